@@ -1,0 +1,26 @@
+#pragma once
+#include <stdexcept>
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace commlens {
+
+/// What is wrong, where (file:line or field), and what to do, in one line.
+struct Error {
+  std::string message;
+};
+
+/// A value, or the reason why the user's input gave none.
+template <typename T>
+using Result = tl::expected<T, Error>;
+
+inline tl::unexpected<Error> failure(std::string message) { return tl::unexpected(Error{std::move(message)}); }
+
+/// The machine failed us (disk full, no memory for a mapping, …); only main catches it (exit code 3).
+class SystemError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace commlens

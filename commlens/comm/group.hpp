@@ -1,0 +1,109 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <string_view>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "commlens/base/rank.hpp"
+#include "commlens/comm/event.hpp"
+
+namespace commlens {
+
+/// The dimension of a layout that a group runs along (docs/glossary.md).
+/// model = tensor x pipeline of one replica; self = a group of one rank.
+enum class Axis : std::uint8_t { unknown, dp, tp, sp, pp, cp, ep, edp, model, world, self };
+std::string_view name_of(Axis axis);
+
+/// Where a rank stands. Pipeline is the slowest axis, tensor the fastest:
+/// rank = (pipeline * data_size + data) * tensor_size + tensor.
+/// Source: DeepSpeed runtime/pipe/topology.py:PipeModelDataParallelTopology, Megatron core/parallel_state.py.
+struct Coordinates {
+  std::int64_t pipeline = 0;
+  std::int64_t data = 0;
+  std::int64_t tensor = 0;
+  friend auto operator<=>(const Coordinates&, const Coordinates&) = default;
+};
+
+/// Sizes of the three axes, each >= 1.
+struct Mesh {
+  std::int64_t pipeline = 1;
+  std::int64_t data = 1;
+  std::int64_t tensor = 1;
+  constexpr std::int64_t ranks() const { return pipeline * data * tensor; }
+  Rank rank(Coordinates where) const;
+  Coordinates coordinates(Rank rank) const;
+  friend auto operator<=>(const Mesh&, const Mesh&) = default;
+};
+
+/// Which positions along one axis belong to a rank's group, seen from that rank.
+struct Span {
+  enum class Shape : std::uint8_t {
+    own,     // its own position only
+    all,     // every position
+    block,   // `step` consecutive positions: [own / step * step, … + step)
+    stride,  // every `step`-th position: those with the same remainder
+    ends,    // the first and the last position
+  };
+  Shape shape = Shape::own;
+  std::int64_t step = 1;
+  friend auto operator<=>(const Span&, const Span&) = default;
+};
+
+/// A group described from the point of view of a member, so that one description serves all ranks of a class.
+struct GroupPattern {
+  enum class Shape : std::uint8_t {
+    mesh,       // all ranks whose coordinates lie in the three spans, ascending
+    to_next,    // [self, next stage]; the ring closes: the next of the last stage is the first
+    to_previous,
+    from_next,  // [next stage, self]
+    from_previous,
+  };
+  Shape shape = Shape::mesh;
+  Axis axis = Axis::unknown;
+  Span pipeline;
+  Span data;
+  Span tensor;
+  friend auto operator<=>(const GroupPattern&, const GroupPattern&) = default;
+};
+
+/// All groups of a trace: patterns (predicted traces) and explicit lists of ranks (recorded ones).
+class GroupTable {
+ public:
+  GroupTable() = default;
+  explicit GroupTable(Mesh mesh) : mesh_(mesh), has_mesh_(true) {}
+
+  /// Same id for the same group. An explicit list keeps its order (send and recv: source, destination).
+  GroupId intern(const GroupPattern& pattern);
+  GroupId intern(const std::vector<Rank>& members, Axis axis = Axis::unknown);
+
+  /// Members as seen from `self`, in group order.
+  std::vector<Rank> members(GroupId group, Rank self) const;
+  /// Number of members; the same for every rank that uses the group.
+  std::int64_t size(GroupId group) const;
+  /// The axis, `self` when the group has one member.
+  Axis axis(GroupId group) const;
+  /// Ranks per node -> members of the group that share a node with `self` (itself included).
+  std::int64_t members_on_node(GroupId group, Rank self, std::int64_t ranks_per_node) const;
+
+  std::size_t count() const { return entries_.size(); }
+  /// The mesh that patterns refer to; absent for traces of explicit groups.
+  std::optional<Mesh> mesh() const { return has_mesh_ ? std::optional<Mesh>(mesh_) : std::nullopt; }
+  /// The pattern of a group, absent when it is an explicit list.
+  std::optional<GroupPattern> pattern(GroupId group) const;
+
+ private:
+  struct Entry {
+    GroupPattern pattern;
+    std::vector<Rank> members;  // explicit groups only
+    bool is_explicit = false;
+  };
+  Mesh mesh_;
+  bool has_mesh_ = false;
+  std::vector<Entry> entries_;
+  std::map<GroupPattern, GroupId> by_pattern_;
+  std::map<std::pair<Axis, std::vector<Rank>>, GroupId> by_members_;
+};
+
+}  // namespace commlens

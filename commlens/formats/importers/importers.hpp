@@ -1,0 +1,24 @@
+#pragma once
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "commlens/base/result.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// One foreign format. `head` is the first 64 KiB of the (decompressed) file.
+struct Importer {
+  std::string_view name;
+  bool (*sniff)(const std::filesystem::path& path, std::string_view head);
+  Result<Trace> (*read)(const std::filesystem::path& path);
+};
+
+/// The one list, in the order in which formats are tried.
+std::span<const Importer> importers();
+
+/// Reads a native trace folder or any importable file; "-" is calls JSON Lines on standard input.
+Result<Trace> import_any(const std::filesystem::path& path);
+
+}  // namespace commlens

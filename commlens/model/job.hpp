@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/model/layout.hpp"
+#include "commlens/model/model_config.hpp"
+#include "commlens/model/train_config.hpp"
+
+namespace commlens {
+
+enum class Framework : std::uint8_t { paper, deepspeed, neox, megatron, torch_ddp, commlens };
+std::string_view name_of(Framework framework);
+Result<Framework> framework_from(std::string_view name);
+
+/// Everything a prediction needs: one model, one layout, one way to train, one framework's settings.
+struct Job {
+  Framework framework = Framework::paper;
+  std::string framework_version;  // as the file says; empty: the version the rules were measured on
+  ModelConfig model;
+  ParallelLayout layout;
+  TrainConfig train;
+  DeepSpeedOptions deepspeed;     // read by the deepspeed and neox rules
+  NeoxOptions neox;
+  MegatronOptions megatron;
+  DdpOptions ddp;
+  std::int64_t iterations = 3;    // how many a call list holds, besides initialisation
+  std::int64_t global_batch = 0;  // megatron: 0, or what decides micro_batches once dp is known
+  std::vector<std::string> warnings;  // unknown keys and the like, each one line with file:line
+};
+
+/// The job with its degrees resolved and its vocabulary padded, or why no framework could run it: heads or hidden
+/// not divisible by tp, non-positive sizes, a product of sizes beyond 2^62.
+/// What a single rule set does not support is refused by that rule set.
+Result<Job> validated(Job job);
+
+}  // namespace commlens

@@ -1,0 +1,12 @@
+#pragma once
+#include <optional>
+
+#include "commlens/plan/plan.hpp"
+
+namespace commlens {
+
+/// Predicts every message of a validated job by the rules of its framework. `only` computes the class of that rank
+/// alone. Fails when the rule set does not support something the job asks for, by name.
+Result<Plan> make_plan(const Job& job, std::optional<Rank> only = std::nullopt);
+
+}  // namespace commlens

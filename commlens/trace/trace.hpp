@@ -1,0 +1,120 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "commlens/comm/event.hpp"
+#include "commlens/comm/group.hpp"
+
+namespace commlens {
+
+/// Strings stored once; id 0 is the empty string.
+template <typename Id>
+class StringTable {
+ public:
+  StringTable() { intern(""); }
+  Id intern(std::string_view text) {
+    const auto found = ids_.find(std::string(text));
+    if (found != ids_.end()) {
+      return found->second;
+    }
+    const Id id{static_cast<std::uint32_t>(texts_.size())};
+    texts_.emplace_back(text);
+    ids_.emplace(texts_.back(), id);
+    return id;
+  }
+  const std::string& text(Id id) const { return texts_.at(static_cast<std::size_t>(id)); }
+  std::size_t count() const { return texts_.size(); }
+
+ private:
+  std::vector<std::string> texts_;
+  std::unordered_map<std::string, Id> ids_;
+};
+
+/// Why a predicted call exists: a short name and the framework's file and line.
+struct Rule {
+  std::string name;       // "zero1.gradient_all_reduce"
+  std::string source;     // "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1496"
+  bool verified = true;   // measured against a recorded run, not only read
+  friend bool operator==(const Rule&, const Rule&) = default;
+};
+
+enum class Source : std::uint8_t { predicted, recorded, imported, simulated, replayed };
+std::string_view name_of(Source source);
+
+/// What a size in the trace counts: our message definition, or what DeepSpeed's comms logger prints (docs/volumes.md).
+enum class Accounting : std::uint8_t { messages, deepspeed_logger };
+
+/// Where a trace comes from, and what it misses.
+struct Provenance {
+  Source source = Source::predicted;
+  Accounting accounting = Accounting::messages;
+  std::string producer;      // "commlens 0.1.0", "deepspeed comms logger"
+  std::string description;   // model and layout, or the file
+  std::string framework;     // predicted traces
+  bool verified = true;      // every rule used was measured
+  std::map<std::string, std::int64_t> skipped;  // records left out, by reason
+};
+
+/// Ranks that do exactly the same: `first`, … , `last`, all of them.
+struct RankRange {
+  Rank first;
+  Rank last;
+  std::int64_t count() const { return last.value - first.value + 1; }
+  bool contains(Rank rank) const { return first <= rank && rank <= last; }
+  friend auto operator<=>(const RankRange&, const RankRange&) = default;
+};
+
+/// The calls of one rank, or of every rank of a class, in issue order.
+struct RankStream {
+  RankRange ranks;
+  std::vector<CommEvent> events;
+  std::vector<Times> times;  // empty, or one per event
+};
+
+/// Calls of a job, from any source. Descriptions are stored once in `ops`; events refer to them.
+class Trace {
+ public:
+  Trace() = default;
+  explicit Trace(Mesh mesh) : groups(mesh) {}
+
+  /// Id of an equal op, added if new.
+  OpId intern(const CommOp& op);
+  const CommOp& op(OpId id) const { return ops_[static_cast<std::size_t>(id)]; }
+  const std::vector<CommOp>& ops() const { return ops_; }
+
+  RuleId intern(const Rule& rule);
+  const Rule& rule(RuleId id) const { return rules_.at(static_cast<std::size_t>(id)); }
+  const std::vector<Rule>& rules() const { return rules_; }
+
+  /// One more than the highest rank of any stream.
+  std::int64_t ranks() const;
+  /// The stream that holds `rank`'s calls; null when there is none.
+  const RankStream* stream_of(Rank rank) const;
+  /// The iterations that occur, ascending; empty for traces without iterations (k_unknown_iteration only).
+  std::vector<Iteration> iterations() const;
+
+  GroupTable groups;
+  StringTable<TagId> tags;
+  StringTable<NameId> names;
+  std::vector<RankStream> streams;
+  Provenance provenance;
+
+ private:
+  struct OpHash {
+    std::size_t operator()(const CommOp& op) const;
+  };
+  std::vector<CommOp> ops_;
+  std::unordered_map<CommOp, OpId, OpHash> op_ids_;
+  std::vector<Rule> rules_{Rule{}};  // id 0: no rule
+};
+
+/// Events of sources that do not say which iteration they belong to (printed summaries).
+constexpr Iteration k_unknown_iteration = INT32_MIN;
+
+}  // namespace commlens
