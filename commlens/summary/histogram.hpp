@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "commlens/summary/breakdown.hpp"
+
+namespace commlens {
+
+/// Calls and bytes of one power-of-two class of message sizes: [lower, 2 * lower), one rank's calls times the ranks of
+/// their class.
+struct SizeBin {
+  Bytes lower;
+  std::int64_t calls = 0;
+  Bytes message;
+};
+
+/// The message-size histogram of `rows`, ascending, without empty bins, barriers left out. Shares of "small" messages
+/// use messages below `small_limit`, 64 KiB as in arXiv 2408.10197's discussion of latency-bound messages.
+struct SizeHistogram {
+  std::vector<SizeBin> bins;
+  std::int64_t calls = 0;
+  Bytes message;
+  Bytes small_limit{64 * 1024};
+  std::int64_t small_calls = 0;
+  Bytes small_message;
+  double small_share_by_calls() const { return calls == 0 ? 0.0 : double(small_calls) / double(calls); }
+  double small_share_by_bytes() const {
+    return message.value == 0 ? 0.0 : double(small_message.value) / double(message.value);
+  }
+};
+
+SizeHistogram size_histogram(const std::vector<BreakdownRow>& rows, Bytes small_limit = {64 * 1024});
+
+}  // namespace commlens
