@@ -1,8 +1,9 @@
 #pragma once
 #include <stdexcept>
 #include <string>
-#include <tl/expected.hpp>
 #include <utility>
+
+#include <tl/expected.hpp>
 
 namespace commlens {
 
@@ -15,7 +16,9 @@ struct Error {
 template <typename T>
 using Result = tl::expected<T, Error>;
 
-inline tl::unexpected<Error> failure(std::string message) { return tl::unexpected(Error{std::move(message)}); }
+inline tl::unexpected<Error> failure(std::string message) {
+  return tl::unexpected(Error{std::move(message)});
+}
 
 /// The machine failed us (disk full, no memory for a mapping, …); only main catches it (exit code 3).
 class SystemError : public std::runtime_error {

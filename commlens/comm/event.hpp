@@ -47,15 +47,15 @@ struct CommOp {
   CommKind kind = CommKind::other;
   DType dtype = DType::uint8;
   Phase phase = Phase::other;
-  bool data_dependent = false;        // sizes are expected values (routing decides them); only the count is exact
-  GroupId group{};                    // send and recv: the ordered pair [source, destination]
-  Elements input;                     // this rank's send buffer
-  Elements output;                    // this rank's receive buffer
-  std::optional<GroupRank> root;      // broadcast and reduce: position in the group
-  Bytes rounding;                     // sizes are known to within this many bytes either way (printed logs); else 0
-  TagId tag{};                        // what moves, for people: "mlp.dense_4h_to_h"
-  RuleId rule{};                      // predicted calls: the rule that made it
-  NameId name{};                      // kind `other`, or the caller a log names
+  bool data_dependent = false;    // sizes are expected values (routing decides them); only the count is exact
+  GroupId group{};                // send and recv: the ordered pair [source, destination]
+  Elements input;                 // this rank's send buffer
+  Elements output;                // this rank's receive buffer
+  std::optional<GroupRank> root;  // broadcast and reduce: position in the group
+  Bytes rounding;  // sizes are known to within this many bytes either way (printed logs); else 0
+  TagId tag{};     // what moves, for people: "mlp.dense_4h_to_h"
+  RuleId rule{};   // predicted calls: the rule that made it
+  NameId name{};   // kind `other`, or the caller a log names
   friend auto operator<=>(const CommOp&, const CommOp&) = default;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 #include <compare>
 #include <cstdint>
-#include <string_view>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "commlens/base/rank.hpp"
@@ -54,8 +54,8 @@ struct Span {
 /// A group described from the point of view of a member, so that one description serves all ranks of a class.
 struct GroupPattern {
   enum class Shape : std::uint8_t {
-    mesh,       // all ranks whose coordinates lie in the three spans, ascending
-    to_next,    // [self, next stage]; the ring closes: the next of the last stage is the first
+    mesh,     // all ranks whose coordinates lie in the three spans, ascending
+    to_next,  // [self, next stage]; the ring closes: the next of the last stage is the first
     to_previous,
     from_next,  // [next stage, self]
     from_previous,

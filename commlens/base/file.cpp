@@ -1,0 +1,77 @@
+#include "commlens/base/file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace commlens {
+namespace {
+
+using File = std::unique_ptr<std::FILE, decltype(&std::fclose)>;
+
+File open_file(const std::filesystem::path& path, const char* mode) {
+  return {std::fopen(path.c_str(), mode), &std::fclose};
+}
+
+[[noreturn]] void throw_cannot_write(const std::filesystem::path& path) {
+  throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<std::string> read_text_file(const std::filesystem::path& path, std::int64_t limit) {
+  std::error_code status;
+  if (!std::filesystem::exists(path, status)) {
+    return failure(fmt::format("{}: no such file", path.string()));
+  }
+  if (!std::filesystem::is_regular_file(path, status)) {
+    return failure(fmt::format("{}: not a regular file", path.string()));
+  }
+  const File file = open_file(path, "rb");
+  if (!file) {
+    return failure(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+  }
+  std::string content;
+  char block[65536];
+  while (const std::size_t got = std::fread(block, 1, sizeof block, file.get())) {
+    content.append(block, got);
+    if (static_cast<std::int64_t>(content.size()) > limit) {
+      return failure(
+          fmt::format("{}: larger than {} bytes, too large for this kind of file", path.string(), limit));
+    }
+  }
+  if (std::ferror(file.get()) != 0) {
+    return failure(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+  }
+  return content;
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  std::filesystem::path temporary = path;
+  temporary += fmt::format(".{}.tmp", getpid());
+  {
+    File file = open_file(temporary, "wb");
+    if (!file) {
+      throw_cannot_write(path);
+    }
+    const bool written = std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
+    if (!written || std::fclose(file.release()) != 0) {
+      const int cause = errno;
+      std::filesystem::remove(temporary);
+      errno = cause;
+      throw_cannot_write(path);
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int cause = errno;
+    std::filesystem::remove(temporary);
+    errno = cause;
+    throw_cannot_write(path);
+  }
+}
+
+}  // namespace commlens
