@@ -2,7 +2,7 @@
 
 add_library(commlens_options INTERFACE)
 target_include_directories(commlens_options INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(commlens_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror=switch)
+target_compile_options(commlens_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wconversion -Werror=switch)
 if(COMMLENS_SANITIZE)
   target_compile_options(commlens_options INTERFACE -fsanitize=${COMMLENS_SANITIZE} -fno-sanitize-recover=all
                                                    -fno-omit-frame-pointer)
@@ -18,22 +18,33 @@ if(COMMLENS_TIDY)
   set(CMAKE_CXX_CLANG_TIDY ${CLANG_TIDY} --quiet --warnings-as-errors=*)
 endif()
 
+# commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by one.
+function(commlens_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE commlens_options ${ARG_LINK} GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300
+               ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR};COMMLENS_BINARY=${CMAKE_BINARY_DIR}/commlens")
+endfunction()
+
 # commlens_folder(NAME LINK public... PRIVATE private...): the library commlens_NAME from commlens/NAME/**.cpp
-# and, from the *_test.cpp files beside the sources, the test program commlens_NAME_test.
+# and, from the *_test.cpp files beside the sources, the test program commlens_NAME_test. A folder without
+# sources is an interface library.
 function(commlens_folder name)
   cmake_parse_arguments(ARG "" "" "LINK;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/commlens/${name}/*.cpp)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
-  add_library(commlens_${name} STATIC ${sources})
-  set_target_properties(commlens_${name} PROPERTIES LINKER_LANGUAGE CXX)
-  target_link_libraries(commlens_${name} PUBLIC commlens_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
+  if(sources)
+    add_library(commlens_${name} STATIC ${sources})
+    target_link_libraries(commlens_${name} PUBLIC commlens_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
+  else()
+    add_library(commlens_${name} INTERFACE)
+    target_link_libraries(commlens_${name} INTERFACE commlens_options ${ARG_LINK})
+  endif()
   if(tests AND NOT COMMLENS_CORE_ONLY AND NOT COMMLENS_FUZZ)
-    add_executable(commlens_${name}_test ${tests})
-    target_link_libraries(commlens_${name}_test PRIVATE commlens_${name} ${ARG_PRIVATE} GTest::gtest_main)
-    include(GoogleTest)
-    gtest_discover_tests(commlens_${name}_test DISCOVERY_MODE PRE_TEST
-                         PROPERTIES ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+    commlens_test(commlens_${name}_test SOURCES ${tests} LABEL unit LINK commlens_${name} ${ARG_PRIVATE})
   endif()
 endfunction()

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# check_sources.sh RULE REPOSITORY: one rule over all C++ sources; prints file:line of each breach, exits 1 if any.
+#   includes    a folder includes only the folders of allowed_includes.txt
+#   libraries   a library is included only where allowed_libraries.txt says
+#   own_header  x.cpp includes x.hpp, if there is one, before anything else
+#   size        no file has more than 500 lines
+#   documented  each header explains something with ///
+set -euo pipefail
+rule=$1
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$2"
+
+sources() { find commlens "$@" -name '*.[ch]pp' | sort; }
+
+includes() {
+  sources | xargs awk '
+    FILENAME == table { split($0, sides, ":"); allowed[sides[1]] = " " sides[2] " "; next }
+    /^[ \t]*#[ \t]*include[ \t]*"/ {
+      split(FILENAME, from, "/"); split($0, quoted, "\""); split(quoted[2], to, "/")
+      if (to[1] != "commlens" || to[3] == "")
+        print FILENAME ":" FNR ": write the full path: \"commlens/folder/file.hpp\""
+      else if (!(from[2] in allowed))
+        print FILENAME ":" FNR ": folder " from[2] " is missing in tests/floors/allowed_includes.txt"
+      else if (to[2] != from[2] && !index(allowed[from[2]], " " to[2] " "))
+        print FILENAME ":" FNR ": " from[2] " may not include " to[2]
+    }' table="$here/allowed_includes.txt" "$here/allowed_includes.txt"
+}
+
+libraries() {
+  sources | xargs awk '
+    FILENAME == table { if (split($0, sides, ":") == 2 && !/^#/) folders[sides[1]] = sides[2]; next }
+    /^[ \t]*#[ \t]*include[ \t]*</ {
+      split($0, quoted, /[<>]/)
+      for (library in folders) {
+        if (index(quoted[2], library) != 1) continue
+        permitted = 0
+        count = split(folders[library], folder, " ")
+        for (i = 1; i <= count; i++) permitted = permitted || index(FILENAME, folder[i]) == 1
+        if (!permitted) print FILENAME ":" FNR ": <" quoted[2] "> may not be included in this folder"
+      }
+    }' table="$here/allowed_libraries.txt" "$here/allowed_libraries.txt"
+}
+
+own_header() {
+  local source header first
+  while read -r source; do
+    header=${source%.cpp}.hpp
+    [ -e "$header" ] || continue
+    first=$(grep -n -m1 '^[[:space:]]*#[[:space:]]*include' "$source" || true)
+    [[ $first == *"\"$header\""* ]] || echo "$source:${first%%:*}: include \"$header\" first"
+  done < <(sources -not -name '*_test.cpp' -not -name '*.hpp')
+}
+
+size() {
+  find commlens tests benchmarks \( -name '*.[ch]pp' -o -name '*.sh' -o -name CMakeLists.txt \) -print0 |
+    xargs -0 awk 'FNR == 501 { print FILENAME ": more than 500 lines; which two ideas does it hold?" }'
+}
+
+documented() { sources -name '*.hpp' | xargs grep -L '^ *///' | sed 's/$/: no doc comment (\/\/\/)/' || true; }
+
+breaches=$("$rule")
+if [ -n "$breaches" ]; then
+  printf '%s\n' "$breaches"
+  exit 1
+fi

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Each rule of check_sources.sh passes a good tree and names the file and line of a breach.
+set -euo pipefail
+check=$(cd "$(dirname "$0")" && pwd)/check_sources.sh
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+failed=0
+
+fresh_tree() {
+  rm -rf "${tree:?}"/*
+  mkdir -p "$tree"/commlens/{base,comm,model/readers,summary} "$tree"/{tests,benchmarks}
+  printf '#pragma once\n/// A size.\nstruct Size {};\n' >"$tree/commlens/base/size.hpp"
+  printf '#include "commlens/base/size.hpp"\n\n#include <zero>\n' >"$tree/commlens/base/size.cpp"
+  printf '#include "commlens/base/size.hpp"\n#include "commlens/comm/wire.hpp"\n' >"$tree/commlens/comm/op.cpp"
+  printf '#include <yaml-cpp/yaml.h>\n#include <nlohmann/json.hpp>\n' >"$tree/commlens/model/readers/yaml.cpp"
+}
+
+# breach RULE FILE TEXT EXPECTED: with TEXT in FILE, RULE fails and says EXPECTED.
+breach() {
+  fresh_tree
+  bash "$check" "$1" "$tree" || { echo "$1 refuses a good tree"; failed=1; }
+  printf "$3" >"$tree/$2"
+  local said
+  if said=$(bash "$check" "$1" "$tree"); then
+    echo "$1 misses: $4"
+    failed=1
+  elif [[ $said != *"$4"* ]]; then
+    printf '%s says\n%s\ninstead of\n%s\n' "$1" "$said" "$4"
+    failed=1
+  fi
+}
+
+breach includes commlens/comm/op.cpp '\n#include "commlens/summary/x.hpp"\n' 'op.cpp:2: comm may not include summary'
+breach includes commlens/comm/op.cpp '#include "op.hpp"\n' 'op.cpp:1: write the full path'
+breach libraries commlens/comm/op.cpp '#include <yaml-cpp/yaml.h>\n' 'op.cpp:1: <yaml-cpp/yaml.h> may not'
+breach libraries commlens/summary/a.cpp '#include <nlohmann/json_fwd.hpp>\n' 'a.cpp:1: <nlohmann/json_fwd.hpp>'
+breach libraries commlens/base/a.cpp '  #  include <mpi.h>\n' 'a.cpp:1: <mpi.h> may not'
+breach own_header commlens/base/size.cpp '#include <vector>\n#include "commlens/base/size.hpp"\n' 'size.cpp:1: include'
+breach own_header commlens/base/size.cpp 'int size;\n' 'size.cpp:: include'
+breach size commlens/base/long.cpp "$(printf '%.0s\\n' {1..501})" 'long.cpp: more than 500 lines'
+breach documented commlens/base/size.hpp '#pragma once\nstruct Size {};\n' 'size.hpp: no doc comment'
+exit $failed
