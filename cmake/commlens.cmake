@@ -1,5 +1,10 @@
 # Compiler settings of every target, and the one way to declare a source folder.
 
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
 add_library(commlens_options INTERFACE)
 target_include_directories(commlens_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(commlens_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wconversion -Werror=switch)
@@ -25,7 +30,9 @@ function(commlens_test name)
   target_link_libraries(${name} PRIVATE commlens_options ${ARG_LINK} GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300
-               ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR};COMMLENS_BINARY=${CMAKE_BINARY_DIR}/commlens")
+               ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+               # A second ENVIRONMENT entry would be cut at its semicolon.
+               ENVIRONMENT_MODIFICATION "COMMLENS_BINARY=set:${CMAKE_BINARY_DIR}/commlens")
 endfunction()
 
 # commlens_folder(NAME LINK public... PRIVATE private...): the library commlens_NAME from commlens/NAME/**.cpp
