@@ -22,18 +22,18 @@ struct Job {
   ModelConfig model;
   ParallelLayout layout;
   TrainConfig train;
-  DeepSpeedOptions deepspeed;     // read by the deepspeed and neox rules
+  DeepSpeedOptions deepspeed;  // read by the deepspeed and neox rules
   NeoxOptions neox;
   MegatronOptions megatron;
   DdpOptions ddp;
-  std::int64_t iterations = 3;    // how many a call list holds, besides initialisation
-  std::int64_t global_batch = 0;  // megatron: 0, or what decides micro_batches once dp is known
+  std::int64_t iterations = 3;        // how many a call list holds, besides initialisation
+  std::int64_t global_batch = 0;      // megatron: 0, or what decides micro_batches once dp is known
   std::vector<std::string> warnings;  // unknown keys and the like, each one line with file:line
 };
 
-/// The job with its degrees resolved and its vocabulary padded, or why no framework could run it: heads or hidden
-/// not divisible by tp, non-positive sizes, a product of sizes beyond 2^62.
-/// What a single rule set does not support is refused by that rule set.
+/// The job with its degrees resolved and its vocabulary padded, or why no framework could run it: heads or
+/// hidden not divisible by tp, non-positive sizes, a product of sizes beyond 2^62. What a single rule set
+/// does not support is refused by that rule set.
 Result<Job> validated(Job job);
 
 }  // namespace commlens

@@ -10,8 +10,8 @@ namespace commlens {
 
 /// What a parameter belongs to; the order of the enumerators is the order of the modules in a forward pass.
 enum class ModuleKind : std::uint8_t {
-  embedding,   // wte and, if learned, wpe
-  layer,       // one transformer block
+  embedding,  // wte and, if learned, wpe
+  layer,      // one transformer block
   final_norm,
   head
 };
@@ -20,26 +20,27 @@ enum class ModuleKind : std::uint8_t {
 enum class Leaf : std::uint8_t { wte, wpe, ln1, qkv, proj, ln2, router, fc1, fc2, norm, head };
 std::string_view name_of(Leaf leaf);
 
-/// How tensor parallelism splits a parameter: not at all, along its output (column) or its input (row) dimension.
+/// How tensor parallelism splits a parameter: not at all, along its output (column) or its input (row)
+/// dimension.
 enum class TensorSplit : std::uint8_t { replicated, column, row };
 
 struct Parameter {
-  std::string name;              // "layers.3.fc1.weight"
+  std::string name;  // "layers.3.fc1.weight"
   ModuleKind module = ModuleKind::layer;
   Leaf leaf = Leaf::wte;
-  std::int64_t layer = -1;       // block index, -1 outside the blocks
-  bool is_bias = false;          // the second parameter of its leaf (bias of a linear or a norm)
+  std::int64_t layer = -1;          // block index, -1 outside the blocks
+  bool is_bias = false;             // the second parameter of its leaf (bias of a linear or a norm)
   std::vector<std::int64_t> shape;  // of the whole tensor, before any split
-  Elements count;                // product of `shape`
+  Elements count;                   // product of `shape`
   TensorSplit split = TensorSplit::replicated;
-  bool decays = true;            // weight decay: matrices and embeddings; not biases and norms
-  bool is_expert = false;        // one of the experts of a mixture (shared over ep)
+  bool decays = true;      // weight decay: matrices and embeddings; not biases and norms
+  bool is_expert = false;  // one of the experts of a mixture (shared over ep)
 };
 
-/// Every tensor of the model in named_parameters() order: wte, [wpe], per block {ln1, qkv, proj, ln2, fc1, fc2},
-/// final norm, head (absent when tied); weight before bias. With experts, fc1 and fc2 appear once per expert after
-/// the router. Llama with a gated MLP: fc1 holds gate and up, [2 ffn, h].
-/// Source: rules/deepspeed.md D1, rules/neox_megatron.md §8.12; llama from the Hugging Face modules.
+/// Every tensor of the model in named_parameters() order: wte, [wpe], per block {ln1, qkv, proj, ln2, fc1,
+/// fc2}, final norm, head (absent when tied); weight before bias. With experts, fc1 and fc2 appear once per
+/// expert after the router. Llama with a gated MLP: fc1 holds gate and up, [2 ffn, h]. Source:
+/// rules/deepspeed.md D1, rules/neox_megatron.md §8.12; llama from the Hugging Face modules.
 class ParameterList {
  public:
   explicit ParameterList(const ModelConfig& model);

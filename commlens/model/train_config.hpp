@@ -39,20 +39,20 @@ struct DeepSpeedOptions {
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;
   std::int64_t hpz_partition_size = 1;
-  std::optional<DType> communication_dtype;     // of gradient reductions; the model's when absent
-  std::optional<DType> grad_accumulation_dtype; // data_types.grad_accum_dtype
-  bool pipe_partitioned = true;                 // pipeline.pipe_partitioned
-  bool grad_partitioned = true;                 // pipeline.grad_partitioned
-  bool quantized_weights = false;               // zero_quantized_weights (qwZ)
-  bool quantized_gradients = false;             // zero_quantized_gradients (qgZ)
-  bool offload = false;                         // offload_optimizer or offload_param to cpu or nvme
+  std::optional<DType> communication_dtype;      // of gradient reductions; the model's when absent
+  std::optional<DType> grad_accumulation_dtype;  // data_types.grad_accum_dtype
+  bool pipe_partitioned = true;                  // pipeline.pipe_partitioned
+  bool grad_partitioned = true;                  // pipeline.grad_partitioned
+  bool quantized_weights = false;                // zero_quantized_weights (qwZ)
+  bool quantized_gradients = false;              // zero_quantized_gradients (qgZ)
+  bool offload = false;                          // offload_optimizer or offload_param to cpu or nvme
 
   // What the client program does around DeepSpeed (case file: options).
   bool weight_decay_groups = false;  // two parameter groups: matrices and embeddings; biases and norms
   bool pipeline_engine = false;
-  bool attention_mask = false;       // set_has_attention_mask(True)
+  bool attention_mask = false;                  // set_has_attention_mask(True)
   std::string partition_method = "parameters";  // uniform, parameters, type:REGEX
-  bool zero_init = false;            // model built under zero.Init
+  bool zero_init = false;                       // model built under zero.Init
   bool replicated_tensor_parallel = false;
   bool partition_activations = false;
   bool checkpoint_activations = false;
@@ -70,12 +70,12 @@ struct NeoxOptions {
 /// Megatron core's own settings (core_v0.7.0 argument names).
 struct MegatronOptions {
   bool distributed_optimizer = false;
-  bool gradients_in_fp32 = false;             // accumulate-allreduce-grads-in-fp32
+  bool gradients_in_fp32 = false;  // accumulate-allreduce-grads-in-fp32
   bool distribute_saved_activations = false;
   bool variable_seq_lengths = false;
-  std::string recompute_method;               // uniform, block, or empty
+  std::string recompute_method;  // uniform, block, or empty
   std::int64_t recompute_num_layers = 1;
-  std::string moe_dispatcher = "allgather";   // allgather, alltoall
+  std::string moe_dispatcher = "allgather";  // allgather, alltoall
   bool overlap_grad_reduce = false;
 };
 

@@ -1,0 +1,158 @@
+#include "commlens/model/overrides.hpp"
+
+#include <fmt/format.h>
+
+#include "commlens/model/framework_options.hpp"
+
+namespace commlens {
+namespace {
+
+template <typename Value>
+void replace(Value& value, const std::optional<Value>& flag) {
+  if (flag) {
+    value = *flag;
+  }
+}
+
+bool changes_world(const Overrides& flags) {
+  return flags.ranks || flags.dp || flags.tp || flags.pp || flags.cp;
+}
+
+void override_layout(Job& job, const Overrides& flags) {
+  ParallelLayout& layout = job.layout;
+  replace(layout.tp, flags.tp);
+  replace(layout.pp, flags.pp);
+  replace(layout.cp, flags.cp);
+  replace(layout.ep, flags.ep);
+  if (flags.dp) {
+    layout.dp = *flags.dp == 0 ? -1 : *flags.dp;  // 0 means "what remains", which is not what was asked for
+    layout.ranks = 0;
+  } else if (changes_world(flags)) {
+    layout.dp = 0;
+  }
+  if (flags.ranks) {
+    layout.ranks = *flags.ranks == 0 ? -1 : *flags.ranks;
+  }
+  if (flags.sp) {
+    layout.sequence_parallel = *flags.sp;
+    if (*flags.sp && job.framework == Framework::neox && job.framework_version == k_neox_version) {
+      job.framework_version = k_neox_sequence_parallel_version;
+      job.warnings.push_back(
+          fmt::format("--sp: GPT-NeoX {} has no sequence parallelism; using the rules of {}", k_neox_version,
+                      k_neox_sequence_parallel_version));
+    }
+  }
+  if (flags.virtual_stages) {
+    layout.virtual_stages = *flags.virtual_stages;
+    job.train.schedule = *flags.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+  }
+  replace(job.train.schedule, flags.schedule);
+}
+
+void override_batches(Job& job, const Overrides& flags) {
+  TrainConfig& train = job.train;
+  replace(train.micro_batch, flags.micro_batch);
+  const bool is_stated_twice = job.global_batch > 0 && train.micro_batches > 0;
+  if (flags.micro_batches) {
+    train.micro_batches = *flags.micro_batches == 0 ? -1 : *flags.micro_batches;
+    job.global_batch = 0;
+  } else if (is_stated_twice && (flags.micro_batch || changes_world(flags))) {
+    job.warnings.push_back(fmt::format(
+        "the flags change the batch: the file's global batch of {} no longer holds", job.global_batch));
+    job.global_batch = 0;
+  }
+}
+
+void override_model(Job& job, const Overrides& flags) {
+  ModelConfig& model = job.model;
+  if (flags.seq) {
+    model.sequence = *flags.seq;
+    if (model.max_positions != 0 && model.max_positions < model.sequence) {
+      job.warnings.push_back(fmt::format(
+          "--seq {}: max_position_embeddings raised from {}{}", model.sequence, model.max_positions,
+          model.positions == Positions::learned ? ", which adds parameters" : ""));
+      model.max_positions = model.sequence;
+    }
+  }
+  if (flags.vocab) {
+    model.raw_vocab = *flags.vocab;
+    model.vocab = *flags.vocab;
+    model.vocab_is_padded = false;
+  }
+}
+
+/// --bucket counts bytes; DeepSpeed counts elements of the dtype it reduces in.
+Result<void> override_bucket(Job& job, Bytes bucket) {
+  if (bucket.value < 1) {
+    return failure(fmt::format("--bucket {}: a bucket holds at least one byte", bucket.value));
+  }
+  if (job.framework == Framework::torch_ddp) {
+    job.ddp.bucket_cap = bucket;
+    return {};
+  }
+  if (job.framework != Framework::deepspeed && job.framework != Framework::neox) {
+    return failure(fmt::format("--bucket: the {} rules have no bucket size", name_of(job.framework)));
+  }
+  const Result<Elements> elements =
+      elements_in(bucket, job.deepspeed.communication_dtype.value_or(job.train.dtype));
+  if (!elements) {
+    return failure(fmt::format("--bucket: {}", elements.error().message));
+  }
+  job.deepspeed.reduce_bucket_size = elements->value;
+  return {};
+}
+
+}  // namespace
+
+Result<Recompute> recompute_from(std::string_view name) {
+  if (name == "none") {
+    return Recompute::none;
+  }
+  if (name == "selective") {
+    return Recompute::selective;
+  }
+  if (name == "full") {
+    return Recompute::full;
+  }
+  return failure(
+      fmt::format("there is no recompute mode '{}'; choose none, selective or full", name.substr(0, 40)));
+}
+
+Result<Schedule> schedule_from(std::string_view name) {
+  if (name == "gpipe") {
+    return Schedule::gpipe;
+  }
+  if (name == "1f1b") {
+    return Schedule::one_f_one_b;
+  }
+  if (name == "interleaved") {
+    return Schedule::interleaved;
+  }
+  return failure(
+      fmt::format("there is no schedule '{}'; choose gpipe, 1f1b or interleaved", name.substr(0, 40)));
+}
+
+Result<Job> with_overrides(Job job, const Overrides& flags) {
+  if (flags.framework) {
+    job = with_framework(std::move(job), *flags.framework);
+  }
+  override_batches(job, flags);
+  override_layout(job, flags);
+  override_model(job, flags);
+  replace(job.train.dtype, flags.dtype);
+  replace(job.iterations, flags.iterations);
+  if (flags.zero) {
+    set_zero_stage(job, *flags.zero);
+  }
+  if (flags.recompute) {
+    set_recompute(job, *flags.recompute);
+  }
+  if (flags.bucket) {
+    if (const Result<void> ok = override_bucket(job, *flags.bucket); !ok) {
+      return tl::unexpected(ok.error());
+    }
+  }
+  return job;
+}
+
+}  // namespace commlens
