@@ -1,0 +1,32 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace commlens {
+
+/// A folder in memory (or in the temporary folder where there is none) that the process removes when it ends.
+class InputFolder {
+ public:
+  InputFolder();
+  ~InputFolder();
+  InputFolder(const InputFolder&) = delete;
+  InputFolder& operator=(const InputFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Writes a file of that name and returns its path.
+  std::filesystem::path write(const std::string& name, std::string_view content) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The bytes libFuzzer hands over, as text.
+inline std::string_view as_text(const std::uint8_t* bytes, std::size_t size) {
+  return {reinterpret_cast<const char*>(bytes), size};
+}
+
+}  // namespace commlens
