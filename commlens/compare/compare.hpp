@@ -10,13 +10,14 @@
 namespace commlens {
 
 struct CompareOptions {
-  std::optional<std::pair<Iteration, Iteration>> iterations;  // first, last; default: those both sides have
-  std::vector<CommKind> ignored;                              // barriers never count, whatever stands here
+  // First and last wanted; of these, as by default, those both sides have are compared.
+  std::optional<std::pair<Iteration, Iteration>> iterations;
+  std::vector<CommKind> ignored;  // barriers never count, whatever stands here
   bool order_counts = false;
 };
 
-/// exact: same op, dtype, sizes, group and root or peer. size: same op and group, other bytes (or dtype). missing:
-/// only the first trace (A) has it. extra: only the second (B) has it.
+/// exact: same op, dtype, sizes, group and root or peer. size: same op and group, other bytes (or dtype).
+/// missing: only the first trace (A) has it. extra: only the second (B) has it.
 enum class Verdict : std::uint8_t { exact, size, missing, extra };
 std::string_view name_of(Verdict verdict);
 
@@ -26,38 +27,43 @@ struct Difference {
   CommKind kind = CommKind::other;
   Axis axis = Axis::unknown;
   std::int64_t group_size = 0;
-  std::optional<CommOp> a;        // absent for extra
-  std::optional<CommOp> b;        // absent for missing
-  std::int64_t calls = 0;         // over all ranks and iterations compared
-  std::int64_t ranks = 0;         // how many ranks show it
+  std::optional<CommOp> a;  // absent for extra
+  std::optional<CommOp> b;  // absent for missing
+  std::int64_t calls = 0;   // over all ranks and iterations compared
+  std::int64_t ranks = 0;   // how many ranks show it
   Rank example_rank;
   Iteration example_iteration = 0;
   std::vector<Rank> example_group;
-  Rule rule;                      // of the predicted side, if any
+  Rule rule;  // of the predicted side, if any
   std::string tag;
 };
 
 struct Comparison {
-  std::vector<Iteration> iterations;   // compared
-  std::int64_t ranks = 0;              // compared
-  std::int64_t calls_a = 0;            // within those, barriers and ignored ops left out
+  std::vector<Iteration> iterations;  // compared
+  std::int64_t ranks = 0;             // compared
+  std::int64_t calls_a = 0;           // within those, barriers and ignored ops left out
   std::int64_t calls_b = 0;
   std::int64_t exact = 0;
   std::int64_t size = 0;
   std::int64_t missing = 0;
   std::int64_t extra = 0;
-  std::int64_t ignored = 0;            // barriers and ignored ops of both sides
-  std::int64_t order_differs = 0;      // (rank, iteration) pairs whose exact multisets are issued in another order
-  std::vector<Difference> differences; // most bytes first
+  std::int64_t ignored = 0;  // barriers and ignored ops of both sides
+  std::int64_t order_differs =
+      0;                          // (rank, iteration) pairs whose exact multisets are issued in another order
+  std::vector<Iteration> only_a;  // wanted, but only one side has them: not compared
+  std::vector<Iteration> only_b;
+  std::int64_t ranks_only_a = 0;  // ranks only one side has: not compared
+  std::int64_t ranks_only_b = 0;
+  std::vector<Difference> differences;  // most bytes first
   bool equal() const { return size == 0 && missing == 0 && extra == 0; }
 };
 
-/// Compares call by call, per rank and iteration (CONTRACT §3: multisets). Ops marked data_dependent match on kind,
-/// group and count alone. Fails when the traces share no rank or no iteration, saying what each has.
+/// Compares call by call, per rank and iteration (CONTRACT §3: multisets). Ops marked data_dependent match on
+/// kind, group and count alone. Fails when the traces share no rank or no iteration, saying what each has.
 Result<Comparison> compare(const Trace& a, const Trace& b, const CompareOptions& options);
 
-/// Volumes per axis and op, for a side that knows volumes rather than calls (rule set `paper`), in message bytes of one
-/// iteration summed over all ranks that both traces have.
+/// Volumes per axis and op, for a side that knows volumes rather than calls (rule set `paper`), in message
+/// bytes of one iteration summed over all ranks that both traces have.
 struct VolumeDifference {
   Axis axis = Axis::unknown;
   CommKind kind = CommKind::other;
@@ -66,20 +72,21 @@ struct VolumeDifference {
   Bytes message_a;
   Bytes message_b;
 };
-Result<std::vector<VolumeDifference>> compare_volumes(const Trace& a, const Trace& b, const CompareOptions& options);
+Result<std::vector<VolumeDifference>> compare_volumes(const Trace& a, const Trace& b,
+                                                      const CompareOptions& options);
 
-/// Printed logs of DeepSpeed's comms logger: rounded sizes, one rank, counts over the whole run. One row per op and
-/// printed size, against the predicted calls whose logger view lies in the interval.
+/// Printed logs of DeepSpeed's comms logger: rounded sizes, one rank, counts over the whole run. One row per
+/// op and printed size, against the predicted calls whose logger view lies in the interval.
 struct LoggedRow {
   CommKind kind = CommKind::other;
-  Bytes size;                      // as printed
-  Bytes rounding;                  // true size within +- this
+  Bytes size;      // as printed
+  Bytes rounding;  // true size within +- this
   std::int64_t logged = 0;
   std::int64_t predicted = 0;      // init + cold + (iterations - 1) * steady
   std::vector<std::string> rules;  // names of the rules behind the predicted calls
 };
 struct LoggedComparison {
-  std::int64_t iterations = 0;     // of training that fit the log best (or as asked)
+  std::int64_t iterations = 0;  // of training that fit the log best (or as asked)
   bool iterations_fitted = false;
   std::vector<LoggedRow> rows;
   std::int64_t exact_rows = 0;

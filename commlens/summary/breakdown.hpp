@@ -7,8 +7,8 @@
 
 namespace commlens {
 
-/// Calls of one class of ranks that differ in nothing but order: the unit of every table and of `predict`'s JSON.
-/// Totals are of one rank of the class. Wire bytes per docs/volumes.md.
+/// Calls of one class of ranks that differ in nothing but order: the unit of every table and of `predict`'s
+/// JSON. Totals are of one rank of the class. Wire bytes per docs/volumes.md.
 struct BreakdownRow {
   RankRange ranks;
   CommKind kind = CommKind::other;
@@ -16,13 +16,13 @@ struct BreakdownRow {
   std::int64_t group_size = 1;
   Phase phase = Phase::other;
   DType dtype = DType::uint8;
-  Bytes message;               // of one call
-  Bytes rounding;              // the message is known to within this (printed logs)
-  bool data_dependent = false; // the message is an expected value
+  Bytes message;                // of one call
+  Bytes rounding;               // the message is known to within this (printed logs)
+  bool data_dependent = false;  // the message is an expected value
   std::int64_t calls = 0;
   Bytes total_message;
   Bytes wire_per_rank;
-  Bytes wire_inter_node;       // part of wire_per_rank that leaves the node; 0 without ranks_per_node
+  Bytes wire_inter_node;  // part of wire_per_rank that leaves the node; 0 without ranks_per_node
   RuleId rule{};
   TagId tag{};
   NameId name{};
@@ -34,13 +34,15 @@ struct BreakdownOptions {
   std::optional<Rank> rank;                      // only this rank's stream
   std::int64_t ranks_per_node = 0;               // 0: do not split by node
   bool by_rule = true;                           // rows with different rule, tag or name stay apart
+  bool by_tag = true;                            // with by_rule: false lets rows differ in their tag alone
   Accounting accounting = Accounting::messages;  // deepspeed_logger: what its comms logger would show
 };
 
 /// Rows in the order of first appearance, stream by stream.
 std::vector<BreakdownRow> breakdown(const Trace& trace, const BreakdownOptions& options);
 
-/// Sums over one rank (`per_rank`: the first of `rows`' first class, or the chosen rank) and over the whole job.
+/// Sums over one rank (`per_rank`: the first of `rows`' first class, or the chosen rank) and over the whole
+/// job.
 struct Totals {
   std::int64_t calls = 0;
   Bytes message;
@@ -50,5 +52,22 @@ Totals total_per_rank(const std::vector<BreakdownRow>& rows, RankRange ranks);
 
 /// Wire bytes summed over all ranks of all classes.
 Bytes aggregate_wire(const std::vector<BreakdownRow>& rows);
+
+/// One line of a summary: everything of one op along one axis, summed over all ranks of all classes.
+struct OpTotal {
+  CommKind kind = CommKind::other;
+  NameId name{};  // kind `other` only
+  Axis axis = Axis::unknown;
+  std::int64_t group_size = 0;
+  std::int64_t calls = 0;
+  Bytes smallest;  // message of one call
+  Bytes largest;
+  Bytes message;
+  Bytes wire;
+  Bytes wire_inter_node;
+};
+
+/// `rows` merged per op, axis and group size, most message bytes first (equal ones by op, axis and size).
+std::vector<OpTotal> by_op(const std::vector<BreakdownRow>& rows);
 
 }  // namespace commlens

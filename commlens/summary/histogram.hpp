@@ -6,16 +6,17 @@
 
 namespace commlens {
 
-/// Calls and bytes of one power-of-two class of message sizes: [lower, 2 * lower), one rank's calls times the ranks of
-/// their class.
+/// Calls and bytes of one power-of-two class of message sizes: [lower, 2 * lower), one rank's calls times the
+/// ranks of their class.
 struct SizeBin {
   Bytes lower;
   std::int64_t calls = 0;
   Bytes message;
 };
 
-/// The message-size histogram of `rows`, ascending, without empty bins, barriers left out. Shares of "small" messages
-/// use messages below `small_limit`, 64 KiB as in arXiv 2408.10197's discussion of latency-bound messages.
+/// The message-size histogram of `rows`, ascending, without empty bins, barriers left out. Shares of "small"
+/// messages use messages below `small_limit`, 64 KiB as in arXiv 2408.10197's discussion of latency-bound
+/// messages.
 struct SizeHistogram {
   std::vector<SizeBin> bins;
   std::int64_t calls = 0;

@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// A list of global ranks under a number, the same number in both traces for the same list.
+enum class CanonicalGroup : std::uint32_t {};
+
+/// The groups two traces use, whatever their tables call them.
+class CanonicalGroups {
+ public:
+  CanonicalGroup intern(const std::vector<Rank>& members);
+  const std::vector<Rank>& members(CanonicalGroup group) const {
+    return *members_[static_cast<std::size_t>(group)];
+  }
+
+ private:
+  std::map<std::vector<Rank>, CanonicalGroup> ids_;
+  std::vector<const std::vector<Rank>*> members_;  // keys of ids_, which never move
+};
+
+/// One trace's groups resolved per rank. Collectives know a group as a set, send and recv as an ordered pair.
+class ResolvedGroups {
+ public:
+  ResolvedGroups(const Trace& trace, CanonicalGroups& canonical)
+      : trace_(trace), canonical_(canonical), ranks_(trace.ranks()) {}
+
+  CanonicalGroup of(const CommOp& op, Rank self);
+  /// The root's place in the canonical group; -1 without root.
+  std::int64_t root_of(const CommOp& op, Rank self);
+
+ private:
+  struct Resolved {
+    bool same_for_all = false;           // an explicit list
+    bool ascending = true;               // its members stand in ascending order
+    std::vector<std::uint32_t> of_rank;  // CanonicalGroup + 1; 0: not yet known
+  };
+  Resolved& entry(const CommOp& op);
+  CanonicalGroup resolve(const CommOp& op, Rank self, Resolved& resolved);
+
+  const Trace& trace_;
+  CanonicalGroups& canonical_;
+  std::int64_t ranks_;
+  std::unordered_map<std::uint64_t, Resolved> resolved_;  // by group and whether it is ordered
+};
+
+/// The axis a group runs along: as its trace says, else as `mesh` of the other trace (if it has one) tells
+/// from the members.
+Axis axis_of(const Trace& trace, const CommOp& op, const std::optional<Mesh>& mesh, Rank self);
+
+}  // namespace commlens

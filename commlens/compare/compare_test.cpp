@@ -1,0 +1,258 @@
+#include "commlens/compare/compare.hpp"
+
+#include <gtest/gtest.h>
+
+namespace commlens {
+namespace {
+
+constexpr Span k_all{Span::Shape::all};
+
+struct Call {
+  CommKind kind = CommKind::all_reduce;
+  std::int64_t elements = 0;
+  Iteration iteration = 0;
+  bool data_dependent = false;
+  DType dtype = DType::fp32;
+};
+
+CommOp op_of(const Call& call, GroupId group) {
+  CommOp op;
+  op.kind = call.kind;
+  op.dtype = call.dtype;
+  op.group = group;
+  op.input = Elements{call.elements};
+  op.output = Elements{call.elements};
+  op.data_dependent = call.data_dependent;
+  return op;
+}
+
+/// `ranks` recorded ranks, each with a stream of its own, all calls over an explicit group of all of them.
+Trace recorded(std::int64_t ranks, const std::vector<Call>& calls) {
+  Trace trace;
+  std::vector<Rank> members;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    members.push_back(Rank{rank});
+  }
+  const GroupId all = trace.groups.intern(members);
+  for (const Rank rank : members) {
+    RankStream stream{{rank, rank}, {}, {}};
+    for (const Call& call : calls) {
+      stream.events.push_back({trace.intern(op_of(call, all)), call.iteration});
+    }
+    trace.streams.push_back(stream);
+  }
+  return trace;
+}
+
+/// The same as one class of data-parallel ranks.
+Trace predicted(std::int64_t ranks, const std::vector<Call>& calls) {
+  Trace trace(Mesh{1, ranks, 1});
+  const GroupId dp = trace.groups.intern(GroupPattern{.axis = Axis::dp, .data = k_all});
+  RankStream stream{{Rank{0}, Rank{ranks - 1}}, {}, {}};
+  for (const Call& call : calls) {
+    CommOp op = op_of(call, dp);
+    op.rule = trace.intern(Rule{"gradient", "deepspeed 0.14.0 engine.py:1", true});
+    stream.events.push_back({trace.intern(op), call.iteration});
+  }
+  trace.streams.push_back(stream);
+  return trace;
+}
+
+Comparison must_compare(const Trace& a, const Trace& b, const CompareOptions& options = {}) {
+  Result<Comparison> result = compare(a, b, options);
+  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message);
+  return result.value_or(Comparison{});
+}
+
+TEST(Compare, ClassStreamsEqualRecordedRanks) {
+  const std::vector<Call> calls = {
+      {CommKind::all_reduce, 10}, {CommKind::broadcast, 3}, {CommKind::all_reduce, 10, 1}};
+  const Comparison result = must_compare(predicted(4, calls), recorded(4, calls));
+  EXPECT_TRUE(result.equal());
+  EXPECT_EQ(result.exact, 12);
+  EXPECT_EQ(result.calls_a, 12);
+  EXPECT_EQ(result.calls_b, 12);
+  EXPECT_EQ(result.ranks, 4);
+  EXPECT_EQ(result.iterations, (std::vector<Iteration>{0, 1}));
+  EXPECT_EQ(result.order_differs, 0);
+}
+
+TEST(Compare, CountsMultiplicity) {
+  const Comparison result =
+      must_compare(predicted(2, {{CommKind::all_reduce, 10}, {CommKind::all_reduce, 10}}),
+                   recorded(2, {{CommKind::all_reduce, 10}}));
+  EXPECT_FALSE(result.equal());
+  EXPECT_EQ(result.exact, 2);
+  EXPECT_EQ(result.missing, 2);
+  ASSERT_EQ(result.differences.size(), 1u);
+  EXPECT_EQ(result.differences[0].verdict, Verdict::missing);
+  EXPECT_EQ(result.differences[0].axis, Axis::dp);
+  EXPECT_EQ(result.differences[0].calls, 2);
+  EXPECT_EQ(result.differences[0].ranks, 2);
+  EXPECT_EQ(result.differences[0].rule.name, "gradient");
+  EXPECT_FALSE(result.differences[0].b.has_value());
+}
+
+TEST(Compare, PairsLeftoversOfOneGroupAsSizeDifferences) {
+  const Comparison result = must_compare(
+      recorded(1, {{CommKind::all_reduce, 1}, {CommKind::all_reduce, 2}, {CommKind::all_reduce, 3}}),
+      recorded(1, {{CommKind::all_reduce, 2}, {CommKind::all_reduce, 7}, {CommKind::reduce, 3}}));
+  // 2 equals 2; in issue order 1 pairs with 7; 3 is missing and the reduce is extra.
+  EXPECT_EQ(result.exact, 1);
+  EXPECT_EQ(result.size, 1);
+  EXPECT_EQ(result.missing, 1);
+  EXPECT_EQ(result.extra, 1);
+  ASSERT_EQ(result.differences.size(), 3u);
+  EXPECT_EQ(result.differences[0].verdict, Verdict::size);  // |1 - 7| * 4 bytes is the most
+  EXPECT_EQ(result.differences[0].a->input, Elements{1});
+  EXPECT_EQ(result.differences[0].b->input, Elements{7});
+}
+
+TEST(Compare, AnotherTypeOfTheSameBytesIsASizeDifference) {
+  const Comparison result = must_compare(recorded(1, {{CommKind::all_reduce, 4, 0, false, DType::fp32}}),
+                                         recorded(1, {{CommKind::all_reduce, 8, 0, false, DType::fp16}}));
+  EXPECT_EQ(result.size, 1);
+}
+
+TEST(Compare, DataDependentCallsMatchOnCount) {
+  const std::vector<Call> expected = {{CommKind::all_to_all, 100, 0, true},
+                                      {CommKind::all_to_all, 100, 0, true}};
+  const std::vector<Call> real = {{CommKind::all_to_all, 90}, {CommKind::all_to_all, 130}};
+  EXPECT_TRUE(must_compare(predicted(2, expected), recorded(2, real)).equal());
+  EXPECT_TRUE(must_compare(recorded(2, real), predicted(2, expected)).equal());
+  EXPECT_TRUE(must_compare(predicted(2, expected), predicted(2, expected)).equal());
+  const Comparison fewer = must_compare(predicted(2, expected), recorded(2, {{CommKind::all_to_all, 90}}));
+  EXPECT_EQ(fewer.exact, 2);
+  EXPECT_EQ(fewer.missing, 2);
+}
+
+TEST(Compare, BarriersAndIgnoredOpsDoNotCount) {
+  const Trace a = recorded(2, {{CommKind::all_reduce, 1}, {CommKind::barrier, 0}, {CommKind::broadcast, 5}});
+  const Trace b = recorded(2, {{CommKind::all_reduce, 1}});
+  const Comparison result = must_compare(a, b, {.ignored = {CommKind::broadcast}});
+  EXPECT_TRUE(result.equal());
+  EXPECT_EQ(result.ignored, 4);
+  EXPECT_EQ(result.calls_a, 2);
+}
+
+TEST(Compare, OrderIsAVerdictOfItsOwn) {
+  const Comparison result = must_compare(recorded(3, {{CommKind::all_reduce, 1}, {CommKind::all_reduce, 2}}),
+                                         recorded(3, {{CommKind::all_reduce, 2}, {CommKind::all_reduce, 1}}));
+  EXPECT_TRUE(result.equal());
+  EXPECT_EQ(result.order_differs, 3);
+}
+
+TEST(Compare, OnlyIterationsAndRanksOfBothAreCompared) {
+  const Trace a = recorded(2, {{CommKind::all_reduce, 1, 0}, {CommKind::all_reduce, 1, 1}});
+  Trace b = recorded(2, {{CommKind::all_reduce, 1, 1}, {CommKind::all_reduce, 9, 2}});
+  b.streams.push_back({{Rank{2}, Rank{2}}, {}, {}});
+  const Comparison result = must_compare(a, b);
+  EXPECT_TRUE(result.equal());
+  EXPECT_EQ(result.iterations, std::vector<Iteration>{1});
+  EXPECT_EQ(result.only_a, std::vector<Iteration>{0});
+  EXPECT_EQ(result.only_b, std::vector<Iteration>{2});
+  EXPECT_EQ(result.ranks, 2);
+  EXPECT_EQ(result.ranks_only_b, 1);
+}
+
+TEST(Compare, RefusesTracesWithNothingInCommon) {
+  const Trace a = recorded(1, {{CommKind::all_reduce, 1, 0}});
+  const Result<Comparison> none = compare(a, Trace(), {});
+  ASSERT_FALSE(none.has_value());
+  EXPECT_NE(none.error().message.find("no rank is in both: A has ranks 0 to 0, B has no ranks"),
+            std::string::npos);
+  const Result<Comparison> other = compare(a, recorded(1, {{CommKind::all_reduce, 1, 5}}), {});
+  ASSERT_FALSE(other.has_value());
+  EXPECT_NE(other.error().message.find("A has 0, B has 5"), std::string::npos);
+}
+
+TEST(Compare, GroupsAreComparedPerRankNotPerName) {
+  // Tensor pairs {0 1} {2 3} against explicit lists, and send/recv pairs against patterns.
+  Trace a(Mesh{2, 1, 2});
+  const GroupId tp = a.groups.intern(GroupPattern{.axis = Axis::tp, .tensor = k_all});
+  const GroupId next = a.groups.intern(GroupPattern{.shape = GroupPattern::Shape::to_next, .axis = Axis::pp});
+  const OpId reduce = a.intern(op_of({CommKind::all_reduce, 4}, tp));
+  CommOp send = op_of({CommKind::send, 4}, next);
+  send.output = Elements{0};
+  a.streams.push_back({{Rank{0}, Rank{1}}, {{reduce, 0}, {a.intern(send), 0}}, {}});
+  a.streams.push_back({{Rank{2}, Rank{3}}, {{reduce, 0}}, {}});
+
+  Trace b;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    const std::int64_t low = rank / 2 * 2;
+    const GroupId pair = b.groups.intern(std::vector<Rank>{Rank{low}, Rank{low + 1}});
+    RankStream stream{{Rank{rank}, Rank{rank}}, {{b.intern(op_of({CommKind::all_reduce, 4}, pair)), 0}}, {}};
+    if (rank < 2) {
+      CommOp real = send;
+      real.group = b.groups.intern(std::vector<Rank>{Rank{rank}, Rank{rank + 2}});
+      stream.events.push_back({b.intern(real), 0});
+    }
+    b.streams.push_back(stream);
+  }
+  EXPECT_TRUE(must_compare(a, b).equal());
+  EXPECT_EQ(must_compare(a, b).exact, 6);
+
+  // Send to the wrong rank: one missing, one extra, both along the pipeline.
+  CommOp wrong = send;
+  wrong.group = b.groups.intern(std::vector<Rank>{Rank{0}, Rank{3}});
+  b.streams[0].events[1] = {b.intern(wrong), 0};
+  const Comparison result = must_compare(a, b);
+  EXPECT_EQ(result.missing, 1);
+  EXPECT_EQ(result.extra, 1);
+  ASSERT_EQ(result.differences.size(), 2u);
+  EXPECT_EQ(result.differences[0].axis, Axis::pp);
+  EXPECT_EQ(result.differences[0].example_group, (std::vector<Rank>{Rank{0}, Rank{2}}));
+}
+
+TEST(Compare, TwoClassesAreComparedOnceOrPerRankWhereGroupsMeetPartly) {
+  // {0 1 2} with `ends` is {0 2} for all; with stride 2 it is {0 2} for 0 and 2, and {1} for 1.
+  const auto job = [](Span span) {
+    Trace trace(Mesh{1, 3, 1});
+    const GroupId group = trace.groups.intern(GroupPattern{.axis = Axis::dp, .data = span});
+    trace.streams.push_back(
+        {{Rank{0}, Rank{2}}, {{trace.intern(op_of({CommKind::all_reduce, 4}, group)), 0}}, {}});
+    return trace;
+  };
+  const Comparison result = must_compare(job({Span::Shape::ends, 1}), job({Span::Shape::stride, 2}));
+  EXPECT_EQ(result.exact, 2);
+  EXPECT_EQ(result.missing, 1);
+  EXPECT_EQ(result.extra, 1);
+  const Comparison same = must_compare(job({Span::Shape::all, 1}), job({Span::Shape::block, 3}));
+  EXPECT_EQ(same.exact, 3);
+}
+
+TEST(Compare, RootsAreComparedAsGlobalRanks) {
+  const auto job = [](std::vector<Rank> members, std::int64_t root) {
+    Trace trace;
+    CommOp op = op_of({CommKind::broadcast, 4}, trace.groups.intern(members));
+    op.root = GroupRank{root};
+    trace.streams.push_back({{Rank{0}, Rank{0}}, {{trace.intern(op), 0}}, {}});
+    return trace;
+  };
+  EXPECT_TRUE(must_compare(job({Rank{0}, Rank{1}}, 1), job({Rank{1}, Rank{0}}, 0)).equal());
+  EXPECT_FALSE(must_compare(job({Rank{0}, Rank{1}}, 1), job({Rank{0}, Rank{1}}, 0)).equal());
+}
+
+TEST(Compare, TracesWithoutIterationsAreComparedWhole) {
+  const std::vector<Call> calls = {{CommKind::all_reduce, 1, k_unknown_iteration}};
+  EXPECT_EQ(must_compare(recorded(2, calls), recorded(2, calls)).exact, 2);
+}
+
+TEST(CompareVolumes, AddsUpMessageBytesPerAxisAndOpOfTheLastIteration) {
+  const Trace paper = predicted(2, {{CommKind::all_reduce, 100, 0}, {CommKind::all_reduce, 100, 1}});
+  const Trace real =
+      recorded(2, {{CommKind::all_reduce, 60, 1}, {CommKind::all_reduce, 50, 1}, {CommKind::reduce, 1, 1}});
+  const Result<std::vector<VolumeDifference>> rows = compare_volumes(paper, real, {});
+  ASSERT_TRUE(rows.has_value());
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ((*rows)[0].axis, Axis::dp);
+  EXPECT_EQ((*rows)[0].calls_a, 2);
+  EXPECT_EQ((*rows)[0].calls_b, 4);
+  EXPECT_EQ((*rows)[0].message_a, Bytes{800});
+  EXPECT_EQ((*rows)[0].message_b, Bytes{880});
+  EXPECT_EQ((*rows)[1].kind, CommKind::reduce);
+  EXPECT_EQ((*rows)[1].message_a, Bytes{0});
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+
+#include "commlens/compare/compare.hpp"
+
+namespace commlens {
+namespace {
+
+/// Rank 0 of two: at start 3 broadcasts of 2,000 B; an iteration has an all_reduce of 4,096 B, the first one
+/// two; every iteration gathers 1,024 B shards twice and sends what the logger cannot see.
+Trace prediction() {
+  Trace trace(Mesh{1, 2, 1});
+  const GroupId dp = trace.groups.intern(GroupPattern{.axis = Axis::dp, .data = {.shape = Span::Shape::all}});
+  const auto op = [&](CommKind kind, std::int64_t input, std::int64_t output, const char* source) {
+    CommOp result;
+    result.kind = kind;
+    result.group = dp;
+    result.input = Elements{input};
+    result.output = Elements{output};
+    result.rule = trace.intern(Rule{std::string("rule.") + std::string(name_of(kind)), source, true});
+    return trace.intern(result);
+  };
+  const OpId broadcast = op(CommKind::broadcast, 2000, 2000, "deepspeed 0.14.0 engine.py:1077");
+  const OpId reduce = op(CommKind::all_reduce, 4096, 4096, "deepspeed 0.14.0 stage_1_and_2.py:1496");
+  const OpId gather = op(CommKind::all_gather, 1024, 2048, "deepspeed 0.14.0 utils.py:961");
+  const OpId hidden = op(CommKind::all_reduce, 77, 77, "neox 4bc66703 mpu/mappings.py:42");
+  RankStream stream{{Rank{0}, Rank{1}}, {}, {}};
+  stream.events = {{broadcast, -1}, {broadcast, -1}, {broadcast, -1}, {reduce, 0}, {reduce, 0}, {gather, 0},
+                   {gather, 0},     {hidden, 0},     {reduce, 1},     {gather, 1}, {gather, 1}, {hidden, 1}};
+  trace.streams.push_back(stream);
+  return trace;
+}
+
+struct LogLine {
+  CommKind kind{};
+  std::int64_t size = 0;
+  std::int64_t rounding = 0;
+  std::int64_t count = 0;
+  const char* caller = "";
+};
+
+Trace log_of(const std::vector<LogLine>& lines) {
+  Trace trace;
+  trace.provenance.accounting = Accounting::deepspeed_logger;
+  const GroupId unknown = trace.groups.intern(std::vector<Rank>{});
+  RankStream stream{{Rank{0}, Rank{0}}, {}, {}};
+  for (const LogLine& line : lines) {
+    CommOp op;
+    op.kind = line.kind;
+    op.group = unknown;
+    op.input = Elements{line.size};
+    op.output = Elements{line.size};
+    op.rounding = Bytes{line.rounding};
+    op.name = trace.names.intern(line.caller);
+    for (std::int64_t each = 0; each < line.count; ++each) {
+      stream.events.push_back({trace.intern(op), k_unknown_iteration});
+    }
+  }
+  trace.streams.push_back(stream);
+  return trace;
+}
+
+TEST(CompareLogged, FitsTheNumberOfIterations) {
+  // Four iterations: 2 + 1 + 1 + 1 reductions, 8 gathers.
+  const Result<LoggedComparison> result = compare_logged(prediction(),
+                                                         log_of({{CommKind::broadcast, 1997, 5, 3},
+                                                                 {CommKind::all_reduce, 4096, 6, 5},
+                                                                 {CommKind::all_gather, 1024, 6, 8}}),
+                                                         std::nullopt);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->iterations, 4);
+  EXPECT_TRUE(result->iterations_fitted);
+  EXPECT_TRUE(result->equal());
+  ASSERT_EQ(result->rows.size(), 3u);
+  EXPECT_EQ(result->rows[0].kind, CommKind::all_reduce);
+  EXPECT_EQ(result->rows[0].predicted, 5);
+  EXPECT_EQ(result->rows[0].rules, std::vector<std::string>{"rule.all_reduce"});
+}
+
+TEST(CompareLogged, FitsRunsShorterThanThePrediction) {
+  const Result<LoggedComparison> result = compare_logged(
+      prediction(), log_of({{CommKind::all_reduce, 4096, 6, 2}, {CommKind::all_gather, 1024, 6, 2}}),
+      std::nullopt);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->iterations, 1);
+}
+
+TEST(CompareLogged, TakesTheNumberOfIterationsAsAsked) {
+  const Result<LoggedComparison> result =
+      compare_logged(prediction(), log_of({{CommKind::all_reduce, 4096, 6, 5}}), 2);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_FALSE(result->iterations_fitted);
+  EXPECT_EQ(result->iterations, 2);
+  EXPECT_EQ(result->rows[0].predicted, 3);
+  EXPECT_FALSE(result->equal());
+}
+
+TEST(CompareLogged, ShowsWhatOnlyOneSideHas) {
+  const Result<LoggedComparison> result = compare_logged(
+      prediction(), log_of({{CommKind::all_reduce, 4096, 6, 2}, {CommKind::reduce, 10, 0, 7}}), 1);
+  ASSERT_TRUE(result.has_value());
+  ASSERT_EQ(result->rows.size(),
+            4u);  // all_reduce, all_gather, broadcast (predicted only), reduce (logged only)
+  EXPECT_EQ(result->exact_rows, 1);
+  EXPECT_EQ(result->rows[1].kind, CommKind::all_gather);
+  EXPECT_EQ(result->rows[1].logged, 0);
+  EXPECT_EQ(result->rows[1].predicted, 2);
+  EXPECT_EQ(result->rows[3].kind, CommKind::reduce);
+  EXPECT_EQ(result->rows[3].predicted, 0);
+}
+
+TEST(CompareLogged, CallersOfOneSizeAreAddedUp) {
+  const Result<LoggedComparison> result = compare_logged(
+      prediction(), log_of({{CommKind::broadcast, 2000, 5, 1, "f"}, {CommKind::broadcast, 2000, 5, 2, "g"}}),
+      1);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->rows[2].logged, 3);
+  EXPECT_EQ(result->rows[2].predicted, 3);
+}
+
+TEST(CompareLogged, BarriersDoNotCountAndEmptyLogsAreRefused) {
+  EXPECT_FALSE(compare_logged(prediction(), log_of({{CommKind::barrier, 0, 0, 3}}), 1).has_value());
+  EXPECT_FALSE(compare_logged(Trace(), log_of({{CommKind::reduce, 1, 0, 3}}), 1).has_value());
+}
+
+}  // namespace
+}  // namespace commlens

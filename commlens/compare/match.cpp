@@ -1,0 +1,207 @@
+#include "commlens/compare/match.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace commlens {
+namespace {
+
+/// Pairs, in order, with equal ones counted together.
+class PairList {
+ public:
+  void add(std::optional<OpId> a, std::optional<OpId> b) {
+    const std::uint64_t left = a ? std::uint64_t{static_cast<std::uint32_t>(*a)} + 1 : 0;
+    const std::uint64_t right = b ? std::uint64_t{static_cast<std::uint32_t>(*b)} + 1 : 0;
+    const auto [found, added] = places_.try_emplace(left << 32 | right, pairs_.size());
+    if (added) {
+      pairs_.push_back({a.value_or(OpId{}), b.value_or(OpId{}), a.has_value(), b.has_value(), 0});
+    }
+    ++pairs_[found->second].times;
+  }
+  std::vector<Pair> take() { return std::move(pairs_); }
+
+ private:
+  std::vector<Pair> pairs_;
+  std::unordered_map<std::uint64_t, std::size_t> places_;
+};
+
+/// Takes pairs off the front of both lists; returns how many.
+std::int64_t cancel(std::vector<OpId>& left, std::vector<OpId>& right) {
+  const auto both = static_cast<std::ptrdiff_t>(std::min(left.size(), right.size()));
+  left.erase(left.begin(), left.begin() + both);
+  right.erase(right.begin(), right.begin() + both);
+  return both;
+}
+
+}  // namespace
+
+std::size_t Matcher::KeyHash::operator()(const Key& key) const {
+  std::uint64_t hash = static_cast<std::uint64_t>(key.kind) << 8 | static_cast<std::uint64_t>(key.dtype);
+  for (const std::int64_t part : {static_cast<std::int64_t>(key.group), key.root, key.input.value,
+                                  key.output.value, std::int64_t{key.data_dependent}}) {
+    hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15U;
+    hash ^= hash >> 29;
+  }
+  return static_cast<std::size_t>(hash);
+}
+
+void Matcher::look_from(Rank self) {
+  self_ = self;
+  key_ids_.clear();
+  keys_.clear();
+  bucket_of_key_.clear();
+  a_.key_of_op.assign(a_.trace.ops().size(), k_unresolved);
+  b_.key_of_op.assign(b_.trace.ops().size(), k_unresolved);
+}
+
+std::uint32_t Matcher::intern(const Key& key) {
+  const auto [found, added] = key_ids_.try_emplace(key, static_cast<std::uint32_t>(keys_.size()));
+  if (added) {
+    keys_.push_back(key);
+    bucket_of_key_.push_back(0);
+  }
+  return found->second;
+}
+
+std::uint32_t Matcher::key_of(Side& side, OpId id) {
+  std::uint32_t& known = side.key_of_op[static_cast<std::size_t>(id)];
+  if (known != k_unresolved) {
+    return known;
+  }
+  const CommOp& op = side.trace.op(id);
+  Key bucket;
+  bucket.kind = op.kind;
+  bucket.group = side.groups.of(op, self_);
+  bucket.root = side.groups.root_of(op, self_);
+  bucket.data_dependent = true;
+  const std::uint32_t bucket_id = intern(bucket);
+  bucket_of_key_[bucket_id] = bucket_id;
+  known = bucket_id;
+  if (!op.data_dependent) {
+    Key key = bucket;
+    key.dtype = op.dtype;
+    key.input = op.input;
+    key.output = op.output;
+    key.data_dependent = false;
+    known = intern(key);
+    bucket_of_key_[known] = bucket_id;
+  }
+  return known;
+}
+
+void Matcher::count(Side& side, const IterationCalls& calls) {
+  side.counts.assign(keys_.size(), 0);
+  for (const auto& [op, times] : calls.counts) {
+    side.counts[key_of(side, op)] += times;
+  }
+}
+
+void Matcher::collect(Side& side, const IterationCalls& calls, const Side& other,
+                      std::vector<Leftovers>& buckets) {
+  // The first calls of a key find their equals, the later ones are left over.
+  std::vector<std::int64_t> to_match(keys_.size(), 0);
+  for (std::size_t key = 0; key < keys_.size(); ++key) {
+    to_match[key] = keys_[key].data_dependent ? 0 : std::min(side.counts[key], other.counts[key]);
+  }
+  for (const OpId op : calls.sequence) {
+    const std::uint32_t key = key_of(side, op);
+    if (to_match[key] > 0) {
+      --to_match[key];
+      continue;
+    }
+    Leftovers& bucket = buckets[bucket_of_key_[key]];
+    (keys_[key].data_dependent ? bucket.data_dependent : bucket.fixed).push_back(op);
+  }
+}
+
+bool Matcher::same_order(const IterationCalls& a, const IterationCalls& b) {
+  if (a.sequence.size() != b.sequence.size()) {
+    return false;
+  }
+  for (std::size_t at = 0; at < a.sequence.size(); ++at) {
+    const std::uint32_t left = key_of(a_, a.sequence[at]);
+    const std::uint32_t right = key_of(b_, b.sequence[at]);
+    const bool either = keys_[left].data_dependent || keys_[right].data_dependent;
+    if (left != right && !(either && bucket_of_key_[left] == bucket_of_key_[right])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
+  for (const auto& [op, times] : a.counts) {
+    key_of(a_, op);
+  }
+  for (const auto& [op, times] : b.counts) {
+    key_of(b_, op);
+  }
+  count(a_, a);
+  count(b_, b);
+  Matching matching;
+  bool all_equal = true;
+  for (std::size_t key = 0; key < keys_.size(); ++key) {
+    const bool fixed = !keys_[key].data_dependent;
+    matching.exact += fixed ? std::min(a_.counts[key], b_.counts[key]) : 0;
+    all_equal = all_equal && a_.counts[key] == b_.counts[key] && (fixed || a_.counts[key] == 0);
+  }
+  if (all_equal) {
+    matching.same_order = same_order(a, b);
+    return matching;
+  }
+
+  std::vector<Leftovers> left(keys_.size());
+  std::vector<Leftovers> right(keys_.size());
+  collect(a_, a, b_, left);
+  collect(b_, b, a_, right);
+  PairList pairs;
+  for (std::size_t bucket = 0; bucket < keys_.size(); ++bucket) {
+    Leftovers& l = left[bucket];
+    Leftovers& r = right[bucket];
+    matching.exact += cancel(l.data_dependent, r.fixed) + cancel(l.fixed, r.data_dependent) +
+                      cancel(l.data_dependent, r.data_dependent);
+    l.fixed.insert(l.fixed.end(), l.data_dependent.begin(), l.data_dependent.end());
+    r.fixed.insert(r.fixed.end(), r.data_dependent.begin(), r.data_dependent.end());
+    for (std::size_t at = 0; at < std::max(l.fixed.size(), r.fixed.size()); ++at) {
+      pairs.add(at < l.fixed.size() ? std::optional(l.fixed[at]) : std::nullopt,
+                at < r.fixed.size() ? std::optional(r.fixed[at]) : std::nullopt);
+    }
+  }
+  matching.leftover = pairs.take();
+  matching.same_order = matching.leftover.empty() && same_order(a, b);
+  return matching;
+}
+
+bool Matcher::uniform(const std::vector<OpId>& a, const std::vector<OpId>& b, RankRange ranks) {
+  const auto groups_of = [&](Side& side, const std::vector<OpId>& ops) {
+    std::set<std::vector<CanonicalGroup>> groups;  // each seen from every rank
+    std::set<std::pair<GroupId, bool>> seen;
+    for (const OpId id : ops) {
+      const CommOp& op = side.trace.op(id);
+      if (!seen.emplace(op.group, is_point_to_point(op.kind)).second) {
+        continue;
+      }
+      std::vector<CanonicalGroup> group;
+      for (std::int64_t rank = ranks.first.value; rank <= ranks.last.value; ++rank) {
+        group.push_back(side.groups.of(op, Rank{rank}));
+      }
+      groups.insert(std::move(group));
+    }
+    return groups;
+  };
+  const auto left = groups_of(a_, a);
+  const auto right = groups_of(b_, b);
+  for (const std::vector<CanonicalGroup>& l : left) {
+    for (const std::vector<CanonicalGroup>& r : right) {
+      const bool first_same = l.front() == r.front();
+      for (std::size_t at = 1; at < l.size(); ++at) {
+        if ((l[at] == r[at]) != first_same) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace commlens

@@ -1,0 +1,86 @@
+#pragma once
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "commlens/compare/canonical.hpp"
+#include "commlens/compare/stream_calls.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// A call of A and the call of B it was paired with; one of them is absent when nothing was left to pair
+/// with.
+struct Pair {
+  OpId a{};
+  OpId b{};
+  bool has_a = false;
+  bool has_b = false;
+  std::int64_t times = 0;
+};
+
+/// Two multisets of calls set against each other.
+struct Matching {
+  std::int64_t exact = 0;
+  bool same_order = true;      // meaningful when nothing is left over
+  std::vector<Pair> leftover;  // size pairs, missing and extra calls
+};
+
+/// Matches the calls of one rank in one iteration (CONTRACT: multisets of op, dtype, sizes, group and root or
+/// peer). What has no equal is paired, in issue order, with what is left of the same op, group and root: a
+/// size difference. Ops whose sizes depend on data match whatever has the same op, group and root.
+class Matcher {
+ public:
+  Matcher(const Trace& a, const Trace& b) : a_{a, {a, canonical_}, {}, {}}, b_{b, {b, canonical_}, {}, {}} {}
+
+  /// From here on calls are seen from `self`.
+  void look_from(Rank self);
+  Matching match(const IterationCalls& a, const IterationCalls& b);
+
+  /// Whether `a` and `b` relate in the same way for every rank of `ranks`, so that one stands for all: no
+  /// group of one is a group of the other for a part of the ranks only.
+  bool uniform(const std::vector<OpId>& a, const std::vector<OpId>& b, RankRange ranks);
+
+ private:
+  /// What makes calls equal, and what makes them differ in size only.
+  struct Key {
+    CommKind kind{};
+    CanonicalGroup group{};
+    std::int64_t root = -1;
+    DType dtype{};
+    Elements input;
+    Elements output;
+    bool data_dependent = false;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Side {
+    const Trace& trace;
+    ResolvedGroups groups;
+    std::vector<std::uint32_t> key_of_op;  // k_unresolved when not yet known from this rank
+    std::vector<std::int64_t> counts;      // per key, in the iteration at hand
+  };
+  struct Leftovers {
+    std::vector<OpId> fixed;
+    std::vector<OpId> data_dependent;
+  };
+  static constexpr std::uint32_t k_unresolved = UINT32_MAX;
+
+  std::uint32_t key_of(Side& side, OpId op);
+  std::uint32_t intern(const Key& key);
+  void count(Side& side, const IterationCalls& calls);
+  void collect(Side& side, const IterationCalls& calls, const Side& other, std::vector<Leftovers>& buckets);
+  bool same_order(const IterationCalls& a, const IterationCalls& b);
+
+  CanonicalGroups canonical_;
+  Side a_;
+  Side b_;
+  Rank self_;
+  std::unordered_map<Key, std::uint32_t, KeyHash> key_ids_;
+  std::vector<Key> keys_;
+  std::vector<std::uint32_t> bucket_of_key_;  // calls that may differ in size share a bucket, itself a key
+};
+
+}  // namespace commlens

@@ -1,0 +1,109 @@
+#include "commlens/compare/scope.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace commlens {
+namespace {
+
+std::vector<const RankStream*> ascending(const Trace& trace) {
+  std::vector<const RankStream*> streams;
+  for (const RankStream& stream : trace.streams) {
+    streams.push_back(&stream);
+  }
+  std::stable_sort(streams.begin(), streams.end(), [](const RankStream* left, const RankStream* right) {
+    return left->ranks.first < right->ranks.first;
+  });
+  return streams;
+}
+
+std::vector<Segment> common_segments(const Trace& a, const Trace& b) {
+  const std::vector<const RankStream*> left = ascending(a);
+  const std::vector<const RankStream*> right = ascending(b);
+  std::vector<Segment> segments;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < left.size() && j < right.size()) {
+    const RankRange both{std::max(left[i]->ranks.first, right[j]->ranks.first),
+                         std::min(left[i]->ranks.last, right[j]->ranks.last)};
+    if (both.first <= both.last) {
+      segments.push_back({both, left[i], right[j]});
+    }
+    ++(left[i]->ranks.last < right[j]->ranks.last ? i : j);
+  }
+  return segments;
+}
+
+std::int64_t rank_count(const Trace& trace) {
+  std::int64_t count = 0;
+  for (const RankStream& stream : trace.streams) {
+    count += stream.ranks.count();
+  }
+  return count;
+}
+
+std::vector<Iteration> wanted_iterations(const Trace& trace, const CompareOptions& options) {
+  std::vector<Iteration> iterations = trace.iterations();
+  if (options.iterations) {
+    const auto [first, last] = *options.iterations;
+    std::erase_if(iterations, [&](Iteration iteration) { return iteration < first || iteration > last; });
+  }
+  return iterations;
+}
+
+std::string ranks_text(const Trace& trace) {
+  if (trace.streams.empty()) {
+    return "no ranks";
+  }
+  const std::vector<const RankStream*> streams = ascending(trace);
+  return fmt::format("ranks {} to {}", streams.front()->ranks.first.value, trace.ranks() - 1);
+}
+
+}  // namespace
+
+std::string to_text(const std::vector<Iteration>& iterations) {
+  if (iterations.empty()) {
+    return "none";
+  }
+  if (iterations.front() == iterations.back()) {
+    return fmt::format("{}", iterations.front());
+  }
+  const bool gapless =
+      static_cast<std::size_t>(iterations.back() - iterations.front()) + 1 == iterations.size();
+  return gapless ? fmt::format("{} to {}", iterations.front(), iterations.back())
+                 : fmt::format("{}", fmt::join(iterations, ", "));
+}
+
+Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions& options) {
+  Scope scope;
+  scope.segments = common_segments(a, b);
+  for (const Segment& segment : scope.segments) {
+    scope.ranks += segment.ranks.count();
+  }
+  if (scope.ranks == 0) {
+    return failure(fmt::format("no rank is in both: A has {}, B has {}; compare traces of the same job",
+                               ranks_text(a), ranks_text(b)));
+  }
+  scope.ranks_only_a = rank_count(a) - scope.ranks;
+  scope.ranks_only_b = rank_count(b) - scope.ranks;
+
+  if (a.iterations().empty() && b.iterations().empty()) {
+    scope.iterations = {k_unknown_iteration};
+    return scope;
+  }
+  const std::vector<Iteration> left = wanted_iterations(a, options);
+  const std::vector<Iteration> right = wanted_iterations(b, options);
+  std::set_intersection(left.begin(), left.end(), right.begin(), right.end(),
+                        std::back_inserter(scope.iterations));
+  std::set_difference(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(scope.only_a));
+  std::set_difference(right.begin(), right.end(), left.begin(), left.end(), std::back_inserter(scope.only_b));
+  if (scope.iterations.empty()) {
+    return failure(fmt::format("no wanted iteration is in both: A has {}, B has {}; change --iterations",
+                               to_text(a.iterations()), to_text(b.iterations())));
+  }
+  return scope;
+}
+
+}  // namespace commlens

@@ -1,0 +1,34 @@
+#pragma once
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/compare/compare.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// Ranks that belong to one stream in each of two traces.
+struct Segment {
+  RankRange ranks;
+  const RankStream* a = nullptr;
+  const RankStream* b = nullptr;
+};
+
+/// What of two traces can be compared: the ranks and iterations both have.
+struct Scope {
+  std::vector<Segment> segments;      // ascending
+  std::vector<Iteration> iterations;  // k_unknown_iteration alone when neither trace has iterations
+  std::vector<Iteration> only_a;
+  std::vector<Iteration> only_b;
+  std::int64_t ranks = 0;
+  std::int64_t ranks_only_a = 0;
+  std::int64_t ranks_only_b = 0;
+};
+
+/// Fails when no rank or no wanted iteration is in both, saying what each trace has.
+Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions& options);
+
+/// "-1 to 2", or "none": a list of iterations for people.
+std::string to_text(const std::vector<Iteration>& iterations);
+
+}  // namespace commlens

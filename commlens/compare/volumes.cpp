@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <map>
+
+#include "commlens/comm/volume.hpp"
+#include "commlens/compare/canonical.hpp"
+#include "commlens/compare/compare.hpp"
+#include "commlens/compare/scope.hpp"
+#include "commlens/compare/stream_calls.hpp"
+
+namespace commlens {
+namespace {
+
+struct Volume {
+  std::int64_t calls = 0;
+  Bytes message;
+};
+using Volumes = std::map<std::pair<Axis, CommKind>, Volume>;
+
+/// One side of the comparison: the calls of a trace, with the other trace's mesh to name its groups.
+class Side {
+ public:
+  Side(const Trace& trace, const Trace& other, const CompareOptions& options,
+       const std::vector<Iteration>& iterations)
+      : trace_(trace), mesh_(other.groups.mesh()), calls_(trace, options, iterations) {}
+
+  void add(const RankStream& stream, RankRange ranks, Iteration iteration, Volumes& volumes) {
+    for (const auto& [id, times] : calls_.at(stream, iteration).counts) {
+      const CommOp& op = trace_.op(id);
+      Volume& volume = volumes[{axis_of(trace_, op, mesh_, ranks.first), op.kind}];
+      volume.calls += times * ranks.count();
+      volume.message += message_bytes(op) * (times * ranks.count());
+    }
+  }
+
+ private:
+  const Trace& trace_;
+  std::optional<Mesh> mesh_;
+  StreamCalls calls_;
+};
+
+}  // namespace
+
+Result<std::vector<VolumeDifference>> compare_volumes(const Trace& a, const Trace& b,
+                                                      const CompareOptions& options) {
+  Result<Scope> scope = common_scope(a, b, options);
+  if (!scope) {
+    return tl::unexpected(scope.error());
+  }
+  const std::vector<Iteration> last = {scope->iterations.back()};
+  Volumes volumes_a;
+  Volumes volumes_b;
+  Side side_a(a, b, options, last);
+  Side side_b(b, a, options, last);
+  for (const Segment& segment : scope->segments) {
+    side_a.add(*segment.a, segment.ranks, last.front(), volumes_a);
+    side_b.add(*segment.b, segment.ranks, last.front(), volumes_b);
+  }
+
+  std::map<std::pair<Axis, CommKind>, VolumeDifference> rows;
+  for (const auto& [key, volume] : volumes_a) {
+    rows[key] = {key.first, key.second, volume.calls, 0, volume.message, {}};
+  }
+  for (const auto& [key, volume] : volumes_b) {
+    VolumeDifference& row = rows[key];
+    row.axis = key.first;
+    row.kind = key.second;
+    row.calls_b = volume.calls;
+    row.message_b = volume.message;
+  }
+  std::vector<VolumeDifference> result;
+  for (const auto& [key, row] : rows) {
+    result.push_back(row);
+  }
+  std::stable_sort(result.begin(), result.end(), [](const VolumeDifference& l, const VolumeDifference& r) {
+    return std::max(l.message_a, l.message_b) > std::max(r.message_a, r.message_b);
+  });
+  return result;
+}
+
+}  // namespace commlens
