@@ -38,26 +38,32 @@ class StringTable {
 
 /// Why a predicted call exists: a short name and the framework's file and line.
 struct Rule {
-  std::string name;       // "zero1.gradient_all_reduce"
-  std::string source;     // "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1496"
-  bool verified = true;   // measured against a recorded run, not only read
+  std::string name;      // "zero1.gradient_all_reduce"
+  std::string source;    // "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1496"
+  bool verified = true;  // measured against a recorded run, not only read
   friend bool operator==(const Rule&, const Rule&) = default;
 };
 
 enum class Source : std::uint8_t { predicted, recorded, imported, simulated, replayed };
 std::string_view name_of(Source source);
 
-/// What a size in the trace counts: our message definition, or what DeepSpeed's comms logger prints (docs/volumes.md).
+/// What a size in the trace counts: our message definition, or what DeepSpeed's comms logger prints
+/// (docs/volumes.md).
 enum class Accounting : std::uint8_t { messages, deepspeed_logger };
+std::string_view name_of(Accounting accounting);
+
+/// The source or accounting of that name; nothing when there is none.
+std::optional<Source> source_from(std::string_view name);
+std::optional<Accounting> accounting_from(std::string_view name);
 
 /// Where a trace comes from, and what it misses.
 struct Provenance {
   Source source = Source::predicted;
   Accounting accounting = Accounting::messages;
-  std::string producer;      // "commlens 0.1.0", "deepspeed comms logger"
-  std::string description;   // model and layout, or the file
-  std::string framework;     // predicted traces
-  bool verified = true;      // every rule used was measured
+  std::string producer;                         // "commlens 0.1.0", "deepspeed comms logger"
+  std::string description;                      // model and layout, or the file
+  std::string framework;                        // predicted traces
+  bool verified = true;                         // every rule used was measured
   std::map<std::string, std::int64_t> skipped;  // records left out, by reason
 };
 
@@ -94,7 +100,7 @@ class Trace {
 
   /// One more than the highest rank of any stream.
   std::int64_t ranks() const;
-  /// The stream that holds `rank`'s calls; null when there is none.
+  /// The stream that holds `rank`'s calls; null when there is none. Fast when `streams` ascends by rank.
   const RankStream* stream_of(Rank rank) const;
   /// The iterations that occur, ascending; empty for traces without iterations (k_unknown_iteration only).
   std::vector<Iteration> iterations() const;
@@ -106,13 +112,16 @@ class Trace {
   Provenance provenance;
 
  private:
-  struct OpHash {
-    std::size_t operator()(const CommOp& op) const;
-  };
+  void grow_slots();
+
   std::vector<CommOp> ops_;
-  std::unordered_map<CommOp, OpId, OpHash> op_ids_;
-  std::vector<Rule> rules_{Rule{}};  // id 0: no rule
+  std::vector<std::uint32_t> op_slots_;  // hash table with linear probing over ops_: row + 1, 0 where empty
+  std::vector<Rule> rules_{Rule{}};      // id 0: no rule
+  std::unordered_map<std::string, RuleId> rule_ids_;
 };
+
+/// Ranks are 0 … k_max_ranks - 1 in every file that is read; more is taken for a broken file.
+constexpr std::int64_t k_max_ranks = std::int64_t{1} << 24;
 
 /// Events of sources that do not say which iteration they belong to (printed summaries).
 constexpr Iteration k_unknown_iteration = INT32_MIN;

@@ -6,8 +6,9 @@
 
 namespace commlens {
 
-/// Writes the native trace folder (docs/formats/trace.md): manifest.json with all tables, and one file of 32-byte
-/// records per stream. Replaces a trace that is there; refuses (SystemError) a folder that holds anything else.
+/// Writes the native trace folder (docs/formats/trace.md): manifest.json with all tables, and one file of
+/// 32-byte records per stream. Replaces a trace that is there; refuses (SystemError) a folder that holds
+/// anything else.
 void write_trace(const Trace& trace, const std::filesystem::path& folder);
 
 /// Reads a native trace folder; every field is checked, the records of a file may end anywhere.

@@ -17,8 +17,8 @@ void write_calls_jsonl(const Trace& trace, std::optional<Rank> only, const TextS
 /// The same table as CSV with a header line; groups as "0 1 2".
 void write_calls_csv(const Trace& trace, std::optional<Rank> only, const TextSink& sink);
 
-/// Runs `write` into `destination`: "-" is standard output, a name ending in .gz is compressed, a file appears whole
-/// or not at all. Throws SystemError when it cannot be written.
+/// Runs `write` into `destination`: "-" is standard output, a name ending in .gz is compressed, a file
+/// appears whole or not at all. Throws SystemError when it cannot be written.
 void write_stream(const std::string& destination, const std::function<void(const TextSink&)>& write);
 
 }  // namespace commlens

@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// The parts of a line that depend on the op alone: from phase to output size; tag, rule and name; and the
+/// end.
+struct OpText {
+  std::string head;
+  std::string labels;
+  std::string end;
+};
+
+/// How one format writes the fields of a call, in the order of docs/formats/calls.md.
+struct CallSyntax {
+  std::string_view rank;  // what stands before each value
+  std::string_view iteration;
+  std::string_view unknown_iteration;  // the value of k_unknown_iteration
+  std::string_view root;
+  std::string_view peer;
+  std::string_view micro_batch;
+  std::string_view start;
+  std::string_view duration;
+  bool keeps_absent_fields = false;  // writes the opening of an absent field too (columns)
+  OpText (*op_text)(const Trace&, const CommOp&);
+  std::string (*group_text)(const std::vector<Rank>&);
+};
+
+/// Writes every call of `trace` (of the rank `only`, if given) in blocks of about 1 MiB of whole lines. Text
+/// that repeats is made once: per op for the trace, per group for a rank.
+void write_calls(const Trace& trace, std::optional<Rank> only, const CallSyntax& syntax,
+                 const TextSink& sink);
+
+}  // namespace commlens

@@ -1,0 +1,79 @@
+#include "commlens/formats/exporters/call_text.hpp"
+#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/trace/json_text.hpp"
+
+namespace commlens {
+namespace {
+
+/// RFC 4180: quoted when it holds a comma, a quote or a line end; quotes doubled.
+void append_csv_field(std::string& out, std::string_view text) {
+  out += ',';
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (const char c : text) {
+    out += c;
+    if (c == '"') {
+      out += '"';
+    }
+  }
+  out += '"';
+}
+
+OpText op_text(const Trace& trace, const CommOp& op) {
+  OpText text;
+  append_csv_field(text.head, name_of(op.phase));
+  append_csv_field(text.head, name_of(op.kind));
+  append_csv_field(text.head, name_of(op.dtype));
+  text.head += ',';
+  append_number(text.head, (op.input * op.dtype).value);
+  text.head += ',';
+  append_number(text.head, (op.output * op.dtype).value);
+  text.head += ',';
+  append_csv_field(text.labels, trace.tags.text(op.tag));
+  append_csv_field(text.labels, trace.rule(op.rule).name);
+  append_csv_field(text.labels, trace.names.text(op.name));
+  text.end = op.data_dependent ? ",true," : ",,";
+  if (op.rounding.value != 0) {
+    append_number(text.end, op.rounding.value);
+  }
+  text.end += '\n';
+  return text;
+}
+
+std::string group_text(const std::vector<Rank>& members) {
+  std::string text;
+  for (const Rank member : members) {
+    text += text.empty() ? "" : " ";
+    append_number(text, member.value);
+  }
+  return text;
+}
+
+constexpr CallSyntax k_syntax = {.rank = "",
+                                 .iteration = ",",
+                                 .unknown_iteration = "",
+                                 .root = ",",
+                                 .peer = ",",
+                                 .micro_batch = ",",
+                                 .start = ",",
+                                 .duration = ",",
+                                 .keeps_absent_fields = true,
+                                 .op_text = op_text,
+                                 .group_text = group_text};
+
+constexpr std::string_view k_header =
+    "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,peer,micro_batch,tag,rule,name,start_"
+    "ns,"
+    "duration_ns,data_dependent,rounding_bytes\n";
+
+}  // namespace
+
+void write_calls_csv(const Trace& trace, std::optional<Rank> only, const TextSink& sink) {
+  sink(k_header);
+  write_calls(trace, only, k_syntax, sink);
+}
+
+}  // namespace commlens

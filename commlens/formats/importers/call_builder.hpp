@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// One line of a calls file as its fields stand there (docs/formats/calls.md), nothing checked but their
+/// types.
+struct CallRecord {
+  std::optional<std::int64_t> rank;
+  std::optional<std::int64_t> iteration;
+  bool iteration_unknown = false;  // the field is there and says nothing
+  std::string phase;
+  std::string op;
+  std::string dtype;
+  std::optional<std::int64_t> input_bytes;
+  std::optional<std::int64_t> output_bytes;
+  std::optional<std::vector<Rank>> group;  // empty: unknown
+  std::optional<std::int64_t> root;
+  std::optional<std::int64_t> peer;
+  std::optional<std::int64_t> micro_batch;
+  std::string tag;
+  std::string rule;
+  std::string name;
+  std::string site;
+  std::optional<std::int64_t> start_ns;
+  std::optional<std::int64_t> duration_ns;
+  bool data_dependent = false;
+  std::optional<std::int64_t> rounding_bytes;
+};
+
+/// Makes a trace of call records that come in any order of ranks; a rank's calls keep their order.
+class CallBuilder {
+ public:
+  /// `origin` is the file, for the trace's description; `producer` the format.
+  CallBuilder(std::string producer, std::string origin);
+
+  /// Checks every field. The error says which one is wrong; the caller adds the place.
+  Result<void> add(const CallRecord& record);
+
+  /// One stream per rank, ascending. Times of a stream are kept when all its calls have them; else they are
+  /// dropped and counted.
+  Trace finish();
+
+ private:
+  Result<CommOp> op_of(const CallRecord& record, CommKind kind, Rank rank);
+  Result<GroupId> group_of(const CallRecord& record, CommKind kind, Rank rank);
+  RankStream& stream_of(Rank rank);
+
+  Trace trace_;
+  std::unordered_map<std::int64_t, std::size_t> streams_;  // rank -> row of trace_.streams
+  std::vector<std::int64_t> timed_;                        // per stream: calls with both times
+  std::vector<Rank> previous_group_;                       // most lines repeat the group of the line before
+  std::optional<GroupId> previous_group_id_;
+  std::int64_t half_timed_ = 0;  // calls with a start or a duration alone
+};
+
+}  // namespace commlens

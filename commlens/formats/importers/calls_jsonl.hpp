@@ -1,0 +1,21 @@
+#pragma once
+#include <filesystem>
+#include <string_view>
+
+#include "commlens/base/result.hpp"
+#include "commlens/formats/importers/call_builder.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// One line of calls JSON Lines into `record`, which is cleared first. Fields we do not know are skipped; a
+/// field that stands twice or has another type is an error.
+Result<void> parse_call_line(std::string_view line, CallRecord& record);
+
+/// Calls JSON Lines (docs/formats/calls.md): a file, gzip file, or "-" for standard input.
+Result<Trace> read_calls_jsonl(const std::filesystem::path& path);
+
+/// True when the first line that is not blank is a JSON object with the keys "rank" and "op".
+bool sniff_calls_jsonl(const std::filesystem::path& path, std::string_view head);
+
+}  // namespace commlens

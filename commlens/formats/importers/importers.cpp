@@ -1,0 +1,50 @@
+#include "commlens/formats/importers/importers.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "commlens/formats/importers/calls_jsonl.hpp"
+#include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::size_t k_head = std::size_t{64} << 10;
+
+constexpr std::array<Importer, 1> k_importers = {{
+    {"calls-jsonl", sniff_calls_jsonl, read_calls_jsonl},
+}};
+
+}  // namespace
+
+std::span<const Importer> importers() { return k_importers; }
+
+Result<Trace> import_any(const std::filesystem::path& path) {
+  std::error_code status;
+  if (path == "-") {
+    return read_calls_jsonl(path);
+  }
+  if (std::filesystem::is_directory(path, status)) {
+    return read_trace(path);
+  }
+  if (std::filesystem::exists(path, status) && !std::filesystem::is_regular_file(path, status)) {
+    return read_calls_jsonl(path);  // a pipe can be read once, so its head cannot be looked at first
+  }
+  const Result<std::string> head = read_head(path, k_head);
+  if (!head) {
+    return tl::unexpected(head.error());
+  }
+  std::string known;
+  for (const Importer& importer : importers()) {
+    if (importer.sniff(path, *head)) {
+      return importer.read(path);
+    }
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", importer.name);
+  }
+  return failure(fmt::format("{}: {}; expected a trace folder or one of: {}", path.string(),
+                             head->empty() ? "the file is empty" : "no format we know", known));
+}
+
+}  // namespace commlens

@@ -1,0 +1,65 @@
+#include "commlens/trace/mapped_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace commlens {
+namespace {
+
+/// Closes a file descriptor at the end of a scope; the mapping does not need it.
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number >= 0) {
+      ::close(number);
+    }
+  }
+};
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  // O_NONBLOCK: opening a pipe without a writer must not wait; it is refused below.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  struct stat about = {};
+  if (file.number < 0 || fstat(file.number, &about) != 0) {
+    return failure(
+        fmt::format("{}: {}", path.string(), errno == ENOENT ? "no such file" : std::strerror(errno)));
+  }
+  if (!S_ISREG(about.st_mode)) {
+    return failure(fmt::format("{}: not a regular file", path.string()));
+  }
+  const auto size = static_cast<std::size_t>(about.st_size);
+  if (size == 0) {
+    return MappedFile(nullptr, 0);
+  }
+  void* const start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
+  if (start == MAP_FAILED) {
+    return failure(fmt::format("{}: cannot be mapped into memory: {}", path.string(), std::strerror(errno)));
+  }
+  return MappedFile(start, size);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : start_(std::exchange(other.start_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(start_, other.start_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (start_ != nullptr) {
+    munmap(start_, size_);
+  }
+}
+
+}  // namespace commlens

@@ -1,0 +1,31 @@
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "commlens/base/result.hpp"
+
+namespace commlens {
+
+/// A regular file seen as memory, read-only, for as long as this lives.
+class MappedFile {
+ public:
+  /// Fails, naming the file, when it is missing, no regular file or unreadable. An empty file has no bytes.
+  static Result<MappedFile> open(const std::filesystem::path& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(start_), size_}; }
+
+ private:
+  MappedFile(void* start, std::size_t size) : start_(start), size_(size) {}
+
+  void* start_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace commlens
