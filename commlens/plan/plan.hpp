@@ -17,17 +17,18 @@ struct PlannedCall {
 };
 using Program = std::vector<PlannedCall>;
 
-/// Ranks that issue the same calls, and those calls: at initialisation, then in each iteration until they repeat.
+/// Ranks that issue the same calls, and those calls: at initialisation, then in each iteration until they
+/// repeat.
 struct RankClass {
   RankRange ranks;
-  std::int64_t stage = 0;            // pipeline stage of the first rank
+  std::int64_t stage = 0;  // pipeline stage of the first rank
   Program init;
-  std::vector<Program> iterations;   // the last one repeats for ever
+  std::vector<Program> iterations;  // the last one repeats for ever
   const Program& at(Iteration iteration) const;
 };
 
-/// Every message of a job, per class of ranks. Descriptions, groups, rules and tags live in `tables` (a trace without
-/// streams).
+/// Every message of a job, per class of ranks. Descriptions, groups, rules and tags live in `tables` (a trace
+/// without streams).
 struct Plan {
   Job job;
   Trace tables;

@@ -1,0 +1,92 @@
+#include "commlens/plan/planner.hpp"
+
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "commlens/plan/rules/rules.hpp"
+
+namespace commlens {
+namespace {
+
+/// A program that repeats the one before it says nothing new.
+void trim_repeats(std::vector<Program>& iterations) {
+  while (iterations.size() > 1 && iterations.back() == iterations[iterations.size() - 2]) {
+    iterations.pop_back();
+  }
+}
+
+bool same_calls(const RankClass& a, const RankClass& b) {
+  return a.init == b.init && a.iterations == b.iterations;
+}
+
+/// Neighbouring stages that do the same become one class (groups are relative to the rank, so the ops are
+/// equal).
+std::vector<RankClass> merged(std::vector<RankClass> classes) {
+  std::vector<RankClass> result;
+  for (RankClass& next : classes) {
+    if (!result.empty() && same_calls(result.back(), next)) {
+      result.back().ranks.last = next.ranks.last;
+    } else {
+      result.push_back(std::move(next));
+    }
+  }
+  return result;
+}
+
+std::vector<std::int64_t> stages_to_write(const Job& job, std::optional<Rank> only) {
+  if (only) {
+    return {job.layout.mesh().coordinates(*only).pipeline};
+  }
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(job.layout.pp));
+  std::iota(stages.begin(), stages.end(), 0);
+  return stages;
+}
+
+Provenance provenance_of(const Job& job, const RuleSet& rules) {
+  Provenance provenance;
+  provenance.source = Source::predicted;
+  provenance.producer = "commlens";
+  provenance.description = job.model.name;
+  provenance.framework = fmt::format("{} {}", name_of(job.framework), rules.version);
+  provenance.verified = rules.is_verified(job);
+  return provenance;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
+  if (job.framework == Framework::commlens) {
+    return failure(
+        "framework commlens (our own trainer) has no rules yet; choose --framework paper, deepspeed, neox, "
+        "megatron or torch-ddp");
+  }
+  const RuleSet& rules = rule_set(job.framework);
+  if (const Result<void> supported = rules.check(job); !supported) {
+    return tl::unexpected(supported.error());
+  }
+  const Mesh mesh = job.layout.mesh();
+  if (only && (only->value < 0 || only->value >= mesh.ranks())) {
+    return failure(fmt::format("there is no rank {} in a job of {} ranks", only->value, mesh.ranks()));
+  }
+  Plan plan{job, Trace(mesh), {}};
+  const std::vector<std::int64_t> stages = stages_to_write(job, only);
+  Result<std::vector<StagePrograms>> programs = rules.write(plan.job, stages, plan.tables);
+  if (!programs) {
+    return tl::unexpected(programs.error());
+  }
+  for (std::size_t i = 0; i < programs->size(); ++i) {
+    RankClass rank_class;
+    rank_class.stage = stages[i];
+    rank_class.ranks = {mesh.rank({stages[i], 0, 0}), mesh.rank({stages[i], mesh.data - 1, mesh.tensor - 1})};
+    rank_class.init = std::move((*programs)[i].init);
+    rank_class.iterations = std::move((*programs)[i].iterations);
+    trim_repeats(rank_class.iterations);
+    plan.classes.push_back(std::move(rank_class));
+  }
+  plan.classes = merged(std::move(plan.classes));
+  plan.tables.provenance = provenance_of(job, rules);
+  return plan;
+}
+
+}  // namespace commlens

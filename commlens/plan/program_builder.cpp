@@ -1,0 +1,153 @@
+#include "commlens/plan/program_builder.hpp"
+
+#include <utility>
+
+namespace commlens {
+namespace {
+
+constexpr Span k_own{Span::Shape::own, 1};
+constexpr Span k_all{Span::Shape::all, 1};
+constexpr Span k_ends{Span::Shape::ends, 1};
+
+GroupPattern mesh_pattern(Axis axis, Span pipeline, Span data, Span tensor) {
+  return {GroupPattern::Shape::mesh, axis, pipeline, data, tensor};
+}
+
+GroupPattern pair_pattern(GroupPattern::Shape shape) { return {shape, Axis::pp, k_own, k_own, k_own}; }
+
+}  // namespace
+
+AxisGroups::AxisGroups(GroupTable& groups)
+    : dp(groups.intern(mesh_pattern(Axis::dp, k_own, k_all, k_own))),
+      tp(groups.intern(mesh_pattern(Axis::tp, k_own, k_own, k_all))),
+      pp(groups.intern(mesh_pattern(Axis::pp, k_all, k_own, k_own))),
+      model(groups.intern(mesh_pattern(Axis::model, k_all, k_own, k_all))),
+      world(groups.intern(mesh_pattern(Axis::world, k_all, k_all, k_all))),
+      ends(groups.intern(mesh_pattern(Axis::pp, k_ends, k_own, k_own))),
+      to_next(groups.intern(pair_pattern(GroupPattern::Shape::to_next))),
+      to_previous(groups.intern(pair_pattern(GroupPattern::Shape::to_previous))),
+      from_next(groups.intern(pair_pattern(GroupPattern::Shape::from_next))),
+      from_previous(groups.intern(pair_pattern(GroupPattern::Shape::from_previous))) {}
+
+void ProgramBuilder::set_phase(Phase phase, std::int32_t micro_batch) {
+  phase_ = phase;
+  micro_batch_ = micro_batch;
+}
+
+void ProgramBuilder::add(CommOp op, const Rule& rule, std::string_view tag) {
+  const auto [known, is_new] = rule_ids_.try_emplace(&rule, RuleId{});
+  if (is_new) {
+    known->second = tables_->intern(rule);
+  }
+  op.phase = phase_;
+  op.rule = known->second;
+  if (!tag.empty()) {
+    op.tag = tables_->tags.intern(tag);
+  }
+  program_.push_back({tables_->intern(op), micro_batch_});
+}
+
+void ProgramBuilder::all_reduce(GroupId group, Elements count, DType dtype, const Rule& rule,
+                                std::string_view tag) {
+  add({.kind = CommKind::all_reduce, .dtype = dtype, .group = group, .input = count, .output = count}, rule,
+      tag);
+}
+
+void ProgramBuilder::all_gather(GroupId group, Elements shard, DType dtype, const Rule& rule,
+                                std::string_view tag) {
+  const Elements whole = shard * tables_->groups.size(group);
+  add({.kind = CommKind::all_gather, .dtype = dtype, .group = group, .input = shard, .output = whole}, rule,
+      tag);
+}
+
+void ProgramBuilder::reduce_scatter(GroupId group, Elements shard, DType dtype, const Rule& rule,
+                                    std::string_view tag) {
+  const Elements whole = shard * tables_->groups.size(group);
+  add({.kind = CommKind::reduce_scatter, .dtype = dtype, .group = group, .input = whole, .output = shard},
+      rule, tag);
+}
+
+void ProgramBuilder::all_gather_whole(GroupId group, Elements whole, DType dtype, const Rule& rule,
+                                      std::string_view tag) {
+  const Elements shard{ceil_div(whole.value, tables_->groups.size(group))};
+  add({.kind = CommKind::all_gather, .dtype = dtype, .group = group, .input = shard, .output = whole}, rule,
+      tag);
+}
+
+void ProgramBuilder::reduce_scatter_whole(GroupId group, Elements whole, DType dtype, const Rule& rule,
+                                          std::string_view tag) {
+  const Elements shard{ceil_div(whole.value, tables_->groups.size(group))};
+  add({.kind = CommKind::reduce_scatter, .dtype = dtype, .group = group, .input = whole, .output = shard},
+      rule, tag);
+}
+
+void ProgramBuilder::expected_all_to_all(GroupId group, Elements count, DType dtype, const Rule& rule,
+                                         std::string_view tag) {
+  add({.kind = CommKind::all_to_all,
+       .dtype = dtype,
+       .data_dependent = true,
+       .group = group,
+       .input = count,
+       .output = count},
+      rule, tag);
+}
+
+void ProgramBuilder::expected_all_gather(GroupId group, Elements shard, DType dtype, const Rule& rule,
+                                         std::string_view tag) {
+  add({.kind = CommKind::all_gather,
+       .dtype = dtype,
+       .data_dependent = true,
+       .group = group,
+       .input = shard,
+       .output = shard * tables_->groups.size(group)},
+      rule, tag);
+}
+
+void ProgramBuilder::expected_reduce_scatter(GroupId group, Elements shard, DType dtype, const Rule& rule,
+                                             std::string_view tag) {
+  add({.kind = CommKind::reduce_scatter,
+       .dtype = dtype,
+       .data_dependent = true,
+       .group = group,
+       .input = shard * tables_->groups.size(group),
+       .output = shard},
+      rule, tag);
+}
+
+void ProgramBuilder::broadcast(GroupId group, Elements count, DType dtype, GroupRank root, const Rule& rule,
+                               std::string_view tag) {
+  add({.kind = CommKind::broadcast,
+       .dtype = dtype,
+       .group = group,
+       .input = count,
+       .output = count,
+       .root = root},
+      rule, tag);
+}
+
+void ProgramBuilder::reduce(GroupId group, Elements count, DType dtype, GroupRank root, const Rule& rule,
+                            std::string_view tag) {
+  add({.kind = CommKind::reduce,
+       .dtype = dtype,
+       .group = group,
+       .input = count,
+       .output = count,
+       .root = root},
+      rule, tag);
+}
+
+void ProgramBuilder::send(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag) {
+  add({.kind = CommKind::send, .dtype = dtype, .group = pair, .input = count, .output = {}}, rule, tag);
+}
+
+void ProgramBuilder::recv(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag) {
+  add({.kind = CommKind::recv, .dtype = dtype, .group = pair, .input = {}, .output = count}, rule, tag);
+}
+
+void ProgramBuilder::barrier(GroupId group, const Rule& rule) {
+  add({.kind = CommKind::barrier, .group = group}, rule, "");
+}
+
+Program ProgramBuilder::take() { return std::exchange(program_, {}); }
+
+}  // namespace commlens

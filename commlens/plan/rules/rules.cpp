@@ -1,0 +1,28 @@
+#include "commlens/plan/rules/rules.hpp"
+
+#include <array>
+
+#include "commlens/base/check.hpp"
+
+namespace commlens {
+namespace {
+const std::array<RuleSet, 5>& all_rule_sets() {
+  static const std::array<RuleSet, 5> sets = {rules::paper, rules::deepspeed, rules::neox, rules::megatron,
+                                              rules::torch_ddp};
+  return sets;
+}
+}  // namespace
+
+std::span<const RuleSet> rule_sets() { return all_rule_sets(); }
+
+const RuleSet& rule_set(Framework framework) {
+  for (const RuleSet& set : all_rule_sets()) {
+    if (set.framework == framework) {
+      return set;
+    }
+  }
+  COMMLENS_CHECK(false, "every framework that validated() lets through has a rule set");
+  return all_rule_sets().front();
+}
+
+}  // namespace commlens

@@ -1,0 +1,82 @@
+// The rule set of PyTorch 1.13 DistributedDataParallel. Source of every rule: rules/torch_ddp.md.
+#include <fmt/format.h>
+
+#include "commlens/plan/program_builder.hpp"
+#include "commlens/plan/rules/local_parameters.hpp"
+#include "commlens/plan/rules/rules.hpp"
+#include "commlens/plan/schemes/buckets.hpp"
+
+namespace commlens::torch_ddp {
+namespace {
+
+const Rule k_states{"ddp.broadcast_module_states",
+                    "torch 1.13 distributed/utils.py _sync_module_states (250 MiB buckets)", false};
+const Rule k_first{"ddp.first_iteration_all_reduce",
+                   "torch 1.13 csrc/distributed/c10d/reducer.cpp: one initial bucket"};
+const Rule k_bucket{"ddp.bucket_all_reduce", "torch 1.13 csrc/distributed/c10d/reducer.cpp rebuild_buckets"};
+
+constexpr std::int64_t k_first_bucket_bytes = 1024 * 1024;
+constexpr std::int64_t k_broadcast_bucket_bytes = 250 * 1024 * 1024;
+
+std::vector<std::int64_t> sizes_of(const LocalParameters& parameters) {
+  std::vector<std::int64_t> sizes;
+  for (const LocalParameter& parameter : parameters) {
+    sizes.push_back(parameter.count);
+  }
+  return sizes;
+}
+
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t>, Trace& tables) {
+  ProgramBuilder out(tables);
+  const ParameterList all(job.model);
+  const LocalParameters parameters =
+      local_parameters(job.model, all, 1, StagePart{.layers = job.model.layers});
+  const DType dtype = job.train.dtype;
+  const auto in_elements = [&](std::int64_t bytes) { return ceil_div(bytes, size_of(dtype)); };
+  StagePrograms programs;
+  out.set_phase(Phase::init);
+  const std::int64_t broadcast_bucket = in_elements(k_broadcast_bucket_bytes);
+  for (const std::int64_t sum :
+       buckets_closed_on_reaching(sizes_of(parameters), broadcast_bucket, broadcast_bucket)) {
+    out.broadcast(out.groups.dp, {sum}, dtype, GroupRank{0}, k_states, "module states");
+  }
+  programs.init = out.take();
+  const auto last = static_cast<std::int32_t>(job.train.micro_batches - 1);
+  for (int iteration = 0; iteration < (job.ddp.static_graph ? 2 : 1); ++iteration) {
+    out.set_phase(Phase::backward, last);
+    out.all_reduce(out.groups.dp, {total_count(parameters)}, dtype, k_first, "gradients");
+    programs.iterations.push_back(out.take());
+  }
+  out.set_phase(Phase::backward, last);
+  const std::vector<std::int64_t> ready = sizes_of(in_ready_order(parameters));
+  for (const std::int64_t sum : buckets_closed_on_reaching(ready, in_elements(k_first_bucket_bytes),
+                                                           in_elements(job.ddp.bucket_cap.value))) {
+    out.all_reduce(out.groups.dp, {sum}, dtype, k_bucket, "gradient bucket");
+  }
+  programs.iterations.push_back(out.take());
+  return std::vector<StagePrograms>{std::move(programs)};
+}
+
+Result<void> check(const Job& job) {
+  const ParallelLayout& layout = job.layout;
+  if (layout.tp * layout.pp * layout.cp * layout.ep * layout.replicate > 1 || job.model.experts > 0) {
+    return failure(
+        "framework torch-ddp is data parallel only; leave --tp, --pp, --cp and --ep at 1, or use --framework "
+        "megatron or neox");
+  }
+  if (job.train.zero_stage > 0) {
+    return failure(fmt::format("framework torch-ddp has no ZeRO-{}; use --zero 0 or --framework deepspeed",
+                               job.train.zero_stage));
+  }
+  return {};
+}
+
+bool is_verified(const Job& job) { return job.train.micro_batches == 1 && job.model.family == Family::gpt; }
+
+}  // namespace
+}  // namespace commlens::torch_ddp
+
+namespace commlens::rules {
+const RuleSet torch_ddp{Framework::torch_ddp, "1.13", &commlens::torch_ddp::check,
+                        &commlens::torch_ddp::is_verified, &commlens::torch_ddp::write};
+}  // namespace commlens::rules

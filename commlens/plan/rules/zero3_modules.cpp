@@ -1,0 +1,93 @@
+#include "commlens/plan/rules/zero3_modules.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace commlens::deepspeed {
+namespace {
+
+/// Modules in pre-hook order, looked up by leaf and layer.
+class ModuleTree {
+ public:
+  explicit ModuleTree(const LocalParameters& parameters) : parameters_(parameters) {
+    for (const LocalParameter& parameter : parameters) {
+      layers_ = std::max(layers_, parameter.layer + 1);
+    }
+  }
+
+  HookedModule leaf(Leaf leaf, std::int64_t layer, bool has_post_backward = true) const {
+    HookedModule module;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (parameters_[i].leaf == leaf && parameters_[i].layer == layer) {
+        module.parameters.push_back(i);
+      }
+    }
+    module.has_post_backward = has_post_backward;
+    return module;
+  }
+  bool has(Leaf leaf) const {
+    return std::any_of(parameters_.begin(), parameters_.end(),
+                       [&](const LocalParameter& parameter) { return parameter.leaf == leaf; });
+  }
+  std::int64_t layers() const { return layers_; }
+
+ private:
+  const LocalParameters& parameters_;
+  std::int64_t layers_ = 0;
+};
+
+void append_embedding(const ModuleTree& tree, bool wpe_first, std::vector<HookedModule>& modules) {
+  modules.push_back({{}, false});  // embed, a container
+  if (wpe_first && tree.has(Leaf::wpe)) {
+    modules.push_back(tree.leaf(Leaf::wpe, -1, false));
+  }
+  modules.push_back(tree.leaf(Leaf::wte, -1, false));
+  if (!wpe_first && tree.has(Leaf::wpe)) {
+    modules.push_back(tree.leaf(Leaf::wpe, -1, false));
+  }
+}
+
+void append_block(const ModuleTree& tree, std::int64_t layer, std::initializer_list<Leaf> leaves,
+                  std::vector<HookedModule>& modules) {
+  modules.push_back({});  // the block, a container
+  for (const Leaf leaf : leaves) {
+    HookedModule module = tree.leaf(leaf, layer);
+    if (leaf != Leaf::router || !module.parameters.empty()) {
+      modules.push_back(std::move(module));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<HookedModule> forward_modules(const LocalParameters& parameters) {
+  const ModuleTree tree(parameters);
+  std::vector<HookedModule> modules{{}};  // root
+  append_embedding(tree, false, modules);
+  for (std::int64_t layer = 0; layer < tree.layers(); ++layer) {
+    append_block(tree, layer,
+                 {Leaf::ln1, Leaf::qkv, Leaf::proj, Leaf::ln2, Leaf::router, Leaf::fc1, Leaf::fc2}, modules);
+  }
+  modules.push_back({});  // norm, a container
+  modules.push_back(tree.leaf(Leaf::norm, -1));
+  modules.push_back({});  // head, a container
+  modules.push_back(tree.leaf(Leaf::head, -1));
+  return modules;
+}
+
+std::vector<HookedModule> backward_modules(const LocalParameters& parameters) {
+  const ModuleTree tree(parameters);
+  std::vector<HookedModule> modules{{}};  // root
+  modules.push_back({});
+  modules.push_back(tree.leaf(Leaf::head, -1));
+  modules.push_back({});
+  modules.push_back(tree.leaf(Leaf::norm, -1));
+  for (std::int64_t layer = tree.layers() - 1; layer >= 0; --layer) {
+    append_block(tree, layer,
+                 {Leaf::fc2, Leaf::fc1, Leaf::router, Leaf::ln2, Leaf::proj, Leaf::qkv, Leaf::ln1}, modules);
+  }
+  append_embedding(tree, true, modules);
+  return modules;
+}
+
+}  // namespace commlens::deepspeed

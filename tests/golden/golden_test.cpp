@@ -1,0 +1,92 @@
+// Predictions against recorded runs of the real frameworks, call by call, on every rank.
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/compare/compare.hpp"
+#include "commlens/formats/importers/importers.hpp"
+#include "commlens/model/readers/read_config.hpp"
+#include "commlens/plan/planner.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path golden_folder() {
+  const char* source = std::getenv("COMMLENS_SOURCE_DIR");
+  return fs::path(source == nullptr ? "." : source) / "tests" / "golden";
+}
+
+std::vector<std::string> cases_of(const std::string& framework) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(golden_folder() / framework)) {
+    names.push_back(framework + "/" + entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string text_of(const Difference& difference) {
+  return std::string(name_of(difference.verdict)) + " " + std::string(name_of(difference.kind)) + " x" +
+         std::to_string(difference.calls) + " rank " + std::to_string(difference.example_rank.value) +
+         " iteration " + std::to_string(difference.example_iteration) + " predicted " +
+         (difference.a ? std::to_string((difference.a->input * difference.a->dtype).value) : "-") +
+         " recorded " +
+         (difference.b ? std::to_string((difference.b->input * difference.b->dtype).value) : "-") + " " +
+         difference.rule.name + " group of " + std::to_string(difference.group_size);
+}
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, PredictionEqualsTheRecordedRun) {
+  const fs::path folder = golden_folder() / GetParam();
+  const Result<Job> read = read_config({(folder / "case.yaml").string()}, "");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  const Result<Job> job = validated(*read);
+  ASSERT_TRUE(job.has_value()) << job.error().message;
+  EXPECT_TRUE(job->warnings.empty()) << job->warnings.front();
+  const Result<Plan> plan = make_plan(*job);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const Result<Trace> recorded = import_any(folder / "calls.jsonl.gz");
+  ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
+  const Result<Comparison> result = compare(plan->trace(job->iterations), *recorded, {});
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  for (const Difference& difference : result->differences) {
+    ADD_FAILURE() << text_of(difference);
+  }
+  EXPECT_TRUE(result->equal());
+  EXPECT_GT(result->exact, 0);
+  EXPECT_EQ(result->ranks, recorded->ranks());
+  EXPECT_EQ(result->iterations, recorded->iterations());
+}
+
+std::vector<std::string> all_cases() {
+  std::vector<std::string> all;
+  for (const char* framework : {"deepspeed", "neox", "megatron", "torch_ddp"}) {
+    const std::vector<std::string> some = cases_of(framework);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(all_cases()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+});
+
+TEST(GoldenFolder, HoldsAllRecordedRuns) {
+  EXPECT_EQ(cases_of("deepspeed").size(), 46U);
+  EXPECT_EQ(cases_of("neox").size(), 13U);
+  EXPECT_EQ(cases_of("megatron").size(), 10U);
+  EXPECT_EQ(cases_of("torch_ddp").size(), 4U);
+}
+
+}  // namespace
+}  // namespace commlens
