@@ -1,0 +1,284 @@
+#include "commlens/report/breakdown_report.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/report/csv.hpp"
+#include "commlens/report/shares.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The rows of one class of ranks, in a row in the table of all rows.
+struct Block {
+  std::vector<RankRange> ranks;
+  std::vector<BreakdownRow> rows;
+};
+
+bool same_but_ranks(const BreakdownRow& a, const BreakdownRow& b) {
+  const auto parts = [](const BreakdownRow& row) {
+    return std::tuple(row.kind, row.axis, row.group_size, row.phase, row.dtype, row.message, row.rounding,
+                      row.data_dependent, row.calls, row.wire_inter_node, row.rule, row.tag, row.name);
+  };
+  return parts(a) == parts(b);
+}
+
+std::vector<Block> blocks_of(const std::vector<BreakdownRow>& rows) {
+  std::vector<Block> blocks;
+  for (std::size_t first = 0; first < rows.size();) {
+    std::size_t end = first;
+    while (end < rows.size() && rows[end].ranks == rows[first].ranks) {
+      ++end;
+    }
+    Block block{
+        {rows[first].ranks},
+        {rows.begin() + static_cast<std::ptrdiff_t>(first), rows.begin() + static_cast<std::ptrdiff_t>(end)}};
+    first = end;
+    const auto twin = std::find_if(blocks.begin(), blocks.end(), [&](const Block& other) {
+      return std::equal(other.rows.begin(), other.rows.end(), block.rows.begin(), block.rows.end(),
+                        same_but_ranks);
+    });
+    if (twin == blocks.end()) {
+      blocks.push_back(std::move(block));
+    } else if (twin->ranks.back().last.value + 1 == block.ranks.front().first.value) {
+      twin->ranks.back().last = block.ranks.front().last;
+    } else {
+      twin->ranks.push_back(block.ranks.front());
+    }
+  }
+  return blocks;
+}
+
+std::string ranks_title(const std::vector<RankRange>& ranges) {
+  constexpr std::size_t most = 6;  // ranges named one by one
+  std::string text;
+  std::int64_t count = 0;
+  for (std::size_t at = 0; at < ranges.size(); ++at) {
+    count += ranges[at].count();
+    if (at < most) {
+      text += (at == 0 ? "" : ", ") + to_text(ranges[at]);
+    }
+  }
+  const std::string more = ranges.size() > most ? ", …" : "";
+  return count == 1 ? fmt::format("rank {}", text)
+                    : fmt::format("ranks {}{} ({} ranks, each)", text, more, with_commas(count));
+}
+
+std::string why_text(const Trace& trace, const BreakdownRow& row) {
+  const Rule& rule = trace.rule(row.rule);
+  std::string text = rule.name;
+  for (const std::string& part : {trace.tags.text(row.tag), trace.names.text(row.name)}) {
+    if (!part.empty() && row.kind != CommKind::other) {
+      text += (text.empty() ? "" : ": ") + part;
+    }
+  }
+  return rule.verified ? text : text + " (unverified)";
+}
+
+std::string size_text(const BreakdownRow& row) {
+  const std::string size = to_text(row.message);
+  return row.data_dependent       ? "~" + size
+         : row.rounding.value > 0 ? size + " ±" + to_text(row.rounding)
+                                  : size;
+}
+
+std::string wire_text(const BreakdownRow& row) {
+  return row.no_traffic() ? "no traffic" : to_text(row.wire_per_rank);
+}
+
+std::string totals_line(const Block& block, bool by_node) {
+  const Totals totals = total_per_rank(block.rows, block.rows.front().ranks);
+  std::string line = fmt::format("  one rank: {} calls, {} message bytes, {} wire bytes",
+                                 with_commas(totals.calls), to_text(totals.message), to_text(totals.wire));
+  if (by_node) {
+    Bytes inter;
+    for (const BreakdownRow& row : block.rows) {
+      inter += row.wire_inter_node;
+    }
+    line += fmt::format(" ({} between nodes)", to_text(inter));
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
+std::string to_text(RankRange ranks) {
+  return ranks.count() == 1 ? fmt::format("{}", ranks.first.value)
+                            : fmt::format("{}-{}", ranks.first.value, ranks.last.value);
+}
+
+std::string op_text(const Trace& trace, CommKind kind, NameId name) {
+  const bool named = kind == CommKind::other && name != NameId{};
+  return named ? trace.names.text(name) : std::string(name_of(kind));
+}
+
+std::string group_text(Axis axis, std::int64_t size) {
+  if (axis == Axis::self) {
+    return "self";
+  }
+  if (size <= 0) {
+    return axis == Axis::unknown ? "" : std::string(name_of(axis));
+  }
+  return axis == Axis::unknown ? fmt::format("x{}", size) : fmt::format("{} x{}", name_of(axis), size);
+}
+
+std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& rows,
+                           const TextStyle& style) {
+  const bool by_node = std::any_of(rows.begin(), rows.end(),
+                                   [](const BreakdownRow& row) { return row.wire_inter_node.value > 0; });
+  std::string text;
+  for (const Block& block : blocks_of(rows)) {
+    Table table({{.title = "op"},
+                 {.title = "group"},
+                 {.title = "phase", .drop_first = 3},
+                 {.title = "dtype", .drop_first = 2},
+                 {.title = "message", .align = Column::Align::right},
+                 {.title = "calls", .align = Column::Align::right},
+                 {.title = "total", .align = Column::Align::right, .drop_first = 1},
+                 {.title = "wire/rank", .align = Column::Align::right},
+                 {.title = "inter-node", .align = Column::Align::right},
+                 {.title = "why", .least = 16}});
+    for (const BreakdownRow& row : block.rows) {
+      table.add({op_text(trace, row.kind, row.name), group_text(row.axis, row.group_size),
+                 std::string(name_of(row.phase)), std::string(name_of(row.dtype)), size_text(row),
+                 with_commas(row.calls), to_text(row.total_message), wire_text(row),
+                 by_node ? to_text(row.wire_inter_node) : "", why_text(trace, row)});
+    }
+    text += in_colour(ranks_title(block.ranks), Colour::bold, style) + "\n" + table.text(style, 2) +
+            totals_line(block, by_node);
+  }
+  return text;
+}
+
+Json breakdown_json(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node) {
+  Json list = Json::array();
+  for (const BreakdownRow& row : rows) {
+    const Rule& rule = trace.rule(row.rule);
+    Json json = {{"ranks", {row.ranks.first.value, row.ranks.last.value}},
+                 {"rank_count", row.ranks.count()},
+                 {"op", name_of(row.kind)},
+                 {"axis", name_of(row.axis)},
+                 {"group_size", row.group_size},
+                 {"phase", name_of(row.phase)},
+                 {"dtype", name_of(row.dtype)},
+                 {"message_bytes", row.message.value},
+                 {"calls", row.calls},
+                 {"total_message_bytes", row.total_message.value},
+                 {"wire_bytes_per_rank", row.wire_per_rank.value}};
+    if (by_node) {
+      json["wire_inter_node_bytes_per_rank"] = row.wire_inter_node.value;
+      json["wire_intra_node_bytes_per_rank"] = row.wire_per_rank.value - row.wire_inter_node.value;
+    }
+    if (row.rounding.value > 0) {
+      json["rounding_bytes"] = row.rounding.value;
+    }
+    for (const auto& [key, text] :
+         {std::pair("rule", rule.name), std::pair("source", rule.source),
+          std::pair("tag", trace.tags.text(row.tag)), std::pair("name", trace.names.text(row.name))}) {
+      if (!text.empty()) {
+        json[key] = text;
+      }
+    }
+    json["verified"] = rule.verified;
+    json["data_dependent"] = row.data_dependent;
+    json["no_traffic"] = row.no_traffic();
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::string breakdown_csv(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node) {
+  std::vector<std::string> titles = {"first_rank",
+                                     "last_rank",
+                                     "op",
+                                     "axis",
+                                     "group_size",
+                                     "phase",
+                                     "dtype",
+                                     "message_bytes",
+                                     "calls",
+                                     "total_message_bytes",
+                                     "wire_bytes_per_rank",
+                                     "rule",
+                                     "tag",
+                                     "name"};
+  if (by_node) {
+    titles.emplace_back("wire_inter_node_bytes_per_rank");
+  }
+  std::string text = csv_line(titles);
+  for (const BreakdownRow& row : rows) {
+    std::vector<std::string> cells = {std::to_string(row.ranks.first.value),
+                                      std::to_string(row.ranks.last.value),
+                                      std::string(name_of(row.kind)),
+                                      std::string(name_of(row.axis)),
+                                      std::to_string(row.group_size),
+                                      std::string(name_of(row.phase)),
+                                      std::string(name_of(row.dtype)),
+                                      std::to_string(row.message.value),
+                                      std::to_string(row.calls),
+                                      std::to_string(row.total_message.value),
+                                      std::to_string(row.wire_per_rank.value),
+                                      trace.rule(row.rule).name,
+                                      trace.tags.text(row.tag),
+                                      trace.names.text(row.name)};
+    if (by_node) {
+      cells.push_back(std::to_string(row.wire_inter_node.value));
+    }
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+std::string op_totals_text(const Trace& trace, const std::vector<OpTotal>& totals, const TextStyle& style) {
+  Bytes message;
+  bool by_node = false;
+  for (const OpTotal& total : totals) {
+    message += total.message;
+    by_node = by_node || total.wire_inter_node.value > 0;
+  }
+  Table table({{.title = "op"},
+               {.title = "group"},
+               {.title = "calls", .align = Column::Align::right},
+               {.title = "smallest", .align = Column::Align::right, .drop_first = 1},
+               {.title = "largest", .align = Column::Align::right},
+               {.title = "message bytes", .align = Column::Align::right},
+               {.title = "share", .align = Column::Align::right},
+               {.title = "wire bytes", .align = Column::Align::right},
+               {.title = "inter-node", .align = Column::Align::right}});
+  for (const OpTotal& total : totals) {
+    const bool silent = total.group_size == 1;
+    table.add({op_text(trace, total.kind, total.name), group_text(total.axis, total.group_size),
+               with_commas(total.calls), to_text(total.smallest), to_text(total.largest),
+               to_text(total.message), percent(total.message.value, message.value),
+               silent ? "no traffic" : to_text(total.wire), by_node ? to_text(total.wire_inter_node) : ""});
+  }
+  return table.text(style);
+}
+
+Json op_totals_json(const Trace& trace, const std::vector<OpTotal>& totals, bool by_node) {
+  Json list = Json::array();
+  for (const OpTotal& total : totals) {
+    Json json = {{"op", name_of(total.kind)},
+                 {"axis", name_of(total.axis)},
+                 {"group_size", total.group_size},
+                 {"calls_all_ranks", total.calls},
+                 {"smallest_message_bytes", total.smallest.value},
+                 {"largest_message_bytes", total.largest.value},
+                 {"message_bytes_all_ranks", total.message.value},
+                 {"wire_bytes_all_ranks", total.wire.value}};
+    if (by_node) {
+      json["wire_inter_node_bytes_all_ranks"] = total.wire_inter_node.value;
+    }
+    if (total.kind == CommKind::other) {
+      json["name"] = trace.names.text(total.name);
+    }
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+}  // namespace commlens

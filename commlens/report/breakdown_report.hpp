@@ -1,0 +1,37 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/report/table.hpp"
+#include "commlens/summary/breakdown.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// One block per class of ranks (classes that do the same share a block), with the calls of one rank each.
+std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& rows, const TextStyle& style);
+
+/// CONTRACT §5 `rows`: bytes, per rank of the class, each key ending in its unit. `by_node` adds the
+/// inter-node part.
+nlohmann::ordered_json breakdown_json(const Trace& trace, const std::vector<BreakdownRow>& rows,
+                                      bool by_node);
+
+/// The same table with a title line.
+std::string breakdown_csv(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node);
+
+/// Per op and axis over all ranks: calls, range of sizes, message and wire bytes, share of the message bytes.
+std::string op_totals_text(const Trace& trace, const std::vector<OpTotal>& totals, const TextStyle& style);
+nlohmann::ordered_json op_totals_json(const Trace& trace, const std::vector<OpTotal>& totals, bool by_node);
+
+/// "0-7", "3": ranks of a class.
+std::string to_text(RankRange ranks);
+
+/// "all_reduce"; an op without a kind of its own under its original name.
+std::string op_text(const Trace& trace, CommKind kind, NameId name);
+
+/// "dp x16", "x4" when the axis is not known, "" when the group is not known either.
+std::string group_text(Axis axis, std::int64_t size);
+
+}  // namespace commlens

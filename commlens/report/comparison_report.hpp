@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/compare/compare.hpp"
+#include "commlens/report/table.hpp"
+
+namespace commlens {
+
+/// "equal: 1248 of 1248 calls (4 ranks, iterations -1 to 2)", or "different: …" with what differs.
+std::string verdict_line(const Comparison& comparison, bool order_counts);
+
+/// The verdict, what was not compared, and one line per kind of difference (at most `most`; 0: all).
+std::string comparison_text(const Comparison& comparison, bool order_counts, const TextStyle& style,
+                            std::size_t most = 40);
+nlohmann::ordered_json comparison_json(const Comparison& comparison, bool order_counts);
+std::string comparison_csv(const Comparison& comparison);
+
+/// Volumes per axis and op of one iteration, over all ranks.
+bool all_equal(const std::vector<VolumeDifference>& rows);
+std::string volumes_text(const std::vector<VolumeDifference>& rows, const TextStyle& style);
+nlohmann::ordered_json volumes_json(const std::vector<VolumeDifference>& rows);
+std::string volumes_csv(const std::vector<VolumeDifference>& rows);
+
+/// A printed log against a prediction: one line per op and printed size.
+std::string logged_text(const LoggedComparison& comparison, const TextStyle& style);
+nlohmann::ordered_json logged_json(const LoggedComparison& comparison);
+std::string logged_csv(const LoggedComparison& comparison);
+
+}  // namespace commlens

@@ -1,0 +1,16 @@
+#pragma once
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/report/table.hpp"
+#include "commlens/summary/histogram.hpp"
+
+namespace commlens {
+
+/// A line per power of two with a bar for its calls, and the share of small messages, over all ranks.
+std::string histogram_text(const SizeHistogram& histogram, const TextStyle& style);
+nlohmann::ordered_json histogram_json(const SizeHistogram& histogram);
+std::string histogram_csv(const SizeHistogram& histogram);
+
+}  // namespace commlens

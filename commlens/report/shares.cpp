@@ -1,0 +1,24 @@
+#include "commlens/report/shares.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace commlens {
+
+std::string percent(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? "-"
+                    : fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string bar(std::int64_t part, std::int64_t largest, std::size_t width) {
+  if (part <= 0 || largest <= 0) {
+    return "";
+  }
+  const double share = static_cast<double>(part) / static_cast<double>(largest);
+  const auto marks = static_cast<std::size_t>(std::lround(share * static_cast<double>(width)));
+  return std::string(std::max<std::size_t>(marks, 1), '#');
+}
+
+}  // namespace commlens

@@ -1,0 +1,14 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace commlens {
+
+/// "12.5 %" of `whole`; "-" of nothing.
+std::string percent(std::int64_t part, std::int64_t whole);
+
+/// `width` marks for the largest of what is shown, in proportion for `part`, at least one for anything above
+/// 0.
+std::string bar(std::int64_t part, std::int64_t largest, std::size_t width);
+
+}  // namespace commlens

@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/report/comparison_report.hpp"
+#include "commlens/report/csv.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// How a printed log writes its sizes: 1024-based, two decimals.
+std::string printed_size(const LoggedRow& row) {
+  return row.rounding.value == 0 ? to_text(row.size)
+                                 : fmt::format("{} ±{}", to_text(row.size), to_text(row.rounding));
+}
+
+}  // namespace
+
+bool all_equal(const std::vector<VolumeDifference>& rows) {
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const VolumeDifference& row) { return row.message_a == row.message_b; });
+}
+
+std::string volumes_text(const std::vector<VolumeDifference>& rows, const TextStyle& style) {
+  const bool same = all_equal(rows);
+  std::string text = in_colour(same ? "equal: message bytes per axis and op of one iteration"
+                                    : "different: message bytes per axis and op of one iteration",
+                               same ? Colour::green : Colour::red, style) +
+                     ", all ranks together\n\n";
+  Table table({{.title = "axis"},
+               {.title = "op"},
+               {.title = "calls A", .align = Column::Align::right, .drop_first = 1},
+               {.title = "calls B", .align = Column::Align::right, .drop_first = 1},
+               {.title = "bytes A", .align = Column::Align::right},
+               {.title = "bytes B", .align = Column::Align::right},
+               {.title = "B / A", .align = Column::Align::right}});
+  for (const VolumeDifference& row : rows) {
+    const std::string ratio = row.message_a.value == 0
+                                  ? "-"
+                                  : fmt::format("{:.4f}", static_cast<double>(row.message_b.value) /
+                                                              static_cast<double>(row.message_a.value));
+    table.add({std::string(name_of(row.axis)), std::string(name_of(row.kind)), with_commas(row.calls_a),
+               with_commas(row.calls_b), with_commas(row.message_a.value), with_commas(row.message_b.value),
+               ratio});
+  }
+  return text + table.text(style);
+}
+
+Json volumes_json(const std::vector<VolumeDifference>& rows) {
+  Json list = Json::array();
+  for (const VolumeDifference& row : rows) {
+    list.push_back({{"axis", name_of(row.axis)},
+                    {"op", name_of(row.kind)},
+                    {"calls_a_all_ranks", row.calls_a},
+                    {"calls_b_all_ranks", row.calls_b},
+                    {"message_bytes_a_all_ranks", row.message_a.value},
+                    {"message_bytes_b_all_ranks", row.message_b.value}});
+  }
+  return {{"schema", "commlens.compare_volumes/1"},
+          {"equal", all_equal(rows)},
+          {"scope", "one iteration, all ranks"},
+          {"rows", list}};
+}
+
+std::string volumes_csv(const std::vector<VolumeDifference>& rows) {
+  std::string text =
+      csv_line(std::array<std::string, 6>{"axis", "op", "calls_a_all_ranks", "calls_b_all_ranks",
+                                          "message_bytes_a_all_ranks", "message_bytes_b_all_ranks"});
+  for (const VolumeDifference& row : rows) {
+    text += csv_line(
+        std::array<std::string, 6>{std::string(name_of(row.axis)), std::string(name_of(row.kind)),
+                                   std::to_string(row.calls_a), std::to_string(row.calls_b),
+                                   std::to_string(row.message_a.value), std::to_string(row.message_b.value)});
+  }
+  return text;
+}
+
+std::string logged_text(const LoggedComparison& comparison, const TextStyle& style) {
+  const bool same = comparison.equal();
+  const std::string verdict =
+      fmt::format("{}: {} of {} logged sizes have the predicted count (rank 0, {} iteration{}{})",
+                  same ? "equal" : "different", comparison.exact_rows, comparison.rows.size(),
+                  comparison.iterations, comparison.iterations == 1 ? "" : "s",
+                  comparison.iterations_fitted ? ", the number that fits best" : "");
+  Table table({{.title = "op"},
+               {.title = "logged size", .align = Column::Align::right},
+               {.title = "logged", .align = Column::Align::right},
+               {.title = "predicted", .align = Column::Align::right},
+               {.title = "verdict"},
+               {.title = "rules", .drop_first = 1, .least = 12}});
+  for (const LoggedRow& row : comparison.rows) {
+    const std::string_view match = row.logged == row.predicted ? "equal"
+                                   : row.predicted == 0        ? "not predicted"
+                                   : row.logged == 0           ? "not logged"
+                                                               : "other count";
+    table.add({std::string(name_of(row.kind)), printed_size(row), with_commas(row.logged),
+               with_commas(row.predicted), std::string(match),
+               fmt::format("{}", fmt::join(row.rules, ", "))});
+  }
+  return in_colour(verdict, same ? Colour::green : Colour::red, style) + "\n\n" + table.text(style);
+}
+
+Json logged_json(const LoggedComparison& comparison) {
+  Json rows = Json::array();
+  for (const LoggedRow& row : comparison.rows) {
+    rows.push_back({{"op", name_of(row.kind)},
+                    {"logged_size_bytes", row.size.value},
+                    {"rounding_bytes", row.rounding.value},
+                    {"logged_calls", row.logged},
+                    {"predicted_calls", row.predicted},
+                    {"rules", row.rules}});
+  }
+  return {{"schema", "commlens.compare_logged/1"},
+          {"equal", comparison.equal()},
+          {"scope", "rank 0, whole run, as DeepSpeed's comms logger counts"},
+          {"iterations", comparison.iterations},
+          {"iterations_fitted", comparison.iterations_fitted},
+          {"exact_rows", comparison.exact_rows},
+          {"rows", rows}};
+}
+
+std::string logged_csv(const LoggedComparison& comparison) {
+  std::string text = csv_line(std::array<std::string, 6>{"op", "logged_size_bytes", "rounding_bytes",
+                                                         "logged_calls", "predicted_calls", "rules"});
+  for (const LoggedRow& row : comparison.rows) {
+    text += csv_line(std::array<std::string, 6>{
+        std::string(name_of(row.kind)), std::to_string(row.size.value), std::to_string(row.rounding.value),
+        std::to_string(row.logged), std::to_string(row.predicted),
+        fmt::format("{}", fmt::join(row.rules, " "))});
+  }
+  return text;
+}
+
+}  // namespace commlens
