@@ -1,6 +1,5 @@
 #include "commlens/formats/importers/calls_jsonl.hpp"
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -9,40 +8,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/formats/importers/call_fields.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 
 namespace commlens {
 namespace {
 
-using Number = std::optional<std::int64_t> CallRecord::*;
-using Text = std::string CallRecord::*;
-using Ranks = std::optional<std::vector<Rank>> CallRecord::*;
-using Flag = bool CallRecord::*;
-
-struct Field {
-  std::string_view key;
-  std::variant<Number, Text, Ranks, Flag> member;
-};
-
-const std::array<Field, 19> k_fields = {{{"rank", &CallRecord::rank},
-                                         {"iteration", &CallRecord::iteration},
-                                         {"phase", &CallRecord::phase},
-                                         {"op", &CallRecord::op},
-                                         {"dtype", &CallRecord::dtype},
-                                         {"input_bytes", &CallRecord::input_bytes},
-                                         {"output_bytes", &CallRecord::output_bytes},
-                                         {"group", &CallRecord::group},
-                                         {"root", &CallRecord::root},
-                                         {"peer", &CallRecord::peer},
-                                         {"micro_batch", &CallRecord::micro_batch},
-                                         {"tag", &CallRecord::tag},
-                                         {"rule", &CallRecord::rule},
-                                         {"name", &CallRecord::name},
-                                         {"site", &CallRecord::site},
-                                         {"start_ns", &CallRecord::start_ns},
-                                         {"duration_ns", &CallRecord::duration_ns},
-                                         {"data_dependent", &CallRecord::data_dependent},
-                                         {"rounding_bytes", &CallRecord::rounding_bytes}}};
+using Field = CallField;
 
 /// Receives the parts of one line from nlohmann's parser (which does not recurse) and fills a record.
 class LineFields {
@@ -61,7 +33,7 @@ class LineFields {
     if (wanted_ == nullptr) {
       return at_value("a boolean");
     }
-    const Flag* const member = std::get_if<Flag>(&wanted_->member);
+    const Field::Flag* const member = std::get_if<Field::Flag>(&wanted_->member);
     if (member == nullptr) {
       return wrong_type();
     }
@@ -79,7 +51,7 @@ class LineFields {
     if (wanted_ == nullptr) {
       return at_value("a string");
     }
-    const Text* const member = std::get_if<Text>(&wanted_->member);
+    const Field::Text* const member = std::get_if<Field::Text>(&wanted_->member);
     if (member == nullptr) {
       return wrong_type();
     }
@@ -98,7 +70,7 @@ class LineFields {
     if (wanted_ == nullptr) {
       return depth_ == 0 ? at_value("an array") : deeper();
     }
-    const Ranks* const member = std::get_if<Ranks>(&wanted_->member);
+    const Field::Ranks* const member = std::get_if<Field::Ranks>(&wanted_->member);
     if (member == nullptr || in_ranks_) {
       return wrong_type();
     }
@@ -117,8 +89,8 @@ class LineFields {
     if (depth_ != 1) {
       return true;
     }
-    for (std::size_t index = 0; index < k_fields.size(); ++index) {
-      if (k_fields[index].key == name) {
+    for (std::size_t index = 0; index < call_fields().size(); ++index) {
+      if (call_fields()[index].key == name) {
         return want(index);
       }
     }
@@ -141,9 +113,7 @@ class LineFields {
     return false;
   }
   bool wrong_type() {
-    constexpr std::array<std::string_view, 4> expected = {"a whole number below 2^63", "a string",
-                                                          "an array of ranks", "true or false"};
-    return refuse(fmt::format("field \"{}\" must be {}", wanted_->key, expected.at(wanted_->member.index())));
+    return refuse(fmt::format("field \"{}\" must be {}", wanted_->key, expected_value(*wanted_)));
   }
   bool at_value(std::string_view what) {
     return depth_ == 0 ? refuse(fmt::format("the line is {}, expected an object {{\"rank\": …}}", what))
@@ -158,10 +128,10 @@ class LineFields {
   }
   bool want(std::size_t index) {
     if ((seen_ >> index & 1U) != 0) {
-      return refuse(fmt::format("field \"{}\" stands twice", k_fields[index].key));
+      return refuse(fmt::format("field \"{}\" stands twice", call_fields()[index].key));
     }
     seen_ |= std::uint32_t{1} << index;
-    wanted_ = &k_fields[index];
+    wanted_ = &call_fields()[index];
     return true;
   }
   bool number(std::int64_t value) {
@@ -169,10 +139,10 @@ class LineFields {
       return at_value("a number");
     }
     if (in_ranks_) {
-      (record_.*std::get<Ranks>(wanted_->member))->push_back(Rank{value});
+      (record_.*std::get<Field::Ranks>(wanted_->member))->push_back(Rank{value});
       return true;
     }
-    const Number* const member = std::get_if<Number>(&wanted_->member);
+    const Field::Number* const member = std::get_if<Field::Number>(&wanted_->member);
     if (member == nullptr) {
       return wrong_type();
     }

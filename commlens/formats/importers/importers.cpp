@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "commlens/formats/importers/calls_csv.hpp"
 #include "commlens/formats/importers/calls_jsonl.hpp"
+#include "commlens/formats/importers/deepspeed_log.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -13,8 +15,10 @@ namespace {
 
 constexpr std::size_t k_head = std::size_t{64} << 10;
 
-constexpr std::array<Importer, 1> k_importers = {{
+constexpr std::array<Importer, 3> k_importers = {{
     {"calls-jsonl", sniff_calls_jsonl, read_calls_jsonl},
+    {"calls-csv", sniff_calls_csv, read_calls_csv},
+    {"deepspeed-log", sniff_deepspeed_log, read_deepspeed_log},  // last: it searches the whole text
 }};
 
 }  // namespace

@@ -1,0 +1,38 @@
+#include "commlens/formats/importers/call_fields.hpp"
+
+#include <array>
+
+namespace commlens {
+namespace {
+
+const std::array<CallField, 19> k_fields = {{{"rank", &CallRecord::rank},
+                                             {"iteration", &CallRecord::iteration},
+                                             {"phase", &CallRecord::phase},
+                                             {"op", &CallRecord::op},
+                                             {"dtype", &CallRecord::dtype},
+                                             {"input_bytes", &CallRecord::input_bytes},
+                                             {"output_bytes", &CallRecord::output_bytes},
+                                             {"group", &CallRecord::group},
+                                             {"root", &CallRecord::root},
+                                             {"peer", &CallRecord::peer},
+                                             {"micro_batch", &CallRecord::micro_batch},
+                                             {"tag", &CallRecord::tag},
+                                             {"rule", &CallRecord::rule},
+                                             {"name", &CallRecord::name},
+                                             {"site", &CallRecord::site},
+                                             {"start_ns", &CallRecord::start_ns},
+                                             {"duration_ns", &CallRecord::duration_ns},
+                                             {"data_dependent", &CallRecord::data_dependent},
+                                             {"rounding_bytes", &CallRecord::rounding_bytes}}};
+
+}  // namespace
+
+std::span<const CallField> call_fields() { return k_fields; }
+
+std::string_view expected_value(const CallField& field) {
+  constexpr std::array<std::string_view, 4> expected = {"a whole number below 2^63", "a string",
+                                                        "an array of ranks", "true or false"};
+  return expected.at(field.member.index());
+}
+
+}  // namespace commlens

@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "commlens/base/units.hpp"
+#include "commlens/comm/event.hpp"
+
+namespace commlens {
+
+/// A size as DeepSpeed prints it, "268.66 MB" or "0B": the nearest whole byte, and how far the truth may be
+/// from it. Source: deepspeed/utils/comms_logging.py convert_size: units of 1024, rounded to two decimals.
+struct PrintedSize {
+  Bytes size;
+  Bytes rounding;
+};
+std::optional<PrintedSize> printed_size(std::string_view number, std::string_view unit);
+
+/// The collective behind a name DeepSpeed logs ("all_gather_into_tensor", "isend", "log_summary_barrier");
+/// nothing when we do not know it.
+std::optional<CommKind> deepspeed_kind(std::string_view name);
+
+/// "all_reduce" or, with the option `debug`, "all_reduce | [Caller Func: average_tensor]".
+struct LoggedOp {
+  std::string name;
+  std::string caller;
+};
+std::optional<LoggedOp> logged_op(std::string_view text);
+
+/// The line of a summary table that follows an op: a size, how often, and at least four more numbers.
+struct TableRow {
+  PrintedSize size;
+  std::int64_t count = 0;
+};
+std::optional<TableRow> table_row(std::string_view line);
+
+/// The header of a summary table: the text before it (what a launcher puts before each line), and whether it
+/// is the table of stragglers, which repeats the sizes and counts of the one before.
+struct TableHeader {
+  std::string prefix;
+  bool is_of_stragglers = false;
+};
+std::optional<TableHeader> table_header(std::string_view line);
+
+/// One call, printed when it happened (option `verbose`).
+struct VerboseLine {
+  LoggedOp op;
+  PrintedSize size;
+};
+std::optional<VerboseLine> verbose_line(std::string_view line);
+
+}  // namespace commlens
