@@ -11,10 +11,11 @@ namespace commlens {
 /// Largest configuration file we read.
 constexpr std::int64_t k_config_size_limit = 4 * 1024 * 1024;
 
-/// Reads CONFIG as the command line has it: one preset name, or one or more files that belong together (GPT-NeoX yml
-/// files merged in order, a DeepSpeed JSON beside them; a Hugging Face config.json; Megatron arguments; a commlens
-/// case file). The kind of each file is found from its content. The job is not yet `validated` and its dp may be 0.
-/// `framework` replaces the default of the kind. Errors name file:line or the field.
+/// Reads CONFIG as the command line has it: one preset name, or one or more files that belong together
+/// (GPT-NeoX yml files merged in order, a DeepSpeed JSON beside them; a Hugging Face config.json; Megatron
+/// arguments; a commlens case file). The kind of each file is found from its content. The job is not yet
+/// `validated` and its dp may be 0. `framework` replaces the default of the kind. Errors name file:line or
+/// the field.
 Result<Job> read_config(const std::vector<std::string>& config, std::string_view framework);
 
 /// What a file holds, from its first keys.

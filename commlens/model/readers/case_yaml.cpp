@@ -1,0 +1,247 @@
+#include "commlens/model/readers/case_yaml.hpp"
+
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/model/framework_options.hpp"
+#include "commlens/model/overrides.hpp"
+#include "commlens/model/readers/deepspeed_json.hpp"
+#include "commlens/model/readers/map_reader.hpp"
+#include "commlens/model/readers/megatron_args.hpp"
+#include "commlens/model/readers/neox_yaml.hpp"
+
+namespace commlens {
+namespace {
+
+/// The name of the case: its file, or its folder when the file has the usual name.
+std::string case_name(const ConfigNode& document) {
+  const std::filesystem::path path(document.file);
+  return path.stem() == "case" && path.has_parent_path() ? path.parent_path().filename().string()
+                                                         : path.stem().string();
+}
+
+void set_family(ModelConfig& model, Family family) {
+  const bool is_llama = family == Family::llama;
+  model.family = family;
+  model.gated_mlp = is_llama;
+  model.linear_bias = model.qkv_bias = model.norm_bias = !is_llama;
+  model.positions = is_llama ? Positions::rotary : Positions::learned;
+}
+
+Result<void> read_model(const ConfigNode& section, Job& job) {
+  ModelConfig& model = job.model;
+  MapReader reader(section, job.warnings);
+  Family family = Family::gpt;
+  reader.choose("family", {{"gpt", Family::gpt}, {"llama", Family::llama}}, family);
+  set_family(model, family);
+  reader.read("name", model.name);
+  reader.require("layers", model.layers);
+  reader.require("hidden", model.hidden);
+  reader.require("heads", model.heads);
+  reader.require("sequence", model.sequence);
+  reader.require("vocab", model.raw_vocab);
+  model.vocab = model.raw_vocab;
+  reader.read("kv_heads", model.kv_heads);
+  reader.read("head_dim", model.head_dim);
+  reader.read("ffn_hidden", model.ffn_hidden);
+  reader.read("max_positions", model.max_positions);
+  reader.choose("positions",
+                {{"learned", Positions::learned}, {"rotary", Positions::rotary}, {"none", Positions::none}},
+                model.positions);
+  reader.read("tied_embeddings", model.tied_embeddings);
+  reader.read("parallel_residual", model.parallel_residual);
+  reader.read("experts", model.experts, 0);
+  reader.read("top_k", model.top_k, 0);
+  if (family == Family::llama && model.ffn_hidden == 0) {
+    reader.fail("family", "is llama, which needs ffn_hidden beside it");
+  }
+  return reader.finish();
+}
+
+Result<void> read_layout(const ConfigNode& section, Job& job) {
+  ParallelLayout& layout = job.layout;
+  MapReader reader(section, job.warnings);
+  reader.read("pipeline", layout.pp);
+  reader.read("tensor", layout.tp);
+  reader.read("replicate", layout.replicate);
+  reader.read("data", layout.dp);
+  reader.read("context", layout.cp);
+  reader.read("expert", layout.ep);
+  reader.read("sequence_parallel", layout.sequence_parallel);
+  reader.read("virtual_stages", layout.virtual_stages);
+  return reader.finish();
+}
+
+Result<void> read_options(const ConfigNode& section, Job& job) {
+  DeepSpeedOptions& options = job.deepspeed;
+  MapReader reader(section, job.warnings);
+  reader.choose("parameter_groups", {{"weight_decay", true}, {"single", false}}, options.weight_decay_groups);
+  reader.choose("engine", {{"pipeline", true}, {"default", false}}, options.pipeline_engine);
+  reader.read("attention_mask", options.attention_mask);
+  reader.read("pipe_partition_method", options.partition_method);
+  reader.read("zero_init", options.zero_init);
+  reader.read("replicated_tensor_parallel", options.replicated_tensor_parallel);
+  reader.choose("recompute",
+                {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
+                job.train.recompute);
+  reader.choose(
+      "schedule",
+      {{"gpipe", Schedule::gpipe}, {"1f1b", Schedule::one_f_one_b}, {"interleaved", Schedule::interleaved}},
+      job.train.schedule);
+  bool checkpoints = job.train.recompute == Recompute::full;
+  reader.read("checkpoint_activations", checkpoints);
+  if (checkpoints) {
+    set_recompute(job, Recompute::full);
+  }
+  reader.read("partition_activations", options.partition_activations);
+  return reader.finish();
+}
+
+Result<void> read_ddp(const ConfigNode& section, Job& job) {
+  MapReader reader(section, job.warnings);
+  double mebibytes = 25;
+  reader.read("bucket_cap_mb", mebibytes);
+  if (mebibytes <= 0 || mebibytes > 1e9) {
+    reader.fail("bucket_cap_mb", "must be more than 0 and at most 1e9");
+  } else {
+    job.ddp.bucket_cap = Bytes{static_cast<std::int64_t>(mebibytes * 1024.0 * 1024.0)};
+  }
+  reader.read("static_graph", job.ddp.static_graph);
+  return reader.finish();
+}
+
+/// The batch and the precision stand in the case and in its DeepSpeed map: both must say the same.
+Result<void> read_deepspeed_section(const ConfigNode& section, Job& job) {
+  const DType precision = job.train.dtype;
+  const std::int64_t micro_batch = job.train.micro_batch;
+  const std::int64_t micro_batches = job.train.micro_batches;
+  if (const Result<void> ok = read_deepspeed(section, job); !ok) {
+    return ok;
+  }
+  if (job.train.dtype != precision) {
+    return failure(fmt::format("{}: the deepspeed map trains in {}, 'precision' says {}; make them agree",
+                               section.where(), name_of(job.train.dtype), name_of(precision)));
+  }
+  const bool restates_batch =
+      job.global_batch > 0 && (job.train.micro_batch == 0 || job.train.micro_batches == 0);
+  if (restates_batch) {
+    job.train.micro_batch = micro_batch;
+    job.train.micro_batches = micro_batches;
+  }
+  if (job.train.micro_batch != micro_batch) {
+    return failure(
+        fmt::format("{}: train_micro_batch_size_per_gpu is {}, 'micro_batch' says {}; make them agree",
+                    section.where(), job.train.micro_batch, micro_batch));
+  }
+  if (job.train.micro_batches != micro_batches) {
+    return failure(
+        fmt::format("{}: gradient_accumulation_steps is {}, 'micro_batches' says {}; make them agree",
+                    section.where(), job.train.micro_batches, micro_batches));
+  }
+  return {};
+}
+
+Result<Job> job_from_arguments(MapReader& reader, Framework framework, const ConfigNode& arguments,
+                               const std::string& version) {
+  for (const std::string_view key : {"model", "layout", "micro_batch", "micro_batches", "precision"}) {
+    reader.refuse(key, fmt::format("must not stand beside the {} map, which holds it", name_of(framework)));
+  }
+  std::int64_t padded_vocab = 0;
+  reader.read("padded_vocab", padded_vocab);
+  if (reader.failed()) {
+    return tl::unexpected(reader.finish().error());
+  }
+  ConfigNode map = arguments;
+  use_underscores(map);
+  return framework == Framework::neox ? job_from_neox(map, padded_vocab, version)
+                                      : job_from_megatron(map, padded_vocab);
+}
+
+Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, Framework framework,
+                              const std::string& version) {
+  Job job;
+  job.model.name = case_name(document);
+  reader.choose("precision", {{"fp32", DType::fp32}, {"fp16", DType::fp16}, {"bf16", DType::bf16}},
+                job.train.dtype);
+  reader.read("micro_batch", job.train.micro_batch);
+  reader.read("micro_batches", job.train.micro_batches);
+  const ConfigNode* model = reader.map("model");
+  if (!reader.failed() && model == nullptr) {
+    reader.fail_at(document, "'model' is missing (or a neox or megatron map)");
+  }
+  if (reader.failed()) {
+    return tl::unexpected(reader.finish().error());
+  }
+  Result<void> ok = read_model(*model, job);
+  using Section = Result<void> (*)(const ConfigNode&, Job&);
+  const std::pair<std::string_view, Section> sections[] = {{"layout", read_layout},
+                                                           {"deepspeed", read_deepspeed_section},
+                                                           {"options", read_options},
+                                                           {"ddp", read_ddp}};
+  for (const auto& [key, read] : sections) {
+    const ConfigNode* section = reader.map(key);
+    if (ok && section != nullptr) {
+      ok = read(*section, job);
+    }
+  }
+  if (!ok) {
+    return tl::unexpected(ok.error());
+  }
+  job.framework = Framework::commlens;
+  job = with_framework(std::move(job), framework);
+  job.framework_version = version;
+  return job;
+}
+
+}  // namespace
+
+Result<Job> job_from_case(const ConfigNode& document) {
+  std::vector<std::string> warnings;
+  MapReader reader(document, warnings);
+  std::string name;
+  std::string version;
+  reader.read("framework", name);
+  reader.read("framework_version", version);
+  if (!reader.failed() && name.empty()) {
+    reader.fail_at(document,
+                   "'framework' is missing: paper, deepspeed, neox, megatron, torch-ddp or commlens");
+  }
+  const Result<Framework> framework = framework_from(name);
+  if (!reader.failed() && !framework) {
+    reader.fail_at(*reader.node("framework"), framework.error().message);
+  }
+  const ConfigNode* neox = reader.map("neox");
+  const ConfigNode* megatron = reader.map("megatron");
+  if (neox != nullptr && megatron != nullptr) {
+    reader.fail("neox", "and 'megatron' cannot both stand in a case");
+  }
+  std::int64_t ranks = 0;
+  std::int64_t iterations = 3;
+  reader.read("ranks", ranks);
+  reader.read("iterations", iterations);
+  if (reader.failed()) {
+    return tl::unexpected(reader.finish().error());
+  }
+  const ConfigNode* arguments = neox != nullptr ? neox : megatron;
+  const Framework source = neox != nullptr ? Framework::neox : Framework::megatron;
+  Result<Job> job = arguments != nullptr ? job_from_arguments(reader, source, *arguments, version)
+                                         : job_from_sections(reader, document, *framework, version);
+  if (!job) {
+    return job;
+  }
+  if (const Result<void> ok = reader.finish(); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  Job result = with_framework(std::move(*job), *framework);
+  result.framework_version = version.empty() ? result.framework_version : version;
+  result.layout.ranks = ranks;
+  result.iterations = iterations;
+  result.model.name = arguments != nullptr ? case_name(document) : result.model.name;
+  result.warnings.insert(result.warnings.begin(), warnings.begin(), warnings.end());
+  return result;
+}
+
+}  // namespace commlens

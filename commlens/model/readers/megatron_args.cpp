@@ -1,0 +1,422 @@
+#include "commlens/model/readers/megatron_args.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "commlens/model/framework_options.hpp"
+#include "commlens/model/readers/map_reader.hpp"
+#include "commlens/model/readers/tree_builder.hpp"
+
+namespace commlens {
+namespace {
+
+// Arguments of Megatron-LM alone, by which a file is recognised.
+constexpr std::string_view k_own_keys =
+    "accumulate_allreduce_grads_in_fp32 expert_model_parallel_size global_batch_size micro_batch_size "
+    "pipeline_model_parallel_size position_embedding_type tensor_model_parallel_size "
+    "untie_embeddings_and_output_weights use_distributed_optimizer";
+
+// Arguments of megatron/training/arguments.py that change neither parameters nor messages.
+constexpr std::string_view k_other_keys =
+    "adam_beta1 adam_beta2 adam_eps add_position_embedding adlr_autoresume adlr_autoresume_interval "
+    "apply_layernorm_1p apply_query_key_layer_scaling apply_residual_connection_post_layernorm "
+    "async_save attention_dropout attention_softmax_in_fp32 auto_detect_ckpt_format "
+    "barrier_with_L1_time bias_dropout_fusion bias_gelu_fusion bias_swiglu_fusion "
+    "check_for_nan_in_loss_and_grad check_weight_hash_across_dp_replicas_interval ckpt_format "
+    "ckpt_fully_parallel_save clip_grad clone_scatter_output_in_embedding cpu_offloading "
+    "data_cache_path data_parallel_random_init data_path dataloader_type decoder_seq_length "
+    "delay_grad_reduce delay_param_gather deterministic_mode disable_straggler_on_startup "
+    "dist_ckpt_format distributed_backend distributed_timeout_minutes empty_unused_memory_level "
+    "end_weight_decay eod_mask_loss eval_interval eval_iters exit_duration_in_mins exit_interval "
+    "exit_on_missing_checkpoint exit_signal_handler finetune fp16_lm_cross_entropy "
+    "fp32_residual_connection gradient_accumulation_fusion head_lr_mult hidden_dropout hysteresis "
+    "inference_batch_times_seqlen_threshold init_method_std init_method_xavier_uniform "
+    "initial_loss_scale layernorm_epsilon lazy_mpu_init legacy_tokenizer load local_rank "
+    "log_batch_size_to_tensorboard log_interval log_learning_rate_to_tensorboard "
+    "log_loss_scale_to_tensorboard log_memory_to_tensorboard log_num_zeros_in_grad log_params_norm "
+    "log_progress log_throughput log_timers_to_tensorboard log_validation_ppl_to_tensorboard "
+    "log_world_size_to_tensorboard loss_scale loss_scale_window lr lr_decay_iters lr_decay_samples "
+    "lr_decay_style lr_warmup_fraction lr_warmup_init lr_warmup_iters lr_warmup_samples manual_gc "
+    "manual_gc_eval manual_gc_interval mask_prob masked_softmax_fusion merge_file min_loss_scale min_lr "
+    "mmap_bin_files mock_data moe_aux_loss_coeff moe_grouped_gemm moe_input_jitter_eps "
+    "moe_per_layer_logging moe_router_load_balancing_type moe_token_dropping moe_z_loss_coeff "
+    "nccl_communicator_config_path no_async_tensor_model_parallel_allreduce no_bias_dropout_fusion "
+    "no_bias_gelu_fusion no_bias_swiglu_fusion no_create_attention_mask_in_dataloader "
+    "no_gradient_accumulation_fusion no_initialization no_load_optim no_load_rng "
+    "no_masked_softmax_fusion no_mmap_bin_files no_overlap_p2p_communication no_persist_layer_norm "
+    "no_position_embedding no_query_key_layer_scaling no_rope_fusion no_save_optim no_save_rng "
+    "no_scatter_gather_tensors_in_pipeline norm_epsilon num_dataset_builder_threads num_workers "
+    "onnx_safe openai_gelu optimizer overlap_p2p_communication override_opt_param_scheduler "
+    "params_dtype perform_initialization persist_layer_norm profile profile_ranks profile_step_end "
+    "profile_step_start query_in_block_prob rank reset_attention_mask reset_position_ids "
+    "retro_add_retriever rotary_base rotary_interleaved rotary_percent rotary_scaling_factor "
+    "rotary_seq_len_interpolation_factor sample_rate save save_interval seed sgd_momentum "
+    "short_seq_prob skip_train spec split start_weight_decay straggler_minmax_count tensorboard_dir "
+    "tensorboard_log_interval tensorboard_queue_size test_data_path tiktoken_num_special_tokens "
+    "tiktoken_pattern timing_log_level timing_log_option titles_data_path tokenizer_model "
+    "tokenizer_type train_data_path train_iters train_samples transformer_impl use_checkpoint_args "
+    "use_checkpoint_opt_param_scheduler use_cpu_initialization use_dist_ckpt use_flash_attn "
+    "use_legacy_models use_mcore_models use_one_sent_docs valid_data_path vocab_extra_ids vocab_file "
+    "wandb_exp_name wandb_project wandb_save_dir weight_decay weight_decay_incr_style world_size "
+    "yaml_cfg";
+
+constexpr std::string_view k_unsupported_switches =
+    "defer_embedding_wgrad_compute fp8_param_gather moe_extended_tp moe_pad_expert_input_to_capacity "
+    "multi_latent_attention overlap_param_gather qk_layernorm standalone_embedding_stage "
+    "tp_comm_overlap use_custom_fsdp use_megatron_fsdp use_ring_exchange_p2p use_torch_fsdp2 "
+    "use_tp_pp_dp_mapping";
+
+constexpr std::string_view k_unsupported_values =
+    "data_parallel_sharding_strategy decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers "
+    "encoder_pipeline_model_parallel_size encoder_tensor_model_parallel_size "
+    "expert_tensor_parallel_size fp8_format moe_expert_capacity_factor moe_ffn_hidden_size "
+    "moe_layer_freq moe_shared_expert_intermediate_size pipeline_model_parallel_layout "
+    "pipeline_model_parallel_split_rank rampup_batch_size";
+
+/// A word of the file and where it stands.
+struct Word {
+  std::string text;
+  int line = 1;
+};
+
+/// Splits a text as a shell would, as far as argument files need it.
+class Words {
+ public:
+  Words(std::string_view file, std::string_view content) : file_(file), content_(content) {}
+
+  Result<std::vector<Word>> all() {
+    while (skip_to_word()) {
+      if (const Result<void> ok = take_word(); !ok) {
+        return tl::unexpected(ok.error());
+      }
+    }
+    return std::move(words_);
+  }
+
+ private:
+  bool at_end() const { return at_ >= content_.size(); }
+  char peek() const { return content_[at_]; }
+  char next() {
+    const char letter = content_[at_++];
+    line_ += letter == '\n' ? 1 : 0;
+    return letter;
+  }
+  static bool is_space(char letter) {
+    return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r';
+  }
+
+  bool skip_to_word() {
+    while (!at_end()) {
+      const bool ends_line = peek() == '\\' && (at_ + 1 == content_.size() || is_space(content_[at_ + 1]));
+      if (is_space(peek()) || ends_line) {
+        next();
+      } else if (peek() == '#') {
+        at_ = std::min(content_.find('\n', at_), content_.size());
+      } else {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Result<void> take_word() {
+    Word word;
+    word.line = line_;
+    while (!at_end() && !is_space(peek())) {
+      const char letter = next();
+      if (letter == '"' || letter == '\'') {
+        const std::size_t close = content_.find(letter, at_);
+        if (close == std::string_view::npos) {
+          return failure(fmt::format("{}:{}: the quote is never closed", file_, word.line));
+        }
+        while (at_ < close) {
+          word.text += next();
+        }
+        next();
+      } else if (letter == '\\' && !at_end()) {
+        const char escaped = next();
+        word.text += escaped == '\n' ? "" : std::string(1, escaped);
+      } else {
+        word.text += letter;
+      }
+    }
+    words_.push_back(std::move(word));
+    return {};
+  }
+
+  std::string file_;
+  std::string content_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+  std::vector<Word> words_;
+};
+
+/// Gathers words into a map: a name, then the words up to the next name.
+class ArgumentMap {
+ public:
+  explicit ArgumentMap(std::string_view file) {
+    map_.kind = ConfigNode::Kind::map;
+    map_.file = file;
+    map_.line = 1;
+  }
+
+  Result<void> add(const Word& word) {
+    const bool is_name = word.text.starts_with("--") && word.text.size() > 2;
+    if (is_name) {
+      const std::size_t equals = std::min(word.text.find('='), word.text.size());
+      has_value_ = equals < word.text.size();
+      append(map_, word.text.substr(2, equals - 2),
+             scalar(word.line, has_value_ ? word.text.substr(equals + 1) : "true"));
+      return {};
+    }
+    if (map_.items.empty()) {
+      return failure(
+          fmt::format("{}:{}: '{}' belongs to no argument; a file of Megatron arguments starts with --name",
+                      map_.file, word.line, word.text.substr(0, 40)));
+    }
+    add_value(map_.items.back(), word);
+    return {};
+  }
+
+  ConfigNode take() {
+    use_underscores(map_);
+    return std::move(map_);
+  }
+
+ private:
+  ConfigNode scalar(int line, std::string text) const {
+    ConfigNode node;
+    node.kind = ConfigNode::Kind::scalar;
+    node.file = map_.file;
+    node.line = line;
+    node.text = std::move(text);
+    return node;
+  }
+
+  void add_value(ConfigNode& argument, const Word& word) {
+    if (!has_value_) {
+      argument.text = word.text;
+      has_value_ = true;
+      return;
+    }
+    if (argument.kind == ConfigNode::Kind::scalar) {
+      const ConfigNode first = argument;
+      argument.items.push_back(first);
+      argument.kind = ConfigNode::Kind::list;
+    }
+    argument.items.push_back(scalar(word.line, word.text));
+  }
+
+  ConfigNode map_;
+  bool has_value_ = false;  // of the last name
+};
+
+void read_sizes(MapReader& arguments, ModelConfig& model) {
+  arguments.read("encoder_num_layers", model.layers);
+  arguments.read("encoder_seq_length", model.sequence);
+  if (model.layers == 0) {
+    arguments.require("num_layers", model.layers);
+  }
+  if (model.sequence == 0) {
+    arguments.require("seq_length", model.sequence);
+  }
+  arguments.accept("num_layers seq_length");
+  arguments.require("hidden_size", model.hidden);
+  arguments.require("num_attention_heads", model.heads);
+  arguments.require("max_position_embeddings", model.max_positions);
+  if (!arguments.failed() && model.max_positions < model.sequence) {
+    arguments.fail("max_position_embeddings",
+                   fmt::format("is {}, less than seq_length {}; Megatron needs at least that",
+                               model.max_positions, model.sequence));
+  }
+  arguments.read("kv_channels", model.head_dim);
+  bool grouped = false;
+  arguments.read("group_query_attention", grouped);
+  std::int64_t groups = 1;
+  arguments.read("num_query_groups", groups);
+  model.kv_heads = grouped ? groups : model.heads;
+}
+
+void read_mlp(MapReader& arguments, ModelConfig& model) {
+  arguments.read("swiglu", model.gated_mlp);
+  arguments.read("ffn_hidden_size", model.ffn_hidden);
+  if (model.ffn_hidden == 0 && model.gated_mlp) {
+    // arguments.py: two thirds of 4h, rounded down to a multiple of 64
+    model.ffn_hidden = static_cast<std::int64_t>(static_cast<double>(4 * model.hidden) * 2 / 3) / 64 * 64;
+  }
+  model.family = model.gated_mlp ? Family::llama : Family::gpt;
+  bool no_bias = false;
+  arguments.read("disable_bias_linear", no_bias);
+  model.linear_bias = !no_bias;
+  model.qkv_bias = !no_bias;
+  arguments.read("add_qkv_bias", model.qkv_bias);
+  arguments.choose("normalization", {{"LayerNorm", true}, {"RMSNorm", false}}, model.norm_bias);
+  arguments.read("num_experts", model.experts);
+  model.top_k = model.experts > 0 ? 2 : 0;
+  std::int64_t top_k = model.top_k;
+  arguments.read("moe_router_topk", top_k);
+  model.top_k = model.experts > 0 ? top_k : 0;
+}
+
+void read_embeddings(MapReader& arguments, ModelConfig& model, std::int64_t padded_vocab) {
+  model.positions = Positions::learned;
+  arguments.choose(
+      "position_embedding_type",
+      {{"learned_absolute", Positions::learned}, {"rope", Positions::rotary}, {"none", Positions::none}},
+      model.positions);
+  bool rotary = false;
+  arguments.read("use_rotary_position_embeddings", rotary);
+  model.positions = rotary ? Positions::rotary : model.positions;
+  bool untied = false;
+  arguments.read("untie_embeddings_and_output_weights", untied);
+  model.tied_embeddings = !untied;
+  model.vocab_multiple = 128;
+  arguments.read("make_vocab_size_divisible_by", model.vocab_multiple);
+  model.raw_vocab = 50257;  // GPT2BPETokenizer
+  arguments.read("vocab_size", model.raw_vocab);
+  model.vocab_is_padded = padded_vocab > 0;
+  if (padded_vocab > 0) {
+    model.raw_vocab = model.vocab = padded_vocab;
+  }
+}
+
+void read_layout(MapReader& arguments, Job& job) {
+  ParallelLayout& layout = job.layout;
+  arguments.read("tensor_model_parallel_size", layout.tp);
+  arguments.read("pipeline_model_parallel_size", layout.pp);
+  arguments.read("context_parallel_size", layout.cp);
+  arguments.read("expert_model_parallel_size", layout.ep);
+  arguments.read("sequence_parallel", layout.sequence_parallel);
+  std::int64_t chunk = 0;
+  arguments.read("num_layers_per_virtual_pipeline_stage", chunk);
+  if (arguments.failed() || chunk == 0) {
+    return;
+  }
+  const std::int64_t layers = job.model.layers;
+  const std::int64_t per_stage = layers / layout.pp;
+  if (layers % layout.pp != 0 || per_stage % chunk != 0 || per_stage == 0) {
+    arguments.fail("num_layers_per_virtual_pipeline_stage",
+                   fmt::format("is {}, which does not divide the {} layers of {} pipeline stages", chunk,
+                               layers, layout.pp));
+    return;
+  }
+  layout.virtual_stages = per_stage / chunk;
+  job.train.schedule = layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+}
+
+void read_precision(MapReader& arguments, Job& job) {
+  bool fp16 = false;
+  bool bf16 = false;
+  arguments.read("fp16", fp16);
+  arguments.read("bf16", bf16);
+  if (fp16 && bf16) {
+    arguments.fail("fp16", "and bf16 are both on; leave one out");
+  }
+  if (fp16) {
+    job.train.dtype = DType::fp16;
+  } else if (bf16) {
+    job.train.dtype = DType::bf16;
+  }
+  arguments.read("accumulate_allreduce_grads_in_fp32", job.megatron.gradients_in_fp32);
+}
+
+void read_training(MapReader& arguments, Job& job) {
+  arguments.read("micro_batch_size", job.train.micro_batch);
+  job.train.micro_batches = 1;  // without a global batch Megatron takes one micro-batch
+  arguments.read("global_batch_size", job.global_batch);
+  if (job.global_batch > 0) {
+    job.train.micro_batches = 0;
+  }
+  job.train.gradient_clipping = 1.0;
+  arguments.read("clip_grad", job.train.gradient_clipping);
+  bool distributed_optimizer = false;
+  arguments.read("use_distributed_optimizer", distributed_optimizer);
+  set_zero_stage(job, distributed_optimizer ? 1 : 0);
+  arguments.read("overlap_grad_reduce", job.megatron.overlap_grad_reduce);
+  std::int64_t bucket = 0;
+  arguments.read("ddp_bucket_size", bucket, 0);
+  if (bucket > 0 && job.megatron.overlap_grad_reduce) {
+    arguments.fail("ddp_bucket_size", "has no rules here; leave it out");
+  }
+  arguments.read("variable_seq_lengths", job.megatron.variable_seq_lengths);
+  arguments.choose<std::string>("moe_token_dispatcher_type",
+                                {{"allgather", "allgather"}, {"alltoall", "alltoall"}},
+                                job.megatron.moe_dispatcher);
+}
+
+void read_recompute(MapReader& arguments, Job& job) {
+  bool selective = false;
+  arguments.read("recompute_activations", selective);
+  Recompute recompute = selective ? Recompute::selective : Recompute::none;
+  arguments.choose("recompute_granularity", {{"full", Recompute::full}, {"selective", Recompute::selective}},
+                   recompute);
+  set_recompute(job, recompute);
+  arguments.choose<std::string>("recompute_method", {{"uniform", "uniform"}, {"block", "block"}},
+                                job.megatron.recompute_method);
+  arguments.read("recompute_num_layers", job.megatron.recompute_num_layers);
+  arguments.read("distribute_saved_activations", job.megatron.distribute_saved_activations);
+}
+
+template <typename Use>
+void for_each_word(std::string_view words, Use use) {
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    use(words.substr(0, end));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+}
+
+}  // namespace
+
+bool is_megatron_key(std::string_view key) { return is_one_of(key, k_own_keys); }
+
+Result<ConfigNode> parse_megatron_arguments(std::string_view file, std::string_view content) {
+  if (const Result<void> text = check_is_text(file, content); !text) {
+    return tl::unexpected(text.error());
+  }
+  Result<std::vector<Word>> words = Words(file, content).all();
+  if (!words) {
+    return tl::unexpected(words.error());
+  }
+  if (words->size() > static_cast<std::size_t>(TreeBuilder::k_most_nodes)) {
+    return failure(fmt::format("{}: more than {} words; no argument file is that large", file,
+                               TreeBuilder::k_most_nodes));
+  }
+  ArgumentMap map(file);
+  for (const Word& word : *words) {
+    if (const Result<void> ok = map.add(word); !ok) {
+      return tl::unexpected(ok.error());
+    }
+  }
+  return map.take();
+}
+
+Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_vocab) {
+  Job job;
+  job.framework = Framework::megatron;
+  job.model.name = "megatron";
+  MapReader reader(arguments, job.warnings);
+  read_sizes(reader, job.model);
+  read_mlp(reader, job.model);
+  read_embeddings(reader, job.model, padded_vocab);
+  read_layout(reader, job);
+  read_precision(reader, job);
+  read_training(reader, job);
+  read_recompute(reader, job);
+  for_each_word(k_unsupported_switches,
+                [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
+  for_each_word(k_unsupported_values,
+                [&](std::string_view key) { reader.refuse(key, "has no rules here; leave it out"); });
+  reader.accept(k_other_keys);
+  if (const Result<void> ok = reader.finish(); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  return job;
+}
+
+}  // namespace commlens
