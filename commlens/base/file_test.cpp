@@ -1,0 +1,38 @@
+#include "commlens/base/file.hpp"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_ = fs::path(testing::TempDir()) / "commlens_file_test";
+};
+
+TEST_F(FileTest, WritesAndReadsWholeFiles) {
+  write_file_atomically(folder_ / "a", "one");
+  write_file_atomically(folder_ / "a", "two");
+  EXPECT_EQ(read_text_file(folder_ / "a", 100).value(), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "a temporary file was left behind";
+}
+
+TEST_F(FileTest, RefusesWhatIsNoFileOrTooLarge) {
+  write_file_atomically(folder_ / "a", "0123456789");
+  EXPECT_NE(read_text_file(folder_ / "a", 9).error().message.find("larger than 9 bytes"), std::string::npos);
+  EXPECT_NE(read_text_file(folder_ / "none", 9).error().message.find("no such file"), std::string::npos);
+  EXPECT_NE(read_text_file(folder_, 9).error().message.find("not a regular file"), std::string::npos);
+}
+
+TEST_F(FileTest, ThrowsWhenTheFolderCannotBeWritten) {
+  EXPECT_THROW(write_file_atomically(folder_ / "missing" / "a", "x"), SystemError);
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,31 @@
+#include "commlens/base/text.hpp"
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+namespace commlens {
+namespace {
+
+constexpr std::array<std::string_view, 3> k_keys = {"reduce_bucket_size", "overlap_comm", "stage"};
+
+TEST(Nearest, FindsAMisspeltKey) {
+  EXPECT_EQ(nearest("reduce_buket_size", k_keys), "reduce_bucket_size");
+  EXPECT_EQ(nearest("stagee", k_keys), "stage");
+}
+
+TEST(Nearest, GivesNothingForAnUnrelatedWord) {
+  EXPECT_EQ(nearest("temperature", k_keys), "");
+  EXPECT_EQ(nearest(std::string(100000, 'x'), k_keys), "");
+}
+
+TEST(ParseInteger, TakesWholeNumbersOnly) {
+  EXPECT_EQ(parse_integer("-42").value(), -42);
+  EXPECT_EQ(parse_integer("9223372036854775807").value(), INT64_MAX);
+  for (const char* wrong : {"", "1.5", "12x", "9223372036854775808", " 1"}) {
+    EXPECT_FALSE(parse_integer(wrong).has_value()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace commlens

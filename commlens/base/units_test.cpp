@@ -1,0 +1,54 @@
+#include "commlens/base/units.hpp"
+
+#include <gtest/gtest.h>
+
+namespace commlens {
+namespace {
+
+TEST(Units, ElementsBecomeBytesThroughTheDtype) {
+  EXPECT_EQ(Elements{1000} * DType::fp16, Bytes{2000});
+  EXPECT_EQ(Elements{3} * DType::int64, Bytes{24});
+  EXPECT_EQ(Elements{7} * DType::uint8, Bytes{7});
+}
+
+TEST(Units, BytesMustHoldWholeElements) {
+  EXPECT_EQ(elements_in(Bytes{8}, DType::fp32).value(), Elements{2});
+  EXPECT_FALSE(elements_in(Bytes{7}, DType::fp32).has_value());
+  EXPECT_FALSE(elements_in(Bytes{-4}, DType::fp32).has_value());
+}
+
+TEST(Units, PrintBinarySizes) {
+  EXPECT_EQ(to_text(Bytes{0}), "0 B");
+  EXPECT_EQ(to_text(Bytes{1023}), "1023 B");
+  EXPECT_EQ(to_text(Bytes{1024}), "1.00 KiB");
+  EXPECT_EQ(to_text(Bytes{8388608}), "8.00 MiB");
+  EXPECT_EQ(to_text(Bytes{1048575}), "1.00 MiB");
+}
+
+TEST(Units, GroupDigitsByThousands) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(1414647808), "1,414,647,808");
+  EXPECT_EQ(with_commas(-1000), "-1,000");
+}
+
+TEST(Units, ReadSizes) {
+  EXPECT_EQ(parse_bytes("500000000").value(), Bytes{500000000});
+  EXPECT_EQ(parse_bytes("5e8").value(), Bytes{500000000});
+  EXPECT_EQ(parse_bytes("25MiB").value(), Bytes{26214400});
+  EXPECT_EQ(parse_bytes("25 MB").value(), Bytes{25000000});
+  EXPECT_EQ(parse_bytes("0.5KiB").value(), Bytes{512});
+  for (const char* wrong : {"", "x", "-1", "1.5", "5QB", "1e30", "nan", "inf", "1e400"}) {
+    EXPECT_FALSE(parse_bytes(wrong).has_value()) << wrong;
+  }
+}
+
+TEST(Units, RoundUpward) {
+  EXPECT_EQ(round_up(0, 8), 0);
+  EXPECT_EQ(round_up(8, 8), 8);
+  EXPECT_EQ(round_up(9, 8), 16);
+  EXPECT_EQ(ceil_div(9, 8), 2);
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,78 @@
+#include "commlens/comm/group.hpp"
+
+#include <gtest/gtest.h>
+
+namespace commlens {
+namespace {
+
+std::vector<std::int64_t> values(const std::vector<Rank>& ranks) {
+  std::vector<std::int64_t> result;
+  for (const Rank rank : ranks) {
+    result.push_back(rank.value);
+  }
+  return result;
+}
+
+using Ranks = std::vector<std::int64_t>;
+constexpr Mesh k_mesh{.pipeline = 2, .data = 3, .tensor = 4};  // 24 ranks
+constexpr Span k_all{Span::Shape::all, 1};
+
+TEST(Mesh, PutsTensorFastestAndPipelineSlowest) {
+  EXPECT_EQ(k_mesh.ranks(), 24);
+  EXPECT_EQ(k_mesh.rank({1, 2, 3}).value, 23);
+  EXPECT_EQ(k_mesh.rank({1, 0, 1}).value, 13);
+  EXPECT_EQ(k_mesh.coordinates(Rank{13}), (Coordinates{1, 0, 1}));
+}
+
+TEST(GroupTable, ResolvesPatternsFromAMember) {
+  GroupTable groups(k_mesh);
+  const GroupId dp = groups.intern(GroupPattern{.axis = Axis::dp, .data = k_all});
+  const GroupId tp = groups.intern(GroupPattern{.axis = Axis::tp, .tensor = k_all});
+  const GroupId model = groups.intern(GroupPattern{.axis = Axis::model, .pipeline = k_all, .tensor = k_all});
+  EXPECT_EQ(values(groups.members(dp, Rank{13})), (Ranks{13, 17, 21}));
+  EXPECT_EQ(values(groups.members(tp, Rank{13})), (Ranks{12, 13, 14, 15}));
+  EXPECT_EQ(values(groups.members(model, Rank{13})), (Ranks{0, 1, 2, 3, 12, 13, 14, 15}));
+  EXPECT_EQ(groups.size(model), 8);
+  EXPECT_EQ(groups.axis(dp), Axis::dp);
+}
+
+TEST(GroupTable, ResolvesBlocksStridesAndEnds) {
+  GroupTable groups(Mesh{.pipeline = 4, .data = 8, .tensor = 1});
+  const GroupId block = groups.intern(GroupPattern{.data = {Span::Shape::block, 4}});
+  const GroupId stride = groups.intern(GroupPattern{.data = {Span::Shape::stride, 4}});
+  const GroupId ends = groups.intern(GroupPattern{.pipeline = {Span::Shape::ends, 1}});
+  EXPECT_EQ(values(groups.members(block, Rank{6})), (Ranks{4, 5, 6, 7}));
+  EXPECT_EQ(values(groups.members(stride, Rank{6})), (Ranks{2, 6}));
+  EXPECT_EQ(values(groups.members(ends, Rank{6})), (Ranks{6, 30}));
+  EXPECT_EQ(groups.size(block), 4);
+  EXPECT_EQ(groups.size(stride), 2);
+}
+
+TEST(GroupTable, OrdersPairsFromSourceToDestination) {
+  GroupTable groups(Mesh{.pipeline = 3, .data = 1, .tensor = 2});
+  const auto pair = [&](GroupPattern::Shape shape) { return groups.intern(GroupPattern{.shape = shape}); };
+  EXPECT_EQ(values(groups.members(pair(GroupPattern::Shape::to_next), Rank{1})), (Ranks{1, 3}));
+  EXPECT_EQ(values(groups.members(pair(GroupPattern::Shape::from_previous), Rank{3})), (Ranks{1, 3}));
+  EXPECT_EQ(values(groups.members(pair(GroupPattern::Shape::to_previous), Rank{1})), (Ranks{1, 5}))
+      << "a ring";
+  EXPECT_EQ(values(groups.members(pair(GroupPattern::Shape::from_next), Rank{1})), (Ranks{3, 1}));
+}
+
+TEST(GroupTable, StoresEqualGroupsOnceAndCallsOneRankSelf) {
+  GroupTable groups(Mesh{.pipeline = 1, .data = 1, .tensor = 2});
+  const GroupPattern dp{.axis = Axis::dp, .data = k_all};
+  EXPECT_EQ(groups.intern(dp), groups.intern(dp));
+  EXPECT_EQ(groups.axis(groups.intern(dp)), Axis::self);
+  EXPECT_EQ(groups.intern({Rank{0}, Rank{1}}), groups.intern({Rank{0}, Rank{1}}));
+  EXPECT_NE(groups.intern({Rank{0}, Rank{1}}), groups.intern({Rank{1}, Rank{0}}));
+}
+
+TEST(GroupTable, CountsMembersOnANode) {
+  GroupTable groups(Mesh{.pipeline = 1, .data = 16, .tensor = 1});
+  const GroupId dp = groups.intern(GroupPattern{.axis = Axis::dp, .data = k_all});
+  EXPECT_EQ(groups.members_on_node(dp, Rank{9}, 8), 8);
+  EXPECT_EQ(groups.members_on_node(dp, Rank{9}, 3), 3);
+}
+
+}  // namespace
+}  // namespace commlens
