@@ -1,9 +1,9 @@
-// How long a prediction takes. Goals: one rank of 13B tp8 pp2 dp2 with 32 micro-batches in less than 10 ms; all classes
-// of 175B on 102,400 ranks in less than 5 s.
-#include <benchmark/benchmark.h>
-
+// How long a prediction takes. Goals: one rank of 13B tp8 pp2 dp2 with 32 micro-batches in less than 10 ms;
+// all classes of 175B on 102,400 ranks in less than 5 s.
 #include <optional>
 #include <string_view>
+
+#include <benchmark/benchmark.h>
 
 #include "commlens/base/check.hpp"
 #include "commlens/model/presets.hpp"

@@ -7,7 +7,10 @@ endif()
 
 add_library(commlens_options INTERFACE)
 target_include_directories(commlens_options INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(commlens_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wconversion -Werror=switch)
+target_compile_options(commlens_options INTERFACE
+  -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wconversion -Werror=switch
+  # clang takes libstdc++'s own use of std::get_temporary_buffer for ours.
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 if(COMMLENS_SANITIZE)
   target_compile_options(commlens_options INTERFACE -fsanitize=${COMMLENS_SANITIZE} -fno-sanitize-recover=all
                                                    -fno-omit-frame-pointer)
