@@ -4,6 +4,7 @@
 
 #include "commlens/model/parameters.hpp"
 #include "commlens/plan/rules/local_parameters.hpp"
+#include "commlens/plan/schemes/closed_forms.hpp"
 
 namespace commlens {
 namespace {
@@ -25,8 +26,6 @@ double count_on_first_rank(const Job& job) {
   return as_double(total_count(local_parameters(job.model, ParameterList(job.model), job.layout.tp, first)));
 }
 
-double ring_share(std::int64_t ranks) { return as_double(ranks - 1) / as_double(ranks); }
-
 EquationValue parameter_equation(const Job& job) {
   return {"1",
           "2Vh + sh + L(12h^2 + 8h) + 2h",
@@ -40,18 +39,20 @@ EquationValue parameter_equation(const Job& job) {
 }
 
 EquationValue data_equation(const Job& job) {
-  const std::int64_t ranks = job.layout.dp;
-  const std::int64_t micro_batches = job.train.micro_batches;
+  const double ranks = as_double(job.layout.dp);
+  const double micro_batches = as_double(job.train.micro_batches);
   const bool zero3 = job.train.zero_stage == 3;
-  const double factor = zero3 ? 3.0 * as_double(micro_batches)
-                              : (job.train.zero_stage == 2 ? 1.0 + as_double(micro_batches) : 2.0);
-  EquationValue equation{zero3 ? "3" : "2",
-                         zero3 ? "3 P (d-1)/d" : "2 P (d-1)/d",
-                         (zero3 ? 3.0 : 2.0) * paper_count(job) * ring_share(ranks),
-                         factor * count_on_first_rank(job) * ring_share(ranks),
-                         "elements",
-                         "per rank",
-                         "true parameter count of a rank of the first stage"};
+  const double exact = count_on_first_rank(job);
+  EquationValue equation{
+      zero3 ? "3" : "2",
+      zero3 ? "3 P (d-1)/d" : "2 P (d-1)/d",
+      zero3 ? zero3_elements(paper_count(job), ranks, 1) : data_parallel_elements(paper_count(job), ranks),
+      0,
+      "elements",
+      "per rank",
+      "true parameter count of a rank of the first stage"};
+  equation.value_exact = zero3 ? zero3_elements(exact, ranks, micro_batches)
+                               : zero12_elements(exact, ranks, job.train.zero_stage == 2 ? micro_batches : 1);
   if (zero3) {
     equation.note +=
         "; once per micro-batch; DeepSpeed gathers less when parameters stay from forward to backward";
@@ -84,16 +85,16 @@ EquationValue tensor_equation(const Job& job) {
   const double layers = as_double(job.model.layers) / as_double(job.layout.pp);
   const double per_stage = as_double(tensor_all_reduces(job) - 2) / as_double(job.layout.pp);
   const double ends = job.layout.pp == 1 ? 2.0 : 1.0;
-  return {
-      "5",
-      "(12L + 2) b s h (t-1)/t",
-      (12.0 * layers + 2.0) * activation * ring_share(job.layout.tp),
-      2.0 * (per_stage + ends) * activation * ring_share(job.layout.tp) * as_double(job.train.micro_batches),
-      "elements",
-      "per rank",
-      "all micro-batches; the backward of the unembedding is one all_reduce more; recompute and parallel "
-      "residual "
-      "as configured; cross entropy adds 3 all_reduces of b s fp32 on the last stage"};
+  return {"5",
+          "(12L + 2) b s h (t-1)/t",
+          (12.0 * layers + 2.0) * activation * ring_share(as_double(job.layout.tp)),
+          2.0 * (per_stage + ends) * activation * ring_share(as_double(job.layout.tp)) *
+              as_double(job.train.micro_batches),
+          "elements",
+          "per rank",
+          "all micro-batches; the backward of the unembedding is one all_reduce more; recompute and parallel "
+          "residual "
+          "as configured; cross entropy adds 3 all_reduces of b s fp32 on the last stage"};
 }
 
 }  // namespace

@@ -1,0 +1,231 @@
+// Laws that every prediction keeps, on random jobs.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "commlens/comm/volume.hpp"
+#include "commlens/model/job.hpp"
+#include "commlens/model/parameters.hpp"
+#include "commlens/plan/planner.hpp"
+
+namespace commlens {
+namespace {
+
+/// A small random job of `framework`, one that it supports.
+Job random_job(Framework framework) {
+  Job job;
+  job.framework = framework;
+  job.model.name = "random";
+  job.model.heads = job.model.kv_heads = 4;
+  job.model.hidden = 16 * *rc::gen::inRange<std::int64_t>(1, 5);
+  job.model.head_dim = job.model.hidden / 4;
+  job.model.ffn_hidden = 4 * job.model.hidden;
+  job.model.layers = 4 * *rc::gen::inRange<std::int64_t>(1, 4);
+  job.model.sequence = job.model.max_positions = 8 * *rc::gen::inRange<std::int64_t>(1, 9);
+  job.model.vocab = job.model.raw_vocab = 16 * *rc::gen::inRange<std::int64_t>(1, 40);
+  job.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  job.train.micro_batch = *rc::gen::inRange<std::int64_t>(1, 4);
+  job.train.micro_batches = *rc::gen::inRange<std::int64_t>(1, 6);
+  job.train.dtype = *rc::gen::element(DType::fp32, DType::fp16, DType::bf16);
+  job.layout.dp = *rc::gen::inRange<std::int64_t>(1, 5);
+  const bool is_mixed = framework == Framework::neox || framework == Framework::megatron;
+  if (is_mixed) {
+    job.layout.tp = *rc::gen::element<std::int64_t>(1, 2, 4);
+    job.layout.pp = *rc::gen::element<std::int64_t>(1, 2, 4);
+    job.train.recompute = *rc::gen::element(Recompute::none, Recompute::full);
+    job.neox.partition_activations = *rc::gen::arbitrary<bool>();
+    job.deepspeed.weight_decay_groups = framework == Framework::neox;
+  }
+  if (framework == Framework::megatron) {
+    job.layout.sequence_parallel = *rc::gen::arbitrary<bool>();
+    job.megatron.variable_seq_lengths = *rc::gen::arbitrary<bool>();
+    job.train.zero_stage = *rc::gen::inRange(0, 2);
+    job.megatron.distributed_optimizer = job.train.zero_stage == 1;
+  }
+  if (framework == Framework::deepspeed) {
+    job.train.zero_stage = *rc::gen::inRange(0, 4);
+    job.deepspeed.reduce_bucket_size = *rc::gen::inRange<std::int64_t>(1000, 100000);
+    job.deepspeed.param_persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
+  }
+  return job;
+}
+
+Job valid_random_job() {
+  const Framework framework =
+      *rc::gen::element(Framework::deepspeed, Framework::neox, Framework::megatron, Framework::torch_ddp);
+  const Result<Job> job = validated(random_job(framework));
+  RC_ASSERT(job.has_value());
+  return *job;
+}
+
+using Channel = std::tuple<Iteration, std::int64_t, std::int64_t, std::string, std::int64_t>;
+
+TEST(PlanLaws, WhatIsSentIsReceived) {
+  ASSERT_TRUE(rc::check([] {
+    const Plan plan = make_plan(valid_random_job()).value();
+    const Trace trace = plan.trace(2);
+    std::map<Channel, std::int64_t> balance;
+    for (const RankStream& stream : trace.streams) {
+      for (std::int64_t rank = stream.ranks.first.value; rank <= stream.ranks.last.value; ++rank) {
+        for (const CommEvent& event : stream.events) {
+          const CommOp& op = trace.op(event.op);
+          if (!is_point_to_point(op.kind)) {
+            continue;
+          }
+          const std::vector<Rank> pair = trace.groups.members(op.group, Rank{rank});
+          const Channel channel{event.iteration, pair[0].value, pair[1].value, std::string(name_of(op.dtype)),
+                                message_bytes(op).value};
+          balance[channel] += op.kind == CommKind::send ? 1 : -1;
+        }
+      }
+    }
+    for (const auto& [channel, count] : balance) {
+      RC_ASSERT(count == 0);
+    }
+  }));
+}
+
+using Meeting = std::tuple<Iteration, std::string, std::vector<std::int64_t>, std::int64_t, std::int64_t>;
+
+TEST(PlanLaws, EveryMemberOfAGroupMakesTheSameCalls) {
+  ASSERT_TRUE(rc::check([] {
+    const Plan plan = make_plan(valid_random_job()).value();
+    const Trace trace = plan.trace(2);
+    std::map<Meeting, std::map<std::int64_t, std::int64_t>> calls;  // per rank
+    for (const RankStream& stream : trace.streams) {
+      for (std::int64_t rank = stream.ranks.first.value; rank <= stream.ranks.last.value; ++rank) {
+        for (const CommEvent& event : stream.events) {
+          const CommOp& op = trace.op(event.op);
+          if (is_point_to_point(op.kind)) {
+            continue;
+          }
+          std::vector<std::int64_t> members;
+          for (const Rank member : trace.groups.members(op.group, Rank{rank})) {
+            members.push_back(member.value);
+          }
+          const Meeting meeting{event.iteration, std::string(name_of(op.kind)), members,
+                                (op.input * op.dtype).value, (op.output * op.dtype).value};
+          ++calls[meeting][rank];
+        }
+      }
+    }
+    for (const auto& [meeting, by_rank] : calls) {
+      RC_ASSERT(by_rank.size() == std::get<2>(meeting).size());
+      for (const auto& [rank, count] : by_rank) {
+        RC_ASSERT(count == by_rank.begin()->second);
+      }
+    }
+  }));
+}
+
+/// What frameworks really issue on groups of one rank, although it moves nothing (rules/neox_megatron.md
+/// §1.2, §3, rules/deepspeed.md C1): everything else disappears at degree 1.
+const std::vector<std::string>& issued_on_one_rank() {
+  static const std::vector<std::string> rules = {"start.broadcast_parameter",
+                                                 "stage0.gradient_all_reduce",
+                                                 "stage0.clip_norm",
+                                                 "stage0.clip_norm_model_parallel",
+                                                 "stage0.overflow_flag_model_parallel",
+                                                 "stage0.norm_model_parallel",
+                                                 "bf16.norm_model_parallel",
+                                                 "zero12.overflow_flag",
+                                                 "zero12.norm",
+                                                 "zero12.gradient_all_reduce",
+                                                 "zero12.gradient_all_reduce_cut_at_partition",
+                                                 "neox.broadcast_batch_sizes",
+                                                 "neox.broadcast_batch",
+                                                 "neox.cross_entropy_max",
+                                                 "neox.cross_entropy_target",
+                                                 "neox.cross_entropy_sum",
+                                                 "neox.total_parameters",
+                                                 "neox.data_flags",
+                                                 "neox.loss_all_reduce",
+                                                 "megatron.cross_entropy_max",
+                                                 "megatron.cross_entropy_target",
+                                                 "megatron.cross_entropy_sum",
+                                                 "megatron.gradient_all_reduce",
+                                                 "megatron.gradient_reduce_scatter",
+                                                 "megatron.gather_updated_parameters",
+                                                 "megatron.gradient_norm",
+                                                 "megatron.found_inf",
+                                                 "ddp.broadcast_module_states",
+                                                 "ddp.first_iteration_all_reduce",
+                                                 "ddp.bucket_all_reduce",
+                                                 "zero3.broadcast_parameter_again",
+                                                 "zero3.start_gather",
+                                                 "zero3.parameter_gather",
+                                                 "zero3.persistent_parameter_gather",
+                                                 "zero3.trace_check",
+                                                 "zero3.gradient_reduce_scatter",
+                                                 "zero3.overflow_flag",
+                                                 "zero3.norm"};
+  return rules;
+}
+
+TEST(PlanLaws, OneRankIssuesOnlyTheListedCalls) {
+  ASSERT_TRUE(rc::check([] {
+    Job job = valid_random_job();
+    job.layout.dp = job.layout.tp = job.layout.pp = 1;
+    job.layout.ranks = 1;
+    const Plan plan = make_plan(job).value();
+    const Trace trace = plan.trace(2);
+    for (const CommEvent& event : trace.streams.at(0).events) {
+      const CommOp& op = trace.op(event.op);
+      RC_ASSERT(wire_bytes(op.kind, message_bytes(op), trace.groups.size(op.group)) == Bytes{0});
+      const std::vector<std::string>& listed = issued_on_one_rank();
+      RC_ASSERT(std::find(listed.begin(), listed.end(), trace.rule(op.rule).name) != listed.end());
+    }
+  }));
+}
+
+/// Stages 0-2 reduce every gradient once per reduction: the sums are the parameters of a rank, whatever the
+/// buckets.
+TEST(PlanLaws, GradientsAddUpToTheParameters) {
+  ASSERT_TRUE(rc::check([] {
+    Job job = random_job(Framework::deepspeed);
+    job.train.zero_stage = *rc::gen::inRange(0, 3);
+    job.train.dtype = DType::fp32;
+    job.model.tied_embeddings = false;
+    job = validated(job).value();
+    const Trace trace = make_plan(job).value().trace_of({0});
+    std::int64_t elements = 0;
+    for (const CommEvent& event : trace.streams.at(0).events) {
+      const CommOp& op = trace.op(event.op);
+      elements +=
+          trace.rule(op.rule).name.find("gradient_all_reduce") != std::string::npos ? op.input.value : 0;
+    }
+    const std::int64_t reductions = job.train.zero_stage == 2 ? job.train.micro_batches : 1;
+    RC_ASSERT(elements == reductions * parameter_count(job.model).value);
+  }));
+}
+
+/// A rank's program does not depend on which of its class it is, nor on who else is planned.
+TEST(PlanLaws, OneRankAloneIsTheSameAsInTheWholePlan) {
+  ASSERT_TRUE(rc::check([] {
+    const Job job = valid_random_job();
+    const Plan whole = make_plan(job).value();
+    const Rank rank{*rc::gen::inRange<std::int64_t>(0, job.layout.mesh().ranks())};
+    const Plan alone = make_plan(job, rank).value();
+    RC_ASSERT(alone.classes.size() == 1U);
+    const Trace all = whole.trace(2);
+    const Trace one = alone.trace(2);
+    const RankStream* expected = all.stream_of(rank);
+    RC_ASSERT(expected != nullptr);
+    RC_ASSERT(expected->events.size() == one.streams.at(0).events.size());
+    for (std::size_t i = 0; i < expected->events.size(); ++i) {
+      const CommOp& a = all.op(expected->events[i].op);
+      const CommOp& b = one.op(one.streams[0].events[i].op);
+      RC_ASSERT(a.kind == b.kind);
+      RC_ASSERT(a.input == b.input);
+      RC_ASSERT(all.groups.members(a.group, rank) == one.groups.members(b.group, rank));
+    }
+  }));
+}
+
+}  // namespace
+}  // namespace commlens
