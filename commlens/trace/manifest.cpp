@@ -41,7 +41,7 @@ class Fields {
                       std::pair<std::int64_t, std::int64_t> range, std::optional<std::int64_t> usual = {}) {
     const json* const value = find(object, where, key, usual.has_value());
     if (value == nullptr) {
-      return usual.value_or(0);
+      return usual.value_or(range.first);
     }
     const bool fits = value->is_number_integer() && (!value->is_number_unsigned() ||
                                                      value->get<std::uint64_t>() <= std::uint64_t{INT64_MAX});

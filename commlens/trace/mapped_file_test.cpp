@@ -1,0 +1,41 @@
+#include "commlens/trace/mapped_file.hpp"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "commlens/trace/test_support.hpp"
+
+namespace commlens {
+namespace {
+
+TEST(MappedFile, ShowsTheBytesOfAFileAndKeepsThemWhenMoved) {
+  const testing::ScratchFolder folder;
+  Result<MappedFile> file = MappedFile::open(folder.write("f", "four"));
+  ASSERT_TRUE(file);
+  const MappedFile moved = std::move(*file);
+  ASSERT_EQ(moved.bytes().size(), 4U);
+  EXPECT_EQ(std::memcmp(moved.bytes().data(), "four", 4), 0);
+}
+
+TEST(MappedFile, OfAnEmptyFileHasNoBytes) {
+  const testing::ScratchFolder folder;
+  const Result<MappedFile> file = MappedFile::open(folder.write("f", ""));
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(file->bytes().empty());
+}
+
+TEST(MappedFile, RefusesWhatIsNoRegularFile) {
+  const testing::ScratchFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(MappedFile::open(folder / "pipe"));
+  EXPECT_FALSE(MappedFile::open(folder / "."));
+  const Result<MappedFile> missing = MappedFile::open(folder / "missing");
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("missing: no such file"), std::string::npos)
+      << missing.error().message;
+}
+
+}  // namespace
+}  // namespace commlens

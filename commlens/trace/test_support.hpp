@@ -1,0 +1,181 @@
+#pragma once
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "commlens/trace/trace.hpp"
+
+// For tests only, of this floor and the floors above; the library does not include it.
+namespace commlens::testing {
+
+/// A folder of its own for one test, removed at the end.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "commlens-test-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~ScratchFolder() { std::filesystem::remove_all(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+  /// Writes a file of this folder.
+  std::filesystem::path write(std::string_view name, std::string_view content) const {
+    std::ofstream(path_ / name, std::ios::binary) << content;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The whole content of a file.
+inline std::string content_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Everything a call says, with ids resolved, so that calls of two traces can be compared.
+struct SpelledCall {
+  CommKind kind;
+  DType dtype;
+  Phase phase;
+  bool data_dependent;
+  std::vector<Rank> group;
+  std::int64_t input;
+  std::int64_t output;
+  std::int64_t root;  // -1: none
+  std::int64_t rounding;
+  std::string tag;
+  std::string rule;
+  std::string name;
+  Iteration iteration;
+  std::int32_t micro_batch;
+  std::int64_t started;  // 0 without times
+  std::int64_t duration;
+  friend auto operator<=>(const SpelledCall&, const SpelledCall&) = default;
+};
+
+/// The calls of one rank, in issue order.
+inline std::vector<SpelledCall> spelled_calls(const Trace& trace, Rank rank) {
+  std::vector<SpelledCall> calls;
+  const RankStream* const stream = trace.stream_of(rank);
+  for (std::size_t row = 0; stream != nullptr && row < stream->events.size(); ++row) {
+    const CommEvent& event = stream->events[row];
+    const CommOp& op = trace.op(event.op);
+    const Times times = stream->times.empty() ? Times{} : stream->times[row];
+    calls.push_back({op.kind, op.dtype, op.phase, op.data_dependent, trace.groups.members(op.group, rank),
+                     op.input.value, op.output.value, op.root ? op.root->value : -1, op.rounding.value,
+                     trace.tags.text(op.tag), trace.rule(op.rule).name, trace.names.text(op.name),
+                     event.iteration, event.micro_batch, times.started.count(),
+                     (times.finished - times.started).count()});
+  }
+  return calls;
+}
+
+/// Traces of small jobs with every feature of the format, from a seed.
+class RandomTrace {
+ public:
+  explicit RandomTrace(std::uint64_t seed) : random_(seed) {}
+
+  Trace make() {
+    const Mesh mesh{between(1, 3), between(1, 4), between(1, 2)};
+    const bool has_mesh = coin();
+    Trace trace = has_mesh ? Trace(mesh) : Trace();
+    trace.provenance.source = static_cast<Source>(between(0, 4));
+    trace.provenance.description = word();
+    trace.provenance.verified = coin();
+    trace.provenance.skipped[word() + "!"] = between(0, 1000);
+    const std::int64_t step = has_mesh && coin() ? between(1, mesh.ranks()) : 1;
+    for (std::int64_t first = 0; first < mesh.ranks(); first += step) {
+      const std::int64_t last = std::min(first + step, mesh.ranks()) - 1;
+      trace.streams.push_back(stream(trace, {Rank{first}, Rank{last}}));
+    }
+    return trace;
+  }
+
+ private:
+  std::int64_t between(std::int64_t lowest, std::int64_t highest) {
+    return std::uniform_int_distribution<std::int64_t>(lowest, highest)(random_);
+  }
+  bool coin() { return between(0, 1) == 1; }
+  std::string word() {
+    static const std::vector<std::string> words = {"",           "layer 3", "a\"b\\c", "tab\there",
+                                                   "ünï \u2192", "x,y",     "{[",      "\x01"};
+    return words[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(words.size()) - 1))];
+  }
+
+  GroupId group(Trace& trace, RankRange ranks, bool is_pair, bool sends) {
+    const std::optional<Mesh> mesh = trace.groups.mesh();
+    GroupPattern pattern;
+    pattern.axis = Axis::dp;
+    if (mesh && is_pair) {
+      pattern.shape = sends ? GroupPattern::Shape::to_next : GroupPattern::Shape::from_previous;
+      return trace.groups.intern(pattern);
+    }
+    if (mesh) {
+      pattern.pipeline.shape = coin() ? Span::Shape::ends : Span::Shape::own;
+      pattern.data.shape = Span::Shape::all;
+      pattern.tensor = {Span::Shape::block, mesh->tensor};
+      return trace.groups.intern(pattern);
+    }
+    const Rank other{between(0, 40)};
+    if (is_pair) {
+      return trace.groups.intern(sends ? std::vector{ranks.first, other} : std::vector{other, ranks.first});
+    }
+    std::vector<Rank> members{ranks.first};
+    while (coin()) {
+      members.push_back(Rank{members.back().value + between(1, 5)});
+    }
+    return trace.groups.intern(members, coin() ? Axis::tp : Axis::unknown);
+  }
+
+  CommOp op(Trace& trace, RankRange ranks) {
+    CommOp op;
+    op.kind = static_cast<CommKind>(between(0, 9));
+    op.dtype = static_cast<DType>(between(0, 9));
+    op.phase = static_cast<Phase>(between(0, 5));
+    op.data_dependent = coin();
+    op.group = group(trace, ranks, is_point_to_point(op.kind), op.kind == CommKind::send);
+    op.input.value = between(0, 1 << 20);
+    op.output.value = coin() ? between(0, std::int64_t{1} << 46) : 0;
+    if (op.kind == CommKind::broadcast || op.kind == CommKind::reduce) {
+      op.root = GroupRank{between(0, trace.groups.size(op.group) - 1)};
+    }
+    op.rounding.value = coin() ? between(0, 1000) : 0;
+    op.tag = trace.tags.intern(word());
+    op.rule = trace.intern(Rule{.name = word(), .source = {}, .verified = true});
+    op.name = trace.names.intern(word());
+    return op;
+  }
+
+  RankStream stream(Trace& trace, RankRange ranks) {
+    RankStream stream{ranks, {}, {}};
+    const bool has_times = coin();
+    const std::int64_t calls = between(1, 30);
+    for (std::int64_t call = 0; call < calls; ++call) {
+      const auto iteration = static_cast<Iteration>(between(-2, 3));
+      stream.events.push_back({trace.intern(op(trace, ranks)),
+                               iteration < -1 ? k_unknown_iteration : iteration,
+                               static_cast<std::int32_t>(between(-1, 4))});
+      if (has_times) {
+        const std::chrono::nanoseconds started(between(-1000, 1'000'000'000'000));
+        stream.times.push_back({started, started, started + std::chrono::nanoseconds(between(0, 5000))});
+      }
+    }
+    return stream;
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace commlens::testing

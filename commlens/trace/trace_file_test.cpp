@@ -1,0 +1,289 @@
+#include "commlens/trace/trace_file.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "commlens/trace/test_support.hpp"
+
+namespace commlens {
+namespace {
+
+using testing::content_of;
+using testing::ScratchFolder;
+using testing::spelled_calls;
+
+/// Two ranks, one op, two calls each without times.
+Trace small_trace() {
+  Trace trace;
+  const GroupId group = trace.groups.intern({Rank{0}, Rank{1}}, Axis::dp);
+  const OpId op = trace.intern(CommOp{.kind = CommKind::all_reduce,
+                                      .dtype = DType::fp16,
+                                      .phase = Phase::backward,
+                                      .group = group,
+                                      .input = Elements{1000},
+                                      .output = Elements{1000}});
+  for (const std::int64_t rank : {0, 1}) {
+    trace.streams.push_back({{Rank{rank}, Rank{rank}}, {{op, -1, -1}, {op, 0, 3}}, {}});
+  }
+  return trace;
+}
+
+/// Rank 0 alone with times; the records are those of docs/formats/trace.md.
+Trace timed_trace() {
+  Trace trace = small_trace();
+  trace.streams.pop_back();
+  using std::chrono::nanoseconds;
+  trace.streams[0].times = {{nanoseconds(90), nanoseconds(100), nanoseconds(350)},
+                            {nanoseconds(1000), nanoseconds(1000), nanoseconds(1000)}};
+  return trace;
+}
+
+std::string error_of(const std::filesystem::path& folder) {
+  const Result<Trace> trace = read_trace(folder);
+  return trace ? "no error" : trace.error().message;
+}
+
+void replace_in(const std::filesystem::path& file, std::string_view from, std::string_view to) {
+  std::string text = content_of(file);
+  const std::size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from;
+  std::ofstream(file, std::ios::binary) << text.replace(at, from.size(), to);
+}
+
+TEST(TraceFile, HoldsEveryTraceUnchanged) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const ScratchFolder folder;
+    const Trace trace = testing::RandomTrace(seed).make();
+    write_trace(trace, folder / "t");
+    ASSERT_TRUE(is_trace(folder / "t")) << "seed=" << seed;
+    const Result<Trace> read = read_trace(folder / "t");
+    ASSERT_TRUE(read) << "seed=" << seed << ": " << read.error().message;
+    EXPECT_EQ(read->rules(), trace.rules()) << "seed=" << seed;
+    EXPECT_EQ(read->groups.mesh(), trace.groups.mesh()) << "seed=" << seed;
+    EXPECT_EQ(read->provenance.source, trace.provenance.source);
+    EXPECT_EQ(read->provenance.description, trace.provenance.description);
+    EXPECT_EQ(read->provenance.verified, trace.provenance.verified);
+    EXPECT_EQ(read->provenance.skipped, trace.provenance.skipped);
+    ASSERT_EQ(read->ranks(), trace.ranks());
+    for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
+      ASSERT_TRUE(spelled_calls(*read, rank) == spelled_calls(trace, rank))
+          << "seed=" << seed << " rank=" << rank.value;
+    }
+  }
+}
+
+// The bytes of docs/formats/trace.md, written out by hand.
+TEST(TraceFile, WritesTheDocumentedBytes) {
+  const ScratchFolder folder;
+  write_trace(timed_trace(), folder / "t");
+  const std::string expected(
+      "commlens"
+      "\x01\x00\x00\x00\x40\x00\x00\x00\x20\x00\x00\x00\x00\x00\x00\x00"  // version, header, record, stream
+      "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"  // first and last rank
+      "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+      "\x00\x00\x00\x00\xff\xff\xff\xff\x64\x00\x00\x00\x00\x00\x00\x00"  // op 0, iteration -1, started 100
+      "\xfa\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\xff\xff\xff\xff"  // lasts 250, issued 10 before, no
+                                                                          // micro-batch
+      "\x00\x00\x00\x00\x00\x00\x00\x00\xe8\x03\x00\x00\x00\x00\x00\x00"  // op 0, iteration 0, started 1000
+      "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00",
+      128);
+  EXPECT_EQ(content_of(folder / "t/stream-0.bin"), expected);
+}
+
+TEST(TraceFile, KeepsTimesExactly) {
+  const ScratchFolder folder;
+  write_trace(timed_trace(), folder / "t");
+  const Result<Trace> read = read_trace(folder / "t");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->streams[0].times, timed_trace().streams[0].times);
+}
+
+TEST(TraceFile, ReplacesATraceAndLeavesNothingBeside) {
+  const ScratchFolder folder;
+  write_trace(small_trace(), folder / "t");
+  write_trace(timed_trace(), folder / "t/");
+  const Result<Trace> read = read_trace(folder / "t");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->streams.size(), 1U);
+  const std::filesystem::directory_iterator entries(folder / ".");
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "t/stream-1.bin"));
+}
+
+TEST(TraceFile, FillsAnEmptyFolder) {
+  const ScratchFolder folder;
+  std::filesystem::create_directories(folder / "deep/t");
+  write_trace(small_trace(), folder / "deep/t");
+  EXPECT_TRUE(read_trace(folder / "deep/t"));
+}
+
+TEST(TraceFile, MakesTheFoldersAbove) {
+  const ScratchFolder folder;
+  write_trace(small_trace(), folder / "a/b/t");
+  EXPECT_TRUE(read_trace(folder / "a/b/t"));
+}
+
+TEST(TraceFile, NeverReplacesAnythingElse) {
+  const ScratchFolder folder;
+  folder.write("file", "precious");
+  EXPECT_THROW(write_trace(small_trace(), folder / "file"), SystemError);
+  std::filesystem::create_directory(folder / "photos");
+  folder.write("photos/cat.jpg", "precious");
+  EXPECT_THROW(write_trace(small_trace(), folder / "photos"), SystemError);
+  write_trace(small_trace(), folder / "t");
+  folder.write("t/notes.txt", "precious");
+  EXPECT_THROW(write_trace(small_trace(), folder / "t"), SystemError);
+  EXPECT_EQ(content_of(folder / "file") + content_of(folder / "photos/cat.jpg") +
+                content_of(folder / "t/notes.txt"),
+            "preciouspreciousprecious");
+}
+
+TEST(TraceFile, ThrowsWhereNothingCanBeWritten) {
+  EXPECT_THROW(write_trace(small_trace(), "/proc/commlens/t"), SystemError);
+}
+
+TEST(TraceFile, WithATornLastRecordKeepsTheWholeOnes) {
+  const ScratchFolder folder;
+  write_trace(small_trace(), folder / "t");
+  for (const std::uintmax_t size : {127, 97}) {
+    std::filesystem::resize_file(folder / "t/stream-0.bin", size);
+    const Result<Trace> read = read_trace(folder / "t");
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->streams[0].events.size(), 1U) << "size=" << size;
+    EXPECT_EQ(read->provenance.skipped, (std::map<std::string, std::int64_t>{{"torn record", 1}}))
+        << "size=" << size;
+  }
+}
+
+TEST(TraceFile, CountsRecordsThatAreMissing) {
+  const ScratchFolder folder;
+  write_trace(small_trace(), folder / "t");
+  std::filesystem::resize_file(folder / "t/stream-0.bin", 64);
+  const Result<Trace> read = read_trace(folder / "t");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->provenance.skipped,
+            (std::map<std::string, std::int64_t>{{"record missing at the end of a stream", 2}}));
+}
+
+TEST(TraceFile, SaysWhatIsWrongWithAStream) {
+  struct Case {
+    std::size_t offset;
+    std::string bytes;
+    std::string said;
+  };
+  const std::vector<Case> cases = {
+      {0, "C", "its first bytes are not \"commlens\""},
+      {8, "\x02", "version 2, this program reads version 1"},
+      {12, "\x41", "header of 65 bytes"},
+      {16, "\x21", "records of 33"},
+      {32, "\x01", "holds ranks 0 to 1, the manifest says 0 to 0"},
+      {64, "\x01", "record 0 names op 1, the manifest has 1"},
+      {100, "\xfe\xff\xff\xff", "record 1 has iteration -2"},
+      {124, "\xfe\xff\xff\xff", "record 1 has micro-batch -2"},
+      {79, "\x7f", "record 0 starts at"},
+      {87, "\x80", "record 0 starts at"},
+  };
+  for (const Case& c : cases) {
+    const ScratchFolder folder;
+    write_trace(timed_trace(), folder / "t");
+    std::string bytes = content_of(folder / "t/stream-0.bin");
+    folder.write("t/stream-0.bin", bytes.replace(c.offset, c.bytes.size(), c.bytes));
+    EXPECT_NE(error_of(folder / "t").find("stream-0.bin: "), std::string::npos) << c.said;
+    EXPECT_NE(error_of(folder / "t").find(c.said), std::string::npos) << error_of(folder / "t");
+  }
+}
+
+TEST(TraceFile, RefusesAStreamShorterThanItsHeaderOrLongerThanPromised) {
+  const ScratchFolder folder;
+  write_trace(small_trace(), folder / "t");
+  std::filesystem::resize_file(folder / "t/stream-0.bin", 63);
+  EXPECT_NE(error_of(folder / "t").find("63 bytes, shorter than the header"), std::string::npos);
+  write_trace(small_trace(), folder / "t");
+  std::filesystem::resize_file(folder / "t/stream-1.bin", 64 + 3 * 32);
+  EXPECT_NE(error_of(folder / "t").find("holds 3 records, the manifest says 2"), std::string::npos);
+  std::filesystem::remove(folder / "t/stream-0.bin");
+  EXPECT_NE(error_of(folder / "t").find("stream-0.bin: no such file"), std::string::npos);
+}
+
+TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"commlens.trace/1", "commlens.trace/2", "\"schema\" is \"commlens.trace/2\", this version reads"},
+      {"\"schema\"", "\"scheme\"", "has no \"schema\""},
+      {"\"predicted\"", "\"guessed\"", "\"source\" is \"guessed\""},
+      {"\"verified\": true", "\"verified\": 1", "\"verified\" must be true or false"},
+      {"\"skipped\": {}", "\"skipped\": {\"x\": -1}", "skipped \"x\" must be a whole number"},
+      {"\"names\": [\n  \"\"]", "\"names\": [\"a\"]", "names[0] must be the empty string"},
+      {"\"tags\": [\n  \"\"]", "\"tags\": [\"\", \"a\", \"a\"]", "tags[2] stands in the table twice"},
+      {"\"ranks\": [0,1]", "\"ranks\": [0,-1]",
+       "groups[0] \"ranks\" must be whole numbers from 0 to 16777215"},
+      {"\"ranks\": [0,1]", "\"ranks\": [0,16777216]", "groups[0] \"ranks\" must be"},
+      {"\"ranks\": [0,1]", "\"ranks\": 7", "groups[0] \"ranks\" must be an array"},
+      {"\"ranks\": [0,1]", "\"shape\": \"mesh\"", "groups[0] is a pattern, but the manifest has no \"mesh\""},
+      {"\"dp\"", "\"dq\"", "groups[0] \"axis\" is \"dq\""},
+      {"\"all_reduce\"", "\"all_seduce\"", "ops[0] \"op\" is \"all_seduce\""},
+      {"\"fp16\"", "\"fp17\"", "ops[0] \"dtype\" is \"fp17\""},
+      {"\"group\": 0", "\"group\": 1", "ops[0] \"group\" must be a whole number from 0 to 0"},
+      {"\"input_elements\": 1000", "\"input_elements\": -1", "ops[0] \"input_elements\" must be"},
+      {"\"input_elements\": 1000", "\"input_elements\": 1e3", "ops[0] \"input_elements\" must be"},
+      {"\"input_elements\": 1000", "\"input_elements\": 99999999999999999999",
+       "ops[0] \"input_elements\" must be"},
+      {"\"group\": 0", "\"group\": 0, \"root\": 2", "ops[0] \"root\" must be a whole number from 0 to 1"},
+      {"\"group\": 0", "\"group\": 0, \"tag\": 1", "ops[0] \"tag\" must be"},
+      {"\"group\": 0", "\"group\": 0, \"rule\": 9", "ops[0] \"rule\" must be"},
+      {"\"stream-0.bin\"", "\"../stream-0.bin\"", "streams[0] \"file\" must be the name of a file"},
+      {"\"last_rank\": 0", "\"last_rank\": 1", "streams hold rank 1 twice"},
+      {"\"last_rank\": 0", "\"last_rank\": 99999999", "streams[0] \"last_rank\" must be"},
+      {"\"ops\": [", "\"ops\": [3, ", "ops[0] must be an object"},
+      {"\"accounting\"", "\"mesh\": {\"pipeline\": 0}, \"accounting\"", "mesh \"pipeline\" must be"},
+      {"\"accounting\"", "\"mesh\": {\"pipeline\": 5000, \"data\": 5000, \"tensor\": 1}, \"accounting\"",
+       "mesh \"data\" must be"},
+  };
+  for (const auto& [from, to, said] : cases) {
+    const ScratchFolder folder;
+    write_trace(small_trace(), folder / "t");
+    replace_in(folder / "t/manifest.json", from, to);
+    EXPECT_NE(error_of(folder / "t").find(said), std::string::npos) << error_of(folder / "t");
+  }
+}
+
+TEST(TraceFile, SurvivesAnyByteFlippedInTheManifest) {
+  const ScratchFolder folder;
+  write_trace(testing::RandomTrace(7).make(), folder / "t");
+  const std::string text = content_of(folder / "t/manifest.json");
+  for (std::size_t at = 0; at < text.size(); at += 3) {
+    std::string damaged = text;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x15);
+    folder.write("t/manifest.json", damaged);
+    static_cast<void>(read_trace(folder / "t"));
+    folder.write("t/manifest.json", text.substr(0, at));
+    EXPECT_FALSE(read_trace(folder / "t")) << "cut at " << at;
+  }
+}
+
+TEST(TraceFile, RefusesAManifestNestedAMillionDeep) {
+  const ScratchFolder folder;
+  write_trace(small_trace(), folder / "t");
+  folder.write("t/manifest.json", std::string(1'000'000, '['));
+  EXPECT_FALSE(read_trace(folder / "t"));
+  folder.write("t/manifest.json",
+               "{\"schema\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}");
+  EXPECT_FALSE(read_trace(folder / "t"));
+}
+
+TEST(TraceFile, TellsWhyAFolderIsNoTrace) {
+  const ScratchFolder folder;
+  EXPECT_NE(error_of(folder / "x").find("x: no such folder"), std::string::npos);
+  EXPECT_NE(error_of(folder / ".").find("it has no manifest.json"), std::string::npos);
+  EXPECT_NE(error_of(folder.write("f", "")).find("not a folder"), std::string::npos);
+  EXPECT_FALSE(is_trace(folder / "f"));
+  EXPECT_FALSE(is_trace(folder / "."));
+  folder.write("manifest.json", R"({"name": "a web app", "icons": []})");
+  EXPECT_FALSE(is_trace(folder / "."));
+}
+
+}  // namespace
+}  // namespace commlens
