@@ -135,15 +135,14 @@ Check sizes_fit(const Job& job) {
 
 Check train_is_possible(const Job& job) {
   const TrainConfig& train = job.train;
-  if (const Check sizes = all_positive({{"micro_batch", train.micro_batch}, {"iterations", job.iterations}});
+  const std::int64_t open = job.global_batch > 0 ? 1 : 0;  // what a global batch decides may be left at 0
+  if (const Check sizes =
+          all_positive({{"iterations", job.iterations},
+                        {"the global batch", job.global_batch == 0 ? 1 : job.global_batch},
+                        {"micro_batch", train.micro_batch == 0 ? open : train.micro_batch},
+                        {"micro_batches", train.micro_batches == 0 ? open : train.micro_batches}});
       !sizes) {
     return sizes;
-  }
-  if (train.micro_batches < 0 || (train.micro_batches == 0 && job.global_batch == 0)) {
-    return failure(fmt::format("micro_batches is {}; it must be at least 1", train.micro_batches));
-  }
-  if (job.global_batch < 0) {
-    return failure(fmt::format("the global batch is {}; it must be at least 1", job.global_batch));
   }
   if (job.iterations > k_most_layer_passes) {
     return failure(
@@ -255,24 +254,39 @@ Check deepspeed_allows(const Job& job) {
   return {};
 }
 
-/// Micro-batches from the global batch, or the check that both agree.
-Check settle_micro_batches(Job& job) {
+/// Fills in what a global batch leaves open of: global batch = micro-batch x micro-batches x dp.
+Check apply_global_batch(Job& job) {
+  TrainConfig& train = job.train;
+  const bool micro_batch_is_open = train.micro_batch == 0;
+  if (micro_batch_is_open && train.micro_batches == 0) {
+    train.micro_batches = 1;
+  }
+  const std::int64_t known = micro_batch_is_open ? train.micro_batches : train.micro_batch;
+  std::int64_t divisor = 0;
+  if (__builtin_mul_overflow(known, job.layout.dp, &divisor) || job.global_batch % divisor != 0) {
+    return failure(fmt::format("the global batch {} is not divisible by {} {} x dp {}; change one of them",
+                               job.global_batch, micro_batch_is_open ? "micro-batches" : "micro-batch", known,
+                               job.layout.dp));
+  }
+  const std::int64_t quotient = job.global_batch / divisor;
+  if (micro_batch_is_open) {
+    train.micro_batch = quotient;
+  } else if (train.micro_batches == 0) {
+    train.micro_batches = quotient;
+  } else if (train.micro_batches != quotient) {
+    return failure(
+        fmt::format("the global batch {} is not micro-batch {} x {} micro-batches x dp {}; "
+                    "change one of them or --ranks",
+                    job.global_batch, train.micro_batch, train.micro_batches, job.layout.dp));
+  }
+  return {};
+}
+
+Check settle_batches(Job& job) {
   if (job.global_batch > 0) {
-    std::int64_t per_micro_batch = 0;
-    if (__builtin_mul_overflow(job.train.micro_batch, job.layout.dp, &per_micro_batch) ||
-        job.global_batch % per_micro_batch != 0) {
-      return failure(
-          fmt::format("the global batch {} is not divisible by micro-batch {} x dp {}; change one of them",
-                      job.global_batch, job.train.micro_batch, job.layout.dp));
+    if (const Check ok = apply_global_batch(job); !ok) {
+      return ok;
     }
-    const std::int64_t batches = job.global_batch / per_micro_batch;
-    if (job.train.micro_batches != 0 && job.train.micro_batches != batches) {
-      return failure(
-          fmt::format("the global batch {} is not micro-batch {} x {} micro-batches x dp {}; "
-                      "change one of them or --ranks",
-                      job.global_batch, job.train.micro_batch, job.train.micro_batches, job.layout.dp));
-    }
-    job.train.micro_batches = batches;
   }
   const std::int64_t layers = ceil_div(job.model.layers, job.layout.pp);
   if (job.train.micro_batches > k_most_layer_passes / layers) {
@@ -336,7 +350,7 @@ Result<Job> validated(Job job) {
                                                          : job.deepspeed.pipeline_engine;
     job.deepspeed.pipeline_engine = always || job.layout.pp > 1;
   }
-  if (const Check ok = settle_micro_batches(job); !ok) {
+  if (const Check ok = settle_batches(job); !ok) {
     return stop(ok);
   }
   if (const Check ok = sizes_fit(job); !ok) {

@@ -52,7 +52,7 @@ void override_layout(Job& job, const Overrides& flags) {
 void override_batches(Job& job, const Overrides& flags) {
   TrainConfig& train = job.train;
   replace(train.micro_batch, flags.micro_batch);
-  const bool is_stated_twice = job.global_batch > 0 && train.micro_batches > 0;
+  const bool is_stated_twice = job.global_batch > 0 && train.micro_batches > 0 && train.micro_batch > 0;
   if (flags.micro_batches) {
     train.micro_batches = *flags.micro_batches == 0 ? -1 : *flags.micro_batches;
     job.global_batch = 0;

@@ -209,7 +209,7 @@ Result<Job> job_from_case(const ConfigNode& document) {
     reader.fail_at(document,
                    "'framework' is missing: paper, deepspeed, neox, megatron, torch-ddp or commlens");
   }
-  const Result<Framework> framework = framework_from(name);
+  const Result<Framework> framework = framework_from(shown_text(name));
   if (!reader.failed() && !framework) {
     reader.fail_at(*reader.node("framework"), framework.error().message);
   }

@@ -26,7 +26,7 @@ std::string shown(const ConfigNode& node) {
       break;
   }
   const char quote = node.quoted ? '"' : '\'';
-  return fmt::format("{}{}{}{}", quote, node.text.substr(0, 40), node.text.size() > 40 ? "…" : "", quote);
+  return fmt::format("{0}{1}{0}", quote, shown_text(node.text));
 }
 
 tl::unexpected<Error> wrong_type(const ConfigNode& node, std::string_view wanted) {
@@ -54,6 +54,20 @@ std::string without_underscores(std::string text) {
 }
 
 }  // namespace
+
+std::string shown_text(std::string_view text, std::size_t longest) {
+  std::size_t end = std::min(text.size(), longest);
+  const auto continues_a_letter = [&](std::size_t at) {  // of UTF-8
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
+  };
+  while (end > 0 && end < text.size() && continues_a_letter(end)) {
+    --end;
+  }
+  std::string shown(text.substr(0, end));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x20; }, ' ');
+  return end < text.size() ? shown + "…" : shown;
+}
 
 std::string ConfigNode::where() const { return fmt::format("{}:{}", file, line); }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -39,6 +40,9 @@ Result<std::string> as_text(const ConfigNode& node);
 
 /// GPT-NeoX and Megatron take "num-layers" for "num_layers": writes every key of the tree with underscores.
 void use_underscores(ConfigNode& node);
+
+/// Text from a file as a message shows it: on one line, cut after `longest` bytes.
+std::string shown_text(std::string_view text, std::size_t longest = 40);
 
 /// Text a file can hold, or why it is none ("is empty", "is not text").
 Result<void> check_is_text(std::string_view file, std::string_view content);

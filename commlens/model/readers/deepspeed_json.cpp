@@ -225,8 +225,7 @@ void refuse_what_has_no_rules(MapReader& settings, Job& job) {
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   for (const std::string_view compressed : {"onebitadam", "zerooneadam", "onebitlamb"}) {
     if (name == compressed) {
-      settings.fail("optimizer",
-                    fmt::format("is {}, whose compressed all_reduce has no rules here", type->text));
+      settings.fail("optimizer", fmt::format("is {}, whose compressed all_reduce has no rules here", name));
     }
   }
 }
@@ -242,7 +241,7 @@ void drop_automatic(ConfigNode& node, std::vector<std::string>& warnings) {
     item.kind = ConfigNode::Kind::null;
     if (is_deepspeed_key(node.keys[index]) || node.keys[index].find("size") != std::string::npos) {
       warnings.push_back(fmt::format("{}: '{}' is \"auto\"; DeepSpeed's default is used", item.where(),
-                                     node.keys[index].substr(0, 60)));
+                                     shown_text(node.keys[index])));
     }
   }
 }

@@ -12,6 +12,8 @@
 namespace commlens {
 namespace {
 
+constexpr std::size_t k_longest_reason = 160;
+
 /// Reads characters and keeps count of the line the last one stands on (nlohmann tells no positions).
 class LineCounter {
  public:
@@ -78,7 +80,7 @@ class Handler {
 std::string short_reason(const std::string& problem) {
   const std::size_t colon = problem.find(": ");
   const std::string reason = colon == std::string::npos ? problem : problem.substr(colon + 2);
-  return reason.substr(0, std::min<std::size_t>(reason.find("; last read"), 160));
+  return shown_text(reason.substr(0, reason.find("; last read")), k_longest_reason);
 }
 
 }  // namespace

@@ -11,9 +11,7 @@ namespace {
 
 constexpr std::size_t k_most_warnings = 20;  // of one map; a file full of junk needs no more
 
-std::string quoted(std::string_view name) {
-  return fmt::format("'{}{}'", name.substr(0, 60), name.size() > 60 ? "…" : "");
-}
+std::string quoted(std::string_view name) { return fmt::format("'{}'", shown_text(name)); }
 
 }  // namespace
 

@@ -177,7 +177,7 @@ class ArgumentMap {
     if (map_.items.empty()) {
       return failure(
           fmt::format("{}:{}: '{}' belongs to no argument; a file of Megatron arguments starts with --name",
-                      map_.file, word.line, word.text.substr(0, 40)));
+                      map_.file, word.line, shown_text(word.text)));
     }
     add_value(map_.items.back(), word);
     return {};

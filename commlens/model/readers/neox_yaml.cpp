@@ -131,7 +131,7 @@ void read_vocab(MapReader& arguments, ModelConfig& model, std::vector<std::strin
     model.raw_vocab = k_neox_20b_vocab;
   } else if (tokenizer != "GPT2BPETokenizer" && tokenizer != "HFGPT2Tokenizer") {
     warnings.push_back(fmt::format("{}: the vocabulary of '{}' is not known: GPT-2's {} is used; set --vocab",
-                                   arguments.where("tokenizer_type"), tokenizer.substr(0, 40), k_gpt2_vocab));
+                                   arguments.where("tokenizer_type"), shown_text(tokenizer), k_gpt2_vocab));
   }
 }
 
@@ -151,7 +151,7 @@ void refuse_other_values(MapReader& arguments, std::string_view key, std::string
   std::string value(supported);
   arguments.read(key, value);
   if (value != supported) {
-    arguments.fail(key, fmt::format("is '{}'; only '{}' has rules here", value.substr(0, 40), supported));
+    arguments.fail(key, fmt::format("is '{}'; only '{}' has rules here", shown_text(value), supported));
   }
 }
 
@@ -220,7 +220,7 @@ void read_layout(MapReader& arguments, Job& job) {
   if (!job.framework_version.empty()) {
     arguments.fail("sequence_parallel",
                    fmt::format("is not known to GPT-NeoX {}; set framework_version {}",
-                               job.framework_version.substr(0, 40), k_neox_sequence_parallel_version));
+                               shown_text(job.framework_version), k_neox_sequence_parallel_version));
     return;
   }
   job.framework_version = k_neox_sequence_parallel_version;
@@ -280,7 +280,7 @@ Result<void> split(const ConfigNode& arguments, ConfigNode& deepspeed, ConfigNod
     const auto already = known.find(extra->keys[index]);
     if (already != known.end()) {
       return failure(fmt::format("{}: '{}' stands at {} too; keep one", extra->items[index].where(),
-                                 extra->keys[index].substr(0, 60), already->second));
+                                 shown_text(extra->keys[index]), already->second));
     }
     append(deepspeed, extra->keys[index], extra->items[index]);
   }
@@ -311,7 +311,7 @@ Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
       const ConfigNode* already = find(all, file.keys[index]);
       if (already != nullptr && already->file != file.file) {
         return failure(fmt::format("{}: '{}' stands at {} too; GPT-NeoX takes a key from one file only",
-                                   file.items[index].where(), file.keys[index].substr(0, 60),
+                                   file.items[index].where(), shown_text(file.keys[index]),
                                    already->where()));
       }
       append(all, file.keys[index], std::move(file.items[index]));

@@ -9,7 +9,7 @@
 namespace commlens {
 
 /// Largest configuration file we read.
-constexpr std::int64_t k_config_size_limit = 4 * 1024 * 1024;
+constexpr std::int64_t k_config_size_limit = 1024 * 1024;
 
 /// Reads CONFIG as the command line has it: one preset name, or one or more files that belong together
 /// (GPT-NeoX yml files merged in order, a DeepSpeed JSON beside them; a Hugging Face config.json; Megatron

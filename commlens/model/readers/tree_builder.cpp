@@ -27,7 +27,7 @@ void TreeBuilder::count(std::int64_t nodes, int line) {
   nodes_ += nodes;
   if (nodes_ > k_most_nodes) {
     fail(line,
-         fmt::format("more than {} values, aliases expanded; no configuration is that large", k_most_nodes));
+         fmt::format("more than {} values (aliases expanded); no configuration is that large", k_most_nodes));
   }
 }
 

@@ -16,6 +16,8 @@
 namespace commlens {
 namespace {
 
+constexpr std::size_t k_longest_reason = 160;
+
 /// Passes yaml-cpp's events on. Throws yaml-cpp's own exception to stop the parser once the builder has
 /// failed.
 class Handler final : public YAML::EventHandler {
@@ -154,7 +156,8 @@ Result<ConfigNode> parse_yaml(std::string_view file, const std::string& content)
     if (builder.failed()) {
       return failure(builder.error());
     }
-    return failure(fmt::format("{}:{}: not valid YAML: {}", file, problem.mark.line + 1, problem.msg));
+    return failure(fmt::format("{}:{}: not valid YAML: {}", file, problem.mark.line + 1,
+                               shown_text(problem.msg, k_longest_reason)));
   }
   if (!builder.has_root()) {
     return failure(fmt::format("{}: the file holds no value", file));

@@ -1,0 +1,56 @@
+#include "commlens/model/layout.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace commlens {
+namespace {
+
+std::string error_of(const ParallelLayout& layout) {
+  const Result<ParallelLayout> result = resolved(layout);
+  return result ? "no error" : result.error().message;
+}
+
+TEST(Layout, DataRanksAreWhatRemains) {
+  EXPECT_EQ(resolved({.ranks = 16, .tp = 2, .pp = 4}).value().dp, 2);
+  EXPECT_EQ(resolved({.ranks = 8, .replicate = 2}).value().dp, 4);
+}
+
+TEST(Layout, WithoutRanksTheDegreesDecide) {
+  const ParallelLayout layout = resolved({.tp = 8, .pp = 2}).value();
+  EXPECT_EQ(layout.dp, 1);
+  EXPECT_EQ(layout.ranks, 16);
+  EXPECT_EQ(resolved({.dp = 3, .tp = 2}).value().ranks, 6);
+}
+
+TEST(Layout, ResolvingTwiceChangesNothing) {
+  const ParallelLayout once = resolved({.ranks = 12, .tp = 2}).value();
+  const ParallelLayout twice = resolved(once).value();
+  EXPECT_EQ(once.dp, twice.dp);
+  EXPECT_EQ(once.ranks, twice.ranks);
+}
+
+TEST(Layout, RefusesWhatDoesNotMultiply) {
+  EXPECT_EQ(error_of({.ranks = 10, .tp = 4}),
+            "10 ranks are not divisible by tp 4 = 4; change --ranks, --tp or --pp");
+  EXPECT_EQ(error_of({.ranks = 16, .dp = 3, .tp = 4}),
+            "tp 4 x dp 3 needs 12 ranks, the job has 16; change --ranks, --dp, --tp or --pp");
+  EXPECT_EQ(error_of({.ranks = 6, .ep = 4}), "dp 6 is not divisible by ep 4; change --dp, --ep or --ranks");
+}
+
+TEST(Layout, RefusesDegreesThatAreNotPositive) {
+  EXPECT_EQ(error_of({.tp = 0}), "tp is 0; it must be at least 1");
+  EXPECT_EQ(error_of({.ranks = -4}), "ranks is -4; it must be at least 1");
+  EXPECT_EQ(error_of({.dp = -1}), "dp is -1; it must be at least 1");
+}
+
+TEST(Layout, RefusesOverflow) {
+  EXPECT_EQ(
+      error_of({.dp = INT64_MAX, .tp = INT64_MAX}),
+      "tp 9223372036854775807 x dp 9223372036854775807 is more than 1000000000 ranks; use smaller degrees");
+  EXPECT_EQ(error_of({.ranks = INT64_MAX}), "ranks is 9223372036854775807; at most 1000000000 are supported");
+}
+
+}  // namespace
+}  // namespace commlens

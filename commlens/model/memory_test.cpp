@@ -1,0 +1,121 @@
+#include "commlens/model/memory.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/model/presets.hpp"
+
+namespace commlens {
+namespace {
+
+struct Row {
+  const char* name;
+  std::int64_t ranks;
+  std::array<std::int64_t, 4> states;  // ZeRO 0 to 3
+  std::int64_t checkpoints;
+};
+
+TEST(Memory, EqualsTheExpectedValuesOfTheOutOfMemoryCheck) {  // facts/expected.json oom_check
+  const std::vector<Row> rows = {
+      {"19M", 8, {1'126'825'984, 387'346'432, 264'099'840, 140'853'248}, 50'331'648},
+      {"19M", 16, {1'126'825'984, 334'526'464, 202'476'544, 70'426'624}, 50'331'648},
+      {"125M", 8, {2'597'167'104, 892'776'192, 608'711'040, 324'645'888}, 150'994'944},
+      {"125M", 16, {2'597'167'104, 771'033'984, 466'678'464, 162'322'944}, 150'994'944},
+      {"1.3B", 8, {22'634'364'928, 7'780'562'944, 5'304'929'280, 2'829'295'616}, 805'306'368},
+      {"1.3B", 16, {22'634'364'928, 6'719'577'088, 4'067'112'448, 1'414'647'808}, 805'306'368},
+      {"13B", 8, {209'611'161'600, 72'053'836'800, 49'127'616'000, 26'201'395'200}, 3'355'443'200},
+      {"13B", 16, {209'611'161'600, 62'228'313'600, 37'664'505'600, 13'100'697'600}, 3'355'443'200}};
+  for (const Row& row : rows) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      Job job = *preset(row.name);
+      job.layout.dp = job.layout.ranks = row.ranks;
+      job.train.zero_stage = stage;
+      const MemoryEstimate memory = memory_per_rank(job);
+      const Bytes states = memory.parameters + memory.gradients + memory.optimizer;
+      EXPECT_EQ(states.value, row.states.at(static_cast<std::size_t>(stage)))
+          << row.name << " ZeRO-" << stage;
+      EXPECT_EQ(memory.activations.value, row.checkpoints) << row.name;
+    }
+  }
+}
+
+/// sbh = 16,384; 5as/h = 10; four layers in fp16.
+Job small_job() {
+  Job job;
+  job.model.layers = 4;
+  job.model.hidden = 128;
+  job.model.heads = job.model.kv_heads = 4;
+  job.model.head_dim = 32;
+  job.model.ffn_hidden = 512;
+  job.model.sequence = job.model.max_positions = 64;
+  job.model.vocab = 512;
+  job.layout.dp = job.layout.ranks = 1;
+  job.train.micro_batch = 2;
+  job.train.dtype = DType::fp16;
+  return job;
+}
+
+TEST(Memory, ActivationsFollowKorthikanti) {  // arXiv 2205.05198, eqs 1, 2, 4 and table 2, times 4 layers
+  Job job = small_job();
+  EXPECT_EQ(memory_per_rank(job).activations.value, 16'384 * (34 + 10) * 4);
+  job.train.recompute = Recompute::selective;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 16'384 * 34 * 4);
+  job.layout.tp = 2;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 16'384 * (10 + 12) * 4);
+  job.train.recompute = Recompute::none;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 16'384 * (10 + 12 + 5) * 4);
+  job.layout.sequence_parallel = true;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 16'384 * 22 * 4);
+}
+
+TEST(Memory, PartitionedCheckpointsAreShared) {
+  Job job = small_job();
+  job.layout.tp = 2;
+  job.train.recompute = Recompute::full;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 4);
+  job.deepspeed.partition_activations = true;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 16'384 * 4);
+}
+
+TEST(Memory, SchedulesKeepDifferentNumbersOfMicroBatches) {
+  Job job = small_job();
+  job.train.recompute = Recompute::full;
+  job.layout.pp = 2;
+  job.train.micro_batches = 8;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 2 * 2);  // 2 layers of 2 micro-batches
+  job.train.schedule = Schedule::gpipe;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 2 * 8);
+  job.train.schedule = Schedule::interleaved;
+  job.layout.virtual_stages = 2;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 5);  // L (1 + 1/4)
+}
+
+TEST(Memory, Fp32TrainingNeedsSixteenBytesToo) {
+  Job job = small_job();
+  job.train.dtype = DType::fp32;
+  const MemoryEstimate memory = memory_per_rank(job);
+  // 2 x 512 x 128 + 4 (12 x 128^2 + 13 x 128) + 256 = 924,416 parameters
+  EXPECT_EQ(memory.parameters.value, 4 * 924'416);
+  EXPECT_EQ(memory.gradients.value, 4 * 924'416);
+  EXPECT_EQ(memory.optimizer.value, 8 * 924'416);
+}
+
+TEST(Memory, ExpertsAreSharedOverTheirOwnRanks) {
+  Job job = small_job();
+  job.layout.dp = job.layout.ranks = 4;
+  job.layout.ep = 2;
+  job.model.experts = 4;
+  job.model.top_k = 1;
+  // dense: 924,416 without the MLPs (4 x 131,712) and with 4 routers of 512; experts: 4 x 4 x 131,712 over ep
+  // 2
+  const std::int64_t dense = 924'416 - 526'848 + 2'048;
+  EXPECT_EQ(memory_per_rank(job).parameters.value, 2 * (dense + 1'053'696));
+  job.train.zero_stage = 1;
+  EXPECT_EQ(memory_per_rank(job).optimizer.value, 12 * dense / 4 + 12 * 1'053'696 / 2);
+}
+
+}  // namespace
+}  // namespace commlens
