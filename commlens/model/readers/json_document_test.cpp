@@ -13,7 +13,8 @@ std::string error_of(const std::string& text) {
 }
 
 TEST(JsonDocument, KeepsTheLineOfEveryValue) {
-  const Result<ConfigNode> document = parse_json("f.json", "{\n  \"a\": 4,\n  \"b\": [1,\n2\n],\n  \"c\": 5\n}\n");
+  const Result<ConfigNode> document =
+      parse_json("f.json", "{\n  \"a\": 4,\n  \"b\": [1,\n2\n],\n  \"c\": 5\n}\n");
   ASSERT_TRUE(document) << document.error().message;
   EXPECT_EQ(find(*document, "a")->line, 2);
   EXPECT_EQ(find(*document, "b")->items[1].line, 4);
@@ -21,8 +22,8 @@ TEST(JsonDocument, KeepsTheLineOfEveryValue) {
 }
 
 TEST(JsonDocument, KeepsTypes) {
-  const Result<ConfigNode> document =
-      parse_json("f.json", R"({"a": "4", "b": -4, "c": true, "d": null, "e": 5e8, "f": 18446744073709551615})");
+  const Result<ConfigNode> document = parse_json(
+      "f.json", R"({"a": "4", "b": -4, "c": true, "d": null, "e": 5e8, "f": 18446744073709551615})");
   ASSERT_TRUE(document);
   EXPECT_TRUE(find(*document, "a")->quoted);
   EXPECT_EQ(as_integer(*find(*document, "b")).value(), -4);

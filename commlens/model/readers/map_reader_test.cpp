@@ -35,8 +35,8 @@ TEST(MapReader, WarnsOfUnknownKeysWithTheNearestOne) {
   reader.read("layers", value);
   reader.read("hidden", value);
   EXPECT_TRUE(reader.finish());
-  EXPECT_EQ(warnings, std::vector<std::string>(
-                          {"f.yml:2: unknown key 'hiden'; did you mean 'hidden'?", "f.yml:3: unknown key 'zzz'"}));
+  EXPECT_EQ(warnings, std::vector<std::string>({"f.yml:2: unknown key 'hiden'; did you mean 'hidden'?",
+                                                "f.yml:3: unknown key 'zzz'"}));
 }
 
 TEST(MapReader, WarnsOfRepeatedKeysAndTakesTheLast) {
@@ -74,7 +74,8 @@ TEST(MapReader, ReportsRangesChoicesAndMissingKeys) {
             "f.yml:1: 'a' is 0; it must be at least 1");
   EXPECT_EQ(error_of("a: c", [&](MapReader& reader) { reader.choose("a", {{"x", 1}, {"y", 2}}, number); }),
             "f.yml:1: 'a' is 'c', which is not supported; choose from x, y");
-  EXPECT_EQ(error_of("\nb: 1", [&](MapReader& reader) { reader.require("a", number); }), "f.yml:2: 'a' is missing");
+  EXPECT_EQ(error_of("\nb: 1", [&](MapReader& reader) { reader.require("a", number); }),
+            "f.yml:2: 'a' is missing");
   EXPECT_EQ(error_of("a: [1]", [&](MapReader& reader) { reader.read("a", flag); }),
             "f.yml:1: 'a' must be true or false, it is a list");
   EXPECT_EQ(error_of("a: 1", [&](MapReader& reader) { reader.map("a"); }),

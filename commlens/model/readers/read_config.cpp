@@ -202,10 +202,10 @@ ConfigKind sniff_config(const std::filesystem::path& path, std::string_view cont
   if (has_any(keys, is_megatron_key)) {
     return ConfigKind::megatron_args;
   }
-  if (has_any(keys, is_only_neox) && !(is_json_file(path) && !has(keys, "num_layers"))) {
+  if (has(keys, "num_layers") || (is_yaml_file(path) && has_any(keys, is_only_neox))) {
     return ConfigKind::neox_yaml;
   }
-  if (has_any(keys, is_deepspeed_key)) {
+  if (has_any(keys, is_deepspeed_key) && (is_json_file(path) || is_yaml_file(path))) {
     return is_json_file(path) ? ConfigKind::deepspeed_json : ConfigKind::neox_yaml;
   }
   return is_yaml_file(path) && keys.empty() ? ConfigKind::neox_yaml : ConfigKind::not_a_config;

@@ -39,7 +39,8 @@ TEST(TreeBuilder, CountsCopiesTowardsTheLimit) {
   }
   EXPECT_FALSE(builder.failed());
   builder.copy(list, 3);
-  EXPECT_EQ(builder.error(), "f:3: more than 100000 values (aliases expanded); no configuration is that large");
+  EXPECT_EQ(builder.error(),
+            "f:3: more than 100000 values (aliases expanded); no configuration is that large");
 }
 
 TEST(TreeBuilder, RefusesKeysThatAreNoText) {

@@ -60,10 +60,11 @@ TEST(YamlDocument, RefusesAliasBombs) {
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int level = 1; level < 10; ++level) {
     const std::string before = "*a" + std::to_string(level - 1);
-    bomb += "a" + std::to_string(level) + ": &a" + std::to_string(level) + " [" + repeated(before + ", ", 8) + before +
-            "]\n";
+    bomb += "a" + std::to_string(level) + ": &a" + std::to_string(level) + " [" + repeated(before + ", ", 8) +
+            before + "]\n";
   }
-  EXPECT_EQ(error_of(bomb), "f.yml:5: more than 100000 values (aliases expanded); no configuration is that large");
+  EXPECT_EQ(error_of(bomb),
+            "f.yml:5: more than 100000 values (aliases expanded); no configuration is that large");
   EXPECT_EQ(error_of("a: &x [*x]\n"),
             "f.yml:1: not valid YAML: an alias stands inside the value it refers to");
 }
@@ -90,7 +91,8 @@ TEST(YamlDocument, NamesTheLineOfAMistake) {
 }
 
 TEST(YamlDocument, EveryPrefixOfAFileIsReadOrRefused) {
-  const std::string text = "{\"a\": [1, {\"b\": 'x'}], # c\n \"d\": &e True, \"f\": *e, \"g\": \"\\u00e9\"}\n";
+  const std::string text =
+      "{\"a\": [1, {\"b\": 'x'}], # c\n \"d\": &e True, \"f\": *e, \"g\": \"\\u00e9\"}\n";
   for (std::size_t length = 0; length <= text.size(); ++length) {
     const Result<ConfigNode> document = parse_yaml("f.yml", text.substr(0, length));
     EXPECT_TRUE(document || document.error().message.starts_with("f.yml")) << length;
