@@ -281,4 +281,33 @@ Json op_totals_json(const Trace& trace, const std::vector<OpTotal>& totals, bool
   return list;
 }
 
+std::string op_totals_csv(const Trace& trace, const std::vector<OpTotal>& totals, bool by_node) {
+  std::vector<std::string> titles = {"op",
+                                     "name",
+                                     "axis",
+                                     "group_size",
+                                     "calls_all_ranks",
+                                     "smallest_message_bytes",
+                                     "largest_message_bytes",
+                                     "message_bytes_all_ranks",
+                                     "wire_bytes_all_ranks"};
+  if (by_node) {
+    titles.emplace_back("wire_inter_node_bytes_all_ranks");
+  }
+  std::string text = csv_line(titles);
+  for (const OpTotal& total : totals) {
+    std::vector<std::string> cells = {std::string(name_of(total.kind)), trace.names.text(total.name),
+                                      std::string(name_of(total.axis))};
+    for (const std::int64_t number : {total.group_size, total.calls, total.smallest.value,
+                                      total.largest.value, total.message.value, total.wire.value}) {
+      cells.push_back(std::to_string(number));
+    }
+    if (by_node) {
+      cells.push_back(std::to_string(total.wire_inter_node.value));
+    }
+    text += csv_line(cells);
+  }
+  return text;
+}
+
 }  // namespace commlens

@@ -1,0 +1,184 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/cli/command.hpp"
+#include "commlens/cli/compare_sides.hpp"
+#include "commlens/report/comparison_report.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* k_examples = R"(Examples:
+  commlens compare case.yaml calls.jsonl.gz
+  commlens compare 1-3B.yml run.log
+  commlens compare 1.3B 1.3B --framework paper,deepspeed --ranks 16 --zero 3
+Exit code: 0 equal, 1 different, 2 bad input.)";
+
+struct CompareFlags {
+  std::string a;
+  std::string b;
+  std::string framework;
+  std::string iterations;
+  std::vector<std::string> ignored;
+  bool order = false;
+  LayoutFlags layout;
+  OutputFlags output;
+};
+
+/// A result in each format, and whether the sides are equal.
+struct Answer {
+  std::string text;
+  Json json;
+  std::string csv;
+  bool equal = false;
+};
+
+Result<CompareOptions> options_of(const CompareFlags& flags, const std::optional<IterationRange>& range) {
+  CompareOptions options;
+  options.iterations = range;
+  options.order_counts = flags.order;
+  for (const std::string& name : flags.ignored) {
+    const std::optional<CommKind> kind = comm_kind_from(name);
+    if (!kind) {
+      return failure(
+          fmt::format("--ignore-op {}: there is no such op; choose all_reduce, all_gather, reduce_scatter, "
+                      "all_to_all, broadcast, reduce, send, recv or other",
+                      name));
+    }
+    options.ignored.push_back(*kind);
+  }
+  return options;
+}
+
+/// --framework NAME for both sides, or NAME,NAME for A and B.
+std::pair<std::string, std::string> frameworks_of(const std::string& text) {
+  const std::size_t comma = text.find(',');
+  return comma == std::string::npos ? std::pair(text, text)
+                                    : std::pair(text.substr(0, comma), text.substr(comma + 1));
+}
+
+Result<Answer> answer_for_log(Side& a, Side& b, const CompareFlags& flags,
+                              const std::optional<IterationRange>& range, Planner& planner,
+                              const TextStyle& style) {
+  Side& predicted = a.is_log() ? b : a;
+  const Side& log = a.is_log() ? a : b;
+  std::optional<std::int64_t> fitted_dp;
+  const Result<LoggedComparison> compared =
+      compare_with_log(predicted, log, flags.layout, range, planner, fitted_dp);
+  if (!compared) {
+    return tl::unexpected(compared.error());
+  }
+  Answer answer{logged_text(*compared, style), logged_json(*compared), logged_csv(*compared),
+                compared->equal()};
+  if (fitted_dp) {
+    answer.json["dp_fitted"] = *fitted_dp;
+    answer.text += fmt::format(
+        "\nnothing says how many ranks ran: dp {} fits the log best; --ranks or --dp decides\n", *fitted_dp);
+  }
+  return answer;
+}
+
+Result<Answer> answer_for_traces(const Side& a, const Side& b, const CompareOptions& options,
+                                 const TextStyle& style) {
+  if (a.has_volumes_only() != b.has_volumes_only()) {
+    return compare_volumes(a.trace, b.trace, options).map([&](const std::vector<VolumeDifference>& rows) {
+      return Answer{volumes_text(rows, style), volumes_json(rows), volumes_csv(rows), all_equal(rows)};
+    });
+  }
+  return compare(a.trace, b.trace, options).map([&](const Comparison& comparison) {
+    const bool order = options.order_counts;
+    return Answer{comparison_text(comparison, order, style), comparison_json(comparison, order),
+                  comparison_csv(comparison), comparison.equal() && !(order && comparison.order_differs > 0)};
+  });
+}
+
+Result<Answer> answer_for(Side& a, Side& b, const CompareFlags& flags, Console& console) {
+  Planner planner(console);
+  const Result<std::optional<IterationRange>> range = iteration_range(flags.iterations);
+  if (!range) {
+    return tl::unexpected(range.error());
+  }
+  const Result<CompareOptions> options = options_of(flags, *range);
+  if (!options) {
+    return tl::unexpected(options.error());
+  }
+  const TextStyle style = style_for(console, flags.output);
+  if (!a.is_config() && !b.is_config() && (flags.layout.any() || !flags.framework.empty())) {
+    return failure(
+        "both sides are traces: --framework and the layout flags are for configurations; leave them out");
+  }
+  if (a.is_log() != b.is_log()) {
+    return answer_for_log(a, b, flags, *range, planner, style);
+  }
+  for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (side->is_config()) {
+      if (const Result<void> done = predict_side(*side, *other, flags.layout, *range, planner); !done) {
+        return tl::unexpected(done.error());
+      }
+    }
+  }
+  return answer_for_traces(a, b, *options, style);
+}
+
+Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
+  const auto [framework_a, framework_b] = frameworks_of(flags.framework);
+  for (const std::string& framework : {framework_a, framework_b}) {
+    if (const Result<std::string> known = checked_framework(framework); !known) {
+      return tl::unexpected(known.error());
+    }
+  }
+  Result<Side> a = read_side(console, flags.a, framework_a);
+  if (!a) {
+    return tl::unexpected(a.error());
+  }
+  Result<Side> b = read_side(console, flags.b, framework_b);
+  if (!b) {
+    return tl::unexpected(b.error());
+  }
+  Result<Answer> answer = answer_for(*a, *b, flags, console);
+  if (!answer) {
+    return tl::unexpected(answer.error());
+  }
+  // The verdict first, then what A and B are.
+  std::string& text = answer->text;
+  text.insert(text.find('\n') + 1, fmt::format("A = {}\nB = {}\n", a->description(), b->description()));
+  answer->json["a"] = a->description();
+  answer->json["b"] = b->description();
+  const Format format = flags.output.kind();
+  write_result(console, flags.output,
+               format == Format::table  ? text
+               : format == Format::json ? answer->json.dump(1) + "\n"
+                                        : answer->csv);
+  return answer->equal ? ExitCode::done : ExitCode::differs;
+}
+
+}  // namespace
+
+Action declare_compare(CLI::App& verb) {
+  const auto flags = std::make_shared<CompareFlags>();
+  verb.footer(k_examples);
+  const char* side = "A configuration (it is predicted), a native trace, or a file that import reads";
+  verb.add_option("A", flags->a, side)->required();
+  verb.add_option("B", flags->b, side)->required();
+  verb.add_option("--iterations", flags->iterations,
+                  "Only these (-1 is initialisation); default: those both have")
+      ->type_name("FIRST-[LAST]");
+  verb.add_option("--ignore-op", flags->ignored, "Leave this op out, may be repeated; barriers always are")
+      ->type_name("OP")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb.add_flag("--order", flags->order, "Another order counts as a difference");
+  verb.add_option("--framework", flags->framework,
+                  "Whose rules predict a configuration; NAME,NAME for A and B")
+      ->type_name("NAME");
+  declare_output(verb, flags->output);
+  flags->layout.declare(verb, false);
+  return [flags](Console& console) { return compare_verb(console, *flags); };
+}
+
+}  // namespace commlens

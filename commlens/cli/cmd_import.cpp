@@ -1,0 +1,84 @@
+#include <filesystem>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "commlens/base/units.hpp"
+#include "commlens/cli/command.hpp"
+#include "commlens/cli/merge_traces.hpp"
+#include "commlens/cli/trace_source.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr const char* k_examples = R"(Examples:
+  commlens import calls.jsonl.gz -o trace/
+  commlens import rank0.jsonl rank1.jsonl -o trace/)";
+
+struct ImportFlags {
+  std::vector<std::string> files;
+  std::string folder;
+};
+
+/// A folder of something else must not be lost.
+Result<void> check_folder(const std::filesystem::path& folder) {
+  std::error_code status;
+  if (!std::filesystem::exists(folder, status) || is_trace(folder)) {
+    return {};
+  }
+  if (!std::filesystem::is_directory(folder, status)) {
+    return failure(fmt::format("-o {}: this is a file; give a folder", folder.string()));
+  }
+  if (!std::filesystem::is_empty(folder, status)) {
+    return failure(fmt::format("-o {}: the folder holds something else; give a new one", folder.string()));
+  }
+  return {};
+}
+
+Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
+  if (const Result<void> usable = check_folder(flags.folder); !usable) {
+    return tl::unexpected(usable.error());
+  }
+  std::vector<Trace> traces;
+  for (const std::string& file : flags.files) {
+    Result<Trace> trace = open_trace(console, file);
+    if (!trace) {
+      return tl::unexpected(trace.error());
+    }
+    traces.push_back(std::move(*trace));
+  }
+  const Result<Trace> trace = merged(std::move(traces), flags.files);
+  if (!trace) {
+    return tl::unexpected(trace.error());
+  }
+  write_trace(*trace, flags.folder);
+  double calls = 0;  // of all ranks
+  for (const RankStream& stream : trace->streams) {
+    calls += static_cast<double>(stream.events.size()) * static_cast<double>(stream.ranks.count());
+  }
+  const std::string skipped = skipped_text(*trace);
+  console.out << fmt::format("{}: {:.0f} calls, {} rank streams{}\n", flags.folder, calls,
+                             with_commas(static_cast<std::int64_t>(trace->streams.size())),
+                             skipped.empty() ? "" : "; left out: " + skipped)
+              << std::flush;
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Action declare_import(CLI::App& verb) {
+  const auto flags = std::make_shared<ImportFlags>();
+  verb.footer(k_examples);
+  verb.add_option("FILE", flags->files,
+                  "Calls JSON Lines or CSV, or what DeepSpeed's comms logger printed; several "
+                  "files are one job")
+      ->required();
+  verb.add_option("-o,--output", flags->folder, "Folder of the native trace; a trace there is replaced")
+      ->required()
+      ->type_name("DIR");
+  return [flags](Console& console) { return import_files(console, *flags); };
+}
+
+}  // namespace commlens

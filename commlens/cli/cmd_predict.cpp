@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/cli/command.hpp"
+#include "commlens/cli/job_source.hpp"
+#include "commlens/cli/layout_flags.hpp"
+#include "commlens/cli/prediction.hpp"
+#include "commlens/cli/progress.hpp"
+#include "commlens/cli/sweep.hpp"
+#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/model/readers/read_config.hpp"
+#include "commlens/report/breakdown_report.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr const char* k_examples = R"(Examples:
+  commlens predict 1.3B --ranks 16 --zero 3
+  commlens predict job.yml --framework deepspeed --seq 512,1024,2048 --format csv
+  commlens predict case.yaml --calls calls.jsonl.gz)";
+
+struct PredictFlags {
+  std::vector<std::string> config;
+  LayoutFlags layout;
+  std::string framework;
+  std::string iteration = "steady";
+  std::string accounting = "messages";
+  std::string calls;
+  std::optional<std::int64_t> rank;
+  OutputFlags output;
+};
+
+PredictionView view_of(const PredictFlags& flags) {
+  PredictionView view;
+  view.iteration = flags.iteration;
+  view.accounting = flags.accounting == "messages" ? Accounting::messages : Accounting::deepspeed_logger;
+  view.ranks_per_node = flags.layout.ranks_per_node();
+  view.framework_is_default = flags.framework.empty();
+  if (flags.rank) {
+    view.rank = Rank{*flags.rank};
+  }
+  return view;
+}
+
+Result<void> check_rank(const PredictFlags& flags, const Plan& plan) {
+  if (flags.rank && *flags.rank >= plan.job.layout.ranks) {
+    return failure(
+        fmt::format("--rank {}: the job has ranks 0 to {}", *flags.rank, plan.job.layout.ranks - 1));
+  }
+  return {};
+}
+
+/// Calls of initialisation and all iterations in the program of one rank of each class.
+std::int64_t planned_calls(const Plan& plan, std::int64_t iterations, bool times_ranks) {
+  double calls = 0;
+  for (const RankClass& ranks : plan.classes) {
+    double of_rank = static_cast<double>(ranks.init.size());
+    const auto cold = static_cast<std::int64_t>(ranks.iterations.size());
+    for (std::int64_t at = 0; at < std::min(cold, iterations); ++at) {
+      of_rank += static_cast<double>(ranks.iterations[static_cast<std::size_t>(at)].size());
+    }
+    of_rank += static_cast<double>(std::max<std::int64_t>(iterations - cold, 0)) *
+               static_cast<double>(ranks.iterations.back().size());
+    calls += of_rank * (times_ranks ? static_cast<double>(ranks.ranks.count()) : 1.0);
+  }
+  return static_cast<std::int64_t>(std::min(calls, 9.0e18));
+}
+
+Result<void> write_calls(Console& console, const PredictFlags& flags, const Plan& plan) {
+  constexpr std::int64_t most = 100'000'000;  // held in memory at once, about 1.2 GB
+  const std::int64_t iterations = plan.job.iterations;
+  if (planned_calls(plan, iterations, false) > most) {
+    return failure(fmt::format("{} iterations are more than {} calls of one rank; lower --iterations",
+                               iterations, with_commas(most)));
+  }
+  const std::optional<Rank> rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
+  const Trace trace = plan.trace(iterations);
+  Progress progress(console, "writing calls", rank ? 0 : planned_calls(plan, iterations, true));
+  write_stream(flags.calls, [&](const TextSink& sink) {
+    write_calls_jsonl(trace, rank, [&](std::string_view block) {
+      sink(block);
+      progress.add(std::count(block.begin(), block.end(), '\n'));
+    });
+  });
+  return {};
+}
+
+Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const Plan& plan) {
+  if (!flags.calls.empty()) {
+    if (const Result<void> written = write_calls(console, flags, plan); !written) {
+      return tl::unexpected(written.error());
+    }
+  }
+  if (flags.calls == "-" && flags.output.file == "-") {
+    return ExitCode::done;
+  }
+  const Prediction prediction = predicted(plan, view_of(flags));
+  std::string text;
+  switch (flags.output.kind()) {
+    case Format::table:
+      text = prediction_text(prediction, style_for(console, flags.output));
+      break;
+    case Format::json:
+      text = prediction_json(prediction).dump(1) + "\n";
+      break;
+    case Format::csv:
+      text = breakdown_csv(prediction.trace, prediction.rows, prediction.view.ranks_per_node > 0);
+      break;
+  }
+  write_result(console, flags.output, text);
+  return ExitCode::done;
+}
+
+Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, const Job& job,
+                               const std::vector<Combination>& combinations) {
+  if (!flags.calls.empty()) {
+    return failure("--calls writes the calls of one job; give each flag one value");
+  }
+  Planner planner(console);
+  std::vector<SweepRow> rows;
+  bool any_possible = false;
+  {
+    Progress progress(console, "predicting", static_cast<std::int64_t>(combinations.size()));
+    for (const Combination& combination : combinations) {
+      const Result<Plan> plan = planner.plan(job, combination.overrides);
+      const Result<void> fits = plan ? check_rank(flags, *plan) : tl::unexpected(plan.error());
+      SweepRow row;
+      if (fits) {
+        row = sweep_row(predicted(*plan, view_of(flags)));
+        any_possible = true;
+      } else {
+        row.reason = fits.error().message;
+      }
+      row.swept = combination.swept;
+      rows.push_back(std::move(row));
+      progress.add(1);
+    }
+  }
+  if (!any_possible) {
+    return failure(fmt::format("none of the {} combinations is possible; the first: {}", rows.size(),
+                               rows.front().reason));
+  }
+  const std::string title =
+      fmt::format("{}, {} rules, {} iteration; message bytes of rank {} by op\n", job.model.name,
+                  name_of(job.framework), flags.iteration, flags.rank.value_or(0));
+  std::string text;
+  switch (flags.output.kind()) {
+    case Format::table:
+      text = title + sweep_text(rows, style_for(console, flags.output));
+      break;
+    case Format::json:
+      text =
+          nlohmann::ordered_json{
+              {"schema", "commlens.predict_sweep/1"}, {"framework", name_of(job.framework)},
+              {"iteration", flags.iteration},         {"accounting", flags.accounting},
+              {"rank", flags.rank.value_or(0)},       {"rows", sweep_json(rows)}}
+              .dump(1) +
+          "\n";
+      break;
+    case Format::csv:
+      text = sweep_csv(rows);
+      break;
+  }
+  write_result(console, flags.output, text);
+  return ExitCode::done;
+}
+
+Result<ExitCode> predict(Console& console, const PredictFlags& flags) {
+  const Result<std::vector<Combination>> combinations = flags.layout.combinations();
+  if (!combinations) {
+    return tl::unexpected(combinations.error());
+  }
+  const Result<std::string> framework = checked_framework(flags.framework);
+  if (!framework) {
+    return tl::unexpected(framework.error());
+  }
+  const Result<Job> job = read_config(flags.config, *framework);
+  if (!job) {
+    return tl::unexpected(job.error());
+  }
+  if (combinations->size() > 1) {
+    return predict_sweep(console, flags, *job, *combinations);
+  }
+  const Result<Plan> plan = Planner(console).plan(*job, combinations->front().overrides);
+  const Result<void> fits = plan ? check_rank(flags, *plan) : tl::unexpected(plan.error());
+  if (!fits) {
+    return tl::unexpected(fits.error());
+  }
+  return predict_one(console, flags, *plan);
+}
+
+}  // namespace
+
+Action declare_predict(CLI::App& verb) {
+  const auto flags = std::make_shared<PredictFlags>();
+  verb.footer(k_examples);
+  verb.add_option("CONFIG", flags->config,
+                  "A preset (1.3B), GPT-NeoX yml files, a Hugging Face config.json, Megatron arguments or a "
+                  "case file")
+      ->required();
+  verb.add_option("--framework", flags->framework, "Whose rules: paper, deepspeed, neox, megatron, torch-ddp")
+      ->type_name("NAME");
+  verb.add_option("--iteration", flags->iteration, "Which iteration the table shows")
+      ->check(CLI::IsMember({"init", "cold", "steady"}))
+      ->capture_default_str();
+  verb.add_option("--accounting", flags->accounting,
+                  "messages, or deepspeed-logger: what its comms logger would show")
+      ->check(CLI::IsMember({"messages", "deepspeed-logger"}))
+      ->capture_default_str();
+  verb.add_option("--rank", flags->rank, "Only this rank")->check(CLI::NonNegativeNumber)->type_name("R");
+  verb.add_option("--calls", flags->calls,
+                  "Write every call as JSON Lines; - is standard output, .gz compresses")
+      ->type_name("FILE");
+  declare_output(verb, flags->output);
+  flags->layout.declare(verb, true);
+  return [flags](Console& console) { return predict(console, *flags); };
+}
+
+}  // namespace commlens

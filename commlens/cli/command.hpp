@@ -1,0 +1,45 @@
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/cli/console.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace commlens {
+
+/// What a verb does once its arguments are known.
+using Action = std::function<Result<ExitCode>(Console&)>;
+
+/// One verb: adds its options to `verb`, and returns what to do after they have been parsed.
+struct Command {
+  std::string_view name;
+  std::string_view description;
+  Action (*declare)(CLI::App& verb);
+};
+
+/// The one list of verbs, in the order of the help text.
+std::span<const Command> commands();
+
+/// Runs `commlens ARGUMENTS…`: parses, does, reports what is wrong on `console.err` in one line. Throws
+/// SystemError (and what the standard library throws) when the machine fails.
+ExitCode run(const std::vector<std::string>& arguments, Console& console);
+
+Action declare_predict(CLI::App& verb);
+Action declare_compare(CLI::App& verb);
+Action declare_summary(CLI::App& verb);
+Action declare_import(CLI::App& verb);
+Action declare_export(CLI::App& verb);
+
+/// Adds --format and -o to a verb.
+void declare_output(CLI::App& verb, OutputFlags& flags);
+
+constexpr std::string_view k_version = "0.1.0";
+
+}  // namespace commlens

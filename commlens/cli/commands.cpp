@@ -1,0 +1,21 @@
+#include <array>
+
+#include "commlens/cli/command.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::array<Command, 5> k_commands = {{
+    {"predict", "List the messages of a training iteration from its configuration, without running it",
+     declare_predict},
+    {"compare", "Set two configurations, traces or logs against each other, call by call", declare_compare},
+    {"summary", "Break a trace down: calls, bytes and message sizes per op and axis", declare_summary},
+    {"import", "Turn calls, logs and traces of other tools into a native trace", declare_import},
+    {"export", "Write a trace as calls JSON Lines or CSV", declare_export},
+}};
+
+}  // namespace
+
+std::span<const Command> commands() { return k_commands; }
+
+}  // namespace commlens

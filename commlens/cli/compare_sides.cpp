@@ -1,0 +1,146 @@
+#include "commlens/cli/compare_sides.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "commlens/model/readers/read_config.hpp"
+
+namespace commlens {
+namespace {
+
+bool leaves_world_open(const Job& job, const LayoutFlags& flags) {
+  return !flags.gives_world() && job.layout.dp == 0 && job.layout.ranks == 0;
+}
+
+/// The iterations of `other`, or of the job itself when the other side is a configuration too.
+std::vector<Iteration> iterations_to_predict(const Side& other, const Job& job,
+                                             const std::optional<IterationRange>& range) {
+  std::vector<Iteration> iterations;
+  if (other.is_config()) {
+    constexpr std::int64_t most = 1000;
+    const std::int64_t count =
+        std::clamp<std::int64_t>(std::max(job.iterations, other.job->iterations), 1, most);
+    for (Iteration iteration = k_init_iteration; iteration < count; ++iteration) {
+      iterations.push_back(iteration);
+    }
+  } else {
+    iterations = other.trace.iterations();
+  }
+  if (range) {
+    std::erase_if(iterations, [&](Iteration i) { return i < range->first || i > range->second; });
+  }
+  return iterations;
+}
+
+/// How many iterations the user says a log covers: 0-9 are ten.
+Result<std::optional<std::int64_t>> logged_iterations(const std::optional<IterationRange>& range) {
+  if (!range) {
+    return std::nullopt;
+  }
+  if (range->first > 0 || range->second < 0 || range->second == INT32_MAX) {
+    return failure("--iterations: a printed log counts from the start of the run; write 0-LAST");
+  }
+  return std::int64_t{range->second} + 1;
+}
+
+double misfit(const LoggedComparison& comparison) {
+  double sum = 0;
+  for (const LoggedRow& row : comparison.rows) {
+    sum += std::fabs(static_cast<double>(row.logged - row.predicted));
+  }
+  return sum;
+}
+
+Result<LoggedComparison> compare_plan_with_log(Side& side, const Side& log, const Overrides& overrides,
+                                               std::optional<std::int64_t> iterations, Planner& planner) {
+  const Result<Plan> plan = planner.plan(*side.job, overrides, Rank{0});
+  if (!plan) {
+    return tl::unexpected(plan.error());
+  }
+  side.trace = plan->trace(plan->steady_iteration() + 1);
+  return compare_logged(side.trace, log.trace, iterations);
+}
+
+}  // namespace
+
+std::string Side::description() const {
+  if (trace.provenance.source == Source::predicted && !trace.provenance.framework.empty()) {
+    return fmt::format("{}: predicted by the rules of {}, {} ranks", argument, trace.provenance.framework,
+                       ranks_of_job(trace));
+  }
+  return fmt::format("{}: {}{}{}", argument, name_of(trace.provenance.source),
+                     trace.provenance.producer.empty() ? "" : ", ", trace.provenance.producer);
+}
+
+Result<Side> read_side(Console& console, const std::string& argument, const std::string& framework) {
+  Side side;
+  side.argument = argument;
+  if (names_trace(argument)) {
+    return open_trace(console, argument).map([&](Trace trace) {
+      side.trace = std::move(trace);
+      return std::move(side);
+    });
+  }
+  return read_config({argument}, framework).map([&](Job job) {
+    side.job = std::move(job);
+    return std::move(side);
+  });
+}
+
+Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flags,
+                          const std::optional<IterationRange>& range, Planner& planner) {
+  Result<Overrides> overrides = flags.single();
+  if (!overrides) {
+    return tl::unexpected(overrides.error());
+  }
+  if (!other.is_config() && leaves_world_open(*side.job, flags)) {
+    overrides->ranks = ranks_of_job(other.trace);
+  }
+  const Result<Plan> plan = planner.plan(*side.job, *overrides);
+  if (!plan) {
+    return failure(fmt::format("{}: {}", side.argument, plan.error().message));
+  }
+  side.trace = plan->trace_of(iterations_to_predict(other, *side.job, range));
+  return {};
+}
+
+Result<LoggedComparison> compare_with_log(Side& side, const Side& log, const LayoutFlags& flags,
+                                          const std::optional<IterationRange>& range, Planner& planner,
+                                          std::optional<std::int64_t>& fitted_dp) {
+  Result<Overrides> overrides = flags.single();
+  const Result<std::optional<std::int64_t>> iterations = logged_iterations(range);
+  if (!overrides || !iterations) {
+    return tl::unexpected(overrides ? iterations.error() : overrides.error());
+  }
+  if (!side.is_config()) {
+    return compare_logged(side.trace, log.trace, *iterations);
+  }
+  if (!leaves_world_open(*side.job, flags)) {
+    return compare_plan_with_log(side, log, *overrides, *iterations, planner);
+  }
+  constexpr std::int64_t largest_dp = 1024;
+  Result<LoggedComparison> best = failure("no data-parallel degree fits");
+  for (std::int64_t dp = 1; dp <= largest_dp; dp *= 2) {
+    overrides->dp = dp;
+    Result<LoggedComparison> tried = compare_plan_with_log(side, log, *overrides, *iterations, planner);
+    if (!tried) {
+      best = best ? std::move(best) : std::move(tried);
+      continue;
+    }
+    const bool better = !best || tried->exact_rows > best->exact_rows ||
+                        (tried->exact_rows == best->exact_rows && misfit(*tried) < misfit(*best));
+    if (better) {
+      best = std::move(tried);
+      fitted_dp = dp;
+    }
+  }
+  if (fitted_dp) {
+    overrides->dp = *fitted_dp;
+    return compare_plan_with_log(side, log, *overrides, *iterations, planner);
+  }
+  return best;
+}
+
+}  // namespace commlens

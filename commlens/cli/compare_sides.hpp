@@ -1,0 +1,42 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "commlens/base/result.hpp"
+#include "commlens/cli/console.hpp"
+#include "commlens/cli/job_source.hpp"
+#include "commlens/cli/layout_flags.hpp"
+#include "commlens/cli/trace_source.hpp"
+#include "commlens/compare/compare.hpp"
+#include "commlens/model/job.hpp"
+
+namespace commlens {
+
+/// One of the two things to compare: a trace, or a configuration that is yet to be predicted.
+struct Side {
+  std::string argument;
+  std::optional<Job> job;  // a configuration
+  Trace trace;             // given, or predicted
+  bool is_config() const { return job.has_value(); }
+  bool is_log() const { return !is_config() && trace.provenance.accounting == Accounting::deepspeed_logger; }
+  /// The paper's rules give volumes rather than calls.
+  bool has_volumes_only() const { return trace.provenance.framework.starts_with("paper"); }
+  /// "case.yaml: predicted by deepspeed 0.14.0 rules, 4 ranks".
+  std::string description() const;
+};
+
+/// Reads a trace or a configuration; `framework` is for the latter.
+Result<Side> read_side(Console& console, const std::string& argument, const std::string& framework);
+
+/// Predicts a configuration for a comparison with `other`: on as many ranks, if neither the configuration nor
+/// the flags say how many, and for the iterations `other` has (within `range`).
+Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flags,
+                          const std::optional<IterationRange>& range, Planner& planner);
+
+/// A configuration against a printed log. Where nothing says how many ranks ran, the data-parallel degree (a
+/// power of two) that fits the log best is taken and stored in `fitted_dp`.
+Result<LoggedComparison> compare_with_log(Side& side, const Side& log, const LayoutFlags& flags,
+                                          const std::optional<IterationRange>& range, Planner& planner,
+                                          std::optional<std::int64_t>& fitted_dp);
+
+}  // namespace commlens

@@ -1,0 +1,43 @@
+#pragma once
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "commlens/base/result.hpp"
+#include "commlens/report/table.hpp"
+
+namespace commlens {
+
+/// Where a command writes, and how: results to `out`, progress and warnings to `err`.
+struct Console {
+  std::ostream& out;
+  std::ostream& err;
+  TextStyle style;               // of `out`
+  bool err_is_terminal = false;  // then progress is shown
+};
+
+/// Exit codes of every verb (CONTRACT §1).
+enum class ExitCode : int { done = 0, differs = 1, bad_input = 2, system_failed = 3 };
+
+enum class Format { table, json, csv };
+
+/// --format and -o.
+struct OutputFlags {
+  std::string format = "table";
+  std::string file = "-";
+  Format kind() const {
+    return format == "json" ? Format::json : format == "csv" ? Format::csv : Format::table;
+  }
+};
+
+/// The style of what goes to `flags`: as the console for standard output, plain and as wide as needed for a
+/// file.
+TextStyle style_for(const Console& console, const OutputFlags& flags);
+
+/// Writes a result to standard output or, whole or not at all, to a file. Throws SystemError when that fails.
+void write_result(Console& console, const OutputFlags& flags, std::string_view text);
+
+/// One line on `err`: "commlens: warning: …".
+void warn(Console& console, std::string_view message);
+
+}  // namespace commlens

@@ -1,0 +1,33 @@
+#include "commlens/cli/job_source.hpp"
+
+#include "commlens/plan/planner.hpp"
+
+namespace commlens {
+
+Result<Plan> Planner::plan(const Job& job, const Overrides& overrides, std::optional<Rank> only) {
+  Result<Job> changed =
+      with_overrides(job, overrides).and_then([](Job open) { return validated(std::move(open)); });
+  if (!changed) {
+    return tl::unexpected(changed.error());
+  }
+  Result<Plan> plan = make_plan(*changed, only);
+  pass_on(plan ? plan->job.warnings : changed->warnings);
+  return plan;
+}
+
+void Planner::pass_on(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) {
+    if (warned_.insert(warning).second) {
+      warn(console_, warning);
+    }
+  }
+}
+
+Result<std::string> checked_framework(const std::string& name) {
+  if (name.empty()) {
+    return name;
+  }
+  return framework_from(name).map([&](Framework) { return name; });
+}
+
+}  // namespace commlens

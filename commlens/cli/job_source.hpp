@@ -1,0 +1,32 @@
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/cli/console.hpp"
+#include "commlens/model/job.hpp"
+#include "commlens/model/overrides.hpp"
+#include "commlens/plan/plan.hpp"
+
+namespace commlens {
+
+/// Plans jobs from the command line and passes their warnings on, each once.
+class Planner {
+ public:
+  explicit Planner(Console& console) : console_(console) {}
+
+  /// The job with the flags applied and checked, planned. `only`: the class of that rank alone.
+  Result<Plan> plan(const Job& job, const Overrides& overrides, std::optional<Rank> only = std::nullopt);
+
+ private:
+  void pass_on(const std::vector<std::string>& warnings);
+
+  Console& console_;
+  std::set<std::string> warned_;
+};
+
+/// A choice of --framework, or nothing for an empty text.
+Result<std::string> checked_framework(const std::string& name);
+
+}  // namespace commlens

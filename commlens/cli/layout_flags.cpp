@@ -1,0 +1,168 @@
+#include "commlens/cli/layout_flags.hpp"
+
+#include <array>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "commlens/base/text.hpp"
+
+namespace commlens {
+namespace {
+
+using Setter = Result<void> (*)(Overrides&, std::string_view);
+
+/// A member that takes a whole number of at least one.
+template <auto member>
+Result<void> set_count(Overrides& overrides, std::string_view text) {
+  const Result<std::int64_t> value = parse_integer(text);
+  if (!value) {
+    return tl::unexpected(value.error());
+  }
+  if (*value < 1) {
+    return failure(fmt::format("'{}' is less than 1", text));
+  }
+  overrides.*member = *value;
+  return {};
+}
+
+Result<void> set_zero(Overrides& overrides, std::string_view text) {
+  if (text.size() != 1 || text[0] < '0' || text[0] > '3') {
+    return failure(fmt::format("'{}' is not a ZeRO stage; choose 0, 1, 2 or 3", text));
+  }
+  overrides.zero = text[0] - '0';
+  return {};
+}
+
+Result<void> set_dtype(Overrides& overrides, std::string_view text) {
+  const std::optional<DType> dtype = dtype_from(text);
+  if (dtype != DType::fp32 && dtype != DType::fp16 && dtype != DType::bf16) {
+    return failure(fmt::format("'{}' is not a model dtype; choose fp32, fp16 or bf16", text));
+  }
+  overrides.dtype = dtype;
+  return {};
+}
+
+Result<void> set_recompute(Overrides& overrides, std::string_view text) {
+  return recompute_from(text).map([&](Recompute value) { overrides.recompute = value; });
+}
+
+Result<void> set_schedule(Overrides& overrides, std::string_view text) {
+  return schedule_from(text).map([&](Schedule value) { overrides.schedule = value; });
+}
+
+Result<void> set_bucket(Overrides& overrides, std::string_view text) {
+  return parse_bytes(text).map([&](Bytes value) { overrides.bucket = value; });
+}
+
+Result<void> set_sequence_parallel(Overrides& overrides, std::string_view text) {
+  if (text != "on" && text != "off" && text != "true" && text != "false" && text != "0" && text != "1") {
+    return failure(fmt::format("'{}' is neither on nor off; its degree is --tp, whose group it spans", text));
+  }
+  overrides.sp = text == "on" || text == "true" || text == "1";
+  return {};
+}
+
+struct Flag {
+  const char* name;
+  const char* value;
+  const char* help;
+  Setter set;
+};
+
+constexpr std::array<Flag, 18> k_flags = {{
+    {"--ranks", "N", "Processes in all", set_count<&Overrides::ranks>},
+    {"--dp", "N", "Data-parallel degree", set_count<&Overrides::dp>},
+    {"--tp", "N", "Tensor-parallel degree", set_count<&Overrides::tp>},
+    {"--sp", "on|off", "Sequence parallelism over the tensor group", set_sequence_parallel},
+    {"--pp", "N", "Pipeline stages", set_count<&Overrides::pp>},
+    {"--cp", "N", "Context-parallel degree", set_count<&Overrides::cp>},
+    {"--ep", "N", "Expert-parallel degree", set_count<&Overrides::ep>},
+    {"--zero", "0|1|2|3", "ZeRO stage", set_zero},
+    {"--micro-batch", "N", "Sequences per rank and micro-batch", set_count<&Overrides::micro_batch>},
+    {"--micro-batches", "N", "Micro-batches per iteration", set_count<&Overrides::micro_batches>},
+    {"--seq", "N", "Sequence length", set_count<&Overrides::seq>},
+    {"--vocab", "N", "Vocabulary before padding", set_count<&Overrides::vocab>},
+    {"--dtype", "TYPE", "fp32, fp16 or bf16", set_dtype},
+    {"--recompute", "MODE", "none, selective or full", set_recompute},
+    {"--schedule", "NAME", "gpipe, 1f1b or interleaved", set_schedule},
+    {"--virtual-stages", "N", "Model chunks per stage", set_count<&Overrides::virtual_stages>},
+    {"--bucket", "BYTES", "Gradient bucket, such as 25MiB", set_bucket},
+    {"--iterations", "N", "Iterations besides initialisation", set_count<&Overrides::iterations>},
+}};
+
+std::vector<std::string> comma_list(std::string_view text) {
+  std::vector<std::string> values;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    values.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) {
+      return values;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+void LayoutFlags::declare(CLI::App& verb, bool with_iterations) {
+  constexpr const char* group = "Layout (a comma list sweeps)";
+  for (const Flag& flag : k_flags) {
+    const std::string name = flag.name;
+    if (name == "--iterations" && !with_iterations) {
+      continue;
+    }
+    const auto store = [this, name](const std::string& text) { given_[name] = text; };
+    verb.add_option_function<std::string>(name, store, flag.help)->type_name(flag.value)->group(group);
+  }
+  verb.add_option("--gpus-per-node", ranks_per_node_, "Split bytes into those within and between nodes")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->type_name("N")
+      ->group(group);
+}
+
+Result<std::vector<Combination>> LayoutFlags::combinations() const {
+  constexpr std::size_t most = 10'000;
+  std::vector<Combination> combinations(1);
+  for (const Flag& flag : k_flags) {
+    const auto found = given_.find(flag.name);
+    if (found == given_.end()) {
+      continue;
+    }
+    const std::vector<std::string> values = comma_list(found->second);
+    std::vector<Combination> next;
+    if (values.size() > most / combinations.size()) {
+      return failure(
+          fmt::format("{}: the lists make more than {} combinations; shorten one", flag.name, most));
+    }
+    for (const Combination& before : combinations) {
+      for (const std::string& value : values) {
+        Combination combination = before;
+        if (const Result<void> set = flag.set(combination.overrides, value); !set) {
+          return failure(fmt::format("{}: {}", flag.name, set.error().message));
+        }
+        if (values.size() > 1) {
+          combination.swept.emplace_back(flag.name, value);
+        }
+        next.push_back(std::move(combination));
+      }
+    }
+    combinations = std::move(next);
+  }
+  return combinations;
+}
+
+Result<Overrides> LayoutFlags::single() const {
+  Result<std::vector<Combination>> all = combinations();
+  if (!all) {
+    return tl::unexpected(all.error());
+  }
+  if (all->size() > 1) {
+    return failure(
+        fmt::format("{}: only predict sweeps over lists; give one value", all->front().swept.front().first));
+  }
+  return all->front().overrides;
+}
+
+}  // namespace commlens

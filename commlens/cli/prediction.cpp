@@ -1,0 +1,40 @@
+#include "commlens/cli/prediction.hpp"
+
+#include <algorithm>
+
+namespace commlens {
+namespace {
+
+Iteration iteration_of(const Plan& plan, const std::string& name) {
+  return name == "init" ? k_init_iteration : name == "cold" ? 0 : plan.steady_iteration();
+}
+
+}  // namespace
+
+Prediction predicted(const Plan& plan, const PredictionView& view) {
+  Prediction prediction;
+  prediction.view = view;
+  prediction.job = plan.job;
+  prediction.iteration = iteration_of(plan, view.iteration);
+  prediction.steady_iteration = plan.steady_iteration();
+  prediction.trace = plan.trace_of({prediction.iteration});
+  BreakdownOptions options;
+  options.by_tag = false;
+  options.ranks_per_node = view.ranks_per_node;
+  options.accounting = view.accounting;
+  std::vector<BreakdownRow> all = breakdown(prediction.trace, options);
+  prediction.aggregate_wire = aggregate_wire(all);
+  options.rank = view.rank;
+  prediction.rows = view.rank ? breakdown(prediction.trace, options) : std::move(all);
+  for (const RankStream& stream : prediction.trace.streams) {
+    const Rank rank = view.rank.value_or(Rank{0});
+    if (stream.ranks.contains(rank)) {
+      prediction.per_rank = total_per_rank(prediction.rows, view.rank ? RankRange{rank, rank} : stream.ranks);
+    }
+  }
+  return prediction;
+}
+
+std::string framework_text(const Prediction& prediction) { return prediction.trace.provenance.framework; }
+
+}  // namespace commlens

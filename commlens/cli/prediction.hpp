@@ -1,0 +1,49 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/base/result.hpp"
+#include "commlens/model/job.hpp"
+#include "commlens/plan/plan.hpp"
+#include "commlens/report/table.hpp"
+#include "commlens/summary/breakdown.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// Which iteration a table shows, and how bytes are counted.
+struct PredictionView {
+  std::string iteration = "steady";  // init, cold, steady
+  Accounting accounting = Accounting::messages;
+  std::int64_t ranks_per_node = 0;
+  std::optional<Rank> rank;
+  bool framework_is_default = true;
+};
+
+/// One iteration of a plan, counted.
+struct Prediction {
+  PredictionView view;
+  Job job;  // as planned
+  Iteration iteration = 0;
+  Iteration steady_iteration = 0;
+  Trace trace;                     // of that iteration
+  std::vector<BreakdownRow> rows;  // of all ranks, or of the chosen one
+  Bytes aggregate_wire;            // of all ranks
+  Totals per_rank;                 // of rank 0, or of the chosen one
+};
+
+Prediction predicted(const Plan& plan, const PredictionView& view);
+
+/// The table, its head and the paper's equations.
+std::string prediction_text(const Prediction& prediction, const TextStyle& style);
+
+/// CONTRACT §5, schema commlens.predict/1.
+nlohmann::ordered_json prediction_json(const Prediction& prediction);
+
+/// "deepspeed 0.14.0": the rule set, and the version its rules were measured on.
+std::string framework_text(const Prediction& prediction);
+
+}  // namespace commlens

@@ -1,0 +1,103 @@
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "commlens/cli/prediction.hpp"
+#include "commlens/model/flops.hpp"
+#include "commlens/model/memory.hpp"
+#include "commlens/model/parameters.hpp"
+#include "commlens/plan/rules/equations.hpp"
+#include "commlens/report/breakdown_report.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Whole numbers without a decimal point.
+Json number(double value) {
+  constexpr double exact_limit = 9.0e15;  // doubles hold every integer below
+  if (std::fabs(value) < exact_limit && value == std::floor(value)) {
+    return static_cast<std::int64_t>(value);
+  }
+  return value;
+}
+
+Json model_json(const ModelConfig& model) {
+  return {{"name", model.name},
+          {"parameters", parameter_count(model).value},
+          {"parameters_paper", paper_parameter_count(model).value},
+          {"layers", model.layers},
+          {"hidden", model.hidden},
+          {"heads", model.heads},
+          {"sequence", model.sequence},
+          {"vocab", model.vocab}};
+}
+
+Json layout_json(const Job& job) {
+  const ParallelLayout& layout = job.layout;
+  return {{"ranks", layout.ranks},
+          {"dp", layout.dp},
+          {"tp", layout.tp},
+          {"pp", layout.pp},
+          {"cp", layout.cp},
+          {"ep", layout.ep},
+          {"zero", job.train.zero_stage},
+          {"replicate", layout.replicate},
+          {"sequence_parallel", layout.sequence_parallel},
+          {"virtual_stages", layout.virtual_stages},
+          {"micro_batch", job.train.micro_batch},
+          {"micro_batches", job.train.micro_batches},
+          {"dtype", name_of(job.train.dtype)}};
+}
+
+Json memory_json(const MemoryEstimate& memory) {
+  return {{"parameters", memory.parameters.value},
+          {"gradients", memory.gradients.value},
+          {"optimizer", memory.optimizer.value},
+          {"activations", memory.activations.value}};
+}
+
+Json formulas_json(const Job& job) {
+  Json formulas = Json::array();
+  for (const EquationValue& equation : equations(job)) {
+    formulas.push_back({{"equation", equation.equation},
+                        {"text", equation.text},
+                        {"value", number(equation.value)},
+                        {"value_exact", number(equation.value_exact)},
+                        {"unit", equation.unit},
+                        {"scope", equation.scope},
+                        {"note", equation.note}});
+  }
+  return formulas;
+}
+
+}  // namespace
+
+Json prediction_json(const Prediction& prediction) {
+  const Job& job = prediction.job;
+  const bool logger = prediction.view.accounting == Accounting::deepspeed_logger;
+  return {{"schema", "commlens.predict/1"},
+          {"model", model_json(job.model)},
+          {"layout", layout_json(job)},
+          {"framework", name_of(job.framework)},
+          {"framework_version", framework_text(prediction)},
+          {"framework_is_default", prediction.view.framework_is_default},
+          {"verified", prediction.trace.provenance.verified},
+          {"iteration", prediction.view.iteration},
+          {"iteration_number", prediction.iteration},
+          {"accounting", logger ? "deepspeed-logger" : "messages"},
+          {"rows", breakdown_json(prediction.trace, prediction.rows, prediction.view.ranks_per_node > 0)},
+          {"totals",
+           {{"per_rank",
+             {{"rank", prediction.view.rank.value_or(Rank{0}).value},
+              {"calls", prediction.per_rank.calls},
+              {"message_bytes", prediction.per_rank.message.value},
+              {"wire_bytes", prediction.per_rank.wire.value}}},
+            {"aggregate", {{"wire_bytes", prediction.aggregate_wire.value}}}}},
+          {"formulas", formulas_json(job)},
+          {"flops_per_rank", number(iteration_flops_per_rank(job).value)},
+          {"memory_per_rank_bytes", memory_json(memory_per_rank(job))}};
+}
+
+}  // namespace commlens

@@ -1,0 +1,101 @@
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "commlens/cli/prediction.hpp"
+#include "commlens/model/flops.hpp"
+#include "commlens/model/memory.hpp"
+#include "commlens/model/parameters.hpp"
+#include "commlens/plan/rules/equations.hpp"
+#include "commlens/report/breakdown_report.hpp"
+
+namespace commlens {
+namespace {
+
+std::string number_text(double value) {
+  constexpr double exact_limit = 9.0e15;  // doubles hold every integer below
+  return std::fabs(value) < exact_limit && value == std::floor(value)
+             ? with_commas(static_cast<std::int64_t>(value))
+             : fmt::format("{:.6g}", value);
+}
+
+std::string layout_text(const Job& job) {
+  const ParallelLayout& layout = job.layout;
+  std::string text = fmt::format("dp {} x tp {} x pp {}", layout.dp, layout.tp, layout.pp);
+  for (const auto& [name, degree] :
+       {std::pair("cp", layout.cp), std::pair("ep", layout.ep), std::pair("replicate", layout.replicate),
+        std::pair("virtual stages", layout.virtual_stages)}) {
+    text += degree > 1 ? fmt::format(", {} {}", name, degree) : "";
+  }
+  return text + (layout.sequence_parallel ? ", sequence parallel" : "");
+}
+
+std::string iteration_text(const Prediction& prediction) {
+  if (prediction.view.iteration == "init") {
+    return "initialisation, before the first iteration";
+  }
+  if (prediction.view.iteration == "cold") {
+    return "cold (iteration 0)";
+  }
+  return fmt::format("steady (iteration {} and all after it)", prediction.steady_iteration);
+}
+
+std::string head_text(const Prediction& prediction) {
+  const Job& job = prediction.job;
+  const MemoryEstimate memory = memory_per_rank(job);
+  constexpr double tera = 1e12;
+  std::string text = fmt::format(
+      "{}: {} parameters ({} by the paper's Eq. 1), vocabulary {}\n",
+      job.model.name.empty() ? "model" : job.model.name, with_commas(parameter_count(job.model).value),
+      with_commas(paper_parameter_count(job.model).value), with_commas(job.model.vocab));
+  text +=
+      fmt::format("{} rank{} = {}, ZeRO-{}; sequence {}, micro-batch {}, {} micro-batch{}, {}\n",
+                  with_commas(job.layout.ranks), job.layout.ranks == 1 ? "" : "s", layout_text(job),
+                  job.train.zero_stage, job.model.sequence, job.train.micro_batch, job.train.micro_batches,
+                  job.train.micro_batches == 1 ? "" : "es", name_of(job.train.dtype));
+  text += fmt::format(
+      "rules: {}{}{}\n", framework_text(prediction),
+      prediction.view.framework_is_default ? " (the default for this configuration; see --framework)" : "",
+      prediction.trace.provenance.verified ? "" : "; unverified: rules without a recorded run");
+  text += fmt::format("iteration: {}{}\n", iteration_text(prediction),
+                      prediction.view.accounting == Accounting::deepspeed_logger
+                          ? "; as DeepSpeed's comms logger shows it (all_gather: input shard)"
+                          : "");
+  text += fmt::format(
+      "one rank: {:.4g} TFLOP per iteration; memory {} (parameters {}, gradients {}, optimizer {}, "
+      "activations {})\n",
+      iteration_flops_per_rank(job).value / tera, to_text(memory.total()), to_text(memory.parameters),
+      to_text(memory.gradients), to_text(memory.optimizer), to_text(memory.activations));
+  return text;
+}
+
+std::string equations_text(const Job& job, const TextStyle& style) {
+  Table table({{.title = "Eq"},
+               {.title = "the paper's formula", .least = 16},
+               {.title = "as printed", .align = Column::Align::right},
+               {.title = "exact", .align = Column::Align::right},
+               {.title = "unit"},
+               {.title = "scope"}});
+  std::string notes;
+  for (const EquationValue& equation : equations(job)) {
+    table.add({equation.equation, equation.text, number_text(equation.value),
+               number_text(equation.value_exact), equation.unit, equation.scope});
+    if (!equation.note.empty()) {
+      notes += fmt::format("  ({}) {}\n", equation.equation, equation.note);
+    }
+  }
+  return table.empty() ? "" : table.text(style) + notes;
+}
+
+}  // namespace
+
+std::string prediction_text(const Prediction& prediction, const TextStyle& style) {
+  std::string text = head_text(prediction) + "\n";
+  text +=
+      prediction.rows.empty() ? "no messages\n" : breakdown_text(prediction.trace, prediction.rows, style);
+  text += fmt::format("all {} ranks together: {} wire bytes in this iteration\n\n",
+                      with_commas(prediction.job.layout.ranks), to_text(prediction.aggregate_wire));
+  return text + equations_text(prediction.job, style);
+}
+
+}  // namespace commlens

@@ -1,0 +1,32 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "commlens/cli/console.hpp"
+
+namespace commlens {
+
+/// One line on a terminal's standard error for work that takes more than two seconds: how far it is and how
+/// long it will take, or how long it has taken where the end is not known. Gone when the work is done.
+class Progress {
+ public:
+  /// `total` steps are to be done; 0: not known.
+  Progress(Console& console, std::string label, std::int64_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void add(std::int64_t steps) { done_.fetch_add(steps, std::memory_order_relaxed); }
+
+ private:
+  struct Painter;  // the thread that writes; absent when nobody would see it
+  std::atomic<std::int64_t> done_ = 0;
+  std::unique_ptr<Painter> painter_;
+};
+
+/// "predicting  42 %  3 s left", or "reading run.log  5 s" when `total` is 0.
+std::string progress_line(std::string_view label, std::int64_t done, std::int64_t total, double elapsed_s);
+
+}  // namespace commlens

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <array>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "commlens/base/text.hpp"
+#include "commlens/cli/command.hpp"
+
+namespace commlens {
+namespace {
+
+ExitCode refuse(Console& console, std::string_view message) {
+  console.err << "commlens: " << message << '\n';
+  return ExitCode::bad_input;
+}
+
+ExitCode refuse_verb(Console& console, std::string_view verb) {
+  std::vector<std::string_view> names;
+  for (const Command& command : commands()) {
+    names.push_back(command.name);
+  }
+  const std::string near = nearest(verb, names);
+  return refuse(console, fmt::format("there is no verb '{}'; {}", verb,
+                                     near.empty() ? fmt::format("choose {}", fmt::join(names, ", "))
+                                                  : fmt::format("did you mean {}?", near)));
+}
+
+/// "--sequ: unknown option; did you mean --seq?"
+std::string unknown_argument(const CLI::App& verb) {
+  const std::vector<std::string> extras = verb.remaining();
+  if (extras.empty()) {
+    return "an argument was not expected";
+  }
+  const std::string& extra = extras.front();
+  if (extra.size() < 2 || extra[0] != '-') {
+    return fmt::format("'{}' was not expected", extra);
+  }
+  const std::string name = extra.substr(0, extra.find('='));
+  std::vector<std::string> options;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& long_name : option->get_lnames()) {
+      options.push_back("--" + long_name);
+    }
+  }
+  const std::vector<std::string_view> views(options.begin(), options.end());
+  const std::string near = nearest(name, views);
+  return fmt::format("there is no option {}{}", name,
+                     near.empty() ? "" : fmt::format("; did you mean {}?", near));
+}
+
+/// --sp stands alone or with a value; alone it is "on". The parser wants one of the two.
+std::vector<std::string> with_sp_value(const std::vector<std::string>& arguments) {
+  constexpr std::array<std::string_view, 4> words = {"on", "off", "true", "false"};
+  std::vector<std::string> result;
+  bool open = false;  // the last argument was a bare --sp
+  for (const std::string& argument : arguments) {
+    const bool is_number = !argument.empty() && argument.find_first_not_of("0123456789") == std::string::npos;
+    if (open && (is_number || std::find(words.begin(), words.end(), argument) != words.end())) {
+      result.back() = "--sp=" + argument;
+      open = false;
+      continue;
+    }
+    open = argument == "--sp";
+    result.push_back(open ? "--sp=on" : argument);
+  }
+  return result;
+}
+
+}  // namespace
+
+void declare_output(CLI::App& verb, OutputFlags& flags) {
+  verb.add_option("--format", flags.format, "table, json or csv")
+      ->check(CLI::IsMember({"table", "json", "csv"}))
+      ->capture_default_str();
+  verb.add_option("-o,--output", flags.file, "Write the result to this file; - is standard output")
+      ->capture_default_str();
+}
+
+ExitCode run(const std::vector<std::string>& arguments, Console& console) {
+  CLI::App app("commlens shows what a distributed training job communicates: predicted, recorded, compared.",
+               "commlens");
+  app.set_version_flag("--version", fmt::format("commlens {}", k_version), "Print the version");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  std::vector<Action> actions;
+  std::vector<CLI::App*> verbs;
+  for (const Command& command : commands()) {
+    verbs.push_back(app.add_subcommand(std::string(command.name), std::string(command.description)));
+    actions.push_back(command.declare(*verbs.back()));
+  }
+  if (arguments.empty()) {
+    console.out << app.help() << std::flush;
+    return ExitCode::bad_input;
+  }
+  const bool is_verb = std::any_of(commands().begin(), commands().end(),
+                                   [&](const Command& command) { return command.name == arguments.front(); });
+  if (!is_verb && !arguments.front().starts_with("-")) {
+    return refuse_verb(console, arguments.front());
+  }
+
+  std::vector<std::string> reversed = with_sp_value(arguments);
+  std::reverse(reversed.begin(), reversed.end());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::Success& help_or_version) {
+    app.exit(help_or_version, console.out, console.err);
+    console.out << std::flush;
+    return ExitCode::done;
+  } catch (const CLI::ParseError& error) {
+    const std::vector<CLI::App*> chosen = app.get_subcommands();
+    const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    const std::string what =
+        extra ? unknown_argument(chosen.empty() ? app : *chosen.front()) : std::string(error.what());
+    return refuse(console, fmt::format("{}; see commlens {}--help", what,
+                                       chosen.empty() ? "" : chosen.front()->get_name() + " "));
+  }
+  for (std::size_t at = 0; at < verbs.size(); ++at) {
+    if (verbs[at]->parsed()) {
+      const Result<ExitCode> code = actions[at](console);
+      return code ? *code : refuse(console, code.error().message);
+    }
+  }
+  return ExitCode::done;
+}
+
+}  // namespace commlens

@@ -1,0 +1,141 @@
+#include "commlens/cli/sweep.hpp"
+
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/report/csv.hpp"
+#include "commlens/summary/sums.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::set<CommKind> kinds_in(const std::vector<SweepRow>& rows) {
+  std::set<CommKind> kinds;
+  for (const SweepRow& row : rows) {
+    for (const auto& [kind, message] : row.message_per_rank) {
+      kinds.insert(kind);
+    }
+  }
+  return kinds;
+}
+
+Bytes message_of(const SweepRow& row, CommKind kind) {
+  const auto found = row.message_per_rank.find(kind);
+  return found == row.message_per_rank.end() ? Bytes{0} : found->second;
+}
+
+std::string bare(const std::string& flag) { return flag.substr(flag.find_first_not_of('-')); }
+
+}  // namespace
+
+SweepRow sweep_row(const Prediction& prediction) {
+  SweepRow row;
+  row.per_rank = prediction.per_rank;
+  row.aggregate_wire = prediction.aggregate_wire;
+  const Rank rank = prediction.view.rank.value_or(Rank{0});
+  for (const BreakdownRow& each : prediction.rows) {
+    if (each.ranks.contains(rank) && each.kind != CommKind::barrier) {
+      Bytes& message = row.message_per_rank[each.kind];
+      message = saturating_sum(message, each.total_message);
+    }
+  }
+  return row;
+}
+
+std::string sweep_text(const std::vector<SweepRow>& rows, const TextStyle& style) {
+  const std::set<CommKind> kinds = kinds_in(rows);
+  std::vector<Column> columns;
+  for (const auto& [flag, value] : rows.front().swept) {
+    columns.push_back({.title = bare(flag), .align = Column::Align::right});
+  }
+  columns.push_back({.title = "calls", .align = Column::Align::right, .drop_first = 1});
+  for (const CommKind kind : kinds) {
+    columns.push_back({.title = std::string(name_of(kind)), .align = Column::Align::right});
+  }
+  columns.push_back({.title = "wire/rank", .align = Column::Align::right});
+  columns.push_back({.title = "wire, all ranks", .align = Column::Align::right});
+  columns.push_back({.title = "", .least = 20});
+  Table table(std::move(columns));
+  for (const SweepRow& row : rows) {
+    const bool possible = row.reason.empty();
+    std::vector<std::string> cells;
+    for (const auto& [flag, value] : row.swept) {
+      cells.push_back(value);
+    }
+    cells.push_back(possible ? with_commas(row.per_rank.calls) : "-");
+    for (const CommKind kind : kinds) {
+      cells.push_back(possible ? to_text(message_of(row, kind)) : "-");
+    }
+    cells.push_back(possible ? to_text(row.per_rank.wire) : "-");
+    cells.push_back(possible ? to_text(row.aggregate_wire) : "-");
+    cells.push_back(row.reason);
+    table.add(std::move(cells));
+  }
+  return table.text(style);
+}
+
+Json sweep_json(const std::vector<SweepRow>& rows) {
+  Json list = Json::array();
+  for (const SweepRow& row : rows) {
+    Json json;
+    for (const auto& [flag, value] : row.swept) {
+      std::string key = bare(flag);
+      std::replace(key.begin(), key.end(), '-', '_');
+      const bool is_number = value.find_first_not_of("0123456789") == std::string::npos && value.size() < 19;
+      json["flags"][key] = is_number ? Json(std::stoll(value)) : Json(value);
+    }
+    if (!row.reason.empty()) {
+      json["reason"] = row.reason;
+      list.push_back(std::move(json));
+      continue;
+    }
+    Json ops = Json::object();
+    for (const auto& [kind, message] : row.message_per_rank) {
+      ops[std::string(name_of(kind))] = message.value;
+    }
+    json["per_rank"] = {{"calls", row.per_rank.calls},
+                        {"message_bytes", row.per_rank.message.value},
+                        {"message_bytes_by_op", ops},
+                        {"wire_bytes", row.per_rank.wire.value}};
+    json["aggregate"] = {{"wire_bytes", row.aggregate_wire.value}};
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::string sweep_csv(const std::vector<SweepRow>& rows) {
+  const std::set<CommKind> kinds = kinds_in(rows);
+  std::vector<std::string> titles;
+  for (const auto& [flag, value] : rows.front().swept) {
+    titles.push_back(bare(flag));
+  }
+  titles.emplace_back("calls_per_rank");
+  for (const CommKind kind : kinds) {
+    titles.push_back(fmt::format("{}_message_bytes_per_rank", name_of(kind)));
+  }
+  titles.insert(titles.end(), {"wire_bytes_per_rank", "aggregate_wire_bytes", "reason"});
+  std::string text = csv_line(titles);
+  for (const SweepRow& row : rows) {
+    const bool possible = row.reason.empty();
+    const auto cell = [&](std::int64_t value) { return possible ? std::to_string(value) : std::string(); };
+    std::vector<std::string> cells;
+    for (const auto& [flag, value] : row.swept) {
+      cells.push_back(value);
+    }
+    cells.push_back(cell(row.per_rank.calls));
+    for (const CommKind kind : kinds) {
+      cells.push_back(cell(message_of(row, kind).value));
+    }
+    cells.push_back(cell(row.per_rank.wire.value));
+    cells.push_back(cell(row.aggregate_wire.value));
+    cells.push_back(row.reason);
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+}  // namespace commlens

@@ -1,0 +1,29 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/cli/prediction.hpp"
+#include "commlens/report/table.hpp"
+
+namespace commlens {
+
+/// One combination of swept flags: its totals, or why it cannot be.
+struct SweepRow {
+  std::vector<std::pair<std::string, std::string>> swept;  // {"--seq", "1024"}
+  std::string reason;                                      // why there is no prediction; empty: there is one
+  Totals per_rank;
+  std::map<CommKind, Bytes> message_per_rank;  // of each op
+  Bytes aggregate_wire;
+};
+
+SweepRow sweep_row(const Prediction& prediction);
+
+/// One row per combination: calls and bytes of one rank, wire bytes of all.
+std::string sweep_text(const std::vector<SweepRow>& rows, const TextStyle& style);
+nlohmann::ordered_json sweep_json(const std::vector<SweepRow>& rows);
+std::string sweep_csv(const std::vector<SweepRow>& rows);
+
+}  // namespace commlens

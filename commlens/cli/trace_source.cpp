@@ -1,0 +1,124 @@
+#include "commlens/cli/trace_source.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "commlens/base/text.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/cli/progress.hpp"
+#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/model/presets.hpp"
+#include "commlens/model/readers/read_config.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::size_t k_head = std::size_t{64} << 10;
+
+bool is_config(const std::string& argument) {
+  std::error_code status;
+  if (!std::filesystem::exists(argument, status)) {
+    return preset(argument).has_value();
+  }
+  if (!std::filesystem::is_regular_file(argument, status)) {
+    return false;
+  }
+  const Result<std::string> head = read_head(argument, k_head);
+  return head && sniff_config(argument, *head) != ConfigKind::not_a_config;
+}
+
+Result<Iteration> parse_iteration(std::string_view text) {
+  const Result<std::int64_t> value = parse_integer(text);
+  if (!value || *value < k_init_iteration || *value > INT32_MAX) {
+    return failure(
+        fmt::format("'{}' is not an iteration (-1 is initialisation, then 0, 1, …)", text.substr(0, 40)));
+  }
+  return static_cast<Iteration>(*value);
+}
+
+}  // namespace
+
+bool names_trace(const std::string& argument) {
+  std::error_code status;
+  if (argument == "-" || std::filesystem::is_directory(argument, status)) {
+    return true;
+  }
+  if (!std::filesystem::exists(argument, status)) {
+    return false;
+  }
+  if (!std::filesystem::is_regular_file(argument, status)) {
+    return true;  // a pipe
+  }
+  const Result<std::string> head = read_head(argument, k_head);
+  if (!head) {
+    return !is_config(argument);
+  }
+  const auto knows = [&](const Importer& importer) { return importer.sniff(argument, *head); };
+  return std::any_of(importers().begin(), importers().end(), knows) || !is_config(argument);
+}
+
+Result<Trace> open_trace(Console& console, const std::string& argument) {
+  if (!names_trace(argument)) {
+    return is_config(argument)
+               ? failure(fmt::format("{} is a configuration, not a trace; try commlens predict {}", argument,
+                                     argument))
+               : failure(fmt::format("{}: there is no such file or folder", argument));
+  }
+  const Progress progress(console, fmt::format("reading {}", argument), 0);
+  return import_any(argument);
+}
+
+std::string skipped_text(const Trace& trace) {
+  std::string text;
+  for (const auto& [reason, count] : trace.provenance.skipped) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", with_commas(count), reason);
+  }
+  return text;
+}
+
+std::int64_t ranks_of_job(const Trace& trace) {
+  if (const std::optional<Mesh> mesh = trace.groups.mesh()) {
+    return mesh->ranks();
+  }
+  std::int64_t ranks = trace.ranks();
+  std::set<GroupId> seen;
+  for (const CommOp& op : trace.ops()) {
+    if (!seen.insert(op.group).second) {
+      continue;
+    }
+    for (const Rank member : trace.groups.members(op.group, Rank{0})) {
+      ranks = std::max(ranks, member.value + 1);
+    }
+  }
+  return ranks;
+}
+
+Result<std::optional<IterationRange>> iteration_range(const std::string& text) {
+  if (text.empty()) {
+    return std::nullopt;
+  }
+  const std::size_t dash = text.find('-', 1);  // a leading '-' is a sign
+  const Result<Iteration> first = parse_iteration(std::string_view(text).substr(0, dash));
+  if (!first) {
+    return failure(
+        fmt::format("--iterations {}: {}; write FIRST-LAST or FIRST-", text, first.error().message));
+  }
+  if (dash == std::string::npos) {
+    return IterationRange{*first, *first};
+  }
+  if (dash + 1 == text.size()) {
+    return IterationRange{*first, INT32_MAX};
+  }
+  const Result<Iteration> last = parse_iteration(std::string_view(text).substr(dash + 1));
+  if (!last || *last < *first) {
+    return failure(fmt::format("--iterations {}: {}; write FIRST-LAST or FIRST-", text,
+                               last ? "the last comes before the first" : last.error().message));
+  }
+  return IterationRange{*first, *last};
+}
+
+}  // namespace commlens

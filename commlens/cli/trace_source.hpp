@@ -1,0 +1,32 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/cli/console.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// Whether a word of the command line names a trace: a folder, "-", or a file some importer knows. Anything
+/// else is taken for a configuration.
+bool names_trace(const std::string& argument);
+
+/// The trace in a native folder or an importable file. A configuration is refused with the verb that takes
+/// it.
+Result<Trace> open_trace(Console& console, const std::string& argument);
+
+/// "12 records without a size, 3 …": what the reader left out; empty when nothing.
+std::string skipped_text(const Trace& trace);
+
+/// Ranks of the job a trace is about: of its layout, or one more than the highest rank of any stream or
+/// group.
+std::int64_t ranks_of_job(const Trace& trace);
+
+/// --iterations FIRST-[LAST]: "0-9", "3-" (to the end), "-1-", "4". Absent for an empty text.
+using IterationRange = std::pair<Iteration, Iteration>;
+Result<std::optional<IterationRange>> iteration_range(const std::string& text);
+
+}  // namespace commlens
