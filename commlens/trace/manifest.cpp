@@ -24,6 +24,22 @@ std::optional<std::size_t> index_of(const Names& names, std::string_view name) {
   return found == names.end() ? std::nullopt : std::optional<std::size_t>(found - names.begin());
 }
 
+/// Whether brackets are nested deeper than any manifest nests them; what is in strings does not count.
+bool is_nested_too_deep(std::string_view text) {
+  constexpr int deepest = 16;
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size() && depth <= deepest; ++at) {
+    const char c = text[at];
+    at += in_string && c == '\\' ? 1 : 0;
+    in_string = in_string != (c == '"');
+    if (!in_string) {
+      depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+    }
+  }
+  return depth > deepest;
+}
+
 /// Takes typed fields out of JSON objects. The first thing that is wrong is kept in `error`; from then on
 /// every answer is a harmless default, and the caller looks at `error` before it uses them.
 class Fields {
@@ -331,6 +347,9 @@ Result<Manifest> read_manifest(const std::filesystem::path& file) {
   const Result<std::string> text = read_text_file(file, k_largest_manifest);
   if (!text) {
     return tl::unexpected(text.error());
+  }
+  if (is_nested_too_deep(*text)) {
+    return failure(fmt::format("{}: nested too deep for the manifest of a trace", file.string()));
   }
   const json root = json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) {

@@ -123,7 +123,7 @@ class RandomTrace {
       return trace.groups.intern(pattern);
     }
     if (mesh) {
-      pattern.pipeline.shape = coin() ? Span::Shape::ends : Span::Shape::own;
+      pattern.pipeline.shape = coin() ? Span::Shape::all : Span::Shape::own;
       pattern.data.shape = Span::Shape::all;
       pattern.tensor = {Span::Shape::block, mesh->tensor};
       return trace.groups.intern(pattern);

@@ -1,0 +1,191 @@
+#include "commlens/formats/exporters/exporters.hpp"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commlens/formats/importers/calls_csv.hpp"
+#include "commlens/formats/importers/calls_jsonl.hpp"
+#include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/trace/test_support.hpp"
+
+namespace commlens {
+namespace {
+
+using testing::ScratchFolder;
+using testing::spelled_calls;
+
+using Writer = void (*)(const Trace&, std::optional<Rank>, const TextSink&);
+
+std::string written(Writer write, const Trace& trace, std::optional<Rank> only = std::nullopt) {
+  std::string text;
+  write(trace, only, [&](std::string_view block) { text += block; });
+  return text;
+}
+
+/// Four ranks as 2 stages of 2 tensor ranks: a broadcast within the tensor group, then a send to the next
+/// stage.
+Trace predicted_trace() {
+  Trace trace(Mesh{.pipeline = 2, .data = 1, .tensor = 2});
+  GroupPattern tensor{.axis = Axis::tp};
+  tensor.tensor.shape = Span::Shape::all;
+  const OpId broadcast = trace.intern(CommOp{.kind = CommKind::broadcast,
+                                             .dtype = DType::fp32,
+                                             .phase = Phase::init,
+                                             .group = trace.groups.intern(tensor),
+                                             .input = Elements{128'000},
+                                             .output = Elements{128'000},
+                                             .root = GroupRank{1}});
+  const GroupPattern next{.shape = GroupPattern::Shape::to_next, .axis = Axis::pp};
+  const OpId send =
+      trace.intern(CommOp{.kind = CommKind::send,
+                          .dtype = DType::fp16,
+                          .phase = Phase::forward,
+                          .data_dependent = true,
+                          .group = trace.groups.intern(next),
+                          .input = Elements{8},
+                          .rounding = Bytes{6},
+                          .tag = trace.tags.intern("say \"hi\""),
+                          .rule = trace.intern(Rule{.name = "pipe.send", .source = "p2p.py:64"}),
+                          .name = trace.names.intern("a,b")});
+  trace.streams.push_back({{Rank{0}, Rank{3}}, {{broadcast, -1, -1}, {send, 0, 2}}, {}});
+  return trace;
+}
+
+TEST(CallsJsonlWriter, WritesTheDocumentedLines) {
+  EXPECT_EQ(
+      written(write_calls_jsonl, predicted_trace(), Rank{3}),
+      R"({"rank":3,"iteration":-1,"phase":"init","op":"broadcast","dtype":"fp32","input_bytes":512000,)"
+      R"("output_bytes":512000,"group":[2,3],"root":3})"
+      "\n"
+      R"({"rank":3,"iteration":0,"phase":"forward","op":"send","dtype":"fp16","input_bytes":16,"output_bytes":0,)"
+      R"("group":[3,1],"peer":1,"micro_batch":2,"tag":"say \"hi\"","rule":"pipe.send","name":"a,b",)"
+      R"("data_dependent":true,"rounding_bytes":6})"
+      "\n");
+}
+
+TEST(CallsCsvWriter, WritesTheDocumentedLines) {
+  EXPECT_EQ(written(write_calls_csv, predicted_trace(), Rank{0}),
+            "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,peer,micro_batch,tag,rule,"
+            "name,start_ns,"
+            "duration_ns,data_dependent,rounding_bytes\n"
+            "0,-1,init,broadcast,fp32,512000,512000,0 1,1,,,,,,,,,\n"
+            "0,0,forward,send,fp16,16,0,0 2,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,true,6\n");
+}
+
+TEST(CallsWriters, WriteEveryRankOfAClassInOrder) {
+  const std::string text = written(write_calls_jsonl, predicted_trace());
+  std::size_t at = 0;
+  for (const char* const start : {"{\"rank\":0,", "{\"rank\":1,", "{\"rank\":2,", "{\"rank\":3,"}) {
+    at = text.find(start, at);
+    ASSERT_NE(at, std::string::npos) << start;
+  }
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8);
+  EXPECT_EQ(written(write_calls_jsonl, predicted_trace(), Rank{4}), "");
+}
+
+TEST(CallsWriters, HandOverWholeLinesInBlocks) {
+  Trace trace = predicted_trace();
+  trace.streams[0].events.resize(20'000, trace.streams[0].events[1]);
+  std::size_t blocks = 0;
+  write_calls_jsonl(trace, std::nullopt, [&](std::string_view block) {
+    ++blocks;
+    EXPECT_TRUE(block.ends_with("}\n"));
+    EXPECT_LT(block.size(), 2U << 20);
+  });
+  EXPECT_GT(blocks, 10U);
+}
+
+TEST(CallsWriters, LoseNothingThatTheReadersTake) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const ScratchFolder folder;
+    const Trace trace = testing::RandomTrace(seed).make();
+    const Result<Trace> from_jsonl =
+        read_calls_jsonl(folder.write("c.jsonl", written(write_calls_jsonl, trace)));
+    const Result<Trace> from_csv = read_calls_csv(folder.write("c.csv", written(write_calls_csv, trace)));
+    ASSERT_TRUE(from_jsonl) << "seed=" << seed << ": " << from_jsonl.error().message;
+    ASSERT_TRUE(from_csv) << "seed=" << seed << ": " << from_csv.error().message;
+    for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
+      const auto calls = spelled_calls(trace, rank);
+      ASSERT_TRUE(spelled_calls(*from_jsonl, rank) == calls) << "seed=" << seed << " rank=" << rank.value;
+      ASSERT_TRUE(spelled_calls(*from_csv, rank) == calls) << "seed=" << seed << " rank=" << rank.value;
+    }
+  }
+}
+
+TEST(WriteStream, WritesAFileWholeAndCompressesByName) {
+  const ScratchFolder folder;
+  const auto twice = [](const TextSink& sink) {
+    sink("one\n");
+    sink("two\n");
+  };
+  write_stream((folder / "f").string(), twice);
+  write_stream((folder / "f.gz").string(), twice);
+  EXPECT_EQ(testing::content_of(folder / "f"), "one\ntwo\n");
+  EXPECT_TRUE(testing::content_of(folder / "f.gz").starts_with("\x1f\x8b"));
+  EXPECT_EQ(read_head(folder / "f.gz", 100), "one\ntwo\n");
+}
+
+TEST(WriteStream, KeepsTheOldFileWhenWritingFails) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.write("f", "old");
+  EXPECT_THROW(write_stream(file.string(),
+                            [](const TextSink& sink) {
+                              sink("new");
+                              throw SystemError("stop");
+                            }),
+               SystemError);
+  EXPECT_EQ(testing::content_of(file), "old");
+  const std::filesystem::directory_iterator entries(folder / ".");
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
+}
+
+TEST(WriteStream, WritesThroughLinksAndIntoDevices) {
+  const ScratchFolder folder;
+  folder.write("target", "old");
+  std::filesystem::create_symlink("target", folder / "link");
+  write_stream((folder / "link").string(), [](const TextSink& sink) { sink("new"); });
+  EXPECT_EQ(testing::content_of(folder / "target"), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  write_stream("/dev/null", [](const TextSink& sink) { sink("gone"); });
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(WriteStream, ThrowsWhereItCannotWrite) {
+  const ScratchFolder folder;
+  const auto nothing = [](const TextSink& /*sink*/) {};
+  EXPECT_THROW(write_stream((folder / "no/such/folder").string(), nothing), SystemError);
+  EXPECT_THROW(write_stream((folder / ".").string(), nothing), SystemError);
+  EXPECT_THROW(write_stream("/dev/full", [](const TextSink& sink) { sink("too much"); }), SystemError);
+  EXPECT_THROW(write_stream("", nothing), SystemError);
+}
+
+TEST(WriteStream, ToAPipeThatNobodyReadsThrowsInsteadOfEndingTheProgram) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::fflush(stdout);
+  const int saved = dup(STDOUT_FILENO);
+  dup2(ends[1], STDOUT_FILENO);
+  close(ends[0]);
+  close(ends[1]);
+  bool has_thrown = false;
+  try {
+    write_stream("-", [](const TextSink& sink) { sink("nobody listens"); });
+  } catch (const SystemError&) {
+    has_thrown = true;
+  }
+  dup2(saved, STDOUT_FILENO);
+  close(saved);
+  EXPECT_TRUE(has_thrown);
+}
+
+TEST(WriteStream, WritesToStandardOutput) {
+  ::testing::internal::CaptureStdout();
+  write_stream("-", [](const TextSink& sink) { sink("line\n"); });
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "line\n");
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,121 @@
+#include "commlens/formats/importers/importers.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/trace/test_support.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+using testing::ScratchFolder;
+
+constexpr std::string_view k_jsonl =
+    R"({"rank":0,"iteration":0,"op":"send","dtype":"fp16","input_bytes":2,"output_bytes":0,"group":[0,1],"peer":1})"
+    "\n";
+constexpr std::string_view k_csv =
+    "rank,iteration,op,dtype,input_bytes,output_bytes,group\n0,0,all_reduce,fp16,2,2,0 1\n";
+constexpr std::string_view k_table =
+    "Comm. Op            Message Size        Count               Total Latency(ms)\nall_reduce\n  2.0 KB 1 1 "
+    "1 1 1\n";
+constexpr std::string_view k_verbose =
+    "[Rank 0] comm op: all_reduce | time (ms): 0.11 | msg size: 6.0 MB | algbw (Gbps): 954.41\n";
+
+/// The importers that accept a text, joined by "+".
+std::string accepted_by(std::string_view text) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.write("f", text);
+  const Result<std::string> head = read_head(file, 65'536);
+  std::string names;
+  for (const Importer& importer : importers()) {
+    if (head && importer.sniff(file, *head)) {
+      names += (names.empty() ? "" : "+") + std::string(importer.name);
+    }
+  }
+  return names;
+}
+
+TEST(Importers, AcceptEachSampleOnce) {
+  EXPECT_EQ(accepted_by(k_jsonl), "calls-jsonl");
+  EXPECT_EQ(accepted_by(k_csv), "calls-csv");
+  EXPECT_EQ(accepted_by(k_table), "deepspeed-log");
+  EXPECT_EQ(accepted_by(k_verbose), "deepspeed-log");
+}
+
+TEST(Importers, AcceptNothingElse) {
+  for (const std::string& text :
+       {std::string(), std::string("hello\n"), std::string("{}"), std::string("[1,2]"),
+        std::string(70'000, '\0'),
+        std::string("\x7f"
+                    "ELF\x02\x01\x01\0\0",
+                    9),
+        std::string("\x1f\x8b"), std::string("name,op\n1,2\n"),
+        std::string("framework: deepspeed\nranks: 4\n"),
+        std::string(R"({"schema": "1-chakra", "nodes": []})"),
+        std::string(R"({"traceEvents": [{"name": "nccl", "args": {"rank": 1}}]})")}) {
+    EXPECT_EQ(accepted_by(text), "") << text.substr(0, 40);
+  }
+}
+
+TEST(ImportAny, ReadsEveryFormatByItsContent) {
+  const ScratchFolder folder;
+  for (const std::string_view text : {k_jsonl, k_csv, k_table, k_verbose}) {
+    const Result<Trace> trace = import_any(folder.write("f", text));
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_EQ(trace->streams.at(0).events.size(), 1U);
+    write_trace(*trace, folder / "t");
+    EXPECT_TRUE(import_any(folder / "t"));
+    write_stream((folder / "f.gz").string(), [&](const TextSink& sink) { sink(text); });
+    EXPECT_TRUE(import_any(folder / "f.gz"));
+  }
+}
+
+TEST(ImportAny, SaysWhatItCannotRead) {
+  const ScratchFolder folder;
+  const auto error = [](const std::filesystem::path& path) {
+    const Result<Trace> trace = import_any(path);
+    return trace ? "no error" : trace.error().message;
+  };
+  EXPECT_NE(error(folder / "x").find("x: no such file"), std::string::npos);
+  EXPECT_NE(error(folder / ".").find("no manifest.json"), std::string::npos);
+  EXPECT_NE(error(folder.write("f", "")).find("the file is empty"), std::string::npos);
+  EXPECT_NE(error(folder.write("f", "hello")).find("one of: calls-jsonl, calls-csv, deepspeed-log"),
+            std::string::npos);
+  if (geteuid() != 0) {
+    chmod((folder / "f").c_str(), 0);
+    EXPECT_NE(error(folder / "f").find("Permission denied"), std::string::npos);
+  }
+}
+
+TEST(ImportAny, ReadsCallsFromAPipe) {
+  const ScratchFolder folder;
+  const std::string pipe = (folder / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const pid_t writer = fork();
+  if (writer == 0) {
+    std::ofstream(pipe) << k_jsonl;
+    _exit(0);
+  }
+  const Result<Trace> trace = import_any(pipe);
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->streams.size(), 1U);
+}
+
+TEST(ImportAny, SurvivesEveryCutOfEverySample) {
+  const ScratchFolder folder;
+  for (const std::string_view text : {k_jsonl, k_csv, k_table, k_verbose}) {
+    for (std::size_t size = 0; size < text.size(); ++size) {
+      static_cast<void>(import_any(folder.write("f", text.substr(0, size))));
+      std::string damaged(text);
+      damaged[size] = static_cast<char>(damaged[size] ^ 0x81);
+      static_cast<void>(import_any(folder.write("f", damaged)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace commlens
