@@ -66,7 +66,9 @@ Action declare_export(CLI::App& verb) {
   verb.add_option("-o,--output", flags->file, "The file; - is standard output, .gz compresses")
       ->capture_default_str()
       ->type_name("FILE");
-  verb.add_option("--rank", flags->rank, "Only this rank")->check(CLI::NonNegativeNumber)->type_name("R");
+  verb.add_option("--rank", flags->rank, "Only this rank")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
+      ->type_name("R");
   return [flags](Console& console) { return export_trace(console, *flags); };
 }
 

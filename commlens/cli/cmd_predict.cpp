@@ -211,7 +211,9 @@ Action declare_predict(CLI::App& verb) {
                   "messages, or deepspeed-logger: what its comms logger would show")
       ->check(CLI::IsMember({"messages", "deepspeed-logger"}))
       ->capture_default_str();
-  verb.add_option("--rank", flags->rank, "Only this rank")->check(CLI::NonNegativeNumber)->type_name("R");
+  verb.add_option("--rank", flags->rank, "Only this rank")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
+      ->type_name("R");
   verb.add_option("--calls", flags->calls,
                   "Write every call as JSON Lines; - is standard output, .gz compresses")
       ->type_name("FILE");

@@ -174,7 +174,9 @@ Action declare_summary(CLI::App& verb) {
   verb.footer(k_examples);
   verb.add_option("TRACE", flags->trace, "A native trace, or a file that import reads; - is standard input")
       ->required();
-  verb.add_option("--rank", flags->rank, "Only this rank")->check(CLI::NonNegativeNumber)->type_name("R");
+  verb.add_option("--rank", flags->rank, "Only this rank")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
+      ->type_name("R");
   verb.add_option("--iterations", flags->iterations, "Only these (-1 is initialisation)")
       ->type_name("FIRST-[LAST]");
   verb.add_option("--gpus-per-node", flags->ranks_per_node,

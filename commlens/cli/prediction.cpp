@@ -37,4 +37,10 @@ Prediction predicted(const Plan& plan, const PredictionView& view) {
 
 std::string framework_text(const Prediction& prediction) { return prediction.trace.provenance.framework; }
 
+std::string framework_version(const Prediction& prediction) {
+  const std::string& text = prediction.trace.provenance.framework;
+  const std::size_t space = text.find(' ');
+  return space == std::string::npos ? "" : text.substr(space + 1);
+}
+
 }  // namespace commlens

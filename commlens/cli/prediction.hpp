@@ -45,5 +45,7 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction);
 
 /// "deepspeed 0.14.0": the rule set, and the version its rules were measured on.
 std::string framework_text(const Prediction& prediction);
+/// "0.14.0": the version alone.
+std::string framework_version(const Prediction& prediction);
 
 }  // namespace commlens

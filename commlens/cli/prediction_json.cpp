@@ -81,7 +81,7 @@ Json prediction_json(const Prediction& prediction) {
           {"model", model_json(job.model)},
           {"layout", layout_json(job)},
           {"framework", name_of(job.framework)},
-          {"framework_version", framework_text(prediction)},
+          {"framework_version", framework_version(prediction)},
           {"framework_is_default", prediction.view.framework_is_default},
           {"verified", prediction.trace.provenance.verified},
           {"iteration", prediction.view.iteration},

@@ -65,7 +65,7 @@ std::string ranks_title(const std::vector<RankRange>& ranges) {
   }
   const std::string more = ranges.size() > most ? ", …" : "";
   return count == 1 ? fmt::format("rank {}", text)
-                    : fmt::format("ranks {}{} ({} ranks, each)", text, more, with_commas(count));
+                    : fmt::format("each of ranks {}{} ({} ranks)", text, more, with_commas(count));
 }
 
 std::string why_text(const Trace& trace, const BreakdownRow& row) {
@@ -116,9 +116,12 @@ std::string op_text(const Trace& trace, CommKind kind, NameId name) {
   return named ? trace.names.text(name) : std::string(name_of(kind));
 }
 
-std::string group_text(Axis axis, std::int64_t size) {
+std::string group_text(CommKind kind, Axis axis, std::int64_t size) {
   if (axis == Axis::self) {
     return "self";
+  }
+  if (is_point_to_point(kind)) {
+    return axis == Axis::unknown ? "pair" : std::string(name_of(axis));
   }
   if (size <= 0) {
     return axis == Axis::unknown ? "" : std::string(name_of(axis));
@@ -143,7 +146,7 @@ std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& 
                  {.title = "inter-node", .align = Column::Align::right},
                  {.title = "why", .least = 16}});
     for (const BreakdownRow& row : block.rows) {
-      table.add({op_text(trace, row.kind, row.name), group_text(row.axis, row.group_size),
+      table.add({op_text(trace, row.kind, row.name), group_text(row.kind, row.axis, row.group_size),
                  std::string(name_of(row.phase)), std::string(name_of(row.dtype)), size_text(row),
                  with_commas(row.calls), to_text(row.total_message), wire_text(row),
                  by_node ? to_text(row.wire_inter_node) : "", why_text(trace, row)});
@@ -251,7 +254,7 @@ std::string op_totals_text(const Trace& trace, const std::vector<OpTotal>& total
                {.title = "inter-node", .align = Column::Align::right}});
   for (const OpTotal& total : totals) {
     const bool silent = total.group_size == 1;
-    table.add({op_text(trace, total.kind, total.name), group_text(total.axis, total.group_size),
+    table.add({op_text(trace, total.kind, total.name), group_text(total.kind, total.axis, total.group_size),
                with_commas(total.calls), to_text(total.smallest), to_text(total.largest),
                to_text(total.message), percent(total.message.value, message.value),
                silent ? "no traffic" : to_text(total.wire), by_node ? to_text(total.wire_inter_node) : ""});

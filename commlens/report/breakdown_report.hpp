@@ -32,7 +32,8 @@ std::string to_text(RankRange ranks);
 /// "all_reduce"; an op without a kind of its own under its original name.
 std::string op_text(const Trace& trace, CommKind kind, NameId name);
 
-/// "dp x16", "x4" when the axis is not known, "" when the group is not known either.
-std::string group_text(Axis axis, std::int64_t size);
+/// "dp x16", "x4" when the axis is not known, "" when the group is not known either; for send and recv the
+/// axis or "pair".
+std::string group_text(CommKind kind, Axis axis, std::int64_t size);
 
 }  // namespace commlens

@@ -146,7 +146,7 @@ std::string comparison_text(const Comparison& comparison, bool order_counts, con
     }
     ++shown;
     table.add({std::string(side_text(difference.verdict)), std::string(name_of(difference.kind)),
-               group_text(difference.axis, difference.group_size), shape_text(difference.a),
+               group_text(difference.kind, difference.axis, difference.group_size), shape_text(difference.a),
                shape_text(difference.b), with_commas(difference.calls), with_commas(difference.ranks),
                example_text(difference),
                difference.rule.name.empty() ? difference.tag : difference.rule.name});

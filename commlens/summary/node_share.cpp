@@ -62,6 +62,8 @@ std::int64_t messages_in(Route route, std::int64_t size) {
 Fraction inter_node_share(const GroupTable& groups, GroupId group, CommKind kind, RankRange ranks,
                           std::int64_t ranks_per_node) {
   COMMLENS_CHECK(ranks_per_node >= 1, "a node holds at least one rank");
+  constexpr std::int64_t most_ranks = std::int64_t{1} << 22;  // looked at, the first of the class
+  ranks.last.value = std::min(ranks.last.value, ranks.first.value + most_ranks - 1);
   const Route route = route_of(kind);
   const std::int64_t size = groups.size(group);
   if (route == Route::none || size < 2) {

@@ -12,6 +12,7 @@ namespace commlens {
 ///     every member sends the same to the next, so it is the share of neighbours on different nodes
 ///   all_to_all: each member sends an equal part to every other, so it is the share of members on other nodes
 ///   send: 1 when source and destination are on different nodes; 0 for every other kind
+/// Exact up to 4 Mi ranks in the class; of larger ones the first 4 Mi count.
 Fraction inter_node_share(const GroupTable& groups, GroupId group, CommKind kind, RankRange ranks,
                           std::int64_t ranks_per_node);
 

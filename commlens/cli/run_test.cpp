@@ -1,0 +1,272 @@
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/cli/command.hpp"
+
+namespace commlens {
+namespace {
+
+struct Outcome {
+  ExitCode code{};
+  std::string out;
+  std::string err;
+};
+
+Outcome run_with(const std::vector<std::string>& arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Console console{out, err, {}, false};
+  const ExitCode code = run(arguments, console);
+  return {code, out.str(), err.str()};
+}
+
+/// A folder of the test's own, gone afterwards.
+class Run : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::temp_directory_path() / (std::string("commlens_run_") + test->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string written(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return path(name);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+constexpr const char* k_two_ranks =
+    R"({"rank":0,"iteration":0,"op":"all_reduce","dtype":"fp16","input_bytes":2048,"output_bytes":2048,"group":[0,1]}
+{"rank":0,"iteration":0,"op":"broadcast","dtype":"fp32","input_bytes":4,"output_bytes":4,"group":[0,1],"root":0}
+{"rank":1,"iteration":0,"op":"all_reduce","dtype":"fp16","input_bytes":2048,"output_bytes":2048,"group":[0,1]}
+{"rank":1,"iteration":0,"op":"broadcast","dtype":"fp32","input_bytes":4,"output_bytes":4,"group":[0,1],"root":0}
+)";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+TEST_F(Run, HelpAndVersionAreDone) {
+  EXPECT_EQ(run_with({"--version"}).out, "commlens 0.1.0\n");
+  EXPECT_EQ(run_with({"--help"}).code, ExitCode::done);
+  for (const Command& command : commands()) {
+    const Outcome help = run_with({std::string(command.name), "--help"});
+    EXPECT_EQ(help.code, ExitCode::done) << command.name;
+    EXPECT_NE(help.out.find("Examples:\n  commlens " + std::string(command.name)), std::string::npos)
+        << help.out;
+    EXPECT_NE(help.out.find(std::string(command.description)), std::string::npos) << help.out;
+  }
+}
+
+TEST_F(Run, WithoutArgumentsShowsHelpAndRefuses) {
+  const Outcome outcome = run_with({});
+  EXPECT_EQ(outcome.code, ExitCode::bad_input);
+  EXPECT_NE(outcome.out.find("predict"), std::string::npos);
+}
+
+TEST_F(Run, SuggestsTheNearestVerbAndOption) {
+  EXPECT_EQ(run_with({"predic"}).err, "commlens: there is no verb 'predic'; did you mean predict?\n");
+  EXPECT_EQ(run_with({"xyzzy"}).err,
+            "commlens: there is no verb 'xyzzy'; choose predict, compare, summary, import, export\n");
+  EXPECT_EQ(run_with({"predict", "1.3B", "--sequ", "5"}).err,
+            "commlens: there is no option --sequ; did you mean --seq?; see commlens predict --help\n");
+}
+
+TEST_F(Run, BadInputIsRefusedInOneLine) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"predict"},
+      {"predict", "no-such-model"},
+      {"predict", path("missing.yml")},
+      {"predict", path("")},
+      {"predict", written("empty.yml", "")},
+      {"predict", "125M", "--tp", "8"},
+      {"predict", "125M", "--tp", "0"},
+      {"predict", "125M", "--framework", "x"},
+      {"predict", "125M", "--rank", "4"},
+      {"predict", "125M", "--rank", "-1"},
+      {"predict", "125M", "--iteration", "warm"},
+      {"predict", "125M", "--format", "xml"},
+      {"predict", "125M", "--seq", "512,1024", "--calls", path("x.jsonl")},
+      {"predict", "125M", "--tp", "5,7"},
+      {"compare", "125M"},
+      {"compare", "125M", "125M", "--ignore-op", "scan"},
+      {"compare", "125M", "125M", "--iterations", "2-1"},
+      {"compare", "125M", "125M", "--zero", "1,2"},
+      {"compare", written("a.jsonl", k_two_ranks), path("a.jsonl"), "--tp", "2"},
+      {"compare", path("a.jsonl"), path("a.jsonl"), "--iterations", "5-"},
+      {"summary", "125M"},
+      {"summary", path("missing")},
+      {"summary", path("a.jsonl"), "--rank", "2"},
+      {"summary", path("a.jsonl"), "--iterations", "1-"},
+      {"import", path("a.jsonl")},
+      {"import", path("a.jsonl"), path("a.jsonl"), "-o", path("trace")},
+      {"import", path("a.jsonl"), "-o", path("")},
+      {"export", path("a.jsonl")},
+      {"export", path("a.jsonl"), "--to", "excel"},
+      {"export", path("a.jsonl"), "--to", "csv", "--rank", "9"},
+  };
+  for (const std::vector<std::string>& arguments : cases) {
+    const Outcome outcome = run_with(arguments);
+    std::string shown;
+    for (const std::string& argument : arguments) {
+      shown += argument + " ";
+    }
+    EXPECT_EQ(outcome.code, ExitCode::bad_input) << shown;
+    EXPECT_EQ(outcome.out, "") << shown;
+    EXPECT_EQ(outcome.err.rfind("commlens: ", 0), 0u) << shown << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << shown << outcome.err;
+  }
+}
+
+TEST_F(Run, AFullDiskIsTheSystemsFault) {
+  std::ostringstream out;
+  std::ostringstream err;
+  out.setstate(std::ios::badbit);
+  Console console{out, err, {}, false};
+  EXPECT_THROW(run({"predict", "125M"}, console), SystemError);
+  EXPECT_THROW(run_with({"predict", "125M", "-o", path("no/such/folder")}), SystemError);
+}
+
+TEST_F(Run, PredictPrintsThePapersEquationWithItsCorrection) {
+  // 1.3B, ZeRO-3 on 16 ranks: Eq 3 = 3 P (d-1)/d with Eq 1's P 1,418,596,352 and the true 1,414,647,808.
+  const Outcome outcome = run_with(
+      {"predict", "1.3B", "--framework", "paper", "--ranks", "16", "--zero", "3", "--format", "json"});
+  ASSERT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["schema"], "commlens.predict/1");
+  EXPECT_EQ(json["model"]["name"], "1.3B");
+  EXPECT_EQ(json["model"]["parameters"], 1'414'647'808);
+  EXPECT_EQ(json["model"]["parameters_paper"], 1'418'596'352);
+  EXPECT_EQ(json["layout"]["ranks"], 16);
+  EXPECT_EQ(json["layout"]["dp"], 16);
+  EXPECT_EQ(json["layout"]["zero"], 3);
+  EXPECT_EQ(json["framework"], "paper");
+  EXPECT_EQ(json["iteration"], "steady");
+  EXPECT_EQ(json["accounting"], "messages");
+  ASSERT_EQ(json["rows"].size(), 3u);
+  EXPECT_EQ(json["rows"][0]["ranks"], (nlohmann::json{0, 15}));
+  const auto equation = std::find_if(json["formulas"].begin(), json["formulas"].end(),
+                                     [](const nlohmann::json& each) { return each["equation"] == "3"; });
+  ASSERT_NE(equation, json["formulas"].end());
+  EXPECT_EQ((*equation)["value"], 3'989'802'240);
+  EXPECT_EQ((*equation)["value_exact"], 3'978'696'960);
+}
+
+TEST_F(Run, PredictSaysWhichFrameworkAndWhichDefault) {
+  EXPECT_NE(run_with({"predict", "19M"}).out.find("rules: neox 4bc66703"), std::string::npos);
+  EXPECT_NE(run_with({"predict", "19M"}).out.find("(the default for this configuration"), std::string::npos);
+  EXPECT_EQ(run_with({"predict", "19M", "--framework", "paper"}).out.find("the default"), std::string::npos);
+}
+
+TEST_F(Run, PredictOfOneRankShowsThatRank) {
+  const nlohmann::json json = nlohmann::json::parse(
+      run_with({"predict", "19M", "--ranks", "4", "--pp", "2", "--rank", "3", "--format", "json"}).out);
+  EXPECT_EQ(json["totals"]["per_rank"]["rank"], 3);
+  for (const nlohmann::json& row : json["rows"]) {
+    EXPECT_EQ(row["ranks"], (nlohmann::json{3, 3}));
+  }
+}
+
+TEST_F(Run, PredictSweepsAndNamesWhatCannotBe) {
+  const Outcome outcome =
+      run_with({"predict", "125M", "--tp", "4,8", "--format", "csv", "--framework", "paper"});
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  EXPECT_EQ(outcome.out.rfind("tp,calls_per_rank,", 0), 0u) << outcome.out;
+  EXPECT_NE(outcome.out.find("\n8,,"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("12 heads are not divisible by tp 8"), std::string::npos) << outcome.out;
+  const nlohmann::json json =
+      nlohmann::json::parse(run_with({"predict", "125M", "--tp", "4,8", "--format", "json"}).out);
+  EXPECT_EQ(json["rows"][0]["flags"]["tp"], 4);
+  EXPECT_TRUE(json["rows"][1].contains("reason"));
+}
+
+TEST_F(Run, PredictedCallsEqualTheirConfiguration) {
+  const std::string calls = path("calls.jsonl.gz");
+  ASSERT_EQ(run_with({"predict", "19M", "--ranks", "4", "--pp", "2", "--calls", calls}).code, ExitCode::done);
+  const Outcome outcome = run_with({"compare", "19M", calls, "--pp", "2", "--ranks", "4"});
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out.rfind("equal: ", 0), 0u) << outcome.out;
+  EXPECT_NE(outcome.out.find("(4 ranks, iterations -1 to 2)"), std::string::npos) << outcome.out;
+}
+
+TEST_F(Run, CompareTakesTheNumberOfRanksFromTheTrace) {
+  const std::string calls = path("calls.jsonl");
+  ASSERT_EQ(run_with({"predict", "19M", "--ranks", "4", "--calls", calls, "--rank", "0"}).code,
+            ExitCode::done);
+  EXPECT_EQ(run_with({"compare", "19M", calls}).code, ExitCode::done);
+}
+
+TEST_F(Run, CompareExitsWithOneWhenTheSidesDiffer) {
+  const std::string a = written("a.jsonl", k_two_ranks);
+  const std::string b = written("b.jsonl", replaced(k_two_ranks, "2048", "1024"));
+  EXPECT_EQ(run_with({"compare", a, a}).code, ExitCode::done);
+  const Outcome outcome = run_with({"compare", a, b});
+  EXPECT_EQ(outcome.code, ExitCode::differs);
+  EXPECT_EQ(outcome.out.rfind("different: 3 of 4 calls equal, 1 of another size (2 ranks, iteration 0)\n", 0),
+            0u)
+      << outcome.out;
+  EXPECT_EQ(run_with({"compare", a, b, "--ignore-op", "all_reduce"}).code, ExitCode::done);
+}
+
+TEST_F(Run, CompareCountsOrderOnlyWhenAsked) {
+  const std::string a = written("a.jsonl", k_two_ranks);
+  std::istringstream lines(k_two_ranks);
+  std::string first;
+  std::string second;
+  std::getline(lines, first);
+  std::getline(lines, second);
+  const std::string b = written("b.jsonl", second + "\n" + first + "\n");
+  EXPECT_EQ(run_with({"compare", a, b}).code, ExitCode::done);
+  EXPECT_EQ(run_with({"compare", a, b, "--order"}).code, ExitCode::differs);
+}
+
+TEST_F(Run, CompareAgainstThePaperIsInBytes) {
+  const Outcome outcome =
+      run_with({"compare", "19M", "19M", "--framework", "paper,deepspeed", "--ranks", "8"});
+  EXPECT_EQ(outcome.code, ExitCode::differs) << outcome.err;
+  EXPECT_NE(outcome.out.find("message bytes per axis and op of one iteration"), std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(Run, SummaryAddsUpAllRanks) {
+  const nlohmann::json json =
+      nlohmann::json::parse(run_with({"summary", written("a.jsonl", k_two_ranks), "--format", "json"}).out);
+  EXPECT_EQ(json["calls"], 4);
+  EXPECT_EQ(json["ranks"], 2);
+  EXPECT_EQ(json["ops"][0]["op"], "all_reduce");
+  EXPECT_EQ(json["ops"][0]["message_bytes_all_ranks"], 4096);
+  EXPECT_EQ(json["ops"][0]["wire_bytes_all_ranks"], 4096);  // 2 * 2048 * 1/2 on each of two ranks
+  EXPECT_EQ(json["sizes"]["small_share_of_calls"], 1.0);
+}
+
+TEST_F(Run, ImportedTracesEqualTheirFilesAndExportBack) {
+  const std::string calls = written("a.jsonl", k_two_ranks);
+  ASSERT_EQ(run_with({"import", calls, "-o", path("trace")}).code, ExitCode::done);
+  EXPECT_EQ(run_with({"compare", path("trace"), calls}).code, ExitCode::done);
+  ASSERT_EQ(run_with({"export", path("trace"), "--to", "calls", "-o", path("b.jsonl")}).code, ExitCode::done);
+  EXPECT_EQ(run_with({"compare", path("b.jsonl"), calls, "--order"}).code, ExitCode::done);
+}
+
+TEST_F(Run, ResultsGoToAFileWhenAsked) {
+  const Outcome outcome = run_with({"predict", "19M", "--format", "csv", "-o", path("table.csv")});
+  EXPECT_EQ(outcome.code, ExitCode::done);
+  EXPECT_EQ(outcome.out, "");
+  std::ifstream file(path("table.csv"));
+  std::string title;
+  std::getline(file, title);
+  EXPECT_EQ(title.rfind("first_rank,last_rank,op,axis,", 0), 0u) << title;
+}
+
+}  // namespace
+}  // namespace commlens

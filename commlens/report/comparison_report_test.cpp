@@ -1,0 +1,138 @@
+#include "commlens/report/comparison_report.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace commlens {
+namespace {
+
+Comparison equal_sides() {
+  Comparison comparison;
+  comparison.iterations = {-1, 0, 1, 2};
+  comparison.ranks = 4;
+  comparison.exact = 1248;
+  comparison.calls_a = 1248;
+  comparison.calls_b = 1248;
+  return comparison;
+}
+
+Comparison different_sides() {
+  Comparison comparison = equal_sides();
+  comparison.exact = 1240;
+  comparison.size = 4;
+  comparison.missing = 3;
+  comparison.extra = 1;
+  Difference difference;
+  difference.verdict = Verdict::size;
+  difference.kind = CommKind::all_gather;
+  difference.axis = Axis::dp;
+  difference.group_size = 4;
+  difference.calls = 4;
+  difference.ranks = 4;
+  difference.example_iteration = 1;
+  difference.example_group = {Rank{0}, Rank{1}, Rank{2}, Rank{3}};
+  difference.rule.name = "step.gather";
+  CommOp op;
+  op.kind = CommKind::all_gather;
+  op.dtype = DType::fp16;
+  op.input = Elements{500};
+  op.output = Elements{2000};
+  difference.a = op;
+  op.input = Elements{501};
+  op.output = Elements{2004};
+  difference.b = op;
+  comparison.differences = {difference};
+  return comparison;
+}
+
+TEST(VerdictLine, SaysEqualOrWhatDiffers) {
+  EXPECT_EQ(verdict_line(equal_sides(), false), "equal: 1248 of 1248 calls (4 ranks, iterations -1 to 2)");
+  EXPECT_EQ(
+      verdict_line(different_sides(), false),
+      "different: 1240 of 1248 calls equal, 4 of another size, 3 only in A, 1 only in B (4 ranks, iterations "
+      "-1 to 2)");
+}
+
+TEST(VerdictLine, OrderCountsOnlyWhenAsked) {
+  Comparison comparison = equal_sides();
+  comparison.order_differs = 2;
+  EXPECT_EQ(verdict_line(comparison, false), "equal: 1248 of 1248 calls (4 ranks, iterations -1 to 2)");
+  EXPECT_EQ(verdict_line(comparison, true),
+            "different: 1248 of 1248 calls equal, but in another order (4 ranks, iterations -1 to 2)");
+  EXPECT_NE(comparison_text(comparison, false, {}).find("order: 2 of 16 sequences"), std::string::npos);
+}
+
+TEST(ComparisonText, ShowsSizesToTheByte) {
+  const std::string text = comparison_text(different_sides(), false, {});
+  EXPECT_NE(text.find("fp16 in 1,000 out 4,000 B  fp16 in 1,002 out 4,008 B"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 0 iteration 1 group [0 1 2 3]"), std::string::npos) << text;
+}
+
+TEST(ComparisonText, SaysWhatWasNotCompared) {
+  Comparison comparison = equal_sides();
+  comparison.only_b = {3, 4};
+  comparison.ranks_only_a = 12;
+  const std::string text = comparison_text(comparison, false, {});
+  EXPECT_NE(text.find("not compared: iterations 3 to 4, which only B has\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("not compared: 12 ranks, which only A has\n"), std::string::npos) << text;
+}
+
+TEST(ComparisonText, LongListsEndWithTheNumberLeft) {
+  Comparison comparison = different_sides();
+  comparison.differences.push_back(comparison.differences[0]);
+  EXPECT_NE(comparison_text(comparison, false, {}, 1).find("… and 1 more kinds of difference"),
+            std::string::npos);
+}
+
+TEST(ComparisonJson, HoldsVerdictAndDifferences) {
+  const nlohmann::ordered_json json = comparison_json(different_sides(), false);
+  EXPECT_EQ(json["equal"], false);
+  EXPECT_EQ(json["exact"], 1240);
+  EXPECT_EQ(json["differences"][0]["verdict"], "size");
+  EXPECT_EQ(json["differences"][0]["a"]["input_bytes"], 1000);
+  EXPECT_EQ(json["differences"][0]["b"]["output_bytes"], 4008);
+  EXPECT_EQ(json["differences"][0]["example"]["group"], (nlohmann::ordered_json{0, 1, 2, 3}));
+}
+
+TEST(ComparisonCsv, HasOneLinePerDifference) {
+  const std::string text = comparison_csv(different_sides());
+  EXPECT_NE(text.find("size,all_gather,dp,4,fp16,1000,4000,fp16,1002,4008,4,4,0,1,step.gather\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(VolumesText, ShowsTheRatio) {
+  const std::vector<VolumeDifference> rows = {
+      {Axis::dp, CommKind::all_reduce, 16, 32, Bytes{1000}, Bytes{1500}},
+      {Axis::pp, CommKind::send, 0, 1, Bytes{0}, Bytes{8}}};
+  EXPECT_FALSE(all_equal(rows));
+  const std::string text = volumes_text(rows, {});
+  EXPECT_NE(text.find("different: message bytes per axis and op of one iteration, all ranks together\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("1.5000"), std::string::npos) << text;
+  EXPECT_EQ(volumes_json(rows)["rows"][0]["message_bytes_b_all_ranks"], 1500);
+  EXPECT_NE(volumes_csv(rows).find("pp,send,0,1,0,8\n"), std::string::npos);
+}
+
+TEST(LoggedText, SaysHowManyIterationsFit) {
+  LoggedComparison comparison;
+  comparison.iterations = 10;
+  comparison.iterations_fitted = true;
+  comparison.rows = {{CommKind::broadcast, Bytes{2048}, Bytes{51}, 146, 146, {"start"}},
+                     {CommKind::reduce, Bytes{8}, Bytes{0}, 0, 3, {}}};
+  comparison.exact_rows = 1;
+  const std::string text = logged_text(comparison, {});
+  EXPECT_NE(
+      text.find("different: 1 of 2 logged sizes have the predicted count (rank 0, 10 iterations, the number "
+                "that fits best)"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("2.00 KiB ±51 B"), std::string::npos) << text;
+  EXPECT_NE(text.find("not logged"), std::string::npos) << text;
+  EXPECT_EQ(logged_json(comparison)["rows"][0]["logged_calls"], 146);
+  EXPECT_NE(logged_csv(comparison).find("broadcast,2048,51,146,146,start\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace commlens

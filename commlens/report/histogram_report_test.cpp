@@ -1,0 +1,41 @@
+#include "commlens/report/histogram_report.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace commlens {
+namespace {
+
+SizeHistogram sample() {
+  SizeHistogram histogram;
+  histogram.bins = {{Bytes{1024}, 3, Bytes{3072}}, {Bytes{65536}, 1, Bytes{65536}}};
+  histogram.calls = 4;
+  histogram.message = Bytes{68608};
+  histogram.small_calls = 3;
+  histogram.small_message = Bytes{3072};
+  return histogram;
+}
+
+TEST(HistogramText, HasABarPerBinAndTheSmallShare) {
+  EXPECT_EQ(histogram_text(sample(), {}),
+            "message size                calls  of calls  of bytes\n"
+            "1.00 KiB to < 2.00 KiB          3    75.0 %     4.5 %  ########################\n"
+            "64.00 KiB to < 128.00 KiB       1    25.0 %    95.5 %  ########\n"
+            "messages below 64.00 KiB: 75.0 % of the calls, 4.5 % of the bytes\n");
+}
+
+TEST(HistogramJson, KeysEndInTheirUnit) {
+  const nlohmann::ordered_json json = histogram_json(sample());
+  EXPECT_EQ(json["small_share_of_calls"], 0.75);
+  EXPECT_EQ(json["bins"][1]["lower_bytes"], 65536);
+  EXPECT_EQ(json["bins"][1]["upper_bytes"], 131072);
+  EXPECT_EQ(json["bins"][1]["calls"], 1);
+}
+
+TEST(HistogramCsv, HasOneLinePerBin) {
+  EXPECT_EQ(histogram_csv(sample()),
+            "lower_bytes,upper_bytes,calls,message_bytes\n1024,2048,3,3072\n65536,131072,1,65536\n");
+}
+
+}  // namespace
+}  // namespace commlens
