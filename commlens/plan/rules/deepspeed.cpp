@@ -14,9 +14,6 @@ const Rule k_checkpoint_gather{"checkpoint.gather_partitioned_activations",
                                "deepspeed 0.14.0 runtime/activation_checkpointing/checkpointing.py:294 "
                                "gather_partitioned_activations"};
 
-constexpr int k_zero3_iterations =
-    4;  // enough for every measured run to repeat itself; the planner trims repeats
-
 std::int64_t activation_elements(const Job& job) {
   return job.train.micro_batch * job.model.sequence * job.model.hidden;
 }
@@ -50,7 +47,7 @@ StagePrograms write_plain(const Job& job, Trace& tables) {
   const EngineRank rank = engine_rank(job, local_parameters(job.model, parameters, 1, everything));
   StagePrograms programs;
   if (optimizer_path(job) == OptimizerPath::zero3) {
-    Zero3Programs zero3 = write_zero3(out, rank, k_zero3_iterations);
+    Zero3Programs zero3 = write_zero3(out, rank);
     return {std::move(zero3.init), std::move(zero3.iterations)};
   }
   out.set_phase(Phase::init);

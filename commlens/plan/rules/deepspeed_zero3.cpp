@@ -61,6 +61,8 @@ class Zero3Run {
     return out_.take();
   }
 
+  std::int64_t available_count() const { return coordinator_.available_count(); }
+
   Program iteration() {
     for (std::int64_t micro_batch = 0; micro_batch < job_.train.micro_batches; ++micro_batch) {
       write_micro_batch(static_cast<std::int32_t>(micro_batch));
@@ -191,12 +193,20 @@ class Zero3Run {
 
 }  // namespace
 
-Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank, int iterations) {
+Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank) {
+  constexpr int longest_transient = 64;  // measured runs repeat from iteration 1 or 2 on
   Zero3Run run(out, rank);
   Zero3Programs programs;
   programs.init = run.init();
-  for (int i = 0; i < iterations; ++i) {
+  programs.iterations.push_back(run.iteration());  // records the trace
+  std::int64_t start = run.available_count();
+  for (int i = 0; i < longest_transient; ++i) {
     programs.iterations.push_back(run.iteration());
+    const bool decides_releases = i == 0;
+    if (!decides_releases && run.available_count() == start) {
+      break;
+    }
+    start = run.available_count();
   }
   return programs;
 }

@@ -1,7 +1,5 @@
 #include "commlens/plan/rules/equations.hpp"
 
-#include <fmt/format.h>
-
 #include "commlens/model/parameters.hpp"
 #include "commlens/plan/rules/local_parameters.hpp"
 #include "commlens/plan/schemes/closed_forms.hpp"
@@ -50,7 +48,7 @@ EquationValue data_equation(const Job& job) {
       0,
       "elements",
       "per rank",
-      "true parameter count of a rank of the first stage"};
+      "true count of the parameters that a rank of the first stage holds"};
   equation.value_exact = zero3 ? zero3_elements(exact, ranks, micro_batches)
                                : zero12_elements(exact, ranks, job.train.zero_stage == 2 ? micro_batches : 1);
   if (zero3) {
@@ -66,18 +64,15 @@ EquationValue data_equation(const Job& job) {
 
 EquationValue pipeline_equation(const Job& job) {
   const double activation = as_double(job.train.micro_batch * job.model.sequence * job.model.hidden);
-  return {
-      "4",
-      "2 b s h (p-1)",
-      2.0 * activation * as_double(job.layout.pp - 1),
-      2.0 * as_double(job.train.micro_batches) * activation *
-          as_double(job.layout.pp * job.layout.virtual_stages - 1),
-      "elements",
-      "all stages of one replica",
-      fmt::format(
-          "{} micro-batches and {} chunks a stage; GPT-NeoX adds its attention mask, s^2 fp16 values with "
-          "every activation",
-          job.train.micro_batches, job.layout.virtual_stages)};
+  return {"4",
+          "2 b s h (p-1)",
+          2.0 * activation * as_double(job.layout.pp - 1),
+          2.0 * as_double(job.train.micro_batches) * activation *
+              as_double(job.layout.pp * job.layout.virtual_stages - 1),
+          "elements",
+          "all stages of one replica",
+          "all micro-batches and model chunks; GPT-NeoX adds its attention mask, s^2 fp16 values with every "
+          "activation"};
 }
 
 EquationValue tensor_equation(const Job& job) {

@@ -20,8 +20,6 @@ const Rule k_flags{"neox.data_flags", "neox 4bc66703 megatron/data/data_utils.py
 const Rule k_loss{"neox.loss_all_reduce", "neox 4bc66703 megatron/utils.py:47 reduce_losses"};
 
 constexpr std::string_view k_sequence_parallel_version = "8b43196f";
-constexpr int k_zero3_iterations = 4;
-
 bool always_pipeline_engine(const Job& job) { return job.framework_version == k_sequence_parallel_version; }
 
 bool uses_pipeline_engine(const Job& job) { return job.layout.pp > 1 || always_pipeline_engine(job); }
@@ -108,7 +106,7 @@ StagePrograms write_sequential(const Job& job, const ParameterList& all, Trace& 
   std::vector<Program> zero3;
   out.set_phase(Phase::init);
   if (deepspeed::optimizer_path(job) == deepspeed::OptimizerPath::zero3) {
-    deepspeed::Zero3Programs written = deepspeed::write_zero3(out, rank, k_zero3_iterations);
+    deepspeed::Zero3Programs written = deepspeed::write_zero3(out, rank);
     programs.init = std::move(written.init);
     zero3 = std::move(written.iterations);
   } else {

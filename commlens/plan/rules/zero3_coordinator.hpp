@@ -29,6 +29,8 @@ class Zero3Coordinator {
   void step();
 
   const std::vector<std::size_t>& persistent() const { return persistent_; }
+  /// What else an iteration starts with (D5): two iterations after the first that start alike are alike.
+  std::int64_t available_count() const { return available_count_; }
   bool is_recording() const { return is_recording_; }
   /// Modules and parameters of the recorded trace (sizes of the broadcasts that follow it).
   std::int64_t traced_modules() const { return static_cast<std::int64_t>(order_.size()); }
