@@ -1,1 +1,27 @@
-// placeholder
+// A native trace folder: the input up to its first zero byte is manifest.json, the rest is stream-0.bin. What
+// is read must be written and read again as the same calls.
+#include <algorithm>
+
+#include "commlens/base/check.hpp"
+#include "commlens/trace/trace_file.hpp"
+#include "tests/fuzz/input_file.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  using namespace commlens;
+  static const InputFolder folder;
+  static const InputFolder copies;
+  const std::string_view input = as_text(bytes, size);
+  const std::size_t end = std::min(input.find('\0'), input.size());
+  folder.write("manifest.json", input.substr(0, end));
+  folder.write("stream-0.bin", input.substr(std::min(end + 1, input.size())));
+  const Result<Trace> trace = read_trace(folder.path());
+  if (!trace) {
+    return 0;
+  }
+  write_trace(*trace, copies.path() / "copy");
+  const Result<Trace> copy = read_trace(copies.path() / "copy");
+  COMMLENS_CHECK(copy.has_value(), "what we wrote can be read");
+  COMMLENS_CHECK(copy->streams.size() == trace->streams.size() && copy->ops() == trace->ops(),
+                 "a trace survives writing");
+  return 0;
+}

@@ -9,11 +9,13 @@
 namespace commlens {
 
 InputFolder::InputFolder() {
+  static int made = 0;
+  ++made;
   const std::filesystem::path memory = "/dev/shm";
   std::error_code status;
   const bool has_memory = std::filesystem::is_directory(memory, status);
   path_ = (has_memory ? memory : std::filesystem::temp_directory_path()) /
-          ("commlens-fuzz-" + std::to_string(getpid()));
+          ("commlens-fuzz-" + std::to_string(getpid()) + "-" + std::to_string(made));
   std::filesystem::create_directories(path_);
 }
 
