@@ -28,18 +28,21 @@ class RecordSplitter {
   }
   /// Adds a line; true when the record is complete.
   bool add(std::string_view line) {
-    for (std::size_t at = 0; at < line.size(); ++at) {
-      const char c = line[at];
-      const bool is_doubled = in_quotes_ && c == '"' && at + 1 < line.size() && line[at + 1] == '"';
-      if (is_doubled) {
+    while (true) {
+      const std::size_t stop = in_quotes_ ? line.find('"') : line.find_first_of("\",");
+      fields.back() += line.substr(0, stop);
+      if (stop == std::string_view::npos) {
+        break;
+      }
+      const char c = line[stop];
+      line.remove_prefix(stop + 1);
+      if (in_quotes_ && line.starts_with('"')) {
         fields.back() += '"';
-        ++at;
+        line.remove_prefix(1);
       } else if (c == '"') {
         in_quotes_ = !in_quotes_;
-      } else if (c == ',' && !in_quotes_) {
-        fields.emplace_back();
       } else {
-        fields.back() += c;
+        fields.emplace_back();
       }
     }
     if (in_quotes_) {
