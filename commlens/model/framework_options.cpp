@@ -1,5 +1,7 @@
 #include "commlens/model/framework_options.hpp"
 
+#include <fmt/format.h>
+
 namespace commlens {
 namespace {
 
@@ -24,6 +26,15 @@ void to_megatron(Job& job) {
   pad_vocab(job.model);
   job.megatron.recompute_num_layers = job.neox.checkpoint_num_layers;
   set_zero_stage(job, job.train.zero_stage);
+}
+
+/// DistributedDataParallel keeps whole parameters, gradients and optimizer states on every rank.
+void to_torch_ddp(Job& job) {
+  if (job.train.zero_stage > 0) {
+    job.warnings.push_back(fmt::format("torch-ddp has no ZeRO: stage {} of the configuration is left out",
+                                       job.train.zero_stage));
+    set_zero_stage(job, 0);
+  }
 }
 
 }  // namespace
@@ -59,9 +70,11 @@ Job with_framework(Job job, Framework framework) {
     case Framework::megatron:
       to_megatron(job);
       break;
+    case Framework::torch_ddp:
+      to_torch_ddp(job);
+      break;
     case Framework::deepspeed:
     case Framework::paper:
-    case Framework::torch_ddp:
     case Framework::commlens:
       break;
   }

@@ -42,6 +42,12 @@ TEST(FrameworkOptions, TrainersPadAVocabularyThatWasTakenAsItIs) {
   EXPECT_EQ(with_framework(job, Framework::neox).model.vocab_multiple, 1);
 }
 
+TEST(FrameworkOptions, TorchDdpLeavesZeroOutAndSaysSo) {
+  const Job job = with_framework(*preset("1.3B"), Framework::torch_ddp);
+  EXPECT_EQ(job.train.zero_stage, 0);
+  EXPECT_EQ(job.warnings.at(0), "torch-ddp has no ZeRO: stage 1 of the configuration is left out");
+}
+
 TEST(FrameworkOptions, RecomputeReachesEveryCopy) {
   Job job;
   set_recompute(job, Recompute::full);

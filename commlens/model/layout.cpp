@@ -36,6 +36,12 @@ std::string spelled(std::span<const Degree> degrees) {
   return text.empty() ? "one rank" : text;
 }
 
+/// The same with the product behind it when that says more.
+std::string with_product(std::span<const Degree> degrees, std::int64_t ranks) {
+  const std::string text = spelled(degrees);
+  return text.find(" x ") == std::string::npos ? text : fmt::format("{} = {}", text, ranks);
+}
+
 }  // namespace
 
 Result<ParallelLayout> resolved(ParallelLayout layout) {
@@ -70,8 +76,8 @@ Result<ParallelLayout> resolved(ParallelLayout layout) {
   }
   if (dp_is_free && layout.ranks != 0) {
     if (layout.ranks % *ranks != 0) {
-      return failure(fmt::format("{} ranks are not divisible by {} = {}; change --ranks, --tp or --pp",
-                                 layout.ranks, spelled(degrees), *ranks));
+      return failure(fmt::format("{} ranks are not divisible by {}; change --ranks, --tp or --pp",
+                                 layout.ranks, with_product(degrees, *ranks)));
     }
     layout.dp = layout.ranks / *ranks;
   } else if (layout.ranks != 0 && layout.ranks != *ranks) {

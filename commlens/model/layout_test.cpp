@@ -33,7 +33,9 @@ TEST(Layout, ResolvingTwiceChangesNothing) {
 
 TEST(Layout, RefusesWhatDoesNotMultiply) {
   EXPECT_EQ(error_of({.ranks = 10, .tp = 4}),
-            "10 ranks are not divisible by tp 4 = 4; change --ranks, --tp or --pp");
+            "10 ranks are not divisible by tp 4; change --ranks, --tp or --pp");
+  EXPECT_EQ(error_of({.ranks = 12, .tp = 4, .pp = 2}),
+            "12 ranks are not divisible by tp 4 x pp 2 = 8; change --ranks, --tp or --pp");
   EXPECT_EQ(error_of({.ranks = 16, .dp = 3, .tp = 4}),
             "tp 4 x dp 3 needs 12 ranks, the job has 16; change --ranks, --dp, --tp or --pp");
   EXPECT_EQ(error_of({.ranks = 6, .ep = 4}), "dp 6 is not divisible by ep 4; change --dp, --ep or --ranks");

@@ -82,6 +82,7 @@ Result<void> read_options(const ConfigNode& section, Job& job) {
   reader.choose("engine", {{"pipeline", true}, {"default", false}}, options.pipeline_engine);
   reader.read("attention_mask", options.attention_mask);
   reader.read("pipe_partition_method", options.partition_method);
+  reader.read("pipe_partition_method", job.neox.partition_method);
   reader.read("zero_init", options.zero_init);
   reader.read("replicated_tensor_parallel", options.replicated_tensor_parallel);
   reader.choose("recompute",
@@ -97,6 +98,7 @@ Result<void> read_options(const ConfigNode& section, Job& job) {
     set_recompute(job, Recompute::full);
   }
   reader.read("partition_activations", options.partition_activations);
+  job.neox.partition_activations = options.partition_activations;
   return reader.finish();
 }
 
@@ -146,8 +148,10 @@ Result<void> read_deepspeed_section(const ConfigNode& section, Job& job) {
 
 Result<Job> job_from_arguments(MapReader& reader, Framework framework, const ConfigNode& arguments,
                                const std::string& version) {
-  for (const std::string_view key : {"model", "layout", "micro_batch", "micro_batches", "precision"}) {
-    reader.refuse(key, fmt::format("must not stand beside the {} map, which holds it", name_of(framework)));
+  for (const std::string_view key :
+       {"model", "layout", "micro_batch", "micro_batches", "precision", "deepspeed", "options", "ddp"}) {
+    reader.refuse(key,
+                  fmt::format("must not stand beside the {} map, which says it all", name_of(framework)));
   }
   std::int64_t padded_vocab = 0;
   reader.read("padded_vocab", padded_vocab);
@@ -176,6 +180,8 @@ Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, Fra
     return tl::unexpected(reader.finish().error());
   }
   Result<void> ok = read_model(*model, job);
+  job.framework = Framework::commlens;  // none of its own settings yet
+  job = with_framework(std::move(job), framework);
   using Section = Result<void> (*)(const ConfigNode&, Job&);
   const std::pair<std::string_view, Section> sections[] = {{"layout", read_layout},
                                                            {"deepspeed", read_deepspeed_section},
@@ -190,8 +196,6 @@ Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, Fra
   if (!ok) {
     return tl::unexpected(ok.error());
   }
-  job.framework = Framework::commlens;
-  job = with_framework(std::move(job), framework);
   job.framework_version = version;
   return job;
 }

@@ -96,7 +96,7 @@ TEST(CaseYaml, TakesModelAndLayoutFromANeoxMap) {
   EXPECT_EQ(job.layout.dp, 2);
   EXPECT_EQ(job.model.vocab, 512);
   EXPECT_EQ(error_of(text + "micro_batch: 2\n"),
-            "z/case.yaml:6: 'micro_batch' must not stand beside the neox map, which holds it");
+            "z/case.yaml:6: 'micro_batch' must not stand beside the neox map, which says it all");
 }
 
 TEST(CaseYaml, TakesModelAndLayoutFromAMegatronMap) {
@@ -109,6 +109,15 @@ TEST(CaseYaml, TakesModelAndLayoutFromAMegatronMap) {
           .value();
   EXPECT_EQ(job.train.micro_batches, 4);
   EXPECT_EQ(parameter_count(job.model).value, 924'416);
+}
+
+TEST(CaseYaml, OptionsOutweighTheDefaultsOfTheFramework) {
+  const std::string text = "framework: neox\nranks: 1\n" + k_model;
+  EXPECT_TRUE(read(text)->deepspeed.weight_decay_groups);
+  const Job job =
+      read(text + "options: {parameter_groups: single, pipe_partition_method: uniform}\n").value();
+  EXPECT_FALSE(job.deepspeed.weight_decay_groups);
+  EXPECT_EQ(job.neox.partition_method, "uniform");
 }
 
 TEST(CaseYaml, RefusesContradictions) {
