@@ -33,7 +33,7 @@ function(commlens_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE commlens_options ${ARG_LINK} GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300
                ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
                # A second ENVIRONMENT entry would be cut at its semicolon.
