@@ -214,7 +214,10 @@ Check pipeline_divides(const Job& job) {
                                layout.virtual_stages));
   }
   const std::int64_t chunks = layout.pp * layout.virtual_stages;
-  if (layout.virtual_stages > job.model.layers || chunks > job.model.layers) {
+  // Embedding, norm and head may fill stages of their own (GPT-NeoX lists L + 5 layers); the rule set
+  // decides.
+  const std::int64_t most_items = job.model.layers + (layout.virtual_stages > 1 ? 0 : 5);
+  if (layout.virtual_stages > job.model.layers || chunks > most_items) {
     return failure(fmt::format("{} layers do not fill {} pipeline stages{}; use a smaller --pp",
                                job.model.layers, layout.pp,
                                layout.virtual_stages > 1 ? " with their virtual stages" : ""));

@@ -91,8 +91,8 @@ TEST(Validated, RefusesProductsThatOverflow) {
 }
 
 TEST(Validated, RefusesPipelinesThatLayersDoNotFill) {
-  EXPECT_EQ(error_of("19M", [](Job& job) { job.layout.pp = 8; }),
-            "6 layers do not fill 8 pipeline stages; use a smaller --pp");
+  EXPECT_EQ(error_of("19M", [](Job& job) { job.layout.pp = 12; }),
+            "6 layers do not fill 12 pipeline stages; use a smaller --pp");
   EXPECT_EQ(error_of("19M",
                      [](Job& job) {
                        job.framework = Framework::megatron;

@@ -1,5 +1,6 @@
 #include "commlens/plan/planner.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -8,6 +9,8 @@
 
 namespace commlens {
 namespace {
+
+constexpr std::size_t k_shortest_hash = 7;
 
 /// A program that repeats the one before it says nothing new.
 void trim_repeats(std::vector<Program>& iterations) {
@@ -43,13 +46,24 @@ std::vector<std::int64_t> stages_to_write(const Job& job, std::optional<Rank> on
   return stages;
 }
 
+/// True for a version the rules were measured on, or none given. The equations have no versions.
+bool is_known_version(const Job& job, const RuleSet& rules) {
+  if (job.framework_version.empty() || rules.known_versions.empty()) {
+    return true;
+  }
+  return std::any_of(rules.known_versions.begin(), rules.known_versions.end(), [&](std::string_view known) {
+    return job.framework_version.starts_with(known) ||
+           (job.framework_version.size() >= k_shortest_hash && known.starts_with(job.framework_version));
+  });
+}
+
 Provenance provenance_of(const Job& job, const RuleSet& rules) {
   Provenance provenance;
   provenance.source = Source::predicted;
   provenance.producer = "commlens";
   provenance.description = job.model.name;
   provenance.framework = fmt::format("{} {}", name_of(job.framework), rules.version);
-  provenance.verified = rules.is_verified(job);
+  provenance.verified = rules.is_verified(job) && is_known_version(job, rules);
   return provenance;
 }
 
@@ -86,6 +100,11 @@ Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
   }
   plan.classes = merged(std::move(plan.classes));
   plan.tables.provenance = provenance_of(job, rules);
+  if (!is_known_version(job, rules)) {
+    plan.job.warnings.push_back(
+        fmt::format("framework_version {} is unknown; the rules of {} {} are used, unverified",
+                    job.framework_version, name_of(job.framework), rules.version));
+  }
   return plan;
 }
 

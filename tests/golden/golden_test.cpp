@@ -74,8 +74,8 @@ std::vector<std::string> all_cases() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(all_cases()), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(all_cases()), [](const auto& parameter) {
+  std::string name = parameter.param;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;

@@ -115,8 +115,6 @@ StagePrograms write_stage(const Job& job, const ParameterList& all, const StageP
   rank.forward = [](std::int32_t) {};
   rank.backward = [&](std::int32_t) { write_checkpoint_gathers(out, job, part.layers); };
   StagePrograms programs;
-  out.set_phase(Phase::init);
-  write_parameter_broadcasts(out, rank.engine);
   write_pipeline_start(out, rank);
   programs.init = out.take();
   for (const bool is_first : {true, false}) {
@@ -214,6 +212,10 @@ bool is_verified(const Job& job) {
 }  // namespace commlens::deepspeed
 
 namespace commlens::rules {
-const RuleSet deepspeed{Framework::deepspeed, "0.14.0", &commlens::deepspeed::check_plain,
-                        &commlens::deepspeed::is_verified, &commlens::deepspeed::write};
+const RuleSet deepspeed{Framework::deepspeed,
+                        "0.14.0",
+                        {"0.14.0"},
+                        &commlens::deepspeed::check_plain,
+                        &commlens::deepspeed::is_verified,
+                        &commlens::deepspeed::write};
 }  // namespace commlens::rules

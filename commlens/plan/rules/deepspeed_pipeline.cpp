@@ -20,6 +20,8 @@ const Rule k_meta{"pipeline.partition_meta",
 const Rule k_gradient{"pipeline.gradient", "deepspeed 0.14.0 runtime/pipe/engine.py:1003 _exec_send_grads"};
 const Rule k_full{"pipeline.gather_partitioned_tensor",
                   "deepspeed 0.14.0 runtime/utils.py:699 PartitionedTensor.full"};
+const Rule k_tied_start{"pipeline.tied_weight_broadcast",
+                        "deepspeed 0.14.0 runtime/pipe/module.py:441 _synchronize_tied_weights"};
 const Rule k_tied{"pipeline.tied_gradient_all_reduce",
                   "deepspeed 0.14.0 runtime/pipe/engine.py:274 _exec_reduce_tied_grads"};
 const Rule k_loss_dp{"pipeline.loss_all_reduce",
@@ -163,6 +165,10 @@ void write_loss(ProgramBuilder& out, const PipelineRank& rank) {
   }
 }
 
+bool holds_tied_weight(const PipelineRank& rank) {
+  return rank.tied_weight > 0 && rank.stages > 1 && (rank.stage == 0 || rank.stage + 1 == rank.stages);
+}
+
 Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>& layers,
                                                 const std::string& method) {
   std::vector<std::int64_t> weights;
@@ -194,6 +200,11 @@ Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>
 Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
                                  const std::string& method) {
   const auto count = static_cast<std::int64_t>(layers.size());
+  constexpr double most_steps = 5e9;  // of the dynamic program, some seconds
+  if (static_cast<double>(count) * static_cast<double>(count) * static_cast<double>(stages) > most_steps) {
+    return failure(
+        fmt::format("{} pipeline layers over {} stages are too many to partition; use fewer", count, stages));
+  }
   StageBounds bounds;
   if (method == "uniform") {
     bounds = partition_uniform(count, stages);
@@ -214,11 +225,22 @@ Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::
 }
 
 void write_pipeline_start(ProgramBuilder& out, const PipelineRank& rank) {
+  out.set_phase(Phase::init);
+  if (holds_tied_weight(rank)) {
+    out.broadcast(out.groups.ends, {rank.tied_weight}, rank.engine.job->train.dtype, GroupRank{0},
+                  k_tied_start, "tied embedding");
+  }
+  write_parameter_broadcasts(out, rank.engine);
   out.all_reduce(out.groups.model, {2}, DType::int64, k_count, "parameter count");
+  const bool sends_first = rank.stage % 2 == 0;
+  const bool has_next = rank.stage + 1 < rank.stages;
+  if (sends_first && has_next) {
+    out.send(out.groups.to_next, {1}, DType::fp32, k_handshake, "handshake");
+  }
   if (rank.stage > 0) {
     out.recv(out.groups.from_previous, {1}, DType::fp32, k_handshake, "handshake");
   }
-  if (rank.stage + 1 < rank.stages) {
+  if (!sends_first && has_next) {
     out.send(out.groups.to_next, {1}, DType::fp32, k_handshake, "handshake");
   }
 }
@@ -229,8 +251,7 @@ void write_pipeline_iteration(ProgramBuilder& out, const PipelineRank& rank, boo
     write_step_of_schedule(out, rank, step, is_first);
   }
   out.set_phase(Phase::backward);
-  const bool holds_tied_weight = rank.stage == 0 || rank.stage + 1 == rank.stages;
-  if (rank.tied_weight > 0 && rank.stages > 1 && holds_tied_weight) {
+  if (holds_tied_weight(rank)) {
     out.all_reduce(out.groups.ends, {rank.tied_weight}, job.train.dtype, k_tied, "tied embedding gradient");
   }
   write_gradients(out, rank.engine, true);

@@ -35,7 +35,7 @@ struct PipelineRank {
   std::function<void(std::int32_t)> backward;
 };
 
-/// Start of training after the parameter broadcasts: the parameter count and the first handshake between
+/// Start of training: tied weights, parameter broadcasts, the parameter count, the first handshake between
 /// stages.
 void write_pipeline_start(ProgramBuilder& out, const PipelineRank& rank);
 

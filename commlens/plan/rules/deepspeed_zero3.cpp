@@ -92,7 +92,11 @@ class Zero3Run {
     coordinator_.end_backward();
   }
 
+  /// One rank has nothing to gather (partition_parameters.py _no_gather_coalesced; not measured).
   void write_gather(const std::vector<std::size_t>& set) {
+    if (ranks_ == 1) {
+      return;
+    }
     const std::int64_t hpz = job_.deepspeed.hpz_partition_size;
     std::int64_t on_world = 0;
     std::int64_t on_node = 0;

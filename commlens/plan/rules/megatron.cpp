@@ -327,6 +327,10 @@ bool is_verified(const Job& job) {
 }  // namespace commlens::megatron
 
 namespace commlens::rules {
-const RuleSet megatron{Framework::megatron, "core_v0.7.0", &commlens::megatron::check,
-                       &commlens::megatron::is_verified, &commlens::megatron::write};
+const RuleSet megatron{Framework::megatron,
+                       "core_v0.7.0",
+                       {"core_v0.7.0", "core_r0.7.0", "0.7.0"},
+                       &commlens::megatron::check,
+                       &commlens::megatron::is_verified,
+                       &commlens::megatron::write};
 }  // namespace commlens::rules

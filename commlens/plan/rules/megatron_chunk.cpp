@@ -205,6 +205,13 @@ void Chunk::allgather_experts_backward() const {
                       "router probability gradient");
 }
 
+/// Megatron skips the exchange within one expert-parallel rank (mappings.py _AllToAll.forward).
+void Chunk::expert_all_to_all(Elements routed, std::string_view tag) const {
+  if (job_.layout.ep > 1) {
+    out_.expected_all_to_all(experts_, routed, job_.train.dtype, k_moe_all_to_all, tag);
+  }
+}
+
 /// Sizes after routing are means over routings; with tensor parallelism the hidden dimension is sharded
 /// meanwhile (§3 EP, §8.20).
 void Chunk::alltoall_experts_forward() const {
@@ -213,17 +220,19 @@ void Chunk::alltoall_experts_forward() const {
   if (sequence_parallel_) {
     out_.all_gather(out_.groups.tp, {tokens_ * job_.model.experts}, dtype, k_router, "router logits");
   }
-  out_.all_gather(experts_, {job_.model.experts}, DType::int64, k_moe_counts, "tokens per expert");
+  if (job_.layout.ep > 1) {
+    out_.all_gather(experts_, {job_.model.experts}, DType::int64, k_moe_counts, "tokens per expert");
+  }
   if (sequence_parallel_) {
     out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
                              "hidden shards");
   }
-  out_.expected_all_to_all(experts_, routed, dtype, k_moe_all_to_all, "dispatch");
+  expert_all_to_all(routed, "dispatch");
   if (sequence_parallel_) {
     out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, "expert input");
     out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, "expert output");
   }
-  out_.expected_all_to_all(experts_, routed, dtype, k_moe_all_to_all, "combine");
+  expert_all_to_all(routed, "combine");
   if (sequence_parallel_) {
     out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
                              "hidden shards");
@@ -237,12 +246,12 @@ void Chunk::alltoall_experts_backward() const {
     out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
                              "hidden shards");
   }
-  out_.expected_all_to_all(experts_, routed, dtype, k_moe_all_to_all, "combine gradient");
+  expert_all_to_all(routed, "combine gradient");
   if (sequence_parallel_) {
     out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, "expert output gradient");
     out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, "expert input gradient");
   }
-  out_.expected_all_to_all(experts_, routed, dtype, k_moe_all_to_all, "dispatch gradient");
+  expert_all_to_all(routed, "dispatch gradient");
   if (sequence_parallel_) {
     out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
                              "hidden shards");

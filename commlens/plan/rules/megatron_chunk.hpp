@@ -35,6 +35,7 @@ class Chunk {
   void allgather_experts_forward() const;
   void allgather_experts_backward() const;
   void alltoall_experts_forward() const;
+  void expert_all_to_all(Elements routed, std::string_view tag) const;
   void alltoall_experts_backward() const;
 
   ProgramBuilder& out_;

@@ -13,14 +13,18 @@
 namespace commlens::neox {
 namespace {
 
-const Rule k_tied_start{"pipeline.tied_weight_broadcast",
-                        "deepspeed 0.14.0 runtime/pipe/module.py:441 _synchronize_tied_weights"};
 const Rule k_total_params{"neox.total_parameters", "neox 4bc66703 megatron/utils.py:408 get_total_params"};
 const Rule k_flags{"neox.data_flags", "neox 4bc66703 megatron/data/data_utils.py:437"};
 const Rule k_loss{"neox.loss_all_reduce", "neox 4bc66703 megatron/utils.py:47 reduce_losses"};
 
 constexpr std::string_view k_sequence_parallel_version = "8b43196f";
-bool always_pipeline_engine(const Job& job) { return job.framework_version == k_sequence_parallel_version; }
+/// A commit may be named by more or fewer of its digits.
+bool always_pipeline_engine(const Job& job) {
+  constexpr std::size_t shortest_hash = 7;
+  const std::string_view version = job.framework_version;
+  return version.size() >= shortest_hash && (version.starts_with(k_sequence_parallel_version) ||
+                                             k_sequence_parallel_version.starts_with(version));
+}
 
 bool uses_pipeline_engine(const Job& job) { return job.layout.pp > 1 || always_pipeline_engine(job); }
 
@@ -156,12 +160,6 @@ StagePrograms write_pipeline_stage(const Job& job, const ParameterList& all, con
   rank.forward = [&](std::int32_t micro_batch) { tensor.forward(micro_batch); };
   rank.backward = [&](std::int32_t micro_batch) { tensor.backward(micro_batch); };
   StagePrograms programs;
-  out.set_phase(Phase::init);
-  if (rank.tied_weight > 0 && job.layout.pp > 1 && (stage == 0 || is_last)) {
-    out.broadcast(out.groups.ends, {rank.tied_weight}, job.train.dtype, GroupRank{0}, k_tied_start,
-                  "tied embedding");
-  }
-  deepspeed::write_parameter_broadcasts(out, rank.engine);
   deepspeed::write_pipeline_start(out, rank);
   write_start_end(out, job);
   programs.init = out.take();
@@ -228,19 +226,15 @@ bool needs_ready_order(const Job& job) {
 }
 
 bool is_verified(const Job& job) {
-  const std::string& version = job.framework_version;
-  const bool known_version =
-      version.empty() || version == "4bc66703" || version == k_sequence_parallel_version;
   const bool sp_version_with_data = always_pipeline_engine(job) && job.layout.dp > 1;
-  return known_version && deepspeed::is_verified(job) && !needs_ready_order(job) &&
-         job.train.zero_stage < 3 && job.neox.checkpoint_num_layers == 1 && !sp_version_with_data &&
-         !job.neox.fp16_lm_cross_entropy;
+  return deepspeed::is_verified(job) && !needs_ready_order(job) && job.train.zero_stage < 3 &&
+         job.neox.checkpoint_num_layers == 1 && !sp_version_with_data && !job.neox.fp16_lm_cross_entropy;
 }
 
 }  // namespace
 }  // namespace commlens::neox
 
 namespace commlens::rules {
-const RuleSet neox{Framework::neox, "4bc66703 on deepspeed 0.14.0", &commlens::neox::check,
-                   &commlens::neox::is_verified, &commlens::neox::write};
+const RuleSet neox{Framework::neox,        "4bc66703 on deepspeed 0.14.0", {"4bc66703", "8b43196f"},
+                   &commlens::neox::check, &commlens::neox::is_verified,   &commlens::neox::write};
 }  // namespace commlens::rules

@@ -123,6 +123,7 @@ bool is_verified(const Job&) { return true; }
 }  // namespace commlens::paper
 
 namespace commlens::rules {
-const RuleSet paper{Framework::paper, "arXiv 2408.10197", &commlens::paper::check,
-                    &commlens::paper::is_verified, &commlens::paper::write};
+const RuleSet paper{
+    Framework::paper,       "arXiv 2408.10197", {}, &commlens::paper::check, &commlens::paper::is_verified,
+    &commlens::paper::write};
 }  // namespace commlens::rules

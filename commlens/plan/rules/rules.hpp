@@ -21,6 +21,8 @@ struct StagePrograms {
 struct RuleSet {
   Framework framework;
   std::string_view version;  // the version they were measured on
+  std::vector<std::string_view>
+      known_versions;  // as a file may write it; a longer text that starts so is the same
   /// Refuses, by name, what the rules do not cover.
   Result<void> (*check)(const Job& job);
   /// True when every rule this job uses was measured.

@@ -77,6 +77,10 @@ bool is_verified(const Job& job) { return job.train.micro_batches == 1 && job.mo
 }  // namespace commlens::torch_ddp
 
 namespace commlens::rules {
-const RuleSet torch_ddp{Framework::torch_ddp, "1.13", &commlens::torch_ddp::check,
-                        &commlens::torch_ddp::is_verified, &commlens::torch_ddp::write};
+const RuleSet torch_ddp{Framework::torch_ddp,
+                        "1.13",
+                        {"1.13"},
+                        &commlens::torch_ddp::check,
+                        &commlens::torch_ddp::is_verified,
+                        &commlens::torch_ddp::write};
 }  // namespace commlens::rules
