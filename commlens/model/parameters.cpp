@@ -103,8 +103,7 @@ class Builder {
     parameter.leaf = leaf;
     parameter.layer = layer_;
     parameter.is_bias = is_bias;
-    parameter.count.value =
-        std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<std::int64_t>());
+    parameter.count.value = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
     parameter.shape = std::move(shape);
     parameter.split = split;
     parameter.decays = !is_bias;

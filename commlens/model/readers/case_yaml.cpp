@@ -176,7 +176,7 @@ Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, Fra
   if (!reader.failed() && model == nullptr) {
     reader.fail_at(document, "'model' is missing (or a neox or megatron map)");
   }
-  if (reader.failed()) {
+  if (reader.failed() || model == nullptr) {
     return tl::unexpected(reader.finish().error());
   }
   Result<void> ok = read_model(*model, job);

@@ -104,7 +104,7 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   if (!reader.failed() && read_model == nullptr) {
     reader.fail_at(config, "'model_type' is missing");
   }
-  if (reader.failed()) {
+  if (reader.failed() || read_model == nullptr) {
     return tl::unexpected(reader.finish().error());
   }
   read_model(reader, model);

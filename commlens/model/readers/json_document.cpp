@@ -17,13 +17,15 @@ constexpr std::size_t k_longest_reason = 160;
 /// Reads characters and keeps count of the line the last one stands on (nlohmann tells no positions).
 class LineCounter {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): the names std::iterator_traits asks for
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
   using difference_type = std::ptrdiff_t;
   using pointer = const char*;
   using reference = const char&;
+  // NOLINTEND(readability-identifier-naming)
 
-  LineCounter(const char* at, int* line) : at_(at), line_(line) {}
+  LineCounter(std::string_view::const_iterator at, int* line) : at_(at), line_(line) {}
   reference operator*() const { return *at_; }
   LineCounter& operator++() {
     *line_ += after_newline_ ? 1 : 0;
@@ -39,7 +41,7 @@ class LineCounter {
   bool operator==(const LineCounter& other) const { return at_ == other.at_; }
 
  private:
-  const char* at_;
+  std::string_view::const_iterator at_;
   int* line_;
   bool after_newline_ = false;
 };
@@ -92,8 +94,8 @@ Result<ConfigNode> parse_json(std::string_view file, std::string_view content) {
   int line = 1;
   TreeBuilder builder(file);
   Handler handler(builder, line);
-  const LineCounter first(content.data(), &line);
-  const LineCounter last(content.data() + content.size(), &line);
+  const LineCounter first(content.begin(), &line);
+  const LineCounter last(content.end(), &line);
   const bool parsed = nlohmann::json::sax_parse(first, last, &handler);
   if (builder.failed()) {
     return failure(builder.error());

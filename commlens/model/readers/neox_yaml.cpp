@@ -314,6 +314,7 @@ Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
                                    file.items[index].where(), shown_text(file.keys[index]),
                                    already->where()));
       }
+      known[file.keys[index]] = all.items.size();
       append(all, file.keys[index], std::move(file.items[index]));
     }
   }
