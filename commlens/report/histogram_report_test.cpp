@@ -18,9 +18,9 @@ SizeHistogram sample() {
 
 TEST(HistogramText, HasABarPerBinAndTheSmallShare) {
   EXPECT_EQ(histogram_text(sample(), {}),
-            "message size                calls  of calls  of bytes\n"
-            "1.00 KiB to < 2.00 KiB          3    75.0 %     4.5 %  ########################\n"
-            "64.00 KiB to < 128.00 KiB       1    25.0 %    95.5 %  ########\n"
+            "message size               calls  of calls  of bytes\n"
+            "1.00 KiB to < 2.00 KiB         3    75.0 %     4.5 %  ########################\n"
+            "64.00 KiB to < 128.00 KiB      1    25.0 %    95.5 %  ########\n"
             "messages below 64.00 KiB: 75.0 % of the calls, 4.5 % of the bytes\n");
 }
 

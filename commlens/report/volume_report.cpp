@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 /// How a printed log writes its sizes: 1024-based, two decimals.
 std::string printed_size(const LoggedRow& row) {
-  return row.rounding.value == 0 ? to_text(row.size)
+  return row.rounding.value == 0 ? with_commas(row.size.value) + " B"
                                  : fmt::format("{} ±{}", to_text(row.size), to_text(row.rounding));
 }
 

@@ -96,23 +96,27 @@ class StreamRows {
     const auto [found, added] = places_.try_emplace(key_of(row), rows_.size());
     if (added) {
       rows_.push_back(row);
+      moved_.emplace_back();
       crossing_.emplace_back();
     }
     BreakdownRow& kept = rows_[found->second];
     const Bytes total = saturating_product(row.message, count.calls);
     kept.calls += count.calls;
     kept.total_message = saturating_sum(kept.total_message, total);
+    // What moves does not depend on how a logger shows it.
+    const Bytes moved = saturating_product(message_bytes(op), count.calls);
+    moved_[found->second] = saturating_sum(moved_[found->second], moved);
     if (options_.ranks_per_node > 0) {
       const Fraction share = share_of(op);
       Bytes& message = crossing_[found->second][{share.numerator, share.denominator}];
-      message = saturating_sum(message, total);
+      message = saturating_sum(message, moved);
     }
   }
 
   std::vector<BreakdownRow> finished() {
     for (std::size_t at = 0; at < rows_.size(); ++at) {
       BreakdownRow& row = rows_[at];
-      row.wire_per_rank = wire_of(row, row.total_message);
+      row.wire_per_rank = wire_of(row, moved_[at]);
       for (const auto& [share, message] : crossing_[at]) {
         row.wire_inter_node += part_of(wire_of(row, message), {share.first, share.second});
       }
@@ -134,6 +138,7 @@ class StreamRows {
   RankRange ranks_;
   std::int64_t job_ranks_;
   std::vector<BreakdownRow> rows_;
+  std::vector<Bytes> moved_;  // per row: message bytes as docs/volumes.md defines them
   std::vector<std::map<std::pair<std::int64_t, std::int64_t>, Bytes>> crossing_;  // per row: share -> message
   std::map<RowKey, std::size_t> places_;
   std::map<std::pair<GroupId, CommKind>, Fraction> shares_;

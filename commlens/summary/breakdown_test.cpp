@@ -93,6 +93,7 @@ TEST(Breakdown, LoggerShowsTheShardAndHidesDirectCalls) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].message, Bytes{1000});
   EXPECT_EQ(rows[0].total_message, Bytes{2000});
+  EXPECT_EQ(rows[0].wire_per_rank, Bytes{6000});  // of the gathered whole: 2 * 4000 * 3/4
 }
 
 TEST(Breakdown, KeepsRulesAndTagsApartOnlyWhenAsked) {
