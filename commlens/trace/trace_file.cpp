@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -51,7 +52,7 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
 /// The folder itself, without links and trailing slashes, so that it can be renamed.
 fs::path resolved(const fs::path& folder) {
   std::error_code error;
-  fs::path path = fs::weakly_canonical(fs::absolute(folder), error);
+  const fs::path path = fs::weakly_canonical(fs::absolute(folder), error);
   if (error) {
     throw SystemError(fmt::format("cannot write {}: {}", folder.string(), error.message()));
   }

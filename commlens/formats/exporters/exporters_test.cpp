@@ -128,15 +128,23 @@ TEST(WriteStream, WritesAFileWholeAndCompressesByName) {
   EXPECT_EQ(read_head(folder / "f.gz", 100), "one\ntwo\n");
 }
 
+/// Whether writing ends in the error of the system's.
+bool throws(const std::string& destination, const std::function<void(const TextSink&)>& write) {
+  try {
+    write_stream(destination, write);
+  } catch (const SystemError&) {
+    return true;
+  }
+  return false;
+}
+
 TEST(WriteStream, KeepsTheOldFileWhenWritingFails) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.write("f", "old");
-  EXPECT_THROW(write_stream(file.string(),
-                            [](const TextSink& sink) {
-                              sink("new");
-                              throw SystemError("stop");
-                            }),
-               SystemError);
+  EXPECT_TRUE(throws(file.string(), [](const TextSink& sink) {
+    sink("new");
+    throw SystemError("stop");
+  }));
   EXPECT_EQ(testing::content_of(file), "old");
   const std::filesystem::directory_iterator entries(folder / ".");
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
@@ -156,10 +164,10 @@ TEST(WriteStream, WritesThroughLinksAndIntoDevices) {
 TEST(WriteStream, ThrowsWhereItCannotWrite) {
   const ScratchFolder folder;
   const auto nothing = [](const TextSink& /*sink*/) {};
-  EXPECT_THROW(write_stream((folder / "no/such/folder").string(), nothing), SystemError);
-  EXPECT_THROW(write_stream((folder / ".").string(), nothing), SystemError);
-  EXPECT_THROW(write_stream("/dev/full", [](const TextSink& sink) { sink("too much"); }), SystemError);
-  EXPECT_THROW(write_stream("", nothing), SystemError);
+  EXPECT_TRUE(throws((folder / "no/such/folder").string(), nothing));
+  EXPECT_TRUE(throws((folder / ".").string(), nothing));
+  EXPECT_TRUE(throws("/dev/full", [](const TextSink& sink) { sink("too much"); }));
+  EXPECT_TRUE(throws("", nothing));
 }
 
 TEST(WriteStream, ToAPipeThatNobodyReadsThrowsInsteadOfEndingTheProgram) {
@@ -170,12 +178,7 @@ TEST(WriteStream, ToAPipeThatNobodyReadsThrowsInsteadOfEndingTheProgram) {
   dup2(ends[1], STDOUT_FILENO);
   close(ends[0]);
   close(ends[1]);
-  bool has_thrown = false;
-  try {
-    write_stream("-", [](const TextSink& sink) { sink("nobody listens"); });
-  } catch (const SystemError&) {
-    has_thrown = true;
-  }
+  const bool has_thrown = throws("-", [](const TextSink& sink) { sink("nobody listens"); });
   dup2(saved, STDOUT_FILENO);
   close(saved);
   EXPECT_TRUE(has_thrown);

@@ -91,7 +91,7 @@ Result<Elements> size_of_field(std::string_view field, std::optional<std::int64_
 }
 
 Result<void> check_pair(const CallRecord& record, CommKind kind, Rank rank) {
-  const std::vector<Rank>& group = *record.group;
+  const std::vector<Rank>& group = record.group.ranks;
   if (group.size() != 2) {
     return failure(fmt::format("field \"group\" of a {} must be [source, destination]", name_of(kind)));
   }
@@ -110,10 +110,10 @@ Result<void> check_pair(const CallRecord& record, CommKind kind, Rank rank) {
 }
 
 Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
-  if (!record.group) {
+  if (!record.group.is_given) {
     return failure("field \"group\" is missing");
   }
-  const std::vector<Rank>& group = *record.group;
+  const std::vector<Rank>& group = record.group.ranks;
   for (const Rank member : group) {
     if (member.value < 0 || member.value >= k_max_ranks) {
       return failure(
@@ -140,7 +140,7 @@ Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
 
 Result<std::optional<GroupRank>> root_of(const CallRecord& record, CommKind kind) {
   const bool needs_root = kind == CommKind::broadcast || kind == CommKind::reduce;
-  const std::vector<Rank>& group = *record.group;
+  const std::vector<Rank>& group = record.group.ranks;
   if ((!needs_root && kind != CommKind::other) || (!record.root && (group.empty() || !needs_root))) {
     return std::nullopt;
   }
@@ -200,8 +200,8 @@ Result<GroupId> CallBuilder::group_of(const CallRecord& record, CommKind kind, R
   if (const Result<void> checked = check_group(record, kind, rank); !checked) {
     return tl::unexpected(checked.error());
   }
-  if (!previous_group_id_ || previous_group_ != *record.group) {
-    previous_group_ = *record.group;
+  if (!previous_group_id_ || previous_group_ != record.group.ranks) {
+    previous_group_ = record.group.ranks;
     previous_group_id_ = trace_.groups.intern(previous_group_);
   }
   return *previous_group_id_;
@@ -268,9 +268,9 @@ Result<void> CallBuilder::add(const CallRecord& record) {
   event->op = trace_.intern(*op);
   RankStream& stream = stream_of(*rank);
   stream.events.push_back(*event);
-  if (*times) {
+  if (const std::optional<Times>& when = *times) {
     stream.times.resize(stream.events.size() - 1);
-    stream.times.push_back(**times);
+    stream.times.push_back(*when);
     ++timed_[static_cast<std::size_t>(&stream - trace_.streams.data())];
   }
   half_timed_ += record.start_ns.has_value() != record.duration_ns.has_value() ? 1 : 0;

@@ -11,6 +11,12 @@
 
 namespace commlens {
 
+/// The field `group`: absent, or ranks; none of them when the source does not know.
+struct GroupField {
+  bool is_given = false;
+  std::vector<Rank> ranks;
+};
+
 /// One line of a calls file as its fields stand there (docs/formats/calls.md), nothing checked but their
 /// types.
 struct CallRecord {
@@ -22,7 +28,7 @@ struct CallRecord {
   std::string dtype;
   std::optional<std::int64_t> input_bytes;
   std::optional<std::int64_t> output_bytes;
-  std::optional<std::vector<Rank>> group;  // empty: unknown
+  GroupField group;
   std::optional<std::int64_t> root;
   std::optional<std::int64_t> peer;
   std::optional<std::int64_t> micro_batch;

@@ -15,7 +15,7 @@ namespace commlens {
 struct CallField {
   using Number = std::optional<std::int64_t> CallRecord::*;
   using Text = std::string CallRecord::*;
-  using Ranks = std::optional<std::vector<Rank>> CallRecord::*;
+  using Ranks = GroupField CallRecord::*;
   using Flag = bool CallRecord::*;
   std::string_view key;
   std::variant<Number, Text, Ranks, Flag> member;

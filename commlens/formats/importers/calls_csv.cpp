@@ -146,7 +146,7 @@ struct Setter {
       return failure(fmt::format("column \"{}\": {}; write ranks with one space between", field.key,
                                  ranks.error().message));
     }
-    record.*member = *ranks;
+    record.*member = GroupField{true, *ranks};
     return {};
   }
   Result<void> operator()(CallField::Flag member) const {

@@ -19,7 +19,7 @@ using Field = CallField;
 /// Receives the parts of one line from nlohmann's parser (which does not recurse) and fills a record.
 class LineFields {
  public:
-  using json = nlohmann::json;
+  using Json = nlohmann::json;
   explicit LineFields(CallRecord& record) : record_(record) {}
 
   bool null() {
@@ -40,11 +40,11 @@ class LineFields {
     record_.*(*member) = value;
     return done();
   }
-  bool number_integer(json::number_integer_t value) { return number(value); }
-  bool number_unsigned(json::number_unsigned_t value) {
+  bool number_integer(Json::number_integer_t value) { return number(value); }
+  bool number_unsigned(Json::number_unsigned_t value) {
     return value > INT64_MAX ? number_float(0, {}) : number(static_cast<std::int64_t>(value));
   }
-  bool number_float(json::number_float_t /*value*/, const std::string& /*text*/) {
+  bool number_float(Json::number_float_t /*value*/, const std::string& /*text*/) {
     return wanted_ == nullptr ? at_value("a number") : wrong_type();
   }
   bool string(std::string& value) {
@@ -58,7 +58,7 @@ class LineFields {
     record_.*(*member) = value;
     return done();
   }
-  bool binary(json::binary_t& /*value*/) { return refuse("binary values are no JSON"); }
+  bool binary(Json::binary_t& /*value*/) { return refuse("binary values are no JSON"); }
   bool start_object(std::size_t /*size*/) {
     if (wanted_ != nullptr) {
       return wrong_type();
@@ -75,7 +75,7 @@ class LineFields {
       return wrong_type();
     }
     in_ranks_ = true;
-    (record_.*(*member)).emplace();
+    (record_.*(*member)).is_given = true;
     return deeper();
   }
   bool end_array() {
@@ -96,7 +96,7 @@ class LineFields {
     }
     return true;
   }
-  bool parse_error(std::size_t position, const std::string& /*token*/, const json::exception& reason) {
+  bool parse_error(std::size_t position, const std::string& /*token*/, const Json::exception& reason) {
     // nlohmann: "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error while …"
     const std::string_view text = reason.what();
     const std::size_t start = text.find(": ");
@@ -139,7 +139,7 @@ class LineFields {
       return at_value("a number");
     }
     if (in_ranks_) {
-      (record_.*std::get<Field::Ranks>(wanted_->member))->push_back(Rank{value});
+      (record_.*std::get<Field::Ranks>(wanted_->member)).ranks.push_back(Rank{value});
       return true;
     }
     const Field::Number* const member = std::get_if<Field::Number>(&wanted_->member);

@@ -207,8 +207,7 @@ TEST(CallsJsonl, ChecksThePairOfASendAndARecv) {
 }
 
 TEST(CallsJsonl, RefusesLinesThatAreNoObjects) {
-  for (const std::string_view line :
-       {"7", "null", "\"rank\"", "[]", "[{}]", "true", "hello", "{", "{]"}) {
+  for (const std::string_view line : {"7", "null", "\"rank\"", "[]", "[{}]", "true", "hello", "{", "{]"}) {
     EXPECT_NE(error_of(line).find("calls.jsonl:1: "), std::string::npos) << line << ": " << error_of(line);
   }
 }

@@ -166,7 +166,7 @@ std::optional<LoggedOp> logged_op(std::string_view text) {
   }
   const std::string_view rest = text.substr(caller + k_caller.size());
   const std::size_t end = rest.find(']');
-  if (end == std::string_view::npos || end > 200 || !trimmed(rest.substr(end + 1)).empty()) {
+  if (end > 200 || !trimmed(rest.substr(end + 1)).empty()) {
     return std::nullopt;
   }
   return LoggedOp{std::string(name), std::string(rest.substr(0, end))};

@@ -7,6 +7,8 @@
 namespace commlens {
 namespace {
 
+constexpr PrintedSize k_no_size = {.size = Bytes{-1}, .rounding = Bytes{-1}};
+
 TEST(PrintedSize, IsTheNearestByteAndHalfTheLastDigit) {
   // number, unit, bytes, half width rounded up: half a hundredth of 1024, 1024^2, 1024^3 is 5.12, 5242.88,
   // 5368709.12.
@@ -23,10 +25,9 @@ TEST(PrintedSize, IsTheNearestByteAndHalfTheLastDigit) {
       {"2.001", "KB", 2049, 1},                  // another tool's third digit: 0.512
   };
   for (const auto& [number, unit, bytes, rounding] : cases) {
-    const std::optional<PrintedSize> size = printed_size(number, unit);
-    ASSERT_TRUE(size) << number << unit;
-    EXPECT_EQ(size->size.value, bytes) << number << unit;
-    EXPECT_EQ(size->rounding.value, rounding) << number << unit;
+    const PrintedSize size = printed_size(number, unit).value_or(k_no_size);
+    EXPECT_EQ(size.size.value, bytes) << number << unit;
+    EXPECT_EQ(size.rounding.value, rounding) << number << unit;
   }
 }
 
@@ -59,9 +60,8 @@ TEST(PrintedSize, HoldsTheSizeThatWasPrinted) {
            {22748, "22.21", "KB"},
            {281705186, "268.66", "MB"},
            {281715671, "268.66", "MB"}}) {
-    const std::optional<PrintedSize> size = printed_size(number, unit);
-    ASSERT_TRUE(size);
-    EXPECT_LE(std::abs(size->size.value - bytes), size->rounding.value) << bytes;
+    const PrintedSize size = printed_size(number, unit).value_or(k_no_size);
+    EXPECT_LE(std::abs(size.size.value - bytes), size.rounding.value) << bytes;
   }
 }
 
@@ -80,12 +80,12 @@ TEST(DeepspeedKind, KnowsTheNamesTheLoggerUses) {
 }
 
 TEST(LoggedOp, IsANameWithOrWithoutItsCaller) {
-  EXPECT_EQ(logged_op("broadcast  ")->name, "broadcast");
-  const std::optional<LoggedOp> op = logged_op(" reduce_scatter_tensor | [Caller Func: reduce_scatter_fn]");
-  ASSERT_TRUE(op);
-  EXPECT_EQ(op->name, "reduce_scatter_tensor");
-  EXPECT_EQ(op->caller, "reduce_scatter_fn");
-  EXPECT_EQ(logged_op("broadcast | [Caller Func: <module>]")->caller, "<module>");
+  EXPECT_EQ(logged_op("broadcast  ").value_or(LoggedOp{}).name, "broadcast");
+  const LoggedOp op =
+      logged_op(" reduce_scatter_tensor | [Caller Func: reduce_scatter_fn]").value_or(LoggedOp{});
+  EXPECT_EQ(op.name, "reduce_scatter_tensor");
+  EXPECT_EQ(op.caller, "reduce_scatter_fn");
+  EXPECT_EQ(logged_op("broadcast | [Caller Func: <module>]").value_or(LoggedOp{}).caller, "<module>");
   for (const char* const text :
        {"", "two words", "10", "-----", "broadcast | [Caller Func: cut", "a | [Caller Func: b] c"}) {
     EXPECT_FALSE(logged_op(text)) << text;
@@ -96,12 +96,12 @@ TEST(TableRow, IsASizeACountAndFourNumbers) {
   const std::string_view row =
       "                    22.21 KB            13                  0.13                0.13                "
       "1.41  1.41";
-  ASSERT_TRUE(table_row(row));
-  EXPECT_EQ(table_row(row)->count, 13);
-  EXPECT_EQ(table_row(row)->size.size, Bytes{22743});
-  EXPECT_EQ(table_row("0B 3 5.41 1.80 0.00 0.00")->size.size, Bytes{0});
-  EXPECT_EQ(table_row("[1,0]<stdout>:  2.0 KB 3 5.41 1.80 nan inf")->count, 3);
-  EXPECT_EQ(table_row("[2022-06-26 01:39:55,722] [INFO] 1: 2.0 KB 3 1 2 3 4 5 6")->count, 3);
+  EXPECT_EQ(table_row(row).value_or(TableRow{}).count, 13);
+  EXPECT_EQ(table_row(row).value_or(TableRow{}).size.size, Bytes{22743});
+  EXPECT_EQ(table_row("0B 3 5.41 1.80 0.00 0.00").value_or(TableRow{}).size.size, Bytes{0});
+  EXPECT_EQ(table_row("[1,0]<stdout>:  2.0 KB 3 5.41 1.80 nan inf").value_or(TableRow{}).count, 3);
+  EXPECT_EQ(table_row("[2022-06-26 01:39:55,722] [INFO] 1: 2.0 KB 3 1 2 3 4 5 6").value_or(TableRow{}).count,
+            3);
   for (const char* const text : {"", "2.0 KB", "2.0 KB 3 1 2 3", "2.0 KB 3 1 2 3 x", "2.0 KB 0 1 2 3 4",
                                  "2.0 KB 3.5 1 2 3 4", "2.0 KB -3 1 2 3 4", "2.0 kg 3 1 2 3 4"}) {
     EXPECT_FALSE(table_row(text)) << text;
@@ -109,31 +109,34 @@ TEST(TableRow, IsASizeACountAndFourNumbers) {
 }
 
 TEST(TableHeader, TellsThePrefixAndTheTableOfStragglers) {
-  const auto plain =
-      table_header("0: Comm. Op            Message Size        Count               Total Latency(ms)");
-  ASSERT_TRUE(plain);
-  EXPECT_EQ(plain->prefix, "0: ");
-  EXPECT_FALSE(plain->is_of_stragglers);
+  const TableHeader plain =
+      table_header("0: Comm. Op            Message Size        Count               Total Latency(ms)")
+          .value_or(TableHeader{});
+  EXPECT_EQ(plain.prefix, "0: ");
+  EXPECT_FALSE(plain.is_of_stragglers);
   EXPECT_TRUE(table_header("Comm. Op   Message Size   Count   Total comm lat(ms) Total straggler(ms)")
-                  ->is_of_stragglers);
+                  .value_or(TableHeader{})
+                  .is_of_stragglers);
   EXPECT_FALSE(table_header("Comm. Op and nothing else"));
 }
 
 TEST(VerboseLine, IsReadWithAndWithoutTheRankAndTheCaller) {
   // deepspeed docs/_tutorials/comms-logging.md
-  const auto old_line = verbose_line(
-      "[2022-06-26 01:39:55,722] [INFO] [logging.py:69:log_dist] [Rank 0] rank=0 | comm op: "
-      "reduce_scatter_tensor | "
-      "time (ms): 9.46 | msg size: 678.86 MB | algbw (Gbps): 1204.52  | busbw (Gbps): 1129.23");
-  ASSERT_TRUE(old_line);
-  EXPECT_EQ(old_line->op.name, "reduce_scatter_tensor");
-  EXPECT_EQ(old_line->size.size, Bytes{711836303});  // 678.86 * 1048576 = 711836303.36
-  const auto with_caller = verbose_line(
-      "comm op: broadcast | [Caller Func: _broadcast_model] | time (ms): 4138.40 | msg size: 1.12 KB | algbw "
-      "(Gbps): 0.00");
-  ASSERT_TRUE(with_caller);
-  EXPECT_EQ(with_caller->op.caller, "_broadcast_model");
-  EXPECT_EQ(with_caller->size.size, Bytes{1147});  // 1146.88
+  const VerboseLine old_line =
+      verbose_line(
+          "[2022-06-26 01:39:55,722] [INFO] [logging.py:69:log_dist] [Rank 0] rank=0 | comm op: "
+          "reduce_scatter_tensor | "
+          "time (ms): 9.46 | msg size: 678.86 MB | algbw (Gbps): 1204.52  | busbw (Gbps): 1129.23")
+          .value_or(VerboseLine{});
+  EXPECT_EQ(old_line.op.name, "reduce_scatter_tensor");
+  EXPECT_EQ(old_line.size.size, Bytes{711836303});  // 678.86 * 1048576 = 711836303.36
+  const VerboseLine with_caller = verbose_line(
+                                      "comm op: broadcast | [Caller Func: _broadcast_model] | time (ms): "
+                                      "4138.40 | msg size: 1.12 KB | algbw "
+                                      "(Gbps): 0.00")
+                                      .value_or(VerboseLine{});
+  EXPECT_EQ(with_caller.op.caller, "_broadcast_model");
+  EXPECT_EQ(with_caller.size.size, Bytes{1147});  // 1146.88
   EXPECT_FALSE(verbose_line("comm op: broadcast | time (ms): 4138.40 | msg size: "));
   EXPECT_FALSE(verbose_line("comm op: broadcast"));
 }
