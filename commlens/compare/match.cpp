@@ -1,7 +1,6 @@
 #include "commlens/compare/match.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace commlens {
 namespace {
@@ -121,8 +120,9 @@ bool Matcher::same_order(const IterationCalls& a, const IterationCalls& b) {
   for (std::size_t at = 0; at < a.sequence.size(); ++at) {
     const std::uint32_t left = key_of(a_, a.sequence[at]);
     const std::uint32_t right = key_of(b_, b.sequence[at]);
-    const bool either = keys_[left].data_dependent || keys_[right].data_dependent;
-    if (left != right && !(either && bucket_of_key_[left] == bucket_of_key_[right])) {
+    const bool by_count = keys_[left].data_dependent || keys_[right].data_dependent;
+    const bool same = by_count ? bucket_of_key_[left] == bucket_of_key_[right] : left == right;
+    if (!same) {
       return false;
     }
   }
@@ -172,36 +172,34 @@ Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
   return matching;
 }
 
-bool Matcher::uniform(const std::vector<OpId>& a, const std::vector<OpId>& b, RankRange ranks) {
-  const auto groups_of = [&](Side& side, const std::vector<OpId>& ops) {
-    std::set<std::vector<CanonicalGroup>> groups;  // each seen from every rank
-    std::set<std::pair<GroupId, bool>> seen;
-    for (const OpId id : ops) {
-      const CommOp& op = side.trace.op(id);
-      if (!seen.emplace(op.group, is_point_to_point(op.kind)).second) {
-        continue;
-      }
-      std::vector<CanonicalGroup> group;
-      for (std::int64_t rank = ranks.first.value; rank <= ranks.last.value; ++rank) {
-        group.push_back(side.groups.of(op, Rank{rank}));
-      }
-      groups.insert(std::move(group));
+std::set<Matcher::Seen> Matcher::seen_from_all(Side& side, const std::vector<OpId>& ops, RankRange ranks) {
+  std::set<Seen> groups;
+  std::set<std::pair<GroupId, bool>> known;
+  for (const OpId id : ops) {
+    const CommOp& op = side.trace.op(id);
+    if (!known.emplace(op.group, is_point_to_point(op.kind)).second) {
+      continue;
     }
-    return groups;
-  };
-  const auto left = groups_of(a_, a);
-  const auto right = groups_of(b_, b);
-  for (const std::vector<CanonicalGroup>& l : left) {
-    for (const std::vector<CanonicalGroup>& r : right) {
-      const bool first_same = l.front() == r.front();
-      for (std::size_t at = 1; at < l.size(); ++at) {
-        if ((l[at] == r[at]) != first_same) {
-          return false;
-        }
-      }
+    Seen group;
+    for (std::int64_t rank = ranks.first.value; rank <= ranks.last.value; ++rank) {
+      group.push_back(side.groups.of(op, Rank{rank}));
     }
+    groups.insert(std::move(group));
   }
-  return true;
+  return groups;
+}
+
+bool Matcher::uniform(const std::vector<OpId>& a, const std::vector<OpId>& b, RankRange ranks) {
+  const std::set<Seen> left = seen_from_all(a_, a, ranks);
+  const std::set<Seen> right = seen_from_all(b_, b, ranks);
+  const auto meet_for_all_or_none = [](const Seen& l, const Seen& r) {
+    const bool first_same = l.front() == r.front();
+    return std::equal(l.begin(), l.end(), r.begin(),
+                      [&](CanonicalGroup one, CanonicalGroup other) { return (one == other) == first_same; });
+  };
+  return std::all_of(left.begin(), left.end(), [&](const Seen& l) {
+    return std::all_of(right.begin(), right.end(), [&](const Seen& r) { return meet_for_all_or_none(l, r); });
+  });
 }
 
 }  // namespace commlens

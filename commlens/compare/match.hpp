@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -66,6 +67,7 @@ class Matcher {
     std::vector<OpId> fixed;
     std::vector<OpId> data_dependent;
   };
+  using Seen = std::vector<CanonicalGroup>;  // one group, seen from each rank of a range
   static constexpr std::uint32_t k_unresolved = UINT32_MAX;
 
   std::uint32_t key_of(Side& side, OpId op);
@@ -73,6 +75,7 @@ class Matcher {
   void count(Side& side, const IterationCalls& calls);
   void collect(Side& side, const IterationCalls& calls, const Side& other, std::vector<Leftovers>& buckets);
   bool same_order(const IterationCalls& a, const IterationCalls& b);
+  static std::set<Seen> seen_from_all(Side& side, const std::vector<OpId>& ops, RankRange ranks);
 
   CanonicalGroups canonical_;
   Side a_;

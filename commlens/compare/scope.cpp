@@ -47,8 +47,9 @@ std::int64_t rank_count(const Trace& trace) {
 std::vector<Iteration> wanted_iterations(const Trace& trace, const CompareOptions& options) {
   std::vector<Iteration> iterations = trace.iterations();
   if (options.iterations) {
-    const auto [first, last] = *options.iterations;
-    std::erase_if(iterations, [&](Iteration iteration) { return iteration < first || iteration > last; });
+    const Iteration first = options.iterations->first;
+    const Iteration last = options.iterations->second;
+    std::erase_if(iterations, [=](Iteration iteration) { return iteration < first || iteration > last; });
   }
   return iterations;
 }
