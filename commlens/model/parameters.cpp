@@ -160,7 +160,8 @@ Elements parameter_count(const ModelConfig& model) {
 
 Elements paper_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
-  return {2 * model.vocab * h + model.sequence * h + model.layers * (12 * h * h + 8 * h) + 2 * h};
+  const std::int64_t vocab = with_padded_vocab(model, 1).vocab;
+  return {2 * vocab * h + model.sequence * h + model.layers * (12 * h * h + 8 * h) + 2 * h};
 }
 
 }  // namespace commlens

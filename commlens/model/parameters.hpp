@@ -58,7 +58,8 @@ Elements on_tensor_rank(const Parameter& parameter, std::int64_t tp);
 /// Parameter count without building the list (the same number, for large sweeps).
 Elements parameter_count(const ModelConfig& model);
 
-/// Eq. 1 of arXiv 2408.10197 as printed: 2Vh + sh + L(12h^2 + 8h) + 2h.
+/// Eq. 1 of arXiv 2408.10197 as printed: 2Vh + sh + L(12h^2 + 8h) + 2h, with the vocabulary the paper uses,
+/// padded for one tensor rank whatever the layout.
 Elements paper_parameter_count(const ModelConfig& model);
 
 }  // namespace commlens

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "commlens/base/result.hpp"
@@ -33,6 +34,7 @@ struct Plan {
   Job job;
   Trace tables;
   std::vector<RankClass> classes;
+  std::vector<std::string> unverified;  // settings whose rules were never measured
 
   /// The first iteration from which on all classes repeat themselves.
   Iteration steady_iteration() const;

@@ -1,7 +1,8 @@
 #include "commlens/plan/planner.hpp"
 
-#include <algorithm>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -46,25 +47,42 @@ std::vector<std::int64_t> stages_to_write(const Job& job, std::optional<Rank> on
   return stages;
 }
 
-/// True for a version the rules were measured on, or none given. The equations have no versions.
-bool is_known_version(const Job& job, const RuleSet& rules) {
-  if (job.framework_version.empty() || rules.known_versions.empty()) {
-    return true;
+/// The version the rules were measured on that the job names; the first when it names none; none when it
+/// names another.
+std::optional<std::string_view> measured_version(const Job& job, const RuleSet& rules) {
+  if (rules.versions.empty()) {
+    return std::string_view{};
   }
-  return std::any_of(rules.known_versions.begin(), rules.known_versions.end(), [&](std::string_view known) {
-    return job.framework_version.starts_with(known) ||
-           (job.framework_version.size() >= k_shortest_hash && known.starts_with(job.framework_version));
-  });
+  if (job.framework_version.empty()) {
+    return rules.versions.front();
+  }
+  for (const std::string_view known : rules.versions) {
+    const bool is_short_hash =
+        job.framework_version.size() >= k_shortest_hash && known.starts_with(job.framework_version);
+    if (is_short_hash || job.framework_version.starts_with(known)) {
+      return known;
+    }
+  }
+  return std::nullopt;
 }
 
-Provenance provenance_of(const Job& job, const RuleSet& rules) {
-  Provenance provenance;
+void describe(Plan& plan, const RuleSet& rules) {
+  const Job& job = plan.job;
+  const std::optional<std::string_view> measured = measured_version(job, rules);
+  const std::string_view used = measured.value_or(rules.versions.empty() ? "" : rules.versions.front());
+  plan.unverified = rules.unverified(job);
+  if (!measured) {
+    plan.unverified.push_back(fmt::format("version {}", job.framework_version));
+    plan.job.warnings.push_back(
+        fmt::format("framework_version {} is unknown; the rules of {} {}{} are used, unverified",
+                    job.framework_version, name_of(job.framework), used, rules.base));
+  }
+  Provenance& provenance = plan.tables.provenance;
   provenance.source = Source::predicted;
   provenance.producer = "commlens";
   provenance.description = job.model.name;
-  provenance.framework = fmt::format("{} {}", name_of(job.framework), rules.version);
-  provenance.verified = rules.is_verified(job) && is_known_version(job, rules);
-  return provenance;
+  provenance.framework = fmt::format("{} {}{}", name_of(job.framework), used, rules.base);
+  provenance.verified = plan.unverified.empty();
 }
 
 }  // namespace
@@ -83,7 +101,7 @@ Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
   if (only && (only->value < 0 || only->value >= mesh.ranks())) {
     return failure(fmt::format("there is no rank {} in a job of {} ranks", only->value, mesh.ranks()));
   }
-  Plan plan{job, Trace(mesh), {}};
+  Plan plan{job, Trace(mesh), {}, {}};
   const std::vector<std::int64_t> stages = stages_to_write(job, only);
   Result<std::vector<StagePrograms>> programs = rules.write(plan.job, stages, plan.tables);
   if (!programs) {
@@ -99,12 +117,7 @@ Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
     plan.classes.push_back(std::move(rank_class));
   }
   plan.classes = merged(std::move(plan.classes));
-  plan.tables.provenance = provenance_of(job, rules);
-  if (!is_known_version(job, rules)) {
-    plan.job.warnings.push_back(
-        fmt::format("framework_version {} is unknown; the rules of {} {} are used, unverified",
-                    job.framework_version, name_of(job.framework), rules.version));
-  }
+  describe(plan, rules);
   return plan;
 }
 

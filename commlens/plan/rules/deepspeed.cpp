@@ -196,26 +196,38 @@ Result<void> check(const Job& job) {
   return {};
 }
 
-bool is_verified(const Job& job) {
+std::vector<std::string> unverified(const Job& job) {
   const DeepSpeedOptions& options = job.deepspeed;
   const bool zero3 = job.train.zero_stage == 3;
-  const bool mixed_partition =
-      options.pipe_partitioned != options.grad_partitioned && job.layout.model_ranks() > 1;
-  const bool other_dtype = options.communication_dtype && *options.communication_dtype != job.train.dtype;
-  const bool fallback =
-      !options.contiguous_gradients && (job.train.zero_stage == 1 || job.train.zero_stage == 2);
-  return job.model.family == Family::gpt && !mixed_partition && !other_dtype && !fallback &&
-         !(zero3 && (job.layout.model_ranks() > 1 || job.model.tied_embeddings || job.layout.dp == 1)) &&
-         !(job.model.tied_embeddings && job.layout.pp > 1);
+  const bool has_tensor_ranks = job.layout.model_ranks() > 1;
+  const bool is_zero12 = job.train.zero_stage == 1 || job.train.zero_stage == 2;
+  std::vector<std::string> reasons;
+  const auto add = [&](bool applies, const char* reason) {
+    if (applies) {
+      reasons.emplace_back(reason);
+    }
+  };
+  add(job.model.family != Family::gpt, "models other than gpt");
+  add(has_tensor_ranks && options.pipe_partitioned != options.grad_partitioned,
+      "pipe_partitioned apart from grad_partitioned");
+  add(options.communication_dtype && *options.communication_dtype != job.train.dtype,
+      "communication_data_type");
+  add(is_zero12 && !options.contiguous_gradients, "contiguous_gradients: false");
+  add(zero3 && has_tensor_ranks, "ZeRO-3 with tensor ranks");
+  add(zero3 && job.model.tied_embeddings, "ZeRO-3 with tied embeddings");
+  add(zero3 && job.layout.dp == 1, "ZeRO-3 on one data rank");
+  add(job.framework == Framework::deepspeed && job.model.tied_embeddings && job.layout.pp > 1,
+      "tied embeddings in a pipeline");
+  return reasons;
 }
 
 }  // namespace commlens::deepspeed
 
 namespace commlens::rules {
 const RuleSet deepspeed{Framework::deepspeed,
-                        "0.14.0",
                         {"0.14.0"},
+                        "",
                         &commlens::deepspeed::check_plain,
-                        &commlens::deepspeed::is_verified,
+                        &commlens::deepspeed::unverified,
                         &commlens::deepspeed::write};
 }  // namespace commlens::rules

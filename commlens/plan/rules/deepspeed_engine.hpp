@@ -1,6 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "commlens/model/job.hpp"
@@ -38,7 +38,7 @@ void write_step(ProgramBuilder& out, const EngineRank& rank);
 /// What DeepSpeed 0.14.0 refuses, or what its rules do not cover, by name.
 Result<void> check(const Job& job);
 
-/// False when the job uses a rule that was only read in the source, never measured (rules/deepspeed.md D14).
-bool is_verified(const Job& job);
+/// Settings of the job whose rules were only read in the source, never measured (rules/deepspeed.md D14).
+std::vector<std::string> unverified(const Job& job);
 
 }  // namespace commlens::deepspeed

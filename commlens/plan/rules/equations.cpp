@@ -24,6 +24,16 @@ double count_on_first_rank(const Job& job) {
   return as_double(total_count(local_parameters(job.model, ParameterList(job.model), job.layout.tp, first)));
 }
 
+bool runs_deepspeed(const Job& job) {
+  return job.framework == Framework::deepspeed || job.framework == Framework::neox ||
+         job.framework == Framework::paper;
+}
+
+bool sends_mask(const Job& job) {
+  return job.framework == Framework::neox ||
+         (job.framework == Framework::deepspeed && job.deepspeed.attention_mask);
+}
+
 EquationValue parameter_equation(const Job& job) {
   return {"1",
           "2Vh + sh + L(12h^2 + 8h) + 2h",
@@ -51,13 +61,17 @@ EquationValue data_equation(const Job& job) {
       "true count of the parameters that a rank of the first stage holds"};
   equation.value_exact = zero3 ? zero3_elements(exact, ranks, micro_batches)
                                : zero12_elements(exact, ranks, job.train.zero_stage == 2 ? micro_batches : 1);
+  const bool deepspeed_below = runs_deepspeed(job);
   if (zero3) {
+    equation.note += "; once per micro-batch";
     equation.note +=
-        "; once per micro-batch; DeepSpeed gathers less when parameters stay from forward to backward";
+        deepspeed_below ? "; DeepSpeed gathers less when parameters stay from forward to backward" : "";
   } else if (job.train.zero_stage > 0) {
-    equation.note +=
-        "; DeepSpeed 0.14 all_reduces gradients instead of scattering them, which makes it 3 P (d-1)/d";
     equation.note += job.train.zero_stage == 2 ? "; ZeRO-2 reduces in every micro-batch" : "";
+    equation.note += deepspeed_below
+                         ? "; DeepSpeed 0.14 all_reduces gradients instead of scattering them, which makes "
+                           "it 3 P (d-1)/d"
+                         : "";
   }
   return equation;
 }
@@ -71,8 +85,9 @@ EquationValue pipeline_equation(const Job& job) {
               as_double(job.layout.pp * job.layout.virtual_stages - 1),
           "elements",
           "all stages of one replica",
-          "all micro-batches and model chunks; GPT-NeoX adds its attention mask, s^2 fp16 values with every "
-          "activation"};
+          sends_mask(job)
+              ? "all micro-batches; the attention mask comes on top, s^2 fp16 values with every activation"
+              : "all micro-batches and model chunks"};
 }
 
 EquationValue tensor_equation(const Job& job) {
@@ -87,7 +102,8 @@ EquationValue tensor_equation(const Job& job) {
               as_double(job.train.micro_batches),
           "elements",
           "per rank",
-          "all micro-batches; the backward of the unembedding is one all_reduce more; recompute and parallel "
+          "a rank of the first stage, all micro-batches; the backward of the unembedding is one all_reduce "
+          "more; recompute and parallel "
           "residual "
           "as configured; cross entropy adds 3 all_reduces of b s fp32 on the last stage"};
 }
@@ -103,14 +119,18 @@ std::int64_t tensor_all_reduces(const Job& job) {
 }
 
 std::vector<EquationValue> equations(const Job& job) {
-  std::vector<EquationValue> values{parameter_equation(job)};
-  if (job.layout.dp > 1) {
+  std::vector<EquationValue> values;
+  const bool is_gpt = job.model.family == Family::gpt && job.model.experts == 0;
+  if (is_gpt) {
+    values.push_back(parameter_equation(job));
+  }
+  if (is_gpt && job.layout.dp > 1) {
     values.push_back(data_equation(job));
   }
   if (job.layout.pp > 1) {
     values.push_back(pipeline_equation(job));
   }
-  if (job.layout.tp > 1) {
+  if (job.layout.tp > 1 && job.model.experts == 0) {
     values.push_back(tensor_equation(job));
   }
   return values;

@@ -17,8 +17,8 @@ struct EquationValue {
   std::string note;        // why the two differ
 };
 
-/// Every equation that the layout makes meaningful: 2 or 3 with data parallelism, 4 with stages, 5 with
-/// tensor ranks. Source: rules/paper.md §3, §4a.
+/// Every equation that model and layout make meaningful: 1 for a dense GPT, 2 or 3 with data parallelism as
+/// well, 4 with stages, 5 with tensor ranks. Source: rules/paper.md §3, §4a.
 std::vector<EquationValue> equations(const Job& job);
 
 /// Activation all_reduces of one micro-batch on a tensor rank that holds all layers (Eq. 5 counts 6L + 1).

@@ -313,24 +313,30 @@ Result<void> check(const Job& job) {
   return check_experts(job);
 }
 
-bool is_verified(const Job& job) {
-  const bool block = job.train.recompute == Recompute::full && job.megatron.recompute_method == "block";
+std::vector<std::string> unverified(const Job& job) {
   const bool experts = job.model.experts > 0;
-  const bool experts_beyond_runs =
-      experts && (job.megatron.distributed_optimizer || job.layout.pp > 1 ||
-                  (job.layout.tp > 1 && job.megatron.moe_dispatcher == "allgather"));
-  return job.model.family == Family::gpt && job.train.dtype != DType::fp16 && !block &&
-         !experts_beyond_runs && !job.megatron.overlap_grad_reduce;
+  std::vector<std::string> reasons;
+  const auto add = [&](bool applies, const char* reason) {
+    if (applies) {
+      reasons.emplace_back(reason);
+    }
+  };
+  add(job.model.family != Family::gpt, "models other than gpt");
+  add(job.train.dtype == DType::fp16, "fp16's overflow flag");
+  add(job.train.recompute == Recompute::full && job.megatron.recompute_method == "block", "block recompute");
+  add(experts && job.megatron.distributed_optimizer, "experts with the distributed optimizer");
+  add(experts && job.layout.pp > 1, "experts in a pipeline");
+  add(experts && job.layout.tp > 1 && job.megatron.moe_dispatcher == "allgather",
+      "the allgather dispatcher with tensor ranks");
+  add(job.megatron.overlap_grad_reduce, "overlap-grad-reduce");
+  return reasons;
 }
 
 }  // namespace
 }  // namespace commlens::megatron
 
 namespace commlens::rules {
-const RuleSet megatron{Framework::megatron,
-                       "core_v0.7.0",
-                       {"core_v0.7.0", "core_r0.7.0", "0.7.0"},
-                       &commlens::megatron::check,
-                       &commlens::megatron::is_verified,
-                       &commlens::megatron::write};
+const RuleSet megatron{
+    Framework::megatron,        {"core_v0.7.0", "core_r0.7.0", "0.7.0"}, "",
+    &commlens::megatron::check, &commlens::megatron::unverified,         &commlens::megatron::write};
 }  // namespace commlens::rules

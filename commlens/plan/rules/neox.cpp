@@ -225,16 +225,26 @@ bool needs_ready_order(const Job& job) {
          !uses_pipeline_engine(job);
 }
 
-bool is_verified(const Job& job) {
-  const bool sp_version_with_data = always_pipeline_engine(job) && job.layout.dp > 1;
-  return deepspeed::is_verified(job) && !needs_ready_order(job) && job.train.zero_stage < 3 &&
-         job.neox.checkpoint_num_layers == 1 && !sp_version_with_data && !job.neox.fp16_lm_cross_entropy;
+std::vector<std::string> unverified(const Job& job) {
+  std::vector<std::string> reasons = deepspeed::unverified(job);
+  const auto add = [&](bool applies, const char* reason) {
+    if (applies) {
+      reasons.emplace_back(reason);
+    }
+  };
+  add(job.train.zero_stage == 3, "GPT-NeoX under ZeRO-3");
+  add(needs_ready_order(job),
+      "gradient buckets smaller than the model that fill in ready order (overlap_comm, ZeRO-2)");
+  add(job.neox.checkpoint_num_layers > 1, "checkpoint_num_layers > 1");
+  add(job.neox.fp16_lm_cross_entropy, "fp16_lm_cross_entropy");
+  add(always_pipeline_engine(job) && job.layout.dp > 1, "8b43196f with data parallelism");
+  return reasons;
 }
 
 }  // namespace
 }  // namespace commlens::neox
 
 namespace commlens::rules {
-const RuleSet neox{Framework::neox,        "4bc66703 on deepspeed 0.14.0", {"4bc66703", "8b43196f"},
-                   &commlens::neox::check, &commlens::neox::is_verified,   &commlens::neox::write};
+const RuleSet neox{Framework::neox,        {"4bc66703", "8b43196f"},    " on deepspeed 0.14.0",
+                   &commlens::neox::check, &commlens::neox::unverified, &commlens::neox::write};
 }  // namespace commlens::rules

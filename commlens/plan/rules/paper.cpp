@@ -117,13 +117,13 @@ Result<void> check(const Job& job) {
   return {};
 }
 
-bool is_verified(const Job&) { return true; }
+std::vector<std::string> unverified(const Job&) { return {}; }
 
 }  // namespace
 }  // namespace commlens::paper
 
 namespace commlens::rules {
 const RuleSet paper{
-    Framework::paper,       "arXiv 2408.10197", {}, &commlens::paper::check, &commlens::paper::is_verified,
+    Framework::paper,       {}, "arXiv 2408.10197", &commlens::paper::check, &commlens::paper::unverified,
     &commlens::paper::write};
 }  // namespace commlens::rules

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,13 +21,14 @@ struct StagePrograms {
 /// One framework's rules.
 struct RuleSet {
   Framework framework;
-  std::string_view version;  // the version they were measured on
-  std::vector<std::string_view>
-      known_versions;  // as a file may write it; a longer text that starts so is the same
+  /// Versions the rules were measured on, the default first, as a file may write them; a longer text that
+  /// starts so is the same. Empty for equations, which have no versions.
+  std::vector<std::string_view> versions;
+  std::string_view base;  // what the framework ran on: " on deepspeed 0.14.0"
   /// Refuses, by name, what the rules do not cover.
   Result<void> (*check)(const Job& job);
-  /// True when every rule this job uses was measured.
-  bool (*is_verified)(const Job& job);
+  /// Why the prediction rests on rules that were never measured; empty when all were.
+  std::vector<std::string> (*unverified)(const Job& job);
   /// Calls of `stages` (ascending pipeline stages); descriptions go to `tables`.
   Result<std::vector<StagePrograms>> (*write)(const Job& job, std::span<const std::int64_t> stages,
                                               Trace& tables);

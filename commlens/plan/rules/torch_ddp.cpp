@@ -71,16 +71,22 @@ Result<void> check(const Job& job) {
   return {};
 }
 
-bool is_verified(const Job& job) { return job.train.micro_batches == 1 && job.model.family == Family::gpt; }
+std::vector<std::string> unverified(const Job& job) {
+  std::vector<std::string> reasons;
+  if (job.train.micro_batches > 1) {
+    reasons.emplace_back("gradient accumulation");
+  }
+  if (job.model.family != Family::gpt) {
+    reasons.emplace_back("models other than gpt");
+  }
+  return reasons;
+}
 
 }  // namespace
 }  // namespace commlens::torch_ddp
 
 namespace commlens::rules {
-const RuleSet torch_ddp{Framework::torch_ddp,
-                        "1.13",
-                        {"1.13"},
-                        &commlens::torch_ddp::check,
-                        &commlens::torch_ddp::is_verified,
-                        &commlens::torch_ddp::write};
+const RuleSet torch_ddp{
+    Framework::torch_ddp,       {"1.13"}, "", &commlens::torch_ddp::check, &commlens::torch_ddp::unverified,
+    &commlens::torch_ddp::write};
 }  // namespace commlens::rules
