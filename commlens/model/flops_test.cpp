@@ -21,7 +21,7 @@ TEST(Flops, EqualTheExpectedValuesOfFigures14And15) {  // facts/expected.json: 1
                                  {2048, 97'422'743'175'168.0, 74'332'998'991'872.0},
                                  {4096, 221'233'765'416'960.0, 168'457'207'283'712.0}};
   for (const Row& row : rows) {
-    Job job = *preset("1.3B");
+    Job job = preset("1.3B").value();
     job.model.sequence = row.sequence;
     EXPECT_EQ(iteration_flops_per_rank(job).value, row.with_recompute) << row.sequence;
     job.train.recompute = Recompute::none;
@@ -30,13 +30,13 @@ TEST(Flops, EqualTheExpectedValuesOfFigures14And15) {  // facts/expected.json: 1
 }
 
 TEST(Flops, SelectiveRecomputeRepeatsTheScoresOnly) {  // 12 s^2 h L b grows by 4 s^2 h L b
-  Job job = *preset("1.3B");
+  Job job = preset("1.3B").value();
   job.train.recompute = Recompute::selective;
   EXPECT_EQ(micro_batch_flops(job).value, 74'332'998'991'872.0 + 4.0 * 2048 * 2048 * 2048 * 24 * 4);
 }
 
 TEST(Flops, AreSharedByTheRanksOfAReplica) {
-  Job job = *preset("1.3B");
+  Job job = preset("1.3B").value();
   job.layout.tp = 2;
   job.layout.pp = 4;
   job.train.micro_batches = 16;
@@ -44,7 +44,7 @@ TEST(Flops, AreSharedByTheRanksOfAReplica) {
 }
 
 TEST(Flops, CountTheChosenExpertsAndTheRouter) {
-  Job job = *preset("19M");
+  Job job = preset("19M").value();
   job.train.recompute = Recompute::none;
   const double dense = micro_batch_flops(job).value;
   job.model.experts = 8;

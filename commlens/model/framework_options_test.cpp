@@ -8,11 +8,11 @@ namespace commlens {
 namespace {
 
 TEST(FrameworkOptions, TheSameFrameworkKeepsEverything) {
-  EXPECT_EQ(with_framework(*preset("20B"), Framework::neox).framework_version, "4bc66703");
+  EXPECT_EQ(with_framework(preset("20B").value(), Framework::neox).framework_version, "4bc66703");
 }
 
 TEST(FrameworkOptions, DeepSpeedTakesGptNeoxsSettings) {
-  const Job job = with_framework(*preset("20B"), Framework::deepspeed);
+  const Job job = with_framework(preset("20B").value(), Framework::deepspeed);
   EXPECT_EQ(job.framework, Framework::deepspeed);
   EXPECT_TRUE(job.framework_version.empty());
   EXPECT_EQ(job.deepspeed.reduce_bucket_size, 1'260'000'000);
@@ -22,11 +22,11 @@ TEST(FrameworkOptions, DeepSpeedTakesGptNeoxsSettings) {
 }
 
 TEST(FrameworkOptions, MegatronCallsZero1TheDistributedOptimizer) {
-  const Job job = with_framework(*preset("1.3B"), Framework::megatron);
+  const Job job = with_framework(preset("1.3B").value(), Framework::megatron);
   EXPECT_TRUE(job.megatron.distributed_optimizer);
   EXPECT_EQ(job.megatron.recompute_method, "uniform");
   EXPECT_EQ(job.megatron.recompute_num_layers, 1);
-  Job plain = *preset("1.3B");
+  Job plain = preset("1.3B").value();
   set_zero_stage(plain, 0);
   EXPECT_FALSE(with_framework(plain, Framework::megatron).megatron.distributed_optimizer);
 }
@@ -43,7 +43,7 @@ TEST(FrameworkOptions, TrainersPadAVocabularyThatWasTakenAsItIs) {
 }
 
 TEST(FrameworkOptions, TorchDdpLeavesZeroOutAndSaysSo) {
-  const Job job = with_framework(*preset("1.3B"), Framework::torch_ddp);
+  const Job job = with_framework(preset("1.3B").value(), Framework::torch_ddp);
   EXPECT_EQ(job.train.zero_stage, 0);
   EXPECT_EQ(job.warnings.at(0), "torch-ddp has no ZeRO: stage 1 of the configuration is left out");
 }

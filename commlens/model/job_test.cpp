@@ -12,7 +12,7 @@ namespace {
 
 /// What `validated` says about a preset after a change.
 std::string error_of(const char* name, const std::function<void(Job&)>& change) {
-  Job job = *preset(name);
+  Job job = preset(name).value();
   change(job);
   const Result<Job> result = validated(job);
   return result ? "no error" : result.error().message;
@@ -28,13 +28,13 @@ TEST(Framework, HasNamesBothWays) {
 }
 
 TEST(Validated, PadsTheVocabularyForTensorParallelism) {
-  Job job = *preset("1.3B");
+  Job job = preset("1.3B").value();
   job.layout.tp = 8;
   EXPECT_EQ(validated(job).value().model.vocab, 51200);
 }
 
 TEST(Validated, ChangesNothingTheSecondTime) {
-  Job job = *preset("13B");
+  Job job = preset("13B").value();
   job.layout = {.ranks = 64, .tp = 4, .pp = 2};
   job.global_batch = 256;
   job.train.micro_batches = 0;
@@ -131,7 +131,7 @@ TEST(Validated, RefusesExpertParallelismOfADenseModel) {
 }
 
 TEST(Validated, DerivesTheMicroBatchesFromTheGlobalBatch) {
-  Job job = *preset("19M");
+  Job job = preset("19M").value();
   job.layout.ranks = 8;
   job.global_batch = 64;
   job.train.micro_batches = 0;
@@ -150,7 +150,7 @@ TEST(Validated, RefusesAGlobalBatchThatDisagrees) {
 }
 
 TEST(Validated, TurnsThePipelineEngineOn) {
-  Job job = *preset("19M");
+  Job job = preset("19M").value();
   EXPECT_FALSE(validated(job).value().deepspeed.pipeline_engine);
   job.layout.pp = 2;
   EXPECT_TRUE(validated(job).value().deepspeed.pipeline_engine);

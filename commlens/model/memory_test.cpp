@@ -30,7 +30,7 @@ TEST(Memory, EqualsTheExpectedValuesOfTheOutOfMemoryCheck) {  // facts/expected.
       {"13B", 16, {209'611'161'600, 62'228'313'600, 37'664'505'600, 13'100'697'600}, 3'355'443'200}};
   for (const Row& row : rows) {
     for (int stage = 0; stage <= 3; ++stage) {
-      Job job = *preset(row.name);
+      Job job = preset(row.name).value();
       job.layout.dp = job.layout.ranks = row.ranks;
       job.train.zero_stage = stage;
       const MemoryEstimate memory = memory_per_rank(job);

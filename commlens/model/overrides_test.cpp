@@ -9,7 +9,9 @@
 namespace commlens {
 namespace {
 
-Job changed(const char* name, const Overrides& flags) { return with_overrides(*preset(name), flags).value(); }
+Job changed(const char* name, const Overrides& flags) {
+  return with_overrides(preset(name).value(), flags).value();
+}
 
 Job resolved_with(const char* name, const Overrides& flags) {
   return validated(changed(name, flags)).value();
@@ -30,7 +32,7 @@ TEST(Overrides, DataRanksAreWhatRemainsOfTheRanks) {
 }
 
 TEST(Overrides, DataRanksOfAFileGiveWayToTheFlags) {
-  Job job = *preset("13B");
+  Job job = preset("13B").value();
   job.layout = {.ranks = 8, .dp = 8};
   EXPECT_EQ(validated(with_overrides(job, {.tp = 2}).value()).value().layout.dp, 4);
   EXPECT_EQ(validated(with_overrides(job, {.dp = 16}).value()).value().layout.ranks, 16);
@@ -63,11 +65,12 @@ TEST(Overrides, ABucketIsGivenInBytesAndKeptInElements) {
             1024);
   EXPECT_EQ(changed("1.3B", {.framework = Framework::torch_ddp, .bucket = Bytes{4096}}).ddp.bucket_cap,
             Bytes{4096});
-  EXPECT_EQ(with_overrides(*preset("1.3B"), {.bucket = Bytes{3}}).error().message,
+  EXPECT_EQ(with_overrides(preset("1.3B").value(), {.bucket = Bytes{3}}).error().message,
             "--bucket: 3 bytes are not a whole number of fp16 elements (2 bytes each)");
-  EXPECT_EQ(
-      with_overrides(*preset("1.3B"), {.framework = Framework::paper, .bucket = Bytes{4}}).error().message,
-      "--bucket: the paper rules have no bucket size");
+  EXPECT_EQ(with_overrides(preset("1.3B").value(), {.framework = Framework::paper, .bucket = Bytes{4}})
+                .error()
+                .message,
+            "--bucket: the paper rules have no bucket size");
 }
 
 TEST(Overrides, RecomputeNoneSwitchesPartitioningOff) {
@@ -79,7 +82,7 @@ TEST(Overrides, RecomputeNoneSwitchesPartitioningOff) {
 }
 
 TEST(Overrides, TheFlagsReplaceAGlobalBatchStatedTwice) {
-  Job job = *preset("1.3B");
+  Job job = preset("1.3B").value();
   job.global_batch = 16;
   job.train.micro_batches = 4;
   const Job result = with_overrides(job, {.ranks = 8}).value();

@@ -39,7 +39,7 @@ TEST(ParameterCount, EqualsTheTableOfGptNeoxConfigs) {  // rules/neox_megatron.m
       {"175B", 175'197'806'592, 175'217'074'176}};
   ASSERT_EQ(rows.size(), preset_names().size());
   for (const Row& row : rows) {
-    const ModelConfig model = preset(row.name)->model;
+    const ModelConfig model = preset(row.name).value().model;
     EXPECT_EQ(ParameterList(model).total().value, row.parameters) << row.name;
     EXPECT_EQ(parameter_count(model).value, row.parameters) << row.name;
     EXPECT_EQ(paper_parameter_count(model).value, row.equation_1) << row.name;
@@ -48,7 +48,7 @@ TEST(ParameterCount, EqualsTheTableOfGptNeoxConfigs) {  // rules/neox_megatron.m
 
 TEST(ParameterCount,
      OfGpt2WithTiedEmbeddings) {  // DeepSpeed PR 2012: Vh + sh + L(12h^2 + 13h) + 2h = 355,919,872
-  ModelConfig model = preset("350M")->model;
+  ModelConfig model = preset("350M").value().model;
   model.positions = Positions::learned;
   model.tied_embeddings = true;
   EXPECT_EQ(ParameterList(model).total().value, 355'919'872);

@@ -8,7 +8,7 @@ namespace {
 TEST(Presets, AreFoundUnderEverySpelling) {
   for (const char* name : {"1.3B", "1-3B", "1.3b", "1-3b"}) {
     ASSERT_TRUE(preset(name)) << name;
-    EXPECT_EQ(preset(name)->model.name, "1.3B") << name;
+    EXPECT_EQ(preset(name).value().model.name, "1.3B") << name;
   }
   EXPECT_FALSE(preset("1.4B"));
   EXPECT_FALSE(preset(""));
@@ -16,12 +16,12 @@ TEST(Presets, AreFoundUnderEverySpelling) {
 
 TEST(Presets, AllValidate) {
   for (const std::string_view name : preset_names()) {
-    EXPECT_TRUE(validated(*preset(name))) << name;
+    EXPECT_TRUE(validated(preset(name).value())) << name;
   }
 }
 
 TEST(Presets, CarryTheSettingsOfTheirFiles) {  // rules/neox_megatron.md §7
-  const Job job = *preset("20B");
+  const Job job = preset("20B").value();
   EXPECT_EQ(job.framework, Framework::neox);
   EXPECT_EQ(job.framework_version, "4bc66703");
   EXPECT_EQ(job.model.vocab, 50304);
@@ -36,9 +36,9 @@ TEST(Presets, CarryTheSettingsOfTheirFiles) {  // rules/neox_megatron.md §7
   EXPECT_EQ(job.train.gradient_clipping, 1.0);
   EXPECT_EQ(job.deepspeed.reduce_bucket_size, 1'260'000'000);
   EXPECT_FALSE(job.neox.partition_activations);
-  EXPECT_TRUE(preset("13B")->neox.partition_activations);
-  EXPECT_EQ(preset("13B")->deepspeed.reduce_bucket_size, 500'000'000);
-  EXPECT_TRUE(preset("49M")->model.parallel_residual);
+  EXPECT_TRUE(preset("13B").value().neox.partition_activations);
+  EXPECT_EQ(preset("13B").value().deepspeed.reduce_bucket_size, 500'000'000);
+  EXPECT_TRUE(preset("49M").value().model.parallel_residual);
 }
 
 }  // namespace
