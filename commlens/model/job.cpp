@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::array<std::string_view, 6> k_framework_names = {"paper",    "deepspeed", "neox",
                                                                "megatron", "torch-ddp", "commlens"};
-constexpr std::int64_t k_most_layers = 100'000;
-constexpr std::int64_t k_most_expert_layers = 1'000'000;
-constexpr std::int64_t k_most_layer_passes =
-    2'000'000;  // layers x micro-batches of one stage: a call list of ~1 GB
+constexpr std::int64_t k_most_layers = 10'000;
+constexpr std::int64_t k_most_expert_layers = 100'000;
+constexpr std::int64_t k_most_layer_passes = 2'000'000;  // of all stages: call lists of about 1 GB
+constexpr std::int64_t k_most_stages = 2'048;
 constexpr std::int64_t k_most_bytes = std::int64_t{1} << 62;
 
 using Check = Result<void>;
@@ -213,6 +213,9 @@ Check pipeline_divides(const Job& job) {
     return failure(fmt::format("{} virtual stages need a pipeline; use --pp, or leave --virtual-stages out",
                                layout.virtual_stages));
   }
+  if (layout.pp > k_most_stages) {
+    return failure(fmt::format("pp is {}; at most {} stages are supported", layout.pp, k_most_stages));
+  }
   const std::int64_t chunks = layout.pp * layout.virtual_stages;
   // Embedding, norm and head may fill stages of their own (GPT-NeoX lists L + 5 layers); the rule set
   // decides.
@@ -222,37 +225,10 @@ Check pipeline_divides(const Job& job) {
                                job.model.layers, layout.pp,
                                layout.virtual_stages > 1 ? " with their virtual stages" : ""));
   }
-  if ((job.framework == Framework::megatron || layout.virtual_stages > 1) && job.model.layers % chunks != 0) {
-    return failure(fmt::format("{} layers are not divisible by {} pipeline stages{}; use pp {}",
-                               job.model.layers, chunks,
-                               layout.virtual_stages > 1 ? " (pp x virtual stages)" : "",
-                               divisors_in_words(job.model.layers / layout.virtual_stages)));
-  }
-  return {};
-}
-
-Check deepspeed_allows(const Job& job) {
-  const ParallelLayout& layout = job.layout;
-  if (layout.pp > 1 && job.train.zero_stage >= 2) {
-    return failure(fmt::format(
-        "ZeRO-{} cannot run with {} pipeline stages: DeepSpeed refuses it (runtime/pipe/engine.py:73, "
-        "gradients of several micro-batches must stay whole); use --zero 1 or --pp 1",
-        job.train.zero_stage, layout.pp));
-  }
-  if (layout.pp > 1 && job.train.schedule != Schedule::one_f_one_b) {
+  if (layout.virtual_stages > 1 && job.model.layers % chunks != 0) {
     return failure(
-        "DeepSpeed's pipeline knows the 1f1b schedule only; leave --schedule and --virtual-stages out");
-  }
-  if (layout.virtual_stages > 1) {
-    return failure("DeepSpeed's pipeline has no virtual stages; leave --virtual-stages out");
-  }
-  if (job.train.recompute == Recompute::selective) {
-    return failure(
-        fmt::format("{} has no selective recompute; use --recompute none or full", name_of(job.framework)));
-  }
-  if (job.framework == Framework::neox && layout.sequence_parallel &&
-      job.framework_version.starts_with("4bc66703")) {
-    return failure("GPT-NeoX 4bc66703 has no sequence parallelism; set framework_version 8b43196f");
+        fmt::format("{} layers are not divisible by {} pipeline stages (pp x virtual stages); use pp {}",
+                    job.model.layers, chunks, divisors_in_words(job.model.layers / layout.virtual_stages)));
   }
   return {};
 }
@@ -291,11 +267,12 @@ Check settle_batches(Job& job) {
       return ok;
     }
   }
-  const std::int64_t layers = ceil_div(job.model.layers, job.layout.pp);
+  // A stage without layers has messages too.
+  const std::int64_t layers = std::max(job.model.layers, job.layout.pp);
   if (job.train.micro_batches > k_most_layer_passes / layers) {
     return failure(
-        fmt::format("{} micro-batches of {} layers a stage is more than {} layer passes an iteration; "
-                    "use fewer micro-batches",
+        fmt::format("{} micro-batches of {} layers is more than {} layer passes an iteration; use fewer "
+                    "micro-batches",
                     job.train.micro_batches, layers, k_most_layer_passes));
   }
   return {};
@@ -317,6 +294,13 @@ Result<Framework> framework_from(std::string_view name) {
   return failure(fmt::format("there is no framework '{}'; {}choose from {}", name.substr(0, 40),
                              meant.empty() ? "" : fmt::format("did you mean '{}'? ", meant),
                              fmt::join(k_framework_names, ", ")));
+}
+
+bool is_sequence_parallel_neox(const Job& job) {
+  constexpr std::string_view commit = "8b43196f";
+  constexpr std::size_t shortest_hash = 7;
+  const std::string_view version = job.framework_version;
+  return version.size() >= shortest_hash && (version.starts_with(commit) || commit.starts_with(version));
 }
 
 Result<Job> validated(Job job) {
@@ -346,11 +330,8 @@ Result<Job> validated(Job job) {
     }
   }
   if (runs_deepspeed(job)) {
-    if (const Check ok = deepspeed_allows(job); !ok) {
-      return stop(ok);
-    }
-    const bool always = job.framework == Framework::neox ? job.framework_version.starts_with("8b43196f")
-                                                         : job.deepspeed.pipeline_engine;
+    const bool always =
+        job.framework == Framework::neox ? is_sequence_parallel_neox(job) : job.deepspeed.pipeline_engine;
     job.deepspeed.pipeline_engine = always || job.layout.pp > 1;
   }
   if (const Check ok = settle_batches(job); !ok) {

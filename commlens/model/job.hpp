@@ -31,6 +31,10 @@ struct Job {
   std::vector<std::string> warnings;  // unknown keys and the like, each one line with file:line
 };
 
+/// True for GPT-NeoX 8b43196f (a commit may be named by more or fewer of its digits), which has sequence
+/// parallelism and always runs DeepSpeed's pipeline engine. Source: rules/neox_megatron.md §8.1.
+bool is_sequence_parallel_neox(const Job& job);
+
 /// The job with its degrees resolved and its vocabulary padded, or why no framework could run it: heads or
 /// hidden not divisible by tp, non-positive sizes, a product of sizes beyond 2^62. What a single rule set
 /// does not support is refused by that rule set.

@@ -1,6 +1,8 @@
 // Laws that every prediction keeps, on random jobs.
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -9,9 +11,11 @@
 #include <rapidcheck.h>
 
 #include "commlens/comm/volume.hpp"
+#include "commlens/compare/compare.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/plan/planner.hpp"
+#include "commlens/summary/breakdown.hpp"
 
 namespace commlens {
 namespace {
@@ -158,7 +162,6 @@ const std::vector<std::string>& issued_on_one_rank() {
                                                  "ddp.bucket_all_reduce",
                                                  "zero3.broadcast_parameter_again",
                                                  "zero3.start_gather",
-                                                 "zero3.parameter_gather",
                                                  "zero3.persistent_parameter_gather",
                                                  "zero3.trace_check",
                                                  "zero3.gradient_reduce_scatter",
@@ -201,6 +204,84 @@ TEST(PlanLaws, GradientsAddUpToTheParameters) {
     }
     const std::int64_t reductions = job.train.zero_stage == 2 ? job.train.micro_batches : 1;
     RC_ASSERT(elements == reductions * parameter_count(job.model).value);
+  }));
+}
+
+/// Closed forms of the whole iteration (rules/neox_megatron.md §1.1, §1.4): tensor-parallel all_reduces of an
+/// activation, and every activation and gradient once per boundary.
+TEST(PlanLaws, ActivationsAddUpToTheClosedForms) {
+  ASSERT_TRUE(rc::check([] {
+    Job job = random_job(Framework::neox);
+    job.train.dtype = DType::fp16;
+    job = validated(job).value();
+    const Trace trace = make_plan(job).value().trace_of({1});
+    const std::int64_t activation = job.train.micro_batch * job.model.sequence * job.model.hidden;
+    std::int64_t all_reduced = 0;
+    std::int64_t sent = 0;
+    for (const RankStream& stream : trace.streams) {
+      for (const CommEvent& event : stream.events) {
+        const CommOp& op = trace.op(event.op);
+        const std::string& rule = trace.rule(op.rule).name;
+        const bool is_tensor = rule.find("tensor_parallel") != std::string::npos ||
+                               rule.find("unembedding") != std::string::npos;
+        all_reduced += is_tensor ? op.input.value * stream.ranks.count() : 0;
+        const bool is_boundary = rule == "pipeline.activation" || rule == "pipeline.gradient";
+        sent += is_boundary ? op.input.value * stream.ranks.count() : 0;
+      }
+    }
+    const std::int64_t passes = job.train.recompute == Recompute::full ? 6 : 4;
+    const std::int64_t per_replica = (passes * job.model.layers + 2) * activation * job.train.micro_batches;
+    RC_ASSERT(all_reduced == (job.layout.tp > 1 ? per_replica * job.layout.dp * job.layout.tp : 0));
+    RC_ASSERT(sent == 2 * (job.layout.pp - 1) * activation * job.train.micro_batches * job.layout.dp);
+  }));
+}
+
+/// A trace of explicit groups, rank by rank, with every rank renamed.
+Trace relabelled(const Trace& trace, const std::vector<std::int64_t>& names) {
+  Trace result;
+  result.streams.resize(names.size());
+  for (const RankStream& stream : trace.streams) {
+    for (std::int64_t rank = stream.ranks.first.value; rank <= stream.ranks.last.value; ++rank) {
+      const Rank name{names[static_cast<std::size_t>(rank)]};
+      RankStream& renamed = result.streams[static_cast<std::size_t>(name.value)];
+      renamed.ranks = {name, name};
+      for (const CommEvent& event : stream.events) {
+        CommOp op = trace.op(event.op);
+        std::vector<Rank> members;
+        for (const Rank member : trace.groups.members(op.group, Rank{rank})) {
+          members.push_back({names[static_cast<std::size_t>(member.value)]});
+        }
+        op.group = result.groups.intern(members);
+        op.rule = {};
+        op.tag = {};
+        renamed.events.push_back({result.intern(op), event.iteration, event.micro_batch});
+      }
+    }
+  }
+  return result;
+}
+
+/// Names of ranks carry no meaning: the volume of every kind over all ranks stays.
+TEST(PlanLaws, RelabellingRanksChangesNothing) {
+  ASSERT_TRUE(rc::check([] {
+    const Job job = valid_random_job();
+    const Trace trace = make_plan(job).value().trace(2);
+    std::vector<std::int64_t> names(static_cast<std::size_t>(job.layout.mesh().ranks()));
+    std::iota(names.begin(), names.end(), 0);
+    const std::vector<std::int64_t> same = names;
+    std::shuffle(names.begin(), names.end(), std::mt19937(*rc::gen::arbitrary<unsigned>()));
+    using Volume = std::pair<std::int64_t, std::int64_t>;  // calls, wire bytes
+    const auto volumes = [](const Trace& of) {
+      std::map<std::string, Volume> result;
+      for (const BreakdownRow& row : breakdown(of, {})) {
+        Volume& volume = result[std::string(name_of(row.kind)) + std::to_string(row.group_size)];
+        volume.first += row.calls * row.ranks.count();
+        volume.second += row.wire_per_rank.value * row.ranks.count();
+      }
+      return result;
+    };
+    RC_ASSERT(volumes(relabelled(trace, names)) == volumes(relabelled(trace, same)));
+    RC_ASSERT(compare(relabelled(trace, same), trace, {}).value().equal());
   }));
 }
 

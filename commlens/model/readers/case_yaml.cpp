@@ -1,5 +1,6 @@
 #include "commlens/model/readers/case_yaml.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -115,11 +116,15 @@ Result<void> read_ddp(const ConfigNode& section, Job& job) {
   return reader.finish();
 }
 
+constexpr std::int64_t k_absent = 0;  // a batch size that the case leaves to its DeepSpeed map
+
 /// The batch and the precision stand in the case and in its DeepSpeed map: both must say the same.
 Result<void> read_deepspeed_section(const ConfigNode& section, Job& job) {
   const DType precision = job.train.dtype;
   const std::int64_t micro_batch = job.train.micro_batch;
   const std::int64_t micro_batches = job.train.micro_batches;
+  job.train.micro_batch = std::max<std::int64_t>(micro_batch, 1);
+  job.train.micro_batches = std::max<std::int64_t>(micro_batches, 1);
   if (const Result<void> ok = read_deepspeed(section, job); !ok) {
     return ok;
   }
@@ -130,15 +135,15 @@ Result<void> read_deepspeed_section(const ConfigNode& section, Job& job) {
   const bool restates_batch =
       job.global_batch > 0 && (job.train.micro_batch == 0 || job.train.micro_batches == 0);
   if (restates_batch) {
-    job.train.micro_batch = micro_batch;
-    job.train.micro_batches = micro_batches;
+    job.train.micro_batch = std::max<std::int64_t>(micro_batch, 1);
+    job.train.micro_batches = std::max<std::int64_t>(micro_batches, 1);
   }
-  if (job.train.micro_batch != micro_batch) {
+  if (micro_batch != k_absent && job.train.micro_batch != micro_batch) {
     return failure(
         fmt::format("{}: train_micro_batch_size_per_gpu is {}, 'micro_batch' says {}; make them agree",
                     section.where(), job.train.micro_batch, micro_batch));
   }
-  if (job.train.micro_batches != micro_batches) {
+  if (micro_batches != k_absent && job.train.micro_batches != micro_batches) {
     return failure(
         fmt::format("{}: gradient_accumulation_steps is {}, 'micro_batches' says {}; make them agree",
                     section.where(), job.train.micro_batches, micro_batches));
@@ -170,6 +175,7 @@ Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, Fra
   job.model.name = case_name(document);
   reader.choose("precision", {{"fp32", DType::fp32}, {"fp16", DType::fp16}, {"bf16", DType::bf16}},
                 job.train.dtype);
+  job.train.micro_batch = job.train.micro_batches = k_absent;
   reader.read("micro_batch", job.train.micro_batch);
   reader.read("micro_batches", job.train.micro_batches);
   const ConfigNode* model = reader.map("model");
@@ -196,6 +202,8 @@ Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, Fra
   if (!ok) {
     return tl::unexpected(ok.error());
   }
+  job.train.micro_batch = std::max<std::int64_t>(job.train.micro_batch, 1);
+  job.train.micro_batches = std::max<std::int64_t>(job.train.micro_batches, 1);
   job.framework_version = version;
   return job;
 }

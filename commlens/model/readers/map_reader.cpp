@@ -92,7 +92,13 @@ void MapReader::read(std::string_view key, std::string& value) { convert(key, va
 
 void MapReader::require(std::string_view key, std::int64_t& value) {
   if (!failed() && !has(key)) {
-    fail_at(map_, fmt::format("'{}' is missing", key));
+    const std::vector<std::string_view> keys(map_.keys.begin(), map_.keys.end());
+    const std::string similar = nearest(key, keys);
+    constexpr std::size_t shortest_word = 4;  // shorter keys are similar by chance
+    const bool is_misspelt = key.size() >= shortest_word && !similar.empty() && !known_.contains(similar);
+    fail_at(map_, is_misspelt
+                      ? fmt::format("'{}' is missing; is '{}' ({}) misspelt?", key, similar, where(similar))
+                      : fmt::format("'{}' is missing", key));
   }
   read(key, value);
 }

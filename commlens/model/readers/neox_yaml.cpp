@@ -214,7 +214,7 @@ void read_layout(MapReader& arguments, Job& job) {
   job.layout.pp = stages == 0 ? 1 : stages;  // 0 switches the pipeline off
   arguments.read("model_parallel_size", job.layout.tp);
   arguments.read("sequence_parallel", job.layout.sequence_parallel);
-  if (!job.layout.sequence_parallel || job.framework_version.starts_with(k_neox_sequence_parallel_version)) {
+  if (!job.layout.sequence_parallel || is_sequence_parallel_neox(job)) {
     return;
   }
   if (!job.framework_version.empty()) {

@@ -163,6 +163,9 @@ Result<void> check(const Job& job) {
         fmt::format("framework {} rules do not cover {}; use --framework megatron or leave it out", name,
                     job.layout.cp > 1 ? "context parallelism (--cp)" : "mixtures of experts (--ep)"));
   }
+  if (job.train.recompute == Recompute::selective) {
+    return failure(fmt::format("{} has no selective recompute; use --recompute none or full", name));
+  }
   if (job.layout.virtual_stages > 1 || job.train.schedule != Schedule::one_f_one_b) {
     return failure(fmt::format(
         "framework {} runs 1F1B pipelines only; leave --schedule and --virtual-stages out", name));
@@ -216,6 +219,8 @@ std::vector<std::string> unverified(const Job& job) {
   add(zero3 && has_tensor_ranks, "ZeRO-3 with tensor ranks");
   add(zero3 && job.model.tied_embeddings, "ZeRO-3 with tied embeddings");
   add(zero3 && job.layout.dp == 1, "ZeRO-3 on one data rank");
+  add(zero3 && (job.train.recompute == Recompute::full || options.checkpoint_activations),
+      "ZeRO-3 with activation checkpointing, whose recomputation fetches parameters once more");
   add(job.framework == Framework::deepspeed && job.model.tied_embeddings && job.layout.pp > 1,
       "tied embeddings in a pipeline");
   return reasons;

@@ -132,7 +132,7 @@ OptimizerPath optimizer_path(const Job& job) {
 void write_parameter_broadcasts(ProgramBuilder& out, const EngineRank& rank) {
   for (const LocalParameter& parameter : rank.parameters) {
     out.broadcast(out.groups.dp, {parameter.count}, rank.job->train.dtype, GroupRank{0}, k_broadcast,
-                  parameter.name);
+                  parameter.tag);
   }
 }
 

@@ -1,6 +1,8 @@
 #include "commlens/plan/rules/deepspeed_pipeline.hpp"
 
-#include <regex>
+#include <algorithm>
+#include <cctype>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -169,6 +171,43 @@ bool holds_tied_weight(const PipelineRank& rank) {
   return rank.tied_weight > 0 && rank.stages > 1 && (rank.stage == 0 || rank.stage + 1 == rank.stages);
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+/// Whether `name` holds `word`, which ^ and $ tie to its beginning and end.
+bool matches(std::string_view name, std::string_view word) {
+  const bool at_begin = word.starts_with('^');
+  word.remove_prefix(at_begin ? 1 : 0);
+  const bool at_end = word.ends_with('$');
+  word.remove_suffix(at_end ? 1 : 0);
+  if (at_begin && at_end) {
+    return name == word;
+  }
+  if (at_begin || at_end) {
+    return at_begin ? name.starts_with(word) : name.ends_with(word);
+  }
+  return name.find(word) != std::string_view::npos;
+}
+
+/// The alternatives of a `type:` pattern, case-insensitive as in DeepSpeed (runtime/pipe/module.py:298).
+bool matches_any(std::string_view class_name, std::string_view pattern) {
+  const std::string name = in_lower_case(class_name);
+  const std::string words = in_lower_case(pattern);
+  std::size_t begin = 0;
+  while (begin <= words.size()) {
+    const std::size_t end = std::min(words.find('|', begin), words.size());
+    if (matches(name, std::string_view(words).substr(begin, end - begin))) {
+      return true;
+    }
+    begin = end + 1;
+  }
+  return false;
+}
+
 Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>& layers,
                                                 const std::string& method) {
   std::vector<std::int64_t> weights;
@@ -179,18 +218,16 @@ Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>
     return weights;
   }
   constexpr std::size_t longest_pattern = 100;
-  if (method.rfind("type:", 0) != 0 || method.size() > longest_pattern) {
+  constexpr std::string_view special = "\\.*+?()[]{}";
+  const bool is_type = method.rfind("type:", 0) == 0 && method.size() <= longest_pattern;
+  if (!is_type || method.find_first_of(special) != std::string::npos) {
     return failure(
-        fmt::format("pipeline partition method '{}' is not supported; use uniform, parameters or type:REGEX",
+        fmt::format("pipeline partition method '{}' is not supported; use uniform, parameters or type:WORDS "
+                    "(words separated by |, ^ and $ at their ends)",
                     method.substr(0, longest_pattern)));
   }
-  try {
-    const std::regex pattern(method.substr(5), std::regex::icase);
-    for (const PipelineLayer& layer : layers) {
-      weights.push_back(std::regex_search(layer.class_name, pattern) ? 1 : 0);
-    }
-  } catch (const std::regex_error&) {
-    return failure(fmt::format("pipeline partition method '{}' holds no valid regular expression", method));
+  for (const PipelineLayer& layer : layers) {
+    weights.push_back(matches_any(layer.class_name, std::string_view(method).substr(5)) ? 1 : 0);
   }
   return weights;
 }
@@ -200,7 +237,7 @@ Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>
 Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
                                  const std::string& method) {
   const auto count = static_cast<std::int64_t>(layers.size());
-  constexpr double most_steps = 5e9;  // of the dynamic program, some seconds
+  constexpr double most_steps = 5e8;  // of the dynamic program, about a second
   if (static_cast<double>(count) * static_cast<double>(count) * static_cast<double>(stages) > most_steps) {
     return failure(
         fmt::format("{} pipeline layers over {} stages are too many to partition; use fewer", count, stages));

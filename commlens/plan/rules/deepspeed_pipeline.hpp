@@ -11,11 +11,12 @@ namespace commlens::deepspeed {
 
 /// An entry of a PipelineModule's list of layers.
 struct PipelineLayer {
-  std::string class_name;       // what `type:REGEX` is matched against
+  std::string class_name;       // what `type:WORDS` is matched against
   std::int64_t parameters = 0;  // elements, the weight of partition method "parameters"
 };
 
-/// First layer of each stage, by `method`: uniform, parameters or type:REGEX. Fails when a stage gets no
+/// First layer of each stage, by `method`: uniform, parameters or type:WORDS (alternatives of a regular
+/// expression without other operators). Fails when a stage gets no
 /// layer or the method is unknown. Source: runtime/pipe/module.py:298 (rules B8, D3).
 Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
                                  const std::string& method);

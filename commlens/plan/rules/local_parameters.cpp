@@ -19,6 +19,12 @@ bool belongs(const Parameter& parameter, const StagePart& part) {
   return false;
 }
 
+std::string tag_of(const Parameter& parameter) {
+  const std::string index = std::to_string(parameter.layer) + ".";
+  const std::size_t at = parameter.layer < 0 ? std::string::npos : parameter.name.find(index);
+  return at == std::string::npos ? parameter.name : std::string(parameter.name).erase(at, index.size());
+}
+
 LocalParameter local(const Parameter& parameter, std::int64_t tp) {
   return {parameter.name,    parameter.leaf,      parameter.layer, on_tensor_rank(parameter, tp).value,
           parameter.is_bias, parameter.is_expert, parameter.decays};

@@ -9,7 +9,8 @@ namespace commlens {
 
 /// A parameter as one rank holds it: its share of the tensor split.
 struct LocalParameter {
-  std::string name;
+  std::string name;  // "layers.3.fc1.weight"
+  std::string tag;   // the same for every layer: "layers.fc1.weight"
   Leaf leaf = Leaf::wte;
   std::int64_t layer = -1;
   std::int64_t count = 0;  // elements on this rank

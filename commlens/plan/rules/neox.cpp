@@ -17,16 +17,7 @@ const Rule k_total_params{"neox.total_parameters", "neox 4bc66703 megatron/utils
 const Rule k_flags{"neox.data_flags", "neox 4bc66703 megatron/data/data_utils.py:437"};
 const Rule k_loss{"neox.loss_all_reduce", "neox 4bc66703 megatron/utils.py:47 reduce_losses"};
 
-constexpr std::string_view k_sequence_parallel_version = "8b43196f";
-/// A commit may be named by more or fewer of its digits.
-bool always_pipeline_engine(const Job& job) {
-  constexpr std::size_t shortest_hash = 7;
-  const std::string_view version = job.framework_version;
-  return version.size() >= shortest_hash && (version.starts_with(k_sequence_parallel_version) ||
-                                             k_sequence_parallel_version.starts_with(version));
-}
-
-bool uses_pipeline_engine(const Job& job) { return job.layout.pp > 1 || always_pipeline_engine(job); }
+bool uses_pipeline_engine(const Job& job) { return job.layout.pp > 1 || is_sequence_parallel_neox(job); }
 
 /// The transformer layers of each stage: NeoX's list of layers is [embedding, _pre_transformer_block, layer x
 /// L, _post_transformer_block, norm, head] (§1.6).
@@ -194,17 +185,14 @@ Result<void> check(const Job& job) {
     return failure(
         "layout.replicate is an option of DeepSpeed cases; GPT-NeoX splits every tensor rank's parameters");
   }
-  if (job.train.recompute == Recompute::selective) {
-    return failure("GPT-NeoX 4bc66703 has no selective recompute; use --recompute none or full");
-  }
   if (job.train.zero_stage > 1 && uses_pipeline_engine(job)) {
     return failure(
         fmt::format("ZeRO-{} with DeepSpeed's pipeline engine is refused (runtime/pipe/engine.py:73); use "
                     "--zero 0 or 1{}",
                     job.train.zero_stage,
-                    always_pipeline_engine(job) ? " (GPT-NeoX 8b43196f always uses that engine)" : ""));
+                    is_sequence_parallel_neox(job) ? " (GPT-NeoX 8b43196f always uses that engine)" : ""));
   }
-  if (job.layout.sequence_parallel && !always_pipeline_engine(job)) {
+  if (job.layout.sequence_parallel && !is_sequence_parallel_neox(job)) {
     return failure(
         "sequence parallelism came to GPT-NeoX with 8b43196f; set framework_version: 8b43196f in a case "
         "file, or use --framework megatron");
@@ -237,7 +225,7 @@ std::vector<std::string> unverified(const Job& job) {
       "gradient buckets smaller than the model that fill in ready order (overlap_comm, ZeRO-2)");
   add(job.neox.checkpoint_num_layers > 1, "checkpoint_num_layers > 1");
   add(job.neox.fp16_lm_cross_entropy, "fp16_lm_cross_entropy");
-  add(always_pipeline_engine(job) && job.layout.dp > 1, "8b43196f with data parallelism");
+  add(is_sequence_parallel_neox(job) && job.layout.dp > 1, "8b43196f with data parallelism");
   return reasons;
 }
 

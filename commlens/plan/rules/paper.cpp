@@ -110,6 +110,11 @@ Result<void> check(const Job& job) {
   if (job.layout.virtual_stages > 1) {
     return failure("the paper has no equation for interleaved pipelines; use --framework megatron");
   }
+  if (job.train.recompute == Recompute::selective || job.train.schedule != Schedule::one_f_one_b) {
+    return failure(
+        "the paper's equations know neither selective recompute nor pipeline schedules; leave --recompute "
+        "selective and --schedule out");
+  }
   if (job.model.family != Family::gpt) {
     return failure(
         "Eq. 1 of the paper counts the parameters of a GPT; use another --framework for other families");

@@ -68,6 +68,12 @@ Result<void> check(const Job& job) {
     return failure(fmt::format("framework torch-ddp has no ZeRO-{}; use --zero 0 or --framework deepspeed",
                                job.train.zero_stage));
   }
+  if (job.layout.sequence_parallel || job.train.recompute == Recompute::selective ||
+      job.train.schedule != Schedule::one_f_one_b) {
+    return failure(
+        "framework torch-ddp knows no sequence parallelism, selective recompute or pipeline schedule; leave "
+        "--sp, --recompute and --schedule out");
+  }
   return {};
 }
 

@@ -17,7 +17,8 @@ Zero3Coordinator::Zero3Coordinator(const LocalParameters& parameters, const Deep
       gather_(std::move(gather)),
       is_persistent_(parameters.size(), false),
       is_available_(parameters.size(), false),
-      most_recent_(parameters.size(), k_never) {
+      most_recent_(parameters.size(), k_never),
+      uses_(parameters.size()) {
   // Source: runtime/zero/parameter_offload.py:242 mark_persistent_parameters.
   std::int64_t total = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -126,14 +127,13 @@ std::vector<std::size_t> Zero3Coordinator::releasable(const HookedModule& module
       candidates.insert(parameter);
     }
   }
-  std::int64_t traversed = 0;
-  for (auto at = static_cast<std::size_t>(step_);
-       at < order_.size() && traversed < options_.max_reuse_distance; ++at) {
-    for (const std::size_t parameter : order_[at]) {
-      candidates.erase(parameter);
-      traversed += size_of(parameter);
-    }
-  }
+  const auto next = static_cast<std::size_t>(step_);
+  std::erase_if(candidates, [&](std::size_t parameter) {
+    const std::vector<std::size_t>& uses = uses_[parameter];
+    const auto use = std::lower_bound(uses.begin(), uses.end(), next);
+    return use != uses.end() &&
+           traversed_before_[*use] - traversed_before_[next] < options_.max_reuse_distance;
+  });
   return {candidates.begin(), candidates.end()};
 }
 
@@ -148,8 +148,23 @@ void Zero3Coordinator::free_parameter(std::size_t parameter) {
   }
 }
 
-void Zero3Coordinator::end_backward() {
+void Zero3Coordinator::complete_trace() {
   is_recording_ = false;
+  traversed_before_.assign(1, 0);
+  for (std::size_t at = 0; at < order_.size(); ++at) {
+    std::int64_t count = 0;
+    for (const std::size_t parameter : order_[at]) {
+      uses_[parameter].push_back(at);
+      count += size_of(parameter);
+    }
+    traversed_before_.push_back(traversed_before_.back() + count);
+  }
+}
+
+void Zero3Coordinator::end_backward() {
+  if (is_recording_) {
+    complete_trace();
+  }
   queue_.assign(trace_.begin(), trace_.end());
   std::fill(most_recent_.begin(), most_recent_.end(), k_never);
   step_ = 0;

@@ -46,6 +46,7 @@ class Zero3Coordinator {
   void gather_missing(const HookedModule& module);
   void pop_fetched(const HookedModule& module);
   void prefetch();
+  void complete_trace();
   std::vector<std::size_t> releasable(const HookedModule& module) const;
   void free_parameter(std::size_t parameter);
   std::int64_t size_of(std::size_t parameter) const { return parameters_->at(parameter).count; }
@@ -59,6 +60,8 @@ class Zero3Coordinator {
   std::vector<std::int64_t> most_recent_;
   std::vector<std::vector<std::size_t>> order_;  // own parameters of each traced module call
   std::vector<TracedParameter> trace_;
+  std::vector<std::vector<std::size_t>> uses_;  // by parameter: the traced calls that own it, ascending
+  std::vector<std::int64_t> traversed_before_;  // by traced call: elements of all calls before it
   std::deque<TracedParameter> queue_;
   std::map<std::int64_t, std::vector<std::size_t>> release_decisions_;  // by step: decided once, then reused
   std::int64_t step_ = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
+#include <utility>
 
 namespace commlens::deepspeed {
 namespace {
@@ -9,40 +11,36 @@ namespace {
 /// Modules in pre-hook order, looked up by leaf and layer.
 class ModuleTree {
  public:
-  explicit ModuleTree(const LocalParameters& parameters) : parameters_(parameters) {
-    for (const LocalParameter& parameter : parameters) {
-      layers_ = std::max(layers_, parameter.layer + 1);
+  explicit ModuleTree(const LocalParameters& parameters) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      layers_ = std::max(layers_, parameters[i].layer + 1);
+      by_leaf_[{parameters[i].leaf, parameters[i].layer}].push_back(i);
     }
   }
 
   HookedModule leaf(Leaf leaf, std::int64_t layer, bool has_post_backward = true) const {
     HookedModule module;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (parameters_[i].leaf == leaf && parameters_[i].layer == layer) {
-        module.parameters.push_back(i);
-      }
+    if (const auto found = by_leaf_.find({leaf, layer}); found != by_leaf_.end()) {
+      module.parameters = found->second;
     }
     module.has_post_backward = has_post_backward;
     return module;
   }
-  bool has(Leaf leaf) const {
-    return std::any_of(parameters_.begin(), parameters_.end(),
-                       [&](const LocalParameter& parameter) { return parameter.leaf == leaf; });
-  }
+  bool has_positions() const { return by_leaf_.contains({Leaf::wpe, -1}); }
   std::int64_t layers() const { return layers_; }
 
  private:
-  const LocalParameters& parameters_;
+  std::map<std::pair<Leaf, std::int64_t>, std::vector<std::size_t>> by_leaf_;
   std::int64_t layers_ = 0;
 };
 
 void append_embedding(const ModuleTree& tree, bool wpe_first, std::vector<HookedModule>& modules) {
   modules.push_back({{}, false});  // embed, a container
-  if (wpe_first && tree.has(Leaf::wpe)) {
+  if (wpe_first && tree.has_positions()) {
     modules.push_back(tree.leaf(Leaf::wpe, -1, false));
   }
   modules.push_back(tree.leaf(Leaf::wte, -1, false));
-  if (!wpe_first && tree.has(Leaf::wpe)) {
+  if (!wpe_first && tree.has_positions()) {
     modules.push_back(tree.leaf(Leaf::wpe, -1, false));
   }
 }

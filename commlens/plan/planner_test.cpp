@@ -1,0 +1,96 @@
+#include "commlens/plan/planner.hpp"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "commlens/model/overrides.hpp"
+#include "commlens/model/presets.hpp"
+
+namespace commlens {
+namespace {
+
+Job preset_job(std::string_view model, const Overrides& flags) {
+  return validated(with_overrides(preset(model).value(), flags).value()).value();
+}
+
+std::string refusal(const Overrides& flags, const std::function<void(Job&)>& change = [](Job&) {}) {
+  Job job = preset_job("19M", flags);
+  change(job);
+  const Result<Plan> plan = make_plan(job);
+  return plan ? "" : plan.error().message;
+}
+
+testing::AssertionResult holds(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos ? testing::AssertionSuccess()
+                                              : testing::AssertionFailure() << "'" << text << "'";
+}
+
+TEST(MakePlan, RefusesByNameWhatARuleSetDoesNotKnow) {
+  EXPECT_TRUE(holds(refusal({.pp = 2, .zero = 2}), "ZeRO-2 with DeepSpeed's pipeline engine is refused"));
+  EXPECT_TRUE(
+      holds(refusal({.framework = Framework::deepspeed, .tp = 2}), "no tensor parallelism of its own"));
+  EXPECT_TRUE(holds(refusal({.cp = 2}), "context parallelism (--cp)"));
+  EXPECT_TRUE(holds(refusal({.pp = 2, .schedule = Schedule::gpipe}), "1F1B pipelines only"));
+  EXPECT_TRUE(holds(refusal({.recompute = Recompute::selective}), "no selective recompute"));
+  EXPECT_TRUE(holds(refusal({.framework = Framework::torch_ddp, .pp = 2}), "data parallel only"));
+  EXPECT_TRUE(
+      holds(refusal({.framework = Framework::torch_ddp, .recompute = Recompute::selective}), "leave"));
+  EXPECT_TRUE(
+      holds(refusal({.framework = Framework::paper, .schedule = Schedule::gpipe}), "pipeline schedules"));
+  EXPECT_TRUE(holds(refusal({.framework = Framework::megatron, .zero = 3}), "no ZeRO-3"));
+  EXPECT_TRUE(holds(refusal({.framework = Framework::megatron, .pp = 4}), "divisible"));
+  EXPECT_TRUE(holds(refusal({.framework = Framework::commlens}), "no rules yet"));
+}
+
+TEST(MakePlan, RefusesSequenceParallelismWhereItDidNotExist) {
+  EXPECT_TRUE(holds(refusal({.tp = 2}, [](Job& job) { job.layout.sequence_parallel = true; }),
+                    "came to GPT-NeoX with 8b43196f"));
+}
+
+TEST(MakePlan, RefusesPartitionMethodsThatAreNoWords) {
+  const auto method = [](const char* text) {
+    return refusal({.pp = 2}, [&](Job& job) { job.neox.partition_method = text; });
+  };
+  EXPECT_EQ(method("type:transformer|mlp"), "");
+  EXPECT_EQ(method("uniform"), "");
+  EXPECT_TRUE(holds(method("type:(.*.*.*)*Q"), "is not supported"));
+  EXPECT_TRUE(holds(method("best"), "is not supported"));
+}
+
+TEST(MakePlan, UsesTheNearestRulesForAnUnknownVersion) {
+  Job job = preset_job("19M", {.framework = Framework::deepspeed});
+  job.framework_version = "0.15.1";
+  const Plan unknown = make_plan(job).value();
+  EXPECT_FALSE(unknown.tables.provenance.verified);
+  ASSERT_EQ(unknown.job.warnings.size(), 1U);
+  EXPECT_TRUE(holds(unknown.job.warnings[0], "framework_version 0.15.1 is unknown"));
+  job.framework_version = "0.14.0+cu118";
+  EXPECT_TRUE(make_plan(job).value().tables.provenance.verified);
+}
+
+TEST(MakePlan, SaysWhyItIsUnverified) {
+  EXPECT_TRUE(make_plan(preset_job("19M", {})).value().unverified.empty());
+  const Plan plan = make_plan(preset_job("19M", {.dp = 2, .zero = 3})).value();
+  EXPECT_EQ(plan.unverified.size(), 2U) << "recomputation under ZeRO-3, GPT-NeoX under ZeRO-3";
+}
+
+TEST(MakePlan, MergesStagesThatDoTheSame) {
+  const Plan plan = make_plan(preset_job("13B", {.ranks = 64, .tp = 2, .pp = 8})).value();
+  std::int64_t ranks = 0;
+  for (const RankClass& rank_class : plan.classes) {
+    ranks += rank_class.ranks.count();
+  }
+  EXPECT_EQ(ranks, 64);
+  // Layers per stage 5 6 5 5 5 5 5 4 (rules/neox_megatron.md §1.6): first, second, five alike, last.
+  EXPECT_EQ(plan.classes.size(), 4U);
+}
+
+TEST(MakePlan, RefusesARankOutsideTheJob) {
+  const Result<Plan> plan = make_plan(preset_job("19M", {.dp = 2}), Rank{2});
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().message, "there is no rank 2 in a job of 2 ranks");
+}
+
+}  // namespace
+}  // namespace commlens
