@@ -26,8 +26,14 @@ std::string tag_of(const Parameter& parameter) {
 }
 
 LocalParameter local(const Parameter& parameter, std::int64_t tp) {
-  return {parameter.name,    parameter.leaf,      parameter.layer, on_tensor_rank(parameter, tp).value,
-          parameter.is_bias, parameter.is_expert, parameter.decays};
+  return {parameter.name,
+          tag_of(parameter),
+          parameter.leaf,
+          parameter.layer,
+          on_tensor_rank(parameter, tp).value,
+          parameter.is_bias,
+          parameter.is_expert,
+          parameter.decays};
 }
 
 bool is_norm(Leaf leaf) { return leaf == Leaf::ln1 || leaf == Leaf::ln2 || leaf == Leaf::norm; }
