@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include "commlens/cli/prediction.hpp"
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/sweep.hpp"
+#include "commlens/cli/trace_source.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
 #include "commlens/model/readers/read_config.hpp"
 #include "commlens/report/breakdown_report.hpp"
@@ -39,7 +41,9 @@ PredictionView view_of(const PredictFlags& flags) {
   view.iteration = flags.iteration;
   view.accounting = flags.accounting == "messages" ? Accounting::messages : Accounting::deepspeed_logger;
   view.ranks_per_node = flags.layout.ranks_per_node();
-  view.framework_is_default = flags.framework.empty();
+  view.framework_choice = !flags.framework.empty()             ? FrameworkChoice::flag
+                          : is_case_file(flags.config.front()) ? FrameworkChoice::case_file
+                                                               : FrameworkChoice::fallback;
   if (flags.rank) {
     view.rank = Rank{*flags.rank};
   }
@@ -144,32 +148,47 @@ Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, cons
     return failure(fmt::format("none of the {} combinations is possible; the first: {}", rows.size(),
                                rows.front().reason));
   }
-  const std::string title =
-      fmt::format("{}, {} rules, {} iteration; message bytes of rank {} by op\n", job.model.name,
-                  name_of(job.framework), flags.iteration, flags.rank.value_or(0));
+  const SweepHead head{job.model.name,         std::string(name_of(job.framework)),
+                       flags.iteration,        flags.accounting,
+                       flags.rank.value_or(0), flags.layout.ranks_per_node() > 0};
   std::string text;
   switch (flags.output.kind()) {
     case Format::table:
-      text = title + sweep_text(rows, style_for(console, flags.output));
+      text = sweep_text(head, rows, style_for(console, flags.output));
       break;
     case Format::json:
-      text =
-          nlohmann::ordered_json{
-              {"schema", "commlens.predict_sweep/1"}, {"framework", name_of(job.framework)},
-              {"iteration", flags.iteration},         {"accounting", flags.accounting},
-              {"rank", flags.rank.value_or(0)},       {"rows", sweep_json(rows)}}
-              .dump(1) +
-          "\n";
+      text = sweep_json(head, rows).dump(1) + "\n";
       break;
     case Format::csv:
-      text = sweep_csv(rows);
+      text = sweep_csv(head, rows);
       break;
   }
   write_result(console, flags.output, text);
   return ExitCode::done;
 }
 
+/// Two results may not go to one place.
+Result<void> check_places(const PredictFlags& flags) {
+  if (flags.calls.empty()) {
+    return {};
+  }
+  const std::string& file = flags.output.file;
+  if (flags.calls == "-" && file == "-" && flags.output.kind() != Format::table) {
+    return failure(fmt::format("--calls - and --format {} both write to standard output; give one a file",
+                               flags.output.format));
+  }
+  std::error_code status;
+  const auto place = [&](const std::string& path) { return std::filesystem::weakly_canonical(path, status); };
+  if (flags.calls != "-" && file != "-" && place(flags.calls) == place(file)) {
+    return failure(fmt::format("--calls and -o both write {}; give them different files", file));
+  }
+  return {};
+}
+
 Result<ExitCode> predict(Console& console, const PredictFlags& flags) {
+  if (const Result<void> apart = check_places(flags); !apart) {
+    return tl::unexpected(apart.error());
+  }
   const Result<std::vector<Combination>> combinations = flags.layout.combinations();
   if (!combinations) {
     return tl::unexpected(combinations.error());

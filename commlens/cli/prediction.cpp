@@ -1,6 +1,11 @@
 #include "commlens/cli/prediction.hpp"
 
 #include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "commlens/summary/sums.hpp"
 
 namespace commlens {
 namespace {
@@ -15,6 +20,7 @@ Prediction predicted(const Plan& plan, const PredictionView& view) {
   Prediction prediction;
   prediction.view = view;
   prediction.job = plan.job;
+  prediction.unverified = plan.unverified;
   prediction.iteration = iteration_of(plan, view.iteration);
   prediction.steady_iteration = plan.steady_iteration();
   prediction.trace = plan.trace_of({prediction.iteration});
@@ -26,8 +32,13 @@ Prediction predicted(const Plan& plan, const PredictionView& view) {
   prediction.aggregate_wire = aggregate_wire(all);
   options.rank = view.rank;
   prediction.rows = view.rank ? breakdown(prediction.trace, options) : std::move(all);
+  const Rank rank = view.rank.value_or(Rank{0});
+  for (const BreakdownRow& row : prediction.rows) {
+    if (row.ranks.contains(rank)) {
+      prediction.inter_node_per_rank = saturating_sum(prediction.inter_node_per_rank, row.wire_inter_node);
+    }
+  }
   for (const RankStream& stream : prediction.trace.streams) {
-    const Rank rank = view.rank.value_or(Rank{0});
     if (stream.ranks.contains(rank)) {
       prediction.per_rank = total_per_rank(prediction.rows, view.rank ? RankRange{rank, rank} : stream.ranks);
     }
@@ -41,6 +52,18 @@ std::string framework_version(const Prediction& prediction) {
   const std::string& text = prediction.trace.provenance.framework;
   const std::size_t space = text.find(' ');
   return space == std::string::npos ? "" : text.substr(space + 1);
+}
+
+bool is_dense_gpt(const ModelConfig& model) { return model.family == Family::gpt && model.experts == 0; }
+
+std::string number_text(double value) {
+  std::string text = fmt::format("{:.{}f}", value, value == std::floor(value) ? 0 : 1);
+  const std::size_t first = text.starts_with('-') ? 1 : 0;
+  for (std::size_t at = std::min(text.find('.'), text.size()); at > first + 3;) {
+    at -= 3;
+    text.insert(at, ",");
+  }
+  return text;
 }
 
 }  // namespace commlens

@@ -14,25 +14,30 @@
 
 namespace commlens {
 
+/// Who chose the framework: --framework, the case file, or the default for this kind of configuration.
+enum class FrameworkChoice : std::uint8_t { flag, case_file, fallback };
+
 /// Which iteration a table shows, and how bytes are counted.
 struct PredictionView {
   std::string iteration = "steady";  // init, cold, steady
   Accounting accounting = Accounting::messages;
   std::int64_t ranks_per_node = 0;
   std::optional<Rank> rank;
-  bool framework_is_default = true;
+  FrameworkChoice framework_choice = FrameworkChoice::fallback;
 };
 
 /// One iteration of a plan, counted.
 struct Prediction {
   PredictionView view;
-  Job job;  // as planned
+  Job job;                              // as planned
+  std::vector<std::string> unverified;  // settings whose rules were never measured
   Iteration iteration = 0;
   Iteration steady_iteration = 0;
   Trace trace;                     // of that iteration
   std::vector<BreakdownRow> rows;  // of all ranks, or of the chosen one
   Bytes aggregate_wire;            // of all ranks
   Totals per_rank;                 // of rank 0, or of the chosen one
+  Bytes inter_node_per_rank;       // of the same rank
 };
 
 Prediction predicted(const Plan& plan, const PredictionView& view);
@@ -47,5 +52,11 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction);
 std::string framework_text(const Prediction& prediction);
 /// "0.14.0": the version alone.
 std::string framework_version(const Prediction& prediction);
+
+/// Whether the paper's Eqs 1-3 speak of such a model: no experts, the GPT family.
+bool is_dense_gpt(const ModelConfig& model);
+
+/// A value of an equation: whole with thousands separators, else with one decimal.
+std::string number_text(double value);
 
 }  // namespace commlens

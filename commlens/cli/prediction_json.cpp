@@ -16,8 +16,8 @@ using Json = nlohmann::ordered_json;
 
 /// Whole numbers without a decimal point.
 Json number(double value) {
-  constexpr double exact_limit = 9.0e15;  // doubles hold every integer below
-  if (std::fabs(value) < exact_limit && value == std::floor(value)) {
+  constexpr double integer_limit = 9.2e18;
+  if (std::fabs(value) < integer_limit && value == std::floor(value)) {
     return static_cast<std::int64_t>(value);
   }
   return value;
@@ -26,7 +26,7 @@ Json number(double value) {
 Json model_json(const ModelConfig& model) {
   return {{"name", model.name},
           {"parameters", parameter_count(model).value},
-          {"parameters_paper", paper_parameter_count(model).value},
+          {"parameters_paper", is_dense_gpt(model) ? Json(paper_parameter_count(model).value) : Json()},
           {"layers", model.layers},
           {"hidden", model.hidden},
           {"heads", model.heads},
@@ -82,8 +82,9 @@ Json prediction_json(const Prediction& prediction) {
           {"layout", layout_json(job)},
           {"framework", name_of(job.framework)},
           {"framework_version", framework_version(prediction)},
-          {"framework_is_default", prediction.view.framework_is_default},
-          {"verified", prediction.trace.provenance.verified},
+          {"framework_is_default", prediction.view.framework_choice == FrameworkChoice::fallback},
+          {"verified", prediction.unverified.empty()},
+          {"unverified", prediction.unverified},
           {"iteration", prediction.view.iteration},
           {"iteration_number", prediction.iteration},
           {"accounting", logger ? "deepspeed-logger" : "messages"},

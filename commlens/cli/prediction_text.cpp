@@ -8,15 +8,38 @@
 #include "commlens/model/parameters.hpp"
 #include "commlens/plan/rules/equations.hpp"
 #include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
 
-std::string number_text(double value) {
-  constexpr double exact_limit = 9.0e15;  // doubles hold every integer below
-  return std::fabs(value) < exact_limit && value == std::floor(value)
-             ? with_commas(static_cast<std::int64_t>(value))
-             : fmt::format("{:.6g}", value);
+std::string tera_text(double flops) {
+  constexpr double tera = 1e12;
+  const double value = flops / tera;
+  constexpr double least = 0.001;
+  return value >= 1000   ? number_text(std::round(value))
+         : value < least ? fmt::format("{:.6f}", value)
+                         : fmt::format("{:.4g}", value);
+}
+
+std::string parameters_text(const ModelConfig& model) {
+  const std::string paper = is_dense_gpt(model) ? fmt::format(" ({} by the paper's Eq. 1)",
+                                                              with_commas(paper_parameter_count(model).value))
+                                                : "";
+  return fmt::format("{}: {} parameters{}, vocabulary {}\n", model.name.empty() ? "model" : model.name,
+                     with_commas(parameter_count(model).value), paper, with_commas(model.vocab));
+}
+
+std::string_view choice_text(FrameworkChoice choice) {
+  switch (choice) {
+    case FrameworkChoice::flag:
+      return "";
+    case FrameworkChoice::case_file:
+      return " (as the case says)";
+    case FrameworkChoice::fallback:
+      return " (the default for this configuration; see --framework)";
+  }
+  return "";
 }
 
 std::string layout_text(const Job& job) {
@@ -43,28 +66,24 @@ std::string iteration_text(const Prediction& prediction) {
 std::string head_text(const Prediction& prediction) {
   const Job& job = prediction.job;
   const MemoryEstimate memory = memory_per_rank(job);
-  constexpr double tera = 1e12;
-  std::string text = fmt::format(
-      "{}: {} parameters ({} by the paper's Eq. 1), vocabulary {}\n",
-      job.model.name.empty() ? "model" : job.model.name, with_commas(parameter_count(job.model).value),
-      with_commas(paper_parameter_count(job.model).value), with_commas(job.model.vocab));
+  std::string text = parameters_text(job.model);
   text +=
       fmt::format("{} rank{} = {}, ZeRO-{}; sequence {}, micro-batch {}, {} micro-batch{}, {}\n",
                   with_commas(job.layout.ranks), job.layout.ranks == 1 ? "" : "s", layout_text(job),
                   job.train.zero_stage, job.model.sequence, job.train.micro_batch, job.train.micro_batches,
                   job.train.micro_batches == 1 ? "" : "es", name_of(job.train.dtype));
-  text += fmt::format(
-      "rules: {}{}{}\n", framework_text(prediction),
-      prediction.view.framework_is_default ? " (the default for this configuration; see --framework)" : "",
-      prediction.trace.provenance.verified ? "" : "; unverified: rules without a recorded run");
+  const std::vector<std::string>& unverified = prediction.unverified;
+  text += fmt::format("rules: {}{}{}\n", framework_text(prediction),
+                      choice_text(prediction.view.framework_choice),
+                      unverified.empty() ? "" : fmt::format("; unverified: {}", fmt::join(unverified, "; ")));
   text += fmt::format("iteration: {}{}\n", iteration_text(prediction),
                       prediction.view.accounting == Accounting::deepspeed_logger
                           ? "; as DeepSpeed's comms logger shows it (all_gather: input shard)"
                           : "");
   text += fmt::format(
-      "one rank: {:.4g} TFLOP per iteration; memory {} (parameters {}, gradients {}, optimizer {}, "
+      "one rank: {} TFLOP per iteration; memory {} (parameters {}, gradients {}, optimizer {}, "
       "activations {})\n",
-      iteration_flops_per_rank(job).value / tera, to_text(memory.total()), to_text(memory.parameters),
+      tera_text(iteration_flops_per_rank(job).value), to_text(memory.total()), to_text(memory.parameters),
       to_text(memory.gradients), to_text(memory.optimizer), to_text(memory.activations));
   return text;
 }
@@ -75,7 +94,7 @@ std::string equations_text(const Job& job, const TextStyle& style) {
                {.title = "as printed", .align = Column::Align::right},
                {.title = "exact", .align = Column::Align::right},
                {.title = "unit"},
-               {.title = "scope"}});
+               {.title = "scope", .least = 9}});
   std::string notes;
   for (const EquationValue& equation : equations(job)) {
     table.add({equation.equation, equation.text, number_text(equation.value),
@@ -84,15 +103,16 @@ std::string equations_text(const Job& job, const TextStyle& style) {
       notes += fmt::format("  ({}) {}\n", equation.equation, equation.note);
     }
   }
-  return table.empty() ? "" : table.text(style) + notes;
+  return table.empty() ? "" : table.text(style) + wrapped(notes, style);
 }
 
 }  // namespace
 
 std::string prediction_text(const Prediction& prediction, const TextStyle& style) {
-  std::string text = head_text(prediction) + "\n";
-  text +=
-      prediction.rows.empty() ? "no messages\n" : breakdown_text(prediction.trace, prediction.rows, style);
+  std::string text = wrapped(head_text(prediction), style) + "\n";
+  text += prediction.rows.empty()
+              ? "no messages\n"
+              : breakdown_text(prediction.trace, prediction.rows, style, prediction.view.accounting);
   text += fmt::format("all {} ranks together: {} wire bytes in this iteration\n\n",
                       with_commas(prediction.job.layout.ranks), to_text(prediction.aggregate_wire));
   return text + equations_text(prediction.job, style);

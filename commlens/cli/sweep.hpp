@@ -17,13 +17,26 @@ struct SweepRow {
   Totals per_rank;
   std::map<CommKind, Bytes> message_per_rank;  // of each op
   Bytes aggregate_wire;
+  Bytes inter_node_per_rank;
+  std::string framework_version;
+  std::vector<std::string> unverified;  // empty: every rule used was measured
+};
+
+/// What all combinations of a sweep share.
+struct SweepHead {
+  std::string model;
+  std::string framework;
+  std::string iteration;
+  std::string accounting;
+  std::int64_t rank = 0;
+  bool by_node = false;  // whether inter-node bytes are known
 };
 
 SweepRow sweep_row(const Prediction& prediction);
 
 /// One row per combination: calls and bytes of one rank, wire bytes of all.
-std::string sweep_text(const std::vector<SweepRow>& rows, const TextStyle& style);
-nlohmann::ordered_json sweep_json(const std::vector<SweepRow>& rows);
-std::string sweep_csv(const std::vector<SweepRow>& rows);
+std::string sweep_text(const SweepHead& head, const std::vector<SweepRow>& rows, const TextStyle& style);
+nlohmann::ordered_json sweep_json(const SweepHead& head, const std::vector<SweepRow>& rows);
+std::string sweep_csv(const SweepHead& head, const std::vector<SweepRow>& rows);
 
 }  // namespace commlens

@@ -61,6 +61,15 @@ bool names_trace(const std::string& argument) {
   return std::any_of(importers().begin(), importers().end(), knows) || !is_config(argument);
 }
 
+bool is_case_file(const std::string& argument) {
+  std::error_code status;
+  if (!std::filesystem::is_regular_file(argument, status)) {
+    return false;
+  }
+  const Result<std::string> head = read_head(argument, k_head);
+  return head && sniff_config(argument, *head) == ConfigKind::case_yaml;
+}
+
 Result<Trace> open_trace(Console& console, const std::string& argument) {
   if (!names_trace(argument)) {
     return is_config(argument)

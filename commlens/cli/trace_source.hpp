@@ -14,6 +14,9 @@ namespace commlens {
 /// else is taken for a configuration.
 bool names_trace(const std::string& argument);
 
+/// Whether `argument` is a case file, which names its framework itself.
+bool is_case_file(const std::string& argument);
+
 /// The trace in a native folder or an importable file. A configuration is refused with the verb that takes
 /// it.
 Result<Trace> open_trace(Console& console, const std::string& argument);

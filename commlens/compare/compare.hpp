@@ -90,12 +90,15 @@ struct LoggedComparison {
   bool iterations_fitted = false;
   std::vector<LoggedRow> rows;
   std::int64_t exact_rows = 0;
+  std::int64_t ignored_rows = 0;  // left out with their ops
   bool equal() const { return exact_rows == static_cast<std::int64_t>(rows.size()); }
 };
 
 /// `predicted` must hold initialisation and iterations 0 … k of which the last one is steady; `log` has
-/// Accounting::deepspeed_logger. Rank 0 of the prediction is used, seen as the logger sees it.
+/// Accounting::deepspeed_logger. Rank 0 of the prediction is used, seen as the logger sees it. Ops of the
+/// kinds `ignored` are left out on both sides, before iterations are fitted.
 Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log,
-                                        std::optional<std::int64_t> iterations);
+                                        std::optional<std::int64_t> iterations,
+                                        const std::vector<CommKind>& ignored = {});
 
 }  // namespace commlens

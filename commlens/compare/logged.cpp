@@ -129,6 +129,16 @@ void assign(const PredictedSizes& sizes, std::vector<Row>& rows) {
   }
 }
 
+/// The rows of ignored kinds, removed from `rows`.
+std::vector<Row> taken_out(std::vector<Row>& rows, const std::vector<CommKind>& ignored) {
+  const auto from = std::stable_partition(rows.begin(), rows.end(), [&](const Row& row) {
+    return std::find(ignored.begin(), ignored.end(), row.row.kind) == ignored.end();
+  });
+  std::vector<Row> taken(from, rows.end());
+  rows.erase(from, rows.end());
+  return taken;
+}
+
 /// Sum over the printed rows of |logged - predicted|.
 double misfit(const std::vector<Row>& rows, std::int64_t iterations) {
   double sum = 0;
@@ -169,7 +179,8 @@ std::int64_t fitted_iterations(const std::vector<Row>& rows, std::int64_t predic
 }  // namespace
 
 Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log,
-                                        std::optional<std::int64_t> iterations) {
+                                        std::optional<std::int64_t> iterations,
+                                        const std::vector<CommKind>& ignored) {
   const RankStream* stream = predicted.stream_of(Rank{0});
   const std::vector<Iteration> known = predicted.iterations();
   const auto count = static_cast<std::size_t>(known.empty() ? 0 : std::max(known.back() + 1, 0));
@@ -182,10 +193,17 @@ Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log
     return failure("the log holds no call with a size; give the lines that DeepSpeed's comms logger printed");
   }
   assign(sizes, rows);
+  const std::vector<Row> left_out = taken_out(rows, ignored);
+  if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.row.logged > 0; })) {
+    return failure("every logged call is of an ignored op; leave out fewer with --ignore-op");
+  }
 
   LoggedComparison result;
   result.iterations_fitted = !iterations.has_value();
   result.iterations = iterations ? *iterations : fitted_iterations(rows, static_cast<std::int64_t>(count));
+  for (const Row& row : left_out) {
+    result.ignored_rows += row.row.logged > 0 || row.predicted(result.iterations) > 0 ? 1 : 0;
+  }
   for (Row& row : rows) {
     row.row.predicted = row.predicted(result.iterations);
     if (row.row.logged == 0 && row.row.predicted == 0) {

@@ -108,6 +108,17 @@ TEST(CompareLogged, ShowsWhatOnlyOneSideHas) {
   EXPECT_EQ(result->rows[3].predicted, 0);
 }
 
+TEST(CompareLogged, IgnoredOpsVanishOnBothSides) {
+  const Trace log = log_of({{CommKind::all_reduce, 4096, 6, 2}, {CommKind::reduce, 10, 0, 7}});
+  const Result<LoggedComparison> result =
+      compare_logged(prediction(), log, 1, {CommKind::reduce, CommKind::all_gather, CommKind::broadcast});
+  ASSERT_TRUE(result.has_value());
+  ASSERT_EQ(result->rows.size(), 1u);
+  EXPECT_TRUE(result->equal());
+  EXPECT_EQ(result->ignored_rows, 3);
+  EXPECT_FALSE(compare_logged(prediction(), log, 1, {CommKind::reduce, CommKind::all_reduce}).has_value());
+}
+
 TEST(CompareLogged, CallersOfOneSizeAreAddedUp) {
   const Result<LoggedComparison> result = compare_logged(
       prediction(), log_of({{CommKind::broadcast, 2000, 5, 1, "f"}, {CommKind::broadcast, 2000, 5, 2, "g"}}),

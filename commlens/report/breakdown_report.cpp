@@ -90,10 +90,12 @@ std::string wire_text(const BreakdownRow& row) {
   return row.no_traffic() ? "no traffic" : to_text(row.wire_per_rank);
 }
 
-std::string totals_line(const Block& block, bool by_node) {
+std::string totals_line(const Block& block, bool by_node, Accounting accounting) {
   const Totals totals = total_per_rank(block.rows, block.rows.front().ranks);
-  std::string line = fmt::format("  one rank: {} calls, {} message bytes, {} wire bytes",
-                                 with_commas(totals.calls), to_text(totals.message), to_text(totals.wire));
+  std::string line =
+      fmt::format("  one rank: {} call{}, {} {} bytes, {} wire bytes", with_commas(totals.calls),
+                  totals.calls == 1 ? "" : "s", to_text(totals.message),
+                  accounting == Accounting::messages ? "message" : "logger", to_text(totals.wire));
   if (by_node) {
     Bytes inter;
     for (const BreakdownRow& row : block.rows) {
@@ -129,14 +131,15 @@ std::string group_text(CommKind kind, Axis axis, std::int64_t size) {
   return axis == Axis::unknown ? fmt::format("x{}", size) : fmt::format("{} x{}", name_of(axis), size);
 }
 
-std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& rows,
-                           const TextStyle& style) {
+std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& rows, const TextStyle& style,
+                           Accounting accounting) {
   const bool by_node = std::any_of(rows.begin(), rows.end(),
                                    [](const BreakdownRow& row) { return row.wire_inter_node.value > 0; });
   std::string text;
+  std::vector<std::string> hidden;
   for (const Block& block : blocks_of(rows)) {
     Table table({{.title = "op"},
-                 {.title = "group"},
+                 {.title = "group", .drop_first = 4},
                  {.title = "phase", .drop_first = 3},
                  {.title = "dtype", .drop_first = 2},
                  {.title = "message", .align = Column::Align::right},
@@ -152,9 +155,14 @@ std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& 
                  by_node ? to_text(row.wire_inter_node) : "", why_text(trace, row)});
     }
     text += in_colour(ranks_title(block.ranks), Colour::bold, style) + "\n" + table.text(style, 2) +
-            totals_line(block, by_node);
+            totals_line(block, by_node, accounting);
+    for (const std::string& title : table.hidden(style, 2)) {
+      if (std::find(hidden.begin(), hidden.end(), title) == hidden.end()) {
+        hidden.push_back(title);
+      }
+    }
   }
-  return text;
+  return text + Table::hidden_text(hidden, style);
 }
 
 Json breakdown_json(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node) {
@@ -249,17 +257,19 @@ std::string op_totals_text(const Trace& trace, const std::vector<OpTotal>& total
                {.title = "smallest", .align = Column::Align::right, .drop_first = 1},
                {.title = "largest", .align = Column::Align::right},
                {.title = "message bytes", .align = Column::Align::right},
-               {.title = "share", .align = Column::Align::right},
+               {.title = "share", .align = Column::Align::right, .drop_first = 2},
                {.title = "wire bytes", .align = Column::Align::right},
                {.title = "inter-node", .align = Column::Align::right}});
   for (const OpTotal& total : totals) {
-    const bool silent = total.group_size == 1;
+    const std::string wire = total.group_size == 1                            ? "no traffic"
+                             : total.group_size <= 0 && total.wire == Bytes{} ? "-"
+                                                                              : to_text(total.wire);
     table.add({op_text(trace, total.kind, total.name), group_text(total.kind, total.axis, total.group_size),
                with_commas(total.calls), to_text(total.smallest), to_text(total.largest),
-               to_text(total.message), percent(total.message.value, message.value),
-               silent ? "no traffic" : to_text(total.wire), by_node ? to_text(total.wire_inter_node) : ""});
+               to_text(total.message), percent(total.message.value, message.value), wire,
+               by_node ? to_text(total.wire_inter_node) : ""});
   }
-  return table.text(style);
+  return table.text_with_hidden(style);
 }
 
 Json op_totals_json(const Trace& trace, const std::vector<OpTotal>& totals, bool by_node) {

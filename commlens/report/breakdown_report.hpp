@@ -11,7 +11,9 @@
 namespace commlens {
 
 /// One block per class of ranks (classes that do the same share a block), with the calls of one rank each.
-std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& rows, const TextStyle& style);
+/// `accounting`: what the rows' messages count.
+std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& rows, const TextStyle& style,
+                           Accounting accounting = Accounting::messages);
 
 /// CONTRACT §5 `rows`: bytes, per rank of the class, each key ending in its unit. `by_node` adds the
 /// inter-node part.

@@ -132,13 +132,13 @@ std::string comparison_text(const Comparison& comparison, bool order_counts, con
   }
   Table table({{.title = "difference"},
                {.title = "op"},
-               {.title = "group"},
-               {.title = "A", .align = Column::Align::right},
-               {.title = "B", .align = Column::Align::right},
+               {.title = "group", .drop_first = 3},
+               {.title = "A", .align = Column::Align::right, .least = 14},
+               {.title = "B", .align = Column::Align::right, .least = 14},
                {.title = "calls", .align = Column::Align::right},
                {.title = "ranks", .align = Column::Align::right, .drop_first = 2},
                {.title = "for example", .drop_first = 1, .least = 20},
-               {.title = "rule", .drop_first = 3, .least = 12}});
+               {.title = "rule", .least = 12}});
   std::size_t shown = 0;
   for (const Difference& difference : comparison.differences) {
     if (most > 0 && shown == most) {
@@ -151,7 +151,7 @@ std::string comparison_text(const Comparison& comparison, bool order_counts, con
                example_text(difference),
                difference.rule.name.empty() ? difference.tag : difference.rule.name});
   }
-  text += "\n" + table.text(style);
+  text += "\n" + table.text_with_hidden(style);
   if (shown < comparison.differences.size()) {
     text += fmt::format("… and {} more kinds of difference; --format json or csv has them all\n",
                         comparison.differences.size() - shown);
@@ -194,6 +194,7 @@ Json comparison_json(const Comparison& comparison, bool order_counts) {
           {"missing", comparison.missing},
           {"extra", comparison.extra},
           {"ignored", comparison.ignored},
+          {"order_counts", order_counts},
           {"order_differs", comparison.order_differs},
           {"iterations_only_a", comparison.only_a},
           {"iterations_only_b", comparison.only_b},
@@ -202,11 +203,26 @@ Json comparison_json(const Comparison& comparison, bool order_counts) {
           {"differences", differences}};
 }
 
-std::string comparison_csv(const Comparison& comparison) {
-  std::string text = csv_line(
-      std::array<std::string, 15>{"verdict", "op", "axis", "group_size", "dtype_a", "input_bytes_a",
-                                  "output_bytes_a", "dtype_b", "input_bytes_b", "output_bytes_b",
-                                  "calls_all_ranks", "ranks", "example_rank", "example_iteration", "rule"});
+std::string comparison_csv(const Comparison& comparison, bool order_counts) {
+  std::vector<std::string> titles = {"verdict",
+                                     "op",
+                                     "axis",
+                                     "group_size",
+                                     "dtype_a",
+                                     "input_bytes_a",
+                                     "output_bytes_a",
+                                     "dtype_b",
+                                     "input_bytes_b",
+                                     "output_bytes_b",
+                                     "calls_all_ranks",
+                                     "ranks",
+                                     "example_rank",
+                                     "example_iteration",
+                                     "rule"};
+  if (order_counts) {
+    titles.emplace_back("sequences_in_another_order");
+  }
+  std::string text = csv_line(titles);
   for (const Difference& difference : comparison.differences) {
     std::vector<std::string> cells = {
         std::string(name_of(difference.verdict)), std::string(name_of(difference.kind)),
@@ -221,6 +237,13 @@ std::string comparison_csv(const Comparison& comparison) {
       cells.push_back(std::to_string(number));
     }
     cells.push_back(difference.rule.name);
+    cells.resize(titles.size());
+    text += csv_line(cells);
+  }
+  if (order_counts && comparison.order_differs > 0) {
+    std::vector<std::string> cells(titles.size());
+    cells.front() = "order";
+    cells.back() = std::to_string(comparison.order_differs);
     text += csv_line(cells);
   }
   return text;

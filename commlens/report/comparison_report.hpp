@@ -16,7 +16,8 @@ std::string verdict_line(const Comparison& comparison, bool order_counts);
 std::string comparison_text(const Comparison& comparison, bool order_counts, const TextStyle& style,
                             std::size_t most = 40);
 nlohmann::ordered_json comparison_json(const Comparison& comparison, bool order_counts);
-std::string comparison_csv(const Comparison& comparison);
+/// `order_counts` adds a column, and a line, for the sequences whose order alone differs.
+std::string comparison_csv(const Comparison& comparison, bool order_counts = false);
 
 /// Volumes per axis and op of one iteration, over all ranks.
 bool all_equal(const std::vector<VolumeDifference>& rows);
@@ -24,9 +25,11 @@ std::string volumes_text(const std::vector<VolumeDifference>& rows, const TextSt
 nlohmann::ordered_json volumes_json(const std::vector<VolumeDifference>& rows);
 std::string volumes_csv(const std::vector<VolumeDifference>& rows);
 
-/// A printed log against a prediction: one line per op and printed size.
-std::string logged_text(const LoggedComparison& comparison, const TextStyle& style);
-nlohmann::ordered_json logged_json(const LoggedComparison& comparison);
-std::string logged_csv(const LoggedComparison& comparison);
+/// A printed log against a prediction: one line per op and printed size. `other` is what the log is compared
+/// with: "predicted", or "A" or "B" for a side that was recorded.
+std::string logged_text(const LoggedComparison& comparison, const TextStyle& style,
+                        std::string_view other = "predicted");
+nlohmann::ordered_json logged_json(const LoggedComparison& comparison, std::string_view other = "predicted");
+std::string logged_csv(const LoggedComparison& comparison, std::string_view other = "predicted");
 
 }  // namespace commlens

@@ -101,6 +101,32 @@ TEST(ComparisonCsv, HasOneLinePerDifference) {
       << text;
 }
 
+TEST(ComparisonText, KeepsTheRuleInEightyColumns) {
+  const std::string text = comparison_text(different_sides(), false, {.width = 80});
+  EXPECT_NE(text.find("step.gather"), std::string::npos) << text;
+  EXPECT_NE(text.find("hidden for want of width: "), std::string::npos) << text;
+}
+
+TEST(ComparisonCsv, StatesAnotherOrderWhenItCounts) {
+  Comparison comparison = equal_sides();
+  comparison.order_differs = 2;
+  EXPECT_NE(comparison_csv(comparison, true).find("rule,sequences_in_another_order\norder,,,,,,,,,,,,,,,2\n"),
+            std::string::npos);
+  EXPECT_EQ(comparison_csv(comparison).find("order,"), std::string::npos);
+}
+
+TEST(LoggedText, NamesARecordedSideByItsLetter) {
+  LoggedComparison comparison;
+  comparison.iterations = 1;
+  comparison.rows = {{CommKind::reduce, Bytes{8}, Bytes{0}, 3, 0, {}}};
+  comparison.ignored_rows = 2;
+  const std::string text = logged_text(comparison, {}, "A");
+  EXPECT_EQ(text.find("predicted"), std::string::npos) << text;
+  EXPECT_NE(text.find("not in A"), std::string::npos) << text;
+  EXPECT_NE(text.find("left out: 2 sizes of ignored ops\n"), std::string::npos) << text;
+  EXPECT_EQ(logged_json(comparison, "A")["rows"][0]["a_calls"], 0);
+}
+
 TEST(VolumesText, ShowsTheRatio) {
   const std::vector<VolumeDifference> rows = {
       {Axis::dp, CommKind::all_reduce, 16, 32, Bytes{1000}, Bytes{1500}},

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/check.hpp"
+#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -132,9 +133,33 @@ std::vector<std::size_t> Table::shown_widths(std::size_t width) const {
   return widths;
 }
 
+std::size_t Table::room(const TextStyle& style, std::size_t indent) {
+  return style.width > indent ? style.width - indent : style.width;
+}
+
+std::vector<std::string> Table::hidden(const TextStyle& style, std::size_t indent) const {
+  const std::vector<std::size_t> all = shown_widths(0);
+  const std::vector<std::size_t> shown = shown_widths(room(style, indent));
+  std::vector<std::string> titles;
+  for (std::size_t at = 0; at < columns_.size(); ++at) {
+    if (all[at] > 0 && shown[at] == 0) {
+      titles.push_back(columns_[at].title);
+    }
+  }
+  return titles;
+}
+
+std::string Table::hidden_text(const std::vector<std::string>& titles, const TextStyle& style) {
+  if (titles.empty()) {
+    return "";
+  }
+  return wrapped(fmt::format("hidden for want of width: {} (see --format csv or a wider terminal)\n",
+                             fmt::join(titles, ", ")),
+                 style);
+}
+
 std::string Table::text(const TextStyle& style, std::size_t indent) const {
-  const std::size_t room = style.width > indent ? style.width - indent : style.width;
-  const std::vector<std::size_t> widths = shown_widths(room);
+  const std::vector<std::size_t> widths = shown_widths(room(style, indent));
   const std::string margin(indent, ' ');
   std::vector<std::string> titles;
   for (const Column& column : columns_) {

@@ -30,9 +30,18 @@ class Table {
   bool empty() const { return rows_.empty(); }
   /// Title line and rows, each line ended; `indent` spaces before each. Empty columns are left out.
   std::string text(const TextStyle& style, std::size_t indent = 0) const;
+  /// Titles of the columns that have cells but no room.
+  std::vector<std::string> hidden(const TextStyle& style, std::size_t indent = 0) const;
+  /// The table, and a line that names what it hides.
+  std::string text_with_hidden(const TextStyle& style) const {
+    return text(style) + hidden_text(hidden(style), style);
+  }
+  /// "hidden for want of width: …" as a line of its own; empty when nothing is hidden.
+  static std::string hidden_text(const std::vector<std::string>& titles, const TextStyle& style);
 
  private:
   std::vector<std::size_t> shown_widths(std::size_t width) const;
+  static std::size_t room(const TextStyle& style, std::size_t indent);
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;

@@ -33,6 +33,12 @@ TEST(Table, CutsThenDropsColumnsToFit) {
             "send        1,000  x\n");
 }
 
+TEST(Table, NamesTheColumnsItHides) {
+  EXPECT_EQ(Table::hidden_text(sample().hidden({.width = 26}), {}),
+            "hidden for want of width: total (see --format csv or a wider terminal)\n");
+  EXPECT_EQ(sample().text_with_hidden({}), sample().text({}));
+}
+
 TEST(Table, LeavesEmptyColumnsOut) {
   Table table({{.title = "a"}, {.title = "b"}});
   table.add({"1", ""});

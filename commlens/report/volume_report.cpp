@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,14 @@ using Json = nlohmann::ordered_json;
 std::string printed_size(const LoggedRow& row) {
   return row.rounding.value == 0 ? with_commas(row.size.value) + " B"
                                  : fmt::format("{} ±{}", to_text(row.size), to_text(row.rounding));
+}
+
+/// "predicted_calls", "a_calls".
+std::string calls_key(std::string_view other) {
+  std::string key(other);
+  std::transform(key.begin(), key.end(), key.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return key + "_calls";
 }
 
 }  // namespace
@@ -47,7 +56,7 @@ std::string volumes_text(const std::vector<VolumeDifference>& rows, const TextSt
                with_commas(row.calls_b), with_commas(row.message_a.value), with_commas(row.message_b.value),
                ratio});
   }
-  return text + table.text(style);
+  return text + table.text_with_hidden(style);
 }
 
 Json volumes_json(const std::vector<VolumeDifference>& rows) {
@@ -79,39 +88,47 @@ std::string volumes_csv(const std::vector<VolumeDifference>& rows) {
   return text;
 }
 
-std::string logged_text(const LoggedComparison& comparison, const TextStyle& style) {
+std::string logged_text(const LoggedComparison& comparison, const TextStyle& style, std::string_view other) {
   const bool same = comparison.equal();
+  const bool predicted = other == "predicted";
   const std::string verdict =
-      fmt::format("{}: {} of {} logged sizes have the predicted count (rank 0, {} iteration{}{})",
+      fmt::format("{}: {} of {} logged sizes have {} (rank 0, {} iteration{}{})",
                   same ? "equal" : "different", comparison.exact_rows, comparison.rows.size(),
+                  predicted ? "the predicted count" : fmt::format("the count of {}", other),
                   comparison.iterations, comparison.iterations == 1 ? "" : "s",
                   comparison.iterations_fitted ? ", the number that fits best" : "");
   Table table({{.title = "op"},
                {.title = "logged size", .align = Column::Align::right},
                {.title = "logged", .align = Column::Align::right},
-               {.title = "predicted", .align = Column::Align::right},
+               {.title = std::string(other), .align = Column::Align::right},
                {.title = "verdict"},
-               {.title = "rules", .drop_first = 1, .least = 12}});
+               {.title = "rules", .least = 12}});
   for (const LoggedRow& row : comparison.rows) {
-    const std::string_view match = row.logged == row.predicted ? "equal"
-                                   : row.predicted == 0        ? "not predicted"
-                                   : row.logged == 0           ? "not logged"
-                                                               : "other count";
+    const std::string match = row.logged == row.predicted ? "equal"
+                              : row.predicted == 0
+                                  ? (predicted ? "not predicted" : fmt::format("not in {}", other))
+                              : row.logged == 0 ? "not logged"
+                                                : "other count";
     table.add({std::string(name_of(row.kind)), printed_size(row), with_commas(row.logged),
-               with_commas(row.predicted), std::string(match),
-               fmt::format("{}", fmt::join(row.rules, ", "))});
+               with_commas(row.predicted), match, fmt::format("{}", fmt::join(row.rules, ", "))});
   }
-  return in_colour(verdict, same ? Colour::green : Colour::red, style) + "\n\n" + table.text(style);
+  const std::string left_out =
+      comparison.ignored_rows == 0
+          ? ""
+          : fmt::format("left out: {} size{} of ignored ops\n", comparison.ignored_rows,
+                        comparison.ignored_rows == 1 ? "" : "s");
+  return in_colour(verdict, same ? Colour::green : Colour::red, style) + "\n" + left_out + "\n" +
+         table.text_with_hidden(style);
 }
 
-Json logged_json(const LoggedComparison& comparison) {
+Json logged_json(const LoggedComparison& comparison, std::string_view other) {
   Json rows = Json::array();
   for (const LoggedRow& row : comparison.rows) {
     rows.push_back({{"op", name_of(row.kind)},
                     {"logged_size_bytes", row.size.value},
                     {"rounding_bytes", row.rounding.value},
                     {"logged_calls", row.logged},
-                    {"predicted_calls", row.predicted},
+                    {calls_key(other), row.predicted},
                     {"rules", row.rules}});
   }
   return {{"schema", "commlens.compare_logged/1"},
@@ -120,12 +137,13 @@ Json logged_json(const LoggedComparison& comparison) {
           {"iterations", comparison.iterations},
           {"iterations_fitted", comparison.iterations_fitted},
           {"exact_rows", comparison.exact_rows},
+          {"ignored_rows", comparison.ignored_rows},
           {"rows", rows}};
 }
 
-std::string logged_csv(const LoggedComparison& comparison) {
+std::string logged_csv(const LoggedComparison& comparison, std::string_view other) {
   std::string text = csv_line(std::array<std::string, 6>{"op", "logged_size_bytes", "rounding_bytes",
-                                                         "logged_calls", "predicted_calls", "rules"});
+                                                         "logged_calls", calls_key(other), "rules"});
   for (const LoggedRow& row : comparison.rows) {
     text += csv_line(std::array<std::string, 6>{
         std::string(name_of(row.kind)), std::to_string(row.size.value), std::to_string(row.rounding.value),
