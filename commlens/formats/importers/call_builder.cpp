@@ -41,7 +41,7 @@ Error unknown_word(std::string_view field, std::string_view word, std::span<cons
     return {fmt::format("field \"{}\" is missing", field)};
   }
   const std::string close = nearest(word, known);
-  return {fmt::format("field \"{}\" is \"{}\", which is unknown; {}", field, word.substr(0, 40),
+  return {fmt::format(R"(field "{}" is "{}", which is unknown; {})", field, word.substr(0, 40),
                       close.empty() ? std::string(otherwise) : fmt::format("did you mean \"{}\"?", close))};
 }
 
@@ -57,7 +57,7 @@ Result<CommKind> kind_of(const CallRecord& record) {
   const std::optional<CommKind> kind = comm_kind_from(record.op);
   if (!kind) {
     return tl::unexpected(unknown_word("op", record.op, names_up_to(CommKind::other),
-                                       "write \"other\" and put the name into \"name\""));
+                                       R"(write "other" and put the name into "name")"));
   }
   return *kind;
 }
@@ -104,7 +104,7 @@ Result<void> check_pair(const CallRecord& record, CommKind kind, Rank rank) {
   const Rank other = sends ? group[1] : group[0];
   if (record.peer && *record.peer != other.value) {
     return failure(
-        fmt::format("field \"peer\" is {}, but \"group\" names rank {}", *record.peer, other.value));
+        fmt::format(R"(field "peer" is {}, but "group" names rank {})", *record.peer, other.value));
   }
   return {};
 }
@@ -150,7 +150,7 @@ Result<std::optional<GroupRank>> root_of(const CallRecord& record, CommKind kind
   }
   const auto found = std::find(group.begin(), group.end(), Rank{*record.root});
   if (found == group.end()) {
-    return failure(fmt::format("field \"root\" is {}, which is not in \"group\"", *record.root));
+    return failure(fmt::format(R"(field "root" is {}, which is not in "group")", *record.root));
   }
   return GroupRank{found - group.begin()};
 }

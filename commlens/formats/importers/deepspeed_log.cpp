@@ -26,7 +26,7 @@ struct Row {
 struct Table {
   TableHeader header;
   std::vector<Row> rows;
-  std::optional<LoggedOp> op;  // the op whose rows come next
+  LoggedOp op;  // whose rows come next; no name before the first
   bool op_has_rows = true;
   bool is_cut_off = false;
 };
@@ -55,16 +55,16 @@ class LogReader {
  private:
   static void take_table_line(Table& table, std::string_view line, bool is_whole) {
     if (const auto row = table_row(line)) {
-      if (table.op) {
-        table.rows.push_back({*table.op, row->size, row->count});
+      if (!table.op.name.empty()) {
+        table.rows.push_back({table.op, row->size, row->count});
       }
       table.op_has_rows = true;
       return;
     }
     std::optional<LoggedOp> op = op_in(table.header.prefix, line);
     const bool is_known = op && deepspeed_kind(op->name).has_value();
-    if (op && (is_known || table.op_has_rows || !deepspeed_kind(table.op->name))) {
-      table.op = std::move(op);
+    if (op && (is_known || table.op_has_rows || !deepspeed_kind(table.op.name))) {
+      table.op = std::move(*op);
       table.op_has_rows = false;
     }
     // A log of a killed job may end in the middle of a row.
@@ -87,7 +87,7 @@ class LogReader {
     if (is_open_) {
       Table& table = tables_.back();
       table.is_cut_off =
-          table.is_cut_off || (!table.op_has_rows && deepspeed_kind(table.op->name).has_value());
+          table.is_cut_off || (!table.op_has_rows && deepspeed_kind(table.op.name).has_value());
     }
     is_open_ = false;
   }
