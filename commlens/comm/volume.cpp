@@ -3,6 +3,9 @@
 #include "commlens/base/check.hpp"
 
 namespace commlens {
+namespace {
+__extension__ using Wide = __int128;  // a message times the ranks of a group may pass 2^63
+}
 
 Bytes message_bytes(const CommOp& op) {
   switch (op.kind) {
@@ -25,7 +28,7 @@ Bytes message_bytes(const CommOp& op) {
 
 Bytes wire_bytes(CommKind kind, Bytes message, std::int64_t ranks) {
   COMMLENS_CHECK(ranks >= 1, "a group has at least one member");
-  const __int128 share = static_cast<__int128>(message.value) * (ranks - 1);
+  const Wide share = static_cast<Wide>(message.value) * (ranks - 1);
   switch (kind) {
     case CommKind::all_reduce:
       return {static_cast<std::int64_t>(2 * share / ranks)};
