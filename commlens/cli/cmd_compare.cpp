@@ -7,6 +7,7 @@
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/compare_sides.hpp"
 #include "commlens/report/comparison_report.hpp"
+#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -62,19 +63,19 @@ std::pair<std::string, std::string> frameworks_of(const std::string& text) {
                                     : std::pair(text.substr(0, comma), text.substr(comma + 1));
 }
 
-Result<Answer> answer_for_log(Side& a, Side& b, const CompareFlags& flags,
-                              const std::optional<IterationRange>& range, Planner& planner,
-                              const TextStyle& style) {
+Result<Answer> answer_for_log(Side& a, Side& b, const CompareFlags& flags, const CompareOptions& options,
+                              Planner& planner, const TextStyle& style) {
   Side& predicted = a.is_log() ? b : a;
   const Side& log = a.is_log() ? a : b;
   std::optional<std::int64_t> fitted_dp;
   const Result<LoggedComparison> compared =
-      compare_with_log(predicted, log, flags.layout, range, planner, fitted_dp);
+      compare_with_log(predicted, log, flags.layout, options, planner, fitted_dp);
   if (!compared) {
     return tl::unexpected(compared.error());
   }
-  Answer answer{logged_text(*compared, style), logged_json(*compared), logged_csv(*compared),
-                compared->equal()};
+  const std::string_view other = predicted.is_prediction() ? "predicted" : a.is_log() ? "B" : "A";
+  Answer answer{logged_text(*compared, style, other), logged_json(*compared, other),
+                logged_csv(*compared, other), compared->equal()};
   if (fitted_dp) {
     answer.json["dp_fitted"] = *fitted_dp;
     answer.text += fmt::format(
@@ -93,7 +94,8 @@ Result<Answer> answer_for_traces(const Side& a, const Side& b, const CompareOpti
   return compare(a.trace, b.trace, options).map([&](const Comparison& comparison) {
     const bool order = options.order_counts;
     return Answer{comparison_text(comparison, order, style), comparison_json(comparison, order),
-                  comparison_csv(comparison), comparison.equal() && !(order && comparison.order_differs > 0)};
+                  comparison_csv(comparison, order),
+                  comparison.equal() && !(order && comparison.order_differs > 0)};
   });
 }
 
@@ -112,8 +114,12 @@ Result<Answer> answer_for(Side& a, Side& b, const CompareFlags& flags, Console& 
     return failure(
         "both sides are traces: --framework and the layout flags are for configurations; leave them out");
   }
+  if (flags.order && (a.is_log() || b.is_log())) {
+    return failure(fmt::format("--order: {} is a printed summary, which has no order; leave --order out",
+                               a.is_log() ? a.argument : b.argument));
+  }
   if (a.is_log() != b.is_log()) {
-    return answer_for_log(a, b, flags, *range, planner, style);
+    return answer_for_log(a, b, flags, *options, planner, style);
   }
   for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     if (side->is_config()) {
@@ -146,9 +152,15 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
   }
   // The verdict first, then what A and B are.
   std::string& text = answer->text;
-  text.insert(text.find('\n') + 1, fmt::format("A = {}\nB = {}\n", a->description(), b->description()));
-  answer->json["a"] = a->description();
-  answer->json["b"] = b->description();
+  const std::string sides = fmt::format("A = {}\nB = {}\n", a->description(), b->description());
+  text.insert(text.find('\n') + 1, wrapped(sides, style_for(console, flags.output)));
+  for (const auto& [key, side] : {std::pair("a", &*a), std::pair("b", &*b)}) {
+    answer->json[key] = side->description();
+    if (side->is_prediction()) {
+      answer->json["verified"][key] = side->trace.provenance.verified;
+      answer->json["unverified"][key] = side->unverified;
+    }
+  }
   const Format format = flags.output.kind();
   write_result(console, flags.output,
                format == Format::table  ? text

@@ -38,6 +38,12 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
   if (!trace) {
     return tl::unexpected(trace.error());
   }
+  if (trace->provenance.accounting == Accounting::deepspeed_logger) {
+    return failure(fmt::format(
+        "{}: a printed log has rounded sizes and no groups; calls cannot carry them; export it from a trace "
+        "that does",
+        flags.trace));
+  }
   const std::optional<Rank> rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
   if (rank && trace->stream_of(*rank) == nullptr) {
     return failure(fmt::format("--rank {}: the trace has no calls of that rank, its highest is {}",

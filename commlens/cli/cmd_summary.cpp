@@ -9,6 +9,7 @@
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/histogram_report.hpp"
+#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -37,6 +38,9 @@ struct Summary {
   std::int64_t calls = 0;
   std::int64_t ranks = 0;  // that have calls in it
   bool by_node = false;
+  std::optional<Rank> rank;  // absent: all
+
+  std::string scope() const { return rank ? fmt::format("rank {}", rank->value) : "all ranks"; }
 };
 
 Result<BreakdownOptions> options_of(const SummaryFlags& flags, const Trace& trace) {
@@ -81,7 +85,8 @@ Summary summary_of(const Trace& trace, const BreakdownOptions& options) {
                   size_histogram(rows),
                   0,
                   0,
-                  options.ranks_per_node > 0};
+                  options.ranks_per_node > 0,
+                  options.rank};
   for (const OpTotal& total : summary.totals) {
     summary.calls += total.calls;
   }
@@ -98,15 +103,18 @@ Summary summary_of(const Trace& trace, const BreakdownOptions& options) {
 std::string summary_text(const Summary& summary, const std::string& name, const TextStyle& style) {
   const Provenance& provenance = summary.trace.provenance;
   const bool logger = provenance.accounting == Accounting::deepspeed_logger;
+  const std::string ranks =
+      summary.rank ? summary.scope()
+                   : fmt::format("{} rank{}", with_commas(summary.ranks), summary.ranks == 1 ? "" : "s");
   const std::string iterations = summary.iterations.empty()
                                      ? "iterations unknown"
                                      : fmt::format("{} iteration{} ({} to {})", summary.iterations.size(),
                                                    summary.iterations.size() == 1 ? "" : "s",
                                                    summary.iterations.front(), summary.iterations.back());
   std::string text =
-      fmt::format("{}: {}{}{}; {} calls of {} rank{}, {}\n", name, name_of(provenance.source),
+      fmt::format("{}: {}{}{}; {} call{} of {}, {}\n", name, name_of(provenance.source),
                   provenance.producer.empty() ? "" : " by ", provenance.producer, with_commas(summary.calls),
-                  with_commas(summary.ranks), summary.ranks == 1 ? "" : "s", iterations);
+                  summary.calls == 1 ? "" : "s", ranks, iterations);
   if (logger) {
     text +=
         "sizes as DeepSpeed's comms logger prints them (all_gather: input shard, rounded); groups unknown, "
@@ -115,8 +123,10 @@ std::string summary_text(const Summary& summary, const std::string& name, const 
   }
   const std::string skipped = skipped_text(summary.trace);
   text += skipped.empty() ? "covered: every record\n" : fmt::format("covered: all but {}\n", skipped);
-  text += "\nper op and group, all ranks together\n" + op_totals_text(summary.trace, summary.totals, style);
-  return text + "\nmessage sizes, all ranks together\n" + histogram_text(summary.histogram, style);
+  const std::string scope = summary.scope() + (summary.rank ? "" : " together");
+  return fmt::format("{}\nper op and group, {}\n{}\nmessage sizes, {}\n{}", wrapped(text, style), scope,
+                     op_totals_text(summary.trace, summary.totals, style), scope,
+                     histogram_text(summary.histogram, style));
 }
 
 Json summary_json(const Summary& summary) {
@@ -129,13 +139,13 @@ Json summary_json(const Summary& summary) {
           {"source", name_of(provenance.source)},
           {"producer", provenance.producer},
           {"accounting", provenance.accounting == Accounting::messages ? "messages" : "deepspeed-logger"},
-          {"scope", "all ranks"},
+          {"scope", summary.scope()},
           {"ranks", summary.ranks},
           {"iterations", summary.iterations},
           {"calls", summary.calls},
           {"skipped_records", skipped},
           {"ops", op_totals_json(summary.trace, summary.totals, summary.by_node)},
-          {"sizes", histogram_json(summary.histogram)}};
+          {"sizes", histogram_json(summary.histogram, summary.scope())}};
 }
 
 Result<ExitCode> summarise(Console& console, const SummaryFlags& flags) {
@@ -156,7 +166,9 @@ Result<ExitCode> summarise(Console& console, const SummaryFlags& flags) {
           flags.sizes ? histogram_text(summary.histogram, style) : summary_text(summary, flags.trace, style);
       break;
     case Format::json:
-      text = (flags.sizes ? histogram_json(summary.histogram) : summary_json(summary)).dump(1) + "\n";
+      text =
+          (flags.sizes ? histogram_json(summary.histogram, summary.scope()) : summary_json(summary)).dump(1) +
+          "\n";
       break;
     case Format::csv:
       text = flags.sizes ? histogram_csv(summary.histogram)

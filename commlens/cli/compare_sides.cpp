@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/compare/scope.hpp"
 #include "commlens/model/readers/read_config.hpp"
 
 namespace commlens {
@@ -20,14 +21,19 @@ std::vector<Iteration> iterations_to_predict(const Side& other, const Job& job,
   std::vector<Iteration> iterations;
   if (other.is_config()) {
     constexpr std::int64_t most = 1000;
-    const std::int64_t count =
-        std::clamp<std::int64_t>(std::max(job.iterations, other.job->iterations), 1, most);
-    for (Iteration iteration = k_init_iteration; iteration < count; ++iteration) {
-      iterations.push_back(iteration);
+    std::int64_t last = std::max(job.iterations, other.job->iterations) - 1;
+    std::int64_t first = k_init_iteration;
+    if (range) {
+      first = range->first;
+      last = range->second == INT32_MAX ? std::max(last, first) : range->second;
     }
-  } else {
-    iterations = other.trace.iterations();
+    last = std::clamp(last, std::max<std::int64_t>(first, range ? first : 0), first + most - 1);
+    for (std::int64_t iteration = first; iteration <= last; ++iteration) {
+      iterations.push_back(static_cast<Iteration>(iteration));
+    }
+    return iterations;
   }
+  iterations = other.trace.iterations();
   if (range) {
     std::erase_if(iterations, [&](Iteration i) { return i < range->first || i > range->second; });
   }
@@ -45,6 +51,12 @@ Result<std::optional<std::int64_t>> logged_iterations(const std::optional<Iterat
   return std::int64_t{range->second} + 1;
 }
 
+/// What of a log is compared.
+struct LogScope {
+  std::optional<std::int64_t> iterations;
+  std::vector<CommKind> ignored;
+};
+
 double misfit(const LoggedComparison& comparison) {
   double sum = 0;
   for (const LoggedRow& row : comparison.rows) {
@@ -54,21 +66,25 @@ double misfit(const LoggedComparison& comparison) {
 }
 
 Result<LoggedComparison> compare_plan_with_log(Side& side, const Side& log, const Overrides& overrides,
-                                               std::optional<std::int64_t> iterations, Planner& planner) {
+                                               const LogScope& scope, Planner& planner) {
   const Result<Plan> plan = planner.plan(*side.job, overrides, Rank{0});
   if (!plan) {
     return tl::unexpected(plan.error());
   }
   side.trace = plan->trace(plan->steady_iteration() + 1);
-  return compare_logged(side.trace, log.trace, iterations);
+  side.unverified = plan->unverified;
+  return compare_logged(side.trace, log.trace, scope.iterations, scope.ignored);
 }
 
 }  // namespace
 
 std::string Side::description() const {
   if (trace.provenance.source == Source::predicted && !trace.provenance.framework.empty()) {
-    return fmt::format("{}: predicted by the rules of {}, {} ranks", argument, trace.provenance.framework,
-                       ranks_of_job(trace));
+    const std::int64_t ranks = ranks_of_job(trace);
+    return fmt::format("{}: predicted by the rules of {}, {} rank{}{}{}{}", argument,
+                       trace.provenance.framework, ranks, ranks == 1 ? "" : "s",
+                       trace.provenance.verified ? "" : "; unverified", unverified.empty() ? "" : ": ",
+                       fmt::join(unverified, "; "));
   }
   return fmt::format("{}: {}{}{}", argument, name_of(trace.provenance.source),
                      trace.provenance.producer.empty() ? "" : ", ", trace.provenance.producer);
@@ -102,29 +118,38 @@ Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flag
   if (!plan) {
     return failure(fmt::format("{}: {}", side.argument, plan.error().message));
   }
-  side.trace = plan->trace_of(iterations_to_predict(other, *side.job, range));
+  const std::vector<Iteration> iterations = iterations_to_predict(other, *side.job, range);
+  if (iterations.empty() && range && !other.trace.iterations().empty()) {
+    return failure(
+        fmt::format("no wanted iteration is in both: {} is a configuration and has any, {} has {}; change "
+                    "--iterations",
+                    side.argument, other.argument, to_text(other.trace.iterations())));
+  }
+  side.trace = plan->trace_of(iterations);
+  side.unverified = plan->unverified;
   return {};
 }
 
 Result<LoggedComparison> compare_with_log(Side& side, const Side& log, const LayoutFlags& flags,
-                                          const std::optional<IterationRange>& range, Planner& planner,
+                                          const CompareOptions& options, Planner& planner,
                                           std::optional<std::int64_t>& fitted_dp) {
   Result<Overrides> overrides = flags.single();
-  const Result<std::optional<std::int64_t>> iterations = logged_iterations(range);
+  const Result<std::optional<std::int64_t>> iterations = logged_iterations(options.iterations);
   if (!overrides || !iterations) {
     return tl::unexpected(overrides ? iterations.error() : overrides.error());
   }
+  const LogScope scope{*iterations, options.ignored};
   if (!side.is_config()) {
-    return compare_logged(side.trace, log.trace, *iterations);
+    return compare_logged(side.trace, log.trace, scope.iterations, scope.ignored);
   }
   if (!leaves_world_open(*side.job, flags)) {
-    return compare_plan_with_log(side, log, *overrides, *iterations, planner);
+    return compare_plan_with_log(side, log, *overrides, scope, planner);
   }
   constexpr std::int64_t largest_dp = 1024;
   Result<LoggedComparison> best = failure("no data-parallel degree fits");
   for (std::int64_t dp = 1; dp <= largest_dp; dp *= 2) {
     overrides->dp = dp;
-    Result<LoggedComparison> tried = compare_plan_with_log(side, log, *overrides, *iterations, planner);
+    Result<LoggedComparison> tried = compare_plan_with_log(side, log, *overrides, scope, planner);
     if (!tried) {
       best = best ? std::move(best) : std::move(tried);
       continue;
@@ -138,7 +163,7 @@ Result<LoggedComparison> compare_with_log(Side& side, const Side& log, const Lay
   }
   if (fitted_dp) {
     overrides->dp = *fitted_dp;
-    return compare_plan_with_log(side, log, *overrides, *iterations, planner);
+    return compare_plan_with_log(side, log, *overrides, scope, planner);
   }
   return best;
 }

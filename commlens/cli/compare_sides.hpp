@@ -15,13 +15,15 @@ namespace commlens {
 /// One of the two things to compare: a trace, or a configuration that is yet to be predicted.
 struct Side {
   std::string argument;
-  std::optional<Job> job;  // a configuration
-  Trace trace;             // given, or predicted
+  std::optional<Job> job;               // a configuration
+  Trace trace;                          // given, or predicted
+  std::vector<std::string> unverified;  // of a prediction, as far as known why
   bool is_config() const { return job.has_value(); }
+  bool is_prediction() const { return is_config() || trace.provenance.source == Source::predicted; }
   bool is_log() const { return !is_config() && trace.provenance.accounting == Accounting::deepspeed_logger; }
   /// The paper's rules give volumes rather than calls.
   bool has_volumes_only() const { return trace.provenance.framework.starts_with("paper"); }
-  /// "case.yaml: predicted by deepspeed 0.14.0 rules, 4 ranks".
+  /// "case.yaml: predicted by the rules of deepspeed 0.14.0, 4 ranks; unverified: …".
   std::string description() const;
 };
 
@@ -34,9 +36,10 @@ Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flag
                           const std::optional<IterationRange>& range, Planner& planner);
 
 /// A configuration against a printed log. Where nothing says how many ranks ran, the data-parallel degree (a
-/// power of two) that fits the log best is taken and stored in `fitted_dp`.
+/// power of two) that fits the log best is taken and stored in `fitted_dp`. Of `options`, order does not
+/// count.
 Result<LoggedComparison> compare_with_log(Side& side, const Side& log, const LayoutFlags& flags,
-                                          const std::optional<IterationRange>& range, Planner& planner,
+                                          const CompareOptions& options, Planner& planner,
                                           std::optional<std::int64_t>& fitted_dp);
 
 }  // namespace commlens

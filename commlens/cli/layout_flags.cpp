@@ -106,15 +106,18 @@ std::vector<std::string> comma_list(std::string_view text) {
 
 }  // namespace
 
-void LayoutFlags::declare(CLI::App& verb, bool with_iterations) {
-  constexpr const char* group = "Layout (a comma list sweeps)";
+void LayoutFlags::declare(CLI::App& verb, bool for_predict) {
+  const char* group = for_predict ? "Layout (a comma list sweeps)" : "Layout";
   for (const Flag& flag : k_flags) {
     const std::string name = flag.name;
-    if (name == "--iterations" && !with_iterations) {
+    if (name == "--iterations" && !for_predict) {
       continue;
     }
     const auto store = [this, name](const std::string& text) { given_[name] = text; };
     verb.add_option_function<std::string>(name, store, flag.help)->type_name(flag.value)->group(group);
+  }
+  if (!for_predict) {
+    return;
   }
   verb.add_option("--gpus-per-node", ranks_per_node_, "Split bytes into those within and between nodes")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))

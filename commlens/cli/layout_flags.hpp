@@ -19,11 +19,11 @@ struct Combination {
   std::vector<std::pair<std::string, std::string>> swept;  // {"--seq", "1024"}
 };
 
-/// The layout flags that all verbs with a CONFIG share (CONTRACT §1). A comma list of values sweeps.
+/// The layout flags that all verbs with a CONFIG share (CONTRACT §1). In predict a comma list sweeps.
 class LayoutFlags {
  public:
-  /// `with_iterations`: also --iterations N, which other verbs use for a range.
-  void declare(CLI::App& verb, bool with_iterations);
+  /// `for_predict`: sweeps, and has --iterations N (a range elsewhere) and --gpus-per-node.
+  void declare(CLI::App& verb, bool for_predict);
 
   /// Every combination of the values given, in the order of the flags, the last flag fastest. Fails on a
   /// value that is none, and on more combinations than anyone reads.

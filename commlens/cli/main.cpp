@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -38,6 +39,7 @@ int failed(const char* why) {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently, whatever the parent made of the signal
   commlens::Console console{std::cout, std::cerr, standard_output_style(), isatty(STDERR_FILENO) != 0};
   try {
     return static_cast<int>(commlens::run({argv + 1, argv + argc}, console));

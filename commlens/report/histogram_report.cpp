@@ -45,7 +45,7 @@ std::string histogram_text(const SizeHistogram& histogram, const TextStyle& styl
                                          percent(histogram.small_message.value, histogram.message.value));
 }
 
-Json histogram_json(const SizeHistogram& histogram) {
+Json histogram_json(const SizeHistogram& histogram, const std::string& scope) {
   Json bins = Json::array();
   for (const SizeBin& bin : histogram.bins) {
     bins.push_back({{"lower_bytes", bin.lower.value},
@@ -53,7 +53,7 @@ Json histogram_json(const SizeHistogram& histogram) {
                     {"calls", bin.calls},
                     {"message_bytes", bin.message.value}});
   }
-  return {{"scope", "all ranks"},
+  return {{"scope", scope},
           {"calls", histogram.calls},
           {"message_bytes", histogram.message.value},
           {"small_limit_bytes", histogram.small_limit.value},

@@ -8,9 +8,10 @@
 
 namespace commlens {
 
-/// A line per power of two with a bar for its calls, and the share of small messages, over all ranks.
+/// A line per power of two with a bar for its calls, and the share of small messages, over all ranks or
+/// those that `scope` names.
 std::string histogram_text(const SizeHistogram& histogram, const TextStyle& style);
-nlohmann::ordered_json histogram_json(const SizeHistogram& histogram);
+nlohmann::ordered_json histogram_json(const SizeHistogram& histogram, const std::string& scope = "all ranks");
 std::string histogram_csv(const SizeHistogram& histogram);
 
 }  // namespace commlens
