@@ -178,7 +178,9 @@ Result<void> check_places(const PredictFlags& flags) {
                                flags.output.format));
   }
   std::error_code status;
-  const auto place = [&](const std::string& path) { return std::filesystem::weakly_canonical(path, status); };
+  const auto place = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, status), status);
+  };
   if (flags.calls != "-" && file != "-" && place(flags.calls) == place(file)) {
     return failure(fmt::format("--calls and -o both write {}; give them different files", file));
   }

@@ -52,6 +52,24 @@ constexpr const char* k_two_ranks =
 {"rank":1,"iteration":0,"op":"broadcast","dtype":"fp32","input_bytes":4,"output_bytes":4,"group":[0,1],"root":0}
 )";
 
+constexpr const char* k_log =
+    R"(Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     tput_avg (Gbps)     busbw_avg (Gbps)
+broadcast
+                    2.0 KB              146                 11.12               0.08                0.43                0.41
+all_reduce
+                    4.0 KB              3                   11.12               0.08                0.43                0.41
+)";
+
+constexpr const char* k_llama =
+    R"({"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128,"vocab_size":256,"max_position_embeddings":64})";
+
+constexpr const char* k_case =
+    R"(schema: commlens.case/1
+framework: torch-ddp
+model: {family: gpt, layers: 2, hidden: 64, heads: 4, sequence: 32, vocab: 256}
+layout: {dp: 2}
+)";
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   text.replace(text.find(from), from.size(), to);
   return text;
@@ -99,6 +117,11 @@ TEST_F(Run, BadInputIsRefusedInOneLine) {
       {"predict", "125M", "--format", "xml"},
       {"predict", "125M", "--seq", "512,1024", "--calls", path("x.jsonl")},
       {"predict", "125M", "--tp", "5,7"},
+      {"predict", "125M", "--calls", path("same"), "-o", path("./same")},
+      {"predict", "125M", "--calls", "-", "--format", "json"},
+      {"compare", "125M", "125M", "--gpus-per-node", "4"},
+      {"compare", "125M", written("run.log", k_log), "--order"},
+      {"export", path("run.log"), "--to", "calls"},
       {"compare", "125M"},
       {"compare", "125M", "125M", "--ignore-op", "scan"},
       {"compare", "125M", "125M", "--iterations", "2-1"},
@@ -169,6 +192,54 @@ TEST_F(Run, PredictSaysWhichFrameworkAndWhichDefault) {
   EXPECT_EQ(run_with({"predict", "19M", "--framework", "paper"}).out.find("the default"), std::string::npos);
 }
 
+TEST_F(Run, PredictSaysWhyItIsUnverified) {
+  // Megatron core 0.7 was measured in fp32 and bf16 runs, which have no overflow flag.
+  const std::vector<std::string> job = {"predict", "125M", "--framework", "megatron", "--ranks", "4"};
+  EXPECT_NE(run_with(job).out.find("; unverified: "), std::string::npos) << run_with(job).out;
+  std::vector<std::string> as_json = job;
+  as_json.insert(as_json.end(), {"--format", "json"});
+  const nlohmann::json json = nlohmann::json::parse(run_with(as_json).out);
+  EXPECT_EQ(json["verified"], false);
+  EXPECT_FALSE(json["unverified"].empty());
+  as_json.insert(as_json.end(), {"--tp", "1,2"});
+  const nlohmann::json sweep = nlohmann::json::parse(run_with(as_json).out);
+  EXPECT_EQ(sweep["model"]["name"], "125M");
+  EXPECT_EQ(sweep["framework_version"], "core_v0.7.0");
+  EXPECT_EQ(sweep["rows"][0]["verified"], false);
+}
+
+TEST_F(Run, SweepsSplitBytesByNode) {
+  const std::vector<std::string> job = {"predict", "125M", "--dp", "2,4", "--gpus-per-node", "2"};
+  EXPECT_NE(run_with(job).out.find("inter-node/rank"), std::string::npos);
+  std::vector<std::string> as_json = job;
+  as_json.insert(as_json.end(), {"--format", "json"});
+  const nlohmann::json json = nlohmann::json::parse(run_with(as_json).out);
+  EXPECT_EQ(json["rows"][0]["per_rank"]["inter_node_wire_bytes"], 0);
+  EXPECT_GT(json["rows"][1]["per_rank"]["inter_node_wire_bytes"], 0);
+}
+
+TEST_F(Run, PredictGivesThePapersCountForDenseGptAlone) {
+  const std::string config = written("config.json", k_llama);
+  EXPECT_EQ(run_with({"predict", config, "--framework", "torch-ddp"}).out.find("Eq. 1"), std::string::npos);
+  const Outcome outcome = run_with({"predict", config, "--framework", "torch-ddp", "--format", "json"});
+  ASSERT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  EXPECT_TRUE(nlohmann::json::parse(outcome.out)["model"]["parameters_paper"].is_null());
+}
+
+TEST_F(Run, ACaseNamesItsFramework) {
+  const std::string config = written("case.yaml", k_case);
+  const Outcome outcome = run_with({"predict", config});
+  EXPECT_NE(outcome.out.find("(as the case says)"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_EQ(
+      nlohmann::json::parse(run_with({"predict", config, "--format", "json"}).out)["framework_is_default"],
+      false);
+}
+
+TEST_F(Run, TotalsOfTheLoggersViewAreLoggerBytes) {
+  const std::string text = run_with({"predict", "125M", "--accounting", "deepspeed-logger"}).out;
+  EXPECT_NE(text.find(" logger bytes, "), std::string::npos) << text;
+}
+
 TEST_F(Run, PredictOfOneRankShowsThatRank) {
   const nlohmann::json json = nlohmann::json::parse(
       run_with({"predict", "19M", "--ranks", "4", "--pp", "2", "--rank", "3", "--format", "json"}).out);
@@ -231,6 +302,34 @@ TEST_F(Run, CompareCountsOrderOnlyWhenAsked) {
   EXPECT_EQ(run_with({"compare", a, b, "--order"}).code, ExitCode::differs);
 }
 
+TEST_F(Run, CompareSaysThatAPredictionIsUnverified) {
+  const std::vector<std::string> sides = {"compare", "125M", "125M", "--framework", "megatron", "--dp", "2"};
+  EXPECT_NE(run_with(sides).out.find("; unverified: "), std::string::npos) << run_with(sides).out;
+  std::vector<std::string> as_json = sides;
+  as_json.insert(as_json.end(), {"--format", "json"});
+  const nlohmann::json json = nlohmann::json::parse(run_with(as_json).out);
+  EXPECT_EQ(json["verified"]["a"], false);
+  EXPECT_FALSE(json["unverified"]["b"].empty());
+}
+
+TEST_F(Run, CompareSaysWhichIterationsEachSideCouldHave) {
+  const std::string a = written("a.jsonl", k_two_ranks);
+  EXPECT_EQ(run_with({"compare", "19M", a, "--iterations", "5-9"}).err,
+            "commlens: no wanted iteration is in both: 19M is a configuration and has any, " + a +
+                " has 0; change --iterations\n");
+  EXPECT_NE(run_with({"compare", "19M", "19M", "--iterations", "50-52"}).out.find("iterations 50 to 52"),
+            std::string::npos);
+}
+
+TEST_F(Run, CompareWithALogLeavesIgnoredOpsOut) {
+  const std::string log = written("run.log", k_log);
+  const std::string text = run_with({"compare", "19M", log, "--ignore-op", "broadcast"}).out;
+  EXPECT_EQ(text.find("\nbroadcast"), std::string::npos) << text;
+  EXPECT_NE(text.find("left out: "), std::string::npos) << text;
+  const Outcome recorded = run_with({"compare", written("a.jsonl", k_two_ranks), log});
+  EXPECT_EQ(recorded.out.find("predicted"), std::string::npos) << recorded.out;
+}
+
 TEST_F(Run, CompareAgainstThePaperIsInBytes) {
   const Outcome outcome =
       run_with({"compare", "19M", "19M", "--framework", "paper,deepspeed", "--ranks", "8"});
@@ -248,6 +347,17 @@ TEST_F(Run, SummaryAddsUpAllRanks) {
   EXPECT_EQ(json["ops"][0]["message_bytes_all_ranks"], 4096);
   EXPECT_EQ(json["ops"][0]["wire_bytes_all_ranks"], 4096);  // 2 * 2048 * 1/2 on each of two ranks
   EXPECT_EQ(json["sizes"]["small_share_of_calls"], 1.0);
+}
+
+TEST_F(Run, SummaryOfOneRankNamesIt) {
+  const std::string calls = written("a.jsonl", k_two_ranks);
+  const Outcome outcome = run_with({"summary", calls, "--rank", "1"});
+  EXPECT_NE(outcome.out.find("2 calls of rank 1, "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("per op and group, rank 1\n"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("all ranks"), std::string::npos) << outcome.out;
+  EXPECT_EQ(
+      nlohmann::json::parse(run_with({"summary", calls, "--rank", "1", "--format", "json"}).out)["scope"],
+      "rank 1");
 }
 
 TEST_F(Run, ImportedTracesEqualTheirFilesAndExportBack) {
