@@ -152,8 +152,10 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
   }
   // The verdict first, then what A and B are.
   std::string& text = answer->text;
-  const std::string sides = fmt::format("A = {}\nB = {}\n", a->description(), b->description());
-  text.insert(text.find('\n') + 1, wrapped(sides, style_for(console, flags.output)));
+  const std::size_t verdict_end = text.find('\n') + 1;
+  const std::string head =
+      text.substr(0, verdict_end) + fmt::format("A = {}\nB = {}\n", a->description(), b->description());
+  text.replace(0, verdict_end, wrapped(head, style_for(console, flags.output)));
   for (const auto& [key, side] : {std::pair("a", &*a), std::pair("b", &*b)}) {
     answer->json[key] = side->description();
     if (side->is_prediction()) {

@@ -50,7 +50,7 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
                                rank->value, trace->ranks() - 1));
   }
   Progress progress(console, "writing calls", line_count(*trace, rank));
-  write_stream(flags.file, [&](const TextSink& sink) {
+  write_blocks(console, flags.file, [&](const TextSink& sink) {
     const auto counting = [&](std::string_view block) {
       sink(block);
       progress.add(std::count(block.begin(), block.end(), '\n'));

@@ -84,7 +84,7 @@ Result<void> write_calls(Console& console, const PredictFlags& flags, const Plan
   const std::optional<Rank> rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
   const Trace trace = plan.trace(iterations);
   Progress progress(console, "writing calls", rank ? 0 : planned_calls(plan, iterations, true));
-  write_stream(flags.calls, [&](const TextSink& sink) {
+  write_blocks(console, flags.calls, [&](const TextSink& sink) {
     write_calls_jsonl(trace, rank, [&](std::string_view block) {
       sink(block);
       progress.add(std::count(block.begin(), block.end(), '\n'));

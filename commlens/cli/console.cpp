@@ -8,15 +8,32 @@ TextStyle style_for(const Console& console, const OutputFlags& flags) {
   return flags.file == "-" ? console.style : TextStyle{};
 }
 
+namespace {
+
+void write_out(Console& console, std::string_view text) {
+  console.out << text << std::flush;
+  if (!console.out.good()) {
+    throw SystemError("cannot write to standard output; is the disk full?");
+  }
+}
+
+}  // namespace
+
 void write_result(Console& console, const OutputFlags& flags, std::string_view text) {
   if (flags.file != "-") {
     write_file_atomically(flags.file, text);
     return;
   }
-  console.out << text << std::flush;
-  if (!console.out.good()) {
-    throw SystemError("cannot write to standard output; is the disk full?");
+  write_out(console, text);
+}
+
+void write_blocks(Console& console, const std::string& file,
+                  const std::function<void(const TextSink&)>& write) {
+  if (file == "-") {
+    write([&](std::string_view block) { write_out(console, block); });
+    return;
   }
+  write_stream(file, write);
 }
 
 void warn(Console& console, std::string_view message) {

@@ -1,9 +1,11 @@
 #pragma once
+#include <functional>
 #include <ostream>
 #include <string>
 #include <string_view>
 
 #include "commlens/base/result.hpp"
+#include "commlens/formats/exporters/exporters.hpp"
 #include "commlens/report/table.hpp"
 
 namespace commlens {
@@ -36,6 +38,11 @@ TextStyle style_for(const Console& console, const OutputFlags& flags);
 
 /// Writes a result to standard output or, whole or not at all, to a file. Throws SystemError when that fails.
 void write_result(Console& console, const OutputFlags& flags, std::string_view text);
+
+/// Runs `write` into standard output for "-" (where a reader that leaves ends the process), else as
+/// write_stream does. Throws SystemError when it cannot be written.
+void write_blocks(Console& console, const std::string& file,
+                  const std::function<void(const TextSink&)>& write);
 
 /// One line on `err`: "commlens: warning: …".
 void warn(Console& console, std::string_view message);

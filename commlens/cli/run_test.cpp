@@ -368,6 +368,11 @@ TEST_F(Run, ImportedTracesEqualTheirFilesAndExportBack) {
   EXPECT_EQ(run_with({"compare", path("b.jsonl"), calls, "--order"}).code, ExitCode::done);
 }
 
+TEST_F(Run, CallsGoToStandardOutput) {
+  const std::string text = run_with({"predict", "19M", "--calls", "-"}).out;
+  EXPECT_EQ(text.rfind("{\"", 0), 0u) << text.substr(0, 80);
+}
+
 TEST_F(Run, ResultsGoToAFileWhenAsked) {
   const Outcome outcome = run_with({"predict", "19M", "--format", "csv", "-o", path("table.csv")});
   EXPECT_EQ(outcome.code, ExitCode::done);

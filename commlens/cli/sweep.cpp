@@ -106,12 +106,12 @@ std::string sweep_text(const SweepHead& head, const std::vector<SweepRow>& rows,
   }
   columns.push_back({.title = "calls", .align = Column::Align::right, .drop_first = 1});
   for (const CommKind kind : kinds) {
-    columns.push_back({.title = std::string(name_of(kind)), .align = Column::Align::right});
+    columns.push_back({.title = std::string(name_of(kind)), .align = Column::Align::right, .drop_first = 3});
   }
   columns.push_back({.title = "wire/rank", .align = Column::Align::right});
   columns.push_back({.title = "inter-node/rank", .align = Column::Align::right});
-  columns.push_back({.title = "wire, all ranks", .align = Column::Align::right});
-  columns.push_back({.title = "", .least = 20});
+  columns.push_back({.title = "wire, all ranks", .align = Column::Align::right, .drop_first = 2});
+  columns.push_back({.title = "", .least = 10});
   Table table(std::move(columns));
   for (const SweepRow& row : rows) {
     const bool possible = row.reason.empty();
