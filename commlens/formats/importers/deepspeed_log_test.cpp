@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "commlens/trace/test_support.hpp"
@@ -105,8 +106,9 @@ TEST(DeepspeedLog, IgnoresTheTableOfStragglers) {
 TEST(DeepspeedLog, SeesThroughWhatLaunchersAndOtherRanksPrint) {
   for (const std::string prefix : {"0: ", "[1,0]<stdout>:", "node-1: [rank0]: ", "(worker pid=12) "}) {
     const Result<Trace> trace =
-        read_text("noise\n" + prefix + std::string(k_header) + prefix + "broadcast\n" + "Done\n" + prefix +
-                  "   2.0 KB  2  1 1 1 1\n" + "[rank 3] loss 1.5\n" + prefix + "   0B  1  1 1 0 0\n");
+        read_text(fmt::format("noise\n{0}{1}{0}broadcast\nDone\n{0}   2.0 KB  2  1 1 1 1\n[rank 3] loss 1.5\n"
+                              "{0}   0B  1  1 1 0 0\n",
+                              prefix, k_header));
     EXPECT_EQ(rows_of(trace), (Rows{"broadcast 2048->2048 +-6 x2", "broadcast 0->0 +-0 x1"})) << prefix;
   }
 }
@@ -123,7 +125,7 @@ TEST(DeepspeedLog, PrefersAnEarlierTableToOneThatIsCutOff) {
   for (const std::string cut :
        {"all_reduce\n   2.0 KB  2  1 1 1 1\nbroadcast\n", "all_reduce\n   2.0 KB  2  1 1 1 1\n   4.0",
         "all_reduce\n   2.0 KB", "all_reduce\n", ""}) {
-    const Result<Trace> trace = read_text(whole + std::string(k_header) + cut);
+    const Result<Trace> trace = read_text(fmt::format("{}{}{}", whole, k_header, cut));
     EXPECT_EQ(rows_of(trace), (Rows{"all_reduce 2048->2048 +-6 x1", "broadcast 8->8 +-0 x1"})) << cut;
   }
 }
