@@ -51,8 +51,11 @@ Result<std::string> read_text_file(const std::filesystem::path& path, std::int64
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".{}.tmp", getpid());
+  std::error_code status;
+  const bool is_special =
+      std::filesystem::exists(path, status) && !std::filesystem::is_regular_file(path, status);
+  std::filesystem::path temporary = path;  // a device or pipe is written to, not replaced
+  temporary += is_special ? "" : fmt::format(".{}.tmp", getpid());
   {
     File file = open_file(temporary, "wb");
     if (!file) {
@@ -61,12 +64,14 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
     const bool written = std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
     if (!written || std::fclose(file.release()) != 0) {
       const int cause = errno;
-      std::filesystem::remove(temporary);
+      if (!is_special) {
+        std::filesystem::remove(temporary);
+      }
       errno = cause;
       throw_cannot_write(path);
     }
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (!is_special && std::rename(temporary.c_str(), path.c_str()) != 0) {
     const int cause = errno;
     std::filesystem::remove(temporary);
     errno = cause;

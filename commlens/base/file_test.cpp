@@ -30,6 +30,11 @@ TEST_F(FileTest, RefusesWhatIsNoFileOrTooLarge) {
   EXPECT_NE(read_text_file(folder_, 9).error().message.find("not a regular file"), std::string::npos);
 }
 
+TEST_F(FileTest, WritesIntoDevicesWithoutReplacingThem) {
+  write_file_atomically("/dev/null", "x");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
 TEST_F(FileTest, ThrowsWhenTheFolderCannotBeWritten) {
   EXPECT_THROW(write_file_atomically(folder_ / "missing" / "a", "x"), SystemError);
 }
