@@ -1,8 +1,9 @@
 #include "commlens/base/file.hpp"
 
-#include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace commlens {
 namespace {
@@ -13,7 +14,7 @@ class FileTest : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_ = fs::path(testing::TempDir()) / "commlens_file_test";
+  fs::path folder_ = fs::path(testing::TempDir()) / ("commlens_file_test." + std::to_string(getpid()));
 };
 
 TEST_F(FileTest, WritesAndReadsWholeFiles) {
