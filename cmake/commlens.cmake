@@ -2,7 +2,8 @@
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # Without this a file that uses a precompiled header is never found in the cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 add_library(commlens_options INTERFACE)
@@ -40,13 +41,16 @@ endfunction()
 
 # commlens_folder(NAME LINK public... PRIVATE private...): the library commlens_NAME from commlens/NAME/**.cpp
 # and, from the *_test.cpp files beside the sources, the test program commlens_NAME_test. A folder without
-# sources is an interface library.
+# sources is an interface library. MODULES names sources that are built apart, by commlens_module.
 function(commlens_folder name)
-  cmake_parse_arguments(ARG "" "" "LINK;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LINK;PRIVATE;MODULES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/commlens/${name}/*.cpp)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
+  foreach(module ${ARG_MODULES})
+    list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/commlens/${name}/${module})
+  endforeach()
   if(sources)
     add_library(commlens_${name} STATIC ${sources})
     target_link_libraries(commlens_${name} PUBLIC commlens_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
@@ -57,4 +61,14 @@ function(commlens_folder name)
   if(tests AND NOT COMMLENS_CORE_ONLY)
     commlens_test(commlens_${name}_test SOURCES ${tests} LABEL unit LINK commlens_${name} ${ARG_PRIVATE})
   endif()
+endfunction()
+
+# commlens_module(NAME SOURCE file LINK library...): libcommlens-NAME.so beside the program, which a verb loads when
+# it needs it.
+function(commlens_module name)
+  cmake_parse_arguments(ARG "" "SOURCE" "LINK" ${ARGN})
+  add_library(commlens-${name} MODULE ${PROJECT_SOURCE_DIR}/commlens/${ARG_SOURCE})
+  target_link_libraries(commlens-${name} PRIVATE commlens_options ${ARG_LINK})
+  set_target_properties(commlens-${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+                        CXX_VISIBILITY_PRESET hidden)
 endfunction()

@@ -26,6 +26,7 @@ struct Job {
   NeoxOptions neox;
   MegatronOptions megatron;
   DdpOptions ddp;
+  CommlensOptions commlens;
   std::int64_t iterations = 3;        // how many a call list holds, besides initialisation
   std::int64_t global_batch = 0;      // megatron: 0, or what decides micro_batches once dp is known
   std::vector<std::string> warnings;  // unknown keys and the like, each one line with file:line

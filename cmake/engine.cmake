@@ -1,0 +1,12 @@
+# The training engine: the only code that includes LibTorch; a library for the tests and a module for the program.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+commlens_folder(engine LINK commlens_plan commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
+                PRIVATE PkgConfig::PCRE2 nlohmann_json::nlohmann_json)
+# <torch/torch.h> takes 9 s to compile; once is enough.
+target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+target_precompile_headers(commlens_engine PRIVATE ${PROJECT_SOURCE_DIR}/commlens/engine/torch.hpp)
+if(TARGET commlens_engine_test)
+  target_precompile_headers(commlens_engine_test REUSE_FROM commlens_engine)
+endif()
+commlens_module(engine SOURCE engine/engine_module.cpp LINK commlens_engine)

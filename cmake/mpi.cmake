@@ -1,0 +1,1 @@
+# comm_mpi.cpp once per MPI that is installed, each a module of its own.

@@ -1,0 +1,80 @@
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "commlens/engine/data/token_source.hpp"
+#include "commlens/model/job.hpp"
+#include "commlens/transport/comm_recording.hpp"
+#include "commlens/transport/communicator.hpp"
+
+namespace commlens::engine {
+
+/// How to train, besides what the job says.
+struct TrainOptions {
+  std::int64_t iterations = 10;  // optimizer steps of the whole run, those before a resume included
+  std::uint64_t seed = 1234;
+  double learning_rate = 6e-4;
+  double min_learning_rate = 6e-5;
+  std::int64_t warmup = 0;  // steps of linear warm-up; then cosine down to the minimum at `iterations`
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double rotary_fraction = 1.0;
+  bool prefetch = true;        // ZeRO-3: the next module's units are gathered ahead
+  bool overlap = true;         // gradient reductions run while backward goes on
+  std::string device = "cpu";  // cpu or cuda
+  std::int64_t threads = 1;    // intra-operation threads of each rank
+  std::optional<std::filesystem::path> trace;   // recording folder, already made by create_recording
+  std::optional<std::filesystem::path> save;    // checkpoint folder
+  std::int64_t save_every = 0;                  // 0: at the end only
+  std::optional<std::filesystem::path> resume;  // checkpoint folder to start from
+  const TokenSource* tokens = nullptr;          // outlives the training
+  std::function<bool()> stop_requested;         // polled once per iteration; a wish of any rank stops all
+};
+
+/// One iteration as rank 0 saw it.
+struct IterationReport {
+  std::int64_t iteration = 0;
+  double loss = 0;           // mean over the global batch
+  double gradient_norm = 0;  // before clipping; 0 without clipping
+  double learning_rate = 0;
+  std::chrono::nanoseconds time{};
+  CommClock communication;  // of this iteration alone
+};
+
+/// How a training ended.
+struct TrainOutcome {
+  std::int64_t iterations = 0;  // done in this run
+  bool stopped = false;         // by request
+  std::int64_t dropped = 0;     // calls of this rank that could not be recorded
+};
+
+using OnIteration = std::function<void(const IterationReport&)>;
+
+/// Trains on this rank; every rank of `world` calls it with the same job and options. `on_iteration` is called on
+/// rank 0 only. Throws SystemError when a transport, LibTorch or a file fails, or when the loss is not finite.
+TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique_ptr<Communicator> world,
+                        const OnIteration& on_iteration);
+
+/// Refuses, by name, what the trainer cannot do, beyond what the rules refuse (fp16, a device without support).
+Result<void> check_trainable(const Job& job, const TrainOptions& options);
+
+/// The functions of the engine module (libcommlens-engine.so), for verbs that load it at run time.
+struct EngineApi {
+  TrainOutcome (*train_rank)(const Job&, const TrainOptions&, std::unique_ptr<Communicator>,
+                             const OnIteration&);
+  Result<void> (*check_trainable)(const Job&, const TrainOptions&);
+  Result<std::unique_ptr<TokenSource>> (*open_tokens)(const DataOptions&, std::int64_t sequence,
+                                                      std::int64_t vocab, std::uint64_t seed);
+};
+/// Symbol `commlens_engine_api` of the module: a function of this type.
+using EngineApiFunction = const EngineApi* (*)();
+
+}  // namespace commlens::engine

@@ -1,0 +1,81 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/comm/event.hpp"
+#include "commlens/comm/group.hpp"
+
+namespace commlens {
+
+/// What a recording is of, known before it starts.
+struct RecordingInfo {
+  std::string producer;     // "commlens 0.1.0"
+  std::string description;  // model and layout
+  std::string framework;    // "commlens"
+  std::int64_t ranks = 1;
+};
+
+/// Makes the trace folder and its manifest; one process of the job calls it before any Recorder of that job
+/// opens. Replaces a trace that is there. Throws SystemError when the folder cannot be written or holds
+/// anything else than a trace.
+void create_recording(const std::filesystem::path& folder, const RecordingInfo& info);
+
+/// After all Recorders of the job are closed (or have died): writes event counts, drops and the recorder's own
+/// cost into the manifest. A folder without this step is readable all the same.
+void finish_recording(const std::filesystem::path& folder);
+
+/// What identifies a call besides its times. `tag` points to text that lives as long as the program.
+struct RecordedCall {
+  CommKind kind = CommKind::other;
+  DType dtype = DType::uint8;
+  GroupId group{};
+  Elements input;
+  Elements output;
+  std::optional<GroupRank> root;
+  std::string_view tag{};
+};
+
+/// Appends the calls of one rank to its file of a recording (docs/formats/trace.md). One thread uses it.
+/// begin and finish neither allocate, lock nor enter the kernel, except when begin sees a description for the
+/// first time; they never throw. When the disk is full, recording stops and drops are counted.
+class Recorder {
+ public:
+  /// Where a begun call stands in the file.
+  using Slot = std::uint64_t;
+  static constexpr Slot k_dropped = UINT64_MAX;
+
+  /// Opens the files of `rank`. Throws SystemError when they cannot be made.
+  Recorder(const std::filesystem::path& folder, Rank rank);
+  ~Recorder();  // closes
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// The id of a group in this rank's file; the same for the same members and axis.
+  GroupId group(const std::vector<Rank>& members, Axis axis);
+
+  /// Later calls carry these.
+  void set_iteration(Iteration iteration) noexcept;
+  void set_phase(Phase phase, std::int32_t micro_batch = k_no_micro_batch) noexcept;
+  Phase phase() const noexcept;
+  std::int32_t micro_batch() const noexcept;
+
+  /// A call is issued now; it is in the file at once, without an end.
+  Slot begin(const RecordedCall& call) noexcept;
+  /// The call is complete now.
+  void finish(Slot slot) noexcept;
+
+  std::int64_t dropped() const noexcept;
+  /// Trims the file, writes the drops and the cost. Idempotent; the destructor does it too.
+  void close() noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace commlens

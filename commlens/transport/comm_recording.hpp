@@ -1,0 +1,28 @@
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "commlens/comm/group.hpp"
+#include "commlens/trace/recorder.hpp"
+#include "commlens/transport/communicator.hpp"
+
+namespace commlens {
+
+/// Time a rank's thread spent inside start() and wait(), and calls, per kind of call; one per rank, shared by
+/// its recording communicators.
+struct CommClock {
+  static constexpr std::size_t k_kinds = static_cast<std::size_t>(CommKind::other) + 1;
+  std::array<std::chrono::nanoseconds, k_kinds> blocked{};
+  std::array<std::int64_t, k_kinds> calls{};
+};
+
+/// Decorates a communicator: every call (but barriers of a group of one) is written to `recorder`, and its
+/// blocking time added to `clock`. Groups are recorded under `axis`; send and recv under the ordered pair.
+/// Both references outlive the communicator. split() of it returns undecorated communicators: the caller knows
+/// their axis.
+std::unique_ptr<Communicator> recorded(std::unique_ptr<Communicator> communicator, Axis axis,
+                                       Recorder& recorder, CommClock& clock);
+
+}  // namespace commlens

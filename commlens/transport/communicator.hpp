@@ -1,0 +1,73 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "commlens/base/dtype.hpp"
+#include "commlens/base/rank.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/comm/event.hpp"
+
+namespace commlens {
+
+/// How all_reduce, reduce and reduce_scatter combine elements.
+enum class ReduceOp : std::uint8_t { sum, max };
+
+/// One call as a rank makes it. Buffers hold `input` and `output` elements of `dtype` on the communicator's
+/// memory (host, or device for NCCL) and stay valid and untouched until the call is complete. `input_buffer`
+/// may equal `output_buffer` (all_reduce, reduce, broadcast); otherwise they do not overlap.
+/// Sizes follow comm/volume.hpp: all_gather output = input x size, reduce_scatter input = output x size,
+/// all_to_all input = output = a multiple of size (equal parts, in group order), broadcast and reduce
+/// input = output on every rank, send output = 0, recv input = 0. Any size may be 0.
+struct CommCall {
+  CommKind kind = CommKind::barrier;
+  DType dtype = DType::uint8;
+  ReduceOp reduction = ReduceOp::sum;
+  const void* input_buffer = nullptr;
+  void* output_buffer = nullptr;
+  Elements input;
+  Elements output;
+  GroupRank peer;           // broadcast and reduce: the root; send and recv: the other rank
+  std::string_view tag{};   // what moves, for people; the text lives as long as the program
+};
+
+/// A call under way.
+class Work {
+ public:
+  virtual ~Work() = default;
+  /// Returns once this rank's buffers may be used again (on a device: once later kernels of the default stream
+  /// see the result). Throws SystemError when the job was aborted or the library failed. May be called again.
+  virtual void wait() = 0;
+};
+
+/// A group of ranks that communicate; a rank uses its communicators from one thread. All ranks of a group make
+/// the same collective calls in the same order; send and recv match in order per pair of ranks.
+/// Sums of fp16 and bf16 are accumulated in fp32 where the transport does the arithmetic itself, and then
+/// rounded once.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  /// Global ranks of the group, in group order.
+  virtual const std::vector<Rank>& members() const = 0;
+  virtual GroupRank rank() const = 0;
+  std::int64_t size() const { return static_cast<std::int64_t>(members().size()); }
+
+  /// Issues a call and returns at once. The Work may be dropped after wait() only.
+  virtual std::unique_ptr<Work> start(const CommCall& call) = 0;
+
+  /// Ranks that give the same `color` (>= 0) form a new group, ordered by `key`, then by rank here; a negative
+  /// color gets null. Collective over this group.
+  virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) = 0;
+
+  /// Ends the whole job: every call of every rank that waits, or will, throws SystemError with `reason`
+  /// (threads, NCCL) or the process ends (MPI). Any thread may call it.
+  virtual void abort(std::string_view reason) = 0;
+
+  /// start(call), then wait.
+  void run(const CommCall& call) { start(call)->wait(); }
+  void barrier() { run({.kind = CommKind::barrier}); }
+};
+
+}  // namespace commlens
