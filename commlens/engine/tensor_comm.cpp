@@ -61,7 +61,8 @@ DType dtype_of(const torch::Tensor& tensor) {
     case torch::kUInt8:
       return DType::uint8;
     default:
-      throw SystemError(fmt::format("no communicator moves elements of type {}", torch::toString(tensor.scalar_type())));
+      throw SystemError(
+          fmt::format("no communicator moves elements of type {}", torch::toString(tensor.scalar_type())));
   }
 }
 

@@ -25,8 +25,8 @@ class TensorWork {
   torch::Tensor output_;
 };
 
-/// Calls on contiguous tensors. On a group of one rank nothing is called: the input is copied to the output where
-/// they differ.
+/// Calls on contiguous tensors. On a group of one rank nothing is called: the input is copied to the output
+/// where they differ.
 TensorWork all_reduce(Communicator& group, const torch::Tensor& tensor, std::string_view tag,
                       ReduceOp reduction = ReduceOp::sum);  // in place
 TensorWork all_gather(Communicator& group, const torch::Tensor& shard, const torch::Tensor& whole,

@@ -27,10 +27,10 @@ struct TrainOptions {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double rotary_fraction = 1.0;
-  bool prefetch = true;        // ZeRO-3: the next module's units are gathered ahead
-  bool overlap = true;         // gradient reductions run while backward goes on
-  std::string device = "cpu";  // cpu or cuda
-  std::int64_t threads = 1;    // intra-operation threads of each rank
+  bool prefetch = true;                         // ZeRO-3: the next module's units are gathered ahead
+  bool overlap = true;                          // gradient reductions run while backward goes on
+  std::string device = "cpu";                   // cpu or cuda
+  std::int64_t threads = 1;                     // intra-operation threads of each rank
   std::optional<std::filesystem::path> trace;   // recording folder, already made by create_recording
   std::optional<std::filesystem::path> save;    // checkpoint folder
   std::int64_t save_every = 0;                  // 0: at the end only
@@ -58,12 +58,14 @@ struct TrainOutcome {
 
 using OnIteration = std::function<void(const IterationReport&)>;
 
-/// Trains on this rank; every rank of `world` calls it with the same job and options. `on_iteration` is called on
-/// rank 0 only. Throws SystemError when a transport, LibTorch or a file fails, or when the loss is not finite.
+/// Trains on this rank; every rank of `world` calls it with the same job and options. `on_iteration` is
+/// called on rank 0 only. Throws SystemError when a transport, LibTorch or a file fails, or when the loss is
+/// not finite.
 TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique_ptr<Communicator> world,
                         const OnIteration& on_iteration);
 
-/// Refuses, by name, what the trainer cannot do, beyond what the rules refuse (fp16, a device without support).
+/// Refuses, by name, what the trainer cannot do, beyond what the rules refuse (fp16, a device without
+/// support).
 Result<void> check_trainable(const Job& job, const TrainOptions& options);
 
 /// The functions of the engine module (libcommlens-engine.so), for verbs that load it at run time.

@@ -1,0 +1,294 @@
+#include "commlens/engine/checkpoint.hpp"
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/base/file.hpp"
+#include "commlens/base/text.hpp"
+#include "commlens/trace/mapped_file.hpp"
+
+namespace commlens::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* k_schema = "commlens.checkpoint/1";
+constexpr std::int64_t k_json_limit = 64 * 1024 * 1024;
+constexpr std::int64_t k_arrays = 3;  // values, first and second moments
+
+/// What must be the same when a checkpoint is read again.
+Json identity_of(const Job& job) {
+  const ModelConfig& model = job.model;
+  return {{"layers", model.layers},
+          {"hidden", model.hidden},
+          {"heads", model.heads},
+          {"ffn_hidden", model.ffn_hidden},
+          {"vocab", model.vocab},
+          {"positions", static_cast<int>(model.positions)},
+          {"max_positions", model.max_positions},
+          {"tied_embeddings", model.tied_embeddings},
+          {"parallel_residual", model.parallel_residual},
+          {"tp", job.layout.tp},
+          {"pp", job.layout.pp},
+          {"virtual_stages", job.layout.virtual_stages}};
+}
+
+Result<Json> read_json(const fs::path& path) {
+  const Result<std::string> text = read_text_file(path, k_json_limit);
+  if (!text) {
+    return tl::unexpected(text.error());
+  }
+  Json json = Json::parse(*text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) {
+    return failure(fmt::format("{}: damaged, it is no JSON object", path.string()));
+  }
+  return json;
+}
+
+template <typename T>
+T field(const Json& json, const char* key, const fs::path& path) {
+  const auto found = json.find(key);
+  const bool fits = found != json.end() &&
+                    (std::is_same_v<T, std::string> ? found->is_string() : found->is_number_integer());
+  if (!fits) {
+    throw SystemError(
+        fmt::format("{}: damaged, field '{}' is missing or of another type", path.string(), key));
+  }
+  return found->get<T>();
+}
+
+Result<fs::path> newest(const fs::path& folder) {
+  const Result<std::string> latest = read_text_file(folder / "latest", 4096);
+  if (!latest) {
+    return failure(fmt::format("{}: no checkpoint here ({})", folder.string(), latest.error().message));
+  }
+  const std::string name = latest->substr(0, latest->find('\n'));
+  if (!name.starts_with("iteration-") || name.find('/') != std::string::npos) {
+    return failure(fmt::format("{}: damaged, it names no checkpoint", (folder / "latest").string()));
+  }
+  return folder / name;
+}
+
+void write_floats(std::FILE* file, const torch::Tensor& part) {
+  const torch::Tensor floats = part.to(torch::kCPU, torch::kFloat32).contiguous();
+  const auto count = static_cast<std::size_t>(floats.numel());
+  if (std::fwrite(floats.data_ptr<float>(), sizeof(float), count, file) != count) {
+    throw SystemError("cannot write the checkpoint: disk full?");
+  }
+}
+
+/// Writes one rank's segments and says what they are.
+void write_rank(const fs::path& folder, std::int64_t rank, DataParallel& parameters,
+                const Coordinates& where) {
+  const fs::path path = folder / fmt::format("rank-{}.bin", rank);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
+  if (!file) {
+    throw SystemError(fmt::format("cannot write {}", path.string()));
+  }
+  Json segments = Json::array();
+  std::int64_t at = 0;
+  for (std::size_t chunk = 0; chunk < parameters.chunk_count(); ++chunk) {
+    for (const UnitStorage& unit : parameters.units(chunk)) {
+      for (const OwnedSegment& segment : unit.segments()) {
+        segments.push_back({{"chunk", chunk},
+                            {"parameter", parameters.chunk(chunk).parameters[segment.parameter].name},
+                            {"offset", segment.parameter_offset},
+                            {"count", segment.count},
+                            {"at", at}});
+        for (const torch::Tensor& owned : {unit.master, unit.first_moment, unit.second_moment}) {
+          write_floats(file.get(), owned.narrow(0, segment.offset, segment.count));
+        }
+        at += k_arrays * segment.count;
+      }
+    }
+  }
+  if (std::fflush(file.get()) != 0) {
+    throw SystemError(fmt::format("cannot write {}: disk full?", path.string()));
+  }
+  const Json description{
+      {"stage", where.pipeline}, {"tensor", where.tensor}, {"segments", std::move(segments)}};
+  write_file_atomically(folder / fmt::format("rank-{}.json", rank), description.dump());
+}
+
+void rename_folder(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::remove_all(to, error);
+  fs::rename(from, to, error);
+  if (error) {
+    throw SystemError(fmt::format("cannot move {} to {}: {}", from.string(), to.string(), error.message()));
+  }
+}
+
+/// Puts the segments of one file into the units; adds what was restored to `restored`, per chunk and row.
+class RankReader {
+ public:
+  RankReader(const fs::path& folder, std::int64_t rank, DataParallel& parameters)
+      : path_(folder / fmt::format("rank-{}.json", rank)),
+        data_path_(folder / fmt::format("rank-{}.bin", rank)),
+        parameters_(parameters) {}
+
+  void read(std::map<std::pair<std::size_t, std::size_t>, std::int64_t>& restored) {
+    const Result<Json> json = read_json(path_);
+    if (!json) {
+      throw SystemError(json.error().message);
+    }
+    const Result<MappedFile> data = MappedFile::open(data_path_);
+    if (!data) {
+      throw SystemError(data.error().message);
+    }
+    const auto segments = json->find("segments");
+    if (segments == json->end() || !segments->is_array()) {
+      throw SystemError(fmt::format("{}: damaged, it has no segments", path_.string()));
+    }
+    for (const Json& segment : *segments) {
+      restore(segment, *data, restored);
+    }
+  }
+
+ private:
+  void restore(const Json& segment, const MappedFile& data,
+               std::map<std::pair<std::size_t, std::size_t>, std::int64_t>& restored) {
+    const auto chunk = static_cast<std::size_t>(field<std::int64_t>(segment, "chunk", path_));
+    const auto name = field<std::string>(segment, "parameter", path_);
+    const auto offset = field<std::int64_t>(segment, "offset", path_);
+    const auto count = field<std::int64_t>(segment, "count", path_);
+    const auto at = field<std::int64_t>(segment, "at", path_);
+    const std::size_t row = row_of(chunk, name);
+    const std::int64_t floats = static_cast<std::int64_t>(data.bytes().size() / sizeof(float));
+    const std::int64_t whole = parameters_.chunk(chunk).parameters[row].count;
+    const bool is_inside = offset >= 0 && count > 0 && count <= whole && offset <= whole - count && at >= 0 &&
+                           at <= floats && k_arrays * count <= floats - at;
+    if (!is_inside) {
+      throw SystemError(fmt::format("{}: damaged, a segment of {} lies outside", path_.string(), name));
+    }
+    const auto array = [&](std::int64_t which) {
+      const auto* const first = reinterpret_cast<const float*>(data.bytes().data()) + at + which * count;
+      return torch::from_blob(const_cast<float*>(first), {count}, torch::kFloat32);
+    };
+    for (UnitStorage& unit : parameters_.units(chunk)) {
+      if (unit.parameter(row) != nullptr) {
+        unit.set_values(row, offset, array(0));
+        unit.set_owned(unit.first_moment, row, offset, array(1));
+        unit.set_owned(unit.second_moment, row, offset, array(2));
+      }
+    }
+    restored[{chunk, row}] += count;
+  }
+
+  std::size_t row_of(std::size_t chunk, const std::string& name) const {
+    if (chunk < parameters_.chunk_count()) {
+      const std::vector<HeldParameter>& held = parameters_.chunk(chunk).parameters;
+      for (std::size_t row = 0; row < held.size(); ++row) {
+        if (held[row].name == name) {
+          return row;
+        }
+      }
+    }
+    throw SystemError(fmt::format("{}: the model has no parameter {} there", path_.string(), name));
+  }
+
+  fs::path path_;
+  fs::path data_path_;
+  DataParallel& parameters_;
+};
+
+}  // namespace
+
+void save_checkpoint(const fs::path& folder, std::int64_t iteration, const Job& job, DataParallel& parameters,
+                     RankGroups& groups) {
+  const std::string name = fmt::format("iteration-{}", iteration);
+  const fs::path unfinished = folder / fmt::format(".{}.tmp", name);
+  const bool is_first = groups.world->rank().value == 0;
+  if (is_first) {
+    std::error_code error;
+    fs::remove_all(unfinished, error);
+    fs::create_directories(unfinished, error);
+    if (error) {
+      throw SystemError(fmt::format("cannot make the folder {}: {}", unfinished.string(), error.message()));
+    }
+  }
+  groups.world->barrier();
+  if (job.train.zero_stage > 0 || groups.where.data == 0) {
+    write_rank(unfinished, groups.world->rank().value, parameters, groups.where);
+  }
+  groups.world->barrier();
+  if (is_first) {
+    const Json manifest{{"schema", k_schema},
+                        {"iteration", iteration},
+                        {"model", identity_of(job)},
+                        {"dp", job.train.zero_stage > 0 ? job.layout.dp : 1},
+                        {"dp_of_job", job.layout.dp}};
+    write_file_atomically(unfinished / "checkpoint.json", manifest.dump(2));
+    rename_folder(unfinished, folder / name);
+    write_file_atomically(folder / "latest", name + "\n");
+  }
+  groups.world->barrier();
+}
+
+Result<std::int64_t> check_checkpoint(const fs::path& folder, const Job& job) {
+  const Result<fs::path> path = newest(folder);
+  if (!path) {
+    return tl::unexpected(path.error());
+  }
+  const fs::path manifest = *path / "checkpoint.json";
+  const Result<Json> json = read_json(manifest);
+  if (!json) {
+    return tl::unexpected(json.error());
+  }
+  const auto is_count = [&](const char* key) {
+    return json->contains(key) && (*json)[key].is_number_integer() && (*json)[key] >= 0;
+  };
+  if (json->value("schema", "") != k_schema || !is_count("iteration") || !is_count("dp") ||
+      !is_count("dp_of_job") || !json->contains("model")) {
+    return failure(fmt::format("{}: no checkpoint of this version", manifest.string()));
+  }
+  for (const auto& [key, value] : identity_of(job).items()) {
+    const Json& model = (*json)["model"];
+    if (!model.is_object() || !model.contains(key) || model[key] != value) {
+      return failure(
+          fmt::format("{}: '{}' is {} there and {} here; only the data-parallel size and the ZeRO "
+                      "stage may change",
+                      manifest.string(), key,
+                      model.is_object() && model.contains(key) ? model[key].dump() : std::string("absent"),
+                      value.dump()));
+    }
+  }
+  return (*json)["iteration"].get<std::int64_t>();
+}
+
+std::int64_t load_checkpoint(const fs::path& folder, const Job& job, DataParallel& parameters,
+                             const RankGroups& groups) {
+  const Result<std::int64_t> iteration = check_checkpoint(folder, job);
+  if (!iteration) {
+    throw SystemError(iteration.error().message);
+  }
+  const fs::path path = newest(folder).value();
+  const Json manifest = read_json(path / "checkpoint.json").value();
+  const auto writers = manifest["dp"].get<std::int64_t>();
+  const Mesh mesh{job.layout.pp, manifest["dp_of_job"].get<std::int64_t>(), job.layout.tp};
+  std::map<std::pair<std::size_t, std::size_t>, std::int64_t> restored;
+  for (std::int64_t data = 0; data < writers; ++data) {
+    const Rank rank = mesh.rank({groups.where.pipeline, data, groups.where.tensor});
+    RankReader(path, rank.value, parameters).read(restored);
+  }
+  for (std::size_t chunk = 0; chunk < parameters.chunk_count(); ++chunk) {
+    const std::vector<HeldParameter>& held = parameters.chunk(chunk).parameters;
+    for (std::size_t row = 0; row < held.size(); ++row) {
+      if (restored[{chunk, row}] != held[row].count) {
+        throw SystemError(
+            fmt::format("{}: damaged, it does not hold all of {}", path.string(), held[row].name));
+      }
+    }
+  }
+  return *iteration;
+}
+
+}  // namespace commlens::engine

@@ -1,0 +1,20 @@
+#pragma once
+#include <cstdint>
+
+#include "commlens/base/rank.hpp"
+#include "commlens/base/result.hpp"
+
+namespace commlens::engine {
+
+/// A failure on purpose, to try what a job does then (docs/training.md#faults), from the environment variable
+/// COMMLENS_FAULT="rank=2,iteration=1,kind=throw"; kinds: throw (a SystemError, the default), kill (SIGKILL
+/// of the process), nan (the loss of that rank).
+struct Fault {
+  enum class Kind : std::uint8_t { none, error, kill, nan };
+  Kind kind = Kind::none;
+  std::int64_t rank = 0;
+  std::int64_t iteration = 0;
+};
+Result<Fault> fault_from_environment();
+
+}  // namespace commlens::engine

@@ -1,0 +1,41 @@
+#include "commlens/engine/groups.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/base/result.hpp"
+
+namespace commlens::engine {
+
+RankGroups make_groups(const Job& job, std::unique_ptr<Communicator> world, Recorder* recorder,
+                       CommClock& clock) {
+  const Mesh mesh = job.layout.mesh();
+  if (mesh.ranks() != world->size()) {
+    throw SystemError(
+        fmt::format("the layout has {} ranks, the job was started with {}", mesh.ranks(), world->size()));
+  }
+  RankGroups groups;
+  groups.where = mesh.coordinates(Rank{world->rank().value});
+  const auto [stage, data, tensor] = groups.where;
+  const std::int64_t block = job.commlens.hpz > 1 ? job.commlens.hpz : mesh.data;
+  const auto keep = [&](std::unique_ptr<Communicator> group, Axis axis) {
+    return recorder != nullptr && group ? recorded(std::move(group), axis, *recorder, clock)
+                                        : std::move(group);
+  };
+  const std::int64_t column = data * mesh.tensor + tensor;  // same data and tensor position: one pipeline
+  const std::int64_t row = stage * mesh.tensor + tensor;    // same stage and tensor position: one dp group
+  groups.tp = keep(world->split(stage * mesh.data + data, tensor), Axis::tp);
+  groups.dp = keep(world->split(row, data), Axis::dp);
+  groups.forward = keep(world->split(column, stage), Axis::pp);
+  groups.backward = keep(world->split(column, stage), Axis::pp);
+  groups.model = keep(world->split(data, stage * mesh.tensor + tensor), Axis::model);
+  groups.block = keep(world->split(row * mesh.data + data / block, data), Axis::dp);
+  groups.stride = keep(world->split(row * mesh.data + data % block, data), Axis::dp);
+  const bool is_end = stage == 0 || stage + 1 == mesh.pipeline;
+  groups.ends = keep(world->split(is_end ? column : -1, stage), Axis::pp);
+  groups.world = keep(std::move(world), Axis::world);
+  return groups;
+}
+
+}  // namespace commlens::engine

@@ -1,0 +1,116 @@
+#include "commlens/engine/optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace commlens::engine {
+namespace {
+
+/// Neighbouring segments that are treated alike, as one run of elements.
+struct Run {
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  bool flag = false;
+};
+
+template <typename Flag>
+std::vector<Run> runs_of(const UnitStorage& unit, const Flag& flag_of) {
+  std::vector<Run> runs;
+  for (const OwnedSegment& segment : unit.segments()) {
+    const bool flag = flag_of(segment.parameter);
+    if (!runs.empty() && runs.back().flag == flag &&
+        runs.back().offset + runs.back().count == segment.offset) {
+      runs.back().count += segment.count;
+    } else {
+      runs.push_back({segment.offset, segment.count, flag});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+double learning_rate_at(const TrainOptions& options, std::int64_t iteration) {
+  if (iteration < options.warmup) {
+    return options.learning_rate * static_cast<double>(iteration + 1) / static_cast<double>(options.warmup);
+  }
+  const double steps = static_cast<double>(std::max<std::int64_t>(1, options.iterations - options.warmup));
+  const double done = std::min(1.0, static_cast<double>(iteration - options.warmup) / steps);
+  const double share = 0.5 * (1.0 + std::cos(std::numbers::pi * done));
+  return options.min_learning_rate + (options.learning_rate - options.min_learning_rate) * share;
+}
+
+Optimizer::Optimizer(const Job& job, const TrainOptions& options, DataParallel& parameters,
+                     RankGroups& groups)
+    : clipping_(job.train.gradient_clipping),
+      stage_(job.train.zero_stage),
+      options_(options),
+      parameters_(parameters),
+      groups_(groups) {}
+
+double Optimizer::step(std::int64_t step) {
+  const torch::NoGradGuard no_grad;
+  const double replicas = static_cast<double>(groups_.dp->size());
+  double scale = 1.0 / replicas;
+  double norm = 0;
+  if (clipping_ > 0) {
+    norm = global_norm() / replicas;
+    scale *= std::min(1.0, clipping_ / (norm + 1e-6));
+  }
+  for (std::size_t chunk = 0; chunk < parameters_.chunk_count(); ++chunk) {
+    for (UnitStorage& unit : parameters_.units(chunk)) {
+      update(unit, chunk, step, scale);
+    }
+  }
+  return norm;
+}
+
+/// Norm of the summed gradient over all distinct parameters: what tensor ranks or both ends of the pipeline
+/// hold alike counts once.
+double Optimizer::global_norm() {
+  const bool is_first_tensor_rank = groups_.where.tensor == 0;
+  const bool is_first_stage = groups_.where.pipeline == 0;
+  torch::Tensor square = torch::zeros({1}, parameters_.units(0).front().master.options());
+  for (std::size_t chunk = 0; chunk < parameters_.chunk_count(); ++chunk) {
+    const HeldChunk& held = parameters_.chunk(chunk);
+    const auto counts = [&](std::size_t row) {
+      const bool is_copy = static_cast<std::int64_t>(row) == held.tied_copy && !is_first_stage;
+      return !is_copy && (is_first_tensor_rank || held.parameters[row].split != TensorSplit::replicated);
+    };
+    for (UnitStorage& unit : parameters_.units(chunk)) {
+      for (const Run& run : runs_of(unit, counts)) {
+        if (run.flag) {
+          const torch::Tensor part = unit.owned_gradient.narrow(0, run.offset, run.count);
+          square.add_(torch::dot(part, part));
+        }
+      }
+    }
+  }
+  all_reduce(stage_ > 0 ? *groups_.world : *groups_.model, square, "gradient.norm").wait();
+  return std::sqrt(square.item<double>());
+}
+
+void Optimizer::update(UnitStorage& unit, std::size_t chunk, std::int64_t step, double gradient_scale) {
+  const double rate = learning_rate_at(options_, step);
+  const double correction1 = 1.0 - std::pow(options_.beta1, static_cast<double>(step + 1));
+  const double correction2 = 1.0 - std::pow(options_.beta2, static_cast<double>(step + 1));
+  torch::Tensor& gradient = unit.owned_gradient;
+  if (gradient_scale != 1.0) {
+    gradient.mul_(gradient_scale);
+  }
+  const HeldChunk& held = parameters_.chunk(chunk);
+  const auto decays = [&](std::size_t row) { return held.parameters[row].decays; };
+  for (const Run& run : runs_of(unit, decays)) {
+    if (run.flag) {
+      unit.master.narrow(0, run.offset, run.count).mul_(1.0 - rate * options_.weight_decay);
+    }
+  }
+  unit.first_moment.lerp_(gradient, 1.0 - options_.beta1);
+  unit.second_moment.mul_(options_.beta2).addcmul_(gradient, gradient, 1.0 - options_.beta2);
+  const torch::Tensor denominator =
+      unit.second_moment.sqrt().div_(std::sqrt(correction2)).add_(options_.epsilon);
+  unit.master.addcdiv_(unit.first_moment, denominator, -rate / correction1);
+}
+
+}  // namespace commlens::engine
