@@ -12,7 +12,8 @@ namespace commlens {
 /// norm with the head.
 enum class ModuleRole : std::uint8_t { embedding, block, head };
 
-/// A parameter as one rank of our trainer holds it.
+/// A parameter as one rank of our trainer holds it. A column split divides dimension 0 (here also the rows of
+/// the vocabulary, wte), a row split dimension 1.
 struct HeldParameter {
   std::string name;                 // "layers.3.fc1.weight", as ParameterList has it
   std::vector<std::int64_t> whole;  // shape before the tensor split
@@ -38,14 +39,17 @@ struct HeldChunk {
   std::int64_t tied_copy = -1;
 };
 
-/// The chunks of pipeline stage `stage`, one, or `virtual_stages` of them under the interleaved schedule: chunk
-/// c of stage i is part c * pp + i of the pp * virtual_stages parts of the model. Layers are spread evenly, the
-/// first parts one more (partition_uniform); the first part holds the embedding, the last one the head.
+/// The chunks of pipeline stage `stage`, one, or `virtual_stages` of them under the interleaved schedule:
+/// chunk c of stage i is part c * pp + i of the pp * virtual_stages parts of the model. Layers are spread
+/// evenly, the first parts one more (partition_uniform); the first part holds the embedding, the last one the
+/// head.
 std::vector<HeldChunk> held_chunks(const Job& job, std::int64_t stage);
+/// The same with the model's parameters already listed.
+std::vector<HeldChunk> held_chunks(const Job& job, const ParameterList& all, std::int64_t stage);
 
 /// A contiguous piece of memory for parameters that are gathered, reduced and sharded together. Stages 0-2 of
-/// ZeRO: a bucket of gradients in the order backward finishes them (the parameters of the chunk in reverse). Stage
-/// 3: the parameters of one module above the persistence threshold, in forward order.
+/// ZeRO: a bucket of gradients in the order backward finishes them (the parameters of the chunk in reverse).
+/// Stage 3: the parameters of one module above the persistence threshold, in forward order.
 struct FlatUnit {
   std::string tag;                      // "bucket", "layers", "embedding", "head", "persistent", "wte"
   std::vector<std::size_t> parameters;  // rows of the chunk's table, in memory order
@@ -56,10 +60,10 @@ struct FlatUnit {
 };
 
 /// Units of a chunk. Stages 0-2: a unit closes when its elements reach the bucket size
-/// (CommlensOptions::bucket / size of the dtype), and never crosses a chunk. Stage 3: per module one unit of the
-/// parameters with more than `persistence_threshold` elements, then one persistent unit of all others. A tied
-/// wte is always a unit of its own, whatever its size: in stages 0-2 where it stands in the order, in stage 3
-/// before the other unit of the module that owns it. Every unit is non-empty.
+/// (CommlensOptions::bucket / size of the dtype), and never crosses a chunk. Stage 3: per module one unit of
+/// the parameters with more than `persistence_threshold` elements, then one persistent unit of all others. A
+/// tied wte is always a unit of its own, whatever its size: in stages 0-2 where it stands in the order, in
+/// stage 3 before the other unit of the module that owns it. Every unit is non-empty.
 std::vector<FlatUnit> flat_units(const Job& job, const HeldChunk& chunk);
 
 /// The units (rows of flat_units) a module's parameters lie in, ascending, persistent ones left out.
