@@ -1,0 +1,116 @@
+#include "commlens/transport/mpi_world.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "commlens/transport/mpi_module.hpp"
+
+namespace commlens {
+namespace {
+
+/// A variable that a launcher sets, and the module of its MPI (empty: any).
+struct LauncherVariable {
+  const char* name;
+  std::string_view library;
+};
+/// How many ranks were started, the surest first. Slurm starts ranks of either MPI.
+constexpr std::array<LauncherVariable, 3> k_sizes{
+    {{"OMPI_COMM_WORLD_SIZE", "openmpi"}, {"PMI_SIZE", "mpich"}, {"SLURM_STEP_NUM_TASKS", ""}}};
+/// Which MPI's launcher it was. Open MPI's sets PMIX_RANK too, so it stands last.
+constexpr std::array<LauncherVariable, 4> k_marks{{{"OMPI_COMM_WORLD_SIZE", "openmpi"},
+                                                   {"PMI_SIZE", "mpich"},
+                                                   {"PMI_RANK", "mpich"},
+                                                   {"PMIX_RANK", "openmpi"}}};
+
+std::int64_t launched_ranks() {
+  for (const LauncherVariable& variable : k_sizes) {
+    const char* text = std::getenv(variable.name);
+    if (text == nullptr) {
+      continue;
+    }
+    std::int64_t ranks = 0;
+    std::from_chars(text, text + std::strlen(text), ranks);
+    return ranks;
+  }
+  return 0;
+}
+
+std::optional<std::string> library_of_launcher() {
+  for (const LauncherVariable& variable : k_marks) {
+    if (std::getenv(variable.name) != nullptr) {
+      return std::string(variable.library);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Where modules are looked for, in this order.
+std::vector<std::filesystem::path> module_folders() {
+  std::vector<std::filesystem::path> folders;
+  if (const char* given = std::getenv("COMMLENS_MODULE_PATH"); given != nullptr && *given != '\0') {
+    folders.emplace_back(given);
+  }
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  if (!program.empty()) {
+    folders.push_back(program.parent_path());
+    folders.push_back(program.parent_path().parent_path() / "lib" / "commlens");
+  }
+  return folders;
+}
+
+Result<MpiModuleEntry*> loaded_module(const std::string& library) {
+  const std::string file = fmt::format("libcommlens-mpi-{}.so", library);
+  std::string places;
+  for (const std::filesystem::path& folder : module_folders()) {
+    const std::filesystem::path path = folder / file;
+    places += (places.empty() ? "" : ", ") + folder.string();
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) {
+      continue;
+    }
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: MPI cannot start twice
+    void* entry = handle == nullptr ? nullptr : dlsym(handle, k_mpi_module_entry);
+    if (entry == nullptr) {
+      return failure(
+          fmt::format("cannot load {}: {}; install the MPI it was built for", path.string(), dlerror()));
+    }
+    return reinterpret_cast<MpiModuleEntry*>(entry);
+  }
+  return failure(
+      fmt::format("{} is missing in {}; build commlens where {}'s headers are installed, or name its folder "
+                  "in COMMLENS_MODULE_PATH",
+                  file, places, library));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library) {
+  if (!library.empty() && library != "openmpi" && library != "mpich") {
+    return failure(fmt::format("there is no MPI module '{}'; openmpi and mpich are supported", library));
+  }
+  const std::optional<std::string> launcher = library_of_launcher();
+  if (!launcher && launched_ranks() == 0) {
+    return failure("no MPI launcher started this process; start it with: mpirun -n N commlens ...");
+  }
+  const std::string chosen = library.empty() ? launcher.value_or("openmpi") : library;
+  const Result<MpiModuleEntry*> open = loaded_module(chosen);
+  if (!open) {
+    return tl::unexpected(open.error());
+  }
+  Result<std::unique_ptr<Communicator>> world = failure("the MPI module did not answer");
+  (*open)(MpiLaunch{.ranks = launched_ranks()}, world);
+  return world;
+}
+
+}  // namespace commlens
