@@ -1,0 +1,264 @@
+// Every scheme trains like one rank does, and sends what is predicted for it.
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "parity/training_run.hpp"
+
+namespace commlens::engine {
+namespace {
+
+constexpr std::int64_t k_steps = 10;
+constexpr double k_fp32_tolerance = 1e-5;
+constexpr double k_bf16_tolerance = 2e-2;
+constexpr double k_quantized_tolerance = 5e-2;
+
+/// One layout. The global batch is 8 sequences: micro_batch = 8 / (dp * micro_batches).
+struct Layout {
+  const char* name;
+  std::int64_t dp = 1;
+  std::int64_t tp = 1;
+  std::int64_t pp = 1;
+  int zero = 0;
+  std::int64_t micro_batches = 1;
+  std::function<void(Job&)> change = [](Job&) {};  // what only this layout has
+  std::function<void(Job&)> both = [](Job&) {};    // what its one-rank run has too
+  double tolerance = k_fp32_tolerance;
+};
+
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+
+Job job_of(const Layout& layout) {
+  Job job = tiny_job();
+  job.layout.dp = layout.dp;
+  job.layout.tp = layout.tp;
+  job.layout.pp = layout.pp;
+  job.train.zero_stage = layout.zero;
+  job.train.micro_batches = layout.micro_batches;
+  job.train.micro_batch = 8 / (layout.dp * layout.micro_batches);
+  layout.both(job);
+  layout.change(job);
+  return job;
+}
+
+Job one_rank_job_of(const Layout& layout) {
+  Job job = tiny_job();
+  job.layout.dp = 1;
+  layout.both(job);
+  return job;
+}
+
+TrainOptions options() { return {.iterations = k_steps, .learning_rate = 1e-3, .min_learning_rate = 1e-4}; }
+
+class Parity : public testing::TestWithParam<Layout> {};
+
+TEST_P(Parity, TrainsLikeOneRankAndSendsWhatIsPredicted) {
+  const Layout& layout = GetParam();
+  const TrainingRun alone = train_on_threads("alone", one_rank_job_of(layout), options());
+  const Job job = job_of(layout);
+  const TrainingRun run = train_on_threads("run", job, options());
+  ASSERT_EQ(run.losses.size(), static_cast<std::size_t>(k_steps));
+  ASSERT_EQ(alone.losses.size(), static_cast<std::size_t>(k_steps));
+  for (std::size_t i = 0; i < run.losses.size(); ++i) {
+    EXPECT_NEAR(run.losses[i], alone.losses[i], layout.tolerance * alone.losses[i]) << "iteration " << i;
+    EXPECT_NEAR(run.norms[i], alone.norms[i], 100 * layout.tolerance * alone.norms[i]) << "iteration " << i;
+  }
+  EXPECT_LT(alone.losses.back(), alone.losses.front());
+  if (layout.dp * layout.tp * layout.pp > 1) {
+    for (const std::string& line : differences_from_prediction(job, run.trace, k_steps)) {
+      ADD_FAILURE() << line;
+    }
+  }
+}
+
+void sequence_parallel(Job& job) { job.layout.sequence_parallel = true; }
+void gpipe(Job& job) { job.train.schedule = Schedule::gpipe; }
+void interleaved(Job& job) {
+  job.train.schedule = Schedule::interleaved;
+  job.layout.virtual_stages = 2;
+}
+void full(Job& job) { job.train.recompute = Recompute::full; }
+void selective(Job& job) { job.train.recompute = Recompute::selective; }
+void deepspeed_like(Job& job) { job.commlens.deepspeed_like = true; }
+void partitioned(Job& job) {
+  full(job);
+  job.commlens.partition_activations = true;
+}
+void tied(Job& job) { job.model.tied_embeddings = true; }
+void gptj(Job& job) { job.model.parallel_residual = true; }
+void learned(Job& job) { job.model.positions = Positions::learned; }
+void clipped(Job& job) { job.train.gradient_clipping = 0.5; }
+void bf16(Job& job) { job.train.dtype = DType::bf16; }
+void hpz2(Job& job) { job.commlens.hpz = 2; }
+void qwz(Job& job) { job.commlens.quantized_weights = true; }
+void qgz(Job& job) { job.commlens.quantized_gradients = true; }
+
+std::function<void(Job&)> all(std::vector<void (*)(Job&)> changes) {
+  return [changes = std::move(changes)](Job& job) {
+    for (const auto& change : changes) {
+      change(job);
+    }
+  };
+}
+
+const std::vector<Layout> k_layouts = {
+    // One scheme at a time.
+    {.name = "ddp2", .dp = 2},
+    {.name = "ddp4", .dp = 4},
+    {.name = "ddp8_clip", .dp = 8, .both = clipped},
+    {.name = "accumulation", .micro_batches = 4},
+    {.name = "ddp2_accumulation", .dp = 2, .micro_batches = 4},
+    {.name = "zero1", .dp = 4, .zero = 1},
+    {.name = "zero1_deepspeed_like", .dp = 4, .zero = 1, .change = deepspeed_like},
+    {.name = "zero2", .dp = 4, .zero = 2},
+    {.name = "zero2_accumulation", .dp = 2, .zero = 2, .micro_batches = 2},
+    {.name = "zero2_deepspeed_like", .dp = 2, .zero = 2, .micro_batches = 2, .change = deepspeed_like},
+    {.name = "zero3", .dp = 4, .zero = 3},
+    {.name = "zero3_odd", .dp = 8, .zero = 3, .both = clipped},
+    {.name = "zero3_accumulation", .dp = 2, .zero = 3, .micro_batches = 2},
+    {.name = "zero3_hpz", .dp = 4, .zero = 3, .change = hpz2},
+    {.name = "zero3_hpz_accumulation", .dp = 4, .zero = 3, .micro_batches = 2, .change = hpz2},
+    {.name = "zero3_qwz", .dp = 4, .zero = 3, .change = qwz, .tolerance = k_quantized_tolerance},
+    {.name = "zero3_qgz", .dp = 4, .zero = 3, .change = qgz, .tolerance = k_quantized_tolerance},
+    {.name = "zero3_qgz_hpz",
+     .dp = 4,
+     .zero = 3,
+     .change = all({hpz2, qgz}),
+     .tolerance = k_quantized_tolerance},
+    {.name = "zero3_plus_plus",
+     .dp = 4,
+     .zero = 3,
+     .change = all({hpz2, qgz, qwz}),
+     .tolerance = k_quantized_tolerance},
+    {.name = "tp2", .tp = 2},
+    {.name = "tp4", .tp = 4, .both = clipped},
+    {.name = "tp2_sp", .tp = 2, .change = sequence_parallel},
+    {.name = "tp4_sp", .tp = 4, .change = sequence_parallel, .both = clipped},
+    {.name = "pp2", .pp = 2, .micro_batches = 4},
+    {.name = "pp4", .pp = 4, .micro_batches = 4, .both = clipped},
+    {.name = "pp2_gpipe", .pp = 2, .micro_batches = 4, .change = gpipe},
+    {.name = "pp2_interleaved", .pp = 2, .micro_batches = 4, .change = interleaved},
+    {.name = "recompute_full", .change = full},
+    {.name = "recompute_selective", .change = selective},
+    // Models.
+    {.name = "gptj_ddp2", .dp = 2, .both = gptj},
+    {.name = "gptj_tp2", .tp = 2, .both = gptj},
+    {.name = "gptj_tp2_sp", .tp = 2, .change = sequence_parallel, .both = gptj},
+    {.name = "tied_ddp2", .dp = 2, .both = tied},
+    {.name = "tied_tp2", .tp = 2, .both = tied},
+    {.name = "tied_pp2", .pp = 2, .micro_batches = 2, .both = all({tied, clipped})},
+    {.name = "tied_zero3", .dp = 4, .zero = 3, .both = tied},
+    {.name = "tied_pp2_zero1", .dp = 2, .pp = 2, .zero = 1, .micro_batches = 2, .both = all({tied, clipped})},
+    {.name = "tied_pp2_zero3", .dp = 2, .pp = 2, .zero = 3, .micro_batches = 2, .both = tied},
+    {.name = "learned_tp2_sp", .tp = 2, .change = sequence_parallel, .both = learned},
+    {.name = "learned_zero2", .dp = 2, .zero = 2, .both = learned},
+    // Products.
+    {.name = "zero3_tp2", .dp = 2, .tp = 2, .zero = 3},
+    {.name = "zero3_tp2_sp_full", .dp = 2, .tp = 2, .zero = 3, .change = all({sequence_parallel, full})},
+    {.name = "tp2_pp2", .tp = 2, .pp = 2, .micro_batches = 2},
+    {.name = "tp2_sp_pp2_dp2",
+     .dp = 2,
+     .tp = 2,
+     .pp = 2,
+     .micro_batches = 2,
+     .change = sequence_parallel,
+     .both = clipped},
+    {.name = "tp2_pp2_dp2_zero1", .dp = 2, .tp = 2, .pp = 2, .zero = 1, .micro_batches = 2, .both = clipped},
+    {.name = "zero2_pp2", .dp = 2, .pp = 2, .zero = 2, .micro_batches = 4},
+    {.name = "zero3_pp2", .dp = 2, .pp = 2, .zero = 3, .micro_batches = 4},
+    {.name = "zero3_tp2_pp2_interleaved",
+     .dp = 2,
+     .tp = 2,
+     .pp = 2,
+     .zero = 3,
+     .micro_batches = 4,
+     .change = interleaved},
+    {.name = "interleaved_ddp2", .dp = 2, .pp = 2, .micro_batches = 4, .change = interleaved},
+    {.name = "interleaved_zero2", .dp = 2, .pp = 2, .zero = 2, .micro_batches = 4, .change = interleaved},
+    {.name = "zero3_full_hpz", .dp = 4, .zero = 3, .micro_batches = 2, .change = all({full, hpz2})},
+    {.name = "tp2_partitioned", .tp = 2, .change = partitioned},
+    {.name = "tp2_pp2_partitioned", .tp = 2, .pp = 2, .micro_batches = 2, .change = partitioned},
+    {.name = "tp2_selective_zero1", .dp = 2, .tp = 2, .zero = 1, .change = selective},
+    {.name = "gptj_tp2_sp_pp2_full",
+     .tp = 2,
+     .pp = 2,
+     .micro_batches = 2,
+     .change = all({sequence_parallel, full}),
+     .both = gptj},
+    // bf16.
+    {.name = "bf16_ddp2", .dp = 2, .both = bf16, .tolerance = k_bf16_tolerance},
+    {.name = "bf16_zero3", .dp = 4, .zero = 3, .both = bf16, .tolerance = k_bf16_tolerance},
+    {.name = "bf16_zero1_tp2_sp_pp2",
+     .dp = 2,
+     .tp = 2,
+     .pp = 2,
+     .zero = 1,
+     .micro_batches = 2,
+     .change = sequence_parallel,
+     .both = bf16,
+     .tolerance = k_bf16_tolerance},
+};
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Parity, testing::ValuesIn(k_layouts),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST(Parity, Bf16IsNearFp32) {
+  Job job = tiny_job();
+  job.layout.dp = 1;
+  const TrainingRun exact = train_on_threads("fp32", job, options());
+  job.train.dtype = DType::bf16;
+  const TrainingRun rounded = train_on_threads("bf16", job, options());
+  for (std::size_t i = 0; i < exact.losses.size(); ++i) {
+    EXPECT_NEAR(rounded.losses[i], exact.losses[i], k_bf16_tolerance * exact.losses[i]) << "iteration " << i;
+  }
+}
+
+class Resume : public testing::TestWithParam<Layout> {};
+
+/// 6 iterations, then 4 more from the checkpoint.
+TrainingRun interrupted(const Job& before, const Job& after) {
+  TrainOptions first = options();
+  first.stop_requested = [calls = std::make_shared<std::atomic<std::int64_t>>(0),
+                          ranks = before.layout.dp * before.layout.tp * before.layout.pp] {
+    return ++*calls > 5 * ranks;  // polled once per rank and iteration: in the sixth
+  };
+  first.save = scratch_folder("checkpoint");
+  train_on_threads("first", before, first);
+  TrainOptions second = options();
+  second.resume = first.save;
+  return train_on_threads("second", after, second);
+}
+
+TEST_P(Resume, ContinuesBitForBit) {
+  const Job job = job_of(GetParam());
+  const TrainingRun whole = train_on_threads("whole", job, options());
+  const TrainingRun resumed = interrupted(job, job);
+  ASSERT_EQ(resumed.losses.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(resumed.losses[i], whole.losses[i + 6]) << "iteration " << i + 6;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Resume,
+    testing::Values(Layout{.name = "alone"}, Layout{.name = "ddp2_bf16", .dp = 2, .both = bf16},
+                    Layout{.name = "zero3", .dp = 4, .zero = 3},
+                    Layout{.name = "zero1_tp2_pp2", .dp = 2, .tp = 2, .pp = 2, .zero = 1, .micro_batches = 2},
+                    Layout{.name = "interleaved", .pp = 2, .micro_batches = 4, .change = interleaved}),
+    [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST(Resume, WorksUnderAnotherDataParallelSizeAndZeroStage) {
+  const Layout before{.name = "", .dp = 4, .zero = 3};
+  const Layout after{.name = "", .dp = 2, .zero = 1};
+  const TrainingRun whole = train_on_threads("whole", job_of(after), options());
+  const TrainingRun resumed = interrupted(job_of(before), job_of(after));
+  ASSERT_EQ(resumed.losses.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(resumed.losses[i], whole.losses[i + 6], k_fp32_tolerance * whole.losses[i + 6]);
+  }
+}
+
+}  // namespace
+}  // namespace commlens::engine

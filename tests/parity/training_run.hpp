@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "commlens/engine/train.hpp"
+#include "commlens/model/job.hpp"
+
+namespace commlens::engine {
+
+/// A GPT small enough to train in milliseconds: 4 blocks of width 32, sequence 16, 128 tokens, one
+/// micro-batch of 8.
+Job tiny_job();
+
+/// A folder for this test process, removed when it ends.
+std::filesystem::path scratch_folder(const std::string& name);
+
+/// What a training over threads gave.
+struct TrainingRun {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::filesystem::path trace;
+};
+
+/// Trains `job` (validated here) with one thread per rank on synthetic tokens; the recording lies in a folder
+/// of `name`.
+TrainingRun train_on_threads(const std::string& name, Job job, TrainOptions options);
+
+/// Differences between the prediction for `job` and a recording, one line each; empty: equal.
+std::vector<std::string> differences_from_prediction(Job job, const std::filesystem::path& trace,
+                                                     std::int64_t iterations);
+
+}  // namespace commlens::engine
