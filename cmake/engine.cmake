@@ -1,4 +1,5 @@
 # The training engine: the only code that includes LibTorch; a library for the tests and a module for the program.
+find_package(Torch REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 commlens_folder(engine LINK commlens_plan commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
