@@ -86,8 +86,21 @@ struct NcclApi {
   int (*event_query)(NcclEvent event) = nullptr;
 };
 
-/// Loads libnccl.so.2 and libcudart, or librccl.so.1 and libamdhip64, once per process; the table lives as
-/// long as the process. Fails, naming the library or the function that is missing.
+/// A library of collectives and a GPU run time, each under the file names to try, in this order; functions of
+/// the second start with `prefix`.
+struct GpuVendor {
+  std::string_view name;
+  std::span<const char* const> collectives;
+  std::span<const char* const> runtimes;
+  std::string_view prefix;
+};
+
+/// The table of the first vendor whose two libraries can be loaded. Fails, naming for each the library or the
+/// function that is missing.
+Result<NcclApi> load_nccl(std::span<const GpuVendor> vendors);
+
+/// load_nccl of libnccl.so.2 with libcudart and librccl.so.1 with libamdhip64, once per process; the table
+/// lives as long as the process.
 Result<const NcclApi*> loaded_nccl();
 
 }  // namespace commlens
