@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -52,6 +53,15 @@ Result<std::int64_t> parse_integer(std::string_view text) {
   }
   if (status != std::errc() || end != text.data() + text.size()) {
     return failure(fmt::format("'{}' is not a whole number", text.substr(0, 40)));
+  }
+  return value;
+}
+
+Result<double> parse_number(std::string_view text) {
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    return failure(fmt::format("'{}' is not a number", text.substr(0, 40)));
   }
   return value;
 }

@@ -14,4 +14,7 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
 /// A whole decimal number in [-2^63, 2^63); the error names the text.
 Result<std::int64_t> parse_integer(std::string_view text);
 
+/// A finite decimal number; the error names the text.
+Result<double> parse_number(std::string_view text);
+
 }  // namespace commlens

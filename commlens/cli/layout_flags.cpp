@@ -56,6 +56,38 @@ Result<void> set_bucket(Overrides& overrides, std::string_view text) {
   return parse_bytes(text).map([&](Bytes value) { overrides.bucket = value; });
 }
 
+/// A number of at least zero.
+Result<void> set_clip(Overrides& overrides, std::string_view text) {
+  const Result<double> value = parse_number(text);
+  if (!value) {
+    return tl::unexpected(value.error());
+  }
+  if (*value < 0) {
+    return failure(fmt::format("'{}' is less than 0", text));
+  }
+  overrides.clip = *value;
+  return {};
+}
+
+Result<void> set_persistence_threshold(Overrides& overrides, std::string_view text) {
+  const Result<std::int64_t> value = parse_integer(text);
+  if (!value) {
+    return tl::unexpected(value.error());
+  }
+  if (*value < 0) {
+    return failure(fmt::format("'{}' is less than 0", text));
+  }
+  overrides.persistence_threshold = *value;
+  return {};
+}
+
+/// A flag without a value.
+template <auto member>
+Result<void> set_true(Overrides& overrides, std::string_view) {
+  overrides.*member = true;
+  return {};
+}
+
 Result<void> set_sequence_parallel(Overrides& overrides, std::string_view text) {
   if (text != "on" && text != "off" && text != "true" && text != "false" && text != "0" && text != "1") {
     return failure(fmt::format("'{}' is neither on nor off; its degree is --tp, whose group it spans", text));
@@ -66,12 +98,12 @@ Result<void> set_sequence_parallel(Overrides& overrides, std::string_view text) 
 
 struct Flag {
   const char* name;
-  const char* value;
+  const char* value;  // empty: the flag has none
   const char* help;
   Setter set;
 };
 
-constexpr std::array<Flag, 18> k_flags = {{
+constexpr std::array<Flag, 28> k_flags = {{
     {"--ranks", "N", "Processes in all", set_count<&Overrides::ranks>},
     {"--dp", "N", "Data-parallel degree", set_count<&Overrides::dp>},
     {"--tp", "N", "Tensor-parallel degree", set_count<&Overrides::tp>},
@@ -84,11 +116,23 @@ constexpr std::array<Flag, 18> k_flags = {{
     {"--micro-batches", "N", "Micro-batches per iteration", set_count<&Overrides::micro_batches>},
     {"--seq", "N", "Sequence length", set_count<&Overrides::seq>},
     {"--vocab", "N", "Vocabulary before padding", set_count<&Overrides::vocab>},
+    {"--layers", "N", "Layers of the model", set_count<&Overrides::layers>},
+    {"--hidden", "N", "Width of the model", set_count<&Overrides::hidden>},
+    {"--heads", "N", "Attention heads", set_count<&Overrides::heads>},
     {"--dtype", "TYPE", "fp32, fp16 or bf16", set_dtype},
     {"--recompute", "MODE", "none, selective or full", set_recompute},
     {"--schedule", "NAME", "gpipe, 1f1b or interleaved", set_schedule},
     {"--virtual-stages", "N", "Model chunks per stage", set_count<&Overrides::virtual_stages>},
     {"--bucket", "BYTES", "Gradient bucket, such as 25MiB", set_bucket},
+    {"--clip", "NORM", "Clip gradients by global norm; 0: off", set_clip},
+    {"--persistence-threshold", "ELEMENTS", "ZeRO-3 keeps parameters of at most this size gathered",
+     set_persistence_threshold},
+    {"--hpz", "N", "ZeRO++: ranks of a secondary partition", set_count<&Overrides::hpz>},
+    {"--qwz", "", "ZeRO++: gather parameters in int8", set_true<&Overrides::qwz>},
+    {"--qgz", "", "ZeRO++: reduce gradients in int4", set_true<&Overrides::qgz>},
+    {"--deepspeed-like", "", "ZeRO-1, 2: gradients by all_reduce", set_true<&Overrides::deepspeed_like>},
+    {"--partition-activations", "", "Split stored inputs over tensor ranks",
+     set_true<&Overrides::partition_activations>},
     {"--iterations", "N", "Iterations besides initialisation", set_count<&Overrides::iterations>},
 }};
 
@@ -111,6 +155,10 @@ void LayoutFlags::declare(CLI::App& verb, bool for_predict) {
   for (const Flag& flag : k_flags) {
     const std::string name = flag.name;
     if (name == "--iterations" && !for_predict) {
+      continue;
+    }
+    if (flag.value[0] == '\0') {
+      verb.add_flag_callback(name, [this, name] { given_[name] = ""; }, flag.help)->group(group);
       continue;
     }
     const auto store = [this, name](const std::string& text) { given_[name] = text; };

@@ -37,7 +37,41 @@ void to_torch_ddp(Job& job) {
   }
 }
 
+/// ZeRO-3 and ZeRO++ in DeepSpeed's words.
+void to_commlens(Job& job) {
+  CommlensOptions& options = job.commlens;
+  const DeepSpeedOptions& deepspeed = job.deepspeed;
+  options.persistence_threshold = deepspeed.param_persistence_threshold;
+  options.hpz = deepspeed.hpz_partition_size;
+  options.quantized_weights = deepspeed.quantized_weights;
+  options.quantized_gradients = deepspeed.quantized_gradients;
+  options.partition_activations = deepspeed.partition_activations || job.neox.partition_activations;
+  options.is_carried_over = true;
+  if (deepspeed.offload) {
+    job.warnings.emplace_back("our trainer keeps everything on its device: offload is left out");
+  }
+}
+
 }  // namespace
+
+void settle_carried_over(Job& job, bool keeps_dtype) {
+  CommlensOptions& options = job.commlens;
+  if (job.framework != Framework::commlens || !options.is_carried_over) {
+    return;
+  }
+  options.is_carried_over = false;
+  if (job.train.dtype == DType::fp16 && !keeps_dtype) {
+    job.train.dtype = DType::bf16;
+    job.warnings.emplace_back("the trainer has no loss scaling: fp16 becomes bf16");
+  }
+  if (job.train.zero_stage != 3) {
+    options.hpz = 1;
+    options.quantized_weights = options.quantized_gradients = false;
+  }
+  const bool is_split = job.layout.tp > 1 && !job.layout.sequence_parallel;
+  options.partition_activations =
+      options.partition_activations && is_split && job.train.recompute == Recompute::full;
+}
 
 void set_recompute(Job& job, Recompute recompute) {
   job.train.recompute = recompute;
@@ -45,6 +79,7 @@ void set_recompute(Job& job, Recompute recompute) {
   if (recompute != Recompute::full) {
     job.deepspeed.partition_activations = false;
     job.neox.partition_activations = false;
+    job.commlens.partition_activations = false;
     job.megatron.recompute_method.clear();
     job.megatron.distribute_saved_activations = false;
   } else if (job.megatron.recompute_method.empty()) {
@@ -73,9 +108,11 @@ Job with_framework(Job job, Framework framework) {
     case Framework::torch_ddp:
       to_torch_ddp(job);
       break;
+    case Framework::commlens:
+      to_commlens(job);
+      break;
     case Framework::deepspeed:
     case Framework::paper:
-    case Framework::commlens:
       break;
   }
   return job;

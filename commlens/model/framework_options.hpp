@@ -4,9 +4,15 @@
 namespace commlens {
 
 /// The job as `framework` would run it: settings the two frameworks share are carried over (ZeRO stage,
-/// bucket size, checkpointing), what only the new one knows gets its defaults. The same framework leaves the
-/// job as it is.
+/// bucket size, checkpointing; to our trainer the persistence threshold, ZeRO++ and partitioned activations,
+/// but not the bucket size), what only the new one knows gets its defaults. The same framework leaves the job
+/// as it is.
 Job with_framework(Job job, Framework framework);
+
+/// Of a job that came to our trainer from another framework: fp16 becomes bf16, with a warning, unless the
+/// dtype is to be kept; ZeRO++ outside stage 3 and partitioned activations where nothing is recomputed or
+/// split are left out. Leaves other jobs as they are. To be called once the stage and the layout are settled.
+void settle_carried_over(Job& job, bool keeps_dtype = false);
 
 /// Sets recomputation everywhere a framework's own settings repeat it.
 void set_recompute(Job& job, Recompute recompute);

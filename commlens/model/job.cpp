@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
+#include "commlens/model/framework_options.hpp"
 
 namespace commlens {
 namespace {
@@ -317,6 +318,7 @@ Result<Job> validated(Job job) {
   }
   job.layout = *layout;
   job.layout.sequence_parallel = layout->sequence_parallel && layout->tp > 1;
+  settle_carried_over(job);
   if (const Check ok = sizes_fit(job); !ok) {
     return stop(ok);
   }

@@ -1,5 +1,9 @@
 #include "commlens/model/overrides.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "commlens/model/framework_options.hpp"
@@ -63,6 +67,24 @@ void override_batches(Job& job, const Overrides& flags) {
   }
 }
 
+void override_width(ModelConfig& model, const Overrides& flags) {
+  replace(model.layers, flags.layers);
+  if (!flags.hidden && !flags.heads) {
+    return;
+  }
+  if (flags.hidden && model.hidden > 0 &&
+      *flags.hidden <= INT64_MAX / std::max<std::int64_t>(model.ffn_hidden, 1)) {
+    model.ffn_hidden = model.ffn_hidden * *flags.hidden / model.hidden;
+  }
+  replace(model.hidden, flags.hidden);
+  if (flags.heads) {
+    const bool is_grouped = model.kv_heads != 0 && model.kv_heads != model.heads;
+    model.kv_heads = is_grouped ? model.kv_heads : *flags.heads;
+    model.heads = *flags.heads;
+  }
+  model.head_dim = 0;
+}
+
 void override_model(Job& job, const Overrides& flags) {
   ModelConfig& model = job.model;
   if (flags.seq) {
@@ -74,6 +96,7 @@ void override_model(Job& job, const Overrides& flags) {
       model.max_positions = model.sequence;
     }
   }
+  override_width(model, flags);
   if (flags.vocab) {
     model.raw_vocab = *flags.vocab;
     model.vocab = *flags.vocab;
@@ -86,8 +109,8 @@ Result<void> override_bucket(Job& job, Bytes bucket) {
   if (bucket.value < 1) {
     return failure(fmt::format("--bucket {}: a bucket holds at least one byte", bucket.value));
   }
-  if (job.framework == Framework::torch_ddp) {
-    job.ddp.bucket_cap = bucket;
+  if (job.framework == Framework::torch_ddp || job.framework == Framework::commlens) {
+    (job.framework == Framework::commlens ? job.commlens.bucket : job.ddp.bucket_cap) = bucket;
     return {};
   }
   if (job.framework != Framework::deepspeed && job.framework != Framework::neox) {
@@ -99,6 +122,64 @@ Result<void> override_bucket(Job& job, Bytes bucket) {
     return failure(fmt::format("--bucket: {}", elements.error().message));
   }
   job.deepspeed.reduce_bucket_size = elements->value;
+  return {};
+}
+
+bool runs_deepspeed(const Job& job) {
+  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
+}
+
+Result<void> refuse_unknown(const Job& job, const Overrides& flags) {
+  const bool is_ours = job.framework == Framework::commlens;
+  const std::pair<bool, const char*> sharding[] = {
+      {flags.persistence_threshold.has_value(), "--persistence-threshold"},
+      {flags.hpz.has_value(), "--hpz"},
+      {flags.qwz, "--qwz"},
+      {flags.qgz, "--qgz"},
+      {flags.partition_activations, "--partition-activations"}};
+  for (const auto& [is_given, flag] : sharding) {
+    if (is_given && !is_ours && !runs_deepspeed(job)) {
+      return failure(
+          fmt::format("{}: the {} rules do not have it; use --framework commlens, deepspeed or neox", flag,
+                      name_of(job.framework)));
+    }
+  }
+  if (flags.deepspeed_like && !is_ours) {
+    return failure(
+        fmt::format("--deepspeed-like: only our trainer reduces gradients in two ways; use --framework "
+                    "commlens instead of {}",
+                    name_of(job.framework)));
+  }
+  if (flags.partition_activations && job.train.recompute != Recompute::full) {
+    return failure("--partition-activations splits what full recomputation stores; use --recompute full");
+  }
+  return {};
+}
+
+/// Sharding and recomputation details; the frameworks that know them read them from different places.
+Result<void> override_details(Job& job, const Overrides& flags) {
+  if (const Result<void> ok = refuse_unknown(job, flags); !ok) {
+    return ok;
+  }
+  DeepSpeedOptions& deepspeed = job.deepspeed;
+  CommlensOptions& ours = job.commlens;
+  for (std::int64_t* threshold : {&deepspeed.param_persistence_threshold, &ours.persistence_threshold}) {
+    replace(*threshold, flags.persistence_threshold);
+  }
+  for (std::int64_t* ranks : {&deepspeed.hpz_partition_size, &ours.hpz}) {
+    replace(*ranks, flags.hpz);
+  }
+  for (bool* weights : {&deepspeed.quantized_weights, &ours.quantized_weights}) {
+    *weights = *weights || flags.qwz;
+  }
+  for (bool* gradients : {&deepspeed.quantized_gradients, &ours.quantized_gradients}) {
+    *gradients = *gradients || flags.qgz;
+  }
+  for (bool* partition :
+       {&deepspeed.partition_activations, &job.neox.partition_activations, &ours.partition_activations}) {
+    *partition = *partition || flags.partition_activations;
+  }
+  ours.deepspeed_like = ours.deepspeed_like || flags.deepspeed_like;
   return {};
 }
 
@@ -146,6 +227,11 @@ Result<Job> with_overrides(Job job, const Overrides& flags) {
   }
   if (flags.recompute) {
     set_recompute(job, *flags.recompute);
+  }
+  replace(job.train.gradient_clipping, flags.clip);
+  settle_carried_over(job, flags.dtype.has_value());
+  if (const Result<void> ok = override_details(job, flags); !ok) {
+    return tl::unexpected(ok.error());
   }
   if (flags.bucket) {
     if (const Result<void> ok = override_bucket(job, *flags.bucket); !ok) {

@@ -23,11 +23,21 @@ struct Overrides {
   std::optional<std::int64_t> micro_batches;
   std::optional<std::int64_t> seq;
   std::optional<std::int64_t> vocab;
+  std::optional<std::int64_t> layers;
+  std::optional<std::int64_t> hidden;  // head_dim follows, ffn_hidden keeps its ratio to it
+  std::optional<std::int64_t> heads;   // head_dim follows
   std::optional<DType> dtype;
   std::optional<Recompute> recompute;
   std::optional<Schedule> schedule;
   std::optional<std::int64_t> virtual_stages;
   std::optional<Bytes> bucket;
+  std::optional<double> clip;                         // gradient clipping by global norm, 0: off
+  std::optional<std::int64_t> persistence_threshold;  // ZeRO-3, elements
+  std::optional<std::int64_t> hpz;                    // ZeRO++
+  bool qwz = false;
+  bool qgz = false;
+  bool deepspeed_like = false;
+  bool partition_activations = false;
   std::optional<std::int64_t> iterations;
 };
 
@@ -38,8 +48,8 @@ Result<Schedule> schedule_from(std::string_view name);
 /// The job with the flags applied; not yet `validated`. `--ranks` without `--dp` leaves dp open (what
 /// remains),
 /// `--dp` without `--ranks` makes the job as large as its degrees ask for. Notes what it had to change
-/// besides in `warnings`. Fails for a bucket that is no whole number of elements or that the framework does
-/// not have.
+/// besides in `warnings`. Fails for a bucket that is no whole number of elements, and for settings that the
+/// framework does not have.
 Result<Job> with_overrides(Job job, const Overrides& flags);
 
 }  // namespace commlens

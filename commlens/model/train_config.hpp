@@ -79,15 +79,17 @@ struct MegatronOptions {
   bool overlap_grad_reduce = false;
 };
 
-/// Our own trainer (docs/training.md). The stage, clipping, recomputation and micro-batches stand in TrainConfig.
+/// Our own trainer (docs/training.md). The stage, clipping, recomputation and micro-batches stand in
+/// TrainConfig.
 struct CommlensOptions {
-  Bytes bucket{25 * 1024 * 1024};               // gradients per call, stages 0-2
+  Bytes bucket{25 * 1024 * 1024};                // gradients per call, stages 0-2
   std::int64_t persistence_threshold = 100'000;  // stage 3: parameters up to this many elements stay gathered
-  bool deepspeed_like = false;                   // stages 1, 2: gradients by all_reduce instead of reduce_scatter
-  std::int64_t hpz = 1;                          // stage 3: ranks of a secondary partition (ZeRO++ hpZ)
-  bool quantized_weights = false;                // stage 3: gathers over dp in int8 (qwZ)
-  bool quantized_gradients = false;              // stage 3: gradients in int4, two hops (qgZ)
-  bool partition_activations = false;            // full recomputation: stored inputs split over tp
+  bool deepspeed_like = false;         // stages 1, 2: gradients by all_reduce instead of reduce_scatter
+  std::int64_t hpz = 1;                // stage 3: ranks of a secondary partition (ZeRO++ hpZ)
+  bool quantized_weights = false;      // stage 3: gathers over dp in int8 (qwZ)
+  bool quantized_gradients = false;    // stage 3: gradients in int4, two hops (qgZ)
+  bool partition_activations = false;  // full recomputation: stored inputs split over tp
+  bool is_carried_over = false;  // another framework's settings: where they do not apply they are left out
 };
 
 /// PyTorch DistributedDataParallel (rules/torch_ddp.md).

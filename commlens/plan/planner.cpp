@@ -88,11 +88,6 @@ void describe(Plan& plan, const RuleSet& rules) {
 }  // namespace
 
 Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
-  if (job.framework == Framework::commlens) {
-    return failure(
-        "framework commlens (our own trainer) has no rules yet; choose --framework paper, deepspeed, neox, "
-        "megatron or torch-ddp");
-  }
   const RuleSet& rules = rule_set(job.framework);
   if (const Result<void> supported = rules.check(job); !supported) {
     return tl::unexpected(supported.error());

@@ -40,6 +40,7 @@ void ProgramBuilder::add(CommOp op, const Rule& rule, std::string_view tag) {
     known->second = tables_->intern(rule);
   }
   op.phase = phase_;
+  op.data_dependent = is_expected_;
   op.rule = known->second;
   if (!tag.empty()) {
     op.tag = tables_->tags.intern(tag);
@@ -81,37 +82,31 @@ void ProgramBuilder::reduce_scatter_whole(GroupId group, Elements whole, DType d
       rule, tag);
 }
 
+void ProgramBuilder::all_to_all(GroupId group, Elements count, DType dtype, const Rule& rule,
+                                std::string_view tag) {
+  add({.kind = CommKind::all_to_all, .dtype = dtype, .group = group, .input = count, .output = count}, rule,
+      tag);
+}
+
 void ProgramBuilder::expected_all_to_all(GroupId group, Elements count, DType dtype, const Rule& rule,
                                          std::string_view tag) {
-  add({.kind = CommKind::all_to_all,
-       .dtype = dtype,
-       .data_dependent = true,
-       .group = group,
-       .input = count,
-       .output = count},
-      rule, tag);
+  is_expected_ = true;
+  all_to_all(group, count, dtype, rule, tag);
+  is_expected_ = false;
 }
 
 void ProgramBuilder::expected_all_gather(GroupId group, Elements shard, DType dtype, const Rule& rule,
                                          std::string_view tag) {
-  add({.kind = CommKind::all_gather,
-       .dtype = dtype,
-       .data_dependent = true,
-       .group = group,
-       .input = shard,
-       .output = shard * tables_->groups.size(group)},
-      rule, tag);
+  is_expected_ = true;
+  all_gather(group, shard, dtype, rule, tag);
+  is_expected_ = false;
 }
 
 void ProgramBuilder::expected_reduce_scatter(GroupId group, Elements shard, DType dtype, const Rule& rule,
                                              std::string_view tag) {
-  add({.kind = CommKind::reduce_scatter,
-       .dtype = dtype,
-       .data_dependent = true,
-       .group = group,
-       .input = shard * tables_->groups.size(group),
-       .output = shard},
-      rule, tag);
+  is_expected_ = true;
+  reduce_scatter(group, shard, dtype, rule, tag);
+  is_expected_ = false;
 }
 
 void ProgramBuilder::broadcast(GroupId group, Elements count, DType dtype, GroupRank root, const Rule& rule,

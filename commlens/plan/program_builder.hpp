@@ -41,6 +41,8 @@ class ProgramBuilder {
   /// `shard` is what this rank keeps; the input is shard times the group size.
   void reduce_scatter(GroupId group, Elements shard, DType dtype, const Rule& rule,
                       std::string_view tag = "");
+  /// `count` is all this rank sends, and all it receives.
+  void all_to_all(GroupId group, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
   /// The same with sizes that routing decides: `count`, `shard` are means (`data_dependent`).
   void expected_all_to_all(GroupId group, Elements count, DType dtype, const Rule& rule,
                            std::string_view tag = "");
@@ -67,6 +69,7 @@ class ProgramBuilder {
   Trace* tables_;
   Phase phase_ = Phase::other;
   std::int32_t micro_batch_ = k_no_micro_batch;
+  bool is_expected_ = false;  // sizes are means
   Program program_;
   std::unordered_map<const Rule*, RuleId> rule_ids_;  // rules are constants of the rule sets
 

@@ -116,6 +116,7 @@ Result<Job> job_from_hf(const ConfigNode& config) {
     reader.choose(key, {{"float32", DType::fp32}, {"float16", DType::fp16}, {"bfloat16", DType::bf16}},
                   job.train.dtype);
   }
+  job.commlens.is_carried_over = true;  // the dtype is the checkpoint's, not a choice of how to train
   reader.accept(k_other_keys);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());

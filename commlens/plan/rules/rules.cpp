@@ -6,9 +6,9 @@
 
 namespace commlens {
 namespace {
-const std::array<RuleSet, 5>& all_rule_sets() {
-  static const std::array<RuleSet, 5> sets = {rules::paper, rules::deepspeed, rules::neox, rules::megatron,
-                                              rules::torch_ddp};
+const std::array<RuleSet, 6>& all_rule_sets() {
+  static const std::array<RuleSet, 6> sets = {rules::paper,    rules::deepspeed, rules::neox,
+                                              rules::megatron, rules::torch_ddp, rules::commlens};
   return sets;
 }
 }  // namespace

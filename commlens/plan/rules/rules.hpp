@@ -44,6 +44,7 @@ extern const RuleSet deepspeed;
 extern const RuleSet neox;
 extern const RuleSet megatron;
 extern const RuleSet torch_ddp;
+extern const RuleSet commlens;
 }  // namespace rules
 
 }  // namespace commlens

@@ -136,6 +136,16 @@ std::vector<ComputeStep> one_f_one_b(std::int64_t stage, std::int64_t stages, st
   return steps;
 }
 
+std::vector<ComputeStep> gpipe(std::int64_t micro_batches) {
+  std::vector<ComputeStep> steps;
+  for (const bool is_forward : {true, false}) {
+    for (std::int64_t i = 0; i < micro_batches; ++i) {
+      steps.push_back({is_forward, i, 0});
+    }
+  }
+  return steps;
+}
+
 std::vector<ComputeStep> interleaved_1f1b(std::int64_t stage, std::int64_t stages, std::int64_t chunks,
                                           std::int64_t micro_batches) {
   const std::int64_t total = micro_batches * chunks;

@@ -45,6 +45,9 @@ struct ComputeStep {
 };
 std::vector<ComputeStep> one_f_one_b(std::int64_t stage, std::int64_t stages, std::int64_t micro_batches);
 
+/// GPipe: all forward passes, then all backward ones, both in the order of the micro-batches.
+std::vector<ComputeStep> gpipe(std::int64_t micro_batches);
+
 /// Interleaved 1F1B with `chunks` model chunks a stage; micro_batches is a multiple of stages.
 /// Source: Megatron core/pipeline_parallel/schedules.py:549.
 std::vector<ComputeStep> interleaved_1f1b(std::int64_t stage, std::int64_t stages, std::int64_t chunks,
