@@ -15,6 +15,7 @@ struct StreamEntry {
   std::string file;  // within the trace folder
   RankRange ranks;
   std::optional<std::int64_t> events;  // absent while a recording goes on
+  std::string tables;                  // recordings: the file of the rank's own tables; else empty
 };
 
 /// What manifest.json holds: everything but the events (docs/formats/trace.md).

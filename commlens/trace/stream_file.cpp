@@ -1,8 +1,6 @@
 #include "commlens/trace/stream_file.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,45 +12,20 @@
 #include <fmt/format.h>
 
 #include "commlens/trace/mapped_file.hpp"
+#include "commlens/trace/stream_layout.hpp"
 
 namespace commlens {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "records are copied as they lie in memory");
+constexpr std::int64_t k_most_dropped = std::int64_t{1} << 38;  // of one stream; a sum of streams fits
 
-constexpr std::array<char, 8> k_magic = {'c', 'o', 'm', 'm', 'l', 'e', 'n', 's'};
-constexpr std::uint32_t k_version = 1;
-constexpr std::int64_t k_no_time = INT64_MIN;
-
-struct Header {
-  std::array<char, 8> magic = k_magic;
-  std::uint32_t version = k_version;
-  std::uint32_t header_bytes = 64;
-  std::uint32_t record_bytes = 32;
-  std::uint32_t stream = 0;
-  std::int64_t first_rank = 0;
-  std::int64_t last_rank = 0;
-  std::array<std::uint64_t, 3> reserved = {};
-};
-static_assert(sizeof(Header) == 64);
-
-struct Record {
-  std::uint32_t op = 0;
-  std::int32_t iteration = 0;
-  std::int64_t started_ns = k_no_time;
-  std::int64_t duration_ns = 0;
-  std::uint32_t issue_lead_ns = 0;  // started - issued; 4.29 s stands for anything longer
-  std::int32_t micro_batch = k_no_micro_batch;
-};
-static_assert(sizeof(Record) == 32);
-
-Record record_of(const CommEvent& event, const Times* times) {
-  Record record{.op = static_cast<std::uint32_t>(event.op),
-                .iteration = event.iteration,
-                .started_ns = k_no_time,
-                .duration_ns = 0,
-                .issue_lead_ns = 0,
-                .micro_batch = event.micro_batch};
+StreamRecord record_of(const CommEvent& event, const Times* times) {
+  StreamRecord record{.op = static_cast<std::uint32_t>(event.op),
+                      .iteration = event.iteration,
+                      .started_ns = k_no_time,
+                      .duration_ns = 0,
+                      .issue_lead_ns = 0,
+                      .micro_batch = event.micro_batch};
   if (times != nullptr) {
     const std::int64_t lead = (times->started - times->issued).count();
     record.started_ns = times->started.count();
@@ -63,10 +36,10 @@ Record record_of(const CommEvent& event, const Times* times) {
 }
 
 /// What is wrong with a record, or nothing.
-std::string fault_of(const Record& record, std::size_t ops) {
+std::string fault_of(const StreamRecord& record, std::size_t ops) {
   constexpr std::int64_t furthest = INT64_MAX / 2;
   if (record.op >= ops) {
-    return fmt::format("names op {}, the manifest has {}", record.op, ops);
+    return fmt::format("names op {}, the tables have {}", record.op, ops);
   }
   if (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) {
     return fmt::format("has iteration {}", record.iteration);
@@ -77,57 +50,124 @@ std::string fault_of(const Record& record, std::size_t ops) {
   if (record.started_ns == k_no_time) {
     return {};
   }
-  if (record.started_ns < -furthest || record.started_ns > furthest || record.duration_ns < 0 ||
+  if (record.started_ns < -furthest || record.started_ns > furthest || record.duration_ns < k_unfinished ||
       record.duration_ns > furthest) {
     return fmt::format("starts at {} ns and lasts {} ns", record.started_ns, record.duration_ns);
   }
   return {};
 }
 
-Times times_of(const Record& record) {
+Times times_of(const StreamRecord& record) {
   using std::chrono::nanoseconds;
   return {nanoseconds(record.started_ns - std::int64_t{record.issue_lead_ns}), nanoseconds(record.started_ns),
           nanoseconds(record.started_ns + record.duration_ns)};
 }
 
 /// What is wrong with the header, or nothing.
-std::string fault_of(std::span<const std::byte> bytes, const StreamEntry& entry) {
-  if (bytes.size() < sizeof(Header)) {
-    return fmt::format("{} bytes, shorter than the header of {}", bytes.size(), sizeof(Header));
-  }
-  Header header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != k_magic) {
+std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
+  if (header.magic != k_stream_magic) {
     return "no stream of a commlens trace (its first bytes are not \"commlens\")";
   }
-  if (header.version != k_version) {
-    return fmt::format("version {}, this program reads version {}", header.version, k_version);
+  if (header.version != k_stream_version) {
+    return fmt::format("version {}, this program reads version {}", header.version, k_stream_version);
   }
-  if (header.header_bytes != sizeof(Header) || header.record_bytes != sizeof(Record)) {
+  if (header.header_bytes != sizeof(StreamHeader) || header.record_bytes != sizeof(StreamRecord)) {
     return fmt::format("header of {} bytes and records of {}, expected {} and {}", header.header_bytes,
-                       header.record_bytes, sizeof(Header), sizeof(Record));
+                       header.record_bytes, sizeof(StreamHeader), sizeof(StreamRecord));
   }
   if (header.first_rank != entry.ranks.first.value || header.last_rank != entry.ranks.last.value) {
     return fmt::format("holds ranks {} to {}, the manifest says {} to {}", header.first_rank,
                        header.last_rank, entry.ranks.first.value, entry.ranks.last.value);
   }
+  if (header.dropped_full > std::uint64_t{k_most_dropped} ||
+      header.dropped_late > std::uint64_t{k_most_dropped}) {
+    return fmt::format("says that {} and {} calls were dropped", header.dropped_full, header.dropped_late);
+  }
+  if (entry.events && header.records > static_cast<std::uint64_t>(*entry.events)) {
+    return fmt::format("holds {} records, the manifest says {}", header.records, *entry.events);
+  }
   return {};
+}
+
+Result<StreamHeader> header_of(const MappedFile& mapped, const std::filesystem::path& file,
+                               const StreamEntry& entry) {
+  const std::span<const std::byte> bytes = mapped.bytes();
+  if (bytes.size() < sizeof(StreamHeader)) {
+    return failure(fmt::format("{}: {} bytes, shorter than the header of {}", file.string(), bytes.size(),
+                               sizeof(StreamHeader)));
+  }
+  StreamHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (const std::string fault = fault_of(header, entry); !fault.empty()) {
+    return failure(fmt::format("{}: {}", file.string(), fault));
+  }
+  return header;
 }
 
 [[noreturn]] void throw_cannot_write(const std::filesystem::path& file) {
   throw SystemError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
 }
 
-void count_missing(const StreamEntry& entry, std::span<const std::byte> records, Provenance& provenance) {
-  const auto whole = static_cast<std::int64_t>(records.size() / sizeof(Record));
-  std::int64_t missing = entry.events ? *entry.events - whole : 0;
-  if (records.size() % sizeof(Record) != 0) {
-    ++provenance.skipped["torn record"];
+/// The whole records in use of a file; counts those that it lacks.
+std::span<const std::byte> records_of(std::span<const std::byte> file, const StreamHeader& header,
+                                      const StreamEntry& entry, Provenance& provenance) {
+  const std::span<const std::byte> bytes = file.subspan(sizeof(StreamHeader));
+  const std::uint64_t whole = bytes.size() / sizeof(StreamRecord);
+  const std::uint64_t used = std::min<std::uint64_t>(whole, header.records);
+  const auto promised =
+      std::max(header.records, entry.events ? static_cast<std::uint64_t>(*entry.events) : 0);
+  std::uint64_t missing = promised - used;
+  if (missing > 0 && used == whole && bytes.size() % sizeof(StreamRecord) != 0) {
+    provenance.skip("torn record");
     --missing;
   }
   if (missing > 0) {
-    provenance.skipped["record missing at the end of a stream"] += missing;
+    provenance.skip("record missing at the end of a stream",
+                    static_cast<std::int64_t>(std::min<std::uint64_t>(missing, INT64_MAX)));
   }
+  return bytes.first(used * sizeof(StreamRecord));
+}
+
+void count_dropped(const StreamHeader& header, Provenance& provenance) {
+  if (header.dropped_full > 0) {
+    provenance.skip("call not recorded, disk full", static_cast<std::int64_t>(header.dropped_full));
+  }
+  if (header.dropped_late > 0) {
+    provenance.skip("call not recorded, recorder late", static_cast<std::int64_t>(header.dropped_late));
+  }
+}
+
+/// Reads the records into `stream`. What is wrong with one of them, or nothing.
+std::string read_records(std::span<const std::byte> bytes, const std::vector<OpId>& ops, RankStream& stream,
+                         Provenance& provenance) {
+  const std::size_t count = bytes.size() / sizeof(StreamRecord);
+  stream.events.reserve(count);
+  std::int64_t timed = 0;
+  for (std::size_t row = 0; row < count; ++row) {
+    StreamRecord record;
+    std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
+    if (const std::string fault = fault_of(record, ops.size()); !fault.empty()) {
+      return fmt::format("record {} {}", row, fault);
+    }
+    if (record.started_ns != k_no_time && record.duration_ns == k_unfinished) {
+      provenance.skip("unfinished call");
+      continue;
+    }
+    if (record.started_ns != k_no_time) {
+      stream.times.resize(stream.events.size());
+      stream.times.push_back(times_of(record));
+      ++timed;
+    }
+    stream.events.push_back({ops[record.op], record.iteration, record.micro_batch});
+  }
+  if (stream.times.size() != stream.events.size() ||
+      timed != static_cast<std::int64_t>(stream.events.size())) {
+    stream.times.clear();
+    if (timed != 0) {
+      provenance.skip("time where other calls of the rank have none", timed);
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -137,22 +177,23 @@ void write_stream_file(const RankStream& stream, std::uint32_t index, const std:
   if (!out) {
     throw_cannot_write(file);
   }
-  Header header;
+  StreamHeader header;
   header.stream = index;
   header.first_rank = stream.ranks.first.value;
   header.last_rank = stream.ranks.last.value;
+  header.records = stream.events.size();
   if (std::fwrite(&header, sizeof header, 1, out.get()) != 1) {
     throw_cannot_write(file);
   }
   constexpr std::size_t block = 32768;
-  std::vector<Record> records;
+  std::vector<StreamRecord> records;
   for (std::size_t begin = 0; begin < stream.events.size(); begin += block) {
     const std::size_t end = std::min(begin + block, stream.events.size());
     records.clear();
     for (std::size_t row = begin; row < end; ++row) {
       records.push_back(record_of(stream.events[row], stream.times.empty() ? nullptr : &stream.times[row]));
     }
-    if (std::fwrite(records.data(), sizeof(Record), records.size(), out.get()) != records.size()) {
+    if (std::fwrite(records.data(), sizeof(StreamRecord), records.size(), out.get()) != records.size()) {
       throw_cannot_write(file);
     }
   }
@@ -162,44 +203,39 @@ void write_stream_file(const RankStream& stream, std::uint32_t index, const std:
 }
 
 Result<RankStream> read_stream_file(const std::filesystem::path& file, const StreamEntry& entry,
-                                    const Manifest& manifest, Provenance& provenance) {
+                                    const std::vector<OpId>& ops, Provenance& provenance) {
   const Result<MappedFile> mapped = MappedFile::open(file);
   if (!mapped) {
     return tl::unexpected(mapped.error());
   }
-  if (const std::string fault = fault_of(mapped->bytes(), entry); !fault.empty()) {
+  const Result<StreamHeader> header = header_of(*mapped, file, entry);
+  if (!header) {
+    return tl::unexpected(header.error());
+  }
+  count_dropped(*header, provenance);
+  RankStream stream{entry.ranks, {}, {}};
+  const std::string fault =
+      read_records(records_of(mapped->bytes(), *header, entry, provenance), ops, stream, provenance);
+  if (!fault.empty()) {
     return failure(fmt::format("{}: {}", file.string(), fault));
   }
-  const std::span<const std::byte> bytes = mapped->bytes().subspan(sizeof(Header));
-  const std::size_t count = bytes.size() / sizeof(Record);
-  if (entry.events && static_cast<std::int64_t>(count) > *entry.events) {
-    return failure(
-        fmt::format("{}: holds {} records, the manifest says {}", file.string(), count, *entry.events));
-  }
-  count_missing(entry, bytes, provenance);
-  RankStream stream{entry.ranks, {}, {}};
-  stream.events.reserve(count);
-  std::size_t timed = 0;
-  for (std::size_t row = 0; row < count; ++row) {
-    Record record;
-    std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
-    if (const std::string fault = fault_of(record, manifest.ops.size()); !fault.empty()) {
-      return failure(fmt::format("{}: record {} {}", file.string(), row, fault));
-    }
-    stream.events.push_back({manifest.ops[record.op], record.iteration, record.micro_batch});
-    if (record.started_ns != k_no_time) {
-      stream.times.resize(row);
-      stream.times.push_back(times_of(record));
-      ++timed;
-    }
-  }
-  if (timed != count) {
-    stream.times.clear();
-    if (timed != 0) {
-      provenance.skipped["time where other calls of the rank have none"] += static_cast<std::int64_t>(timed);
-    }
-  }
   return stream;
+}
+
+Result<StreamUse> read_stream_use(const std::filesystem::path& file, const StreamEntry& entry) {
+  const Result<MappedFile> mapped = MappedFile::open(file);
+  if (!mapped) {
+    return tl::unexpected(mapped.error());
+  }
+  const Result<StreamHeader> header = header_of(*mapped, file, entry);
+  if (!header) {
+    return tl::unexpected(header.error());
+  }
+  const auto whole =
+      static_cast<std::int64_t>((mapped->bytes().size() - sizeof(StreamHeader)) / sizeof(StreamRecord));
+  return StreamUse{
+      .records = static_cast<std::int64_t>(std::min(header->records, static_cast<std::uint64_t>(whole))),
+      .dropped = static_cast<std::int64_t>(header->dropped_full + header->dropped_late)};
 }
 
 }  // namespace commlens

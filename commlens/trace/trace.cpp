@@ -100,6 +100,11 @@ RuleId Trace::intern(const Rule& rule) {
   return found->second;
 }
 
+void Provenance::skip(const std::string& reason, std::int64_t records) {
+  std::int64_t& count = skipped[reason];
+  count = records > INT64_MAX - count ? INT64_MAX : count + records;
+}
+
 std::int64_t Trace::ranks() const {
   std::int64_t ranks = 0;
   for (const RankStream& stream : streams) {

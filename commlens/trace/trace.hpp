@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -56,6 +57,15 @@ std::string_view name_of(Accounting accounting);
 std::optional<Source> source_from(std::string_view name);
 std::optional<Accounting> accounting_from(std::string_view name);
 
+/// What recording cost, and how good its times are; the largest figure of all ranks.
+struct RecorderCost {
+  std::string clock;  // "tsc" or "monotonic"
+  std::chrono::nanoseconds cost_per_call{};
+  std::int64_t clock_error_ppb = 0;  // how far the clock's rate may be off, in parts per billion
+  std::int64_t dropped = 0;          // calls that were made and not recorded, of all ranks
+  friend bool operator==(const RecorderCost&, const RecorderCost&) = default;
+};
+
 /// Where a trace comes from, and what it misses.
 struct Provenance {
   Source source = Source::predicted;
@@ -65,6 +75,10 @@ struct Provenance {
   std::string framework;                        // predicted traces
   bool verified = true;                         // every rule used was measured
   std::map<std::string, std::int64_t> skipped;  // records left out, by reason
+  std::optional<RecorderCost> recorder;         // finished recordings
+
+  /// Counts records left out.
+  void skip(const std::string& reason, std::int64_t records = 1);
 };
 
 /// Ranks that do exactly the same: `first`, … , `last`, all of them.

@@ -84,7 +84,8 @@ TEST(TraceFile, WritesTheDocumentedBytes) {
       "commlens"
       "\x01\x00\x00\x00\x40\x00\x00\x00\x20\x00\x00\x00\x00\x00\x00\x00"  // version, header, record, stream
       "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"  // first and last rank
-      "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+      "\x02\x00\x00\x00\x00\x00\x00\x00"                                  // records in use
+      "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"  // none dropped
       "\x00\x00\x00\x00\xff\xff\xff\xff\x64\x00\x00\x00\x00\x00\x00\x00"  // op 0, iteration -1, started 100
       "\xfa\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\xff\xff\xff\xff"  // lasts 250, issued 10 before, no
                                                                           // micro-batch
@@ -181,7 +182,8 @@ TEST(TraceFile, SaysWhatIsWrongWithAStream) {
       {12, "\x41", "header of 65 bytes"},
       {16, "\x21", "records of 33"},
       {32, "\x01", "holds ranks 0 to 1, the manifest says 0 to 0"},
-      {64, "\x01", "record 0 names op 1, the manifest has 1"},
+      {55, "\x01", "says that 72057594037927936 and 0 calls were dropped"},
+      {64, "\x01", "record 0 names op 1, the tables have 1"},
       {100, "\xfe\xff\xff\xff", "record 1 has iteration -2"},
       {124, "\xfe\xff\xff\xff", "record 1 has micro-batch -2"},
       {79, "\x7f", "record 0 starts at"},
@@ -203,7 +205,7 @@ TEST(TraceFile, RefusesAStreamShorterThanItsHeaderOrLongerThanPromised) {
   std::filesystem::resize_file(folder / "t/stream-0.bin", 63);
   EXPECT_NE(error_of(folder / "t").find("63 bytes, shorter than the header"), std::string::npos);
   write_trace(small_trace(), folder / "t");
-  std::filesystem::resize_file(folder / "t/stream-1.bin", 64 + 3 * 32);
+  folder.write("t/stream-1.bin", content_of(folder / "t/stream-1.bin").replace(40, 1, "\x03"));
   EXPECT_NE(error_of(folder / "t").find("holds 3 records, the manifest says 2"), std::string::npos);
   std::filesystem::remove(folder / "t/stream-0.bin");
   EXPECT_NE(error_of(folder / "t").find("stream-0.bin: no such file"), std::string::npos);
@@ -235,6 +237,7 @@ TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
       {"\"group\": 0", "\"group\": 0, \"tag\": 1", "ops[0] \"tag\" must be"},
       {"\"group\": 0", "\"group\": 0, \"rule\": 9", "ops[0] \"rule\" must be"},
       {"\"stream-0.bin\"", "\"../stream-0.bin\"", "streams[0] \"file\" must be the name of a file"},
+      {"\"events\": 2", "\"tables\": \"a/b\"", "streams[0] \"tables\" must be the name of a file"},
       {"\"last_rank\": 0", "\"last_rank\": 1", "streams hold rank 1 twice"},
       {"\"last_rank\": 0", "\"last_rank\": 99999999", "streams[0] \"last_rank\" must be"},
       {"\"ops\": [", "\"ops\": [3, ", "ops[0] must be an object"},

@@ -1,0 +1,169 @@
+#include "commlens/trace/rank_tables.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/base/file.hpp"
+#include "commlens/trace/json_fields.hpp"
+#include "commlens/trace/stream_file.hpp"
+#include "commlens/trace/table_rows.hpp"
+
+namespace commlens {
+namespace {
+
+using nlohmann::json;
+using std::chrono::nanoseconds;
+
+constexpr JsonFields::Range k_any_count = {0, INT64_MAX};
+constexpr JsonFields::Range k_any_time = {-(std::int64_t{1} << 61), std::int64_t{1} << 61};
+
+/// Reads rank-R.jsonl line by line.
+class RankTablesReader {
+ public:
+  explicit RankTablesReader(Trace& tables) : rows_(tables, fields_) {
+    rows_.add_name("", "");
+    rows_.add_tag("", "");
+  }
+
+  /// False when something is wrong; the reason is in error().
+  bool read(std::string_view text) {
+    const json line = parse(text);
+    const std::string where = fmt::format("line {}", ++line_);
+    if (!fields_.error) {
+      read_line(line, where);
+    }
+    return !fields_.error;
+  }
+
+  const std::optional<std::string>& error() const { return fields_.error; }
+
+  RankTables take() {
+    result_.ops = rows_.take_ops();
+    return std::move(result_);
+  }
+
+ private:
+  json parse(std::string_view text) {
+    Result<json> line = parse_json(text);
+    if (!line) {
+      fields_.fail(fmt::format("line {}", line_ + 1), line.error().message);
+      return {};
+    }
+    return std::move(*line);
+  }
+
+  void read_line(const json& line, const std::string& where) {
+    if (line_ == 1) {
+      read_opening(line, where);
+    } else if (result_.closing) {
+      fields_.fail(where, "stands behind the closing line");
+    } else if (const json* const tag = fields_.find(line, where, "tag", true)) {
+      rows_.add_tag(*tag, where);
+    } else if (const json* const group = fields_.find(line, where, "group", true)) {
+      rows_.add_group(*group, where);
+    } else if (const json* const op = fields_.find(line, where, "op", true)) {
+      rows_.add_op(*op, where);
+    } else if (const json* const closing = fields_.find(line, where, "closed", true)) {
+      read_closing(*closing, where);
+    } else {
+      fields_.fail(where, "has none of \"tag\", \"group\", \"op\" and \"closed\"");
+    }
+  }
+
+  void read_opening(const json& line, const std::string& where) {
+    const std::string schema = fields_.text(line, where, "schema");
+    if (!fields_.error && schema != k_rank_schema) {
+      fields_.fail(where, fmt::format("\"schema\" is \"{}\", this version reads \"{}\"", schema.substr(0, 40),
+                                      k_rank_schema));
+    }
+    const json* const found = fields_.find(line, where, "clock", false);
+    if (found == nullptr) {
+      return;
+    }
+    RankClock& clock = result_.clock;
+    clock.source = fields_.text(*found, where, "source");
+    clock.boot = fields_.text(*found, where, "boot");
+    clock.frequency_hz = fields_.number(*found, where, "frequency_hz", k_any_count);
+    clock.rate_error_ppb = fields_.number(*found, where, "rate_error_ppb", k_any_count);
+    clock.wall_offset = nanoseconds(fields_.number(*found, where, "wall_offset_ns", k_any_time));
+  }
+
+  void read_closing(const json& row, const std::string& where) {
+    RankClosing& closing = result_.closing.emplace();
+    closing.events = fields_.number(row, where, "events", k_any_count);
+    closing.dropped = fields_.number(row, where, "dropped", k_any_count);
+    closing.cost_per_call = nanoseconds(fields_.number(row, where, "cost_ns_per_call", k_any_count));
+    closing.clock_drift = nanoseconds(fields_.number(row, where, "clock_drift_ns", k_any_time));
+  }
+
+  JsonFields fields_;
+  TableRows rows_;
+  RankTables result_;
+  int line_ = 0;
+};
+
+/// How far the times of a rank must be moved to have the zero of the recording's first rank.
+nanoseconds shift_of(const RankClock& clock, RankClocks& clocks) {
+  if (!clocks.base) {
+    clocks.base = clock.wall_offset;
+  }
+  const auto [machine, is_new] = clocks.wall_offsets.try_emplace(clock.boot, clock.wall_offset);
+  return machine->second - *clocks.base;
+}
+
+/// Moves all times; false when one leaves the range that a record may have.
+bool move_times(RankStream& stream, nanoseconds shift) {
+  constexpr nanoseconds furthest(INT64_MAX / 2);
+  for (Times& times : stream.times) {
+    times = {times.issued + shift, times.started + shift, times.finished + shift};
+    if (times.started > furthest || times.started < -furthest) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& tables) {
+  const Result<std::string> text = read_text_file(file, k_largest_tables);
+  if (!text) {
+    return tl::unexpected(text.error());
+  }
+  RankTablesReader reader(tables);
+  std::string_view rest = *text;
+  if (rest.find('\n') == std::string_view::npos) {
+    return failure(fmt::format("{}: has no whole line", file.string()));
+  }
+  for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    if (!reader.read(rest.substr(0, end))) {
+      return failure(fmt::format("{}: {}", file.string(), *reader.error()));
+    }
+    rest.remove_prefix(end + 1);
+  }
+  return reader.take();
+}
+
+Result<RankStream> read_recorded_stream(const std::filesystem::path& folder, const StreamEntry& entry,
+                                        Trace& tables, RankClocks& clocks) {
+  const std::filesystem::path file = folder / entry.file;
+  std::error_code error;
+  const bool is_open = std::filesystem::exists(file, error) && std::filesystem::file_size(file, error) > 0;
+  if (!is_open && !entry.events) {
+    tables.provenance.skip("rank without a recording");
+    return RankStream{entry.ranks, {}, {}};
+  }
+  const Result<RankTables> rank = read_rank_tables(folder / entry.tables, tables);
+  if (!rank) {
+    return tl::unexpected(rank.error());
+  }
+  Result<RankStream> stream = read_stream_file(file, entry, rank->ops, tables.provenance);
+  if (stream && !move_times(*stream, shift_of(rank->clock, clocks))) {
+    return failure(fmt::format("{}: a call does not lie in the time since 1970", file.string()));
+  }
+  return stream;
+}
+
+}  // namespace commlens

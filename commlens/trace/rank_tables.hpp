@@ -1,0 +1,58 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+constexpr std::string_view k_rank_schema = "commlens.rank/1";
+
+/// The clock of one rank, as the first line of its tables says.
+struct RankClock {
+  std::string source;                      // "tsc" or "monotonic"
+  std::string boot;                        // the same on ranks whose times have the same zero
+  std::int64_t frequency_hz = 0;           // ticks per second
+  std::int64_t rate_error_ppb = 0;         // how far that may be off, in parts per billion
+  std::chrono::nanoseconds wall_offset{};  // wall clock (since 1970) minus the times of the records
+};
+
+/// The last line of a rank's tables.
+struct RankClosing {
+  std::int64_t events = 0;
+  std::int64_t dropped = 0;
+  std::chrono::nanoseconds cost_per_call{};  // begin and finish together, median
+  std::chrono::nanoseconds clock_drift{};    // how far the clock was off at the end
+};
+
+/// What rank-R.jsonl holds.
+struct RankTables {
+  RankClock clock;
+  std::vector<OpId> ops;               // row in the file -> op of the trace
+  std::optional<RankClosing> closing;  // absent when the rank was killed
+};
+
+/// Reads a rank's tables and merges them into those of the trace. A last line without its end, as a killed
+/// process leaves it, is not read.
+Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& tables);
+
+/// Wall-clock offset of the first rank of each machine, by RankClock::boot; the first of all in `base`.
+struct RankClocks {
+  std::map<std::string, std::chrono::nanoseconds> wall_offsets;
+  std::optional<std::chrono::nanoseconds> base;
+};
+
+/// Reads one rank of a recording; its tables and provenance go into `tables`. Times of ranks of other
+/// machines are moved by the difference of the wall clocks. A rank that never opened its files has no calls
+/// and is counted in `skipped`.
+Result<RankStream> read_recorded_stream(const std::filesystem::path& folder, const StreamEntry& entry,
+                                        Trace& tables, RankClocks& clocks);
+
+}  // namespace commlens

@@ -1,0 +1,42 @@
+#pragma once
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "commlens/comm/event.hpp"
+
+// The bytes of a stream's file (docs/formats/trace.md).
+namespace commlens {
+
+static_assert(std::endian::native == std::endian::little, "records are copied as they lie in memory");
+
+constexpr std::array<char, 8> k_stream_magic = {'c', 'o', 'm', 'm', 'l', 'e', 'n', 's'};
+constexpr std::uint32_t k_stream_version = 1;
+constexpr std::int64_t k_no_time = INT64_MIN;
+constexpr std::int64_t k_unfinished = -1;  // duration of a call that is under way
+
+struct StreamHeader {
+  std::array<char, 8> magic = k_stream_magic;
+  std::uint32_t version = k_stream_version;
+  std::uint32_t header_bytes = 64;
+  std::uint32_t record_bytes = 32;
+  std::uint32_t stream = 0;
+  std::int64_t first_rank = 0;
+  std::int64_t last_rank = 0;
+  std::uint64_t records = 0;       // in use; a recorder's file is longer while it is open
+  std::uint64_t dropped_full = 0;  // calls that found the disk full
+  std::uint64_t dropped_late = 0;  // calls that came faster than the file could grow
+};
+static_assert(sizeof(StreamHeader) == 64);
+
+struct StreamRecord {
+  std::uint32_t op = 0;
+  std::int32_t iteration = 0;
+  std::int64_t started_ns = k_no_time;
+  std::int64_t duration_ns = 0;
+  std::uint32_t issue_lead_ns = 0;  // started - issued; 4.29 s stands for anything longer
+  std::int32_t micro_batch = k_no_micro_batch;
+};
+static_assert(sizeof(StreamRecord) == 32);
+
+}  // namespace commlens

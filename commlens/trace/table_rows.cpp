@@ -1,0 +1,156 @@
+#include "commlens/trace/table_rows.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "commlens/trace/manifest_names.hpp"
+
+namespace commlens {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t k_most_elements = std::int64_t{1} << 50;
+constexpr int k_axes = static_cast<int>(Axis::self) + 1;
+
+template <typename Names>
+std::optional<std::size_t> index_of(const Names& names, std::string_view name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? std::nullopt : std::optional<std::size_t>(found - names.begin());
+}
+
+std::optional<Axis> axis_from(std::string_view name) {
+  for (int value = 0; value < k_axes; ++value) {
+    if (name_of(static_cast<Axis>(value)) == name) {
+      return static_cast<Axis>(value);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Adds a string to rows whose first is empty and that hold no string twice.
+template <typename Id>
+void add_string(const json& row, const std::string& where, JsonFields& fields, StringRows<Id>& rows,
+                StringTable<Id>& table) {
+  if (!row.is_string()) {
+    fields.fail(where, "must be a string");
+    return;
+  }
+  const Id id = table.intern(row.get<std::string>());
+  if (rows.ids.empty() && id != Id{}) {
+    fields.fail(where, "must be the empty string");
+  }
+  if (!rows.seen.insert(static_cast<std::uint32_t>(id)).second) {
+    fields.fail(where, "stands in the table twice");
+  }
+  rows.ids.push_back(id);
+}
+
+}  // namespace
+
+void TableRows::add_name(const json& row, const std::string& where) {
+  add_string(row, where, fields_, names_, tables_.names);
+}
+
+void TableRows::add_tag(const json& row, const std::string& where) {
+  add_string(row, where, fields_, tags_, tables_.tags);
+}
+
+void TableRows::add_rule(const json& row, const std::string& where) {
+  Rule rule;
+  rule.name = fields_.text(row, where, "name");
+  rule.source = fields_.text(row, where, "source");
+  rule.verified = fields_.flag(row, where, "verified", true);
+  rules_.push_back(tables_.intern(rule));
+  if (rules_.size() == 1 && rules_.front() != RuleId{0}) {
+    fields_.fail(where, "must be the empty rule");
+  }
+}
+
+void TableRows::add_group(const json& row, const std::string& where) {
+  const Axis axis = fields_.word(row, where, "axis", axis_from);
+  const bool is_listed = row.is_object() && row.contains("ranks");
+  groups_.push_back(is_listed ? listed_group(row, where, axis) : pattern_group(row, where, axis));
+}
+
+Span TableRows::span(const json& row, const std::string& where, const char* key, std::int64_t positions) {
+  const json* const found = fields_.find(row, where, key, false);
+  if (found == nullptr) {
+    return {};
+  }
+  const std::string place = fmt::format("{}.{}", where, key);
+  Span result;
+  result.shape = static_cast<Span::Shape>(fields_.word(
+      *found, place, "shape", [](std::string_view name) { return index_of(k_span_names, name); }));
+  const bool is_stepped = result.shape == Span::Shape::block || result.shape == Span::Shape::stride;
+  result.step = fields_.number(*found, place, "step", {1, is_stepped ? positions : k_max_ranks}, 1);
+  return result;
+}
+
+GroupId TableRows::listed_group(const json& row, const std::string& where, Axis axis) {
+  std::vector<Rank> members;
+  for (const json& member : fields_.array(row, where, "ranks")) {
+    const bool fits = member.is_number_unsigned() && member.get<std::uint64_t>() < std::uint64_t{k_max_ranks};
+    if (!fits) {
+      fields_.fail(where, fmt::format("\"ranks\" must be whole numbers from 0 to {}", k_max_ranks - 1));
+      break;
+    }
+    members.push_back(Rank{member.get<std::int64_t>()});
+  }
+  return tables_.groups.intern(members, axis);
+}
+
+GroupId TableRows::pattern_group(const json& row, const std::string& where, Axis axis) {
+  const std::optional<Mesh> mesh = tables_.groups.mesh();
+  if (!mesh) {
+    fields_.fail(where, "is a pattern, but the manifest has no \"mesh\"");
+    return {};
+  }
+  GroupPattern pattern;
+  pattern.axis = axis;
+  pattern.shape = static_cast<GroupPattern::Shape>(
+      fields_.word(row, where, "shape", [](std::string_view name) { return index_of(k_shape_names, name); }));
+  pattern.pipeline = span(row, where, "pipeline", mesh->pipeline);
+  pattern.data = span(row, where, "data", mesh->data);
+  pattern.tensor = span(row, where, "tensor", mesh->tensor);
+  return tables_.groups.intern(pattern);
+}
+
+template <typename Id>
+Id TableRows::row_of(const std::vector<Id>& rows, const json& row, const std::string& where,
+                     const char* key) {
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const std::int64_t index = fields_.number(row, where, key, {0, std::max<std::int64_t>(count - 1, 0)}, 0);
+  return rows.empty() ? Id{} : rows[static_cast<std::size_t>(index)];
+}
+
+void TableRows::add_op(const json& row, const std::string& where) {
+  CommOp op;
+  op.kind = fields_.word(row, where, "op", comm_kind_from);
+  op.dtype = fields_.word(row, where, "dtype", dtype_from);
+  op.phase = phase_from(fields_.text(row, where, "phase"));
+  op.data_dependent = fields_.flag(row, where, "data_dependent", false);
+  const auto groups = static_cast<std::int64_t>(groups_.size());
+  const std::int64_t group = fields_.number(row, where, "group", {0, groups - 1});
+  const JsonFields::Range elements = {0, k_most_elements / size_of(op.dtype)};
+  op.input.value = fields_.number(row, where, "input_elements", elements);
+  op.output.value = fields_.number(row, where, "output_elements", elements);
+  op.rounding.value = fields_.number(row, where, "rounding_bytes", {0, k_most_elements}, 0);
+  op.tag = row_of(tags_.ids, row, where, "tag");
+  op.name = row_of(names_.ids, row, where, "name");
+  op.rule = row_of(rules_, row, where, "rule");
+  if (fields_.error) {
+    return;
+  }
+  op.group = groups_[static_cast<std::size_t>(group)];
+  const std::int64_t ranks = tables_.groups.size(op.group);
+  if (row.contains("root")) {
+    op.root = GroupRank{fields_.number(row, where, "root", {0, ranks - 1})};
+  }
+  if (is_point_to_point(op.kind) && ranks != 0 && ranks != 2) {
+    fields_.fail(where, "is a send or recv, whose group must be [source, destination]");
+  }
+  ops_.push_back(tables_.intern(op));
+}
+
+}  // namespace commlens

@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/comm/event.hpp"
+#include "commlens/comm/group.hpp"
+
+namespace commlens {
+
+/// Writes one JSON object, on one line.
+class JsonObject {
+ public:
+  explicit JsonObject(std::string& out) : out_(out) { out_ += '{'; }
+  ~JsonObject() { out_ += '}'; }
+  JsonObject(const JsonObject&) = delete;
+  JsonObject& operator=(const JsonObject&) = delete;
+
+  void text(std::string_view key, std::string_view value);
+  void number(std::string_view key, std::int64_t value);
+  void number_unless(std::string_view key, std::int64_t value, std::int64_t usual);
+  void flag(std::string_view key, bool value);
+  /// Appends the key; the caller writes the value.
+  std::string& opened(std::string_view key);
+
+ private:
+  std::string& out_;
+  bool is_first_ = true;
+};
+
+/// Appends a row of `groups`: a list of ranks.
+void append_group_row(std::string& out, const std::vector<Rank>& members, Axis axis);
+
+/// Appends a row of `ops`; its group, tag, rule and name are rows of the same file.
+void append_op_row(std::string& out, const CommOp& op);
+
+}  // namespace commlens

@@ -1,0 +1,128 @@
+#include "commlens/trace/trace_folder.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "commlens/base/result.hpp"
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder under construction beside its final place, removed unless it got there.
+class UnfinishedFolder {
+ public:
+  explicit UnfinishedFolder(fs::path path) : path_(std::move(path)) {
+    std::error_code error;
+    fs::remove_all(path_, error);  // left by a killed process with our number
+    if (!fs::create_directories(path_, error)) {
+      throw SystemError(fmt::format("cannot make the folder {}: {}", path_.string(), error.message()));
+    }
+  }
+  ~UnfinishedFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  UnfinishedFolder(const UnfinishedFolder&) = delete;
+  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void rename_or_throw(const fs::path& from, const fs::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) {
+    throw SystemError(
+        fmt::format("cannot move {} to {}: {}", from.string(), to.string(), std::strerror(errno)));
+  }
+}
+
+/// The folder itself, without links and trailing slashes, so that it can be renamed.
+fs::path resolved(const fs::path& folder) {
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(fs::absolute(folder), error);
+  if (error) {
+    throw SystemError(fmt::format("cannot write {}: {}", folder.string(), error.message()));
+  }
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// Whether a file has the name that create_recording gives to a rank's tables.
+bool is_rank_tables(std::string_view name) { return name.starts_with("rank-") && name.ends_with(".jsonl"); }
+
+/// Throws unless `folder` is absent, empty, or a trace and nothing else.
+void check_replaceable(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) {
+    return;
+  }
+  if (!fs::is_directory(folder, error)) {
+    throw SystemError(fmt::format("{} is a file; a trace is a folder, choose another name", folder.string()));
+  }
+  if (fs::is_empty(folder, error)) {
+    return;
+  }
+  if (!is_trace(folder)) {
+    throw SystemError(
+        fmt::format("{} holds something else than a commlens trace; choose another folder", folder.string()));
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const fs::path name = entry.path().filename();
+    if (name != k_manifest_name && name.extension() != ".bin" && !is_rank_tables(name.string())) {
+      throw SystemError(fmt::format("{} holds {} beside a trace; move it away or choose another folder",
+                                    folder.string(), name.string()));
+    }
+  }
+  if (error) {
+    throw SystemError(fmt::format("cannot read {}: {}", folder.string(), error.message()));
+  }
+}
+
+}  // namespace
+
+void replace_trace_folder(const fs::path& folder, const std::function<void(const fs::path&)>& fill) {
+  const fs::path target = resolved(folder);
+  check_replaceable(target);
+  const std::string beside = fmt::format(".{}.{}", target.filename().string(), getpid());
+  const UnfinishedFolder unfinished(target.parent_path() / (beside + ".tmp"));
+  fill(unfinished.path());
+  std::error_code error;
+  if (!fs::exists(target, error) || fs::is_empty(target, error)) {
+    rename_or_throw(unfinished.path(), target);
+    return;
+  }
+  const UnfinishedFolder outdated(target.parent_path() / (beside + ".old"));
+  const fs::path old_trace = outdated.path() / "trace";
+  rename_or_throw(target, old_trace);
+  if (std::rename(unfinished.path().c_str(), target.c_str()) != 0) {
+    const int cause = errno;
+    rename_or_throw(old_trace, target);
+    throw SystemError(fmt::format("cannot write {}: {}", target.string(), std::strerror(cause)));
+  }
+}
+
+bool is_trace(const fs::path& path) {
+  constexpr std::size_t start = 64;  // the schema is the first key we write
+  std::FILE* const file = std::fopen((path / k_manifest_name).c_str(), "rb");
+  if (file == nullptr) {
+    return false;
+  }
+  std::string head(start, '\0');
+  head.resize(std::fread(head.data(), 1, start, file));
+  std::fclose(file);
+  return head.find("\"commlens.trace/") != std::string::npos;
+}
+
+}  // namespace commlens
