@@ -25,8 +25,8 @@ struct RecordingInfo {
 /// anything else than a trace.
 void create_recording(const std::filesystem::path& folder, const RecordingInfo& info);
 
-/// After all Recorders of the job are closed (or have died): writes event counts, drops and the recorder's own
-/// cost into the manifest. A folder without this step is readable all the same.
+/// After all Recorders of the job are closed (or have died): writes event counts, drops and the recorder's
+/// own cost into the manifest. A folder without this step is readable all the same.
 void finish_recording(const std::filesystem::path& folder);
 
 /// What identifies a call besides its times. `tag` points to text that lives as long as the program.

@@ -1,5 +1,6 @@
-// A native trace folder: the input up to its first zero byte is manifest.json, the rest is stream-0.bin. What
-// is read must be written and read again as the same calls.
+// A native trace folder: the input up to its first zero byte is manifest.json and, behind a byte 1, the
+// tables of a recorded rank, rank-0.jsonl; the rest is stream-0.bin. What is read must be written and read
+// again as the same calls.
 #include <algorithm>
 
 #include "commlens/base/check.hpp"
@@ -12,7 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   static const InputFolder copies;
   const std::string_view input = as_text(bytes, size);
   const std::size_t end = std::min(input.find('\0'), input.size());
-  folder.write("manifest.json", input.substr(0, end));
+  const std::string_view texts = input.substr(0, end);
+  const std::size_t manifest = std::min(texts.find('\1'), end);
+  folder.write("manifest.json", texts.substr(0, manifest));
+  folder.write("rank-0.jsonl", texts.substr(std::min(manifest + 1, end)));
   folder.write("stream-0.bin", input.substr(std::min(end + 1, input.size())));
   const Result<Trace> trace = read_trace(folder.path());
   if (!trace) {

@@ -1,0 +1,190 @@
+#include "commlens/trace/growing_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "commlens/base/result.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::uint64_t k_page = 4096;
+constexpr std::uint64_t k_least_growth = std::uint64_t{1} << 16;
+// How much is reserved and touched ahead. 10 M records of 32 bytes a second are 3.2 MB in one interval, so
+// the reserve outlasts two intervals even when they come out of the blue.
+constexpr std::chrono::milliseconds k_interval(10);
+constexpr std::uint64_t k_least_reserve = std::uint64_t{8} << 20;
+constexpr std::uint64_t k_least_touched = std::uint64_t{256} << 10;
+
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+[[noreturn]] void throw_cannot_write(const std::filesystem::path& path, int cause) {
+  throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(cause)));
+}
+
+/// Blocks all signals for the threads that are started while it lives: they belong to the program's own.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_ = {};
+};
+
+}  // namespace
+
+bool is_within_file_limit(std::uint64_t bytes) {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
+GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head) {
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ < 0) {
+    throw_cannot_write(path, errno);
+  }
+  int cause = EFBIG;
+  if (is_within_file_limit(head.size())) {
+    const ssize_t written = ::pwrite(file_, head.data(), head.size(), 0);
+    cause = written < 0 ? errno : written != static_cast<ssize_t>(head.size()) ? ENOSPC : 0;
+  }
+  if (cause == 0) {
+    set_used(head.size());
+    map();
+    cause = bytes_ == nullptr ? ENOMEM : 0;
+  }
+  if (cause == 0) {
+    grow(k_least_reserve);
+    cause = capacity() == 0 ? ENOSPC : 0;
+  }
+  if (cause != 0) {
+    close();
+    throw_cannot_write(path, cause);
+  }
+  touch(0, std::min(k_least_touched, capacity()));
+  const SignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { keep_ahead(); });
+  } catch (const std::system_error& error) {
+    close();
+    throw SystemError(fmt::format("cannot start a thread for {}: {}", path.string(), error.what()));
+  }
+}
+
+// Address space costs nothing: the whole file that may ever be is mapped at once, beyond its end too, and
+// becomes usable block by block. Less of it where the address space of the process is limited.
+void GrowingFile::map() {
+  for (std::uint64_t size = std::uint64_t{64} << 30; size >= std::uint64_t{64} << 20; size /= 4) {
+    void* const start = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+    if (start != MAP_FAILED) {
+      bytes_ = static_cast<std::byte*>(start);
+      mapped_ = size;
+      return;
+    }
+  }
+}
+
+void GrowingFile::grow(std::uint64_t bytes) {
+  std::uint64_t end = capacity_.load(std::memory_order_relaxed);
+  std::uint64_t missing = rounded_up(bytes, k_least_growth);
+  std::uint64_t size = missing;
+  while (missing > 0 && size >= k_least_growth) {
+    size = std::min(size, missing);
+    if (end + size <= mapped_ && reserve(end, size)) {
+      end += size;
+      missing -= size;
+      capacity_.store(end, std::memory_order_release);
+    } else {
+      size = size / 2 / k_least_growth * k_least_growth;
+    }
+  }
+  if (missing > 0) {
+    is_full_.store(true, std::memory_order_release);
+  }
+}
+
+bool GrowingFile::reserve(std::uint64_t start, std::uint64_t size) const {
+  if (!is_within_file_limit(start + size)) {
+    return false;
+  }
+  int cause = EINTR;
+  while (cause == EINTR) {
+    cause = posix_fallocate(file_, static_cast<off_t>(start), static_cast<off_t>(size));
+  }
+  return cause == 0;
+}
+
+void GrowingFile::touch(std::uint64_t from, std::uint64_t to) const {
+#ifdef MADV_POPULATE_WRITE
+  // Kernels before 5.14 refuse; then the filling thread faults once per page.
+  static_cast<void>(madvise(bytes_ + from, to - from, MADV_POPULATE_WRITE));
+#else
+  static_cast<void>(from);
+  static_cast<void>(to);
+#endif
+}
+
+void GrowingFile::keep_ahead() {
+  std::uint64_t used_before = used_.load(std::memory_order_relaxed);
+  std::uint64_t touched = std::min(k_least_touched, capacity());
+  std::unique_lock lock(mutex_);
+  while (!stop_.wait_for(lock, k_interval, [&] { return is_stopping_; })) {
+    const std::uint64_t used = used_.load(std::memory_order_relaxed);
+    const std::uint64_t recent = used - used_before;
+    used_before = used;
+    const std::uint64_t reserve = used + std::max(k_least_reserve, 8 * recent);
+    if (!is_full() && reserve > capacity()) {
+      grow(std::max(reserve - capacity(), k_least_reserve / 4));
+    }
+    const std::uint64_t target =
+        std::min(rounded_up(used + std::max(k_least_touched, 4 * recent), k_page), capacity());
+    const std::uint64_t from = std::max(touched, used / k_page * k_page);
+    if (from + k_least_touched / 2 <= target) {
+      touch(from, target);
+      touched = target;
+    }
+  }
+}
+
+void GrowingFile::close() noexcept {
+  if (thread_.joinable()) {
+    {
+      const std::scoped_lock lock(mutex_);
+      is_stopping_ = true;
+    }
+    stop_.notify_one();
+    thread_.join();
+  }
+  if (bytes_ != nullptr) {
+    munmap(bytes_, mapped_);
+    bytes_ = nullptr;
+  }
+  if (file_ >= 0) {
+    // A file that cannot be cut is only longer than it must be.
+    [[maybe_unused]] const int ignored =
+        ftruncate(file_, static_cast<off_t>(used_.load(std::memory_order_relaxed)));
+    ::close(file_);
+    file_ = -1;
+  }
+  capacity_.store(0, std::memory_order_release);
+  is_full_.store(true, std::memory_order_release);
+}
+
+}  // namespace commlens

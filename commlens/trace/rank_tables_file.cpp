@@ -1,0 +1,138 @@
+#include "commlens/trace/rank_tables_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "commlens/trace/growing_file.hpp"
+#include "commlens/trace/json_text.hpp"
+#include "commlens/trace/table_text.hpp"
+
+namespace commlens {
+namespace {
+
+std::string opening_line(Rank rank, const RankClock& clock) {
+  std::string line;
+  {
+    JsonObject object(line);
+    object.text("schema", k_rank_schema);
+    object.number("rank", rank.value);
+    JsonObject written(object.opened("clock"));
+    written.text("source", clock.source);
+    written.text("boot", clock.boot);
+    written.number("frequency_hz", clock.frequency_hz);
+    written.number("rate_error_ppb", clock.rate_error_ppb);
+    written.number("wall_offset_ns", clock.wall_offset.count());
+  }
+  return line;
+}
+
+std::string closing_line(const RankClosing& closing) {
+  std::string line;
+  {
+    JsonObject object(line);
+    JsonObject written(object.opened("closed"));
+    written.number("events", closing.events);
+    written.number("dropped", closing.dropped);
+    written.number("cost_ns_per_call", closing.cost_per_call.count());
+    written.number("clock_drift_ns", closing.clock_drift.count());
+  }
+  return line;
+}
+
+}  // namespace
+
+RankTablesFile::RankTablesFile(const std::filesystem::path& path, Rank rank, const RankClock& clock)
+    : tags_({{"", TagId{0}}}) {
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ >= 0) {
+    errno = ENOSPC;
+    append(opening_line(rank, clock));
+  }
+  if (file_ < 0 || is_broken_) {
+    const int cause = errno;
+    if (file_ >= 0) {
+      ::close(file_);
+    }
+    throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(cause)));
+  }
+}
+
+RankTablesFile::~RankTablesFile() {
+  if (file_ >= 0) {
+    ::close(file_);
+  }
+}
+
+GroupId RankTablesFile::group(const std::vector<Rank>& members, Axis axis) {
+  const auto [found, is_new] =
+      groups_.try_emplace({axis, members}, GroupId{static_cast<std::uint32_t>(groups_.size())});
+  if (is_new) {
+    std::string line = "{\"group\": ";
+    append_group_row(line, members, axis);
+    append(line + "}");
+  }
+  return found->second;
+}
+
+TagId RankTablesFile::tag(std::string_view text) {
+  const auto known = tags_.find(text);
+  if (known != tags_.end()) {
+    return known->second;
+  }
+  const TagId id{static_cast<std::uint32_t>(tags_.size())};
+  tags_.emplace(text, id);
+  std::string line = "{\"tag\": ";
+  append_json_string(line, text);
+  append(line + "}");
+  return id;
+}
+
+std::uint32_t RankTablesFile::op(const CommOp& op) {
+  const auto [found, is_new] = ops_.try_emplace(op, static_cast<std::uint32_t>(ops_.size()));
+  if (is_new) {
+    std::string line = "{\"op\": ";
+    append_op_row(line, op);
+    append(line + "}");
+  }
+  return found->second;
+}
+
+void RankTablesFile::close(const RankClosing& closing) {
+  if (file_ < 0) {
+    return;
+  }
+  is_broken_ = false;  // rows are missing behind this line, but the disk may have room for it now
+  append(closing_line(closing));
+  ::close(file_);
+  file_ = -1;
+}
+
+// A part of a line would spoil the lines after it: it is taken back.
+void RankTablesFile::append(const std::string& line) {
+  if (is_broken_ || file_ < 0) {
+    return;
+  }
+  const std::string text = line + "\n";
+  const auto size = static_cast<std::int64_t>(text.size());
+  ssize_t written = -1;
+  if (is_within_file_limit(static_cast<std::uint64_t>(size_ + size))) {
+    do {
+      written = ::write(file_, text.data(), text.size());
+    } while (written < 0 && errno == EINTR);
+  }
+  if (written == size) {
+    size_ += size;
+    return;
+  }
+  is_broken_ = true;
+  if (written > 0) {
+    [[maybe_unused]] const int ignored = ftruncate(file_, size_);
+    lseek(file_, size_, SEEK_SET);
+  }
+}
+
+}  // namespace commlens

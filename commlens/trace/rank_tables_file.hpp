@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commlens/comm/event.hpp"
+#include "commlens/comm/group.hpp"
+#include "commlens/trace/rank_tables.hpp"
+
+namespace commlens {
+
+/// Writes rank-R.jsonl while the rank runs: one line, in one write, when something is first seen.
+class RankTablesFile {
+ public:
+  /// Makes or empties the file and writes its first line. Throws SystemError.
+  RankTablesFile(const std::filesystem::path& path, Rank rank, const RankClock& clock);
+  ~RankTablesFile();
+  RankTablesFile(const RankTablesFile&) = delete;
+  RankTablesFile& operator=(const RankTablesFile&) = delete;
+
+  /// The row of an equal group, tag or op, added if new; after a line could not be written, rows have no
+  /// meaning and is_broken() is true.
+  GroupId group(const std::vector<Rank>& members, Axis axis);
+  TagId tag(std::string_view text);
+  std::uint32_t op(const CommOp& op);
+  bool is_broken() const { return is_broken_; }
+
+  /// Writes the last line and closes the file.
+  void close(const RankClosing& closing);
+
+ private:
+  void append(const std::string& line);
+
+  int file_ = -1;
+  std::int64_t size_ = 0;
+  bool is_broken_ = false;
+  std::map<std::pair<Axis, std::vector<Rank>>, GroupId> groups_;
+  std::map<std::string, TagId, std::less<>> tags_;
+  std::map<CommOp, std::uint32_t> ops_;
+};
+
+}  // namespace commlens

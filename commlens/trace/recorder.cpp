@@ -1,0 +1,261 @@
+#include "commlens/trace/recorder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "commlens/trace/clock.hpp"
+#include "commlens/trace/growing_file.hpp"
+#include "commlens/trace/op_cache.hpp"
+#include "commlens/trace/rank_tables_file.hpp"
+#include "commlens/trace/stream_layout.hpp"
+
+namespace commlens {
+namespace {
+
+OpCache::Key key_of(const RecordedCall& call, Phase phase) {
+  const std::int64_t root = call.root ? call.root->value : -1;
+  return {static_cast<std::uint64_t>(call.input.value), static_cast<std::uint64_t>(call.output.value),
+          reinterpret_cast<std::uint64_t>(call.tag.data()),
+          static_cast<std::uint64_t>(root) << 32 | static_cast<std::uint64_t>(call.group),
+          static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.dtype) << 8 |
+              static_cast<std::uint64_t>(phase) << 16 | static_cast<std::uint64_t>(call.tag.size()) << 24};
+}
+
+StreamHeader header_of(Rank rank) {
+  StreamHeader header;
+  header.stream = static_cast<std::uint32_t>(rank.value);
+  header.first_rank = rank.value;
+  header.last_rank = rank.value;
+  return header;
+}
+
+RankClock rank_clock(const Clock& clock) {
+  const Clock::Calibration& calibration = clock.calibration();
+  return {.source = std::string(clock.name()),
+          .boot = boot_id(),
+          .frequency_hz = calibration.frequency_hz,
+          .rate_error_ppb = calibration.rate_error_ppb,
+          .wall_offset = std::chrono::nanoseconds(calibration.wall_offset_ns)};
+}
+
+/// Memory that holds a header and records, in the file or, to measure the cost, elsewhere.
+class Records {
+ public:
+  Records() = default;
+  explicit Records(std::byte* bytes)
+      : header_(reinterpret_cast<StreamHeader*>(bytes)),
+        records_(reinterpret_cast<StreamRecord*>(bytes + sizeof(StreamHeader))) {}
+
+  bool is_open() const { return records_ != nullptr; }
+  std::uint64_t count() const { return count_; }
+  bool has_room() const { return count_ < room_; }
+  /// In bytes.
+  void set_capacity(std::uint64_t bytes) {
+    room_ = bytes < sizeof(StreamHeader) ? 0 : (bytes - sizeof(StreamHeader)) / sizeof(StreamRecord);
+  }
+  /// Bytes up to the end of the last record.
+  std::uint64_t used() const { return sizeof(StreamHeader) + count_ * sizeof(StreamRecord); }
+
+  /// A reader, and the file of a killed process, has the record before it is counted.
+  std::uint64_t add(const StreamRecord& record) {
+    records_[count_] = record;
+    std::atomic_ref(header_->records).store(++count_, std::memory_order_release);
+    return count_ - 1;
+  }
+  void finish(std::uint64_t slot, std::int64_t now_ns) {
+    StreamRecord& record = records_[slot];
+    std::atomic_ref(record.duration_ns)
+        .store(std::max<std::int64_t>(now_ns - record.started_ns, 0), std::memory_order_release);
+  }
+  void store_dropped(std::uint64_t full, std::uint64_t late) {
+    std::atomic_ref(header_->dropped_full).store(full, std::memory_order_relaxed);
+    std::atomic_ref(header_->dropped_late).store(late, std::memory_order_relaxed);
+  }
+  void close() {
+    records_ = nullptr;
+    room_ = 0;
+  }
+
+ private:
+  StreamHeader* header_ = nullptr;
+  StreamRecord* records_ = nullptr;
+  std::uint64_t count_ = 0;
+  std::uint64_t room_ = 0;
+};
+
+}  // namespace
+
+struct Recorder::State {
+  State(const std::filesystem::path& folder, Rank rank);
+
+  Slot begin(Records& target, const RecordedCall& call) noexcept;
+  bool make_room(Records& target) noexcept;
+  std::uint32_t new_row(const RecordedCall& call, const OpCache::Key& key) noexcept;
+  Slot drop() noexcept;
+  std::chrono::nanoseconds measured_cost();
+
+  Clock clock;
+  Iteration iteration = k_init_iteration;
+  std::int32_t micro_batch = k_no_micro_batch;
+  Phase phase = Phase::init;
+  OpCache cache;
+  RankTablesFile tables;
+  StreamHeader head;
+  GrowingFile file;
+  Records records;
+  bool is_stopped = false;  // the disk was full once
+  std::uint64_t dropped_full = 0;
+  std::uint64_t dropped_late = 0;
+  std::chrono::nanoseconds cost{};
+};
+
+Recorder::State::State(const std::filesystem::path& folder, Rank rank)
+    : clock(Clock::of_process()),
+      tables(folder / fmt::format("rank-{}.jsonl", rank.value), rank, rank_clock(clock)),
+      head(header_of(rank)),
+      file(folder / fmt::format("rank-{}.bin", rank.value), std::as_bytes(std::span(&head, 1))),
+      records(file.bytes()) {
+  records.set_capacity(file.capacity());
+  cost = measured_cost();
+}
+
+Recorder::Slot Recorder::State::begin(Records& target, const RecordedCall& call) noexcept {
+  const std::int64_t now_ns = clock.now_ns();
+  const OpCache::Key key = key_of(call, phase);
+  std::uint32_t row = cache.find(key);
+  if (!target.has_room() && !make_room(target)) {
+    return drop();
+  }
+  if (row == OpCache::k_absent) {
+    row = new_row(call, key);
+  }
+  if (is_stopped) {
+    return drop();
+  }
+  return target.add({.op = row,
+                     .iteration = iteration,
+                     .started_ns = now_ns,
+                     .duration_ns = k_unfinished,
+                     .issue_lead_ns = 0,
+                     .micro_batch = micro_batch});
+}
+
+bool Recorder::State::make_room(Records& target) noexcept {
+  const bool is_full = file.is_full();  // before the capacity: it grows no more once this is set
+  target.set_capacity(file.capacity());
+  is_stopped = is_stopped || (is_full && !target.has_room());
+  return target.has_room();
+}
+
+/// Writes the line of a description; the record that names it must come after it.
+std::uint32_t Recorder::State::new_row(const RecordedCall& call, const OpCache::Key& key) noexcept {
+  try {
+    CommOp op;
+    op.kind = call.kind;
+    op.dtype = call.dtype;
+    op.phase = phase;
+    op.group = call.group;
+    op.input = call.input;
+    op.output = call.output;
+    op.root = call.root;
+    op.tag = tables.tag(call.tag);
+    const std::uint32_t row = tables.op(op);
+    is_stopped = is_stopped || tables.is_broken();
+    cache.insert(key, row);
+    return row;
+  } catch (const std::bad_alloc&) {
+    is_stopped = true;
+    return OpCache::k_absent;
+  }
+}
+
+Recorder::Slot Recorder::State::drop() noexcept {
+  ++(is_stopped ? dropped_full : dropped_late);
+  if (records.is_open()) {
+    records.store_dropped(dropped_full, dropped_late);
+  }
+  return k_dropped;
+}
+
+/// The median of what a call that was seen before costs, on memory that is in the cache.
+std::chrono::nanoseconds Recorder::State::measured_cost() {
+  constexpr std::size_t calls = 128;
+  constexpr std::size_t batches = 41;
+  std::vector<std::uint64_t> memory((sizeof(StreamHeader) + calls * sizeof(StreamRecord)) / 8);
+  const RecordedCall call{.group = GroupId{UINT32_MAX}, .tag = {}};  // no call of the program has this group
+  cache.insert(key_of(call, phase), 0);
+  std::array<std::int64_t, batches> costs = {};
+  for (std::int64_t& batch : costs) {
+    Records scratch(std::as_writable_bytes(std::span(memory)).data());
+    scratch.set_capacity(memory.size() * 8);
+    const std::int64_t start = clock.now_ns();
+    for (std::size_t done = 0; done < calls; ++done) {
+      scratch.finish(begin(scratch, call), clock.now_ns());
+    }
+    batch = clock.now_ns() - start;
+  }
+  std::nth_element(costs.begin(), costs.begin() + batches / 2, costs.end());
+  return std::chrono::nanoseconds((costs[batches / 2] + std::int64_t{calls} - 1) / std::int64_t{calls});
+}
+
+Recorder::Recorder(const std::filesystem::path& folder, Rank rank)
+    : state_(std::make_unique<State>(folder, rank)) {}
+
+Recorder::~Recorder() { close(); }
+
+GroupId Recorder::group(const std::vector<Rank>& members, Axis axis) {
+  const GroupId id = state_->tables.group(members, axis);
+  state_->is_stopped = state_->is_stopped || state_->tables.is_broken();
+  return id;
+}
+
+void Recorder::set_iteration(Iteration iteration) noexcept { state_->iteration = iteration; }
+
+void Recorder::set_phase(Phase phase, std::int32_t micro_batch) noexcept {
+  state_->phase = phase;
+  state_->micro_batch = micro_batch;
+}
+
+Phase Recorder::phase() const noexcept { return state_->phase; }
+
+std::int32_t Recorder::micro_batch() const noexcept { return state_->micro_batch; }
+
+Recorder::Slot Recorder::begin(const RecordedCall& call) noexcept {
+  const Slot slot = state_->begin(state_->records, call);
+  if (slot != k_dropped) {
+    state_->file.set_used(state_->records.used());
+  }
+  return slot;
+}
+
+void Recorder::finish(Slot slot) noexcept {
+  if (slot != k_dropped && state_->records.is_open()) {
+    state_->records.finish(slot, state_->clock.now_ns());
+  }
+}
+
+std::int64_t Recorder::dropped() const noexcept {
+  return static_cast<std::int64_t>(state_->dropped_full + state_->dropped_late);
+}
+
+void Recorder::close() noexcept {
+  State& state = *state_;
+  if (!state.records.is_open()) {
+    return;
+  }
+  state.records.close();
+  state.is_stopped = true;
+  state.file.close();
+  state.tables.close({.events = static_cast<std::int64_t>(state.records.count()),
+                      .dropped = dropped(),
+                      .cost_per_call = state.cost,
+                      .clock_drift = state.clock.drift()});
+}
+
+}  // namespace commlens

@@ -1,0 +1,348 @@
+#include "commlens/trace/recorder.hpp"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/trace/test_support.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+using testing::content_of;
+using testing::ScratchFolder;
+using testing::spelled_calls;
+using testing::SpelledCall;
+using Skipped = std::map<std::string, std::int64_t>;
+
+RecordingInfo info(std::int64_t ranks) {
+  return {.producer = "test", .description = "2 layers", .framework = "commlens", .ranks = ranks};
+}
+
+/// The trace in `folder`; an empty one, and a failure, when it cannot be read.
+Trace read(const std::filesystem::path& folder) {
+  Result<Trace> trace = read_trace(folder);
+  EXPECT_TRUE(trace) << trace.error().message;
+  return trace ? std::move(*trace) : Trace();
+}
+
+RecordedCall all_reduce(GroupId group, std::int64_t elements, std::string_view tag = {}) {
+  return {.kind = CommKind::all_reduce,
+          .dtype = DType::bf16,
+          .group = group,
+          .input = Elements{elements},
+          .output = Elements{elements},
+          .tag = tag};
+}
+
+/// Without its times.
+SpelledCall untimed(SpelledCall call) {
+  call.started = 0;
+  call.duration = 0;
+  return call;
+}
+
+TEST(Recorder, WritesWhatWasCalled) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(1));
+  {
+    Recorder recorder(folder / "t", Rank{0});
+    const GroupId world = recorder.group({Rank{0}, Rank{1}}, Axis::dp);
+    const GroupId pair = recorder.group({Rank{1}, Rank{0}}, Axis::pp);
+    recorder.finish(recorder.begin(all_reduce(world, 7, "wte")));
+    recorder.set_iteration(3);
+    recorder.set_phase(Phase::backward, 2);
+    recorder.finish(
+        recorder.begin({.kind = CommKind::recv, .dtype = DType::fp32, .group = pair, .output = Elements{5}}));
+    recorder.finish(recorder.begin({.kind = CommKind::broadcast,
+                                    .dtype = DType::uint8,
+                                    .group = world,
+                                    .input = Elements{1},
+                                    .output = Elements{1},
+                                    .root = GroupRank{1}}));
+  }
+  finish_recording(folder / "t");
+  const Trace trace = read(folder / "t");
+  EXPECT_EQ(trace.provenance.source, Source::recorded);
+  EXPECT_EQ(trace.provenance.description, "2 layers");
+  EXPECT_EQ(trace.provenance.skipped, Skipped{});
+  const std::vector<SpelledCall> calls = spelled_calls(trace, Rank{0});
+  ASSERT_EQ(calls.size(), 3U);
+  EXPECT_EQ(untimed(calls[0]), (SpelledCall{.kind = CommKind::all_reduce,
+                                            .dtype = DType::bf16,
+                                            .phase = Phase::init,
+                                            .data_dependent = false,
+                                            .group = {Rank{0}, Rank{1}},
+                                            .input = 7,
+                                            .output = 7,
+                                            .root = -1,
+                                            .rounding = 0,
+                                            .tag = "wte",
+                                            .iteration = -1,
+                                            .micro_batch = -1}));
+  EXPECT_EQ(untimed(calls[1]), (SpelledCall{.kind = CommKind::recv,
+                                            .dtype = DType::fp32,
+                                            .phase = Phase::backward,
+                                            .data_dependent = false,
+                                            .group = {Rank{1}, Rank{0}},
+                                            .input = 0,
+                                            .output = 5,
+                                            .root = -1,
+                                            .rounding = 0,
+                                            .iteration = 3,
+                                            .micro_batch = 2}));
+  EXPECT_EQ(calls[2].root, 1);
+  EXPECT_EQ(trace.groups.axis(trace.op(trace.streams[0].events[0].op).group), Axis::dp);
+}
+
+TEST(Recorder, MeasuresIssueAndEndOfEachCall) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(1));
+  {
+    Recorder recorder(folder / "t", Rank{0});
+    const RecordedCall call = all_reduce(recorder.group({Rank{0}}, Axis::dp), 1);
+    const Recorder::Slot outer = recorder.begin(call);
+    recorder.finish(recorder.begin(call));
+    recorder.finish(outer);
+  }
+  const std::vector<Times> times = read(folder / "t").streams[0].times;
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_EQ(times[0].issued, times[0].started);
+  EXPECT_LE(times[0].started, times[1].started);
+  EXPECT_LE(times[1].started, times[1].finished);
+  EXPECT_LE(times[1].finished, times[0].finished);
+}
+
+TEST(Recorder, PutsRanksOfOneMachineOnOneClock) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(2));
+  Recorder first(folder / "t", Rank{0});
+  Recorder second(folder / "t", Rank{1});
+  const GroupId world = first.group({Rank{0}, Rank{1}}, Axis::dp);
+  ASSERT_EQ(second.group({Rank{0}, Rank{1}}, Axis::dp), world);
+  for (int turn = 0; turn < 3; ++turn) {
+    first.finish(first.begin(all_reduce(world, 1)));
+    second.finish(second.begin(all_reduce(world, 1)));
+  }
+  const Trace trace = read(folder / "t");
+  for (std::size_t turn = 0; turn < 3; ++turn) {
+    EXPECT_LE(trace.streams[0].times[turn].finished, trace.streams[1].times[turn].issued);
+  }
+}
+
+TEST(Recorder, IsReadWhileItRecordsAndLeavesOutWhatIsUnderWay) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(1));
+  Recorder recorder(folder / "t", Rank{0});
+  const RecordedCall call = all_reduce(recorder.group({Rank{0}}, Axis::dp), 1);
+  recorder.finish(recorder.begin(call));
+  const Recorder::Slot under_way = recorder.begin(call);
+  recorder.finish(recorder.begin(call));
+  Trace trace = read(folder / "t");
+  EXPECT_EQ(trace.streams[0].events.size(), 2U);
+  EXPECT_EQ(trace.provenance.skipped, (Skipped{{"unfinished call", 1}}));
+  recorder.finish(under_way);
+  trace = read(folder / "t");
+  EXPECT_EQ(trace.streams[0].events.size(), 3U);
+  EXPECT_EQ(trace.provenance.skipped, Skipped{});
+}
+
+TEST(Recorder, DescribesEqualCallsOnceWhereverTheirTagsLie) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(1));
+  const std::string one = "layer 1";
+  const std::string same = "layer 1";
+  {
+    Recorder recorder(folder / "t", Rank{0});
+    const GroupId group = recorder.group({Rank{0}}, Axis::dp);
+    for (const std::string& tag : {one, same, one}) {
+      recorder.finish(recorder.begin(all_reduce(group, 1, tag)));
+    }
+    recorder.finish(recorder.begin(all_reduce(group, 2, one)));
+    EXPECT_EQ(recorder.group({Rank{0}}, Axis::dp), group);
+    EXPECT_NE(recorder.group({Rank{0}}, Axis::tp), group);
+  }
+  const std::string tables = content_of(folder / "t/rank-0.jsonl");
+  const auto lines_with = [&](std::string_view word) {
+    std::int64_t count = 0;
+    for (std::size_t at = tables.find(word); at != std::string::npos; at = tables.find(word, at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(lines_with("{\"tag\": "), 1);
+  EXPECT_EQ(lines_with("{\"op\": {"), 2);
+  EXPECT_EQ(lines_with("{\"group\": {"), 2);
+  EXPECT_EQ(read(folder / "t").ops().size(), 2U);
+}
+
+TEST(Recorder, TrimsItsFileAndSaysWhatItCost) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(1));
+  {
+    Recorder recorder(folder / "t", Rank{0});
+    const GroupId group = recorder.group({Rank{0}}, Axis::dp);
+    recorder.finish(recorder.begin(all_reduce(group, 1)));
+    EXPECT_GT(std::filesystem::file_size(folder / "t/rank-0.bin"), 96U);
+    recorder.close();
+    EXPECT_EQ(std::filesystem::file_size(folder / "t/rank-0.bin"), 96U);
+    const std::string closed = content_of(folder / "t/rank-0.jsonl");
+    recorder.close();
+    EXPECT_EQ(content_of(folder / "t/rank-0.jsonl"), closed);
+    EXPECT_EQ(recorder.begin(all_reduce(group, 1)), Recorder::k_dropped);
+    recorder.finish(0);
+    EXPECT_EQ(recorder.dropped(), 1);
+  }
+  EXPECT_FALSE(read(folder / "t").provenance.recorder);
+  finish_recording(folder / "t");
+  const Trace trace = read(folder / "t");
+  ASSERT_TRUE(trace.provenance.recorder);
+  EXPECT_GT(trace.provenance.recorder->cost_per_call.count(), 0);
+  EXPECT_EQ(trace.provenance.recorder->dropped, 0);
+  EXPECT_NE(content_of(folder / "t/manifest.json").find("\"events\": 1"), std::string::npos);
+  write_trace(trace, folder / "copy");
+  EXPECT_EQ(read(folder / "copy").provenance.recorder, trace.provenance.recorder);
+}
+
+TEST(Recorder, OfManyThreadsKeepsTheirCallsApart) {
+  constexpr std::int64_t ranks = 4;
+  constexpr std::int64_t calls = 20'000;
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(ranks));
+  std::vector<std::thread> threads;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Recorder recorder(folder / "t", Rank{rank});
+      const GroupId group = recorder.group({Rank{rank}}, Axis::dp);
+      for (std::int64_t call = 0; call < calls; ++call) {
+        recorder.finish(recorder.begin(all_reduce(group, rank * 1000 + call % 100)));
+      }
+      EXPECT_EQ(recorder.dropped(), 0);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  finish_recording(folder / "t");
+  const Trace trace = read(folder / "t");
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const std::vector<SpelledCall> recorded = spelled_calls(trace, Rank{rank});
+    ASSERT_EQ(recorded.size(), static_cast<std::size_t>(calls));
+    for (std::int64_t call = 0; call < calls; ++call) {
+      ASSERT_EQ(recorded[static_cast<std::size_t>(call)].input, rank * 1000 + call % 100);
+    }
+  }
+}
+
+TEST(Recorder, CountsARankThatNeverStarted) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(2));
+  Recorder(folder / "t", Rank{1}).close();
+  finish_recording(folder / "t");
+  const Trace trace = read(folder / "t");
+  EXPECT_EQ(trace.streams.size(), 2U);
+  EXPECT_EQ(trace.provenance.skipped, (Skipped{{"rank without a recording", 1}}));
+}
+
+TEST(Recorder, ReplacesARecordingAndNothingElse) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(2));
+  Recorder(folder / "t", Rank{1}).close();
+  create_recording(folder / "t", info(1));
+  EXPECT_FALSE(std::filesystem::exists(folder / "t/rank-1.bin"));
+  folder.write("t/calls.jsonl", "precious");
+  EXPECT_THROW(create_recording(folder / "t", info(1)), SystemError);
+  EXPECT_EQ(content_of(folder / "t/calls.jsonl"), "precious");
+}
+
+TEST(Recorder, ThrowsWhereNothingCanBeWritten) {
+  const ScratchFolder folder;
+  EXPECT_THROW(create_recording("/proc/commlens/t", info(1)), SystemError);
+  EXPECT_THROW(Recorder(folder / "missing", Rank{0}), SystemError);
+  EXPECT_THROW(finish_recording(folder / "missing"), SystemError);
+}
+
+/// A recording of one rank, one call long, to be damaged.
+void record_one_call(const std::filesystem::path& folder) {
+  create_recording(folder, info(1));
+  Recorder recorder(folder, Rank{0});
+  const GroupId group = recorder.group({Rank{0}}, Axis::dp);
+  recorder.finish(recorder.begin(all_reduce(group, 1, "wte")));
+}
+
+TEST(RankTables, MayEndInALineThatNoRecordNeeds) {
+  const ScratchFolder folder;
+  record_one_call(folder / "t");
+  const std::string tables = content_of(folder / "t/rank-0.jsonl");
+  folder.write("t/rank-0.jsonl", tables.substr(0, tables.find("{\"closed\"")) + "{\"op\": {\"op\": \"all_");
+  EXPECT_EQ(read(folder / "t").streams[0].events.size(), 1U);
+  folder.write("t/rank-0.jsonl", tables.substr(0, tables.find("{\"closed\"")) + "{\"tag\": \"wpe\"}\n");
+  EXPECT_EQ(read(folder / "t").streams[0].events.size(), 1U);
+  folder.write("t/rank-0.jsonl", tables.substr(0, tables.find("{\"op\"") + 9));
+  const Result<Trace> broken = read_trace(folder / "t");
+  ASSERT_FALSE(broken);
+  EXPECT_NE(broken.error().message.find("record 0 names op 0, the tables have 0"), std::string::npos);
+}
+
+TEST(RankTables, SaysWhichLineIsWrong) {
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"commlens.rank/1", "commlens.rank/2", "line 1 \"schema\" is \"commlens.rank/2\""},
+      {"\"clock\"", "\"o'clock\"", "line 1 has no \"clock\""},
+      {"\"frequency_hz\": ", "\"frequency_hz\": -", "line 1 \"frequency_hz\" must be a whole number"},
+      {"\"wall_offset_ns\": ", "\"wall_offset_ns\": 9999", "line 1 \"wall_offset_ns\" must be"},
+      {"\"ranks\": [0]", "\"ranks\": [-1]", "line 2 \"ranks\" must be whole numbers"},
+      {"{\"tag\": \"wte\"}", "{\"tag\": \"\"}", "line 3 stands in the table twice"},
+      {"{\"tag\": \"wte\"}", "{\"tag\": 3}", "line 3 must be a string"},
+      {"{\"tag\": \"wte\"}", "{\"tag\"", "line 3 not valid JSON"},
+      {"{\"tag\": \"wte\"}", "7", "line 3 must be an object"},
+      {"{\"tag\": \"wte\"}", "{}", "line 3 has none of"},
+      {"all_reduce", "all_seduce", "line 4 \"op\" is \"all_seduce\""},
+      {"\"group\": 0", "\"group\": 1", "line 4 \"group\" must be a whole number from 0 to 0"},
+      {"\"tag\": 1", "\"tag\": 2", "line 4 \"tag\" must be a whole number from 0 to 1"},
+      {"\"events\": 1", "\"events\": -1", "line 5 \"events\" must be"},
+      {"{\"tag\": \"wte\"}",
+       "{\"closed\": {\"events\": 1, \"dropped\": 0, \"cost_ns_per_call\": 1, "
+       "\"clock_drift_ns\": 0}}",
+       "line 4 stands behind the closing line"},
+  };
+  for (const auto& [from, to, said] : cases) {
+    const ScratchFolder folder;
+    record_one_call(folder / "t");
+    std::string text = content_of(folder / "t/rank-0.jsonl");
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from << " in " << text;
+    folder.write("t/rank-0.jsonl", text.replace(at, from.size(), to));
+    const Result<Trace> trace = read_trace(folder / "t");
+    ASSERT_FALSE(trace) << said;
+    EXPECT_NE(trace.error().message.find("rank-0.jsonl"), std::string::npos);
+    EXPECT_NE(trace.error().message.find(said), std::string::npos) << trace.error().message;
+  }
+}
+
+TEST(RankTables, MoveTimesOfAnotherMachineByItsWallClock) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(2));
+  for (const std::int64_t rank : {0, 1}) {
+    Recorder recorder(folder / "t", Rank{rank});
+    recorder.finish(recorder.begin(all_reduce(recorder.group({Rank{rank}}, Axis::dp), 1)));
+  }
+  const Trace same = read(folder / "t");
+  for (const std::int64_t rank : {0, 1}) {
+    const std::string name = "t/rank-" + std::to_string(rank) + ".jsonl";
+    const std::string tables = content_of(folder / name);
+    const std::string clock = R"({"schema": "commlens.rank/1", "clock": {"source": "tsc", "boot": "b)" +
+                              std::to_string(rank) + R"(", "frequency_hz": 1, "rate_error_ppb": 0, )" +
+                              R"("wall_offset_ns": )" + std::to_string(1000 + 500 * rank) + "}}";
+    folder.write(name, clock + tables.substr(tables.find('\n')));
+  }
+  const Trace apart = read(folder / "t");
+  EXPECT_EQ(apart.streams[0].times, same.streams[0].times);
+  EXPECT_EQ(apart.streams[1].times[0].started,
+            same.streams[1].times[0].started + std::chrono::nanoseconds(500));
+}
+
+}  // namespace
+}  // namespace commlens
