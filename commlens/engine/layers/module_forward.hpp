@@ -25,12 +25,13 @@ LayerContext make_layer_context(const ModelConfig& model, double rotary_fraction
 
 /// One module's forward pass; builds the autograd graph when gradients are enabled.
 ///   parameters   in the order of HeldModule::parameters: embedding: wte, [wpe]; block: ln1 weight, bias, qkv
-///                weight, bias, proj weight, bias, ln2 weight, bias, fc1 weight, bias, fc2 weight, bias; head:
-///                norm weight, bias, head weight (tied: wte). Shapes on this rank.
-///   input        embedding: tokens, int64 [batch, sequence]; else activations [batch, sequence, hidden], under
+///                weight, bias, proj weight, bias, ln2 weight, bias, fc1 weight, bias, fc2 weight, bias;
+///                head: norm weight, bias, head weight (tied: wte). Shapes on this rank.
+///   input        embedding: tokens, int64 [batch, sequence]; else activations [batch, sequence, hidden],
+///   under
 ///                sequence parallelism [batch, sequence / tp, hidden]
-/// Returns activations, or for the head the mean loss over the micro-batch's tokens, a scalar in fp32 (equal on
-/// all tensor ranks). `targets`: int64 [batch, sequence], head only.
+/// Returns activations, or for the head the mean loss over the micro-batch's tokens, a scalar in fp32 (equal
+/// on all tensor ranks). `targets`: int64 [batch, sequence], head only.
 torch::Tensor embedding_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
                                 const torch::Tensor& tokens);
 torch::Tensor block_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
@@ -39,10 +40,10 @@ torch::Tensor head_forward(const LayerContext& context, const std::vector<torch:
                            const torch::Tensor& input, const torch::Tensor& targets);
 
 /// The part of a freshly drawn full tensor that tensor rank `tp_rank` of `tp` holds, as fp32 on the CPU, of
-/// `parameter.shape`. The same seed and name give the same full tensor in every layout: norms 1 and 0, biases 0,
-/// matrices normal with 0.02 (proj and fc2: 0.02 / sqrt(2 layers)); rows of the padded vocabulary are drawn like
-/// the others. qkv is split by heads: each rank holds whole heads, its rows ordered head by head (q, k, v of a
-/// head together).
+/// `parameter.shape`. The same seed and name give the same full tensor in every layout: norms 1 and 0, biases
+/// 0, matrices normal with 0.02 (proj and fc2: 0.02 / sqrt(2 layers)); rows of the padded vocabulary are
+/// drawn like the others. qkv is split by heads: each rank holds whole heads, its rows ordered head by head
+/// (q, k, v of a head together).
 torch::Tensor initial_parameter(const HeldParameter& parameter, const ModelConfig& model, std::uint64_t seed,
                                 std::int64_t tp, std::int64_t tp_rank);
 

@@ -1,0 +1,14 @@
+#pragma once
+#include "commlens/engine/torch.hpp"
+#include "commlens/transport/communicator.hpp"
+
+namespace commlens::engine {
+
+/// Mean cross entropy over tokens whose vocabulary is split over `tp` (Megatron-LM, arXiv 1909.08053 §3):
+/// three all_reduces of one fp32 per token. Null or one rank: none.
+///   logits   [tokens, V / t]; its memory may be overwritten
+///   targets  int64 [tokens], ids of the whole vocabulary
+/// Returns a scalar in fp32, the same on all tensor ranks.
+torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets, Communicator* tp);
+
+}  // namespace commlens::engine

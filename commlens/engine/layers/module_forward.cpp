@@ -1,0 +1,188 @@
+#include "commlens/engine/layers/module_forward.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "commlens/base/check.hpp"
+#include "commlens/engine/layers/attention.hpp"
+#include "commlens/engine/layers/cross_entropy.hpp"
+#include "commlens/engine/layers/tensor_parallel.hpp"
+
+namespace commlens::engine {
+namespace {
+
+constexpr double k_norm_epsilon = 1e-5;
+constexpr double k_rotary_base = 10000.0;
+
+/// A block's parameters by name.
+struct BlockParameters {
+  torch::Tensor ln1_weight, ln1_bias;    // [h]
+  torch::Tensor qkv_weight, qkv_bias;    // [3 h / t, h], [3 h / t]
+  torch::Tensor proj_weight, proj_bias;  // [h, h / t], [h]
+  torch::Tensor ln2_weight, ln2_bias;
+  torch::Tensor fc1_weight, fc1_bias;  // [4 h / t, h], [4 h / t]
+  torch::Tensor fc2_weight, fc2_bias;  // [h, 4 h / t], [h]
+};
+
+BlockParameters named(const LayerContext& context, const std::vector<torch::Tensor>& p) {
+  COMMLENS_CHECK(p.size() == 12, "a block has twelve parameters");
+  BlockParameters block{p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11]};
+  if (context.sequence_parallel) {
+    const std::vector<torch::Tensor> shared = shared_parameters(
+        {block.ln1_weight, block.ln1_bias, block.proj_bias, block.ln2_weight, block.ln2_bias, block.fc2_bias},
+        context.tp, "block.shared.grad");
+    block.ln1_weight = shared[0];
+    block.ln1_bias = shared[1];
+    block.proj_bias = shared[2];
+    block.ln2_weight = shared[3];
+    block.ln2_bias = shared[4];
+    block.fc2_bias = shared[5];
+  }
+  return block;
+}
+
+torch::Tensor normalised(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias) {
+  return torch::layer_norm(input, {input.size(-1)}, weight, bias, k_norm_epsilon);
+}
+
+/// The input of a column-split layer: the whole sequence, its gradient summed over tensor ranks.
+torch::Tensor into_columns(const LayerContext& context, const torch::Tensor& input, const char* tag,
+                           const char* backward_tag) {
+  return context.sequence_parallel ? gather_sequence(input, context.tp, tag, backward_tag)
+                                   : copy_to_tp(input, context.tp, backward_tag);
+}
+
+/// The output of a row-split layer: the sum over tensor ranks, of this rank's part of the sequence.
+torch::Tensor out_of_rows(const LayerContext& context, const torch::Tensor& partial, const char* tag,
+                          const char* backward_tag) {
+  return context.sequence_parallel ? scatter_sequence(partial, context.tp, tag, backward_tag)
+                                   : reduce_from_tp(partial, context.tp, tag);
+}
+
+/// input [batch, sequence, h] -> the heads' outputs [batch, sequence, h / t].
+torch::Tensor attention(const LayerContext& context, const BlockParameters& block,
+                        const torch::Tensor& input) {
+  const std::int64_t batch = input.size(0);
+  const std::int64_t length = input.size(1);
+  const std::int64_t width = context.model.head_dim;
+  const torch::Tensor qkv = torch::linear(input, block.qkv_weight, block.qkv_bias);
+  const std::int64_t heads = qkv.size(2) / (3 * width);
+  const torch::Tensor parts = qkv.view({batch, length, heads, 3, width}).permute({3, 0, 2, 1, 4});
+  torch::Tensor query = parts[0];  // [batch, heads, sequence, width]
+  torch::Tensor key = parts[1];
+  if (context.rotary_cos.defined()) {
+    const torch::Tensor cos = context.rotary_cos.narrow(0, 0, length).to(qkv.scalar_type());
+    const torch::Tensor sin = context.rotary_sin.narrow(0, 0, length).to(qkv.scalar_type());
+    query = rotated(query, cos, sin);
+    key = rotated(key, cos, sin);
+  }
+  const auto flat = [&](const torch::Tensor& part) { return part.reshape({batch * heads, length, width}); };
+  const torch::Tensor bias = torch::zeros({length, length}, qkv.options())
+                                 .masked_fill_(context.causal_mask.narrow(0, 0, length).narrow(1, 0, length),
+                                               -std::numeric_limits<double>::infinity())
+                                 .unsqueeze(0);
+  const torch::Tensor result =
+      core_attention(flat(query), flat(key), flat(parts[2]), bias,
+                     1.0 / std::sqrt(static_cast<double>(width)), context.selective_recompute);
+  return result.view({batch, heads, length, width}).transpose(1, 2).reshape({batch, length, heads * width});
+}
+
+torch::Tensor mlp_input(const LayerContext& context, const BlockParameters& block,
+                        const torch::Tensor& input) {
+  return into_columns(context, normalised(input, block.ln2_weight, block.ln2_bias), "block.fc1",
+                      "block.fc1.grad");
+}
+
+torch::Tensor mlp(const BlockParameters& block, const torch::Tensor& input) {
+  return torch::gelu(torch::linear(input, block.fc1_weight, block.fc1_bias));
+}
+
+}  // namespace
+
+LayerContext make_layer_context(const ModelConfig& model, double rotary_fraction, torch::Device device) {
+  LayerContext context;
+  context.model = model;
+  context.causal_mask =
+      torch::ones({model.sequence, model.sequence}, torch::TensorOptions().dtype(torch::kBool).device(device))
+          .triu(1);
+  if (model.positions == Positions::rotary) {
+    const auto width =
+        static_cast<std::int64_t>(static_cast<double>(model.head_dim) * rotary_fraction) / 2 * 2;
+    const torch::Tensor rates =
+        torch::pow(k_rotary_base, -torch::arange(0, width, 2, torch::kFloat64) / static_cast<double>(width));
+    const torch::Tensor angles =
+        torch::arange(model.sequence, torch::kFloat64).unsqueeze(1) * rates.unsqueeze(0);
+    const torch::Tensor both = torch::cat({angles, angles}, 1);
+    context.rotary_cos = both.cos().to(device, torch::kFloat32);
+    context.rotary_sin = both.sin().to(device, torch::kFloat32);
+  }
+  return context;
+}
+
+torch::Tensor embedding_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
+                                const torch::Tensor& tokens) {
+  const torch::Tensor& table = parameters[0];  // [V / t, h]
+  const bool is_split = context.tp != nullptr && context.tp->size() > 1;
+  torch::Tensor activations;
+  if (is_split) {
+    const torch::Tensor own = tokens - context.tp->rank().value * table.size(0);
+    const torch::Tensor is_elsewhere = own.lt(0).logical_or(own.ge(table.size(0)));
+    activations =
+        torch::embedding(table, own.masked_fill(is_elsewhere, 0)).masked_fill(is_elsewhere.unsqueeze(2), 0.0);
+    activations = out_of_rows(context, activations, "embedding", "embedding.grad");
+  } else {
+    activations = torch::embedding(table, tokens);
+  }
+  if (context.model.positions != Positions::learned) {
+    return activations;
+  }
+  const std::int64_t length = activations.size(1);
+  const std::int64_t first = context.sequence_parallel && is_split ? context.tp->rank().value * length : 0;
+  const torch::Tensor positions = context.sequence_parallel ? shared_parameters({parameters[1]}, context.tp,
+                                                                                "embedding.positions.grad")[0]
+                                                            : parameters[1];
+  return activations + positions.narrow(0, first, length);
+}
+
+torch::Tensor block_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
+                            const torch::Tensor& input) {
+  const BlockParameters block = named(context, parameters);
+  const torch::Tensor columns = into_columns(context, normalised(input, block.ln1_weight, block.ln1_bias),
+                                             "block.qkv", "block.qkv.grad");
+  const torch::Tensor heads = attention(context, block, columns);
+  const bool is_split = context.tp != nullptr && context.tp->size() > 1;
+  if (context.model.parallel_residual) {
+    const torch::Tensor partial =
+        torch::linear(heads, block.proj_weight) +
+        torch::linear(mlp(block, mlp_input(context, block, input)), block.fc2_weight);
+    const torch::Tensor sum = out_of_rows(context, partial, "block.residual", "block.residual.grad");
+    return input + sum + (block.proj_bias + block.fc2_bias);
+  }
+  if (!is_split) {
+    const torch::Tensor middle = input + torch::linear(heads, block.proj_weight, block.proj_bias);
+    return middle +
+           torch::linear(mlp(block, mlp_input(context, block, middle)), block.fc2_weight, block.fc2_bias);
+  }
+  const torch::Tensor middle = input + (out_of_rows(context, torch::linear(heads, block.proj_weight),
+                                                    "block.proj", "block.proj.grad") +
+                                        block.proj_bias);
+  const torch::Tensor wide = mlp(block, mlp_input(context, block, middle));
+  return middle +
+         (out_of_rows(context, torch::linear(wide, block.fc2_weight), "block.fc2", "block.fc2.grad") +
+          block.fc2_bias);
+}
+
+torch::Tensor head_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
+                           const torch::Tensor& input, const torch::Tensor& targets) {
+  std::vector<torch::Tensor> norm{parameters[0], parameters[1]};
+  if (context.sequence_parallel) {
+    norm = shared_parameters(norm, context.tp, "head.norm.grad");
+  }
+  const torch::Tensor columns =
+      into_columns(context, normalised(input, norm[0], norm[1]), "head", "head.grad");
+  const torch::Tensor logits =
+      torch::linear(columns, parameters[2]).flatten(0, 1);  // [batch * sequence, V / t]
+  return cross_entropy(logits, targets.flatten(), context.tp);
+}
+
+}  // namespace commlens::engine
