@@ -12,7 +12,7 @@ namespace commlens::engine {
 
 /// Where the tokens come from.
 struct DataOptions {
-  std::string file;  // empty or "synthetic": made up
+  std::string file;                  // empty or "synthetic": made up
   std::filesystem::path vocab_file;  // with merge_file: GPT-2 byte-pair encoding, else bytes
   std::filesystem::path merge_file;
 };
@@ -32,9 +32,9 @@ class TokenSource {
 };
 
 /// Opens the source. Fails, naming the file, when it is missing, a folder, empty, unreadable, or shorter than
-/// one sequence and its last target (`sequence` + 1 tokens), when one of vocab_file and merge_file is missing or
-/// malformed, or when the tokens do not fit `vocab`, the model's (unpadded) vocabulary.
-/// Synthetic tokens are a function of position and `seed`, with structure a model can learn.
+/// one sequence and its last target (`sequence` + 1 tokens), when one of vocab_file and merge_file is missing
+/// or malformed, or when the tokens do not fit `vocab`, the model's (unpadded) vocabulary. Synthetic tokens
+/// are a function of position and `seed`, with structure a model can learn.
 Result<std::unique_ptr<TokenSource>> open_tokens(const DataOptions& options, std::int64_t sequence,
                                                  std::int64_t vocab, std::uint64_t seed);
 
