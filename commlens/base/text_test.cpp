@@ -27,5 +27,13 @@ TEST(ParseInteger, TakesWholeNumbersOnly) {
   }
 }
 
+TEST(ParseNumber, TakesFiniteNumbersOnly) {
+  EXPECT_EQ(parse_number("-0.5").value(), -0.5);
+  EXPECT_EQ(parse_number("1e3").value(), 1000.0);
+  for (const char* wrong : {"", "1.5x", "inf", "nan", "1e999", " 1"}) {
+    EXPECT_FALSE(parse_number(wrong).has_value()) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace commlens

@@ -26,7 +26,9 @@ TEST(LayoutFlags, SetTheirMember) {
       parsed(
           "--ranks 64 --dp 4 --tp 2 --sp off --pp 8 --cp 1 --ep 2 --zero 2 --micro-batch 3 "
           "--micro-batches 5 --seq 4096 --vocab 1000 --dtype bf16 --recompute full --schedule "
-          "interleaved --virtual-stages 6 --bucket 25MiB --iterations 7")
+          "interleaved --virtual-stages 6 --bucket 25MiB --iterations 7 --layers 8 --hidden 9 --heads 10 "
+          "--clip "
+          "0.5 --persistence-threshold 0 --hpz 11 --qwz --qgz --deepspeed-like --partition-activations")
           .value()[0]
           .overrides;
   EXPECT_EQ(flags.ranks, 64);
@@ -47,6 +49,16 @@ TEST(LayoutFlags, SetTheirMember) {
   EXPECT_EQ(flags.virtual_stages, 6);
   EXPECT_EQ(flags.bucket, Bytes{26'214'400});
   EXPECT_EQ(flags.iterations, 7);
+  EXPECT_EQ(flags.layers, 8);
+  EXPECT_EQ(flags.hidden, 9);
+  EXPECT_EQ(flags.heads, 10);
+  EXPECT_EQ(flags.clip, 0.5);
+  EXPECT_EQ(flags.persistence_threshold, 0);
+  EXPECT_EQ(flags.hpz, 11);
+  EXPECT_TRUE(flags.qwz);
+  EXPECT_TRUE(flags.qgz);
+  EXPECT_TRUE(flags.deepspeed_like);
+  EXPECT_TRUE(flags.partition_activations);
 }
 
 TEST(LayoutFlags, ListsMakeEveryCombination) {
@@ -62,7 +74,8 @@ TEST(LayoutFlags, ListsMakeEveryCombination) {
 TEST(LayoutFlags, RefuseWhatIsNoValue) {
   for (const char* text :
        {"--tp 0", "--tp x", "--tp 1,,2", "--zero 4", "--zero -1", "--dtype int8", "--recompute some",
-        "--schedule none", "--bucket 1.5B", "--sp 4", "--ranks 99999999999999999999"}) {
+        "--schedule none", "--bucket 1.5B", "--clip -1", "--clip x", "--persistence-threshold -1", "--hpz 0",
+        "--sp 4", "--ranks 99999999999999999999"}) {
     const auto combinations = parsed(text);
     ASSERT_FALSE(combinations.has_value()) << text;
     EXPECT_EQ(combinations.error().message.rfind("--", 0), 0u) << combinations.error().message;

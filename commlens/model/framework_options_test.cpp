@@ -58,5 +58,51 @@ TEST(FrameworkOptions, RecomputeReachesEveryCopy) {
   EXPECT_TRUE(job.megatron.recompute_method.empty());
 }
 
+TEST(FrameworkOptions, OurTrainerTakesDeepSpeedsSharding) {
+  Job job = preset("1.3B").value();
+  job.train.zero_stage = 3;
+  job.deepspeed.param_persistence_threshold = 5;
+  job.deepspeed.hpz_partition_size = 2;
+  job.deepspeed.quantized_weights = job.deepspeed.quantized_gradients = true;
+  job.layout.dp = 2;
+  const Job ours = validated(with_framework(job, Framework::commlens)).value();
+  EXPECT_EQ(ours.commlens.persistence_threshold, 5);
+  EXPECT_EQ(ours.commlens.hpz, 2);
+  EXPECT_TRUE(ours.commlens.quantized_weights);
+  EXPECT_TRUE(ours.commlens.quantized_gradients);
+  EXPECT_EQ(ours.commlens.bucket, Bytes{26'214'400});
+  EXPECT_EQ(ours.model.vocab, 50304);
+}
+
+TEST(FrameworkOptions, OurTrainerHasNoLossScaling) {
+  const Job job = validated(with_framework(preset("1.3B").value(), Framework::commlens)).value();
+  EXPECT_EQ(job.train.dtype, DType::bf16);
+  ASSERT_EQ(job.warnings.size(), 1U);
+  EXPECT_EQ(job.warnings[0], "the trainer has no loss scaling: fp16 becomes bf16");
+}
+
+TEST(FrameworkOptions, OurTrainerLeavesOutWhatDoesNotApply) {
+  Job job = preset("20B").value();  // ZeRO-1, full recomputation, partitioned activations
+  job.deepspeed.hpz_partition_size = 2;
+  job.deepspeed.quantized_weights = job.deepspeed.quantized_gradients = true;
+  job.deepspeed.partition_activations = true;
+  Job ours = validated(with_framework(job, Framework::commlens)).value();
+  EXPECT_EQ(ours.commlens.hpz, 1);
+  EXPECT_FALSE(ours.commlens.quantized_weights);
+  EXPECT_FALSE(ours.commlens.quantized_gradients);
+  EXPECT_FALSE(ours.commlens.partition_activations);
+  job.layout.tp = 2;
+  EXPECT_TRUE(validated(with_framework(job, Framework::commlens)).value().commlens.partition_activations);
+  job.layout.sequence_parallel = true;
+  EXPECT_FALSE(validated(with_framework(job, Framework::commlens)).value().commlens.partition_activations);
+}
+
+TEST(FrameworkOptions, OurTrainerSaysThatItDoesNotOffload) {
+  Job job = preset("1.3B").value();
+  job.deepspeed.offload = true;
+  EXPECT_EQ(with_framework(job, Framework::commlens).warnings.at(0),
+            "our trainer keeps everything on its device: offload is left out");
+}
+
 }  // namespace
 }  // namespace commlens

@@ -1,6 +1,9 @@
 #include "commlens/model/overrides.hpp"
 
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -111,6 +114,88 @@ TEST(Overrides, NamesOfModesAreChecked) {
             "there is no recompute mode 'all'; choose none, selective or full");
   EXPECT_EQ(schedule_from("zb").error().message,
             "there is no schedule 'zb'; choose gpipe, 1f1b or interleaved");
+}
+
+TEST(Overrides, ReachOurTrainersSettings) {
+  Overrides flags;
+  flags.framework = Framework::commlens;
+  flags.zero = 3;
+  flags.dp = 4;
+  flags.tp = 2;
+  flags.recompute = Recompute::full;
+  flags.bucket = Bytes{4096};
+  flags.clip = 0;
+  flags.persistence_threshold = 0;
+  flags.hpz = 2;
+  flags.qwz = flags.qgz = flags.partition_activations = true;
+  const Job job = resolved_with("1.3B", flags);
+  EXPECT_EQ(job.commlens.bucket, Bytes{4096});
+  EXPECT_EQ(job.train.gradient_clipping, 0);
+  EXPECT_EQ(job.commlens.persistence_threshold, 0);
+  EXPECT_EQ(job.commlens.hpz, 2);
+  EXPECT_TRUE(job.commlens.quantized_weights);
+  EXPECT_TRUE(job.commlens.quantized_gradients);
+  EXPECT_TRUE(job.commlens.partition_activations);
+  EXPECT_FALSE(job.commlens.deepspeed_like);
+}
+
+TEST(Overrides, ReachDeepSpeedsWordsForThem) {
+  Overrides flags;
+  flags.recompute = Recompute::full;
+  flags.persistence_threshold = 7;
+  flags.hpz = 2;
+  flags.qwz = flags.partition_activations = true;
+  const Job job = changed("1.3B", flags);  // neox on deepspeed
+  EXPECT_EQ(job.deepspeed.param_persistence_threshold, 7);
+  EXPECT_EQ(job.deepspeed.hpz_partition_size, 2);
+  EXPECT_TRUE(job.deepspeed.quantized_weights);
+  EXPECT_TRUE(job.neox.partition_activations);
+}
+
+std::string refusal(Framework framework, const std::function<void(Overrides&)>& set) {
+  Overrides flags;
+  flags.framework = framework;
+  set(flags);
+  const Result<Job> job = with_overrides(preset("1.3B").value(), flags);
+  return job ? "accepted" : job.error().message;
+}
+
+TEST(Overrides, RefuseWhatAFrameworkDoesNotHave) {
+  const std::vector<std::pair<std::string, std::function<void(Overrides&)>>> flags = {
+      {"--persistence-threshold: the megatron", [](Overrides& given) { given.persistence_threshold = 1; }},
+      {"--hpz: the megatron", [](Overrides& given) { given.hpz = 2; }},
+      {"--qwz: the megatron", [](Overrides& given) { given.qwz = true; }},
+      {"--qgz: the megatron", [](Overrides& given) { given.qgz = true; }},
+      {"--deepspeed-like: only", [](Overrides& given) { given.deepspeed_like = true; }},
+      {"--partition-activations: the megatron",
+       [](Overrides& given) { given.partition_activations = true; }}};
+  for (const auto& [start, set] : flags) {
+    EXPECT_EQ(refusal(Framework::megatron, set).rfind(start, 0), 0U) << refusal(Framework::megatron, set);
+    EXPECT_EQ(refusal(Framework::commlens, set), "accepted") << start;
+  }
+  EXPECT_EQ(refusal(Framework::commlens,
+                    [](Overrides& given) {
+                      given.recompute = Recompute::none;
+                      given.partition_activations = true;
+                    }),
+            "--partition-activations splits what full recomputation stores; use --recompute full");
+}
+
+TEST(Overrides, Fp16ThatIsAskedForStaysAndIsRefusedByTheRules) {
+  const Job job = changed("1.3B", {.framework = Framework::commlens, .dtype = DType::fp16});
+  EXPECT_EQ(job.train.dtype, DType::fp16);
+  EXPECT_TRUE(job.warnings.empty());
+}
+
+TEST(Overrides, ANarrowerModelKeepsItsProportions) {
+  const Job job = resolved_with("19M", {.layers = 2, .hidden = 64, .heads = 4});
+  EXPECT_EQ(job.model.layers, 2);
+  EXPECT_EQ(job.model.ffn_hidden, 256);
+  EXPECT_EQ(job.model.head_dim, 16);
+  EXPECT_EQ(job.model.kv_heads, 4);
+  Job grouped = preset("19M").value();
+  grouped.model.kv_heads = 2;
+  EXPECT_EQ(with_overrides(grouped, {.heads = 4}).value().model.kv_heads, 2);
 }
 
 }  // namespace

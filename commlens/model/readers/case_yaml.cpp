@@ -99,7 +99,7 @@ Result<void> read_options(const ConfigNode& section, Job& job) {
     set_recompute(job, Recompute::full);
   }
   reader.read("partition_activations", options.partition_activations);
-  job.neox.partition_activations = options.partition_activations;
+  job.neox.partition_activations = job.commlens.partition_activations = options.partition_activations;
   return reader.finish();
 }
 
@@ -113,6 +113,30 @@ Result<void> read_ddp(const ConfigNode& section, Job& job) {
     job.ddp.bucket_cap = Bytes{static_cast<std::int64_t>(mebibytes * 1024.0 * 1024.0)};
   }
   reader.read("static_graph", job.ddp.static_graph);
+  return reader.finish();
+}
+
+Result<void> read_commlens(const ConfigNode& section, Job& job) {
+  CommlensOptions& options = job.commlens;
+  MapReader reader(section, job.warnings);
+  reader.read("bucket", options.bucket.value);
+  reader.read("persistence_threshold", options.persistence_threshold, 0);
+  reader.read("deepspeed_like", options.deepspeed_like);
+  reader.read("hpz", options.hpz);
+  reader.read("quantized_weights", options.quantized_weights);
+  reader.read("quantized_gradients", options.quantized_gradients);
+  reader.read("partition_activations", options.partition_activations);
+  std::int64_t stage = job.train.zero_stage;
+  reader.read("zero", stage, 0);
+  if (stage > 3) {
+    reader.fail("zero", fmt::format("is {}; it must be 0, 1, 2 or 3", stage));
+  } else {
+    set_zero_stage(job, static_cast<int>(stage));
+  }
+  reader.read("gradient_clipping", job.train.gradient_clipping);
+  if (job.train.gradient_clipping < 0) {
+    reader.fail("gradient_clipping", "must not be negative; 0 switches it off");
+  }
   return reader.finish();
 }
 
@@ -205,6 +229,9 @@ Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, Fra
   job.train.micro_batch = std::max<std::int64_t>(job.train.micro_batch, 1);
   job.train.micro_batches = std::max<std::int64_t>(job.train.micro_batches, 1);
   job.framework_version = version;
+  if (framework == Framework::commlens && reader.has("deepspeed")) {
+    job.framework = Framework::deepspeed;  // its settings are carried over
+  }
   return job;
 }
 
@@ -237,6 +264,11 @@ Result<Job> job_from_case(const ConfigNode& document) {
   if (reader.failed()) {
     return tl::unexpected(reader.finish().error());
   }
+  const ConfigNode* ours = reader.map("commlens");
+  if (ours != nullptr && *framework != Framework::commlens) {
+    reader.fail("commlens", "has the settings of our own trainer; set 'framework: commlens'");
+    return tl::unexpected(reader.finish().error());
+  }
   const ConfigNode* arguments = neox != nullptr ? neox : megatron;
   const Framework source = neox != nullptr ? Framework::neox : Framework::megatron;
   Result<Job> job = arguments != nullptr ? job_from_arguments(reader, source, *arguments, version)
@@ -248,6 +280,11 @@ Result<Job> job_from_case(const ConfigNode& document) {
     return tl::unexpected(ok.error());
   }
   Job result = with_framework(std::move(*job), *framework);
+  if (ours != nullptr) {
+    if (const Result<void> ok = read_commlens(*ours, result); !ok) {
+      return tl::unexpected(ok.error());
+    }
+  }
   result.framework_version = version.empty() ? result.framework_version : version;
   result.layout.ranks = ranks;
   result.iterations = iterations;

@@ -144,5 +144,52 @@ TEST(CaseYaml, RefusesWhatIsMissingOrWrong) {
             "z/case.yaml:7: unknown key 'microbatches'; did you mean 'micro_batches'?");
 }
 
+TEST(CaseYaml, ReadsTheSettingsOfOurTrainer) {
+  const Job job =
+      validated(read("framework: commlens\nranks: 4\nprecision: bf16\n" + k_model +
+                     "commlens: {zero: 3, bucket: 4096, persistence_threshold: 0, hpz: 2, "
+                     "quantized_weights: true, quantized_gradients: true, gradient_clipping: 0.5}\n"
+                     "options: {recompute: selective}\n")
+                    .value())
+          .value();
+  EXPECT_EQ(job.framework, Framework::commlens);
+  EXPECT_EQ(job.train.dtype, DType::bf16);
+  EXPECT_EQ(job.train.zero_stage, 3);
+  EXPECT_EQ(job.train.gradient_clipping, 0.5);
+  EXPECT_EQ(job.train.recompute, Recompute::selective);
+  EXPECT_EQ(job.commlens.bucket, Bytes{4096});
+  EXPECT_EQ(job.commlens.persistence_threshold, 0);
+  EXPECT_EQ(job.commlens.hpz, 2);
+  EXPECT_TRUE(job.commlens.quantized_weights);
+  EXPECT_TRUE(job.commlens.quantized_gradients);
+  EXPECT_FALSE(job.commlens.deepspeed_like);
+  EXPECT_TRUE(job.warnings.empty());
+}
+
+TEST(CaseYaml, OurTrainerTakesADeepSpeedMapAlong) {
+  const Job job =
+      validated(read("framework: commlens\nranks: 4\nprecision: fp16\n" + k_model +
+                     "deepspeed: {zero_optimization: {stage: 3, stage3_param_persistence_threshold: 7}, "
+                     "fp16: {enabled: true}}\ncommlens: {bucket: 4096}\n")
+                    .value())
+          .value();
+  EXPECT_EQ(job.framework, Framework::commlens);
+  EXPECT_EQ(job.train.zero_stage, 3);
+  EXPECT_EQ(job.commlens.persistence_threshold, 7);
+  EXPECT_EQ(job.commlens.bucket, Bytes{4096});
+  EXPECT_EQ(job.train.dtype, DType::bf16);
+  EXPECT_EQ(job.warnings.size(), 1U);
+}
+
+TEST(CaseYaml, RefusesImpossibleSettingsOfOurTrainer) {
+  const std::string head = "framework: commlens\nranks: 4\n" + k_model;
+  EXPECT_NE(error_of(head + "commlens: {zero: 4}\n").find("'zero' is 4"), std::string::npos);
+  EXPECT_NE(error_of(head + "commlens: {bucket: 0}\n").find("'bucket' is 0"), std::string::npos);
+  EXPECT_NE(error_of(head + "commlens: {gradient_clipping: -1}\n").find("must not be negative"),
+            std::string::npos);
+  EXPECT_NE(error_of(k_head + k_model + "commlens: {bucket: 1}\n").find("set 'framework: commlens'"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace commlens
