@@ -191,29 +191,42 @@ class Buffer {
   void* memory_;
 };
 
-/// What rank `rank` of a group gives as element `index`: 0 to 12, different for neighbours in both.
-constexpr std::int64_t given(std::int64_t rank, std::int64_t index) { return (rank * 3 + index * 7) % 13; }
+constexpr std::int64_t k_period = 13;  // after which what a rank gives repeats
 
-/// Elements [first, first + count) of what `rank` gives.
-inline Values given(std::int64_t rank, std::int64_t first, std::int64_t count) {
-  Values values;
-  for (std::int64_t i = first; i < first + count; ++i) {
-    values.push_back(given(rank, i));
+/// What rank `rank` of a group gives as element `index`: 0 to 12, different for neighbours in both.
+constexpr std::int64_t given(std::int64_t rank, std::int64_t index) {
+  return (rank * 3 + index * 7) % k_period;
+}
+
+/// Elements [first, first + count) of what repeats after k_period; `value` gives that at an index.
+template <typename Value>
+Values repeated(std::int64_t first, std::int64_t count, const Value& value) {
+  std::array<std::int64_t, k_period> table{};
+  for (std::int64_t i = 0; i < k_period; ++i) {
+    table.at(static_cast<std::size_t>(i)) = value(first + i);
+  }
+  Values values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = table[i % table.size()];
   }
   return values;
 }
 
+/// Elements [first, first + count) of what `rank` gives.
+inline Values given(std::int64_t rank, std::int64_t first, std::int64_t count) {
+  return repeated(first, count, [&](std::int64_t index) { return given(rank, index); });
+}
+
 /// Elements [first, first + count) of what `ranks` ranks give, combined.
 inline Values combined(ReduceOp reduction, std::int64_t ranks, std::int64_t first, std::int64_t count) {
-  Values values = given(0, first, count);
-  for (std::int64_t rank = 1; rank < ranks; ++rank) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t& value = values[static_cast<std::size_t>(i)];
-      const std::int64_t next = given(rank, first + i);
+  return repeated(first, count, [&](std::int64_t index) {
+    std::int64_t value = given(0, index);
+    for (std::int64_t rank = 1; rank < ranks; ++rank) {
+      const std::int64_t next = given(rank, index);
       value = reduction == ReduceOp::sum ? value + next : std::max(value, next);
     }
-  }
-  return values;
+    return value;
+  });
 }
 
 /// A call over two buffers.

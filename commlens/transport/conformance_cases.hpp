@@ -324,7 +324,7 @@ inline void check_waiting_twice(Communicator& group, const Target& target) {
 
 /// A few MiB, not a multiple of anything.
 inline void check_big_calls(Communicator& group, const Target& target) {
-  constexpr std::int64_t k_count = 1'000'003;
+  constexpr std::int64_t k_count = 600'003;
   const std::int64_t self = group.rank().value;
   for (const DType type : {DType::fp32, DType::bf16, DType::uint8}) {
     const Buffer buffer(target, type, given(self, 0, k_count));
@@ -332,7 +332,7 @@ inline void check_big_calls(Communicator& group, const Target& target) {
     buffer.expect(combined(ReduceOp::sum, group.size(), 0, k_count),
                   title(CommKind::all_reduce, type, k_count));
   }
-  constexpr std::int64_t k_shard = 300'007;
+  constexpr std::int64_t k_shard = 100'007;
   const Buffer whole(target, DType::fp32, given(self, 0, k_shard * group.size()));
   const Buffer shard(target, DType::fp32, k_shard);
   group.run(call_of(CommKind::reduce_scatter, DType::fp32, whole, shard));

@@ -7,9 +7,9 @@
 
 namespace commlens {
 
-/// Runs `body` in `ranks` threads, each with its communicator of all of them, and returns when all have. When a
-/// body throws, the job is aborted, the others' calls throw, and this throws SystemError
-/// "rank 2: <its message>" for the rank that failed first.
+/// Runs `body` in `ranks` threads, each with its communicator of all of them, and returns when all have. When
+/// a body throws, the job is aborted, the others' calls throw, and this throws SystemError "rank 2: <its
+/// message>" for the rank that failed first.
 void run_thread_ranks(std::int64_t ranks,
                       const std::function<void(std::unique_ptr<Communicator> world)>& body);
 

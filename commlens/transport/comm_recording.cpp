@@ -1,0 +1,123 @@
+#include "commlens/transport/comm_recording.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace commlens {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Adds the time of a scope to one kind of call; also when an exception ends it.
+class BlockedTime {
+ public:
+  BlockedTime(CommClock& clock, CommKind kind)
+      : blocked_(clock.blocked[static_cast<std::size_t>(kind)]), start_(Clock::now()) {}
+  BlockedTime(const BlockedTime&) = delete;
+  BlockedTime& operator=(const BlockedTime&) = delete;
+  ~BlockedTime() { blocked_ += Clock::now() - start_; }
+
+ private:
+  std::chrono::nanoseconds& blocked_;
+  Clock::time_point start_;
+};
+
+class RecordedWork final : public Work {
+ public:
+  RecordedWork(std::unique_ptr<Work> work, CommKind kind, Recorder& recorder, Recorder::Slot slot,
+               CommClock& clock)
+      : work_(std::move(work)), kind_(kind), recorder_(recorder), slot_(slot), clock_(clock) {}
+
+  void wait() override {
+    if (is_complete_) {
+      work_->wait();
+      return;
+    }
+    const BlockedTime blocked(clock_, kind_);
+    work_->wait();
+    is_complete_ = true;
+    recorder_.finish(slot_);
+  }
+
+ private:
+  std::unique_ptr<Work> work_;
+  CommKind kind_;
+  Recorder& recorder_;
+  Recorder::Slot slot_;
+  CommClock& clock_;
+  bool is_complete_ = false;
+};
+
+class RecordingCommunicator final : public Communicator {
+ public:
+  RecordingCommunicator(std::unique_ptr<Communicator> communicator, Axis axis, Recorder& recorder,
+                        CommClock& clock)
+      : communicator_(std::move(communicator)),
+        axis_(axis),
+        recorder_(recorder),
+        clock_(clock),
+        group_(recorder.group(communicator_->members(), axis)),
+        sent_(communicator_->members().size()),
+        received_(communicator_->members().size()) {}
+
+  const std::vector<Rank>& members() const override { return communicator_->members(); }
+  GroupRank rank() const override { return communicator_->rank(); }
+
+  std::unique_ptr<Work> start(const CommCall& call) override {
+    if (call.kind == CommKind::barrier && members().size() == 1) {
+      return communicator_->start(call);
+    }
+    const BlockedTime blocked(clock_, call.kind);
+    ++clock_.calls[static_cast<std::size_t>(call.kind)];
+    const Recorder::Slot slot = recorder_.begin(record_of(call));
+    return std::make_unique<RecordedWork>(communicator_->start(call), call.kind, recorder_, slot, clock_);
+  }
+
+  std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
+    return communicator_->split(color, key);
+  }
+
+  void abort(std::string_view reason) override { communicator_->abort(reason); }
+
+ private:
+  RecordedCall record_of(const CommCall& call) {
+    const bool has_root = call.kind == CommKind::broadcast || call.kind == CommKind::reduce;
+    return {.kind = call.kind,
+            .dtype = call.dtype,
+            .group = is_point_to_point(call.kind) ? pair_of(call) : group_,
+            .input = call.input,
+            .output = call.output,
+            .root = has_root ? std::optional(call.peer) : std::nullopt,
+            .tag = call.tag};
+  }
+
+  /// The ordered pair of a send or recv.
+  GroupId pair_of(const CommCall& call) {
+    const bool sends = call.kind == CommKind::send;
+    std::optional<GroupId>& known = (sends ? sent_ : received_).at(static_cast<std::size_t>(call.peer.value));
+    if (!known) {
+      const Rank self = members()[static_cast<std::size_t>(rank().value)];
+      const Rank peer = members()[static_cast<std::size_t>(call.peer.value)];
+      known = recorder_.group(sends ? std::vector{self, peer} : std::vector{peer, self}, axis_);
+    }
+    return *known;
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+  Axis axis_;
+  Recorder& recorder_;
+  CommClock& clock_;
+  GroupId group_;
+  std::vector<std::optional<GroupId>> sent_;  // by peer
+  std::vector<std::optional<GroupId>> received_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> recorded(std::unique_ptr<Communicator> communicator, Axis axis,
+                                       Recorder& recorder, CommClock& clock) {
+  return std::make_unique<RecordingCommunicator>(std::move(communicator), axis, recorder, clock);
+}
+
+}  // namespace commlens

@@ -1,0 +1,34 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "commlens/base/dtype.hpp"
+#include "commlens/transport/communicator.hpp"
+
+namespace commlens {
+
+/// IEEE 754 binary16 and bfloat16, given by their bits, to fp32 (exact) and back (rounded to nearest, ties to
+/// even; too large becomes infinity; a NaN stays one).
+float fp32_from_fp16(std::uint16_t bits);
+float fp32_from_bf16(std::uint16_t bits);
+std::uint16_t fp16_from_fp32(float value);
+std::uint16_t bf16_from_fp32(float value);
+
+/// Whether combine() takes elements of this type: all but fp8.
+bool can_combine(DType dtype);
+
+/// Where a range of elements stands in each input and in each output.
+struct CombinedRange {
+  std::int64_t from = 0;  // first element in the inputs
+  std::int64_t to = 0;    // first element in the outputs
+  std::int64_t count = 0;
+};
+
+/// Combines the range of all inputs, in the order given, and writes the result to every output. fp16 and bf16
+/// are combined in fp32 and rounded once; integers wrap around; a NaN wins against any number. An output may
+/// be one of the inputs, at the same place. At least one input; `dtype` is one that can_combine().
+void combine(DType dtype, ReduceOp reduction, std::span<const std::byte* const> inputs,
+             std::span<std::byte* const> outputs, CombinedRange range);
+
+}  // namespace commlens

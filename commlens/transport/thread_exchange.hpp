@@ -1,0 +1,52 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "commlens/transport/communicator.hpp"
+
+namespace commlens {
+
+/// What is wrong with a call by itself, made by `self` in a group of `ranks`; empty when nothing is.
+std::string fault_of(const CommCall& call, GroupRank self, std::int64_t ranks);
+
+/// Whether two ranks of a group mean the same call (or a send and its recv).
+bool agree(const CommCall& left, const CommCall& right);
+
+/// "all_reduce of 10 fp32", for messages.
+std::string to_text(const CommCall& call);
+
+/// One call with the buffers of all members, cut into pieces that threads carry out in any order.
+class Exchange {
+ public:
+  /// Room for groups of up to `members`.
+  explicit Exchange(std::size_t members);
+
+  /// Adds the buffers of a member; the first one decides what the call is. send is member 0 of its pair, recv
+  /// member 1.
+  void post(std::size_t member, const CommCall& call, bool is_first);
+  const CommCall& call() const { return call_; }
+
+  /// Once all `members` have posted: how many pieces there are, 0 when there is nothing to do.
+  std::int64_t cut(std::size_t members);
+
+  /// Carries out one piece, [0, cut()). Pieces write to different places.
+  void perform(std::int64_t piece) const;
+
+ private:
+  void perform_part(std::int64_t row, std::int64_t first, std::int64_t count) const;
+  void copy(std::size_t source, std::int64_t from, std::size_t destination, std::int64_t to,
+            std::int64_t count) const;
+
+  CommCall call_;
+  std::vector<const std::byte*> inputs_;  // by member
+  std::vector<std::byte*> outputs_;
+  std::size_t members_ = 0;
+  std::int64_t rows_ = 0;        // parts of equal size: one per member for gathers and scatters
+  std::int64_t row_count_ = 0;   // elements of a row
+  std::int64_t row_pieces_ = 0;  // pieces of a row
+  std::int64_t pieces_ = 0;
+};
+
+}  // namespace commlens

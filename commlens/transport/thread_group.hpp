@@ -1,0 +1,135 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commlens/transport/communicator.hpp"
+
+namespace commlens {
+
+class ThreadGroup;
+
+/// What the ranks of one job of threads share: whether, why and by whom it was ended.
+class ThreadJob {
+ public:
+  struct End {
+    Rank rank;            // that ended it
+    std::string message;  // of that rank
+    std::string told;     // what calls of all ranks throw
+  };
+
+  /// `ranks`: threads of the job.
+  explicit ThreadJob(std::int64_t ranks);
+
+  /// Only the first end counts. Wakes all who wait in a group of the job.
+  void end(End end);
+  bool has_ended() const { return has_ended_.load(std::memory_order_acquire); }
+  void throw_if_ended() const;
+  std::optional<End> how_it_ended() const;
+
+  /// How often a thread lets others run, before it sleeps until something happens.
+  int patience() const { return patience_; }
+
+ private:
+  friend class ThreadGroup;
+  void add(ThreadGroup& group);
+  void remove(ThreadGroup& group);
+
+  mutable std::mutex mutex_;  // taken before that of a group
+  std::vector<ThreadGroup*> groups_;
+  std::optional<End> end_;  // unchanged once has_ended_
+  std::atomic<bool> has_ended_ = false;
+  int patience_;
+};
+
+/// The state that the ranks of a group share. A call lives in a slot: the ranks post their buffers to it, the
+/// threads that wait for it share the work, and the last one that is done with it gives it back for a later
+/// call. Calls of all ranks are matched by their number: per group, and per ordered pair for messages.
+class ThreadGroup {
+ public:
+  ThreadGroup(std::shared_ptr<ThreadJob> job, std::vector<Rank> members);
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+  ~ThreadGroup();
+
+  const std::vector<Rank>& members() const { return members_; }
+  ThreadJob& job() const { return *job_; }
+
+  class Slot;
+  /// Adds the part of `self` to the call that is its turn; the last rank carries out small ones. A call that
+  /// does not fit what other ranks call ends the job and throws SystemError.
+  Slot& post(GroupRank self, const CommCall& call);
+
+  /// Shares the work of the call and returns true once it is done; false, when the job has ended before all
+  /// ranks posted: then none will touch the buffers any more.
+  bool complete(Slot& slot);
+
+  /// As complete(), but does not wait for ranks that have not posted.
+  bool complete_or_withdraw(Slot& slot);
+
+  /// A rank is done with a call that was completed; the last one gives the slot back.
+  void release(Slot& slot);
+
+  /// `self` makes no more calls. Ends the job when another one waits for a call of it, or, later, makes one.
+  void leave(GroupRank self);
+
+  /// The group of `members` that a split makes, the same for all of them: `split` counts the splits of a
+  /// rank.
+  std::shared_ptr<ThreadGroup> part(std::int64_t split, std::int64_t color, const std::vector<Rank>& members);
+
+ private:
+  friend class ThreadJob;
+  enum class Stage : std::uint8_t { open, ready, done };  // waits for ranks; has pieces to take; complete
+
+  /// Calls that follow each other in order, and how many each member has made.
+  struct Channel {
+    explicit Channel(std::vector<GroupRank> of_members)
+        : members(std::move(of_members)), made(members.size()) {}
+    std::vector<GroupRank> members;
+    std::vector<std::int64_t> made;
+    std::vector<Slot*> open;  // a ring: call number % its size
+    std::int64_t first = 0;   // number of the first call that waits for a member
+    std::int64_t next = 0;    // number of the first call that none has made
+  };
+
+  Channel& channel_of(GroupRank self, const CommCall& call);
+  Slot& slot_of(Channel& channel, std::size_t member);
+  Slot& unused_slot();
+  std::string fault(const Channel& channel, std::size_t member, const CommCall& call) const;
+  std::string missing_call(const Channel& channel, GroupRank left) const;
+  void begin(Slot& slot);
+  void take_pieces(Slot& slot);
+  void finish(Slot& slot);
+  void sleep(Slot& slot, Stage stage) const;
+  bool withdraw(Slot& slot);
+  void wake_all();
+  std::int64_t rank_of(GroupRank member) const;
+
+  std::shared_ptr<ThreadJob> job_;
+  std::vector<Rank> members_;
+
+  mutable std::mutex mutex_;  // all below, and what slots say of themselves
+  Channel collectives_;
+  std::vector<std::unique_ptr<Channel>> pairs_;  // source * size + destination; made when first used
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<Slot*> unused_;
+  std::vector<bool> has_left_;  // by group rank
+  bool has_withdrawn_ = false;  // a call will never be complete: slots are not used again
+
+  struct Part {
+    std::shared_ptr<ThreadGroup> group;
+    std::size_t taken = 0;
+  };
+  std::mutex parts_mutex_;  // taken before that of the job
+  std::map<std::pair<std::int64_t, std::int64_t>, Part> parts_;
+};
+
+}  // namespace commlens
