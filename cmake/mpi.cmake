@@ -1,4 +1,4 @@
-# comm_mpi.cpp once per MPI that is installed, each a module of its own. Where several are (Debian's alternatives), each
+# comm_mpi*.cpp once per MPI that is installed, each a module of its own. Where several are (Debian's alternatives), each
 # has a compiler wrapper under its own name; elsewhere `mpicc` belongs to the one there is.
 
 # The values of the words of `line` that start with `flag`.
@@ -54,7 +54,8 @@ function(commlens_mpi_module name)
   target_compile_definitions(commlens_mpi_${name} INTERFACE OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
   target_link_libraries(commlens_mpi_${name} INTERFACE ${COMMLENS_MPI_${name}_LIBRARY})
   commlens_module(mpi-${name} SOURCE transport/comm_mpi.cpp
-                  LINK commlens_base commlens_mpi_${name} ${CMAKE_DL_LIBS})
+                  LINK commlens_transport commlens_mpi_${name} ${CMAKE_DL_LIBS})
+  target_sources(commlens-mpi-${name} PRIVATE ${PROJECT_SOURCE_DIR}/commlens/transport/comm_mpi_calls.cpp)
 endfunction()
 
 commlens_find_mpi(openmpi OPEN_MPI)

@@ -148,7 +148,19 @@ int check_every_number(Communicator& world, DType type, std::uint16_t infinity) 
   return 0;
 }
 
-int half_sums(std::unique_ptr<Communicator> world) {
+/// 200 + 100 = 300 = 44 modulo 256, as with every other transport.
+int check_that_bytes_wrap_around(Communicator& world) {
+  std::vector<std::uint8_t> bytes(100, world.rank().value == 0 ? 200 : 100);
+  world.run({.kind = CommKind::all_reduce,
+             .dtype = DType::uint8,
+             .input_buffer = bytes.data(),
+             .output_buffer = bytes.data(),
+             .input = {100},
+             .output = {100}});
+  return bytes == std::vector<std::uint8_t>(100, 44) ? 0 : differs("uint8", 200, 100, bytes[0], 44);
+}
+
+int small_sums(std::unique_ptr<Communicator> world) {
   const std::vector<HalfSum> fp16{
       {0x6800, 0x3C00, 0x6800},   // 2048 + 1 = 2049: halfway, to the even 2048
       {0x6800, 0x4200, 0x6802},   // 2048 + 3 = 2051: halfway, to the even 2052
@@ -161,10 +173,10 @@ int half_sums(std::unique_ptr<Communicator> world) {
                                   {0x4380, 0x4040, 0x4382},   // 256 + 3 = 259: halfway, to the even 260
                                   {0x7F7F, 0x7F7F, 0x7F80},   // twice the greatest number
                                   {0x3F80, 0xBF80, 0x0000}};  // 1 - 1
-  const bool wrong = check_sums(*world, DType::fp16, fp16) != 0 ||
-                     check_sums(*world, DType::bf16, bf16) != 0 ||
-                     check_every_number(*world, DType::fp16, 0x7C00) != 0 ||
-                     check_every_number(*world, DType::bf16, 0x7F80) != 0;
+  const bool wrong =
+      check_sums(*world, DType::fp16, fp16) != 0 || check_sums(*world, DType::bf16, bf16) != 0 ||
+      check_every_number(*world, DType::fp16, 0x7C00) != 0 ||
+      check_every_number(*world, DType::bf16, 0x7F80) != 0 || check_that_bytes_wrap_around(*world) != 0;
   return wrong ? 1 : 0;
 }
 
@@ -206,8 +218,8 @@ int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
   if (mode == "exception") {
     return fail_midway(std::move(world), &left_by_exception);
   }
-  if (mode == "half-sums") {
-    return half_sums(std::move(world));
+  if (mode == "small-sums") {
+    return small_sums(std::move(world));
   }
   if (mode == "wrong-size") {
     return wrong_size(std::move(world));

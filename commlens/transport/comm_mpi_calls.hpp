@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include <mpi.h>
+
+#include "commlens/base/dtype.hpp"
+#include "commlens/base/rank.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/transport/communicator.hpp"
+
+namespace commlens {
+
+/// Throws SystemError "FUNCTION failed: what MPI says" unless `status` is MPI_SUCCESS.
+void mpi_check(int status, const char* function);
+
+/// The MPI_Op of each type and reduction.
+class MpiOperations {
+ public:
+  /// Made after MPI has started; never freed, as MPI ends with the process.
+  static MpiOperations made();
+
+  /// Throws SystemError when the type can only be moved.
+  MPI_Op op(DType type, ReduceOp reduction) const;
+
+ private:
+  struct Pair {
+    MPI_Op sum = MPI_SUM;
+    MPI_Op max = MPI_MAX;
+  };
+  template <DType Type>
+  static Pair own();
+  const Pair& of(DType type) const;
+
+  Pair plain_;
+  Pair fp16_;
+  Pair bf16_;
+  Pair int16_;  // Open MPI 4.1 saturates sums of small integers; other transports wrap around
+  Pair int8_;
+  Pair uint8_;
+};
+
+/// What all MPI communicators of the process share.
+struct MpiJob {
+  MPI_Group world = MPI_GROUP_NULL;
+  Rank rank;
+  Bytes piece{std::int64_t{1} << 30};  // most that one MPI call moves: its counts are int
+  MpiOperations operations;
+};
+
+/// Issues `call` on `comm` as nonblocking MPI calls of at most job.piece each. Every rank splits alike,
+/// because sizes agree by the contract of CommCall. Both outlive the Work.
+std::unique_ptr<Work> start_mpi_call(const MpiJob& job, MPI_Comm comm, const CommCall& call);
+
+}  // namespace commlens
