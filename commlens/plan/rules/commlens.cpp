@@ -1,10 +1,10 @@
 // The rule set of our own trainer. Source of every rule: docs/training.md, which commlens/engine follows too.
 #include <utility>
 
+#include "commlens/plan/rules/commlens_check.hpp"
+#include "commlens/plan/rules/commlens_modules.hpp"
+#include "commlens/plan/rules/commlens_units.hpp"
 #include "commlens/plan/rules/rules.hpp"
-#include "commlens/plan/rules/trainer_check.hpp"
-#include "commlens/plan/rules/trainer_modules.hpp"
-#include "commlens/plan/rules/trainer_units.hpp"
 #include "commlens/plan/schemes/pipeline.hpp"
 
 namespace commlens::trainer {

@@ -1,4 +1,4 @@
-#include "commlens/plan/rules/trainer_check.hpp"
+#include "commlens/plan/rules/commlens_check.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "commlens/plan/rules/trainer_modules.hpp"
+#include "commlens/plan/rules/commlens_modules.hpp"
 
 namespace commlens::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "commlens/plan/rules/trainer_units.hpp"
+#include "commlens/plan/rules/commlens_units.hpp"
 
 namespace commlens::trainer {
 namespace {
