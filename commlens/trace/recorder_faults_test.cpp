@@ -241,6 +241,14 @@ TEST(Recorder, ThrowsOnADiskThatIsFullFromTheStart) {
   EXPECT_NE(said.find("rank-0.bin"), std::string::npos) << said;
 }
 
+#if defined(__SANITIZE_THREAD__)
+#define COMMLENS_HAS_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define COMMLENS_HAS_THREAD_SANITIZER 1
+#endif
+#endif
+
 /// From here on a system call ends the process.
 bool forbid_system_calls() {
   sock_filter kill_process = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
@@ -250,6 +258,9 @@ bool forbid_system_calls() {
 }
 
 TEST(Recorder, EntersTheKernelForNoCallItHasSeen) {
+#ifdef COMMLENS_HAS_THREAD_SANITIZER
+  GTEST_SKIP() << "the thread sanitizer enters the kernel by itself";
+#endif
   constexpr std::int64_t calls = 100'000;
   constexpr std::int64_t refused = -1;
   const ScratchFolder folder;
