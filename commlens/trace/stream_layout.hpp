@@ -15,6 +15,7 @@ constexpr std::uint32_t k_stream_version = 1;
 constexpr std::int64_t k_no_time = INT64_MIN;
 constexpr std::int64_t k_unfinished = -1;  // duration of a call that is under way
 
+/// The first 64 bytes of a file.
 struct StreamHeader {
   std::array<char, 8> magic = k_stream_magic;
   std::uint32_t version = k_stream_version;
@@ -29,6 +30,7 @@ struct StreamHeader {
 };
 static_assert(sizeof(StreamHeader) == 64);
 
+/// One call.
 struct StreamRecord {
   std::uint32_t op = 0;
   std::int32_t iteration = 0;
