@@ -32,6 +32,7 @@ std::span<const Command> commands();
 ExitCode run(const std::vector<std::string>& arguments, Console& console);
 
 Action declare_predict(CLI::App& verb);
+Action declare_train(CLI::App& verb);
 Action declare_compare(CLI::App& verb);
 Action declare_summary(CLI::App& verb);
 Action declare_import(CLI::App& verb);

@@ -5,9 +5,10 @@
 namespace commlens {
 namespace {
 
-constexpr std::array<Command, 5> k_commands = {{
+constexpr std::array<Command, 6> k_commands = {{
     {"predict", "List the messages of a training iteration from its configuration, without running it",
      declare_predict},
+    {"train", "Train a GPT for real, record every call and compare it with the prediction", declare_train},
     {"compare", "Set two configurations, traces or logs against each other, call by call", declare_compare},
     {"summary", "Break a trace down: calls, bytes and message sizes per op and axis", declare_summary},
     {"import", "Turn calls, logs and traces of other tools into a native trace", declare_import},

@@ -54,8 +54,6 @@ std::string framework_version(const Prediction& prediction) {
   return space == std::string::npos ? "" : text.substr(space + 1);
 }
 
-bool is_dense_gpt(const ModelConfig& model) { return model.family == Family::gpt && model.experts == 0; }
-
 std::string number_text(double value) {
   std::string text = fmt::format("{:.{}f}", value, value == std::floor(value) ? 0 : 1);
   const std::size_t first = text.starts_with('-') ? 1 : 0;

@@ -53,9 +53,6 @@ std::string framework_text(const Prediction& prediction);
 /// "0.14.0": the version alone.
 std::string framework_version(const Prediction& prediction);
 
-/// Whether the paper's Eqs 1-3 speak of such a model: no experts, the GPT family.
-bool is_dense_gpt(const ModelConfig& model);
-
 /// A value of an equation: whole with thousands separators, else with one decimal.
 std::string number_text(double value);
 

@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "commlens/cli/job_text.hpp"
 #include "commlens/cli/prediction.hpp"
 #include "commlens/model/flops.hpp"
 #include "commlens/model/memory.hpp"
-#include "commlens/model/parameters.hpp"
 #include "commlens/plan/rules/equations.hpp"
 #include "commlens/report/breakdown_report.hpp"
 
@@ -21,34 +21,6 @@ Json number(double value) {
     return static_cast<std::int64_t>(value);
   }
   return value;
-}
-
-Json model_json(const ModelConfig& model) {
-  return {{"name", model.name},
-          {"parameters", parameter_count(model).value},
-          {"parameters_paper", is_dense_gpt(model) ? Json(paper_parameter_count(model).value) : Json()},
-          {"layers", model.layers},
-          {"hidden", model.hidden},
-          {"heads", model.heads},
-          {"sequence", model.sequence},
-          {"vocab", model.vocab}};
-}
-
-Json layout_json(const Job& job) {
-  const ParallelLayout& layout = job.layout;
-  return {{"ranks", layout.ranks},
-          {"dp", layout.dp},
-          {"tp", layout.tp},
-          {"pp", layout.pp},
-          {"cp", layout.cp},
-          {"ep", layout.ep},
-          {"zero", job.train.zero_stage},
-          {"replicate", layout.replicate},
-          {"sequence_parallel", layout.sequence_parallel},
-          {"virtual_stages", layout.virtual_stages},
-          {"micro_batch", job.train.micro_batch},
-          {"micro_batches", job.train.micro_batches},
-          {"dtype", name_of(job.train.dtype)}};
 }
 
 Json memory_json(const MemoryEstimate& memory) {

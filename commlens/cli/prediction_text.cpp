@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/cli/job_text.hpp"
 #include "commlens/cli/prediction.hpp"
 #include "commlens/model/flops.hpp"
 #include "commlens/model/memory.hpp"
@@ -22,12 +23,11 @@ std::string tera_text(double flops) {
                          : fmt::format("{:.4g}", value);
 }
 
-std::string parameters_text(const ModelConfig& model) {
+std::string model_text(const ModelConfig& model) {
   const std::string paper = is_dense_gpt(model) ? fmt::format(" ({} by the paper's Eq. 1)",
                                                               with_commas(paper_parameter_count(model).value))
                                                 : "";
-  return fmt::format("{}: {} parameters{}, vocabulary {}\n", model.name.empty() ? "model" : model.name,
-                     with_commas(parameter_count(model).value), paper, with_commas(model.vocab));
+  return fmt::format("{}{}, vocabulary {}\n", parameters_text(model), paper, with_commas(model.vocab));
 }
 
 std::string_view choice_text(FrameworkChoice choice) {
@@ -40,17 +40,6 @@ std::string_view choice_text(FrameworkChoice choice) {
       return " (the default for this configuration; see --framework)";
   }
   return "";
-}
-
-std::string layout_text(const Job& job) {
-  const ParallelLayout& layout = job.layout;
-  std::string text = fmt::format("dp {} x tp {} x pp {}", layout.dp, layout.tp, layout.pp);
-  for (const auto& [name, degree] :
-       {std::pair("cp", layout.cp), std::pair("ep", layout.ep), std::pair("replicate", layout.replicate),
-        std::pair("virtual stages", layout.virtual_stages)}) {
-    text += degree > 1 ? fmt::format(", {} {}", name, degree) : "";
-  }
-  return text + (layout.sequence_parallel ? ", sequence parallel" : "");
 }
 
 std::string iteration_text(const Prediction& prediction) {
@@ -66,12 +55,7 @@ std::string iteration_text(const Prediction& prediction) {
 std::string head_text(const Prediction& prediction) {
   const Job& job = prediction.job;
   const MemoryEstimate memory = memory_per_rank(job);
-  std::string text = parameters_text(job.model);
-  text +=
-      fmt::format("{} rank{} = {}, ZeRO-{}; sequence {}, micro-batch {}, {} micro-batch{}, {}\n",
-                  with_commas(job.layout.ranks), job.layout.ranks == 1 ? "" : "s", layout_text(job),
-                  job.train.zero_stage, job.model.sequence, job.train.micro_batch, job.train.micro_batches,
-                  job.train.micro_batches == 1 ? "" : "es", name_of(job.train.dtype));
+  std::string text = model_text(job.model) + layout_text(job) + "\n";
   const std::vector<std::string>& unverified = prediction.unverified;
   text += fmt::format("rules: {}{}{}\n", framework_text(prediction),
                       choice_text(prediction.view.framework_choice),

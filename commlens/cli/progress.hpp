@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,10 +19,14 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Runs `write`, which may write lines to the same terminal; they appear above this one.
+  void above(const std::function<void()>& write);
+
   void add(std::int64_t steps) { done_.fetch_add(steps, std::memory_order_relaxed); }
 
  private:
   struct Painter;  // the thread that writes; absent when nobody would see it
+  Console& console_;
   std::atomic<std::int64_t> done_ = 0;
   std::unique_ptr<Painter> painter_;
 };

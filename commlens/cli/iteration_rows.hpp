@@ -1,0 +1,64 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/comm/event.hpp"
+#include "commlens/engine/train.hpp"
+#include "commlens/model/job.hpp"
+#include "commlens/report/table.hpp"
+
+namespace commlens {
+
+/// What follows from an iteration's times.
+struct IterationRates {
+  double time_s = 0;
+  double tokens_per_second = 0;          // of the whole job
+  double flops_per_second_per_rank = 0;  // model/flops.hpp
+  double communication_share = 0;        // of the time: rank 0 was blocked in communication
+};
+IterationRates rates_of(const engine::IterationReport& iteration, const Job& job);
+
+/// The mean of iterations: times and communication; no loss. At least one.
+engine::IterationReport mean_of(const std::vector<engine::IterationReport>& iterations);
+
+/// Lines of a table that is printed while it grows: the width of a column is known beforehand. Where the
+/// style has no room, the parts of the communication go first, the last ones before the others.
+class IterationTable {
+ public:
+  /// `ops`: whose share of the time is shown, the most important first.
+  IterationTable(const Job& job, std::vector<CommKind> ops, const TextStyle& style);
+
+  std::string title_line() const;
+  /// `is_mean`: no loss, no number.
+  std::string line(const engine::IterationReport& iteration, bool is_mean = false) const;
+  /// Titles of what has no room.
+  const std::vector<std::string>& hidden() const { return hidden_; }
+
+ private:
+  /// A column: its title, its width (as wide as any cell), its text.
+  struct Cell {
+    std::string title;
+    std::size_t width = 0;
+    std::function<std::string(const engine::IterationReport&, const IterationRates&)> text;
+    bool in_mean = true;
+  };
+  std::string joined(const std::function<std::string(const Cell&)>& text) const;
+
+  Job job_;
+  std::vector<Cell> cells_;
+  std::vector<std::string> hidden_;
+};
+
+/// One iteration as JSON; every key carries its unit.
+nlohmann::ordered_json iteration_json(const engine::IterationReport& iteration, const Job& job, bool is_cold);
+
+/// One row per iteration.
+std::string iterations_csv_title();
+std::string iteration_csv(const engine::IterationReport& iteration, const Job& job, bool is_cold);
+
+}  // namespace commlens

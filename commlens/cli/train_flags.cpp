@@ -1,0 +1,213 @@
+#include "commlens/cli/train_flags.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "commlens/base/text.hpp"
+
+namespace commlens {
+namespace {
+
+const CLI::Range k_count{std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}};
+const CLI::Range k_count_or_none{std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}};
+const CLI::Range k_factor{0.0, 1e6};
+
+std::optional<std::int64_t> number_from_environment(std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
+    const char* const text = std::getenv(name);
+    const Result<std::int64_t> value = text == nullptr ? failure("") : parse_integer(text);
+    if (value && *value >= 0) {
+      return *value;
+    }
+  }
+  return std::nullopt;
+}
+
+bool has_launcher() {
+  return number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}).has_value();
+}
+
+void declare_optimizer(CLI::App& verb, TrainFlags& flags) {
+  const char* const group = "Optimizer";
+  verb.add_option("--lr", flags.learning_rate, "Learning rate after the warm-up")
+      ->check(k_factor)
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--min-lr", flags.min_learning_rate, "Learning rate at the end; default: a tenth of --lr")
+      ->check(k_factor)
+      ->group(group);
+  verb.add_option("--warmup", flags.warmup, "Iterations of linear warm-up, then cosine")
+      ->check(k_count_or_none)
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--weight-decay", flags.weight_decay, "Of AdamW")
+      ->check(k_factor)
+      ->capture_default_str()
+      ->group(group);
+}
+
+void declare_data(CLI::App& verb, TrainFlags& flags) {
+  const char* const group = "Data (docs/data.md)";
+  verb.add_option("--data", flags.data.file, "A text of any kind, or synthetic (the default)")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_option("--vocab-file", flags.vocab_file, "GPT-2's vocab.json; without it, tokens are bytes")
+      ->type_name("FILE")
+      ->group(group);
+  verb.add_option("--merge-file", flags.merge_file, "GPT-2's merges.txt")->type_name("FILE")->group(group);
+}
+
+void declare_execution(CLI::App& verb, TrainFlags& flags) {
+  const char* const group = "Execution";
+  verb.add_option("--transport", flags.transport,
+                  "threads: ranks in this process; mpi: under mpirun; nccl: GPUs")
+      ->check(CLI::IsMember({"threads", "mpi", "nccl"}))
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--mpi", flags.mpi, "Which MPI; default: the launcher's")
+      ->check(CLI::IsMember({"openmpi", "mpich"}))
+      ->group(group);
+  verb.add_option("--device", flags.device, "cpu or cuda; default: cpu, with nccl cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->group(group);
+  verb.add_option("--threads", flags.threads, "Threads of each rank; default: its share of the cores")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}))
+      ->type_name("N")
+      ->group(group);
+  verb.add_flag("--no-prefetch", flags.no_prefetch,
+                "ZeRO-3: gather parameters when they are needed, not ahead")
+      ->group(group);
+  verb.add_flag("--no-overlap", flags.no_overlap, "Reduce gradients after backward, not during it")
+      ->group(group);
+}
+
+void declare_files(CLI::App& verb, TrainFlags& flags) {
+  const char* const group = "Checkpoints";
+  verb.add_option("--save", flags.save, "Write checkpoints to this folder")->type_name("DIR")->group(group);
+  verb.add_option("--save-every", flags.save_every, "Every N iterations; default: at the end only")
+      ->check(k_count)
+      ->type_name("N")
+      ->group(group);
+  verb.add_option("--resume", flags.resume, "Go on from the newest checkpoint of this folder")
+      ->type_name("DIR")
+      ->group(group);
+}
+
+Result<void> check_transport(const TrainFlags& flags) {
+  const Transport transport = flags.chosen_transport();
+  if (!flags.mpi.empty() && transport == Transport::threads) {
+    return failure("--mpi: the ranks are threads of this process; add --transport mpi");
+  }
+  if (flags.device == "cpu" && transport == Transport::nccl) {
+    return failure("--device cpu: --transport nccl moves GPU memory; use --transport threads or mpi");
+  }
+  if (flags.device == "cuda" && transport == Transport::mpi) {
+    return failure("--device cuda: --transport mpi moves host memory; use --transport nccl");
+  }
+  return {};
+}
+
+}  // namespace
+
+void TrainFlags::declare(CLI::App& verb) {
+  verb.add_option(
+          "CONFIG", config,
+          "A preset (19M), GPT-NeoX yml files, a Hugging Face config.json, Megatron arguments or a case "
+          "file")
+      ->required();
+  verb.add_option("--iterations", iterations, "Optimizer steps, those before --resume included")
+      ->check(k_count)
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--seed", seed, "Of parameters and data")->type_name("N")->capture_default_str();
+  verb.add_option("--rotary-fraction", rotary_fraction, "Part of each head that rotary positions turn")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  verb.add_option("--framework", framework, "The trainer has the rules of commlens only")->type_name("NAME");
+  verb.add_option("-o,--output", trace, "Record the calls in this folder")
+      ->type_name("DIR")
+      ->capture_default_str();
+  verb.add_option("--format", output.format, "table, json or csv")
+      ->check(CLI::IsMember({"table", "json", "csv"}))
+      ->capture_default_str();
+  declare_data(verb, *this);
+  declare_optimizer(verb, *this);
+  declare_files(verb, *this);
+  declare_execution(verb, *this);
+  layout.declare(verb, false);
+}
+
+Transport TrainFlags::chosen_transport() const {
+  return transport == "mpi" ? Transport::mpi : transport == "nccl" ? Transport::nccl : Transport::threads;
+}
+
+bool TrainFlags::uses_mpi() const {
+  const Transport chosen = chosen_transport();
+  return chosen == Transport::mpi || (chosen == Transport::nccl && (!mpi.empty() || has_launcher()));
+}
+
+Result<void> check_flags(const TrainFlags& flags) {
+  if (!flags.framework.empty() && flags.framework != "commlens") {
+    return failure(
+        fmt::format("--framework {}: the trainer sends what the rules of commlens say; leave "
+                    "--framework out (predict and compare take {})",
+                    flags.framework, flags.framework));
+  }
+  if (flags.min_learning_rate.value_or(0) > flags.learning_rate) {
+    return failure(
+        fmt::format("--min-lr {}: it is above --lr {}", *flags.min_learning_rate, flags.learning_rate));
+  }
+  if (flags.save_every > 0 && flags.save.empty()) {
+    return failure("--save-every: say where to with --save DIR");
+  }
+  return check_transport(flags);
+}
+
+engine::TrainOptions train_options(const TrainFlags& flags, std::int64_t ranks) {
+  constexpr double usual_decay = 0.1;
+  engine::TrainOptions options;
+  options.iterations = flags.iterations;
+  options.seed = flags.seed;
+  options.learning_rate = flags.learning_rate;
+  options.min_learning_rate = flags.min_learning_rate.value_or(usual_decay * flags.learning_rate);
+  options.warmup = flags.warmup;
+  options.weight_decay = flags.weight_decay;
+  options.rotary_fraction = flags.rotary_fraction;
+  options.prefetch = !flags.no_prefetch;
+  options.overlap = !flags.no_overlap;
+  options.device = !flags.device.empty()                         ? flags.device
+                   : flags.chosen_transport() == Transport::nccl ? "cuda"
+                                                                 : "cpu";
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  const std::int64_t here = flags.uses_mpi() ? local_ranks(ranks) : ranks;
+  options.threads =
+      flags.threads.value_or(std::max<std::int64_t>(1, cores / std::max<std::int64_t>(1, here)));
+  options.trace = flags.trace;
+  options.save_every = flags.save_every;
+  if (!flags.save.empty()) {
+    options.save = flags.save;
+  }
+  if (!flags.resume.empty()) {
+    options.resume = flags.resume;
+  }
+  return options;
+}
+
+std::int64_t local_rank(std::int64_t rank) {
+  return number_from_environment({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
+      .value_or(rank);
+}
+
+std::int64_t local_ranks(std::int64_t ranks) {
+  return number_from_environment({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}).value_or(ranks);
+}
+
+}  // namespace commlens

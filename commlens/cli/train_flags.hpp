@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/cli/console.hpp"
+#include "commlens/cli/layout_flags.hpp"
+#include "commlens/engine/train.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace commlens {
+
+/// What moves the messages of a training.
+enum class Transport : std::uint8_t { threads, mpi, nccl };
+
+/// The command line of `train`.
+struct TrainFlags {
+  std::vector<std::string> config;
+  LayoutFlags layout;
+  std::string framework;
+  std::string transport = "threads";
+  std::string mpi;
+  std::string device;
+  std::int64_t iterations = 10;
+  std::int64_t warmup = 0;
+  std::uint64_t seed = 1234;
+  double learning_rate = 6e-4;
+  std::optional<double> min_learning_rate;
+  double weight_decay = 0.1;
+  double rotary_fraction = 1.0;
+  std::optional<std::int64_t> threads;
+  engine::DataOptions data;
+  std::string vocab_file;
+  std::string merge_file;
+  bool no_prefetch = false;
+  bool no_overlap = false;
+  std::string save;
+  std::int64_t save_every = 0;
+  std::string resume;
+  std::string trace = "commlens-trace";
+  OutputFlags output;  // the format only
+
+  void declare(CLI::App& verb);
+  Transport chosen_transport() const;
+  /// Whether an MPI launcher starts the ranks: --transport mpi, or nccl with --mpi or under a launcher.
+  bool uses_mpi() const;
+};
+
+/// Refuses flags that contradict each other.
+Result<void> check_flags(const TrainFlags& flags);
+
+/// What the flags say about how to train, for a job of `ranks`; the data are yet to be opened.
+engine::TrainOptions train_options(const TrainFlags& flags, std::int64_t ranks);
+
+/// This process's place among those the launcher started on this machine: by Open MPI's, MPICH's or Slurm's
+/// variables; where there are none, `rank` and `ranks`.
+std::int64_t local_rank(std::int64_t rank);
+std::int64_t local_ranks(std::int64_t ranks);
+
+}  // namespace commlens

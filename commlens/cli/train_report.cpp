@@ -1,0 +1,196 @@
+#include "commlens/cli/train_report.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/cli/job_text.hpp"
+#include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/comparison_report.hpp"
+#include "commlens/report/wrapped.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using engine::IterationReport;
+
+/// Ops of an iteration, the one with most message bytes first.
+std::vector<CommKind> ops_of(const Plan& plan) {
+  std::vector<CommKind> ops;
+  for (const OpTotal& total : by_op(breakdown(plan.trace_of({0}), {.by_rule = false}))) {
+    if (std::find(ops.begin(), ops.end(), total.kind) == ops.end()) {
+      ops.push_back(total.kind);
+    }
+  }
+  return ops;
+}
+
+std::vector<OpTotal> op_totals(const Trace& trace) { return by_op(breakdown(trace, {.by_rule = false})); }
+
+std::string head_text(const TrainRun& run) {
+  const Job& job = run.plan.job;
+  return fmt::format("{}, vocabulary {}\n{}\n{}, {}, {} thread{} a rank; data: {}; seed {}\n",
+                     parameters_text(job.model), with_commas(job.model.vocab), layout_text(job),
+                     run.transport, run.options.device, run.options.threads,
+                     run.options.threads == 1 ? "" : "s", run.data, run.options.seed);
+}
+
+std::string files_text(const TrainRun& run, const TrainEnd& end, std::int64_t iterations_behind) {
+  std::string cost;
+  if (const auto& recorder = end.trace.provenance.recorder; recorder && recorder->cost_per_call.count() > 0) {
+    cost = fmt::format(" ({} ns a call to record)", recorder->cost_per_call.count());
+  }
+  std::string text = fmt::format("trace: {}{}\n", run.options.trace->string(), cost);
+  if (run.options.save) {
+    text += fmt::format("checkpoint: {}, {} iterations\n", run.options.save->string(), iterations_behind);
+  }
+  return text;
+}
+
+/// The mean of what came after the cold iteration; nothing when nothing did.
+std::optional<IterationReport> warm_mean(const std::vector<IterationReport>& rows) {
+  if (rows.size() < 2) {
+    return std::nullopt;
+  }
+  return mean_of({rows.begin() + 1, rows.end()});
+}
+
+std::string annotated(const std::string& line, std::string_view note, const TextStyle& style) {
+  const bool fits = style.width == 0 || line.size() + 2 + note.size() <= style.width;
+  return fits ? fmt::format("{}  {}", line, note) : line;
+}
+
+}  // namespace
+
+TrainReport::TrainReport(Console& console, Format format, const TrainRun& run)
+    : console_(console), format_(format), run_(run), table_(run.plan.job, ops_of(run.plan), console.style) {}
+
+TrainReport::~TrainReport() = default;
+
+void TrainReport::write(const std::string& text) {
+  const auto now = [&] { write_result(console_, {}, text); };
+  if (progress_) {
+    progress_->above(now);
+  } else {
+    now();
+  }
+}
+
+void TrainReport::begin() {
+  if (format_ == Format::table) {
+    write(wrapped(head_text(run_) + "in comm: the part of the time that rank 0 is blocked in communication\n",
+                  console_.style) +
+          "\n" + in_colour(table_.title_line(), Colour::bold, console_.style) + "\n");
+  } else if (format_ == Format::csv) {
+    write(iterations_csv_title());
+  }
+  progress_ = std::make_unique<Progress>(console_, "training", 0);
+}
+
+void TrainReport::add(const IterationReport& report) {
+  const bool is_cold = rows_.empty();
+  rows_.push_back(report);
+  if (format_ == Format::table) {
+    const std::string line = table_.line(report);
+    write((is_cold ? annotated(line, "cold", console_.style) : line) + "\n");
+  } else if (format_ == Format::csv) {
+    write(iteration_csv(report, run_.plan.job, is_cold));
+  }
+  if (is_cold) {  // from here on it is known how many remain
+    progress_.reset();
+    progress_ =
+        std::make_unique<Progress>(console_, "training", run_.options.iterations - report.iteration - 1);
+  } else {
+    progress_->add(1);
+  }
+}
+
+void TrainReport::finish_iterations() { progress_.reset(); }
+
+void TrainReport::end(const TrainEnd& end) {
+  if (format_ == Format::table) {
+    write(end_text(end));
+  } else if (format_ == Format::json) {
+    write(end_json(end));
+  } else if (end.check) {
+    console_.err << verdict_line(*end.check) << '\n';
+  }
+}
+
+std::string TrainReport::end_text(const TrainEnd& end) const {
+  const TextStyle& style = console_.style;
+  std::string text;
+  if (const auto mean = warm_mean(rows_)) {
+    const std::string note = fmt::format("of {} warm", rows_.size() - 1);
+    text += in_colour(annotated(table_.line(*mean, true), note, style), Colour::bold, style) + "\n";
+  }
+  text += Table::hidden_text(table_.hidden(), style);
+  const std::vector<OpTotal> totals = op_totals(end.trace);
+  if (!totals.empty()) {
+    text += fmt::format("\nper op and group, all ranks together, {} iteration{}\n{}", rows_.size(),
+                        rows_.size() == 1 ? "" : "s", op_totals_text(end.trace, totals, style));
+  }
+  text += "\n";
+  if (end.stopped && !rows_.empty()) {
+    text += fmt::format("stopped by request after iteration {}\n", rows_.back().iteration);
+  }
+  text += files_text(run_, end, first() + done());
+  if (!end.check) {
+    return text + fmt::format("prediction: not compared, {} calls are not in the trace (the disk is full)\n",
+                              with_commas(end.dropped));
+  }
+  if (!end.check->all_equal() && end.check->comparison) {
+    text +=
+        "\nprediction (A) against recording (B)\n" + comparison_text(*end.check->comparison, false, style);
+  }
+  return text + verdict_line(*end.check) + "\n";
+}
+
+std::string TrainReport::end_json(const TrainEnd& end) const {
+  const Job& job = run_.plan.job;
+  Json iterations = Json::array();
+  for (const IterationReport& row : rows_) {
+    iterations.push_back(iteration_json(row, job, row.iteration == first()));
+  }
+  Json mean;
+  if (const auto warm = warm_mean(rows_)) {
+    mean = iteration_json(*warm, job, false);
+    for (const char* const key : {"iteration", "cold", "loss", "gradient_norm", "learning_rate"}) {
+      mean.erase(key);
+    }
+  }
+  const auto& recorder = end.trace.provenance.recorder;
+  Json json = {{"schema", "commlens.train/1"},
+               {"model", model_json(job.model)},
+               {"layout", layout_json(job)},
+               {"framework", name_of(job.framework)},
+               {"transport", run_.transport},
+               {"device", run_.options.device},
+               {"threads_per_rank", run_.options.threads},
+               {"data", run_.data},
+               {"seed", run_.options.seed},
+               {"iterations", std::move(iterations)},
+               {"totals",
+                {{"iterations", rows_.size()},
+                 {"warm_iterations", rows_.empty() ? 0 : rows_.size() - 1},
+                 {"mean_of_warm", std::move(mean)}}},
+               {"ops", op_totals_json(end.trace, op_totals(end.trace), false)},
+               {"stopped", end.stopped},
+               {"trace", run_.options.trace->string()},
+               {"recording_ns_per_call", recorder ? Json(recorder->cost_per_call.count()) : Json()},
+               {"dropped_calls", end.dropped},
+               {"checkpoint", run_.options.save ? Json(run_.options.save->string()) : Json()},
+               {"prediction", Json()}};
+  if (end.check) {
+    json["prediction"] = {{"calls", end.check->calls}, {"equal", end.check->equal}};
+    if (!end.check->all_equal() && end.check->comparison) {
+      json["comparison"] = comparison_json(*end.check->comparison, false);
+    }
+  }
+  return json.dump(1) + "\n";
+}
+
+}  // namespace commlens

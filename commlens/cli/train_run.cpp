@@ -1,0 +1,250 @@
+#include "commlens/cli/train_run.hpp"
+
+#include <exception>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/cli/command.hpp"
+#include "commlens/cli/engine_module.hpp"
+#include "commlens/cli/job_source.hpp"
+#include "commlens/cli/job_text.hpp"
+#include "commlens/cli/recording_check.hpp"
+#include "commlens/cli/stop_signals.hpp"
+#include "commlens/cli/train_report.hpp"
+#include "commlens/model/readers/read_config.hpp"
+#include "commlens/trace/recorder.hpp"
+#include "commlens/trace/trace_file.hpp"
+#include "commlens/transport/mpi_world.hpp"
+#include "commlens/transport/nccl_world.hpp"
+#include "commlens/transport/thread_ranks.hpp"
+
+namespace commlens {
+namespace {
+
+using engine::TrainOutcome;
+
+/// Everything a rank needs, checked.
+struct Prepared {
+  const engine::EngineApi* engine = nullptr;
+  std::unique_ptr<engine::TokenSource> tokens;
+  TrainRun run;
+};
+
+/// The layout flags; where they do not say how many ranks there are, the launcher does.
+Result<Overrides> overrides_of(const TrainFlags& flags, std::optional<std::int64_t> launched) {
+  return flags.layout.single().map([&](Overrides overrides) {
+    if (launched && !flags.layout.gives_world()) {
+      overrides.ranks = launched;
+    }
+    return overrides;
+  });
+}
+
+Result<void> check_world(const Job& job, const TrainFlags& flags, std::optional<std::int64_t> launched) {
+  const std::int64_t ranks = job.layout.ranks;
+  if (launched && ranks != *launched) {
+    return failure(fmt::format(
+        "the layout has {} ranks, the launcher started {}; change mpirun -n or --ranks", ranks, *launched));
+  }
+  if (!launched && flags.device == "cuda" && flags.chosen_transport() == Transport::threads && ranks > 1) {
+    return failure("--device cuda: --transport threads moves host memory; use --transport nccl");
+  }
+  constexpr std::int64_t most_threads = 1024;
+  if (!launched && ranks > most_threads) {
+    return failure(
+        fmt::format("{} ranks are too many for threads of one process; start them with mpirun and "
+                    "--transport mpi",
+                    ranks));
+  }
+  return {};
+}
+
+std::string transport_text(const TrainFlags& flags) {
+  const std::string_view ranks = flags.uses_mpi() ? "MPI processes" : "ranks as threads";
+  return flags.chosen_transport() == Transport::nccl ? fmt::format("NCCL between {}", ranks)
+                                                     : std::string(ranks);
+}
+
+/// `launched`: how many ranks an MPI launcher started.
+Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optional<std::int64_t> launched) {
+  const Result<Overrides> overrides = overrides_of(flags, launched);
+  if (!overrides) {
+    return tl::unexpected(overrides.error());
+  }
+  const Result<Job> job = read_config(flags.config, "commlens");
+  if (!job) {
+    return tl::unexpected(job.error());
+  }
+  Result<Plan> plan = Planner(console).plan(*job, *overrides);
+  if (!plan) {
+    return tl::unexpected(plan.error());
+  }
+  if (const Result<void> ok = check_world(plan->job, flags, launched); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  const Result<const engine::EngineApi*> engine = load_engine();
+  if (!engine) {
+    return tl::unexpected(engine.error());
+  }
+  const ModelConfig& model = plan->job.model;
+  engine::DataOptions data = flags.data;
+  data.vocab_file = flags.vocab_file;
+  data.merge_file = flags.merge_file;
+  Result<std::unique_ptr<engine::TokenSource>> tokens =
+      (*engine)->open_tokens(data, model.sequence, model.raw_vocab, flags.seed);
+  if (!tokens) {
+    return tl::unexpected(tokens.error());
+  }
+  Prepared prepared{*engine, std::move(*tokens), {}};
+  prepared.run.options = train_options(flags, plan->job.layout.ranks);
+  prepared.run.options.tokens = prepared.tokens.get();
+  prepared.run.options.stop_requested = &StopSignals::came;
+  prepared.run.plan = std::move(*plan);
+  prepared.run.transport = transport_text(flags);
+  prepared.run.data = prepared.tokens->description();
+  if (const Result<void> ok = (*engine)->check_trainable(prepared.run.plan.job, prepared.run.options); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  return prepared;
+}
+
+void start_recording(const TrainRun& run) {
+  const Job& job = run.plan.job;
+  create_recording(*run.options.trace,
+                   {.producer = fmt::format("commlens {}", k_version),
+                    .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
+                    .framework = "commlens",
+                    .ranks = job.layout.ranks});
+}
+
+/// Trains on one rank of `world`, over NCCL where the flags say so.
+TrainOutcome train_on(std::unique_ptr<Communicator> world, const Prepared& prepared, const TrainFlags& flags,
+                      const engine::OnIteration& on_iteration) {
+  const Job& job = prepared.run.plan.job;
+  if (flags.chosen_transport() != Transport::nccl) {
+    return prepared.engine->train_rank(job, prepared.run.options, std::move(world), on_iteration);
+  }
+  const auto device = static_cast<int>(local_rank(world->rank().value));
+  Result<std::unique_ptr<Communicator>> nccl = open_nccl_world(*world, device);
+  if (!nccl) {
+    throw SystemError(nccl.error().message);
+  }
+  return prepared.engine->train_rank(job, prepared.run.options, std::move(*nccl), on_iteration);
+}
+
+/// What one process does when all ranks are done: closes the trace, compares, prints.
+ExitCode conclude(TrainReport& report, const TrainRun& run, bool stopped) {
+  report.finish_iterations();
+  const std::filesystem::path& folder = *run.options.trace;
+  finish_recording(folder);
+  const Result<Trace> recorded = read_trace(folder);
+  if (!recorded) {
+    throw SystemError(fmt::format("the recording cannot be read: {}", recorded.error().message));
+  }
+  TrainEnd end{*recorded, stopped, 0, std::nullopt};
+  if (const auto& recorder = recorded->provenance.recorder) {
+    end.dropped = recorder->dropped;
+  }
+  if (end.dropped == 0) {
+    end.check = check_recording(run.plan, *recorded, report.first(), report.done());
+  }
+  report.end(end);
+  return !end.check || end.check->all_equal() ? ExitCode::done : ExitCode::differs;
+}
+
+Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
+  const Result<Prepared> prepared = prepare(console, flags, std::nullopt);
+  if (!prepared) {
+    return tl::unexpected(prepared.error());
+  }
+  start_recording(prepared->run);
+  TrainReport report(console, flags.output.kind(), prepared->run);
+  report.begin();
+  bool stopped = false;
+  {
+    const StopSignals signals(console.err_is_terminal);
+    run_thread_ranks(prepared->run.plan.job.layout.ranks, [&](std::unique_ptr<Communicator> world) {
+      const bool is_first = world->rank().value == 0;
+      const TrainOutcome outcome =
+          train_on(std::move(world), *prepared, flags,
+                   [&](const engine::IterationReport& iteration) { report.add(iteration); });
+      if (is_first) {
+        stopped = outcome.stopped;
+      }
+    });
+  }
+  return conclude(report, prepared->run, stopped);
+}
+
+/// Whether every rank is ready. Where some are not, the first of them says why.
+Result<bool> all_ready(Communicator& world, const Result<Prepared>& prepared) {
+  const auto ranks = static_cast<std::int32_t>(world.size());
+  const auto own = static_cast<std::int32_t>(world.rank().value);
+  std::int32_t first_failed = prepared ? 0 : ranks - own;  // the largest is the first rank's
+  world.run({.kind = CommKind::all_reduce,
+             .dtype = DType::int32,
+             .reduction = ReduceOp::max,
+             .input_buffer = &first_failed,
+             .output_buffer = &first_failed,
+             .input = {1},
+             .output = {1}});
+  if (!prepared && first_failed == ranks - own) {
+    return tl::unexpected(prepared.error());
+  }
+  return first_failed == 0;
+}
+
+ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared& prepared,
+                      Communicator& world) {
+  const bool is_first = world.rank().value == 0;
+  std::optional<TrainReport> report;
+  if (is_first) {
+    start_recording(prepared.run);
+    report.emplace(console, flags.output.kind(), prepared.run);
+    report->begin();
+  }
+  world.barrier();  // the trace folder is there
+  TrainOutcome outcome;
+  {
+    const StopSignals signals(console.err_is_terminal && is_first);
+    outcome = train_on(world.split(0, world.rank().value), prepared, flags,
+                       [&](const engine::IterationReport& iteration) { report->add(iteration); });
+  }
+  world.barrier();  // all ranks have closed their files
+  return report ? conclude(*report, prepared.run, outcome.stopped) : ExitCode::done;
+}
+
+Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
+  const Result<std::unique_ptr<Communicator>> world = open_mpi_world(flags.mpi);
+  if (!world) {
+    return tl::unexpected(world.error());
+  }
+  std::ostream nowhere(nullptr);
+  Console quiet{nowhere, nowhere, {}, false};
+  const bool is_first = (*world)->rank().value == 0;
+  const Result<Prepared> prepared = prepare(is_first ? console : quiet, flags, (*world)->size());
+  const Result<bool> ready = all_ready(**world, prepared);
+  if (!ready) {
+    return tl::unexpected(ready.error());
+  }
+  if (!*ready) {
+    return ExitCode::bad_input;
+  }
+  try {
+    return train_in_job(is_first ? console : quiet, flags, *prepared, **world);
+  } catch (const std::exception& error) {
+    (*world)->abort(error.what());  // the others would wait for this rank for ever
+    throw;
+  }
+}
+
+}  // namespace
+
+Result<ExitCode> run_training(Console& console, const TrainFlags& flags) {
+  return flags.uses_mpi() ? train_over_mpi(console, flags) : train_on_threads(console, flags);
+}
+
+}  // namespace commlens
