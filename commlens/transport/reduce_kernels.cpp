@@ -10,7 +10,12 @@
 namespace commlens {
 namespace {
 
-// The conversions have no branches, so that loops over them become vector instructions.
+// The conversions have no branches, so that loops over them become vector instructions; a conditional
+// expression over a result of floating-point arithmetic would be one.
+
+[[gnu::always_inline]] inline std::uint32_t chosen(bool condition, std::uint32_t yes, std::uint32_t no) {
+  return no ^ ((yes ^ no) & (0U - static_cast<std::uint32_t>(condition)));
+}
 
 constexpr std::uint32_t k_bias_difference = 112U << 23U;  // exponent bias 127 of fp32, 15 of fp16
 
@@ -21,9 +26,9 @@ constexpr std::uint32_t k_bias_difference = 112U << 23U;  // exponent bias 127 o
   const float subnormal = std::bit_cast<float>(magnitude + 0x38800000U) - 0x1p-14F;
   const std::uint32_t normal = magnitude + k_bias_difference;
   const std::uint32_t special = normal + k_bias_difference;  // infinity and NaN: exponent 255
-  const std::uint32_t large = magnitude >= 0x7C00U << 13U ? special : normal;
-  const std::uint32_t result = magnitude < 0x0400U << 13U ? std::bit_cast<std::uint32_t>(subnormal) : large;
-  return std::bit_cast<float>(result | sign);
+  const std::uint32_t large = chosen(magnitude >= 0x7C00U << 13U, special, normal);
+  return std::bit_cast<float>(
+      sign | chosen(magnitude < 0x0400U << 13U, std::bit_cast<std::uint32_t>(subnormal), large));
 }
 
 [[gnu::always_inline]] inline std::uint16_t narrowed_fp16(float value) {
@@ -34,9 +39,9 @@ constexpr std::uint32_t k_bias_difference = 112U << 23U;  // exponent bias 127 o
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000U;
   const std::uint32_t normal = (magnitude - k_bias_difference + 0x0FFFU + (magnitude >> 13U & 1U)) >> 13U;
-  const std::uint32_t special = magnitude > 0x7F800000U ? 0x7E00U : 0x7C00U;
-  const std::uint32_t finite = magnitude < 0x38800000U ? subnormal : normal;  // 2^-14
-  const std::uint32_t result = magnitude >= 0x47800000U ? special : finite;   // 2^16
+  const std::uint32_t special = chosen(magnitude > 0x7F800000U, 0x7E00U, 0x7C00U);
+  const std::uint32_t finite = chosen(magnitude < 0x38800000U, subnormal, normal);  // 2^-14
+  const std::uint32_t result = chosen(magnitude >= 0x47800000U, special, finite);   // 2^16
   return static_cast<std::uint16_t>(sign | result);
 }
 
@@ -75,7 +80,8 @@ struct Bf16 {
 template <ReduceOp Reduction, typename T>
 [[gnu::always_inline]] inline T combined(T left, T right) {
   if constexpr (Reduction == ReduceOp::max) {
-    return right > left || right != right ? right : left;
+    return static_cast<bool>(static_cast<int>(right > left) | static_cast<int>(right != right)) ? right
+                                                                                                : left;
   } else if constexpr (std::is_integral_v<T>) {
     using Unsigned = std::make_unsigned_t<T>;  // wraps around without undefined behaviour
     return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(left) + static_cast<Unsigned>(right)));
@@ -115,11 +121,13 @@ template <typename Format, ReduceOp Reduction>
         sums[i] = combined<Reduction>(sums[i], Format::widened(next[i]));
       }
     }
-    for (std::byte* output : outputs) {
-      Stored* to = elements<Stored>(output, range.to + done);
-      for (std::int64_t i = 0; i < count; ++i) {
-        to[i] = Format::narrowed(sums[i]);
-      }
+    Stored* result = elements<Stored>(outputs[0], range.to + done);
+    for (std::int64_t i = 0; i < count; ++i) {
+      result[i] = Format::narrowed(sums[i]);
+    }
+    for (std::byte* output : outputs.subspan(1)) {
+      std::memcpy(elements<Stored>(output, range.to + done), result,
+                  static_cast<std::size_t>(count) * sizeof(Stored));
     }
   }
 }

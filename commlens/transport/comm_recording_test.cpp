@@ -1,0 +1,255 @@
+#include "commlens/transport/comm_recording.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/base/result.hpp"
+#include "commlens/trace/test_support.hpp"
+#include "commlens/trace/trace_file.hpp"
+#include "commlens/transport/conformance_cases.hpp"
+#include "commlens/transport/thread_ranks.hpp"
+
+namespace commlens {
+namespace {
+
+using testing::ScratchFolder;
+using testing::spelled_calls;
+using testing::SpelledCall;
+
+/// A call of the recording, as text: "all_gather fp32 3 -> 6 [0 1]".
+std::string text_of(const SpelledCall& call) {
+  std::string text =
+      fmt::format("{} {} {} -> {} [", name_of(call.kind), name_of(call.dtype), call.input, call.output);
+  for (const Rank rank : call.group) {
+    text += fmt::format("{}{}", text.back() == '[' ? "" : " ", rank.value);
+  }
+  text += "]";
+  text += call.root < 0 ? "" : fmt::format(" root {}", call.root);
+  text += call.tag.empty() ? "" : " " + call.tag;
+  return text;
+}
+
+/// What is recorded of `ranks` ranks whose body gets its recorded world (axis dp) and its clock.
+class Recording {
+ public:
+  template <typename Body>
+  Recording(std::int64_t ranks, const Body& body) {
+    create_recording(folder_ / "t",
+                     {.producer = "test", .description = "", .framework = "commlens", .ranks = ranks});
+    run_thread_ranks(ranks, [&](std::unique_ptr<Communicator> world) {
+      Recorder recorder(folder_ / "t", Rank{world->rank().value});
+      CommClock clock;
+      const std::unique_ptr<Communicator> seen = recorded(std::move(world), Axis::dp, recorder, clock);
+      body(*seen, recorder, clock);
+    });
+    finish_recording(folder_ / "t");
+    Result<Trace> trace = read_trace(folder_ / "t");
+    EXPECT_TRUE(trace) << trace.error().message;
+    trace_ = trace ? std::move(*trace) : Trace();
+  }
+
+  std::vector<std::string> calls_of(std::int64_t rank) const {
+    std::vector<std::string> texts;
+    for (const SpelledCall& call : spelled_calls(trace_, Rank{rank})) {
+      texts.push_back(text_of(call));
+    }
+    return texts;
+  }
+
+  const Trace& trace() const { return trace_; }
+
+ private:
+  ScratchFolder folder_;
+  Trace trace_;
+};
+
+using Texts = std::vector<std::string>;
+
+CommCall call_on(CommKind kind, std::vector<float>& buffer, std::int64_t input, std::int64_t output) {
+  return {.kind = kind,
+          .dtype = DType::fp32,
+          .input_buffer = buffer.data(),
+          .output_buffer = buffer.data() + (kind == CommKind::all_gather ? input : 0),
+          .input = {input},
+          .output = {output}};
+}
+
+TEST(RecordedCommunicator, WritesCollectivesOfItsGroup) {
+  const Recording recording(2, [](Communicator& world, Recorder&, CommClock&) {
+    std::vector<float> buffer(16);
+    CommCall call = call_on(CommKind::all_reduce, buffer, 5, 5);
+    call.tag = "mlp";
+    world.run(call);
+    world.run(call_on(CommKind::all_gather, buffer, 3, 6));
+    call = call_on(CommKind::broadcast, buffer, 4, 4);
+    call.peer = GroupRank{1};
+    world.run(call);
+    call.kind = CommKind::reduce;
+    call.peer = GroupRank{0};
+    world.run(call);
+    world.barrier();
+  });
+  const Texts expected{"all_reduce fp32 5 -> 5 [0 1] mlp", "all_gather fp32 3 -> 6 [0 1]",
+                       "broadcast fp32 4 -> 4 [0 1] root 1", "reduce fp32 4 -> 4 [0 1] root 0",
+                       "barrier uint8 0 -> 0 [0 1]"};
+  EXPECT_EQ(recording.calls_of(0), expected);
+  EXPECT_EQ(recording.calls_of(1), expected);
+  EXPECT_EQ(recording.trace().groups.axis(recording.trace().ops().front().group), Axis::dp);
+}
+
+TEST(RecordedCommunicator, WritesMessagesUnderTheOrderedPairOfGlobalRanks) {
+  const Recording recording(3, [](Communicator& world, Recorder& recorder, CommClock& clock) {
+    // Ranks 2 and 1, in this order: rank 0 of the pair is global rank 2.
+    const std::int64_t self = world.rank().value;
+    std::unique_ptr<Communicator> part = world.split(self == 0 ? -1 : 0, -self);
+    if (part == nullptr) {
+      return;
+    }
+    const std::unique_ptr<Communicator> pair = recorded(std::move(part), Axis::pp, recorder, clock);
+    std::vector<float> buffer(7);
+    CommCall call{.kind = self == 2 ? CommKind::send : CommKind::recv,
+                  .dtype = DType::fp32,
+                  .input_buffer = buffer.data(),
+                  .output_buffer = buffer.data(),
+                  .peer = GroupRank{self == 2 ? 1 : 0}};
+    (self == 2 ? call.input : call.output) = Elements{7};
+    pair->run(call);
+    pair->run(call);
+  });
+  EXPECT_EQ(recording.calls_of(0), Texts{});
+  EXPECT_EQ(recording.calls_of(1), (Texts{"recv fp32 0 -> 7 [2 1]", "recv fp32 0 -> 7 [2 1]"}));
+  EXPECT_EQ(recording.calls_of(2), (Texts{"send fp32 7 -> 0 [2 1]", "send fp32 7 -> 0 [2 1]"}));
+  EXPECT_EQ(recording.trace().groups.axis(recording.trace().ops().back().group), Axis::pp);
+}
+
+TEST(RecordedCommunicator, OfOneRankWritesAllButBarriers) {
+  const Recording recording(1, [](Communicator& world, Recorder&, CommClock& clock) {
+    std::vector<float> buffer(4);
+    world.run(call_on(CommKind::all_reduce, buffer, 4, 4));
+    world.barrier();
+    EXPECT_EQ(clock.calls[static_cast<std::size_t>(CommKind::barrier)], 0);
+  });
+  EXPECT_EQ(recording.calls_of(0), Texts{"all_reduce fp32 4 -> 4 [0]"});
+}
+
+TEST(RecordedCommunicator, WritesACallOnceHoweverOftenItIsWaitedFor) {
+  const Recording recording(2, [](Communicator& world, Recorder&, CommClock& clock) {
+    std::vector<float> buffer(4);
+    const std::unique_ptr<Work> first = world.start(call_on(CommKind::all_reduce, buffer, 1, 1));
+    const std::unique_ptr<Work> second = world.start({.kind = CommKind::barrier});
+    second->wait();
+    first->wait();
+    first->wait();
+    EXPECT_EQ(clock.calls[static_cast<std::size_t>(CommKind::all_reduce)], 1);
+    EXPECT_EQ(clock.calls[static_cast<std::size_t>(CommKind::barrier)], 1);
+  });
+  EXPECT_EQ(recording.calls_of(1), (Texts{"all_reduce fp32 1 -> 1 [0 1]", "barrier uint8 0 -> 0 [0 1]"}));
+  for (const SpelledCall& call : spelled_calls(recording.trace(), Rank{1})) {
+    EXPECT_GE(call.duration, 0) << text_of(call);
+  }
+}
+
+/// Lets the clock of the process move on at least once.
+void spend_time() {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() == start) {
+  }
+}
+
+class SlowWork final : public Work {
+ public:
+  void wait() override { spend_time(); }
+};
+
+/// A group of two whose other rank needs no calls.
+class SlowCommunicator final : public Communicator {
+ public:
+  const std::vector<Rank>& members() const override { return members_; }
+  GroupRank rank() const override { return GroupRank{0}; }
+  std::unique_ptr<Work> start(const CommCall& call) override {
+    if (call.kind == CommKind::reduce) {
+      throw SystemError("the library failed");
+    }
+    if (call.kind == CommKind::all_gather) {
+      spend_time();
+    }
+    return std::make_unique<SlowWork>();
+  }
+  std::unique_ptr<Communicator> split(std::int64_t /*color*/, std::int64_t /*key*/) override {
+    return std::make_unique<SlowCommunicator>();
+  }
+  void abort(std::string_view reason) override { throw SystemError(std::string(reason)); }
+
+ private:
+  std::vector<Rank> members_{Rank{0}, Rank{1}};
+};
+
+TEST(RecordedCommunicator, AddsTheTimeInsideStartAndWaitByKind) {
+  const ScratchFolder folder;
+  create_recording(folder / "t",
+                   {.producer = "test", .description = "", .framework = "commlens", .ranks = 2});
+  Recorder recorder(folder / "t", Rank{0});
+  CommClock clock;
+  const auto blocked = [&](CommKind kind) { return clock.blocked[static_cast<std::size_t>(kind)].count(); };
+  const std::unique_ptr<Communicator> seen =
+      recorded(std::make_unique<SlowCommunicator>(), Axis::dp, recorder, clock);
+
+  const std::unique_ptr<Work> gather = seen->start({.kind = CommKind::all_gather});
+  const std::int64_t after_start = blocked(CommKind::all_gather);
+  EXPECT_GT(after_start, 0);
+  EXPECT_EQ(blocked(CommKind::all_to_all), 0);
+  gather->wait();
+  EXPECT_GT(blocked(CommKind::all_gather), after_start);
+  seen->run({.kind = CommKind::all_to_all});
+  EXPECT_GT(blocked(CommKind::all_to_all), 0);
+  EXPECT_EQ(blocked(CommKind::all_reduce), 0);
+}
+
+TEST(RecordedCommunicator, LeavesACallThatFailedWithoutAnEnd) {
+  const ScratchFolder folder;
+  create_recording(folder / "t",
+                   {.producer = "test", .description = "", .framework = "commlens", .ranks = 1});
+  Recorder recorder(folder / "t", Rank{0});
+  CommClock clock;
+  const std::unique_ptr<Communicator> seen =
+      recorded(std::make_unique<SlowCommunicator>(), Axis::dp, recorder, clock);
+  seen->run({.kind = CommKind::all_gather});
+  EXPECT_THROW(seen->start({.kind = CommKind::reduce}), SystemError);
+  recorder.close();
+  finish_recording(folder / "t");
+  const Result<Trace> trace = read_trace(folder / "t");
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->provenance.skipped, (std::map<std::string, std::int64_t>{{"unfinished call", 1}}));
+}
+
+TEST(RecordedCommunicator, PassesFailuresSplitsAndAbortsOn) {
+  const ScratchFolder folder;
+  create_recording(folder / "t",
+                   {.producer = "test", .description = "", .framework = "commlens", .ranks = 2});
+  Recorder recorder(folder / "t", Rank{0});
+  CommClock clock;
+  const std::unique_ptr<Communicator> seen =
+      recorded(std::make_unique<SlowCommunicator>(), Axis::dp, recorder, clock);
+  EXPECT_THROW(seen->start({.kind = CommKind::reduce}), SystemError);
+  EXPECT_THROW(seen->abort("enough"), SystemError);
+  const std::unique_ptr<Communicator> part = seen->split(0, 0);
+  part->barrier();
+  EXPECT_EQ(clock.calls[static_cast<std::size_t>(CommKind::barrier)], 0);  // not decorated
+}
+
+class RecordedConformance : public ::testing::TestWithParam<conformance::Case> {};
+
+TEST_P(RecordedConformance, HoldsForThreeRanks) {
+  const Recording recording(
+      3, [](Communicator& world, Recorder&, CommClock&) { GetParam().check(world, conformance::Target{}); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, RecordedConformance, ::testing::ValuesIn(conformance::k_cases),
+                         [](const auto& made) { return std::string(made.param.name); });
+
+}  // namespace
+}  // namespace commlens
