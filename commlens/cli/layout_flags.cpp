@@ -125,7 +125,7 @@ constexpr std::array<Flag, 28> k_flags = {{
     {"--virtual-stages", "N", "Model chunks per stage", set_count<&Overrides::virtual_stages>},
     {"--bucket", "BYTES", "Gradient bucket, such as 25MiB", set_bucket},
     {"--clip", "NORM", "Clip gradients by global norm; 0: off", set_clip},
-    {"--persistence-threshold", "ELEMENTS", "ZeRO-3 keeps parameters of at most this size gathered",
+    {"--persistence-threshold", "N", "ZeRO-3 keeps parameters of at most N elements gathered",
      set_persistence_threshold},
     {"--hpz", "N", "ZeRO++: ranks of a secondary partition", set_count<&Overrides::hpz>},
     {"--qwz", "", "ZeRO++: gather parameters in int8", set_true<&Overrides::qwz>},

@@ -298,8 +298,9 @@ TEST(TrainerLaws, UnitsHoldEveryParameterOnce) {
     const Job job = possible_job();
     for (std::int64_t stage = 0; stage < job.layout.pp; ++stage) {
       for (const HeldChunk& chunk : held_chunks(job, stage)) {
+        const std::vector<FlatUnit> units = flat_units(job, chunk);
         std::vector<int> times(chunk.parameters.size(), 0);
-        for (const FlatUnit& unit : flat_units(job, chunk)) {
+        for (const FlatUnit& unit : units) {
           std::int64_t count = 0;
           for (const std::size_t row : unit.parameters) {
             ++times.at(row);
@@ -309,6 +310,10 @@ TEST(TrainerLaws, UnitsHoldEveryParameterOnce) {
           RC_ASSERT(unit.count == count);
           RC_ASSERT(unit.padded % job.layout.dp == 0);
           RC_ASSERT(unit.padded - unit.count < job.layout.dp);
+        }
+        const std::vector<std::vector<std::size_t>> of_modules = units_of_modules(chunk, units);
+        for (std::size_t module = 0; module < chunk.modules.size(); ++module) {
+          RC_ASSERT(of_modules.at(module) == units_of(chunk.modules[module], units));
         }
         RC_ASSERT(times == std::vector<int>(chunk.parameters.size(), 1));
       }

@@ -20,12 +20,9 @@ ChunkUnits::ChunkUnits(ProgramBuilder& out, const Job& job, const HeldChunk& chu
       stage_(job.train.zero_stage),
       ranks_(job.layout.dp),
       units_(flat_units(job, chunk)),
+      of_module_(units_of_modules(chunk, units_)),
       modules_left_(units_.size(), 0),
-      is_gathered_(units_.size(), false) {
-  for (const HeldModule& module : chunk.modules) {
-    of_module_.push_back(units_of(module, units_));
-  }
-}
+      is_gathered_(units_.size(), false) {}
 
 void ChunkUnits::before_forward(std::size_t module) {
   const std::size_t next = module + 1;

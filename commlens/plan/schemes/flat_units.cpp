@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "commlens/base/check.hpp"
@@ -232,6 +233,26 @@ std::vector<std::size_t> units_of(const HeldModule& module, const std::vector<Fl
     }
   }
   return rows;
+}
+
+std::vector<std::vector<std::size_t>> units_of_modules(const HeldChunk& chunk,
+                                                       const std::vector<FlatUnit>& units) {
+  std::vector<std::size_t> unit_of(chunk.parameters.size(), units.size());
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    for (const std::size_t row : units[i].parameters) {
+      unit_of[row] = units[i].is_persistent ? units.size() : i;
+    }
+  }
+  std::vector<std::vector<std::size_t>> of_modules;
+  for (const HeldModule& module : chunk.modules) {
+    std::set<std::size_t> used;
+    for (const std::size_t row : module.parameters) {
+      used.insert(unit_of[row]);
+    }
+    used.erase(units.size());
+    of_modules.emplace_back(used.begin(), used.end());
+  }
+  return of_modules;
 }
 
 }  // namespace commlens

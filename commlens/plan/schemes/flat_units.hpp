@@ -68,6 +68,9 @@ std::vector<FlatUnit> flat_units(const Job& job, const HeldChunk& chunk);
 
 /// The units (rows of flat_units) a module's parameters lie in, ascending, persistent ones left out.
 std::vector<std::size_t> units_of(const HeldModule& module, const std::vector<FlatUnit>& units);
+/// The same for every module of a chunk, in time that grows with the chunk.
+std::vector<std::vector<std::size_t>> units_of_modules(const HeldChunk& chunk,
+                                                       const std::vector<FlatUnit>& units);
 
 /// Bytes that `count` elements take as int8 (qwZ) or int4 (qgZ) with one fp32 scale per block of 256.
 /// Source of the block size: ZeRO++, arXiv 2306.10209 uses blocks; 256 is our choice.
