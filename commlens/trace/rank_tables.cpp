@@ -18,6 +18,7 @@ using std::chrono::nanoseconds;
 
 constexpr JsonFields::Range k_any_count = {0, INT64_MAX};
 constexpr JsonFields::Range k_any_time = {-(std::int64_t{1} << 61), std::int64_t{1} << 61};
+constexpr JsonFields::Range k_any_wall = {0, std::int64_t{1} << 62};  // their difference fits beside a time
 
 /// Reads rank-R.jsonl line by line.
 class RankTablesReader {
@@ -87,7 +88,7 @@ class RankTablesReader {
     clock.boot = fields_.text(*found, where, "boot");
     clock.frequency_hz = fields_.number(*found, where, "frequency_hz", k_any_count);
     clock.rate_error_ppb = fields_.number(*found, where, "rate_error_ppb", k_any_count);
-    clock.wall_offset = nanoseconds(fields_.number(*found, where, "wall_offset_ns", k_any_time));
+    clock.wall_offset = nanoseconds(fields_.number(*found, where, "wall_offset_ns", k_any_wall));
   }
 
   void read_closing(const json& row, const std::string& where) {
@@ -113,12 +114,19 @@ nanoseconds shift_of(const RankClock& clock, RankClocks& clocks) {
   return machine->second - *clocks.base;
 }
 
+bool is_near(nanoseconds time) {
+  constexpr nanoseconds furthest(INT64_MAX / 2);
+  return -furthest <= time && time <= furthest;
+}
+
 /// Moves all times; false when one leaves the range that a record may have.
 bool move_times(RankStream& stream, nanoseconds shift) {
-  constexpr nanoseconds furthest(INT64_MAX / 2);
   for (Times& times : stream.times) {
+    if (!is_near(times.issued) || !is_near(times.finished)) {
+      return false;
+    }
     times = {times.issued + shift, times.started + shift, times.finished + shift};
-    if (times.started > furthest || times.started < -furthest) {
+    if (!is_near(times.started)) {
       return false;
     }
   }
@@ -161,7 +169,7 @@ Result<RankStream> read_recorded_stream(const std::filesystem::path& folder, con
   }
   Result<RankStream> stream = read_stream_file(file, entry, rank->ops, tables.provenance);
   if (stream && !move_times(*stream, shift_of(rank->clock, clocks))) {
-    return failure(fmt::format("{}: a call does not lie in the time since 1970", file.string()));
+    return failure(fmt::format("{}: a call lies centuries away from the others", file.string()));
   }
   return stream;
 }

@@ -342,6 +342,12 @@ TEST(RankTables, MoveTimesOfAnotherMachineByItsWallClock) {
   EXPECT_EQ(apart.streams[0].times, same.streams[0].times);
   EXPECT_EQ(apart.streams[1].times[0].started,
             same.streams[1].times[0].started + std::chrono::nanoseconds(500));
+  // Started 2^62 - 2 ns after the zero: a shift of 500 ns leads out of the range of a record.
+  folder.write("t/rank-1.bin", content_of(folder / "t/rank-1.bin")
+                                   .replace(72, 16, "\xfe\xff\xff\xff\xff\xff\xff\x3f\0\0\0\0\0\0\0\0", 16));
+  const Result<Trace> far = read_trace(folder / "t");
+  ASSERT_FALSE(far);
+  EXPECT_NE(far.error().message.find("a call lies centuries away"), std::string::npos);
 }
 
 }  // namespace
