@@ -94,10 +94,10 @@ void TensorParallelModules::backward(ModuleRole role) const {
   switch (role) {
     case ModuleRole::embedding:
       if (sequence_parallel_) {
-        gather(k_sequence_output, "embedding");
         if (job_.model.positions == Positions::learned) {
-          replicated_gradients(job_.model.max_positions * job_.model.hidden, "embedding.wpe");
+          replicated_gradients(job_.model.max_positions * job_.model.hidden, "embedding.positions.grad");
         }
+        gather(k_sequence_output, "embedding.grad");
       }
       return;
     case ModuleRole::block:
@@ -105,11 +105,11 @@ void TensorParallelModules::backward(ModuleRole role) const {
       return;
     case ModuleRole::head:
       if (!sequence_parallel_) {
-        all_reduce(k_input, "head");
+        all_reduce(k_input, "head.grad");
         return;
       }
-      scatter(k_sequence_input, "head");
-      replicated_gradients(norm, "head.norm");
+      scatter(k_sequence_input, "head.grad");
+      replicated_gradients(norm, "head.norm.grad");
       return;
   }
 }
@@ -117,18 +117,18 @@ void TensorParallelModules::backward(ModuleRole role) const {
 void TensorParallelModules::backward_block() const {
   const bool is_parallel = job_.model.parallel_residual;
   if (!sequence_parallel_) {
-    all_reduce(k_input, "block.fc1");
-    all_reduce(k_input, "block.qkv");
+    all_reduce(k_input, "block.fc1.grad");
+    all_reduce(k_input, "block.qkv.grad");
     return;
   }
-  gather(k_sequence_output, is_parallel ? "block.residual" : "block.fc2");
-  scatter(k_sequence_input, "block.fc1");
+  gather(k_sequence_output, is_parallel ? "block.residual.grad" : "block.fc2.grad");
+  scatter(k_sequence_input, "block.fc1.grad");
   if (!is_parallel) {
-    gather(k_sequence_output, "block.proj");
+    gather(k_sequence_output, "block.proj.grad");
   }
-  scatter(k_sequence_input, "block.qkv");
+  scatter(k_sequence_input, "block.qkv.grad");
   constexpr std::int64_t replicated_vectors = 6;  // ln1, ln2: weight and bias; biases of proj and fc2
-  replicated_gradients(replicated_vectors * job_.model.hidden, "block.replicated");
+  replicated_gradients(replicated_vectors * job_.model.hidden, "block.shared.grad");
 }
 
 }  // namespace commlens::trainer
