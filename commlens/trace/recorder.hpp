@@ -26,7 +26,8 @@ struct RecordingInfo {
 void create_recording(const std::filesystem::path& folder, const RecordingInfo& info);
 
 /// After all Recorders of the job are closed (or have died): writes event counts, drops and the recorder's
-/// own cost into the manifest. A folder without this step is readable all the same.
+/// own cost into the manifest. A folder without this step is readable all the same, so a disk that is full by
+/// now is no error. Throws SystemError when there is no manifest.
 void finish_recording(const std::filesystem::path& folder);
 
 /// What identifies a call besides its times. `tag` points to text that lives as long as the program.
@@ -42,7 +43,8 @@ struct RecordedCall {
 
 /// Appends the calls of one rank to its file of a recording (docs/formats/trace.md). One thread uses it.
 /// begin and finish neither allocate, lock nor enter the kernel, except when begin sees a description for the
-/// first time; they never throw. When the disk is full, recording stops and drops are counted.
+/// first time; they never throw. When the disk is full, recording stops for good and drops are counted; every
+/// call after close() is dropped too.
 class Recorder {
  public:
   /// Where a begun call stands in the file.
