@@ -6,29 +6,87 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-torch::Tensor probabilities(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& bias,
-                            double scale) {
-  return torch::baddbmm(bias, query, key.transpose(1, 2), 1.0, scale).softmax(-1);
+/// Turns queries and keys, parts[0] and parts[1], in place; by the opposite angle with `direction` -1.
+///   parts  [3, batch, heads, sequence, head_dim], of any strides
+void rotate(const torch::Tensor& parts, const torch::Tensor& cos, const torch::Tensor& sin,
+            double direction) {
+  const std::int64_t half = cos.size(1);
+  const torch::Tensor turning = parts.narrow(0, 0, 2);
+  const torch::Tensor first = turning.narrow(4, 0, half);
+  const torch::Tensor second = turning.narrow(4, half, half);
+  const torch::Tensor turned = (first * cos).addcmul_(second, sin, -direction);
+  second.mul_(cos).addcmul_(first, sin, direction);
+  first.copy_(turned);
 }
 
-struct SelectiveAttention : torch::autograd::Function<SelectiveAttention> {
+struct SplitHeads : torch::autograd::Function<SplitHeads> {
+  static variable_list forward(AutogradContext* context, const torch::Tensor& qkv, std::int64_t head_dim,
+                               const torch::Tensor& cos, const torch::Tensor& sin) {
+    context->saved_data["cos"] = cos;
+    context->saved_data["sin"] = sin;
+    const std::int64_t batch = qkv.size(0);
+    const std::int64_t length = qkv.size(1);
+    const std::int64_t heads = qkv.size(2) / (3 * head_dim);
+    const torch::Tensor parts =
+        qkv.view({batch, length, heads, 3, head_dim}).permute({3, 0, 2, 1, 4}).contiguous();
+    if (cos.defined()) {
+      rotate(parts, cos, sin, 1.0);
+    }
+    const torch::Tensor flat = parts.view({3, batch * heads, length, head_dim});
+    context->saved_data["batch"] = batch;
+    return {flat[0], flat[1], flat[2]};
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const std::int64_t batch = context->saved_data["batch"].toInt();
+    const std::int64_t heads = gradients[0].size(0) / batch;
+    const std::int64_t length = gradients[0].size(1);
+    const std::int64_t width = gradients[0].size(2);
+    const torch::Tensor whole = torch::empty({batch, length, heads, 3, width}, gradients[0].options());
+    const torch::Tensor parts = whole.permute({3, 0, 2, 1, 4});
+    for (std::int64_t part = 0; part < 3; ++part) {
+      parts[part].copy_(gradients[static_cast<std::size_t>(part)].view({batch, heads, length, width}));
+    }
+    const torch::Tensor cos = context->saved_data["cos"].toTensor();
+    if (cos.defined()) {
+      rotate(parts, cos, context->saved_data["sin"].toTensor(), -1.0);
+    }
+    return {whole.view({batch, length, heads * 3 * width}), {}, {}, {}};
+  }
+};
+
+/// [batch * heads, sequence, sequence]
+torch::Tensor shares_of(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& bias,
+                        double scale) {
+  torch::Tensor scores = torch::baddbmm(bias, query, key.transpose(1, 2), 1.0, scale);
+  return torch::_softmax_out(scores, scores, -1, false);
+}
+
+struct CoreAttention : torch::autograd::Function<CoreAttention> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& query, const torch::Tensor& key,
-                               const torch::Tensor& value, const torch::Tensor& bias, double scale) {
+                               const torch::Tensor& value, const torch::Tensor& bias, double scale,
+                               bool selective) {
+    const torch::Tensor shares = shares_of(query, key, bias, scale);
     context->save_for_backward({query, key, value, bias});
     context->saved_data["scale"] = scale;
-    return probabilities(query, key, bias, scale).bmm(value);
+    if (!selective) {
+      context->saved_data["shares"] = shares;
+    }
+    return shares.bmm(value);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const double scale = context->saved_data["scale"].toDouble();
     const torch::Tensor& gradient = gradients[0];
-    const torch::Tensor shares = probabilities(saved[0], saved[1], saved[3], scale);
-    const torch::Tensor of_shares = gradient.bmm(saved[2].transpose(1, 2));
-    const torch::Tensor of_scores =
-        torch::_softmax_backward_data(of_shares, shares, -1, shares.scalar_type()).mul_(scale);
-    return {of_scores.bmm(saved[1]),
-            of_scores.transpose(1, 2).bmm(saved[0]),
+    const auto kept = context->saved_data.find("shares");
+    const torch::Tensor shares = kept != context->saved_data.end()
+                                     ? kept->second.toTensor()
+                                     : shares_of(saved[0], saved[1], saved[3], scale);
+    torch::Tensor of_scores = gradient.bmm(saved[2].transpose(1, 2));
+    torch::_softmax_backward_data_out(of_scores, of_scores, shares, -1, shares.scalar_type());
+    return {of_scores.bmm(saved[1]).mul_(scale),
+            of_scores.transpose(1, 2).bmm(saved[0]).mul_(scale),
             shares.transpose(1, 2).bmm(gradient),
+            {},
             {},
             {}};
   }
@@ -36,22 +94,14 @@ struct SelectiveAttention : torch::autograd::Function<SelectiveAttention> {
 
 }  // namespace
 
-torch::Tensor core_attention(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
-                             const torch::Tensor& bias, double scale, bool selective) {
-  return selective ? SelectiveAttention::apply(query, key, value, bias, scale)
-                   : probabilities(query, key, bias, scale).bmm(value);
+Heads split_heads(const torch::Tensor& qkv, std::int64_t head_dim, const torch::Tensor& cos,
+                  const torch::Tensor& sin) {
+  const variable_list parts = SplitHeads::apply(qkv, head_dim, cos, sin);
+  return {parts[0], parts[1], parts[2]};
 }
 
-torch::Tensor rotated(const torch::Tensor& heads, const torch::Tensor& cos, const torch::Tensor& sin) {
-  const std::int64_t width = cos.size(1);
-  const torch::Tensor turning = heads.narrow(3, 0, width);
-  const torch::Tensor halves =
-      torch::cat({turning.narrow(3, width / 2, width / 2).neg(), turning.narrow(3, 0, width / 2)}, 3);
-  const torch::Tensor turned = turning * cos + halves * sin;
-  if (width == heads.size(3)) {
-    return turned;
-  }
-  return torch::cat({turned, heads.narrow(3, width, heads.size(3) - width)}, 3);
+torch::Tensor core_attention(const Heads& heads, const torch::Tensor& bias, double scale, bool selective) {
+  return CoreAttention::apply(heads.query, heads.key, heads.value, bias, scale, selective);
 }
 
 }  // namespace commlens::engine

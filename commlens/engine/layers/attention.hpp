@@ -3,15 +3,28 @@
 
 namespace commlens::engine {
 
-/// softmax(query key^T scale + bias) value.
-///   query, key, value  [batch * heads, sequence, head_dim]
-///   bias               [1, sequence, sequence], 0 where attention is allowed and -inf where not
-///   selective          scores are not kept but computed again in backward (arXiv 2205.05198)
-torch::Tensor core_attention(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
-                             const torch::Tensor& bias, double scale, bool selective);
+/// The heads of a layer, each [batch * heads, sequence, head_dim], contiguous.
+struct Heads {
+  torch::Tensor query;
+  torch::Tensor key;
+  torch::Tensor value;
+};
 
-/// Rotates the first cos.size(1) elements of each head. heads [batch, heads, sequence, head_dim]; cos, sin
-/// [sequence, rotary dims]. Source: RoFormer, arXiv 2104.09864; halves paired as GPT-NeoX does.
-torch::Tensor rotated(const torch::Tensor& heads, const torch::Tensor& cos, const torch::Tensor& sin);
+/// Splits the output of the qkv layer into heads and rotates the first 2 * cos.size(1) elements of queries
+/// and keys.
+///   qkv       [batch, sequence, heads * 3 * head_dim]: query, key and value of a head together
+///   cos, sin  [sequence, rotary dims / 2] in the type of qkv, or undefined: nothing is rotated
+/// Source: RoFormer, arXiv 2104.09864; element i of the first half turns with element i of the second half,
+/// as in GPT-NeoX.
+Heads split_heads(const torch::Tensor& qkv, std::int64_t head_dim, const torch::Tensor& cos,
+                  const torch::Tensor& sin);
+
+/// softmax(query key^T scale + bias) value, the softmax in the type of its input (LibTorch accumulates bf16
+/// in fp32).
+///   bias       [1, sequence, sequence], 0 where attention is allowed and -inf where not
+///   selective  the shares of attention are not kept but computed again in backward (arXiv 2205.05198); the
+///              results are the same bit for bit
+/// Returns [batch * heads, sequence, head_dim].
+torch::Tensor core_attention(const Heads& heads, const torch::Tensor& bias, double scale, bool selective);
 
 }  // namespace commlens::engine

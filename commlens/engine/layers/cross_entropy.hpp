@@ -6,9 +6,10 @@ namespace commlens::engine {
 
 /// Mean cross entropy over tokens whose vocabulary is split over `tp` (Megatron-LM, arXiv 1909.08053 §3):
 /// three all_reduces of one fp32 per token. Null or one rank: none.
-///   logits   [tokens, V / t]; its memory may be overwritten
+///   logits   [tokens, V / t], contiguous; overwritten: the only memory of their size this takes is theirs
 ///   targets  int64 [tokens], ids of the whole vocabulary
-/// Returns a scalar in fp32, the same on all tensor ranks.
+/// Returns a scalar in fp32 (fp64 for logits of fp64), the same on all tensor ranks. The loss may be
+/// differentiated once.
 torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets, Communicator* tp);
 
 }  // namespace commlens::engine

@@ -66,24 +66,21 @@ torch::Tensor attention(const LayerContext& context, const BlockParameters& bloc
   const std::int64_t length = input.size(1);
   const std::int64_t width = context.model.head_dim;
   const torch::Tensor qkv = torch::linear(input, block.qkv_weight, block.qkv_bias);
-  const std::int64_t heads = qkv.size(2) / (3 * width);
-  const torch::Tensor parts = qkv.view({batch, length, heads, 3, width}).permute({3, 0, 2, 1, 4});
-  torch::Tensor query = parts[0];  // [batch, heads, sequence, width]
-  torch::Tensor key = parts[1];
+  torch::Tensor cos;
+  torch::Tensor sin;
   if (context.rotary_cos.defined()) {
-    const torch::Tensor cos = context.rotary_cos.narrow(0, 0, length).to(qkv.scalar_type());
-    const torch::Tensor sin = context.rotary_sin.narrow(0, 0, length).to(qkv.scalar_type());
-    query = rotated(query, cos, sin);
-    key = rotated(key, cos, sin);
+    const std::int64_t half = context.rotary_cos.size(1) / 2;
+    cos = context.rotary_cos.narrow(0, 0, length).narrow(1, 0, half).to(qkv.scalar_type());
+    sin = context.rotary_sin.narrow(0, 0, length).narrow(1, 0, half).to(qkv.scalar_type());
   }
-  const auto flat = [&](const torch::Tensor& part) { return part.reshape({batch * heads, length, width}); };
   const torch::Tensor bias = torch::zeros({length, length}, qkv.options())
                                  .masked_fill_(context.causal_mask.narrow(0, 0, length).narrow(1, 0, length),
                                                -std::numeric_limits<double>::infinity())
                                  .unsqueeze(0);
   const torch::Tensor result =
-      core_attention(flat(query), flat(key), flat(parts[2]), bias,
-                     1.0 / std::sqrt(static_cast<double>(width)), context.selective_recompute);
+      core_attention(split_heads(qkv, width, cos, sin), bias, 1.0 / std::sqrt(static_cast<double>(width)),
+                     context.selective_recompute);
+  const std::int64_t heads = result.size(0) / batch;
   return result.view({batch, heads, length, width}).transpose(1, 2).reshape({batch, length, heads * width});
 }
 
@@ -127,8 +124,8 @@ torch::Tensor embedding_forward(const LayerContext& context, const std::vector<t
   if (is_split) {
     const torch::Tensor own = tokens - context.tp->rank().value * table.size(0);
     const torch::Tensor is_elsewhere = own.lt(0).logical_or(own.ge(table.size(0)));
-    activations =
-        torch::embedding(table, own.masked_fill(is_elsewhere, 0)).masked_fill(is_elsewhere.unsqueeze(2), 0.0);
+    activations = torch::embedding(table, own.masked_fill(is_elsewhere, 0))
+                      .masked_fill_(is_elsewhere.unsqueeze(2), 0.0);
     activations = out_of_rows(context, activations, "embedding", "embedding.grad");
   } else {
     activations = torch::embedding(table, tokens);
@@ -151,17 +148,18 @@ torch::Tensor block_forward(const LayerContext& context, const std::vector<torch
                                              "block.qkv", "block.qkv.grad");
   const torch::Tensor heads = attention(context, block, columns);
   const bool is_split = context.tp != nullptr && context.tp->size() > 1;
+  if (!is_split) {
+    const torch::Tensor middle = input + torch::linear(heads, block.proj_weight, block.proj_bias);
+    const torch::Tensor& mlp_reads = context.model.parallel_residual ? input : middle;
+    return middle +
+           torch::linear(mlp(block, mlp_input(context, block, mlp_reads)), block.fc2_weight, block.fc2_bias);
+  }
   if (context.model.parallel_residual) {
     const torch::Tensor partial =
         torch::linear(heads, block.proj_weight) +
         torch::linear(mlp(block, mlp_input(context, block, input)), block.fc2_weight);
     const torch::Tensor sum = out_of_rows(context, partial, "block.residual", "block.residual.grad");
     return input + sum + (block.proj_bias + block.fc2_bias);
-  }
-  if (!is_split) {
-    const torch::Tensor middle = input + torch::linear(heads, block.proj_weight, block.proj_bias);
-    return middle +
-           torch::linear(mlp(block, mlp_input(context, block, middle)), block.fc2_weight, block.fc2_bias);
   }
   const torch::Tensor middle = input + (out_of_rows(context, torch::linear(heads, block.proj_weight),
                                                     "block.proj", "block.proj.grad") +

@@ -51,8 +51,7 @@ struct CopyToTp : torch::autograd::Function<CopyToTp> {
     return input;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    // A residual hands the same gradient to others too.
-    const torch::Tensor sum = gradients[0].clone(torch::MemoryFormat::Contiguous);
+    const torch::Tensor sum = gradients[0].contiguous();
     all_reduce(group_of(context), sum, tag_of(context)).wait();
     return {sum, {}, {}};
   }

@@ -6,12 +6,13 @@
 
 namespace commlens::engine {
 
-/// The four places where a tensor-parallel layer communicates, as autograd functions (Megatron-LM, arXiv
+/// The places where a tensor-parallel layer communicates, as autograd functions (Megatron-LM, arXiv
 /// 1909.08053; sequence parallelism: arXiv 2205.05198). `tp` null or of one rank: the identity. Tags are
 /// string literals. Activations are [batch, sequence, hidden]; a sequence shard is [batch, sequence / t,
 /// hidden].
 
-/// Identity; backward all_reduces the gradient.
+/// Identity; backward all_reduces the gradient, in its memory if that is contiguous: let the one consumer of
+/// the result be a linear layer, whose backward makes a gradient of its own.
 torch::Tensor copy_to_tp(const torch::Tensor& input, Communicator* tp, const char* backward_tag);
 /// all_reduce, in the memory of `partial` (which nobody else may need); backward is the identity.
 torch::Tensor reduce_from_tp(const torch::Tensor& partial, Communicator* tp, const char* tag);
