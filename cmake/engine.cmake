@@ -7,7 +7,13 @@ commlens_folder(engine LINK commlens_plan commlens_transport ${TORCH_LIBRARIES} 
 # <torch/torch.h> takes 9 s to compile; once is enough.
 target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 target_precompile_headers(commlens_engine PRIVATE ${PROJECT_SOURCE_DIR}/commlens/engine/torch.hpp)
+# commlens_use_engine(TARGET): a program of the same compile flags, so that the precompiled header is of use.
+function(commlens_use_engine target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM commlens_engine)
+endfunction()
 if(TARGET commlens_engine_test)
-  target_precompile_headers(commlens_engine_test REUSE_FROM commlens_engine)
+  commlens_use_engine(commlens_engine_test)
 endif()
 commlens_module(engine SOURCE engine/engine_module.cpp LINK commlens_engine)

@@ -250,8 +250,9 @@ Result<std::int64_t> check_checkpoint(const fs::path& folder, const Job& job) {
       !is_count("dp_of_job") || !json->contains("model")) {
     return failure(fmt::format("{}: no checkpoint of this version", manifest.string()));
   }
-  for (const auto& [key, value] : identity_of(job).items()) {
-    const Json& model = (*json)["model"];
+  const Json& model = (*json)["model"];
+  const Json identity = identity_of(job);
+  for (const auto& [key, value] : identity.items()) {
     if (!model.is_object() || !model.contains(key) || model[key] != value) {
       return failure(
           fmt::format("{}: '{}' is {} there and {} here; only the data-parallel size and the ZeRO "

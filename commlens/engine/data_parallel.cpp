@@ -185,7 +185,8 @@ void DataParallel::finish_gather(std::size_t chunk, std::size_t index) {
   gather.is_under_way = false;
   if (gather.bytes.defined()) {
     const torch::Tensor rows = gather.bytes.view({groups_.dp->size(), -1});
-    unit.flat.copy_(dequantized(rows, unit.owned_count(), QuantizedBits::int8).view({-1}));
+    // As a gather does, past the version counter of what autograd saved.
+    unit.flat.variable_data().copy_(dequantized(rows, unit.owned_count(), QuantizedBits::int8).view({-1}));
     gather.bytes = torch::Tensor();
   }
   if (!gather.is_for_backward && unit.secondary.defined()) {
