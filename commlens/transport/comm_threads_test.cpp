@@ -33,6 +33,18 @@ TEST_P(ThreadConformance, HoldsForGroupsOfOneToFiveRanks) {
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadConformance, testing::ValuesIn(conformance::k_cases),
                          [](const auto& made) { return std::string(made.param.name); });
 
+/// Waits until `number` is at least `least`.
+void await(std::atomic<int>& number, int least) {
+  for (int seen = number; seen < least; seen = number) {
+    number.wait(seen);
+  }
+}
+
+void add_one(std::atomic<int>& number) {
+  ++number;
+  number.notify_all();
+}
+
 using Body = std::function<void(Communicator& world)>;
 
 /// What run_thread_ranks says of a job; empty when it ends well.
@@ -202,15 +214,12 @@ TEST(ThreadAbort, WakesEveryRankWithTheReason) {
   const std::string failure = failure_of(4, [&](Communicator& world) {
     const std::unique_ptr<Communicator> half = world.split(world.rank().value % 2, 0);
     if (world.rank() == GroupRank{3}) {
-      for (int others = arrived; others < 3; others = arrived) {
-        arrived.wait(others);
-      }
+      await(arrived, 3);
       world.abort("stopped by the user");
       EXPECT_THROW(half->barrier(), SystemError);
       return;
     }
-    ++arrived;
-    arrived.notify_all();
+    add_one(arrived);
     // Ranks 0 and 2 wait in the world's barrier, 1 in that of its half.
     try {
       (world.rank() == GroupRank{1} ? *half : world).barrier();
@@ -297,13 +306,14 @@ TEST(ThreadUnwinding, BuffersOfAReadyCallAreGivenBackFirst) {
   }
 }
 
-/// The exception comes before the others have posted: they must not take up the call any more.
+/// The exception comes before the others have posted: they must not take up the call any more, and wait until
+/// the job ends.
 TEST(ThreadUnwinding, BuffersOfAnOpenCallAreTakenBack) {
   for (int repetition = 0; repetition < 30; ++repetition) {
-    std::atomic<bool> is_gone = false;
+    std::atomic<int> gone = 0;
+    std::atomic<int> posted = 0;
     const std::string failure = failure_of(3, [&](Communicator& world) {
       constexpr std::int64_t k_count = 100'000;
-      std::vector<double> buffer(k_count, 1.0);
       if (world.rank() == GroupRank{0}) {
         try {
           std::vector<double> lost(k_count);
@@ -311,13 +321,17 @@ TEST(ThreadUnwinding, BuffersOfAnOpenCallAreTakenBack) {
               world.start(call_in_place(CommKind::all_reduce, DType::fp64, k_count, lost));
           throw std::runtime_error("early");
         } catch (const std::runtime_error&) {
-          is_gone = true;
-          is_gone.notify_all();
+          add_one(gone);
+          await(posted, 2);
           throw;
         }
       }
-      is_gone.wait(false);
-      world.run(call_in_place(CommKind::all_reduce, DType::fp64, k_count, buffer));
+      std::vector<double> buffer(k_count, 1.0);
+      await(gone, 1);
+      const std::unique_ptr<Work> work =
+          world.start(call_in_place(CommKind::all_reduce, DType::fp64, k_count, buffer));
+      add_one(posted);
+      work->wait();
     });
     ASSERT_EQ(failure, "rank 0: early");
   }

@@ -274,7 +274,8 @@ bool ThreadGroup::complete_or_withdraw(Slot& slot) { return !withdraw(slot) && c
 /// Whether the call was still open: then it will never be carried out.
 bool ThreadGroup::withdraw(Slot& slot) {
   const std::lock_guard lock(mutex_);
-  if (slot.stage.load(std::memory_order_relaxed) != Stage::open || slot.posted == slot.members) {
+  const bool will_be_done = slot.posted == slot.members && !slot.withdrawn;
+  if (will_be_done || slot.stage.load(std::memory_order_relaxed) != Stage::open) {
     return false;
   }
   slot.withdrawn = true;
@@ -300,7 +301,8 @@ void ThreadGroup::sleep(Slot& slot, Stage stage) const {
 }
 
 void ThreadGroup::release(Slot& slot) {
-  if (slot.released.fetch_add(1, std::memory_order_acq_rel) + 1 == slot.members) {
+  const std::size_t members = slot.members;  // once all others have released, it may be another call's
+  if (slot.released.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
     const std::lock_guard lock(mutex_);
     if (!has_withdrawn_) {
       unused_.push_back(&slot);
