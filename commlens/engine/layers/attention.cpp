@@ -29,7 +29,7 @@ struct SplitHeads : torch::autograd::Function<SplitHeads> {
     const std::int64_t heads = qkv.size(2) / (3 * head_dim);
     const torch::Tensor parts =
         qkv.view({batch, length, heads, 3, head_dim}).permute({3, 0, 2, 1, 4}).contiguous();
-    if (cos.defined()) {
+    if (cos.numel() > 0) {
       rotate(parts, cos, sin, 1.0);
     }
     const torch::Tensor flat = parts.view({3, batch * heads, length, head_dim});
@@ -47,7 +47,7 @@ struct SplitHeads : torch::autograd::Function<SplitHeads> {
       parts[part].copy_(gradients[static_cast<std::size_t>(part)].view({batch, heads, length, width}));
     }
     const torch::Tensor cos = context->saved_data["cos"].toTensor();
-    if (cos.defined()) {
+    if (cos.numel() > 0) {
       rotate(parts, cos, context->saved_data["sin"].toTensor(), -1.0);
     }
     return {whole.view({batch, length, heads * 3 * width}), {}, {}, {}};
@@ -96,7 +96,10 @@ struct CoreAttention : torch::autograd::Function<CoreAttention> {
 
 Heads split_heads(const torch::Tensor& qkv, std::int64_t head_dim, const torch::Tensor& cos,
                   const torch::Tensor& sin) {
-  const variable_list parts = SplitHeads::apply(qkv, head_dim, cos, sin);
+  // Autograd takes no undefined tensors as arguments; an empty one stands for no rotation.
+  const torch::Tensor none = torch::empty({0}, qkv.options());
+  const variable_list parts =
+      SplitHeads::apply(qkv, head_dim, cos.defined() ? cos : none, cos.defined() ? sin : none);
   return {parts[0], parts[1], parts[2]};
 }
 
