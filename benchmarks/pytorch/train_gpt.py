@@ -147,10 +147,10 @@ def main():
     trainer = Trainer(model, options)
     if options.dtype == "bf16":  # registered buffers follow .bfloat16(): keep one conversion, outside the loop
         assert model.blocks[0].attention.cos.dtype == torch.bfloat16
-    times, losses = [], []
+    times, processor_times, losses = [], [], []
     for _ in range(options.iterations):
         tokens = torch.randint(0, options.vocab, (options.batch, options.sequence + 1))
-        start = time.perf_counter()
+        start, processor_start = time.perf_counter(), time.process_time()
         loss = model(tokens[:, :-1], tokens[:, 1:])
         loss.backward()
         if options.part == "step":
@@ -159,7 +159,14 @@ def main():
             model.zero_grad(set_to_none=True)
         losses.append(loss.item())
         times.append(time.perf_counter() - start)
-    print(json.dumps({"step_s": statistics.median(times[options.cold :]), "steps_s": times, "losses": losses}))
+        processor_times.append(time.process_time() - processor_start)
+    result = {
+        "step_s": statistics.median(times[options.cold :]),
+        "processor_s": statistics.median(processor_times[options.cold :]),
+        "steps_s": times,
+        "losses": losses,
+    }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
