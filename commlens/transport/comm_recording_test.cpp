@@ -243,7 +243,7 @@ TEST(RecordedCommunicator, PassesFailuresSplitsAndAbortsOn) {
 
 class RecordedConformance : public ::testing::TestWithParam<conformance::Case> {};
 
-TEST_P(RecordedConformance, HoldsForThreeRanks) {
+TEST_P(RecordedConformance, HoldsForTwoRanks) {
   const Recording recording(
       3, [](Communicator& world, Recorder&, CommClock&) { GetParam().check(world, conformance::Target{}); });
 }

@@ -50,7 +50,7 @@ constexpr std::array k_moved_types{DType::fp64,  DType::fp32,  DType::fp16,  DTy
                                    DType::int64, DType::int32, DType::int16, DType::int8, DType::uint8};
 
 /// 0, 1, odd, and more than one piece of whatever size a transport cuts calls into.
-constexpr std::array<std::int64_t, 6> k_counts{0, 1, 3, 255, 4097, 20'001};
+constexpr std::array<std::int64_t, 6> k_counts{0, 1, 3, 255, 4097, 10'001};
 
 template <typename T>
 void store(T value, std::byte* to) {
