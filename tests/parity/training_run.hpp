@@ -26,6 +26,11 @@ struct TrainingRun {
 /// of `name`.
 TrainingRun train_on_threads(const std::string& name, Job job, TrainOptions options);
 
+/// One rank's part of a training of `job` (validated here) on synthetic tokens, recorded in `trace`, which
+/// exists.
+void train_job(Job job, TrainOptions options, const std::filesystem::path& trace,
+               std::unique_ptr<Communicator> world, const OnIteration& on_iteration);
+
 /// Differences between the prediction for `job` and a recording, one line each; empty: equal.
 std::vector<std::string> differences_from_prediction(Job job, const std::filesystem::path& trace,
                                                      std::int64_t iterations);
