@@ -15,9 +15,14 @@
 namespace commlens {
 namespace {
 
-const CLI::Range k_count{std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}};
-const CLI::Range k_count_or_none{std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}};
-const CLI::Range k_factor{0.0, 1e6};
+/// A range whose bounds the help text does not spell out.
+template <typename Number>
+CLI::Validator between(Number least, Number most) {
+  return CLI::Range(least, most).description("");
+}
+
+constexpr double k_largest_factor = 1e6;
+constexpr std::int64_t k_most_iterations = std::numeric_limits<std::int32_t>::max();
 
 std::optional<std::int64_t> number_from_environment(std::initializer_list<const char*> names) {
   for (const char* const name : names) {
@@ -37,19 +42,22 @@ bool has_launcher() {
 void declare_optimizer(CLI::App& verb, TrainFlags& flags) {
   const char* const group = "Optimizer";
   verb.add_option("--lr", flags.learning_rate, "Learning rate after the warm-up")
-      ->check(k_factor)
+      ->check(between(0.0, k_largest_factor))
+      ->type_name("X")
       ->capture_default_str()
       ->group(group);
   verb.add_option("--min-lr", flags.min_learning_rate, "Learning rate at the end; default: a tenth of --lr")
-      ->check(k_factor)
+      ->check(between(0.0, k_largest_factor))
+      ->type_name("X")
       ->group(group);
   verb.add_option("--warmup", flags.warmup, "Iterations of linear warm-up, then cosine")
-      ->check(k_count_or_none)
+      ->check(between(std::int64_t{0}, k_most_iterations))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
   verb.add_option("--weight-decay", flags.weight_decay, "Of AdamW")
-      ->check(k_factor)
+      ->check(between(0.0, k_largest_factor))
+      ->type_name("X")
       ->capture_default_str()
       ->group(group);
 }
@@ -79,7 +87,7 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->group(group);
   verb.add_option("--threads", flags.threads, "Threads of each rank; default: its share of the cores")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}))
+      ->check(between(std::int64_t{1}, std::int64_t{4096}))
       ->type_name("N")
       ->group(group);
   verb.add_flag("--no-prefetch", flags.no_prefetch,
@@ -93,7 +101,7 @@ void declare_files(CLI::App& verb, TrainFlags& flags) {
   const char* const group = "Checkpoints";
   verb.add_option("--save", flags.save, "Write checkpoints to this folder")->type_name("DIR")->group(group);
   verb.add_option("--save-every", flags.save_every, "Every N iterations; default: at the end only")
-      ->check(k_count)
+      ->check(between(std::int64_t{1}, k_most_iterations))
       ->type_name("N")
       ->group(group);
   verb.add_option("--resume", flags.resume, "Go on from the newest checkpoint of this folder")
@@ -124,12 +132,16 @@ void TrainFlags::declare(CLI::App& verb) {
           "file")
       ->required();
   verb.add_option("--iterations", iterations, "Optimizer steps, those before --resume included")
-      ->check(k_count)
+      ->check(between(std::int64_t{1}, k_most_iterations))
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--seed", seed, "Of parameters and data")->type_name("N")->capture_default_str();
+  verb.add_option("--seed", seed, "Of parameters and data")
+      ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--rotary-fraction", rotary_fraction, "Part of each head that rotary positions turn")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0.0, 1.0))
+      ->type_name("X")
       ->capture_default_str();
   verb.add_option("--framework", framework, "The trainer has the rules of commlens only")->type_name("NAME");
   verb.add_option("-o,--output", trace, "Record the calls in this folder")
@@ -175,7 +187,7 @@ engine::TrainOptions train_options(const TrainFlags& flags, std::int64_t ranks) 
   constexpr double usual_decay = 0.1;
   engine::TrainOptions options;
   options.iterations = flags.iterations;
-  options.seed = flags.seed;
+  options.seed = static_cast<std::uint64_t>(flags.seed);
   options.learning_rate = flags.learning_rate;
   options.min_learning_rate = flags.min_learning_rate.value_or(usual_decay * flags.learning_rate);
   options.warmup = flags.warmup;

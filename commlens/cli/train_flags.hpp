@@ -28,7 +28,7 @@ struct TrainFlags {
   std::string device;
   std::int64_t iterations = 10;
   std::int64_t warmup = 0;
-  std::uint64_t seed = 1234;
+  std::int64_t seed = 1234;
   double learning_rate = 6e-4;
   std::optional<double> min_learning_rate;
   double weight_decay = 0.1;

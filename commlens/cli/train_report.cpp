@@ -146,7 +146,8 @@ std::string TrainReport::end_text(const TrainEnd& end) const {
     text +=
         "\nprediction (A) against recording (B)\n" + comparison_text(*end.check->comparison, false, style);
   }
-  return text + verdict_line(*end.check) + "\n";
+  const Colour colour = end.check->all_equal() ? Colour::green : Colour::red;
+  return text + in_colour(verdict_line(*end.check), colour, style) + "\n";
 }
 
 std::string TrainReport::end_json(const TrainEnd& end) const {

@@ -94,7 +94,7 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   data.vocab_file = flags.vocab_file;
   data.merge_file = flags.merge_file;
   Result<std::unique_ptr<engine::TokenSource>> tokens =
-      (*engine)->open_tokens(data, model.sequence, model.raw_vocab, flags.seed);
+      (*engine)->open_tokens(data, model.sequence, model.raw_vocab, static_cast<std::uint64_t>(flags.seed));
   if (!tokens) {
     return tl::unexpected(tokens.error());
   }

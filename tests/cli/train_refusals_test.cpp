@@ -1,0 +1,125 @@
+// What `commlens train` says before it trains.
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.hpp"
+
+namespace commlens {
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += word + " ";
+  }
+  return text;
+}
+
+/// Refused with exit code 2 and one line that has `says` in it.
+void expect_refused(const std::vector<std::string>& arguments, const std::string& says) {
+  std::vector<std::string> command = {"train", "19M"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  if (std::find(arguments.begin(), arguments.end(), "--dtype") == arguments.end()) {
+    command.insert(command.end(), {"--dtype", "bf16"});  // the preset's fp16 gives a warning
+  }
+  const Answer answer = commlens_with(command);
+  EXPECT_EQ(answer.code, 2) << joined(arguments) << answer.err;
+  EXPECT_EQ(answer.out, "") << joined(arguments);
+  EXPECT_EQ(answer.err.rfind("commlens: ", 0), 0u) << joined(arguments) << answer.err;
+  EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << joined(arguments) << answer.err;
+  EXPECT_NE(answer.err.find(says), std::string::npos) << joined(arguments) << answer.err;
+}
+
+TEST(Train, HelpIsAsWritten) {
+  const char* const source = std::getenv("COMMLENS_SOURCE_DIR");
+  std::ifstream file(std::string(source == nullptr ? "." : source) + "/tests/cli/train_help.txt");
+  std::ostringstream golden;
+  golden << file.rdbuf();
+  const Answer answer = commlens_with({"train", "--help"});
+  EXPECT_EQ(answer.code, 0);
+  EXPECT_EQ(answer.out, golden.str());  // commlens train --help >tests/cli/train_help.txt
+}
+
+TEST(Train, RefusesFlagsThatMakeNoSense) {
+  expect_refused({"--iterations", "0"}, "--iterations");
+  expect_refused({"--iterations", "-3"}, "--iterations");
+  expect_refused({"--iterations", "many"}, "--iterations");
+  expect_refused({"--lr", "fast"}, "--lr");
+  expect_refused({"--lr", "-1"}, "--lr");
+  expect_refused({"--lr", "1e-4", "--min-lr", "1e-3"}, "--min-lr 0.001: it is above --lr 0.0001");
+  expect_refused({"--seed", "-1"}, "--seed");
+  expect_refused({"--rotary-fraction", "2"}, "--rotary-fraction");
+  expect_refused({"--threads", "0"}, "--threads");
+  expect_refused({"--transport", "pigeon"}, "--transport");
+  expect_refused({"--device", "tpu"}, "--device");
+  expect_refused({"--format", "xml"}, "--format");
+  expect_refused({"--save-every", "5"}, "--save-every: say where to with --save");
+  expect_refused({"--gpus-per-node", "8"}, "--gpus-per-node");
+}
+
+TEST(Train, RefusesOtherFrameworksByName) {
+  expect_refused({"--framework", "neox"}, "--framework neox");
+  expect_refused({"--framework", "deepspeed"}, "--framework deepspeed");
+}
+
+TEST(Train, RefusesWhatTheTrainerDoesNotKnow) {
+  expect_refused({"--ranks", "2", "--cp", "2"}, "--cp");
+  expect_refused({"--ranks", "2", "--ep", "2"}, "ep 2");
+  expect_refused({"--dtype", "fp16"}, "fp16");
+  expect_refused({"--zero", "1,2"}, "--zero: only predict sweeps");
+  expect_refused({"--pp", "7"}, "7 pipeline parts");
+}
+
+TEST(Train, RefusesTransportsThatDoNotFit) {
+  expect_refused({"--mpi", "openmpi"}, "--mpi: the ranks are threads");
+  expect_refused({"--transport", "mpi", "--device", "cuda"}, "use --transport nccl");
+  expect_refused({"--transport", "nccl", "--device", "cpu"}, "use --transport threads or mpi");
+  expect_refused({"--ranks", "2", "--device", "cuda"}, "use --transport nccl");
+  expect_refused({"--ranks", "2048"}, "--transport mpi");
+}
+
+TEST(Train, SaysWhereItLookedForItsTrainer) {
+  const ScratchFolder folder;
+  std::filesystem::copy_file(commlens_binary(), folder.path("commlens"));
+  const Answer answer =
+      RunningProgram({folder.path("commlens"), "train", "19M", "--dtype", "bf16"}, {}).wait();
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("this build has no trainer"), std::string::npos) << answer.err;
+  EXPECT_NE(answer.err.find(std::filesystem::path(folder.path("x")).parent_path()), std::string::npos)
+      << answer.err;
+}
+
+TEST(Train, RefusesDataItCannotUse) {
+  if (!has_trainer()) {
+    GTEST_SKIP() << "this build has no trainer";
+  }
+  const ScratchFolder folder;
+  expect_refused({"--data", folder.path("missing.txt")}, "missing.txt: no such file");
+  expect_refused({"--data", folder.path("")}, "not a regular file");
+  expect_refused({"--data", folder.write("empty.txt", "")}, "empty.txt: the file is empty");
+  expect_refused({"--seq", "64", "--data", folder.write("short.txt", std::string(64, 'x'))},
+                 "short.txt: 64 tokens are less than one sequence of 64");
+  expect_refused({"--data", folder.write("text.txt", std::string(4096, 'x')), "--vocab", "255"},
+                 "--vocab 256");
+  expect_refused({"--data", folder.path("text.txt"), "--vocab-file", folder.path("vocab.json")},
+                 "--vocab-file needs --merge-file");
+  expect_refused({"--vocab-file", "v", "--merge-file", "m"}, "--data FILE");
+  expect_refused(
+      {"--data", folder.path("text.txt"), "--vocab-file", folder.write("vocab.json", "{\"a\": 0,\n\"b\"}"),
+       "--merge-file", folder.write("merges.txt", "a b")},
+      "vocab.json:2: ");
+}
+
+TEST(Train, RefusesToResumeFromNothing) {
+  if (!has_trainer()) {
+    GTEST_SKIP() << "this build has no trainer";
+  }
+  const ScratchFolder folder;
+  expect_refused({"--resume", folder.path("nowhere")}, "nowhere");
+}
+
+}  // namespace
+}  // namespace commlens

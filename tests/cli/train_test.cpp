@@ -1,0 +1,225 @@
+// `commlens train` for real, on models that take a blink.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/mount.h>
+
+#include "tests/cli/program.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+class Training : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_trainer()) {
+      GTEST_SKIP() << "this build has no trainer";
+    }
+  }
+
+  /// A small GPT under ZeRO-3 on four threads, recorded in `trace`; flags of `more` replace those.
+  Words command(const Words& more = {}) const {
+    const std::vector<Variable> flags = {{"--layers", "2"},      {"--hidden", "32"},
+                                         {"--heads", "4"},       {"--seq", "16"},
+                                         {"--vocab", "256"},     {"--dtype", "fp32"},
+                                         {"--ranks", "4"},       {"--zero", "3"},
+                                         {"--micro-batch", "1"}, {"--persistence-threshold", "100"},
+                                         {"--iterations", "3"},  {"-o", trace()}};
+    Words words = {"train", "19M"};
+    for (const auto& [flag, value] : flags) {
+      if (std::find(more.begin(), more.end(), flag) == more.end()) {
+        words.insert(words.end(), {flag, value});
+      }
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Answer train(const Words& more = {}, const std::vector<Variable>& environment = {}) const {
+    return commlens_with(command(more), environment);
+  }
+  Json train_json(Words more) const {
+    more.insert(more.end(), {"--format", "json"});
+    const Answer answer = train(more);
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    return Json::parse(answer.out);
+  }
+  std::string trace() const { return folder_.path("trace"); }
+
+  ScratchFolder folder_;
+};
+
+/// "prediction: N of N calls equal" with N of at least one.
+void expect_equal_verdict(const Answer& answer) {
+  long long equal = 0;
+  long long calls = 0;
+  ASSERT_EQ(std::sscanf(answer.last_line().c_str(), "prediction: %lld of %lld calls equal", &equal, &calls),
+            2)
+      << answer.out << answer.err;
+  EXPECT_EQ(equal, calls);
+  EXPECT_GT(calls, 0);
+}
+
+TEST_F(Training, EndsWithThePredictionThatIsEqual) {
+  const Answer answer = train();
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  expect_equal_verdict(answer);
+  EXPECT_NE(answer.out.find("TFLOP/s/rank"), std::string::npos);
+  EXPECT_NE(answer.out.find("trace: " + trace()), std::string::npos) << answer.out;
+}
+
+TEST_F(Training, MarksTheColdIterationAndLeavesItOutOfTheMean) {
+  const Answer answer = train();
+  const std::size_t cold = answer.out.find("  cold\n");
+  ASSERT_NE(cold, std::string::npos) << answer.out;
+  EXPECT_EQ(answer.out.find("  cold\n", cold + 1), std::string::npos);
+  EXPECT_NE(answer.out.find("  of 2 warm\n"), std::string::npos) << answer.out;
+}
+
+TEST_F(Training, LeavesATraceThatOtherVerbsRead) {
+  ASSERT_EQ(train().code, 0);
+  const Answer summary = commlens_with({"summary", trace(), "--format", "json"});
+  ASSERT_EQ(summary.code, 0) << summary.err;
+  const Json json = Json::parse(summary.out);
+  EXPECT_EQ(json["source"], "recorded");
+  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["iterations"], (Json{0, 1, 2}));
+}
+
+TEST_F(Training, JsonHasEveryIterationAndTheVerdict) {
+  const Json json = train_json({"--clip", "1"});
+  EXPECT_EQ(json["schema"], "commlens.train/1");
+  EXPECT_EQ(json["layout"]["ranks"], 4);
+  EXPECT_EQ(json["layout"]["zero"], 3);
+  EXPECT_EQ(json["data"], "synthetic tokens");
+  ASSERT_EQ(json["iterations"].size(), 3u);
+  EXPECT_EQ(json["iterations"][0]["cold"], true);
+  EXPECT_EQ(json["iterations"][2]["cold"], false);
+  EXPECT_EQ(json["iterations"][2]["iteration"], 2);
+  EXPECT_GT(json["iterations"][2]["loss"], 0);
+  EXPECT_GT(json["iterations"][2]["gradient_norm"], 0);
+  EXPECT_GT(json["iterations"][2]["time_s"], 0);
+  EXPECT_EQ(json["totals"]["warm_iterations"], 2);
+  EXPECT_EQ(json["dropped_calls"], 0);
+  EXPECT_GT(json["prediction"]["calls"], 0);
+  EXPECT_EQ(json["prediction"]["equal"], json["prediction"]["calls"]);
+}
+
+TEST_F(Training, CsvHasARowPerIteration) {
+  const Answer answer = train({"--format", "csv"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_EQ(answer.out.rfind("iteration,cold,loss,", 0), 0u);
+  EXPECT_EQ(std::count(answer.out.begin(), answer.out.end(), '\n'), 4);
+  EXPECT_EQ(answer.err.rfind("prediction: ", 0), 0u) << answer.err;
+}
+
+TEST_F(Training, OfOneRankSendsNothing) {
+  const Answer answer = train({"--ranks", "1", "--zero", "0"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_EQ(answer.last_line(), "prediction: 0 of 0 calls equal");
+}
+
+TEST_F(Training, OfOneIterationHasNoMean) {
+  const Answer answer = train({"--iterations", "1"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_EQ(answer.out.find("mean"), std::string::npos) << answer.out;
+  expect_equal_verdict(answer);
+}
+
+TEST_F(Training, TakesAText) {
+  std::string text;
+  for (int line = 0; line < 400; ++line) {
+    text += "In the beginning was the word.\n";
+  }
+  const Json json =
+      train_json({"--data", folder_.write("book.txt", text), "--iterations", "12", "--lr", "0.01"});
+  EXPECT_EQ(json["data"], "book.txt, 12,400 bytes");
+  EXPECT_LT(json["iterations"][11]["loss"], json["iterations"][0]["loss"]);
+}
+
+TEST_F(Training, ResumesWithTheNextIteration) {
+  const Words constant = {"--lr", "0.001", "--min-lr", "0.001", "--iterations"};
+  Words whole = constant;
+  whole.insert(whole.end(), {"5"});
+  const Json uninterrupted = train_json(whole);
+  Words start = constant;
+  start.insert(start.end(), {"3", "--save", folder_.path("checkpoint")});
+  train_json(start);
+  whole.insert(whole.end(), {"--resume", folder_.path("checkpoint")});
+  const Json resumed = train_json(whole);
+  ASSERT_EQ(resumed["iterations"].size(), 2u);
+  EXPECT_EQ(resumed["iterations"][0]["iteration"], 3);
+  EXPECT_EQ(resumed["iterations"][0]["cold"], true);
+  for (std::size_t at = 0; at < 2; ++at) {
+    EXPECT_EQ(resumed["iterations"][at]["loss"], uninterrupted["iterations"][3 + at]["loss"]);
+  }
+  EXPECT_EQ(resumed["prediction"]["equal"], resumed["prediction"]["calls"]);
+}
+
+TEST_F(Training, StopsByRequestAfterTheIteration) {
+  Words words = command({"--iterations", "1000000", "--save", folder_.path("checkpoint")});
+  words.insert(words.begin(), commlens_binary());
+  RunningProgram program(words, {});
+  constexpr std::size_t head_lines_and_two_iterations = 8;
+  program.read_lines(head_lines_and_two_iterations);
+  program.signal(SIGINT);
+  const Answer answer = program.wait();
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.out.find("\nstopped by request after iteration "), std::string::npos) << answer.out;
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("checkpoint/latest")));
+  expect_equal_verdict(answer);
+}
+
+TEST_F(Training, FailureOfARankIsOneLineThatNamesIt) {
+  const Answer answer = train({}, {{"COMMLENS_FAULT", "rank=2,iteration=1"}});
+  EXPECT_EQ(answer.code, 3);
+  EXPECT_EQ(answer.err.rfind("commlens: rank 2: ", 0), 0u) << answer.err;
+  EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << answer.err;
+  const Answer summary = commlens_with({"summary", trace(), "--iterations", "0", "--format", "json"});
+  EXPECT_EQ(summary.code, 0) << summary.err;
+  EXPECT_EQ(Json::parse(summary.out)["ranks"], 4);
+}
+
+TEST_F(Training, LossThatIsNoNumberIsAFailure) {
+  const Answer answer = train({}, {{"COMMLENS_FAULT", "rank=1,iteration=1,kind=nan"}});
+  EXPECT_EQ(answer.code, 3);
+  EXPECT_NE(answer.err.find("loss is nan in iteration 1"), std::string::npos) << answer.err;
+}
+
+TEST_F(Training, AFolderThatCannotBeWrittenIsTheSystemsFault) {
+  const std::string file = folder_.write("file", "x");
+  const Answer answer = train({"-o", file + "/trace"});
+  EXPECT_EQ(answer.code, 3);
+  EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << answer.err;
+  EXPECT_NE(answer.err.find(file), std::string::npos) << answer.err;
+}
+
+TEST_F(Training, DoesNotReplaceWhatIsNoTrace) {
+  std::filesystem::create_directories(folder_.path("mine"));
+  folder_.write("mine/thesis.txt", "years");
+  const Answer answer = train({"-o", folder_.path("mine")});
+  EXPECT_EQ(answer.code, 3);
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("mine/thesis.txt")));
+}
+
+TEST_F(Training, GoesOnWithoutRecordingWhenTheDiskIsFull) {
+  const std::string disk = folder_.path("disk");
+  std::filesystem::create_directories(disk);
+  // The first of two ranks reserves 8 MiB, what remains for the other one is full soon.
+  if (mount("commlens-test", disk.c_str(), "tmpfs", 0, "size=8448k") != 0) {
+    GTEST_SKIP() << "no right to mount a small disk";
+  }
+  const Answer answer = train({"-o", disk + "/trace", "--ranks", "2", "--iterations", "200"});
+  umount2(disk.c_str(), MNT_DETACH);
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.last_line().find("prediction: not compared"), std::string::npos) << answer.last_line();
+  EXPECT_NE(answer.out.find("\n      199  "), std::string::npos) << "all iterations ran";
+}
+
+}  // namespace
+}  // namespace commlens
