@@ -163,11 +163,15 @@ Result<RankStream> read_recorded_stream(const std::filesystem::path& folder, con
     tables.provenance.skip("rank without a recording");
     return RankStream{entry.ranks, {}, {}};
   }
+  const Result<StreamFile> opened = StreamFile::open(file, entry);  // before its tables: both may grow
+  if (!opened) {
+    return tl::unexpected(opened.error());
+  }
   const Result<RankTables> rank = read_rank_tables(folder / entry.tables, tables);
   if (!rank) {
     return tl::unexpected(rank.error());
   }
-  Result<RankStream> stream = read_stream_file(file, entry, rank->ops, tables.provenance);
+  Result<RankStream> stream = opened->read(rank->ops, tables.provenance);
   if (stream && !move_times(*stream, shift_of(rank->clock, clocks))) {
     return failure(fmt::format("{}: a call lies centuries away from the others", file.string()));
   }

@@ -1,5 +1,6 @@
 #include "commlens/trace/recorder.hpp"
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -148,6 +149,31 @@ TEST(Recorder, IsReadWhileItRecordsAndLeavesOutWhatIsUnderWay) {
   trace = read(folder / "t");
   EXPECT_EQ(trace.streams[0].events.size(), 3U);
   EXPECT_EQ(trace.provenance.skipped, Skipped{});
+}
+
+// The reader has the tables of a moment at which the rank has issued more: calls of descriptions that are
+// new.
+TEST(Recorder, IsReadWhileNewDescriptionsComeIn) {
+  constexpr std::int64_t calls = 5000;
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(1));
+  Recorder recorder(folder / "t", Rank{0});
+  const GroupId group = recorder.group({Rank{0}}, Axis::dp);
+  std::atomic<bool> is_over = false;
+  std::thread rank([&] {
+    for (std::int64_t call = 0; call < calls; ++call) {
+      recorder.finish(recorder.begin(all_reduce(group, call)));
+    }
+    is_over = true;
+  });
+  std::string error;
+  while (!is_over && error.empty()) {
+    const Result<Trace> trace = read_trace(folder / "t");
+    error = trace ? "" : trace.error().message;
+  }
+  rank.join();
+  EXPECT_EQ(error, "");
+  EXPECT_EQ(read(folder / "t").streams.at(0).events.size(), static_cast<std::size_t>(calls));
 }
 
 TEST(Recorder, DescribesEqualCallsOnceWhereverTheirTagsLie) {

@@ -18,14 +18,14 @@ namespace fs = std::filesystem;
 bool add_rank(const fs::path& folder, StreamEntry& entry, RecorderCost& cost) {
   Trace rows;  // only the clock and the last line are of interest
   const Result<RankTables> rank = read_rank_tables(folder / entry.tables, rows);
-  const Result<StreamUse> use = read_stream_use(folder / entry.file, entry);
-  if (!rank || !use) {
+  const Result<StreamFile> stream = StreamFile::open(folder / entry.file, entry);
+  if (!rank || !stream) {
     return false;
   }
-  entry.events = use->records;
+  entry.events = stream->use().records;
   cost.clock = rank->clock.source;
   cost.clock_error_ppb = std::max(cost.clock_error_ppb, rank->clock.rate_error_ppb);
-  cost.dropped += use->dropped;
+  cost.dropped += stream->use().dropped;
   if (rank->closing) {
     cost.cost_per_call = std::max(cost.cost_per_call, rank->closing->cost_per_call);
   }

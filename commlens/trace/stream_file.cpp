@@ -7,12 +7,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
-
-#include "commlens/trace/mapped_file.hpp"
-#include "commlens/trace/stream_layout.hpp"
 
 namespace commlens {
 namespace {
@@ -87,21 +84,6 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
     return fmt::format("holds {} records, the manifest says {}", header.records, *entry.events);
   }
   return {};
-}
-
-Result<StreamHeader> header_of(const MappedFile& mapped, const std::filesystem::path& file,
-                               const StreamEntry& entry) {
-  const std::span<const std::byte> bytes = mapped.bytes();
-  if (bytes.size() < sizeof(StreamHeader)) {
-    return failure(fmt::format("{}: {} bytes, shorter than the header of {}", file.string(), bytes.size(),
-                               sizeof(StreamHeader)));
-  }
-  StreamHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  if (const std::string fault = fault_of(header, entry); !fault.empty()) {
-    return failure(fmt::format("{}: {}", file.string(), fault));
-  }
-  return header;
 }
 
 [[noreturn]] void throw_cannot_write(const std::filesystem::path& file) {
@@ -202,40 +184,42 @@ void write_stream_file(const RankStream& stream, std::uint32_t index, const std:
   }
 }
 
-Result<RankStream> read_stream_file(const std::filesystem::path& file, const StreamEntry& entry,
-                                    const std::vector<OpId>& ops, Provenance& provenance) {
-  const Result<MappedFile> mapped = MappedFile::open(file);
+StreamFile::StreamFile(std::filesystem::path path, StreamEntry entry, MappedFile mapped,
+                       const StreamHeader& header)
+    : path_(std::move(path)), entry_(std::move(entry)), mapped_(std::move(mapped)), header_(header) {}
+
+Result<StreamFile> StreamFile::open(const std::filesystem::path& path, const StreamEntry& entry) {
+  Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) {
     return tl::unexpected(mapped.error());
   }
-  const Result<StreamHeader> header = header_of(*mapped, file, entry);
-  if (!header) {
-    return tl::unexpected(header.error());
+  const std::span<const std::byte> bytes = mapped->bytes();
+  if (bytes.size() < sizeof(StreamHeader)) {
+    return failure(fmt::format("{}: {} bytes, shorter than the header of {}", path.string(), bytes.size(),
+                               sizeof(StreamHeader)));
   }
-  count_dropped(*header, provenance);
-  RankStream stream{entry.ranks, {}, {}};
-  const std::string fault =
-      read_records(records_of(mapped->bytes(), *header, entry, provenance), ops, stream, provenance);
-  if (!fault.empty()) {
-    return failure(fmt::format("{}: {}", file.string(), fault));
+  StreamHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (const std::string fault = fault_of(header, entry); !fault.empty()) {
+    return failure(fmt::format("{}: {}", path.string(), fault));
   }
-  return stream;
+  return StreamFile(path, entry, std::move(*mapped), header);
 }
 
-Result<StreamUse> read_stream_use(const std::filesystem::path& file, const StreamEntry& entry) {
-  const Result<MappedFile> mapped = MappedFile::open(file);
-  if (!mapped) {
-    return tl::unexpected(mapped.error());
+StreamUse StreamFile::use() const {
+  const std::uint64_t whole = (mapped_.bytes().size() - sizeof(StreamHeader)) / sizeof(StreamRecord);
+  return {.records = static_cast<std::int64_t>(std::min(header_.records, whole)),
+          .dropped = static_cast<std::int64_t>(header_.dropped_full + header_.dropped_late)};
+}
+
+Result<RankStream> StreamFile::read(const std::vector<OpId>& ops, Provenance& provenance) const {
+  count_dropped(header_, provenance);
+  RankStream stream{entry_.ranks, {}, {}};
+  const std::span<const std::byte> records = records_of(mapped_.bytes(), header_, entry_, provenance);
+  if (const std::string fault = read_records(records, ops, stream, provenance); !fault.empty()) {
+    return failure(fmt::format("{}: {}", path_.string(), fault));
   }
-  const Result<StreamHeader> header = header_of(*mapped, file, entry);
-  if (!header) {
-    return tl::unexpected(header.error());
-  }
-  const auto whole =
-      static_cast<std::int64_t>((mapped->bytes().size() - sizeof(StreamHeader)) / sizeof(StreamRecord));
-  return StreamUse{
-      .records = static_cast<std::int64_t>(std::min(header->records, static_cast<std::uint64_t>(whole))),
-      .dropped = static_cast<std::int64_t>(header->dropped_full + header->dropped_late)};
+  return stream;
 }
 
 }  // namespace commlens

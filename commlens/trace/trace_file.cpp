@@ -29,6 +29,14 @@ void write_files(const Trace& trace, const fs::path& folder) {
   write_file_atomically(folder / k_manifest_name, manifest_text(trace, entries));
 }
 
+Result<RankStream> read_written_stream(const fs::path& folder, const StreamEntry& entry, Manifest& manifest) {
+  const Result<StreamFile> file = StreamFile::open(folder / entry.file, entry);
+  if (!file) {
+    return tl::unexpected(file.error());
+  }
+  return file->read(manifest.ops, manifest.tables.provenance);
+}
+
 }  // namespace
 
 void write_trace(const Trace& trace, const fs::path& folder) {
@@ -49,11 +57,10 @@ Result<Trace> read_trace(const fs::path& folder) {
   if (!manifest) {
     return tl::unexpected(manifest.error());
   }
-  Provenance& provenance = manifest->tables.provenance;
   RankClocks clocks;
   for (const StreamEntry& entry : manifest->streams) {
     Result<RankStream> stream = entry.tables.empty()
-                                    ? read_stream_file(folder / entry.file, entry, manifest->ops, provenance)
+                                    ? read_written_stream(folder, entry, *manifest)
                                     : read_recorded_stream(folder, entry, manifest->tables, clocks);
     if (!stream) {
       return tl::unexpected(stream.error());
