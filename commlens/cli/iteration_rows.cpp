@@ -82,10 +82,10 @@ IterationTable::IterationTable(const Job& job, std::vector<CommKind> ops, const 
   cells_ = {
       {"iteration", 9, [](Report row, Rates) { return fmt::format("{}", row.iteration); }, false},
       {"loss", 8, [](Report row, Rates) { return loss_text(row.loss); }, false},
-      {"lr", 8, [](Report row, Rates) { return fmt::format("{:.2e}", row.learning_rate); }, false},
+      {"lr", 7, [](Report row, Rates) { return fmt::format("{:.1e}", row.learning_rate); }, false},
       {"tokens/s", 9, [](Report, Rates rates) { return with_commas(std::llround(rates.tokens_per_second)); }},
-      {"TFLOP/s/rank", 12, [](Report, Rates rates) { return tera_text(rates.flops_per_second_per_rank); }},
-      {"ms", 8, [](Report, Rates rates) { return fmt::format("{:.1f}", 1000 * rates.time_s); }},
+      {"TFLOP/s", 7, [](Report, Rates rates) { return tera_text(rates.flops_per_second_per_rank); }},
+      {"ms", 7, [](Report, Rates rates) { return fmt::format("{:.1f}", 1000 * rates.time_s); }},
       {"in comm", 7, [](Report, Rates rates) { return percent_text(rates.communication_share); }},
   };
   if (job.train.gradient_clipping > 0) {

@@ -81,7 +81,8 @@ void TrainReport::write(const std::string& text) {
 
 void TrainReport::begin() {
   if (format_ == Format::table) {
-    write(wrapped(head_text(run_) + "in comm: the part of the time that rank 0 is blocked in communication\n",
+    write(wrapped(head_text(run_) + "TFLOP/s: of one rank; in comm: the part of the time that rank 0 is "
+                                    "blocked in communication\n",
                   console_.style) +
           "\n" + in_colour(table_.title_line(), Colour::bold, console_.style) + "\n");
   } else if (format_ == Format::csv) {
