@@ -94,7 +94,7 @@ class Records {
 struct Recorder::State {
   State(const std::filesystem::path& folder, Rank rank);
 
-  Slot begin(Records& target, const RecordedCall& call) noexcept;
+  Slot begin(Records& target, const RecordedCall& call, std::int64_t now_ns) noexcept;
   bool make_room(Records& target) noexcept;
   std::uint32_t new_row(const RecordedCall& call, const OpCache::Key& key) noexcept;
   Slot drop() noexcept;
@@ -125,8 +125,8 @@ Recorder::State::State(const std::filesystem::path& folder, Rank rank)
   cost = measured_cost();
 }
 
-Recorder::Slot Recorder::State::begin(Records& target, const RecordedCall& call) noexcept {
-  const std::int64_t now_ns = clock.now_ns();
+Recorder::Slot Recorder::State::begin(Records& target, const RecordedCall& call,
+                                      std::int64_t now_ns) noexcept {
   const OpCache::Key key = key_of(call, phase);
   std::uint32_t row = cache.find(key);
   if (!target.has_room() && !make_room(target)) {
@@ -196,7 +196,7 @@ std::chrono::nanoseconds Recorder::State::measured_cost() {
     scratch.set_capacity(memory.size() * 8);
     const std::int64_t start = clock.now_ns();
     for (std::size_t done = 0; done < calls; ++done) {
-      scratch.finish(begin(scratch, call), clock.now_ns());
+      scratch.finish(begin(scratch, call, clock.now_ns()), clock.now_ns());
     }
     batch = clock.now_ns() - start;
   }
@@ -227,16 +227,22 @@ Phase Recorder::phase() const noexcept { return state_->phase; }
 std::int32_t Recorder::micro_batch() const noexcept { return state_->micro_batch; }
 
 Recorder::Slot Recorder::begin(const RecordedCall& call) noexcept {
-  const Slot slot = state_->begin(state_->records, call);
+  return begin(call, state_->clock.now_ns());
+}
+
+void Recorder::finish(Slot slot) noexcept { finish(slot, state_->clock.now_ns()); }
+
+Recorder::Slot Recorder::begin(const RecordedCall& call, std::int64_t now_ns) noexcept {
+  const Slot slot = state_->begin(state_->records, call, now_ns);
   if (slot != k_dropped) {
     state_->file.set_used(state_->records.used());
   }
   return slot;
 }
 
-void Recorder::finish(Slot slot) noexcept {
+void Recorder::finish(Slot slot, std::int64_t now_ns) noexcept {
   if (slot != k_dropped && state_->records.is_open()) {
-    state_->records.finish(slot, state_->clock.now_ns());
+    state_->records.finish(slot, now_ns);
   }
 }
 

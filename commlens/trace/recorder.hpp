@@ -70,6 +70,9 @@ class Recorder {
   Slot begin(const RecordedCall& call) noexcept;
   /// The call is complete now.
   void finish(Slot slot) noexcept;
+  /// The same for a caller that has just read Clock::of_process() (nanoseconds).
+  Slot begin(const RecordedCall& call, std::int64_t now_ns) noexcept;
+  void finish(Slot slot, std::int64_t now_ns) noexcept;
 
   std::int64_t dropped() const noexcept;
   /// Trims the file, writes the drops and the cost. Idempotent; the destructor does it too.

@@ -4,24 +4,42 @@
 #include <utility>
 #include <vector>
 
+#include "commlens/trace/clock.hpp"
+
 namespace commlens {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// Adds the time of a scope to one kind of call; also when an exception ends it.
+/// Adds the time of a scope to one kind of call; also when an exception ends it. On the recorder's clock, so
+/// that one reading serves both.
 class BlockedTime {
  public:
   BlockedTime(CommClock& clock, CommKind kind)
-      : blocked_(clock.blocked[static_cast<std::size_t>(kind)]), start_(Clock::now()) {}
+      : blocked_(clock.blocked[static_cast<std::size_t>(kind)]), start_ns_(Clock::of_process().now_ns()) {}
   BlockedTime(const BlockedTime&) = delete;
   BlockedTime& operator=(const BlockedTime&) = delete;
-  ~BlockedTime() { blocked_ += Clock::now() - start_; }
+  ~BlockedTime() {
+    if (!is_over_) {
+      end();
+    }
+  }
+
+  std::int64_t start_ns() const { return start_ns_; }
+
+  /// Ends it before its scope does; the time now.
+  std::int64_t end() {
+    const std::int64_t now_ns = Clock::of_process().now_ns();
+    blocked_ += std::chrono::nanoseconds(now_ns - start_ns_);
+    is_over_ = true;
+    return now_ns;
+  }
 
  private:
   std::chrono::nanoseconds& blocked_;
-  Clock::time_point start_;
+  std::int64_t start_ns_;
+  bool is_over_ = false;
 };
+
+bool has_root(CommKind kind) { return kind == CommKind::broadcast || kind == CommKind::reduce; }
 
 class RecordedWork final : public Work {
  public:
@@ -34,10 +52,10 @@ class RecordedWork final : public Work {
       work_->wait();
       return;
     }
-    const BlockedTime blocked(clock_, kind_);
+    BlockedTime blocked(clock_, kind_);
     work_->wait();
     is_complete_ = true;
-    recorder_.finish(slot_);
+    recorder_.finish(slot_, blocked.end());
   }
 
  private:
@@ -65,12 +83,12 @@ class RecordingCommunicator final : public Communicator {
   GroupRank rank() const override { return communicator_->rank(); }
 
   std::unique_ptr<Work> start(const CommCall& call) override {
-    if (call.kind == CommKind::barrier && members().size() == 1) {
+    if ((call.kind == CommKind::barrier && size() == 1) || names_nobody(call)) {
       return communicator_->start(call);
     }
     const BlockedTime blocked(clock_, call.kind);
     ++clock_.calls[static_cast<std::size_t>(call.kind)];
-    const Recorder::Slot slot = recorder_.begin(record_of(call));
+    const Recorder::Slot slot = recorder_.begin(record_of(call), blocked.start_ns());
     return std::make_unique<RecordedWork>(communicator_->start(call), call.kind, recorder_, slot, clock_);
   }
 
@@ -81,21 +99,27 @@ class RecordingCommunicator final : public Communicator {
   void abort(std::string_view reason) override { communicator_->abort(reason); }
 
  private:
+  /// Whether the other rank of the call is not in the group: the transport refuses it, and no reader would
+  /// take a record of it.
+  bool names_nobody(const CommCall& call) const {
+    const bool has_peer = has_root(call.kind) || is_point_to_point(call.kind);
+    return has_peer && (call.peer.value < 0 || call.peer.value >= size());
+  }
+
   RecordedCall record_of(const CommCall& call) {
-    const bool has_root = call.kind == CommKind::broadcast || call.kind == CommKind::reduce;
     return {.kind = call.kind,
             .dtype = call.dtype,
             .group = is_point_to_point(call.kind) ? pair_of(call) : group_,
             .input = call.input,
             .output = call.output,
-            .root = has_root ? std::optional(call.peer) : std::nullopt,
+            .root = has_root(call.kind) ? std::optional(call.peer) : std::nullopt,
             .tag = call.tag};
   }
 
   /// The ordered pair of a send or recv.
   GroupId pair_of(const CommCall& call) {
     const bool sends = call.kind == CommKind::send;
-    std::optional<GroupId>& known = (sends ? sent_ : received_).at(static_cast<std::size_t>(call.peer.value));
+    std::optional<GroupId>& known = (sends ? sent_ : received_)[static_cast<std::size_t>(call.peer.value)];
     if (!known) {
       const Rank self = members()[static_cast<std::size_t>(rank().value)];
       const Rank peer = members()[static_cast<std::size_t>(call.peer.value)];

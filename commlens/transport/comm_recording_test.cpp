@@ -226,6 +226,20 @@ TEST(RecordedCommunicator, LeavesACallThatFailedWithoutAnEnd) {
   EXPECT_EQ(trace->provenance.skipped, (std::map<std::string, std::int64_t>{{"unfinished call", 1}}));
 }
 
+TEST(RecordedCommunicator, LeavesACallThatNamesNobodyToTheTransport) {
+  const Recording recording(2, [](Communicator& world, Recorder&, CommClock&) {
+    std::vector<float> buffer(4);
+    CommCall call = call_on(CommKind::send, buffer, 4, 0);
+    call.peer = GroupRank{2};
+    EXPECT_THROW(world.run(call), SystemError);
+    call = call_on(CommKind::broadcast, buffer, 4, 4);
+    call.peer = GroupRank{-1};
+    EXPECT_THROW(world.run(call), SystemError);
+    world.barrier();
+  });
+  EXPECT_EQ(recording.calls_of(0), Texts{"barrier uint8 0 -> 0 [0 1]"});
+}
+
 TEST(RecordedCommunicator, PassesFailuresSplitsAndAbortsOn) {
   const ScratchFolder folder;
   create_recording(folder / "t",
@@ -243,7 +257,7 @@ TEST(RecordedCommunicator, PassesFailuresSplitsAndAbortsOn) {
 
 class RecordedConformance : public ::testing::TestWithParam<conformance::Case> {};
 
-TEST_P(RecordedConformance, HoldsForTwoRanks) {
+TEST_P(RecordedConformance, HoldsForThreeRanks) {
   const Recording recording(
       3, [](Communicator& world, Recorder&, CommClock&) { GetParam().check(world, conformance::Target{}); });
 }
