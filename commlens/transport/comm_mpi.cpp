@@ -163,13 +163,14 @@ Result<std::shared_ptr<const MpiJob>> joined_job() {
 Result<std::unique_ptr<Communicator>> open_world(const MpiLaunch& launch) {
   int initialised = 0;
   MPI_Initialized(&initialised);
-  int threads = MPI_THREAD_SERIALIZED;
+  int threads = MPI_THREAD_SINGLE;
   if (initialised == 0) {
     show_library_to_its_plugins();
     mpi_check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     std::atexit(&leave_mpi);
   }
+  mpi_check(MPI_Query_thread(&threads), "MPI_Query_thread");  // whoever has started MPI
   if (threads < MPI_THREAD_SERIALIZED) {
     return failure("this MPI library cannot be used from several threads; use one built with thread support");
   }

@@ -53,11 +53,14 @@ class NcclHandle {
   NcclHandle& operator=(const NcclHandle&) = delete;
 
   ~NcclHandle() {
+    if (std::uncaught_exceptions() > 0) {
+      // Destroying would wait for calls of other ranks, and theirs for calls that this one no longer makes.
+      job_end().end("another rank of this process has failed");
+    }
     job_end().remove(this);
     api_.set_device(device_);
     if (NcclComm comm = comm_.exchange(nullptr); comm != nullptr) {
-      // Destroying waits for calls that other ranks may never make.
-      std::uncaught_exceptions() > 0 ? api_.comm_abort(comm) : api_.comm_destroy(comm);
+      api_.comm_destroy(comm);
     }
     api_.free(cell_);
     api_.event_destroy(ready_);
