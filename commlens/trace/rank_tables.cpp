@@ -79,6 +79,7 @@ class RankTablesReader {
       fields_.fail(where, fmt::format("\"schema\" is \"{}\", this version reads \"{}\"", schema.substr(0, 40),
                                       k_rank_schema));
     }
+    result_.rank.value = fields_.number(line, where, "rank", {0, k_max_ranks - 1});
     const json* const found = fields_.find(line, where, "clock", false);
     if (found == nullptr) {
       return;
@@ -170,6 +171,10 @@ Result<RankStream> read_recorded_stream(const std::filesystem::path& folder, con
   const Result<RankTables> rank = read_rank_tables(folder / entry.tables, tables);
   if (!rank) {
     return tl::unexpected(rank.error());
+  }
+  if (rank->rank != entry.ranks.first) {
+    return failure(fmt::format("{}: these are the tables of rank {}, the manifest wants those of rank {}",
+                               (folder / entry.tables).string(), rank->rank.value, entry.ranks.first.value));
   }
   Result<RankStream> stream = opened->read(rank->ops, tables.provenance);
   if (stream && !move_times(*stream, shift_of(rank->clock, clocks))) {

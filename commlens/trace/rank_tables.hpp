@@ -34,6 +34,7 @@ struct RankClosing {
 
 /// What rank-R.jsonl holds.
 struct RankTables {
+  Rank rank;
   RankClock clock;
   std::vector<OpId> ops;               // row in the file -> op of the trace
   std::optional<RankClosing> closing;  // absent when the rank was killed

@@ -316,6 +316,8 @@ TEST(RankTables, MayEndInALineThatNoRecordNeeds) {
 TEST(RankTables, SaysWhichLineIsWrong) {
   const std::vector<std::array<std::string, 3>> cases = {
       {"commlens.rank/1", "commlens.rank/2", "line 1 \"schema\" is \"commlens.rank/2\""},
+      {"\"rank\": 0", "\"rank\": 1", "these are the tables of rank 1, the manifest wants those of rank 0"},
+      {"\"rank\": 0", "\"rank\": -1", "line 1 \"rank\" must be"},
       {"\"clock\"", "\"o'clock\"", "line 1 has no \"clock\""},
       {"\"frequency_hz\": ", "\"frequency_hz\": -", "line 1 \"frequency_hz\" must be a whole number"},
       {"\"wall_offset_ns\": ", "\"wall_offset_ns\": 9999", "line 1 \"wall_offset_ns\" must be"},
@@ -359,9 +361,10 @@ TEST(RankTables, MoveTimesOfAnotherMachineByItsWallClock) {
   for (const std::int64_t rank : {0, 1}) {
     const std::string name = "t/rank-" + std::to_string(rank) + ".jsonl";
     const std::string tables = content_of(folder / name);
-    const std::string clock = R"({"schema": "commlens.rank/1", "clock": {"source": "tsc", "boot": "b)" +
-                              std::to_string(rank) + R"(", "frequency_hz": 1, "rate_error_ppb": 0, )" +
-                              R"("wall_offset_ns": )" + std::to_string(1000 + 500 * rank) + "}}";
+    const std::string clock = R"({"schema": "commlens.rank/1", "rank": )" + std::to_string(rank) +
+                              R"(, "clock": {"source": "tsc", "boot": "b)" + std::to_string(rank) +
+                              R"(", "frequency_hz": 1, "rate_error_ppb": 0, )" + R"("wall_offset_ns": )" +
+                              std::to_string(1000 + 500 * rank) + "}}";
     folder.write(name, clock + tables.substr(tables.find('\n')));
   }
   const Trace apart = read(folder / "t");
