@@ -81,7 +81,7 @@ IterationTable::IterationTable(const Job& job, std::vector<CommKind> ops, const 
   using Rates = const IterationRates&;
   cells_ = {
       {"iteration", 9, [](Report row, Rates) { return fmt::format("{}", row.iteration); }, false},
-      {"loss", 8, [](Report row, Rates) { return loss_text(row.loss); }, false},
+      {"loss", 7, [](Report row, Rates) { return loss_text(row.loss); }, false},
       {"lr", 7, [](Report row, Rates) { return fmt::format("{:.1e}", row.learning_rate); }, false},
       {"tokens/s", 9, [](Report, Rates rates) { return with_commas(std::llround(rates.tokens_per_second)); }},
       {"TFLOP/s", 7, [](Report, Rates rates) { return tera_text(rates.flops_per_second_per_rank); }},
@@ -90,7 +90,7 @@ IterationTable::IterationTable(const Job& job, std::vector<CommKind> ops, const 
   };
   if (job.train.gradient_clipping > 0) {
     cells_.insert(cells_.begin() + 2,
-                  {"norm", 8, [](Report row, Rates) { return loss_text(row.gradient_norm); }, false});
+                  {"norm", 7, [](Report row, Rates) { return loss_text(row.gradient_norm); }, false});
   }
   std::size_t width = 0;
   for (const Cell& cell : cells_) {

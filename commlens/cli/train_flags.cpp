@@ -16,9 +16,17 @@ namespace commlens {
 namespace {
 
 /// A range whose bounds the help text does not spell out.
-template <typename Number>
-CLI::Validator between(Number least, Number most) {
+CLI::Validator between(std::int64_t least, std::int64_t most) {
   return CLI::Range(least, most).description("");
+}
+/// The same for finite numbers; CLI::Range takes nan.
+CLI::Validator between(double least, double most) {
+  const auto error_of = [least, most](const std::string& text) {
+    const Result<double> number = parse_number(text);
+    const bool is_inside = number && *number >= least && *number <= most;
+    return is_inside ? std::string() : fmt::format("Value {} not in range {} to {}", text, least, most);
+  };
+  return CLI::Validator(error_of, "");
 }
 
 constexpr double k_largest_factor = 1e6;

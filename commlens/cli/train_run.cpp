@@ -222,10 +222,12 @@ Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
   if (!world) {
     return tl::unexpected(world.error());
   }
+  // What looks like a terminal is the launcher's; where it passes our lines on to is not known.
+  Console plain{console.out, console.err, {}, false};
   std::ostream nowhere(nullptr);
   Console quiet{nowhere, nowhere, {}, false};
   const bool is_first = (*world)->rank().value == 0;
-  const Result<Prepared> prepared = prepare(is_first ? console : quiet, flags, (*world)->size());
+  const Result<Prepared> prepared = prepare(is_first ? plain : quiet, flags, (*world)->size());
   const Result<bool> ready = all_ready(**world, prepared);
   if (!ready) {
     return tl::unexpected(ready.error());
@@ -234,7 +236,7 @@ Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
     return ExitCode::bad_input;
   }
   try {
-    return train_in_job(is_first ? console : quiet, flags, *prepared, **world);
+    return train_in_job(is_first ? plain : quiet, flags, *prepared, **world);
   } catch (const std::exception& error) {
     (*world)->abort(error.what());  // the others would wait for this rank for ever
     throw;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -172,6 +173,25 @@ TEST_F(Training, StopsByRequestAfterTheIteration) {
   EXPECT_EQ(answer.code, 0) << answer.err;
   EXPECT_NE(answer.out.find("\nstopped by request after iteration "), std::string::npos) << answer.out;
   EXPECT_TRUE(std::filesystem::exists(folder_.path("checkpoint/latest")));
+  expect_equal_verdict(answer);
+}
+
+TEST_F(Training, OverMpiIsTheSame) {
+  const auto module = std::filesystem::path(commlens_binary()).parent_path() / "libcommlens-mpi-openmpi.so";
+  if (std::system("command -v mpirun.openmpi >/dev/null") != 0 || !std::filesystem::exists(module)) {
+    GTEST_SKIP() << "no Open MPI here";
+  }
+  Words words = {"mpirun.openmpi", "--oversubscribe", "-n", "2", commlens_binary()};
+  const Words rest = command({"--ranks", "2", "--transport", "mpi"});
+  words.insert(words.end(), rest.begin(), rest.end());
+  const Answer answer =
+      RunningProgram(words, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}})
+          .wait();
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  const std::size_t title = answer.out.find("iteration  ");
+  ASSERT_NE(title, std::string::npos) << answer.out;
+  EXPECT_EQ(answer.out.find("iteration  ", title + 1), std::string::npos)
+      << "one rank prints: " << answer.out;
   expect_equal_verdict(answer);
 }
 
