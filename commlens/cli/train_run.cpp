@@ -52,6 +52,10 @@ Result<void> check_world(const Job& job, const TrainFlags& flags, std::optional<
   if (!launched && flags.device == "cuda" && flags.chosen_transport() == Transport::threads && ranks > 1) {
     return failure("--device cuda: --transport threads moves host memory; use --transport nccl");
   }
+  if (flags.chosen_transport() == Transport::nccl && job.train.schedule == Schedule::interleaved) {
+    // NCCL runs the sends and receives of a group one after the other; the ring of chunks would wait for itself.
+    return failure("--schedule interleaved: not over NCCL; use --schedule 1f1b");
+  }
   constexpr std::int64_t most_threads = 1024;
   if (!launched && ranks > most_threads) {
     return failure(
