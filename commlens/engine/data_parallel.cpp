@@ -98,14 +98,16 @@ void DataParallel::before_backward(std::size_t chunk, std::size_t module) {
       owner.modules_left[i] = std::count_if(owner.of_module.begin(), owner.of_module.end(), [&](auto& units) {
         return std::find(units.begin(), units.end(), i) != units.end();
       });
-      if (stage_ == 2 || (stage_ == 3 && owner.units[i].unit().is_persistent)) {
+      if (stage_ == 3 && owner.units[i].unit().is_persistent) {
         owner.units[i].allocate_gradient();
       }
     }
   }
   if (stage_ == 3) {
     gather_module(chunk, module, static_cast<std::int64_t>(module) - 1, true);
-    for (const std::size_t unit : owner.of_module[module]) {
+  }
+  for (const std::size_t unit : owner.of_module[module]) {
+    if (stage_ >= 2 && !owner.units[unit].has_gradient()) {
       owner.units[unit].allocate_gradient();
     }
   }
@@ -113,17 +115,22 @@ void DataParallel::before_backward(std::size_t chunk, std::size_t module) {
 
 void DataParallel::after_backward(std::size_t chunk, std::size_t module, bool is_last) {
   Chunk& owner = chunks_[chunk];
-  if (stage_ == 3) {
-    finish_reductions();  // of the module before: one module's gradients at a time
-  }
+  std::vector<UnitStorage*> done;
   for (const std::size_t index : owner.of_module[module]) {
     UnitStorage& unit = owner.units[index];
     if (stage_ == 3) {
       unit.release_parameters();
-      reduce(unit);
+      done.push_back(&unit);
     } else if (--owner.modules_left[index] == 0 && (stage_ == 2 || is_last)) {
-      reduce(unit);
+      done.push_back(&unit);
     }
+  }
+  if (stage_ == 3 || (stage_ == 2 && !done.empty())) {
+    finish_reductions();  // only what one module completed is under way; a tied unit is free for its next
+                          // module
+  }
+  for (UnitStorage* const unit : done) {
+    reduce(*unit);
   }
 }
 

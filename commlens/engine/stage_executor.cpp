@@ -7,19 +7,13 @@
 namespace commlens::engine {
 namespace {
 
+/// Times the stages: more micro-batches of a chunk than any 1F1B schedule has between forward and backward,
+/// so that waiting for a gradient sent that long ago cannot block. Under GPipe the stage before only receives
+/// then.
+constexpr std::int64_t k_most_under_way = 4;
+
 GroupRank neighbour(std::int64_t stage, std::int64_t step, std::int64_t stages) {
   return {(stage + step + stages) % stages};
-}
-
-/// GPipe: all forward passes, then all backward ones.
-std::vector<ComputeStep> gpipe(std::int64_t micro_batches) {
-  std::vector<ComputeStep> steps;
-  for (const bool is_forward : {true, false}) {
-    for (std::int64_t i = 0; i < micro_batches; ++i) {
-      steps.push_back({is_forward, i, 0});
-    }
-  }
-  return steps;
 }
 
 }  // namespace
@@ -48,7 +42,10 @@ std::vector<ComputeStep> StageExecutor::order() const {
 
 double StageExecutor::run(const std::vector<MicroBatch>& batches) {
   loss_ = 0;
-  passages_.assign(static_cast<std::size_t>(chunks_), std::vector<Passage>(batches.size()));
+  passages_.clear();
+  for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
+    passages_.emplace_back(batches.size());
+  }
   for (const ComputeStep& step : order()) {
     const MicroBatch& batch = batches[static_cast<std::size_t>(step.micro_batch)];
     if (step.is_forward) {
@@ -57,10 +54,12 @@ double StageExecutor::run(const std::vector<MicroBatch>& batches) {
       backward(step.micro_batch, step.chunk, batch, step.micro_batch + 1 == job_.train.micro_batches);
     }
   }
-  for (TensorWork& send : sends_) {
-    send.wait();
+  for (std::vector<Passage>& of_chunk : passages_) {
+    for (Passage& passage : of_chunk) {
+      passage.sent.wait();
+      passage.sent_gradient.wait();
+    }
   }
-  sends_.clear();
   return loss_ / static_cast<double>(job_.train.micro_batches);
 }
 
@@ -147,8 +146,8 @@ void StageExecutor::forward(std::int64_t micro_batch, std::int64_t chunk, const 
     loss_ += activation.item<double>();
     return;
   }
-  sends_.push_back(
-      send(*groups_.forward, activation.detach().contiguous(), neighbour(stage_, 1, stages_), "activations"));
+  passage.sent =
+      send(*groups_.forward, activation.detach().contiguous(), neighbour(stage_, 1, stages_), "activations");
 }
 
 /// The forward pass of a block once more, from the input it kept.
@@ -167,6 +166,7 @@ void StageExecutor::backward(std::int64_t micro_batch, std::int64_t chunk, const
   }
   const auto index = static_cast<std::size_t>(chunk);
   Passage& passage = passages_[index][static_cast<std::size_t>(micro_batch)];
+  passage.sent.wait();  // the next stage has it: the gradient came back
   for (std::size_t module = passage.kept.size(); module-- > 0;) {
     parameters_.before_backward(index, module);
     Kept& kept = passage.kept[module];
@@ -186,8 +186,11 @@ void StageExecutor::backward(std::int64_t micro_batch, std::int64_t chunk, const
   parameters_.end_backward(index);
   if (!is_first_part(chunk)) {
     COMMLENS_CHECK(gradient.defined(), "a stage that received activations has their gradient");
-    sends_.push_back(send(*groups_.backward, gradient.contiguous(), neighbour(stage_, -1, stages_),
-                          "activation.gradients"));
+    passage.sent_gradient = send(*groups_.backward, gradient.contiguous(), neighbour(stage_, -1, stages_),
+                                 "activation.gradients");
+    if (const std::int64_t received = micro_batch - k_most_under_way * stages_; received >= 0) {
+      passages_[index][static_cast<std::size_t>(received)].sent_gradient.wait();
+    }
   }
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "commlens/engine/data_parallel.hpp"
@@ -39,6 +38,8 @@ class StageExecutor {
   };
   struct Passage {  // one micro-batch in one chunk
     std::vector<Kept> kept;
+    TensorWork sent;  // the activations; waited for when their gradient came back
+    TensorWork sent_gradient;
   };
 
   std::vector<ComputeStep> order() const;
@@ -63,7 +64,6 @@ class StageExecutor {
   std::int64_t stages_;
   std::int64_t chunks_;
   std::vector<std::vector<Passage>> passages_;  // [chunk][micro-batch]
-  std::deque<TensorWork> sends_;
   double loss_ = 0;
 };
 

@@ -51,6 +51,7 @@ class UnitStorage {
   void release_parameters();
   void allocate_gradient();  // zeroed
   void release_gradient();
+  bool has_gradient() const { return gradient.storage().nbytes() > 0; }
   /// Whether the whole unit's parameters are kept all the time.
   bool keeps_parameters() const { return sharding_.zero_stage < 3 || unit_.is_persistent; }
 

@@ -93,6 +93,19 @@ void clipped(Job& job) { job.train.gradient_clipping = 0.5; }
 void bf16(Job& job) { job.train.dtype = DType::bf16; }
 void hpz2(Job& job) { job.commlens.hpz = 2; }
 void qwz(Job& job) { job.commlens.quantized_weights = true; }
+void hpz4(Job& job) { job.commlens.hpz = 4; }
+void one_byte_buckets(Job& job) { job.commlens.bucket = Bytes{1}; }
+void one_bucket(Job& job) { job.commlens.bucket = Bytes{1LL << 40}; }
+void all_persistent(Job& job) { job.commlens.persistence_threshold = 1LL << 40; }
+void none_persistent(Job& job) { job.commlens.persistence_threshold = 0; }
+void six_layers(Job& job) { job.model.layers = 6; }
+void eight_layers(Job& job) { job.model.layers = 8; }
+void one_layer(Job& job) { job.model.layers = 1; }
+void padded_vocabulary(Job& job) { job.model.raw_vocab = 100; }
+void more_positions(Job& job) {
+  learned(job);
+  job.model.max_positions = 24;
+}
 void qgz(Job& job) { job.commlens.quantized_gradients = true; }
 
 std::function<void(Job&)> all(std::vector<void (*)(Job&)> changes) {
@@ -187,6 +200,75 @@ const std::vector<Layout> k_layouts = {
      .micro_batches = 2,
      .change = all({sequence_parallel, full}),
      .both = gptj},
+    // Corners.
+    {.name = "zero3_alone", .zero = 3},
+    {.name = "zero3_alone_tp2_accumulation", .tp = 2, .zero = 3, .micro_batches = 2, .change = full},
+    {.name = "zero3_alone_pp2_tied", .pp = 2, .zero = 3, .micro_batches = 2, .both = all({tied, clipped})},
+    {.name = "zero3_alone_qwz_qgz", .zero = 3, .micro_batches = 2, .change = all({qwz, qgz})},
+    {.name = "zero1_alone", .zero = 1, .micro_batches = 2},
+    {.name = "zero2_alone", .zero = 2, .micro_batches = 2, .both = tied},
+    {.name = "zero2_one_byte_buckets", .dp = 4, .zero = 2, .micro_batches = 2, .change = one_byte_buckets},
+    {.name = "zero2_one_bucket", .dp = 4, .zero = 2, .micro_batches = 2, .change = one_bucket, .both = tied},
+    {.name = "zero1_one_byte_buckets_tied", .dp = 8, .zero = 1, .change = one_byte_buckets, .both = tied},
+    {.name = "ddp_one_bucket", .dp = 2, .micro_batches = 2, .change = one_bucket},
+    {.name = "zero3_all_persistent", .dp = 4, .zero = 3, .micro_batches = 2, .change = all_persistent},
+    {.name = "zero3_all_persistent_tied", .dp = 2, .zero = 3, .change = all_persistent, .both = tied},
+    {.name = "zero3_all_persistent_pp2_tied",
+     .dp = 2,
+     .pp = 2,
+     .zero = 3,
+     .micro_batches = 2,
+     .change = all_persistent,
+     .both = all({tied, clipped})},
+    {.name = "zero3_none_persistent", .dp = 4, .zero = 3, .micro_batches = 2, .change = none_persistent},
+    {.name = "zero3_hpz_is_dp", .dp = 4, .zero = 3, .micro_batches = 2, .change = hpz4},
+    {.name = "zero3_plus_plus_hpz_is_dp",
+     .dp = 4,
+     .zero = 3,
+     .change = all({hpz4, qgz, qwz}),
+     .tolerance = k_quantized_tolerance},
+    {.name = "zero3_plus_plus_tied_pp2",
+     .dp = 4,
+     .pp = 2,
+     .zero = 3,
+     .micro_batches = 2,
+     .change = all({hpz2, qgz, qwz, full}),
+     .both = tied,
+     .tolerance = k_quantized_tolerance},
+    {.name = "pp4_uneven", .pp = 4, .micro_batches = 4, .both = six_layers},
+    {.name = "pp4_interleaved", .pp = 4, .micro_batches = 8, .change = interleaved, .both = eight_layers},
+    {.name = "pp2_gpipe_zero3_tied",
+     .dp = 2,
+     .pp = 2,
+     .zero = 3,
+     .micro_batches = 4,
+     .change = gpipe,
+     .both = all({tied, clipped})},
+    {.name = "pp4_fewer_micro_batches", .pp = 4, .micro_batches = 2},
+    {.name = "one_layer_zero3_tied", .dp = 2, .zero = 3, .micro_batches = 2, .both = all({tied, one_layer})},
+    {.name = "padded_vocabulary_tp4_sp", .tp = 4, .change = sequence_parallel, .both = padded_vocabulary},
+    {.name = "more_positions_tp2_sp_zero3",
+     .dp = 2,
+     .tp = 2,
+     .zero = 3,
+     .change = sequence_parallel,
+     .both = all({more_positions, clipped})},
+    {.name = "more_positions_tp2_sp_pp2_full_zero2",
+     .dp = 2,
+     .tp = 2,
+     .pp = 2,
+     .zero = 2,
+     .micro_batches = 2,
+     .change = all({sequence_parallel, full}),
+     .both = all({more_positions, tied, clipped})},
+    {.name = "tp2_partitioned_zero3_pp2",
+     .dp = 2,
+     .tp = 2,
+     .pp = 2,
+     .zero = 3,
+     .micro_batches = 2,
+     .change = partitioned,
+     .both = gptj},
     // bf16.
     {.name = "bf16_ddp2", .dp = 2, .both = bf16, .tolerance = k_bf16_tolerance},
     {.name = "bf16_zero3", .dp = 4, .zero = 3, .both = bf16, .tolerance = k_bf16_tolerance},
@@ -212,6 +294,22 @@ TEST(Parity, Bf16IsNearFp32) {
   const TrainingRun rounded = train_on_threads("bf16", job, options());
   for (std::size_t i = 0; i < exact.losses.size(); ++i) {
     EXPECT_NEAR(rounded.losses[i], exact.losses[i], k_bf16_tolerance * exact.losses[i]) << "iteration " << i;
+  }
+}
+
+TEST(Parity, WithoutPrefetchAndOverlapTheCallsAndTheLossesAreTheSame) {
+  for (const Layout& layout :
+       {Layout{.name = "zero 3", .dp = 2, .pp = 2, .zero = 3, .micro_batches = 2, .both = tied},
+        Layout{.name = "zero 2", .dp = 4, .zero = 2, .micro_batches = 2},
+        Layout{.name = "hpz", .dp = 4, .zero = 3, .change = all({hpz2, full})}}) {
+    SCOPED_TRACE(layout.name);
+    const Job job = job_of(layout);
+    const TrainingRun ahead = train_on_threads("ahead", job, options());
+    TrainOptions in_place = options();
+    in_place.prefetch = in_place.overlap = false;
+    const TrainingRun run = train_on_threads("in-place", job, in_place);
+    EXPECT_EQ(run.losses, ahead.losses);
+    EXPECT_EQ(differences_from_prediction(job, run.trace, k_steps), std::vector<std::string>{});
   }
 }
 
@@ -243,10 +341,14 @@ TEST_P(Resume, ContinuesBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Resume,
-    testing::Values(Layout{.name = "alone"}, Layout{.name = "ddp2_bf16", .dp = 2, .both = bf16},
-                    Layout{.name = "zero3", .dp = 4, .zero = 3},
-                    Layout{.name = "zero1_tp2_pp2", .dp = 2, .tp = 2, .pp = 2, .zero = 1, .micro_batches = 2},
-                    Layout{.name = "interleaved", .pp = 2, .micro_batches = 4, .change = interleaved}),
+    testing::Values(
+        Layout{.name = "alone"}, Layout{.name = "ddp2_bf16", .dp = 2, .both = bf16},
+        Layout{.name = "zero3", .dp = 4, .zero = 3},
+        Layout{.name = "zero1_tp2_pp2", .dp = 2, .tp = 2, .pp = 2, .zero = 1, .micro_batches = 2},
+        Layout{.name = "zero1_bf16", .dp = 2, .zero = 1, .both = bf16},
+        Layout{.name = "zero3_alone", .zero = 3},
+        Layout{.name = "tied_pp2_zero3", .dp = 2, .pp = 2, .zero = 3, .micro_batches = 2, .both = tied},
+        Layout{.name = "interleaved", .pp = 2, .micro_batches = 4, .change = interleaved}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
 TEST(Resume, WorksUnderAnotherDataParallelSizeAndZeroStage) {
