@@ -1,6 +1,9 @@
 #include "commlens/engine/checkpoint.hpp"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <string>
 #include <system_error>
@@ -9,6 +12,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "commlens/base/file.hpp"
 #include "commlens/base/text.hpp"
@@ -22,7 +26,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* k_schema = "commlens.checkpoint/1";
 constexpr std::int64_t k_json_limit = 64 * 1024 * 1024;
-constexpr std::int64_t k_arrays = 3;  // values, first and second moments
+constexpr std::int64_t k_most = std::numeric_limits<std::int32_t>::max();  // ranks, iterations
+constexpr std::int64_t k_arrays = 3;                                       // values, first and second moments
 
 /// What must be the same when a checkpoint is read again.
 Json identity_of(const Job& job) {
@@ -77,11 +82,15 @@ Result<fs::path> newest(const fs::path& folder) {
   return folder / name;
 }
 
-void write_floats(std::FILE* file, const torch::Tensor& part) {
+[[noreturn]] void throw_cannot_write(const fs::path& path) {
+  throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+}
+
+void write_floats(std::FILE* file, const torch::Tensor& part, const fs::path& path) {
   const torch::Tensor floats = part.to(torch::kCPU, torch::kFloat32).contiguous();
   const auto count = static_cast<std::size_t>(floats.numel());
   if (std::fwrite(floats.data_ptr<float>(), sizeof(float), count, file) != count) {
-    throw SystemError("cannot write the checkpoint: disk full?");
+    throw_cannot_write(path);
   }
 }
 
@@ -89,9 +98,9 @@ void write_floats(std::FILE* file, const torch::Tensor& part) {
 void write_rank(const fs::path& folder, std::int64_t rank, DataParallel& parameters,
                 const Coordinates& where) {
   const fs::path path = folder / fmt::format("rank-{}.bin", rank);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
   if (!file) {
-    throw SystemError(fmt::format("cannot write {}", path.string()));
+    throw_cannot_write(path);
   }
   Json segments = Json::array();
   std::int64_t at = 0;
@@ -104,14 +113,14 @@ void write_rank(const fs::path& folder, std::int64_t rank, DataParallel& paramet
                             {"count", segment.count},
                             {"at", at}});
         for (const torch::Tensor& owned : {unit.master, unit.first_moment, unit.second_moment}) {
-          write_floats(file.get(), owned.narrow(0, segment.offset, segment.count));
+          write_floats(file.get(), owned.narrow(0, segment.offset, segment.count), path);
         }
         at += k_arrays * segment.count;
       }
     }
   }
-  if (std::fflush(file.get()) != 0) {
-    throw SystemError(fmt::format("cannot write {}: disk full?", path.string()));
+  if (std::fclose(file.release()) != 0) {
+    throw_cannot_write(path);
   }
   const Json description{
       {"stage", where.pipeline}, {"tensor", where.tensor}, {"segments", std::move(segments)}};
@@ -233,6 +242,18 @@ void save_checkpoint(const fs::path& folder, std::int64_t iteration, const Job& 
   groups.world->barrier();
 }
 
+Result<void> prepare_save_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error && access(folder.c_str(), W_OK | X_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (error) {
+    return failure(fmt::format("--save {}: cannot write there: {}", folder.string(), error.message()));
+  }
+  return {};
+}
+
 Result<std::int64_t> check_checkpoint(const fs::path& folder, const Job& job) {
   const Result<fs::path> path = newest(folder);
   if (!path) {
@@ -244,10 +265,11 @@ Result<std::int64_t> check_checkpoint(const fs::path& folder, const Job& job) {
     return tl::unexpected(json.error());
   }
   const auto is_count = [&](const char* key) {
-    return json->contains(key) && (*json)[key].is_number_integer() && (*json)[key] >= 0;
+    return json->contains(key) && (*json)[key].is_number_integer() && (*json)[key] >= 0 &&
+           (*json)[key] <= k_most;
   };
-  if (json->value("schema", "") != k_schema || !is_count("iteration") || !is_count("dp") ||
-      !is_count("dp_of_job") || !json->contains("model")) {
+  if (!json->contains("schema") || (*json)["schema"] != k_schema || !is_count("iteration") ||
+      !is_count("dp") || !is_count("dp_of_job") || !json->contains("model")) {
     return failure(fmt::format("{}: no checkpoint of this version", manifest.string()));
   }
   const Json& model = (*json)["model"];

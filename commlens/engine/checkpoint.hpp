@@ -15,6 +15,9 @@ namespace commlens::engine {
 void save_checkpoint(const std::filesystem::path& folder, std::int64_t iteration, const Job& job,
                      DataParallel& parameters, RankGroups& groups);
 
+/// Makes the folder, so that one that cannot be written is refused before the training, not after it.
+Result<void> prepare_save_folder(const std::filesystem::path& folder);
+
 /// Iterations the newest checkpoint of the folder has behind it. Fails when there is none, or it is of
 /// another model, tensor or pipeline layout (the data-parallel size and the ZeRO stage may differ).
 Result<std::int64_t> check_checkpoint(const std::filesystem::path& folder, const Job& job);

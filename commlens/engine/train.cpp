@@ -171,11 +171,11 @@ bool RankTrainer::iterate(std::int64_t iteration) {
                    .time = Clock::now() - start,
                    .communication = difference(clock_, before)});
   }
-  if (!std::isfinite(loss)) {
-    throw SystemError(
-        fmt::format("the loss is {} in iteration {}; lower --lr or set --clip 1, and start from "
-                    "the last checkpoint",
-                    loss, iteration));
+  if (!std::isfinite(loss) || !std::isfinite(norm)) {
+    throw SystemError(fmt::format(
+        "the {} is {} in iteration {}; lower --lr or set --clip 1, and start from "
+        "the last checkpoint",
+        std::isfinite(loss) ? "gradient norm" : "loss", std::isfinite(loss) ? norm : loss, iteration));
   }
   return host[1].item<double>() == 0;
 }
@@ -253,6 +253,11 @@ Result<void> check_trainable(const Job& job, const TrainOptions& options) {
       return failure(
           fmt::format("--resume {}: it has {} iterations behind it; give more than that as --iterations",
                       options.resume->string(), *iteration));
+    }
+  }
+  if (options.save) {
+    if (const Result<void> ok = prepare_save_folder(*options.save); !ok) {
+      return ok;
     }
   }
   const Result<Fault> fault = fault_from_environment();

@@ -31,7 +31,7 @@ Job zero3_job() {
 std::string failure_of(const std::string& name, const Job& job, const TrainOptions& options) {
   try {
     train_on_threads(name, job, options);
-  } catch (const SystemError& error) {
+  } catch (const std::runtime_error& error) {
     return error.what();
   }
   return "";
@@ -101,6 +101,46 @@ TEST(Checkpoint, ThatIsDamagedIsRefused) {
   const std::string message = failure_of("resumed", zero3_job(), resumed);
   EXPECT_NE(message.find("rank-2"), std::string::npos) << message;
   EXPECT_NE(message.find("damaged"), std::string::npos) << message;
+}
+
+/// Why a checkpoint whose description has `from` replaced by `to` is refused.
+std::string refusal(const std::string& from, const std::string& to) {
+  TrainOptions options{.iterations = 1};
+  options.save = scratch_folder("edited-checkpoint");
+  train_on_threads("edited", zero3_job(), options);
+  const std::filesystem::path manifest = *options.save / "iteration-1" / "checkpoint.json";
+  std::ifstream in(manifest);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  text.replace(text.find(from), from.size(), to);
+  std::ofstream(manifest) << text;
+  TrainOptions resumed{.iterations = 2};
+  resumed.resume = options.save;
+  return failure_of("resumed", zero3_job(), resumed);
+}
+
+TEST(Checkpoint, WithAnImpossibleDescriptionIsRefused) {
+  const std::pair<const char*, const char*> edits[] = {
+      {"\"iteration\": 1", "\"iteration\": 18446744073709551615"},
+      {"\"iteration\": 1", "\"iteration\": -1"},
+      {"\"iteration\": 1", "\"iteration\": \"1\""},
+      {"\"dp\": 4", "\"dp\": 9223372036854775807"},
+      {"\"dp_of_job\": 4", "\"dp_of_job\": 9223372036854775807"},
+      {"\"commlens.checkpoint/1\"", "1"},
+  };
+  for (const auto& [from, to] : edits) {
+    EXPECT_NE(refusal(from, to).find("no checkpoint of this version"), std::string::npos)
+        << from << " -> " << to;
+  }
+}
+
+TEST(Checkpoint, ThatCannotBeWrittenIsRefusedBeforeTheTraining) {
+  const std::filesystem::path file = scratch_folder("a-file");
+  std::ofstream(file) << "text";
+  TrainOptions options{.iterations = 1};
+  options.save = file / "checkpoint";
+  const std::string message = failure_of("unwritable", zero3_job(), options);
+  EXPECT_NE(message.find("--save"), std::string::npos) << message;
+  EXPECT_FALSE(std::filesystem::exists(scratch_folder("unwritable") / "rank-0.bin"));
 }
 
 }  // namespace
