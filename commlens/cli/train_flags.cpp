@@ -101,7 +101,7 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
   verb.add_flag("--no-prefetch", flags.no_prefetch,
                 "ZeRO-3: gather parameters when they are needed, not ahead")
       ->group(group);
-  verb.add_flag("--no-overlap", flags.no_overlap, "Reduce gradients after backward, not during it")
+  verb.add_flag("--no-overlap", flags.no_overlap, "Wait for each gradient reduction before backward goes on")
       ->group(group);
 }
 
