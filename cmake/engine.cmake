@@ -6,6 +6,8 @@ commlens_folder(engine LINK commlens_plan commlens_transport ${TORCH_LIBRARIES} 
                 PRIVATE PkgConfig::PCRE2 nlohmann_json::nlohmann_json)
 # <torch/torch.h> takes 9 s to compile; once is enough.
 target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+# GCC 12 sees uninitialised members in nlohmann-json's initializer lists that are not there.
+set_source_files_properties(commlens/engine/checkpoint.cpp PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)
 target_precompile_headers(commlens_engine PRIVATE ${PROJECT_SOURCE_DIR}/commlens/engine/torch.hpp)
 # commlens_use_engine(TARGET): a program of the same compile flags, so that the precompiled header is of use.
 function(commlens_use_engine target)

@@ -21,7 +21,7 @@ trap 'rm -rf "$results"' EXIT
 export OMP_NUM_THREADS="$threads" OPENBLAS_NUM_THREADS="$threads"
 
 run_commlens() {
-  "$commlens" train 19M --ranks 1 --seq "$seq" --micro-batch "$batch" --dtype "$dtype" --iterations "$steps" \
+  "$commlens" train 19M --ranks 1 --seq "$seq" --micro-batch "$batch" --dtype "$dtype" --recompute none --iterations "$steps" \
     --threads "$threads" --data synthetic -o "$results/trace" --format json >"$results/commlens.$1" 2>"$results/log"
   rm -rf "$results/trace"
 }

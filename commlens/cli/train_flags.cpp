@@ -147,10 +147,10 @@ void TrainFlags::declare(CLI::App& verb) {
       ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--rotary-fraction", rotary_fraction, "Part of each head that rotary positions turn")
+  verb.add_option("--rotary-fraction", rotary_fraction,
+                  "Part of each head that rotary positions turn; default: rotary_pct of the file, else 1")
       ->check(between(0.0, 1.0))
-      ->type_name("X")
-      ->capture_default_str();
+      ->type_name("X");
   verb.add_option("--framework", framework, "The trainer has the rules of commlens only")->type_name("NAME");
   verb.add_option("-o,--output", trace, "Record the calls in this folder")
       ->type_name("DIR")
@@ -200,7 +200,6 @@ engine::TrainOptions train_options(const TrainFlags& flags, std::int64_t ranks) 
   options.min_learning_rate = flags.min_learning_rate.value_or(usual_decay * flags.learning_rate);
   options.warmup = flags.warmup;
   options.weight_decay = flags.weight_decay;
-  options.rotary_fraction = flags.rotary_fraction;
   options.prefetch = !flags.no_prefetch;
   options.overlap = !flags.no_overlap;
   options.device = !flags.device.empty()                         ? flags.device

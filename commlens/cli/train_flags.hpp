@@ -32,7 +32,7 @@ struct TrainFlags {
   double learning_rate = 6e-4;
   std::optional<double> min_learning_rate;
   double weight_decay = 0.1;
-  double rotary_fraction = 1.0;
+  std::optional<double> rotary_fraction;
   std::optional<std::int64_t> threads;
   engine::DataOptions data;
   std::string vocab_file;

@@ -53,7 +53,8 @@ Result<void> check_world(const Job& job, const TrainFlags& flags, std::optional<
     return failure("--device cuda: --transport threads moves host memory; use --transport nccl");
   }
   if (flags.chosen_transport() == Transport::nccl && job.train.schedule == Schedule::interleaved) {
-    // NCCL runs the sends and receives of a group one after the other; the ring of chunks would wait for itself.
+    // NCCL runs the sends and receives of a group one after the other; the ring of chunks would wait for
+    // itself.
     return failure("--schedule interleaved: not over NCCL; use --schedule 1f1b");
   }
   constexpr std::int64_t most_threads = 1024;
@@ -78,10 +79,11 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   if (!overrides) {
     return tl::unexpected(overrides.error());
   }
-  const Result<Job> job = read_config(flags.config, "commlens");
+  Result<Job> job = read_config(flags.config, "commlens");
   if (!job) {
     return tl::unexpected(job.error());
   }
+  job->model.rotary_fraction = flags.rotary_fraction.value_or(job->model.rotary_fraction);
   Result<Plan> plan = Planner(console).plan(*job, *overrides);
   if (!plan) {
     return tl::unexpected(plan.error());

@@ -39,6 +39,7 @@ Json identity_of(const Job& job) {
           {"vocab", model.vocab},
           {"positions", static_cast<int>(model.positions)},
           {"max_positions", model.max_positions},
+          {"rotary_fraction", model.rotary_fraction},
           {"tied_embeddings", model.tied_embeddings},
           {"parallel_residual", model.parallel_residual},
           {"tp", job.layout.tp},

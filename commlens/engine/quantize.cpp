@@ -48,7 +48,9 @@ torch::Tensor dequantized(const torch::Tensor& bytes, std::int64_t count, Quanti
   const std::int64_t blocks = ceil_div(count, k_quantized_block);
   const std::int64_t wide = value_bytes(count, bits);
   COMMLENS_CHECK(bytes.size(1) == wide + 4 * blocks, "a row is its values and its scales");
-  const torch::Tensor scales = bytes.narrow(1, wide, 4 * blocks).contiguous().view(torch::kFloat32);
+  // A copy, because a float must not start at an odd byte.
+  const torch::Tensor scales =
+      bytes.narrow(1, wide, 4 * blocks).clone(torch::MemoryFormat::Contiguous).view(torch::kFloat32);
   torch::Tensor values = bytes.narrow(1, 0, wide).contiguous();
   if (bits == QuantizedBits::int4) {
     const torch::Tensor low = values.remainder(k_nibble);

@@ -50,7 +50,7 @@ class RankTrainer {
         recorder_(recorder),
         device_(device_of(options, *world)),
         groups_(make_groups(job, std::move(world), recorder, clock_)),
-        layers_(make_layer_context(job.model, options.rotary_fraction, device_)),
+        layers_(make_layer_context(job.model, job.model.rotary_fraction, device_)),
         parameters_(job, held_chunks(job, groups_.where.pipeline), groups_,
                     {.gathers = options.prefetch, .reductions = options.overlap}, device_),
         optimizer_(job, options, parameters_, groups_),

@@ -26,7 +26,6 @@ struct TrainOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double rotary_fraction = 1.0;
   bool prefetch = true;                         // ZeRO-3: the next module's units are gathered ahead
   bool overlap = true;                          // gradient reductions run while backward goes on
   std::string device = "cpu";                   // cpu or cuda

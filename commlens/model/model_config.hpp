@@ -25,6 +25,7 @@ struct ModelConfig {
   std::int64_t vocab_multiple = 1;  // V is padded to a multiple of this times tp; 1 = as it is
   bool vocab_is_padded = false;     // `vocab` is given as padded: leave it
   Positions positions = Positions::rotary;
+  double rotary_fraction = 1.0;  // part of each head that rotary positions turn (rotary_pct), 0 to 1
   bool tied_embeddings = false;
   bool parallel_residual =
       false;                // gpt_j_residual: attention and MLP read the same input, one all_reduce less

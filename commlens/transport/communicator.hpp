@@ -28,23 +28,24 @@ struct CommCall {
   void* output_buffer = nullptr;
   Elements input;
   Elements output;
-  GroupRank peer;           // broadcast and reduce: the root; send and recv: the other rank
-  std::string_view tag{};   // what moves, for people; the text lives as long as the program
+  GroupRank peer;          // broadcast and reduce: the root; send and recv: the other rank
+  std::string_view tag{};  // what moves, for people; the text lives as long as the program
 };
 
 /// A call under way.
 class Work {
  public:
   virtual ~Work() = default;
-  /// Returns once this rank's buffers may be used again (on a device: once later kernels of the default stream
-  /// see the result). Throws SystemError when the job was aborted or the library failed. May be called again.
+  /// Returns once this rank's buffers may be used again (on a device: once later kernels of the default
+  /// stream see the result). Throws SystemError when the job was aborted or the library failed. May be called
+  /// again.
   virtual void wait() = 0;
 };
 
-/// A group of ranks that communicate; a rank uses its communicators from one thread. All ranks of a group make
-/// the same collective calls in the same order; send and recv match in order per pair of ranks.
-/// Sums of fp16 and bf16 are accumulated in fp32 where the transport does the arithmetic itself, and then
-/// rounded once.
+/// A group of ranks that communicate; a rank uses its communicators from one thread. All ranks of a group
+/// make the same collective calls in the same order; send and recv match in order per pair of ranks. Sums of
+/// fp16 and bf16 are accumulated in fp32 where the transport does the arithmetic itself, and then rounded
+/// once.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -57,8 +58,8 @@ class Communicator {
   /// Issues a call and returns at once. The Work may be dropped after wait() only.
   virtual std::unique_ptr<Work> start(const CommCall& call) = 0;
 
-  /// Ranks that give the same `color` (>= 0) form a new group, ordered by `key`, then by rank here; a negative
-  /// color gets null. Collective over this group.
+  /// Ranks that give the same `color` (>= 0) form a new group, ordered by `key`, then by rank here; a
+  /// negative color gets null. Collective over this group.
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) = 0;
 
   /// Ends the whole job: every call of every rank that waits, or will, throws SystemError with `reason`

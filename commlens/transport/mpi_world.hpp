@@ -9,9 +9,9 @@ namespace commlens {
 
 /// Joins the MPI job this process was started in. The MPI module (libcommlens-mpi-openmpi.so or
 /// libcommlens-mpi-mpich.so) is loaded now, from beside the program or ../lib/commlens; `library` is
-/// "openmpi", "mpich", or empty: the one whose launcher's variables are in the environment. Fails, naming what
-/// to do, when there is no module, no launcher, or MPI does not start. MPI is finalised when the process exits
-/// normally.
+/// "openmpi", "mpich", or empty: the one whose launcher's variables are in the environment. Fails, naming
+/// what to do, when there is no module, no launcher, or MPI does not start. MPI is finalised when the process
+/// exits normally.
 Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library);
 
 }  // namespace commlens

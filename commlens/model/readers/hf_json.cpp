@@ -49,6 +49,11 @@ void read_sizes(MapReader& config, ModelConfig& model) {
 void read_gpt_neox(MapReader& config, ModelConfig& model) {
   read_sizes(config, model);
   model.parallel_residual = true;
+  model.rotary_fraction = 0.25;  // the default of GPTNeoXConfig
+  config.read("rotary_pct", model.rotary_fraction);
+  if (!(model.rotary_fraction >= 0 && model.rotary_fraction <= 1)) {
+    config.fail("rotary_pct", "is not between 0 and 1");
+  }
   config.read("use_parallel_residual", model.parallel_residual);
   bool has_bias = true;
   config.read("attention_bias", has_bias);

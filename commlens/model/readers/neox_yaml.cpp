@@ -108,6 +108,10 @@ void read_sizes(MapReader& arguments, ModelConfig& model) {
   arguments.read("no_weight_tying", untied);
   model.tied_embeddings = !untied;
   arguments.read("gpt_j_residual", model.parallel_residual);
+  arguments.read("rotary_pct", model.rotary_fraction);
+  if (!(model.rotary_fraction >= 0 && model.rotary_fraction <= 1)) {
+    arguments.fail("rotary_pct", "is not between 0 and 1");
+  }
 }
 
 /// The tokenizer decides the vocabulary, which is then padded for tensor parallelism.
