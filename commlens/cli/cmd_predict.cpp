@@ -223,7 +223,8 @@ Action declare_predict(CLI::App& verb) {
                   "A preset (1.3B), GPT-NeoX yml files, a Hugging Face config.json, Megatron arguments or a "
                   "case file")
       ->required();
-  verb.add_option("--framework", flags->framework, "Whose rules: paper, deepspeed, neox, megatron, torch-ddp, commlens")
+  verb.add_option("--framework", flags->framework,
+                  "Whose rules: paper, deepspeed, neox, megatron, torch-ddp, commlens")
       ->type_name("NAME");
   verb.add_option("--iteration", flags->iteration, "Which iteration the table shows")
       ->check(CLI::IsMember({"init", "cold", "steady"}))
