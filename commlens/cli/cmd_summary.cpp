@@ -111,9 +111,10 @@ std::string summary_text(const Summary& summary, const std::string& name, const 
                                      : fmt::format("{} iteration{} ({} to {})", summary.iterations.size(),
                                                    summary.iterations.size() == 1 ? "" : "s",
                                                    summary.iterations.front(), summary.iterations.back());
+  const char* const link = provenance.source == Source::imported ? " from " : " by ";
   std::string text =
       fmt::format("{}: {}{}{}; {} call{} of {}, {}\n", name, name_of(provenance.source),
-                  provenance.producer.empty() ? "" : " by ", provenance.producer, with_commas(summary.calls),
+                  provenance.producer.empty() ? "" : link, provenance.producer, with_commas(summary.calls),
                   summary.calls == 1 ? "" : "s", ranks, iterations);
   if (logger) {
     text +=
