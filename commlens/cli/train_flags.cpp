@@ -122,6 +122,13 @@ Result<void> check_transport(const TrainFlags& flags) {
   if (!flags.mpi.empty() && transport == Transport::threads) {
     return failure("--mpi: the ranks are threads of this process; add --transport mpi");
   }
+  const std::int64_t launched = number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}).value_or(1);
+  if (transport == Transport::threads && launched > 1) {
+    return failure(
+        fmt::format("mpirun has started {} processes, and each would train alone; add --transport mpi, or "
+                    "leave mpirun out and give --ranks {}",
+                    launched, launched));
+  }
   if (flags.device == "cpu" && transport == Transport::nccl) {
     return failure("--device cpu: --transport nccl moves GPU memory; use --transport threads or mpi");
   }

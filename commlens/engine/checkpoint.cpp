@@ -161,6 +161,9 @@ class RankReader {
     for (const Json& segment : *segments) {
       restore(segment, *data, restored);
     }
+    if (static_cast<std::int64_t>(data->bytes().size()) != floats_ * std::int64_t{sizeof(float)}) {
+      throw SystemError(fmt::format("{}: damaged, it holds more than its segments", data_path_.string()));
+    }
   }
 
  private:
@@ -191,6 +194,7 @@ class RankReader {
       }
     }
     restored[{chunk, row}] += count;
+    floats_ += k_arrays * count;
   }
 
   std::size_t row_of(std::size_t chunk, const std::string& name) const {
@@ -208,6 +212,7 @@ class RankReader {
   fs::path path_;
   fs::path data_path_;
   DataParallel& parameters_;
+  std::int64_t floats_ = 0;  // in the segments so far
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What `commlens train` says before it trains.
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -58,6 +59,12 @@ TEST(Train, RefusesFlagsThatMakeNoSense) {
   expect_refused({"--format", "xml"}, "--format");
   expect_refused({"--save-every", "5"}, "--save-every: say where to with --save");
   expect_refused({"--gpus-per-node", "8"}, "--gpus-per-node");
+}
+
+TEST(Train, RefusesThreadsInEachProcessOfALauncher) {
+  setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  expect_refused({"--ranks", "4"}, "mpirun has started 4 processes");
+  unsetenv("OMPI_COMM_WORLD_SIZE");
 }
 
 TEST(Train, RefusesOtherFrameworksByName) {

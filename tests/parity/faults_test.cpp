@@ -103,6 +103,17 @@ TEST(Checkpoint, ThatIsDamagedIsRefused) {
   EXPECT_NE(message.find("damaged"), std::string::npos) << message;
 }
 
+TEST(Checkpoint, WithMoreBytesThanItsSegmentsIsRefused) {
+  TrainOptions options{.iterations = 1};
+  options.save = scratch_folder("longer-checkpoint");
+  train_on_threads("longer", zero3_job(), options);
+  std::ofstream(*options.save / "iteration-1" / "rank-1.bin", std::ios::app) << "more";
+  TrainOptions resumed{.iterations = 2};
+  resumed.resume = options.save;
+  const std::string message = failure_of("resumed-longer", zero3_job(), resumed);
+  EXPECT_NE(message.find("rank-1.bin: damaged"), std::string::npos) << message;
+}
+
 /// Why a checkpoint whose description has `from` replaced by `to` is refused.
 std::string refusal(const std::string& from, const std::string& to) {
   TrainOptions options{.iterations = 1};
