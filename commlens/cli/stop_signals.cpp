@@ -34,7 +34,7 @@ StopSignals::StopSignals(bool tells) {
   tells_flag = tells;
   struct sigaction action = {};
   action.sa_handler = &take_note;
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < k_signals.size(); ++i) {
     sigaction(k_signals[i], &action, &before_[i]);

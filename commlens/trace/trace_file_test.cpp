@@ -150,7 +150,7 @@ TEST(TraceFile, ThrowsWhereNothingCanBeWritten) {
 TEST(TraceFile, WithATornLastRecordKeepsTheWholeOnes) {
   const ScratchFolder folder;
   write_trace(small_trace(), folder / "t");
-  for (const std::uintmax_t size : {127, 97}) {
+  for (const std::uintmax_t size : {127U, 97U}) {
     std::filesystem::resize_file(folder / "t/stream-0.bin", size);
     const Result<Trace> read = read_trace(folder / "t");
     ASSERT_TRUE(read) << read.error().message;
