@@ -8,11 +8,11 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "commlens/base/modules.hpp"
 #include "commlens/transport/mpi_module.hpp"
 
 namespace commlens {
@@ -52,21 +52,6 @@ std::optional<std::string> library_of_launcher() {
     }
   }
   return std::nullopt;
-}
-
-/// Where modules are looked for, in this order.
-std::vector<std::filesystem::path> module_folders() {
-  std::vector<std::filesystem::path> folders;
-  if (const char* given = std::getenv("COMMLENS_MODULE_PATH"); given != nullptr && *given != '\0') {
-    folders.emplace_back(given);
-  }
-  std::error_code ignored;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  if (!program.empty()) {
-    folders.push_back(program.parent_path());
-    folders.push_back(program.parent_path().parent_path() / "lib" / "commlens");
-  }
-  return folders;
 }
 
 Result<MpiModuleEntry*> loaded_module(const std::string& library) {
