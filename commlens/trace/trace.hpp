@@ -90,11 +90,19 @@ struct RankRange {
   friend auto operator<=>(const RankRange&, const RankRange&) = default;
 };
 
+/// A stretch of time on the clock of a stream's Times, `started` <= `finished`.
+struct Interval {
+  std::chrono::nanoseconds started{};
+  std::chrono::nanoseconds finished{};
+  friend auto operator<=>(const Interval&, const Interval&) = default;
+};
+
 /// The calls of one rank, or of every rank of a class, in issue order.
 struct RankStream {
   RankRange ranks;
   std::vector<CommEvent> events;
-  std::vector<Times> times;  // empty, or one per event
+  std::vector<Times> times;       // empty, or one per event
+  std::vector<Interval> compute;  // when the rank computed, ascending by start, may overlap; empty: not known
 };
 
 /// Calls of a job, from any source. Descriptions are stored once in `ops`; events refer to them.
