@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +8,7 @@
 #include "commlens/cli/merge_traces.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/trace/trace_file.hpp"
+#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens {
 namespace {
@@ -22,24 +22,9 @@ struct ImportFlags {
   std::string folder;
 };
 
-/// A folder of something else must not be lost.
-Result<void> check_folder(const std::filesystem::path& folder) {
-  std::error_code status;
-  if (!std::filesystem::exists(folder, status) || is_trace(folder)) {
-    return {};
-  }
-  if (!std::filesystem::is_directory(folder, status)) {
-    return failure(fmt::format("-o {}: this is a file; give a folder", folder.string()));
-  }
-  if (!std::filesystem::is_empty(folder, status)) {
-    return failure(fmt::format("-o {}: the folder holds something else; give a new one", folder.string()));
-  }
-  return {};
-}
-
 Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
-  if (const Result<void> usable = check_folder(flags.folder); !usable) {
-    return tl::unexpected(usable.error());
+  if (const Result<void> usable = check_trace_target(flags.folder); !usable) {
+    return failure("-o " + usable.error().message);
   }
   std::vector<Trace> traces;
   for (const std::string& file : flags.files) {

@@ -17,6 +17,7 @@
 #include "commlens/model/readers/read_config.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
+#include "commlens/trace/trace_folder.hpp"
 #include "commlens/transport/mpi_world.hpp"
 #include "commlens/transport/nccl_world.hpp"
 #include "commlens/transport/thread_ranks.hpp"
@@ -90,6 +91,9 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   }
   if (const Result<void> ok = check_world(plan->job, flags, launched); !ok) {
     return tl::unexpected(ok.error());
+  }
+  if (const Result<void> usable = check_trace_target(flags.trace); !usable) {
+    return failure("-o " + usable.error().message);
   }
   const Result<const engine::EngineApi*> engine = load_engine();
   if (!engine) {

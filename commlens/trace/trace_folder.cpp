@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "commlens/base/result.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -62,39 +61,42 @@ fs::path resolved(const fs::path& folder) {
 /// Whether a file has the name that create_recording gives to a rank's tables.
 bool is_rank_tables(std::string_view name) { return name.starts_with("rank-") && name.ends_with(".jsonl"); }
 
-/// Throws unless `folder` is absent, empty, or a trace and nothing else.
-void check_replaceable(const fs::path& folder) {
+}  // namespace
+
+Result<void> check_trace_target(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) {
-    return;
+    return {};
   }
   if (!fs::is_directory(folder, error)) {
-    throw SystemError(fmt::format("{} is a file; a trace is a folder, choose another name", folder.string()));
+    return failure(
+        fmt::format("{}: this is a file; a trace is a folder, choose another name", folder.string()));
   }
   if (fs::is_empty(folder, error)) {
-    return;
+    return {};
   }
   if (!is_trace(folder)) {
-    throw SystemError(
-        fmt::format("{} holds something else than a commlens trace; choose another folder", folder.string()));
+    return failure(fmt::format(
+        "{}: the folder holds something else than a commlens trace; choose another one", folder.string()));
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const fs::path name = entry.path().filename();
     if (name != k_manifest_name && name.extension() != ".bin" && !is_rank_tables(name.string())) {
-      throw SystemError(fmt::format("{} holds {} beside a trace; move it away or choose another folder",
-                                    folder.string(), name.string()));
+      return failure(fmt::format("{}: the folder holds {} beside a trace; move it away or choose another one",
+                                 folder.string(), name.string()));
     }
   }
   if (error) {
     throw SystemError(fmt::format("cannot read {}: {}", folder.string(), error.message()));
   }
+  return {};
 }
-
-}  // namespace
 
 void replace_trace_folder(const fs::path& folder, const std::function<void(const fs::path&)>& fill) {
   const fs::path target = resolved(folder);
-  check_replaceable(target);
+  if (const Result<void> replaceable = check_trace_target(target); !replaceable) {
+    throw SystemError(replaceable.error().message);
+  }
   const std::string beside = fmt::format(".{}.{}", target.filename().string(), getpid());
   const UnfinishedFolder unfinished(target.parent_path() / (beside + ".tmp"));
   fill(unfinished.path());

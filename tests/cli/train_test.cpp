@@ -223,7 +223,8 @@ TEST_F(Training, DoesNotReplaceWhatIsNoTrace) {
   std::filesystem::create_directories(folder_.path("mine"));
   folder_.write("mine/thesis.txt", "years");
   const Answer answer = train({"-o", folder_.path("mine")});
-  EXPECT_EQ(answer.code, 3);
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("-o " + folder_.path("mine")), std::string::npos) << answer.err;
   EXPECT_TRUE(std::filesystem::exists(folder_.path("mine/thesis.txt")));
 }
 
