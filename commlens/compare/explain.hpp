@@ -1,0 +1,79 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/compare/compare.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// Why two traces differ: an entry of the hand-written table (causes.hpp).
+struct Cause {
+  std::string name;      // "attention_mask": short, stable, for programs
+  std::string title;     // "attention mask in every send": for tables
+  std::string sentence;  // why, for people
+  std::string source;  // file and line of the rules behind it, "; " between several; empty when there is none
+};
+
+/// What a cause makes of one axis and op, in calls and message bytes over all ranks compared: `a` is what
+/// only A has because of it, `b` what only B has. Both are there when one rank has less and another more.
+struct ExplainedRow {
+  Axis axis = Axis::unknown;
+  CommKind kind = CommKind::other;
+  std::string rule;    // of a predicted call; empty for a cause that is a setting or a term of an equation
+  std::string source;  // file and line of that rule
+  std::int64_t calls_a = 0;
+  std::int64_t calls_b = 0;
+  Bytes message_a;
+  Bytes message_b;
+  std::int64_t calls() const { return calls_b - calls_a; }  // signed: B - A
+  Bytes message() const { return {message_b.value - message_a.value}; }
+};
+
+struct ExplainedGroup {
+  Cause cause;
+  std::vector<ExplainedRow> rows;  // most bytes first
+  std::int64_t calls() const;      // signed sum of the rows
+  Bytes message() const;
+  Bytes moved() const;  // message_a + message_b of all rows: what the cause touches
+};
+
+/// The whole difference of two traces by cause. Per axis and op, the signed sum over `explained` and
+/// `unexplained` is exactly B - A, in calls and in message bytes.
+struct Explanation {
+  std::vector<ExplainedGroup> explained;      // what touches most bytes first
+  std::vector<ExplainedRow> unexplained;      // per axis and op, what no rule and no setting accounts for
+  std::vector<Difference> unexplained_calls;  // the same call by call, in full, where calls are known
+  std::vector<std::string> notes;             // what could not be tried, and why
+  bool complete() const { return unexplained.empty() && unexplained_calls.empty(); }
+};
+
+/// One state between two traces: the calls of a job that differs from the state before by one thing.
+struct ExplainStep {
+  enum class By : std::uint8_t {
+    cause,  // all that changes has the cause `cause`
+    rules,  // what changes is told apart by the rule of each call: terms of the paper's equations against the
+            // framework's calls of the same purpose, every other call by the cause of its rule
+    nothing  // what changes is unexplained
+  };
+  By by = By::cause;
+  std::string cause;  // name in the table, for By::cause
+  Trace trace;
+};
+
+/// Volumes of `first` and of the last step, and what each step in between contributes, in message bytes of
+/// the last iteration that `first` and the last step share, over the ranks that all of them have.
+/// Fails as common_scope does. Source of the method: docs/comparing.md.
+Result<Explanation> explain_steps(const Trace& first, const std::vector<ExplainStep>& steps,
+                                  const CompareOptions& options);
+
+/// Differences of a call-by-call comparison, grouped by the cause of the rule that predicted the call. Calls
+/// that no rule predicted (a recording's own) are unexplained.
+Explanation explain_calls(const Comparison& comparison);
+
+/// The same with A and B exchanged.
+Explanation exchanged(Explanation explanation);
+
+}  // namespace commlens
