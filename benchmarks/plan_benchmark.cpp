@@ -25,7 +25,7 @@ Job neox_job(std::string_view model, const ParallelLayout& layout, std::int64_t 
 
 void plan(benchmark::State& state, const Job& job, std::optional<Rank> only) {
   std::size_t calls = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const Result<Plan> plan = make_plan(job, only);
     COMMLENS_CHECK(plan.has_value(), "the rules cover the benchmark's job");
     calls = 0;
@@ -43,7 +43,7 @@ void one_rank_of_13b(benchmark::State& state) {
 
 void call_list_of_one_rank_of_13b(benchmark::State& state) {
   const Job job = neox_job("13B", {.ranks = 32, .dp = 2, .tp = 8, .pp = 2}, 32);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(make_plan(job, Rank{0})->trace(3));
   }
 }

@@ -75,7 +75,7 @@ void begin_and_finish(benchmark::State& state) {
   }
   const std::int64_t faults = page_faults();
   std::int64_t description = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     recorder.finish(recorder.begin(call_of(group, description)));
     description = description + 1 == descriptions ? 0 : description + 1;
   }
@@ -92,7 +92,7 @@ void begin_and_finish_in_bursts(benchmark::State& state) {
   const Clock& clock = Clock::of_process();
   recorder.finish(recorder.begin(call));
   const std::int64_t faults = page_faults();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const std::int64_t start = clock.now_ns();
     for (std::int64_t made = 0; made < calls; ++made) {
       recorder.finish(recorder.begin(call));
@@ -122,7 +122,7 @@ void write_records(benchmark::State& state) {
   }
   auto* record = static_cast<StreamRecord*>(start);
   const std::int64_t faults = page_faults();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     *record++ = {.op = 1, .started_ns = 2, .duration_ns = 3};
     benchmark::ClobberMemory();
   }
@@ -157,7 +157,7 @@ void call_that_does_nothing(benchmark::State& state, Communicator& communicator)
                       .output = Elements{1000},
                       .tag = "layer 3 / mlp"};
   communicator.run(call);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     communicator.run(call);
   }
 }
@@ -183,7 +183,7 @@ void recorded_call(benchmark::State& state) {
 /// The clock alone, which is read twice for a call.
 void read_the_clock(benchmark::State& state) {
   const Clock& clock = Clock::of_process();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(clock.now_ns());
   }
 }

@@ -18,7 +18,7 @@ void copy(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   std::vector<char> from(bytes, 1);
   std::vector<char> to(bytes, 2);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     std::memcpy(to.data(), from.data(), bytes);
     benchmark::ClobberMemory();
   }
@@ -54,7 +54,7 @@ double seconds_of(std::int64_t ranks, std::int64_t bytes, DType type, std::int64
 void all_reduce(benchmark::State& state, DType type) {
   const std::int64_t bytes = state.range(1);
   const std::int64_t calls = bytes == k_small ? 10'000 : 5;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     state.SetIterationTime(seconds_of(state.range(0), bytes, type, calls));
   }
   state.SetBytesProcessed(state.iterations() * bytes);

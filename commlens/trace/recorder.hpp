@@ -38,7 +38,7 @@ struct RecordedCall {
   Elements input;
   Elements output;
   std::optional<GroupRank> root;
-  std::string_view tag{};
+  std::string_view tag;
 };
 
 /// Appends the calls of one rank to its file of a recording (docs/formats/trace.md). One thread uses it.

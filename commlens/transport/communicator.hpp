@@ -28,8 +28,8 @@ struct CommCall {
   void* output_buffer = nullptr;
   Elements input;
   Elements output;
-  GroupRank peer;          // broadcast and reduce: the root; send and recv: the other rank
-  std::string_view tag{};  // what moves, for people; the text lives as long as the program
+  GroupRank peer;        // broadcast and reduce: the root; send and recv: the other rank
+  std::string_view tag;  // what moves, for people; the text lives as long as the program
 };
 
 /// A call under way.
