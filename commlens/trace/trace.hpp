@@ -97,12 +97,23 @@ struct Interval {
   friend auto operator<=>(const Interval&, const Interval&) = default;
 };
 
+/// Events of sources that do not say which iteration they belong to (printed summaries).
+constexpr Iteration k_unknown_iteration = INT32_MIN;
+
+/// A stretch of time in which a rank computed, `started` <= `finished`, and the iteration it belongs to.
+struct ComputeInterval {
+  std::chrono::nanoseconds started{};
+  std::chrono::nanoseconds finished{};
+  Iteration iteration = k_unknown_iteration;
+  friend auto operator<=>(const ComputeInterval&, const ComputeInterval&) = default;
+};
+
 /// The calls of one rank, or of every rank of a class, in issue order.
 struct RankStream {
   RankRange ranks;
   std::vector<CommEvent> events;
-  std::vector<Times> times;       // empty, or one per event
-  std::vector<Interval> compute;  // when the rank computed, ascending by start, may overlap; empty: not known
+  std::vector<Times> times;              // empty, or one per event
+  std::vector<ComputeInterval> compute;  // ascending by start, may overlap; empty: not known
 };
 
 /// Calls of a job, from any source. Descriptions are stored once in `ops`; events refer to them.
@@ -144,8 +155,5 @@ class Trace {
 
 /// Ranks are 0 … k_max_ranks - 1 in every file that is read; more is taken for a broken file.
 constexpr std::int64_t k_max_ranks = std::int64_t{1} << 24;
-
-/// Events of sources that do not say which iteration they belong to (printed summaries).
-constexpr Iteration k_unknown_iteration = INT32_MIN;
 
 }  // namespace commlens

@@ -1,0 +1,55 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "commlens/summary/overlap.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// What a rank loses to its pipeline in one iteration. Pipeline calls are its sends and receives along pp
+/// (or along an axis that is not known); C' is the union of its other calls, K of its compute stretches.
+///
+///   idle = |span \ (K u C')|           with compute stretches (span: overlap.hpp)
+///   in_pipeline_calls = |union of its pipeline calls|     always; an upper bound where sends are
+///   asynchronous
+///
+/// The span is the rank's own, so that no moment counts in two iterations: a stage that is done early and
+/// goes on to wait for the first micro-batch of the next iteration loses that time there. Summed over
+/// iterations nothing is lost or doubled. A stage that waits in a collective for slower stages is not in the
+/// bubble: that is a wait of stragglers.hpp.
+struct PipelineBubble {
+  RankRange ranks;
+  Iteration iteration = 0;
+  std::chrono::nanoseconds span{};
+  std::chrono::nanoseconds in_pipeline_calls{};
+  std::optional<std::chrono::nanoseconds> idle;
+  /// `idle` where it is known, else `in_pipeline_calls`.
+  std::chrono::nanoseconds bubble() const { return idle.value_or(in_pipeline_calls); }
+};
+
+/// The pipeline as its messages show it. Stages are the ranks that sends and receives connect, in a line or,
+/// when chunks of the model are interleaved, in a ring.
+struct PipelineShape {
+  std::int64_t stages = 1;         // p
+  std::int64_t micro_batches = 1;  // m
+  std::int64_t chunks = 1;         // v, of the model per rank; 1 unless interleaved
+  /// (p - 1) / (v m + p - 1): the part of a stage's time that warm-up and cool-down take when all stages and
+  /// micro-batches cost the same and messages nothing. Source: D. Narayanan et al., Efficient Large-Scale
+  /// Language Model Training on GPU Clusters Using Megatron-LM, SC 2021, sections 2.2.1 and 2.2.2, who give
+  /// the bubble over the ideal time, (p - 1) / (v m); this is the same bubble over the whole time.
+  double ideal_bubble() const;
+  friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
+};
+
+struct Bubbles {
+  std::vector<PipelineBubble> rows;    // by rank, then iteration; ranks with pipeline calls that have times
+  std::optional<PipelineShape> shape;  // absent when it cannot be told, or differs between pipelines
+};
+
+/// Empty for traces without pipeline calls or without times.
+Bubbles pipeline_bubbles(const Trace& trace, const TimeSelection& selection = {});
+
+}  // namespace commlens

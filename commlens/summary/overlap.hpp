@@ -1,0 +1,79 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "commlens/summary/intervals.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// Times of foreign files may be anything; what the analyses of time see is held to this far from zero (73
+/// years either way), so that no difference overflows.
+constexpr std::chrono::nanoseconds k_furthest_time{std::int64_t{1} << 61};
+std::chrono::nanoseconds held(std::chrono::nanoseconds time);
+
+/// The stretch in which a call occupies its rank: [started, finished], empty where it ends before it starts.
+Interval occupied(const Times& times);
+
+/// How much of its time a rank spends in some calls, and how much of that hides behind computing. A call
+/// occupies [started, finished]; C is the union of the calls' stretches, K the union of the rank's compute
+/// stretches (of any iteration: what covers a call is a matter of the clock).
+///
+///   total = |C|     exposed = |C \ K|     overlapped = |C n K|     exposed + overlapped = total, exactly
+struct CommunicationTime {
+  std::int64_t calls = 0;
+  std::chrono::nanoseconds sum{};  // durations added up, calls at the same time twice; total <= sum
+  std::chrono::nanoseconds total{};
+  std::optional<std::chrono::nanoseconds> exposed;  // absent: the trace does not say when the rank computed
+  std::optional<std::chrono::nanoseconds> overlapped;  // absent with `exposed`
+  friend bool operator==(const CommunicationTime&, const CommunicationTime&) = default;
+};
+
+/// Calls of one op.
+struct OpCommunication {
+  CommKind kind = CommKind::other;
+  NameId name{};  // kind `other` only
+  CommunicationTime time;
+};
+
+/// Calls that share a communicator and therefore, with NCCL, a CUDA stream: those of one group, and sends and
+/// receives between the same two ranks in either direction (torch.distributed makes one communicator per pair
+/// of ranks: ProcessGroupNCCL.cpp, getKeySendRecv).
+struct StreamCommunication {
+  Axis axis = Axis::unknown;
+  bool is_pair = false;       // sends and receives
+  std::vector<Rank> members;  // of a pair ascending; empty where the source does not say
+  CommunicationTime time;
+};
+
+/// Where the time of one iteration of a rank went. `span` is from the first start to the last end of what the
+/// trace holds of the iteration: calls, and compute stretches of that iteration. It has four parts,
+///   span = computing only + overlapped + exposed + idle   (exactly),
+/// of which the first two together are `compute`.
+struct IterationOverlap {
+  RankRange ranks;  // one rank, or a class of them that do the same
+  Iteration iteration = 0;
+  Interval span;
+  CommunicationTime all;
+  std::optional<std::chrono::nanoseconds> compute;  // the part of the span in K; absent with all.exposed
+  std::optional<std::chrono::nanoseconds> idle;     // neither in C nor in K
+  std::vector<OpCommunication> ops;                 // by kind, then name
+  std::vector<StreamCommunication> streams;         // by axis, collectives before pairs, then members
+  std::chrono::nanoseconds length() const { return span.finished - span.started; }
+};
+
+/// Absent: all iterations, or all ranks. Unknown iterations count as one, and are left out by `iterations`.
+struct TimeSelection {
+  std::optional<std::pair<Iteration, Iteration>> iterations;  // first and last
+  std::optional<Rank> rank;
+};
+bool selects(const TimeSelection& selection, Iteration iteration);
+
+/// By rank, then iteration. Ranks whose calls have no times are left out; a rank has `exposed` when the trace
+/// has compute stretches of it, in whatever iteration.
+std::vector<IterationOverlap> communication_overlap(const Trace& trace, const TimeSelection& selection = {});
+
+}  // namespace commlens
