@@ -3,11 +3,36 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace commlens {
+
+namespace {
+
+/// "1.23", "12.3", "123" and so on of a value >= 0 that is below 999.5.
+std::string three_digits(double value) {
+  return value < 9.995   ? fmt::format("{:.2f}", value)
+         : value < 99.95 ? fmt::format("{:.1f}", value)
+                         : fmt::format("{:.0f}", value);
+}
+
+/// `value` of the smallest unit, in the largest one that leaves something before the point.
+std::string in_thousands(double value, std::span<const std::string_view> units) {
+  if (value == std::floor(value) && value < 999.5) {
+    return fmt::format("{} {}", value, units.front());
+  }
+  std::size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < units.size()) {
+    value /= 1000.0;
+    ++unit;
+  }
+  return fmt::format("{} {}", three_digits(value), units[unit]);
+}
+
+}  // namespace
 
 Result<Elements> elements_in(Bytes bytes, DType type) {
   if (bytes.value < 0 || bytes.value % size_of(type) != 0) {
@@ -29,6 +54,26 @@ std::string to_text(Bytes bytes) {
     ++unit;
   }
   return fmt::format("{:.2f} {}", size, units[unit]);
+}
+
+std::string to_text(BytesPerSecond bandwidth) {
+  constexpr std::array<std::string_view, 6> units = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"};
+  return in_thousands(bandwidth.value, units);
+}
+
+std::string to_text(std::chrono::nanoseconds duration) {
+  constexpr std::array<std::string_view, 4> units = {"ns", "µs", "ms", "s"};
+  const std::int64_t count = duration.count();
+  if (count < 0) {
+    return "-" + to_text(std::chrono::nanoseconds(count == INT64_MIN ? INT64_MAX : -count));
+  }
+  constexpr std::int64_t second = 1'000'000'000;
+  if (count < 100 * second) {
+    return in_thousands(static_cast<double>(count), units);
+  }
+  const std::int64_t seconds = count / second + (count % second >= second / 2 ? 1 : 0);
+  return seconds < 6000 ? fmt::format("{} min {} s", seconds / 60, seconds % 60)
+                        : fmt::format("{} h {} min", with_commas(seconds / 3600), seconds % 3600 / 60);
 }
 
 std::string with_commas(std::int64_t value) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -33,6 +34,12 @@ struct Flops {
   friend auto operator<=>(Flops, Flops) = default;
 };
 
+/// 1e9 of it is a GB/s; "25.0 GB/s" when printed.
+struct BytesPerSecond {
+  double value = 0;
+  friend auto operator<=>(BytesPerSecond, BytesPerSecond) = default;
+};
+
 /// The only way from elements to bytes.
 constexpr Bytes operator*(Elements count, DType type) { return {count.value * size_of(type)}; }
 
@@ -41,6 +48,12 @@ Result<Elements> elements_in(Bytes bytes, DType type);
 
 /// "512 B", "2.00 KiB", "8.00 MiB": binary, at most two decimals.
 std::string to_text(Bytes bytes);
+
+/// "25.0 GB/s": decimal, three digits.
+std::string to_text(BytesPerSecond bandwidth);
+
+/// "850 ns", "12.3 µs", "4.56 ms", "78.9 s": three digits, minutes and hours from 100 s on ("2 min 3 s").
+std::string to_text(std::chrono::nanoseconds duration);
 
 /// "1,414,647,808".
 std::string with_commas(std::int64_t value);

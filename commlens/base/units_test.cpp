@@ -25,6 +25,27 @@ TEST(Units, PrintBinarySizes) {
   EXPECT_EQ(to_text(Bytes{1048575}), "1.00 MiB");
 }
 
+TEST(Units, PrintDecimalBandwidths) {
+  EXPECT_EQ(to_text(BytesPerSecond{0}), "0 B/s");
+  EXPECT_EQ(to_text(BytesPerSecond{12.5}), "12.5 B/s");
+  EXPECT_EQ(to_text(BytesPerSecond{1234.0}), "1.23 kB/s");
+  EXPECT_EQ(to_text(BytesPerSecond{25e9}), "25.0 GB/s");
+  EXPECT_EQ(to_text(BytesPerSecond{999.6e9}), "1.00 TB/s");
+}
+
+TEST(Units, PrintDurations) {
+  using std::chrono::nanoseconds;
+  EXPECT_EQ(to_text(nanoseconds(0)), "0 ns");
+  EXPECT_EQ(to_text(nanoseconds(999)), "999 ns");
+  EXPECT_EQ(to_text(nanoseconds(1000)), "1.00 µs");
+  EXPECT_EQ(to_text(nanoseconds(-12'345)), "-12.3 µs");
+  EXPECT_EQ(to_text(nanoseconds(999'600)), "1.00 ms");
+  EXPECT_EQ(to_text(nanoseconds(99'940'000'000)), "99.9 s");
+  EXPECT_EQ(to_text(nanoseconds(100'000'000'000)), "1 min 40 s");
+  EXPECT_EQ(to_text(nanoseconds(7'260'000'000'000)), "2 h 1 min");
+  EXPECT_EQ(to_text(nanoseconds(INT64_MIN)), "-2,562,047 h 47 min");
+}
+
 TEST(Units, GroupDigitsByThousands) {
   EXPECT_EQ(with_commas(0), "0");
   EXPECT_EQ(with_commas(999), "999");

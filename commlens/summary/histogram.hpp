@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,8 @@ struct SizeBin {
   Bytes lower;
   std::int64_t calls = 0;
   Bytes message;
+  std::int64_t timed_calls = 0;     // those that have a time
+  std::chrono::nanoseconds time{};  // how long these took, one after another
 };
 
 /// The message-size histogram of `rows`, ascending, without empty bins, barriers left out. Shares of "small"
@@ -24,12 +27,19 @@ struct SizeHistogram {
   Bytes small_limit{64 * 1024};
   std::int64_t small_calls = 0;
   Bytes small_message;
+  std::int64_t timed_calls = 0;
+  std::chrono::nanoseconds time{};
+  std::chrono::nanoseconds small_time{};
   double small_share_by_calls() const { return calls == 0 ? 0.0 : double(small_calls) / double(calls); }
   double small_share_by_bytes() const {
     return message.value == 0 ? 0.0 : double(small_message.value) / double(message.value);
   }
+  double small_share_by_time() const {
+    return time.count() == 0 ? 0.0 : double(small_time.count()) / double(time.count());
+  }
 };
 
+/// Counts and bytes alone: rows have no times.
 SizeHistogram size_histogram(const std::vector<BreakdownRow>& rows, Bytes small_limit = {64 * 1024});
 
 }  // namespace commlens

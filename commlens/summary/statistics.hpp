@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "commlens/base/units.hpp"
+#include "commlens/summary/cold_start.hpp"
+#include "commlens/summary/coverage.hpp"
+#include "commlens/summary/histogram.hpp"
+#include "commlens/summary/time_stats.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+struct SummaryOptions {
+  std::optional<std::pair<Iteration, Iteration>> iterations;  // first and last; absent: all, unknown ones too
+  std::optional<Rank> rank;                                   // only this rank's calls
+  std::int64_t ranks_per_node = 0;                            // 0: do not split wire bytes by node
+  bool by_phase = false;
+  bool by_iteration = false;
+  Bytes small_limit{64 * 1024};  // messages below are small
+};
+
+/// Everything of one op along one axis in groups of one size, summed over all ranks (or the one chosen).
+struct SummaryRow {
+  CommKind kind = CommKind::other;
+  NameId name{};  // kind `other` only
+  Axis axis = Axis::unknown;
+  std::int64_t group_size = 0;
+  std::optional<Phase> phase;          // with by_phase
+  std::optional<Iteration> iteration;  // with by_iteration; k_unknown_iteration where the trace does not say
+  std::int64_t calls = 0;
+  Bytes smallest;  // message of one call
+  Bytes largest;
+  Bytes message;          // of all calls; as a comms logger prints it where the trace is one's (Accounting)
+  Bytes wire;             // what all ranks together send (aggregate), rounded down once
+  Bytes wire_inter_node;  // the part of it that leaves the node; 0 without ranks_per_node
+  std::optional<TimeStats> time;  // absent when no call has a time
+  /// What a rank moves while it is in these calls: message bytes of the calls that have times, over the sum
+  /// of their durations (not the mean of the calls' bandwidths). Absent without times or bytes, for kind
+  /// `other`, and in groups of one rank.
+  std::optional<BytesPerSecond> algorithm_bandwidth;
+  /// That times the bus factor of nccl-tests (comm/volume.hpp): comparable with what a link can carry. Absent
+  /// where the group's size is unknown.
+  std::optional<BytesPerSecond> bus_bandwidth;
+};
+
+/// What the calls of a trace, or of a part of it, come to. Nothing here relates a call to another one: that
+/// is in overlap.hpp, stragglers.hpp and bubble.hpp.
+struct Summary {
+  std::vector<SummaryRow> rows;  // most message bytes first; equal ones by op, axis, size, phase, iteration
+  SizeHistogram sizes;
+  ColdStart cold;
+  Coverage coverage;
+  std::vector<Iteration> iterations;  // that were counted, ascending; without unknown ones
+  std::int64_t ranks = 0;             // that have calls among them
+  std::int64_t calls = 0;             // all ranks
+  Bytes message;
+  Bytes wire;                     // aggregate
+  std::optional<TimeStats> time;  // of all calls
+};
+
+/// Reads every call once; memory does not grow with their number beyond k_exact_samples durations a row.
+Summary summarise(const Trace& trace, const SummaryOptions& options = {});
+
+/// Rows alone.
+std::vector<SummaryRow> summary_rows(const Trace& trace, const SummaryOptions& options = {});
+
+}  // namespace commlens

@@ -1,0 +1,75 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace commlens {
+
+/// How long calls took, from start to completion (docs/summary.md#times).
+///
+/// Quantiles are by nearest rank: of n calls in ascending order, P50 is the ceil(n / 2)-th and P95 the
+/// ceil(95 n / 100)-th, so each is a time that occurred. `p50_low` and `p50_high` are the l-th and the
+/// (n + 1 - l)-th, with l the largest number for which a binomial variable of n trials of 1/2 is below l with
+/// a probability of at most 2.5 %: an interval that holds the median of what the calls were drawn from with
+/// at least 95 %, whatever the distribution, if they are independent. (Calls of one collective on several
+/// ranks are not: then the interval is too narrow.) It exists from 6 calls on. Source: H. A. David, H. N.
+/// Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1.
+///
+/// `exact`: below k_exact_samples calls. Above, quantiles come from a histogram and are within
+/// k_quantile_error of the exact ones; calls, total, shortest and longest are always exact.
+struct TimeStats {
+  std::int64_t calls = 0;  // of all ranks, at least 1
+  std::chrono::nanoseconds total{};
+  std::chrono::nanoseconds shortest{};
+  std::chrono::nanoseconds longest{};
+  std::chrono::nanoseconds p50{};
+  std::chrono::nanoseconds p50_low{};  // without an interval: as p50
+  std::chrono::nanoseconds p50_high{};
+  std::chrono::nanoseconds p95{};
+  bool has_interval = false;
+  bool exact = true;
+  double mean_ns() const { return static_cast<double>(total.count()) / static_cast<double>(calls); }
+  friend bool operator==(const TimeStats&, const TimeStats&) = default;
+};
+
+constexpr std::int64_t k_exact_samples = 1'000'000;
+constexpr double k_quantile_error = 0.01;  // relative
+
+/// l of TimeStats for n samples, 1-based; 0 when n < 6.
+std::int64_t median_interval_rank(std::int64_t samples);
+
+/// Collects durations: exactly up to k_exact_samples - 1 of them, then in a histogram of at most 4,096
+/// counters.
+class DurationStats {
+ public:
+  /// A duration (>= 0) of a call that `ranks` ranks make alike: one sample that counts `ranks` times.
+  void add(std::chrono::nanoseconds duration, std::int64_t ranks = 1);
+  void merge(const DurationStats& other);
+  bool empty() const { return calls_ == 0; }
+  /// Nothing when empty.
+  std::optional<TimeStats> stats() const;
+
+ private:
+  struct Sample {
+    std::int64_t duration = 0;
+    std::int64_t ranks = 0;
+  };
+  void spill();
+  void count(Sample sample);
+  std::vector<Sample> ascending() const;
+  static std::size_t counter_of(std::int64_t duration);
+  static std::int64_t duration_of(std::size_t counter);
+
+  std::int64_t samples_ = 0;
+  std::int64_t calls_ = 0;  // samples times ranks
+  std::int64_t total_ = 0;
+  std::int64_t shortest_ = INT64_MAX;
+  std::int64_t longest_ = 0;
+  std::vector<std::int64_t> durations_;                            // while exact
+  std::vector<std::pair<std::size_t, std::int64_t>> rank_counts_;  // ranks of the durations before an index
+  std::vector<std::int64_t> counters_;                             // then
+};
+
+}  // namespace commlens
