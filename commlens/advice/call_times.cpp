@@ -1,0 +1,219 @@
+#include "commlens/advice/call_times.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "commlens/comm/volume.hpp"
+
+namespace commlens {
+namespace {
+
+/// Durations of one shape of call: every one of the first 4096, then every second, fourth, … so that a long
+/// trace is sampled evenly in bounded memory.
+class Samples {
+ public:
+  void add(std::int64_t duration) {
+    if (seen_++ % stride_ != 0) {
+      return;
+    }
+    values_.push_back(duration);
+    if (values_.size() == k_most) {
+      for (std::size_t at = 0; at < values_.size() / 2; ++at) {
+        values_[at] = values_[2 * at];
+      }
+      values_.resize(values_.size() / 2);
+      stride_ *= 2;
+    }
+  }
+
+  bool empty() const { return values_.empty(); }
+
+  /// Of at least one.
+  double median() {
+    const auto middle = values_.begin() + static_cast<std::ptrdiff_t>(values_.size() / 2);
+    std::nth_element(values_.begin(), middle, values_.end());
+    if (values_.size() % 2 == 1) {
+      return static_cast<double>(*middle);
+    }
+    const std::int64_t below = *std::max_element(values_.begin(), middle);
+    return (static_cast<double>(below) + static_cast<double>(*middle)) / 2;
+  }
+
+ private:
+  static constexpr std::size_t k_most = 8192;
+  std::vector<std::int64_t> values_;
+  std::int64_t seen_ = 0;
+  std::int64_t stride_ = 1;
+};
+
+/// The first iteration, initialisation aside.
+Iteration cold_iteration(const Trace& trace) {
+  for (const Iteration iteration : trace.iterations()) {
+    if (iteration > k_init_iteration) {
+      return iteration;
+    }
+  }
+  return INT32_MAX;
+}
+
+std::int64_t duration_of(const Times& when) {
+  return std::max<std::int64_t>((when.finished - when.started).count(), 0);
+}
+
+/// Adds the steps of one rank: from the first call of an iteration to the first one of the next.
+void add_steps(const RankStream& stream, Iteration cold, Samples& steps) {
+  Iteration current = k_unknown_iteration;
+  std::int64_t began = 0;
+  for (std::size_t at = 0; at < stream.events.size(); ++at) {
+    const Iteration iteration = stream.events[at].iteration;
+    if (iteration == current) {
+      continue;
+    }
+    const std::int64_t now = stream.times[at].started.count();
+    if (current > cold && iteration == current + 1) {
+      steps.add(now - began);
+    }
+    current = iteration;
+    began = now;
+  }
+}
+
+constexpr std::array<CommKind, 5> k_ring_kinds = {CommKind::all_reduce, CommKind::reduce_scatter,
+                                                  CommKind::all_gather, CommKind::reduce,
+                                                  CommKind::broadcast};
+
+bool is_ring_kind(CommKind kind) {
+  return std::find(k_ring_kinds.begin(), k_ring_kinds.end(), kind) != k_ring_kinds.end();
+}
+
+/// The durations of a trace's calls by shape.
+class Durations {
+ public:
+  explicit Durations(const Trace& trace) {
+    for (const CommOp& op : trace.ops()) {
+      const CallShape shape{op.kind, trace.groups.axis(op.group), trace.groups.size(op.group),
+                            message_bytes(op)};
+      rows_.push_back(&samples_.try_emplace(shape).first->second);
+    }
+  }
+  void add(OpId op, std::int64_t duration) { rows_[static_cast<std::size_t>(op)]->add(duration); }
+  std::map<CallShape, Samples>& samples() { return samples_; }
+
+ private:
+  std::map<CallShape, Samples> samples_;
+  std::vector<Samples*> rows_;  // by op
+};
+
+void count(SmallMessages& small, Bytes message, std::int64_t duration) {
+  ++small.all_calls;
+  *small.all_time += std::chrono::nanoseconds(duration);
+  if (message < small.limit) {
+    ++small.calls;
+    *small.time += std::chrono::nanoseconds(duration);
+  }
+}
+
+}  // namespace
+
+std::optional<CallTimes> CallTimes::of(const Trace& trace, Bytes small_limit) {
+  const Iteration cold = cold_iteration(trace);
+  CallTimes times;
+  times.small_ = {
+      .limit = small_limit, .time = std::chrono::nanoseconds(0), .all_time = std::chrono::nanoseconds(0)};
+  Durations durations(trace);
+  Samples steps;
+  for (const RankStream& stream : trace.streams) {
+    if (stream.times.empty()) {
+      continue;
+    }
+    for (std::size_t at = 0; at < stream.events.size(); ++at) {
+      const CommEvent& event = stream.events[at];
+      const CommOp& op = trace.op(event.op);
+      if (event.iteration > cold && op.kind != CommKind::barrier) {
+        const std::int64_t duration = duration_of(stream.times[at]);
+        durations.add(event.op, duration);
+        count(times.small_, message_bytes(op), duration);
+      }
+    }
+    add_steps(stream, cold, steps);
+  }
+  for (auto& [shape, samples] : durations.samples()) {
+    if (!samples.empty()) {
+      times.medians_[{shape.kind, shape.axis, shape.group_size}][shape.message] = samples.median();
+    }
+  }
+  if (times.medians_.empty()) {
+    return std::nullopt;
+  }
+  if (!steps.empty()) {
+    times.step_ = std::chrono::nanoseconds(std::llround(steps.median()));
+  }
+  return times;
+}
+
+std::optional<double> CallTimes::interpolated(const Group& group, double message) const {
+  const auto found = medians_.find(group);
+  if (found == medians_.end()) {
+    return std::nullopt;
+  }
+  const std::map<Bytes, double>& sizes = found->second;
+  const auto above = std::find_if(sizes.begin(), sizes.end(), [&](const auto& size) {
+    return static_cast<double>(size.first.value) >= message;
+  });
+  if (above == sizes.begin()) {
+    return above->second;
+  }
+  const auto below = std::prev(above);
+  const auto below_size = static_cast<double>(below->first.value);
+  if (above == sizes.end()) {
+    return below_size > 0 ? below->second * message / below_size : below->second;
+  }
+  const double part = (message - below_size) / (static_cast<double>(above->first.value) - below_size);
+  return below->second + part * (above->second - below->second);
+}
+
+std::optional<double> CallTimes::nanoseconds_of(const CallShape& call) const {
+  if (call.kind == CommKind::barrier || call.kind == CommKind::recv) {
+    return std::nullopt;
+  }
+  if (call.group_size == 1 && !is_point_to_point(call.kind)) {
+    return 0.0;
+  }
+  const auto message = static_cast<double>(call.message.value);
+  const Group own{call.kind, call.axis, call.group_size};
+  if (const std::optional<double> known = interpolated(own, message); known || !is_ring_kind(call.kind)) {
+    return known;
+  }
+  const double factor = bus_factor(call.kind, call.group_size);
+  for (const CommKind kind : k_ring_kinds) {
+    const double same_traffic = message * factor / bus_factor(kind, call.group_size);
+    if (const auto known = interpolated({kind, call.axis, call.group_size}, same_traffic)) {
+      return known;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::chrono::nanoseconds> time_saved(const PlannedStep& before, const PlannedStep& after,
+                                                   const CallTimes& times) {
+  std::map<CallShape, std::int64_t> more = before.calls;
+  for (const auto& [shape, calls] : after.calls) {
+    more[shape] -= calls;
+  }
+  double saved = 0;
+  for (const auto& [shape, calls] : more) {
+    if (calls == 0 || shape.kind == CommKind::barrier || shape.kind == CommKind::recv) {
+      continue;
+    }
+    const std::optional<double> each = times.nanoseconds_of(shape);
+    if (!each) {
+      return std::nullopt;
+    }
+    saved += static_cast<double>(calls) * *each;
+  }
+  return std::chrono::nanoseconds(std::llround(saved));
+}
+
+}  // namespace commlens

@@ -1,0 +1,49 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "commlens/advice/step_cost.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// How long calls took in a trace, by kind, axis, group size and message size: medians over all ranks and
+/// iterations except initialisation and the first iteration, which are cold. A call takes from its start to
+/// its end, and so includes waiting for the group's other members.
+class CallTimes {
+ public:
+  /// Nothing when no stream of the trace has both times and an iteration after the first.
+  static std::optional<CallTimes> of(const Trace& trace, Bytes small_limit);
+
+  /// What one call would take. Between two sizes of the same kind and group: linear in the message; below
+  /// the smallest: as the smallest; above the largest: in proportion. A kind that the trace lacks on that
+  /// group takes what another one takes that makes each rank send the same (docs/volumes.md, bus factors):
+  /// all_reduce, reduce_scatter, all_gather, reduce and broadcast stand in for each other. Nothing for
+  /// barriers and receives (which mostly wait), and where nothing can stand in.
+  std::optional<double> nanoseconds_of(const CallShape& call) const;
+
+  /// Median over ranks and iterations of the time from the first call of an iteration to the first call of
+  /// the next; nothing with fewer than two iterations after the first.
+  std::optional<std::chrono::nanoseconds> step() const { return step_; }
+
+  const SmallMessages& small() const { return small_; }
+
+ private:
+  using Group = std::tuple<CommKind, Axis, std::int64_t>;
+  std::optional<double> interpolated(const Group& group, double message) const;
+
+  std::map<Group, std::map<Bytes, double>> medians_;
+  std::optional<std::chrono::nanoseconds> step_;
+  SmallMessages small_;
+};
+
+/// Time that a change saves per iteration: the calls that `before` has more of, less those that `after` has
+/// more of, each at CallTimes' estimate. Nothing when one of them cannot be estimated.
+std::optional<std::chrono::nanoseconds> time_saved(const PlannedStep& before, const PlannedStep& after,
+                                                   const CallTimes& times);
+
+}  // namespace commlens

@@ -1,0 +1,109 @@
+#include "commlens/advice/step_cost.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "commlens/model/memory.hpp"
+#include "commlens/model/parameters.hpp"
+#include "commlens/summary/breakdown.hpp"
+#include "commlens/summary/sums.hpp"
+
+namespace commlens {
+namespace {
+
+bool runs_deepspeed(const Job& job) {
+  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
+}
+
+/// What one rank of a row's class does.
+StepVolume volume_of(const BreakdownRow& row, Bytes small_limit) {
+  const bool is_small = row.kind != CommKind::barrier && row.message < small_limit;
+  return {row.calls, is_small ? row.calls : 0, row.total_message, row.wire_per_rank, row.wire_inter_node};
+}
+
+void add(StepVolume& sum, const StepVolume& part, std::int64_t times) {
+  sum.calls = saturating_sum(sum.calls, saturating_product(part.calls, times));
+  sum.small_calls = saturating_sum(sum.small_calls, saturating_product(part.small_calls, times));
+  sum.message = saturating_sum(sum.message, saturating_product(part.message, times));
+  sum.wire = saturating_sum(sum.wire, saturating_product(part.wire, times));
+  sum.wire_inter_node = saturating_sum(sum.wire_inter_node, saturating_product(part.wire_inter_node, times));
+}
+
+Bytes reduction_buffers(const Job& job) {
+  const DeepSpeedOptions& options = job.deepspeed;
+  const int stage = job.train.zero_stage;
+  if (!runs_deepspeed(job) || stage == 0 || !options.contiguous_gradients) {
+    return {};
+  }
+  const bool is_double = stage < 3 && options.overlap_comm;
+  const DType dtype = options.communication_dtype.value_or(job.train.dtype);
+  return Elements{options.reduce_bucket_size} * dtype * (is_double ? 2 : 1);
+}
+
+}  // namespace
+
+KeptParameters kept_gathered(const Job& job) {
+  const bool is_ours = job.framework == Framework::commlens;
+  if (job.train.zero_stage != 3 || (!is_ours && !runs_deepspeed(job))) {
+    return {};
+  }
+  const std::int64_t threshold =
+      is_ours ? job.commlens.persistence_threshold : job.deepspeed.param_persistence_threshold;
+  const std::int64_t most = is_ours ? INT64_MAX : job.deepspeed.model_persistence_threshold;
+  const std::int64_t tp = job.deepspeed.replicated_tensor_parallel ? 1 : job.layout.tp;
+  KeptParameters kept;
+  const ParameterList parameters(job.model);
+  for (const Parameter& parameter : parameters.all()) {
+    const std::int64_t count = on_tensor_rank(parameter, tp).value;
+    if (count <= threshold && kept.elements.value <= most - count) {
+      ++kept.count;
+      kept.elements += Elements{count};
+    }
+  }
+  return kept;
+}
+
+Bytes memory_of(const Job& job) {
+  return memory_per_rank(job).total() + kept_gathered(job).elements * job.train.dtype +
+         reduction_buffers(job);
+}
+
+double pipeline_bubble(const Job& job) {
+  const auto waits = static_cast<double>(job.layout.pp - 1);
+  const auto works =
+      static_cast<double>(job.train.micro_batches) * static_cast<double>(job.layout.virtual_stages);
+  return waits / (works + waits);
+}
+
+PlannedStep planned_step(const Plan& plan, const AdviceOptions& options) {
+  BreakdownOptions by_call;
+  by_call.by_tag = false;
+  by_call.by_rule = false;
+  by_call.ranks_per_node = options.ranks_per_node;
+  const Trace trace = plan.trace_of({plan.steady_iteration()});
+  const std::vector<BreakdownRow> rows = breakdown(trace, by_call);
+  PlannedStep step;
+  std::map<RankRange, StepVolume> classes;
+  for (const BreakdownRow& row : rows) {
+    const StepVolume volume = volume_of(row, options.small_limit);
+    add(classes[row.ranks], volume, 1);
+    add(step.cost.all_ranks, volume, row.ranks.count());
+  }
+  const auto busiest = std::max_element(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.wire, a.second.calls) < std::pair(b.second.wire, b.second.calls);
+  });
+  if (busiest != classes.end()) {
+    step.cost.per_rank = busiest->second;
+    for (const BreakdownRow& row : rows) {
+      if (row.ranks == busiest->first) {
+        step.calls[{row.kind, row.axis, row.group_size, row.message}] += row.calls;
+      }
+    }
+  }
+  step.cost.memory = memory_of(plan.job);
+  step.cost.bubble = pipeline_bubble(plan.job);
+  return step;
+}
+
+}  // namespace commlens
