@@ -1,6 +1,7 @@
 #include "commlens/trace/mapped_file.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -54,6 +55,15 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(start_, other.start_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void MappedFile::forget(std::span<const std::byte> part) const {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;
+  if (end > begin && begin >= reinterpret_cast<std::uintptr_t>(start_)) {
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // only advice: it may fail
+  }
 }
 
 MappedFile::~MappedFile() {

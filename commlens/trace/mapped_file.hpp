@@ -19,6 +19,9 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
+  /// Gives back the memory that whole pages of `part` took; they are read again from the file when needed.
+  void forget(std::span<const std::byte> part) const;
+
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(start_), size_}; }
 
  private:

@@ -120,18 +120,11 @@ bool is_near(nanoseconds time) {
   return -furthest <= time && time <= furthest;
 }
 
-/// Moves all times; false when one leaves the range that a record may have.
-bool move_times(RankStream& stream, nanoseconds shift) {
-  for (Times& times : stream.times) {
-    if (!is_near(times.issued) || !is_near(times.finished)) {
-      return false;
-    }
-    times = {times.issued + shift, times.started + shift, times.finished + shift};
-    if (!is_near(times.started)) {
-      return false;
-    }
-  }
-  return true;
+/// False when `shift` moves one of the times out of the range that a record may have.
+bool can_move(const StreamSurvey& survey, nanoseconds shift) {
+  return !survey.has_times() || survey.timed == 0 ||
+         (is_near(survey.first_issued) && is_near(survey.last_finished) &&
+          is_near(survey.first_started + shift) && is_near(survey.last_started + shift));
 }
 
 }  // namespace
@@ -155,20 +148,21 @@ Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& ta
   return reader.take();
 }
 
-Result<RankStream> read_recorded_stream(const std::filesystem::path& folder, const StreamEntry& entry,
-                                        Trace& tables, RankClocks& clocks) {
+Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::path& folder,
+                                                       const StreamEntry& entry, Trace& tables,
+                                                       RankClocks& clocks) {
   const std::filesystem::path file = folder / entry.file;
   std::error_code error;
   const bool is_open = std::filesystem::exists(file, error) && std::filesystem::file_size(file, error) > 0;
   if (!is_open && !entry.events) {
     tables.provenance.skip("rank without a recording");
-    return RankStream{entry.ranks, {}, {}};
+    return std::nullopt;
   }
-  const Result<StreamFile> opened = StreamFile::open(file, entry);  // before its tables: both may grow
+  Result<StreamFile> opened = StreamFile::open(file, entry);  // before its tables: both may grow
   if (!opened) {
     return tl::unexpected(opened.error());
   }
-  const Result<RankTables> rank = read_rank_tables(folder / entry.tables, tables);
+  Result<RankTables> rank = read_rank_tables(folder / entry.tables, tables);
   if (!rank) {
     return tl::unexpected(rank.error());
   }
@@ -176,11 +170,15 @@ Result<RankStream> read_recorded_stream(const std::filesystem::path& folder, con
     return failure(fmt::format("{}: these are the tables of rank {}, the manifest wants those of rank {}",
                                (folder / entry.tables).string(), rank->rank.value, entry.ranks.first.value));
   }
-  Result<RankStream> stream = opened->read(rank->ops, tables.provenance);
-  if (stream && !move_times(*stream, shift_of(rank->clock, clocks))) {
+  const nanoseconds shift = shift_of(rank->clock, clocks);
+  const Result<StreamSurvey> survey = opened->survey(rank->ops.size());
+  if (!survey) {
+    return tl::unexpected(survey.error());
+  }
+  if (!can_move(*survey, shift)) {
     return failure(fmt::format("{}: a call lies centuries away from the others", file.string()));
   }
-  return stream;
+  return OpenStream{std::move(*opened), *survey, std::move(rank->ops), shift};
 }
 
 }  // namespace commlens

@@ -9,6 +9,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/manifest.hpp"
+#include "commlens/trace/stream_file.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -50,10 +51,11 @@ struct RankClocks {
   std::optional<std::chrono::nanoseconds> base;
 };
 
-/// Reads one rank of a recording; its tables and provenance go into `tables`. Times of ranks of other
-/// machines are moved by the difference of the wall clocks. A rank that never opened its files has no calls
-/// and is counted in `skipped`.
-Result<RankStream> read_recorded_stream(const std::filesystem::path& folder, const StreamEntry& entry,
-                                        Trace& tables, RankClocks& clocks);
+/// Opens one rank of a recording; its tables and provenance go into `tables`. Times of ranks of other
+/// machines are to be moved by the difference of the wall clocks. Nothing, counted in `skipped`, for a rank
+/// that never opened its files.
+Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::path& folder,
+                                                       const StreamEntry& entry, Trace& tables,
+                                                       RankClocks& clocks);
 
 }  // namespace commlens

@@ -32,9 +32,18 @@ StreamRecord record_of(const CommEvent& event, const Times* times) {
   return record;
 }
 
-/// What is wrong with a record, or nothing.
+constexpr std::int64_t k_furthest_ns = INT64_MAX / 2;
+
+bool is_faulty(const StreamRecord& record, std::size_t ops) {
+  const bool is_far = record.started_ns < -k_furthest_ns || record.started_ns > k_furthest_ns ||
+                      record.duration_ns < k_unfinished || record.duration_ns > k_furthest_ns;
+  return record.op >= ops ||
+         (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) ||
+         record.micro_batch < k_no_micro_batch || (is_far && record.started_ns != k_no_time);
+}
+
+/// What is wrong with a record that is faulty.
 std::string fault_of(const StreamRecord& record, std::size_t ops) {
-  constexpr std::int64_t furthest = INT64_MAX / 2;
   if (record.op >= ops) {
     return fmt::format("names op {}, the tables have {}", record.op, ops);
   }
@@ -44,14 +53,7 @@ std::string fault_of(const StreamRecord& record, std::size_t ops) {
   if (record.micro_batch < k_no_micro_batch) {
     return fmt::format("has micro-batch {}", record.micro_batch);
   }
-  if (record.started_ns == k_no_time) {
-    return {};
-  }
-  if (record.started_ns < -furthest || record.started_ns > furthest || record.duration_ns < k_unfinished ||
-      record.duration_ns > furthest) {
-    return fmt::format("starts at {} ns and lasts {} ns", record.started_ns, record.duration_ns);
-  }
-  return {};
+  return fmt::format("starts at {} ns and lasts {} ns", record.started_ns, record.duration_ns);
 }
 
 Times times_of(const StreamRecord& record) {
@@ -90,67 +92,79 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
   throw SystemError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
 }
 
-/// The whole records in use of a file; counts those that it lacks.
-std::span<const std::byte> records_of(std::span<const std::byte> file, const StreamHeader& header,
-                                      const StreamEntry& entry, Provenance& provenance) {
-  const std::span<const std::byte> bytes = file.subspan(sizeof(StreamHeader));
-  const std::uint64_t whole = bytes.size() / sizeof(StreamRecord);
-  const std::uint64_t used = std::min<std::uint64_t>(whole, header.records);
-  const auto promised =
-      std::max(header.records, entry.events ? static_cast<std::uint64_t>(*entry.events) : 0);
-  std::uint64_t missing = promised - used;
-  if (missing > 0 && used == whole && bytes.size() % sizeof(StreamRecord) != 0) {
-    provenance.skip("torn record");
-    --missing;
-  }
-  if (missing > 0) {
-    provenance.skip("record missing at the end of a stream",
-                    static_cast<std::int64_t>(std::min<std::uint64_t>(missing, INT64_MAX)));
-  }
-  return bytes.first(used * sizeof(StreamRecord));
-}
+constexpr std::size_t k_block = 1024;                   // calls given at a time: stays in the nearest caches
+constexpr std::size_t k_window = std::size_t{8} << 20;  // bytes of a file kept mapped at a time
 
 void count_dropped(const StreamHeader& header, Provenance& provenance) {
   if (header.dropped_full > 0) {
-    provenance.skip("call not recorded, disk full", static_cast<std::int64_t>(header.dropped_full));
+    provenance.skip(std::string(k_skipped_disk_full), static_cast<std::int64_t>(header.dropped_full));
   }
   if (header.dropped_late > 0) {
-    provenance.skip("call not recorded, recorder late", static_cast<std::int64_t>(header.dropped_late));
+    provenance.skip(std::string(k_skipped_recorder_late), static_cast<std::int64_t>(header.dropped_late));
   }
 }
 
-/// Reads the records into `stream`. What is wrong with one of them, or nothing.
-std::string read_records(std::span<const std::byte> bytes, const std::vector<OpId>& ops, RankStream& stream,
-                         Provenance& provenance) {
+/// Goes through the records of `bytes`, a window at a time, and gives those of finished calls to
+/// `take(record)`. What is wrong with one of them, or nothing; `unfinished` counts the calls left out.
+template <typename Take>
+std::string each_finished(const MappedFile& file, std::span<const std::byte> bytes, std::size_t ops,
+                          std::int64_t& unfinished, const Take& take) {
   const std::size_t count = bytes.size() / sizeof(StreamRecord);
-  stream.events.reserve(count);
-  std::int64_t timed = 0;
-  for (std::size_t row = 0; row < count; ++row) {
-    StreamRecord record;
-    std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
-    if (const std::string fault = fault_of(record, ops.size()); !fault.empty()) {
-      return fmt::format("record {} {}", row, fault);
+  constexpr std::size_t window = k_window / sizeof(StreamRecord);
+  for (std::size_t begin = 0; begin < count; begin += window) {
+    const std::size_t end = std::min(begin + window, count);
+    for (std::size_t row = begin; row < end; ++row) {
+      StreamRecord record;
+      std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
+      if (is_faulty(record, ops)) {
+        return fmt::format("record {} {}", row, fault_of(record, ops));
+      }
+      if (record.started_ns != k_no_time && record.duration_ns == k_unfinished) {
+        ++unfinished;
+      } else {
+        take(record);
+      }
     }
-    if (record.started_ns != k_no_time && record.duration_ns == k_unfinished) {
-      provenance.skip("unfinished call");
-      continue;
-    }
-    if (record.started_ns != k_no_time) {
-      stream.times.resize(stream.events.size());
-      stream.times.push_back(times_of(record));
-      ++timed;
-    }
-    stream.events.push_back({ops[record.op], record.iteration, record.micro_batch});
-  }
-  if (stream.times.size() != stream.events.size() ||
-      timed != static_cast<std::int64_t>(stream.events.size())) {
-    stream.times.clear();
-    if (timed != 0) {
-      provenance.skip("time where other calls of the rank have none", timed);
-    }
+    file.forget(bytes.subspan(begin * sizeof(StreamRecord), (end - begin) * sizeof(StreamRecord)));
   }
   return {};
 }
+
+/// Collects a block of calls for a sink.
+class BlockOfCalls {
+ public:
+  BlockOfCalls(const std::vector<OpId>& ops, bool has_times, std::chrono::nanoseconds shift,
+               const StreamFile::Sink& sink)
+      : ops_(ops), has_times_(has_times), shift_(shift), sink_(sink) {
+    events_.reserve(k_block);
+    times_.reserve(has_times ? k_block : 0);
+  }
+
+  void add(const StreamRecord& record) {
+    if (has_times_) {
+      const Times times = times_of(record);
+      times_.push_back({times.issued + shift_, times.started + shift_, times.finished + shift_});
+    }
+    events_.push_back({ops_[record.op], record.iteration, record.micro_batch});
+    if (events_.size() == k_block) {
+      give();
+    }
+  }
+
+  void give() {
+    sink_(events_, times_);
+    events_.clear();
+    times_.clear();
+  }
+
+ private:
+  const std::vector<OpId>& ops_;
+  bool has_times_;
+  std::chrono::nanoseconds shift_;
+  const StreamFile::Sink& sink_;
+  std::vector<CommEvent> events_;
+  std::vector<Times> times_;
+};
 
 }  // namespace
 
@@ -212,14 +226,70 @@ StreamUse StreamFile::use() const {
           .dropped = static_cast<std::int64_t>(header_.dropped_full + header_.dropped_late)};
 }
 
-Result<RankStream> StreamFile::read(const std::vector<OpId>& ops, Provenance& provenance) const {
-  count_dropped(header_, provenance);
-  RankStream stream{entry_.ranks, {}, {}};
-  const std::span<const std::byte> records = records_of(mapped_.bytes(), header_, entry_, provenance);
-  if (const std::string fault = read_records(records, ops, stream, provenance); !fault.empty()) {
+std::span<const std::byte> StreamFile::records() const {
+  return mapped_.bytes().subspan(sizeof(StreamHeader),
+                                 static_cast<std::size_t>(use().records) * sizeof(StreamRecord));
+}
+
+void StreamFile::count_missing(Provenance& provenance) const {
+  const std::size_t bytes = mapped_.bytes().size() - sizeof(StreamHeader);
+  const std::uint64_t whole = bytes / sizeof(StreamRecord);
+  const auto used = static_cast<std::uint64_t>(use().records);
+  const auto promised =
+      std::max(header_.records, entry_.events ? static_cast<std::uint64_t>(*entry_.events) : 0);
+  std::uint64_t missing = promised - used;
+  if (missing > 0 && used == whole && bytes % sizeof(StreamRecord) != 0) {
+    provenance.skip("torn record");
+    --missing;
+  }
+  if (missing > 0) {
+    provenance.skip("record missing at the end of a stream",
+                    static_cast<std::int64_t>(std::min<std::uint64_t>(missing, INT64_MAX)));
+  }
+}
+
+Result<StreamSurvey> StreamFile::survey(std::size_t ops) const {
+  StreamSurvey survey{.records = use().records};
+  std::int64_t unfinished = 0;
+  const std::string fault =
+      each_finished(mapped_, records(), ops, unfinished, [&](const StreamRecord& record) {
+        if (record.started_ns == k_no_time) {
+          ++survey.untimed;
+          return;
+        }
+        const Times times = times_of(record);
+        ++survey.timed;
+        survey.first_issued = std::min(survey.first_issued, times.issued);
+        survey.first_started = std::min(survey.first_started, times.started);
+        survey.last_started = std::max(survey.last_started, times.started);
+        survey.last_finished = std::max(survey.last_finished, times.finished);
+      });
+  if (!fault.empty()) {
     return failure(fmt::format("{}: {}", path_.string(), fault));
   }
-  return stream;
+  return survey;
+}
+
+Result<void> StreamFile::visit(const std::vector<OpId>& ops, const StreamSurvey& survey,
+                               std::chrono::nanoseconds shift, Provenance& provenance,
+                               const Sink& sink) const {
+  count_dropped(header_, provenance);
+  count_missing(provenance);
+  BlockOfCalls block(ops, survey.has_times(), shift, sink);
+  std::int64_t unfinished = 0;
+  const std::string fault = each_finished(mapped_, records(), ops.size(), unfinished,
+                                          [&](const StreamRecord& record) { block.add(record); });
+  if (!fault.empty()) {
+    return failure(fmt::format("{}: {}", path_.string(), fault));
+  }
+  block.give();
+  if (unfinished > 0) {
+    provenance.skip(std::string(k_skipped_unfinished), unfinished);
+  }
+  if (!survey.has_times() && survey.timed > 0) {
+    provenance.skip("time where other calls of the rank have none", survey.timed);
+  }
+  return {};
 }
 
 }  // namespace commlens

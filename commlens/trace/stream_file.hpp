@@ -1,6 +1,10 @@
 #pragma once
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "commlens/base/result.hpp"
@@ -20,6 +24,19 @@ struct StreamUse {
   std::int64_t dropped = 0;  // calls that were not recorded
 };
 
+/// What can be said of a stream's calls only when all of them are known.
+struct StreamSurvey {
+  std::int64_t records = 0;  // whole ones in use, unfinished calls with them
+  std::int64_t timed = 0;    // finished calls that have a time
+  std::int64_t untimed = 0;
+  std::chrono::nanoseconds first_issued = std::chrono::nanoseconds::max();  // of those that have a time
+  std::chrono::nanoseconds first_started = std::chrono::nanoseconds::max();
+  std::chrono::nanoseconds last_started = std::chrono::nanoseconds::min();
+  std::chrono::nanoseconds last_finished = std::chrono::nanoseconds::min();
+  /// Times are kept when every call has them.
+  bool has_times() const { return untimed == 0; }
+};
+
 /// A stream's file and what its header said when it was opened. What a recorder adds later is not seen, so
 /// tables that are read after the opening have every row that its records need.
 class StreamFile {
@@ -29,19 +46,38 @@ class StreamFile {
 
   StreamUse use() const;
 
-  /// Reads the records that are in use and checks each against the tables, whose rows `ops` gives. What is
-  /// left out is counted in `skipped` of the provenance: a torn last record, records that the header or the
-  /// manifest promises and the file lacks, calls that never finished or were not recorded, and times that
-  /// other calls of the stream do not have.
-  Result<RankStream> read(const std::vector<OpId>& ops, Provenance& provenance) const;
+  /// Reads the records that are in use and checks each; `ops` rows are in the tables. Fails, naming the
+  /// record.
+  Result<StreamSurvey> survey(std::size_t ops) const;
+
+  /// Some calls in issue order, and their times: none, or one for each.
+  using Sink = std::function<void(std::span<const CommEvent>, std::span<const Times>)>;
+  /// Gives the calls, block by block and in bounded memory, to `sink`; `ops` are the tables' rows, times have
+  /// `shift` added. What is left out is counted in `skipped` of the provenance: a torn last record, records
+  /// that the header or the manifest promises and the file lacks, calls that never finished or were not
+  /// recorded, and times that other calls of the stream do not have. Checks each record again, since one that
+  /// is being recorded may have changed since `survey`.
+  Result<void> visit(const std::vector<OpId>& ops, const StreamSurvey& survey, std::chrono::nanoseconds shift,
+                     Provenance& provenance, const Sink& sink) const;
 
  private:
   StreamFile(std::filesystem::path path, StreamEntry entry, MappedFile mapped, const StreamHeader& header);
+
+  std::span<const std::byte> records() const;
+  void count_missing(Provenance& provenance) const;
 
   std::filesystem::path path_;
   StreamEntry entry_;
   MappedFile mapped_;
   StreamHeader header_;
+};
+
+/// A stream whose tables are known.
+struct OpenStream {
+  StreamFile file;
+  StreamSurvey survey;
+  std::vector<OpId> ops;             // recordings: row in the file -> op of the trace
+  std::chrono::nanoseconds shift{};  // to add to its times
 };
 
 }  // namespace commlens

@@ -66,6 +66,11 @@ struct RecorderCost {
   friend bool operator==(const RecorderCost&, const RecorderCost&) = default;
 };
 
+/// Reasons in Provenance::skipped that readers of a trace ask for.
+constexpr std::string_view k_skipped_unfinished = "unfinished call";
+constexpr std::string_view k_skipped_disk_full = "call not recorded, disk full";
+constexpr std::string_view k_skipped_recorder_late = "call not recorded, recorder late";
+
 /// Where a trace comes from, and what it misses.
 struct Provenance {
   Source source = Source::predicted;

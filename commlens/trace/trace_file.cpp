@@ -1,5 +1,8 @@
 #include "commlens/trace/trace_file.hpp"
 
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -8,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/file.hpp"
+#include "commlens/trace/call_blocks.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/stream_file.hpp"
@@ -29,21 +33,20 @@ void write_files(const Trace& trace, const fs::path& folder) {
   write_file_atomically(folder / k_manifest_name, manifest_text(trace, entries));
 }
 
-Result<RankStream> read_written_stream(const fs::path& folder, const StreamEntry& entry, Manifest& manifest) {
-  const Result<StreamFile> file = StreamFile::open(folder / entry.file, entry);
+Result<std::optional<OpenStream>> open_written_stream(const fs::path& folder, const StreamEntry& entry,
+                                                      std::size_t ops) {
+  Result<StreamFile> file = StreamFile::open(folder / entry.file, entry);
   if (!file) {
     return tl::unexpected(file.error());
   }
-  return file->read(manifest.ops, manifest.tables.provenance);
+  const Result<StreamSurvey> survey = file->survey(ops);
+  if (!survey) {
+    return tl::unexpected(survey.error());
+  }
+  return OpenStream{std::move(*file), *survey, {}, {}};
 }
 
-}  // namespace
-
-void write_trace(const Trace& trace, const fs::path& folder) {
-  replace_trace_folder(folder, [&](const fs::path& path) { write_files(trace, path); });
-}
-
-Result<Trace> read_trace(const fs::path& folder) {
+Result<Manifest> manifest_of(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     return failure(
@@ -53,19 +56,94 @@ Result<Trace> read_trace(const fs::path& folder) {
   if (!fs::exists(folder / k_manifest_name, error)) {
     return failure(fmt::format("{}: no commlens trace (it has no {})", folder.string(), k_manifest_name));
   }
-  Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+  return read_manifest(folder / k_manifest_name);
+}
+
+/// What to do before the calls of a stream, whose row is given, and with its calls.
+struct StreamReader {
+  std::function<void(std::size_t, const StreamSurvey&)> begin;
+  std::function<void(std::size_t, std::span<const CommEvent>, std::span<const Times>)> take;
+};
+
+Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& manifest, RankClocks& clocks,
+                         const StreamReader& reader) {
+  const StreamEntry& entry = manifest.streams[row];
+  const bool is_written = entry.tables.empty();
+  const Result<std::optional<OpenStream>> opened =
+      is_written ? open_written_stream(folder, entry, manifest.ops.size())
+                 : open_recorded_stream(folder, entry, manifest.tables, clocks);
+  if (!opened) {
+    return tl::unexpected(opened.error());
+  }
+  reader.begin(row, *opened ? (*opened)->survey : StreamSurvey{});
+  if (!*opened) {
+    return {};
+  }
+  const OpenStream& stream = **opened;
+  return stream.file.visit(is_written ? manifest.ops : stream.ops, stream.survey, stream.shift,
+                           manifest.tables.provenance,
+                           [&](std::span<const CommEvent> events, std::span<const Times> times) {
+                             reader.take(row, events, times);
+                           });
+}
+
+/// Reads all streams; the ranks of each are in `streams` before its calls are read.
+Result<void> read_streams(const fs::path& folder, Manifest& manifest, const StreamReader& reader) {
+  for (const StreamEntry& entry : manifest.streams) {
+    manifest.tables.streams.push_back({entry.ranks, {}, {}, {}});
+  }
+  RankClocks clocks;
+  for (std::size_t row = 0; row < manifest.streams.size(); ++row) {
+    if (const Result<void> read = read_stream(folder, row, manifest, clocks, reader); !read) {
+      return read;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void write_trace(const Trace& trace, const fs::path& folder) {
+  replace_trace_folder(folder, [&](const fs::path& path) { write_files(trace, path); });
+}
+
+Result<Trace> read_trace(const fs::path& folder) {
+  Result<Manifest> manifest = manifest_of(folder);
   if (!manifest) {
     return tl::unexpected(manifest.error());
   }
-  RankClocks clocks;
-  for (const StreamEntry& entry : manifest->streams) {
-    Result<RankStream> stream = entry.tables.empty()
-                                    ? read_written_stream(folder, entry, *manifest)
-                                    : read_recorded_stream(folder, entry, manifest->tables, clocks);
-    if (!stream) {
-      return tl::unexpected(stream.error());
+  std::vector<RankStream>& streams = manifest->tables.streams;
+  const auto begin = [&](std::size_t row, const StreamSurvey& survey) {
+    const auto records = static_cast<std::size_t>(survey.records);
+    streams[row].events.reserve(records);
+    streams[row].times.reserve(survey.has_times() ? records : 0);
+  };
+  const auto take = [&](std::size_t row, std::span<const CommEvent> events, std::span<const Times> times) {
+    streams[row].events.insert(streams[row].events.end(), events.begin(), events.end());
+    streams[row].times.insert(streams[row].times.end(), times.begin(), times.end());
+  };
+  if (const Result<void> read = read_streams(folder, *manifest, {begin, take}); !read) {
+    return tl::unexpected(read.error());
+  }
+  return std::move(manifest->tables);
+}
+
+Result<Trace> visit_calls(const fs::path& folder, const CallSink& sink) {
+  Result<Manifest> manifest = manifest_of(folder);
+  if (!manifest) {
+    return tl::unexpected(manifest.error());
+  }
+  const Trace& tables = manifest->tables;
+  const auto begin = [&](std::size_t row, const StreamSurvey& survey) {
+    if (survey.records == 0) {
+      sink({.tables = tables, .stream = row, .events = {}, .times = {}});
     }
-    manifest->tables.streams.push_back(std::move(*stream));
+  };
+  const auto take = [&](std::size_t row, std::span<const CommEvent> events, std::span<const Times> times) {
+    sink({.tables = tables, .stream = row, .events = events, .times = times});
+  };
+  if (const Result<void> read = read_streams(folder, *manifest, {begin, take}); !read) {
+    return tl::unexpected(read.error());
   }
   return std::move(manifest->tables);
 }
