@@ -1,0 +1,146 @@
+#include "commlens/summary/overlap.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "commlens/summary/iteration_parts.hpp"
+#include "commlens/summary/sums.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Calls of one kind of thing while they are collected.
+struct Collected {
+  std::int64_t calls = 0;
+  nanoseconds sum{};
+  Intervals occupied;
+
+  void add(const Interval& interval) {
+    ++calls;
+    sum = nanoseconds(saturating_sum(sum.count(), (interval.finished - interval.started).count()));
+    occupied.push_back(interval);
+  }
+};
+
+CommunicationTime time_of(const Collected& calls, const Intervals& united_calls, const Intervals* compute) {
+  CommunicationTime time{.calls = calls.calls, .sum = calls.sum, .total = length(united_calls)};
+  if (compute != nullptr) {
+    time.overlapped = common_length(united_calls, *compute);
+    time.exposed = time.total - *time.overlapped;
+  }
+  return time;
+}
+
+/// The rows of one iteration that its calls are divided into, twice: by op, and by stream.
+class Division {
+ public:
+  Division(const Trace& trace, Rank rank) : trace_(trace), rank_(rank), slots_(trace.ops().size()) {}
+
+  void add(OpId id, const Interval& interval) {
+    Slots& slots = slots_[static_cast<std::size_t>(id)];
+    if (slots.op == nullptr) {
+      const CommOp& op = trace_.op(id);
+      slots.op = &ops_[{op.kind, op.kind == CommKind::other ? op.name : NameId{}}];
+      slots.stream = &streams_[stream_of(op)];
+    }
+    slots.op->add(interval);
+    slots.stream->add(interval);
+  }
+
+  /// The rows of the calls so far, which are forgotten.
+  void move_rows(IterationOverlap& into, const Intervals* compute) {
+    for (auto& [key, calls] : ops_) {
+      if (calls.calls > 0) {
+        into.ops.push_back({key.first, key.second, time_of(calls, united(calls.occupied), compute)});
+        calls = {};
+      }
+    }
+    for (auto& [key, calls] : streams_) {
+      if (calls.calls > 0) {
+        into.streams.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key),
+                                time_of(calls, united(calls.occupied), compute)});
+        calls = {};
+      }
+    }
+  }
+
+ private:
+  using StreamKey = std::tuple<Axis, bool, std::vector<Rank>>;
+  struct Slots {
+    Collected* op = nullptr;
+    Collected* stream = nullptr;
+  };
+
+  StreamKey stream_of(const CommOp& op) const {
+    std::vector<Rank> members = trace_.groups.members(op.group, rank_);
+    const bool is_pair = is_point_to_point(op.kind);
+    if (is_pair) {
+      std::sort(members.begin(), members.end());
+    }
+    return {trace_.groups.axis(op.group), is_pair, std::move(members)};
+  }
+
+  const Trace& trace_;
+  Rank rank_;
+  std::vector<Slots> slots_;  // by op
+  std::map<std::pair<CommKind, NameId>, Collected> ops_;
+  std::map<StreamKey, Collected> streams_;
+};
+
+IterationOverlap overlap_of(const RankStream& stream, const IterationPart& part, Division& division) {
+  const bool has_compute = !stream.compute.empty();
+  const Intervals* const compute = has_compute ? &part.compute : nullptr;
+  Collected all;
+  all.occupied.reserve(part.calls.size());
+  for (const std::uint32_t row : part.calls) {
+    const Interval interval = occupied(stream.times[row]);
+    all.add(interval);
+    division.add(stream.events[row].op, interval);
+  }
+  const Intervals calls = united(std::move(all.occupied));
+  IterationOverlap result{.iteration = part.iteration, .span = part.span};
+  result.all = time_of(all, calls, compute);
+  if (has_compute) {
+    result.compute = length(part.compute);
+    result.idle = result.length() - *result.compute - *result.all.exposed;
+  }
+  division.move_rows(result, compute);
+  return result;
+}
+
+}  // namespace
+
+nanoseconds held(nanoseconds time) { return std::clamp(time, -k_furthest_time, k_furthest_time); }
+
+Interval occupied(const Times& times) {
+  const nanoseconds started = held(times.started);
+  return {started, std::max(started, held(times.finished))};
+}
+
+bool selects(const TimeSelection& selection, Iteration iteration) {
+  return !selection.iterations ||
+         (iteration >= selection.iterations->first && iteration <= selection.iterations->second);
+}
+
+std::vector<IterationOverlap> communication_overlap(const Trace& trace, const TimeSelection& selection) {
+  std::vector<IterationOverlap> rows;
+  for (const RankStream& stream : trace.streams) {
+    if (selection.rank && !stream.ranks.contains(*selection.rank)) {
+      continue;
+    }
+    const RankRange ranks = selection.rank ? RankRange{*selection.rank, *selection.rank} : stream.ranks;
+    Division division(trace, ranks.first);
+    for (const IterationPart& part : iteration_parts(stream, selection)) {
+      rows.push_back(overlap_of(stream, part, division));
+      rows.back().ranks = ranks;
+    }
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const IterationOverlap& a, const IterationOverlap& b) { return a.ranks < b.ranks; });
+  return rows;
+}
+
+}  // namespace commlens
