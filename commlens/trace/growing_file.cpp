@@ -23,7 +23,6 @@ constexpr std::uint64_t k_least_growth = std::uint64_t{1} << 16;
 // How much is reserved and touched ahead. 10 M records of 32 bytes a second are 3.2 MB in one interval, so
 // the reserve outlasts two intervals even when they come out of the blue.
 constexpr std::chrono::milliseconds k_interval(10);
-constexpr std::uint64_t k_least_reserve = std::uint64_t{8} << 20;
 constexpr std::uint64_t k_least_touched = std::uint64_t{256} << 10;
 
 std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -55,7 +54,9 @@ bool is_within_file_limit(std::uint64_t bytes) {
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
-GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head) {
+GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head,
+                         std::uint64_t least_reserve)
+    : least_reserve_(least_reserve) {
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ < 0) {
     throw_cannot_write(path, errno);
@@ -71,7 +72,7 @@ GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std:
     cause = bytes_ == nullptr ? ENOMEM : 0;
   }
   if (cause == 0) {
-    grow(k_least_reserve);
+    grow(least_reserve_);
     cause = capacity() == 0 ? ENOSPC : 0;
   }
   if (cause != 0) {
@@ -149,9 +150,9 @@ void GrowingFile::keep_ahead() {
     const std::uint64_t used = used_.load(std::memory_order_relaxed);
     const std::uint64_t recent = used - used_before;
     used_before = used;
-    const std::uint64_t reserve = used + std::max(k_least_reserve, 8 * recent);
+    const std::uint64_t reserve = used + std::max(least_reserve_, 8 * recent);
     if (!is_full() && reserve > capacity()) {
-      grow(std::max(reserve - capacity(), k_least_reserve / 4));
+      grow(std::max(reserve - capacity(), least_reserve_ / 4));
     }
     const std::uint64_t target =
         std::min(rounded_up(used + std::max(k_least_touched, 4 * recent), k_page), capacity());

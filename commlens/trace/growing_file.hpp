@@ -16,8 +16,12 @@ namespace commlens {
 /// store.
 class GrowingFile {
  public:
+  /// How much is reserved ahead, in bytes.
+  static constexpr std::uint64_t k_least_reserve = std::uint64_t{8} << 20;
+
   /// Makes or empties the file, writes `head` and makes the first room. Throws SystemError.
-  GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head);
+  GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head,
+              std::uint64_t least_reserve = k_least_reserve);
   ~GrowingFile() { close(); }
   GrowingFile(const GrowingFile&) = delete;
   GrowingFile& operator=(const GrowingFile&) = delete;
@@ -43,6 +47,7 @@ class GrowingFile {
   void touch(std::uint64_t from, std::uint64_t to) const;
   void keep_ahead();
 
+  std::uint64_t least_reserve_;
   int file_ = -1;
   std::byte* bytes_ = nullptr;
   std::uint64_t mapped_ = 0;  // bytes of address space

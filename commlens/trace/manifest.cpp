@@ -97,6 +97,10 @@ class ManifestReader {
       stream.tables = fields_.text(row, where, "tables");
       check_file_name(stream.tables, where, "tables");
     }
+    if (row.is_object() && row.contains("compute")) {
+      stream.compute = fields_.text(row, where, "compute");
+      check_file_name(stream.compute, where, "compute");
+    }
     manifest_.streams.push_back(std::move(stream));
   }
 

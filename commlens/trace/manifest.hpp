@@ -16,6 +16,7 @@ struct StreamEntry {
   RankRange ranks;
   std::optional<std::int64_t> events;  // absent while a recording goes on
   std::string tables;                  // recordings: the file of the rank's own tables; else empty
+  std::string compute;                 // the file of its compute stretches; empty where they are not known
 };
 
 /// What manifest.json holds: everything but the events (docs/formats/trace.md).

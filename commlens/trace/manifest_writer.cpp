@@ -127,6 +127,9 @@ std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& st
     if (!stream.tables.empty()) {
       object.text("tables", stream.tables);
     }
+    if (!stream.compute.empty()) {
+      object.text("compute", stream.compute);
+    }
   });
   return out + "}\n";
 }

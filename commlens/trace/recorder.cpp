@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "commlens/trace/clock.hpp"
+#include "commlens/trace/compute_recorder.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/op_cache.hpp"
 #include "commlens/trace/rank_tables_file.hpp"
@@ -92,7 +93,7 @@ class Records {
 }  // namespace
 
 struct Recorder::State {
-  State(const std::filesystem::path& folder, Rank rank);
+  State(const std::filesystem::path& folder, Rank rank, RecorderParts parts);
 
   Slot begin(Records& target, const RecordedCall& call, std::int64_t now_ns) noexcept;
   bool make_room(Records& target) noexcept;
@@ -109,19 +110,24 @@ struct Recorder::State {
   StreamHeader head;
   GrowingFile file;
   Records records;
-  bool is_stopped = false;  // the disk was full once
+  std::unique_ptr<ComputeRecorder> compute;  // null: calls alone
+  bool is_stopped = false;                   // the disk was full once
   std::uint64_t dropped_full = 0;
   std::uint64_t dropped_late = 0;
   std::chrono::nanoseconds cost{};
 };
 
-Recorder::State::State(const std::filesystem::path& folder, Rank rank)
+Recorder::State::State(const std::filesystem::path& folder, Rank rank, RecorderParts parts)
     : clock(Clock::of_process()),
       tables(folder / fmt::format("rank-{}.jsonl", rank.value), rank, rank_clock(clock)),
       head(header_of(rank)),
       file(folder / fmt::format("rank-{}.bin", rank.value), std::as_bytes(std::span(&head, 1))),
       records(file.bytes()) {
   records.set_capacity(file.capacity());
+  if (parts == RecorderParts::calls_and_compute) {
+    compute = std::make_unique<ComputeRecorder>(folder / fmt::format("rank-{}.compute.bin", rank.value), rank,
+                                                k_shortest_compute);
+  }
   cost = measured_cost();
 }
 
@@ -204,8 +210,8 @@ std::chrono::nanoseconds Recorder::State::measured_cost() {
   return std::chrono::nanoseconds((costs[batches / 2] + std::int64_t{calls} - 1) / std::int64_t{calls});
 }
 
-Recorder::Recorder(const std::filesystem::path& folder, Rank rank)
-    : state_(std::make_unique<State>(folder, rank)) {}
+Recorder::Recorder(const std::filesystem::path& folder, Rank rank, RecorderParts parts)
+    : state_(std::make_unique<State>(folder, rank, parts)) {}
 
 Recorder::~Recorder() { close(); }
 
@@ -215,7 +221,24 @@ GroupId Recorder::group(const std::vector<Rank>& members, Axis axis) {
   return id;
 }
 
-void Recorder::set_iteration(Iteration iteration) noexcept { state_->iteration = iteration; }
+void Recorder::set_iteration(Iteration iteration) noexcept {
+  if (state_->compute && iteration != state_->iteration) {
+    state_->compute->divide(state_->clock.now_ns(), state_->iteration);
+  }
+  state_->iteration = iteration;
+}
+
+void Recorder::start_computing(std::int64_t now_ns) noexcept {
+  if (state_->compute) {
+    state_->compute->start(now_ns);
+  }
+}
+
+void Recorder::stop_computing(std::int64_t now_ns) noexcept {
+  if (state_->compute) {
+    state_->compute->stop(now_ns, state_->iteration);
+  }
+}
 
 void Recorder::set_phase(Phase phase, std::int32_t micro_batch) noexcept {
   state_->phase = phase;
@@ -257,6 +280,9 @@ void Recorder::close() noexcept {
   }
   state.records.close();
   state.is_stopped = true;
+  if (state.compute) {
+    state.compute->close();
+  }
   state.file.close();
   state.tables.close({.events = static_cast<std::int64_t>(state.records.count()),
                       .dropped = dropped(),

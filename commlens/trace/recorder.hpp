@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -18,6 +19,7 @@ struct RecordingInfo {
   std::string description;  // model and layout
   std::string framework;    // "commlens"
   std::int64_t ranks = 1;
+  bool compute = false;  // recorders are opened with RecorderParts::calls_and_compute
 };
 
 /// Makes the trace folder and its manifest; one process of the job calls it before any Recorder of that job
@@ -41,6 +43,9 @@ struct RecordedCall {
   std::string_view tag;
 };
 
+/// What a recorder writes.
+enum class RecorderParts : std::uint8_t { calls, calls_and_compute };
+
 /// Appends the calls of one rank to its file of a recording (docs/formats/trace.md). One thread uses it.
 /// begin and finish neither allocate, lock nor enter the kernel, except when begin sees a description for the
 /// first time; they never throw. When the disk is full, recording stops for good and drops are counted; every
@@ -52,7 +57,7 @@ class Recorder {
   static constexpr Slot k_dropped = UINT64_MAX;
 
   /// Opens the files of `rank`. Throws SystemError when they cannot be made.
-  Recorder(const std::filesystem::path& folder, Rank rank);
+  Recorder(const std::filesystem::path& folder, Rank rank, RecorderParts parts = RecorderParts::calls);
   ~Recorder();  // closes
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -73,6 +78,14 @@ class Recorder {
   /// The same for a caller that has just read Clock::of_process() (nanoseconds).
   Slot begin(const RecordedCall& call, std::int64_t now_ns) noexcept;
   void finish(Slot slot, std::int64_t now_ns) noexcept;
+
+  /// The rank's thread computes from now on, until stop_computing(): what lies between is one stretch of
+  /// computing. Stretches shorter than k_shortest_compute are left out (they lie between the parts of one
+  /// call, and would double the records); set_iteration() divides one. As cheap as begin; nothing for a
+  /// recorder of calls alone. Threads that compute elsewhere are not seen.
+  void start_computing(std::int64_t now_ns) noexcept;
+  void stop_computing(std::int64_t now_ns) noexcept;
+  static constexpr std::chrono::nanoseconds k_shortest_compute{1000};
 
   std::int64_t dropped() const noexcept;
   /// Trims the file, writes the drops and the cost. Idempotent; the destructor does it too.

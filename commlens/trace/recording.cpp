@@ -45,7 +45,8 @@ void create_recording(const fs::path& folder, const RecordingInfo& info) {
     streams.push_back({.file = fmt::format("rank-{}.bin", rank.value),
                        .ranks = {rank, rank},
                        .events = {},
-                       .tables = fmt::format("rank-{}.jsonl", rank.value)});
+                       .tables = fmt::format("rank-{}.jsonl", rank.value),
+                       .compute = info.compute ? fmt::format("rank-{}.compute.bin", rank.value) : ""});
   }
   replace_trace_folder(folder, [&](const fs::path& path) {
     write_file_atomically(path / k_manifest_name, manifest_text(trace, streams));

@@ -5,7 +5,7 @@
 
 #include "commlens/comm/event.hpp"
 
-// The bytes of a stream's file (docs/formats/trace.md).
+// The bytes of a stream's files (docs/formats/trace.md).
 namespace commlens {
 
 static_assert(std::endian::native == std::endian::little, "records are copied as they lie in memory");
@@ -30,6 +30,10 @@ struct StreamHeader {
 };
 static_assert(sizeof(StreamHeader) == 64);
 
+/// A file of calls, or (with its own magic and record size) of compute stretches.
+constexpr std::array<char, 8> k_compute_magic = {'c', 'o', 'm', 'm', 'c', 'o', 'm', 'p'};
+constexpr std::uint32_t k_compute_version = 1;
+
 /// One call.
 struct StreamRecord {
   std::uint32_t op = 0;
@@ -40,5 +44,14 @@ struct StreamRecord {
   std::int32_t micro_batch = k_no_micro_batch;
 };
 static_assert(sizeof(StreamRecord) == 32);
+
+/// One stretch of computing.
+struct ComputeRecord {
+  std::int64_t started_ns = 0;
+  std::int64_t duration_ns = 0;
+  std::int32_t iteration = 0;
+  std::uint32_t reserved = 0;  // 0
+};
+static_assert(sizeof(ComputeRecord) == 24);
 
 }  // namespace commlens

@@ -12,6 +12,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/trace/call_blocks.hpp"
+#include "commlens/trace/compute_file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/stream_file.hpp"
@@ -28,6 +29,10 @@ void write_files(const Trace& trace, const fs::path& folder) {
     StreamEntry entry{fmt::format("stream-{}.bin", entries.size()), stream.ranks,
                       static_cast<std::int64_t>(stream.events.size())};
     write_stream_file(stream, static_cast<std::uint32_t>(entries.size()), folder / entry.file);
+    if (!stream.compute.empty()) {
+      entry.compute = fmt::format("stream-{}.compute.bin", entries.size());
+      write_compute_file(stream, static_cast<std::uint32_t>(entries.size()), folder / entry.compute);
+    }
     entries.push_back(std::move(entry));
   }
   write_file_atomically(folder / k_manifest_name, manifest_text(trace, entries));
@@ -59,10 +64,12 @@ Result<Manifest> manifest_of(const fs::path& folder) {
   return read_manifest(folder / k_manifest_name);
 }
 
-/// What to do before the calls of a stream, whose row is given, and with its calls.
+/// What to do before the calls of a stream, whose row is given, and with its calls; and, where that is
+/// wanted, with its compute stretches.
 struct StreamReader {
   std::function<void(std::size_t, const StreamSurvey&)> begin;
   std::function<void(std::size_t, std::span<const CommEvent>, std::span<const Times>)> take;
+  std::function<void(std::size_t, std::vector<ComputeInterval>)> take_compute = {};
 };
 
 Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& manifest, RankClocks& clocks,
@@ -80,6 +87,14 @@ Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& mani
     return {};
   }
   const OpenStream& stream = **opened;
+  if (reader.take_compute) {
+    Result<std::vector<ComputeInterval>> compute =
+        read_compute(folder, entry, stream.shift, manifest.tables.provenance);
+    if (!compute) {
+      return tl::unexpected(compute.error());
+    }
+    reader.take_compute(row, std::move(*compute));
+  }
   return stream.file.visit(is_written ? manifest.ops : stream.ops, stream.survey, stream.shift,
                            manifest.tables.provenance,
                            [&](std::span<const CommEvent> events, std::span<const Times> times) {
@@ -122,7 +137,10 @@ Result<Trace> read_trace(const fs::path& folder) {
     streams[row].events.insert(streams[row].events.end(), events.begin(), events.end());
     streams[row].times.insert(streams[row].times.end(), times.begin(), times.end());
   };
-  if (const Result<void> read = read_streams(folder, *manifest, {begin, take}); !read) {
+  const auto take_compute = [&](std::size_t row, std::vector<ComputeInterval> compute) {
+    streams[row].compute = std::move(compute);
+  };
+  if (const Result<void> read = read_streams(folder, *manifest, {begin, take, take_compute}); !read) {
     return tl::unexpected(read.error());
   }
   return std::move(manifest->tables);
