@@ -196,24 +196,29 @@ std::optional<double> CallTimes::nanoseconds_of(const CallShape& call) const {
   return std::nullopt;
 }
 
-std::optional<std::chrono::nanoseconds> time_saved(const PlannedStep& before, const PlannedStep& after,
-                                                   const CallTimes& times) {
-  std::map<CallShape, std::int64_t> more = before.calls;
-  for (const auto& [shape, calls] : after.calls) {
-    more[shape] -= calls;
-  }
-  double saved = 0;
-  for (const auto& [shape, calls] : more) {
-    if (calls == 0 || shape.kind == CommKind::barrier || shape.kind == CommKind::recv) {
+std::optional<double> CallTimes::nanoseconds_of(const std::map<CallShape, std::int64_t>& calls) const {
+  double sum = 0;
+  for (const auto& [shape, count] : calls) {
+    if (count == 0 || shape.kind == CommKind::barrier || shape.kind == CommKind::recv) {
       continue;
     }
-    const std::optional<double> each = times.nanoseconds_of(shape);
+    const std::optional<double> each = nanoseconds_of(shape);
     if (!each) {
       return std::nullopt;
     }
-    saved += static_cast<double>(calls) * *each;
+    sum += static_cast<double>(count) * *each;
   }
-  return std::chrono::nanoseconds(std::llround(saved));
+  return sum;
+}
+
+std::optional<std::chrono::nanoseconds> time_saved(const PlannedStep& before, const PlannedStep& after,
+                                                   const CallTimes& times) {
+  std::map<CallShape, std::int64_t> fewer = before.calls;
+  for (const auto& [shape, calls] : after.calls) {
+    fewer[shape] -= calls;
+  }
+  const std::optional<double> saved = times.nanoseconds_of(fewer);
+  return saved ? std::optional(std::chrono::nanoseconds(std::llround(*saved))) : std::nullopt;
 }
 
 }  // namespace commlens

@@ -25,6 +25,9 @@ class CallTimes {
   /// all_reduce, reduce_scatter, all_gather, reduce and broadcast stand in for each other. Nothing for
   /// barriers and receives (which mostly wait), and where nothing can stand in.
   std::optional<double> nanoseconds_of(const CallShape& call) const;
+  /// So many calls of each shape (negative: so many fewer), barriers and receives left out; nothing when one
+  /// of the others is not known.
+  std::optional<double> nanoseconds_of(const std::map<CallShape, std::int64_t>& calls) const;
 
   /// Median over ranks and iterations of the time from the first call of an iteration to the first call of
   /// the next; nothing with fewer than two iterations after the first.

@@ -1,0 +1,26 @@
+#include "commlens/advice/advise.hpp"
+
+#include "commlens/advice/topics.hpp"
+
+namespace commlens {
+
+Result<Advice> advise(const Job& job, const Trace* trace, const AdviceOptions& options) {
+  if (job.framework == Framework::paper) {
+    return failure(
+        "the paper's rules give volumes rather than calls, of which nothing can be advised; use --framework "
+        "neox, deepspeed, megatron, torch-ddp or commlens");
+  }
+  Result<Study> study = Study::of(job, trace, options);
+  if (!study) {
+    return tl::unexpected(study.error());
+  }
+  for (const auto topic :
+       {advise_memory, advise_lower_stage, advise_persistence, advise_buckets, advise_gradient_reduction,
+        advise_accumulation, advise_larger_micro_batch, advise_tensor_ranks, advise_activations,
+        advise_sequence_parallelism, advise_attention_mask, advise_bubble, advise_overlap}) {
+    topic(*study);
+  }
+  return study->take();
+}
+
+}  // namespace commlens

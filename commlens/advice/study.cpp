@@ -1,0 +1,177 @@
+#include "commlens/advice/study.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/plan/planner.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr double k_tolerated_growth = 0.01;  // of the wire bytes, when calls are what is saved
+
+double share_of(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+Result<Outcome> planned(const Job& job, const AdviceOptions& options) {
+  Result<Plan> plan = validated(job).and_then([](const Job& valid) { return make_plan(valid); });
+  if (!plan) {
+    return tl::unexpected(plan.error());
+  }
+  PlannedStep step = planned_step(*plan, options);
+  return Outcome{std::move(plan->job), std::move(step), std::move(plan->unverified)};
+}
+
+/// The messages of the trace's steady iterations if it has times, else of the predicted one.
+SmallMessages small_messages(const Outcome& now, const std::optional<CallTimes>& times,
+                             const AdviceOptions& options) {
+  if (times) {
+    return times->small();
+  }
+  const StepVolume& volume = now.step.cost.all_ranks;
+  return {.limit = options.small_limit, .calls = volume.small_calls, .all_calls = volume.calls};
+}
+
+bool adds_nothing_unverified(const Outcome& now, const Outcome& then) {
+  return std::all_of(then.unverified.begin(), then.unverified.end(), [&](const std::string& reason) {
+    return std::find(now.unverified.begin(), now.unverified.end(), reason) != now.unverified.end();
+  });
+}
+
+/// Byte savings or the part of the step, whichever is larger.
+double bytes_share(const StepCost& before, const StepCost& after) {
+  const StepVolume& was = before.per_rank;
+  const StepVolume& is = after.per_rank;
+  return std::max({share_of(was.wire.value - is.wire.value, was.wire.value),
+                   share_of(was.wire_inter_node.value - is.wire_inter_node.value, was.wire_inter_node.value),
+                   before.bubble - after.bubble});
+}
+
+double calls_share(const StepCost& before, const StepCost& after) {
+  const bool grows = share_of(after.per_rank.wire.value - before.per_rank.wire.value,
+                              before.per_rank.wire.value) > k_tolerated_growth;
+  return grows ? 0.0 : share_of(before.per_rank.calls - after.per_rank.calls, before.per_rank.calls);
+}
+
+/// Required first; of those the cheapest. Then what saves most time, bytes, calls.
+bool is_more_useful(const Recommendation& a, const Recommendation& b) {
+  const auto order = [](const Recommendation& one) {
+    const auto time = one.time_saved.value_or(std::chrono::nanoseconds(0));
+    const double bytes = bytes_share(one.before, one.after);
+    return std::tuple(one.required, time, bytes, calls_share(one.before, one.after));
+  };
+  return order(a) > order(b);
+}
+
+}  // namespace
+
+Study::Study(Outcome now, const Trace* trace, const AdviceOptions& options)
+    : now_(std::move(now)), trace_(trace), options_(options) {
+  if (trace != nullptr) {
+    times_ = CallTimes::of(*trace, options.small_limit);
+  }
+  advice_.cost = now_.step.cost;
+  advice_.small = small_messages(now_, times_, options);
+}
+
+Result<Study> Study::of(const Job& job, const Trace* trace, const AdviceOptions& options) {
+  return planned(job, options).map([&](Outcome now) { return Study(std::move(now), trace, options); });
+}
+
+std::optional<Outcome> Study::outcome(Job changed) const {
+  changed.warnings.clear();
+  Result<Outcome> result = planned(changed, options_);
+  return result ? std::optional(std::move(*result)) : std::nullopt;
+}
+
+std::optional<Outcome> Study::on_nodes_of(std::int64_t ranks_per_node) const {
+  AdviceOptions options = options_;
+  options.ranks_per_node = ranks_per_node;
+  Result<Outcome> result = planned(now_.job, options);
+  return result ? std::optional(std::move(*result)) : std::nullopt;
+}
+
+std::optional<std::chrono::nanoseconds> Study::time_saved(const Outcome& outcome) const {
+  return times_ ? commlens::time_saved(now_.step, outcome.step, *times_) : std::nullopt;
+}
+
+double Study::saved_share(const Outcome& outcome) const {
+  const double share = bytes_share(cost(), outcome.cost());
+  const std::optional<std::chrono::nanoseconds> time = time_saved(outcome);
+  const std::optional<double> all = times_ ? times_->nanoseconds_of(now_.step.calls) : std::nullopt;
+  if (time && all && *all > 0) {
+    return std::max(share, static_cast<double>(time->count()) / *all);
+  }
+  return std::max(share, calls_share(cost(), outcome.cost()));
+}
+
+void Study::recommend(Change change, const Outcome& outcome) {
+  Recommendation made;
+  made.id = std::move(change.id);
+  made.title = std::move(change.title);
+  made.reason = std::move(change.reason);
+  made.flag = std::move(change.flag);
+  made.setting = std::move(change.setting);
+  made.before = cost();
+  made.after = outcome.cost();
+  made.required = options_.memory && cost().memory > *options_.memory && fits(outcome.cost());
+  made.verified = adds_nothing_unverified(now_, outcome);
+  made.time_saved = time_saved(outcome);
+  if (made.time_saved) {
+    made.time_source =
+        "calls that change, each at the trace's median for its kind, group and size (between sizes: linear); "
+        "waiting for other ranks is in it, overlap is not taken off";
+  }
+  advice_.recommended.push_back(std::move(made));
+}
+
+void Study::recommend(Change change, const Outcome& outcome, std::chrono::nanoseconds saved,
+                      std::string source) {
+  recommend(std::move(change), outcome);
+  advice_.recommended.back().time_saved = saved;
+  advice_.recommended.back().time_source = std::move(source);
+}
+
+Advice Study::take() {
+  std::stable_sort(advice_.recommended.begin(), advice_.recommended.end(), is_more_useful);
+  return std::move(advice_);
+}
+
+std::string share_text(double part, double whole) {
+  const double percent = whole == 0 ? 0.0 : 100 * part / whole;
+  return fmt::format("{:.{}f} %", percent, percent < 10 ? 1 : 0);
+}
+
+std::string change_text(Bytes added) {
+  if (added.value == 0) {
+    return "as much";
+  }
+  return added.value > 0 ? to_text(added) + " more" : to_text(Bytes{-added.value}) + " less";
+}
+
+std::string settings_place(const Job& job) {
+  switch (job.framework) {
+    case Framework::neox:
+      return "in the GPT-NeoX yml";
+    case Framework::deepspeed:
+      return "in the DeepSpeed JSON";
+    case Framework::megatron:
+      return "of Megatron";
+    case Framework::torch_ddp:
+      return "of DistributedDataParallel";
+    case Framework::commlens:
+    case Framework::paper:
+      break;
+  }
+  return "of commlens train";
+}
+
+bool is_on_deepspeed(const Job& job) {
+  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
+}
+
+}  // namespace commlens

@@ -1,0 +1,84 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commlens/advice/call_times.hpp"
+#include "commlens/advice/step_cost.hpp"
+
+namespace commlens {
+
+/// A job with one setting changed, planned.
+struct Outcome {
+  Job job;
+  PlannedStep step;
+  std::vector<std::string> unverified;  // settings whose rules were never measured
+  const StepCost& cost() const { return step.cost; }
+};
+
+/// What to change: the texts of a Recommendation.
+struct Change {
+  std::string id;
+  std::string title;
+  std::string reason;
+  std::string flag;
+  std::string setting;
+};
+
+/// The job as it is, with its alternatives: what the topics (topics.hpp) read, and where they write.
+class Study {
+ public:
+  /// `trace` outlives the study.
+  static Result<Study> of(const Job& job, const Trace* trace, const AdviceOptions& options);
+
+  const Job& job() const { return now_.job; }
+  const StepCost& cost() const { return now_.step.cost; }
+  const PlannedStep& step() const { return now_.step; }
+  const AdviceOptions& options() const { return options_; }
+  const std::optional<CallTimes>& times() const { return times_; }
+  const Trace* trace() const { return trace_; }
+  const SmallMessages& small() const { return advice_.small; }
+
+  /// The changed job planned; nothing when no framework could run it or its rules do not cover it.
+  std::optional<Outcome> outcome(Job changed) const;
+  /// The job as it is, with another number of ranks on a node.
+  std::optional<Outcome> on_nodes_of(std::int64_t ranks_per_node) const;
+  /// Whether the memory of a GPU is known and this fits into it.
+  bool fits(const StepCost& cost) const { return options_.memory && cost.memory <= *options_.memory; }
+  /// Time an outcome saves per iteration; nothing without times.
+  std::optional<std::chrono::nanoseconds> time_saved(const Outcome& outcome) const;
+  /// The largest share that an outcome saves: of the wire bytes, those between nodes, the calls, the calls'
+  /// time or the step (bubble). Calls count only while the wire bytes do not grow by more than a hundredth.
+  double saved_share(const Outcome& outcome) const;
+  /// Whether that is enough to be named.
+  bool is_worth(const Outcome& outcome) const { return saved_share(outcome) >= options_.least_saving; }
+
+  void recommend(Change change, const Outcome& outcome);
+  /// The same with an estimate of another kind than time_saved.
+  void recommend(Change change, const Outcome& outcome, std::chrono::nanoseconds saved, std::string source);
+  void leave(std::string why) { advice_.not_advised.push_back(std::move(why)); }
+  void cannot_judge(std::string why) { advice_.not_judged.push_back(std::move(why)); }
+
+  /// What was written, the most useful first.
+  Advice take();
+
+ private:
+  Study(Outcome now, const Trace* trace, const AdviceOptions& options);
+
+  Outcome now_;
+  const Trace* trace_;
+  AdviceOptions options_;
+  std::optional<CallTimes> times_;
+  Advice advice_;
+};
+
+/// "12.5 %" of `whole`, at most 100 times as precise as read; "0 %" of nothing.
+std::string share_text(double part, double whole);
+/// "1.50 MiB more", "1.50 MiB less", "as much".
+std::string change_text(Bytes added);
+/// "in the DeepSpeed JSON", "in the GPT-NeoX yml", …: where the job's framework has its settings.
+std::string settings_place(const Job& job);
+/// Whether DeepSpeed's engine runs the job.
+bool is_on_deepspeed(const Job& job);
+
+}  // namespace commlens

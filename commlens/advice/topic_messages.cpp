@@ -1,0 +1,240 @@
+// Small messages: the persistence threshold of ZeRO-3, and the sizes of gradient buckets.
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "commlens/advice/topics.hpp"
+#include "commlens/model/parameters.hpp"
+
+namespace commlens {
+namespace {
+
+/// Where a call of a 25-50 GB/s link with 20-50 us of latency reaches two thirds of its bandwidth
+/// (docs/advice.md#buckets).
+constexpr Bytes k_bandwidth_bound{4 * 1024 * 1024};
+constexpr double k_memory_slack = 0.01;  // growth that is accepted when the memory of a GPU is not known
+
+std::string small_text(const Study& study) {
+  const SmallMessages& small = study.small();
+  return fmt::format("messages below {} are {} of the calls{}", to_text(small.limit),
+                     share_text(static_cast<double>(small.calls), static_cast<double>(small.all_calls)),
+                     small.time ? fmt::format(" and {} of their time",
+                                              share_text(static_cast<double>(small.time->count()),
+                                                         static_cast<double>(small.all_time->count())))
+                                : "");
+}
+
+bool memory_allows(const Study& study, const Outcome& outcome) {
+  if (study.options().memory) {
+    return study.fits(outcome.cost());
+  }
+  const auto now = static_cast<double>(study.cost().memory.value);
+  return static_cast<double>(outcome.cost().memory.value) <= now * (1 + k_memory_slack);
+}
+
+void set_threshold(Job& job, std::int64_t elements) {
+  job.deepspeed.param_persistence_threshold = elements;
+  job.commlens.persistence_threshold = elements;
+}
+
+std::int64_t threshold_of(const Job& job) {
+  return job.framework == Framework::commlens ? job.commlens.persistence_threshold
+                                              : job.deepspeed.param_persistence_threshold;
+}
+
+/// 0 and the sizes of the model's parameters: between two of them nothing changes.
+std::set<std::int64_t> thresholds(const Job& job) {
+  const ParameterList parameters(job.model);
+  const std::int64_t tp = job.deepspeed.replicated_tensor_parallel ? 1 : job.layout.tp;
+  std::set<std::int64_t> sizes{0};
+  for (const Parameter& parameter : parameters.all()) {
+    sizes.insert(on_tensor_rank(parameter, tp).value);
+  }
+  return sizes;
+}
+
+/// More is better: time, or fewer small calls, then fewer calls; then less memory.
+auto merit(const Study& study, const Outcome& outcome) {
+  const StepVolume& volume = outcome.cost().per_rank;
+  return std::tuple(study.time_saved(outcome).value_or(std::chrono::nanoseconds(0)), -volume.small_calls,
+                    -volume.calls, -outcome.cost().memory.value);
+}
+
+void keep_better(const Study& study, std::optional<Outcome>& best, std::optional<Outcome> tried) {
+  if (tried && (!best || merit(study, *tried) > merit(study, *best))) {
+    best = std::move(tried);
+  }
+}
+
+std::string persistence_reason(const Study& study, const Outcome& best) {
+  const KeptParameters kept = kept_gathered(study.job());
+  const KeptParameters then = kept_gathered(best.job);
+  const StepVolume& volume = study.cost().per_rank;
+  return fmt::format(
+      "{}. A rank makes {} calls an iteration, {} of them small; parameters of at most {} elements stay "
+      "gathered, {} in all, and are gathered again after each step. With {} it is {} parameters and {} "
+      "calls, "
+      "{} of them small.",
+      small_text(study), with_commas(volume.calls), with_commas(volume.small_calls),
+      with_commas(threshold_of(study.job())), with_commas(kept.count), with_commas(threshold_of(best.job)),
+      with_commas(then.count), with_commas(best.cost().per_rank.calls),
+      with_commas(best.cost().per_rank.small_calls));
+}
+
+/// Bytes of a gradient bucket; 0 where the framework has none.
+Bytes bucket_of(const Job& job) {
+  if (job.framework == Framework::torch_ddp) {
+    return job.ddp.bucket_cap;
+  }
+  if (job.framework == Framework::commlens && job.train.zero_stage < 3) {
+    return job.commlens.bucket;
+  }
+  if (is_on_deepspeed(job) && job.train.zero_stage > 0) {
+    return Elements{job.deepspeed.reduce_bucket_size} *
+           job.deepspeed.communication_dtype.value_or(job.train.dtype);
+  }
+  return {};
+}
+
+void multiply_bucket(Job& job, std::int64_t times) {
+  job.ddp.bucket_cap = job.ddp.bucket_cap * times;
+  job.commlens.bucket = job.commlens.bucket * times;
+  job.deepspeed.reduce_bucket_size *= times;
+}
+
+/// Mean message of the calls that `from` has more of than `to`; 0 when there are none.
+Bytes mean_message_only_in(const PlannedStep& from, const PlannedStep& to) {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+  for (const auto& [shape, count] : from.calls) {
+    const auto other = to.calls.find(shape);
+    const std::int64_t more = count - (other == to.calls.end() ? 0 : other->second);
+    if (more > 0) {
+      calls += more;
+      bytes += more * shape.message.value;
+    }
+  }
+  return {calls == 0 ? 0 : bytes / calls};
+}
+
+/// More is better: time, then fewer calls.
+auto bucket_merit(const Study& study, const Outcome& outcome) {
+  return std::pair(study.time_saved(outcome).value_or(std::chrono::nanoseconds(0)),
+                   -outcome.cost().per_rank.calls);
+}
+
+/// The smallest of 2, 4, … 1024 times the bucket whose calls are bandwidth-bound, or else that with the
+/// fewest calls; with times, the one that saves most.
+std::optional<Outcome> best_bucket(const Study& study) {
+  constexpr std::int64_t most = 1024;
+  std::optional<Outcome> best;
+  for (std::int64_t times = 2; times <= most; times *= 2) {
+    Job changed = study.job();
+    if (bucket_of(changed).value > INT64_MAX / most / most) {
+      break;
+    }
+    multiply_bucket(changed, times);
+    std::optional<Outcome> tried = study.outcome(std::move(changed));
+    if (!tried || tried->cost().per_rank.wire > study.cost().per_rank.wire || !memory_allows(study, *tried)) {
+      break;
+    }
+    if (!best || bucket_merit(study, *tried) > bucket_merit(study, *best)) {
+      best = std::move(tried);
+    }
+    if (!study.times() && mean_message_only_in(best->step, study.step()) >= k_bandwidth_bound) {
+      break;
+    }
+  }
+  return best;
+}
+
+std::string bucket_setting(const Job& job) {
+  if (job.framework == Framework::torch_ddp) {
+    return fmt::format("bucket_cap_mb={} {}", job.ddp.bucket_cap.value >> 20, settings_place(job));
+  }
+  if (job.framework == Framework::commlens) {
+    return fmt::format("--bucket {} {}", job.commlens.bucket.value, settings_place(job));
+  }
+  return fmt::format("zero_optimization.reduce_bucket_size: {} {}", job.deepspeed.reduce_bucket_size,
+                     settings_place(job));
+}
+
+}  // namespace
+
+void advise_persistence(Study& study) {
+  const Job& job = study.job();
+  const bool has_threshold = is_on_deepspeed(job) || job.framework == Framework::commlens;
+  if (job.train.zero_stage != 3 || job.layout.dp == 1 || !has_threshold) {
+    return;
+  }
+  if (study.small().share() < study.options().small_share) {
+    return study.leave(fmt::format("persistence threshold: {}, below the share of {}", small_text(study),
+                                   share_text(study.options().small_share, 1)));
+  }
+  std::optional<Outcome> best;
+  const std::int64_t kept = kept_gathered(job).count;
+  for (const std::int64_t threshold : thresholds(job)) {
+    Job changed = job;
+    set_threshold(changed, threshold);
+    if (kept_gathered(changed).count == kept) {
+      continue;
+    }
+    std::optional<Outcome> tried = study.outcome(std::move(changed));
+    if (tried && memory_allows(study, *tried) && study.is_worth(*tried)) {
+      keep_better(study, best, std::move(tried));
+    }
+  }
+  if (!best) {
+    return study.leave(fmt::format("persistence threshold: {}, but no other threshold {}saves enough",
+                                   small_text(study), study.options().memory ? "that fits " : ""));
+  }
+  const std::int64_t threshold = threshold_of(best->job);
+  const std::string theirs =
+      is_on_deepspeed(job) ? fmt::format("zero_optimization.stage3_param_persistence_threshold: {} {}",
+                                         threshold, settings_place(job))
+                           : fmt::format("--persistence-threshold {} {}", threshold, settings_place(job));
+  study.recommend(
+      {.id = "persistence_threshold",
+       .title = threshold < threshold_of(job) ? "Gather small parameters together with their layers"
+                                              : "Keep more small parameters gathered",
+       .reason = persistence_reason(study, *best),
+       .flag = fmt::format("--persistence-threshold {}", threshold),
+       .setting = theirs},
+      *best);
+}
+
+void advise_buckets(Study& study) {
+  const Job& job = study.job();
+  const Bytes now = bucket_of(job);
+  if (now.value == 0 || job.layout.dp == 1) {
+    return;
+  }
+  const std::optional<Outcome> best = best_bucket(study);
+  if (!best || best->cost().per_rank.calls >= study.cost().per_rank.calls) {
+    return study.leave(fmt::format("larger gradient buckets than {} would not lower the calls{}",
+                                   to_text(now), best ? "" : ", or send or hold more"));
+  }
+  const Bytes mean = mean_message_only_in(study.step(), best->step);
+  if (!study.is_worth(*best) || (!study.times() && mean >= k_bandwidth_bound)) {
+    return study.leave(fmt::format(
+        "larger gradient buckets than {}: the calls they would merge are {} on average, where size, not "
+        "number, decides",
+        to_text(now), to_text(mean)));
+  }
+  study.recommend(
+      {.id = "bucket_size",
+       .title = "Reduce gradients in larger buckets",
+       .reason = fmt::format(
+           "buckets of {} give calls of {} on average; with {} a rank makes {} calls instead of {}, with {} "
+           "wire bytes. Larger buckets start later in the backward pass, so less of them can overlap.",
+           to_text(now), to_text(mean), to_text(bucket_of(best->job)),
+           with_commas(best->cost().per_rank.calls), with_commas(study.cost().per_rank.calls),
+           best->cost().per_rank.wire == study.cost().per_rank.wire ? "the same" : "no more"),
+       .flag = fmt::format("--bucket {}", bucket_of(best->job).value),
+       .setting = bucket_setting(best->job)},
+      *best);
+}
+
+}  // namespace commlens

@@ -1,0 +1,286 @@
+// What data-parallel ranks share: ZeRO's stages against memory, how gradients are reduced, and how often.
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "commlens/advice/topics.hpp"
+#include "commlens/model/framework_options.hpp"
+
+namespace commlens {
+namespace {
+
+std::string stage_setting(const Job& job, int stage) {
+  switch (job.framework) {
+    case Framework::megatron:
+      return stage > 0 ? "--use-distributed-optimizer of Megatron"
+                       : "leave --use-distributed-optimizer out, of Megatron";
+    case Framework::commlens:
+      return fmt::format("--zero {} {}", stage, settings_place(job));
+    default:
+      return fmt::format("zero_optimization.stage: {} {}", stage, settings_place(job));
+  }
+}
+
+std::string memory_text(const Study& study, const StepCost& cost) {
+  return fmt::format("{} of {}", to_text(cost.memory), to_text(*study.options().memory));
+}
+
+/// The wire bytes of a rank before and after: "4.00 GiB instead of 2.00 GiB".
+std::string wire_text(const Study& study, const Outcome& outcome) {
+  return fmt::format("{} instead of {}", to_text(outcome.cost().per_rank.wire),
+                     to_text(study.cost().per_rank.wire));
+}
+
+Job with_stage(Job job, int stage) {
+  set_zero_stage(job, stage);
+  return job;
+}
+
+/// A way to need less memory.
+struct Remedy {
+  Change change;
+  std::optional<Outcome> outcome;
+};
+
+std::vector<Remedy> stage_remedies(const Study& study) {
+  constexpr int highest = 3;
+  std::vector<Remedy> remedies;
+  for (int stage = study.job().train.zero_stage + 1; stage <= highest; ++stage) {
+    remedies.push_back({{.id = "zero_stage",
+                         .title = fmt::format("Shard more of the model states: ZeRO-{}", stage),
+                         .flag = fmt::format("--zero {}", stage),
+                         .setting = stage_setting(study.job(), stage)},
+                        study.outcome(with_stage(study.job(), stage))});
+  }
+  return remedies;
+}
+
+std::vector<Remedy> activation_remedies(const Study& study) {
+  const Job& job = study.job();
+  std::vector<Remedy> remedies;
+  if (job.train.recompute != Recompute::full) {
+    Job changed = job;
+    set_recompute(changed, Recompute::full);
+    remedies.push_back(
+        {{.id = "recompute",
+          .title = "Recompute activations in the backward pass",
+          .flag = "--recompute full",
+          .setting = job.framework == Framework::megatron ? "--recompute-granularity full of Megatron"
+                     : job.framework == Framework::neox   ? "checkpoint_activations: true in the GPT-NeoX yml"
+                     : job.framework == Framework::commlens ? "--recompute full of commlens train"
+                                                            : "checkpoint each block in the training script"},
+         study.outcome(std::move(changed))});
+  }
+  for (std::int64_t parts = 2; job.train.micro_batch % parts == 0; parts *= 2) {
+    Job changed = job;
+    changed.train.micro_batch /= parts;
+    changed.train.micro_batches *= parts;
+    remedies.push_back(
+        {{.id = "micro_batch",
+          .title = "Cut the batch into smaller micro-batches",
+          .flag = fmt::format("--micro-batch {} --micro-batches {}", changed.train.micro_batch,
+                              changed.train.micro_batches),
+          .setting = fmt::format("micro-batch {} and {} accumulation steps {}", changed.train.micro_batch,
+                                 changed.train.micro_batches, settings_place(job))},
+         study.outcome(std::move(changed))});
+  }
+  return remedies;
+}
+
+/// The first (mildest) remedy that fits, recommended; or the one that needs least, for the record.
+bool recommend_first_fit(Study& study, std::vector<Remedy> remedies, Bytes& least) {
+  for (Remedy& remedy : remedies) {
+    if (!remedy.outcome) {
+      continue;
+    }
+    least = std::min(least, remedy.outcome->cost().memory);
+    if (!study.fits(remedy.outcome->cost())) {
+      continue;
+    }
+    remedy.change.reason = fmt::format(
+        "the fullest rank needs {}, more than there is; with this it needs {}. It costs: a rank makes {} "
+        "calls "
+        "instead of {} and sends {}.",
+        memory_text(study, study.cost()), to_text(remedy.outcome->cost().memory),
+        with_commas(remedy.outcome->cost().per_rank.calls), with_commas(study.cost().per_rank.calls),
+        wire_text(study, *remedy.outcome));
+    study.recommend(std::move(remedy.change), *remedy.outcome);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void advise_memory(Study& study) {
+  if (!study.options().memory || study.fits(study.cost())) {
+    return;
+  }
+  Bytes least = study.cost().memory;
+  const bool by_stage = recommend_first_fit(study, stage_remedies(study), least);
+  const bool by_activations = recommend_first_fit(study, activation_remedies(study), least);
+  if (!by_stage && !by_activations) {
+    study.cannot_judge(fmt::format(
+        "the fullest rank needs {}; no single setting makes it fit (the best needs {}): split the model over "
+        "more ranks (--tp, --pp) or combine settings",
+        memory_text(study, study.cost()), to_text(least)));
+  }
+}
+
+void advise_lower_stage(Study& study) {
+  const Job& job = study.job();
+  if (job.train.zero_stage == 0 || job.layout.dp == 1) {
+    return;
+  }
+  if (!study.options().memory) {
+    return study.cannot_judge(
+        "whether a lower ZeRO stage would fit: how much memory a GPU has is not known; add --gpu-memory");
+  }
+  if (!study.fits(study.cost())) {
+    return;
+  }
+  std::optional<Outcome> best;
+  for (int stage = 0; stage < job.train.zero_stage; ++stage) {
+    std::optional<Outcome> tried = study.outcome(with_stage(job, stage));
+    if (!tried || !study.fits(tried->cost()) || !study.is_worth(*tried)) {
+      continue;
+    }
+    const auto saved = [&](const Outcome& outcome) {
+      return std::pair(study.time_saved(outcome).value_or(std::chrono::nanoseconds(0)),
+                       -outcome.cost().per_rank.wire.value);
+    };
+    // Equal savings: the higher stage, which needs less memory.
+    if (!best || saved(*tried) >= saved(*best)) {
+      best = std::move(tried);
+    }
+  }
+  if (!best) {
+    return study.leave(fmt::format("a lower stage than ZeRO-{}: none that fits {} saves enough",
+                                   job.train.zero_stage, to_text(*study.options().memory)));
+  }
+  const int stage = best->job.train.zero_stage;
+  study.recommend(
+      {.id = "zero_stage",
+       .title = fmt::format("Use ZeRO-{}, which fits", stage),
+       .reason = fmt::format("under ZeRO-{} the fullest rank needs {}, under ZeRO-{} {}, which fits too; it "
+                             "then sends {} an iteration.",
+                             job.train.zero_stage, memory_text(study, study.cost()), stage,
+                             to_text(best->cost().memory), wire_text(study, *best)),
+       .flag = fmt::format("--zero {}", stage),
+       .setting = stage_setting(job, stage)},
+      *best);
+}
+
+void advise_gradient_reduction(Study& study) {
+  const Job& job = study.job();
+  const int stage = job.train.zero_stage;
+  if (job.layout.dp == 1 || (stage != 1 && stage != 2)) {
+    return;
+  }
+  Job changed = job;
+  Change change{.id = "gradient_reduction"};
+  if (job.framework == Framework::commlens && job.commlens.deepspeed_like) {
+    changed.commlens.deepspeed_like = false;
+    change.title = "Reduce gradients by reduce_scatter";
+    change.flag = "leave --deepspeed-like out";
+    change.setting = "leave --deepspeed-like out, of commlens train";
+  } else if (is_on_deepspeed(job) && !job.deepspeed.reduce_scatter) {
+    changed.deepspeed.reduce_scatter = true;
+    change.title = "Let DeepSpeed reduce what is in a bucket, not the whole buffer";
+    change.setting = fmt::format("zero_optimization.reduce_scatter: true {}", settings_place(job));
+  } else if (is_on_deepspeed(job) && job.deepspeed.contiguous_gradients &&
+             job.deepspeed.use_multi_rank_bucket_allreduce) {
+    changed.deepspeed.use_multi_rank_bucket_allreduce = false;
+    change.title = "Reduce each gradient to the rank that owns it";
+    change.setting =
+        fmt::format("zero_optimization.use_multi_rank_bucket_allreduce: false {}", settings_place(job));
+  } else {
+    return;
+  }
+  const std::optional<Outcome> tried = study.outcome(std::move(changed));
+  if (!tried || !study.is_worth(*tried)) {
+    return study.leave(fmt::format("{}: it would not save enough ({} wire bytes)", change.title,
+                                   tried ? wire_text(study, *tried) : "not planned"));
+  }
+  change.reason = fmt::format(
+      "ZeRO-{} keeps a shard of what it reduces, but all_reduce brings every rank the whole, twice the bytes "
+      "it "
+      "needs. A rank would send {} an iteration, in {} calls instead of {}.",
+      stage, wire_text(study, *tried), with_commas(tried->cost().per_rank.calls),
+      with_commas(study.cost().per_rank.calls));
+  study.recommend(std::move(change), *tried);
+}
+
+void advise_accumulation(Study& study) {
+  const Job& job = study.job();
+  const bool reduces_every_time = is_on_deepspeed(job) || job.framework == Framework::commlens;
+  if (job.train.zero_stage != 2 || job.train.micro_batches == 1 || job.layout.dp == 1 ||
+      !reduces_every_time) {
+    return;
+  }
+  const std::optional<Outcome> tried = study.outcome(with_stage(job, 1));
+  if (!tried || !study.is_worth(*tried)) {
+    return study.leave("ZeRO-1 for gradient accumulation: it would not save enough");
+  }
+  if (study.options().memory && !study.fits(tried->cost())) {
+    return study.leave(
+        fmt::format("ZeRO-1 for gradient accumulation: it needs {}", memory_text(study, tried->cost())));
+  }
+  if (study.options().memory) {
+    return;  // the lower stage is recommended already
+  }
+  study.recommend(
+      {.id = "accumulate_under_zero1",
+       .title = "Accumulate gradients under ZeRO-1",
+       .reason = fmt::format(
+           "ZeRO-2 reduces the gradients of each of the {} micro-batches, ZeRO-1 their sum once: a "
+           "rank sends {} an iteration. It holds whole gradients ({}); whether that fits is not "
+           "known without --gpu-memory.",
+           job.train.micro_batches, wire_text(study, *tried),
+           change_text(tried->cost().memory - study.cost().memory)),
+       .flag = "--zero 1",
+       .setting = stage_setting(job, 1)},
+      *tried);
+}
+
+void advise_larger_micro_batch(Study& study) {
+  const Job& job = study.job();
+  if (job.train.micro_batches == 1 || job.layout.pp > 1) {
+    return;
+  }
+  if (!study.options().memory) {
+    return study.cannot_judge(
+        "whether larger micro-batches would fit: how much memory a GPU has is not known; add --gpu-memory");
+  }
+  std::optional<Outcome> best;
+  for (std::int64_t times = 2; job.train.micro_batches % times == 0; times *= 2) {
+    Job changed = job;
+    changed.train.micro_batch *= times;
+    changed.train.micro_batches /= times;
+    std::optional<Outcome> tried = study.outcome(std::move(changed));
+    if (tried && study.fits(tried->cost()) && study.is_worth(*tried) &&
+        (!best || study.saved_share(*tried) > study.saved_share(*best))) {
+      best = std::move(tried);
+    }
+  }
+  if (!best) {
+    return study.leave("larger micro-batches: none that fits saves enough");
+  }
+  const TrainConfig& then = best->job.train;
+  study.recommend(
+      {.id = "micro_batch",
+       .title = "Train in fewer, larger micro-batches",
+       .reason = fmt::format(
+           "{} micro-batches of {} do the work of {} of {}: a rank makes {} calls instead of {} and "
+           "sends {}; the fullest rank needs {}.",
+           then.micro_batches, then.micro_batch, job.train.micro_batches, job.train.micro_batch,
+           with_commas(best->cost().per_rank.calls), with_commas(study.cost().per_rank.calls),
+           wire_text(study, *best), memory_text(study, best->cost())),
+       .flag = fmt::format("--micro-batch {} --micro-batches {}", then.micro_batch, then.micro_batches),
+       .setting = fmt::format("micro-batch {} and {} accumulation steps {}", then.micro_batch,
+                              then.micro_batches, settings_place(job))},
+      *best);
+}
+
+}  // namespace commlens

@@ -1,0 +1,22 @@
+#pragma once
+#include "commlens/advice/study.hpp"
+
+namespace commlens {
+
+/// One kind of advice each: tries its setting, and writes into the study what comes of it. The conditions are
+/// in docs/advice.md.
+void advise_persistence(Study& study);
+void advise_buckets(Study& study);
+void advise_memory(Study& study);
+void advise_lower_stage(Study& study);
+void advise_gradient_reduction(Study& study);
+void advise_accumulation(Study& study);
+void advise_larger_micro_batch(Study& study);
+void advise_tensor_ranks(Study& study);
+void advise_activations(Study& study);
+void advise_sequence_parallelism(Study& study);
+void advise_attention_mask(Study& study);
+void advise_bubble(Study& study);
+void advise_overlap(Study& study);
+
+}  // namespace commlens
