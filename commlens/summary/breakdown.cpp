@@ -41,13 +41,6 @@ std::vector<OpCount> count_ops(const Trace& trace, const RankStream& stream,
   return counts;
 }
 
-/// The axis a group runs along; a group of all ranks is the world even when nothing says so.
-Axis axis_in(const Trace& trace, const CommOp& op, std::int64_t job_ranks) {
-  const Axis axis = trace.groups.axis(op.group);
-  const bool everyone = !is_point_to_point(op.kind) && trace.groups.size(op.group) == job_ranks;
-  return axis == Axis::unknown && everyone ? Axis::world : axis;
-}
-
 /// What makes two rows of one class different, in BreakdownRow's order.
 auto key_of(const BreakdownRow& row) {
   return std::tuple(row.kind, row.axis, row.group_size, row.phase, row.dtype, row.message, row.rounding,
@@ -145,6 +138,12 @@ class StreamRows {
 };
 
 }  // namespace
+
+Axis axis_in(const Trace& trace, const CommOp& op, std::int64_t job_ranks) {
+  const Axis axis = trace.groups.axis(op.group);
+  const bool everyone = !is_point_to_point(op.kind) && trace.groups.size(op.group) == job_ranks;
+  return axis == Axis::unknown && everyone ? Axis::world : axis;
+}
 
 std::vector<BreakdownRow> breakdown(const Trace& trace, const BreakdownOptions& options) {
   std::vector<BreakdownRow> all;

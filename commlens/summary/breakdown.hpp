@@ -38,6 +38,9 @@ struct BreakdownOptions {
   Accounting accounting = Accounting::messages;  // deepspeed_logger: what its comms logger would show
 };
 
+/// The axis a group runs along; a group of all `job_ranks` is the world even when nothing says so.
+Axis axis_in(const Trace& trace, const CommOp& op, std::int64_t job_ranks);
+
 /// Rows in the order of first appearance, stream by stream.
 std::vector<BreakdownRow> breakdown(const Trace& trace, const BreakdownOptions& options);
 

@@ -1,38 +1,60 @@
 #include "commlens/summary/histogram.hpp"
 
 #include <bit>
-#include <map>
+#include <utility>
 
 #include "commlens/summary/sums.hpp"
 
 namespace commlens {
+namespace {
+
+void increase(std::chrono::nanoseconds& sum, std::chrono::nanoseconds by) {
+  sum = std::chrono::nanoseconds(saturating_sum(sum.count(), by.count()));
+}
+
+void increase(std::int64_t& sum, std::int64_t by) { sum = saturating_sum(sum, by); }
+
+void increase(Bytes& sum, Bytes by) { sum = saturating_sum(sum, by); }
+
+}  // namespace
+
+void HistogramBuilder::add(Bytes size, const SizeBin& calls) {
+  const Bytes lower{static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(size.value)))};
+  SizeBin& bin = bins_[lower];
+  bin.lower = lower;
+  increase(bin.calls, calls.calls);
+  increase(bin.message, calls.message);
+  increase(bin.timed_calls, calls.timed_calls);
+  increase(bin.time, calls.time);
+  increase(histogram_.calls, calls.calls);
+  increase(histogram_.message, calls.message);
+  increase(histogram_.timed_calls, calls.timed_calls);
+  increase(histogram_.time, calls.time);
+  if (size < histogram_.small_limit) {
+    increase(histogram_.small_calls, calls.calls);
+    increase(histogram_.small_message, calls.message);
+    increase(histogram_.small_time, calls.time);
+  }
+}
+
+SizeHistogram HistogramBuilder::take() {
+  for (const auto& [lower, bin] : bins_) {
+    histogram_.bins.push_back(bin);
+  }
+  return std::move(histogram_);
+}
 
 SizeHistogram size_histogram(const std::vector<BreakdownRow>& rows, Bytes small_limit) {
-  SizeHistogram histogram;
-  histogram.small_limit = small_limit;
-  std::map<Bytes, SizeBin> bins;
+  HistogramBuilder histogram(small_limit);
   for (const BreakdownRow& row : rows) {
-    if (row.kind == CommKind::barrier) {
-      continue;
-    }
-    const auto size = static_cast<std::uint64_t>(row.message.value);
-    const Bytes lower{static_cast<std::int64_t>(std::bit_floor(size))};
-    const std::int64_t calls = saturating_product(row.calls, row.ranks.count());
-    const Bytes message = saturating_product(row.total_message, row.ranks.count());
-    SizeBin& bin = bins.try_emplace(lower, SizeBin{lower, 0, {}}).first->second;
-    bin.calls = saturating_sum(bin.calls, calls);
-    bin.message = saturating_sum(bin.message, message);
-    histogram.calls = saturating_sum(histogram.calls, calls);
-    histogram.message = saturating_sum(histogram.message, message);
-    if (row.message < small_limit) {
-      histogram.small_calls = saturating_sum(histogram.small_calls, calls);
-      histogram.small_message = saturating_sum(histogram.small_message, message);
+    if (row.kind != CommKind::barrier) {
+      SizeBin calls;
+      calls.calls = saturating_product(row.calls, row.ranks.count());
+      calls.message = saturating_product(row.total_message, row.ranks.count());
+      histogram.add(row.message, calls);
     }
   }
-  for (const auto& [lower, bin] : bins) {
-    histogram.bins.push_back(bin);
-  }
-  return histogram;
+  return histogram.take();
 }
 
 }  // namespace commlens

@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "commlens/summary/breakdown.hpp"
@@ -41,5 +42,18 @@ struct SizeHistogram {
 
 /// Counts and bytes alone: rows have no times.
 SizeHistogram size_histogram(const std::vector<BreakdownRow>& rows, Bytes small_limit = {64 * 1024});
+
+/// Makes a histogram of calls that are given size by size.
+class HistogramBuilder {
+ public:
+  explicit HistogramBuilder(Bytes small_limit) { histogram_.small_limit = small_limit; }
+  /// Calls of one message size each; `calls.lower` is not read.
+  void add(Bytes size, const SizeBin& calls);
+  SizeHistogram take();
+
+ private:
+  SizeHistogram histogram_;
+  std::map<Bytes, SizeBin> bins_;
+};
 
 }  // namespace commlens

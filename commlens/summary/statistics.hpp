@@ -10,6 +10,7 @@
 #include "commlens/summary/coverage.hpp"
 #include "commlens/summary/histogram.hpp"
 #include "commlens/summary/time_stats.hpp"
+#include "commlens/trace/call_blocks.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -50,7 +51,8 @@ struct SummaryRow {
 /// What the calls of a trace, or of a part of it, come to. Nothing here relates a call to another one: that
 /// is in overlap.hpp, stragglers.hpp and bubble.hpp.
 struct Summary {
-  std::vector<SummaryRow> rows;  // most message bytes first; equal ones by op, axis, size, phase, iteration
+  /// The op, axis and size with most message bytes first; its rows by iteration, then phase.
+  std::vector<SummaryRow> rows;
   SizeHistogram sizes;
   ColdStart cold;
   Coverage coverage;
@@ -62,7 +64,24 @@ struct Summary {
   std::optional<TimeStats> time;  // of all calls
 };
 
-/// Reads every call once; memory does not grow with their number beyond k_exact_samples durations a row.
+/// Summarises calls as they come. Memory grows with the rows (at most k_exact_samples durations each), ops
+/// and iterations, not with the calls.
+class SummaryBuilder {
+ public:
+  explicit SummaryBuilder(const SummaryOptions& options);
+  ~SummaryBuilder();
+  SummaryBuilder(const SummaryBuilder&) = delete;
+  SummaryBuilder& operator=(const SummaryBuilder&) = delete;
+
+  /// Blocks of one trace, as visit_calls gives them.
+  void add(const CallBlock& block);
+  /// `tables` as visit_calls leaves them. Once.
+  Summary finish(const Trace& tables);
+
+ private:
+  std::unique_ptr<class CallTally> tally_;
+};
+
 Summary summarise(const Trace& trace, const SummaryOptions& options = {});
 
 /// Rows alone.

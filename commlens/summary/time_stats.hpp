@@ -1,8 +1,8 @@
 #pragma once
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace commlens {
@@ -52,24 +52,24 @@ class DurationStats {
   std::optional<TimeStats> stats() const;
 
  private:
-  struct Sample {
-    std::int64_t duration = 0;
-    std::int64_t ranks = 0;
+  /// Samples up to `end` that count for `ranks` each.
+  struct Run {
+    std::size_t end = 0;
+    std::int64_t ranks = 1;
   };
+  bool is_exact() const { return counters_.empty(); }
   void spill();
-  void count(Sample sample);
-  std::vector<Sample> ascending() const;
-  static std::size_t counter_of(std::int64_t duration);
-  static std::int64_t duration_of(std::size_t counter);
+  void count_all_of(const DurationStats& other);
+  TimeStats without_quantiles() const;
 
   std::int64_t samples_ = 0;
-  std::int64_t calls_ = 0;  // samples times ranks
+  std::int64_t calls_ = 0;  // samples times their ranks
   std::int64_t total_ = 0;
   std::int64_t shortest_ = INT64_MAX;
   std::int64_t longest_ = 0;
-  std::vector<std::int64_t> durations_;                            // while exact
-  std::vector<std::pair<std::size_t, std::int64_t>> rank_counts_;  // ranks of the durations before an index
-  std::vector<std::int64_t> counters_;                             // then
+  std::vector<std::int64_t> durations_;  // while exact, and …
+  std::vector<Run> runs_;                // … in runs of the same number of ranks; after that …
+  std::vector<std::int64_t> counters_;   // … calls, by counter_of(duration)
 };
 
 }  // namespace commlens
