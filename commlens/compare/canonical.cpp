@@ -19,8 +19,29 @@ Axis axis_of_pair(const Mesh& mesh, Rank source, Rank destination) {
   return pipeline ? Axis::pp : data ? Axis::dp : Axis::tp;
 }
 
+/// Of members that differ along one axis only, though not all positions of it are there.
+Axis axis_of_part(const Mesh& mesh, const std::vector<Rank>& members) {
+  const Coordinates first = mesh.coordinates(members.front());
+  bool pipeline = false;
+  bool data = false;
+  bool tensor = false;
+  for (const Rank member : members) {
+    const Coordinates at = mesh.coordinates(member);
+    pipeline = pipeline || at.pipeline != first.pipeline;
+    data = data || at.data != first.data;
+    tensor = tensor || at.tensor != first.tensor;
+  }
+  if (pipeline + data + tensor != 1) {
+    return Axis::unknown;
+  }
+  return pipeline ? Axis::pp : data ? Axis::dp : Axis::tp;
+}
+
 Axis axis_on_mesh(const Mesh& mesh, std::vector<Rank> members, Rank self) {
   std::sort(members.begin(), members.end());
+  if (members.size() == 1) {
+    return Axis::self;
+  }
   constexpr Span own{};
   constexpr Span all{Span::Shape::all};
   using Shape = GroupPattern::Shape;
@@ -37,7 +58,7 @@ Axis axis_on_mesh(const Mesh& mesh, std::vector<Rank> members, Rank self) {
       return pattern.axis;
     }
   }
-  return Axis::unknown;
+  return axis_of_part(mesh, members);
 }
 
 }  // namespace
@@ -123,6 +144,30 @@ Axis axis_of(const Trace& trace, const CommOp& op, const std::optional<Mesh>& me
   }
   return is_point_to_point(op.kind) && members.size() == 2 ? axis_of_pair(*mesh, members[0], members[1])
                                                            : axis_on_mesh(*mesh, members, self);
+}
+
+Axis AxesByMembers::of(const CommOp& op, Rank self) {
+  const std::uint64_t key =
+      std::uint64_t{static_cast<std::uint32_t>(op.group)} * 2 + std::uint64_t{is_point_to_point(op.kind)};
+  const auto [found, added] = axes_.try_emplace(key, Axis::unknown);
+  if (added) {
+    found->second = resolve(op, self);
+  }
+  return found->second;
+}
+
+Axis AxesByMembers::resolve(const CommOp& op, Rank self) const {
+  const std::vector<Rank> members = trace_.groups.members(op.group, self);
+  const bool fits = !members.empty() && std::all_of(members.begin(), members.end(), [&](Rank member) {
+    return member.value >= 0 && member.value < mesh_.ranks();
+  });
+  if (!fits || self.value >= mesh_.ranks()) {
+    return trace_.groups.axis(op.group);
+  }
+  const Axis axis = is_point_to_point(op.kind) && members.size() == 2
+                        ? axis_of_pair(mesh_, members[0], members[1])
+                        : axis_on_mesh(mesh_, members, self);
+  return axis == Axis::unknown ? trace_.groups.axis(op.group) : axis;
 }
 
 }  // namespace commlens

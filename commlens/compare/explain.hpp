@@ -43,6 +43,8 @@ struct ExplainedGroup {
 /// The whole difference of two traces by cause. Per axis and op, the signed sum over `explained` and
 /// `unexplained` is exactly B - A, in calls and in message bytes.
 struct Explanation {
+  Iteration iteration = 0;                    // explained; meaningful for explain_steps
+  std::int64_t ranks = 0;                     // summed over
   std::vector<ExplainedGroup> explained;      // what touches most bytes first
   std::vector<ExplainedRow> unexplained;      // per axis and op, what no rule and no setting accounts for
   std::vector<Difference> unexplained_calls;  // the same call by call, in full, where calls are known
@@ -59,7 +61,8 @@ struct ExplainStep {
     nothing  // what changes is unexplained
   };
   By by = By::cause;
-  std::string cause;  // name in the table, for By::cause
+  std::string cause;   // name in the table, for By::cause
+  std::string source;  // file and line behind it, if any
   Trace trace;
 };
 
@@ -68,6 +71,9 @@ struct ExplainStep {
 /// Fails as common_scope does. Source of the method: docs/comparing.md.
 Result<Explanation> explain_steps(const Trace& first, const std::vector<ExplainStep>& steps,
                                   const CompareOptions& options);
+
+/// The cause of a difference between calls: that of the rule that predicted the call; empty without one.
+std::string_view cause_of(const Difference& difference);
 
 /// Differences of a call-by-call comparison, grouped by the cause of the rule that predicted the call. Calls
 /// that no rule predicted (a recording's own) are unexplained.

@@ -16,17 +16,21 @@ struct Volume {
 };
 using Volumes = std::map<std::pair<Axis, CommKind>, Volume>;
 
-/// One side of the comparison: the calls of a trace, with the other trace's mesh to name its groups.
+/// One side of the comparison: the calls of a trace, their groups named by the mesh that either side has.
 class Side {
  public:
-  Side(const Trace& trace, const Trace& other, const CompareOptions& options,
+  Side(const Trace& trace, std::optional<Mesh> mesh, const CompareOptions& options,
        const std::vector<Iteration>& iterations)
-      : trace_(trace), mesh_(other.groups.mesh()), calls_(trace, options, iterations) {}
+      : trace_(trace), calls_(trace, options, iterations) {
+    if (mesh) {
+      axes_.emplace(trace, *mesh);
+    }
+  }
 
   void add(const RankStream& stream, RankRange ranks, Iteration iteration, Volumes& volumes) {
     for (const auto& [id, times] : calls_.at(stream, iteration).counts) {
       const CommOp& op = trace_.op(id);
-      Volume& volume = volumes[{axis_of(trace_, op, mesh_, ranks.first), op.kind}];
+      Volume& volume = volumes[{axes_ ? axes_->of(op, ranks.first) : trace_.groups.axis(op.group), op.kind}];
       volume.calls += times * ranks.count();
       volume.message += message_bytes(op) * (times * ranks.count());
     }
@@ -34,7 +38,7 @@ class Side {
 
  private:
   const Trace& trace_;
-  std::optional<Mesh> mesh_;
+  std::optional<AxesByMembers> axes_;
   StreamCalls calls_;
 };
 
@@ -49,8 +53,9 @@ Result<std::vector<VolumeDifference>> compare_volumes(const Trace& a, const Trac
   const std::vector<Iteration> last = {scope->iterations.back()};
   Volumes volumes_a;
   Volumes volumes_b;
-  Side side_a(a, b, options, last);
-  Side side_b(b, a, options, last);
+  const std::optional<Mesh> mesh = a.groups.mesh() ? a.groups.mesh() : b.groups.mesh();
+  Side side_a(a, mesh, options, last);
+  Side side_b(b, mesh, options, last);
   for (const Segment& segment : scope->segments) {
     side_a.add(*segment.a, segment.ranks, last.front(), volumes_a);
     side_b.add(*segment.b, segment.ranks, last.front(), volumes_b);

@@ -100,6 +100,18 @@ StagePart part_of(const StageBounds& bounds, std::int64_t stage, std::int64_t la
           begin <= layers + 1 && end > layers + 1, end > layers + 2};
 }
 
+Result<std::vector<StagePart>> parts(const Job& job) {
+  return stage_bounds(pipeline_layers(job, ParameterList(job.model)), job.layout.pp,
+                      job.deepspeed.partition_method)
+      .map([&](const StageBounds& bounds) {
+        std::vector<StagePart> result;
+        for (std::int64_t stage = 0; stage < job.layout.pp; ++stage) {
+          result.push_back(part_of(bounds, stage, job.model.layers));
+        }
+        return result;
+      });
+}
+
 StagePrograms write_stage(const Job& job, const ParameterList& all, const StagePart& part, std::int64_t stage,
                           Trace& tables) {
   ProgramBuilder out(tables);
@@ -234,5 +246,6 @@ const RuleSet deepspeed{Framework::deepspeed,
                         "",
                         &commlens::deepspeed::check_plain,
                         &commlens::deepspeed::unverified,
-                        &commlens::deepspeed::write};
+                        &commlens::deepspeed::write,
+                        &commlens::deepspeed::parts};
 }  // namespace commlens::rules

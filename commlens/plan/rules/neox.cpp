@@ -79,6 +79,8 @@ deepspeed::EngineRank engine_rank(const Job& job, LocalParameters parameters) {
   return rank;
 }
 
+Result<std::vector<StagePart>> parts(const Job& job) { return stage_parts(job, ParameterList(job.model)); }
+
 std::int64_t tied_weight(const Job& job) {
   return job.model.tied_embeddings ? job.model.vocab / job.layout.tp * job.model.hidden : 0;
 }
@@ -234,5 +236,6 @@ std::vector<std::string> unverified(const Job& job) {
 
 namespace commlens::rules {
 const RuleSet neox{Framework::neox,        {"4bc66703", "8b43196f"},    " on deepspeed 0.14.0",
-                   &commlens::neox::check, &commlens::neox::unverified, &commlens::neox::write};
+                   &commlens::neox::check, &commlens::neox::unverified, &commlens::neox::write,
+                   &commlens::neox::parts};
 }  // namespace commlens::rules

@@ -8,6 +8,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/plan/plan.hpp"
+#include "commlens/plan/rules/local_parameters.hpp"
 
 namespace commlens {
 
@@ -32,6 +33,8 @@ struct RuleSet {
   /// Calls of `stages` (ascending pipeline stages); descriptions go to `tables`.
   Result<std::vector<StagePrograms>> (*write)(const Job& job, std::span<const std::int64_t> stages,
                                               Trace& tables);
+  /// Which part of the model each pipeline stage holds; null for rule sets without stages of their own.
+  Result<std::vector<StagePart>> (*parts)(const Job& job) = nullptr;
 };
 
 /// The one list.

@@ -1,0 +1,331 @@
+#include "commlens/compare/causes.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace commlens {
+namespace {
+
+struct CauseText {
+  std::string_view name;
+  std::string_view title;
+  std::string_view sentence;
+};
+
+/// Every cause: what it is called, and why it makes a difference.
+constexpr std::array k_causes = {
+    // What Eq. 1 counts otherwise
+    CauseText{"layer_parameters", "biases and norms that Eq. 1 miscounts",
+              "Eq. 1 has 8h biases and norm weights in a layer; a GPT layer has 13h: 9h of biases (qkv 3h, "
+              "projection h, MLP 4h and h) and 4h of two LayerNorms."},
+    CauseText{
+        "position_embeddings", "position embeddings that Eq. 1 assumes",
+        "Eq. 1 always adds a table of s x h learned positions; rotary positions have no parameters, and "
+        "a learned table has as many rows as the model has positions."},
+    CauseText{"tied_weights", "tied embeddings counted twice",
+              "Eq. 1 counts the embedding and the unembedding; tied, they are one matrix."},
+    CauseText{
+        "padded_vocabulary", "padded vocabulary",
+        "The vocabulary is padded so that the tensor ranks divide it; the paper uses one size for all."},
+    CauseText{"replicated_ranks", "tensor ranks that are copies",
+              "The model-parallel ranks of this case all hold the whole model: no parameter is divided, no "
+              "activation reduced."},
+    CauseText{
+        "replicated_tensors", "tensors that tensor parallelism does not split",
+        "Norms, and biases of row-parallel layers, are whole on every tensor rank; the equations divide "
+        "all parameters by t."},
+    CauseText{"stage_partition", "layers are not spread evenly over stages",
+              "The equations give every stage the p-th part of the layers and parameters; the framework cuts "
+              "between whole layers, and the embedding and the unembedding lie on the first and last stage."},
+    // How gradients and parameters travel
+    CauseText{"gradient_dtype", "gradients in another element type",
+              "Gradients are reduced in another element type than the model's."},
+    CauseText{"bf16_optimizer", "bf16 shards the optimizer without ZeRO",
+              "With bf16 the optimizer states are sharded in stage 0 too, so that the updated parameters are "
+              "gathered in every step."},
+    CauseText{
+        "all_reduce_for_reduce_scatter", "all_reduce instead of reduce_scatter",
+        "ZeRO-1 and ZeRO-2 reduce whole gradients onto every rank with all_reduce, whatever the setting "
+        "reduce_scatter says: twice the bytes of a reduce_scatter on the wire."},
+    CauseText{"every_micro_batch", "once per micro-batch, not per iteration",
+              "ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers parameters, in every micro-batch; the "
+              "equations have one micro-batch."},
+    CauseText{"partition_padding", "padding to the partition size",
+              "Flat tensors are padded until the data ranks divide them: ZeRO-1 and 2 at the end of each "
+              "parameter group, ZeRO-3 every parameter on its own."},
+    CauseText{"gradient_buckets", "gradients sent in buckets",
+              "The equations count one call; gradients go in buckets of a limited size."},
+    CauseText{"bucket_cut_at_partition", "buckets cut at a partition border",
+              "A parameter larger than the bucket that lies across the border of two ranks' partitions is "
+              "reduced in pieces."},
+    CauseText{
+        "reduce_to_owner", "gradients reduced to the rank that owns them",
+        "use_multi_rank_bucket_allreduce is off: each slice goes to the rank that keeps it, by reduce."},
+    CauseText{
+        "whole_buffer", "reduce_scatter: false",
+        "With reduce_scatter off, ZeRO-1 and 2 all_reduce the whole preallocated bucket at every flush, "
+        "whatever its fill, and ZeRO-3 all_reduces its buckets without padding."},
+    CauseText{
+        "parameters_kept", "parameters kept from forward to backward",
+        "Eq. 3 gathers every parameter twice; what is used again within the reuse distance, and what no "
+        "hook releases, stays gathered until the optimizer step."},
+    CauseText{"persistent_parameters", "persistent parameters gathered one by one",
+              "Parameters up to the persistence threshold stay gathered; each is gathered once, in a call of "
+              "its own, after every optimizer step."},
+    CauseText{"secondary_partition", "gathers within the node (hpZ)",
+              "A secondary copy of the shards lies within each node; backward gathers from it."},
+    CauseText{"quantized", "quantised collectives (ZeRO++)",
+              "Parameters are gathered in int8, gradients exchanged in int4, with their scales."},
+    CauseText{
+        "separate_calls", "several calls for one term",
+        "The same bytes as the equation's term, in another number of calls: one for each parameter group, "
+        "module or prefetch."},
+    CauseText{"one_rank_gradients", "gradient all_reduce on one rank",
+              "With one data rank there is nothing to reduce; the call is issued all the same, on a group of "
+              "one, and loggers count it. It moves nothing."},
+    CauseText{"tied_gradients", "gradient of tied embeddings",
+              "The first and the last stage share one embedding and sum its gradient."},
+    CauseText{
+        "replicated_gradients", "gradients of tensors that all tensor ranks hold",
+        "Under sequence parallelism norms and biases see a part of the tokens only; their gradients are "
+        "summed over the tensor ranks."},
+    // Activations
+    CauseText{
+        "attention_mask", "attention mask in every send",
+        "The attention mask, s x s values in fp16, travels with every activation that a stage sends, and "
+        "never back with the gradients."},
+    CauseText{"partition_meta", "descriptions of partitioned tensors",
+              "Every partitioned activation and gradient is preceded by its shape and offsets as int64."},
+    CauseText{
+        "activation_shapes", "shapes before the first activation",
+        "Types and shapes are exchanged once per pair of stages, before the first activation, or before "
+        "every one where sequence lengths vary."},
+    CauseText{
+        "whole_boundaries", "every tensor rank sends the whole activation",
+        "Eq. 4 counts an activation once per boundary; here each of the t tensor ranks sends all of it."},
+    CauseText{
+        "pipeline_gathers", "partitioned stage inputs and outputs gathered again",
+        "With partitioned pipelines each tensor rank sends its share; the stage gathers input, output and "
+        "gradient over its tensor ranks."},
+    CauseText{"partitioned_activations", "partitioned activations gathered for recomputation",
+              "Stored layer inputs are split over the tensor ranks and gathered before each layer is "
+              "recomputed; no equation has them."},
+    CauseText{"no_recompute", "nothing is recomputed",
+              "Eq. 5 counts two all_reduces per layer for recomputation."},
+    CauseText{"parallel_residual", "attention and MLP share one all_reduce",
+              "With a parallel residual their outputs are summed before one all_reduce; Eq. 5 counts two, "
+              "forward and recomputed."},
+    CauseText{"first_stage_embedding", "embedding all_reduce on the first stage only",
+              "Eq. 5 adds one all_reduce for the embedding to every stage; only the first stage has one."},
+    CauseText{"unembedding_all_reduce", "unembedding all_reduce",
+              "The backward pass of the unembedding reduces its input gradient over the tensor ranks; Eq. 5 "
+              "has no term for it."},
+    CauseText{"fp32_activations", "activations reduced in fp32",
+              "fp32_allreduce converts bf16 activations before the all_reduce: twice the bytes."},
+    CauseText{"sequence_parallel", "sequence parallelism",
+              "Activations are gathered and scattered over the tensor ranks instead of reduced."},
+    CauseText{"experts", "mixture of experts",
+              "Tokens travel to the ranks that hold their experts and back."},
+    CauseText{"cross_entropy", "cross entropy over the split vocabulary",
+              "Each micro-batch takes three all_reduces of one fp32 value per token (maximum, target, sum); "
+              "they are issued on one tensor rank too."},
+    // Small calls of a step
+    CauseText{"overflow_flags", "overflow flags",
+              "fp16 training asks all ranks whether a gradient overflowed."},
+    CauseText{"gradient_norms", "gradient norms",
+              "The norm of the gradients is summed, per parameter group or sub-group, over data and model "
+              "ranks."},
+    CauseText{"batch_broadcasts", "batch broadcasts",
+              "The first tensor rank sends every micro-batch, sizes and tokens, to the others; the calls are "
+              "issued on one tensor rank too."},
+    CauseText{"loss", "loss", "The loss is averaged over data ranks and told to the other stages."},
+    CauseText{"start", "start of training",
+              "Before the first iteration parameters are broadcast or gathered and settings are agreed on."},
+    CauseText{"trace_check", "ZeRO-3 checks its trace",
+              "At the end of the first backward pass rank 0 broadcasts the order in which it saw modules and "
+              "parameters."},
+    // Calls of the equations' purposes, when calls rather than volumes are compared
+    CauseText{"gradients", "gradients", "Reductions of gradients over the data ranks."},
+    CauseText{"parameters", "parameters", "Gathers of parameters from the data ranks that hold them."},
+    CauseText{"boundaries", "activations between stages", "Activations and their gradients between stages."},
+    CauseText{"tensor_parallel", "activations over tensor ranks",
+              "Activations and their gradients, summed over tensor ranks."},
+};
+
+struct RuleRow {
+  std::string_view rule;
+  RuleMeaning meaning;
+};
+
+/// Every rule of every rule set. The cause of a term names why it comes in another number of calls.
+constexpr std::array k_rules = {
+    RuleRow{"paper.eq2_gradients", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"paper.eq2_gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"paper.eq2_parameter_gather", {Term::parameters, "separate_calls"}},
+    RuleRow{"paper.eq3_parameter_gather", {Term::parameters, "separate_calls"}},
+    RuleRow{"paper.eq3_gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"paper.eq4_boundary", {Term::boundary, "separate_calls"}},
+    RuleRow{"paper.eq5_all_reduce", {Term::tensor, "separate_calls"}},
+
+    RuleRow{"start.broadcast_parameter", {Term::none, "start"}},
+    RuleRow{"stage0.gradient_all_reduce", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"stage0.clip_norm", {Term::none, "gradient_norms"}},
+    RuleRow{"stage0.clip_norm_model_parallel", {Term::none, "gradient_norms"}},
+    RuleRow{"stage0.overflow_flag_model_parallel", {Term::none, "overflow_flags"}},
+    RuleRow{"stage0.norm_model_parallel", {Term::none, "gradient_norms"}},
+    RuleRow{"bf16.norm_model_parallel", {Term::none, "gradient_norms"}},
+    RuleRow{"step.gather_updated_parameters", {Term::parameters, "separate_calls"}},
+    RuleRow{"zero12.overflow_flag", {Term::none, "overflow_flags"}},
+    RuleRow{"zero12.overflow_flag_model_parallel", {Term::none, "overflow_flags"}},
+    RuleRow{"zero12.norm", {Term::none, "gradient_norms"}},
+    RuleRow{"zero12.norm_model_parallel", {Term::none, "gradient_norms"}},
+    RuleRow{"zero12.gradient_all_reduce", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"zero12.gradient_all_reduce_cut_at_partition", {Term::gradients, "bucket_cut_at_partition"}},
+    RuleRow{"zero12.gradient_reduce_to_owner", {Term::gradients, "reduce_to_owner"}},
+    RuleRow{"zero12.whole_buffer_all_reduce", {Term::gradients, "whole_buffer"}},
+    RuleRow{"zero12.fallback_all_reduce", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"zero3.broadcast_parameter_again", {Term::none, "start"}},
+    RuleRow{"zero3.start_gather", {Term::none, "start"}},
+    RuleRow{"zero3.parameter_gather", {Term::parameters, "separate_calls", "parameters_kept"}},
+    RuleRow{"zero3.persistent_parameter_gather", {Term::parameters, "persistent_parameters"}},
+    RuleRow{"zero3.trace_check", {Term::none, "trace_check"}},
+    RuleRow{"zero3.gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"zero3.gradient_all_reduce", {Term::gradients, "whole_buffer"}},
+    RuleRow{"zero3.overflow_flag", {Term::none, "overflow_flags"}},
+    RuleRow{"zero3.norm", {Term::none, "gradient_norms"}},
+    RuleRow{"pipeline.parameter_count", {Term::none, "start"}},
+    RuleRow{"pipeline.handshake", {Term::none, "start"}},
+    RuleRow{"pipeline.activation_shape", {Term::none, "activation_shapes"}},
+    RuleRow{"pipeline.activation", {Term::boundary, "separate_calls"}},
+    RuleRow{"pipeline.attention_mask", {Term::none, "attention_mask"}},
+    RuleRow{"pipeline.partition_meta", {Term::none, "partition_meta"}},
+    RuleRow{"pipeline.gradient", {Term::boundary, "separate_calls"}},
+    RuleRow{"pipeline.gather_partitioned_tensor", {Term::none, "pipeline_gathers"}},
+    RuleRow{"pipeline.tied_weight_broadcast", {Term::none, "start"}},
+    RuleRow{"pipeline.tied_gradient_all_reduce", {Term::none, "tied_gradients"}},
+    RuleRow{"pipeline.loss_all_reduce", {Term::none, "loss"}},
+    RuleRow{"pipeline.loss_broadcast", {Term::none, "loss"}},
+    RuleRow{"checkpoint.gather_partitioned_activations", {Term::none, "partitioned_activations"}},
+
+    RuleRow{"neox.total_parameters", {Term::none, "start"}},
+    RuleRow{"neox.data_flags", {Term::none, "start"}},
+    RuleRow{"neox.loss_all_reduce", {Term::none, "loss"}},
+    RuleRow{"neox.broadcast_batch_sizes", {Term::none, "batch_broadcasts"}},
+    RuleRow{"neox.broadcast_batch", {Term::none, "batch_broadcasts"}},
+    RuleRow{"neox.tensor_parallel_forward_all_reduce", {Term::tensor, "separate_calls"}},
+    RuleRow{"neox.tensor_parallel_backward_all_reduce", {Term::tensor, "separate_calls"}},
+    RuleRow{"neox.unembedding_backward_all_reduce", {Term::tensor, "unembedding_all_reduce"}},
+    RuleRow{"neox.cross_entropy_max", {Term::none, "cross_entropy"}},
+    RuleRow{"neox.cross_entropy_target", {Term::none, "cross_entropy"}},
+    RuleRow{"neox.cross_entropy_sum", {Term::none, "cross_entropy"}},
+    RuleRow{"neox.sequence_parallel_gather", {Term::none, "sequence_parallel"}},
+    RuleRow{"neox.sequence_parallel_reduce_scatter", {Term::none, "sequence_parallel"}},
+    RuleRow{"neox.sequence_parallel_norm_gradient", {Term::none, "replicated_gradients"}},
+
+    RuleRow{"megatron.pipeline_activation", {Term::boundary, "separate_calls"}},
+    RuleRow{"megatron.pipeline_gradient", {Term::boundary, "separate_calls"}},
+    RuleRow{"megatron.pipeline_shape", {Term::none, "activation_shapes"}},
+    RuleRow{"megatron.gradient_all_reduce", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"megatron.gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"megatron.gather_updated_parameters", {Term::parameters, "separate_calls"}},
+    RuleRow{"megatron.sequence_parallel_norm_gradients", {Term::none, "replicated_gradients"}},
+    RuleRow{"megatron.tied_embedding_gradient", {Term::none, "tied_gradients"}},
+    RuleRow{"megatron.gradient_norm", {Term::none, "gradient_norms"}},
+    RuleRow{"megatron.found_inf", {Term::none, "overflow_flags"}},
+    RuleRow{"megatron.tensor_parallel_forward_all_reduce", {Term::tensor, "separate_calls"}},
+    RuleRow{"megatron.tensor_parallel_backward_all_reduce", {Term::tensor, "separate_calls"}},
+    RuleRow{"megatron.sequence_parallel_gather_input", {Term::none, "sequence_parallel"}},
+    RuleRow{"megatron.sequence_parallel_gather_input_again", {Term::none, "sequence_parallel"}},
+    RuleRow{"megatron.sequence_parallel_reduce_scatter", {Term::none, "sequence_parallel"}},
+    RuleRow{"megatron.sequence_parallel_gather_gradient", {Term::none, "sequence_parallel"}},
+    RuleRow{"megatron.sequence_parallel_reduce_scatter_gradient", {Term::none, "sequence_parallel"}},
+    RuleRow{"megatron.cross_entropy_max", {Term::none, "cross_entropy"}},
+    RuleRow{"megatron.cross_entropy_target", {Term::none, "cross_entropy"}},
+    RuleRow{"megatron.cross_entropy_sum", {Term::none, "cross_entropy"}},
+    RuleRow{"megatron.distributed_saved_activation", {Term::none, "partitioned_activations"}},
+    RuleRow{"megatron.moe_gather", {Term::none, "experts"}},
+    RuleRow{"megatron.moe_reduce_scatter", {Term::none, "experts"}},
+    RuleRow{"megatron.moe_tokens_per_expert", {Term::none, "experts"}},
+    RuleRow{"megatron.moe_all_to_all", {Term::none, "experts"}},
+    RuleRow{"megatron.moe_gather_hidden_shards", {Term::none, "experts"}},
+    RuleRow{"megatron.moe_gather_logits", {Term::none, "experts"}},
+    RuleRow{"megatron.moe_logits_gradient", {Term::none, "experts"}},
+
+    RuleRow{"ddp.broadcast_module_states", {Term::none, "start"}},
+    RuleRow{"ddp.first_iteration_all_reduce", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"ddp.bucket_all_reduce", {Term::gradients, "gradient_buckets"}},
+
+    RuleRow{"commlens.pipeline_activation", {Term::boundary, "separate_calls"}},
+    RuleRow{"commlens.pipeline_gradient", {Term::boundary, "separate_calls"}},
+    RuleRow{"commlens.gradient_norm", {Term::none, "gradient_norms"}},
+    RuleRow{"commlens.loss", {Term::none, "loss"}},
+    RuleRow{"commlens.split_output", {Term::tensor, "separate_calls"}},
+    RuleRow{"commlens.split_input_gradient", {Term::tensor, "separate_calls"}},
+    RuleRow{"commlens.sequence_split_output", {Term::none, "sequence_parallel"}},
+    RuleRow{"commlens.sequence_split_input", {Term::none, "sequence_parallel"}},
+    RuleRow{"commlens.replicated_gradients", {Term::none, "replicated_gradients"}},
+    RuleRow{"commlens.vocabulary_parallel_loss", {Term::none, "cross_entropy"}},
+    RuleRow{"commlens.partitioned_input", {Term::none, "partitioned_activations"}},
+    RuleRow{"commlens.gradient_all_reduce", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"commlens.gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
+    RuleRow{"commlens.parameter_gather", {Term::parameters, "separate_calls", "parameters_kept"}},
+    RuleRow{"commlens.updated_parameter_gather", {Term::parameters, "separate_calls"}},
+    RuleRow{"commlens.secondary_gather", {Term::parameters, "secondary_partition", "parameters_kept"}},
+    RuleRow{"commlens.quantized_gather", {Term::parameters, "quantized", "quantized"}},
+    RuleRow{"commlens.quantized_reduction", {Term::gradients, "quantized", "quantized"}},
+    RuleRow{"commlens.tied_gradient", {Term::none, "tied_gradients"}},
+};
+
+}  // namespace
+
+std::optional<RuleMeaning> meaning_of(std::string_view rule) {
+  const auto* const found =
+      std::find_if(k_rules.begin(), k_rules.end(), [&](const RuleRow& row) { return row.rule == rule; });
+  if (found == k_rules.end()) {
+    return std::nullopt;
+  }
+  return found->meaning;
+}
+
+Cause cause_named(std::string_view name) {
+  const auto* const found = std::find_if(k_causes.begin(), k_causes.end(),
+                                         [&](const CauseText& text) { return text.name == name; });
+  if (found == k_causes.end()) {
+    return {std::string(name), std::string(name), "", ""};
+  }
+  return {std::string(found->name), std::string(found->title), std::string(found->sentence), ""};
+}
+
+std::string_view cause_of(Term term) {
+  switch (term) {
+    case Term::gradients:
+      return "gradients";
+    case Term::parameters:
+      return "parameters";
+    case Term::boundary:
+      return "boundaries";
+    case Term::tensor:
+      return "tensor_parallel";
+    case Term::none:
+      return "";
+  }
+  return "";
+}
+
+std::vector<std::string_view> explained_rules() {
+  std::vector<std::string_view> rules;
+  for (const RuleRow& row : k_rules) {
+    rules.push_back(row.rule);
+  }
+  return rules;
+}
+
+std::vector<std::string_view> cause_names() {
+  std::vector<std::string_view> names;
+  for (const CauseText& text : k_causes) {
+    names.push_back(text.name);
+  }
+  return names;
+}
+
+}  // namespace commlens
