@@ -18,9 +18,15 @@ await build({
   target: ["chrome103", "firefox113", "safari16.4"], // the first with DecompressionStream
   banner: { js: licences },
 });
-await build({ ...shared, entryPoints: ["src/report.css"], outfile: "dist/report.css", target: ["chrome103", "firefox113", "safari16.4"] });
+await build({
+  ...shared,
+  entryPoints: ["src/report.css"],
+  outfile: "dist/report.css",
+  target: ["chrome103", "firefox113", "safari16.4"],
+});
 
 const script = readFileSync("dist/report.js", "latin1");
 const style = readFileSync("dist/report.css", "latin1");
-if (/<\/script|<!--|[^\x00-\x7f]/i.test(script)) throw new Error("dist/report.js cannot stand inside <script>");
+if (/<\/script|<!--|[^\x00-\x7f]/i.test(script))
+  throw new Error("dist/report.js cannot stand inside <script>");
 if (/<\/style|<!--|[^\x00-\x7f]/i.test(style)) throw new Error("dist/report.css cannot stand inside <style>");

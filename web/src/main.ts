@@ -1,1 +1,66 @@
-document.documentElement.classList.add("scripted");
+/** Draws the figures of a report into its page. */
+import { bars } from "./bars";
+import { contents } from "./contents";
+import { element } from "./dom";
+import type { DrawerMaker } from "./drawer";
+import { FigureView } from "./figure_view";
+import { histogram } from "./histogram";
+import { matrix } from "./matrix";
+import { lines, scatter } from "./points";
+import { storedReport, unpacked } from "./report_data";
+import { onThemeChange, palette, themeSwitch } from "./theme";
+import { timeline } from "./timeline";
+
+const makers: Record<string, DrawerMaker> = { bars, histogram, matrix, timeline, lines, scatter };
+
+function figurePlaces(): Map<string, HTMLElement> {
+  const places = new Map<string, HTMLElement>();
+  for (const place of document.querySelectorAll<HTMLElement>("figure[data-figure]")) {
+    if (place.querySelector(".chart")) places.set(place.dataset["figure"]!, place);
+  }
+  return places;
+}
+
+async function drawn(): Promise<FigureView[]> {
+  const report = storedReport();
+  const views: FigureView[] = [];
+  for (const [id, place] of figurePlaces()) {
+    const stored = report?.figures[id];
+    const make = stored && Object.hasOwn(makers, stored.kind) ? makers[stored.kind] : undefined;
+    if (!stored || !make) continue;
+    try {
+      const figure = await unpacked(id, stored);
+      const drawer = figure.rows > 0 ? make(figure) : null;
+      if (!drawer) continue;
+      const view = new FigureView(place, figure, drawer, palette());
+      views.push(view);
+      view.drawWhenNear();
+    } catch (error) {
+      // The table is still there; a chart that is missing must say so.
+      place.append(
+        element("p", { class: "failed", role: "alert" }, `This chart could not be drawn: ${String(error)}`),
+      );
+      console.error(`figure ${id}:`, error);
+    }
+  }
+  return views;
+}
+
+async function start(): Promise<void> {
+  document.documentElement.classList.add("scripted");
+  (document.querySelector("body > header") ?? document.body).append(themeSwitch());
+  contents();
+  const views = await drawn();
+  onThemeChange(() => {
+    for (const view of views) view.setPalette(palette());
+  });
+  addEventListener("beforeprint", () => {
+    for (const view of views) view.beforePrint();
+  });
+  addEventListener("afterprint", () => {
+    for (const view of views) view.afterPrint();
+  });
+  document.documentElement.dataset["report"] = "ready";
+}
+
+void start();

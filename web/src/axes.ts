@@ -1,0 +1,94 @@
+/** Axes and the frame of a chart, in the page's look. */
+import type { Scene } from "./drawer";
+import { axisText, markDistance } from "./units";
+
+type Settings = Record<string, unknown>;
+
+export const font = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif';
+
+/** What every chart has. `grid` is the distance to the edges; labels of axes are inside it. */
+export function frame(scene: Scene, grid: Settings = {}): Settings {
+  return {
+    animation: false,
+    backgroundColor: "transparent",
+    textStyle: { fontFamily: font, color: scene.palette.ink },
+    grid: {
+      left: 4,
+      right: 20,
+      top: 12,
+      bottom: 4,
+      outerBoundsMode: "same",
+      outerBoundsContain: "axisLabel",
+      ...grid,
+    },
+  };
+}
+
+function look(scene: Scene): Settings {
+  const { palette } = scene;
+  return {
+    axisLabel: { color: palette.muted, fontSize: 11.5, hideOverlap: true },
+    axisLine: { lineStyle: { color: palette.line } },
+    axisTick: { show: false },
+    splitLine: { lineStyle: { color: palette.line } },
+    nameTextStyle: { color: palette.muted, fontSize: 11.5 },
+  };
+}
+
+/** From 0 to `largest`, marked at round numbers of the unit. */
+export function measureAxis(scene: Scene, unit: string, largest: number, across = false): Settings {
+  const base = look(scene);
+  const few = across && scene.width < 700 ? largest * (scene.width < 420 ? 2.4 : 1.6) : largest;
+  const interval = markDistance(few, unit);
+  return {
+    ...base,
+    type: "value",
+    min: 0,
+    max: Math.max(interval, Math.ceil(largest / interval - 1e-9) * interval),
+    interval,
+    axisLine: { show: false },
+    axisLabel: { ...(base["axisLabel"] as Settings), formatter: (value: number) => axisText(value, unit) },
+  };
+}
+
+export function logAxis(scene: Scene, unit: string, least: number, most: number): Settings {
+  const base = look(scene);
+  const low = Math.floor(Math.log10(least));
+  const high = Math.max(low + 1, Math.ceil(Math.log10(most)));
+  return {
+    ...base,
+    type: "log",
+    min: 10 ** low,
+    max: 10 ** high,
+    axisLabel: { ...(base["axisLabel"] as Settings), formatter: (value: number) => axisText(value, unit) },
+  };
+}
+
+export function valueAxis(scene: Scene, unit: string, settings: Settings): Settings {
+  const base = look(scene);
+  return {
+    ...base,
+    type: "value",
+    ...settings,
+    axisLabel: {
+      ...(base["axisLabel"] as Settings),
+      formatter: (value: number) => axisText(value, unit),
+      ...((settings["axisLabel"] as Settings | undefined) ?? {}),
+    },
+  };
+}
+
+export function categoryAxis(scene: Scene, names: string[], settings: Settings = {}): Settings {
+  const base = look(scene);
+  return {
+    ...base,
+    type: "category",
+    data: names,
+    splitLine: { show: false },
+    ...settings,
+    axisLabel: {
+      ...(base["axisLabel"] as Settings),
+      ...((settings["axisLabel"] as Settings | undefined) ?? {}),
+    },
+  };
+}

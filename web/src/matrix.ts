@@ -1,0 +1,182 @@
+/** Who sends how much to whom: rows are sources, columns destinations. */
+import { frame, valueAxis } from "./axes";
+import { type Choice, type Drawer, type Scene, spanOf, type Switch } from "./drawer";
+import { rampColour } from "./palette";
+import { type Layer, paintedSeries, type Window } from "./rectangles";
+import { type Column, columnNamed, type Figure, numberAt, valueColumns } from "./report_data";
+import { axisText, exactText } from "./units";
+
+const levels = 32;
+
+class Matrix implements Drawer {
+  readonly choices: Choice[] = [];
+  readonly switches: Switch[] = [];
+  readonly zoom: "none" | "xy";
+  private readonly block: number;
+  private readonly size: number;
+  /** Row of the figure by cell. */
+  private readonly rowOf = new Map<number, number>();
+
+  constructor(
+    private readonly figure: Figure,
+    private readonly source: Column,
+    private readonly destination: Column,
+    private readonly measures: Column[],
+  ) {
+    const block = figure.options["block"];
+    this.block = typeof block === "number" && block > 0 ? block : 1;
+    const ranks = figure.options["ranks"];
+    let last = typeof ranks === "number" ? ranks - 1 : 0;
+    for (let row = 0; row < figure.rows; row++) {
+      last = Math.max(last, numberAt(source, row), numberAt(destination, row));
+    }
+    this.size = Math.floor(last / this.block) + 1;
+    for (let row = 0; row < figure.rows; row++)
+      this.rowOf.set(this.cell(this.at(source, row), this.at(destination, row)), row);
+    const options = measures.map((column) => ({ value: column.name, label: column.title }));
+    if (options.length > 1)
+      this.choices.push({ id: "measure", label: "Show", options, initial: options[0]!.value });
+    const [least, most] = this.range(measures[0]!);
+    if (most > least) this.switches.push({ id: "log", label: "Log colours", initial: most > 50 * least });
+    this.zoom = this.size > 16 ? "xy" : "none";
+  }
+
+  private at(column: Column, row: number): number {
+    return Math.floor(numberAt(column, row) / this.block);
+  }
+
+  private cell(source: number, destination: number): number {
+    return source * this.size + destination;
+  }
+
+  private measure(scene: Scene): Column {
+    return this.measures.find((column) => column.name === scene.chosen.get("measure")) ?? this.measures[0]!;
+  }
+
+  /** Least and most above nothing. */
+  private range(measure: Column): [number, number] {
+    let least = Number.POSITIVE_INFINITY;
+    let most = 0;
+    for (const value of measure.values) {
+      if (value > 0) least = Math.min(least, value);
+      most = Math.max(most, value);
+    }
+    return [Math.min(least, most), most];
+  }
+
+  height(scene: Scene): number {
+    return Math.min(scene.width, 560) + 28;
+  }
+
+  legend() {
+    return [];
+  }
+
+  ramp(scene: Scene) {
+    const measure = this.measure(scene);
+    const [least, most] = this.range(measure);
+    const from = scene.chosen.get("log") === "on" ? least : 0;
+    return {
+      least: axisText(from, measure.unit),
+      most: axisText(most, measure.unit),
+      colours: scene.palette.ramp,
+    };
+  }
+
+  private share(scene: Scene, value: number, [least, most]: [number, number]): number {
+    if (most <= least) return 0.6;
+    if (scene.chosen.get("log") !== "on") return value / most;
+    return Math.log(value / least) / Math.log(most / least);
+  }
+
+  option(scene: Scene) {
+    const side = Math.min(scene.width, 560);
+    const label = (cell: number) => String(Math.round(cell) * this.block);
+    const axis = (span: [number, number], name: string) => {
+      const [from, to] = spanOf(span, -0.5, this.size - 0.5);
+      return valueAxis(scene, "", {
+        name,
+        nameLocation: "middle",
+        nameGap: 28,
+        min: from,
+        max: to,
+        minInterval: 1,
+        splitLine: { show: false },
+        axisLabel: { formatter: label, showMinLabel: false, showMaxLabel: false },
+      });
+    };
+    return {
+      ...frame(scene, {
+        width: side - 70,
+        right: "auto",
+        left: 12,
+        top: 30,
+        bottom: 8,
+        outerBoundsContain: "all",
+      }),
+      xAxis: { ...axis(scene.x, this.destination.title), position: "top", axisLine: { show: false } },
+      yAxis: { ...axis(scene.y, this.source.title), inverse: true, axisLine: { show: false } },
+      series: [paintedSeries((window) => this.paint(scene, window))],
+    };
+  }
+
+  private paint(scene: Scene, window: Window): Layer[] {
+    const measure = this.measure(scene);
+    const range = this.range(measure);
+    const [left, top] = window.pixel(-0.5, -0.5);
+    const [right, bottom] = window.pixel(this.size - 0.5, this.size - 0.5);
+    const width = (right - left) / this.size;
+    const height = (bottom - top) / this.size;
+    const gap = Math.min(width, height) > 8 ? 1 : 0;
+    const layers: Layer[] = Array.from({ length: levels }, (_, level) => ({
+      colour: rampColour(scene.palette, level / (levels - 1)),
+      rectangles: [],
+    }));
+    for (let row = 0; row < this.figure.rows; row++) {
+      const value = numberAt(measure, row);
+      const x = left + this.at(this.destination, row) * width;
+      const y = top + this.at(this.source, row) * height;
+      const outside =
+        x + width < window.left ||
+        y + height < window.top ||
+        x > window.left + window.width ||
+        y > window.top + window.height;
+      if (!(value > 0) || outside) continue;
+      const share = Math.min(1, Math.max(0, this.share(scene, value, range)));
+      layers[Math.round(share * (levels - 1))]!.rectangles.push(
+        x,
+        y,
+        Math.max(1, width - gap),
+        Math.max(1, height - gap),
+      );
+    }
+    const ground = { colour: scene.palette.raised, rectangles: [left, top, right - left, bottom - top] };
+    return [ground, ...layers];
+  }
+
+  tip(scene: Scene, [x, y]: [number, number]) {
+    const [to, from] = [Math.round(x), Math.round(y)];
+    if (to < 0 || from < 0 || to >= this.size || from >= this.size) return null;
+    const measure = this.measure(scene);
+    const row = this.rowOf.get(this.cell(from, to));
+    const value = row === undefined ? 0 : numberAt(measure, row);
+    let all = 0;
+    for (const each of measure.values) all += each;
+    const lines = [{ label: measure.title, value: exactText(value, measure.unit) }];
+    if (value > 0) lines.push({ label: "share of all", value: axisText(value / all, "share") });
+    return { title: `${this.named(from)} to ${this.named(to)}`, lines };
+  }
+
+  private named(cell: number): string {
+    const first = cell * this.block;
+    return this.block === 1 ? `rank ${first}` : `ranks ${first} to ${first + this.block - 1}`;
+  }
+}
+
+export function matrix(figure: Figure): Drawer | null {
+  const source = columnNamed(figure, figure.options["source"] ?? "source");
+  const destination = columnNamed(figure, figure.options["destination"] ?? "destination");
+  const measures = valueColumns(figure, "toggles", "value");
+  if (!source || !destination || measures.length === 0) return null;
+  return new Matrix(figure, source, destination, measures);
+}

@@ -1,0 +1,220 @@
+/** Lines and scattered points: numbers against numbers, by series. */
+import { frame, logAxis, measureAxis, valueAxis } from "./axes";
+import { type Choice, type Drawer, isNarrow, type Scene, spanOf, type Switch, type TipLine } from "./drawer";
+import { coloursOf } from "./palette";
+import { type Column, columnNamed, type Figure, flag, numberAt, textAt, valueColumns } from "./report_data";
+import { exactText, markDistance } from "./units";
+
+interface Series {
+  name: string;
+  rows: number[];
+}
+
+class Points implements Drawer {
+  readonly choices: Choice[] = [];
+  readonly switches: Switch[] = [];
+  readonly zoom: "none" | "x";
+  private readonly series: Series[] = [];
+
+  constructor(
+    private readonly figure: Figure,
+    private readonly x: Column,
+    private readonly measures: Column[],
+    private readonly by: Column | undefined,
+    private readonly joined: boolean,
+  ) {
+    const options = measures.map((column) => ({ value: column.name, label: column.title }));
+    if (options.length > 1)
+      this.choices.push({ id: "measure", label: "Show", options, initial: options[0]!.value });
+    const known = new Map<string, Series>();
+    for (let row = 0; row < figure.rows; row++) {
+      const name = by ? `${by.dictionary ? "" : `${by.title} `}${textAt(by, row)}` : "";
+      let series = known.get(name);
+      if (!series) {
+        series = { name, rows: [] };
+        known.set(name, series);
+        this.series.push(series);
+      }
+      series.rows.push(row);
+    }
+    if (joined) for (const { rows } of this.series) rows.sort((a, b) => numberAt(x, a) - numberAt(x, b));
+    this.zoom =
+      joined && !flag(figure, "log_x") && Math.max(...this.series.map(({ rows }) => rows.length)) > 60
+        ? "x"
+        : "none";
+  }
+
+  private measure(scene: Scene): Column {
+    return this.measures.find((column) => column.name === scene.chosen.get("measure")) ?? this.measures[0]!;
+  }
+
+  height(scene: Scene): number {
+    return isNarrow(scene) ? 280 : 340;
+  }
+
+  private colours(scene: Scene): Map<string, string> {
+    return coloursOf(
+      this.series.map(({ name }) => name),
+      scene.palette,
+    );
+  }
+
+  legend(scene: Scene) {
+    const colours = this.colours(scene);
+    return this.by ? this.series.map(({ name }) => ({ name, colour: colours.get(name)! })) : [];
+  }
+
+  private range(column: Column, hidden: Set<string>): [number, number] {
+    let least = Number.POSITIVE_INFINITY;
+    let most = Number.NEGATIVE_INFINITY;
+    for (const { name, rows } of this.series) {
+      if (hidden.has(name)) continue;
+      for (const row of rows) {
+        const value = numberAt(column, row);
+        if (Number.isNaN(value)) continue;
+        least = Math.min(least, value);
+        most = Math.max(most, value);
+      }
+    }
+    return least <= most ? [least, most] : [0, 1];
+  }
+
+  private axisOf(scene: Scene, column: Column, log: boolean): Record<string, unknown> {
+    const [least, most] = this.range(column, scene.hidden);
+    if (log && least > 0) return logAxis(scene, column.unit, least, most);
+    return measureAxis(scene, column.unit, most);
+  }
+
+  private xAxis(scene: Scene): Record<string, unknown> {
+    const named = { name: this.x.title, nameLocation: "middle", nameGap: 26 };
+    if (!this.joined || flag(this.figure, "log_x")) {
+      return { ...this.axisOf(scene, this.x, flag(this.figure, "log_x")), ...named };
+    }
+    const [least, most] = this.range(this.x, new Set());
+    const [from, to] = spanOf(scene.x, least, most === least ? least + 1 : most);
+    const interval = markDistance(isNarrow(scene) ? (to - from) * 2 : to - from, this.x.unit);
+    return valueAxis(scene, this.x.unit, {
+      min: from,
+      max: to,
+      interval,
+      splitLine: { show: false },
+      ...named,
+    });
+  }
+
+  option(scene: Scene) {
+    const measure = this.measure(scene);
+    const colours = this.colours(scene);
+    const most = Math.max(...this.series.map(({ rows }) => rows.length));
+    const series: Record<string, unknown>[] = this.series
+      .filter(({ name }) => !scene.hidden.has(name))
+      .map(({ name, rows }) => ({
+        type: this.joined ? "line" : "scatter",
+        name,
+        data: rows.map((row) => [numberAt(this.x, row), numberAt(measure, row)]),
+        itemStyle: { color: this.by ? colours.get(name) : scene.palette.series[0] },
+        lineStyle: { width: 1.75 },
+        ...(this.joined
+          ? {
+              showSymbol: most <= 60,
+              symbol: "circle",
+              symbolSize: 5,
+              ...(most > 2000 ? { sampling: "minmax" } : {}),
+            }
+          : {
+              symbolSize: most > 400 ? 5 : 8,
+              large: most > 4000,
+              itemStyle: { color: colours.get(name), opacity: 0.75 },
+            }),
+        silent: true,
+        clip: true,
+      }));
+    if (flag(this.figure, "diagonal")) series.push(this.diagonal(scene, measure));
+    return {
+      ...frame(scene, { outerBoundsContain: "all" }),
+      xAxis: this.xAxis(scene),
+      yAxis: this.axisOf(scene, measure, flag(this.figure, "log_y")),
+      series,
+    };
+  }
+
+  /** Where both axes say the same. */
+  private diagonal(scene: Scene, measure: Column) {
+    const [, mostX] = this.range(this.x, scene.hidden);
+    const [leastX] = this.range(this.x, scene.hidden);
+    const [leastY, mostY] = this.range(measure, scene.hidden);
+    const from = flag(this.figure, "log_x") ? Math.max(leastX, leastY) : 0;
+    const to = Math.min(mostX, mostY);
+    return {
+      type: "line",
+      data: [
+        [from, from],
+        [to, to],
+      ],
+      symbol: "none",
+      lineStyle: { color: scene.palette.muted, type: "dashed", width: 1 },
+      silent: true,
+    };
+  }
+
+  tip(scene: Scene, [x, y]: [number, number], [perX, perY]: [number, number]) {
+    return this.joined ? this.tipAt(scene, x) : this.tipNear(scene, x, y, perX, perY);
+  }
+
+  /** All series at the x nearest to the pointer. */
+  private tipAt(scene: Scene, x: number) {
+    let nearest = Number.NaN;
+    for (const { rows } of this.series) {
+      for (const row of rows) {
+        const at = numberAt(this.x, row);
+        if (!(Math.abs(at - x) >= Math.abs(nearest - x))) nearest = at;
+      }
+    }
+    if (Number.isNaN(nearest)) return null;
+    const measure = this.measure(scene);
+    const colours = this.colours(scene);
+    const lines: TipLine[] = [];
+    for (const { name, rows } of this.series) {
+      const row = rows.find((each) => numberAt(this.x, each) === nearest);
+      if (row === undefined || scene.hidden.has(name) || lines.length >= 20) continue;
+      const value = exactText(numberAt(measure, row), measure.unit);
+      lines.push(
+        this.by ? { label: name, value, colour: colours.get(name)! } : { label: measure.title, value },
+      );
+    }
+    return { title: `${this.x.title} ${exactText(nearest, this.x.unit)}`, lines };
+  }
+
+  private tipNear(scene: Scene, x: number, y: number, perX: number, perY: number) {
+    const measure = this.measure(scene);
+    let best = -1;
+    let bestAway = 12;
+    for (const { name, rows } of this.series) {
+      if (scene.hidden.has(name)) continue;
+      for (const row of rows) {
+        const away = Math.hypot((numberAt(this.x, row) - x) / perX, (numberAt(measure, row) - y) / perY);
+        if (away < bestAway) [best, bestAway] = [row, away];
+      }
+    }
+    if (best < 0) return null;
+    const label = columnNamed(this.figure, this.figure.options["label"]) ?? this.by;
+    const lines = [this.x, measure].map((column) => ({
+      label: column.title,
+      value: exactText(numberAt(column, best), column.unit),
+    }));
+    return { title: label ? textAt(label, best) : this.figure.title, lines };
+  }
+}
+
+function points(figure: Figure, joined: boolean): Drawer | null {
+  const x = columnNamed(figure, figure.options["x"]);
+  const measures =
+    figure.options["toggles"] || figure.options["value"]
+      ? valueColumns(figure, "toggles", "value")
+      : valueColumns(figure, "y", "y");
+  if (!x || measures.length === 0) return null;
+  return new Points(figure, x, measures, columnNamed(figure, figure.options["series"]), joined);
+}
+
+export const lines = (figure: Figure): Drawer | null => points(figure, true);
+export const scatter = (figure: Figure): Drawer | null => points(figure, false);
