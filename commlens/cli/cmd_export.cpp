@@ -21,14 +21,18 @@ struct ExportFlags {
   std::string to;
   std::string file = "-";
   std::optional<std::int64_t> rank;
+  bool compute = false;
 };
 
 /// Lines the file will have, as far as an integer goes.
-std::int64_t line_count(const Trace& trace, std::optional<Rank> only) {
+std::int64_t line_count(const Trace& trace, const CallSelection& selection) {
   double lines = 0;
   for (const RankStream& stream : trace.streams) {
-    const std::int64_t ranks = !only ? stream.ranks.count() : stream.ranks.contains(*only) ? 1 : 0;
-    lines += static_cast<double>(stream.events.size()) * static_cast<double>(ranks);
+    const std::int64_t ranks = !selection.rank                          ? stream.ranks.count()
+                               : stream.ranks.contains(*selection.rank) ? 1
+                                                                        : 0;
+    const std::size_t of_rank = stream.events.size() + (selection.compute ? stream.compute.size() : 0);
+    lines += static_cast<double>(of_rank) * static_cast<double>(ranks);
   }
   return static_cast<std::int64_t>(std::min(lines, 9.0e18));
 }
@@ -49,13 +53,15 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
     return failure(fmt::format("--rank {}: the trace has no calls of that rank, its highest is {}",
                                rank->value, trace->ranks() - 1));
   }
-  Progress progress(console, "writing calls", line_count(*trace, rank));
+  const CallSelection selection{.rank = rank, .compute = flags.compute};
+  Progress progress(console, "writing calls", line_count(*trace, selection));
   write_blocks(console, flags.file, [&](const TextSink& sink) {
     const auto counting = [&](std::string_view block) {
       sink(block);
       progress.add(std::count(block.begin(), block.end(), '\n'));
     };
-    flags.to == "csv" ? write_calls_csv(*trace, rank, counting) : write_calls_jsonl(*trace, rank, counting);
+    flags.to == "csv" ? write_calls_csv(*trace, selection, counting)
+                      : write_calls_jsonl(*trace, selection, counting);
   });
   return ExitCode::done;
 }
@@ -75,6 +81,8 @@ Action declare_export(CLI::App& verb) {
   verb.add_option("--rank", flags->rank, "Only this rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
       ->type_name("R");
+  verb.add_flag("--compute", flags->compute,
+                "Also write when each rank computed, as lines with the op \"compute\"");
   return [flags](Console& console) { return export_trace(console, *flags); };
 }
 

@@ -85,7 +85,7 @@ Result<void> write_calls(Console& console, const PredictFlags& flags, const Plan
   const Trace trace = plan.trace(iterations);
   Progress progress(console, "writing calls", rank ? 0 : planned_calls(plan, iterations, true));
   write_blocks(console, flags.calls, [&](const TextSink& sink) {
-    write_calls_jsonl(trace, rank, [&](std::string_view block) {
+    write_calls_jsonl(trace, {.rank = rank}, [&](std::string_view block) {
       sink(block);
       progress.add(std::count(block.begin(), block.end(), '\n'));
     });

@@ -127,7 +127,8 @@ void start_recording(const TrainRun& run) {
                    {.producer = fmt::format("commlens {}", k_version),
                     .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
                     .framework = "commlens",
-                    .ranks = job.layout.ranks});
+                    .ranks = job.layout.ranks,
+                    .compute = true});
 }
 
 /// Trains on one rank of `world`, over NCCL where the flags say so.

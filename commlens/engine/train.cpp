@@ -142,6 +142,7 @@ bool RankTrainer::iterate(std::int64_t iteration) {
   const CommClock before = clock_;
   if (recorder_ != nullptr) {
     recorder_->set_iteration(static_cast<Iteration>(iteration));
+    recorder_->start_computing();
   }
   const std::vector<MicroBatch> batches = read_batches(iteration);
   parameters_.begin_iteration();
@@ -219,7 +220,8 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
     at::set_num_threads(static_cast<int>(options.threads));
     std::unique_ptr<Recorder> recorder;
     if (options.trace) {
-      recorder = std::make_unique<Recorder>(*options.trace, Rank{world->rank().value});
+      recorder = std::make_unique<Recorder>(*options.trace, Rank{world->rank().value},
+                                            RecorderParts::calls_and_compute);
     }
     const c10::DeviceGuard on_device(device_of(options, *world));
     TrainOutcome outcome = RankTrainer(job, options, std::move(world), recorder.get(), on_iteration).run();

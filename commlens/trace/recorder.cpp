@@ -228,6 +228,8 @@ void Recorder::set_iteration(Iteration iteration) noexcept {
   state_->iteration = iteration;
 }
 
+void Recorder::start_computing() noexcept { start_computing(state_->clock.now_ns()); }
+
 void Recorder::start_computing(std::int64_t now_ns) noexcept {
   if (state_->compute) {
     state_->compute->start(now_ns);

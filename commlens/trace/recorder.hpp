@@ -83,6 +83,7 @@ class Recorder {
   /// computing. Stretches shorter than k_shortest_compute are left out (they lie between the parts of one
   /// call, and would double the records); set_iteration() divides one. As cheap as begin; nothing for a
   /// recorder of calls alone. Threads that compute elsewhere are not seen.
+  void start_computing() noexcept;
   void start_computing(std::int64_t now_ns) noexcept;
   void stop_computing(std::int64_t now_ns) noexcept;
   static constexpr std::chrono::nanoseconds k_shortest_compute{1000};

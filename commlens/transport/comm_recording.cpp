@@ -9,12 +9,16 @@
 namespace commlens {
 namespace {
 
-/// Adds the time of a scope to one kind of call; also when an exception ends it. On the recorder's clock, so
-/// that one reading serves both.
+/// Adds the time of a scope to one kind of call, and tells the recorder that the rank does not compute in it;
+/// also when an exception ends it. On the recorder's clock, so that one reading serves all.
 class BlockedTime {
  public:
-  BlockedTime(CommClock& clock, CommKind kind)
-      : blocked_(clock.blocked[static_cast<std::size_t>(kind)]), start_ns_(Clock::of_process().now_ns()) {}
+  BlockedTime(CommClock& clock, CommKind kind, Recorder& recorder)
+      : blocked_(clock.blocked[static_cast<std::size_t>(kind)]),
+        recorder_(recorder),
+        start_ns_(Clock::of_process().now_ns()) {
+    recorder_.stop_computing(start_ns_);
+  }
   BlockedTime(const BlockedTime&) = delete;
   BlockedTime& operator=(const BlockedTime&) = delete;
   ~BlockedTime() {
@@ -29,12 +33,14 @@ class BlockedTime {
   std::int64_t end() {
     const std::int64_t now_ns = Clock::of_process().now_ns();
     blocked_ += std::chrono::nanoseconds(now_ns - start_ns_);
+    recorder_.start_computing(now_ns);
     is_over_ = true;
     return now_ns;
   }
 
  private:
   std::chrono::nanoseconds& blocked_;
+  Recorder& recorder_;
   std::int64_t start_ns_;
   bool is_over_ = false;
 };
@@ -52,7 +58,7 @@ class RecordedWork final : public Work {
       work_->wait();
       return;
     }
-    BlockedTime blocked(clock_, kind_);
+    BlockedTime blocked(clock_, kind_, recorder_);
     work_->wait();
     is_complete_ = true;
     recorder_.finish(slot_, blocked.end());
@@ -86,7 +92,7 @@ class RecordingCommunicator final : public Communicator {
     if ((call.kind == CommKind::barrier && size() == 1) || names_nobody(call)) {
       return communicator_->start(call);
     }
-    const BlockedTime blocked(clock_, call.kind);
+    const BlockedTime blocked(clock_, call.kind, recorder_);
     ++clock_.calls[static_cast<std::size_t>(call.kind)];
     const Recorder::Slot slot = recorder_.begin(record_of(call), blocked.start_ns());
     return std::make_unique<RecordedWork>(communicator_->start(call), call.kind, recorder_, slot, clock_);

@@ -72,7 +72,7 @@ bool agrees(const Layout& layout, const std::vector<double>& alone, Communicator
   const std::filesystem::path trace = std::filesystem::temp_directory_path() /
                                       fmt::format("commlens-mpi-parity-{}-{}", getppid(), layout.name);
   if (is_first) {
-    create_recording(trace, {.producer = "test", .ranks = world.size()});
+    create_recording(trace, {.producer = "test", .ranks = world.size(), .compute = true});
   }
   world.barrier();
   std::vector<double> losses;

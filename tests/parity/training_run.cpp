@@ -98,7 +98,7 @@ void train_job(Job job, TrainOptions options, const fs::path& trace, std::unique
 TrainingRun train_on_threads(const std::string& name, Job job, TrainOptions options) {
   job = checked(validated(std::move(job)));
   TrainingRun run{.trace = scratch_folder(name)};
-  create_recording(run.trace, {.producer = "test", .ranks = job.layout.ranks});
+  create_recording(run.trace, {.producer = "test", .ranks = job.layout.ranks, .compute = true});
   run_thread_ranks(job.layout.ranks, [&](std::unique_ptr<Communicator> world) {
     train_job(job, options, run.trace, std::move(world), [&](const IterationReport& report) {
       run.losses.push_back(report.loss);

@@ -37,6 +37,23 @@ class CallWriter {
     }
   }
 
+  void write_compute(const RankStream& stream, Rank rank) {
+    for (const ComputeInterval& compute : stream.compute) {
+      block_ += syntax_.rank;
+      append_number(block_, rank.value);
+      block_ += syntax_.iteration;
+      append_iteration(compute.iteration);
+      block_ += syntax_.compute;
+      append_number(block_, compute.started.count());
+      block_ += syntax_.duration;
+      append_number(block_, (compute.finished - compute.started).count());
+      block_ += syntax_.compute_end;
+      if (block_.size() >= k_block) {
+        flush();
+      }
+    }
+  }
+
   void flush() {
     if (!block_.empty()) {
       sink_(block_);
@@ -46,11 +63,7 @@ class CallWriter {
 
  private:
   void write(const CommEvent& event, Rank rank, const Times* times) {
-    if (event.iteration == k_unknown_iteration) {
-      block_ += syntax_.unknown_iteration;
-    } else {
-      append_number(block_, event.iteration);
-    }
+    append_iteration(event.iteration);
     const CommOp& op = trace_.op(event.op);
     const OpText& text = op_text(event.op);
     const GroupText& group = group_text(op.group, rank);
@@ -70,6 +83,14 @@ class CallWriter {
       append(syntax_.duration, std::nullopt);
     }
     block_ += text.end;
+  }
+
+  void append_iteration(Iteration iteration) {
+    if (iteration == k_unknown_iteration) {
+      block_ += syntax_.unknown_iteration;
+    } else {
+      append_number(block_, iteration);
+    }
   }
 
   void append(std::string_view opening, std::optional<std::int64_t> value) {
@@ -124,7 +145,7 @@ class CallWriter {
 
 }  // namespace
 
-void write_calls(const Trace& trace, std::optional<Rank> only, const CallSyntax& syntax,
+void write_calls(const Trace& trace, const CallSelection& selection, const CallSyntax& syntax,
                  const TextSink& sink) {
   std::vector<std::size_t> rows(trace.streams.size());
   std::iota(rows.begin(), rows.end(), std::size_t{0});
@@ -133,10 +154,13 @@ void write_calls(const Trace& trace, std::optional<Rank> only, const CallSyntax&
   CallWriter writer(trace, syntax, sink);
   for (const std::size_t row : rows) {
     const RankStream& stream = trace.streams[row];
-    const Rank first = only ? std::max(*only, stream.ranks.first) : stream.ranks.first;
-    const Rank last = only ? std::min(*only, stream.ranks.last) : stream.ranks.last;
+    const Rank first = std::max(selection.rank.value_or(stream.ranks.first), stream.ranks.first);
+    const Rank last = std::min(selection.rank.value_or(stream.ranks.last), stream.ranks.last);
     for (Rank rank = first; rank <= last; ++rank.value) {
       writer.write(stream, rank);
+      if (selection.compute) {
+        writer.write_compute(stream, rank);
+      }
     }
   }
   writer.flush();

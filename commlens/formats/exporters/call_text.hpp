@@ -31,11 +31,13 @@ struct CallSyntax {
   bool keeps_absent_fields = false;  // writes the opening of an absent field too (columns)
   OpText (*op_text)(const Trace&, const CommOp&);
   std::string (*group_text)(const std::vector<Rank>&);
+  std::string_view compute;      // what stands between the iteration of a compute stretch and its start
+  std::string_view compute_end;  // and behind its duration
 };
 
-/// Writes every call of `trace` (of the rank `only`, if given) in blocks of about 1 MiB of whole lines. Text
-/// that repeats is made once: per op for the trace, per group for a rank.
-void write_calls(const Trace& trace, std::optional<Rank> only, const CallSyntax& syntax,
+/// Writes every call of `trace` that is selected in blocks of about 1 MiB of whole lines. Text that repeats
+/// is made once: per op for the trace, per group for a rank.
+void write_calls(const Trace& trace, const CallSelection& selection, const CallSyntax& syntax,
                  const TextSink& sink);
 
 }  // namespace commlens

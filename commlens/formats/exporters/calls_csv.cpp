@@ -62,7 +62,9 @@ constexpr CallSyntax k_syntax = {.rank = "",
                                  .duration = ",",
                                  .keeps_absent_fields = true,
                                  .op_text = op_text,
-                                 .group_text = group_text};
+                                 .group_text = group_text,
+                                 .compute = ",,compute,,,,,,,,,,,",
+                                 .compute_end = ",,\n"};
 
 constexpr std::string_view k_header =
     "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,peer,micro_batch,tag,rule,name,start_"
@@ -71,9 +73,9 @@ constexpr std::string_view k_header =
 
 }  // namespace
 
-void write_calls_csv(const Trace& trace, std::optional<Rank> only, const TextSink& sink) {
+void write_calls_csv(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
   sink(k_header);
-  write_calls(trace, only, k_syntax, sink);
+  write_calls(trace, selection, k_syntax, sink);
 }
 
 }  // namespace commlens

@@ -58,12 +58,14 @@ constexpr CallSyntax k_syntax = {.rank = R"({"rank":)",
                                  .duration = R"(,"duration_ns":)",
                                  .keeps_absent_fields = false,
                                  .op_text = op_text,
-                                 .group_text = group_text};
+                                 .group_text = group_text,
+                                 .compute = R"(,"op":"compute","start_ns":)",
+                                 .compute_end = "}\n"};
 
 }  // namespace
 
-void write_calls_jsonl(const Trace& trace, std::optional<Rank> only, const TextSink& sink) {
-  write_calls(trace, only, k_syntax, sink);
+void write_calls_jsonl(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
+  write_calls(trace, selection, k_syntax, sink);
 }
 
 }  // namespace commlens

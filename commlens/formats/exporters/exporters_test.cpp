@@ -17,11 +17,11 @@ namespace {
 using testing::ScratchFolder;
 using testing::spelled_calls;
 
-using Writer = void (*)(const Trace&, std::optional<Rank>, const TextSink&);
+using Writer = void (*)(const Trace&, const CallSelection&, const TextSink&);
 
-std::string written(Writer write, const Trace& trace, std::optional<Rank> only = std::nullopt) {
+std::string written(Writer write, const Trace& trace, const CallSelection& selection = {}) {
   std::string text;
-  write(trace, only, [&](std::string_view block) { text += block; });
+  write(trace, selection, [&](std::string_view block) { text += block; });
   return text;
 }
 
@@ -56,7 +56,7 @@ Trace predicted_trace() {
 
 TEST(CallsJsonlWriter, WritesTheDocumentedLines) {
   EXPECT_EQ(
-      written(write_calls_jsonl, predicted_trace(), Rank{3}),
+      written(write_calls_jsonl, predicted_trace(), {.rank = Rank{3}}),
       R"({"rank":3,"iteration":-1,"phase":"init","op":"broadcast","dtype":"fp32","input_bytes":512000,)"
       R"("output_bytes":512000,"group":[2,3],"root":3})"
       "\n"
@@ -67,7 +67,7 @@ TEST(CallsJsonlWriter, WritesTheDocumentedLines) {
 }
 
 TEST(CallsCsvWriter, WritesTheDocumentedLines) {
-  EXPECT_EQ(written(write_calls_csv, predicted_trace(), Rank{0}),
+  EXPECT_EQ(written(write_calls_csv, predicted_trace(), {.rank = Rank{0}}),
             "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,peer,micro_batch,tag,rule,"
             "name,start_ns,"
             "duration_ns,data_dependent,rounding_bytes\n"
@@ -83,19 +83,59 @@ TEST(CallsWriters, WriteEveryRankOfAClassInOrder) {
     ASSERT_NE(at, std::string::npos) << start;
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8);
-  EXPECT_EQ(written(write_calls_jsonl, predicted_trace(), Rank{4}), "");
+  EXPECT_EQ(written(write_calls_jsonl, predicted_trace(), {.rank = Rank{4}}), "");
 }
 
 TEST(CallsWriters, HandOverWholeLinesInBlocks) {
   Trace trace = predicted_trace();
   trace.streams[0].events.resize(20'000, trace.streams[0].events[1]);
   std::size_t blocks = 0;
-  write_calls_jsonl(trace, std::nullopt, [&](std::string_view block) {
+  write_calls_jsonl(trace, {}, [&](std::string_view block) {
     ++blocks;
     EXPECT_TRUE(block.ends_with("}\n"));
     EXPECT_LT(block.size(), 2U << 20);
   });
   EXPECT_GT(blocks, 10U);
+}
+
+/// Rank 1 computes twice, once in an iteration that is not known.
+Trace computing_trace() {
+  Trace trace = predicted_trace();
+  using std::chrono::nanoseconds;
+  trace.streams[0].compute = {{nanoseconds(100), nanoseconds(150), 0},
+                              {nanoseconds(200), nanoseconds(200), k_unknown_iteration}};
+  return trace;
+}
+
+TEST(CallsWriters, WriteComputeLinesOnlyWhenAsked) {
+  const Trace trace = computing_trace();
+  EXPECT_EQ(written(write_calls_jsonl, trace), written(write_calls_jsonl, predicted_trace()));
+  const std::string text = written(write_calls_jsonl, trace, {.rank = Rank{1}, .compute = true});
+  EXPECT_TRUE(
+      text.ends_with("}\n"
+                     R"({"rank":1,"iteration":0,"op":"compute","start_ns":100,"duration_ns":50})"
+                     "\n"
+                     R"({"rank":1,"iteration":null,"op":"compute","start_ns":200,"duration_ns":0})"
+                     "\n"))
+      << text;
+  const std::string csv = written(write_calls_csv, trace, {.rank = Rank{1}, .compute = true});
+  EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,100,50,,\n1,,,compute,,,,,,,,,,,200,0,,\n")) << csv;
+}
+
+TEST(CallsWriters, ComputeLinesAreReadBack) {
+  const ScratchFolder folder;
+  const Trace trace = computing_trace();
+  const CallSelection all{.compute = true};
+  const Result<Trace> from_jsonl =
+      read_calls_jsonl(folder.write("c.jsonl", written(write_calls_jsonl, trace, all)));
+  const Result<Trace> from_csv = read_calls_csv(folder.write("c.csv", written(write_calls_csv, trace, all)));
+  ASSERT_TRUE(from_jsonl) << from_jsonl.error().message;
+  ASSERT_TRUE(from_csv) << from_csv.error().message;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(from_jsonl->streams.at(rank).compute, trace.streams[0].compute) << "rank=" << rank;
+    EXPECT_EQ(from_csv->streams.at(rank).compute, trace.streams[0].compute) << "rank=" << rank;
+    EXPECT_EQ(from_jsonl->streams.at(rank).events.size(), 2U) << "rank=" << rank;
+  }
 }
 
 TEST(CallsWriters, LoseNothingThatTheReadersTake) {

@@ -250,8 +250,25 @@ RankStream& CallBuilder::stream_of(Rank rank) {
   return trace_.streams[found->second];
 }
 
+Result<void> CallBuilder::add_compute(const CallRecord& record, Rank rank) {
+  if (!record.start_ns || !record.duration_ns) {
+    return failure(fmt::format(R"(field "{}" is missing: a compute line says when)",
+                               record.start_ns ? "duration_ns" : "start_ns"));
+  }
+  const Result<CommEvent> event = event_of(record);
+  const Result<std::optional<Times>> times = times_of(record);
+  if (!event || !times) {
+    return tl::unexpected(event ? times.error() : event.error());
+  }
+  stream_of(rank).compute.push_back({(*times)->started, (*times)->finished, event->iteration});
+  return {};
+}
+
 Result<void> CallBuilder::add(const CallRecord& record) {
   const Result<Rank> rank = rank_of(record);
+  if (rank && record.op == k_compute_op) {
+    return add_compute(record, *rank);
+  }
   const Result<CommKind> kind = kind_of(record);
   if (!rank || !kind) {
     return tl::unexpected(rank ? kind.error() : rank.error());
@@ -285,6 +302,7 @@ Trace CallBuilder::finish() {
       dropped += timed_[row];
       stream.times.clear();
     }
+    std::sort(stream.compute.begin(), stream.compute.end());
   }
   if (dropped > 0) {
     trace_.provenance.skipped["time where other calls of the rank have none"] = dropped;

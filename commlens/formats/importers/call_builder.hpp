@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -42,20 +43,25 @@ struct CallRecord {
   std::optional<std::int64_t> rounding_bytes;
 };
 
+/// The `op` of a record that says when a rank computed.
+constexpr std::string_view k_compute_op = "compute";
+
 /// Makes a trace of call records that come in any order of ranks; a rank's calls keep their order.
 class CallBuilder {
  public:
   /// `origin` is the file, for the trace's description; `producer` the format.
   CallBuilder(std::string producer, std::string origin);
 
-  /// Checks every field. The error says which one is wrong; the caller adds the place.
+  /// Checks every field. The error says which one is wrong; the caller adds the place. A record whose op is
+  /// `k_compute_op` is a stretch of computing and no call.
   Result<void> add(const CallRecord& record);
 
   /// One stream per rank, ascending. Times of a stream are kept when all its calls have them; else they are
-  /// dropped and counted.
+  /// dropped and counted. Compute stretches ascend by start.
   Trace finish();
 
  private:
+  Result<void> add_compute(const CallRecord& record, Rank rank);
   Result<CommOp> op_of(const CallRecord& record, CommKind kind, Rank rank);
   Result<GroupId> group_of(const CallRecord& record, CommKind kind, Rank rank);
   RankStream& stream_of(Rank rank);
