@@ -1,0 +1,103 @@
+#include "commlens/report/figure_files.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "commlens/report/csv.hpp"
+#include "commlens/trace/json_text.hpp"
+
+namespace commlens {
+namespace {
+
+void append_value(std::string& out, bool value) { out += value ? "true" : "false"; }
+void append_value(std::string& out, std::int64_t value) { append_number(out, value); }
+void append_value(std::string& out, const std::string& value) { append_json_string(out, value); }
+template <typename Item>
+void append_value(std::string& out, const std::vector<Item>& values) {
+  out += '[';
+  for (std::size_t at = 0; at < values.size(); ++at) {
+    out += at == 0 ? "" : ",";
+    append_value(out, values[at]);
+  }
+  out += ']';
+}
+
+/// "key": "text"
+void append_field(std::string& out, std::string_view key, std::string_view text) {
+  out += fmt::format("\"{}\": ", key);
+  append_json_string(out, text);
+}
+
+void append_values(std::string& out, const FigureColumn& column) {
+  out += '[';
+  for (std::size_t row = 0; row < column.rows(); ++row) {
+    out += row == 0 ? "" : ",";
+    const std::string plain = column.plain(row);
+    if (std::holds_alternative<TextColumn>(column.values)) {
+      append_json_string(out, plain);
+    } else {
+      out += plain.empty() ? "null" : plain;
+    }
+  }
+  out += ']';
+}
+
+}  // namespace
+
+void append_options_json(std::string& out, const FigureOptions& options) {
+  out += '{';
+  for (std::size_t at = 0; at < options.size(); ++at) {
+    out += at == 0 ? "" : ",";
+    append_json_string(out, options[at].first);
+    out += ':';
+    std::visit([&](const auto& value) { append_value(out, value); }, options[at].second);
+  }
+  out += '}';
+}
+
+std::string figure_json(const Figure& figure) {
+  std::string out = "{\n \"schema\": \"commlens.figure/1\",\n ";
+  append_field(out, "id", figure.id);
+  out += ",\n ";
+  append_field(out, "title", figure.title);
+  out += ",\n ";
+  append_field(out, "caption", figure.caption);
+  out += ",\n ";
+  append_field(out, "kind", name_of(figure.kind));
+  out += ",\n \"notes\": ";
+  append_value(out, figure.notes);
+  out += ",\n \"options\": ";
+  append_options_json(out, figure.options);
+  out += fmt::format(",\n \"rows\": {},\n \"columns\": [", figure.rows());
+  for (std::size_t at = 0; at < figure.columns.size(); ++at) {
+    const FigureColumn& column = figure.columns[at];
+    out += at == 0 ? "\n  {" : ",\n  {";
+    append_field(out, "name", column.name);
+    out += ", ";
+    append_field(out, "title", column.title);
+    out += ", ";
+    append_field(out, "unit", column.unit);
+    out += ", \"values\": ";
+    append_values(out, column);
+    out += '}';
+  }
+  return out + "\n ]\n}\n";
+}
+
+std::string figure_csv(const Figure& figure) {
+  std::vector<std::string> cells;
+  for (const FigureColumn& column : figure.columns) {
+    cells.push_back(column.name);
+  }
+  std::string out = csv_line(cells);
+  for (std::size_t row = 0; row < figure.rows(); ++row) {
+    for (std::size_t at = 0; at < figure.columns.size(); ++at) {
+      cells[at] = figure.columns[at].plain(row);
+    }
+    out += csv_line(cells);
+  }
+  return out;
+}
+
+}  // namespace commlens

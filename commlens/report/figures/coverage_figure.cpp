@@ -1,0 +1,47 @@
+#include "commlens/report/figures/coverage_figure.hpp"
+
+#include <fmt/format.h>
+
+#include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/figures/labels.hpp"
+
+namespace commlens {
+
+FigureResult coverage_figure(const FigureInput& input) {
+  const Coverage& coverage = input.summary.coverage;
+  FigureColumn what = text_column("what", "what");
+  FigureColumn count = whole_column("calls", "calls");
+  FigureColumn effect = text_column("effect", "what that means");
+  const auto add = [&](std::string_view name, std::int64_t calls, std::string_view meaning) {
+    if (calls > 0) {
+      texts(what).add(name);
+      wholes(count).push_back(calls);
+      texts(effect).add(meaning);
+    }
+  };
+  add("calls shown", input.summary.calls, "all of these are counted");
+  for (const UnclassifiedCalls& other : coverage.unclassified) {
+    add(fmt::format("of kind other: {}", op_text(input.trace(), CommKind::other, other.name)), other.calls,
+        "their wire bytes are not known and counted as 0");
+  }
+  add("without bytes", coverage.without_bytes, "counted as calls of 0 bytes");
+  if (input.summary.time) {
+    add("without a time", coverage.without_times, "not part of any time or bandwidth");
+  }
+  for (const auto& [reason, records] : coverage.skipped) {
+    add(fmt::format("left out: {}", reason), records, "not counted anywhere");
+  }
+  if (coverage.skipped.empty()) {
+    add("dropped while recording", coverage.dropped, "made, but not recorded: not counted anywhere");
+    add("unfinished", coverage.unfinished, "began and never ended: not counted anywhere");
+  }
+  Figure figure;
+  figure.caption = "What the numbers of this report cover. Records left out are of the whole trace.";
+  figure.columns = {std::move(what), std::move(count), std::move(effect)};
+  if (figure.rows() == 0) {
+    return no_figure("the trace has no calls, and no record was left out");
+  }
+  return figure;
+}
+
+}  // namespace commlens

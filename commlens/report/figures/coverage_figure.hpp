@@ -1,0 +1,10 @@
+#pragma once
+#include "commlens/report/figures/figure.hpp"
+#include "commlens/report/figures/figure_input.hpp"
+
+namespace commlens {
+
+/// What the numbers do not cover: dropped and skipped records, calls without a size, a kind or a time.
+FigureResult coverage_figure(const FigureInput& input);
+
+}  // namespace commlens

@@ -1,0 +1,124 @@
+#include "commlens/report/figures/figure.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "commlens/base/units.hpp"
+
+namespace commlens {
+namespace {
+
+std::string whole_cell(std::int64_t value, const std::string& unit) {
+  return unit == "ns" ? time_text(static_cast<double>(value)) : with_commas(value);
+}
+
+std::string number_cell(double value, const std::string& unit) {
+  if (std::isnan(value)) {
+    return "-";
+  }
+  if (unit == "ns") {
+    return time_text(value);
+  }
+  if (unit == "share") {
+    return fmt::format("{:.1f} %", 100 * value);
+  }
+  if (unit == "bytes_per_second") {
+    constexpr double giga = 1e9;
+    return fmt::format("{:.2f} GB/s", value / giga);
+  }
+  constexpr double largest_exact = 9007199254740992.0;  // 2^53
+  const bool is_whole = value == std::floor(value) && std::fabs(value) < largest_exact;
+  return is_whole ? with_commas(static_cast<std::int64_t>(value)) : fmt::format("{:.4g}", value);
+}
+
+}  // namespace
+
+std::string_view name_of(FigureKind kind) {
+  switch (kind) {
+    case FigureKind::table:
+      return "table";
+    case FigureKind::bars:
+      return "bars";
+    case FigureKind::histogram:
+      return "histogram";
+    case FigureKind::matrix:
+      return "matrix";
+    case FigureKind::timeline:
+      return "timeline";
+    case FigureKind::lines:
+      return "lines";
+    case FigureKind::scatter:
+      return "scatter";
+  }
+  return "";
+}
+
+void TextColumn::add(std::string_view text) {
+  const auto place =
+      std::lower_bound(sorted_.begin(), sorted_.end(), text,
+                       [](const auto& entry, std::string_view key) { return entry.first < key; });
+  if (place != sorted_.end() && place->first == text) {
+    codes_.push_back(place->second);
+    return;
+  }
+  const auto code = static_cast<std::uint32_t>(dictionary_.size());
+  dictionary_.emplace_back(text);
+  sorted_.emplace(place, text, code);
+  codes_.push_back(code);
+}
+
+std::size_t FigureColumn::rows() const {
+  return std::visit([](const auto& column) { return column.size(); }, values);
+}
+
+std::string FigureColumn::cell(std::size_t row) const {
+  if (const auto* whole = std::get_if<std::vector<std::int64_t>>(&values)) {
+    return whole_cell((*whole)[row], unit);
+  }
+  if (const auto* number = std::get_if<std::vector<double>>(&values)) {
+    return number_cell((*number)[row], unit);
+  }
+  return std::get<TextColumn>(values).at(row);
+}
+
+std::string FigureColumn::plain(std::size_t row) const {
+  if (const auto* whole = std::get_if<std::vector<std::int64_t>>(&values)) {
+    return fmt::format("{}", (*whole)[row]);
+  }
+  if (const auto* number = std::get_if<std::vector<double>>(&values)) {
+    return std::isnan((*number)[row]) ? "" : fmt::format("{}", (*number)[row]);
+  }
+  return std::get<TextColumn>(values).at(row);
+}
+
+FigureColumn text_column(std::string name, std::string title) {
+  return {std::move(name), std::move(title), "", TextColumn{}};
+}
+
+FigureColumn whole_column(std::string name, std::string title, std::string unit) {
+  return {std::move(name), std::move(title), std::move(unit), std::vector<std::int64_t>{}};
+}
+
+FigureColumn number_column(std::string name, std::string title, std::string unit) {
+  return {std::move(name), std::move(title), std::move(unit), std::vector<double>{}};
+}
+
+std::string time_text(double nanoseconds) {
+  struct Unit {
+    double ns;
+    const char* name;
+  };
+  constexpr Unit units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+  for (const Unit& unit : units) {
+    const double value = nanoseconds / unit.ns;
+    if (std::fabs(value) >= 0.9995) {
+      const double size = std::fabs(value);
+      return fmt::format("{:.{}f} {}", value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0, unit.name);
+    }
+  }
+  return fmt::format("{:.0f} ns", nanoseconds);
+}
+
+}  // namespace commlens

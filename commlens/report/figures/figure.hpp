@@ -1,0 +1,94 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+namespace commlens {
+
+/// How a figure is drawn (docs/report.md): `table` has no chart, the others one drawer each in web/.
+enum class FigureKind : std::uint8_t { table, bars, histogram, matrix, timeline, lines, scatter };
+std::string_view name_of(FigureKind kind);
+
+/// Texts of which few are different: `codes` are rows of `dictionary`.
+class TextColumn {
+ public:
+  void add(std::string_view text);
+  std::size_t size() const { return codes_.size(); }
+  const std::string& at(std::size_t row) const { return dictionary_[codes_[row]]; }
+  const std::vector<std::string>& dictionary() const { return dictionary_; }
+  const std::vector<std::uint32_t>& codes() const { return codes_; }
+
+ private:
+  std::vector<std::string> dictionary_;
+  std::vector<std::uint32_t> codes_;
+  std::vector<std::pair<std::string, std::uint32_t>> sorted_;  // ascending by text
+};
+
+/// One column of a figure: whole numbers, numbers (not a number: no value), or texts.
+struct FigureColumn {
+  std::string name;   // of the JSON key and the CSV column: "message_bytes", ends in its unit
+  std::string title;  // for people: "message"
+  std::string unit;   // "bytes", "ns", "share" (of 1), "bytes_per_second", or empty: a count or a text
+  std::variant<std::vector<std::int64_t>, std::vector<double>, TextColumn> values;
+  /// Shared start times and the like, ascending within groups of rows: kept as differences in the page.
+  bool ascending = false;
+
+  std::size_t rows() const;
+  /// As the tables of the page show it: "4,213,760", "1.25 ms", "12.5 %", "-" where there is no value.
+  std::string cell(std::size_t row) const;
+  /// As CSV has it: plain digits, empty where there is no value.
+  std::string plain(std::size_t row) const;
+};
+
+/// A setting of a drawer, by name: docs/report.md lists which drawer reads which.
+using OptionValue =
+    std::variant<bool, std::int64_t, std::string, std::vector<std::string>, std::vector<std::int64_t>>;
+using FigureOptions = std::vector<std::pair<std::string, OptionValue>>;
+
+/// What one figure of a report shows. All columns have the same number of rows.
+struct Figure {
+  std::string id;       // of the page and of --data: lower case letters and '-'
+  std::string title;    // "Message sizes"
+  std::string caption;  // what is counted, over what, in which unit
+  FigureKind kind = FigureKind::table;
+  std::vector<FigureColumn> columns;
+  FigureOptions options;
+  std::vector<std::string> formulas;  // ids of entries of formulas.hpp this figure's numbers follow
+  std::vector<std::string> notes;     // what was left out or approximated, one sentence each
+
+  std::size_t rows() const { return columns.empty() ? 0 : columns.front().rows(); }
+};
+
+/// Why a report has no such figure, in one sentence.
+struct NoFigure {
+  std::string reason;
+};
+using FigureResult = tl::expected<Figure, NoFigure>;
+
+inline tl::unexpected<NoFigure> no_figure(std::string reason) {
+  return tl::unexpected(NoFigure{std::move(reason)});
+}
+
+/// Columns with a name, a title and a unit, to fill row by row.
+FigureColumn text_column(std::string name, std::string title);
+FigureColumn whole_column(std::string name, std::string title, std::string unit = "");
+FigureColumn number_column(std::string name, std::string title, std::string unit = "");
+
+/// The values of a column made by the functions above.
+inline TextColumn& texts(FigureColumn& column) { return std::get<TextColumn>(column.values); }
+inline std::vector<std::int64_t>& wholes(FigureColumn& column) {
+  return std::get<std::vector<std::int64_t>>(column.values);
+}
+inline std::vector<double>& numbers(FigureColumn& column) {
+  return std::get<std::vector<double>>(column.values);
+}
+
+/// "1.25 ms", "830 ns", "2.50 s": at most three digits that count.
+std::string time_text(double nanoseconds);
+
+}  // namespace commlens

@@ -1,0 +1,82 @@
+#include "commlens/report/figures/figures.hpp"
+
+#include <array>
+
+#include "commlens/base/check.hpp"
+#include "commlens/report/figures/breakdown_figure.hpp"
+#include "commlens/report/figures/bubble_figure.hpp"
+#include "commlens/report/figures/cold_figure.hpp"
+#include "commlens/report/figures/coverage_figure.hpp"
+#include "commlens/report/figures/differences_figure.hpp"
+#include "commlens/report/figures/first_calls_figure.hpp"
+#include "commlens/report/figures/formulas_figure.hpp"
+#include "commlens/report/figures/iterations_figure.hpp"
+#include "commlens/report/figures/lateness_figure.hpp"
+#include "commlens/report/figures/matrix_figure.hpp"
+#include "commlens/report/figures/overlap_figure.hpp"
+#include "commlens/report/figures/overview_figure.hpp"
+#include "commlens/report/figures/prediction_figure.hpp"
+#include "commlens/report/figures/provenance_figure.hpp"
+#include "commlens/report/figures/recommendations_figure.hpp"
+#include "commlens/report/figures/runs_figure.hpp"
+#include "commlens/report/figures/sizes_figure.hpp"
+#include "commlens/report/figures/timeline_figure.hpp"
+#include "commlens/report/figures/waits_figure.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::string_view k_overview = "Overview";
+constexpr std::string_view k_volume = "What is communicated";
+constexpr std::string_view k_time = "When, and who waits";
+constexpr std::string_view k_against = "Side by side";
+constexpr std::string_view k_advice = "What to change";
+constexpr std::string_view k_sources = "Where the numbers come from";
+
+constexpr std::array<FigureEntry, 19> k_entries = {{
+    {"overview", "The trace at a glance", k_overview, overview_figure},
+    {"runs", "What was given", k_overview, runs_figure},
+    {"breakdown", "Breakdown by op, group and phase", k_volume, breakdown_figure},
+    {"iterations", "Iteration by iteration", k_volume, iterations_figure},
+    {"sizes", "Message sizes", k_volume, sizes_figure},
+    {"matrix", "Who sends to whom", k_volume, matrix_figure},
+    {"timeline", "Timeline", k_time, timeline_figure},
+    {"overlap", "Exposed and hidden communication", k_time, overlap_figure},
+    {"cold", "Cold start", k_time, cold_figure},
+    {"first-calls", "First calls on each group", k_time, first_calls_figure},
+    {"lateness", "Stragglers: who is late", k_time, lateness_figure},
+    {"waits", "Waits inside calls", k_time, waits_figure},
+    {"bubble", "Pipeline bubble", k_time, bubble_figure},
+    {"prediction", "The two sides per op", k_against, prediction_figure},
+    {"differences", "Differences explained", k_against, differences_figure},
+    {"recommendations", "Recommendations", k_advice, recommendations_figure},
+    {"coverage", "Coverage", k_sources, coverage_figure},
+    {"provenance", "Provenance", k_sources, provenance_figure},
+    {"formulas", "Formulas", k_sources, formulas_figure},
+}};
+
+/// What every drawer and writer relies on.
+void check(const Figure& figure) {
+  for (const FigureColumn& column : figure.columns) {
+    COMMLENS_CHECK(column.rows() == figure.rows(), "all columns of a figure have the same number of rows");
+  }
+}
+
+}  // namespace
+
+std::span<const FigureEntry> figure_entries() { return k_entries; }
+
+std::vector<MadeFigure> make_figures(const FigureInput& input) {
+  std::vector<MadeFigure> made;
+  for (const FigureEntry& entry : k_entries) {
+    made.push_back({&entry, entry.make(input)});
+    if (FigureResult& figure = made.back().figure) {
+      figure->id = entry.id;
+      figure->title = entry.title;
+      check(*figure);
+    }
+  }
+  return made;
+}
+
+}  // namespace commlens

@@ -1,0 +1,10 @@
+#pragma once
+#include "commlens/report/figures/figure.hpp"
+#include "commlens/report/figures/figure_input.hpp"
+
+namespace commlens {
+
+/// First calls of ranks on their groups against later ones alike.
+FigureResult first_calls_figure(const FigureInput& input);
+
+}  // namespace commlens

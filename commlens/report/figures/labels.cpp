@@ -1,0 +1,71 @@
+#include "commlens/report/figures/labels.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "commlens/report/breakdown_report.hpp"
+
+namespace commlens {
+
+std::string call_label(const Trace& trace, CommKind kind, NameId name, Axis axis, std::int64_t group_size) {
+  const std::string group = group_text(kind, axis, group_size);
+  return op_text(trace, kind, name) + (group.empty() ? "" : " " + group);
+}
+
+std::string ranks_label(RankRange ranks) {
+  return ranks.count() == 1 ? fmt::format("rank {}", ranks.first.value)
+                            : fmt::format("ranks {} to {}", ranks.first.value, ranks.last.value);
+}
+
+std::string counted(std::int64_t count, const std::string& many) {
+  return fmt::format("{} {}", with_commas(count), count == 1 ? many.substr(0, many.size() - 1) : many);
+}
+
+std::string iterations_label(std::vector<Iteration> iterations) {
+  if (iterations.empty()) {
+    return "iterations unknown";
+  }
+  const bool has_init = iterations.front() == k_init_iteration;
+  if (has_init) {
+    iterations.erase(iterations.begin());
+  }
+  if (iterations.empty()) {
+    return "initialisation";
+  }
+  const auto count = static_cast<std::int64_t>(iterations.size());
+  return fmt::format("{}{} ({})", has_init ? "initialisation and " : "", counted(count, "iterations"),
+                     count == 1 ? fmt::format("{}", iterations.front())
+                                : fmt::format("{} to {}", iterations.front(), iterations.back()));
+}
+
+bool is_shown(const FigureInput& input, Iteration iteration) {
+  return !input.iterations || (iteration >= input.iterations->first && iteration <= input.iterations->second);
+}
+
+bool is_printed_log(const Trace& trace) {
+  return trace.provenance.accounting == Accounting::deepspeed_logger;
+}
+
+bool has_times(const Trace& trace) {
+  return std::any_of(trace.streams.begin(), trace.streams.end(),
+                     [](const RankStream& stream) { return !stream.times.empty(); });
+}
+
+std::string no_times_reason(const Trace& trace) {
+  return trace.provenance.source == Source::predicted
+             ? "a prediction knows calls and sizes, not when they happen"
+             : "the trace has no times";
+}
+
+std::int64_t job_ranks(const Trace& trace) {
+  const std::optional<Mesh> mesh = trace.groups.mesh();
+  return mesh ? mesh->ranks() : trace.ranks();
+}
+
+double nanoseconds_or_none(const std::optional<TimeStats>& time, std::chrono::nanoseconds TimeStats::* part) {
+  return time ? static_cast<double>(((*time).*part).count()) : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace commlens

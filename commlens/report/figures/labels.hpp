@@ -1,0 +1,37 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "commlens/report/figures/figure_input.hpp"
+
+namespace commlens {
+
+/// "all_reduce dp x16", "send pp", "barrier": an op and the group it runs on, as every figure calls it.
+std::string call_label(const Trace& trace, CommKind kind, NameId name, Axis axis, std::int64_t group_size);
+
+/// "rank 3", "ranks 0 to 7".
+std::string ranks_label(RankRange ranks);
+
+/// "2 iterations (0 to 1)", "initialisation and 2 iterations (0 to 1)", "iterations unknown".
+std::string iterations_label(std::vector<Iteration> iterations);
+
+/// "1 call", "2,000 calls"; `many` is "calls".
+std::string counted(std::int64_t count, const std::string& many);
+
+/// Whether a call of `iteration` is shown; calls of unknown iterations are when all are.
+bool is_shown(const FigureInput& input, Iteration iteration);
+
+/// Whether a trace's sizes are those of DeepSpeed's comms logger, which has no groups, hence no wire bytes.
+bool is_printed_log(const Trace& trace);
+/// Whether any stream has times.
+bool has_times(const Trace& trace);
+/// Why a figure of times is absent from such a trace.
+std::string no_times_reason(const Trace& trace);
+
+/// Ranks of the job: of its layout, or one more than the highest rank that has calls.
+std::int64_t job_ranks(const Trace& trace);
+
+/// A time as a number of a column; not a number where there is none.
+double nanoseconds_or_none(const std::optional<TimeStats>& time, std::chrono::nanoseconds TimeStats::* part);
+
+}  // namespace commlens

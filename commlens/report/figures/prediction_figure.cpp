@@ -1,0 +1,157 @@
+#include "commlens/report/figures/prediction_figure.hpp"
+
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "commlens/report/comparison_report.hpp"
+#include "commlens/report/figures/labels.hpp"
+#include "commlens/summary/sums.hpp"
+
+namespace commlens {
+namespace {
+
+struct Volume {
+  std::int64_t calls = 0;
+  Bytes message;
+};
+
+/// Label of a call, its kind first so that equal kinds stand together -> volumes of A and B.
+using Volumes = std::map<std::pair<CommKind, std::string>, std::pair<Volume, Volume>>;
+
+/// Adds one side. Groups carry no axis: a recording may not know it.
+void add_side(Volumes& volumes, const Trace& trace, const Comparison& comparison,
+              Volume std::pair<Volume, Volume>::* side) {
+  SummaryOptions options;
+  options.iterations = {comparison.iterations.front(), comparison.iterations.back()};
+  for (const SummaryRow& row : summary_rows(trace, options)) {
+    if (row.kind == CommKind::barrier) {
+      continue;
+    }
+    const std::string label = call_label(trace, row.kind, row.name, Axis::unknown, row.group_size);
+    Volume& volume = volumes[{row.kind, label}].*side;
+    volume.calls = saturating_sum(volume.calls, row.calls);
+    volume.message = saturating_sum(volume.message, row.message);
+  }
+}
+
+Volumes volumes_of(const ComparedTraces& compared, const Comparison& comparison) {
+  Volumes volumes;
+  add_side(volumes, *compared.a.trace, comparison, &std::pair<Volume, Volume>::first);
+  add_side(volumes, *compared.b.trace, comparison, &std::pair<Volume, Volume>::second);
+  return volumes;
+}
+
+Volumes volumes_of(const std::vector<VolumeDifference>& rows) {
+  Volumes volumes;
+  for (const VolumeDifference& row : rows) {
+    const std::string label = row.axis == Axis::unknown
+                                  ? std::string(name_of(row.kind))
+                                  : fmt::format("{} {}", name_of(row.kind), name_of(row.axis));
+    volumes[{row.kind, label}] = {{row.calls_a, row.message_a}, {row.calls_b, row.message_b}};
+  }
+  return volumes;
+}
+
+/// One row per call and side, as the drawer of grouped bars wants them.
+Figure bars_of(const Volumes& volumes, const std::string& a, const std::string& b) {
+  FigureColumn call = text_column("call", "op and group");
+  FigureColumn side = text_column("side", "side");
+  FigureColumn calls = whole_column("calls", "calls");
+  FigureColumn message = whole_column("message_bytes", "message bytes", "bytes");
+  for (const auto& [key, sides] : volumes) {
+    for (const auto& [name, volume] : {std::pair(&a, &sides.first), std::pair(&b, &sides.second)}) {
+      texts(call).add(key.second);
+      texts(side).add(*name);
+      wholes(calls).push_back(volume->calls);
+      wholes(message).push_back(volume->message.value);
+    }
+  }
+  Figure figure;
+  figure.kind = FigureKind::bars;
+  figure.columns = {std::move(call), std::move(side), std::move(calls), std::move(message)};
+  figure.options = {{"category", std::string("call")},
+                    {"series", std::string("side")},
+                    {"value", std::string("message_bytes")},
+                    {"stacked", false},
+                    {"toggles", std::vector<std::string>{"message_bytes", "calls"}}};
+  figure.formulas = {"message-bytes"};
+  return figure;
+}
+
+/// A printed log has counts per op and printed size.
+Figure logged_figure(const LoggedComparison& logged, const std::string& log, const std::string& other) {
+  FigureColumn call = text_column("call", "op and printed size");
+  FigureColumn side = text_column("side", "side");
+  FigureColumn calls = whole_column("calls", "calls");
+  for (const LoggedRow& row : logged.rows) {
+    const std::string label = fmt::format("{} {}", name_of(row.kind), to_text(row.size));
+    for (const auto& [name, count] : {std::pair(&log, row.logged), std::pair(&other, row.predicted)}) {
+      texts(call).add(label);
+      texts(side).add(*name);
+      wholes(calls).push_back(count);
+    }
+  }
+  Figure figure;
+  figure.kind = FigureKind::bars;
+  figure.caption = fmt::format(
+      "Calls of rank 0 per op and printed size. {} of {} sizes have as many calls as expected for {} {} of "
+      "training.",
+      logged.exact_rows, logged.rows.size(), counted(logged.iterations, "iterations"),
+      logged.iterations_fitted ? "(the number that fits the log best)" : "(as asked)");
+  figure.columns = {std::move(call), std::move(side), std::move(calls)};
+  figure.options = {{"category", std::string("call")},
+                    {"series", std::string("side")},
+                    {"value", std::string("calls")},
+                    {"stacked", false},
+                    {"toggles", std::vector<std::string>{"calls"}}};
+  return figure;
+}
+
+/// Names of the sides in charts; two of the same name are told apart.
+std::pair<std::string, std::string> side_names(const ComparedTraces& compared) {
+  const auto name = [](const NamedTrace& side) {
+    return fmt::format("{} ({})", side.name, name_of(side.trace->provenance.source));
+  };
+  const std::string a = name(compared.a);
+  const std::string b = name(compared.b);
+  return a == b ? std::pair("A: " + a, "B: " + b) : std::pair(a, b);
+}
+
+}  // namespace
+
+FigureResult prediction_figure(const FigureInput& input) {
+  if (!input.compared) {
+    return no_figure(input.not_compared);
+  }
+  const ComparedTraces& compared = *input.compared;
+  const auto [a, b] = side_names(compared);
+  if (const auto* logged = std::get_if<LoggedComparison>(&compared.result)) {
+    const bool a_is_log = is_printed_log(*compared.a.trace);
+    return logged_figure(*logged, a_is_log ? a : b, a_is_log ? b : a);
+  }
+  if (const auto* volumes = std::get_if<std::vector<VolumeDifference>>(&compared.result)) {
+    Figure figure = bars_of(volumes_of(*volumes), a, b);
+    figure.caption = fmt::format(
+        "Calls and message bytes per op and axis of one iteration, over the ranks that both sides have. One "
+        "side knows volumes rather than calls, so only the bytes can be compared: they {}.",
+        all_equal(*volumes) ? "are equal" : "differ");
+    return figure;
+  }
+  const auto& comparison = std::get<Comparison>(compared.result);
+  Figure figure = bars_of(volumes_of(compared, comparison), a, b);
+  figure.caption = fmt::format(
+      "Calls and message bytes of both sides over all ranks, {}; barriers are left out. Compared call by "
+      "call, {}.",
+      iterations_label(comparison.iterations), verdict_line(comparison, false));
+  if (comparison.ranks_only_a + comparison.ranks_only_b > 0) {
+    figure.notes.push_back(
+        fmt::format("{} of A and {} of B are not in the other side; the bars hold them, the "
+                    "comparison call by call does not.",
+                    counted(comparison.ranks_only_a, "ranks"), counted(comparison.ranks_only_b, "ranks")));
+  }
+  return figure;
+}
+
+}  // namespace commlens

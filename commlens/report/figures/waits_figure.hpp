@@ -1,0 +1,10 @@
+#pragma once
+#include "commlens/report/figures/figure.hpp"
+#include "commlens/report/figures/figure_input.hpp"
+
+namespace commlens {
+
+/// Per collective and pair of ranks: how long ranks waited for the last to arrive.
+FigureResult waits_figure(const FigureInput& input);
+
+}  // namespace commlens

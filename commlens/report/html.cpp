@@ -1,0 +1,316 @@
+#include "commlens/report/html.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "commlens/base/units.hpp"
+#include "commlens/report/columns.hpp"
+#include "commlens/report/figure_files.hpp"
+#include "commlens/report/figures/formulas_figure.hpp"
+#include "commlens/report/web_assets.hpp"
+#include "commlens/trace/json_text.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::string_view k_marker = "<meta name=\"generator\" content=\"commlens report/1\">";
+constexpr std::string_view k_replacement = "\xef\xbf\xbd";
+
+/// What a page may load: nothing. Its own script and style are inline; saved pictures are blobs.
+constexpr std::string_view k_policy =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'";
+
+/// U+2400 + c, the picture of a control character.
+std::string picture_of(char c) {
+  const auto code = static_cast<unsigned char>(c);
+  const auto low = static_cast<char>(0x80 | (code == 0x7f ? 0x21 : code));
+  return std::string("\xe2\x90") + low;
+}
+
+/// C1 controls, and characters that change the direction of what follows.
+bool is_deceptive(std::string_view sequence) {
+  if (sequence.size() == 2) {
+    return sequence[0] == '\xc2' && static_cast<unsigned char>(sequence[1]) < 0xa0;
+  }
+  if (sequence.size() != 3 || sequence[0] != '\xe2') {
+    return false;
+  }
+  const auto last = static_cast<unsigned char>(sequence[2]);
+  const bool is_embedding = sequence[1] == '\x80' && last >= 0xaa && last <= 0xae;  // U+202A … U+202E
+  const bool is_isolate = sequence[1] == '\x81' && last >= 0xa6 && last <= 0xa9;    // U+2066 … U+2069
+  return is_embedding || is_isolate;
+}
+
+void append_character(std::string& out, char c) {
+  switch (c) {
+    case '&':
+      out += "&amp;";
+      return;
+    case '<':
+      out += "&lt;";
+      return;
+    case '>':
+      out += "&gt;";
+      return;
+    case '"':
+      out += "&quot;";
+      return;
+    case '\'':
+      out += "&#39;";
+      return;
+    default:
+      out += c < 0x20 || c == 0x7f ? picture_of(c) : std::string(1, c);
+  }
+}
+
+/// "What is communicated" -> "what-is-communicated".
+std::string anchor_of(std::string_view title) {
+  std::string anchor;
+  for (const char c : title) {
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const bool is_word = (lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9');
+    if (is_word) {
+      anchor += lower;
+    } else if (!anchor.empty() && anchor.back() != '-') {
+      anchor += '-';
+    }
+  }
+  return anchor;
+}
+
+/// JSON that may stand inside a <script>: no tag can begin in it.
+std::string without_tags(const std::string& json) {
+  std::string safe;
+  safe.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+bool is_number(const FigureColumn& column) { return !std::holds_alternative<TextColumn>(column.values); }
+
+void append_row(std::string& out, const Figure& figure, std::size_t row) {
+  const bool is_formula = figure.id == "formulas" && row < formulas().size();
+  out += is_formula ? fmt::format("<tr id=\"formula-{}\">", formulas()[row].id) : "<tr>";
+  for (std::size_t at = 0; at < figure.columns.size(); ++at) {
+    const FigureColumn& column = figure.columns[at];
+    const std::string cell = html_text(column.cell(row));
+    if (at == 0) {
+      out += fmt::format("<th scope=\"row\">{}</th>", cell);
+    } else {
+      out += fmt::format("<td{}>{}</td>", is_number(column) ? " class=\"number\"" : "", cell);
+    }
+  }
+  out += "</tr>\n";
+}
+
+void append_table(std::string& out, const Figure& figure) {
+  const std::size_t rows = std::min(figure.rows(), k_most_table_rows);
+  out += fmt::format(
+      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}, "
+      "table\">\n<table>\n<caption>{0}</caption>\n"
+      "<thead><tr>",
+      html_text(figure.title));
+  for (const FigureColumn& column : figure.columns) {
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(column) ? " class=\"number\"" : "",
+                       html_text(column.title));
+  }
+  out += "</tr></thead>\n<tbody>\n";
+  for (std::size_t row = 0; row < rows; ++row) {
+    append_row(out, figure, row);
+  }
+  out += "</tbody>\n</table>\n</div>\n";
+  if (rows < figure.rows()) {
+    out += fmt::format(
+        "<p class=\"note\">The first {} of {} rows; <code>commlens report --data DIR</code> writes all of "
+        "them to {}.csv.</p>\n",
+        with_commas(static_cast<std::int64_t>(rows)), with_commas(static_cast<std::int64_t>(figure.rows())),
+        figure.id);
+  }
+}
+
+void append_definitions(std::string& out, const Figure& figure) {
+  std::string links;
+  for (const std::string& id : figure.formulas) {
+    const auto found = std::find_if(formulas().begin(), formulas().end(),
+                                    [&](const Formula& formula) { return formula.id == id; });
+    if (found != formulas().end()) {
+      links += fmt::format("{}<a href=\"#formula-{}\">{}</a>", links.empty() ? "" : ", ", id,
+                           html_text(found->title));
+    }
+  }
+  if (!links.empty()) {
+    out += fmt::format("<p class=\"definitions\">Definitions: {}</p>\n", links);
+  }
+}
+
+void append_figure(std::string& out, const Figure& figure) {
+  const bool has_chart = figure.kind != FigureKind::table && figure.rows() > 0;
+  const std::string title = html_text(figure.title);
+  out += fmt::format("<h3 id=\"{}\">{}</h3>\n<figure class=\"figure\"{}>\n<figcaption>{}</figcaption>\n",
+                     figure.id, title, has_chart ? fmt::format(" data-figure=\"{}\"", figure.id) : "",
+                     html_text(figure.caption));
+  if (has_chart) {
+    out += fmt::format(
+        "<div class=\"chart\" role=\"img\" aria-label=\"{}: chart of the table below\"></div>\n", title);
+    out +=
+        fmt::format("<details class=\"table\"{}><summary>Table</summary>\n", has_web_script() ? "" : " open");
+  }
+  append_table(out, figure);
+  out += has_chart ? "</details>\n" : "";
+  for (const std::string& note : figure.notes) {
+    out += fmt::format("<p class=\"note\">{}</p>\n", html_text(note));
+  }
+  append_definitions(out, figure);
+  out += "</figure>\n";
+}
+
+/// Entries of one section, in order.
+struct Section {
+  std::string_view title;
+  std::vector<const MadeFigure*> figures;
+};
+
+std::vector<Section> sections_of(const std::vector<MadeFigure>& figures) {
+  std::vector<Section> sections;
+  for (const MadeFigure& made : figures) {
+    if (sections.empty() || sections.back().title != made.entry->section) {
+      sections.push_back({made.entry->section, {}});
+    }
+    sections.back().figures.push_back(&made);
+  }
+  return sections;
+}
+
+void append_contents(std::string& out, const std::vector<Section>& sections) {
+  out += "<nav class=\"toc\" aria-label=\"Contents\">\n<ul>\n";
+  for (const Section& section : sections) {
+    out +=
+        fmt::format("<li><a href=\"#{}\">{}</a>\n<ul>\n", anchor_of(section.title), html_text(section.title));
+    for (const MadeFigure* made : section.figures) {
+      if (made->figure) {
+        out += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", made->figure->id,
+                           html_text(made->figure->title));
+      }
+    }
+    out += "</ul></li>\n";
+  }
+  out += "</ul>\n</nav>\n";
+}
+
+void append_section(std::string& out, const Section& section) {
+  const std::string anchor = anchor_of(section.title);
+  out += fmt::format("<section aria-labelledby=\"{0}\">\n<h2 id=\"{0}\">{1}</h2>\n", anchor,
+                     html_text(section.title));
+  std::string absent;
+  for (const MadeFigure* made : section.figures) {
+    if (made->figure) {
+      append_figure(out, *made->figure);
+    } else {
+      absent += fmt::format("<li>{}: {}.</li>\n", html_text(made->entry->title),
+                            html_text(made->figure.error().reason));
+    }
+  }
+  if (!absent.empty()) {
+    out += fmt::format("<div class=\"absent\">\n<p>Not shown, and why:</p>\n<ul>\n{}</ul>\n</div>\n", absent);
+  }
+  out += "</section>\n";
+}
+
+std::string page_data(const ReportHead& head, const std::vector<MadeFigure>& figures) {
+  std::string json = "{\"schema\":\"commlens.report/1\",\"title\":";
+  append_json_string(json, head.title);
+  json += ",\"figures\":{";
+  bool first = true;
+  for (const MadeFigure& made : figures) {
+    if (!made.figure || made.figure->kind == FigureKind::table) {
+      continue;
+    }
+    const Figure& figure = *made.figure;
+    json += fmt::format("{}\"{}\":{{\"kind\":\"{}\",\"title\":", first ? "" : ",\n", figure.id,
+                        name_of(figure.kind));
+    first = false;
+    append_json_string(json, figure.title);
+    json += ",\"caption\":";
+    append_json_string(json, figure.caption);
+    json += ",\"options\":";
+    append_options_json(json, figure.options);
+    json += ",\"columns\":[";
+    for (std::size_t at = 0; at < figure.columns.size(); ++at) {
+      json += at == 0 ? "" : ",\n";
+      append_column_json(json, figure.columns[at]);
+    }
+    json += "]}";
+  }
+  return without_tags(json + "}}");
+}
+
+}  // namespace
+
+std::string html_text(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const std::string_view sequence = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || is_deceptive(sequence)) {
+      out += k_replacement;
+    } else if (length == 1) {
+      append_character(out, text.front());
+    } else {
+      out += sequence;
+    }
+    text.remove_prefix(sequence.size());
+  }
+  return out;
+}
+
+std::string report_html(const ReportHead& head, const std::vector<MadeFigure>& figures) {
+  const std::string title = html_text(head.title);
+  std::string out = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{}\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n",
+      k_marker, k_policy, title);
+  out += web_style();
+  out += fmt::format(
+      "\n</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the "
+      "report</a>\n<header>\n<h1>{}</h1>\n"
+      "<p class=\"subtitle\">{}</p>\n</header>\n",
+      title, html_text(head.subtitle));
+  const std::vector<Section> sections = sections_of(figures);
+  append_contents(out, sections);
+  out += "<main id=\"main\">\n";
+  out +=
+      has_web_script()
+          ? "<noscript><p class=\"note\">Charts need a script; the tables have every number.</p></noscript>\n"
+          : "<p class=\"note\">This build of commlens has no charts (npm was missing when it was made); "
+            "every "
+            "figure is a table.</p>\n";
+  for (const Section& section : sections) {
+    append_section(out, section);
+  }
+  out += fmt::format("</main>\n<footer>\n<p>Made by {}.</p>\n</footer>\n", html_text(head.producer));
+  out += fmt::format("<script type=\"application/json\" id=\"commlens-data\">{}</script>\n",
+                     page_data(head, figures));
+  if (has_web_script()) {
+    out += "<script>";
+    out += web_script();
+    out += "</script>\n";
+  }
+  return out + "</body>\n</html>\n";
+}
+
+bool is_report(std::string_view head_of_file) {
+  return head_of_file.find(k_marker) != std::string_view::npos;
+}
+
+}  // namespace commlens
