@@ -35,19 +35,24 @@ function look(scene: Scene): Settings {
   };
 }
 
-/** From 0 to `largest`, marked at round numbers of the unit. */
+/** From 0 to `largest` (`across` the page: exactly, for the labels at the ends of bars), marked at round numbers. */
 export function measureAxis(scene: Scene, unit: string, largest: number, across = false): Settings {
   const base = look(scene);
-  const few = across && scene.width < 700 ? largest * (scene.width < 420 ? 2.4 : 1.6) : largest;
+  const few = across && scene.width < 700 ? largest * (scene.width < 520 ? 2.4 : 1.6) : largest;
   const interval = markDistance(few, unit);
+  const whole = Math.max(interval, Math.ceil(largest / interval - 1e-9) * interval);
   return {
     ...base,
     type: "value",
     min: 0,
-    max: Math.max(interval, Math.ceil(largest / interval - 1e-9) * interval),
+    max: across && largest > 0 ? largest : whole,
     interval,
     axisLine: { show: false },
-    axisLabel: { ...(base["axisLabel"] as Settings), formatter: (value: number) => axisText(value, unit) },
+    axisLabel: {
+      ...(base["axisLabel"] as Settings),
+      formatter: (value: number) => axisText(value, unit),
+      showMaxLabel: !across || largest === whole,
+    },
   };
 }
 

@@ -55,21 +55,17 @@ function total(sums: Sums, at: number, hidden: Set<string>): number {
   return all;
 }
 
-/** All but the largest become one category, which says how many it holds. */
-function withoutSmall(sums: Sums): Sums {
+/** Those of the largest totals, in the order they had. */
+function largestOf(sums: Sums): Sums {
   if (sums.categories.length <= mostLying) return sums;
   const order = sums.categories.map((_, at) => at);
   const totals = order.map((at) => total(sums, at, new Set()));
   order.sort((a, b) => totals[b]! - totals[a]!);
-  const kept = order.slice(0, mostLying - 1).sort((a, b) => a - b);
-  const rest = order.slice(mostLying - 1);
+  const kept = order.slice(0, mostLying).sort((a, b) => a - b);
   return {
-    categories: [...kept.map((at) => sums.categories[at]!), `${rest.length} others`],
+    categories: kept.map((at) => sums.categories[at]!),
     series: sums.series,
-    values: sums.values.map((values) => {
-      const others = rest.reduce((sum, at) => sum + (values[at]! || 0), 0);
-      return Float64Array.from([...kept.map((at) => values[at]!), others]);
-    }),
+    values: sums.values.map((values) => Float64Array.from(kept, (at) => values[at]!)),
   };
 }
 
@@ -80,6 +76,7 @@ class Bars implements Drawer {
   private readonly lying: boolean;
   private readonly stacked: boolean;
   private readonly known = new Map<string, Sums>();
+  private categories = 0;
 
   constructor(
     private readonly figure: Figure,
@@ -91,7 +88,13 @@ class Bars implements Drawer {
     this.stacked = flag(figure, "stacked");
     const options = measures.map((column) => ({ value: column.name, label: column.title }));
     if (options.length > 1)
-      this.choices.push({ id: "measure", label: "Show", options, initial: options[0]!.value });
+      this.choices.push({
+        id: "measure",
+        label: "Show",
+        options,
+        initial: options[0]!.value,
+        form: "buttons",
+      });
     if (series && this.stacked) this.switches.push({ id: "apart", label: "Side by side", initial: false });
     this.zoom =
       !this.lying && this.sums(measures[0]!).categories.length > mostStandingWithoutZoom ? "x" : "none";
@@ -105,7 +108,8 @@ class Bars implements Drawer {
     let sums = this.known.get(measure.name);
     if (!sums) {
       sums = summed(this.figure, this.category, this.series, measure);
-      if (this.lying) sums = withoutSmall(sums);
+      this.categories = sums.categories.length;
+      if (this.lying) sums = largestOf(sums);
       this.known.set(measure.name, sums);
     }
     return sums;
@@ -138,6 +142,11 @@ class Bars implements Drawer {
       largest = Math.max(largest, value);
     }
     return largest;
+  }
+
+  note(): string | null {
+    if (!this.lying || this.categories <= mostLying) return null;
+    return `The ${mostLying} largest of ${this.categories}; the table has the others.`;
   }
 
   option(scene: Scene) {

@@ -6,9 +6,7 @@ const mostButtons = 5;
 
 /** Calls `pick` with the chosen value. */
 export function choiceControl(choice: Choice, pick: (value: string) => void): HTMLElement {
-  return choice.options.length > mostButtons || choice.steps
-    ? listControl(choice, pick)
-    : buttonRow(choice, pick);
+  return choice.form === "buttons" ? buttonRow(choice, pick) : listControl(choice, pick);
 }
 
 function buttonRow(choice: Choice, pick: (value: string) => void): HTMLElement {
@@ -44,13 +42,14 @@ function listControl(choice: Choice, pick: (value: string) => void): HTMLElement
     list.selectedIndex = next;
     pick(list.value);
   };
-  const steps = choice.steps
-    ? [
-        button("‹", { "aria-label": `${choice.label} before` }, step(-1)),
-        list,
-        button("›", { "aria-label": `${choice.label} after` }, step(1)),
-      ]
-    : [list];
+  const steps =
+    choice.form === "steps"
+      ? [
+          button("‹", { "aria-label": `${choice.label} before` }, step(-1)),
+          list,
+          button("›", { "aria-label": `${choice.label} after` }, step(1)),
+        ]
+      : [list];
   return element(
     "div",
     { class: "labelled" },

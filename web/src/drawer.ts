@@ -3,14 +3,14 @@ import type { Option } from "./engine";
 import type { Palette } from "./palette";
 import type { Figure } from "./report_data";
 
-/** One of several, as a row of buttons, or as a list where there are many. */
+/** One of several, as a row of buttons, or as a list. */
 export interface Choice {
   id: string;
   label: string;
   options: { value: string; label: string }[];
   initial: string;
-  /** Adds buttons to the one before and the one after. */
-  steps?: boolean;
+  /** `steps` is a list with buttons to the one before and the one after. */
+  form: "buttons" | "list" | "steps";
 }
 
 export interface Switch {
@@ -63,6 +63,8 @@ export interface Drawer {
   height(scene: Scene): number;
   legend(scene: Scene): LegendEntry[];
   ramp?(scene: Scene): Ramp;
+  /** What the chart leaves out, in a sentence; null where that is nothing. */
+  note?(scene: Scene): string | null;
   /** Without legend and title: the page shows those itself, and adds them where a picture is saved. */
   option(scene: Scene): Option;
   /** What there is at a point of the axes (a category counts from 0); `perPixel` is the axes' lengths of a pixel. */

@@ -22,6 +22,7 @@ function edges(isInside: (at: number) => boolean, limit: number): [number, numbe
 export class FigureView {
   private readonly place: HTMLElement;
   private readonly legendPlace = element("ul", { class: "legend" });
+  private readonly note = element("p", { class: "note" });
   private readonly resets: HTMLButtonElement[] = [];
   private chart: Chart | null = null;
   private readonly scene: Scene;
@@ -42,6 +43,7 @@ export class FigureView {
     this.measure();
     this.fillLegend();
     if (drawer.zoom !== "none") this.addHint();
+    if (drawer.note) this.place.after(this.note);
   }
 
   /** Draws when the figure comes near the window; a page of many charts opens as fast as its first ones. */
@@ -103,6 +105,8 @@ export class FigureView {
     this.chart.setOption(this.drawer.option(this.scene), { notMerge: true });
     const whole = isWhole(this.scene.x) && isWhole(this.scene.y);
     for (const each of this.resets) each.disabled = whole;
+    this.note.textContent = this.drawer.note?.(this.scene) ?? "";
+    this.note.hidden = this.note.textContent === "";
     this.root.dataset["chart"] = "drawn";
   }
 
@@ -119,7 +123,7 @@ export class FigureView {
       tools.append(
         choiceControl(choice, (value) => {
           scene.chosen.set(choice.id, value);
-          if (choice.steps) scene.x = [0, 1];
+          if (choice.form === "steps") scene.x = [0, 1];
           this.changed();
         }),
       );
@@ -235,7 +239,7 @@ export class FigureView {
         this.changed();
         this.legendPlace.querySelectorAll("button")[at]?.focus();
       });
-      item.append(swatch(colour), name);
+      item.append(swatch(colour), element("span", {}, name));
       return element("li", {}, item);
     });
     const ramp = this.drawer.ramp?.(scene);

@@ -25,7 +25,13 @@ class Histogram implements Drawer {
   ) {
     const options = measures.map((column) => ({ value: column.name, label: column.title }));
     if (options.length > 1)
-      this.choices.push({ id: "measure", label: "Show", options, initial: options[0]!.value });
+      this.choices.push({
+        id: "measure",
+        label: "Show",
+        options,
+        initial: options[0]!.value,
+        form: "buttons",
+      });
     if (!series) this.switches.push({ id: "log", label: "Log scale", initial: false });
     const present = Array.from({ length: figure.rows }, (_, row) => classOf(numberAt(lower, row)));
     const sizes = present.filter((index) => index > 0);

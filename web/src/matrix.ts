@@ -1,12 +1,14 @@
 /** Who sends how much to whom: rows are sources, columns destinations. */
 import { frame, valueAxis } from "./axes";
-import { type Choice, type Drawer, type Scene, spanOf, type Switch } from "./drawer";
+import { type Choice, type Drawer, type Scene, type Span, spanOf, type Switch } from "./drawer";
 import { rampColour } from "./palette";
 import { type Layer, paintedSeries, type Window } from "./rectangles";
 import { type Column, columnNamed, type Figure, numberAt, valueColumns } from "./report_data";
 import { axisText, exactText } from "./units";
 
 const levels = 32;
+/** Room for the labels. */
+const edge = { left: 60, top: 44 };
 
 class Matrix implements Drawer {
   readonly choices: Choice[] = [];
@@ -35,7 +37,13 @@ class Matrix implements Drawer {
       this.rowOf.set(this.cell(this.at(source, row), this.at(destination, row)), row);
     const options = measures.map((column) => ({ value: column.name, label: column.title }));
     if (options.length > 1)
-      this.choices.push({ id: "measure", label: "Show", options, initial: options[0]!.value });
+      this.choices.push({
+        id: "measure",
+        label: "Show",
+        options,
+        initial: options[0]!.value,
+        form: "buttons",
+      });
     const [least, most] = this.range(measures[0]!);
     if (most > least) this.switches.push({ id: "log", label: "Log colours", initial: most > 50 * least });
     this.zoom = this.size > 16 ? "xy" : "none";
@@ -65,7 +73,11 @@ class Matrix implements Drawer {
   }
 
   height(scene: Scene): number {
-    return Math.min(scene.width, 560) + 28;
+    return this.side(scene) + edge.top + 6;
+  }
+
+  private side(scene: Scene): number {
+    return Math.min(scene.width - edge.left - 8, 540);
   }
 
   legend() {
@@ -90,34 +102,38 @@ class Matrix implements Drawer {
   }
 
   option(scene: Scene) {
-    const side = Math.min(scene.width, 560);
-    const label = (cell: number) => String(Math.round(cell) * this.block);
-    const axis = (span: [number, number], name: string) => {
-      const [from, to] = spanOf(span, -0.5, this.size - 0.5);
-      return valueAxis(scene, "", {
-        name,
-        nameLocation: "middle",
-        nameGap: 28,
-        min: from,
-        max: to,
-        minInterval: 1,
-        splitLine: { show: false },
-        axisLabel: { formatter: label, showMinLabel: false, showMaxLabel: false },
-      });
-    };
+    const side = this.side(scene);
     return {
       ...frame(scene, {
-        width: side - 70,
+        ...edge,
+        width: side,
+        height: side,
         right: "auto",
-        left: 12,
-        top: 30,
-        bottom: 8,
-        outerBoundsContain: "all",
+        bottom: 0,
+        outerBoundsMode: "none",
       }),
-      xAxis: { ...axis(scene.x, this.destination.title), position: "top", axisLine: { show: false } },
-      yAxis: { ...axis(scene.y, this.source.title), inverse: true, axisLine: { show: false } },
+      xAxis: { ...this.axis(scene, scene.x, this.destination.title), position: "top" },
+      yAxis: { ...this.axis(scene, scene.y, this.source.title), inverse: true, nameGap: 36 },
       series: [paintedSeries((window) => this.paint(scene, window))],
     };
+  }
+
+  private axis(scene: Scene, span: Span, name: string) {
+    const [from, to] = spanOf(span, -0.5, this.size - 0.5);
+    const step = Math.max(1, 2 ** Math.ceil(Math.log2((to - from) / 12)));
+    const marks: number[] = [];
+    for (let at = Math.ceil(from / step) * step; at <= to; at += step) marks.push(at);
+    return valueAxis(scene, "", {
+      name,
+      nameLocation: "middle",
+      nameGap: 24,
+      min: from,
+      max: to,
+      splitLine: { show: false },
+      axisLine: { show: false },
+      axisTick: { show: false, customValues: marks },
+      axisLabel: { customValues: marks, formatter: (cell: number) => String(cell * this.block) },
+    });
   }
 
   private paint(scene: Scene, window: Window): Layer[] {

@@ -35,7 +35,7 @@ export const light: Palette = {
     "#6b7280",
     "#22303f",
   ],
-  ramp: ["#e4eef8", "#3d8fc9", "#062d57"],
+  ramp: ["#b9d8ee", "#3d8fc9", "#062d57"],
 };
 
 export const dark: Palette = {
@@ -58,7 +58,7 @@ export const dark: Palette = {
     "#97a1af",
     "#e8edf3",
   ],
-  ramp: ["#18293a", "#2f7fb8", "#c9e9ff"],
+  ramp: ["#23455f", "#2f86c4", "#d3edff"],
 };
 
 // Each op keeps its colour in every chart, and so does each phase.

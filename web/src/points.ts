@@ -3,7 +3,7 @@ import { frame, logAxis, measureAxis, valueAxis } from "./axes";
 import { type Choice, type Drawer, isNarrow, type Scene, spanOf, type Switch, type TipLine } from "./drawer";
 import { coloursOf } from "./palette";
 import { type Column, columnNamed, type Figure, flag, numberAt, textAt, valueColumns } from "./report_data";
-import { exactText, markDistance } from "./units";
+import { exactText } from "./units";
 
 interface Series {
   name: string;
@@ -25,7 +25,13 @@ class Points implements Drawer {
   ) {
     const options = measures.map((column) => ({ value: column.name, label: column.title }));
     if (options.length > 1)
-      this.choices.push({ id: "measure", label: "Show", options, initial: options[0]!.value });
+      this.choices.push({
+        id: "measure",
+        label: "Show",
+        options,
+        initial: options[0]!.value,
+        form: "buttons",
+      });
     const known = new Map<string, Series>();
     for (let row = 0; row < figure.rows; row++) {
       const name = by ? `${by.dictionary ? "" : `${by.title} `}${textAt(by, row)}` : "";
@@ -92,11 +98,11 @@ class Points implements Drawer {
     }
     const [least, most] = this.range(this.x, new Set());
     const [from, to] = spanOf(scene.x, least, most === least ? least + 1 : most);
-    const interval = markDistance(isNarrow(scene) ? (to - from) * 2 : to - from, this.x.unit);
     return valueAxis(scene, this.x.unit, {
       min: from,
       max: to,
-      interval,
+      minInterval: this.x.unit === "" ? 1 : 0,
+      splitNumber: isNarrow(scene) ? 4 : 8,
       splitLine: { show: false },
       ...named,
     });

@@ -14,12 +14,11 @@ import { coloursOf } from "./palette";
 import { type Layer, paintedSeries, type Window } from "./rectangles";
 import { type Column, type Figure, numberAt, textAt } from "./report_data";
 import { Strip, timelineColumns, TimelineModel } from "./timeline_model";
-import { bandwidthText, exactText, markDistance, timeMark, timeText } from "./units";
+import { bandwidthText, exactText, timeMark, timeText } from "./units";
 
 const mostRanks = 64;
 const everything = "all";
 
-/** What an interval is of, in words and as a column. */
 class Timeline implements Drawer {
   readonly choices: Choice[] = [];
   readonly switches: Switch[] = [];
@@ -38,7 +37,7 @@ class Timeline implements Drawer {
       }));
       options.push({ value: everything, label: "all" });
       const initial = options[options.length - 2]!.value;
-      this.choices.push({ id: "iteration", label: "Iteration", options, initial, steps: true });
+      this.choices.push({ id: "iteration", label: "Iteration", options, initial, form: "steps" });
     }
     if (model.ranks.length > mostRanks) this.choices.push(this.rankChoice());
     this.axes = this.namesOf(model.columns.axis);
@@ -47,7 +46,7 @@ class Timeline implements Drawer {
         { value: "op", label: "op" },
         { value: "axis", label: "axis" },
       ];
-      this.choices.push({ id: "colour", label: "Colour by", options, initial: "op" });
+      this.choices.push({ id: "colour", label: "Colour by", options, initial: "op", form: "buttons" });
       this.switches.push({ id: "lanes", label: "Row per axis", initial: false });
     }
   }
@@ -60,7 +59,7 @@ class Timeline implements Drawer {
       const last = Math.min(from + mostRanks, ranks.length) - 1;
       options.push({ value: `${from}+1`, label: `${ranks[from]} to ${ranks[last]}` });
     }
-    return { id: "ranks", label: "Ranks", options, initial: options[0]!.value };
+    return { id: "ranks", label: "Ranks", options, initial: options[0]!.value, form: "list" };
   }
 
   /** Names of calls; compute has its own shade. */
@@ -96,8 +95,17 @@ class Timeline implements Drawer {
 
   height(scene: Scene): number {
     const rows = this.shownRanks(scene).length;
-    const row = rows <= 12 ? 30 : rows <= 32 ? 18 : 11;
-    return 46 + rows * Math.max(row, 9 * this.lanes(scene) * (this.lanes(scene) > 1 ? 1 : 0));
+    const lanes = this.lanes(scene);
+    return 46 + rows * Math.max(this.rowHeight(rows), lanes > 1 ? 9 * lanes : 0);
+  }
+
+  private rowHeight(rows: number): number {
+    return rows <= 12 ? 30 : rows <= 32 ? 18 : 11;
+  }
+
+  /** How many ranks lie between two that are named. */
+  private labelSkip(rows: number): number {
+    return this.rowHeight(rows) < 16 ? 3 : 0;
   }
 
   private colourColumn(scene: Scene): Column {
@@ -131,7 +139,7 @@ class Timeline implements Drawer {
       xAxis: valueAxis(scene, "ns", {
         min: from - origin,
         max: to - origin,
-        interval: markDistance(isNarrow(scene) ? span * 2 : span, "ns"),
+        splitNumber: isNarrow(scene) ? 3 : 8,
         axisLabel: {
           formatter: (at: number) => timeMark(at, span),
           showMinLabel: from === origin,
@@ -141,7 +149,7 @@ class Timeline implements Drawer {
       yAxis: categoryAxis(scene, names, {
         inverse: true,
         axisLine: { show: false },
-        axisLabel: { interval: "auto" },
+        axisLabel: { interval: this.labelSkip(ranks.length) },
       }),
       series: [paintedSeries((window) => this.paint(scene, window))],
     };
