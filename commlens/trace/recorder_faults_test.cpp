@@ -225,6 +225,77 @@ TEST(Recorder, WithinALimitOfFileSizesStopsWithoutASignal) {
   EXPECT_EQ(said, "intact");
 }
 
+TEST(Recorder, KilledAtAnyMomentKeepsEveryComputeStretch) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const ScratchFolder folder;
+    create_recording(folder / "t", {.producer = "test", .ranks = 1, .compute = true});
+    SharedCount finished;
+    const pid_t child = fork();
+    if (child == 0) {
+      Recorder recorder(folder / "t", Rank{0}, RecorderParts::calls_and_compute);
+      for (std::int64_t stretch = 0;; ++stretch) {
+        recorder.start_computing(stretch * 5'000);
+        recorder.stop_computing(stretch * 5'000 + 2'000);
+        (*finished).store(stretch + 1);
+      }
+    }
+    const auto stretches = static_cast<std::int64_t>(std::mt19937_64(seed)() % 50'000);
+    while ((*finished).load() < stretches && waitpid(child, nullptr, WNOHANG) == 0) {
+    }
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const std::int64_t done = (*finished).load();
+    const Result<Trace> trace = read_trace(folder / "t");
+    ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
+    const std::vector<ComputeInterval>& compute = trace->streams.at(0).compute;
+    // Where the file's thread got no turn on a busy machine, stretches are dropped and counted.
+    const auto late = trace->provenance.skipped.find("compute time not recorded, recorder late");
+    const std::int64_t dropped = late == trace->provenance.skipped.end() ? 0 : late->second;
+    const std::int64_t kept = std::ssize(compute) + dropped;
+    EXPECT_TRUE(kept == done || kept == done + 1) << "seed=" << seed << ": " << kept << " of " << done;
+    for (std::size_t row = 0; row < compute.size() && dropped == 0; ++row) {
+      ASSERT_EQ(compute[row].started.count(), static_cast<std::int64_t>(row) * 5'000) << "seed=" << seed;
+      ASSERT_EQ(compute[row].finished.count(), static_cast<std::int64_t>(row) * 5'000 + 2'000);
+    }
+  }
+}
+
+/// Records `stretches` within a limit of the file's size; "intact" when all that fit are there and the rest
+/// is counted.
+std::string compute_beyond_the_limit(const std::filesystem::path& folder, std::int64_t stretches) {
+  create_recording(folder, {.producer = "test", .ranks = 1, .compute = true});
+  {
+    Recorder recorder(folder, Rank{0}, RecorderParts::calls_and_compute);
+    for (std::int64_t stretch = 0; stretch < stretches; ++stretch) {
+      recorder.start_computing(stretch * 5'000);
+      recorder.stop_computing(stretch * 5'000 + 2'000);
+    }
+  }
+  finish_recording(folder);
+  const Result<Trace> trace = read_trace(folder);
+  if (!trace) {
+    return trace.error().message;
+  }
+  const std::int64_t kept = std::ssize(trace->streams.at(0).compute);
+  // Until the file's thread finds the disk full, stretches count as too late.
+  std::int64_t dropped = 0;
+  for (const auto& [reason, count] : trace->provenance.skipped) {
+    dropped += reason.starts_with("compute time not recorded, ") ? count : 0;
+  }
+  return kept + dropped == stretches && dropped > 0 ? "intact"
+                                                    : fmt::format("{} kept, {} dropped", kept, dropped);
+}
+
+TEST(Recorder, WithinALimitOfFileSizesCountsTheComputeStretchesBeyondIt) {
+  const ScratchFolder folder;
+  const std::string said = in_child([&] {
+    const rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    return compute_beyond_the_limit(folder / "t", 60'000);  // 1 MiB holds 43,688
+  });
+  EXPECT_EQ(said, "intact");
+}
+
 TEST(Recorder, ThrowsOnADiskThatIsFullFromTheStart) {
   const ScratchFolder folder;
   const std::string said = in_child([&]() -> std::string {
@@ -268,7 +339,7 @@ TEST(Recorder, EntersTheKernelForNoCallItHasSeen) {
   SharedCount done;
   const pid_t child = fork();
   if (child == 0) {
-    Recorder recorder(folder / "t", Rank{0});
+    Recorder recorder(folder / "t", Rank{0}, RecorderParts::calls_and_compute);
     const RecordedCall call = call_of(recorder.group({Rank{0}}, Axis::dp), 1);
     recorder.finish(recorder.begin(call));
     if (!forbid_system_calls()) {
@@ -277,6 +348,9 @@ TEST(Recorder, EntersTheKernelForNoCallItHasSeen) {
     }
     for (std::int64_t made = 1; made < calls; ++made) {
       recorder.finish(recorder.begin(call));
+      recorder.start_computing(made * 5'000);
+      recorder.set_iteration(static_cast<Iteration>(made));
+      recorder.stop_computing(made * 5'000 + 2'000);
     }
     (*done).store(calls);
     for (;;) {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "commlens/trace/clock.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -377,6 +378,85 @@ TEST(RankTables, MoveTimesOfAnotherMachineByItsWallClock) {
   const Result<Trace> far = read_trace(folder / "t");
   ASSERT_FALSE(far);
   EXPECT_NE(far.error().message.find("a call lies centuries away"), std::string::npos);
+}
+
+using Computed = std::vector<ComputeInterval>;
+
+RecordingInfo computing_info() {
+  RecordingInfo result = info(1);
+  result.compute = true;
+  return result;
+}
+
+ComputeInterval computed(std::int64_t started, std::int64_t finished, Iteration iteration) {
+  return {std::chrono::nanoseconds(started), std::chrono::nanoseconds(finished), iteration};
+}
+
+TEST(Recorder, WritesWhenTheRankComputed) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", computing_info());
+  {
+    Recorder recorder(folder / "t", Rank{0}, RecorderParts::calls_and_compute);
+    recorder.stop_computing(1'000);  // it had not begun
+    recorder.start_computing(5'000);
+    recorder.start_computing(6'000);  // it had begun
+    recorder.stop_computing(8'000);
+    recorder.start_computing(10'000);
+    recorder.stop_computing(10'999);  // too short
+    recorder.start_computing(20'000);
+    recorder.stop_computing(21'000);
+    recorder.start_computing(30'000);  // never ends
+  }
+  finish_recording(folder / "t");
+  const Trace trace = read(folder / "t");
+  EXPECT_EQ(trace.streams[0].compute, (Computed{computed(5'000, 8'000, -1), computed(20'000, 21'000, -1)}));
+  EXPECT_EQ(trace.provenance.skipped, Skipped{});
+  EXPECT_EQ(std::filesystem::file_size(folder / "t/rank-0.compute.bin"), 64U + 2 * 24);
+}
+
+TEST(Recorder, DividesComputingBetweenIterations) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", computing_info());
+  const std::int64_t start = Clock::of_process().now_ns();
+  std::int64_t end = 0;
+  {
+    Recorder recorder(folder / "t", Rank{0}, RecorderParts::calls_and_compute);
+    recorder.start_computing(start);
+    recorder.set_iteration(0);
+    recorder.set_iteration(0);  // no new one
+    end = Clock::of_process().now_ns() + 1'000'000;
+    recorder.stop_computing(end);
+  }
+  const Trace trace = read(folder / "t");
+  const Computed& compute = trace.streams[0].compute;
+  ASSERT_EQ(compute.size(), 2U);
+  EXPECT_EQ(compute[0].started.count(), start);
+  EXPECT_EQ(compute[0].finished, compute[1].started);
+  EXPECT_EQ(compute[1].finished.count(), end);
+  EXPECT_EQ(compute[0].iteration, -1);
+  EXPECT_EQ(compute[1].iteration, 0);
+}
+
+TEST(Recorder, OfCallsAloneMakesNoFileOfCompute) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(1));
+  {
+    Recorder recorder(folder / "t", Rank{0});
+    recorder.start_computing(0);
+    recorder.stop_computing(1'000'000);
+  }
+  finish_recording(folder / "t");
+  EXPECT_TRUE(read(folder / "t").streams[0].compute.empty());
+  EXPECT_FALSE(std::filesystem::exists(folder / "t/rank-0.compute.bin"));
+}
+
+TEST(Recorder, ARankThatLacksItsComputeTimesIsCounted) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", computing_info());
+  {
+    const Recorder recorder(folder / "t", Rank{0});
+  }
+  EXPECT_EQ(read(folder / "t").provenance.skipped, (Skipped{{"rank without its compute times", 1}}));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -172,6 +173,12 @@ class RandomTrace {
         stream.times.push_back({started, started, started + std::chrono::nanoseconds(between(0, 5000))});
       }
     }
+    for (std::int64_t started = between(-5000, 5000); has_times && coin(); started += between(0, 5000)) {
+      stream.compute.push_back({std::chrono::nanoseconds(started),
+                                std::chrono::nanoseconds(started + between(0, 5000)),
+                                coin() ? static_cast<Iteration>(between(-1, 3)) : k_unknown_iteration});
+    }
+    std::sort(stream.compute.begin(), stream.compute.end());
     return stream;
   }
 

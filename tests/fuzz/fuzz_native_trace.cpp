@@ -1,6 +1,7 @@
 // A native trace folder: the input up to its first zero byte is manifest.json and, behind a byte 1, the
-// tables of a recorded rank, rank-0.jsonl; the rest is stream-0.bin. What is read must be written and read
-// again as the same calls.
+// tables of a recorded rank, rank-0.jsonl; the rest is stream-0.bin and, from the bytes "commcomp" on, the
+// file of compute stretches stream-0.compute.bin. What is read must be written and read again as the same
+// calls and stretches.
 #include <algorithm>
 
 #include "commlens/base/check.hpp"
@@ -17,7 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::size_t manifest = std::min(texts.find('\1'), end);
   folder.write("manifest.json", texts.substr(0, manifest));
   folder.write("rank-0.jsonl", texts.substr(std::min(manifest + 1, end)));
-  folder.write("stream-0.bin", input.substr(std::min(end + 1, input.size())));
+  const std::string_view records = input.substr(std::min(end + 1, input.size()));
+  const std::size_t compute = std::min(records.find("commcomp"), records.size());
+  folder.write("stream-0.bin", records.substr(0, compute));
+  folder.write("stream-0.compute.bin", records.substr(compute));
   const Result<Trace> trace = read_trace(folder.path());
   if (!trace) {
     return 0;
@@ -27,5 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   COMMLENS_CHECK(copy.has_value(), "what we wrote can be read");
   COMMLENS_CHECK(copy->streams.size() == trace->streams.size() && copy->ops() == trace->ops(),
                  "a trace survives writing");
+  for (std::size_t stream = 0; stream < trace->streams.size(); ++stream) {
+    COMMLENS_CHECK(copy->streams[stream].compute == trace->streams[stream].compute,
+                   "compute stretches survive writing");
+  }
   return 0;
 }

@@ -1,0 +1,148 @@
+#include "commlens/trace/compute_file.hpp"
+
+#include <cstring>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "commlens/trace/test_support.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+using testing::content_of;
+using testing::ScratchFolder;
+using Intervals = std::vector<ComputeInterval>;
+
+ComputeInterval computed(std::int64_t started, std::int64_t finished, Iteration iteration) {
+  return {nanoseconds(started), nanoseconds(finished), iteration};
+}
+
+/// Rank 0 computes from 100 to 150 and from 1000 to 1001; rank 1 makes the same calls, and nobody knows.
+Trace computing_trace() {
+  Trace trace;
+  const OpId barrier =
+      trace.intern(CommOp{.kind = CommKind::barrier, .group = trace.groups.intern({Rank{0}, Rank{1}})});
+  const Times times{nanoseconds(150), nanoseconds(150), nanoseconds(160)};
+  trace.streams.push_back({{Rank{0}, Rank{0}}, {{barrier, 0}}, {times}, {}});
+  trace.streams.push_back({{Rank{1}, Rank{1}}, {{barrier, 0}}, {times}, {}});
+  trace.streams[0].compute = {computed(100, 150, -1), computed(1000, 1001, 2)};
+  return trace;
+}
+
+/// What reading `folder` says when the file of rank 0 holds `content`.
+std::string error_with(const ScratchFolder& folder, const std::string& content) {
+  folder.write("t/stream-0.compute.bin", content);
+  const Result<Trace> trace = read_trace(folder / "t");
+  return trace ? "read" : trace.error().message;
+}
+
+/// `content` with eight bytes at `offset` replaced.
+std::string with(std::string content, std::size_t offset, std::int64_t value) {
+  std::memcpy(content.data() + offset, &value, sizeof value);
+  return content;
+}
+
+TEST(ComputeFile, KeepsEveryStretch) {
+  const ScratchFolder folder;
+  write_trace(computing_trace(), folder / "t");
+  const Result<Trace> read = read_trace(folder / "t");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->streams[0].compute, computing_trace().streams[0].compute);
+  EXPECT_EQ(read->streams[1].compute, Intervals{});
+  EXPECT_FALSE(std::filesystem::exists(folder / "t/stream-1.compute.bin"));
+  EXPECT_TRUE(read->provenance.skipped.empty());
+}
+
+TEST(ComputeFile, OfRandomTracesIsReadAsItWasWritten) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const ScratchFolder folder;
+    const Trace trace = testing::RandomTrace(seed).make();
+    write_trace(trace, folder / "t");
+    const Result<Trace> read = read_trace(folder / "t");
+    ASSERT_TRUE(read) << "seed=" << seed << ": " << read.error().message;
+    for (std::size_t stream = 0; stream < trace.streams.size(); ++stream) {
+      EXPECT_EQ(read->streams[stream].compute, trace.streams[stream].compute) << "seed=" << seed;
+    }
+  }
+}
+
+// The bytes of docs/formats/trace.md, written out by hand.
+TEST(ComputeFile, HasTheDocumentedBytes) {
+  const ScratchFolder folder;
+  write_trace(computing_trace(), folder / "t");
+  const std::string expected(
+      "commcomp"
+      "\x01\x00\x00\x00\x40\x00\x00\x00\x18\x00\x00\x00\x00\x00\x00\x00"  // version, header, record, stream
+      "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"  // first and last rank
+      "\x02\x00\x00\x00\x00\x00\x00\x00"                                  // records in use
+      "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"  // none dropped
+      "\x64\x00\x00\x00\x00\x00\x00\x00\x32\x00\x00\x00\x00\x00\x00\x00"  // started 100, lasts 50
+      "\xff\xff\xff\xff\x00\x00\x00\x00"                                  // iteration -1
+      "\xe8\x03\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"  // started 1000, lasts 1
+      "\x02\x00\x00\x00\x00\x00\x00\x00",
+      112);
+  EXPECT_EQ(content_of(folder / "t/stream-0.compute.bin"), expected);
+}
+
+TEST(ComputeFile, ThatIsCutOffCountsWhatIsMissing) {
+  const ScratchFolder folder;
+  write_trace(computing_trace(), folder / "t");
+  const std::string content = content_of(folder / "t/stream-0.compute.bin");
+  folder.write("t/stream-0.compute.bin", content.substr(0, content.size() - 1));
+  const Result<Trace> read = read_trace(folder / "t");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->streams[0].compute, (Intervals{computed(100, 150, -1)}));
+  EXPECT_EQ(read->provenance.skipped.at("compute time missing at the end of a file"), 1);
+}
+
+TEST(ComputeFile, CountsStretchesThatWereNotRecorded) {
+  const ScratchFolder folder;
+  write_trace(computing_trace(), folder / "t");
+  const std::string content = content_of(folder / "t/stream-0.compute.bin");
+  folder.write("t/stream-0.compute.bin", with(with(content, 48, 3), 56, 4));
+  const Result<Trace> read = read_trace(folder / "t");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->provenance.skipped.at("compute time not recorded, disk full"), 3);
+  EXPECT_EQ(read->provenance.skipped.at("compute time not recorded, recorder late"), 4);
+}
+
+TEST(ComputeFile, IsSortedByTheReader) {
+  const ScratchFolder folder;
+  write_trace(computing_trace(), folder / "t");
+  const std::string content = content_of(folder / "t/stream-0.compute.bin");
+  ASSERT_EQ(error_with(folder, with(content, 64, 5000)), "read");
+  EXPECT_EQ(read_trace(folder / "t")->streams[0].compute,
+            (Intervals{computed(1000, 1001, 2), computed(5000, 5050, -1)}));
+}
+
+TEST(ComputeFile, IsRefusedWhenAFieldIsWrong) {
+  const ScratchFolder folder;
+  write_trace(computing_trace(), folder / "t");
+  const std::string content = content_of(folder / "t/stream-0.compute.bin");
+  const std::string file = (folder / "t/stream-0.compute.bin").string() + ": ";
+  const std::int64_t version_2 = 2 | std::int64_t{64} << 32;
+  EXPECT_EQ(error_with(folder, content.substr(0, 63)), file + "63 bytes, shorter than the header of 64");
+  EXPECT_EQ(error_with(folder, content_of(folder / "t/stream-0.bin")),
+            file + "no compute times of a commlens trace (its first bytes are not \"commcomp\")");
+  EXPECT_EQ(error_with(folder, with(content, 8, version_2)),
+            file + "version 2, this program reads version 1");
+  EXPECT_EQ(error_with(folder, with(content, 16, 32)),
+            file + "header of 64 bytes and records of 32, expected 64 and 24");
+  EXPECT_EQ(error_with(folder, with(content, 32, 1)), file + "holds ranks 0 to 1, the manifest says 0 to 0");
+  EXPECT_EQ(error_with(folder, with(content, 48, -1)),
+            file + "says that 18446744073709551615 and 0 stretches were dropped");
+  EXPECT_EQ(error_with(folder, with(content, 72, -1)), file + "record 0 starts at 100 ns and lasts -1 ns");
+  EXPECT_EQ(error_with(folder, with(content, 88, INT64_MIN)),
+            file + "record 1 starts at -9223372036854775808 ns and lasts 1 ns");
+  EXPECT_EQ(error_with(folder, with(content, 80, -3 & 0xffffffff)), file + "record 0 has iteration -3");
+  EXPECT_EQ(error_with(folder, with(content, 80, std::int64_t{7} << 32)),
+            file + "record 0 has 7 where 0 is reserved");
+  std::filesystem::remove(folder / "t/stream-0.compute.bin");
+  EXPECT_FALSE(read_trace(folder / "t"));
+}
+
+}  // namespace
+}  // namespace commlens
