@@ -62,14 +62,18 @@ class RankTablesReader {
       fields_.fail(where, "stands behind the closing line");
     } else if (const json* const tag = fields_.find(line, where, "tag", true)) {
       rows_.add_tag(*tag, where);
+    } else if (const json* const name = fields_.find(line, where, "name", true)) {
+      rows_.add_name(*name, where);
     } else if (const json* const group = fields_.find(line, where, "group", true)) {
       rows_.add_group(*group, where);
     } else if (const json* const op = fields_.find(line, where, "op", true)) {
       rows_.add_op(*op, where);
+    } else if (const json* const aligned = fields_.find(line, where, "aligned", true)) {
+      read_clock_point(*aligned, where);
     } else if (const json* const closing = fields_.find(line, where, "closed", true)) {
       read_closing(*closing, where);
     } else {
-      fields_.fail(where, "has none of \"tag\", \"group\", \"op\" and \"closed\"");
+      fields_.fail(where, "has none of \"tag\", \"name\", \"group\", \"op\", \"aligned\" and \"closed\"");
     }
   }
 
@@ -92,12 +96,27 @@ class RankTablesReader {
     clock.wall_offset = nanoseconds(fields_.number(*found, where, "wall_offset_ns", k_any_wall));
   }
 
+  void read_clock_point(const json& row, const std::string& where) {
+    ClockPoint point;
+    point.at = nanoseconds(fields_.number(row, where, "at_ns", k_any_time));
+    point.offset = nanoseconds(fields_.number(row, where, "offset_ns", k_any_time));
+    point.error = nanoseconds(fields_.number(row, where, "error_ns", {0, k_any_time.second}));
+    if (!result_.aligned.empty() && point.at <= result_.aligned.back().at) {
+      fields_.fail(where, "is a clock point that is no later than the one before");
+    }
+    result_.aligned.push_back(point);
+  }
+
   void read_closing(const json& row, const std::string& where) {
     RankClosing& closing = result_.closing.emplace();
     closing.events = fields_.number(row, where, "events", k_any_count);
     closing.dropped = fields_.number(row, where, "dropped", k_any_count);
     closing.cost_per_call = nanoseconds(fields_.number(row, where, "cost_ns_per_call", k_any_count));
     closing.clock_drift = nanoseconds(fields_.number(row, where, "clock_drift_ns", k_any_time));
+    const json* const skipped = fields_.find(row, where, "skipped", true);
+    for (const auto& [reason, calls] : (skipped == nullptr ? json::object() : *skipped).items()) {
+      closing.skipped[reason] = fields_.number(*skipped, where, reason.c_str(), {0, std::int64_t{1} << 40});
+    }
   }
 
   JsonFields fields_;
@@ -169,6 +188,11 @@ Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::pa
   if (rank->rank != entry.ranks.first) {
     return failure(fmt::format("{}: these are the tables of rank {}, the manifest wants those of rank {}",
                                (folder / entry.tables).string(), rank->rank.value, entry.ranks.first.value));
+  }
+  if (rank->closing) {
+    for (const auto& [reason, calls] : rank->closing->skipped) {
+      tables.provenance.skip(reason, calls);
+    }
   }
   const nanoseconds shift = shift_of(rank->clock, clocks);
   const Result<StreamSurvey> survey = opened->survey(rank->ops.size());

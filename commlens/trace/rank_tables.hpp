@@ -9,6 +9,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/manifest.hpp"
+#include "commlens/trace/recorder.hpp"
 #include "commlens/trace/stream_file.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -29,8 +30,9 @@ struct RankClock {
 struct RankClosing {
   std::int64_t events = 0;
   std::int64_t dropped = 0;
-  std::chrono::nanoseconds cost_per_call{};  // begin and finish together, median
-  std::chrono::nanoseconds clock_drift{};    // how far the clock was off at the end
+  std::chrono::nanoseconds cost_per_call{};          // begin and finish together, median
+  std::chrono::nanoseconds clock_drift{};            // how far the clock was off at the end
+  std::map<std::string, std::int64_t> skipped = {};  // calls that could not be described, by reason
 };
 
 /// What rank-R.jsonl holds.
@@ -38,6 +40,7 @@ struct RankTables {
   Rank rank;
   RankClock clock;
   std::vector<OpId> ops;               // row in the file -> op of the trace
+  std::vector<ClockPoint> aligned;     // ascending in time; empty: the wall clocks must do
   std::optional<RankClosing> closing;  // absent when the rank was killed
 };
 

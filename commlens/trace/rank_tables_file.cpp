@@ -39,6 +39,22 @@ std::string closing_line(const RankClosing& closing) {
     written.number("dropped", closing.dropped);
     written.number("cost_ns_per_call", closing.cost_per_call.count());
     written.number("clock_drift_ns", closing.clock_drift.count());
+    if (!closing.skipped.empty()) {
+      JsonObject skipped(written.opened("skipped"));
+      for (const auto& [reason, calls] : closing.skipped) {
+        skipped.number(reason, calls);
+      }
+    }
+  }
+  return line;
+}
+
+/// The line that says `text` under `key`.
+std::string text_line(std::string_view key, std::string_view text) {
+  std::string line;
+  {
+    JsonObject object(line);
+    object.text(key, text);
   }
   return line;
 }
@@ -46,7 +62,7 @@ std::string closing_line(const RankClosing& closing) {
 }  // namespace
 
 RankTablesFile::RankTablesFile(const std::filesystem::path& path, Rank rank, const RankClock& clock)
-    : tags_({{"", TagId{0}}}) {
+    : tags_({{"", TagId{0}}}), names_({{"", NameId{0}}}) {
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ >= 0) {
     errno = ENOSPC;
@@ -85,10 +101,31 @@ TagId RankTablesFile::tag(std::string_view text) {
   }
   const TagId id{static_cast<std::uint32_t>(tags_.size())};
   tags_.emplace(text, id);
-  std::string line = "{\"tag\": ";
-  append_json_string(line, text);
-  append(line + "}");
+  append(text_line("tag", text));
   return id;
+}
+
+NameId RankTablesFile::name(std::string_view text) {
+  const auto known = names_.find(text);
+  if (known != names_.end()) {
+    return known->second;
+  }
+  const NameId id{static_cast<std::uint32_t>(names_.size())};
+  names_.emplace(text, id);
+  append(text_line("name", text));
+  return id;
+}
+
+void RankTablesFile::add_clock_point(const ClockPoint& point) {
+  std::string line;
+  {
+    JsonObject object(line);
+    JsonObject written(object.opened("aligned"));
+    written.number("at_ns", point.at.count());
+    written.number("offset_ns", point.offset.count());
+    written.number("error_ns", point.error.count());
+  }
+  append(line);
 }
 
 std::uint32_t RankTablesFile::op(const CommOp& op) {

@@ -26,8 +26,11 @@ class RankTablesFile {
   /// meaning and is_broken() is true.
   GroupId group(const std::vector<Rank>& members, Axis axis);
   TagId tag(std::string_view text);
+  NameId name(std::string_view text);
   std::uint32_t op(const CommOp& op);
   bool is_broken() const { return is_broken_; }
+
+  void add_clock_point(const ClockPoint& point);
 
   /// Writes the last line and closes the file.
   void close(const RankClosing& closing);
@@ -40,6 +43,7 @@ class RankTablesFile {
   bool is_broken_ = false;
   std::map<std::pair<Axis, std::vector<Rank>>, GroupId> groups_;
   std::map<std::string, TagId, std::less<>> tags_;
+  std::map<std::string, NameId, std::less<>> names_;
   std::map<CommOp, std::uint32_t> ops_;
 };
 

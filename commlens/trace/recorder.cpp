@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <new>
 #include <span>
 
@@ -25,7 +26,8 @@ OpCache::Key key_of(const RecordedCall& call, Phase phase) {
           reinterpret_cast<std::uint64_t>(call.tag.data()),
           static_cast<std::uint64_t>(root) << 32 | static_cast<std::uint64_t>(call.group),
           static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.dtype) << 8 |
-              static_cast<std::uint64_t>(phase) << 16 | static_cast<std::uint64_t>(call.tag.size()) << 24};
+              static_cast<std::uint64_t>(phase) << 16 | static_cast<std::uint64_t>(call.name) << 24 |
+              static_cast<std::uint64_t>(call.tag.size()) << 40};
 }
 
 StreamHeader header_of(Rank rank) {
@@ -74,6 +76,12 @@ class Records {
     std::atomic_ref(record.duration_ns)
         .store(std::max<std::int64_t>(now_ns - record.started_ns, 0), std::memory_order_release);
   }
+  void set_op(std::uint64_t slot, std::uint32_t row) {
+    std::atomic_ref(records_[slot].op).store(row, std::memory_order_relaxed);
+  }
+  void fail(std::uint64_t slot, std::int64_t mark) {
+    std::atomic_ref(records_[slot].duration_ns).store(mark, std::memory_order_release);
+  }
   void store_dropped(std::uint64_t full, std::uint64_t late) {
     std::atomic_ref(header_->dropped_full).store(full, std::memory_order_relaxed);
     std::atomic_ref(header_->dropped_late).store(late, std::memory_order_relaxed);
@@ -115,6 +123,7 @@ struct Recorder::State {
   std::uint64_t dropped_full = 0;
   std::uint64_t dropped_late = 0;
   std::chrono::nanoseconds cost{};
+  std::map<std::string, std::int64_t> skipped;
 };
 
 Recorder::State::State(const std::filesystem::path& folder, Rank rank, RecorderParts parts)
@@ -171,6 +180,7 @@ std::uint32_t Recorder::State::new_row(const RecordedCall& call, const OpCache::
     op.output = call.output;
     op.root = call.root;
     op.tag = tables.tag(call.tag);
+    op.name = call.name;
     const std::uint32_t row = tables.op(op);
     is_stopped = is_stopped || tables.is_broken();
     cache.insert(key, row);
@@ -220,6 +230,20 @@ GroupId Recorder::group(const std::vector<Rank>& members, Axis axis) {
   state_->is_stopped = state_->is_stopped || state_->tables.is_broken();
   return id;
 }
+
+NameId Recorder::name(std::string_view text) {
+  const NameId id = state_->tables.name(text);
+  state_->is_stopped = state_->is_stopped || state_->tables.is_broken();
+  return id;
+}
+
+void Recorder::skip(const std::string& reason, std::int64_t calls) { state_->skipped[reason] += calls; }
+
+void Recorder::add_clock_point(const ClockPoint& point) { state_->tables.add_clock_point(point); }
+
+void Recorder::add_cost(std::chrono::nanoseconds per_call) noexcept { state_->cost += per_call; }
+
+std::chrono::nanoseconds Recorder::cost_per_call() const noexcept { return state_->cost; }
 
 void Recorder::set_iteration(Iteration iteration) noexcept {
   if (state_->compute && iteration != state_->iteration) {
@@ -271,6 +295,29 @@ void Recorder::finish(Slot slot, std::int64_t now_ns) noexcept {
   }
 }
 
+void Recorder::finish(Slot slot, const RecordedCall& actual, std::int64_t now_ns) noexcept {
+  State& state = *state_;
+  if (slot == k_dropped || !state.records.is_open()) {
+    return;
+  }
+  const OpCache::Key key = key_of(actual, state.phase);
+  std::uint32_t row = state.cache.find(key);
+  if (row == OpCache::k_absent && !state.is_stopped) {
+    row = state.new_row(actual, key);
+  }
+  if (row == OpCache::k_absent || state.tables.is_broken()) {
+    return;  // it stays unfinished: what it was cannot be written any more
+  }
+  state.records.set_op(slot, row);
+  state.records.finish(slot, now_ns);
+}
+
+void Recorder::fail(Slot slot, CallEnd end) noexcept {
+  if (slot != k_dropped && state_->records.is_open()) {
+    state_->records.fail(slot, end == CallEnd::failed ? k_failed : k_cancelled);
+  }
+}
+
 std::int64_t Recorder::dropped() const noexcept {
   return static_cast<std::int64_t>(state_->dropped_full + state_->dropped_late);
 }
@@ -289,7 +336,8 @@ void Recorder::close() noexcept {
   state.tables.close({.events = static_cast<std::int64_t>(state.records.count()),
                       .dropped = dropped(),
                       .cost_per_call = state.cost,
-                      .clock_drift = state.clock.drift()});
+                      .clock_drift = state.clock.drift(),
+                      .skipped = state.skipped});
 }
 
 }  // namespace commlens

@@ -41,6 +41,17 @@ struct RecordedCall {
   Elements output;
   std::optional<GroupRank> root;
   std::string_view tag;
+  NameId name{};  // what the program called it: Recorder::name()
+};
+
+/// How a call ended that moved nothing.
+enum class CallEnd : std::uint8_t { failed, cancelled };
+
+/// This rank's clock against that of rank 0 of the job at one moment.
+struct ClockPoint {
+  std::chrono::nanoseconds at{};      // on this rank's clock
+  std::chrono::nanoseconds offset{};  // to add to it for rank 0's
+  std::chrono::nanoseconds error{};   // how far `offset` may be off, either way
 };
 
 /// What a recorder writes.
@@ -64,6 +75,8 @@ class Recorder {
 
   /// The id of a group in this rank's file; the same for the same members and axis.
   GroupId group(const std::vector<Rank>& members, Axis axis);
+  /// The id of a call's name in this rank's file; the same for the same text. At most 65,535 names.
+  NameId name(std::string_view text);
 
   /// Later calls carry these.
   void set_iteration(Iteration iteration) noexcept;
@@ -78,6 +91,19 @@ class Recorder {
   /// The same for a caller that has just read Clock::of_process() (nanoseconds).
   Slot begin(const RecordedCall& call, std::int64_t now_ns) noexcept;
   void finish(Slot slot, std::int64_t now_ns) noexcept;
+  /// The call is complete now and turned out to be `actual`: a receive whose source and size its end tells.
+  void finish(Slot slot, const RecordedCall& actual, std::int64_t now_ns) noexcept;
+  /// The call ended without effect; readers count it and leave it out.
+  void fail(Slot slot, CallEnd end) noexcept;
+
+  /// Calls that cannot be described are counted by reason; the counts are written by close().
+  void skip(const std::string& reason, std::int64_t calls = 1);
+  /// How the clocks of the job stand to each other. Once, or twice with time between to correct their drift.
+  void add_clock_point(const ClockPoint& point);
+  /// What a caller does for each call around begin and finish, to be added to the recorder's own cost.
+  void add_cost(std::chrono::nanoseconds per_call) noexcept;
+  /// Of begin and finish together, what the caller adds included; median, measured when it was opened.
+  std::chrono::nanoseconds cost_per_call() const noexcept;
 
   /// The rank's thread computes from now on, until stop_computing(): what lies between is one stretch of
   /// computing. Stretches shorter than k_shortest_compute are left out (they lie between the parts of one

@@ -1,6 +1,7 @@
 #include "commlens/trace/stream_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -36,7 +37,7 @@ constexpr std::int64_t k_furthest_ns = INT64_MAX / 2;
 
 bool is_faulty(const StreamRecord& record, std::size_t ops) {
   const bool is_far = record.started_ns < -k_furthest_ns || record.started_ns > k_furthest_ns ||
-                      record.duration_ns < k_unfinished || record.duration_ns > k_furthest_ns;
+                      record.duration_ns < k_cancelled || record.duration_ns > k_furthest_ns;
   return record.op >= ops ||
          (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) ||
          record.micro_batch < k_no_micro_batch || (is_far && record.started_ns != k_no_time);
@@ -104,11 +105,25 @@ void count_dropped(const StreamHeader& header, Provenance& provenance) {
   }
 }
 
+/// Calls that moved nothing, by the negative of their mark (k_unfinished, k_failed, k_cancelled).
+using LeftOut = std::array<std::int64_t, 4>;
+
+void count_left_out(const LeftOut& calls, Provenance& provenance) {
+  const auto count = [&](std::string_view reason, std::int64_t mark) {
+    if (const std::int64_t left_out = calls[static_cast<std::size_t>(-mark)]; left_out > 0) {
+      provenance.skip(std::string(reason), left_out);
+    }
+  };
+  count(k_skipped_unfinished, k_unfinished);
+  count(k_skipped_failed, k_failed);
+  count(k_skipped_cancelled, k_cancelled);
+}
+
 /// Goes through the records of `bytes`, a window at a time, and gives those of finished calls to
-/// `take(record)`. What is wrong with one of them, or nothing; `unfinished` counts the calls left out.
+/// `take(record)`. What is wrong with one of them, or nothing; `left_out` counts the other calls.
 template <typename Take>
 std::string each_finished(const MappedFile& file, std::span<const std::byte> bytes, std::size_t ops,
-                          std::int64_t& unfinished, const Take& take) {
+                          LeftOut& left_out, const Take& take) {
   const std::size_t count = bytes.size() / sizeof(StreamRecord);
   constexpr std::size_t window = k_window / sizeof(StreamRecord);
   for (std::size_t begin = 0; begin < count; begin += window) {
@@ -119,8 +134,8 @@ std::string each_finished(const MappedFile& file, std::span<const std::byte> byt
       if (is_faulty(record, ops)) {
         return fmt::format("record {} {}", row, fault_of(record, ops));
       }
-      if (record.started_ns != k_no_time && record.duration_ns == k_unfinished) {
-        ++unfinished;
+      if (record.started_ns != k_no_time && record.duration_ns < 0) {
+        ++left_out[static_cast<std::size_t>(-record.duration_ns)];
       } else {
         take(record);
       }
@@ -250,20 +265,19 @@ void StreamFile::count_missing(Provenance& provenance) const {
 
 Result<StreamSurvey> StreamFile::survey(std::size_t ops) const {
   StreamSurvey survey{.records = use().records};
-  std::int64_t unfinished = 0;
-  const std::string fault =
-      each_finished(mapped_, records(), ops, unfinished, [&](const StreamRecord& record) {
-        if (record.started_ns == k_no_time) {
-          ++survey.untimed;
-          return;
-        }
-        const Times times = times_of(record);
-        ++survey.timed;
-        survey.first_issued = std::min(survey.first_issued, times.issued);
-        survey.first_started = std::min(survey.first_started, times.started);
-        survey.last_started = std::max(survey.last_started, times.started);
-        survey.last_finished = std::max(survey.last_finished, times.finished);
-      });
+  LeftOut left_out = {};
+  const std::string fault = each_finished(mapped_, records(), ops, left_out, [&](const StreamRecord& record) {
+    if (record.started_ns == k_no_time) {
+      ++survey.untimed;
+      return;
+    }
+    const Times times = times_of(record);
+    ++survey.timed;
+    survey.first_issued = std::min(survey.first_issued, times.issued);
+    survey.first_started = std::min(survey.first_started, times.started);
+    survey.last_started = std::max(survey.last_started, times.started);
+    survey.last_finished = std::max(survey.last_finished, times.finished);
+  });
   if (!fault.empty()) {
     return failure(fmt::format("{}: {}", path_.string(), fault));
   }
@@ -276,16 +290,14 @@ Result<void> StreamFile::visit(const std::vector<OpId>& ops, const StreamSurvey&
   count_dropped(header_, provenance);
   count_missing(provenance);
   BlockOfCalls block(ops, survey.has_times(), shift, sink);
-  std::int64_t unfinished = 0;
-  const std::string fault = each_finished(mapped_, records(), ops.size(), unfinished,
+  LeftOut left_out = {};
+  const std::string fault = each_finished(mapped_, records(), ops.size(), left_out,
                                           [&](const StreamRecord& record) { block.add(record); });
   if (!fault.empty()) {
     return failure(fmt::format("{}: {}", path_.string(), fault));
   }
   block.give();
-  if (unfinished > 0) {
-    provenance.skip(std::string(k_skipped_unfinished), unfinished);
-  }
+  count_left_out(left_out, provenance);
   if (!survey.has_times() && survey.timed > 0) {
     provenance.skip("time where other calls of the rank have none", survey.timed);
   }

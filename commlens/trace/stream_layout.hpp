@@ -14,6 +14,8 @@ constexpr std::array<char, 8> k_stream_magic = {'c', 'o', 'm', 'm', 'l', 'e', 'n
 constexpr std::uint32_t k_stream_version = 1;
 constexpr std::int64_t k_no_time = INT64_MIN;
 constexpr std::int64_t k_unfinished = -1;  // duration of a call that is under way
+constexpr std::int64_t k_failed = -2;      // … of one that returned an error
+constexpr std::int64_t k_cancelled = -3;   // … of one that was cancelled
 
 /// The first 64 bytes of a file.
 struct StreamHeader {

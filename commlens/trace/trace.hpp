@@ -68,6 +68,8 @@ struct RecorderCost {
 
 /// Reasons in Provenance::skipped that readers of a trace ask for.
 constexpr std::string_view k_skipped_unfinished = "unfinished call";
+constexpr std::string_view k_skipped_failed = "failed call";
+constexpr std::string_view k_skipped_cancelled = "cancelled call";
 constexpr std::string_view k_skipped_disk_full = "call not recorded, disk full";
 constexpr std::string_view k_skipped_recorder_late = "call not recorded, recorder late";
 
