@@ -1,0 +1,86 @@
+#include "commlens/compare/significance.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace commlens {
+namespace {
+
+/// Two-sided probability of a standard normal variable.
+double two_sided(double z) { return std::erfc(std::fabs(z) / std::sqrt(2.0)); }
+
+/// Toward the mean by one half, not beyond it.
+double corrected(double difference) {
+  constexpr double continuity = 0.5;
+  return std::copysign(std::max(std::fabs(difference) - continuity, 0.0), difference);
+}
+
+}  // namespace
+
+RankSumTest mann_whitney(std::span<const double> a, std::span<const double> b) {
+  std::vector<std::pair<double, bool>> all;  // value, whether it is of b
+  for (const double value : a) {
+    all.emplace_back(value, false);
+  }
+  for (const double value : b) {
+    all.emplace_back(value, true);
+  }
+  std::sort(all.begin(), all.end());
+  double rank_sum_b = 0;
+  double ties = 0;
+  for (std::size_t first = 0; first < all.size();) {
+    std::size_t end = first;
+    double of_b = 0;
+    while (end < all.size() && all[end].first == all[first].first) {
+      of_b += all[end].second ? 1 : 0;
+      ++end;
+    }
+    const auto equal = static_cast<double>(end - first);
+    const double mid_rank = (static_cast<double>(first + 1) + static_cast<double>(end)) / 2;
+    rank_sum_b += of_b * mid_rank;
+    ties += equal * equal * equal - equal;
+    first = end;
+  }
+  const auto count_a = static_cast<double>(a.size());
+  const auto count_b = static_cast<double>(b.size());
+  const double count = count_a + count_b;
+  RankSumTest test;
+  test.u = rank_sum_b - count_b * (count_b + 1) / 2;
+  if (a.empty() || b.empty()) {
+    return test;
+  }
+  const double variance = count_a * count_b / 12 * ((count + 1) - ties / (count * (count - 1)));
+  if (variance > 0) {
+    test.z = corrected(test.u - count_a * count_b / 2) / std::sqrt(variance);
+    test.p = two_sided(test.z);
+  }
+  return test;
+}
+
+std::vector<double> holm_adjusted(std::span<const double> p_values) {
+  std::vector<std::size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
+  std::vector<double> adjusted(p_values.size(), 1.0);
+  double largest = 0;
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    const auto left = static_cast<double>(order.size() - at);
+    largest = std::max(largest, std::min(1.0, left * p_values[order[at]]));
+    adjusted[order[at]] = largest;
+  }
+  return adjusted;
+}
+
+double smallest_p(std::int64_t values_a, std::int64_t values_b) {
+  const auto a = static_cast<double>(values_a);
+  const auto b = static_cast<double>(values_b);
+  if (values_a == 0 || values_b == 0) {
+    return 1;
+  }
+  return two_sided(corrected(a * b / 2) / std::sqrt(a * b / 12 * (a + b + 1)));
+}
+
+}  // namespace commlens

@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace commlens {
+
+/// Whether two samples come from the same distribution, against one of them being larger.
+struct RankSumTest {
+  double u =
+      0;  // pairs (a, b) with a < b, ties counted one half: 0 … n_a n_b, n_a n_b / 2 without a difference
+  double z = 0;  // positive when b is larger
+  double p = 1;  // two-sided
+};
+
+/// Mann-Whitney U test with mid-ranks for ties, the normal approximation with its variance corrected for
+/// ties, and a continuity correction of 1/2 toward the mean:
+///   var U = n_a n_b / 12 ((N + 1) - sum over ties of (t^3 - t) / (N (N - 1))),  N = n_a + n_b
+/// p = 1 when a sample is empty or all values are equal. The approximation is good from 8 values in each on.
+/// Source: H. B. Mann, D. R. Whitney, Ann. Math. Stat. 18 (1947) 50-60; E. L. Lehmann, Nonparametrics (1975),
+/// section 1.4 (ties). The same as scipy.stats.mannwhitneyu(method="asymptotic").
+RankSumTest mann_whitney(std::span<const double> a, std::span<const double> b);
+
+/// The p-values of several tests made at once, adjusted so that the chance of one false alarm among all of
+/// them stays what is asked for: p_(i) becomes max over j <= i of min(1, (k - j + 1) p_(j)), ascending, k
+/// tests. Source: S. Holm, Scand. J. Statistics 6 (1979) 65-70.
+std::vector<double> holm_adjusted(std::span<const double> p_values);
+
+/// The smallest two-sided p that `mann_whitney` can give with so many values in each sample, no ties.
+double smallest_p(std::int64_t values_a, std::int64_t values_b);
+
+}  // namespace commlens
