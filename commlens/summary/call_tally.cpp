@@ -210,11 +210,36 @@ void CallTally::fold() {
     OpTally& tally = ops_[place(op)];
     tally.calls = saturating_sum(tally.calls, calls);
     tally.timed_calls = saturating_sum(tally.timed_calls, timed);
+    added_durations_ += cell.timed;
     const std::int64_t time = saturating_product(cell.time, ranks);
     tally.time = std::chrono::nanoseconds(saturating_sum(tally.time.count(), time));
     cell = {};
   }
   touched_.clear();
+  if (added_durations_ >= k_exact_samples) {
+    limit_memory();
+  }
+}
+
+/// Rows by iteration may be many, each with few durations: all together are not to hold too many.
+void CallTally::limit_memory() {
+  added_durations_ = 0;
+  std::int64_t held = 0;
+  for (const auto& [slice, rows] : slices_) {
+    for (const std::unique_ptr<RowTally>& row : rows) {
+      held += row ? row->time.held() : 0;
+    }
+  }
+  if (held <= k_most_held_samples) {
+    return;
+  }
+  for (const auto& [slice, rows] : slices_) {
+    for (const std::unique_ptr<RowTally>& row : rows) {
+      if (row) {
+        row->time.forget_durations();
+      }
+    }
+  }
 }
 
 void CallTally::fold_crossing(RowTally& row, std::size_t op, Bytes moved) {

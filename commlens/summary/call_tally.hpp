@@ -120,6 +120,7 @@ class CallTally {
   void meet(const Trace& tables, OpId op, const Times* times);
   void mark_groups(std::span<const CommEvent> events);
   void fold();
+  void limit_memory();
   void fold_crossing(RowTally& row, std::size_t op, Bytes moved);
 
   SummaryOptions options_;
@@ -134,6 +135,7 @@ class CallTally {
   std::set<Iteration> warm_iterations_;
   std::int64_t ranks_ = 0;
   std::int64_t cold_ranks_ = 0;
+  std::int64_t added_durations_ = 0;  // since limit_memory looked
 
   // Of the stream that is being added.
   std::optional<std::size_t> stream_;

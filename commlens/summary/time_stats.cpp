@@ -20,7 +20,6 @@ __extension__ using Wide = __int128;  // a count times a count
 constexpr std::int64_t k_single = 128;
 constexpr int k_single_bits = 7;
 constexpr std::int64_t k_per_octave = 64;
-constexpr std::size_t k_counters = 128 + (63 - k_single_bits) * 64;
 static_assert(1.0 / 128 <= k_quantile_error);
 
 std::size_t counter_of(std::int64_t duration) {
@@ -128,8 +127,8 @@ void DurationStats::add(nanoseconds duration, std::int64_t ranks) {
   total_ = saturating_sum(total_, saturating_product(value, ranks));
   shortest_ = std::min(shortest_, value);
   longest_ = std::max(longest_, value);
-  if (!is_exact()) {
-    counters_[counter_of(value)] += ranks;
+  if (!is_exact_) {
+    count(counter_of(value), ranks);
     return;
   }
   if (runs_.empty() || runs_.back().ranks != ranks) {
@@ -138,31 +137,43 @@ void DurationStats::add(nanoseconds duration, std::int64_t ranks) {
   durations_.push_back(value);
   ++runs_.back().end;
   if (samples_ >= k_exact_samples) {
-    spill();
+    forget_durations();
   }
 }
 
-void DurationStats::spill() {
-  std::vector<std::int64_t> counters(k_counters);
-  std::size_t at = 0;
-  for (const Run& run : runs_) {
-    for (; at < run.end; ++at) {
-      counters[counter_of(durations_[at])] += run.ranks;
-    }
+/// Counters are there in whole octaves, from the first to the last that is in use.
+void DurationStats::count(std::size_t counter, std::int64_t calls) {
+  constexpr auto octave = static_cast<std::size_t>(k_per_octave);
+  if (counters_.empty()) {
+    first_counter_ = counter / octave * octave;
   }
-  counters_ = std::move(counters);
+  if (counter < first_counter_) {
+    const std::size_t first = counter / octave * octave;
+    counters_.insert(counters_.begin(), first_counter_ - first, 0);
+    first_counter_ = first;
+  }
+  const std::size_t place = counter - first_counter_;
+  if (place >= counters_.size()) {
+    counters_.resize((place / octave + 1) * octave);
+  }
+  counters_[place] = saturating_sum(counters_[place], calls);
+}
+
+void DurationStats::forget_durations() {
+  if (!is_exact_) {
+    return;
+  }
+  is_exact_ = false;
+  count_durations_of(*this);
   durations_ = {};  // gives the memory back
   runs_ = {};
 }
 
-void DurationStats::count_all_of(const DurationStats& other) {
-  for (std::size_t at = 0; at < other.counters_.size(); ++at) {
-    counters_[at] = saturating_sum(counters_[at], other.counters_[at]);
-  }
+void DurationStats::count_durations_of(const DurationStats& other) {
   std::size_t at = 0;
   for (const Run& run : other.runs_) {
     for (; at < run.end; ++at) {
-      counters_[counter_of(other.durations_[at])] += run.ranks;
+      count(counter_of(other.durations_[at]), run.ranks);
     }
   }
 }
@@ -173,11 +184,16 @@ void DurationStats::merge(const DurationStats& other) {
   total_ = saturating_sum(total_, other.total_);
   shortest_ = std::min(shortest_, other.shortest_);
   longest_ = std::max(longest_, other.longest_);
-  if (is_exact() && (!other.is_exact() || samples_ >= k_exact_samples)) {
-    spill();
+  if (!other.is_exact_ || samples_ >= k_exact_samples) {
+    forget_durations();
   }
-  if (!is_exact()) {
-    count_all_of(other);
+  if (!is_exact_) {
+    for (std::size_t at = 0; at < other.counters_.size(); ++at) {
+      if (other.counters_[at] > 0) {
+        count(other.first_counter_ + at, other.counters_[at]);
+      }
+    }
+    count_durations_of(other);
     return;
   }
   const std::size_t before = durations_.size();
@@ -197,27 +213,25 @@ TimeStats DurationStats::without_quantiles() const {
   stats.shortest = nanoseconds(shortest_);
   stats.longest = nanoseconds(longest_);
   stats.has_interval = median_interval_rank(samples_) > 0;
-  stats.exact = is_exact();
+  stats.exact = is_exact_;
   return stats;
 }
 
-std::optional<TimeStats> DurationStats::stats() const {
-  if (empty()) {
-    return std::nullopt;
-  }
+TimeStats DurationStats::with_equal_weights() const {
   TimeStats stats = without_quantiles();
-  if (is_exact() && runs_.size() == 1) {
-    std::vector<std::int64_t> durations = durations_;
-    auto begin = durations.begin();
-    set_quantiles(stats, places_of(samples_, samples_), [&](std::int64_t place) {
-      const auto wanted = durations.begin() + (place - 1);
-      std::nth_element(begin, wanted, durations.end());  // what lies before the last place is smaller
-      begin = wanted;
-      return *wanted;
-    });
-    return stats;
-  }
-  std::vector<std::pair<std::int64_t, std::int64_t>> ascending;  // duration, calls
+  std::vector<std::int64_t> durations = durations_;
+  auto begin = durations.begin();
+  set_quantiles(stats, places_of(samples_, samples_), [&](std::int64_t place) {
+    const auto wanted = durations.begin() + (place - 1);
+    std::nth_element(begin, wanted, durations.end());  // what lies before the last place is smaller
+    begin = wanted;
+    return *wanted;
+  });
+  return stats;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> DurationStats::weighted() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ascending;
   std::size_t at = 0;
   for (const Run& run : runs_) {
     for (; at < run.end; ++at) {
@@ -225,16 +239,29 @@ std::optional<TimeStats> DurationStats::stats() const {
     }
   }
   std::sort(ascending.begin(), ascending.end());
-  for (std::size_t counter = 0; counter < counters_.size(); ++counter) {
-    if (counters_[counter] > 0) {
-      ascending.emplace_back(std::clamp(duration_of(counter), shortest_, longest_), counters_[counter]);
+  for (std::size_t place = 0; place < counters_.size(); ++place) {
+    if (counters_[place] > 0) {
+      const std::int64_t middle = duration_of(first_counter_ + place);
+      ascending.emplace_back(std::clamp(middle, shortest_, longest_), counters_[place]);
     }
   }
+  return ascending;
+}
+
+std::optional<TimeStats> DurationStats::stats() const {
+  if (empty()) {
+    return std::nullopt;
+  }
+  if (is_exact_ && runs_.size() == 1) {
+    return with_equal_weights();
+  }
+  TimeStats stats = without_quantiles();
+  const std::vector<std::pair<std::int64_t, std::int64_t>> ascending = weighted();
   std::size_t next = 0;
   std::int64_t passed = 0;  // calls of durations before `next`
   set_quantiles(stats, places_of(samples_, calls_), [&](std::int64_t place) {
     while (next + 1 < ascending.size() && passed + ascending[next].second < place) {
-      passed = saturating_sum(passed, ascending[next].second);
+      passed += ascending[next].second;
       ++next;
     }
     return ascending[next].first;

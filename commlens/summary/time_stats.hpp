@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace commlens {
@@ -17,8 +18,9 @@ namespace commlens {
 /// ranks are not: then the interval is too narrow.) It exists from 6 calls on. Source: H. A. David, H. N.
 /// Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1.
 ///
-/// `exact`: below k_exact_samples calls. Above, quantiles come from a histogram and are within
-/// k_quantile_error of the exact ones; calls, total, shortest and longest are always exact.
+/// `exact`: below k_exact_samples calls, while all rows of a summary hold at most k_most_held_samples. Above,
+/// quantiles come from a histogram and are within k_quantile_error of the exact ones; calls, total, shortest
+/// and longest are always exact.
 struct TimeStats {
   std::int64_t calls = 0;  // of all ranks, at least 1
   std::chrono::nanoseconds total{};
@@ -35,19 +37,23 @@ struct TimeStats {
 };
 
 constexpr std::int64_t k_exact_samples = 1'000'000;
-constexpr double k_quantile_error = 0.01;  // relative
+constexpr std::int64_t k_most_held_samples = std::int64_t{32} << 20;  // 256 MiB
+constexpr double k_quantile_error = 0.01;                             // relative
 
 /// l of TimeStats for n samples, 1-based; 0 when n < 6.
 std::int64_t median_interval_rank(std::int64_t samples);
 
-/// Collects durations: exactly up to k_exact_samples - 1 of them, then in a histogram of at most 4,096
-/// counters.
+/// Collects durations: each of them up to k_exact_samples - 1, then a histogram of at most 4,096 counters.
 class DurationStats {
  public:
   /// A duration (>= 0) of a call that `ranks` ranks make alike: one sample that counts `ranks` times.
   void add(std::chrono::nanoseconds duration, std::int64_t ranks = 1);
   void merge(const DurationStats& other);
   bool empty() const { return calls_ == 0; }
+  /// Durations that are held; 0 once there is a histogram.
+  std::int64_t held() const { return static_cast<std::int64_t>(durations_.size()); }
+  /// Makes the histogram now, to save memory.
+  void forget_durations();
   /// Nothing when empty.
   std::optional<TimeStats> stats() const;
 
@@ -57,11 +63,14 @@ class DurationStats {
     std::size_t end = 0;
     std::int64_t ranks = 1;
   };
-  bool is_exact() const { return counters_.empty(); }
-  void spill();
-  void count_all_of(const DurationStats& other);
+  void count(std::size_t counter, std::int64_t calls);
+  void count_durations_of(const DurationStats& other);
   TimeStats without_quantiles() const;
+  TimeStats with_equal_weights() const;
+  /// Durations, ascending, and their calls.
+  std::vector<std::pair<std::int64_t, std::int64_t>> weighted() const;
 
+  bool is_exact_ = true;
   std::int64_t samples_ = 0;
   std::int64_t calls_ = 0;  // samples times their ranks
   std::int64_t total_ = 0;
@@ -69,7 +78,8 @@ class DurationStats {
   std::int64_t longest_ = 0;
   std::vector<std::int64_t> durations_;  // while exact, and …
   std::vector<Run> runs_;                // … in runs of the same number of ranks; after that …
-  std::vector<std::int64_t> counters_;   // … calls, by counter_of(duration)
+  std::vector<std::int64_t> counters_;   // … calls of each counter, …
+  std::size_t first_counter_ = 0;        // … from this one on
 };
 
 }  // namespace commlens
