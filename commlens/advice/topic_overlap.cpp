@@ -1,10 +1,12 @@
-// Communication that the trace shows apart from computing, and the setting that would overlap it.
+// Gradient reductions that the trace shows apart from computing, and the setting that would overlap them.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
+#include "commlens/comm/volume.hpp"
 #include "commlens/summary/overlap.hpp"
 
 namespace commlens {
@@ -12,17 +14,139 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Means over ranks and steady iterations.
+/// Sums over ranks and steady iterations.
 struct Exposure {
-  nanoseconds gradients{};  // exposed time of the calls that reduce gradients along dp
-  nanoseconds all{};        // exposed time of all calls
-  nanoseconds step{};       // length of the iterations
-  nanoseconds compute{};    // of which nothing overlapped yet
-  std::int64_t count = 0;
+  std::int64_t steps = 0;   // rank-iterations
+  nanoseconds gradients{};  // exposed time of the gradient reductions
+  nanoseconds hideable{};   // what of it computing that overlaps nothing yet could hide
+  nanoseconds exposed{};    // of all communication
+  nanoseconds step{};
 };
+
+/// Large reductions along the data ranks; a trace of data parallelism alone need not name the axis.
+bool reduces_gradients(const Trace& trace, const CommOp& op, const Job& job, Bytes small_limit) {
+  const bool reduces =
+      op.kind == CommKind::all_reduce || op.kind == CommKind::reduce_scatter || op.kind == CommKind::reduce;
+  const Axis axis = trace.groups.axis(op.group);
+  const bool only_data = job.layout.dp == job.layout.ranks;
+  const bool is_data = axis == Axis::dp || (only_data && (axis == Axis::world || axis == Axis::unknown));
+  return reduces && is_data && message_bytes(op) >= small_limit;
+}
+
+/// When one rank reduced gradients, by iteration.
+std::map<Iteration, Intervals> gradient_times(const Study& study, const RankStream& stream) {
+  const Trace& trace = *study.trace();
+  std::map<Iteration, std::vector<Interval>> calls;
+  for (std::size_t at = 0; at < stream.times.size(); ++at) {
+    const CommEvent& event = stream.events[at];
+    if (reduces_gradients(trace, trace.op(event.op), study.job(), study.options().small_limit)) {
+      calls[event.iteration].push_back(occupied(stream.times[at]));
+    }
+  }
+  std::map<Iteration, Intervals> times;
+  for (auto& [iteration, intervals] : calls) {
+    times[iteration] = united(std::move(intervals));
+  }
+  return times;
+}
+
+Intervals compute_times(const RankStream& stream) {
+  std::vector<Interval> stretches;
+  for (const ComputeInterval& stretch : stream.compute) {
+    stretches.push_back({held(stretch.started), held(stretch.finished)});
+  }
+  return united(std::move(stretches));
+}
+
+Iteration first_iteration(const Trace& trace) {
+  for (const Iteration iteration : trace.iterations()) {
+    if (iteration > k_init_iteration) {
+      return iteration;
+    }
+  }
+  return INT32_MAX;
+}
+
+Exposure exposure_of(const Study& study) {
+  const Trace& trace = *study.trace();
+  const Iteration cold = first_iteration(trace);
+  const std::vector<IterationOverlap> overlaps = communication_overlap(trace);
+  Exposure sum;
+  for (const RankStream& stream : trace.streams) {
+    const Intervals compute = compute_times(stream);
+    const std::map<Iteration, Intervals> gradients = gradient_times(study, stream);
+    for (const IterationOverlap& overlap : overlaps) {
+      if (overlap.ranks != stream.ranks || overlap.iteration <= cold || !overlap.all.exposed ||
+          !overlap.compute) {
+        continue;
+      }
+      const auto found = gradients.find(overlap.iteration);
+      const nanoseconds exposed =
+          found == gradients.end() ? nanoseconds(0) : length(difference(found->second, compute));
+      ++sum.steps;
+      sum.gradients += exposed;
+      sum.hideable += std::min(exposed, *overlap.compute - *overlap.all.overlapped);
+      sum.exposed += *overlap.all.exposed;
+      sum.step += overlap.length();
+    }
+  }
+  return sum;
+}
+
+/// The job with gradient reductions in the backward pass, and how its framework says so.
+std::optional<std::pair<Job, Change>> overlapping(const Job& job) {
+  Job changed = job;
+  Change change{.id = "overlap", .title = "Reduce gradients while the backward pass computes"};
+  const bool sums_at_end =
+      job.deepspeed.overlap_comm || job.deepspeed.pipeline_engine || job.train.zero_stage == 0;
+  if (is_on_deepspeed(job) && !sums_at_end) {
+    changed.deepspeed.overlap_comm = true;
+    change.setting = fmt::format("zero_optimization.overlap_comm: true {}", settings_place(job));
+    return std::pair(std::move(changed), std::move(change));
+  }
+  if (job.framework == Framework::megatron && !job.megatron.overlap_grad_reduce) {
+    changed.megatron.overlap_grad_reduce = true;
+    change.setting = "--overlap-grad-reduce of Megatron";
+    return std::pair(std::move(changed), std::move(change));
+  }
+  return std::nullopt;
+}
+
+double share(nanoseconds part, nanoseconds whole) {
+  return whole.count() == 0 ? 0.0 : static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
 
 }  // namespace
 
-void advise_overlap(Study& study) { (void)study; }
+void advise_overlap(Study& study) {
+  if (study.trace() == nullptr || !study.times()) {
+    return study.cannot_judge("overlap: give a recording of the job, with times");
+  }
+  const Exposure sum = exposure_of(study);
+  if (sum.steps == 0) {
+    return study.cannot_judge("overlap: the trace does not say when its ranks computed");
+  }
+  const std::string measured = fmt::format(
+      "of a steady step, mean over ranks, {} is communication that nothing covers, {} of it gradient "
+      "reductions",
+      share_text(share(sum.exposed, sum.step), 1), share_text(share(sum.gradients, sum.exposed), 1));
+  std::optional<std::pair<Job, Change>> alternative = overlapping(study.job());
+  if (!alternative || share(sum.hideable, sum.step) < study.options().least_saving) {
+    return study.leave(
+        fmt::format("overlap: {}{}", measured,
+                    alternative ? "" : "; this framework has no setting left that overlaps more"));
+  }
+  const std::optional<Outcome> tried = study.outcome(std::move(alternative->first));
+  if (!tried || (study.options().memory && !study.fits(tried->cost()))) {
+    return study.leave(fmt::format("overlap: {}; overlapping does not fit", measured));
+  }
+  Change change = std::move(alternative->second);
+  change.reason = measured + "; the backward pass computes long enough to cover " +
+                  share_text(share(sum.hideable, sum.gradients), 1) + " of those.";
+  study.recommend(
+      std::move(change), *tried, sum.hideable / sum.steps,
+      "at most: the exposed time of gradient reductions, as far as computing that overlaps nothing yet "
+      "is that long; means over ranks and steady iterations");
+}
 
 }  // namespace commlens

@@ -59,6 +59,19 @@ std::vector<Remedy> stage_remedies(const Study& study) {
 std::vector<Remedy> activation_remedies(const Study& study) {
   const Job& job = study.job();
   std::vector<Remedy> remedies;
+  const bool has_sequence_parallelism =
+      job.framework == Framework::megatron || job.framework == Framework::commlens;
+  if (job.layout.tp > 1 && !job.layout.sequence_parallel && has_sequence_parallelism) {
+    Job changed = job;
+    changed.layout.sequence_parallel = true;
+    changed.commlens.partition_activations = false;
+    remedies.push_back({{.id = "sequence_parallel",
+                         .title = "Split activations along the sequence",
+                         .flag = "--sp on",
+                         .setting = job.framework == Framework::megatron ? "--sequence-parallel of Megatron"
+                                                                         : "--sp on, of commlens train"},
+                        study.outcome(std::move(changed))});
+  }
   if (job.train.recompute != Recompute::full) {
     Job changed = job;
     set_recompute(changed, Recompute::full);

@@ -1,0 +1,151 @@
+#include "commlens/advice/call_times.hpp"
+
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/advice/test_jobs.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+struct TimedCall {
+  CommKind kind = CommKind::all_reduce;
+  std::int64_t elements = 0;  // fp32, of the message
+  std::int64_t nanoseconds_each = 0;
+};
+
+/// Four ranks along dp that make `calls` one after another in each of `iterations` iterations after
+/// initialisation, every call of iteration 0 a hundred times as long. `gap` passes between iterations.
+Trace timed(const std::vector<TimedCall>& calls, Iteration iterations, std::int64_t gap = 0) {
+  Trace trace;
+  trace.provenance.source = Source::recorded;
+  const GroupId group = trace.groups.intern({{0}, {1}, {2}, {3}}, Axis::dp);
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    RankStream stream{.ranks = {{rank}, {rank}}};
+    std::int64_t now = 0;
+    for (Iteration iteration = 0; iteration < iterations; ++iteration) {
+      for (const TimedCall& call : calls) {
+        const bool gathers = call.kind == CommKind::all_gather;
+        const bool scatters = call.kind == CommKind::reduce_scatter;
+        const OpId op = trace.intern({.kind = call.kind,
+                                      .dtype = DType::fp32,
+                                      .group = group,
+                                      .input = {gathers ? call.elements / 4 : call.elements},
+                                      .output = {scatters ? call.elements / 4 : call.elements}});
+        const std::int64_t length = call.nanoseconds_each * (iteration == 0 ? 100 : 1);
+        stream.events.push_back({.op = op, .iteration = iteration});
+        stream.times.push_back({nanoseconds(now), nanoseconds(now), nanoseconds(now + length)});
+        now += length;
+      }
+      now += gap;
+    }
+    trace.streams.push_back(std::move(stream));
+  }
+  return trace;
+}
+
+CallShape shape(CommKind kind, std::int64_t bytes) { return {kind, Axis::dp, 4, {bytes}}; }
+
+CallTimes times_of(const Trace& trace) {
+  const std::optional<CallTimes> times = CallTimes::of(trace, Bytes{65536});
+  EXPECT_TRUE(times.has_value());
+  return times.value_or(CallTimes{});
+}
+
+TEST(CallTimes, AreMediansWithoutTheColdIteration) {
+  const CallTimes times =
+      times_of(timed({{CommKind::all_reduce, 256, 1000}, {CommKind::all_reduce, 256, 3000}}, 3));
+  EXPECT_EQ(times.nanoseconds_of(shape(CommKind::all_reduce, 1024)), 2000.0);
+}
+
+// 1 KiB takes 1 us and 3 KiB take 5 us: 2 KiB take 3 us, 512 B as 1 KiB, 6 KiB twice as 3 KiB.
+TEST(CallTimes, AreInterpolatedBetweenSizes) {
+  const CallTimes times =
+      times_of(timed({{CommKind::all_reduce, 256, 1000}, {CommKind::all_reduce, 768, 5000}}, 2));
+  EXPECT_EQ(times.nanoseconds_of(shape(CommKind::all_reduce, 2048)), 3000.0);
+  EXPECT_EQ(times.nanoseconds_of(shape(CommKind::all_reduce, 512)), 1000.0);
+  EXPECT_EQ(times.nanoseconds_of(shape(CommKind::all_reduce, 6144)), 10'000.0);
+}
+
+// An all_reduce of m sends what a reduce_scatter of 2 m does (bus factors 1.5 and 0.75): 6 KiB are as 3 KiB.
+TEST(CallTimes, OfAKindThatTheTraceLacksAreThoseOfTheSameTraffic) {
+  const CallTimes times = times_of(timed({{CommKind::all_reduce, 768, 5000}}, 2));
+  EXPECT_EQ(times.nanoseconds_of(shape(CommKind::reduce_scatter, 6144)), 5000.0);
+  EXPECT_EQ(times.nanoseconds_of(shape(CommKind::all_to_all, 6144)), std::nullopt);
+  EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::tp, 4, {3072}}), std::nullopt);
+}
+
+TEST(CallTimes, OfOneRankAreNothing) {
+  const CallTimes times = times_of(timed({{CommKind::all_reduce, 768, 5000}}, 2));
+  EXPECT_EQ(times.nanoseconds_of({CommKind::all_gather, Axis::self, 1, {3072}}), 0.0);
+}
+
+// Of 4 ranks and 2 steady iterations: 8 calls of 1 KiB at 1 us, 8 of 256 KiB at 4 us.
+TEST(CallTimes, KnowTheShareOfSmallMessages) {
+  const CallTimes times =
+      times_of(timed({{CommKind::all_reduce, 256, 1000}, {CommKind::all_gather, 65536, 4000}}, 3));
+  EXPECT_EQ(times.small().calls, 8);
+  EXPECT_EQ(times.small().all_calls, 16);
+  EXPECT_EQ(times.small().time, nanoseconds(8000));
+  EXPECT_EQ(times.small().share(), 0.2);
+}
+
+// From the first call of iteration 1 to that of iteration 2: 5 us of calls and 2 us between them.
+TEST(CallTimes, KnowTheLengthOfAStep) {
+  const std::vector<TimedCall> calls = {{CommKind::all_reduce, 256, 1000}, {CommKind::all_gather, 256, 4000}};
+  EXPECT_EQ(times_of(timed(calls, 4, 2000)).step(), nanoseconds(7000));
+  EXPECT_EQ(times_of(timed(calls, 2, 2000)).step(), std::nullopt);
+}
+
+TEST(CallTimes, AreAbsentWithoutTimesOrSteadyIterations) {
+  Trace bare = timed({{CommKind::all_reduce, 256, 1000}}, 3);
+  for (RankStream& stream : bare.streams) {
+    stream.times.clear();
+  }
+  EXPECT_FALSE(CallTimes::of(bare, Bytes{65536}).has_value());
+  EXPECT_FALSE(CallTimes::of(timed({{CommKind::all_reduce, 256, 1000}}, 1), Bytes{65536}).has_value());
+  EXPECT_FALSE(CallTimes::of(Trace{}, Bytes{65536}).has_value());
+}
+
+// Two calls of 1 KiB (1 us each) become one of 3 KiB (5 us): 3 us more.
+TEST(TimeSaved, IsThatOfTheCallsThatChange) {
+  const CallTimes times =
+      times_of(timed({{CommKind::all_reduce, 256, 1000}, {CommKind::all_reduce, 768, 5000}}, 2));
+  PlannedStep before;
+  before.calls = {{shape(CommKind::all_reduce, 1024), 2}, {shape(CommKind::all_to_all, 1024), 7}};
+  PlannedStep after;
+  after.calls = {{shape(CommKind::all_reduce, 3072), 1}, {shape(CommKind::all_to_all, 1024), 7}};
+  EXPECT_EQ(time_saved(before, after, times), nanoseconds(-3000));
+  after.calls[shape(CommKind::all_to_all, 1024)] = 6;
+  EXPECT_EQ(time_saved(before, after, times), std::nullopt);
+}
+
+// The 26 gathers of 512 bytes that a threshold of 0 saves, at 1 us each in the trace; the rest does not
+// change.
+TEST(Advice, EstimatesTimeFromTheTrace) {
+  Job job = small_job(Framework::deepspeed, 4, 128);
+  job.model.vocab = job.model.raw_vocab = 1000;
+  job.train.zero_stage = 3;
+  job.train.micro_batch = 2;
+  job.deepspeed.param_persistence_threshold = 200;
+  job.deepspeed.reduce_bucket_size = 2'000'000;
+  std::vector<TimedCall> calls(26, {CommKind::all_gather, 128, 1000});
+  calls.push_back({CommKind::all_gather, 1'050'112, 50'000});
+  calls.push_back({CommKind::all_gather, 1'053'440, 50'000});
+  calls.push_back({CommKind::reduce_scatter, 1'053'440, 100'000});
+  calls.push_back({CommKind::all_reduce, 2, 500});
+  const Trace trace = timed(calls, 4);
+  const Advice advice = advised(job, {}, &trace);
+  const Recommendation* const made = find(advice, "persistence_threshold");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->time_saved, nanoseconds(26'000));
+  EXPECT_FALSE(made->time_source.empty());
+  EXPECT_EQ(advice.small.calls, 4 * 3 * 27);
+}
+
+}  // namespace
+}  // namespace commlens

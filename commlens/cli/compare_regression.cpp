@@ -1,0 +1,104 @@
+#include "commlens/cli/compare_regression.hpp"
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/base/text.hpp"
+#include "commlens/compare/regression.hpp"
+#include "commlens/report/regression_report.hpp"
+#include "commlens/report/wrapped.hpp"
+
+namespace commlens {
+namespace {
+
+/// "5%", "5 %" or "0.05".
+Result<double> share_from(const std::string& text) {
+  constexpr double whole = 100;
+  std::string_view number = text;
+  const bool is_percent = number.ends_with('%');
+  number.remove_suffix(is_percent ? 1 : 0);
+  while (number.ends_with(' ')) {
+    number.remove_suffix(1);
+  }
+  const Result<double> value = parse_number(number);
+  if (!value || *value < 0) {
+    return failure(
+        fmt::format("--tolerance {}: write a share such as 5% or 0.05, not below 0", text.substr(0, 40)));
+  }
+  return is_percent ? *value / whole : *value;
+}
+
+}  // namespace
+
+void RegressionFlags::declare(CLI::App& verb) {
+  const char* const group = "Regression";
+  std::vector<CLI::Option*> others = verb.get_options();
+  CLI::Option* const asked = verb.add_flag(
+      "--regression", asked_, "A and B are runs of one job: compare their times; exit 1 if B is slower");
+  verb.add_option("--tolerance", tolerance_, "Slower by more than this counts, if it is significant")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->group(group)
+      ->needs(asked);
+  verb.add_option("--metric", metric_, "What stands for the calls of an iteration")
+      ->check(CLI::IsMember({"p50", "p95"}))
+      ->capture_default_str()
+      ->group(group)
+      ->needs(asked);
+  asked->group(group);
+  // What chooses or predicts calls has no meaning here.
+  for (CLI::Option* const other : others) {
+    const std::string name = other->get_single_name();
+    if (!other->get_positional() && name != "format" && name != "output" && name != "help") {
+      asked->excludes(other);
+    }
+  }
+}
+
+Result<ExitCode> RegressionFlags::run(Console& console, const Side& a, const Side& b,
+                                      const OutputFlags& output) const {
+  const Result<double> tolerance = share_from(tolerance_);
+  if (!tolerance) {
+    return tl::unexpected(tolerance.error());
+  }
+  for (const Side* const side : {&a, &b}) {
+    if (side->is_config()) {
+      return failure(fmt::format(
+          "{} is a configuration, which has no times; --regression compares two recordings", side->argument));
+    }
+  }
+  RegressionOptions options;
+  options.tolerance = *tolerance;
+  options.metric = metric_ == "p95" ? CallMetric::p95 : CallMetric::p50;
+  const Result<Regression> result = regression(a.trace, b.trace, options);
+  if (!result) {
+    return failure(fmt::format("{} (A = {}, B = {})", result.error().message, a.argument, b.argument));
+  }
+  const TextStyle style = style_for(console, output);
+  std::string text;
+  switch (output.kind()) {
+    case Format::table:
+      text = regression_text(*result, style);
+      text.insert(text.find('\n') + 1,
+                  wrapped(fmt::format("A = {}\nB = {}\n", a.description(), b.description()), style));
+      break;
+    case Format::json: {
+      nlohmann::ordered_json json = regression_json(*result);
+      json["a"] = a.description();
+      json["b"] = b.description();
+      text = json.dump(1) + "\n";
+      break;
+    }
+    case Format::csv:
+      text = regression_csv(*result);
+      break;
+  }
+  write_result(console, output, text);
+  return result->any_slower() ? ExitCode::differs : ExitCode::done;
+}
+
+}  // namespace commlens

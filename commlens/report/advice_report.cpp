@@ -1,0 +1,254 @@
+#include "commlens/report/advice_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/report/csv.hpp"
+#include "commlens/report/wrapped.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string percent_text(double share) {
+  const double percent = 100 * share;
+  return fmt::format("{:.{}f} %", percent, std::fabs(percent) < 10 ? 1 : 0);
+}
+
+double ratio(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// "-26 (-93 %)": how a count changes.
+std::string calls_change(std::int64_t before, std::int64_t after) {
+  const std::int64_t more = after - before;
+  return more == 0 ? "as many"
+                   : fmt::format("{}{} ({}{})", more > 0 ? "+" : "", with_commas(more), more > 0 ? "+" : "",
+                                 percent_text(ratio(more, before)));
+}
+
+std::string signed_size(Bytes bytes) {
+  return bytes.value < 0 ? "-" + to_text(Bytes{-bytes.value}) : "+" + to_text(bytes);
+}
+
+std::string bytes_change(Bytes before, Bytes after) {
+  const Bytes more = after - before;
+  if (more.value == 0) {
+    return "as many";
+  }
+  return before.value == 0 ? signed_size(more)
+                           : fmt::format("{} ({}{})", signed_size(more), more.value > 0 ? "+" : "",
+                                         percent_text(ratio(more.value, before.value)));
+}
+
+std::string volume_text(const StepVolume& volume, bool by_node) {
+  return fmt::format(
+      "{} calls ({} small), {} message bytes, {} wire bytes{}", with_commas(volume.calls),
+      with_commas(volume.small_calls), to_text(volume.message), to_text(volume.wire),
+      by_node ? fmt::format(", of which {} leave the node", to_text(volume.wire_inter_node)) : "");
+}
+
+/// Whether bytes were split by node.
+bool has_nodes(const Advice& advice) {
+  const auto crosses = [](const StepCost& cost) { return cost.all_ranks.wire_inter_node.value > 0; };
+  return crosses(advice.cost) || std::any_of(advice.recommended.begin(), advice.recommended.end(),
+                                             [&](const Recommendation& made) { return crosses(made.after); });
+}
+
+std::string head_text(const Advice& advice) {
+  const SmallMessages& small = advice.small;
+  std::string text = fmt::format("one steady iteration, of the rank that sends most: {}\n",
+                                 volume_text(advice.cost.per_rank, has_nodes(advice)));
+  text += fmt::format("messages below {}: {} of {} calls{}\n", to_text(small.limit), with_commas(small.calls),
+                      with_commas(small.all_calls),
+                      small.time ? fmt::format(", {} of their time ({})", percent_text(small.share()),
+                                               "the trace's steady iterations, all ranks")
+                                 : " of all ranks (predicted; no times)");
+  text += fmt::format("memory of the fullest rank: {} (estimated){}\n", to_text(advice.cost.memory),
+                      advice.cost.bubble > 0
+                          ? fmt::format("; pipeline bubble: {} of the step", percent_text(advice.cost.bubble))
+                          : "");
+  return text;
+}
+
+std::string saving_text(const Recommendation& made, bool by_node) {
+  const StepVolume& before = made.before.per_rank;
+  const StepVolume& after = made.after.per_rank;
+  std::string text =
+      fmt::format("a rank: calls {}, wire {}, message {}", calls_change(before.calls, after.calls),
+                  bytes_change(before.wire, after.wire), bytes_change(before.message, after.message));
+  if (by_node) {
+    text += ", between nodes " + bytes_change(before.wire_inter_node, after.wire_inter_node);
+  }
+  text += fmt::format("; memory {}",
+                      made.memory_added().value == 0 ? "as much" : signed_size(made.memory_added()));
+  if (made.before.bubble != made.after.bubble) {
+    text +=
+        fmt::format("; bubble {} -> {}", percent_text(made.before.bubble), percent_text(made.after.bubble));
+  }
+  if (made.time_saved) {
+    text += fmt::format("; time {}{}, estimated", made.time_saved->count() < 0 ? "+" : "-",
+                        duration_text(std::chrono::abs(*made.time_saved)));
+  }
+  return text;
+}
+
+/// `label` and then a text that is wrapped beside it.
+std::string paragraph(std::string_view label, std::string_view body, const TextStyle& style) {
+  constexpr std::size_t indent = 3;
+  constexpr std::size_t label_width = 9;
+  TextStyle narrow = style;
+  const std::size_t margin = indent + label_width;
+  narrow.width = style.width > margin ? style.width - margin : style.width;
+  std::string text = wrapped(std::string(body) + "\n", narrow);
+  std::string result = fmt::format("{:{}}{:{}}", "", indent, label, label_width);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    result += text[at];
+    if (text[at] == '\n' && at + 1 < text.size()) {
+      result += std::string(margin, ' ');
+      // What continues is aligned here, so wrapped()'s own indent goes.
+      at += text.compare(at + 1, 2, "  ") == 0 ? 2 : 0;
+    }
+  }
+  return result;
+}
+
+std::string recommendation_text(const Recommendation& made, std::size_t number, bool by_node,
+                                const TextStyle& style) {
+  const std::string marks = std::string(made.required ? " (it does not fit as it is)" : "") +
+                            (made.verified ? "" : " (unverified rules)");
+  std::string text = fmt::format("{}. {}{}\n", number, in_colour(made.title, Colour::bold, style), marks);
+  text += paragraph("why", made.reason, style);
+  text += paragraph("saves", saving_text(made, by_node), style);
+  text += paragraph("set", made.setting, style);
+  text += made.flag.empty() ? "" : paragraph("try", "commlens predict with " + made.flag, style);
+  text += made.time_saved ? paragraph("time", "estimated: " + made.time_source, style) : "";
+  return text + "\n";
+}
+
+std::string list_text(std::string_view title, const std::vector<std::string>& lines, const TextStyle& style) {
+  std::string text;
+  for (const std::string& line : lines) {
+    text += "- " + line + "\n";
+  }
+  return lines.empty() ? "" : fmt::format("{}\n{}", title, wrapped(text, style));
+}
+
+Json volume_json(const StepVolume& volume) {
+  return {{"calls", volume.calls},
+          {"small_calls", volume.small_calls},
+          {"message_bytes", volume.message.value},
+          {"wire_bytes", volume.wire.value},
+          {"wire_inter_node_bytes", volume.wire_inter_node.value}};
+}
+
+Json cost_json(const StepCost& cost) {
+  return {{"per_rank", volume_json(cost.per_rank)},
+          {"all_ranks", volume_json(cost.all_ranks)},
+          {"memory_per_rank_bytes", cost.memory.value},
+          {"bubble_share", cost.bubble}};
+}
+
+Json time_json(const std::optional<std::chrono::nanoseconds>& time) {
+  return time ? Json(static_cast<double>(time->count()) * 1e-9) : Json(nullptr);
+}
+
+Json recommendation_json(const Recommendation& made) {
+  return {{"id", made.id},
+          {"title", made.title},
+          {"reason", made.reason},
+          {"flag", made.flag},
+          {"setting", made.setting},
+          {"required", made.required},
+          {"verified", made.verified},
+          {"saved_per_rank",
+           {{"calls", made.calls_saved()},
+            {"message_bytes", made.message_saved().value},
+            {"wire_bytes", made.wire_saved().value},
+            {"wire_inter_node_bytes", made.inter_node_saved().value}}},
+          {"memory_added_bytes", made.memory_added().value},
+          {"time_saved_s", time_json(made.time_saved)},
+          {"time_source", made.time_source},
+          {"before", cost_json(made.before)},
+          {"after", cost_json(made.after)}};
+}
+
+}  // namespace
+
+std::string duration_text(std::chrono::nanoseconds duration) {
+  const auto nanoseconds = static_cast<double>(duration.count());
+  struct Unit {
+    double length;
+    const char* name;
+  };
+  constexpr std::array<Unit, 3> units = {{{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}}};
+  for (const Unit& unit : units) {
+    if (nanoseconds >= unit.length) {
+      return fmt::format("{:.3g} {}", nanoseconds / unit.length, unit.name);
+    }
+  }
+  return fmt::format("{} ns", duration.count());
+}
+
+std::string advice_text(const Advice& advice, const TextStyle& style) {
+  std::string text = wrapped(head_text(advice), style) + "\n";
+  const bool by_node = has_nodes(advice);
+  for (std::size_t at = 0; at < advice.recommended.size(); ++at) {
+    text += recommendation_text(advice.recommended[at], at + 1, by_node, style);
+  }
+  if (advice.recommended.empty()) {
+    text += "nothing to advise: no setting that was tried saves enough\n\n";
+  } else {
+    text += wrapped(
+        "Each is predicted with that one setting changed; savings of several do not add up. Per iteration, "
+        "of the "
+        "rank that sends most.\n\n",
+        style);
+  }
+  text += list_text("tried, and left alone:", advice.not_advised, style);
+  return text + list_text("not judged:", advice.not_judged, style);
+}
+
+Json advice_json(const Advice& advice) {
+  const SmallMessages& small = advice.small;
+  Json made = Json::array();
+  for (const Recommendation& recommendation : advice.recommended) {
+    made.push_back(recommendation_json(recommendation));
+  }
+  return {{"cost", cost_json(advice.cost)},
+          {"small_messages",
+           {{"below_bytes", small.limit.value},
+            {"calls_all_ranks", small.calls},
+            {"of_calls_all_ranks", small.all_calls},
+            {"time_s", time_json(small.time)},
+            {"of_time_s", time_json(small.all_time)},
+            {"share", small.share()}}},
+          {"recommendations", made},
+          {"not_advised", advice.not_advised},
+          {"not_judged", advice.not_judged}};
+}
+
+std::string advice_csv(const Advice& advice) {
+  std::string text = csv_line(std::array<std::string, 12>{
+      "id", "title", "flag", "setting", "required", "calls_saved_per_rank", "message_bytes_saved_per_rank",
+      "wire_bytes_saved_per_rank", "wire_inter_node_bytes_saved_per_rank", "memory_added_bytes_per_rank",
+      "bubble_share_saved", "time_saved_s"});
+  for (const Recommendation& made : advice.recommended) {
+    const std::string time =
+        made.time_saved ? fmt::format("{}", static_cast<double>(made.time_saved->count()) * 1e-9) : "";
+    text += csv_line(std::array<std::string, 12>{
+        made.id, made.title, made.flag, made.setting, made.required ? "true" : "false",
+        std::to_string(made.calls_saved()), std::to_string(made.message_saved().value),
+        std::to_string(made.wire_saved().value), std::to_string(made.inter_node_saved().value),
+        std::to_string(made.memory_added().value), fmt::format("{}", made.before.bubble - made.after.bubble),
+        time});
+  }
+  return text;
+}
+
+}  // namespace commlens
