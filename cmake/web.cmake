@@ -7,6 +7,10 @@ if(COMMLENS_WEB)
   find_program(NODE node)
   find_program(NPM npm)
 endif()
+set(web_tools ON)  # of tests/web
+if(COMMLENS_CORE_ONLY OR COMMLENS_SANITIZE)
+  set(web_tools OFF)
+endif()
 set(web_work ${CMAKE_BINARY_DIR}/web)
 set(web_source ${CMAKE_BINARY_DIR}/generated/web_assets.cpp)
 set(web_npm "")
@@ -26,7 +30,8 @@ list(APPEND web_files ${PROJECT_SOURCE_DIR}/web/package.json ${PROJECT_SOURCE_DI
 add_custom_command(
   OUTPUT ${web_source}
   COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR}/web -D WORK=${web_work} -D OUTPUT=${web_source}
-          -D NPM=${web_npm} -P ${CMAKE_CURRENT_LIST_DIR}/web_assets.cmake
+          -D TOOLS=${web_tools} -D NPM=${web_npm}
+          -P ${CMAKE_CURRENT_LIST_DIR}/web_assets.cmake
   DEPENDS ${web_files} ${CMAKE_CURRENT_LIST_DIR}/web_assets.cmake
   COMMENT "Bundling the page of the report" VERBATIM)
 

@@ -1,5 +1,5 @@
 # cmake -P web_assets.cmake with SOURCE (the repository's web/), WORK (a folder of the build), OUTPUT (the C++ source to
-# write) and, where npm is there, NPM: bundles the page in WORK and writes it as OUTPUT. Where that fails (no network for
+# write), TOOLS (whether the tools of the tests are wanted too) and, where npm is there, NPM: bundles the page in WORK and writes it as OUTPUT. Where that fails (no network for
 # the first `npm ci`, say) the report gets its tables only: OUTPUT then holds an empty script and the plain style
 # sheet, WORK/failed stands, and the build says so.
 cmake_minimum_required(VERSION 3.25)
@@ -23,18 +23,23 @@ function(copy_sources)
   file(COPY ${SOURCE}/ DESTINATION ${WORK} PATTERN node_modules EXCLUDE PATTERN dist EXCLUDE)
 endfunction()
 
-# `npm ci`, when the lock file is another than that of the last one.
+# `npm ci`, where the last one was of another lock file or part of it.
 function(install_packages)
   file(SHA256 ${SOURCE}/package-lock.json wanted)
+  set(part "--omit=dev")
+  if(TOOLS)
+    set(part "--include=dev")
+  endif()
+  string(APPEND wanted " ${part}")
   set(installed "")
-  if(EXISTS ${WORK}/node_modules/.lock-sha256)
-    file(READ ${WORK}/node_modules/.lock-sha256 installed)
+  if(EXISTS ${WORK}/node_modules/.installed)
+    file(READ ${WORK}/node_modules/.installed installed)
   endif()
   if(NOT installed STREQUAL wanted)
-    run_in_work(${NPM} ci --prefer-offline --fetch-retries=1 --loglevel=error)
+    run_in_work(${NPM} ci ${part} --prefer-offline --fetch-retries=1 --loglevel=error)
     set(failure "${failure}" PARENT_SCOPE)
     if(NOT failure)
-      file(WRITE ${WORK}/node_modules/.lock-sha256 ${wanted})
+      file(WRITE ${WORK}/node_modules/.installed ${wanted})
     endif()
   endif()
 endfunction()

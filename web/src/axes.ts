@@ -4,7 +4,8 @@ import { axisText, markDistance } from "./units";
 
 type Settings = Record<string, unknown>;
 
-export const font = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif';
+/** Without quotes: ECharts writes it into attributes of a saved SVG as it is. */
+export const font = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Noto Sans, sans-serif";
 
 /** What every chart has. `grid` is the distance to the edges; labels of axes are inside it. */
 export function frame(scene: Scene, grid: Settings = {}): Settings {

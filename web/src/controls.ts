@@ -2,8 +2,6 @@
 import { button, element } from "./dom";
 import type { Choice, Switch } from "./drawer";
 
-const mostButtons = 5;
-
 /** Calls `pick` with the chosen value. */
 export function choiceControl(choice: Choice, pick: (value: string) => void): HTMLElement {
   return choice.form === "buttons" ? buttonRow(choice, pick) : listControl(choice, pick);

@@ -1,4 +1,4 @@
-/** Colours of the charts. test/palette.mjs checks that they differ for readers who see fewer colours. */
+/** Colours of the charts, light and dark. */
 
 export interface Palette {
   dark: boolean;
@@ -13,8 +13,8 @@ export interface Palette {
   ramp: [string, string, string];
 }
 
-// Okabe and Ito's palette (jfly.uni-koeln.de/color), its yellow and black replaced by tones that hold on white and on
-// near-black, and lightened for the dark page.
+// Begun from Okabe and Ito's palette (jfly.uni-koeln.de/color), moved a little so that any two of the ten differ by 0.1
+// in OKLab for readers without red or green cones too. tests/web/units.test.mjs checks that.
 export const light: Palette = {
   dark: false,
   paper: "#ffffff",
@@ -24,16 +24,16 @@ export const light: Palette = {
   raised: "#f6f8fa",
   compute: "#d5dae1",
   series: [
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#d55e00",
-    "#cc79a7",
-    "#56b4e9",
-    "#5a3d8a",
-    "#8f8f2e",
-    "#6b7280",
-    "#22303f",
+    "#196fd3",
+    "#e3b719",
+    "#408d74",
+    "#ba5300",
+    "#df8abc",
+    "#13b9ff",
+    "#59289b",
+    "#b29609",
+    "#586180",
+    "#00272e",
   ],
   ramp: ["#b9d8ee", "#3d8fc9", "#062d57"],
 };
@@ -47,16 +47,16 @@ export const dark: Palette = {
   raised: "#1a212a",
   compute: "#323c49",
   series: [
-    "#3b94d9",
-    "#f0b429",
-    "#1fb58a",
-    "#ec7a3c",
-    "#dd95bd",
-    "#8fd0f7",
-    "#a88be0",
-    "#c3c35c",
-    "#97a1af",
-    "#e8edf3",
+    "#5883bd",
+    "#ffc800",
+    "#2aa27a",
+    "#fb5a1a",
+    "#c0a2d7",
+    "#b7dcff",
+    "#8750f0",
+    "#c3c290",
+    "#5a6965",
+    "#f9ffe9",
   ],
   ramp: ["#23455f", "#2f86c4", "#d3edff"],
 };

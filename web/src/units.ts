@@ -85,6 +85,6 @@ export function markDistance(largest: number, unit: string): number {
 /** A time on the axis of a window `span` long: the unit of the window, the decimals its marks need. */
 export function timeMark(nanoseconds: number, span: number): string {
   const [scale, unit] = timeUnits.find(([size]) => span >= size * 2) ?? [1, "ns"];
-  const decimals = Math.max(0, Math.ceil(-Math.log10(span / scale / 4)));
+  const decimals = Math.max(0, Math.ceil(-Math.log10(span / scale / 10)));
   return `${(nanoseconds / scale).toFixed(decimals)} ${unit}`;
 }
