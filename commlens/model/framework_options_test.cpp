@@ -86,7 +86,7 @@ TEST(FrameworkOptions, OurTrainerLeavesOutWhatDoesNotApply) {
   job.deepspeed.hpz_partition_size = 2;
   job.deepspeed.quantized_weights = job.deepspeed.quantized_gradients = true;
   job.deepspeed.partition_activations = true;
-  Job ours = validated(with_framework(job, Framework::commlens)).value();
+  const Job ours = validated(with_framework(job, Framework::commlens)).value();
   EXPECT_EQ(ours.commlens.hpz, 1);
   EXPECT_FALSE(ours.commlens.quantized_weights);
   EXPECT_FALSE(ours.commlens.quantized_gradients);

@@ -109,25 +109,24 @@ void ProgramBuilder::expected_reduce_scatter(GroupId group, Elements shard, DTyp
   is_expected_ = false;
 }
 
-void ProgramBuilder::broadcast(GroupId group, Elements count, DType dtype, GroupRank root, const Rule& rule,
+void ProgramBuilder::broadcast(Rooted at, Elements count, DType dtype, const Rule& rule,
                                std::string_view tag) {
   add({.kind = CommKind::broadcast,
        .dtype = dtype,
-       .group = group,
+       .group = at.group,
        .input = count,
        .output = count,
-       .root = root},
+       .root = at.root},
       rule, tag);
 }
 
-void ProgramBuilder::reduce(GroupId group, Elements count, DType dtype, GroupRank root, const Rule& rule,
-                            std::string_view tag) {
+void ProgramBuilder::reduce(Rooted at, Elements count, DType dtype, const Rule& rule, std::string_view tag) {
   add({.kind = CommKind::reduce,
        .dtype = dtype,
-       .group = group,
+       .group = at.group,
        .input = count,
        .output = count,
-       .root = root},
+       .root = at.root},
       rule, tag);
 }
 

@@ -21,6 +21,12 @@ struct AxisGroups {
   GroupId from_previous;
 };
 
+/// A group and the one of its ranks that a broadcast starts from or a reduction ends at.
+struct Rooted {
+  GroupId group;
+  GroupRank root;
+};
+
 /// Writes the calls of one class of ranks, one program (initialisation or an iteration) after the other.
 /// Every call carries the phase and micro-batch set last.
 class ProgramBuilder {
@@ -50,10 +56,8 @@ class ProgramBuilder {
                            std::string_view tag = "");
   void expected_reduce_scatter(GroupId group, Elements shard, DType dtype, const Rule& rule,
                                std::string_view tag = "");
-  void broadcast(GroupId group, Elements count, DType dtype, GroupRank root, const Rule& rule,
-                 std::string_view tag = "");
-  void reduce(GroupId group, Elements count, DType dtype, GroupRank root, const Rule& rule,
-              std::string_view tag = "");
+  void broadcast(Rooted at, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
+  void reduce(Rooted at, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
   void send(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
   void recv(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
   void barrier(GroupId group, const Rule& rule);

@@ -11,7 +11,7 @@ namespace {
 using testing::ScratchFolder;
 
 std::filesystem::path compressed(const std::filesystem::path& file, std::string_view text) {
-  const gzFile out = gzopen(file.c_str(), "wb");
+  gzFile out = gzopen(file.c_str(), "wb");
   gzwrite(out, text.data(), static_cast<unsigned>(text.size()));
   gzclose(out);
   return file;

@@ -162,7 +162,7 @@ std::vector<std::string> unverified(const Job&) { return {}; }
 }  // namespace commlens::trainer
 
 namespace commlens::rules {
-const RuleSet commlens{
+const RuleSet k_commlens{
     Framework::commlens,        {"0.1"}, "", &::commlens::trainer::check, &::commlens::trainer::unverified,
     &::commlens::trainer::write};
 }  // namespace commlens::rules

@@ -241,11 +241,11 @@ std::vector<std::string> unverified(const Job& job) {
 }  // namespace commlens::deepspeed
 
 namespace commlens::rules {
-const RuleSet deepspeed{Framework::deepspeed,
-                        {"0.14.0"},
-                        "",
-                        &commlens::deepspeed::check_plain,
-                        &commlens::deepspeed::unverified,
-                        &commlens::deepspeed::write,
-                        &commlens::deepspeed::parts};
+const RuleSet k_deepspeed{Framework::deepspeed,
+                          {"0.14.0"},
+                          "",
+                          &commlens::deepspeed::check_plain,
+                          &commlens::deepspeed::unverified,
+                          &commlens::deepspeed::write,
+                          &commlens::deepspeed::parts};
 }  // namespace commlens::rules

@@ -131,7 +131,7 @@ OptimizerPath optimizer_path(const Job& job) {
 
 void write_parameter_broadcasts(ProgramBuilder& out, const EngineRank& rank) {
   for (const LocalParameter& parameter : rank.parameters) {
-    out.broadcast(out.groups.dp, {parameter.count}, rank.job->train.dtype, GroupRank{0}, k_broadcast,
+    out.broadcast({out.groups.dp, GroupRank{0}}, {parameter.count}, rank.job->train.dtype, k_broadcast,
                   parameter.tag);
   }
 }

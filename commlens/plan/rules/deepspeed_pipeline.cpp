@@ -84,22 +84,28 @@ void write_shapes(ProgramBuilder& out, const PipelineRank& rank, const Link& lin
   }
 }
 
-void write_tensor(ProgramBuilder& out, const PipelineRank& rank, const Link& link, bool is_partitioned,
-                  const Rule& rule, std::string_view tag) {
+/// An activation or its gradient.
+struct Payload {
+  bool is_partitioned;
+  const Rule* rule;
+  std::string_view tag;
+};
+
+void write_tensor(ProgramBuilder& out, const PipelineRank& rank, const Link& link, const Payload& payload) {
   const DType dtype = rank.engine.job->train.dtype;
-  if (!is_partitioned) {
-    (out.*link.move)(link.pair, {rank.activation}, dtype, rule, tag);
+  if (!payload.is_partitioned) {
+    (out.*link.move)(link.pair, {rank.activation}, dtype, *payload.rule, payload.tag);
     return;
   }
   (out.*link.move)(link.pair, {meta_elements(rank)}, DType::int64, k_meta, "partition meta");
-  (out.*link.move)(link.pair, {rank.activation / rank.tensor_ranks}, dtype, rule, tag);
+  (out.*link.move)(link.pair, {rank.activation / rank.tensor_ranks}, dtype, *payload.rule, payload.tag);
 }
 
 void write_activation(ProgramBuilder& out, const PipelineRank& rank, const Link& link, bool with_shapes) {
   if (with_shapes) {
     write_shapes(out, rank, link);
   }
-  write_tensor(out, rank, link, partition_of(rank).activations, k_activation, "activation");
+  write_tensor(out, rank, link, {partition_of(rank).activations, &k_activation, "activation"});
   if (rank.mask > 0) {
     (out.*link.move)(link.pair, {rank.mask}, DType::fp16, k_mask, "attention mask");
   }
@@ -144,10 +150,10 @@ void write_step_of_schedule(ProgramBuilder& out, const PipelineRank& rank, const
       return write_activation(out, rank, {out.groups.from_previous, &ProgramBuilder::recv}, with_shapes);
     case Kind::send_grad:
       return write_tensor(out, rank, {out.groups.to_previous, &ProgramBuilder::send},
-                          partition_of(rank).gradients, k_gradient, "activation gradient");
+                          {partition_of(rank).gradients, &k_gradient, "activation gradient"});
     case Kind::recv_grad:
       return write_tensor(out, rank, {out.groups.from_next, &ProgramBuilder::recv},
-                          partition_of(rank).gradients, k_gradient, "activation gradient");
+                          {partition_of(rank).gradients, &k_gradient, "activation gradient"});
     case Kind::load:
       return rank.load(micro_batch);
     case Kind::forward:
@@ -163,7 +169,7 @@ void write_loss(ProgramBuilder& out, const PipelineRank& rank) {
     out.all_reduce(out.groups.dp, {1}, DType::fp32, k_loss_dp, "loss");
   }
   if (rank.stages > 1) {
-    out.broadcast(out.groups.pp, {2}, DType::fp32, GroupRank{rank.stages - 1}, k_loss_pp, "loss");
+    out.broadcast({out.groups.pp, GroupRank{rank.stages - 1}}, {2}, DType::fp32, k_loss_pp, "loss");
   }
 }
 
@@ -219,7 +225,7 @@ Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>
   }
   constexpr std::size_t longest_pattern = 100;
   constexpr std::string_view special = "\\.*+?()[]{}";
-  const bool is_type = method.rfind("type:", 0) == 0 && method.size() <= longest_pattern;
+  const bool is_type = method.starts_with("type:") && method.size() <= longest_pattern;
   if (!is_type || method.find_first_of(special) != std::string::npos) {
     return failure(
         fmt::format("pipeline partition method '{}' is not supported; use uniform, parameters or type:WORDS "
@@ -264,7 +270,7 @@ Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::
 void write_pipeline_start(ProgramBuilder& out, const PipelineRank& rank) {
   out.set_phase(Phase::init);
   if (holds_tied_weight(rank)) {
-    out.broadcast(out.groups.ends, {rank.tied_weight}, rank.engine.job->train.dtype, GroupRank{0},
+    out.broadcast({out.groups.ends, GroupRank{0}}, {rank.tied_weight}, rank.engine.job->train.dtype,
                   k_tied_start, "tied embedding");
   }
   write_parameter_broadcasts(out, rank.engine);

@@ -95,7 +95,7 @@ void write_reduces(ProgramBuilder& out, const Job& job, const std::vector<Slice>
     std::copy_if(slices.begin(), slices.end(), std::back_inserter(own),
                  [&](const Slice& slice) { return slice.partition == owner; });
     for (const std::int64_t sum : slice_sums(own, job.deepspeed.reduce_bucket_size)) {
-      out.reduce(out.groups.dp, {sum}, communication_dtype(job), GroupRank{owner}, k_reduce,
+      out.reduce({out.groups.dp, GroupRank{owner}}, {sum}, communication_dtype(job), k_reduce,
                  "gradient bucket");
     }
   }

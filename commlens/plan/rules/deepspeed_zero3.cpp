@@ -52,7 +52,7 @@ class Zero3Run {
       write_parameter_broadcasts(out_, rank_);
     }
     for (const LocalParameter& parameter : rank_.parameters) {
-      out_.broadcast(out_.groups.dp, {parameter.count}, job_.train.dtype, GroupRank{0}, k_init_broadcast,
+      out_.broadcast({out_.groups.dp, GroupRank{0}}, {parameter.count}, job_.train.dtype, k_init_broadcast,
                      parameter.name);
     }
     for (const LocalParameter& parameter : rank_.parameters) {
@@ -125,11 +125,11 @@ class Zero3Run {
     const auto buckets = buckets_closed_before_exceeding(sizes, job_.deepspeed.reduce_bucket_size);
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       if (was_recording && i + 1 == buckets.size()) {
-        out_.broadcast(out_.groups.world, {coordinator_.traced_modules()}, DType::int64, GroupRank{0},
+        out_.broadcast({out_.groups.world, GroupRank{0}}, {coordinator_.traced_modules()}, DType::int64,
                        k_trace);
-        out_.broadcast(out_.groups.world, {coordinator_.traced_parameters()}, DType::int64, GroupRank{0},
+        out_.broadcast({out_.groups.world, GroupRank{0}}, {coordinator_.traced_parameters()}, DType::int64,
                        k_trace);
-        out_.broadcast(out_.groups.world, {coordinator_.traced_parameters()}, DType::int64, GroupRank{0},
+        out_.broadcast({out_.groups.world, GroupRank{0}}, {coordinator_.traced_parameters()}, DType::int64,
                        k_trace);
       }
       write_bucket(order, buckets[i]);

@@ -336,7 +336,7 @@ std::vector<std::string> unverified(const Job& job) {
 }  // namespace commlens::megatron
 
 namespace commlens::rules {
-const RuleSet megatron{
+const RuleSet k_megatron{
     Framework::megatron,        {"core_v0.7.0", "core_r0.7.0", "0.7.0"}, "",
     &commlens::megatron::check, &commlens::megatron::unverified,         &commlens::megatron::write};
 }  // namespace commlens::rules

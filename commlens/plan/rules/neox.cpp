@@ -88,7 +88,7 @@ std::int64_t tied_weight(const Job& job) {
 void write_start_end(ProgramBuilder& out, const Job& job) {
   out.set_phase(Phase::init);
   out.all_reduce(out.groups.world, {1}, DType::int64, k_total_params, "parameter count");
-  out.broadcast(job.layout.pp > 1 ? out.groups.world : out.groups.tp, {3}, DType::int64, GroupRank{0},
+  out.broadcast({job.layout.pp > 1 ? out.groups.world : out.groups.tp, GroupRank{0}}, {3}, DType::int64,
                 k_flags, "train, valid and test flags");
 }
 
@@ -235,7 +235,7 @@ std::vector<std::string> unverified(const Job& job) {
 }  // namespace commlens::neox
 
 namespace commlens::rules {
-const RuleSet neox{Framework::neox,        {"4bc66703", "8b43196f"},    " on deepspeed 0.14.0",
-                   &commlens::neox::check, &commlens::neox::unverified, &commlens::neox::write,
-                   &commlens::neox::parts};
+const RuleSet k_neox{Framework::neox,        {"4bc66703", "8b43196f"},    " on deepspeed 0.14.0",
+                     &commlens::neox::check, &commlens::neox::unverified, &commlens::neox::write,
+                     &commlens::neox::parts};
 }  // namespace commlens::rules

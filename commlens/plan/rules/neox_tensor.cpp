@@ -38,9 +38,9 @@ TensorParallelStage::TensorParallelStage(ProgramBuilder& out, const Job& job, Pa
       sequence_parallel_(job.layout.sequence_parallel && job.layout.tp > 1) {}
 
 void TensorParallelStage::load() const {
-  out_.broadcast(out_.groups.tp, {k_size_entries}, DType::int64, GroupRank{0}, k_sizes, "batch sizes");
-  out_.broadcast(out_.groups.tp, {job_.train.micro_batch * (job_.model.sequence + 1)}, DType::int64,
-                 GroupRank{0}, k_batch, "tokens");
+  out_.broadcast({out_.groups.tp, GroupRank{0}}, {k_size_entries}, DType::int64, k_sizes, "batch sizes");
+  out_.broadcast({out_.groups.tp, GroupRank{0}}, {job_.train.micro_batch * (job_.model.sequence + 1)},
+                 DType::int64, k_batch, "tokens");
 }
 
 void TensorParallelStage::all_reduce(std::string_view tag, bool is_forward) const {

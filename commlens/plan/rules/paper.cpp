@@ -16,10 +16,10 @@ std::vector<std::string> unverified(const Job&) { return {}; }
 }  // namespace commlens::paper
 
 namespace commlens::rules {
-const RuleSet paper{Framework::paper,
-                    {},
-                    "arXiv 2408.10197",
-                    &commlens::paper::check_equations,
-                    &commlens::paper::unverified,
-                    &commlens::paper::write};
+const RuleSet k_paper{Framework::paper,
+                      {},
+                      "arXiv 2408.10197",
+                      &commlens::paper::check_equations,
+                      &commlens::paper::unverified,
+                      &commlens::paper::write};
 }  // namespace commlens::rules

@@ -7,8 +7,8 @@
 namespace commlens {
 namespace {
 const std::array<RuleSet, 6>& all_rule_sets() {
-  static const std::array<RuleSet, 6> sets = {rules::paper,    rules::deepspeed, rules::neox,
-                                              rules::megatron, rules::torch_ddp, rules::commlens};
+  static const std::array<RuleSet, 6> sets = {rules::k_paper,    rules::k_deepspeed, rules::k_neox,
+                                              rules::k_megatron, rules::k_torch_ddp, rules::k_commlens};
   return sets;
 }
 }  // namespace

@@ -42,12 +42,12 @@ std::span<const RuleSet> rule_sets();
 const RuleSet& rule_set(Framework framework);
 
 namespace rules {
-extern const RuleSet paper;
-extern const RuleSet deepspeed;
-extern const RuleSet neox;
-extern const RuleSet megatron;
-extern const RuleSet torch_ddp;
-extern const RuleSet commlens;
+extern const RuleSet k_paper;
+extern const RuleSet k_deepspeed;
+extern const RuleSet k_neox;
+extern const RuleSet k_megatron;
+extern const RuleSet k_torch_ddp;
+extern const RuleSet k_commlens;
 }  // namespace rules
 
 }  // namespace commlens

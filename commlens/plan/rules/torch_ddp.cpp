@@ -38,7 +38,7 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
   const std::int64_t broadcast_bucket = in_elements(k_broadcast_bucket_bytes);
   for (const std::int64_t sum :
        buckets_closed_on_reaching(sizes_of(parameters), broadcast_bucket, broadcast_bucket)) {
-    out.broadcast(out.groups.dp, {sum}, dtype, GroupRank{0}, k_states, "module states");
+    out.broadcast({out.groups.dp, GroupRank{0}}, {sum}, dtype, k_states, "module states");
   }
   programs.init = out.take();
   const auto last = static_cast<std::int32_t>(job.train.micro_batches - 1);
@@ -92,7 +92,7 @@ std::vector<std::string> unverified(const Job& job) {
 }  // namespace commlens::torch_ddp
 
 namespace commlens::rules {
-const RuleSet torch_ddp{
+const RuleSet k_torch_ddp{
     Framework::torch_ddp,       {"1.13"}, "", &commlens::torch_ddp::check, &commlens::torch_ddp::unverified,
     &commlens::torch_ddp::write};
 }  // namespace commlens::rules
