@@ -23,20 +23,20 @@ bool uses_pipeline_engine(const Job& job) { return job.layout.pp > 1 || is_seque
 /// L, _post_transformer_block, norm, head] (§1.6).
 struct LayerList {
   std::vector<deepspeed::PipelineLayer> layers;
-  static constexpr std::int64_t first_layer = 2;
+  static constexpr std::int64_t k_first_layer = 2;
 };
 
 LayerList layer_list(const Job& job, const ParameterList& all) {
   LayerList list;
   const auto count = static_cast<std::size_t>(job.model.layers);
   list.layers = {{"EmbeddingPipe", 0}, {"_pre_transformer_block", 0}};
-  list.layers.resize(LayerList::first_layer + count, {"ParallelTransformerLayerPipe", 0});
+  list.layers.resize(LayerList::k_first_layer + count, {"ParallelTransformerLayerPipe", 0});
   list.layers.insert(list.layers.end(),
                      {{"_post_transformer_block", 0}, {"NormPipe", 0}, {"ParallelLinearPipe", 0}});
   for (const Parameter& parameter : all.all()) {
     std::size_t at = 0;
     if (parameter.module == ModuleKind::layer) {
-      at = static_cast<std::size_t>(LayerList::first_layer + parameter.layer);
+      at = static_cast<std::size_t>(LayerList::k_first_layer + parameter.layer);
     } else if (parameter.module == ModuleKind::final_norm) {
       at = list.layers.size() - 2;
     } else if (parameter.module == ModuleKind::head) {
@@ -54,17 +54,17 @@ Result<std::vector<StagePart>> stage_parts(const Job& job, const ParameterList& 
   if (!bounds) {
     return tl::unexpected(bounds.error());
   }
-  const std::int64_t layers_end = LayerList::first_layer + job.model.layers;
+  const std::int64_t layers_end = LayerList::k_first_layer + job.model.layers;
   const auto items = static_cast<std::int64_t>(list.layers.size());
   std::vector<StagePart> parts;
   for (std::size_t stage = 0; stage + 1 < bounds->size(); ++stage) {
-    const std::int64_t begin = std::clamp((*bounds)[stage], LayerList::first_layer, layers_end);
-    const std::int64_t end = std::clamp((*bounds)[stage + 1], LayerList::first_layer, layers_end);
+    const std::int64_t begin = std::clamp((*bounds)[stage], LayerList::k_first_layer, layers_end);
+    const std::int64_t end = std::clamp((*bounds)[stage + 1], LayerList::k_first_layer, layers_end);
     const auto holds = [&](std::int64_t item) {
       return (*bounds)[stage] <= item && item < (*bounds)[stage + 1];
     };
     parts.push_back(
-        {begin - LayerList::first_layer, end - begin, holds(0), holds(items - 2), holds(items - 1)});
+        {begin - LayerList::k_first_layer, end - begin, holds(0), holds(items - 2), holds(items - 1)});
   }
   return parts;
 }
@@ -127,6 +127,7 @@ StagePrograms write_sequential(const Job& job, const ParameterList& all, Trace& 
   Program body = out.take();
   if (zero3.empty()) {
     programs.iterations.push_back(std::move(body));
+    return programs;
   }
   for (Program& program : zero3) {
     program.insert(program.begin(), body.begin(), body.end() - 1);

@@ -120,7 +120,7 @@ class UnitBuilder {
     for (std::size_t row = chunk_.parameters.size(); row-- > 0;) {
       if (row == tied_) {
         close(open);
-        add_tied();
+        add_tied(row);
         continue;
       }
       append(open, row);
@@ -144,7 +144,7 @@ class UnitBuilder {
         }
         is_placed[row] = true;
         if (row == tied_) {
-          add_tied();
+          add_tied(row);
         } else {
           const bool is_small = chunk_.parameters[row].count <= job_.commlens.persistence_threshold;
           append(is_small ? persistent : large, row);
@@ -174,10 +174,10 @@ class UnitBuilder {
     unit.count += chunk_.parameters[row].count;
   }
 
-  void add_tied() {
+  void add_tied(std::size_t row) {
     FlatUnit unit{"wte"};
     unit.is_tied_copy = chunk_.tied_copy >= 0;
-    append(unit, *tied_);
+    append(unit, row);
     close(unit);
   }
 

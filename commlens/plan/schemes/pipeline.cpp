@@ -57,19 +57,23 @@ StageBounds partition_balanced(std::span<const std::int64_t> weights, std::int64
   std::vector<std::int64_t> split(cells, 0);
   cost[cell(0, 0)] = 0;
   largest[cell(0, 0)] = 0;
+  // The first i items on j stages: the best last stage begins at item k.
+  const auto split_at_best = [&](std::int64_t i, std::int64_t j) {
+    for (std::int64_t k = 0; k < i; ++k) {
+      const std::int64_t last = prefix[static_cast<std::size_t>(i)] - prefix[static_cast<std::size_t>(k)];
+      const std::int64_t most = std::max(largest[cell(k, j - 1)], last);
+      const std::int64_t least = std::min(smallest[cell(k, j - 1)], last);
+      if (cost[cell(i, j)] >= most - least) {
+        cost[cell(i, j)] = most - least;
+        largest[cell(i, j)] = most;
+        smallest[cell(i, j)] = least;
+        split[cell(i, j)] = k;
+      }
+    }
+  };
   for (std::int64_t i = 1; i <= items; ++i) {
     for (std::int64_t j = 1; j <= std::min(i, stages); ++j) {
-      for (std::int64_t k = 0; k < i; ++k) {
-        const std::int64_t last = prefix[static_cast<std::size_t>(i)] - prefix[static_cast<std::size_t>(k)];
-        const std::int64_t most = std::max(largest[cell(k, j - 1)], last);
-        const std::int64_t least = std::min(smallest[cell(k, j - 1)], last);
-        if (cost[cell(i, j)] >= most - least) {
-          cost[cell(i, j)] = most - least;
-          largest[cell(i, j)] = most;
-          smallest[cell(i, j)] = least;
-          split[cell(i, j)] = k;
-        }
-      }
+      split_at_best(i, j);
     }
   }
   StageBounds bounds(width, items);
