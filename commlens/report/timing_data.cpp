@@ -1,0 +1,213 @@
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/csv.hpp"
+#include "commlens/report/timing_report.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using std::chrono::nanoseconds;
+
+Json iteration_json(Iteration iteration) {
+  return iteration == k_unknown_iteration ? Json(nullptr) : Json(iteration);
+}
+
+Json ranks_json(const std::vector<Rank>& ranks) {
+  Json list = Json::array();
+  for (const Rank rank : ranks) {
+    list.push_back(rank.value);
+  }
+  return list;
+}
+
+void put(Json& json, const char* key, std::optional<nanoseconds> time) {
+  if (time) {
+    json[key] = time->count();
+  }
+}
+
+void put_time(Json& json, const CommunicationTime& time) {
+  json["calls"] = time.calls;
+  json["sum_of_durations_ns"] = time.sum.count();
+  json["communication_ns"] = time.total.count();
+  put(json, "exposed_ns", time.exposed);
+  put(json, "overlapped_ns", time.overlapped);
+}
+
+Json overlap_json(const Trace& trace, const IterationOverlap& row) {
+  Json json = {{"ranks", {row.ranks.first.value, row.ranks.last.value}},
+               {"iteration", iteration_json(row.iteration)},
+               {"start_ns", row.span.started.count()},
+               {"span_ns", row.length().count()}};
+  put(json, "compute_ns", row.compute);
+  put(json, "idle_ns", row.idle);
+  put_time(json, row.all);
+  json["ops"] = Json::array();
+  for (const OpCommunication& op : row.ops) {
+    Json part = {{"op", op_text(trace, op.kind, op.name)}};
+    put_time(part, op.time);
+    json["ops"].push_back(std::move(part));
+  }
+  json["streams"] = Json::array();
+  for (const StreamCommunication& stream : row.streams) {
+    Json part = {{"axis", name_of(stream.axis)},
+                 {"kind", stream.is_pair ? "pair" : "collective"},
+                 {"group", ranks_json(stream.members)}};
+    put_time(part, stream.time);
+    json["streams"].push_back(std::move(part));
+  }
+  return json;
+}
+
+Json lateness_json(const Lateness& lateness) {
+  return {{"matched", lateness.instances},
+          {"came_last", lateness.last},
+          {"caused_ns", lateness.caused.count()},
+          {"mean_caused_ns", lateness.mean_caused().count()},
+          {"waited_ns", lateness.waited.count()}};
+}
+
+Json worst_json(const WaitInstance& row) {
+  return {{"op", name_of(row.kind)},
+          {"axis", name_of(row.axis)},
+          {"group", ranks_json(row.members)},
+          {"iteration", iteration_json(row.iteration)},
+          {"call", row.index},
+          {"last_rank", row.last.value},
+          {"last_arrival_ns", row.last_arrival.count()},
+          {"waited_ns", row.waited.count()},
+          {"longest_rank", row.longest_waiter.value},
+          {"longest_ns", row.longest.count()}};
+}
+
+Json waits_json(const Stragglers& waits) {
+  Json json = {{"matched_collectives", waits.instances},
+               {"matched_messages", waits.messages},
+               {"incomplete", waits.incomplete},
+               {"calls_of_unknown_groups", waits.without_group},
+               {"calls_of_kind_other", waits.unclassified},
+               {"calls_without_times", waits.without_times}};
+  put(json, "clock_error_ns", waits.clock_error);
+  json["collectives"] = Json::array();
+  for (const CollectiveWait& row : waits.collectives) {
+    json["collectives"].push_back({{"op", name_of(row.kind)},
+                                   {"axis", name_of(row.axis)},
+                                   {"group_size", row.group_size},
+                                   {"matched", row.instances},
+                                   {"incomplete", row.incomplete},
+                                   {"waited_ns", row.waited.count()},
+                                   {"in_calls_ns", row.in_calls.count()},
+                                   {"longest_ns", row.longest.count()}});
+  }
+  json["ranks"] = Json::array();
+  for (const RankLateness& row : waits.ranks) {
+    json["ranks"].push_back({{"rank", row.rank.value},
+                             {"collectives", lateness_json(row.collectives)},
+                             {"messages", lateness_json(row.messages)}});
+  }
+  json["pairs"] = Json::array();
+  for (const PairWait& row : waits.pairs) {
+    json["pairs"].push_back({{"source", row.source.value},
+                             {"destination", row.destination.value},
+                             {"axis", name_of(row.axis)},
+                             {"matched", row.messages},
+                             {"incomplete", row.incomplete},
+                             {"sender_first", row.sender_first},
+                             {"receiver_first", row.receiver_first},
+                             {"sender_waited_ns", row.sender_waited.count()},
+                             {"receiver_waited_ns", row.receiver_waited.count()}});
+  }
+  json["worst"] = Json::array();
+  for (const WaitInstance& row : waits.worst) {
+    json["worst"].push_back(worst_json(row));
+  }
+  return json;
+}
+
+Json bubble_json(const Bubbles& bubbles) {
+  Json json = Json::object();
+  if (bubbles.shape) {
+    json["stages"] = bubbles.shape->stages;
+    json["micro_batches"] = bubbles.shape->micro_batches;
+    json["chunks_per_rank"] = bubbles.shape->chunks;
+    json["ideal_share"] = bubbles.shape->ideal_bubble();
+  }
+  json["rows"] = Json::array();
+  for (const PipelineBubble& row : bubbles.rows) {
+    Json part = {{"ranks", {row.ranks.first.value, row.ranks.last.value}},
+                 {"iteration", iteration_json(row.iteration)},
+                 {"span_ns", row.span.count()},
+                 {"bubble_ns", row.bubble().count()},
+                 {"in_pipeline_calls_ns", row.in_pipeline_calls.count()},
+                 {"from", row.idle ? "compute" : "calls"}};
+    json["rows"].push_back(std::move(part));
+  }
+  return json;
+}
+
+std::string cell(std::optional<nanoseconds> time) { return time ? std::to_string(time->count()) : ""; }
+
+std::string cell(Iteration iteration) {
+  return iteration == k_unknown_iteration ? "" : std::to_string(iteration);
+}
+
+}  // namespace
+
+Json timing_json(const Trace& trace, const Timing& timing) {
+  Json json = {{"schema", "commlens.timing/1"}, {"overlap", Json::array()}};
+  for (const IterationOverlap& row : timing.overlap) {
+    json["overlap"].push_back(overlap_json(trace, row));
+  }
+  if (timing.waits) {
+    json["waits"] = waits_json(*timing.waits);
+  }
+  json["bubble"] = bubble_json(timing.bubbles);
+  return json;
+}
+
+std::string overlap_csv(const Timing& timing) {
+  std::string text = csv_line(std::array<std::string, 11>{
+      "first_rank", "last_rank", "iteration", "start_ns", "span_ns", "calls", "communication_ns",
+      "exposed_ns", "overlapped_ns", "compute_ns", "idle_ns"});
+  for (const IterationOverlap& row : timing.overlap) {
+    text += csv_line(std::array<std::string, 11>{
+        std::to_string(row.ranks.first.value), std::to_string(row.ranks.last.value), cell(row.iteration),
+        cell(row.span.started), cell(row.length()), std::to_string(row.all.calls), cell(row.all.total),
+        cell(row.all.exposed), cell(row.all.overlapped), cell(row.compute), cell(row.idle)});
+  }
+  return text;
+}
+
+std::string waits_csv(const Timing& timing) {
+  std::string text = csv_line(std::array<std::string, 9>{
+      "rank", "collectives", "collectives_last", "collectives_caused_ns", "collectives_waited_ns", "messages",
+      "messages_last", "messages_caused_ns", "messages_waited_ns"});
+  for (const RankLateness& row : timing.waits ? timing.waits->ranks : std::vector<RankLateness>()) {
+    std::vector<std::string> cells = {std::to_string(row.rank.value)};
+    for (const Lateness& late : {row.collectives, row.messages}) {
+      cells.push_back(std::to_string(late.instances));
+      cells.push_back(std::to_string(late.last));
+      cells.push_back(cell(late.caused));
+      cells.push_back(cell(late.waited));
+    }
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+std::string bubble_csv(const Timing& timing) {
+  std::string text = csv_line(std::array<std::string, 7>{"first_rank", "last_rank", "iteration", "span_ns",
+                                                         "bubble_ns", "in_pipeline_calls_ns", "from"});
+  for (const PipelineBubble& row : timing.bubbles.rows) {
+    text += csv_line(std::array<std::string, 7>{
+        std::to_string(row.ranks.first.value), std::to_string(row.ranks.last.value), cell(row.iteration),
+        cell(row.span), cell(row.bubble()), cell(row.in_pipeline_calls), row.idle ? "compute" : "calls"});
+  }
+  return text;
+}
+
+}  // namespace commlens

@@ -1,0 +1,38 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/report/table.hpp"
+#include "commlens/summary/bubble.hpp"
+#include "commlens/summary/overlap.hpp"
+#include "commlens/summary/stragglers.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// Where the time of a trace went (docs/timing.md).
+struct Timing {
+  std::vector<IterationOverlap> overlap;
+  Bubbles bubbles;
+  std::optional<Stragglers> waits;  // absent: calls were not matched
+};
+
+/// All of it for the selected iterations. Waits are matched between all ranks whatever rank is selected.
+Timing timing_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers);
+
+/// Tables of overlap, waits and bubble, each under a title; the ranks with most to say where there are many.
+/// One line that says so for a trace without times.
+std::string timing_text(const Trace& trace, const Timing& timing, const TextStyle& style);
+
+/// {"schema": "commlens.timing/1", "overlap": […], "waits": …, "bubble": …}: every row, times in "_ns".
+nlohmann::ordered_json timing_json(const Trace& trace, const Timing& timing);
+
+/// The rows of one table with a title line: per rank and iteration; per rank; per rank and iteration.
+std::string overlap_csv(const Timing& timing);
+std::string waits_csv(const Timing& timing);
+std::string bubble_csv(const Timing& timing);
+
+}  // namespace commlens

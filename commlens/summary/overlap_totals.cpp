@@ -1,0 +1,110 @@
+#include "commlens/summary/overlap_totals.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "commlens/summary/sums.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// sum + times * time, held at the largest time.
+nanoseconds added(nanoseconds sum, nanoseconds time, std::int64_t times) {
+  return nanoseconds(saturating_sum(sum.count(), saturating_product(time.count(), times)));
+}
+
+std::optional<nanoseconds> added(std::optional<nanoseconds> sum, std::optional<nanoseconds> time,
+                                 std::int64_t times) {
+  return sum && time ? std::optional(added(*sum, *time, times)) : std::nullopt;
+}
+
+OverlapTotal nothing() {
+  OverlapTotal total;
+  total.time.exposed = total.time.overlapped = total.compute = total.idle = nanoseconds(0);
+  return total;
+}
+
+/// Adds the calls `time` of an iteration that `ranks` ranks make alike.
+void add(OverlapTotal& total, const CommunicationTime& time, const IterationOverlap& row,
+         std::int64_t ranks) {
+  total.iterations += ranks;
+  total.span = added(total.span, row.length(), ranks);
+  total.time.calls = saturating_sum(total.time.calls, saturating_product(time.calls, ranks));
+  total.time.sum = added(total.time.sum, time.sum, ranks);
+  total.time.total = added(total.time.total, time.total, ranks);
+  total.time.exposed = added(total.time.exposed, time.exposed, ranks);
+  total.time.overlapped = added(total.time.overlapped, time.overlapped, ranks);
+  total.compute = added(total.compute, row.compute, ranks);
+  total.idle = added(total.idle, row.idle, ranks);
+}
+
+template <typename Key>
+std::vector<OverlapTotal> sorted(std::map<Key, OverlapTotal> totals) {
+  std::vector<OverlapTotal> result;
+  for (auto& [key, total] : totals) {
+    result.push_back(total);
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const OverlapTotal& a, const OverlapTotal& b) { return a.time.total > b.time.total; });
+  return result;
+}
+
+}  // namespace
+
+std::vector<IterationOverlap> of_training(std::vector<IterationOverlap> rows) {
+  const auto is_initialisation = [](const IterationOverlap& row) {
+    return row.iteration == k_init_iteration;
+  };
+  if (!std::all_of(rows.begin(), rows.end(), is_initialisation)) {
+    std::erase_if(rows, is_initialisation);
+  }
+  return rows;
+}
+
+std::vector<OverlapTotal> overlap_by_rank(const std::vector<IterationOverlap>& rows) {
+  std::map<RankRange, OverlapTotal> totals;
+  for (const IterationOverlap& row : rows) {
+    OverlapTotal& total = totals.try_emplace(row.ranks, nothing()).first->second;
+    total.ranks = row.ranks;
+    add(total, row.all, row, 1);
+  }
+  std::vector<OverlapTotal> result;
+  for (const auto& [ranks, total] : totals) {
+    result.push_back(total);
+  }
+  return result;
+}
+
+std::vector<OverlapTotal> overlap_by_op(const std::vector<IterationOverlap>& rows) {
+  std::map<std::pair<CommKind, NameId>, OverlapTotal> totals;
+  for (const IterationOverlap& row : rows) {
+    for (const OpCommunication& op : row.ops) {
+      OverlapTotal& total = totals.try_emplace({op.kind, op.name}, nothing()).first->second;
+      total.kind = op.kind;
+      total.name = op.name;
+      add(total, op.time, row, row.ranks.count());
+    }
+  }
+  return sorted(std::move(totals));
+}
+
+std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& rows) {
+  std::map<std::tuple<Axis, bool, std::int64_t>, OverlapTotal> totals;
+  for (const IterationOverlap& row : rows) {
+    for (const StreamCommunication& stream : row.streams) {
+      const std::int64_t size = std::ssize(stream.members);
+      OverlapTotal& total = totals.try_emplace({stream.axis, stream.is_pair, size}, nothing()).first->second;
+      total.axis = stream.axis;
+      total.is_pair = stream.is_pair;
+      total.group_size = size;
+      add(total, stream.time, row, row.ranks.count());
+    }
+  }
+  return sorted(std::move(totals));
+}
+
+}  // namespace commlens
