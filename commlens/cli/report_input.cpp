@@ -1,0 +1,265 @@
+#include "commlens/cli/report_input.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "commlens/advice/advise.hpp"
+#include "commlens/cli/progress.hpp"
+#include "commlens/plan/rules/equations.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::int64_t k_most_iterations = 1000;  // predicted for one report
+
+/// --framework NAME for all arguments, or NAME,NAME… one for each.
+Result<std::vector<std::string>> frameworks_of(const ReportRequest& request) {
+  std::vector<std::string> names;
+  std::size_t start = 0;
+  while (start <= request.framework.size()) {
+    const std::size_t comma = std::min(request.framework.find(',', start), request.framework.size());
+    names.push_back(request.framework.substr(start, comma - start));
+    start = comma + 1;
+  }
+  for (const std::string& name : names) {
+    if (const Result<std::string> known = checked_framework(name); !known) {
+      return tl::unexpected(known.error());
+    }
+  }
+  if (names.size() == 1) {
+    names.resize(request.arguments.size(), names.front());
+  }
+  if (names.size() != request.arguments.size()) {
+    return failure(
+        fmt::format("--framework {}: {} names for {} traces and configurations; give one for all or one each",
+                    request.framework, names.size(), request.arguments.size()));
+  }
+  return names;
+}
+
+Result<std::vector<Side>> read_sides(Console& console, const ReportRequest& request) {
+  const Result<std::vector<std::string>> frameworks = frameworks_of(request);
+  if (!frameworks) {
+    return tl::unexpected(frameworks.error());
+  }
+  std::vector<Side> sides;
+  for (std::size_t at = 0; at < request.arguments.size(); ++at) {
+    Result<Side> side = read_side(console, request.arguments[at], (*frameworks)[at]);
+    if (!side) {
+      return tl::unexpected(side.error());
+    }
+    sides.push_back(std::move(*side));
+  }
+  const bool any_config =
+      std::any_of(sides.begin(), sides.end(), [](const Side& side) { return side.is_config(); });
+  if (!any_config && (request.layout.any() || !request.framework.empty())) {
+    return failure(
+        "only traces were given: --framework and the layout flags are for configurations; leave them out");
+  }
+  return sides;
+}
+
+/// The job of a configuration with the flags applied; `ranks` when nothing else says how many there are.
+Result<Job> job_of(const Side& side, const LayoutFlags& flags, std::optional<std::int64_t> ranks) {
+  Result<Overrides> overrides = flags.single();
+  if (!overrides) {
+    return tl::unexpected(overrides.error());
+  }
+  if (ranks && !flags.gives_world() && side.job->layout.dp == 0 && side.job->layout.ranks == 0) {
+    overrides->ranks = ranks;
+  }
+  return with_overrides(*side.job, *overrides).and_then([](Job open) { return validated(std::move(open)); });
+}
+
+/// Predicts a configuration that stands alone: initialisation and its iterations, at least to the steady one.
+Result<void> predict_alone(Side& side, const LayoutFlags& flags, const std::optional<IterationRange>& range,
+                           Planner& planner) {
+  const Result<Overrides> overrides = flags.single();
+  if (!overrides) {
+    return tl::unexpected(overrides.error());
+  }
+  const Result<Plan> plan = planner.plan(*side.job, *overrides);
+  if (!plan) {
+    return tl::unexpected(plan.error());
+  }
+  const std::int64_t steady = plan->steady_iteration();
+  std::int64_t first = k_init_iteration;
+  std::int64_t last = std::clamp<std::int64_t>(plan->job.iterations - 1, steady, steady + k_most_iterations);
+  if (range) {
+    first = range->first;
+    last = range->second == INT32_MAX ? std::max(last, first) : range->second;
+  }
+  if (last - first >= k_most_iterations + steady + 2) {
+    return failure(
+        fmt::format("--iterations: {} are more than a report shows of a prediction, whose iterations repeat; "
+                    "ask for at most {}",
+                    last - first + 1, k_most_iterations));
+  }
+  std::vector<Iteration> iterations;
+  for (std::int64_t iteration = first; iteration <= last; ++iteration) {
+    iterations.push_back(static_cast<Iteration>(iteration));
+  }
+  side.trace = plan->trace_of(iterations);
+  side.unverified = plan->unverified;
+  return {};
+}
+
+using Outcome = std::variant<Comparison, std::vector<VolumeDifference>, LoggedComparison>;
+
+/// Compares the two sides as `commlens compare` does; configurations are predicted on the way.
+Result<Outcome> compared_pair(std::vector<Side>& sides, const ReportRequest& request,
+                              const std::optional<IterationRange>& range, Planner& planner) {
+  Side& a = sides[0];
+  Side& b = sides[1];
+  CompareOptions options;
+  options.iterations = range;
+  if (a.is_log() != b.is_log()) {
+    std::optional<std::int64_t> fitted_dp;
+    return compare_with_log(a.is_log() ? b : a, a.is_log() ? a : b, request.layout, options, planner,
+                            fitted_dp)
+        .map([](LoggedComparison logged) { return Outcome(std::move(logged)); });
+  }
+  for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (side->is_config()) {
+      if (const Result<void> done = predict_side(*side, *other, request.layout, range, planner); !done) {
+        return tl::unexpected(done.error());
+      }
+    }
+  }
+  if (a.has_volumes_only() != b.has_volumes_only()) {
+    return compare_volumes(a.trace, b.trace, options).map([](std::vector<VolumeDifference> rows) {
+      return Outcome(std::move(rows));
+    });
+  }
+  return compare(a.trace, b.trace, options).map([](Comparison comparison) {
+    return Outcome(std::move(comparison));
+  });
+}
+
+/// Predicts every configuration of three or more inputs like one that stands alone, on as many ranks as the
+/// first trace has where nothing says how many.
+Result<void> predict_each(std::vector<Side>& sides, const ReportRequest& request,
+                          const std::optional<IterationRange>& range, Planner& planner) {
+  const auto trace =
+      std::find_if(sides.begin(), sides.end(), [](const Side& side) { return !side.is_config(); });
+  for (Side& side : sides) {
+    if (!side.is_config()) {
+      continue;
+    }
+    const Result<void> done = trace == sides.end()
+                                  ? predict_alone(side, request.layout, range, planner)
+                                  : predict_side(side, *trace, request.layout, range, planner);
+    if (!done) {
+      return tl::unexpected(done.error());
+    }
+  }
+  return {};
+}
+
+NamedTrace named(const Side& side) { return {side.argument, &side.trace}; }
+
+/// The trace beside a configuration, else the first.
+const Side& subject_of(const std::vector<Side>& sides) {
+  const bool second = sides.size() == 2 && sides[0].is_config() && !sides[1].is_config();
+  return sides[second ? 1 : 0];
+}
+
+void add_advice(FigureInput& input, const Job& job, const Trace* recorded) {
+  AdviceOptions options;
+  options.ranks_per_node = input.ranks_per_node;
+  Result<Advice> advice = advise(job, recorded, options);
+  if (advice) {
+    input.advice = std::move(*advice);
+  } else {
+    input.not_advised = advice.error().message;
+  }
+}
+
+/// Advice and equations of the configuration that was predicted, if there is exactly one.
+void add_job(ReportMaterial& material, const ReportRequest& request) {
+  FigureInput& input = material.input;
+  const auto is_config = [](const Side& side) { return side.is_config(); };
+  const auto configs = std::count_if(material.sides.begin(), material.sides.end(), is_config);
+  if (configs != 1) {
+    input.not_advised =
+        configs == 0 ? "settings can be tried on a configuration only; give the one that was run beside "
+                       "its trace"
+                     : "more than one configuration was given; report on one to see what to change in it";
+    return;
+  }
+  const Side& config = *std::find_if(material.sides.begin(), material.sides.end(), is_config);
+  const Side& subject = subject_of(material.sides);
+  const Result<Job> job = job_of(config, request.layout, ranks_of_job(subject.trace));
+  if (!job) {
+    input.not_advised = job.error().message;
+    return;
+  }
+  for (const EquationValue& equation : equations(*job)) {
+    input.equations.push_back({equation.equation, equation.text, equation.value, equation.value_exact,
+                               equation.unit, equation.scope, equation.note});
+  }
+  add_advice(input, *job, subject.is_config() || subject.is_log() ? nullptr : &subject.trace);
+}
+
+void add_comparison(ReportMaterial& material, std::optional<Outcome> outcome) {
+  FigureInput& input = material.input;
+  if (!outcome) {
+    input.not_compared =
+        material.sides.size() == 1
+            ? "there is nothing to set it against; give a configuration beside its trace, or two traces"
+            : "more than two were given; give two to see them set against each other";
+    return;
+  }
+  input.compared = {named(material.sides[0]), named(material.sides[1]), std::move(*outcome), std::nullopt};
+  if (const auto* comparison = std::get_if<Comparison>(&input.compared->result)) {
+    input.compared->explanation = explain_calls(*comparison);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReportMaterial>> report_material(Console& console, const ReportRequest& request) {
+  const Result<std::optional<IterationRange>> range = iteration_range(request.iterations);
+  if (!range) {
+    return tl::unexpected(range.error());
+  }
+  Result<std::vector<Side>> sides = read_sides(console, request);
+  if (!sides) {
+    return tl::unexpected(sides.error());
+  }
+  Planner planner(console);
+  auto material = std::make_unique<ReportMaterial>();
+  material->sides = std::move(*sides);
+  std::optional<Outcome> outcome;
+  if (material->sides.size() == 2) {
+    Result<Outcome> compared = compared_pair(material->sides, request, *range, planner);
+    if (!compared) {
+      return tl::unexpected(compared.error());
+    }
+    outcome = std::move(*compared);
+  } else if (const Result<void> done = predict_each(material->sides, request, *range, planner); !done) {
+    return tl::unexpected(done.error());
+  }
+  const Side& subject = subject_of(material->sides);
+  const Progress progress(console, "counting calls", 0);
+  material->input = figure_input(named(subject), *range, request.ranks_per_node);
+  if (*range && material->input.summary.calls == 0 && !subject.trace.streams.empty()) {
+    return failure(
+        fmt::format("--iterations {}: {} has no calls in them", request.iterations, subject.argument));
+  }
+  material->input.all.clear();
+  for (const Side& side : material->sides) {
+    material->input.all.push_back(named(side));
+    material->input.unverified.insert(material->input.unverified.end(), side.unverified.begin(),
+                                      side.unverified.end());
+  }
+  // The one the report is about stands first.
+  std::stable_partition(material->input.all.begin(), material->input.all.end(),
+                        [&](const NamedTrace& run) { return run.trace == &subject.trace; });
+  add_comparison(*material, std::move(outcome));
+  add_job(*material, request);
+  return material;
+}
+
+}  // namespace commlens

@@ -1,0 +1,298 @@
+#include "commlens/report/figures/figures.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "commlens/report/figure_files.hpp"
+#include "commlens/report/figures/formulas_figure.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Two ranks, two iterations. Each rank, iteration 0: an all_reduce of 400 bytes, 100 to 300 ns; iteration 1:
+/// the same from 1000 to 1100 ns on rank 0 and from 1050 on rank 1; then a barrier without a size.
+class TwoRanks {
+ public:
+  explicit TwoRanks(bool has_times) {
+    CommOp reduce;
+    reduce.kind = CommKind::all_reduce;
+    reduce.dtype = DType::fp32;
+    reduce.phase = Phase::backward;
+    reduce.group = trace_.groups.intern({Rank{0}, Rank{1}}, Axis::dp);
+    reduce.input = reduce.output = {100};
+    CommOp barrier;
+    barrier.kind = CommKind::barrier;
+    barrier.group = reduce.group;
+    const OpId reduces = trace_.intern(reduce);
+    const OpId barriers = trace_.intern(barrier);
+    trace_.provenance.source = has_times ? Source::recorded : Source::predicted;
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      RankStream stream{{Rank{rank}, Rank{rank}}, {}, {}, {}};
+      stream.events = {{reduces, 0}, {reduces, 1}, {barriers, 1}};
+      if (has_times) {
+        const nanoseconds late(50 * rank);
+        stream.times = {{nanoseconds(100), nanoseconds(100), nanoseconds(300)},
+                        {nanoseconds(1000) + late, nanoseconds(1000) + late, nanoseconds(1100)},
+                        {nanoseconds(1200), nanoseconds(1200), nanoseconds(1210)}};
+      }
+      trace_.streams.push_back(std::move(stream));
+    }
+  }
+  const Trace& trace() const { return trace_; }
+  FigureInput input() const { return figure_input({"two", &trace_}, std::nullopt, 0); }
+
+ private:
+  Trace trace_;
+};
+
+std::map<std::string, FigureResult> figures_of(const FigureInput& input) {
+  std::map<std::string, FigureResult> figures;
+  for (MadeFigure& made : make_figures(input)) {
+    figures.emplace(made.entry->id, std::move(made.figure));
+  }
+  return figures;
+}
+
+/// The plain values of the column of that name.
+std::vector<std::string> values_of(const Figure& figure, const std::string& name) {
+  std::vector<std::string> values;
+  for (const FigureColumn& column : figure.columns) {
+    for (std::size_t row = 0; column.name == name && row < column.rows(); ++row) {
+      values.push_back(column.plain(row));
+    }
+  }
+  return values;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(Figures, IdsAreUniqueAndNameFiles) {
+  std::set<std::string_view> ids;
+  for (const FigureEntry& entry : figure_entries()) {
+    EXPECT_TRUE(ids.insert(entry.id).second) << entry.id;
+    EXPECT_EQ(entry.id.find_first_not_of("abcdefghijklmnopqrstuvwxyz-"), std::string_view::npos) << entry.id;
+  }
+}
+
+TEST(Figures, SectionsStandTogether) {
+  std::set<std::string_view> ended;
+  std::string_view current;
+  for (const FigureEntry& entry : figure_entries()) {
+    if (entry.section != current) {
+      EXPECT_TRUE(ended.insert(entry.section).second) << entry.section;
+      current = entry.section;
+    }
+  }
+}
+
+TEST(Figures, EveryDefinitionThatOneNamesExists) {
+  std::set<std::string_view> known;
+  for (const Formula& formula : formulas()) {
+    known.insert(formula.id);
+  }
+  for (const auto& [id, figure] : figures_of(TwoRanks(true).input())) {
+    for (const std::string& formula : figure ? figure->formulas : Texts{}) {
+      EXPECT_TRUE(known.contains(formula)) << id << ": " << formula;
+    }
+  }
+}
+
+TEST(Figures, OptionsThatNameColumnsNameSomeThatExist) {
+  const std::set<std::string> name_columns = {"category", "series", "value",  "x",
+                                              "lower",    "upper",  "source", "destination"};
+  for (const auto& [id, figure] : figures_of(TwoRanks(true).input())) {
+    for (const auto& [option, value] : figure ? figure->options : FigureOptions{}) {
+      Texts names;
+      if (name_columns.contains(option)) {
+        names = {std::get<std::string>(value)};
+      } else if (option == "toggles") {
+        names = std::get<Texts>(value);
+      }
+      for (const std::string& name : names) {
+        EXPECT_FALSE(values_of(*figure, name).empty()) << id << ": " << option << " " << name;
+      }
+    }
+  }
+}
+
+TEST(Figures, TracesWithoutTimesSayWhyFiguresOfTimesAreAbsent) {
+  const auto figures = figures_of(TwoRanks(false).input());
+  for (const char* const id : {"timeline", "overlap", "first-calls", "lateness", "waits", "bubble"}) {
+    ASSERT_FALSE(figures.at(id)) << id;
+    EXPECT_EQ(figures.at(id).error().reason, "a prediction knows calls and sizes, not when they happen")
+        << id;
+  }
+}
+
+TEST(Figures, OfAnEmptyTraceHaveNoDataButItsProvenance) {
+  const Trace empty;
+  const auto figures = figures_of(figure_input({"empty", &empty}, std::nullopt, 0));
+  EXPECT_EQ(figures.at("breakdown").error().reason, "the trace has no calls");
+  for (const char* const id : {"overview", "provenance", "formulas"}) {
+    EXPECT_TRUE(figures.at(id)) << id;
+  }
+}
+
+TEST(BreakdownFigure, CountsEveryRank) {
+  const auto figures = figures_of(TwoRanks(true).input());
+  const Figure& figure = *figures.at("breakdown");
+  EXPECT_EQ(values_of(figure, "call"), (Texts{"all_reduce dp x2", "barrier dp x2"}));
+  EXPECT_EQ(values_of(figure, "phase"), (Texts{"backward", "other"}));
+  EXPECT_EQ(values_of(figure, "calls"), (Texts{"4", "2"}));
+  EXPECT_EQ(values_of(figure, "message_bytes"), (Texts{"1600", "0"}));  // 4 x 400
+  EXPECT_EQ(values_of(figure, "wire_bytes"), (Texts{"1600", "0"}));     // 2 m (n-1)/n = m for n = 2
+  EXPECT_EQ(values_of(figure, "message_share"), (Texts{"1", "0"}));
+  EXPECT_EQ(values_of(figure, "time_ns"), (Texts{"550", "20"}));  // 200 + 200 + 100 + 50; 2 x 10
+}
+
+TEST(BreakdownFigure, HasNoTimeColumnsWithoutTimes) {
+  const auto figures = figures_of(TwoRanks(false).input());
+  EXPECT_TRUE(values_of(*figures.at("breakdown"), "time_ns").empty());
+}
+
+TEST(IterationsFigure, IsPerIterationAndOp) {
+  const auto figures = figures_of(TwoRanks(true).input());
+  const Figure& figure = *figures.at("iterations");
+  EXPECT_EQ(values_of(figure, "iteration"), (Texts{"0", "1", "1"}));
+  EXPECT_EQ(values_of(figure, "calls"), (Texts{"2", "2", "2"}));
+  EXPECT_EQ(values_of(figure, "message_bytes"), (Texts{"800", "800", "0"}));
+  EXPECT_EQ(values_of(figure, "time_ns"), (Texts{"400", "150", "20"}));
+}
+
+TEST(SizesFigure, JsonIsWhatItWas) {
+  // 400 bytes lie in [256, 512): 4 calls, 1600 bytes, 550 ns; barriers are left out.
+  const auto figures = figures_of(TwoRanks(true).input());
+  EXPECT_EQ(figure_json(*figures.at("sizes")), R"({
+ "schema": "commlens.figure/1",
+ "id": "sizes",
+ "title": "Message sizes",
+ "caption": "Message bytes of one call, in classes of powers of two, over all ranks and the iterations shown; barriers are left out. Messages below 64.00 KiB are 100.0 % of the calls and 100.0 % of the bytes, and take 100.0 % of the time.",
+ "kind": "histogram",
+ "notes": [],
+ "options": {"lower":"lower_bytes","upper":"upper_bytes","toggles":["calls","message_bytes","time_ns"],"small_limit":65536},
+ "rows": 1,
+ "columns": [
+  {"name": "lower_bytes", "title": "from (bytes)", "unit": "bytes", "values": [256]
+},
+  {"name": "upper_bytes", "title": "to below (bytes)", "unit": "bytes", "values": [512]},
+  {"name": "calls", "title": "calls", "unit": "", "values": [4]},
+  {"name": "message_bytes", "title": "message bytes", "unit": "bytes", "values": [1600]},
+  {"name": "time_ns", "title": "time in calls", "unit": "ns", "values": [550]}
+ ]
+}
+)");
+}
+
+TEST(TimelineFigure, CountsFromTheFirstStart) {
+  const auto figures = figures_of(TwoRanks(true).input());
+  const Figure& figure = *figures.at("timeline");
+  EXPECT_EQ(values_of(figure, "rank"), (Texts{"0", "0", "0", "1", "1", "1"}));
+  EXPECT_EQ(values_of(figure, "start_ns"), (Texts{"0", "900", "1100", "0", "950", "1100"}));
+  EXPECT_EQ(values_of(figure, "duration_ns"), (Texts{"200", "100", "10", "200", "50", "10"}));
+  EXPECT_EQ(values_of(figure, "bytes")[0], "400");
+  EXPECT_TRUE(figure.notes.empty());
+}
+
+TEST(TimelineFigure, KeepsWholeIterationsTheLastFirst) {
+  // 50,000 calls in each of 4 iterations: two fit into 120,000, the last and the first.
+  Trace trace;
+  CommOp op;
+  op.kind = CommKind::barrier;
+  op.group = trace.groups.intern({Rank{0}});
+  RankStream stream{{Rank{0}, Rank{0}}, {}, {}, {}};
+  const OpId id = trace.intern(op);
+  for (Iteration iteration = 0; iteration < 4; ++iteration) {
+    for (std::int64_t call = 0; call < 50'000; ++call) {
+      const nanoseconds start(static_cast<std::int64_t>(stream.events.size()));
+      stream.events.push_back({id, iteration});
+      stream.times.push_back({start, start, start});
+    }
+  }
+  trace.streams.push_back(std::move(stream));
+  const auto figures = figures_of(figure_input({"long", &trace}, std::nullopt, 0));
+  const Figure& figure = *figures.at("timeline");
+  EXPECT_EQ(figure.rows(), 100'000U);
+  EXPECT_EQ(values_of(figure, "iteration").front(), "0");
+  EXPECT_EQ(values_of(figure, "iteration").back(), "3");
+  ASSERT_EQ(figure.notes.size(), 1U);
+  EXPECT_NE(figure.notes[0].find("2 of 4 iterations"), std::string::npos);
+}
+
+TEST(TimelineFigure, ShowsAtMost64Ranks) {
+  Trace trace;
+  CommOp op;
+  op.kind = CommKind::barrier;
+  op.group = trace.groups.intern({Rank{0}});
+  const OpId id = trace.intern(op);
+  for (std::int64_t rank = 0; rank < 128; ++rank) {
+    trace.streams.push_back({{Rank{rank}, Rank{rank}}, {{id, 0}}, {Times{}}, {}});
+  }
+  const auto figures = figures_of(figure_input({"wide", &trace}, std::nullopt, 0));
+  const Figure& figure = *figures.at("timeline");
+  EXPECT_EQ(figure.rows(), 64U);
+  EXPECT_EQ(values_of(figure, "rank")[1], "2");  // every second one
+  EXPECT_EQ(figure.notes, (Texts{"64 of 128 ranks are shown, evenly spread."}));
+}
+
+TEST(ColdFigure, SetsTheFirstIterationAgainstTheMeanOfTheLaterOnes) {
+  const auto figures = figures_of(TwoRanks(true).input());
+  const Figure& figure = *figures.at("cold");
+  EXPECT_EQ(values_of(figure, "call")[0], "all_reduce dp x2");
+  EXPECT_EQ(values_of(figure, "when"), (Texts{"cold", "warm, mean", "cold", "warm, mean"}));
+  EXPECT_EQ(values_of(figure, "calls_per_iteration"), (Texts{"2", "2", "0", "2"}));
+  EXPECT_EQ(values_of(figure, "time_per_iteration_ns"), (Texts{"400", "150", "", "20"}));
+}
+
+TEST(LatenessFigure, NamesWhoWasWaitedFor) {
+  // Rank 1 issues its second all_reduce 50 ns after rank 0, which therefore waits 50 ns.
+  const auto figures = figures_of(TwoRanks(true).input());
+  const Figure& figure = *figures.at("lateness");
+  EXPECT_EQ(values_of(figure, "rank"), (Texts{"0", "1"}));
+  EXPECT_EQ(values_of(figure, "caused_ns"), (Texts{"0", "50"}));
+  EXPECT_EQ(values_of(figure, "waited_ns"), (Texts{"50", "0"}));
+}
+
+TEST(OverlapFigure, WithoutComputeTimesSplitsIntoCallsAndTheRest) {
+  // Iteration 0 of each rank is its call alone, 200 ns. Iteration 1: 1000 (1050) to 1210 ns, 110 (60) ns in
+  // calls.
+  const auto figures = figures_of(TwoRanks(true).input());
+  const Figure& figure = *figures.at("overlap");
+  EXPECT_EQ(values_of(figure, "part"),
+            (Texts{"communication", "not in a call", "communication", "not in a call"}));
+  EXPECT_EQ(values_of(figure, "time_ns"), (Texts{"310", "100", "260", "100"}));
+}
+
+TEST(RunsFigure, HasALineForEachTrace) {
+  const TwoRanks a(true);
+  const TwoRanks b(false);
+  FigureInput input = a.input();
+  input.all = {{"a", &a.trace()}, {"b", &b.trace()}};
+  const auto figures = figures_of(input);
+  EXPECT_EQ(values_of(*figures.at("runs"), "name"), (Texts{"a", "b"}));
+  EXPECT_EQ(values_of(*figures.at("runs"), "calls"), (Texts{"6", "6"}));
+  EXPECT_EQ(values_of(*figures.at("runs"), "time_ns"), (Texts{"570", ""}));
+}
+
+TEST(PredictionFigure, ShowsBothSidesPerOp) {
+  const TwoRanks a(false);
+  const TwoRanks b(true);
+  FigureInput input = b.input();
+  const Result<Comparison> comparison = compare(a.trace(), b.trace(), {});
+  ASSERT_TRUE(comparison);
+  input.compared =
+      ComparedTraces{{"case", &a.trace()}, {"run", &b.trace()}, *comparison, explain_calls(*comparison)};
+  const auto figures = figures_of(input);
+  const Figure& figure = *figures.at("prediction");
+  EXPECT_EQ(values_of(figure, "call"), (Texts{"all_reduce x2", "all_reduce x2"}));
+  EXPECT_EQ(values_of(figure, "side"), (Texts{"case (predicted)", "run (recorded)"}));
+  EXPECT_EQ(values_of(figure, "message_bytes"), (Texts{"1600", "1600"}));
+  EXPECT_EQ(figures.at("differences").error().reason, "the two sides are equal");
+}
+
+}  // namespace
+}  // namespace commlens
