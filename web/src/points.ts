@@ -1,9 +1,20 @@
 /** Lines and scattered points: numbers against numbers, by series. */
 import { frame, logAxis, measureAxis, valueAxis } from "./axes";
-import { type Choice, type Drawer, isNarrow, type Scene, spanOf, type Switch, type TipLine } from "./drawer";
-import { coloursOf } from "./palette";
+import {
+  type Choice,
+  type Drawer,
+  isNarrow,
+  type Ramp,
+  type Scene,
+  spanOf,
+  type Switch,
+  type TipLine,
+} from "./drawer";
+import { coloursOf, rampColour } from "./palette";
 import { type Column, columnNamed, type Figure, flag, numberAt, textAt, valueColumns } from "./report_data";
 import { exactText } from "./units";
+
+const mostColours = 8;
 
 interface Series {
   name: string;
@@ -15,6 +26,9 @@ class Points implements Drawer {
   readonly switches: Switch[] = [];
   readonly zoom: "none" | "x";
   private readonly series: Series[] = [];
+  /** Many numbered series, as ranks are: along the ramp, since nobody tells twenty colours apart. */
+  private readonly isNumbered: boolean;
+  readonly ramp?: (scene: Scene) => Ramp;
 
   constructor(
     private readonly figure: Figure,
@@ -44,6 +58,11 @@ class Points implements Drawer {
       series.rows.push(row);
     }
     if (joined) for (const { rows } of this.series) rows.sort((a, b) => numberAt(x, a) - numberAt(x, b));
+    this.isNumbered = by !== undefined && !by.dictionary && this.series.length > mostColours;
+    if (this.isNumbered) {
+      const [least, most] = [this.series[0]!.name, this.series[this.series.length - 1]!.name];
+      this.ramp = (scene) => ({ least, most, colours: scene.palette.ramp });
+    }
     this.zoom =
       joined && !flag(figure, "log_x") && Math.max(...this.series.map(({ rows }) => rows.length)) > 60
         ? "x"
@@ -59,15 +78,16 @@ class Points implements Drawer {
   }
 
   private colours(scene: Scene): Map<string, string> {
-    return coloursOf(
-      this.series.map(({ name }) => name),
-      scene.palette,
-    );
+    const names = this.series.map(({ name }) => name);
+    if (!this.isNumbered) return coloursOf(names, scene.palette);
+    const last = Math.max(1, names.length - 1);
+    return new Map(names.map((name, at) => [name, rampColour(scene.palette, at / last)]));
   }
 
   legend(scene: Scene) {
+    if (!this.by || this.isNumbered) return [];
     const colours = this.colours(scene);
-    return this.by ? this.series.map(({ name }) => ({ name, colour: colours.get(name)! })) : [];
+    return this.series.map(({ name }) => ({ name, colour: colours.get(name)! }));
   }
 
   private range(column: Column, hidden: Set<string>): [number, number] {
@@ -137,9 +157,12 @@ class Points implements Drawer {
       }));
     if (flag(this.figure, "diagonal")) series.push(this.diagonal(scene, measure));
     return {
-      ...frame(scene, { outerBoundsContain: "all" }),
+      ...frame(scene, { outerBoundsContain: "all", top: this.joined ? 12 : 30 }),
       xAxis: this.xAxis(scene),
-      yAxis: this.axisOf(scene, measure, flag(this.figure, "log_y")),
+      yAxis: {
+        ...this.axisOf(scene, measure, flag(this.figure, "log_y")),
+        ...(this.joined ? {} : { name: measure.title, nameLocation: "end", nameGap: 10 }),
+      },
       series,
     };
   }

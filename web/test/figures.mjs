@@ -378,6 +378,42 @@ function perRank(ranks) {
   };
 }
 
+function perRankLines(ranks) {
+  const random = generator(8);
+  const rows = Array.from({ length: ranks }, (_, rank) => rank).flatMap((rank) =>
+    [0, 1, 2, 3, 4, 5].map((at) => ({ rank, at })),
+  );
+  return {
+    kind: "lines",
+    title: "Pipeline bubble",
+    caption: "Share of each iteration that a rank waits.",
+    options: { x: "iteration", series: "rank", value: "bubble_share", toggles: ["bubble_share"] },
+    columns: [
+      numbers(
+        "iteration",
+        "iteration",
+        "",
+        "u8",
+        rows.map((row) => row.at),
+      ),
+      numbers(
+        "rank",
+        "rank",
+        "",
+        "u16",
+        rows.map((row) => row.rank),
+      ),
+      numbers(
+        "bubble_share",
+        "bubble",
+        "share",
+        "f64",
+        rows.map((row) => 0.1 + (0.3 * row.rank) / ranks + 0.05 * random()),
+      ),
+    ],
+  };
+}
+
 const sides = (figure) => ({ ...figure, title: "Two sides", options: { ...figure.options, stacked: false } });
 const named = kinds.slice(0, 6).map((kind, at) => `${kind} ${["dp", "tp", "pp"][at % 3]} x${2 << at}`);
 
@@ -394,6 +430,7 @@ export function figuresOf(page) {
         timeline: timeline(8, 90, 3),
         scatter: scatter(60),
         overlap: perRank(8),
+        bubble: perRankLines(32),
       };
     case "big":
       return {
