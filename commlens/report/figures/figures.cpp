@@ -5,6 +5,7 @@
 #include "commlens/base/check.hpp"
 #include "commlens/report/figures/breakdown_figure.hpp"
 #include "commlens/report/figures/bubble_figure.hpp"
+#include "commlens/report/figures/calls_figure.hpp"
 #include "commlens/report/figures/cold_figure.hpp"
 #include "commlens/report/figures/coverage_figure.hpp"
 #include "commlens/report/figures/differences_figure.hpp"
@@ -33,7 +34,7 @@ constexpr std::string_view k_against = "Side by side";
 constexpr std::string_view k_advice = "What to change";
 constexpr std::string_view k_sources = "Where the numbers come from";
 
-constexpr std::array<FigureEntry, 19> k_entries = {{
+constexpr std::array<FigureEntry, 20> k_entries = {{
     {"overview", "The trace at a glance", k_overview, overview_figure},
     {"runs", "What was given", k_overview, runs_figure},
     {"breakdown", "Breakdown by op, group and phase", k_volume, breakdown_figure},
@@ -49,6 +50,7 @@ constexpr std::array<FigureEntry, 19> k_entries = {{
     {"bubble", "Pipeline bubble", k_time, bubble_figure},
     {"prediction", "The two sides per op", k_against, prediction_figure},
     {"differences", "Differences explained", k_against, differences_figure},
+    {"calls", "Calls that differ", k_against, calls_figure},
     {"recommendations", "Recommendations", k_advice, recommendations_figure},
     {"coverage", "Coverage", k_sources, coverage_figure},
     {"provenance", "Provenance", k_sources, provenance_figure},

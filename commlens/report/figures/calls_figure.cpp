@@ -1,0 +1,102 @@
+#include "commlens/report/figures/calls_figure.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "commlens/comm/volume.hpp"
+#include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/figures/labels.hpp"
+
+namespace commlens {
+namespace {
+
+double message_of(const std::optional<CommOp>& op) {
+  return op ? static_cast<double>(message_bytes(*op).value) : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string dtypes_of(const Difference& difference) {
+  const std::string a(difference.a ? name_of(difference.a->dtype) : "");
+  const std::string b(difference.b ? name_of(difference.b->dtype) : "");
+  return a.empty() || a == b ? b : b.empty() ? a : fmt::format("{} / {}", a, b);
+}
+
+/// "0 1 2 3 …": the first members.
+std::string members_of(const std::vector<Rank>& group) {
+  constexpr std::size_t most = 16;
+  std::string text;
+  for (std::size_t at = 0; at < std::min(group.size(), most); ++at) {
+    text += fmt::format("{}{}", at == 0 ? "" : " ", group[at].value);
+  }
+  return group.size() > most ? text + " …" : text;
+}
+
+std::string_view verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::missing:
+      return "only in A";
+    case Verdict::extra:
+      return "only in B";
+    case Verdict::size:
+      return "other size";
+    case Verdict::exact:
+      return "equal";
+  }
+  return "";
+}
+
+}  // namespace
+
+FigureResult calls_figure(const FigureInput& input) {
+  if (!input.compared) {
+    return no_figure(input.not_compared);
+  }
+  const auto* const comparison = std::get_if<Comparison>(&input.compared->result);
+  if (comparison == nullptr) {
+    return no_figure("one side knows volumes or printed sizes rather than calls");
+  }
+  if (comparison->differences.empty()) {
+    return no_figure("the two sides are equal");
+  }
+  FigureColumn verdict = text_column("verdict", "difference");
+  FigureColumn call = text_column("call", "op and group");
+  FigureColumn dtype = text_column("dtype", "dtype");
+  FigureColumn a = number_column("message_a_bytes", "message bytes in A", "bytes");
+  FigureColumn b = number_column("message_b_bytes", "message bytes in B", "bytes");
+  FigureColumn calls = whole_column("calls", "calls");
+  FigureColumn ranks = whole_column("ranks", "ranks");
+  FigureColumn example = text_column("example", "first seen");
+  FigureColumn group = text_column("group", "group there");
+  FigureColumn rule = text_column("rule", "rule");
+  for (const Difference& difference : comparison->differences) {
+    const std::string where = group_text(difference.kind, difference.axis, difference.group_size);
+    texts(verdict).add(verdict_text(difference.verdict));
+    texts(call).add(fmt::format("{}{}{}", name_of(difference.kind), where.empty() ? "" : " ", where));
+    texts(dtype).add(dtypes_of(difference));
+    numbers(a).push_back(message_of(difference.a));
+    numbers(b).push_back(message_of(difference.b));
+    wholes(calls).push_back(difference.calls);
+    wholes(ranks).push_back(difference.ranks);
+    texts(example).add(
+        fmt::format("rank {}, iteration {}", difference.example_rank.value, difference.example_iteration));
+    texts(group).add(members_of(difference.example_group));
+    texts(rule).add(difference.rule.source.empty()
+                        ? difference.rule.name
+                        : fmt::format("{} ({})", difference.rule.name, difference.rule.source));
+  }
+  Figure figure;
+  figure.caption = fmt::format(
+      "Every call that one side has and the other has not, or has with another size; calls that are alike "
+      "stand on one "
+      "line, with how many there are over all ranks and iterations compared. A is {}, B is {}. {}.",
+      input.compared->a.name, input.compared->b.name,
+      counted(comparison->size + comparison->missing + comparison->extra, "calls"));
+  figure.columns = {std::move(verdict), std::move(call),  std::move(dtype), std::move(a),
+                    std::move(b),       std::move(calls), std::move(ranks), std::move(example),
+                    std::move(group),   std::move(rule)};
+  figure.formulas = {"comparison", "message-bytes"};
+  return figure;
+}
+
+}  // namespace commlens
