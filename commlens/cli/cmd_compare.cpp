@@ -5,8 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/compare_regression.hpp"
 #include "commlens/cli/compare_sides.hpp"
+#include "commlens/cli/explain_sides.hpp"
+#include "commlens/cli/setting_search.hpp"
 #include "commlens/report/comparison_report.hpp"
+#include "commlens/report/explain_report.hpp"
 #include "commlens/report/wrapped.hpp"
 
 namespace commlens {
@@ -29,6 +33,7 @@ struct CompareFlags {
   bool order = false;
   LayoutFlags layout;
   OutputFlags output;
+  RegressionFlags regression;
 };
 
 /// A result in each format, and whether the sides are equal.
@@ -84,19 +89,76 @@ Result<Answer> answer_for_log(Side& a, Side& b, const CompareFlags& flags, const
   return answer;
 }
 
+Result<Answer> answer_for_volumes(const Side& a, const Side& b, const CompareFlags& flags,
+                                  const CompareOptions& options, Planner& planner) {
+  const Result<std::vector<VolumeDifference>> rows = compare_volumes(a.trace, b.trace, options);
+  if (!rows) {
+    return tl::unexpected(rows.error());
+  }
+  if (rows->empty()) {
+    return failure(fmt::format("nothing to compare: {} and {} have no call but barriers and ignored ops",
+                               a.argument, b.argument));
+  }
+  const Result<Explanation> explanation = explain_against_paper(a, b, flags.layout, options, planner);
+  if (!explanation) {
+    return tl::unexpected(explanation.error());
+  }
+  const TextStyle style = style_for(planner.console(), flags.output);
+  Answer answer{volumes_text(*rows, style) + explanation_text(*explanation, style), volumes_json(*rows),
+                volumes_csv(*rows, &*explanation), all_equal(*rows)};
+  answer.json["iteration"] = explanation->iteration;
+  add_explanation(*explanation, answer.json);
+  return answer;
+}
+
+/// A configuration against a trace: the setting that would explain what differs.
+std::string guesses_for(const Side& a, const Side& b, const CompareOptions& options, Json& json) {
+  if (a.is_config() == b.is_config()) {
+    return "";
+  }
+  const Side& config = a.is_config() ? a : b;
+  const Side& other = a.is_config() ? b : a;
+  std::string text;
+  if (records_own_trainer(other.trace) && config.planned->framework != Framework::commlens) {
+    text = fmt::format(
+        "{} was recorded by our own trainer and {} is predicted by other rules; try --framework commlens\n",
+        other.argument, config.argument);
+  }
+  const SettingSearch search = search_settings(*config.planned, config.trace, other.trace, options);
+  json["looks_like"] = Json::array();
+  for (const SettingGuess& guess : search.guesses) {
+    json["looks_like"].push_back({{"setting", guess.setting},
+                                  {"value", guess.value},
+                                  {"explained_calls", guess.explained},
+                                  {"remaining_calls", guess.remaining}});
+  }
+  return text + search_text(search, a.is_config() ? "B" : "A");
+}
+
 Result<Answer> answer_for_traces(const Side& a, const Side& b, const CompareOptions& options,
                                  const TextStyle& style) {
-  if (a.has_volumes_only() != b.has_volumes_only()) {
-    return compare_volumes(a.trace, b.trace, options).map([&](const std::vector<VolumeDifference>& rows) {
-      return Answer{volumes_text(rows, style), volumes_json(rows), volumes_csv(rows), all_equal(rows)};
-    });
+  const Result<Comparison> comparison = compare(a.trace, b.trace, options);
+  if (!comparison) {
+    return tl::unexpected(comparison.error());
   }
-  return compare(a.trace, b.trace, options).map([&](const Comparison& comparison) {
-    const bool order = options.order_counts;
-    return Answer{comparison_text(comparison, order, style), comparison_json(comparison, order),
-                  comparison_csv(comparison, order),
-                  comparison.equal() && !(order && comparison.order_differs > 0)};
-  });
+  if (comparison->calls_a + comparison->calls_b == 0) {
+    return failure(fmt::format("nothing to compare: {} and {} have no call but barriers and ignored ops",
+                               a.argument, b.argument));
+  }
+  const bool order = options.order_counts;
+  Answer answer{"", comparison_json(*comparison, order), comparison_csv(*comparison, order),
+                comparison->equal() && !(order && comparison->order_differs > 0)};
+  const bool has_rules = a.is_prediction() || b.is_prediction();
+  if (comparison->equal() || !has_rules) {
+    answer.text = comparison_text(*comparison, order, style);
+    return answer;
+  }
+  const Explanation explanation = explain_calls(*comparison);
+  add_explanation(explanation, answer.json);
+  answer.text =
+      comparison_head(*comparison, order, style) +
+      explained_differences_text(*comparison, explanation, guesses_for(a, b, options, answer.json), style);
+  return answer;
 }
 
 Result<Answer> answer_for(Side& a, Side& b, const CompareFlags& flags, Console& console) {
@@ -128,6 +190,9 @@ Result<Answer> answer_for(Side& a, Side& b, const CompareFlags& flags, Console& 
       }
     }
   }
+  if (a.has_volumes_only() != b.has_volumes_only()) {
+    return answer_for_volumes(a, b, flags, *options, planner);
+  }
   return answer_for_traces(a, b, *options, style);
 }
 
@@ -145,6 +210,9 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
   Result<Side> b = read_side(console, flags.b, framework_b);
   if (!b) {
     return tl::unexpected(b.error());
+  }
+  if (flags.regression.asked()) {
+    return flags.regression.run(console, *a, *b, flags.output);
   }
   Result<Answer> answer = answer_for(*a, *b, flags, console);
   if (!answer) {
@@ -192,6 +260,7 @@ Action declare_compare(CLI::App& verb) {
       ->type_name("NAME");
   declare_output(verb, flags->output);
   flags->layout.declare(verb, false);
+  flags->regression.declare(verb);
   return [flags](Console& console) { return compare_verb(console, *flags); };
 }
 

@@ -105,14 +105,23 @@ Result<Side> read_side(Console& console, const std::string& argument, const std:
   });
 }
 
+Result<Overrides> overrides_for(const Job& job, const Side& other, const LayoutFlags& flags) {
+  Result<Overrides> overrides = flags.single();
+  if (overrides && !other.is_config() && leaves_world_open(job, flags)) {
+    overrides->ranks = ranks_of_job(other.trace);
+  }
+  return overrides;
+}
+
+bool records_own_trainer(const Trace& trace) {
+  return trace.provenance.source == Source::recorded && trace.provenance.framework.starts_with("commlens");
+}
+
 Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flags,
                           const std::optional<IterationRange>& range, Planner& planner) {
-  Result<Overrides> overrides = flags.single();
+  const Result<Overrides> overrides = overrides_for(*side.job, other, flags);
   if (!overrides) {
     return tl::unexpected(overrides.error());
-  }
-  if (!other.is_config() && leaves_world_open(*side.job, flags)) {
-    overrides->ranks = ranks_of_job(other.trace);
   }
   const Result<Plan> plan = planner.plan(*side.job, *overrides);
   if (!plan) {
@@ -126,6 +135,7 @@ Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flag
                     side.argument, other.argument, to_text(other.trace.iterations())));
   }
   side.trace = plan->trace_of(iterations);
+  side.planned = plan->job;
   side.unverified = plan->unverified;
   return {};
 }

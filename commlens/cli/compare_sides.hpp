@@ -16,6 +16,7 @@ namespace commlens {
 struct Side {
   std::string argument;
   std::optional<Job> job;               // a configuration
+  std::optional<Job> planned;           // the same as it was predicted: flags applied, degrees resolved
   Trace trace;                          // given, or predicted
   std::vector<std::string> unverified;  // of a prediction, as far as known why
   bool is_config() const { return job.has_value(); }
@@ -34,6 +35,13 @@ Result<Side> read_side(Console& console, const std::string& argument, const std:
 /// the flags say how many, and for the iterations `other` has (within `range`).
 Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flags,
                           const std::optional<IterationRange>& range, Planner& planner);
+
+/// The flags, for a configuration that is compared with `other`: where nothing says on how many ranks it
+/// runs, on as many as a trace has.
+Result<Overrides> overrides_for(const Job& job, const Side& other, const LayoutFlags& flags);
+
+/// Whether a recording was made by our own trainer.
+bool records_own_trainer(const Trace& trace);
 
 /// A configuration against a printed log. Where nothing says how many ranks ran, the data-parallel degree (a
 /// power of two) that fits the log best is taken and stored in `fitted_dp`. Of `options`, order does not

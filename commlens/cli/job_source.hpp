@@ -18,6 +18,7 @@ class Planner {
 
   /// The job with the flags applied and checked, planned. `only`: the class of that rank alone.
   Result<Plan> plan(const Job& job, const Overrides& overrides, std::optional<Rank> only = std::nullopt);
+  Console& console() { return console_; }
 
  private:
   void pass_on(const std::vector<std::string>& warnings);

@@ -53,6 +53,9 @@ constexpr std::array k_causes = {
     CauseText{"partition_padding", "padding to the partition size",
               "Flat tensors are padded until the data ranks divide them: ZeRO-1 and 2 at the end of each "
               "parameter group, ZeRO-3 every parameter on its own."},
+    CauseText{"tied_modules", "tied embedding gathered for either module",
+              "Under ZeRO-3 our trainer gathers and reduces a tied embedding once for the embedding and once "
+              "for the head."},
     CauseText{"gradient_buckets", "gradients sent in buckets",
               "The equations count one call; gradients go in buckets of a limited size."},
     CauseText{"bucket_cut_at_partition", "buckets cut at a partition border",
@@ -80,9 +83,12 @@ constexpr std::array k_causes = {
         "separate_calls", "several calls for one term",
         "The same bytes as the equation's term, in another number of calls: one for each parameter group, "
         "module or prefetch."},
-    CauseText{"one_rank_gradients", "gradient all_reduce on one rank",
+    CauseText{"one_rank_gradients", "gradient reduction on one rank",
               "With one data rank there is nothing to reduce; the call is issued all the same, on a group of "
               "one, and loggers count it. It moves nothing."},
+    CauseText{"one_rank_parameters", "parameter gather on one rank",
+              "With one data rank there is nothing to gather; the call is issued all the same, on a group of "
+              "one. It moves nothing."},
     CauseText{"tied_gradients", "gradient of tied embeddings",
               "The first and the last stage share one embedding and sum its gradient."},
     CauseText{
@@ -186,7 +192,9 @@ constexpr std::array k_rules = {
     RuleRow{"zero12.fallback_all_reduce", {Term::gradients, "gradient_buckets"}},
     RuleRow{"zero3.broadcast_parameter_again", {Term::none, "start"}},
     RuleRow{"zero3.start_gather", {Term::none, "start"}},
-    RuleRow{"zero3.parameter_gather", {Term::parameters, "separate_calls", "parameters_kept"}},
+    RuleRow{"zero3.parameter_gather",
+            {Term::parameters, "separate_calls", "parameters_kept",
+             "deepspeed 0.14.0 runtime/zero/partitioned_param_coordinator.py:487 __params_to_release"}},
     RuleRow{"zero3.persistent_parameter_gather", {Term::parameters, "persistent_parameters"}},
     RuleRow{"zero3.trace_check", {Term::none, "trace_check"}},
     RuleRow{"zero3.gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
@@ -268,11 +276,15 @@ constexpr std::array k_rules = {
     RuleRow{"commlens.partitioned_input", {Term::none, "partitioned_activations"}},
     RuleRow{"commlens.gradient_all_reduce", {Term::gradients, "gradient_buckets"}},
     RuleRow{"commlens.gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
-    RuleRow{"commlens.parameter_gather", {Term::parameters, "separate_calls", "parameters_kept"}},
+    RuleRow{"commlens.parameter_gather",
+            {Term::parameters, "separate_calls", "parameters_kept", "docs/training.md#data-parallel"}},
     RuleRow{"commlens.updated_parameter_gather", {Term::parameters, "separate_calls"}},
-    RuleRow{"commlens.secondary_gather", {Term::parameters, "secondary_partition", "parameters_kept"}},
-    RuleRow{"commlens.quantized_gather", {Term::parameters, "quantized", "quantized"}},
-    RuleRow{"commlens.quantized_reduction", {Term::gradients, "quantized", "quantized"}},
+    RuleRow{"commlens.secondary_gather",
+            {Term::parameters, "secondary_partition", "parameters_kept", "docs/training.md#data-parallel"}},
+    RuleRow{"commlens.quantized_gather",
+            {Term::parameters, "quantized", "quantized", "docs/training.md#data-parallel"}},
+    RuleRow{"commlens.quantized_reduction",
+            {Term::gradients, "quantized", "quantized", "docs/training.md#data-parallel"}},
     RuleRow{"commlens.tied_gradient", {Term::none, "tied_gradients"}},
 };
 

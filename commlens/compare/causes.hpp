@@ -13,11 +13,12 @@ enum class Term : std::uint8_t { none, gradients, parameters, boundary, tensor }
 
 /// What the table says of a rule. A rule with a term is what the equations know: its bytes are expected, and
 /// `cause` names why they come in more or fewer calls, and `less` why in fewer bytes, where that is in the
-/// nature of the rule. A rule without a term is a cause of its own.
+/// nature of the rule (with the line that decides it). A rule without a term is a cause of its own.
 struct RuleMeaning {
   Term term = Term::none;
   std::string_view cause;
   std::string_view less;
+  std::string_view less_source;
 };
 
 /// Nothing for a rule that the table does not have: its calls are then unexplained.

@@ -110,7 +110,8 @@ struct TermCalls {
   KindVolumes framework;
   std::string_view cause;  // of another number of calls
   std::string_view less;   // of fewer bytes
-  std::string source;      // of the framework's rule
+  std::string_view less_source;
+  std::string source;  // of the framework's rule
 };
 
 void add_term(Groups& groups, const TermCalls& term, std::int64_t count) {
@@ -121,13 +122,25 @@ void add_term(Groups& groups, const TermCalls& term, std::int64_t count) {
   }
   for (const auto& [key, volume] : change) {
     std::string_view cause;
+    std::string source = term.source;
     if (volume.message == 0) {
       cause = term.cause;
     } else if (volume.message < 0 || term.equations.find(key) == term.equations.end()) {
       cause = term.less;  // without one it is unexplained
+      source = term.less_source;
     }
-    groups.add(cause, {key.first, key.second, "", term.source}, volume, count);
+    groups.add(cause, {key.first, key.second, "", source}, volume, count);
   }
+}
+
+/// Of calls that serve a term of the equations, but on a group of one rank, which the equations leave out.
+std::string_view cause_on_one_rank(Term term, Axis axis) {
+  if (axis != Axis::self) {
+    return "";
+  }
+  return term == Term::gradients    ? "one_rank_gradients"
+         : term == Term::parameters ? "one_rank_parameters"
+                                    : "";
 }
 
 /// From the equations' calls to a framework's, told apart by rule.
@@ -148,12 +161,13 @@ void add_by_rules(Groups& groups, const RankVolumes& before, const RankVolumes& 
       groups.add("", key, volume, count);
     } else if (meaning->term == Term::none) {
       groups.add(meaning->cause, key, volume, count);
-    } else if (key.axis == Axis::self && meaning->term == Term::gradients) {
-      groups.add("one_rank_gradients", key, volume, count);
+    } else if (!cause_on_one_rank(meaning->term, key.axis).empty()) {
+      groups.add(cause_on_one_rank(meaning->term, key.axis), key, volume, count);
     } else {
       TermCalls& term = terms[{key.axis, meaning->term}];
       add_to(term.framework, key, volume);
       term.cause = term.cause.empty() ? meaning->cause : term.cause;
+      term.less_source = term.less.empty() ? meaning->less_source : term.less_source;
       term.less = term.less.empty() ? meaning->less : term.less;
       term.source = term.source.empty() ? key.source : term.source;
     }
@@ -170,8 +184,8 @@ std::string_view cause_of(const Difference& difference) {
   if (!meaning) {
     return "";
   }
-  if (meaning->term == Term::gradients && difference.axis == Axis::self) {
-    return "one_rank_gradients";
+  if (const std::string_view cause = cause_on_one_rank(meaning->term, difference.axis); !cause.empty()) {
+    return cause;
   }
   const bool is_plain = meaning->cause == "separate_calls" || meaning->cause == "gradient_buckets";
   return meaning->term != Term::none && is_plain ? cause_of(meaning->term) : meaning->cause;

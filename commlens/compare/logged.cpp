@@ -5,24 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "commlens/comm/volume.hpp"
 #include "commlens/compare/compare.hpp"
+#include "commlens/trace/logger_view.hpp"
 
 namespace commlens {
 namespace {
-
-/// The size DeepSpeed's comms logger prints: as message_bytes, but an all_gather shows its input shard.
-/// Source: deepspeed 0.14.0 comm/utils.py:58-128 get_msg_size_from_args.
-Bytes logged_bytes(const CommOp& op) {
-  return op.kind == CommKind::all_gather ? op.input * op.dtype : message_bytes(op);
-}
-
-/// The logger wraps deepspeed.comm (comm/comm.py:106-141 timed_op); what GPT-NeoX, Megatron or torch ask of
-/// torch.distributed directly passes it by.
-bool logger_sees(const Rule& rule) {
-  return !rule.source.starts_with("neox") && !rule.source.starts_with("gpt-neox") &&
-         !rule.source.starts_with("megatron") && !rule.source.starts_with("torch");
-}
 
 /// Predicted calls of one op and size: at initialisation and in each predicted iteration.
 struct PredictedCalls {

@@ -54,6 +54,12 @@ std::vector<Iteration> wanted_iterations(const Trace& trace, const CompareOption
   return iterations;
 }
 
+/// A trace whose ranks make no call at all has none in whatever iteration the other one has.
+bool is_silent(const Trace& trace) {
+  return std::all_of(trace.streams.begin(), trace.streams.end(),
+                     [](const RankStream& stream) { return stream.events.empty(); });
+}
+
 std::string ranks_text(const Trace& trace) {
   if (trace.streams.empty()) {
     return "no ranks";
@@ -94,8 +100,8 @@ Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions&
     scope.iterations = {k_unknown_iteration};
     return scope;
   }
-  const std::vector<Iteration> left = wanted_iterations(a, options);
-  const std::vector<Iteration> right = wanted_iterations(b, options);
+  const std::vector<Iteration> left = wanted_iterations(is_silent(a) ? b : a, options);
+  const std::vector<Iteration> right = wanted_iterations(is_silent(b) ? a : b, options);
   std::set_intersection(left.begin(), left.end(), right.begin(), right.end(),
                         std::back_inserter(scope.iterations));
   std::set_difference(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(scope.only_a));

@@ -25,7 +25,8 @@ struct Scope {
   std::int64_t ranks_only_b = 0;
 };
 
-/// Fails when no rank or no wanted iteration is in both, saying what each trace has.
+/// Ranks that make no call at all have none in any iteration. Fails when no rank or no wanted iteration is in
+/// both, saying what each trace has.
 Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions& options);
 
 /// "-1 to 2", or "none": a list of iterations for people.

@@ -24,7 +24,7 @@ struct CorrectionCause {
 
 constexpr std::string_view k_pipe_utils = "deepspeed 0.14.0 runtime/utils.py:602 partition_balanced";
 
-constexpr std::array<CorrectionCause, 18> k_corrections = {{
+constexpr std::array<CorrectionCause, 19> k_corrections = {{
     {Correction::layer_parameters, "layer_parameters", "", ""},
     {Correction::positions, "position_embeddings", "", ""},
     {Correction::tied_weights, "tied_weights", "", ""},
@@ -42,6 +42,7 @@ constexpr std::array<CorrectionCause, 18> k_corrections = {{
      "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1410", ""},
     {Correction::partition_padding, "partition_padding", "deepspeed 0.14.0 runtime/utils.py:951",
      "megatron core_v0.7.0 optimizer/distrib_optimizer.py"},
+    {Correction::tied_modules, "tied_modules", "", ""},
     {Correction::whole_boundaries, "whole_boundaries", "deepspeed 0.14.0 runtime/config.py:465",
      "megatron core_v0.7.0 pipeline_parallel/schedules.py:1039 get_tensor_shapes"},
     {Correction::no_recompute, "no_recompute", "", ""},
@@ -58,6 +59,10 @@ constexpr std::array<CorrectionCause, 18> k_corrections = {{
 std::string_view source_of(const CorrectionCause& row, const Job& job) {
   if (job.framework == Framework::megatron) {
     return row.megatron;
+  }
+  if (job.framework == Framework::commlens) {
+    const bool is_of_exchange = !row.deepspeed.empty() || row.correction == Correction::tied_modules;
+    return is_of_exchange ? "docs/training.md" : "";
   }
   return job.framework == Framework::deepspeed || job.framework == Framework::neox ? row.deepspeed : "";
 }

@@ -10,7 +10,7 @@ namespace commlens {
 
 /// A job's calls after one more thing was changed, and the name of that cause (compare/causes.hpp) with the
 /// framework's file and line where there is one.
-struct PlannedStep {
+struct EquationStep {
   std::string cause;
   std::string source;
   Plan plan;
@@ -19,10 +19,10 @@ struct PlannedStep {
 /// From the paper's equations to a framework's calls of the same purpose, one change at a time.
 struct PaperSteps {
   Plan equations;  // as printed, for this job
-  std::vector<PlannedStep>
+  std::vector<EquationStep>
       corrected;   // each step corrects one more term; steps that change nothing are left out
   Plan idealised;  // the framework with the settings below at what the equations assume
-  std::vector<PlannedStep> settings;  // each step sets one more of them to what the job has
+  std::vector<EquationStep> settings;  // each step sets one more of them to what the job has
 };
 
 /// Steps for a validated job, whose framework is the one that really ran it (not the paper). The last plan is

@@ -113,8 +113,7 @@ std::string verdict_line(const Comparison& comparison, bool order_counts) {
   return fmt::format("different: {} of {} calls equal{} {}", comparison.exact, all, parts, scope);
 }
 
-std::string comparison_text(const Comparison& comparison, bool order_counts, const TextStyle& style,
-                            std::size_t most) {
+std::string comparison_head(const Comparison& comparison, bool order_counts, const TextStyle& style) {
   const bool same = comparison.equal() && !(order_counts && comparison.order_differs > 0);
   std::string text =
       in_colour(verdict_line(comparison, order_counts), same ? Colour::green : Colour::red, style) + "\n";
@@ -127,9 +126,19 @@ std::string comparison_text(const Comparison& comparison, bool order_counts, con
   if (comparison.ignored > 0) {
     text += fmt::format("left out: {} barriers and ignored calls of both sides\n", comparison.ignored);
   }
-  if (comparison.differences.empty()) {
-    return text;
-  }
+  return text;
+}
+
+std::string comparison_text(const Comparison& comparison, bool order_counts, const TextStyle& style,
+                            std::size_t most) {
+  const std::string text = comparison_head(comparison, order_counts, style);
+  return comparison.differences.empty()
+             ? text
+             : text + "\n" + differences_table(comparison.differences, style, most);
+}
+
+std::string differences_table(const std::vector<Difference>& differences, const TextStyle& style,
+                              std::size_t most) {
   Table table({{.title = "difference"},
                {.title = "op"},
                {.title = "group", .drop_first = 3},
@@ -140,7 +149,7 @@ std::string comparison_text(const Comparison& comparison, bool order_counts, con
                {.title = "for example", .drop_first = 1, .least = 20},
                {.title = "rule", .least = 12}});
   std::size_t shown = 0;
-  for (const Difference& difference : comparison.differences) {
+  for (const Difference& difference : differences) {
     if (most > 0 && shown == most) {
       break;
     }
@@ -151,17 +160,17 @@ std::string comparison_text(const Comparison& comparison, bool order_counts, con
                example_text(difference),
                difference.rule.name.empty() ? difference.tag : difference.rule.name});
   }
-  text += "\n" + table.text_with_hidden(style);
-  if (shown < comparison.differences.size()) {
+  std::string text = table.text_with_hidden(style);
+  if (shown < differences.size()) {
     text += fmt::format("… and {} more kinds of difference; --format json or csv has them all\n",
-                        comparison.differences.size() - shown);
+                        differences.size() - shown);
   }
   return text;
 }
 
-Json comparison_json(const Comparison& comparison, bool order_counts) {
+Json differences_json(const std::vector<Difference>& all) {
   Json differences = Json::array();
-  for (const Difference& difference : comparison.differences) {
+  for (const Difference& difference : all) {
     Json group = Json::array();
     for (const Rank rank : difference.example_group) {
       group.push_back(rank.value);
@@ -180,8 +189,13 @@ Json comparison_json(const Comparison& comparison, bool order_counts) {
                              {"group", group}}},
                            {"rule", difference.rule.name},
                            {"source", difference.rule.source},
-                           {"tag", difference.tag}});
+                           {"tag", difference.tag},
+                           {"cause", cause_of(difference)}});
   }
+  return differences;
+}
+
+Json comparison_json(const Comparison& comparison, bool order_counts) {
   const bool unknown = !comparison.iterations.empty() && comparison.iterations.front() == k_unknown_iteration;
   return {{"schema", "commlens.compare/1"},
           {"equal", comparison.equal() && !(order_counts && comparison.order_differs > 0)},
@@ -200,7 +214,7 @@ Json comparison_json(const Comparison& comparison, bool order_counts) {
           {"iterations_only_b", comparison.only_b},
           {"ranks_only_a", comparison.ranks_only_a},
           {"ranks_only_b", comparison.ranks_only_b},
-          {"differences", differences}};
+          {"differences", differences_json(comparison.differences)}};
 }
 
 std::string comparison_csv(const Comparison& comparison, bool order_counts) {
@@ -218,7 +232,8 @@ std::string comparison_csv(const Comparison& comparison, bool order_counts) {
                                      "ranks",
                                      "example_rank",
                                      "example_iteration",
-                                     "rule"};
+                                     "rule",
+                                     "cause"};
   if (order_counts) {
     titles.emplace_back("sequences_in_another_order");
   }
@@ -237,6 +252,7 @@ std::string comparison_csv(const Comparison& comparison, bool order_counts) {
       cells.push_back(std::to_string(number));
     }
     cells.push_back(difference.rule.name);
+    cells.emplace_back(cause_of(difference));
     cells.resize(titles.size());
     text += csv_line(cells);
   }

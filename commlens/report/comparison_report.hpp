@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "commlens/compare/compare.hpp"
+#include "commlens/compare/explain.hpp"
 #include "commlens/report/table.hpp"
 
 namespace commlens {
@@ -12,9 +13,15 @@ namespace commlens {
 /// "equal: 1248 of 1248 calls (4 ranks, iterations -1 to 2)", or "different: …" with what differs.
 std::string verdict_line(const Comparison& comparison, bool order_counts);
 
-/// The verdict, what was not compared, and one line per kind of difference (at most `most`; 0: all).
+/// The verdict and what was not compared.
+std::string comparison_head(const Comparison& comparison, bool order_counts, const TextStyle& style);
+/// The same, and one line per kind of difference (at most `most`; 0: all).
 std::string comparison_text(const Comparison& comparison, bool order_counts, const TextStyle& style,
                             std::size_t most = 40);
+/// One line per kind of difference (at most `most`; 0: all), with titles.
+std::string differences_table(const std::vector<Difference>& differences, const TextStyle& style,
+                              std::size_t most);
+nlohmann::ordered_json differences_json(const std::vector<Difference>& differences);
 nlohmann::ordered_json comparison_json(const Comparison& comparison, bool order_counts);
 /// `order_counts` adds a column, and a line, for the sequences whose order alone differs.
 std::string comparison_csv(const Comparison& comparison, bool order_counts = false);
@@ -23,7 +30,8 @@ std::string comparison_csv(const Comparison& comparison, bool order_counts = fal
 bool all_equal(const std::vector<VolumeDifference>& rows);
 std::string volumes_text(const std::vector<VolumeDifference>& rows, const TextStyle& style);
 nlohmann::ordered_json volumes_json(const std::vector<VolumeDifference>& rows);
-std::string volumes_csv(const std::vector<VolumeDifference>& rows);
+/// With an explanation the lines above it are the totals, and each of its lines names a cause.
+std::string volumes_csv(const std::vector<VolumeDifference>& rows, const Explanation* explanation = nullptr);
 
 /// A printed log against a prediction: one line per op and printed size. `other` is what the log is compared
 /// with: "predicted", or "A" or "B" for a side that was recorded.

@@ -96,7 +96,7 @@ TEST(ComparisonJson, HoldsVerdictAndDifferences) {
 
 TEST(ComparisonCsv, HasOneLinePerDifference) {
   const std::string text = comparison_csv(different_sides());
-  EXPECT_NE(text.find("size,all_gather,dp,4,fp16,1000,4000,fp16,1002,4008,4,4,0,1,step.gather\n"),
+  EXPECT_NE(text.find("size,all_gather,dp,4,fp16,1000,4000,fp16,1002,4008,4,4,0,1,step.gather,\n"),
             std::string::npos)
       << text;
 }
@@ -110,7 +110,8 @@ TEST(ComparisonText, KeepsTheRuleInEightyColumns) {
 TEST(ComparisonCsv, StatesAnotherOrderWhenItCounts) {
   Comparison comparison = equal_sides();
   comparison.order_differs = 2;
-  EXPECT_NE(comparison_csv(comparison, true).find("rule,sequences_in_another_order\norder,,,,,,,,,,,,,,,2\n"),
+  EXPECT_NE(comparison_csv(comparison, true)
+                .find("rule,cause,sequences_in_another_order\norder,,,,,,,,,,,,,,,,2\n"),
             std::string::npos);
   EXPECT_EQ(comparison_csv(comparison).find("order,"), std::string::npos);
 }

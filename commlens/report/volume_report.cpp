@@ -7,6 +7,7 @@
 
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/csv.hpp"
+#include "commlens/report/explain_report.hpp"
 
 namespace commlens {
 namespace {
@@ -75,17 +76,29 @@ Json volumes_json(const std::vector<VolumeDifference>& rows) {
           {"rows", list}};
 }
 
-std::string volumes_csv(const std::vector<VolumeDifference>& rows) {
-  std::string text =
-      csv_line(std::array<std::string, 6>{"axis", "op", "calls_a_all_ranks", "calls_b_all_ranks",
-                                          "message_bytes_a_all_ranks", "message_bytes_b_all_ranks"});
-  for (const VolumeDifference& row : rows) {
-    text += csv_line(
-        std::array<std::string, 6>{std::string(name_of(row.axis)), std::string(name_of(row.kind)),
-                                   std::to_string(row.calls_a), std::to_string(row.calls_b),
-                                   std::to_string(row.message_a.value), std::to_string(row.message_b.value)});
+std::string volumes_csv(const std::vector<VolumeDifference>& rows, const Explanation* explanation) {
+  std::vector<std::string> titles = {"axis",
+                                     "op",
+                                     "calls_a_all_ranks",
+                                     "calls_b_all_ranks",
+                                     "message_bytes_a_all_ranks",
+                                     "message_bytes_b_all_ranks"};
+  if (explanation != nullptr) {
+    titles.insert(titles.end(), {"cause", "rule", "source"});
   }
-  return text;
+  std::string text = csv_line(titles);
+  for (const VolumeDifference& row : rows) {
+    std::vector<std::string> cells = {
+        std::string(name_of(row.axis)),      std::string(name_of(row.kind)),
+        std::to_string(row.calls_a),         std::to_string(row.calls_b),
+        std::to_string(row.message_a.value), std::to_string(row.message_b.value)};
+    if (explanation != nullptr) {
+      cells.emplace_back("total");
+      cells.resize(titles.size());
+    }
+    text += csv_line(cells);
+  }
+  return explanation == nullptr ? text : text + explanation_csv(*explanation);
 }
 
 std::string logged_text(const LoggedComparison& comparison, const TextStyle& style, std::string_view other) {

@@ -79,6 +79,21 @@ std::int64_t padded_by_unit(Job job, std::int64_t stage) {
   return sum;
 }
 
+/// Our trainer's ZeRO-3 gathers and reduces a tied embedding for the embedding and for the head.
+Elements tied_again(const Job& job, std::int64_t stage) {
+  Elements sum;
+  const bool one_stage_holds_both = job.model.tied_embeddings && job.layout.pp == 1;
+  if (job.framework != Framework::commlens || job.train.zero_stage != 3 || !one_stage_holds_both) {
+    return sum;
+  }
+  for (const HeldChunk& chunk : held_chunks(job, stage)) {
+    for (const FlatUnit& unit : flat_units(job, chunk)) {
+      sum.value += unit.tag == "wte" ? unit.padded : 0;
+    }
+  }
+  return sum;
+}
+
 /// Adds what the framework pads to the exact parameters of a stage.
 void pad(StageShare& share, const LocalParameters& parameters, const Job& job, std::int64_t stage) {
   const int zero = job.train.zero_stage;
@@ -137,6 +152,10 @@ Result<std::vector<StageShare>> stage_shares(const Job& job, const Corrections& 
       share.gradients = share.gathered = {total_count(held)};
       if (corrections.contains(Correction::partition_padding)) {
         pad(share, held, job, stage);
+      }
+      if (corrections.contains(Correction::tied_modules)) {
+        share.gathered += tied_again(job, stage);
+        share.gradients += tied_again(job, stage);
       }
     }
     shares.push_back(share);

@@ -1,0 +1,74 @@
+#include "commlens/cli/explain_sides.hpp"
+
+#include <fmt/format.h>
+
+#include "commlens/compare/scope.hpp"
+#include "commlens/model/readers/read_config.hpp"
+
+namespace commlens {
+namespace {
+
+/// The job as it was really run: the other side's, if that is a configuration; else the configuration behind
+/// the equations, under the framework that it, or the recording, names.
+Result<Job> job_that_ran(const Side& paper, const Side& other, const LayoutFlags& flags, Planner& planner) {
+  if (other.planned) {
+    return *other.planned;
+  }
+  if (!paper.is_config()) {
+    return failure(fmt::format("{} is a trace of volumes; give the configuration itself", paper.argument));
+  }
+  const std::string framework = records_own_trainer(other.trace) ? "commlens" : "";
+  const Result<Job> job = read_config({paper.argument}, framework);
+  if (!job) {
+    return tl::unexpected(job.error());
+  }
+  if (job->framework == Framework::paper) {
+    return failure(fmt::format("{} names no framework but the paper", paper.argument));
+  }
+  return overrides_for(*job, other, flags)
+      .and_then([&](const Overrides& overrides) { return planner.plan(*job, overrides); })
+      .map([](const Plan& plan) { return plan.job; });
+}
+
+}  // namespace
+
+std::vector<ExplainStep> explain_steps_of(const PaperSteps& planned, const Trace& other,
+                                          Iteration iteration) {
+  using By = ExplainStep::By;
+  const std::vector<Iteration> one = {iteration};
+  std::vector<ExplainStep> steps;
+  steps.push_back({By::nothing, "", "", planned.equations.trace_of(one)});
+  for (const EquationStep& step : planned.corrected) {
+    steps.push_back({By::cause, step.cause, step.source, step.plan.trace_of(one)});
+  }
+  steps.push_back({By::rules, "", "", planned.idealised.trace_of(one)});
+  for (const EquationStep& step : planned.settings) {
+    steps.push_back({By::cause, step.cause, step.source, step.plan.trace_of(one)});
+  }
+  steps.push_back({By::nothing, "", "", other});
+  return steps;
+}
+
+Result<Explanation> explain_against_paper(const Side& a, const Side& b, const LayoutFlags& flags,
+                                          const CompareOptions& options, Planner& planner) {
+  const bool first_is_paper = a.has_volumes_only();
+  const Side& paper = first_is_paper ? a : b;
+  const Side& other = first_is_paper ? b : a;
+  const Result<Scope> scope = common_scope(paper.trace, other.trace, options);
+  if (!scope) {
+    return tl::unexpected(scope.error());
+  }
+  const Result<PaperSteps> planned = job_that_ran(paper, other, flags, planner).and_then(paper_steps);
+  const std::vector<ExplainStep> steps =
+      planned ? explain_steps_of(*planned, other.trace, scope->iterations.back())
+              : std::vector<ExplainStep>{{ExplainStep::By::nothing, "", "", other.trace}};
+  return explain_steps(paper.trace, steps, options).map([&](Explanation explanation) {
+    if (!planned) {
+      explanation.notes.push_back(
+          fmt::format("the differences are not explained: {}", planned.error().message));
+    }
+    return first_is_paper ? std::move(explanation) : exchanged(std::move(explanation));
+  });
+}
+
+}  // namespace commlens

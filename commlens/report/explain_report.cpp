@@ -1,0 +1,195 @@
+#include "commlens/report/explain_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/comparison_report.hpp"
+#include "commlens/report/csv.hpp"
+#include "commlens/report/wrapped.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string signed_number(std::int64_t value) { return (value > 0 ? "+" : "") + with_commas(value); }
+
+/// What is gone and what is new, or, when only one of both, the signed difference.
+std::string change_text(std::int64_t gone, std::int64_t added) {
+  if (gone > 0 && added > 0) {
+    return fmt::format("-{} +{}", with_commas(gone), with_commas(added));
+  }
+  return signed_number(added - gone);
+}
+
+std::string rows_title(const Explanation& explanation) {
+  const std::string iteration = explanation.iteration == k_unknown_iteration
+                                    ? ""
+                                    : fmt::format("iteration {}, ", explanation.iteration);
+  return fmt::format("why, by cause: what B has more (+) or less (-) than A ({}{} rank{} together)\n",
+                     iteration, explanation.ranks, explanation.ranks == 1 ? "" : "s");
+}
+
+Table cause_table() {
+  return Table({{.title = "cause", .least = 24},
+                {.title = "group"},
+                {.title = "op"},
+                {.title = "calls", .align = Column::Align::right},
+                {.title = "bytes", .align = Column::Align::right},
+                {.title = "rule", .drop_first = 1}});
+}
+
+void add_rows(Table& table, const std::string& title, const std::vector<ExplainedRow>& rows) {
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    const ExplainedRow& row = rows[at];
+    table.add({at == 0 ? title : "", group_text(row.kind, row.axis, 0), std::string(name_of(row.kind)),
+               change_text(row.calls_a, row.calls_b), change_text(row.message_a.value, row.message_b.value),
+               row.rule});
+  }
+}
+
+std::string causes_text(const std::vector<ExplainedGroup>& groups, const TextStyle& style) {
+  Table table = cause_table();
+  std::string why;
+  for (const ExplainedGroup& group : groups) {
+    add_rows(table, group.cause.title, group.rows);
+    const std::string source = group.cause.source.empty() ? "" : fmt::format(" [{}]", group.cause.source);
+    why += fmt::format("  {}: {}{}\n", group.cause.title, group.cause.sentence, source);
+  }
+  // Rules are in the notes below; a column that does not fit is no loss.
+  return table.text(style) + "\n" + wrapped(why, style);
+}
+
+std::string sum_line(const Explanation& explanation, const TextStyle& style) {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+  for (const ExplainedGroup& group : explanation.explained) {
+    calls += group.calls();
+    bytes += group.message().value;
+  }
+  const std::size_t causes = explanation.explained.size();
+  const std::string explained =
+      fmt::format("explained by {} cause{}: {} bytes in {} calls", causes, causes == 1 ? "" : "s",
+                  signed_number(bytes), signed_number(calls));
+  if (explanation.complete()) {
+    return in_colour(wrapped(explained + "; nothing is left unexplained", style), Colour::green, style) +
+           "\n";
+  }
+  return wrapped(explained, style) + "\n";
+}
+
+std::string unexplained_text(const Explanation& explanation, const TextStyle& style) {
+  std::string text;
+  if (!explanation.unexplained.empty()) {
+    Table table = cause_table();
+    add_rows(table, "unexplained", explanation.unexplained);
+    text += "\n" + in_colour("unexplained: no rule and no setting accounts for", Colour::red, style) + "\n" +
+            table.text(style);
+  }
+  if (!explanation.unexplained_calls.empty()) {
+    text += "\n" +
+            in_colour("unexplained, call by call (A: as its own framework's rules predict it)", Colour::red,
+                      style) +
+            "\n" + differences_table(explanation.unexplained_calls, style, 0);
+  }
+  return text;
+}
+
+Json row_json(const ExplainedRow& row) {
+  return {{"axis", name_of(row.axis)},
+          {"op", name_of(row.kind)},
+          {"rule", row.rule},
+          {"source", row.source},
+          {"calls_only_a_all_ranks", row.calls_a},
+          {"calls_only_b_all_ranks", row.calls_b},
+          {"message_bytes_only_a_all_ranks", row.message_a.value},
+          {"message_bytes_only_b_all_ranks", row.message_b.value}};
+}
+
+Json rows_json(const std::vector<ExplainedRow>& rows) {
+  Json list = Json::array();
+  for (const ExplainedRow& row : rows) {
+    list.push_back(row_json(row));
+  }
+  return list;
+}
+
+void add_csv_rows(std::string_view cause, const std::vector<ExplainedRow>& rows, std::string& text) {
+  for (const ExplainedRow& row : rows) {
+    text += csv_line(std::array<std::string, 9>{
+        std::string(name_of(row.axis)), std::string(name_of(row.kind)), std::to_string(row.calls_a),
+        std::to_string(row.calls_b), std::to_string(row.message_a.value), std::to_string(row.message_b.value),
+        std::string(cause), row.rule, row.source});
+  }
+}
+
+}  // namespace
+
+std::string explanation_text(const Explanation& explanation, const TextStyle& style) {
+  std::string text;
+  if (!explanation.explained.empty()) {
+    text += "\n" + in_colour(wrapped(rows_title(explanation), style), Colour::bold, style) +
+            causes_text(explanation.explained, style) + "\n" + sum_line(explanation, style);
+  }
+  text += unexplained_text(explanation, style);
+  for (const std::string& note : explanation.notes) {
+    text += "\n" + wrapped(note + "\n", style);
+  }
+  return text;
+}
+
+std::string explained_differences_text(const Comparison& comparison, const Explanation& explanation,
+                                       const std::string& hints, const TextStyle& style, std::size_t most) {
+  std::string text;
+  if (!explanation.explained.empty()) {
+    text += "\n" +
+            in_colour(wrapped("calls that differ, by what they are for: what B has more (+) or less (-) than "
+                              "A, all ranks and iterations\n",
+                              style),
+                      Colour::bold, style) +
+            causes_text(explanation.explained, style);
+  }
+  text += hints.empty() ? "" : "\n" + in_colour(wrapped(hints, style), Colour::yellow, style);
+  std::vector<Difference> explained;
+  std::copy_if(comparison.differences.begin(), comparison.differences.end(), std::back_inserter(explained),
+               [](const Difference& difference) { return !cause_of(difference).empty(); });
+  text += explained.empty() ? "" : "\n" + differences_table(explained, style, most);
+  if (!explanation.unexplained_calls.empty()) {
+    text += "\n" + in_colour("unexplained: calls that no rule predicted", Colour::red, style) + "\n" +
+            differences_table(explanation.unexplained_calls, style, 0);
+  }
+  return text;
+}
+
+void add_explanation(const Explanation& explanation, Json& json) {
+  Json explained = Json::array();
+  for (const ExplainedGroup& group : explanation.explained) {
+    explained.push_back({{"cause", group.cause.name},
+                         {"title", group.cause.title},
+                         {"why", group.cause.sentence},
+                         {"source", group.cause.source},
+                         {"calls_all_ranks", group.calls()},
+                         {"message_bytes_all_ranks", group.message().value},
+                         {"rows", rows_json(group.rows)}});
+  }
+  json["explained"] = std::move(explained);
+  json["unexplained"] = rows_json(explanation.unexplained);
+  json["unexplained_calls"] = differences_json(explanation.unexplained_calls);
+  json["notes"] = explanation.notes;
+}
+
+std::string explanation_csv(const Explanation& explanation) {
+  std::string text;
+  for (const ExplainedGroup& group : explanation.explained) {
+    add_csv_rows(group.cause.name, group.rows, text);
+  }
+  add_csv_rows("unexplained", explanation.unexplained, text);
+  return text;
+}
+
+}  // namespace commlens
