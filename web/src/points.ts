@@ -157,7 +157,7 @@ class Points implements Drawer {
       }));
     if (flag(this.figure, "diagonal")) series.push(this.diagonal(scene, measure));
     return {
-      ...frame(scene, { outerBoundsContain: "all", top: this.joined ? 12 : 30 }),
+      ...frame(scene, { outerBoundsContain: "all" }),
       xAxis: this.xAxis(scene),
       yAxis: {
         ...this.axisOf(scene, measure, flag(this.figure, "log_y")),
