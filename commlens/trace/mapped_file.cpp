@@ -58,11 +58,13 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::forget(std::span<const std::byte> part) const {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;
-  if (end > begin && begin >= reinterpret_cast<std::uintptr_t>(start_)) {
-    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // only advice: it may fail
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  // The mapping starts at a page.
+  const auto offset = static_cast<std::size_t>(part.data() - static_cast<const std::byte*>(start_));
+  const std::size_t begin = offset / page * page;
+  const std::size_t end = (offset + part.size()) / page * page;
+  if (end > begin) {
+    madvise(static_cast<std::byte*>(start_) + begin, end - begin, MADV_DONTNEED);  // only advice: it may fail
   }
 }
 

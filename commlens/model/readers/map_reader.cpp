@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t k_most_warnings = 20;  // of one map; a file full of junk needs no more
 
-std::string quoted(std::string_view name) { return fmt::format("'{}'", shown_text(name)); }
+std::string in_quotes(std::string_view name) { return fmt::format("'{}'", shown_text(name)); }
 
 }  // namespace
 
@@ -36,7 +36,7 @@ MapReader::MapReader(const ConfigNode& map, std::vector<std::string>& warnings)
     const auto [entry, is_new] = last_.emplace(map.keys[index], index);
     if (!is_new && repeated++ < k_most_warnings) {
       warnings_.push_back(fmt::format("{}: {} repeats line {}; the last one counts", map.items[index].where(),
-                                      quoted(map.keys[index]), map.items[entry->second].line));
+                                      in_quotes(map.keys[index]), map.items[entry->second].line));
     }
     entry->second = index;
   }
@@ -111,7 +111,7 @@ std::size_t MapReader::index_of_choice(std::string_view key, std::span<const std
   }
   const auto found = std::find(choices.begin(), choices.end(), text);
   if (found == choices.end()) {
-    fail(key, fmt::format("is {}, which is not supported; choose from {}", quoted(text),
+    fail(key, fmt::format("is {}, which is not supported; choose from {}", in_quotes(text),
                           fmt::join(choices, ", ")));
   }
   return static_cast<std::size_t>(found - choices.begin());
@@ -158,7 +158,8 @@ void MapReader::fail_at(const ConfigNode& node, std::string_view reason) {
 void MapReader::warn_of(std::size_t index) {
   const std::vector<std::string_view> known(known_.begin(), known_.end());
   const std::string meant = nearest(map_.keys[index], known);
-  warnings_.push_back(fmt::format("{}: unknown key {}{}", map_.items[index].where(), quoted(map_.keys[index]),
+  warnings_.push_back(fmt::format("{}: unknown key {}{}", map_.items[index].where(),
+                                  in_quotes(map_.keys[index]),
                                   meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)));
 }
 
