@@ -27,11 +27,15 @@ if(COMMLENS_TIDY)
   set(CMAKE_CXX_CLANG_TIDY ${CLANG_TIDY} --quiet --warnings-as-errors=*)
 endif()
 
+# Folders that read arguments, write JSON and are no faster for being optimised: they are optimised for building.
+set(commlens_light_folders advice report cli)
+
 # commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by one.
 function(commlens_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE commlens_options ${ARG_LINK} GTest::gtest_main)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # what is tested is compiled as ever
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300
                ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
@@ -54,6 +58,9 @@ function(commlens_folder name)
   if(sources)
     add_library(commlens_${name} STATIC ${sources})
     target_link_libraries(commlens_${name} PUBLIC commlens_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
+    if(name IN_LIST commlens_light_folders)
+      target_compile_options(commlens_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
   else()
     add_library(commlens_${name} INTERFACE)
     target_link_libraries(commlens_${name} INTERFACE commlens_options ${ARG_LINK})
