@@ -111,28 +111,56 @@ Result<Answer> answer_for_volumes(const Side& a, const Side& b, const CompareFla
   return answer;
 }
 
-/// A configuration against a trace: the setting that would explain what differs.
-std::string guesses_for(const Side& a, const Side& b, const CompareOptions& options, Json& json) {
+/// What differs between two traces, why, and which settings would explain it.
+struct WhyCallsDiffer {
+  std::vector<Difference> differences;  // with rules on both sides where settings explain them
+  Explanation explanation;
+  std::string hints;
+  Json guesses = Json::array();
+};
+
+/// Takes a prediction that comes closer to the recording as a stop between the two sides: its rules tell what
+/// the recording's calls are.
+Result<void> explain_by_guesses(const Side& a, const Side& b, const SettingSearch& search,
+                                const CompareOptions& options, WhyCallsDiffer& why) {
+  const Result<Comparison> first = compare(a.trace, search.closest, options);
+  const Result<Comparison> second = compare(search.closest, b.trace, options);
+  if (!first || !second) {
+    return tl::unexpected(first ? second.error() : first.error());
+  }
+  const Comparison& to_closest = a.is_config() ? *first : *second;
+  why.explanation = explain_calls(to_closest, a.is_config() ? *second : *first);
+  why.differences = to_closest.differences;
+  for (const SettingGuess& guess : search.guesses) {
+    why.guesses.push_back({{"setting", guess.setting},
+                           {"value", guess.value},
+                           {"explained_calls", guess.explained},
+                           {"remaining_calls", guess.remaining}});
+  }
+  return {};
+}
+
+Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comparison& comparison,
+                                        const CompareOptions& options) {
+  WhyCallsDiffer why{comparison.differences, explain_calls(comparison), "", Json::array()};
   if (a.is_config() == b.is_config()) {
-    return "";
+    return why;
   }
   const Side& config = a.is_config() ? a : b;
   const Side& other = a.is_config() ? b : a;
-  std::string text;
   if (records_own_trainer(other.trace) && config.planned->framework != Framework::commlens) {
-    text = fmt::format(
+    why.hints = fmt::format(
         "{} was recorded by our own trainer and {} is predicted by other rules; try --framework commlens\n",
         other.argument, config.argument);
   }
   const SettingSearch search = search_settings(*config.planned, config.trace, other.trace, options);
-  json["looks_like"] = Json::array();
-  for (const SettingGuess& guess : search.guesses) {
-    json["looks_like"].push_back({{"setting", guess.setting},
-                                  {"value", guess.value},
-                                  {"explained_calls", guess.explained},
-                                  {"remaining_calls", guess.remaining}});
+  why.hints += search_text(search, a.is_config() ? "B" : "A");
+  if (!search.guesses.empty()) {
+    if (const Result<void> done = explain_by_guesses(a, b, search, options, why); !done) {
+      return tl::unexpected(done.error());
+    }
   }
-  return text + search_text(search, a.is_config() ? "B" : "A");
+  return why;
 }
 
 Result<Answer> answer_for_traces(const Side& a, const Side& b, const CompareOptions& options,
@@ -153,11 +181,14 @@ Result<Answer> answer_for_traces(const Side& a, const Side& b, const CompareOpti
     answer.text = comparison_text(*comparison, order, style);
     return answer;
   }
-  const Explanation explanation = explain_calls(*comparison);
-  add_explanation(explanation, answer.json);
-  answer.text =
-      comparison_head(*comparison, order, style) +
-      explained_differences_text(*comparison, explanation, guesses_for(a, b, options, answer.json), style);
+  const Result<WhyCallsDiffer> why = why_calls_differ(a, b, *comparison, options);
+  if (!why) {
+    return tl::unexpected(why.error());
+  }
+  add_explanation(why->explanation, answer.json);
+  answer.json["looks_like"] = why->guesses;
+  answer.text = comparison_head(*comparison, order, style) +
+                explained_differences_text(why->differences, why->explanation, why->hints, style);
   return answer;
 }
 

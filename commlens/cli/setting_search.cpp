@@ -41,6 +41,7 @@ std::vector<std::int64_t> reduced_sizes(const Trace& trace) {
 struct Best {
   SettingGuess guess;
   Job job;
+  Trace trace;
 };
 std::optional<Best> best_change(const Job& job, const Trace& other, std::int64_t left,
                                 const CompareOptions& options, const std::vector<Iteration>& iterations) {
@@ -51,11 +52,13 @@ std::optional<Best> best_change(const Job& job, const Trace& other, std::int64_t
     if (!plan) {
       continue;
     }
-    const Result<Comparison> compared = compare(plan->trace_of(iterations), other, options);
+    Trace trace = plan->trace_of(iterations);
+    const Result<Comparison> compared = compare(trace, other, options);
     if (compared && differing(*compared) < least) {
       least = differing(*compared);
       best = Best{{std::move(change.setting), std::move(change.value), left - least, least},
-                  std::move(change.job)};
+                  std::move(change.job),
+                  std::move(trace)};
     }
   }
   return best;
@@ -86,6 +89,7 @@ SettingSearch search_settings(const Job& job, const Trace& predicted, const Trac
     }
     left = best->guess.remaining;
     changing = std::move(best->job);
+    search.closest = std::move(best->trace);
     search.guesses.push_back(std::move(best->guess));
   }
   return search;

@@ -19,6 +19,7 @@ struct SettingGuess {
 struct SettingSearch {
   std::int64_t differing = 0;  // calls of another size, missing or extra
   std::vector<SettingGuess> guesses;
+  Trace closest;        // predicted with them; empty without guesses
   std::string skipped;  // why nothing was tried; empty when it was
 };
 

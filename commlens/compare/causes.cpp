@@ -15,11 +15,11 @@ struct CauseText {
 /// Every cause: what it is called, and why it makes a difference.
 constexpr std::array k_causes = {
     // What Eq. 1 counts otherwise
-    CauseText{"layer_parameters", "biases and norms that Eq. 1 miscounts",
+    CauseText{"layer_parameters", "biases, norms miscounted by Eq. 1",
               "Eq. 1 has 8h biases and norm weights in a layer; a GPT layer has 13h: 9h of biases (qkv 3h, "
               "projection h, MLP 4h and h) and 4h of two LayerNorms."},
     CauseText{
-        "position_embeddings", "position embeddings that Eq. 1 assumes",
+        "position_embeddings", "positions that Eq. 1 assumes",
         "Eq. 1 always adds a table of s x h learned positions; rotary positions have no parameters, and "
         "a learned table has as many rows as the model has positions."},
     CauseText{"tied_weights", "tied embeddings counted twice",
@@ -31,29 +31,29 @@ constexpr std::array k_causes = {
               "The model-parallel ranks of this case all hold the whole model: no parameter is divided, no "
               "activation reduced."},
     CauseText{
-        "replicated_tensors", "tensors that tensor parallelism does not split",
+        "replicated_tensors", "tensors that are not split",
         "Norms, and biases of row-parallel layers, are whole on every tensor rank; the equations divide "
         "all parameters by t."},
-    CauseText{"stage_partition", "layers are not spread evenly over stages",
+    CauseText{"stage_partition", "layers spread unevenly over stages",
               "The equations give every stage the p-th part of the layers and parameters; the framework cuts "
               "between whole layers, and the embedding and the unembedding lie on the first and last stage."},
     // How gradients and parameters travel
     CauseText{"gradient_dtype", "gradients in another element type",
               "Gradients are reduced in another element type than the model's."},
-    CauseText{"bf16_optimizer", "bf16 shards the optimizer without ZeRO",
+    CauseText{"bf16_optimizer", "optimizer sharded under bf16",
               "With bf16 the optimizer states are sharded in stage 0 too, so that the updated parameters are "
               "gathered in every step."},
     CauseText{
-        "all_reduce_for_reduce_scatter", "all_reduce instead of reduce_scatter",
+        "all_reduce_for_reduce_scatter", "all_reduce, not reduce_scatter",
         "ZeRO-1 and ZeRO-2 reduce whole gradients onto every rank with all_reduce, whatever the setting "
         "reduce_scatter says: twice the bytes of a reduce_scatter on the wire."},
-    CauseText{"every_micro_batch", "once per micro-batch, not per iteration",
+    CauseText{"every_micro_batch", "once per micro-batch",
               "ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers parameters, in every micro-batch; the "
               "equations have one micro-batch."},
     CauseText{"partition_padding", "padding to the partition size",
               "Flat tensors are padded until the data ranks divide them: ZeRO-1 and 2 at the end of each "
               "parameter group, ZeRO-3 every parameter on its own."},
-    CauseText{"tied_modules", "tied embedding gathered for either module",
+    CauseText{"tied_modules", "tied embedding for either module",
               "Under ZeRO-3 our trainer gathers and reduces a tied embedding once for the embedding and once "
               "for the head."},
     CauseText{"gradient_buckets", "gradients sent in buckets",
@@ -62,17 +62,17 @@ constexpr std::array k_causes = {
               "A parameter larger than the bucket that lies across the border of two ranks' partitions is "
               "reduced in pieces."},
     CauseText{
-        "reduce_to_owner", "gradients reduced to the rank that owns them",
+        "reduce_to_owner", "gradients reduced to their owner",
         "use_multi_rank_bucket_allreduce is off: each slice goes to the rank that keeps it, by reduce."},
     CauseText{
         "whole_buffer", "reduce_scatter: false",
         "With reduce_scatter off, ZeRO-1 and 2 all_reduce the whole preallocated bucket at every flush, "
         "whatever its fill, and ZeRO-3 all_reduces its buckets without padding."},
     CauseText{
-        "parameters_kept", "parameters kept from forward to backward",
+        "parameters_kept", "parameters kept for backward",
         "Eq. 3 gathers every parameter twice; what is used again within the reuse distance, and what no "
         "hook releases, stays gathered until the optimizer step."},
-    CauseText{"persistent_parameters", "persistent parameters gathered one by one",
+    CauseText{"persistent_parameters", "persistent parameters, one by one",
               "Parameters up to the persistence threshold stay gathered; each is gathered once, in a call of "
               "its own, after every optimizer step."},
     CauseText{"secondary_partition", "gathers within the node (hpZ)",
@@ -92,7 +92,7 @@ constexpr std::array k_causes = {
     CauseText{"tied_gradients", "gradient of tied embeddings",
               "The first and the last stage share one embedding and sum its gradient."},
     CauseText{
-        "replicated_gradients", "gradients of tensors that all tensor ranks hold",
+        "replicated_gradients", "gradients of unsplit tensors",
         "Under sequence parallelism norms and biases see a part of the tokens only; their gradients are "
         "summed over the tensor ranks."},
     // Activations
@@ -100,28 +100,28 @@ constexpr std::array k_causes = {
         "attention_mask", "attention mask in every send",
         "The attention mask, s x s values in fp16, travels with every activation that a stage sends, and "
         "never back with the gradients."},
-    CauseText{"partition_meta", "descriptions of partitioned tensors",
+    CauseText{"partition_meta", "meta data of partitioned tensors",
               "Every partitioned activation and gradient is preceded by its shape and offsets as int64."},
     CauseText{
         "activation_shapes", "shapes before the first activation",
         "Types and shapes are exchanged once per pair of stages, before the first activation, or before "
         "every one where sequence lengths vary."},
     CauseText{
-        "whole_boundaries", "every tensor rank sends the whole activation",
+        "whole_boundaries", "whole activations from every rank",
         "Eq. 4 counts an activation once per boundary; here each of the t tensor ranks sends all of it."},
     CauseText{
-        "pipeline_gathers", "partitioned stage inputs and outputs gathered again",
+        "pipeline_gathers", "stage inputs and outputs gathered",
         "With partitioned pipelines each tensor rank sends its share; the stage gathers input, output and "
         "gradient over its tensor ranks."},
-    CauseText{"partitioned_activations", "partitioned activations gathered for recomputation",
+    CauseText{"partitioned_activations", "partitioned activations gathered",
               "Stored layer inputs are split over the tensor ranks and gathered before each layer is "
               "recomputed; no equation has them."},
     CauseText{"no_recompute", "nothing is recomputed",
               "Eq. 5 counts two all_reduces per layer for recomputation."},
-    CauseText{"parallel_residual", "attention and MLP share one all_reduce",
+    CauseText{"parallel_residual", "parallel residual",
               "With a parallel residual their outputs are summed before one all_reduce; Eq. 5 counts two, "
               "forward and recomputed."},
-    CauseText{"first_stage_embedding", "embedding all_reduce on the first stage only",
+    CauseText{"first_stage_embedding", "embedding on the first stage only",
               "Eq. 5 adds one all_reduce for the embedding to every stage; only the first stage has one."},
     CauseText{"unembedding_all_reduce", "unembedding all_reduce",
               "The backward pass of the unembedding reduces its input gradient over the tensor ranks; Eq. 5 "
@@ -132,7 +132,7 @@ constexpr std::array k_causes = {
               "Activations are gathered and scattered over the tensor ranks instead of reduced."},
     CauseText{"experts", "mixture of experts",
               "Tokens travel to the ranks that hold their experts and back."},
-    CauseText{"cross_entropy", "cross entropy over the split vocabulary",
+    CauseText{"cross_entropy", "cross entropy, split vocabulary",
               "Each micro-batch takes three all_reduces of one fp32 value per token (maximum, target, sum); "
               "they are issued on one tensor rank too."},
     // Small calls of a step

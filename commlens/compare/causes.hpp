@@ -19,6 +19,7 @@ struct RuleMeaning {
   std::string_view cause;
   std::string_view less;
   std::string_view less_source;
+  friend bool operator==(const RuleMeaning&, const RuleMeaning&) = default;
 };
 
 /// Nothing for a rule that the table does not have: its calls are then unexplained.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -179,16 +180,20 @@ void add_by_rules(Groups& groups, const RankVolumes& before, const RankVolumes& 
 
 }  // namespace
 
-std::string_view cause_of(const Difference& difference) {
-  const std::optional<RuleMeaning> meaning = meaning_of(difference.rule.name);
+std::string_view cause_of_rule(std::string_view rule, Axis axis) {
+  const std::optional<RuleMeaning> meaning = meaning_of(rule);
   if (!meaning) {
     return "";
   }
-  if (const std::string_view cause = cause_on_one_rank(meaning->term, difference.axis); !cause.empty()) {
+  if (const std::string_view cause = cause_on_one_rank(meaning->term, axis); !cause.empty()) {
     return cause;
   }
   const bool is_plain = meaning->cause == "separate_calls" || meaning->cause == "gradient_buckets";
   return meaning->term != Term::none && is_plain ? cause_of(meaning->term) : meaning->cause;
+}
+
+std::string_view cause_of(const Difference& difference) {
+  return cause_of_rule(difference.rule.name, difference.axis);
 }
 
 std::int64_t ExplainedGroup::calls() const {
@@ -282,6 +287,18 @@ Explanation explain_calls(const Comparison& comparison) {
   Explanation explanation = groups.take();
   explanation.ranks = comparison.ranks;
   explanation.unexplained_calls = std::move(unexplained);
+  return explanation;
+}
+
+Explanation explain_calls(const Comparison& to_closest, const Comparison& left) {
+  Explanation explanation = explain_calls(to_closest);
+  Explanation rest = explain_calls(left);
+  for (ExplainedGroup& group : rest.explained) {
+    std::move(group.rows.begin(), group.rows.end(), std::back_inserter(rest.unexplained));
+  }
+  std::move(rest.unexplained.begin(), rest.unexplained.end(), std::back_inserter(explanation.unexplained));
+  explanation.unexplained_calls.insert(explanation.unexplained_calls.end(), left.differences.begin(),
+                                       left.differences.end());
   return explanation;
 }
 

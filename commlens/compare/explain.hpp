@@ -72,12 +72,20 @@ struct ExplainStep {
 Result<Explanation> explain_steps(const Trace& first, const std::vector<ExplainStep>& steps,
                                   const CompareOptions& options);
 
+/// The cause of calls that a rule predicted, on groups along `axis`: the rule's own, or for calls that serve
+/// a term of the equations what they are for. Empty for a rule that the table does not have.
+std::string_view cause_of_rule(std::string_view rule, Axis axis);
+
 /// The cause of a difference between calls: that of the rule that predicted the call; empty without one.
 std::string_view cause_of(const Difference& difference);
 
 /// Differences of a call-by-call comparison, grouped by the cause of the rule that predicted the call. Calls
 /// that no rule predicted (a recording's own) are unexplained.
 Explanation explain_calls(const Comparison& comparison);
+
+/// The same in two steps: `to_closest` compares one side with a prediction that comes closer to the other
+/// side, `left` that prediction with the other side; whatever `left` holds is unexplained.
+Explanation explain_calls(const Comparison& to_closest, const Comparison& left);
 
 /// The same with A and B exchanged.
 Explanation exchanged(Explanation explanation);

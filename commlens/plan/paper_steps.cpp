@@ -20,6 +20,7 @@ struct CorrectionCause {
   std::string_view cause;
   std::string_view deepspeed;  // GPT-NeoX as well
   std::string_view megatron;
+  std::string_view zero3 = "";  // DeepSpeed's ZeRO-3, where that is another line
 };
 
 constexpr std::string_view k_pipe_utils = "deepspeed 0.14.0 runtime/utils.py:602 partition_balanced";
@@ -39,9 +40,11 @@ constexpr std::array<CorrectionCause, 19> k_corrections = {{
     {Correction::all_reduce, "all_reduce_for_reduce_scatter",
      "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1496 allreduce_bucket", ""},
     {Correction::every_micro_batch, "every_micro_batch",
-     "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1410", ""},
+     "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1410", "",
+     "deepspeed 0.14.0 runtime/zero/stage3.py:1221"},
     {Correction::partition_padding, "partition_padding", "deepspeed 0.14.0 runtime/utils.py:951",
-     "megatron core_v0.7.0 optimizer/distrib_optimizer.py"},
+     "megatron core_v0.7.0 optimizer/distrib_optimizer.py",
+     "deepspeed 0.14.0 runtime/zero/partition_parameters.py:1120"},
     {Correction::tied_modules, "tied_modules", "", ""},
     {Correction::whole_boundaries, "whole_boundaries", "deepspeed 0.14.0 runtime/config.py:465",
      "megatron core_v0.7.0 pipeline_parallel/schedules.py:1039 get_tensor_shapes"},
@@ -64,7 +67,10 @@ std::string_view source_of(const CorrectionCause& row, const Job& job) {
     const bool is_of_exchange = !row.deepspeed.empty() || row.correction == Correction::tied_modules;
     return is_of_exchange ? "docs/training.md" : "";
   }
-  return job.framework == Framework::deepspeed || job.framework == Framework::neox ? row.deepspeed : "";
+  if (job.framework != Framework::deepspeed && job.framework != Framework::neox) {
+    return "";
+  }
+  return job.train.zero_stage == 3 && !row.zero3.empty() ? row.zero3 : row.deepspeed;
 }
 
 Result<Plan> corrected_plan(const Job& job, const std::set<Correction>& corrections) {
@@ -104,6 +110,7 @@ std::vector<std::vector<CommOp>> calls_of(const Plan& plan) {
 struct Setting {
   std::string_view cause;
   std::string_view source;
+  std::string_view source_in_zero3;  // where that is another line
   void (*idealise)(Job& job);
   void (*restore)(Job& job, const Job& actual);
 };
@@ -112,35 +119,37 @@ constexpr std::int64_t k_one_bucket = std::int64_t{1} << 60;
 
 const std::array<Setting, 7> k_settings = {{
     {"gradient_buckets", "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:923 reduce_independent_p_g_buckets",
+     "deepspeed 0.14.0 runtime/zero/stage3.py:1221",
      [](Job& job) { job.deepspeed.reduce_bucket_size = k_one_bucket; },
      [](Job& job, const Job& actual) {
        job.deepspeed.reduce_bucket_size = actual.deepspeed.reduce_bucket_size;
      }},
     {"bucket_cut_at_partition", "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1011 allreduce_and_scatter",
-     [](Job& job) { job.deepspeed.contiguous_gradients = false; },
+     "", [](Job& job) { job.deepspeed.contiguous_gradients = false; },
      [](Job& job, const Job& actual) {
        job.deepspeed.contiguous_gradients = actual.deepspeed.contiguous_gradients;
      }},
-    {"reduce_to_owner", "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1499 allreduce_bucket",
+    {"reduce_to_owner", "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1499 allreduce_bucket", "",
      [](Job& job) { job.deepspeed.use_multi_rank_bucket_allreduce = true; },
      [](Job& job, const Job& actual) {
        job.deepspeed.use_multi_rank_bucket_allreduce = actual.deepspeed.use_multi_rank_bucket_allreduce;
      }},
-    {"whole_buffer", "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1042, runtime/zero/stage3.py:1269",
+    {"whole_buffer", "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1042",
+     "deepspeed 0.14.0 runtime/zero/stage3.py:1269 __avg_scatter_contiguous_grads",
      [](Job& job) { job.deepspeed.reduce_scatter = true; },
      [](Job& job, const Job& actual) { job.deepspeed.reduce_scatter = actual.deepspeed.reduce_scatter; }},
     {"persistent_parameters",
-     "deepspeed 0.14.0 runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced",
+     "deepspeed 0.14.0 runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced", "",
      [](Job& job) { job.deepspeed.param_persistence_threshold = 0; },
      [](Job& job, const Job& actual) {
        job.deepspeed.param_persistence_threshold = actual.deepspeed.param_persistence_threshold;
      }},
-    {"secondary_partition", "deepspeed 0.14.0 runtime/zero/partitioned_param_coordinator.py:447",
+    {"secondary_partition", "deepspeed 0.14.0 runtime/zero/partitioned_param_coordinator.py:447", "",
      [](Job& job) { job.deepspeed.hpz_partition_size = 1; },
      [](Job& job, const Job& actual) {
        job.deepspeed.hpz_partition_size = actual.deepspeed.hpz_partition_size;
      }},
-    {"persistent_parameters", "docs/training.md#data-parallel",
+    {"persistent_parameters", "docs/training.md#data-parallel", "",
      [](Job& job) {
        if (job.framework == Framework::commlens && job.train.zero_stage == 3) {
          job.commlens.persistence_threshold = 0;
@@ -179,7 +188,10 @@ Result<void> add_settings(const Job& job, PaperSteps& steps) {
     if (!plan) {
       return tl::unexpected(plan.error());
     }
-    steps.settings.push_back({std::string(setting.cause), std::string(setting.source), std::move(*plan)});
+    const bool elsewhere = job.train.zero_stage == 3 && !setting.source_in_zero3.empty();
+    steps.settings.push_back({std::string(setting.cause),
+                              std::string(elsewhere ? setting.source_in_zero3 : setting.source),
+                              std::move(*plan)});
   }
   return {};
 }

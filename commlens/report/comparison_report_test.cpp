@@ -146,7 +146,7 @@ TEST(LoggedText, SaysHowManyIterationsFit) {
   LoggedComparison comparison;
   comparison.iterations = 10;
   comparison.iterations_fitted = true;
-  comparison.rows = {{CommKind::broadcast, Bytes{2048}, Bytes{51}, 146, 146, {"start"}},
+  comparison.rows = {{CommKind::broadcast, Bytes{2048}, Bytes{51}, 146, 146, {"start.broadcast_parameter"}},
                      {CommKind::reduce, Bytes{8}, Bytes{0}, 0, 3, {}}};
   comparison.exact_rows = 1;
   const std::string text = logged_text(comparison, {});
@@ -158,7 +158,8 @@ TEST(LoggedText, SaysHowManyIterationsFit) {
   EXPECT_NE(text.find("2.00 KiB ±51 B"), std::string::npos) << text;
   EXPECT_NE(text.find("not logged"), std::string::npos) << text;
   EXPECT_EQ(logged_json(comparison)["rows"][0]["logged_calls"], 146);
-  EXPECT_NE(logged_csv(comparison).find("broadcast,2048,51,146,146,start\n"), std::string::npos);
+  EXPECT_NE(logged_csv(comparison).find("broadcast,2048,51,146,146,start.broadcast_parameter,start\n"),
+            std::string::npos);
 }
 
 }  // namespace

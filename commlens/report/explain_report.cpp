@@ -31,8 +31,13 @@ std::string rows_title(const Explanation& explanation) {
   const std::string iteration = explanation.iteration == k_unknown_iteration
                                     ? ""
                                     : fmt::format("iteration {}, ", explanation.iteration);
-  return fmt::format("why, by cause: what B has more (+) or less (-) than A ({}{} rank{} together)\n",
+  return fmt::format("why, by cause: what B has more (+) or less (-) than A ({}{} rank{} together)",
                      iteration, explanation.ranks, explanation.ranks == 1 ? "" : "s");
+}
+
+/// A line of its own in bold.
+std::string heading(const std::string& line, const TextStyle& style) {
+  return in_colour(wrapped(line, style), Colour::bold, style) + "\n";
 }
 
 Table cause_table() {
@@ -133,8 +138,8 @@ void add_csv_rows(std::string_view cause, const std::vector<ExplainedRow>& rows,
 std::string explanation_text(const Explanation& explanation, const TextStyle& style) {
   std::string text;
   if (!explanation.explained.empty()) {
-    text += "\n" + in_colour(wrapped(rows_title(explanation), style), Colour::bold, style) +
-            causes_text(explanation.explained, style) + "\n" + sum_line(explanation, style);
+    text += "\n" + heading(rows_title(explanation), style) + causes_text(explanation.explained, style) +
+            "\n" + sum_line(explanation, style);
   }
   text += unexplained_text(explanation, style);
   for (const std::string& note : explanation.notes) {
@@ -143,24 +148,26 @@ std::string explanation_text(const Explanation& explanation, const TextStyle& st
   return text;
 }
 
-std::string explained_differences_text(const Comparison& comparison, const Explanation& explanation,
-                                       const std::string& hints, const TextStyle& style, std::size_t most) {
+std::string explained_differences_text(const std::vector<Difference>& differences,
+                                       const Explanation& explanation, const std::string& hints,
+                                       const TextStyle& style, std::size_t most) {
   std::string text;
   if (!explanation.explained.empty()) {
-    text += "\n" +
-            in_colour(wrapped("calls that differ, by what they are for: what B has more (+) or less (-) than "
-                              "A, all ranks and iterations\n",
-                              style),
-                      Colour::bold, style) +
-            causes_text(explanation.explained, style);
+    text +=
+        "\n" +
+        heading(
+            "calls that differ, by what they are for: what B has more (+) or less (-) than A, all ranks and "
+            "iterations",
+            style) +
+        causes_text(explanation.explained, style);
   }
   text += hints.empty() ? "" : "\n" + in_colour(wrapped(hints, style), Colour::yellow, style);
   std::vector<Difference> explained;
-  std::copy_if(comparison.differences.begin(), comparison.differences.end(), std::back_inserter(explained),
+  std::copy_if(differences.begin(), differences.end(), std::back_inserter(explained),
                [](const Difference& difference) { return !cause_of(difference).empty(); });
   text += explained.empty() ? "" : "\n" + differences_table(explained, style, most);
   if (!explanation.unexplained_calls.empty()) {
-    text += "\n" + in_colour("unexplained: calls that no rule predicted", Colour::red, style) + "\n" +
+    text += "\n" + in_colour("unexplained: calls that no rule accounts for", Colour::red, style) + "\n" +
             differences_table(explanation.unexplained_calls, style, 0);
   }
   return text;

@@ -13,11 +13,11 @@ namespace commlens {
 std::string explanation_text(const Explanation& explanation, const TextStyle& style);
 
 /// A call-by-call comparison: the calls that differ by what they are for, and why such calls exist; then one
-/// line per kind of difference, those of known causes first (at most `most` kinds of these), last and in full
-/// those that no rule predicted. `hints`: lines that stand between.
-std::string explained_differences_text(const Comparison& comparison, const Explanation& explanation,
-                                       const std::string& hints, const TextStyle& style,
-                                       std::size_t most = 40);
+/// line per kind of difference whose cause is known (at most `most`); last and in full what is unexplained.
+/// `hints`: lines that stand between.
+std::string explained_differences_text(const std::vector<Difference>& differences,
+                                       const Explanation& explanation, const std::string& hints,
+                                       const TextStyle& style, std::size_t most = 40);
 
 /// Adds `explained`, `unexplained`, `unexplained_calls` and `notes` to the JSON of a comparison.
 void add_explanation(const Explanation& explanation, nlohmann::ordered_json& json);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/compare/causes.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/csv.hpp"
 #include "commlens/report/explain_report.hpp"
@@ -18,6 +19,28 @@ using Json = nlohmann::ordered_json;
 std::string printed_size(const LoggedRow& row) {
   return row.rounding.value == 0 ? with_commas(row.size.value) + " B"
                                  : fmt::format("{} ±{}", to_text(row.size), to_text(row.rounding));
+}
+
+/// What the calls behind a printed size are for, each cause once.
+std::vector<Cause> causes_of(const LoggedRow& row) {
+  std::vector<Cause> causes;
+  for (const std::string& rule : row.rules) {
+    const std::string_view name = cause_of_rule(rule, Axis::unknown);
+    const bool is_new =
+        std::none_of(causes.begin(), causes.end(), [&](const Cause& cause) { return cause.name == name; });
+    if (!name.empty() && is_new) {
+      causes.push_back(cause_named(name));
+    }
+  }
+  return causes;
+}
+
+std::string joined(const std::vector<Cause>& causes, std::string Cause::* member, std::string_view between) {
+  std::string text;
+  for (const Cause& cause : causes) {
+    text += (text.empty() ? "" : std::string(between)) + cause.*member;
+  }
+  return text;
 }
 
 /// "predicted_calls", "a_calls".
@@ -115,6 +138,7 @@ std::string logged_text(const LoggedComparison& comparison, const TextStyle& sty
                {.title = "logged", .align = Column::Align::right},
                {.title = std::string(other), .align = Column::Align::right},
                {.title = "verdict"},
+               {.title = "what for", .drop_first = 1, .least = 16},
                {.title = "rules", .least = 12}});
   for (const LoggedRow& row : comparison.rows) {
     const std::string match = row.logged == row.predicted ? "equal"
@@ -123,7 +147,8 @@ std::string logged_text(const LoggedComparison& comparison, const TextStyle& sty
                               : row.logged == 0 ? "not logged"
                                                 : "other count";
     table.add({std::string(name_of(row.kind)), printed_size(row), with_commas(row.logged),
-               with_commas(row.predicted), match, fmt::format("{}", fmt::join(row.rules, ", "))});
+               with_commas(row.predicted), match, joined(causes_of(row), &Cause::title, "; "),
+               fmt::format("{}", fmt::join(row.rules, ", "))});
   }
   const std::string left_out =
       comparison.ignored_rows == 0
@@ -137,12 +162,17 @@ std::string logged_text(const LoggedComparison& comparison, const TextStyle& sty
 Json logged_json(const LoggedComparison& comparison, std::string_view other) {
   Json rows = Json::array();
   for (const LoggedRow& row : comparison.rows) {
+    Json names = Json::array();
+    for (const Cause& cause : causes_of(row)) {
+      names.push_back(cause.name);
+    }
     rows.push_back({{"op", name_of(row.kind)},
                     {"logged_size_bytes", row.size.value},
                     {"rounding_bytes", row.rounding.value},
                     {"logged_calls", row.logged},
                     {calls_key(other), row.predicted},
-                    {"rules", row.rules}});
+                    {"rules", row.rules},
+                    {"causes", names}});
   }
   return {{"schema", "commlens.compare_logged/1"},
           {"equal", comparison.equal()},
@@ -155,13 +185,13 @@ Json logged_json(const LoggedComparison& comparison, std::string_view other) {
 }
 
 std::string logged_csv(const LoggedComparison& comparison, std::string_view other) {
-  std::string text = csv_line(std::array<std::string, 6>{"op", "logged_size_bytes", "rounding_bytes",
-                                                         "logged_calls", calls_key(other), "rules"});
+  std::string text = csv_line(std::array<std::string, 7>{
+      "op", "logged_size_bytes", "rounding_bytes", "logged_calls", calls_key(other), "rules", "causes"});
   for (const LoggedRow& row : comparison.rows) {
-    text += csv_line(std::array<std::string, 6>{
+    text += csv_line(std::array<std::string, 7>{
         std::string(name_of(row.kind)), std::to_string(row.size.value), std::to_string(row.rounding.value),
         std::to_string(row.logged), std::to_string(row.predicted),
-        fmt::format("{}", fmt::join(row.rules, " "))});
+        fmt::format("{}", fmt::join(row.rules, " ")), joined(causes_of(row), &Cause::name, " ")});
   }
   return text;
 }
