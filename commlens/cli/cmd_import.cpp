@@ -7,6 +7,7 @@
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/merge_traces.hpp"
 #include "commlens/cli/trace_source.hpp"
+#include "commlens/report/coverage_report.hpp"
 #include "commlens/trace/trace_file.hpp"
 #include "commlens/trace/trace_folder.hpp"
 
@@ -43,7 +44,7 @@ Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
   for (const RankStream& stream : trace->streams) {
     calls += static_cast<double>(stream.events.size()) * static_cast<double>(stream.ranks.count());
   }
-  const std::string skipped = skipped_text(*trace);
+  const std::string skipped = skipped_text(trace->provenance.skipped);
   console.out << fmt::format("{}: {:.0f} calls, {} rank streams{}\n", flags.folder, calls,
                              with_commas(static_cast<std::int64_t>(trace->streams.size())),
                              skipped.empty() ? "" : "; left out: " + skipped)

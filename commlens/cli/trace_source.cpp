@@ -81,14 +81,6 @@ Result<Trace> open_trace(Console& console, const std::string& argument) {
   return import_any(argument);
 }
 
-std::string skipped_text(const Trace& trace) {
-  std::string text;
-  for (const auto& [reason, count] : trace.provenance.skipped) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", with_commas(count), reason);
-  }
-  return text;
-}
-
 std::int64_t ranks_of_job(const Trace& trace) {
   if (const std::optional<Mesh> mesh = trace.groups.mesh()) {
     return mesh->ranks();

@@ -21,9 +21,6 @@ bool is_case_file(const std::string& argument);
 /// it.
 Result<Trace> open_trace(Console& console, const std::string& argument);
 
-/// "12 records without a size, 3 …": what the reader left out; empty when nothing.
-std::string skipped_text(const Trace& trace);
-
 /// Ranks of the job a trace is about: of its layout, or one more than the highest rank of any stream or
 /// group.
 std::int64_t ranks_of_job(const Trace& trace);

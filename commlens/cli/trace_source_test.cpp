@@ -38,12 +38,5 @@ TEST(RanksOfJob, CountsGroupMembersWithoutCallsOfTheirOwn) {
   EXPECT_EQ(ranks_of_job(Trace(Mesh{2, 3, 4})), 24);
 }
 
-TEST(SkippedText, NamesEveryReason) {
-  Trace trace;
-  EXPECT_EQ(skipped_text(trace), "");
-  trace.provenance.skipped = {{"lines without a size", 1200}, {"torn lines", 1}};
-  EXPECT_EQ(skipped_text(trace), "1,200 lines without a size, 1 torn lines");
-}
-
 }  // namespace
 }  // namespace commlens

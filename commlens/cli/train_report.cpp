@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/cli/job_text.hpp"
-#include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/comparison_report.hpp"
+#include "commlens/report/summary_tables.hpp"
 #include "commlens/report/wrapped.hpp"
+#include "commlens/summary/statistics.hpp"
 
 namespace commlens {
 namespace {
@@ -20,15 +21,13 @@ using engine::IterationReport;
 /// Ops of an iteration, the one with most message bytes first.
 std::vector<CommKind> ops_of(const Plan& plan) {
   std::vector<CommKind> ops;
-  for (const OpTotal& total : by_op(breakdown(plan.trace_of({0}), {.by_rule = false}))) {
-    if (std::find(ops.begin(), ops.end(), total.kind) == ops.end()) {
-      ops.push_back(total.kind);
+  for (const SummaryRow& row : summary_rows(plan.trace_of({0}))) {
+    if (std::find(ops.begin(), ops.end(), row.kind) == ops.end()) {
+      ops.push_back(row.kind);
     }
   }
   return ops;
 }
-
-std::vector<OpTotal> op_totals(const Trace& trace) { return by_op(breakdown(trace, {.by_rule = false})); }
 
 std::string head_text(const TrainRun& run) {
   const Job& job = run.plan.job;
@@ -129,10 +128,10 @@ std::string TrainReport::end_text(const TrainEnd& end) const {
     text += in_colour(annotated(table_.line(*mean, true), note, style), Colour::bold, style) + "\n";
   }
   text += Table::hidden_text(table_.hidden(), style);
-  const std::vector<OpTotal> totals = op_totals(end.trace);
-  if (!totals.empty()) {
+  const std::vector<SummaryRow> rows = summary_rows(end.trace);
+  if (!rows.empty()) {
     text += fmt::format("\nper op and group, all ranks together, {} iteration{}\n{}", rows_.size(),
-                        rows_.size() == 1 ? "" : "s", op_totals_text(end.trace, totals, style));
+                        rows_.size() == 1 ? "" : "s", volumes_text({end.trace, rows}, style));
   }
   text += "\n";
   if (end.stopped && !rows_.empty()) {
@@ -165,6 +164,7 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
     }
   }
   const auto& recorder = end.trace.provenance.recorder;
+  const std::vector<SummaryRow> rows = summary_rows(end.trace);
   Json json = {{"schema", "commlens.train/1"},
                {"model", model_json(job.model)},
                {"layout", layout_json(job)},
@@ -179,7 +179,7 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
                 {{"iterations", rows_.size()},
                  {"warm_iterations", rows_.empty() ? 0 : rows_.size() - 1},
                  {"mean_of_warm", std::move(mean)}}},
-               {"ops", op_totals_json(end.trace, op_totals(end.trace), false)},
+               {"ops", summary_rows_json({end.trace, rows, end.trace.ranks()})},
                {"stopped", end.stopped},
                {"trace", run_.options.trace->string()},
                {"recording_ns_per_call", recorder ? Json(recorder->cost_per_call.count()) : Json()},

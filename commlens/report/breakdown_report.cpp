@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/report/csv.hpp"
-#include "commlens/report/shares.hpp"
 
 namespace commlens {
 namespace {
@@ -238,85 +237,6 @@ std::string breakdown_csv(const Trace& trace, const std::vector<BreakdownRow>& r
                                       trace.names.text(row.name)};
     if (by_node) {
       cells.push_back(std::to_string(row.wire_inter_node.value));
-    }
-    text += csv_line(cells);
-  }
-  return text;
-}
-
-std::string op_totals_text(const Trace& trace, const std::vector<OpTotal>& totals, const TextStyle& style) {
-  Bytes message;
-  bool by_node = false;
-  for (const OpTotal& total : totals) {
-    message += total.message;
-    by_node = by_node || total.wire_inter_node.value > 0;
-  }
-  Table table({{.title = "op"},
-               {.title = "group"},
-               {.title = "calls", .align = Column::Align::right},
-               {.title = "smallest", .align = Column::Align::right, .drop_first = 1},
-               {.title = "largest", .align = Column::Align::right},
-               {.title = "message bytes", .align = Column::Align::right},
-               {.title = "share", .align = Column::Align::right, .drop_first = 2},
-               {.title = "wire bytes", .align = Column::Align::right},
-               {.title = "inter-node", .align = Column::Align::right}});
-  for (const OpTotal& total : totals) {
-    const std::string wire = total.group_size == 1                            ? "no traffic"
-                             : total.group_size <= 0 && total.wire == Bytes{} ? "-"
-                                                                              : to_text(total.wire);
-    table.add({op_text(trace, total.kind, total.name), group_text(total.kind, total.axis, total.group_size),
-               with_commas(total.calls), to_text(total.smallest), to_text(total.largest),
-               to_text(total.message), percent(total.message.value, message.value), wire,
-               by_node ? to_text(total.wire_inter_node) : ""});
-  }
-  return table.text_with_hidden(style);
-}
-
-Json op_totals_json(const Trace& trace, const std::vector<OpTotal>& totals, bool by_node) {
-  Json list = Json::array();
-  for (const OpTotal& total : totals) {
-    Json json = {{"op", name_of(total.kind)},
-                 {"axis", name_of(total.axis)},
-                 {"group_size", total.group_size},
-                 {"calls_all_ranks", total.calls},
-                 {"smallest_message_bytes", total.smallest.value},
-                 {"largest_message_bytes", total.largest.value},
-                 {"message_bytes_all_ranks", total.message.value},
-                 {"wire_bytes_all_ranks", total.wire.value}};
-    if (by_node) {
-      json["wire_inter_node_bytes_all_ranks"] = total.wire_inter_node.value;
-    }
-    if (total.kind == CommKind::other) {
-      json["name"] = trace.names.text(total.name);
-    }
-    list.push_back(std::move(json));
-  }
-  return list;
-}
-
-std::string op_totals_csv(const Trace& trace, const std::vector<OpTotal>& totals, bool by_node) {
-  std::vector<std::string> titles = {"op",
-                                     "name",
-                                     "axis",
-                                     "group_size",
-                                     "calls_all_ranks",
-                                     "smallest_message_bytes",
-                                     "largest_message_bytes",
-                                     "message_bytes_all_ranks",
-                                     "wire_bytes_all_ranks"};
-  if (by_node) {
-    titles.emplace_back("wire_inter_node_bytes_all_ranks");
-  }
-  std::string text = csv_line(titles);
-  for (const OpTotal& total : totals) {
-    std::vector<std::string> cells = {std::string(name_of(total.kind)), trace.names.text(total.name),
-                                      std::string(name_of(total.axis))};
-    for (const std::int64_t number : {total.group_size, total.calls, total.smallest.value,
-                                      total.largest.value, total.message.value, total.wire.value}) {
-      cells.push_back(std::to_string(number));
-    }
-    if (by_node) {
-      cells.push_back(std::to_string(total.wire_inter_node.value));
     }
     text += csv_line(cells);
   }

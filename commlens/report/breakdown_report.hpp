@@ -23,11 +23,6 @@ nlohmann::ordered_json breakdown_json(const Trace& trace, const std::vector<Brea
 /// The same table with a title line.
 std::string breakdown_csv(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node);
 
-/// Per op and axis over all ranks: calls, range of sizes, message and wire bytes, share of the message bytes.
-std::string op_totals_text(const Trace& trace, const std::vector<OpTotal>& totals, const TextStyle& style);
-nlohmann::ordered_json op_totals_json(const Trace& trace, const std::vector<OpTotal>& totals, bool by_node);
-std::string op_totals_csv(const Trace& trace, const std::vector<OpTotal>& totals, bool by_node);
-
 /// "0-7", "3": ranks of a class.
 std::string to_text(RankRange ranks);
 

@@ -110,15 +110,5 @@ TEST(GroupText, SaysWhatIsKnown) {
   EXPECT_EQ(group_text(CommKind::recv, Axis::unknown, 2), "pair");
 }
 
-TEST(OpTotals, ShowSharesOfTheMessageBytes) {
-  const Trace trace;
-  OpTotal large{CommKind::all_reduce, NameId{}, Axis::dp, 2, 3, Bytes{1}, Bytes{2}, Bytes{75}, Bytes{75}, {}};
-  OpTotal small{CommKind::broadcast, NameId{}, Axis::self, 1, 1, Bytes{25}, Bytes{25}, Bytes{25}, {}, {}};
-  EXPECT_EQ(op_totals_text(trace, {large, small}, {}),
-            "op          group  calls  smallest  largest  message bytes   share  wire bytes\n"
-            "all_reduce  dp x2      3       1 B      2 B           75 B  75.0 %        75 B\n"
-            "broadcast   self       1      25 B     25 B           25 B  25.0 %  no traffic\n");
-}
-
 }  // namespace
 }  // namespace commlens

@@ -24,6 +24,25 @@ TEST(HistogramText, HasABarPerBinAndTheSmallShare) {
             "messages below 64.00 KiB: 75.0 % of the calls, 4.5 % of the bytes\n");
 }
 
+TEST(HistogramText, HasSharesOfTimeWhereThereAreTimes) {
+  SizeHistogram histogram = sample();
+  histogram.bins[0].timed_calls = 3;
+  histogram.bins[0].time = histogram.small_time = std::chrono::nanoseconds(60);
+  histogram.bins[1].timed_calls = 1;
+  histogram.bins[1].time = std::chrono::nanoseconds(240);
+  histogram.timed_calls = 4;
+  histogram.time = std::chrono::nanoseconds(300);
+  EXPECT_EQ(histogram_text(histogram, {.width = 80}),
+            "message size               calls  of calls  of bytes  of time\n"
+            "1.00 KiB to < 2.00 KiB         3    75.0 %     4.5 %   20.0 %  #################\n"
+            "64.00 KiB to < 128.00 KiB      1    25.0 %    95.5 %   80.0 %  ########\n"
+            "messages below 64.00 KiB: 75.0 % of the calls, 4.5 % of the bytes, 20.0 % of the\n"
+            "  time\n");
+  EXPECT_EQ(histogram_json(histogram)["small_share_of_time"], 0.2);
+}
+
+TEST(HistogramText, SaysThatThereIsNothing) { EXPECT_EQ(histogram_text({}, {}), "no messages\n"); }
+
 TEST(HistogramJson, KeysEndInTheirUnit) {
   const nlohmann::ordered_json json = histogram_json(sample());
   EXPECT_EQ(json["small_share_of_calls"], 0.75);
@@ -34,7 +53,8 @@ TEST(HistogramJson, KeysEndInTheirUnit) {
 
 TEST(HistogramCsv, HasOneLinePerBin) {
   EXPECT_EQ(histogram_csv(sample()),
-            "lower_bytes,upper_bytes,calls,message_bytes\n1024,2048,3,3072\n65536,131072,1,65536\n");
+            "lower_bytes,upper_bytes,calls,message_bytes,timed_calls,time_ns\n"
+            "1024,2048,3,3072,0,\n65536,131072,1,65536,0,\n");
 }
 
 }  // namespace

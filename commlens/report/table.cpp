@@ -14,14 +14,6 @@ constexpr std::size_t k_gap = 2;  // between columns
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7F; },
-      '?');
-  return text;
-}
-
 std::string padded(std::string_view cell, std::size_t width, Column::Align align) {
   const std::string text = cut_to(cell, width);
   const std::string space(width - std::min(width, display_width(text)), ' ');
@@ -50,6 +42,14 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<std
 }
 
 }  // namespace
+
+std::string printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7F; },
+      '?');
+  return text;
+}
 
 std::size_t display_width(std::string_view text) {
   return text.size() - static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));

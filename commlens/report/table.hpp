@@ -47,6 +47,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+/// Foreign text with its control characters as '?'.
+std::string printable(std::string text);
+
 /// Columns a text takes on a terminal: its code points.
 std::size_t display_width(std::string_view text);
 

@@ -185,32 +185,4 @@ Bytes aggregate_wire(const std::vector<BreakdownRow>& rows) {
   return sum;
 }
 
-std::vector<OpTotal> by_op(const std::vector<BreakdownRow>& rows) {
-  using Key = std::tuple<CommKind, NameId, Axis, std::int64_t>;
-  std::map<Key, OpTotal> totals;
-  for (const BreakdownRow& row : rows) {
-    const NameId name = row.kind == CommKind::other ? row.name : NameId{};
-    const auto [found, added] = totals.try_emplace(Key{row.kind, name, row.axis, row.group_size});
-    OpTotal& total = found->second;
-    if (added) {
-      total = {row.kind, name, row.axis, row.group_size, 0, row.message, row.message, {}, {}, {}};
-    }
-    const std::int64_t ranks = row.ranks.count();
-    total.calls = saturating_sum(total.calls, saturating_product(row.calls, ranks));
-    total.smallest = std::min(total.smallest, row.message);
-    total.largest = std::max(total.largest, row.message);
-    total.message = saturating_sum(total.message, saturating_product(row.total_message, ranks));
-    total.wire = saturating_sum(total.wire, saturating_product(row.wire_per_rank, ranks));
-    total.wire_inter_node =
-        saturating_sum(total.wire_inter_node, saturating_product(row.wire_inter_node, ranks));
-  }
-  std::vector<OpTotal> sorted;
-  for (const auto& [key, total] : totals) {
-    sorted.push_back(total);
-  }
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const OpTotal& a, const OpTotal& b) { return a.message > b.message; });
-  return sorted;
-}
-
 }  // namespace commlens

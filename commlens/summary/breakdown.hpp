@@ -56,21 +56,4 @@ Totals total_per_rank(const std::vector<BreakdownRow>& rows, RankRange ranks);
 /// Wire bytes summed over all ranks of all classes.
 Bytes aggregate_wire(const std::vector<BreakdownRow>& rows);
 
-/// One line of a summary: everything of one op along one axis, summed over all ranks of all classes.
-struct OpTotal {
-  CommKind kind = CommKind::other;
-  NameId name{};  // kind `other` only
-  Axis axis = Axis::unknown;
-  std::int64_t group_size = 0;
-  std::int64_t calls = 0;
-  Bytes smallest;  // message of one call
-  Bytes largest;
-  Bytes message;
-  Bytes wire;
-  Bytes wire_inter_node;
-};
-
-/// `rows` merged per op, axis and group size, most message bytes first (equal ones by op, axis and size).
-std::vector<OpTotal> by_op(const std::vector<BreakdownRow>& rows);
-
 }  // namespace commlens

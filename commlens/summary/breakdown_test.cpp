@@ -125,27 +125,5 @@ TEST(Breakdown, OneRankGroupsHaveNoTraffic) {
   EXPECT_EQ(rows[0].wire_per_rank, Bytes{0});
 }
 
-TEST(ByOp, MergesRanksAndSizesMostBytesFirst) {
-  Trace trace;
-  const GroupId all = trace.groups.intern(std::vector<Rank>{Rank{0}, Rank{1}});
-  const GroupId pair = trace.groups.intern(std::vector<Rank>{Rank{0}, Rank{1}}, Axis::pp);
-  const OpId small = trace.intern(op_of(CommKind::all_reduce, all, 1, 1));
-  const OpId large = trace.intern(op_of(CommKind::all_reduce, all, 100, 100));
-  const OpId send = trace.intern(op_of(CommKind::send, pair, 7, 0));
-  trace.streams.push_back({{Rank{0}, Rank{0}}, {{small, 0}, {large, 0}, {send, 0}}, {}});
-  trace.streams.push_back({{Rank{1}, Rank{1}}, {{small, 0}, {large, 0}}, {}});
-  const std::vector<OpTotal> totals = by_op(breakdown(trace, {}));
-  ASSERT_EQ(totals.size(), 2u);
-  EXPECT_EQ(totals[0].kind, CommKind::all_reduce);
-  EXPECT_EQ(totals[0].axis, Axis::world);  // an unnamed group of all ranks
-  EXPECT_EQ(totals[0].calls, 4);
-  EXPECT_EQ(totals[0].smallest, Bytes{2});
-  EXPECT_EQ(totals[0].largest, Bytes{200});
-  EXPECT_EQ(totals[0].message, Bytes{404});
-  EXPECT_EQ(totals[0].wire, Bytes{404});  // 2 * 202 * 1/2 on each of two ranks
-  EXPECT_EQ(totals[1].kind, CommKind::send);
-  EXPECT_EQ(totals[1].wire, Bytes{14});
-}
-
 }  // namespace
 }  // namespace commlens

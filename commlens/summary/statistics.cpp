@@ -70,17 +70,26 @@ void sort_rows(std::vector<SummaryRow>& rows) {
 std::vector<SummaryRow> rows_of(const CallTally& tally) {
   // Slices of one iteration (cold on one rank, warm on another) and, if not by iteration, all slices
   // together.
-  std::map<std::pair<std::size_t, std::optional<Iteration>>, RowTally> merged;
+  std::map<std::pair<std::size_t, std::optional<Iteration>>, std::vector<const RowTally*>> parts;
   for (const auto& [slice, tallies] : tally.slices()) {
     for (std::size_t key = 0; key < tallies.size(); ++key) {
       if (tallies[key]) {
-        merged[{key, slice.iteration}].merge(*tallies[key]);
+        parts[{key, slice.iteration}].push_back(tallies[key].get());
       }
     }
   }
   std::vector<SummaryRow> rows;
-  for (const auto& [place, sums] : merged) {
-    rows.push_back(row_of(tally.keys()[place.first], place.second, sums));
+  for (const auto& [place, row_parts] : parts) {
+    const RowKey& key = tally.keys()[place.first];
+    if (row_parts.size() == 1) {
+      rows.push_back(row_of(key, place.second, *row_parts.front()));
+      continue;
+    }
+    RowTally sum;  // of one row at a time: durations take room
+    for (const RowTally* const part : row_parts) {
+      sum.merge(*part);
+    }
+    rows.push_back(row_of(key, place.second, sum));
   }
   sort_rows(rows);
   return rows;

@@ -182,6 +182,24 @@ TEST(Summary, CountsAClassOnceForEachOfItsRanks) {
   EXPECT_EQ(summarise(trace, {.rank = Rank{4}}).calls, 0);
 }
 
+/// Two ranks: 2 x 202 x 1 / 2 on each of the wire, and a send of 14.
+TEST(Summary, MergesRanksAndSizesMostBytesFirst) {
+  TraceOf of(2);
+  of.add(0, {.bytes = 2, .group = k_pair}).add(0, {.bytes = 200, .group = k_pair});
+  of.add(0, {.kind = CommKind::send, .bytes = 14, .group = k_pair, .axis = Axis::pp});
+  of.add(1, {.bytes = 2, .group = k_pair}).add(1, {.bytes = 200, .group = k_pair});
+  const std::vector<SummaryRow> rows = summary_rows(of.trace);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].axis, Axis::world);  // an unnamed group of all ranks
+  EXPECT_EQ(rows[0].calls, 4);
+  EXPECT_EQ(rows[0].smallest, Bytes{2});
+  EXPECT_EQ(rows[0].largest, Bytes{200});
+  EXPECT_EQ(rows[0].message, Bytes{404});
+  EXPECT_EQ(rows[0].wire, Bytes{404});
+  EXPECT_EQ(rows[1].kind, CommKind::send);
+  EXPECT_EQ(rows[1].wire, Bytes{14});
+}
+
 /// A ring over ranks 0 1 | 2 3 on nodes of two crosses the border twice of four times.
 TEST(Summary, SplitsWireBytesByNode) {
   TraceOf of(4);

@@ -1,0 +1,116 @@
+#include "commlens/cli/summary_subject.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/cli/progress.hpp"
+#include "commlens/cli/trace_source.hpp"
+#include "commlens/trace/call_blocks.hpp"
+#include "commlens/trace/stream_layout.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+/// At least as many calls as a native folder holds.
+std::int64_t most_calls_of(const std::filesystem::path& folder) {
+  std::uintmax_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::uintmax_t size = entry.path().extension() == ".bin" ? entry.file_size(error) : 0;
+    bytes += error ? 0 : size;
+  }
+  return static_cast<std::int64_t>(bytes / sizeof(StreamRecord));
+}
+
+/// The iterations of all calls of a trace, whoever made them.
+class Iterations {
+ public:
+  explicit Iterations(const std::optional<IterationRange>& wanted) : wanted_(wanted) {}
+
+  void add(const CallBlock& block) {
+    for (const CommEvent& event : block.events) {
+      if (event.iteration != latest_ && event.iteration != k_unknown_iteration) {
+        latest_ = event.iteration;
+        first_ = std::min(first_, latest_);
+        last_ = std::max(last_, latest_);
+        has_wanted_ |= wanted_ && latest_ >= wanted_->first && latest_ <= wanted_->second;
+      }
+    }
+  }
+
+  bool lacks_wanted() const { return wanted_ && !has_wanted_; }
+
+  tl::unexpected<Error> none_in(const std::string& wish) const {
+    return first_ > last_ ? failure(fmt::format(
+                                "--iterations {}: the trace does not say which iteration a call is of", wish))
+                          : failure(fmt::format("--iterations {}: the trace has iterations {} to {}", wish,
+                                                first_, last_));
+  }
+
+ private:
+  std::optional<IterationRange> wanted_;
+  bool has_wanted_ = false;
+  Iteration latest_ = k_unknown_iteration;
+  Iteration first_ = INT32_MAX;
+  Iteration last_ = INT32_MIN;
+};
+
+Result<SummarySubject> streamed(Console& console, const std::string& folder, const SummaryOptions& options,
+                                Iterations& iterations) {
+  const Progress progress(console, fmt::format("reading {}", folder), 0);
+  SummaryBuilder builder(options);
+  Result<Trace> tables = visit_calls(folder, [&](const CallBlock& block) {
+    builder.add(block);
+    iterations.add(block);
+  });
+  if (!tables) {
+    return tl::unexpected(tables.error());
+  }
+  SummarySubject subject{std::move(*tables), false, {}};
+  subject.summary = builder.finish(subject.trace);
+  return subject;
+}
+
+Result<SummarySubject> in_memory(Console& console, const std::string& name, const SummaryOptions& options,
+                                 Iterations& iterations) {
+  Result<Trace> trace = open_trace(console, name);
+  if (!trace) {
+    return tl::unexpected(trace.error());
+  }
+  SummarySubject subject{std::move(*trace), true, {}};
+  subject.summary = summarise(subject.trace, options);
+  visit_calls(subject.trace, [&](const CallBlock& block) { iterations.add(block); });
+  return subject;
+}
+
+}  // namespace
+
+Result<SummarySubject> summary_subject(Console& console, SummaryWish wish) {
+  const Result<std::optional<IterationRange>> range = iteration_range(wish.iterations);
+  if (!range) {
+    return tl::unexpected(range.error());
+  }
+  wish.options.iterations = *range;
+  Iterations iterations(*range);
+  const bool is_large = is_trace(wish.trace) && most_calls_of(wish.trace) > wish.most_calls;
+  Result<SummarySubject> subject =
+      (is_large ? streamed : in_memory)(console, wish.trace, wish.options, iterations);
+  if (!subject) {
+    return subject;
+  }
+  const std::optional<Rank> rank = wish.options.rank;
+  if (rank && subject->trace.stream_of(*rank) == nullptr) {
+    return failure(fmt::format("--rank {}: the trace has no calls of that rank, its highest is {}",
+                               rank->value, subject->trace.ranks() - 1));
+  }
+  if (iterations.lacks_wanted()) {
+    return iterations.none_in(wish.iterations);
+  }
+  return subject;
+}
+
+}  // namespace commlens

@@ -1,0 +1,153 @@
+#include "commlens/cli/summary_text.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/report/cold_report.hpp"
+#include "commlens/report/coverage_report.hpp"
+#include "commlens/report/histogram_report.hpp"
+#include "commlens/report/summary_tables.hpp"
+#include "commlens/report/timing_report.hpp"
+#include "commlens/report/wrapped.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+SummaryTables tables_of(const SummaryView& view) {
+  const Summary& summary = view.subject.summary;
+  return {.trace = view.subject.trace,
+          .rows = summary.rows,
+          .ranks = summary.ranks,
+          .by_node = view.options.ranks_per_node > 0,
+          .link = view.link};
+}
+
+std::string iterations_text(const Summary& summary) {
+  if (summary.iterations.empty()) {
+    return "iterations unknown";
+  }
+  return fmt::format(
+      "{} iteration{} ({} to {})", with_commas(static_cast<std::int64_t>(summary.iterations.size())),
+      summary.iterations.size() == 1 ? "" : "s", summary.iterations.front(), summary.iterations.back());
+}
+
+/// What was read, and what it comes to.
+std::string head_text(const SummaryView& view, const TextStyle& style) {
+  const Summary& summary = view.subject.summary;
+  const Provenance& provenance = view.subject.trace.provenance;
+  const char* const link = provenance.source == Source::imported ? " from " : " by ";
+  const std::string ranks =
+      view.options.rank ? view.scope()
+                        : fmt::format("{} rank{}", with_commas(summary.ranks), summary.ranks == 1 ? "" : "s");
+  std::string text =
+      fmt::format("{}: {}{}{}; {} call{} of {}, {}\n", view.name, name_of(provenance.source),
+                  provenance.producer.empty() ? "" : link, provenance.producer, with_commas(summary.calls),
+                  summary.calls == 1 ? "" : "s", ranks, iterations_text(summary));
+  if (provenance.accounting == Accounting::deepspeed_logger) {
+    text +=
+        "sizes as DeepSpeed's comms logger prints them (all_gather: input shard, rounded); groups unknown, "
+        "so no "
+        "wire bytes\n";
+  }
+  return wrapped(text, style) + coverage_text(view.subject.trace, summary, style);
+}
+
+std::string cold_title(const ColdStart& cold) {
+  const std::string iteration = cold.cold_iteration ? fmt::format("iteration {}", *cold.cold_iteration)
+                                                    : "first iteration of each rank";
+  return fmt::format("cold start: {} against {} warm one{}", iteration, with_commas(cold.warm_iterations),
+                     cold.warm_iterations == 1 ? "" : "s");
+}
+
+/// What relates calls to each other; nothing without times, or when the calls were not kept.
+std::optional<Timing> known_timing(const SummaryView& view) {
+  if (!view.subject.has_calls || !view.subject.summary.time) {
+    return std::nullopt;
+  }
+  return timing_of(view.subject.trace, {view.options.iterations, view.options.rank},
+                   view.with_stragglers);
+}
+
+std::string relations_text(const SummaryView& view, const TextStyle& style) {
+  if (const std::optional<Timing> timing = known_timing(view)) {
+    return "\n" + timing_text(view.subject.trace, *timing, style);
+  }
+  if (view.subject.has_calls || !view.subject.summary.time) {
+    return {};
+  }
+  const std::string limit = with_commas(k_most_calls_in_memory);
+  return "\n" +
+         wrapped(fmt::format("overlap, waits and bubbles: left out of traces of more than {} calls\n", limit),
+                 style);
+}
+
+}  // namespace
+
+std::string SummaryView::scope() const {
+  return options.rank ? fmt::format("rank {}", options.rank->value) : "all ranks";
+}
+
+std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyle& style) {
+  const Trace& trace = view.subject.trace;
+  const Summary& summary = view.subject.summary;
+  const SummaryTables tables = tables_of(view);
+  const std::string scope = view.scope() + (view.options.rank ? "" : " together");
+  return {
+      {fmt::format("per op and group, {}", scope), volumes_text(tables, style)},
+      {fmt::format("time in calls, {}", scope), times_text(tables, style)},
+      {fmt::format("message sizes, {}", scope), histogram_text(summary.sizes, style)},
+      {cold_title(summary.cold), cold_text(trace, summary.cold, style)},
+      {"first call of a rank on a group against later ones", first_calls_text(trace, summary.cold, style)}};
+}
+
+std::string summary_text(const SummaryView& view, const TextStyle& style) {
+  std::string text = head_text(view, style);
+  if (view.subject.summary.calls == 0) {
+    return text + "no calls\n";
+  }
+  for (const SummaryBlock& block : summary_blocks(view, style)) {
+    if (!block.body.empty()) {
+      text += fmt::format("\n{}\n{}", in_colour(block.title, Colour::bold, style), block.body);
+    }
+  }
+  return text + relations_text(view, style);
+}
+
+Json summary_json(const SummaryView& view) {
+  const Trace& trace = view.subject.trace;
+  const Summary& summary = view.subject.summary;
+  const Provenance& provenance = trace.provenance;
+  Json json = {
+      {"schema", "commlens.summary/1"},
+      {"source", name_of(provenance.source)},
+      {"producer", provenance.producer},
+      {"accounting", provenance.accounting == Accounting::messages ? "messages" : "deepspeed-logger"},
+      {"scope", view.scope()},
+      {"ranks", summary.ranks},
+      {"iterations", summary.iterations},
+      {"calls", summary.calls},
+      {"skipped_records", provenance.skipped},
+      {"totals",
+       {{"message_bytes_all_ranks", summary.message.value},
+        {"wire_bytes_all_ranks", summary.wire.value},
+        {"time", time_json(summary.time)}}},
+      {"link_bandwidth_bytes_per_s", view.link ? Json(view.link->value) : Json()},
+      {"ops", summary_rows_json(tables_of(view))},
+      {"sizes", histogram_json(summary.sizes, view.scope())},
+      {"cold_start", cold_json(trace, summary.cold)},
+      {"coverage", coverage_json(trace, summary.coverage)}};
+  Json timing = Json::object();  // empty where it is not known
+  if (const std::optional<Timing> known = known_timing(view)) {
+    timing = timing_json(trace, *known);
+  }
+  json["overlap"] = timing.value("overlap", Json());
+  json["stragglers"] = timing.value("waits", Json());
+  json["bubble"] = timing.value("bubble", Json());
+  return json;
+}
+
+std::string summary_csv(const SummaryView& view) { return summary_rows_csv(tables_of(view)); }
+
+}  // namespace commlens

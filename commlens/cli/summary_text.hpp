@@ -1,0 +1,36 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/cli/summary_subject.hpp"
+#include "commlens/report/table.hpp"
+
+namespace commlens {
+
+/// How a summary is shown.
+struct SummaryView {
+  const SummarySubject& subject;
+  std::string name;  // of the trace, as the user gave it
+  SummaryOptions options;
+  std::optional<BytesPerSecond> link{};  // --link-bandwidth
+  bool with_stragglers = true;           // match the calls of all ranks with each other
+  std::string scope() const;             // "rank 3", "all ranks"
+};
+
+/// A part of the text under a title; left out when its body is empty.
+struct SummaryBlock {
+  std::string title;
+  std::string body;
+};
+
+/// The blocks about calls, in their order; the text has what relates calls to each other behind them.
+std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyle& style);
+
+std::string summary_text(const SummaryView& view, const TextStyle& style);
+nlohmann::ordered_json summary_json(const SummaryView& view);
+std::string summary_csv(const SummaryView& view);
+
+}  // namespace commlens

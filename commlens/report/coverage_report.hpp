@@ -1,0 +1,20 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "commlens/report/table.hpp"
+#include "commlens/summary/statistics.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// "12 records without a size, 4 unfinished calls": what a reader left out, by reason; empty when nothing.
+std::string skipped_text(const std::map<std::string, std::int64_t>& skipped);
+
+/// What the numbers of a summary cover, one line for each thing that is missing.
+std::string coverage_text(const Trace& trace, const Summary& summary, const TextStyle& style);
+nlohmann::ordered_json coverage_json(const Trace& trace, const Coverage& coverage);
+
+}  // namespace commlens

@@ -1,0 +1,60 @@
+#include "commlens/report/coverage_report.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace commlens {
+namespace {
+
+TEST(SkippedText, NamesEveryReasonInItsNumber) {
+  EXPECT_EQ(skipped_text({}), "");
+  EXPECT_EQ(skipped_text({{"unfinished call", 4}, {"torn record", 1}}), "1 torn record, 4 unfinished calls");
+  EXPECT_EQ(skipped_text({{"unfinished call", 1}}), "1 unfinished call");
+  EXPECT_EQ(skipped_text({{"lines without a size", 1}}), "1 line without a size");
+  EXPECT_EQ(skipped_text({{"lines without a size", 1200}}), "1,200 lines without a size");
+  EXPECT_EQ(skipped_text({{"call not recorded, disk full", 2}}), "2 calls not recorded, disk full");
+  EXPECT_EQ(skipped_text({{"odd\x1b[31m thing", 2}}), "2 odd?[31m thing");
+}
+
+TEST(CoverageText, SaysThatNothingIsMissing) {
+  EXPECT_EQ(coverage_text(Trace(), Summary(), {}), "covered: every record\n");
+}
+
+TEST(CoverageText, HasALineForEachThingThatIsMissing) {
+  Trace trace;
+  Summary summary;
+  summary.calls = 10;
+  summary.coverage.unclassified = {{trace.names.intern("MPI_Scan"), 3}, {NameId{}, 1}};
+  summary.coverage.without_bytes = 2;
+  summary.coverage.without_times = 5;
+  summary.coverage.skipped = {{"unfinished call", 4}};
+  EXPECT_EQ(coverage_text(trace, summary, {}),
+            "covered: all but 4 unfinished calls\n"
+            "not classified: 3 calls of MPI_Scan, 1 call of an unknown name\n"
+            "without bytes: 2 calls (barriers not counted)\n"
+            "times: all but 5 calls (50.0 %)\n");
+  summary.coverage.without_times = 10;
+  EXPECT_NE(coverage_text(trace, summary, {}).find("times: none\n"), std::string::npos);
+}
+
+TEST(CoverageText, AddsUpNamesAfterTheFifth) {
+  Trace trace;
+  Summary summary;
+  for (const char* const name : {"a", "b", "c", "d", "e", "f", "g"}) {
+    summary.coverage.unclassified.push_back({trace.names.intern(name), 2});
+  }
+  EXPECT_NE(coverage_text(trace, summary, {}).find("2 calls of e, 4 calls of 2 other names\n"),
+            std::string::npos);
+}
+
+TEST(CoverageJson, KeysSayTheirScope) {
+  Coverage coverage;
+  coverage.unfinished = 4;
+  coverage.without_bytes = 2;
+  const nlohmann::ordered_json json = coverage_json(Trace(), coverage);
+  EXPECT_EQ(json["unfinished_calls_whole_trace"], 4);
+  EXPECT_EQ(json["calls_without_bytes_all_ranks"], 2);
+}
+
+}  // namespace
+}  // namespace commlens
