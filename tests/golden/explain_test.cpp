@@ -271,7 +271,7 @@ TEST(SettingSearch, NamesTheOneSettingThatDiffers) {
       {"z1_S_w4_fp32", "z1_S_w4_fp32_rb50000_ab50000", "reduce_bucket_size", "50000"},
       {"z2_S_w4_fp32_rb50000_ab50000", "z2_S_w4_fp32_rb50000_gas2", "micro-batches", "2"},
       {"z3_S_w4_fp32_p200", "z3_S_w4_fp32_p200_noRS", "reduce_scatter", "false"},
-      {"z3_S_w4_fp32_p200", "z3_S_w4_fp32_p200_mrd0", "stage3_max_reuse_distance", "0"},
+      {"z3_S_w4_fp32_p200", "z3_S_w4_fp32_p200_pf0", "stage3_prefetch_bucket_size", "0"},
       {"z3_S_w4_fp32_p200", "z3_S_w4_fp32_p200_zeroinit", "zero.Init", "true"},
       {"z3_S_w4_fp32_p200", "z3_S_w4_fp32_p0", "stage3_param_persistence_threshold", "0"},
       {"z0_S_w4_fp32", "z0_S_w4_fp32_clip", "gradient clipping", "1"},
@@ -289,6 +289,21 @@ TEST(SettingSearch, NamesTheOneSettingThatDiffers) {
     EXPECT_EQ(guesses[0].at("value"), toggle.value);
     EXPECT_EQ(guesses[0].at("remaining_calls"), 0);
   }
+}
+
+/// M has rotary positions and buckets of 25 MiB, M_cap5 learned positions and buckets of 5 MiB.
+TEST(SettingSearch, NamesTwoSettingsOneAfterTheOther) {
+  const Outcome outcome = run_with({"compare", file_of("torch_ddp/M", "case.yaml"),
+                                    file_of("torch_ddp/M_cap5", "calls.jsonl.gz"), "--format", "json"});
+  const Json compared = Json::parse(outcome.out);
+  const Json& guesses = compared.at("looks_like");
+  ASSERT_EQ(guesses.size(), 2U) << guesses.dump(1);
+  EXPECT_EQ(guesses[0].at("setting"), "bucket_cap_mb");
+  EXPECT_EQ(guesses[0].at("value"), "5");
+  EXPECT_EQ(guesses[1].at("setting"), "positions");
+  EXPECT_EQ(guesses[1].at("value"), "learned");
+  EXPECT_EQ(guesses[1].at("remaining_calls"), 0);
+  EXPECT_EQ(compared.at("unexplained_calls"), Json::array());
 }
 
 }  // namespace
