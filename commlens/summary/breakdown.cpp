@@ -4,9 +4,9 @@
 #include <map>
 #include <tuple>
 
-#include "commlens/summary/logger_view.hpp"
 #include "commlens/summary/node_share.hpp"
 #include "commlens/summary/sums.hpp"
+#include "commlens/trace/logger_view.hpp"
 
 namespace commlens {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "commlens/comm/volume.hpp"
 #include "commlens/summary/breakdown.hpp"
-#include "commlens/summary/logger_view.hpp"
 #include "commlens/summary/node_share.hpp"
+#include "commlens/trace/logger_view.hpp"
 
 namespace commlens {
 namespace {
