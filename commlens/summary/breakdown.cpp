@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "commlens/comm/volume.hpp"
 #include "commlens/summary/node_share.hpp"
 #include "commlens/summary/sums.hpp"
 #include "commlens/trace/logger_view.hpp"
