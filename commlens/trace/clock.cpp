@@ -110,12 +110,14 @@ Clock::Clock(const Calibration& calibration) : calibration_(calibration) {
   ns_per_tick_ = static_cast<std::uint64_t>((second + frequency - 1) / frequency);
 }
 
-std::chrono::nanoseconds Clock::drift() const {
+Clock::Drift Clock::measured_drift() const {
   if (!calibration_.uses_tsc) {
     return {};
   }
   const Moment now = moment_of(CLOCK_MONOTONIC_RAW);
-  return std::chrono::nanoseconds(time_of(now.ticks) - now.ns);
+  const std::int64_t spread = time_of(now.ticks + now.spread_ticks) - time_of(now.ticks);
+  return {.ahead = std::chrono::nanoseconds(time_of(now.ticks) - now.ns),
+          .error = std::chrono::nanoseconds((spread + 1) / 2)};
 }
 
 std::uint64_t Clock::ticks() {

@@ -35,7 +35,12 @@ class Clock {
   /// "tsc" or "monotonic".
   std::string_view name() const { return calibration_.uses_tsc ? "tsc" : "monotonic"; }
   /// How far this clock is from the kernel's now.
-  std::chrono::nanoseconds drift() const;
+  struct Drift {
+    std::chrono::nanoseconds ahead{};  // this one minus the kernel's …
+    std::chrono::nanoseconds error{};  // … known to within this much either way
+  };
+  Drift measured_drift() const;
+  std::chrono::nanoseconds drift() const { return measured_drift().ahead; }
 
   static std::uint64_t ticks();
   static std::int64_t monotonic_ns();

@@ -130,7 +130,7 @@ void write_compute_file(const RankStream& stream, std::uint32_t index, const std
 }
 
 Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& folder,
-                                                  const StreamEntry& entry, nanoseconds shift,
+                                                  const StreamEntry& entry, const TimeShift& shift,
                                                   Provenance& provenance) {
   std::vector<ComputeInterval> intervals;
   if (entry.compute.empty()) {
@@ -156,10 +156,11 @@ Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& f
   for (std::uint64_t row = 0; row < count; ++row) {
     ComputeRecord record;
     std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
-    if (const std::string fault = fault_of(record, shift); !fault.empty()) {
+    if (const std::string fault = fault_of(record, shift.of(nanoseconds(record.started_ns)));
+        !fault.empty()) {
       return failure(fmt::format("{}: record {} {}", path.string(), row, fault));
     }
-    const nanoseconds started = nanoseconds(record.started_ns) + shift;
+    const nanoseconds started = nanoseconds(record.started_ns) + shift.of(nanoseconds(record.started_ns));
     intervals.push_back({started, started + nanoseconds(record.duration_ns), record.iteration});
   }
   if (!std::is_sorted(intervals.begin(), intervals.end())) {

@@ -6,6 +6,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/manifest.hpp"
+#include "commlens/trace/stream_file.hpp"
 #include "commlens/trace/stream_layout.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -22,7 +23,7 @@ void write_compute_file(const RankStream& stream, std::uint32_t index, const std
 /// counted in `skipped`, and so is a recorded rank that has no file although the manifest names one. Empty
 /// when the manifest names none. Fails, naming the file, when it is no such file.
 Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& folder,
-                                                  const StreamEntry& entry, std::chrono::nanoseconds shift,
+                                                  const StreamEntry& entry, const TimeShift& shift,
                                                   Provenance& provenance);
 
 }  // namespace commlens

@@ -101,7 +101,18 @@ class ManifestReader {
       stream.compute = fields_.text(row, where, "compute");
       check_file_name(stream.compute, where, "compute");
     }
+    if (const json* const clock = fields_.find(row, where, "clock", true); clock != nullptr) {
+      stream.clock = clock_of(*clock, where);
+    }
     manifest_.streams.push_back(std::move(stream));
+  }
+
+  ClockAlignment clock_of(const json& row, const std::string& where) {
+    constexpr JsonFields::Range any = {-(std::int64_t{1} << 61), std::int64_t{1} << 61};
+    return {.at = std::chrono::nanoseconds(fields_.number(row, where, "at_ns", any)),
+            .offset = std::chrono::nanoseconds(fields_.number(row, where, "offset_ns", any)),
+            .drift_ppb = fields_.number(row, where, "drift_ppb", any),
+            .error = std::chrono::nanoseconds(fields_.number(row, where, "error_ns", {0, any.second}))};
   }
 
   void check_file_name(const std::string& name, const std::string& where, std::string_view key) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -10,13 +11,23 @@
 
 namespace commlens {
 
+/// How the clock of a recorded rank stood to that of rank 0.
+struct ClockAlignment {
+  std::chrono::nanoseconds at{};      // on the rank's clock …
+  std::chrono::nanoseconds offset{};  // … this was to be added to it
+  std::int64_t drift_ppb = 0;         // and changed by this from then on, in parts per billion
+  std::chrono::nanoseconds error{};   // how far both together may be off, either way
+  friend bool operator==(const ClockAlignment&, const ClockAlignment&) = default;
+};
+
 /// A stream as the manifest names it.
 struct StreamEntry {
   std::string file;  // within the trace folder
   RankRange ranks;
-  std::optional<std::int64_t> events;  // absent while a recording goes on
-  std::string tables;                  // recordings: the file of the rank's own tables; else empty
-  std::string compute;                 // the file of its compute stretches; empty where they are not known
+  std::optional<std::int64_t> events;        // absent while a recording goes on
+  std::string tables;                        // recordings: the file of the rank's own tables; else empty
+  std::optional<ClockAlignment> clock = {};  // finished recordings of ranks that compared their clocks
+  std::string compute;  // the file of its compute stretches; empty where they are not known
 };
 
 /// What manifest.json holds: everything but the events (docs/formats/trace.md).

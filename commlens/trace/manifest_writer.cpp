@@ -127,6 +127,13 @@ std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& st
     if (!stream.tables.empty()) {
       object.text("tables", stream.tables);
     }
+    if (stream.clock) {
+      JsonObject clock(object.opened("clock"));
+      clock.number("at_ns", stream.clock->at.count());
+      clock.number("offset_ns", stream.clock->offset.count());
+      clock.number("drift_ppb", stream.clock->drift_ppb);
+      clock.number("error_ns", stream.clock->error.count());
+    }
     if (!stream.compute.empty()) {
       object.text("compute", stream.compute);
     }

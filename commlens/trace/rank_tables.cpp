@@ -1,5 +1,7 @@
 #include "commlens/trace/rank_tables.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -126,12 +128,16 @@ class RankTablesReader {
 };
 
 /// How far the times of a rank must be moved to have the zero of the recording's first rank.
-nanoseconds shift_of(const RankClock& clock, RankClocks& clocks) {
+TimeShift shift_of(const RankTables& rank, RankClocks& clocks) {
+  if (const std::optional<ClockAlignment> aligned = alignment_of(rank.aligned)) {
+    return {aligned->offset, aligned->at, static_cast<double>(aligned->drift_ppb) * 1e-9};
+  }
+  const RankClock& clock = rank.clock;
   if (!clocks.base) {
     clocks.base = clock.wall_offset;
   }
   const auto [machine, is_new] = clocks.wall_offsets.try_emplace(clock.boot, clock.wall_offset);
-  return machine->second - *clocks.base;
+  return {.offset = machine->second - *clocks.base};
 }
 
 bool is_near(nanoseconds time) {
@@ -140,13 +146,29 @@ bool is_near(nanoseconds time) {
 }
 
 /// False when `shift` moves one of the times out of the range that a record may have.
-bool can_move(const StreamSurvey& survey, nanoseconds shift) {
+bool can_move(const StreamSurvey& survey, const TimeShift& shift) {
   return !survey.has_times() || survey.timed == 0 ||
          (is_near(survey.first_issued) && is_near(survey.last_finished) &&
-          is_near(survey.first_started + shift) && is_near(survey.last_started + shift));
+          is_near(survey.first_started + shift.of(survey.first_started)) &&
+          is_near(survey.last_started + shift.of(survey.last_started)));
 }
 
 }  // namespace
+
+std::optional<ClockAlignment> alignment_of(const std::vector<ClockPoint>& points) {
+  if (points.empty()) {
+    return std::nullopt;
+  }
+  const ClockPoint& first = points.front();
+  const ClockPoint& last = points.back();
+  ClockAlignment clock{.at = first.at, .offset = first.offset, .error = std::max(first.error, last.error)};
+  const auto between = static_cast<double>((last.at - first.at).count());
+  if (between > 0) {
+    const auto change = static_cast<double>((last.offset - first.offset).count());
+    clock.drift_ppb = std::llround(change / between * 1e9);
+  }
+  return clock;
+}
 
 Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& tables) {
   const Result<std::string> text = read_text_file(file, k_largest_tables);
@@ -159,8 +181,9 @@ Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& ta
     return failure(fmt::format("{}: has no whole line", file.string()));
   }
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-    if (!reader.read(rest.substr(0, end))) {
-      return failure(fmt::format("{}: {}", file.string(), *reader.error()));
+    reader.read(rest.substr(0, end));
+    if (const std::optional<std::string> wrong = reader.error()) {
+      return failure(fmt::format("{}: {}", file.string(), *wrong));
     }
     rest.remove_prefix(end + 1);
   }
@@ -189,12 +212,12 @@ Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::pa
     return failure(fmt::format("{}: these are the tables of rank {}, the manifest wants those of rank {}",
                                (folder / entry.tables).string(), rank->rank.value, entry.ranks.first.value));
   }
-  if (rank->closing) {
-    for (const auto& [reason, calls] : rank->closing->skipped) {
+  if (const std::optional<RankClosing>& closing = rank->closing) {
+    for (const auto& [reason, calls] : closing->skipped) {
       tables.provenance.skip(reason, calls);
     }
   }
-  const nanoseconds shift = shift_of(rank->clock, clocks);
+  const TimeShift shift = shift_of(*rank, clocks);
   const Result<StreamSurvey> survey = opened->survey(rank->ops.size());
   if (!survey) {
     return tl::unexpected(survey.error());

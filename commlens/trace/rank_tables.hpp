@@ -30,9 +30,9 @@ struct RankClock {
 struct RankClosing {
   std::int64_t events = 0;
   std::int64_t dropped = 0;
-  std::chrono::nanoseconds cost_per_call{};          // begin and finish together, median
-  std::chrono::nanoseconds clock_drift{};            // how far the clock was off at the end
-  std::map<std::string, std::int64_t> skipped = {};  // calls that could not be described, by reason
+  std::chrono::nanoseconds cost_per_call{};     // begin and finish together, median
+  std::chrono::nanoseconds clock_drift{};       // how far the clock was off at the end
+  std::map<std::string, std::int64_t> skipped;  // calls that could not be described, by reason
 };
 
 /// What rank-R.jsonl holds.
@@ -44,6 +44,9 @@ struct RankTables {
   std::optional<RankClosing> closing;  // absent when the rank was killed
 };
 
+/// What two clock points (or one, or none) say of a rank's clock.
+std::optional<ClockAlignment> alignment_of(const std::vector<ClockPoint>& points);
+
 /// Reads a rank's tables and merges them into those of the trace. A last line without its end, as a killed
 /// process leaves it, is not read.
 Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& tables);
@@ -54,8 +57,9 @@ struct RankClocks {
   std::optional<std::chrono::nanoseconds> base;
 };
 
-/// Opens one rank of a recording; its tables and provenance go into `tables`. Times of ranks of other
-/// machines are to be moved by the difference of the wall clocks. Nothing, counted in `skipped`, for a rank
+/// Opens one rank of a recording; its tables and provenance go into `tables`. Times of a rank that
+/// compared its clock with rank 0's are moved to that, others of other machines by the difference of the wall
+/// clocks. Nothing, counted in `skipped`, for a rank
 /// that never opened its files.
 Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::path& folder,
                                                        const StreamEntry& entry, Trace& tables,

@@ -29,8 +29,9 @@ void create_recording(const std::filesystem::path& folder, const RecordingInfo& 
 
 /// After all Recorders of the job are closed (or have died): writes event counts, drops and the recorder's
 /// own cost into the manifest. A folder without this step is readable all the same, so a disk that is full by
-/// now is no error. Throws SystemError when there is no manifest.
-void finish_recording(const std::filesystem::path& folder);
+/// now is no error. Files of ranks that were killed are cut after their last record. `note`, if any, is added
+/// to the description. Throws SystemError when there is no manifest.
+void finish_recording(const std::filesystem::path& folder, std::string_view note = {});
 
 /// What identifies a call besides its times. `tag` points to text that lives as long as the program.
 struct RecordedCall {

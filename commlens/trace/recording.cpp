@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -7,12 +9,20 @@
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/stream_file.hpp"
-#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Takes the room behind the last record away that a killed rank has left.
+void cut(const fs::path& file, std::int64_t records) {
+  const auto size = sizeof(StreamHeader) + static_cast<std::uint64_t>(records) * sizeof(StreamRecord);
+  std::error_code ignored;  // a file that cannot be cut is only longer than it must be
+  if (fs::file_size(file, ignored) > size) {
+    fs::resize_file(file, size, ignored);
+  }
+}
 
 /// Writes into the manifest what one rank's files say. False when the rank never opened them.
 bool add_rank(const fs::path& folder, StreamEntry& entry, RecorderCost& cost) {
@@ -23,40 +33,29 @@ bool add_rank(const fs::path& folder, StreamEntry& entry, RecorderCost& cost) {
     return false;
   }
   entry.events = stream->use().records;
+  entry.clock = alignment_of(rank->aligned);
+  if (!rank->closing) {
+    cut(folder / entry.file, stream->use().records);
+  }
   cost.clock = rank->clock.source;
   cost.clock_error_ppb = std::max(cost.clock_error_ppb, rank->clock.rate_error_ppb);
   cost.dropped += stream->use().dropped;
-  if (rank->closing) {
-    cost.cost_per_call = std::max(cost.cost_per_call, rank->closing->cost_per_call);
+  if (const std::optional<RankClosing>& closing = rank->closing) {
+    cost.cost_per_call = std::max(cost.cost_per_call, closing->cost_per_call);
   }
   return true;
 }
 
 }  // namespace
 
-void create_recording(const fs::path& folder, const RecordingInfo& info) {
-  Trace trace;
-  trace.provenance.source = Source::recorded;
-  trace.provenance.producer = info.producer;
-  trace.provenance.description = info.description;
-  trace.provenance.framework = info.framework;
-  std::vector<StreamEntry> streams;
-  for (Rank rank{0}; rank.value < info.ranks; ++rank.value) {
-    streams.push_back({.file = fmt::format("rank-{}.bin", rank.value),
-                       .ranks = {rank, rank},
-                       .events = {},
-                       .tables = fmt::format("rank-{}.jsonl", rank.value),
-                       .compute = info.compute ? fmt::format("rank-{}.compute.bin", rank.value) : ""});
-  }
-  replace_trace_folder(folder, [&](const fs::path& path) {
-    write_file_atomically(path / k_manifest_name, manifest_text(trace, streams));
-  });
-}
-
-void finish_recording(const fs::path& folder) {
+void finish_recording(const fs::path& folder, std::string_view note) {
   Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
   if (!manifest) {
     throw SystemError(fmt::format("cannot finish the recording: {}", manifest.error().message));
+  }
+  if (!note.empty()) {
+    std::string& description = manifest->tables.provenance.description;
+    description += fmt::format("{}{}", description.empty() ? "" : " · ", note);
   }
   RecorderCost cost;
   bool has_ranks = false;

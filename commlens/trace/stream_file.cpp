@@ -148,7 +148,7 @@ std::string each_finished(const MappedFile& file, std::span<const std::byte> byt
 /// Collects a block of calls for a sink.
 class BlockOfCalls {
  public:
-  BlockOfCalls(const std::vector<OpId>& ops, bool has_times, std::chrono::nanoseconds shift,
+  BlockOfCalls(const std::vector<OpId>& ops, bool has_times, const TimeShift& shift,
                const StreamFile::Sink& sink)
       : ops_(ops), has_times_(has_times), shift_(shift), sink_(sink) {
     events_.reserve(k_block);
@@ -158,7 +158,8 @@ class BlockOfCalls {
   void add(const StreamRecord& record) {
     if (has_times_) {
       const Times times = times_of(record);
-      times_.push_back({times.issued + shift_, times.started + shift_, times.finished + shift_});
+      const std::chrono::nanoseconds shift = shift_.of(times.started);
+      times_.push_back({times.issued + shift, times.started + shift, times.finished + shift});
     }
     events_.push_back({ops_[record.op], record.iteration, record.micro_batch});
     if (events_.size() == k_block) {
@@ -175,7 +176,7 @@ class BlockOfCalls {
  private:
   const std::vector<OpId>& ops_;
   bool has_times_;
-  std::chrono::nanoseconds shift_;
+  TimeShift shift_;
   const StreamFile::Sink& sink_;
   std::vector<CommEvent> events_;
   std::vector<Times> times_;
@@ -285,8 +286,7 @@ Result<StreamSurvey> StreamFile::survey(std::size_t ops) const {
 }
 
 Result<void> StreamFile::visit(const std::vector<OpId>& ops, const StreamSurvey& survey,
-                               std::chrono::nanoseconds shift, Provenance& provenance,
-                               const Sink& sink) const {
+                               const TimeShift& shift, Provenance& provenance, const Sink& sink) const {
   count_dropped(header_, provenance);
   count_missing(provenance);
   BlockOfCalls block(ops, survey.has_times(), shift, sink);

@@ -37,6 +37,19 @@ struct StreamSurvey {
   bool has_times() const { return untimed == 0; }
 };
 
+/// What to add to the times of a stream: `offset` at time `at`, and `rate` more per nanosecond from then on.
+struct TimeShift {
+  std::chrono::nanoseconds offset{};
+  std::chrono::nanoseconds at{};
+  double rate = 0;
+
+  std::chrono::nanoseconds of(std::chrono::nanoseconds time) const {
+    return rate == 0 ? offset
+                     : offset + std::chrono::nanoseconds(static_cast<std::int64_t>(
+                                    static_cast<double>((time - at).count()) * rate));
+  }
+};
+
 /// A stream's file and what its header said when it was opened. What a recorder adds later is not seen, so
 /// tables that are read after the opening have every row that its records need.
 class StreamFile {
@@ -57,7 +70,7 @@ class StreamFile {
   /// that the header or the manifest promises and the file lacks, calls that never finished or were not
   /// recorded, and times that other calls of the stream do not have. Checks each record again, since one that
   /// is being recorded may have changed since `survey`.
-  Result<void> visit(const std::vector<OpId>& ops, const StreamSurvey& survey, std::chrono::nanoseconds shift,
+  Result<void> visit(const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
                      Provenance& provenance, const Sink& sink) const;
 
  private:
@@ -76,8 +89,8 @@ class StreamFile {
 struct OpenStream {
   StreamFile file;
   StreamSurvey survey;
-  std::vector<OpId> ops;             // recordings: row in the file -> op of the trace
-  std::chrono::nanoseconds shift{};  // to add to its times
+  std::vector<OpId> ops;  // recordings: row in the file -> op of the trace
+  TimeShift shift;
 };
 
 }  // namespace commlens

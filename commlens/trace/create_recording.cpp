@@ -1,0 +1,32 @@
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "commlens/base/file.hpp"
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/recorder.hpp"
+#include "commlens/trace/trace_folder.hpp"
+
+// Apart from recording.cpp: capture libraries make recordings and read none.
+namespace commlens {
+
+void create_recording(const std::filesystem::path& folder, const RecordingInfo& info) {
+  Trace trace;
+  trace.provenance.source = Source::recorded;
+  trace.provenance.producer = info.producer;
+  trace.provenance.description = info.description;
+  trace.provenance.framework = info.framework;
+  std::vector<StreamEntry> streams;
+  for (Rank rank{0}; rank.value < info.ranks; ++rank.value) {
+    streams.push_back({.file = fmt::format("rank-{}.bin", rank.value),
+                       .ranks = {rank, rank},
+                       .events = {},
+                       .tables = fmt::format("rank-{}.jsonl", rank.value),
+                       .compute = info.compute ? fmt::format("rank-{}.compute.bin", rank.value) : ""});
+  }
+  replace_trace_folder(folder, [&](const std::filesystem::path& path) {
+    write_file_atomically(path / k_manifest_name, manifest_text(trace, streams));
+  });
+}
+
+}  // namespace commlens
