@@ -290,6 +290,20 @@ TEST_F(Run, CompareExitsWithOneWhenTheSidesDiffer) {
   EXPECT_EQ(run_with({"compare", a, b, "--ignore-op", "all_reduce"}).code, ExitCode::done);
 }
 
+TEST_F(Run, CompareOfNothingIsAnError) {
+  const std::string a = written(
+      "a.jsonl",
+      R"({"rank":0,"iteration":0,"op":"barrier","dtype":"uint8","input_bytes":0,"output_bytes":0,"group":[0,1]})"
+      "\n");
+  const Outcome outcome = run_with({"compare", a, a});
+  EXPECT_EQ(outcome.code, ExitCode::bad_input);
+  EXPECT_EQ(outcome.err, "commlens: nothing to compare: " + a + " and " + a +
+                             " have no call but barriers and ignored ops\n");
+  const std::string b = written("b.jsonl", k_two_ranks);
+  EXPECT_EQ(run_with({"compare", b, b, "--ignore-op", "all_reduce", "--ignore-op", "broadcast"}).code,
+            ExitCode::bad_input);
+}
+
 TEST_F(Run, CompareCountsOrderOnlyWhenAsked) {
   const std::string a = written("a.jsonl", k_two_ranks);
   std::istringstream lines(k_two_ranks);
