@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commlens/advice/advise.hpp"
+#include "commlens/cli/explain_sides.hpp"
 #include "commlens/cli/progress.hpp"
 #include "commlens/plan/rules/equations.hpp"
 
@@ -60,18 +61,6 @@ Result<std::vector<Side>> read_sides(Console& console, const ReportRequest& requ
   return sides;
 }
 
-/// The job of a configuration with the flags applied; `ranks` when nothing else says how many there are.
-Result<Job> job_of(const Side& side, const LayoutFlags& flags, std::optional<std::int64_t> ranks) {
-  Result<Overrides> overrides = flags.single();
-  if (!overrides) {
-    return tl::unexpected(overrides.error());
-  }
-  if (ranks && !flags.gives_world() && side.job->layout.dp == 0 && side.job->layout.ranks == 0) {
-    overrides->ranks = ranks;
-  }
-  return with_overrides(*side.job, *overrides).and_then([](Job open) { return validated(std::move(open)); });
-}
-
 /// Predicts a configuration that stands alone: initialisation and its iterations, at least to the steady one.
 Result<void> predict_alone(Side& side, const LayoutFlags& flags, const std::optional<IterationRange>& range,
                            Planner& planner) {
@@ -100,25 +89,58 @@ Result<void> predict_alone(Side& side, const LayoutFlags& flags, const std::opti
   for (std::int64_t iteration = first; iteration <= last; ++iteration) {
     iterations.push_back(static_cast<Iteration>(iteration));
   }
+  side.planned = plan->job;
   side.trace = plan->trace_of(iterations);
   side.unverified = plan->unverified;
   return {};
 }
 
-using Outcome = std::variant<Comparison, std::vector<VolumeDifference>, LoggedComparison>;
+/// Two sides set against each other, or why they cannot be.
+struct PairOutcome {
+  std::optional<ComparedTraces> compared;
+  std::string not_compared;
+};
 
-/// Compares the two sides as `commlens compare` does; configurations are predicted on the way.
-Result<Outcome> compared_pair(std::vector<Side>& sides, const ReportRequest& request,
-                              const std::optional<IterationRange>& range, Planner& planner) {
+NamedTrace named(const Side& side) { return {side.argument, &side.trace}; }
+
+/// Compares a configuration, or a trace, with a printed log.
+Result<PairOutcome> compared_with_log(std::vector<Side>& sides, const ReportRequest& request,
+                                      const CompareOptions& options, Planner& planner) {
+  const std::size_t log = sides[0].is_log() ? 0 : 1;
+  std::optional<std::int64_t> fitted_dp;
+  Result<LoggedComparison> logged =
+      compare_with_log(sides[1 - log], sides[log], request.layout, options, planner, fitted_dp);
+  if (!logged) {
+    return tl::unexpected(logged.error());
+  }
+  return PairOutcome{ComparedTraces{named(sides[0]), named(sides[1]), std::move(*logged), std::nullopt}, ""};
+}
+
+Result<PairOutcome> compared_volumes(const std::vector<Side>& sides, const ReportRequest& request,
+                                     const CompareOptions& options, Planner& planner) {
+  Result<std::vector<VolumeDifference>> rows = compare_volumes(sides[0].trace, sides[1].trace, options);
+  if (!rows) {
+    return PairOutcome{std::nullopt, rows.error().message};
+  }
+  Result<Explanation> explanation =
+      explain_against_paper(sides[0], sides[1], request.layout, options, planner);
+  if (!explanation) {
+    return tl::unexpected(explanation.error());
+  }
+  return PairOutcome{
+      ComparedTraces{named(sides[0]), named(sides[1]), std::move(*rows), std::move(*explanation)}, ""};
+}
+
+/// Compares the two sides as `commlens compare` does; configurations are predicted on the way. Traces that
+/// share no rank or iteration still have a report.
+Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest& request,
+                                  const std::optional<IterationRange>& range, Planner& planner) {
   Side& a = sides[0];
   Side& b = sides[1];
   CompareOptions options;
   options.iterations = range;
   if (a.is_log() != b.is_log()) {
-    std::optional<std::int64_t> fitted_dp;
-    return compare_with_log(a.is_log() ? b : a, a.is_log() ? a : b, request.layout, options, planner,
-                            fitted_dp)
-        .map([](LoggedComparison logged) { return Outcome(std::move(logged)); });
+    return compared_with_log(sides, request, options, planner);
   }
   for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     if (side->is_config()) {
@@ -128,13 +150,14 @@ Result<Outcome> compared_pair(std::vector<Side>& sides, const ReportRequest& req
     }
   }
   if (a.has_volumes_only() != b.has_volumes_only()) {
-    return compare_volumes(a.trace, b.trace, options).map([](std::vector<VolumeDifference> rows) {
-      return Outcome(std::move(rows));
-    });
+    return compared_volumes(sides, request, options, planner);
   }
-  return compare(a.trace, b.trace, options).map([](Comparison comparison) {
-    return Outcome(std::move(comparison));
-  });
+  Result<Comparison> comparison = compare(a.trace, b.trace, options);
+  if (!comparison) {
+    return PairOutcome{std::nullopt, comparison.error().message};
+  }
+  Explanation explanation = explain_calls(*comparison);
+  return PairOutcome{ComparedTraces{named(a), named(b), std::move(*comparison), std::move(explanation)}, ""};
 }
 
 /// Predicts every configuration of three or more inputs like one that stands alone, on as many ranks as the
@@ -157,8 +180,6 @@ Result<void> predict_each(std::vector<Side>& sides, const ReportRequest& request
   return {};
 }
 
-NamedTrace named(const Side& side) { return {side.argument, &side.trace}; }
-
 /// The trace beside a configuration, else the first.
 const Side& subject_of(const std::vector<Side>& sides) {
   const bool second = sides.size() == 2 && sides[0].is_config() && !sides[1].is_config();
@@ -177,7 +198,7 @@ void add_advice(FigureInput& input, const Job& job, const Trace* recorded) {
 }
 
 /// Advice and equations of the configuration that was predicted, if there is exactly one.
-void add_job(ReportMaterial& material, const ReportRequest& request) {
+void add_job(ReportMaterial& material) {
   FigureInput& input = material.input;
   const auto is_config = [](const Side& side) { return side.is_config(); };
   const auto configs = std::count_if(material.sides.begin(), material.sides.end(), is_config);
@@ -189,32 +210,16 @@ void add_job(ReportMaterial& material, const ReportRequest& request) {
     return;
   }
   const Side& config = *std::find_if(material.sides.begin(), material.sides.end(), is_config);
-  const Side& subject = subject_of(material.sides);
-  const Result<Job> job = job_of(config, request.layout, ranks_of_job(subject.trace));
-  if (!job) {
-    input.not_advised = job.error().message;
+  if (!config.planned) {
+    input.not_advised = "the configuration was predicted for one rank, as a printed log shows it";
     return;
   }
-  for (const EquationValue& equation : equations(*job)) {
+  for (const EquationValue& equation : equations(*config.planned)) {
     input.equations.push_back({equation.equation, equation.text, equation.value, equation.value_exact,
                                equation.unit, equation.scope, equation.note});
   }
-  add_advice(input, *job, subject.is_config() || subject.is_log() ? nullptr : &subject.trace);
-}
-
-void add_comparison(ReportMaterial& material, std::optional<Outcome> outcome) {
-  FigureInput& input = material.input;
-  if (!outcome) {
-    input.not_compared =
-        material.sides.size() == 1
-            ? "there is nothing to set it against; give a configuration beside its trace, or two traces"
-            : "more than two were given; give two to see them set against each other";
-    return;
-  }
-  input.compared = {named(material.sides[0]), named(material.sides[1]), std::move(*outcome), std::nullopt};
-  if (const auto* comparison = std::get_if<Comparison>(&input.compared->result)) {
-    input.compared->explanation = explain_calls(*comparison);
-  }
+  const Side& subject = subject_of(material.sides);
+  add_advice(input, *config.planned, subject.is_config() ? nullptr : &subject.trace);
 }
 
 }  // namespace
@@ -231,15 +236,21 @@ Result<std::unique_ptr<ReportMaterial>> report_material(Console& console, const 
   Planner planner(console);
   auto material = std::make_unique<ReportMaterial>();
   material->sides = std::move(*sides);
-  std::optional<Outcome> outcome;
+  PairOutcome outcome;
   if (material->sides.size() == 2) {
-    Result<Outcome> compared = compared_pair(material->sides, request, *range, planner);
+    Result<PairOutcome> compared = compared_pair(material->sides, request, *range, planner);
     if (!compared) {
       return tl::unexpected(compared.error());
     }
     outcome = std::move(*compared);
-  } else if (const Result<void> done = predict_each(material->sides, request, *range, planner); !done) {
-    return tl::unexpected(done.error());
+  } else {
+    if (const Result<void> done = predict_each(material->sides, request, *range, planner); !done) {
+      return tl::unexpected(done.error());
+    }
+    outcome.not_compared =
+        material->sides.size() == 1
+            ? "there is nothing to set it against; give a configuration beside its trace, or two traces"
+            : "more than two were given; give two to see them set against each other";
   }
   const Side& subject = subject_of(material->sides);
   const Progress progress(console, "counting calls", 0);
@@ -257,8 +268,9 @@ Result<std::unique_ptr<ReportMaterial>> report_material(Console& console, const 
   // The one the report is about stands first.
   std::stable_partition(material->input.all.begin(), material->input.all.end(),
                         [&](const NamedTrace& run) { return run.trace == &subject.trace; });
-  add_comparison(*material, std::move(outcome));
-  add_job(*material, request);
+  material->input.compared = std::move(outcome.compared);
+  material->input.not_compared = std::move(outcome.not_compared);
+  add_job(*material);
   return material;
 }
 
