@@ -167,7 +167,7 @@ TEST(IterationsFigure, IsPerIterationAndOp) {
 TEST(SizesFigure, JsonIsWhatItWas) {
   // 400 bytes lie in [256, 512): 4 calls, 1600 bytes, 550 ns; barriers are left out.
   const auto figures = figures_of(TwoRanks(true).input());
-  const std::string expected = R"({
+  const std::string expected = R"json({
  "schema": "commlens.figure/1",
  "id": "sizes",
  "title": "Message sizes",
@@ -185,7 +185,7 @@ TEST(SizesFigure, JsonIsWhatItWas) {
   {"name": "time_ns", "title": "time in calls", "unit": "ns", "values": [550]}
  ]
 }
-)";
+)json";
   EXPECT_EQ(figure_json(*figures.at("sizes")), expected);
 }
 
