@@ -35,7 +35,9 @@ function(commlens_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE commlens_options ${ARG_LINK} GTest::gtest_main)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # what is tested is compiled as ever
+  if(NOT "commlens_engine" IN_LIST ARG_LINK)  # whose precompiled header is optimised
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # what is tested is compiled as ever
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300
                ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}"

@@ -9,6 +9,10 @@ target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-pre
 # GCC 12 sees uninitialised members in nlohmann-json's initializer lists that are not there.
 set_source_files_properties(commlens/engine/checkpoint.cpp PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)
 target_precompile_headers(commlens_engine PRIVATE ${PROJECT_SOURCE_DIR}/commlens/engine/torch.hpp)
+# With that header GCC instantiates LibTorch's templates again in every file: not where it is not needed.
+file(GLOB without_torch CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/commlens/engine/data/*.cpp
+     ${PROJECT_SOURCE_DIR}/commlens/engine/fault*.cpp)
+set_source_files_properties(${without_torch} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 # commlens_use_engine(TARGET): a program of the same compile flags, so that the precompiled header is of use.
 function(commlens_use_engine target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
