@@ -48,7 +48,7 @@ TEST(TensorRanksOnNode, FillNodesWithWholeGroups) {
 }
 
 TEST(TensorRanksOnNode, AreNotJudgedWithoutTheSizeOfANode) {
-  EXPECT_TRUE(says(advised(megatron(8, 1, 1)).not_judged, "--gpus-per-node"));
+  EXPECT_TRUE(says(advised(megatron(4, 1, 1)).not_judged, "--gpus-per-node"));
   EXPECT_FALSE(says(advised(megatron(1, 1, 8)).not_judged, "--gpus-per-node"));
 }
 
