@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <utility>
 
@@ -9,7 +10,7 @@ namespace commlens {
 namespace {
 
 /// Two-sided probability of a standard normal variable.
-double two_sided(double z) { return std::erfc(std::fabs(z) / std::sqrt(2.0)); }
+double two_sided(double z) { return std::erfc(std::fabs(z) / std::numbers::sqrt2); }
 
 /// Toward the mean by one half, not beyond it.
 double corrected(double difference) {

@@ -161,7 +161,10 @@ std::string explained_differences_text(const std::vector<Difference>& difference
             style) +
         causes_text(explanation.explained, style);
   }
-  text += hints.empty() ? "" : "\n" + in_colour(wrapped(hints, style), Colour::yellow, style);
+  if (!hints.empty()) {
+    const std::string lines = wrapped(hints, style);
+    text += "\n" + in_colour(lines.substr(0, lines.find_last_not_of('\n') + 1), Colour::yellow, style) + "\n";
+  }
   std::vector<Difference> explained;
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(explained),
                [](const Difference& difference) { return !cause_of(difference).empty(); });

@@ -138,8 +138,8 @@ std::string logged_text(const LoggedComparison& comparison, const TextStyle& sty
                {.title = "logged", .align = Column::Align::right},
                {.title = std::string(other), .align = Column::Align::right},
                {.title = "verdict"},
-               {.title = "what for", .drop_first = 1, .least = 16},
-               {.title = "rules", .least = 12}});
+               {.title = "what for", .least = 16},
+               {.title = "rules", .drop_first = 1, .least = 12}});
   for (const LoggedRow& row : comparison.rows) {
     const std::string match = row.logged == row.predicted ? "equal"
                               : row.predicted == 0

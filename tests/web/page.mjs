@@ -47,6 +47,7 @@ export async function opened(browser, file, settings = {}) {
     ...others,
   });
   const page = await context.newPage();
+  page.setDefaultTimeout(120_000); // a machine that builds at the same time is slow, not wrong
   const said = [];
   const asked = [];
   page.on("console", (message) => {
