@@ -66,8 +66,7 @@ std::optional<Timing> known_timing(const SummaryView& view) {
   if (!view.subject.has_calls || !view.subject.summary.time) {
     return std::nullopt;
   }
-  return timing_of(view.subject.trace, {view.options.iterations, view.options.rank},
-                   view.with_stragglers);
+  return timing_of(view.subject.trace, {view.options.iterations, view.options.rank}, view.with_stragglers);
 }
 
 std::string relations_text(const SummaryView& view, const TextStyle& style) {
