@@ -66,14 +66,16 @@ Result<void> check_folder(const std::string& folder) {
   return {};
 }
 
-std::string title_of(const ReportFlags& flags) {
+std::string title_of(const ReportFlags& flags, const FigureInput& input) {
   if (!flags.title.empty()) {
     return flags.title;
   }
-  const std::vector<std::string>& names = flags.request.arguments;
-  return fmt::format(
-      "{} {}", names.size() == 1 ? "Communication of" : "Communication:",
-      names.size() == 2 ? names[0] + " against " + names[1] : fmt::format("{}", fmt::join(names, ", ")));
+  if (input.all.size() == 2) {
+    return fmt::format("Communication of {} beside {}", input.all[0].name, input.all[1].name);
+  }
+  return input.all.size() == 1
+             ? fmt::format("Communication of {}", input.all[0].name)
+             : fmt::format("Communication of {} and {} others", input.all[0].name, input.all.size() - 1);
 }
 
 std::string subtitle_of(const std::vector<Side>& sides) {
@@ -126,7 +128,7 @@ Result<ExitCode> report(Console& console, const ReportFlags& flags) {
     const Progress progress(console, "making figures", 0);
     figures = make_figures((*material)->input);
   }
-  const ReportHead head{title_of(flags), subtitle_of((*material)->sides),
+  const ReportHead head{title_of(flags, (*material)->input), subtitle_of((*material)->sides),
                         fmt::format("commlens {}", k_version)};
   const std::string page = report_html(head, figures);
   if (!flags.data.empty()) {

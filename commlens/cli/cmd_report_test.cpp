@@ -26,10 +26,9 @@ constexpr const char* k_calls =
 )";
 
 constexpr const char* k_case =
-    R"(schema: commlens.case/1
-framework: deepspeed
+    R"(framework: deepspeed
+ranks: 2
 model: {family: gpt, layers: 2, hidden: 64, heads: 4, sequence: 32, vocab: 256}
-layout: {dp: 2}
 deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 )";
 
@@ -114,9 +113,9 @@ TEST_F(Report, OfAConfigurationAndATraceIsAboutTheTrace) {
   const std::string config = written("case.yaml", k_case);
   const std::string calls = written("calls.jsonl", k_calls);
   page({config, calls, "--data", path("figures")});
-  EXPECT_EQ(values_of(figure("overview"), "value")[0], calls);
-  EXPECT_EQ(values_of(figure("prediction"), "side")[0], config + " (predicted)");
-  EXPECT_EQ(values_of(figure("runs"), "name"), (std::vector<std::string>{calls, config}));
+  EXPECT_EQ(values_of(figure("overview"), "value")[0], "calls.jsonl");
+  EXPECT_EQ(values_of(figure("prediction"), "side")[0], "case.yaml (predicted)");
+  EXPECT_EQ(values_of(figure("runs"), "name"), (std::vector<std::string>{"calls.jsonl", "case.yaml"}));
 }
 
 TEST_F(Report, OfEqualTracesSaysSo) {
@@ -124,6 +123,18 @@ TEST_F(Report, OfEqualTracesSaysSo) {
   const std::string html = page({calls, calls});
   EXPECT_NE(html.find("equal: 2 of 2 calls"), std::string::npos);
   EXPECT_NE(html.find("Differences explained: the two sides are equal."), std::string::npos);
+}
+
+TEST_F(Report, NamesTracesByWhatTellsThemApart) {
+  std::filesystem::create_directories(path("before"));
+  std::filesystem::create_directories(path("after"));
+  const std::string before = written("before/calls.jsonl", k_calls);
+  const std::string after = written("after/calls.jsonl", k_calls);
+  const std::string html = page({before, after, "--data", path("figures")});
+  EXPECT_EQ(values_of(figure("runs"), "name"),
+            (std::vector<std::string>{"before/calls.jsonl", "after/calls.jsonl"}));
+  EXPECT_NE(html.find("<h1>Communication of before/calls.jsonl beside after/calls.jsonl</h1>"),
+            std::string::npos);
 }
 
 TEST_F(Report, OfThreeHasALineForEach) {

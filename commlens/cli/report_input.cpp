@@ -1,6 +1,7 @@
 #include "commlens/cli/report_input.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -101,7 +102,42 @@ struct PairOutcome {
   std::string not_compared;
 };
 
-NamedTrace named(const Side& side) { return {side.argument, &side.trace}; }
+/// The last `parts` components of a path.
+std::string tail_of(const std::string& argument, std::size_t parts) {
+  std::size_t end = argument.find_last_not_of('/');
+  end = end == std::string::npos ? argument.size() : end + 1;
+  std::size_t start = end;
+  for (; parts > 0 && start > 0; --parts) {
+    const std::size_t slash = start < 2 ? std::string::npos : argument.rfind('/', start - 2);
+    start = slash == std::string::npos ? 0 : slash + 1;
+  }
+  return argument.substr(start, end - start);
+}
+
+/// As much of the ends of the paths as tells them apart; all of it where nothing does.
+std::vector<std::string> short_names(const std::vector<std::string>& arguments) {
+  constexpr std::size_t most_parts = 8;
+  std::vector<std::string> names;
+  for (std::size_t parts = 1; parts <= most_parts; ++parts) {
+    names.clear();
+    for (const std::string& argument : arguments) {
+      names.push_back(tail_of(argument, parts));
+    }
+    if (std::set<std::string>(names.begin(), names.end()).size() == arguments.size()) {
+      return names;
+    }
+  }
+  return arguments;
+}
+
+NamedTrace named(const Side& side, const std::vector<Side>& sides) {
+  std::vector<std::string> arguments;
+  for (const Side& each : sides) {
+    arguments.push_back(each.argument);
+  }
+  const std::vector<std::string> names = short_names(arguments);
+  return {names[static_cast<std::size_t>(&side - sides.data())], &side.trace};
+}
 
 /// Compares a configuration, or a trace, with a printed log.
 Result<PairOutcome> compared_with_log(std::vector<Side>& sides, const ReportRequest& request,
@@ -113,7 +149,8 @@ Result<PairOutcome> compared_with_log(std::vector<Side>& sides, const ReportRequ
   if (!logged) {
     return tl::unexpected(logged.error());
   }
-  return PairOutcome{ComparedTraces{named(sides[0]), named(sides[1]), std::move(*logged), std::nullopt}, ""};
+  return PairOutcome{
+      ComparedTraces{named(sides[0], sides), named(sides[1], sides), std::move(*logged), std::nullopt}, ""};
 }
 
 Result<PairOutcome> compared_volumes(const std::vector<Side>& sides, const ReportRequest& request,
@@ -127,8 +164,9 @@ Result<PairOutcome> compared_volumes(const std::vector<Side>& sides, const Repor
   if (!explanation) {
     return tl::unexpected(explanation.error());
   }
-  return PairOutcome{
-      ComparedTraces{named(sides[0]), named(sides[1]), std::move(*rows), std::move(*explanation)}, ""};
+  return PairOutcome{ComparedTraces{named(sides[0], sides), named(sides[1], sides), std::move(*rows),
+                                    std::move(*explanation)},
+                     ""};
 }
 
 /// Compares the two sides as `commlens compare` does; configurations are predicted on the way. Traces that
@@ -157,7 +195,8 @@ Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest&
     return PairOutcome{std::nullopt, comparison.error().message};
   }
   Explanation explanation = explain_calls(*comparison);
-  return PairOutcome{ComparedTraces{named(a), named(b), std::move(*comparison), std::move(explanation)}, ""};
+  return PairOutcome{
+      ComparedTraces{named(a, sides), named(b, sides), std::move(*comparison), std::move(explanation)}, ""};
 }
 
 /// Predicts every configuration of three or more inputs like one that stands alone, on as many ranks as the
@@ -254,14 +293,14 @@ Result<std::unique_ptr<ReportMaterial>> report_material(Console& console, const 
   }
   const Side& subject = subject_of(material->sides);
   const Progress progress(console, "counting calls", 0);
-  material->input = figure_input(named(subject), *range, request.ranks_per_node);
+  material->input = figure_input(named(subject, material->sides), *range, request.ranks_per_node);
   if (*range && material->input.summary.calls == 0 && !subject.trace.streams.empty()) {
     return failure(
         fmt::format("--iterations {}: {} has no calls in them", request.iterations, subject.argument));
   }
   material->input.all.clear();
   for (const Side& side : material->sides) {
-    material->input.all.push_back(named(side));
+    material->input.all.push_back(named(side, material->sides));
     material->input.unverified.insert(material->input.unverified.end(), side.unverified.begin(),
                                       side.unverified.end());
   }

@@ -31,7 +31,8 @@ Json time_json(std::int64_t timed_calls, std::chrono::nanoseconds time) {
 }  // namespace
 
 std::string histogram_text(const SizeHistogram& histogram, const TextStyle& style) {
-  constexpr std::size_t bar_width = 24;
+  // Whole bars on a terminal of 80 columns too.
+  const std::size_t bar_width = style.width == 0 || style.width >= 90 ? 24 : 16;
   const bool has_times = histogram.timed_calls > 0;
   std::int64_t most = 0;
   for (const SizeBin& bin : histogram.bins) {

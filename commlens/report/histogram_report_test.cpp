@@ -34,8 +34,8 @@ TEST(HistogramText, HasSharesOfTimeWhereThereAreTimes) {
   histogram.time = std::chrono::nanoseconds(300);
   EXPECT_EQ(histogram_text(histogram, {.width = 80}),
             "message size               calls  of calls  of bytes  of time\n"
-            "1.00 KiB to < 2.00 KiB         3    75.0 %     4.5 %   20.0 %  #################\n"
-            "64.00 KiB to < 128.00 KiB      1    25.0 %    95.5 %   80.0 %  ########\n"
+            "1.00 KiB to < 2.00 KiB         3    75.0 %     4.5 %   20.0 %  ################\n"
+            "64.00 KiB to < 128.00 KiB      1    25.0 %    95.5 %   80.0 %  #####\n"
             "messages below 64.00 KiB: 75.0 % of the calls, 4.5 % of the bytes, 20.0 % of the\n"
             "  time\n");
   EXPECT_EQ(histogram_json(histogram)["small_share_of_time"], 0.2);

@@ -177,8 +177,7 @@ TEST(SizesFigure, JsonIsWhatItWas) {
  "options": {"lower":"lower_bytes","upper":"upper_bytes","toggles":["calls","message_bytes","time_ns"],"small_limit":65536},
  "rows": 1,
  "columns": [
-  {"name": "lower_bytes", "title": "from (bytes)", "unit": "bytes", "values": [256]
-},
+  {"name": "lower_bytes", "title": "from (bytes)", "unit": "bytes", "values": [256]},
   {"name": "upper_bytes", "title": "to below (bytes)", "unit": "bytes", "values": [512]},
   {"name": "calls", "title": "calls", "unit": "", "values": [4]},
   {"name": "message_bytes", "title": "message bytes", "unit": "bytes", "values": [1600]},
