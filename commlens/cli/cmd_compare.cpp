@@ -69,7 +69,8 @@ std::pair<std::string, std::string> frameworks_of(const std::string& text) {
 }
 
 Result<Answer> answer_for_log(Side& a, Side& b, const CompareFlags& flags, const CompareOptions& options,
-                              Planner& planner, const TextStyle& style) {
+                              Planner& planner) {
+  const TextStyle style = style_for(planner.console(), flags.output);
   Side& predicted = a.is_log() ? b : a;
   const Side& log = a.is_log() ? a : b;
   std::optional<std::int64_t> fitted_dp;
@@ -212,7 +213,7 @@ Result<Answer> answer_for(Side& a, Side& b, const CompareFlags& flags, Console& 
                                a.is_log() ? a.argument : b.argument));
   }
   if (a.is_log() != b.is_log()) {
-    return answer_for_log(a, b, flags, *options, planner, style);
+    return answer_for_log(a, b, flags, *options, planner);
   }
   for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     if (side->is_config()) {

@@ -104,16 +104,13 @@ void add_model(Changes& changes) {
     other.model.positions =
         job.model.positions == Positions::learned ? Positions::rotary : Positions::learned;
   });
-  if (job.model.vocab_is_padded || job.model.raw_vocab > 0) {
-    const std::int64_t raw = job.model.raw_vocab > 0 ? job.model.raw_vocab : job.model.vocab;
-    for (const std::int64_t multiple : {1, 128}) {
-      const std::int64_t padded = round_up(raw, multiple * (multiple == 1 ? 1 : job.layout.tp));
-      if (padded != job.model.vocab) {
-        changes.add("padded vocabulary", fmt::format("{}", padded), [&](Job& other) {
-          other.model.vocab = padded;
-          other.model.vocab_is_padded = true;
-        });
-      }
+  const std::int64_t raw = job.model.raw_vocab > 0 ? job.model.raw_vocab : job.model.vocab;
+  for (const std::int64_t vocab : {raw, round_up(raw, 128 * job.layout.tp)}) {
+    if (vocab != job.model.vocab) {
+      changes.add("padded vocabulary", fmt::format("{}", vocab), [&](Job& other) {
+        other.model.vocab = vocab;
+        other.model.vocab_is_padded = true;
+      });
     }
   }
 }

@@ -60,10 +60,10 @@ bool all_equal(const std::vector<VolumeDifference>& rows) {
 
 std::string volumes_text(const std::vector<VolumeDifference>& rows, const TextStyle& style) {
   const bool same = all_equal(rows);
-  std::string text = in_colour(same ? "equal: message bytes per axis and op of one iteration"
-                                    : "different: message bytes per axis and op of one iteration",
-                               same ? Colour::green : Colour::red, style) +
-                     ", all ranks together\n\n";
+  const std::string text = in_colour(same ? "equal: message bytes per axis and op of one iteration"
+                                          : "different: message bytes per axis and op of one iteration",
+                                     same ? Colour::green : Colour::red, style) +
+                           ", all ranks together\n\n";
   Table table({{.title = "axis"},
                {.title = "op"},
                {.title = "calls A", .align = Column::Align::right, .drop_first = 1},
