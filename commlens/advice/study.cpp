@@ -109,6 +109,11 @@ double Study::saved_share(const Outcome& outcome) const {
   return std::max(share, calls_share(cost(), outcome.cost()));
 }
 
+bool Study::is_worth_memory(const Outcome& outcome) const {
+  const bool by_time = time_saved(outcome).has_value() && is_worth(outcome);
+  return by_time || bytes_share(cost(), outcome.cost()) >= options_.least_saving;
+}
+
 void Study::recommend(Change change, const Outcome& outcome) {
   Recommendation made;
   made.id = std::move(change.id);
@@ -148,7 +153,7 @@ std::string share_text(double part, double whole) {
 
 std::string change_text(Bytes added) {
   if (added.value == 0) {
-    return "as much";
+    return "as much memory";
   }
   return added.value > 0 ? to_text(added) + " more" : to_text(Bytes{-added.value}) + " less";
 }

@@ -53,6 +53,9 @@ class Study {
   /// Whether that is enough to be named.
   bool is_worth(const Outcome& outcome) const { return saved_share(outcome) >= options_.least_saving; }
 
+  /// The same without the calls: for changes whose price, memory, is not worth a few calls.
+  bool is_worth_memory(const Outcome& outcome) const;
+
   void recommend(Change change, const Outcome& outcome);
   /// The same with an estimate of another kind than time_saved.
   void recommend(Change change, const Outcome& outcome, std::chrono::nanoseconds saved, std::string source);
@@ -72,9 +75,9 @@ class Study {
   Advice advice_;
 };
 
-/// "12.5 %" of `whole`, at most 100 times as precise as read; "0 %" of nothing.
+/// "12 %", "1.5 %" of `whole`; "0.0 %" of nothing.
 std::string share_text(double part, double whole);
-/// "1.50 MiB more", "1.50 MiB less", "as much".
+/// "1.50 MiB more", "1.50 MiB less", "as much memory".
 std::string change_text(Bytes added);
 /// "in the DeepSpeed JSON", "in the GPT-NeoX yml", …: where the job's framework has its settings.
 std::string settings_place(const Job& job);

@@ -20,6 +20,17 @@ Job with_whole_activations(Job job) {
   return job;
 }
 
+std::string whole_activations_setting(const Job& job) {
+  switch (job.framework) {
+    case Framework::megatron:
+      return "leave --distribute-saved-activations out, of Megatron";
+    case Framework::commlens:
+      return "leave --partition-activations out, of commlens train (or set it to false in the configuration)";
+    default:
+      return fmt::format("partition_activations: false {}", settings_place(job));
+  }
+}
+
 std::string traffic_text(const Study& study, const Outcome& outcome) {
   return fmt::format("a rank makes {} calls instead of {} and sends {} instead of {}",
                      with_commas(outcome.cost().per_rank.calls), with_commas(study.cost().per_rank.calls),
@@ -81,10 +92,8 @@ void advise_partitioned(Study& study) {
            "partitioned activations are gathered again in the backward pass. Stored whole, {}; the "
            "fullest rank needs {} of {}.",
            traffic_text(study, *tried), to_text(tried->cost().memory), to_text(*study.options().memory)),
-       .flag = "leave --partition-activations out",
-       .setting = job.framework == Framework::megatron
-                      ? "leave --distribute-saved-activations out, of Megatron"
-                      : fmt::format("partition_activations: false {}", settings_place(job))},
+       .flag = "",
+       .setting = whole_activations_setting(job)},
       *tried);
 }
 
@@ -136,7 +145,7 @@ void advise_sequence_parallelism(Study& study) {
        .title = "Split activations along the sequence",
        .reason =
            fmt::format("between the split layers every tensor rank holds the same activations. With "
-                       "sequence parallelism {}, and holds {}.",
+                       "sequence parallelism {}; its memory: {}.",
                        traffic_text(study, *tried), change_text(tried->cost().memory - study.cost().memory)),
        .flag = "--sp on",
        .setting = job.framework == Framework::megatron ? "--sequence-parallel of Megatron"

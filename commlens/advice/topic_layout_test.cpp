@@ -49,6 +49,19 @@ TEST(TensorRanksOnNode, TakeThePlacementThatLeavesTheNodeLeast) {
   EXPECT_EQ(made->setting, "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 2 of Megatron");
 }
 
+// 4 layers in 4 stages allow no more stages; groups of 2 on nodes of 3 leave only whole groups on each node.
+// Then every send leaves it: 6 of the 8 ranks send activations on and gradients back, 32 x 64 fp32, 4 times.
+TEST(TensorRanksOnNode, FillNodesWithWholeGroups) {
+  const Advice advice = advised(megatron(2, 4, 1), {.ranks_per_node = 3});
+  const Recommendation* const made = find(advice, "tensor_ranks_on_node");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->flag, "--gpus-per-node 2");
+  EXPECT_EQ(made->setting, "start 2 ranks on each node instead of 3 (slots=2 in the hostfile)");
+  EXPECT_EQ(made->after.all_ranks.wire_inter_node, Bytes{2 * 6 * 4 * 32 * 64 * 4});
+  EXPECT_EQ(made->calls_saved(), 0);
+  EXPECT_EQ(made->wire_saved(), Bytes{0});
+}
+
 TEST(TensorRanksOnNode, AreNotJudgedWithoutTheSizeOfANode) {
   EXPECT_TRUE(says(advised(megatron(4, 1, 1)).not_judged, "--gpus-per-node"));
   EXPECT_FALSE(says(advised(megatron(1, 1, 8)).not_judged, "--gpus-per-node"));

@@ -212,9 +212,13 @@ void advise_buckets(Study& study) {
     return;
   }
   const std::optional<Outcome> best = best_bucket(study);
-  if (!best || best->cost().per_rank.calls >= study.cost().per_rank.calls) {
-    return study.leave(fmt::format("larger gradient buckets than {} would not lower the calls{}",
-                                   to_text(now), best ? "" : ", or send or hold more"));
+  if (!best) {
+    return study.leave(
+        fmt::format("larger gradient buckets than {} would send more, or need more memory", to_text(now)));
+  }
+  if (best->cost().per_rank.calls >= study.cost().per_rank.calls) {
+    return study.leave(
+        fmt::format("larger gradient buckets than {} would not lower the calls", to_text(now)));
   }
   const Bytes mean = mean_message_only_in(study.step(), best->step);
   if (!study.is_worth(*best) || (!study.times() && mean >= k_bandwidth_bound)) {

@@ -156,7 +156,7 @@ void advise_lower_stage(Study& study) {
   std::optional<Outcome> best;
   for (int stage = 0; stage < job.train.zero_stage; ++stage) {
     std::optional<Outcome> tried = study.outcome(with_stage(job, stage));
-    if (!tried || !study.fits(tried->cost()) || !study.is_worth(*tried)) {
+    if (!tried || !study.fits(tried->cost()) || !study.is_worth_memory(*tried)) {
       continue;
     }
     const auto saved = [&](const Outcome& outcome) {
@@ -175,7 +175,8 @@ void advise_lower_stage(Study& study) {
   const int stage = best->job.train.zero_stage;
   study.recommend(
       {.id = "zero_stage",
-       .title = fmt::format("Use ZeRO-{}, which fits", stage),
+       .title = stage == 0 ? "Leave ZeRO out: whole model states fit"
+                           : fmt::format("Use ZeRO-{}, which fits", stage),
        .reason = fmt::format("under ZeRO-{} the fullest rank needs {}, under ZeRO-{} {}, which fits too; it "
                              "then sends {} an iteration.",
                              job.train.zero_stage, memory_text(study, study.cost()), stage,
@@ -196,7 +197,6 @@ void advise_gradient_reduction(Study& study) {
   if (job.framework == Framework::commlens && job.commlens.deepspeed_like) {
     changed.commlens.deepspeed_like = false;
     change.title = "Reduce gradients by reduce_scatter";
-    change.flag = "leave --deepspeed-like out";
     change.setting = "leave --deepspeed-like out, of commlens train";
   } else if (is_on_deepspeed(job) && !job.deepspeed.reduce_scatter) {
     changed.deepspeed.reduce_scatter = true;

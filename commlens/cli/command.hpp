@@ -35,6 +35,8 @@ Action declare_predict(CLI::App& verb);
 Action declare_train(CLI::App& verb);
 Action declare_compare(CLI::App& verb);
 Action declare_summary(CLI::App& verb);
+Action declare_record(CLI::App& verb);
+Action declare_doctor(CLI::App& verb);
 Action declare_advise(CLI::App& verb);
 Action declare_report(CLI::App& verb);
 Action declare_import(CLI::App& verb);

@@ -49,12 +49,19 @@ std::string unknown_argument(const CLI::App& verb) {
                      near.empty() ? "" : fmt::format("; did you mean {}?", near));
 }
 
-/// --sp stands alone or with a value; alone it is "on". The parser wants one of the two.
+/// --sp stands alone or with a value; alone it is "on". The parser wants one of the two. What stands behind
+/// "--" is another program's.
 std::vector<std::string> with_sp_value(const std::vector<std::string>& arguments) {
   constexpr std::array<std::string_view, 4> words = {"on", "off", "true", "false"};
   std::vector<std::string> result;
   bool open = false;  // the last argument was a bare --sp
+  bool is_ours = true;
   for (const std::string& argument : arguments) {
+    is_ours = is_ours && argument != "--";
+    if (!is_ours) {
+      result.push_back(argument);
+      continue;
+    }
     const bool is_number = !argument.empty() && argument.find_first_not_of("0123456789") == std::string::npos;
     if (open && (is_number || std::find(words.begin(), words.end(), argument) != words.end())) {
       result.back() = "--sp=" + argument;

@@ -25,12 +25,13 @@ SummaryTables tables_of(const SummaryView& view) {
 }
 
 std::string iterations_text(const Summary& summary) {
-  if (summary.iterations.empty()) {
+  const std::vector<Iteration>& iterations = summary.iterations;
+  if (iterations.empty()) {
     return "iterations unknown";
   }
-  return fmt::format(
-      "{} iteration{} ({} to {})", with_commas(static_cast<std::int64_t>(summary.iterations.size())),
-      summary.iterations.size() == 1 ? "" : "s", summary.iterations.front(), summary.iterations.back());
+  return iterations.size() == 1 ? fmt::format("1 iteration ({})", iterations.front())
+                                : fmt::format("{} iterations ({} to {})", with_commas(std::ssize(iterations)),
+                                              iterations.front(), iterations.back());
 }
 
 /// What was read, and what it comes to.
@@ -57,8 +58,10 @@ std::string head_text(const SummaryView& view, const TextStyle& style) {
 std::string cold_title(const ColdStart& cold) {
   const std::string iteration = cold.cold_iteration ? fmt::format("iteration {}", *cold.cold_iteration)
                                                     : "first iteration of each rank";
-  return fmt::format("cold start: {} against {} warm one{}", iteration, with_commas(cold.warm_iterations),
-                     cold.warm_iterations == 1 ? "" : "s");
+  return cold.warm_iterations == 0
+             ? fmt::format("cold start: {}", iteration)
+             : fmt::format("cold start: {} against {} warm one{}", iteration,
+                           with_commas(cold.warm_iterations), cold.warm_iterations == 1 ? "" : "s");
 }
 
 /// What relates calls to each other; nothing without times, or when the calls were not kept.

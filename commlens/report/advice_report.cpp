@@ -24,12 +24,19 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+/// "+12 %", "-3.4 %", "< 0.1 %": how much `more` is of `before`.
+std::string change_share(std::int64_t more, std::int64_t before) {
+  constexpr double least = 0.0005;
+  const double share = ratio(more, before);
+  return std::fabs(share) < least ? "< 0.1 %" : (share > 0 ? "+" : "") + percent_text(share);
+}
+
 /// "-26 (-93 %)": how a count changes.
 std::string calls_change(std::int64_t before, std::int64_t after) {
   const std::int64_t more = after - before;
-  return more == 0 ? "as many"
-                   : fmt::format("{}{} ({}{})", more > 0 ? "+" : "", with_commas(more), more > 0 ? "+" : "",
-                                 percent_text(ratio(more, before)));
+  return more == 0
+             ? "as many"
+             : fmt::format("{}{} ({})", more > 0 ? "+" : "", with_commas(more), change_share(more, before));
 }
 
 std::string signed_size(Bytes bytes) {
@@ -41,9 +48,9 @@ std::string bytes_change(Bytes before, Bytes after) {
   if (more.value == 0) {
     return "as many";
   }
-  return before.value == 0 ? signed_size(more)
-                           : fmt::format("{} ({}{})", signed_size(more), more.value > 0 ? "+" : "",
-                                         percent_text(ratio(more.value, before.value)));
+  return before.value == 0
+             ? signed_size(more)
+             : fmt::format("{} ({})", signed_size(more), change_share(more.value, before.value));
 }
 
 std::string volume_text(const StepVolume& volume, bool by_node) {

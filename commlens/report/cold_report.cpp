@@ -80,7 +80,7 @@ std::string cold_text(const Trace& trace, const ColdStart& cold, const TextStyle
     return "";
   }
   if (cold.warm_iterations == 0) {
-    return "one iteration: nothing to compare it with\n";
+    return "no later iteration to compare it with\n";
   }
   if (!has_times(cold) && is_alike(cold)) {
     return "the cold iteration makes the same calls as the warm ones; the trace has no times\n";
@@ -105,7 +105,7 @@ std::string cold_text(const Trace& trace, const ColdStart& cold, const TextStyle
                mean_text(row.cold), mean_text(row.warm),
                row.cold && row.warm ? times_as_long(row.cold->mean_ns(), row.warm->mean_ns()) : ""});
   }
-  return table.text_with_hidden(style) +
+  return table.text(style) + Table::hidden_text(table.hidden(style), style, "json") +
          wrapped("warm calls and bytes: of one iteration, on average; slower: mean time of a call\n", style);
 }
 
@@ -144,10 +144,11 @@ std::string first_calls_text(const Trace& trace, const ColdStart& cold, const Te
   if (table.empty()) {
     return "";
   }
-  return table.text_with_hidden(style) + wrapped(
-                                             "compared: with the mean of later calls of the same op, size "
-                                             "and group; lost: all ranks added up\n",
-                                             style);
+  return table.text(style) + Table::hidden_text(table.hidden(style), style, "json") +
+         wrapped(
+             "compared: with the mean of later calls of the same op, size "
+             "and group; lost: all ranks added up\n",
+             style);
 }
 
 Json cold_json(const Trace& trace, const ColdStart& cold) {

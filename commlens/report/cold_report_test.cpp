@@ -38,7 +38,7 @@ TEST(ColdText, ShowsHowMuchSlowerTheColdIterationIs) {
 TEST(ColdText, NeedsAWarmIteration) {
   ColdStart cold = cold_start();
   cold.warm_iterations = 0;
-  EXPECT_EQ(cold_text(Trace(), cold, {}), "one iteration: nothing to compare it with\n");
+  EXPECT_EQ(cold_text(Trace(), cold, {}), "no later iteration to compare it with\n");
   cold.cold_ranks = 0;
   EXPECT_EQ(cold_text(Trace(), cold, {}), "");
 }

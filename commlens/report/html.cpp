@@ -94,7 +94,16 @@ std::string without_tags(const std::string& json) {
   return safe;
 }
 
+constexpr std::size_t k_long_cell = 48;  // a sentence: its column does not shrink to one word
+
 bool is_number(const FigureColumn& column) { return !std::holds_alternative<TextColumn>(column.values); }
+
+std::string_view class_of(const FigureColumn& column, std::string_view cell) {
+  if (is_number(column)) {
+    return " class=\"number\"";
+  }
+  return cell.size() > k_long_cell ? " class=\"long\"" : "";
+}
 
 void append_row(std::string& out, const Figure& figure, std::size_t row) {
   const bool is_formula = figure.id == "formulas" && row < formulas().size();
@@ -105,7 +114,7 @@ void append_row(std::string& out, const Figure& figure, std::size_t row) {
     if (at == 0) {
       out += fmt::format("<th scope=\"row\">{}</th>", cell);
     } else {
-      out += fmt::format("<td{}>{}</td>", is_number(column) ? " class=\"number\"" : "", cell);
+      out += fmt::format("<td{}>{}</td>", class_of(column, cell), cell);
     }
   }
   out += "</tr>\n";

@@ -57,11 +57,10 @@ std::string exactness_text(const std::vector<SummaryRow>& rows) {
   const auto is_inexact = [](const SummaryRow& row) { return row.time && !row.time->exact; };
   const auto inexact = std::count_if(rows.begin(), rows.end(), is_inexact);
   if (inexact == 0) {
-    return "times of one call; P50 with its 95 % interval; quantiles are exact\n";
+    return "P50 and P95 are of one call, and exact\n";
   }
   return fmt::format(
-      "times of one call; P50 with its 95 % interval; quantiles marked ~ ({} of {} rows) come from a "
-      "histogram, within {:.0f} %\n",
+      "P50 and P95 are of one call; those marked ~ ({} of {} rows) come from a histogram, within {:.0f} %\n",
       inexact, rows.size(), 100 * k_quantile_error);
 }
 
@@ -171,7 +170,7 @@ std::string times_text(const SummaryTables& tables, const TextStyle& style) {
                right("total"),
                right("share", 3),
                right("P50"),
-               right("95 % interval", 1),
+               right("P50, 95 % interval", 1),
                right("P95"),
                right("alg bw", 2),
                right("bus bw"),

@@ -80,13 +80,13 @@ TEST(TimesText, IsEmptyWithoutTimes) {
 TEST(TimesText, ShowsTimesAndBandwidths) {
   const Trace trace;
   EXPECT_EQ(times_text({trace, timed_rows(), 2, false, BytesPerSecond{4e9}}, {}),
-            "op          group    total   share      P50       95 % interval      P95     alg bw     bus bw  "
+            "op          group    total   share      P50  P50, 95 % interval      P95     alg bw     bus bw  "
             "of link\n"
             "all_reduce  dp x2  12.0 µs  80.0 %  2.00 µs  1.90 µs to 2.20 µs  2.20 µs  1.00 GB/s  1.00 GB/s  "
             " 25.0 %\n"
             "broadcast   self   3.00 µs  20.0 %  3.00 µs                   -  3.00 µs          -          -  "
             "      -\n"
-            "times of one call; P50 with its 95 % interval; quantiles are exact\n");
+            "P50 and P95 are of one call, and exact\n");
 }
 
 TEST(TimesText, MarksQuantilesOfAHistogram) {
@@ -98,9 +98,10 @@ TEST(TimesText, MarksQuantilesOfAHistogram) {
             "op          group    total   share       P50       P95     alg bw     bus bw\n"
             "all_reduce  dp x2  12.0 µs  80.0 %  ~2.00 µs  ~2.20 µs  1.00 GB/s  1.00 GB/s\n"
             "broadcast   self   3.00 µs  20.0 %   3.00 µs   3.00 µs          -          -\n"
-            "hidden for want of width: 95 % interval (see --format csv or a wider terminal)\n"
-            "times of one call; P50 with its 95 % interval; quantiles marked ~ (1 of 2 rows)\n"
-            "  come from a histogram, within 1 %\n");
+            "hidden for want of width: P50, 95 % interval (see --format csv or a wider\n"
+            "  terminal)\n"
+            "P50 and P95 are of one call; those marked ~ (1 of 2 rows) come from a histogram,\n"
+            "  within 1 %\n");
 }
 
 TEST(SummaryRowsJson, KeysEndInUnitAndScope) {

@@ -149,12 +149,13 @@ std::vector<std::string> Table::hidden(const TextStyle& style, std::size_t inden
   return titles;
 }
 
-std::string Table::hidden_text(const std::vector<std::string>& titles, const TextStyle& style) {
+std::string Table::hidden_text(const std::vector<std::string>& titles, const TextStyle& style,
+                               std::string_view format) {
   if (titles.empty()) {
     return "";
   }
-  return wrapped(fmt::format("hidden for want of width: {} (see --format csv or a wider terminal)\n",
-                             fmt::join(titles, ", ")),
+  return wrapped(fmt::format("hidden for want of width: {} (see --format {} or a wider terminal)\n",
+                             fmt::join(titles, ", "), format),
                  style);
 }
 

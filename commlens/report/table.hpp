@@ -36,8 +36,9 @@ class Table {
   std::string text_with_hidden(const TextStyle& style) const {
     return text(style) + hidden_text(hidden(style), style);
   }
-  /// "hidden for want of width: …" as a line of its own; empty when nothing is hidden.
-  static std::string hidden_text(const std::vector<std::string>& titles, const TextStyle& style);
+  /// "hidden for want of width: …" as a line of its own; empty when nothing is hidden. `format` has it all.
+  static std::string hidden_text(const std::vector<std::string>& titles, const TextStyle& style,
+                                 std::string_view format = "csv");
 
  private:
   std::vector<std::size_t> shown_widths(std::size_t width) const;

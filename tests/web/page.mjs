@@ -9,6 +9,8 @@ import { fileURLToPath } from "node:url";
 export const web = process.env.COMMLENS_WEB;
 export const requireOfWeb = createRequire(path.join(web, "package.json"));
 const { chromium } = requireOfWeb("playwright-core");
+/** Milliseconds: a machine that builds at the same time is slow, not wrong. */
+const patience = 120_000;
 const fixtureScript = fileURLToPath(
   new URL("../../web/test/fixture.mjs", import.meta.url),
 );
@@ -29,10 +31,18 @@ export function fixture(kind) {
 
 export const sizeOf = (file) => statSync(file).size;
 
+// A home of its own: another Chromium on this machine, however stuck, holds no lock of this one.
 export const launch = () =>
   chromium.launch({
     executablePath: process.env.COMMLENS_CHROMIUM,
-    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-breakpad"],
+    env: {
+      ...process.env,
+      HOME: folder,
+      XDG_CONFIG_HOME: folder,
+      XDG_CACHE_HOME: folder,
+    },
+    timeout: patience,
   });
 
 /**
@@ -47,7 +57,7 @@ export async function opened(browser, file, settings = {}) {
     ...others,
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(120_000); // a machine that builds at the same time is slow, not wrong
+  page.setDefaultTimeout(patience);
   const said = [];
   const asked = [];
   page.on("console", (message) => {

@@ -95,7 +95,9 @@ class Bars implements Drawer {
         initial: options[0]!.value,
         form: "buttons",
       });
-    if (series && this.stacked) this.switches.push({ id: "apart", label: "Side by side", initial: false });
+    const count = this.sums(measures[0]!).series.length;
+    if (series && this.stacked && count > 1)
+      this.switches.push({ id: "apart", label: "Side by side", initial: false });
     this.zoom =
       !this.lying && this.sums(measures[0]!).categories.length > mostStandingWithoutZoom ? "x" : "none";
   }

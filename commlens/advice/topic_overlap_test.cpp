@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include "commlens/advice/test_jobs.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::int64_t k_step = 1000;  // nanoseconds from one iteration to the next
+constexpr std::int64_t k_elements = 1'053'440;
+
+/// DeepSpeed ZeRO-1 on 4 data ranks, all gradients in one bucket.
+Job job_of(bool overlap_comm) {
+  Job job = small_job(Framework::deepspeed, 4, 128);
+  job.model.vocab = job.model.raw_vocab = 1000;
+  job.train.zero_stage = 1;
+  job.deepspeed.reduce_bucket_size = 2'000'000;
+  job.deepspeed.overlap_comm = overlap_comm;
+  return job;
+}
+
+/// Three iterations: computing in the first `computing` ns of each, then 300 ns of gradient reduction from
+/// `reduction` on.
+Trace recorded(std::int64_t computing, std::int64_t reduction) {
+  Trace trace;
+  trace.provenance.source = Source::recorded;
+  const GroupId group = trace.groups.intern({{0}, {1}, {2}, {3}}, Axis::dp);
+  const OpId op = trace.intern({.kind = CommKind::all_reduce,
+                                .dtype = DType::fp32,
+                                .phase = Phase::backward,
+                                .group = group,
+                                .input = {k_elements},
+                                .output = {k_elements}});
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    RankStream stream{.ranks = {{rank}, {rank}}};
+    for (Iteration iteration = 0; iteration < 3; ++iteration) {
+      const nanoseconds start(iteration * k_step);
+      const nanoseconds begin = start + nanoseconds(reduction);
+      stream.events.push_back({.op = op, .iteration = iteration});
+      stream.times.push_back({begin, begin, begin + nanoseconds(300)});
+      if (computing > 0) {
+        stream.compute.push_back({start, start + nanoseconds(computing), iteration});
+      }
+    }
+    trace.streams.push_back(std::move(stream));
+  }
+  return trace;
+}
+
+// 300 ns after 600 ns of computing: all exposed, and the computing could cover all of it. DeepSpeed then
+// holds a second buffer of 2,000,000 fp32.
+TEST(Overlap, IsNamedWhereReductionsFollowTheComputing) {
+  const Trace trace = recorded(600, 600);
+  const Advice advice = advised(job_of(false), {}, &trace);
+  const Recommendation* const made = find(advice, "overlap");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->setting, "zero_optimization.overlap_comm: true in the DeepSpeed JSON");
+  EXPECT_EQ(made->time_saved, nanoseconds(300));
+  EXPECT_EQ(made->memory_added(), Bytes{2'000'000 * 4});
+}
+
+// Only 100 ns of computing are there to cover 300 ns.
+TEST(Overlap, SavesNoMoreThanComputingCovers) {
+  const Trace trace = recorded(100, 600);
+  const Advice advice = advised(job_of(false), {}, &trace);
+  const Recommendation* const made = find(advice, "overlap");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->time_saved, nanoseconds(100));
+}
+
+TEST(Overlap, IsLeftWhereComputingCoversTheReductions) {
+  const Trace trace = recorded(900, 500);
+  const Advice advice = advised(job_of(false), {}, &trace);
+  EXPECT_EQ(find(advice, "overlap"), nullptr);
+  EXPECT_TRUE(says(advice.not_advised, "overlap: of a steady step"));
+}
+
+TEST(Overlap, IsLeftWhereTheSettingIsOn) {
+  const Trace trace = recorded(600, 600);
+  const Advice advice = advised(job_of(true), {}, &trace);
+  EXPECT_EQ(find(advice, "overlap"), nullptr);
+  EXPECT_TRUE(says(advice.not_advised, "has no setting left"));
+}
+
+TEST(Overlap, IsNotJudgedWithoutTimesOrComputing) {
+  EXPECT_TRUE(says(advised(job_of(false)).not_judged, "overlap: give a recording"));
+  const Trace trace = recorded(0, 600);
+  EXPECT_TRUE(says(advised(job_of(false), {}, &trace).not_judged, "does not say when its ranks computed"));
+}
+
+}  // namespace
+}  // namespace commlens

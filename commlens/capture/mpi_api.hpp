@@ -1,0 +1,79 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include <mpi.h>
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
+// The MPI library of the program, without a link to it: the capture library is loaded into every process of a
+// command, shells and launchers included, and must not drag an MPI into those that have none. Python loads
+// its MPI late and privately, so that nothing here could be bound when the process starts.
+namespace commlens::capture {
+
+/// The function or variable `name` of the MPI library that this process has loaded; null when it has none.
+void* mpi_symbol(const char* name);
+
+/// Whether the loaded MPI library is the one that this file was compiled for: handles of the other one have
+/// another size.
+bool is_matching_library();
+
+/// "Open MPI" or "MPICH": what this file was compiled for.
+constexpr std::string_view k_library =
+#ifdef OPEN_MPI
+    "Open MPI";
+#else
+    "MPICH";
+#endif
+
+/// Stands in for a function that the loaded library does not have.
+int mpi_function_is_missing();
+
+/// The loaded library's function of that name, of the type its declaration has.
+template <typename Function>
+Function* mpi_function(const char* name) {
+  void* const found = mpi_symbol(name);
+  return reinterpret_cast<Function*>(found != nullptr ? found
+                                                      : reinterpret_cast<void*>(&mpi_function_is_missing));
+}
+
+/// Handles in one word, whatever the library makes them of.
+template <typename Handle>
+std::uint64_t key_of(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>) {
+    return reinterpret_cast<std::uintptr_t>(handle);
+  } else {
+    return static_cast<std::uint32_t>(handle);
+  }
+}
+
+/// A predefined handle. Open MPI's are addresses of variables of its library.
+#ifdef OPEN_MPI
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, global) (static_cast<type>(commlens::capture::mpi_symbol(#global)))
+#endif
+
+/// Predefined handles that calls are compared with, looked up once.
+struct Handles {
+  MPI_Comm world;
+  MPI_Comm no_comm;
+  MPI_Comm self;
+  MPI_Request no_request;
+  MPI_Message no_message;
+  MPI_Message message_of_nobody;
+  MPI_Datatype no_type;
+  MPI_Datatype byte;
+  MPI_Win no_window;
+};
+const Handles& handles();
+
+}  // namespace commlens::capture
+
+/// The loaded library's function of that name (PMPI_Send); looked up once per place of use.
+#define COMMLENS_REAL(NAME)                                                               \
+  ([] {                                                                                   \
+    static auto* const function = commlens::capture::mpi_function<decltype(NAME)>(#NAME); \
+    return function;                                                                      \
+  }())

@@ -1,0 +1,220 @@
+// From MPI_Init to MPI_Finalize: where the recording goes, who takes part, what is said at the end.
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "commlens/capture/environment.hpp"
+#include "commlens/capture/mpi_clocks.hpp"
+#include "commlens/capture/mpi_entry.hpp"
+#include "commlens/capture/mpi_session.hpp"
+#include "commlens/trace/manifest.hpp"
+
+namespace commlens::capture {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What stays until the end, whatever becomes of the session. Threads of the program may still look at it
+/// when the process ends, so it is never given back.
+struct Kept {
+  Session* session = nullptr;
+  MPI_Comm world;  // ours alone, of all ranks
+  bool has_world = false;
+  int rank = 0;
+  std::string trouble;  // why there is no recording, on rank 0
+};
+Kept& kept() {
+  static Kept& only = *new Kept;
+  return only;
+}
+
+void say(const std::string& text) {
+  const std::string line = "commlens: " + text + "\n";
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, line.data(), line.size());
+}
+
+/// A folder for this job: the one asked for, or, when an earlier job of the same command has used it, the
+/// next by number.
+fs::path free_folder(const fs::path& asked) {
+  fs::path folder = asked;
+  std::error_code ignored;
+  for (int number = 2; fs::exists(folder / k_manifest_name, ignored); ++number) {
+    folder = fmt::format("{}-{}", asked.string(), number);
+  }
+  return folder;
+}
+
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = {};
+  int length = 0;
+  COMMLENS_REAL(PMPI_Get_library_version)(text.data(), &length);
+  const std::string_view version(text.data());
+  return std::string(version.substr(0, version.find_first_of(",\n")));
+}
+
+using FolderName = std::array<char, 4096>;
+
+/// Rank 0 makes the folder; all ranks learn its name, which is empty when there is none.
+FolderName made_folder(const char* asked, int ranks) {
+  FolderName name = {};
+  if (kept().rank == 0) {
+    try {
+      const fs::path folder = free_folder(fs::absolute(asked));
+      const char* const command = std::getenv(k_command_variable);
+      create_recording(folder,
+                       {.producer = "commlens " COMMLENS_VERSION,
+                        .description = fmt::format("{}{}{}", command == nullptr ? "" : command,
+                                                   command == nullptr ? "" : " · ", library_version()),
+                        .framework = "mpi",
+                        .ranks = ranks});
+      if (folder.string().size() < name.size()) {
+        std::strncpy(name.data(), folder.c_str(), name.size() - 1);
+      }
+    } catch (const std::exception& error) {
+      kept().trouble = error.what();
+    }
+  }
+  COMMLENS_REAL(PMPI_Bcast)(name.data(), static_cast<int>(name.size()), handles().byte, 0, kept().world);
+  return name;
+}
+
+/// Null when this rank's files cannot be made.
+std::unique_ptr<Recorder> opened_recorder(const FolderName& folder) {
+  if (folder.front() == '\0') {
+    return nullptr;
+  }
+  try {
+    fs::create_directories(folder.data());  // a folder of this machine where they share no file system
+    return std::make_unique<Recorder>(folder.data(), Rank{kept().rank});
+  } catch (const std::exception& error) {
+    kept().trouble = error.what();
+    return nullptr;
+  }
+}
+
+std::int64_t sum_on_first_rank(std::int64_t value) {
+  MPI_Status status;
+  int size = 0;
+  COMMLENS_REAL(PMPI_Comm_size)(kept().world, &size);
+  std::int64_t sum = value;
+  if (kept().rank != 0) {
+    COMMLENS_REAL(PMPI_Send)(&value, sizeof value, handles().byte, 0, 1, kept().world);
+    return 0;
+  }
+  for (int rank = 1; rank < size; ++rank) {
+    std::int64_t theirs = 0;
+    COMMLENS_REAL(PMPI_Recv)(&theirs, sizeof theirs, handles().byte, rank, 1, kept().world, &status);
+    sum += theirs;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Session::start(bool is_threaded) noexcept {
+  const char* const asked = std::getenv(k_folder_variable);
+  if (asked == nullptr || *asked == '\0' || kept().has_world) {
+    return;
+  }
+  if (!is_matching_library()) {
+    kept().trouble = fmt::format("this program's MPI is not {}; record it with --mpi {}", k_library,
+                                 k_library == "MPICH" ? "openmpi" : "mpich");
+    return;
+  }
+  try {
+    int ranks = 1;
+    COMMLENS_REAL(PMPI_Comm_rank)(handles().world, &kept().rank);
+    COMMLENS_REAL(PMPI_Comm_size)(handles().world, &ranks);
+    if (COMMLENS_REAL(PMPI_Comm_dup)(handles().world, &kept().world) != MPI_SUCCESS) {
+      return;
+    }
+    COMMLENS_REAL(PMPI_Comm_set_errhandler)(kept().world, MPI_ERRORS_RETURN);
+    kept().has_world = true;
+    std::unique_ptr<Recorder> recorder = opened_recorder(made_folder(asked, ranks));
+    const ClockPoint point = clock_point(kept().world);
+    if (!recorder) {
+      return;
+    }
+    recorder->add_clock_point(point);
+    kept().session = new Session(std::move(recorder), is_threaded);
+    pthread_atfork(nullptr, nullptr, [] { current_.store(nullptr, std::memory_order_release); });
+    current_.store(kept().session, std::memory_order_release);
+  } catch (const std::exception& error) {
+    kept().trouble = error.what();
+  }
+}
+
+void Session::finish() noexcept {
+  current_.store(nullptr, std::memory_order_release);
+  try {
+    if (!kept().has_world) {
+      if (!kept().trouble.empty() && kept().rank == 0) {
+        say("nothing was recorded: " + kept().trouble);
+      }
+      return;
+    }
+    const ClockPoint point = clock_point(kept().world);
+    std::int64_t dropped = 0;
+    if (kept().session != nullptr) {
+      Recorder& recorder = kept().session->recorder();
+      recorder.add_clock_point(point);
+      recorder.close();
+      dropped = recorder.dropped();
+    }
+    const std::int64_t without = sum_on_first_rank(kept().session == nullptr ? 1 : 0);
+    const std::int64_t all_dropped = sum_on_first_rank(dropped);
+    if (without > 0 && kept().rank == 0) {
+      say(fmt::format("{} rank{} not recorded{}{}", without, without == 1 ? " was" : "s were",
+                      kept().trouble.empty() ? "" : ": ", kept().trouble));
+    }
+    if (all_dropped > 0) {
+      say(fmt::format(
+          "{} calls were not recorded: the disk was full or the recorder late (see commlens summary)",
+          all_dropped));
+    }
+    COMMLENS_REAL(PMPI_Comm_free)(&kept().world);
+  } catch (const std::exception& error) {
+    say(error.what());
+  }
+}
+
+}  // namespace commlens::capture
+
+// NOLINTBEGIN: the names and parameters are the standard's
+using commlens::capture::Session;
+
+static int recorded_MPI_Init(int* count, char*** arguments) {
+  const int code = COMMLENS_REAL(PMPI_Init)(count, arguments);
+  if (code == MPI_SUCCESS) {
+    Session::start(false);
+  }
+  return code;
+}
+COMMLENS_ENTRY(MPI_Init, PMPI_Init, (int* count, char*** arguments), (count, arguments))
+
+static int recorded_MPI_Init_thread(int* count, char*** arguments, int required, int* provided) {
+  const int code = COMMLENS_REAL(PMPI_Init_thread)(count, arguments, required, provided);
+  if (code == MPI_SUCCESS) {
+    Session::start(*provided == MPI_THREAD_MULTIPLE);
+  }
+  return code;
+}
+COMMLENS_ENTRY(MPI_Init_thread, PMPI_Init_thread,
+               (int* count, char*** arguments, int required, int* provided),
+               (count, arguments, required, provided))
+
+static int recorded_MPI_Finalize() {
+  Session::finish();
+  return COMMLENS_REAL(PMPI_Finalize)();
+}
+COMMLENS_ENTRY(MPI_Finalize, PMPI_Finalize, (void), ())
+// NOLINTEND

@@ -1,0 +1,114 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "commlens/base/rank.hpp"
+#include "commlens/capture/mpi_api.hpp"
+#include "commlens/comm/event.hpp"
+#include "commlens/trace/recorder.hpp"
+
+namespace commlens::capture {
+
+/// The ranks that a communicator or a window joins, as ranks of MPI_COMM_WORLD. One per set of ranks, however
+/// often a program makes and frees communicators of it; it lives as long as the process.
+class Place {
+ public:
+  struct Members {
+    std::vector<std::int64_t> own;    // the group this process is in; k_outside: not of this job
+    std::vector<std::int64_t> other;  // the other group of an inter-communicator; else empty
+    friend auto operator<=>(const Members&, const Members&) = default;
+  };
+  static constexpr std::int64_t k_outside = -1;
+
+  /// `self`: this process's position in `members.own`.
+  Place(Members members, std::int64_t self, Recorder& recorder);
+
+  bool is_inter() const { return !members_.other.empty(); }
+  /// Processes that this one addresses by rank: those of the other group of an inter-communicator.
+  std::int64_t peers() const { return static_cast<std::int64_t>(addressed().size()); }
+  std::int64_t size() const { return static_cast<std::int64_t>(members_.own.size()); }
+  std::int64_t self() const { return self_; }
+  /// Whether all of them have a rank in MPI_COMM_WORLD; calls of others cannot be said in a trace.
+  bool is_within_job() const { return is_within_job_; }
+
+  /// All members; of an inter-communicator both groups, ascending.
+  GroupId group() const { return group_; }
+  /// [this process, `peer`], [`peer`, this process]: of a send and a receive. A peer of -1 is nobody yet: the
+  /// group without members.
+  GroupId to(int peer, Recorder& recorder);
+  GroupId from(int peer, Recorder& recorder);
+  /// This process and `peer`, of a one-sided call; one member when they are the same.
+  GroupId with(int peer, Recorder& recorder);
+
+ private:
+  const std::vector<std::int64_t>& addressed() const { return is_inter() ? members_.other : members_.own; }
+  GroupId pair(std::vector<GroupId>& known, int peer, bool is_to, Recorder& recorder);
+
+  Members members_;
+  std::int64_t self_;
+  bool is_within_job_;
+  GroupId group_{};
+  std::vector<GroupId> to_;  // by peer, once asked for
+  std::vector<GroupId> from_;
+  std::vector<GroupId> with_;
+};
+
+/// The neighbours of a process in a communicator with a topology, in the order of the counts of a call:
+/// whether there is one (a grid that does not close has none beyond its edge).
+struct Neighbours {
+  std::vector<bool> in;   // it receives from them
+  std::vector<bool> out;  // it sends to them
+};
+
+/// What is known of one handle.
+struct PlaceOfHandle {
+  Place* place = nullptr;
+  bool has_neighbours = false;
+  Neighbours neighbours;
+};
+
+/// The places of the program's communicators and windows by handle. A handle is forgotten when its object is
+/// freed, by whomever: an attribute's delete function says so.
+class Places {
+ public:
+  explicit Places(Recorder& recorder) : recorder_(recorder) {}
+
+  /// Null for a null handle, or when the library does not tell.
+  PlaceOfHandle* of(MPI_Comm comm) {
+    Known& known = recent_[slot_of(key_of(comm))];
+    return known.place != nullptr && known.key == key_of(comm) ? known.place : find(comm);
+  }
+  PlaceOfHandle* of_window(MPI_Win window) {
+    Known& known = recent_windows_[slot_of(key_of(window))];
+    return known.place != nullptr && known.key == key_of(window) ? known.place : find_window(window);
+  }
+  /// Of a communicator that of() knows.
+  const Neighbours& neighbours(MPI_Comm comm);
+
+  void forget_comm(std::uint64_t key);
+  void forget_window(std::uint64_t key);
+
+ private:
+  static constexpr std::size_t k_recent = 16;
+  struct Known {
+    std::uint64_t key = 0;
+    PlaceOfHandle* place = nullptr;
+  };
+  static std::size_t slot_of(std::uint64_t key) { return (key * 0x9e3779b97f4a7c15U) >> 60; }
+
+  PlaceOfHandle* find(MPI_Comm comm);
+  PlaceOfHandle* find_window(MPI_Win window);
+  Place* place_of(MPI_Group own, MPI_Group other);
+
+  Recorder& recorder_;
+  Known recent_[k_recent];
+  Known recent_windows_[k_recent];
+  std::unordered_map<std::uint64_t, PlaceOfHandle> comms_;
+  std::unordered_map<std::uint64_t, PlaceOfHandle> windows_;
+  std::map<std::pair<Place::Members, std::int64_t>, std::unique_ptr<Place>> places_;
+};
+
+}  // namespace commlens::capture

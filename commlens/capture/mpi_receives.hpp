@@ -1,0 +1,119 @@
+#pragma once
+#include "commlens/capture/mpi_session.hpp"
+#include "commlens/capture/mpi_sizes.hpp"
+
+// Receives: what they were is known when they end.
+namespace commlens::capture {
+
+/// `describe(Session&, Description&)`; `real(MPI_Status*)` makes the call.
+template <typename Describe, typename Real>
+int record_receive(const char* text, NameId& name, MPI_Status* status, const Describe& describe,
+                   const Real& real) {
+  Session* const recording = Session::of_process();
+  if (recording == nullptr) {
+    return real(status);
+  }
+  Description out;
+  const auto filled = [&](Session& session) -> Description& {
+    describe(session, out);
+    return out;
+  };
+  const Session::Slot slot = recording->begin(text, name, filled);
+  MPI_Status own;
+  MPI_Status* const seen = status == MPI_STATUS_IGNORE ? &own : status;
+  const int code = real(seen);
+  recording->end_receive(slot, out, *seen, code);
+  return code;
+}
+
+/// The two halves of an exchange, begun.
+struct Exchange {
+  Description sent;
+  Description received;
+  Session::Slot sent_slot = Session::k_none;
+  Session::Slot received_slot = Session::k_none;
+};
+template <typename DescribeSend, typename DescribeReceive>
+void begin_exchange(Session& recording, const char* text, NameId& name, Exchange& exchange,
+                    const DescribeSend& send, const DescribeReceive& receive) {
+  const auto filled_send = [&](Session& session) -> Description& {
+    send(session, exchange.sent);
+    return exchange.sent;
+  };
+  const auto filled_receive = [&](Session& session) -> Description& {
+    receive(session, exchange.received);
+    return exchange.received;
+  };
+  exchange.sent_slot = recording.begin(text, name, filled_send);
+  exchange.received_slot = recording.begin(text, name, filled_receive);
+}
+
+template <typename DescribeSend, typename DescribeReceive, typename Real>
+int record_exchange(const char* text, NameId& name, MPI_Status* status, const DescribeSend& send,
+                    const DescribeReceive& receive, const Real& real) {
+  Session* const recording = Session::of_process();
+  if (recording == nullptr) {
+    return real(status);
+  }
+  Exchange exchange;
+  begin_exchange(*recording, text, name, exchange, send, receive);
+  MPI_Status own;
+  MPI_Status* const seen = status == MPI_STATUS_IGNORE ? &own : status;
+  const int code = real(seen);
+  recording->end(exchange.sent_slot, code);
+  recording->end_receive(exchange.received_slot, exchange.received, *seen, code);
+  return code;
+}
+
+template <typename DescribeSend, typename DescribeReceive, typename Real>
+int record_exchange_request(const char* text, NameId& name, MPI_Request* request, const DescribeSend& send,
+                            const DescribeReceive& receive, const Real& real) {
+  Session* const recording = Session::of_process();
+  if (recording == nullptr) {
+    return real();
+  }
+  Exchange exchange;
+  begin_exchange(*recording, text, name, exchange, send, receive);
+  const int code = real();
+  recording->issued({.call = exchange.received.call,
+                     .sent = exchange.sent.call,
+                     .source = exchange.received.source,
+                     .slot = exchange.received_slot,
+                     .sent_slot = exchange.sent_slot},
+                    request, code);
+  return code;
+}
+
+/// Begins the receive of a probed message, in elements of `type` where it is a whole number of them.
+Session::Slot begin_matched(Session& recording, const char* text, NameId& name, MPI_Message message,
+                            MPI_Datatype type, Description& out);
+
+template <typename Real>
+int record_matched(const char* text, NameId& name, const MPI_Message* message, MPI_Datatype type,
+                   MPI_Status* status, const Real& real) {
+  Session* const recording = Session::of_process();
+  if (recording == nullptr) {
+    return real(status);
+  }
+  Description out;
+  const Session::Slot slot = begin_matched(*recording, text, name, *message, type, out);
+  const int code = real(status);
+  recording->end(slot, code);
+  return code;
+}
+
+template <typename Real>
+int record_matched_request(const char* text, NameId& name, const MPI_Message* message, MPI_Datatype type,
+                           MPI_Request* request, const Real& real) {
+  Session* const recording = Session::of_process();
+  if (recording == nullptr) {
+    return real(request);
+  }
+  Description out;
+  const Session::Slot slot = begin_matched(*recording, text, name, *message, type, out);
+  const int code = real(request);
+  recording->issued(out, slot, request, code);
+  return code;
+}
+
+}  // namespace commlens::capture

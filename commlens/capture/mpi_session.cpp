@@ -1,0 +1,245 @@
+#include "commlens/capture/mpi_session.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "commlens/capture/mpi_sizes.hpp"
+
+namespace commlens::capture {
+
+std::atomic<Session*> Session::current_ = nullptr;
+
+Session::Session(std::unique_ptr<Recorder> recorder, bool is_threaded)
+    : clock_(Clock::of_process()),
+      recorder_(std::move(recorder)),
+      is_threaded_(is_threaded),
+      places_(*recorder_) {
+  measure_cost();
+}
+
+void Session::stop() noexcept { current_.store(nullptr, std::memory_order_release); }
+
+/// What finding out about a call costs, besides the recorder's own work; median, nothing is recorded.
+void Session::measure_cost() {
+  constexpr std::size_t calls = 128;
+  constexpr std::size_t batches = 41;
+  std::array<std::int64_t, batches> costs = {};
+  const MPI_Comm self = handles().self;
+  const MPI_Datatype byte = handles().byte;
+  for (std::int64_t& batch : costs) {
+    const std::int64_t start = clock_.now_ns();
+    for (std::size_t made = 0; made < calls; ++made) {
+      const Turn turn(*this);
+      Description described;
+      describe_tensor(*this, described, CommKind::all_reduce, self,
+                      amount(static_cast<std::int64_t>(made), byte));
+      asm volatile("" : : "r"(&described) : "memory");  // as if somebody used it
+    }
+    batch = clock_.now_ns() - start;
+  }
+  std::nth_element(costs.begin(), costs.begin() + batches / 2, costs.end());
+  recorder_->add_cost(
+      std::chrono::nanoseconds((costs[batches / 2] + std::int64_t{calls} - 1) / std::int64_t{calls}));
+}
+
+void Session::end(Slot slot, int code) noexcept {
+  if (slot == k_none) {
+    return;
+  }
+  if (code == MPI_SUCCESS) {
+    recorder_->finish(slot, clock_.now_ns());
+  } else {
+    recorder_->fail(slot, CallEnd::failed);
+  }
+}
+
+RecordedCall Session::received(const RecordedCall& posted, Place& source, const MPI_Status& status) {
+  RecordedCall call = posted;
+  call.group = source.from(status.MPI_SOURCE, *recorder_);
+  const std::int64_t bytes = received_bytes(status);
+  const std::int64_t size = size_of(posted.dtype);
+  call.dtype = bytes % size == 0 ? posted.dtype : DType::uint8;
+  call.output = Elements{bytes / size_of(call.dtype)};
+  return call;
+}
+
+void Session::end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code) noexcept {
+  if (slot == k_none) {
+    return;
+  }
+  if (code != MPI_SUCCESS) {
+    recorder_->fail(slot, CallEnd::failed);
+    return;
+  }
+  const std::int64_t now = clock_.now_ns();
+  attempt([&] {
+    const RecordedCall call = received(posted.call, *posted.source, status);
+    if (call.group == posted.call.group && call.dtype == posted.call.dtype &&
+        call.output == posted.call.output) {
+      recorder_->finish(slot, now);
+    } else {
+      recorder_->finish(slot, call, now);
+    }
+  });
+}
+
+void Session::follow(const PendingCall& call) {
+  if (!requests_.add(call)) {
+    recorder_->skip("end of a call not seen, too many requests at a time");
+  }
+}
+
+void Session::issued(const Description& call, Slot slot, const MPI_Request* request, int code) noexcept {
+  if (slot != k_none) {
+    issued({.call = call.call, .source = call.source, .slot = slot}, request, code);
+  }
+}
+
+void Session::issued(const PendingCall& call, const MPI_Request* request, int code) noexcept {
+  if (call.slot == k_none && call.sent_slot == k_none) {
+    return;
+  }
+  if (code != MPI_SUCCESS || *request == handles().no_request) {
+    end(call.slot, code);
+    end(call.sent_slot, code);
+    return;
+  }
+  attempt([&] {
+    PendingCall followed = call;
+    followed.key = key_of(*request);
+    followed.is_active = true;
+    follow(followed);
+  });
+}
+
+void Session::starting(std::uint64_t request) noexcept {
+  attempt([&] {
+    PendingCall* const call = requests_.find(request);
+    if (call == nullptr || !call->is_persistent) {
+      return;
+    }
+    const std::int64_t now = clock_.now_ns();
+    call->is_active = true;
+    call->is_cancelled = false;
+    call->sent_slot = call->has_sent ? recorder_->begin(call->sent, now) : k_none;
+    call->slot = recorder_->begin(call->call, now);
+  });
+}
+
+void Session::start_failed(std::uint64_t request) noexcept {
+  attempt([&] {
+    if (PendingCall* const call = requests_.find(request); call != nullptr && call->is_active) {
+      end_pending(*call, nullptr, MPI_ERR_OTHER);
+    }
+  });
+}
+
+bool Session::was_cancelled(const PendingCall& call, const MPI_Status& status) const {
+  int is_cancelled = 0;
+  if (call.is_cancelled) {
+    COMMLENS_REAL(PMPI_Test_cancelled)(&status, &is_cancelled);
+  }
+  return is_cancelled != 0;
+}
+
+/// Writes the end of what is under way. Without a status only that of sends is known: a receive stays
+/// unfinished.
+void Session::end_pending(PendingCall& call, const MPI_Status* status, int code) {
+  call.is_active = false;
+  const Slot slot = std::exchange(call.slot, k_none);
+  const Slot sent_slot = std::exchange(call.sent_slot, k_none);
+  if (code == MPI_SUCCESS && status != nullptr && was_cancelled(call, *status)) {
+    recorder_->fail(slot, CallEnd::cancelled);
+    recorder_->fail(sent_slot, CallEnd::cancelled);
+    return;
+  }
+  end(sent_slot, code);
+  if (call.source == nullptr || code != MPI_SUCCESS) {
+    end(slot, code);
+  } else if (slot != k_none && status != nullptr) {
+    recorder_->finish(slot, received(call.call, *call.source, *status), clock_.now_ns());
+  }
+}
+
+void Session::completed(std::uint64_t request, const MPI_Status& status, int code) noexcept {
+  attempt([&] {
+    PendingCall* const call = requests_.find(request);
+    if (call == nullptr) {
+      return;
+    }
+    end_pending(*call, &status, code);
+    if (!call->is_persistent) {
+      requests_.remove(request);
+    }
+  });
+}
+
+void Session::seen_complete(std::uint64_t request, const MPI_Status& status) noexcept {
+  attempt([&] {
+    if (PendingCall* const call = requests_.find(request); call != nullptr) {
+      end_pending(*call, &status, MPI_SUCCESS);
+    }
+  });
+}
+
+void Session::freed(std::uint64_t request) noexcept {
+  attempt([&] {
+    if (PendingCall* const call = requests_.find(request); call != nullptr) {
+      end_pending(*call, nullptr, MPI_SUCCESS);
+      requests_.remove(request);
+    }
+  });
+}
+
+void Session::cancelling(std::uint64_t request) noexcept {
+  attempt([&] {
+    if (PendingCall* const call = requests_.find(request); call != nullptr) {
+      call->is_cancelled = true;
+    }
+  });
+}
+
+void Session::add_message(std::uint64_t message, MPI_Comm comm, const MPI_Status& status) noexcept {
+  attempt([&] {
+    Description receive;
+    describe_probed(*this, receive, comm, status);
+    if (receive.kind == Description::Kind::call &&
+        !messages_.add({.key = message, .call = receive.call, .source = receive.source})) {
+      recorder_->skip("probed message not followed, too many at a time");
+    }
+  });
+}
+
+Description Session::take_message(std::uint64_t message) noexcept {
+  Description receive;
+  attempt([&] {
+    if (const PendingCall* const call = messages_.find(message); call != nullptr) {
+      receive = {.call = call->call, .source = call->source, .kind = Description::Kind::call};
+      messages_.remove(message);
+    }
+  });
+  return receive;
+}
+
+void Session::set_iteration(std::int32_t iteration) noexcept {
+  attempt([&] { recorder_->set_iteration(std::max(iteration, k_init_iteration)); });
+}
+
+void Session::set_phase(Phase phase) noexcept {
+  attempt([&] { recorder_->set_phase(phase, recorder_->micro_batch()); });
+}
+
+void Session::set_micro_batch(std::int32_t micro_batch) noexcept {
+  attempt([&] { recorder_->set_phase(recorder_->phase(), std::max(micro_batch, k_no_micro_batch)); });
+}
+
+void Session::forget_comm(std::uint64_t key) noexcept {
+  attempt([&] { places_.forget_comm(key); });
+}
+
+void Session::forget_window(std::uint64_t key) noexcept {
+  attempt([&] { places_.forget_window(key); });
+}
+
+}  // namespace commlens::capture

@@ -1,0 +1,186 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+
+#include <sched.h>
+
+#include "commlens/capture/mpi_api.hpp"
+#include "commlens/capture/mpi_places.hpp"
+#include "commlens/capture/mpi_types.hpp"
+#include "commlens/capture/request_table.hpp"
+#include "commlens/trace/clock.hpp"
+#include "commlens/trace/recorder.hpp"
+
+namespace commlens::capture {
+
+/// A call as a wrapper describes it: what is recorded, or why nothing is.
+struct Description {
+  enum class Kind : std::uint8_t {
+    call,
+    nothing,  // no message: the peer is MPI_PROC_NULL, the handle none
+    outside,  // with processes that are not of this job
+  };
+  RecordedCall call;
+  Place* source = nullptr;  // receives
+  Kind kind = Kind::nothing;
+};
+
+/// The recording of this process between MPI_Init and MPI_Finalize. Its functions never throw, block or
+/// print; what goes wrong ends the recording and is counted. Calls of several threads take turns when the
+/// program asked for MPI_THREAD_MULTIPLE.
+class Session {
+ public:
+  using Slot = Recorder::Slot;
+  static constexpr Slot k_none = Recorder::k_dropped;
+
+  /// Null when nothing is recorded: before MPI_Init, after MPI_Finalize, in a child of fork, after a failure.
+  static Session* of_process() noexcept { return current_.load(std::memory_order_acquire); }
+  /// After MPI_Init: agrees with the other ranks on a folder and opens this rank's files.
+  static void start(bool is_threaded) noexcept;
+  /// Before MPI_Finalize: closes the files and says once what was lost.
+  static void finish() noexcept;
+
+  /// A call begins; `describe(Session&)` says what it is. `name` is the caller's, filled at its first call.
+  template <typename Describe>
+  Slot begin(const char* text, NameId& name, const Describe& describe) noexcept;
+  /// A blocking call returned.
+  void end(Slot slot, int code) noexcept;
+  /// A blocking receive returned.
+  void end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code) noexcept;
+
+  /// A non-blocking call returned; its request will complete. `request` is read when `code` is success.
+  void issued(const Description& call, Slot slot, const MPI_Request* request, int code) noexcept;
+  void issued(const PendingCall& call, const MPI_Request* request, int code) noexcept;
+  /// The same for a persistent one, which begins when it is started.
+  template <typename Describe>
+  void prepared(const char* text, NameId& name, const Describe& describe, const MPI_Request* request,
+                int code) noexcept;
+  void starting(std::uint64_t request) noexcept;
+  void start_failed(std::uint64_t request) noexcept;
+
+  /// Requests that completed now: their handles before the call, and what the call said of each.
+  void completed(std::uint64_t request, const MPI_Status& status, int code) noexcept;
+  /// The request is complete but not given back yet.
+  void seen_complete(std::uint64_t request, const MPI_Status& status) noexcept;
+  void freed(std::uint64_t request) noexcept;
+  void cancelling(std::uint64_t request) noexcept;
+
+  /// Messages that a probe has taken out of the queue.
+  void add_message(std::uint64_t message, MPI_Comm comm, const MPI_Status& status) noexcept;
+  Description take_message(std::uint64_t message) noexcept;
+
+  void set_iteration(std::int32_t iteration) noexcept;
+  void set_phase(Phase phase) noexcept;
+  void set_micro_batch(std::int32_t micro_batch) noexcept;
+
+  void forget_comm(std::uint64_t key) noexcept;
+  void forget_window(std::uint64_t key) noexcept;
+
+  // For descriptions; the session's turn is taken.
+  PlaceOfHandle* place(MPI_Comm comm) { return places_.of(comm); }
+  PlaceOfHandle* place_of_window(MPI_Win window) { return places_.of_window(window); }
+  const Neighbours& neighbours(MPI_Comm comm) { return places_.neighbours(comm); }
+  Amount amount(std::int64_t count, MPI_Datatype type) const { return types_.amount(count, type); }
+  Recorder& recorder() { return *recorder_; }
+  /// The receive that `posted` turned out to be.
+  RecordedCall received(const RecordedCall& posted, Place& source, const MPI_Status& status);
+
+ private:
+  /// One thread at a time, where there are several.
+  class Turn {
+   public:
+    explicit Turn(Session& session) : lock_(session.is_threaded_ ? &session.lock_ : nullptr) {
+      while (lock_ != nullptr && lock_->exchange(true, std::memory_order_acquire)) {
+        sched_yield();
+      }
+    }
+    ~Turn() {
+      if (lock_ != nullptr) {
+        lock_->store(false, std::memory_order_release);
+      }
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    std::atomic<bool>* lock_;
+  };
+
+  Session(std::unique_ptr<Recorder> recorder, bool is_threaded);
+
+  /// Runs `action` in this thread's turn. Memory that is out ends the recording.
+  template <typename Action>
+  void attempt(const Action& action) noexcept {
+    const Turn turn(*this);
+    try {
+      action();
+    } catch (const std::exception&) {
+      stop();
+    }
+  }
+  void stop() noexcept;
+  template <typename Describe>
+  Description* described(const char* text, NameId& name, const Describe& describe);
+  void follow(const PendingCall& call);
+  void end_pending(PendingCall& call, const MPI_Status* status, int code);
+  bool was_cancelled(const PendingCall& call, const MPI_Status& status) const;
+  void measure_cost();
+
+  static std::atomic<Session*> current_;
+
+  const Clock& clock_;
+  std::unique_ptr<Recorder> recorder_;
+  const bool is_threaded_;
+  std::atomic<bool> lock_ = false;
+  Types types_;
+  Places places_;
+  RequestTable requests_;
+  RequestTable messages_;
+};
+
+/// Whether there is a call to record; `described` has its name then.
+template <typename Describe>
+Description* Session::described(const char* text, NameId& name, const Describe& describe) {
+  Description& call = describe(*this);
+  if (call.kind == Description::Kind::nothing) {
+    return nullptr;
+  }
+  if (call.kind == Description::Kind::outside) {
+    recorder_->skip("call with processes outside of the job");
+    return nullptr;
+  }
+  if (name == NameId{}) {
+    name = recorder_->name(text);
+  }
+  call.call.name = name;
+  return &call;
+}
+
+template <typename Describe>
+Session::Slot Session::begin(const char* text, NameId& name, const Describe& describe) noexcept {
+  const Turn turn(*this);
+  try {
+    const Description* const call = described(text, name, describe);
+    return call == nullptr ? k_none : recorder_->begin(call->call, clock_.now_ns());
+  } catch (const std::exception&) {
+    stop();
+    return k_none;
+  }
+}
+
+template <typename Describe>
+void Session::prepared(const char* text, NameId& name, const Describe& describe, const MPI_Request* request,
+                       int code) noexcept {
+  if (code != MPI_SUCCESS || *request == handles().no_request) {
+    return;
+  }
+  attempt([&] {
+    if (const Description* const call = described(text, name, describe); call != nullptr) {
+      follow({.key = key_of(*request), .call = call->call, .source = call->source, .is_persistent = true});
+    }
+  });
+}
+
+}  // namespace commlens::capture

@@ -1,0 +1,152 @@
+#include "commlens/capture/mpi_sizes.hpp"
+
+namespace commlens::capture {
+namespace {
+
+/// Both sizes as elements of one type: their own where they agree, else bytes.
+void set_sizes(RecordedCall& call, const Halves& halves) {
+  const auto& [sent, received] = halves;
+  if (sent.elements.value == 0 || received.elements.value == 0 || sent.dtype == received.dtype) {
+    call.dtype = sent.elements.value == 0 ? received.dtype : sent.dtype;
+    call.input = sent.elements;
+    call.output = received.elements;
+    return;
+  }
+  call.dtype = DType::uint8;
+  call.input = Elements{sent.bytes().value};
+  call.output = Elements{received.bytes().value};
+}
+
+Place* open(Description& out, PlaceOfHandle* known) {
+  if (known == nullptr) {
+    return nullptr;
+  }
+  out.kind = known->place->is_within_job() ? Description::Kind::call : Description::Kind::outside;
+  return out.kind == Description::Kind::call ? known->place : nullptr;
+}
+
+}  // namespace
+
+std::int64_t received_bytes(const MPI_Status& status) {
+  MPI_Count bytes = 0;
+  COMMLENS_REAL(PMPI_Get_elements_x)(&status, handles().byte, &bytes);
+  return bytes > 0 ? bytes : 0;
+}
+
+Place* open_place(Session& session, Description& out, MPI_Comm comm) {
+  return open(out, session.place(comm));
+}
+
+void describe_collective(Description& out, const Place& place, CommKind kind, const Halves& halves) {
+  out.call.kind = place.is_inter() ? CommKind::other : kind;
+  out.call.group = place.group();
+  set_sizes(out.call, halves);
+}
+
+void describe_barrier(Session& session, Description& out, MPI_Comm comm) {
+  if (const Place* const place = open_place(session, out, comm)) {
+    describe_collective(out, *place, CommKind::barrier, {});
+  }
+}
+
+void describe_tensor(Session& session, Description& out, CommKind kind, MPI_Comm comm, Amount tensor) {
+  if (const Place* const place = open_place(session, out, comm)) {
+    describe_collective(out, *place, kind, {tensor, tensor});
+  }
+}
+
+Part part_of(const Place& place, int root) {
+  if (place.is_inter()) {
+    return root == MPI_ROOT ? Part::root : root == MPI_PROC_NULL ? Part::outside : Part::other;
+  }
+  return place.self() == root ? Part::root : Part::other;
+}
+
+void set_root(Description& out, const Place& place, int root) {
+  if (!place.is_inter() && root >= 0 && root < place.size()) {
+    out.call.root = GroupRank{root};
+  }
+}
+
+void describe_broadcast(Session& session, Description& out, MPI_Comm comm, int root, Amount tensor) {
+  const Place* const place = open_place(session, out, comm);
+  if (place == nullptr) {
+    return;
+  }
+  const Part part = part_of(*place, root);
+  Halves halves{tensor, tensor};
+  if (place->is_inter()) {
+    halves = {part == Part::root ? tensor : Amount{}, part == Part::other ? tensor : Amount{}};
+  }
+  describe_collective(out, *place, CommKind::broadcast, halves);
+  set_root(out, *place, root);
+}
+
+void describe_reduce(Session& session, Description& out, MPI_Comm comm, int root, Amount tensor) {
+  const Place* const place = open_place(session, out, comm);
+  if (place == nullptr) {
+    return;
+  }
+  const Part part = part_of(*place, root);
+  Halves halves{tensor, tensor};
+  if (place->is_inter()) {
+    halves = {part == Part::other ? tensor : Amount{}, part == Part::root ? tensor : Amount{}};
+  }
+  describe_collective(out, *place, CommKind::reduce, halves);
+  set_root(out, *place, root);
+}
+
+void describe_send(Session& session, Description& out, MPI_Comm comm, int peer, Amount message) {
+  if (peer == MPI_PROC_NULL) {
+    return;
+  }
+  if (Place* const place = open_place(session, out, comm)) {
+    out.call.kind = CommKind::send;
+    out.call.dtype = message.dtype;
+    out.call.input = message.elements;
+    out.call.group = place->to(peer, session.recorder());
+  }
+}
+
+void describe_receive(Session& session, Description& out, MPI_Comm comm, int source, Amount most) {
+  if (source == MPI_PROC_NULL) {
+    return;
+  }
+  if (Place* const place = open_place(session, out, comm)) {
+    out.call.kind = CommKind::recv;
+    out.call.dtype = most.dtype;
+    out.call.output = most.elements;
+    out.call.group = place->from(source, session.recorder());
+    out.source = place;
+  }
+}
+
+void describe_partitioned_receive(Session& session, Description& out, MPI_Comm comm, int source,
+                                  Amount message) {
+  describe_receive(session, out, comm, source, message);
+  out.source = nullptr;
+}
+
+void describe_probed(Session& session, Description& out, MPI_Comm comm, const MPI_Status& status) {
+  describe_receive(session, out, comm, status.MPI_SOURCE, {DType::uint8, Elements{received_bytes(status)}});
+}
+
+void describe_one_sided(Session& session, Description& out, MPI_Win window, int target,
+                        const Halves& halves) {
+  if (target == MPI_PROC_NULL) {
+    return;
+  }
+  if (Place* const place = open(out, session.place_of_window(window))) {
+    out.call.kind = CommKind::other;
+    out.call.group = place->with(target, session.recorder());
+    set_sizes(out.call, halves);
+  }
+}
+
+void describe_window(Session& session, Description& out, MPI_Win window) {
+  if (const Place* const place = open(out, session.place_of_window(window))) {
+    describe_collective(out, *place, CommKind::other, {});
+  }
+}
+
+}  // namespace commlens::capture

@@ -1,0 +1,70 @@
+#include "commlens/report/regression_report.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Twenty iterations: steps alike, an all_reduce 10 % slower.
+Regression sample() {
+  Regression regression;
+  RegressionRow step{.is_step = true,
+                     .iterations_a = 19,
+                     .iterations_b = 19,
+                     .a = nanoseconds(1000),
+                     .b = nanoseconds(1000)};
+  RegressionRow slow{.kind = CommKind::all_reduce,
+                     .axis = Axis::dp,
+                     .phase = Phase::backward,
+                     .calls = 8,
+                     .iterations_a = 20,
+                     .iterations_b = 20,
+                     .a = nanoseconds(100'000),
+                     .b = nanoseconds(110'000),
+                     .p = 1e-6,
+                     .p_adjusted = 2e-6,
+                     .is_slower = true};
+  regression.rows = {step, slow};
+  regression.iterations_needed = 8;
+  return regression;
+}
+
+TEST(RegressionText, BeginsWithTheVerdictAndNamesTheRow) {
+  const std::string text = regression_text(sample(), {});
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "regression: 1 of 2 rows are slower in B by more than 5 %, significantly");
+  EXPECT_NE(
+      text.find("all_reduce  dp    backward      8     20 / 20  100 us  110 us  1.100  < 0.0001  slower"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("too few"), std::string::npos);
+}
+
+TEST(RegressionText, SaysWhenIterationsAreTooFew) {
+  Regression few = sample();
+  few.rows.pop_back();
+  few.rows.front().iterations_a = few.rows.front().iterations_b = 3;
+  const std::string text = regression_text(few, {});
+  EXPECT_EQ(text.substr(0, 13), "no regression");
+  EXPECT_NE(text.find("with 9 steady iterations in each run all can"), std::string::npos) << text;
+}
+
+TEST(RegressionJson, HasBothMediansAndTheTest) {
+  const nlohmann::ordered_json json = regression_json(sample());
+  EXPECT_EQ(json["regressed"], true);
+  EXPECT_EQ(json["rows"][1]["verdict"], "slower");
+  EXPECT_DOUBLE_EQ(json["rows"][1]["b_s"].get<double>(), 110e-6);
+  EXPECT_DOUBLE_EQ(json["rows"][1]["ratio"].get<double>(), 1.1);
+}
+
+TEST(RegressionCsv, HasALinePerRow) {
+  const std::string csv = regression_csv(sample());
+  EXPECT_NE(csv.find("all_reduce,dp,backward,8,20,20,0.0001,0.00011,1e-06,2e-06,slower\n"), std::string::npos)
+      << csv;
+}
+
+}  // namespace
+}  // namespace commlens

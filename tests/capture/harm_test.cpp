@@ -1,0 +1,111 @@
+// Programs that end badly, or that a recorder must leave alone.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "commlens/trace/trace_file.hpp"
+#include "record_job.hpp"
+
+namespace commlens::test {
+namespace {
+
+class Harm : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_mpi(GetParam())) {
+      GTEST_SKIP() << "no mpirun of " << GetParam();
+    }
+  }
+  JobOptions with_ranks(int ranks) const { return {.mpi = GetParam(), .ranks = ranks}; }
+  std::string modes(const std::string& mode) const {
+    return fmt::format("{}/modes_{} {}", COMMLENS_CAPTURE_PROGRAMS, GetParam(), mode);
+  }
+};
+
+/// Finished calls of a kind on all ranks.
+std::int64_t finished(const Trace& trace, CommKind kind) {
+  std::int64_t calls = 0;
+  for (const RankStream& stream : trace.streams) {
+    for (const CommEvent& event : stream.events) {
+      calls += trace.op(event.op).kind == kind ? 1 : 0;
+    }
+  }
+  return calls;
+}
+
+Trace trace_in(const JobFolder& folder, const RecordedJob& job) {
+  Result<Trace> trace = read_trace(folder.trace());
+  EXPECT_TRUE(trace.has_value()) << trace.error().message << job.err;
+  return trace ? std::move(*trace) : Trace{};
+}
+
+TEST_P(Harm, AKilledRankLosesNoCompletedCall) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("kill-one"), with_ranks(2));
+  EXPECT_NE(job.exit_code, 0);
+  EXPECT_EQ(finished(trace_in(folder, job), CommKind::all_reduce), 2 * 1000);
+  EXPECT_EQ(finished(trace_in(folder, job), CommKind::barrier), 2);
+}
+
+TEST_P(Harm, KillingAllRanksLosesNoCompletedCall) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("kill-all"), with_ranks(2));
+  EXPECT_NE(job.exit_code, 0);
+  EXPECT_EQ(finished(trace_in(folder, job), CommKind::all_reduce), 2 * 1000);
+}
+
+TEST_P(Harm, AnAbortKeepsItsCodeAndItsCalls) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("abort"), with_ranks(2));
+  EXPECT_EQ(job.exit_code, 5);
+  EXPECT_EQ(finished(trace_in(folder, job), CommKind::all_reduce), 2 * 1000);
+}
+
+TEST_P(Harm, AForkedChildLeavesNoTrace) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("fork"), with_ranks(1));
+  EXPECT_EQ(job.exit_code, 0) << job.out << job.err;
+  EXPECT_EQ(finished(trace_in(folder, job), CommKind::all_reduce), 20);
+}
+
+TEST_P(Harm, AProgramThatNeverCallsMpiIsLeftAsItWas) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("never"), with_ranks(1));
+  EXPECT_EQ(job.exit_code, 7);
+  EXPECT_EQ(job.out, "never called MPI\n");
+  EXPECT_NE(job.err.find("nothing was recorded"), std::string::npos) << job.err;
+  EXPECT_FALSE(std::filesystem::exists(folder.trace()));
+}
+
+TEST_P(Harm, CallsAfterTheEndOfMpiAreLeftAsTheyAre) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("after-finalize"), with_ranks(1));
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.out, "finalized 1\n");
+  EXPECT_EQ(finished(trace_in(folder, job), CommKind::all_reduce), 10);
+}
+
+// 16 MiB hold 524,286 records; the program makes 2,000,000 calls.
+TEST_P(Harm, AFullDiskStopsTheRecordingAndNotTheJob) {
+  const JobFolder folder;
+  JobOptions options = with_ranks(1);
+  options.before = "ulimit -f 16384; ";
+  const RecordedJob job = folder.record(modes("many"), options);
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.out, "made them all\n");
+  EXPECT_NE(job.err.find("calls were not recorded"), std::string::npos) << job.err;
+  const Trace trace = trace_in(folder, job);
+  const auto full = trace.provenance.skipped.find(std::string(k_skipped_disk_full));
+  ASSERT_NE(full, trace.provenance.skipped.end());
+  EXPECT_EQ(finished(trace, CommKind::all_reduce) + full->second, 2'000'000);
+  EXPECT_GT(finished(trace, CommKind::all_reduce), 400'000);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, Harm, testing::Values("openmpi", "mpich"),
+                         [](const auto& mpi) { return mpi.param; });
+
+}  // namespace
+}  // namespace commlens::test

@@ -1,0 +1,57 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "commlens/trace/trace.hpp"
+
+namespace commlens::test {
+
+/// What one run of `commlens record` did.
+struct RecordedJob {
+  int exit_code = -1;
+  std::string out;  // standard output and standard error of the command
+  std::string err;
+};
+
+/// How a job is started.
+struct JobOptions {
+  std::string mpi = "openmpi";
+  int ranks = 2;
+  std::string before;               // shell commands before it ("ulimit -f 1000;")
+  bool is_inside_launcher = false;  // mpirun commlens record, not commlens record mpirun
+};
+
+/// A folder of its own, removed at the end.
+class JobFolder {
+ public:
+  JobFolder();
+  ~JobFolder();
+  JobFolder(const JobFolder&) = delete;
+  JobFolder& operator=(const JobFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path trace() const { return path_ / "trace"; }
+
+  /// Runs `program` (a shell command) recorded into trace().
+  RecordedJob record(const std::string& program, const JobOptions& options) const;
+  /// Runs a whole shell command in the folder.
+  RecordedJob run(const std::string& command) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Whether the tests of that MPI can run here.
+bool has_mpi(const std::string& mpi);
+
+/// Calls of a job, each as the line that expected.h writes, and how often it occurs.
+using Calls = std::map<std::string, std::int64_t>;
+Calls calls_of(const Trace& trace);
+/// What the program has written into the folder.
+Calls expected_in(const std::filesystem::path& folder);
+/// Lines that occur more often on one side, for people; empty when both are the same.
+std::string differences(const Calls& expected, const Calls& recorded);
+
+}  // namespace commlens::test
