@@ -14,13 +14,13 @@ Job sharded(int stage) {
   return job;
 }
 
-constexpr Bytes k_plenty{std::int64_t{1} << 40};
+constexpr Bytes k_much_memory{std::int64_t{1} << 40};
 
 // ZeRO-3 gathers everything in forward, all but the last module again in backward, and reduce-scatters
 // everything; ZeRO-2 reduce-scatters and gathers once. It saves the second gather: (459,776 - 26,112) 3/4. Of
 // stages with the same bytes the highest is taken.
 TEST(ZeroStage, IsLoweredWhereMemoryAllows) {
-  const Advice advice = advised(sharded(3), {.memory = k_plenty});
+  const Advice advice = advised(sharded(3), {.memory = k_much_memory});
   const Recommendation* const made = find(advice, "zero_stage");
   ASSERT_NE(made, nullptr);
   EXPECT_EQ(made->flag, "--zero 2");
@@ -135,7 +135,7 @@ TEST(Accumulation, IsNoMatterOfOneMicroBatch) {
 TEST(MicroBatch, IsEnlargedWhereMemoryAllows) {
   Job job = sharded(3);
   job.train.micro_batches = 4;
-  const Advice advice = advised(job, {.memory = k_plenty});
+  const Advice advice = advised(job, {.memory = k_much_memory});
   const Recommendation* const made = find(advice, "micro_batch");
   ASSERT_NE(made, nullptr);
   EXPECT_EQ(made->flag, "--micro-batch 4 --micro-batches 1");

@@ -1,30 +1,18 @@
 // `advise` and `compare --regression` from the command line.
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/cli/command.hpp"
+#include "commlens/cli/test_support.hpp"
 
 namespace commlens {
 namespace {
 
-struct Outcome {
-  ExitCode code{};
-  std::string out;
-  std::string err;
-};
-
-Outcome run_with(const std::vector<std::string>& arguments) {
-  std::ostringstream out;
-  std::ostringstream err;
-  Console console{out, err, {}, false};
-  const ExitCode code = run(arguments, console);
-  return {code, out.str(), err.str()};
-}
+using test_support::Outcome;
+using test_support::run_with;
 
 /// Files of a test, gone afterwards.
 class Advise : public testing::Test {

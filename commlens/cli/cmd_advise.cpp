@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_advise_examples = R"(Examples:
   commlens advise 1.3B --ranks 16 --zero 3 --gpu-memory 64
   commlens advise case.yaml trace/ --gpus-per-node 8
   commlens advise 20B.yml --framework megatron --tp 16 --ranks 64 --gpus-per-node 8)";
@@ -90,13 +90,13 @@ std::string trace_note(const Plan& plan, const std::string& name, const Trace& t
 }
 
 /// What is advised, and on what.
-struct Answer {
+struct AdviseAnswer {
   Plan plan;
   Advice advice;
   std::string note;  // on the trace
 };
 
-std::string head_text(const Answer& answer) {
+std::string head_text(const AdviseAnswer& answer) {
   const Job& job = answer.plan.job;
   const std::vector<std::string>& unverified = answer.plan.unverified;
   return fmt::format("{}\n{}\nrules: {}{}\n{}", parameters_text(job.model), layout_text(job),
@@ -105,7 +105,7 @@ std::string head_text(const Answer& answer) {
                      answer.note.empty() ? "" : answer.note + "\n");
 }
 
-Json answer_json(const Answer& answer) {
+Json answer_json(const AdviseAnswer& answer) {
   const Job& job = answer.plan.job;
   Json json = {{"schema", "commlens.advise/1"},
                {"model", model_json(job.model)},
@@ -120,7 +120,7 @@ Json answer_json(const Answer& answer) {
   return json;
 }
 
-Result<Answer> answer_for(Console& console, const AdviseFlags& flags, const Sources& sources) {
+Result<AdviseAnswer> answer_for(Console& console, const AdviseFlags& flags, const Sources& sources) {
   const Result<std::string> framework = checked_framework(flags.framework);
   Result<Overrides> overrides = flags.layout.single();
   if (!framework || !overrides) {
@@ -147,7 +147,7 @@ Result<Answer> answer_for(Console& console, const AdviseFlags& flags, const Sour
   }
   std::string note = trace ? trace_note(*plan, *sources.trace, *trace) : "";
   return advise(plan->job, trace ? &*trace : nullptr, options_of(flags)).map([&](Advice advice) {
-    return Answer{std::move(*plan), std::move(advice), std::move(note)};
+    return AdviseAnswer{std::move(*plan), std::move(advice), std::move(note)};
   });
 }
 
@@ -156,7 +156,7 @@ Result<ExitCode> advise_verb(Console& console, const AdviseFlags& flags) {
   if (!sources) {
     return tl::unexpected(sources.error());
   }
-  const Result<Answer> answer = answer_for(console, flags, *sources);
+  const Result<AdviseAnswer> answer = answer_for(console, flags, *sources);
   if (!answer) {
     return tl::unexpected(answer.error());
   }
@@ -181,7 +181,7 @@ Result<ExitCode> advise_verb(Console& console, const AdviseFlags& flags) {
 
 Action declare_advise(CLI::App& verb) {
   const auto flags = std::make_shared<AdviseFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_advise_examples);
   verb.add_option(
           "CONFIG", flags->sources,
           "A configuration as predict takes it, and then, if there is one, a trace of that job: its times "

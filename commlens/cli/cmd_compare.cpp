@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_compare_examples = R"(Examples:
   commlens compare case.yaml calls.jsonl.gz
   commlens compare 1-3B.yml run.log
   commlens compare 1.3B 1.3B --framework paper,deepspeed --ranks 16 --zero 3
@@ -37,7 +37,7 @@ struct CompareFlags {
 };
 
 /// A result in each format, and whether the sides are equal.
-struct Answer {
+struct CompareAnswer {
   std::string text;
   Json json;
   std::string csv;
@@ -68,8 +68,8 @@ std::pair<std::string, std::string> frameworks_of(const std::string& text) {
                                     : std::pair(text.substr(0, comma), text.substr(comma + 1));
 }
 
-Result<Answer> answer_for_log(Side& a, Side& b, const CompareFlags& flags, const CompareOptions& options,
-                              Planner& planner) {
+Result<CompareAnswer> answer_for_log(Side& a, Side& b, const CompareFlags& flags,
+                                     const CompareOptions& options, Planner& planner) {
   const TextStyle style = style_for(planner.console(), flags.output);
   Side& predicted = a.is_log() ? b : a;
   const Side& log = a.is_log() ? a : b;
@@ -80,8 +80,8 @@ Result<Answer> answer_for_log(Side& a, Side& b, const CompareFlags& flags, const
     return tl::unexpected(compared.error());
   }
   const std::string_view other = predicted.is_prediction() ? "predicted" : a.is_log() ? "B" : "A";
-  Answer answer{logged_text(*compared, style, other), logged_json(*compared, other),
-                logged_csv(*compared, other), compared->equal()};
+  CompareAnswer answer{logged_text(*compared, style, other), logged_json(*compared, other),
+                       logged_csv(*compared, other), compared->equal()};
   if (fitted_dp) {
     answer.json["dp_fitted"] = *fitted_dp;
     answer.text += fmt::format(
@@ -90,8 +90,8 @@ Result<Answer> answer_for_log(Side& a, Side& b, const CompareFlags& flags, const
   return answer;
 }
 
-Result<Answer> answer_for_volumes(const Side& a, const Side& b, const CompareFlags& flags,
-                                  const CompareOptions& options, Planner& planner) {
+Result<CompareAnswer> answer_for_volumes(const Side& a, const Side& b, const CompareFlags& flags,
+                                         const CompareOptions& options, Planner& planner) {
   const Result<std::vector<VolumeDifference>> rows = compare_volumes(a.trace, b.trace, options);
   if (!rows) {
     return tl::unexpected(rows.error());
@@ -105,8 +105,8 @@ Result<Answer> answer_for_volumes(const Side& a, const Side& b, const CompareFla
     return tl::unexpected(explanation.error());
   }
   const TextStyle style = style_for(planner.console(), flags.output);
-  Answer answer{volumes_text(*rows, style) + explanation_text(*explanation, style), volumes_json(*rows),
-                volumes_csv(*rows, &*explanation), all_equal(*rows)};
+  CompareAnswer answer{volumes_text(*rows, style) + explanation_text(*explanation, style),
+                       volumes_json(*rows), volumes_csv(*rows, &*explanation), all_equal(*rows)};
   answer.json["iteration"] = explanation->iteration;
   add_explanation(*explanation, answer.json);
   return answer;
@@ -164,8 +164,8 @@ Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comp
   return why;
 }
 
-Result<Answer> answer_for_traces(const Side& a, const Side& b, const CompareOptions& options,
-                                 const TextStyle& style) {
+Result<CompareAnswer> answer_for_traces(const Side& a, const Side& b, const CompareOptions& options,
+                                        const TextStyle& style) {
   const Result<Comparison> comparison = compare(a.trace, b.trace, options);
   if (!comparison) {
     return tl::unexpected(comparison.error());
@@ -175,8 +175,8 @@ Result<Answer> answer_for_traces(const Side& a, const Side& b, const CompareOpti
                                a.argument, b.argument));
   }
   const bool order = options.order_counts;
-  Answer answer{"", comparison_json(*comparison, order), comparison_csv(*comparison, order),
-                comparison->equal() && !(order && comparison->order_differs > 0)};
+  CompareAnswer answer{"", comparison_json(*comparison, order), comparison_csv(*comparison, order),
+                       comparison->equal() && !(order && comparison->order_differs > 0)};
   const bool has_rules = a.is_prediction() || b.is_prediction();
   if (comparison->equal() || !has_rules) {
     answer.text = comparison_text(*comparison, order, style);
@@ -193,7 +193,7 @@ Result<Answer> answer_for_traces(const Side& a, const Side& b, const CompareOpti
   return answer;
 }
 
-Result<Answer> answer_for(Side& a, Side& b, const CompareFlags& flags, Console& console) {
+Result<CompareAnswer> answer_for(Side& a, Side& b, const CompareFlags& flags, Console& console) {
   Planner planner(console);
   const Result<std::optional<IterationRange>> range = iteration_range(flags.iterations);
   if (!range) {
@@ -246,7 +246,7 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
   if (flags.regression.asked()) {
     return flags.regression.run(console, *a, *b, flags.output);
   }
-  Result<Answer> answer = answer_for(*a, *b, flags, console);
+  Result<CompareAnswer> answer = answer_for(*a, *b, flags, console);
   if (!answer) {
     return tl::unexpected(answer.error());
   }
@@ -275,7 +275,7 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
 
 Action declare_compare(CLI::App& verb) {
   const auto flags = std::make_shared<CompareFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_compare_examples);
   const char* side = "A configuration (it is predicted), a native trace, or a file that import reads";
   verb.add_option("A", flags->a, side)->required();
   verb.add_option("B", flags->b, side)->required();

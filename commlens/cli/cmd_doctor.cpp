@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_doctor_examples = R"(Examples:
   commlens doctor
   commlens doctor --format json
 "yes" rows work here; "no" rows say what is missing.)";
@@ -194,7 +194,7 @@ Result<ExitCode> examine(Console& console, const OutputFlags& flags) {
 
 Action declare_doctor(CLI::App& verb) {
   const auto flags = std::make_shared<OutputFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_doctor_examples);
   declare_output(verb, *flags);
   return [flags](Console& console) { return examine(console, *flags); };
 }

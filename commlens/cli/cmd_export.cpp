@@ -12,7 +12,7 @@
 namespace commlens {
 namespace {
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_export_examples = R"(Examples:
   commlens export trace/ --to calls -o calls.jsonl.gz
   commlens export trace/ --to csv --rank 0)";
 
@@ -70,7 +70,7 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
 
 Action declare_export(CLI::App& verb) {
   const auto flags = std::make_shared<ExportFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_export_examples);
   verb.add_option("TRACE", flags->trace, "A native trace, or a file that import reads")->required();
   verb.add_option("--to", flags->to, "calls (JSON Lines) or csv")
       ->required()

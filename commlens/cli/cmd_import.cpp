@@ -14,7 +14,7 @@
 namespace commlens {
 namespace {
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_import_examples = R"(Examples:
   commlens import calls.jsonl.gz -o trace/
   commlens import rank0.jsonl rank1.jsonl -o trace/)";
 
@@ -56,7 +56,7 @@ Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
 
 Action declare_import(CLI::App& verb) {
   const auto flags = std::make_shared<ImportFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_import_examples);
   verb.add_option("FILE", flags->files,
                   "Calls JSON Lines or CSV, or what DeepSpeed's comms logger printed; several "
                   "files are one job")

@@ -20,7 +20,7 @@
 namespace commlens {
 namespace {
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_predict_examples = R"(Examples:
   commlens predict 1.3B --ranks 16 --zero 3
   commlens predict job.yml --framework deepspeed --seq 512,1024,2048 --format csv
   commlens predict case.yaml --calls calls.jsonl.gz)";
@@ -218,7 +218,7 @@ Result<ExitCode> predict(Console& console, const PredictFlags& flags) {
 
 Action declare_predict(CLI::App& verb) {
   const auto flags = std::make_shared<PredictFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_predict_examples);
   verb.add_option("CONFIG", flags->config,
                   "A preset (1.3B), GPT-NeoX yml files, a Hugging Face config.json, Megatron arguments or a "
                   "case file")

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_record_examples = R"(Examples:
   commlens record -- mpirun -n 4 ./app
   commlens record -o run1 -- mpirun -n 4 python3 train.py
   mpirun -n 4 commlens record -- ./app
@@ -176,7 +176,7 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
 
 Action declare_record(CLI::App& verb) {
   const auto flags = std::make_shared<RecordFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_record_examples);
   verb.add_option("-o,--output", flags->folder, "Folder of the trace")
       ->capture_default_str()
       ->type_name("DIR");

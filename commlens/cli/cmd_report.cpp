@@ -18,7 +18,7 @@
 namespace commlens {
 namespace {
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_report_examples = R"(Examples:
   commlens report trace/
   commlens report case.yaml trace/ -o run.html --data figures/
   commlens report before/ after/ --title "Before and after"
@@ -149,7 +149,7 @@ Result<ExitCode> report(Console& console, const ReportFlags& flags) {
 
 Action declare_report(CLI::App& verb) {
   const auto flags = std::make_shared<ReportFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_report_examples);
   verb.add_option("TRACE|CONFIG", flags->request.arguments,
                   "Traces, files that import reads, and configurations (these are predicted); two are set "
                   "against each "

@@ -5,34 +5,30 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/cli/command.hpp"
+#include "commlens/cli/test_support.hpp"
 #include "commlens/trace/test_support.hpp"
 
 namespace commlens {
 namespace {
 
-using testing::content_of;
-using testing::ScratchFolder;
+using test_support::content_of;
+using test_support::ScratchFolder;
 
-struct Outcome {
-  ExitCode code{};
-  std::string out;
-  std::string err;
-};
+using test_support::Outcome;
 
 constexpr const char* k_calls =
     R"({"rank":0,"iteration":0,"op":"all_reduce","dtype":"fp16","input_bytes":2048,"output_bytes":2048,"group":[0,1],"start_ns":0,"duration_ns":500}
 {"rank":1,"iteration":0,"op":"all_reduce","dtype":"fp16","input_bytes":2048,"output_bytes":2048,"group":[0,1],"start_ns":100,"duration_ns":400}
 )";
 
-constexpr const char* k_case =
+constexpr const char* k_report_case =
     R"(framework: deepspeed
 ranks: 2
 model: {family: gpt, layers: 2, hidden: 64, heads: 4, sequence: 32, vocab: 256}
 deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 )";
 
-constexpr const char* k_log =
+constexpr const char* k_report_log =
     R"(Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     tput_avg (Gbps)     busbw_avg (Gbps)
 all_reduce
                     4.0 KB              3                   11.12               0.08                0.43                0.41
@@ -41,12 +37,8 @@ all_reduce
 class Report : public ::testing::Test {
  protected:
   Outcome report(std::vector<std::string> arguments) const {
-    std::ostringstream out;
-    std::ostringstream err;
-    Console console{out, err, {}, false};
     arguments.insert(arguments.begin(), "report");
-    const ExitCode code = run(arguments, console);
-    return {code, out.str(), err.str()};
+    return test_support::run_with(arguments);
   }
   /// Writes the report of these to a file and returns the page.
   std::string page(std::vector<std::string> arguments) const {
@@ -102,7 +94,7 @@ TEST_F(Report, WritesEveryFigureAsJsonAndCsv) {
 }
 
 TEST_F(Report, OfAConfigurationPredictsIt) {
-  const std::string html = page({written("case.yaml", k_case), "--data", path("figures")});
+  const std::string html = page({written("case.yaml", k_report_case), "--data", path("figures")});
   EXPECT_NE(html.find("Timeline: a prediction knows calls and sizes, not when they happen."),
             std::string::npos);
   EXPECT_EQ(values_of(figure("provenance"), "value")[0], "predicted");
@@ -110,7 +102,7 @@ TEST_F(Report, OfAConfigurationPredictsIt) {
 }
 
 TEST_F(Report, OfAConfigurationAndATraceIsAboutTheTrace) {
-  const std::string config = written("case.yaml", k_case);
+  const std::string config = written("case.yaml", k_report_case);
   const std::string calls = written("calls.jsonl", k_calls);
   page({config, calls, "--data", path("figures")});
   EXPECT_EQ(values_of(figure("overview"), "value")[0], "calls.jsonl");
@@ -139,20 +131,20 @@ TEST_F(Report, NamesTracesByWhatTellsThemApart) {
 
 TEST_F(Report, OfThreeHasALineForEach) {
   const std::string calls = written("calls.jsonl", k_calls);
-  page({calls, written("case.yaml", k_case), calls, "--data", path("figures")});
+  page({calls, written("case.yaml", k_report_case), calls, "--data", path("figures")});
   EXPECT_EQ(figure("runs")["rows"], 3);
   EXPECT_EQ(figure("index")["left_out"][0]["id"], "iterations");
 }
 
 TEST_F(Report, OfAPrintedLogHasNoWireBytes) {
-  page({written("run.log", k_log), "--data", path("figures")});
+  page({written("run.log", k_report_log), "--data", path("figures")});
   EXPECT_TRUE(values_of(figure("breakdown"), "wire_bytes").is_null());
   EXPECT_EQ(values_of(figure("breakdown"), "calls")[0], 3);
 }
 
 TEST_F(Report, OfThePapersVolumesComparesBytes) {
   const std::string html =
-      page({written("case.yaml", k_case), written("calls.jsonl", k_calls), "--framework", "paper"});
+      page({written("case.yaml", k_report_case), written("calls.jsonl", k_calls), "--framework", "paper"});
   EXPECT_NE(html.find("knows volumes rather than calls"), std::string::npos);
 }
 

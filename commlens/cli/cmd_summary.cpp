@@ -13,7 +13,7 @@
 namespace commlens {
 namespace {
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_summary_examples = R"(Examples:
   commlens summary calls.jsonl.gz
   commlens summary run.log --format csv
   commlens summary trace/ --rank 0 --iterations 1-
@@ -89,7 +89,7 @@ Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
 
 Action declare_summary(CLI::App& verb) {
   const auto flags = std::make_shared<SummaryFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_summary_examples);
   verb.add_option("TRACE", flags->trace, "A native trace, or a file that import reads; - is standard input")
       ->required();
   verb.add_option("--rank", flags->rank, "Only this rank")

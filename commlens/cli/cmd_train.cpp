@@ -9,7 +9,7 @@
 namespace commlens {
 namespace {
 
-constexpr const char* k_examples = R"(Examples:
+constexpr const char* k_train_examples = R"(Examples:
   commlens train 19M --ranks 4 --zero 3 --seq 128 --vocab 256 --data book.txt
   commlens train 19M --tp 2 --pp 2 --micro-batches 4 --dtype fp32 --format json
   mpirun -n 4 commlens train 125M --tp 2 --seq 512 --transport mpi
@@ -24,7 +24,7 @@ Result<ExitCode> train(Console& console, const TrainFlags& flags) {
 
 Action declare_train(CLI::App& verb) {
   const auto flags = std::make_shared<TrainFlags>();
-  verb.footer(k_examples);
+  verb.footer(k_train_examples);
   flags->declare(verb);
   return [flags](Console& console) { return train(console, *flags); };
 }

@@ -64,15 +64,6 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
   return all;
 }
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) {
-    pointers.push_back(text.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 pid_t started(const ChildProgram& program, const sigset_t& mask) {
   std::vector<std::string> words = program.command;
   std::vector<std::string> variables = environment_with(program.variables);
@@ -91,6 +82,15 @@ pid_t started(const ChildProgram& program, const sigset_t& mask) {
 }
 
 }  // namespace
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 int run_child(const ChildProgram& program) {
   const Signals signals;

@@ -15,4 +15,7 @@ struct ChildProgram {
 /// signal when one ended it. Throws SystemError when it cannot be started.
 int run_child(const ChildProgram& program);
 
+/// The texts as exec and posix_spawn take arguments and variables: pointers into them, the last one null.
+std::vector<char*> pointers_to(std::vector<std::string>& texts);
+
 }  // namespace commlens

@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commlens/cli/record_child.hpp"
+
 namespace commlens {
 namespace {
 
@@ -61,15 +63,6 @@ std::vector<std::string> plain_environment() {
     }
   }
   return variables;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) {
-    pointers.push_back(text.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 bool starts_any(const std::vector<std::string>& libraries, std::string_view start) {

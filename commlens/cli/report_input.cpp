@@ -13,7 +13,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::int64_t k_most_iterations = 1000;  // predicted for one report
+constexpr std::int64_t k_most_predicted = 1000;  // predicted for one report
 
 /// --framework NAME for all arguments, or NAME,NAME… one for each.
 Result<std::vector<std::string>> frameworks_of(const ReportRequest& request) {
@@ -75,16 +75,16 @@ Result<void> predict_alone(Side& side, const LayoutFlags& flags, const std::opti
   }
   const std::int64_t steady = plan->steady_iteration();
   std::int64_t first = k_init_iteration;
-  std::int64_t last = std::clamp<std::int64_t>(plan->job.iterations - 1, steady, steady + k_most_iterations);
+  std::int64_t last = std::clamp<std::int64_t>(plan->job.iterations - 1, steady, steady + k_most_predicted);
   if (range) {
     first = range->first;
     last = range->second == INT32_MAX ? std::max(last, first) : range->second;
   }
-  if (last - first >= k_most_iterations + steady + 2) {
+  if (last - first >= k_most_predicted + steady + 2) {
     return failure(
         fmt::format("--iterations: {} are more than a report shows of a prediction, whose iterations repeat; "
                     "ask for at most {}",
-                    last - first + 1, k_most_iterations));
+                    last - first + 1, k_most_predicted));
   }
   std::vector<Iteration> iterations;
   for (std::int64_t iteration = first; iteration <= last; ++iteration) {

@@ -5,24 +5,13 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/cli/command.hpp"
+#include "commlens/cli/test_support.hpp"
 
 namespace commlens {
 namespace {
 
-struct Outcome {
-  ExitCode code{};
-  std::string out;
-  std::string err;
-};
-
-Outcome run_with(const std::vector<std::string>& arguments) {
-  std::ostringstream out;
-  std::ostringstream err;
-  Console console{out, err, {}, false};
-  const ExitCode code = run(arguments, console);
-  return {code, out.str(), err.str()};
-}
+using test_support::Outcome;
+using test_support::run_with;
 
 /// A folder of the test's own, gone afterwards.
 class Run : public testing::Test {

@@ -26,6 +26,8 @@ enum class CommKind : std::uint8_t {
 std::string_view name_of(CommKind kind);
 std::optional<CommKind> comm_kind_from(std::string_view name);
 constexpr bool is_point_to_point(CommKind kind) { return kind == CommKind::send || kind == CommKind::recv; }
+/// Whether one rank of the group gives, or gets, what all the others get or give.
+constexpr bool has_root(CommKind kind) { return kind == CommKind::broadcast || kind == CommKind::reduce; }
 
 /// The part of a training iteration a call belongs to.
 enum class Phase : std::uint8_t { init, forward, recompute, backward, optimizer, other };

@@ -11,7 +11,7 @@
 namespace commlens {
 namespace {
 
-struct Row {
+struct MemoryRow {
   const char* name;
   std::int64_t ranks;
   std::array<std::int64_t, 4> states;  // ZeRO 0 to 3
@@ -19,7 +19,7 @@ struct Row {
 };
 
 TEST(Memory, EqualsTheExpectedValuesOfTheOutOfMemoryCheck) {  // facts/expected.json oom_check
-  const std::vector<Row> rows = {
+  const std::vector<MemoryRow> rows = {
       {"19M", 8, {1'126'825'984, 387'346'432, 264'099'840, 140'853'248}, 50'331'648},
       {"19M", 16, {1'126'825'984, 334'526'464, 202'476'544, 70'426'624}, 50'331'648},
       {"125M", 8, {2'597'167'104, 892'776'192, 608'711'040, 324'645'888}, 150'994'944},
@@ -28,7 +28,7 @@ TEST(Memory, EqualsTheExpectedValuesOfTheOutOfMemoryCheck) {  // facts/expected.
       {"1.3B", 16, {22'634'364'928, 6'719'577'088, 4'067'112'448, 1'414'647'808}, 805'306'368},
       {"13B", 8, {209'611'161'600, 72'053'836'800, 49'127'616'000, 26'201'395'200}, 3'355'443'200},
       {"13B", 16, {209'611'161'600, 62'228'313'600, 37'664'505'600, 13'100'697'600}, 3'355'443'200}};
-  for (const Row& row : rows) {
+  for (const MemoryRow& row : rows) {
     for (int stage = 0; stage <= 3; ++stage) {
       Job job = preset(row.name).value();
       job.layout.dp = job.layout.ranks = row.ranks;

@@ -125,7 +125,7 @@ Result<void> override_bucket(Job& job, Bytes bucket) {
   return {};
 }
 
-bool runs_deepspeed(const Job& job) {
+bool is_of_deepspeed(const Job& job) {
   return job.framework == Framework::deepspeed || job.framework == Framework::neox;
 }
 
@@ -138,7 +138,7 @@ Result<void> refuse_unknown(const Job& job, const Overrides& flags) {
       {flags.qgz, "--qgz"},
       {flags.partition_activations, "--partition-activations"}};
   for (const auto& [is_given, flag] : sharding) {
-    if (is_given && !is_ours && !runs_deepspeed(job)) {
+    if (is_given && !is_ours && !is_of_deepspeed(job)) {
       return failure(
           fmt::format("{}: the {} rules do not have it; use --framework commlens, deepspeed or neox", flag,
                       name_of(job.framework)));

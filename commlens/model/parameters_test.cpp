@@ -23,14 +23,14 @@ ModelConfig small_gpt() {
   return model;
 }
 
-struct Row {
+struct CountRow {
   const char* name;
   std::int64_t parameters;
   std::int64_t equation_1;
 };
 
 TEST(ParameterCount, EqualsTheTableOfGptNeoxConfigs) {  // rules/neox_megatron.md §7, V = 50304
-  const std::vector<Row> rows = {
+  const std::vector<CountRow> rows = {
       {"19M", 70'426'624, 71'459'840},           {"49M", 113'625'600, 114'904'320},
       {"125M", 162'322'944, 163'849'728},        {"350M", 405'334'016, 407'308'288},
       {"760M", 834'493'440, 837'454'848},        {"1.3B", 1'414'647'808, 1'418'596'352},
@@ -38,7 +38,7 @@ TEST(ParameterCount, EqualsTheTableOfGptNeoxConfigs) {  // rules/neox_megatron.m
       {"13B", 13'100'697'600, 13'110'159'360},   {"20B", 20'552'994'816, 20'564'226'048},
       {"175B", 175'197'806'592, 175'217'074'176}};
   ASSERT_EQ(rows.size(), preset_names().size());
-  for (const Row& row : rows) {
+  for (const CountRow& row : rows) {
     const ModelConfig model = preset(row.name).value().model;
     EXPECT_EQ(ParameterList(model).total().value, row.parameters) << row.name;
     EXPECT_EQ(parameter_count(model).value, row.parameters) << row.name;

@@ -6,7 +6,7 @@
 namespace commlens {
 namespace {
 
-Advice sample() {
+Advice sample_advice() {
   Advice advice;
   advice.cost.per_rank = {29, 27, Bytes{8'427'528}, Bytes{6'320'652}, {}};
   advice.cost.all_ranks = {116, 108, Bytes{33'710'112}, Bytes{25'282'608}, {}};
@@ -30,7 +30,7 @@ Advice sample() {
 }
 
 TEST(AdviceText, SaysWhatChangesByHowMuchAndHow) {
-  EXPECT_EQ(advice_text(sample(), {}),
+  EXPECT_EQ(advice_text(sample_advice(), {}),
             "one steady iteration, of the rank that sends most: 29 calls (27 small), 8.04 MiB message bytes, "
             "6.03 MiB "
             "wire bytes\n"
@@ -57,7 +57,7 @@ TEST(AdviceText, SaysWhatChangesByHowMuchAndHow) {
 }
 
 TEST(AdviceText, FitsATerminal) {
-  Advice advice = sample();
+  Advice advice = sample_advice();
   advice.recommended.front().reason =
       std::string(30, 'a') + " " + std::string(30, 'b') + " " + std::string(30, 'c');
   const std::string text = advice_text(advice, {.width = 80});
@@ -76,7 +76,7 @@ TEST(AdviceText, SaysWhenNothingIsToBeSaid) {
 }
 
 TEST(AdviceJson, HasSavingsOfARankAndBothCosts) {
-  const nlohmann::ordered_json json = advice_json(sample());
+  const nlohmann::ordered_json json = advice_json(sample_advice());
   const auto& made = json["recommendations"][0];
   EXPECT_EQ(made["saved_per_rank"]["calls"], 26);
   EXPECT_EQ(made["saved_per_rank"]["wire_bytes"], -1);
@@ -88,7 +88,7 @@ TEST(AdviceJson, HasSavingsOfARankAndBothCosts) {
 
 TEST(AdviceCsv, HasALinePerRecommendation) {
   EXPECT_EQ(
-      advice_csv(sample()),
+      advice_csv(sample_advice()),
       "id,title,flag,setting,required,calls_saved_per_rank,message_bytes_saved_per_rank,wire_bytes_saved_per_"
       "rank,"
       "wire_inter_node_bytes_saved_per_rank,memory_added_bytes_per_rank,bubble_share_saved,time_saved_s\n"

@@ -9,7 +9,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 /// Twenty iterations: steps alike, an all_reduce 10 % slower.
-Regression sample() {
+Regression sample_regression() {
   Regression regression;
   RegressionRow step{.is_step = true,
                      .iterations_a = 19,
@@ -33,7 +33,7 @@ Regression sample() {
 }
 
 TEST(RegressionText, BeginsWithTheVerdictAndNamesTheRow) {
-  const std::string text = regression_text(sample(), {});
+  const std::string text = regression_text(sample_regression(), {});
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "regression: 1 of 2 rows are slower in B by more than 5 %, significantly");
   EXPECT_NE(
@@ -44,7 +44,7 @@ TEST(RegressionText, BeginsWithTheVerdictAndNamesTheRow) {
 }
 
 TEST(RegressionText, SaysWhenIterationsAreTooFew) {
-  Regression few = sample();
+  Regression few = sample_regression();
   few.rows.pop_back();
   few.rows.front().iterations_a = few.rows.front().iterations_b = 3;
   const std::string text = regression_text(few, {});
@@ -53,7 +53,7 @@ TEST(RegressionText, SaysWhenIterationsAreTooFew) {
 }
 
 TEST(RegressionJson, HasBothMediansAndTheTest) {
-  const nlohmann::ordered_json json = regression_json(sample());
+  const nlohmann::ordered_json json = regression_json(sample_regression());
   EXPECT_EQ(json["regressed"], true);
   EXPECT_EQ(json["rows"][1]["verdict"], "slower");
   EXPECT_DOUBLE_EQ(json["rows"][1]["b_s"].get<double>(), 110e-6);
@@ -61,7 +61,7 @@ TEST(RegressionJson, HasBothMediansAndTheTest) {
 }
 
 TEST(RegressionCsv, HasALinePerRow) {
-  const std::string csv = regression_csv(sample());
+  const std::string csv = regression_csv(sample_regression());
   EXPECT_NE(csv.find("all_reduce,dp,backward,8,20,20,0.0001,0.00011,1e-06,2e-06,slower\n"), std::string::npos)
       << csv;
 }

@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-Table sample() {
+Table sample_table() {
   Table table({{.title = "op"},
                {.title = "calls", .align = Column::Align::right},
                {.title = "total", .align = Column::Align::right, .drop_first = 1},
@@ -16,27 +16,27 @@ Table sample() {
 }
 
 TEST(Table, AlignsColumnsAndEndsLinesWithoutSpaces) {
-  EXPECT_EQ(sample().text({}),
+  EXPECT_EQ(sample_table().text({}),
             "op          calls  total  why\n"
             "all_reduce      7   14 B  the gradient of a layer\n"
             "send        1,000    2 B  x\n");
 }
 
 TEST(Table, CutsThenDropsColumnsToFit) {
-  EXPECT_EQ(sample().text({.width = 34}),
+  EXPECT_EQ(sample_table().text({.width = 34}),
             "op          calls  total  why\n"
             "all_reduce      7   14 B  the gra…\n"
             "send        1,000    2 B  x\n");
-  EXPECT_EQ(sample().text({.width = 26}),
+  EXPECT_EQ(sample_table().text({.width = 26}),
             "op          calls  why\n"
             "all_reduce      7  the gr…\n"
             "send        1,000  x\n");
 }
 
 TEST(Table, NamesTheColumnsItHides) {
-  EXPECT_EQ(Table::hidden_text(sample().hidden({.width = 26}), {}),
+  EXPECT_EQ(Table::hidden_text(sample_table().hidden({.width = 26}), {}),
             "hidden for want of width: total (see --format csv or a wider terminal)\n");
-  EXPECT_EQ(sample().text_with_hidden({}), sample().text({}));
+  EXPECT_EQ(sample_table().text_with_hidden({}), sample_table().text({}));
 }
 
 TEST(Table, LeavesEmptyColumnsOut) {

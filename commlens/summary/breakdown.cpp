@@ -47,7 +47,7 @@ auto key_of(const BreakdownRow& row) {
   return std::tuple(row.kind, row.axis, row.group_size, row.phase, row.dtype, row.message, row.rounding,
                     row.data_dependent, row.rule, row.tag, row.name);
 }
-using RowKey = decltype(key_of(BreakdownRow{}));
+using BreakdownKey = decltype(key_of(BreakdownRow{}));
 
 BreakdownRow row_of(const Trace& trace, const CommOp& op, const BreakdownOptions& options) {
   const bool logger = options.accounting == Accounting::deepspeed_logger ||
@@ -134,7 +134,7 @@ class StreamRows {
   std::vector<BreakdownRow> rows_;
   std::vector<Bytes> moved_;  // per row: message bytes as docs/volumes.md defines them
   std::vector<std::map<std::pair<std::int64_t, std::int64_t>, Bytes>> crossing_;  // per row: share -> message
-  std::map<RowKey, std::size_t> places_;
+  std::map<BreakdownKey, std::size_t> places_;
   std::map<std::pair<GroupId, CommKind>, Fraction> shares_;
 };
 

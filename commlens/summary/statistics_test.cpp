@@ -369,8 +369,8 @@ TEST(Coverage, NamesWhatIsNotClassified) {
 
 TEST(Summary, OfAFolderIsThatOfItsTrace) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    const testing::ScratchFolder scratch;
-    const Trace trace = testing::RandomTrace(seed).make();
+    const test_support::ScratchFolder scratch;
+    const Trace trace = test_support::RandomTrace(seed).make();
     write_trace(trace, scratch / "trace");
     SummaryBuilder builder({.by_phase = true, .by_iteration = true});
     const Result<Trace> tables =

@@ -12,8 +12,8 @@
 namespace commlens {
 namespace {
 
-using commlens::testing::RandomTrace;
-using commlens::testing::ScratchFolder;
+using commlens::test_support::RandomTrace;
+using commlens::test_support::ScratchFolder;
 using std::chrono::nanoseconds;
 
 /// Puts the calls that a visit gave back where they belong.
@@ -40,7 +40,7 @@ void expect_same_calls(const Trace& a, const Trace& b) {
     EXPECT_EQ(a.streams[row].ranks, b.streams[row].ranks);
     EXPECT_EQ(a.streams[row].times, b.streams[row].times);
     const Rank rank = a.streams[row].ranks.first;
-    EXPECT_EQ(testing::spelled_calls(a, rank), testing::spelled_calls(b, rank));
+    EXPECT_EQ(test_support::spelled_calls(a, rank), test_support::spelled_calls(b, rank));
   }
 }
 

@@ -12,8 +12,8 @@ namespace commlens {
 namespace {
 
 using std::chrono::nanoseconds;
-using testing::content_of;
-using testing::ScratchFolder;
+using test_support::content_of;
+using test_support::ScratchFolder;
 using Intervals = std::vector<ComputeInterval>;
 
 ComputeInterval computed(std::int64_t started, std::int64_t finished, Iteration iteration) {
@@ -59,7 +59,7 @@ TEST(ComputeFile, KeepsEveryStretch) {
 TEST(ComputeFile, OfRandomTracesIsReadAsItWasWritten) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;
-    const Trace trace = testing::RandomTrace(seed).make();
+    const Trace trace = test_support::RandomTrace(seed).make();
     write_trace(trace, folder / "t");
     const Result<Trace> read = read_trace(folder / "t");
     ASSERT_TRUE(read) << "seed=" << seed << ": " << read.error().message;

@@ -11,7 +11,7 @@ namespace commlens {
 namespace {
 
 TEST(MappedFile, ShowsTheBytesOfAFileAndKeepsThemWhenMoved) {
-  const testing::ScratchFolder folder;
+  const test_support::ScratchFolder folder;
   Result<MappedFile> file = MappedFile::open(folder.write("f", "four"));
   ASSERT_TRUE(file);
   const MappedFile moved = std::move(*file);
@@ -20,14 +20,14 @@ TEST(MappedFile, ShowsTheBytesOfAFileAndKeepsThemWhenMoved) {
 }
 
 TEST(MappedFile, OfAnEmptyFileHasNoBytes) {
-  const testing::ScratchFolder folder;
+  const test_support::ScratchFolder folder;
   const Result<MappedFile> file = MappedFile::open(folder.write("f", ""));
   ASSERT_TRUE(file);
   EXPECT_TRUE(file->bytes().empty());
 }
 
 TEST(MappedFile, RefusesWhatIsNoRegularFile) {
-  const testing::ScratchFolder folder;
+  const test_support::ScratchFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_FALSE(MappedFile::open(folder / "pipe"));
   EXPECT_FALSE(MappedFile::open(folder / "."));

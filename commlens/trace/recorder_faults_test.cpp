@@ -27,7 +27,7 @@
 namespace commlens {
 namespace {
 
-using testing::ScratchFolder;
+using test_support::ScratchFolder;
 
 /// A number that a child process and its parent share.
 class SharedCount {

@@ -14,10 +14,10 @@
 namespace commlens {
 namespace {
 
-using testing::content_of;
-using testing::ScratchFolder;
-using testing::spelled_calls;
-using testing::SpelledCall;
+using test_support::content_of;
+using test_support::ScratchFolder;
+using test_support::spelled_calls;
+using test_support::SpelledCall;
 using Skipped = std::map<std::string, std::int64_t>;
 
 RecordingInfo info(std::int64_t ranks) {
@@ -388,7 +388,7 @@ RecordingInfo computing_info() {
   return result;
 }
 
-ComputeInterval computed(std::int64_t started, std::int64_t finished, Iteration iteration) {
+ComputeInterval stretch(std::int64_t started, std::int64_t finished, Iteration iteration) {
   return {std::chrono::nanoseconds(started), std::chrono::nanoseconds(finished), iteration};
 }
 
@@ -409,7 +409,7 @@ TEST(Recorder, WritesWhenTheRankComputed) {
   }
   finish_recording(folder / "t");
   const Trace trace = read(folder / "t");
-  EXPECT_EQ(trace.streams[0].compute, (Computed{computed(5'000, 8'000, -1), computed(20'000, 21'000, -1)}));
+  EXPECT_EQ(trace.streams[0].compute, (Computed{stretch(5'000, 8'000, -1), stretch(20'000, 21'000, -1)}));
   EXPECT_EQ(trace.provenance.skipped, Skipped{});
   EXPECT_EQ(std::filesystem::file_size(folder / "t/rank-0.compute.bin"), 64U + 2 * 24);
 }

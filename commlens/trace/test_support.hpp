@@ -15,7 +15,7 @@
 #include "commlens/trace/trace.hpp"
 
 // For tests only, of this floor and the floors above; the library does not include it.
-namespace commlens::testing {
+namespace commlens::test_support {
 
 /// A folder of its own for one test, removed at the end.
 class ScratchFolder {
@@ -185,4 +185,4 @@ class RandomTrace {
   std::mt19937_64 random_;
 };
 
-}  // namespace commlens::testing
+}  // namespace commlens::test_support

@@ -12,9 +12,9 @@
 namespace commlens {
 namespace {
 
-using testing::content_of;
-using testing::ScratchFolder;
-using testing::spelled_calls;
+using test_support::content_of;
+using test_support::ScratchFolder;
+using test_support::spelled_calls;
 
 /// Two ranks, one op, two calls each without times.
 Trace small_trace() {
@@ -57,7 +57,7 @@ void replace_in(const std::filesystem::path& file, std::string_view from, std::s
 TEST(TraceFile, HoldsEveryTraceUnchanged) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;
-    const Trace trace = testing::RandomTrace(seed).make();
+    const Trace trace = test_support::RandomTrace(seed).make();
     write_trace(trace, folder / "t");
     ASSERT_TRUE(is_trace(folder / "t")) << "seed=" << seed;
     const Result<Trace> read = read_trace(folder / "t");
@@ -255,7 +255,7 @@ TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
 
 TEST(TraceFile, SurvivesAnyByteFlippedInTheManifest) {
   const ScratchFolder folder;
-  write_trace(testing::RandomTrace(7).make(), folder / "t");
+  write_trace(test_support::RandomTrace(7).make(), folder / "t");
   const std::string text = content_of(folder / "t/manifest.json");
   for (std::size_t at = 0; at < text.size(); at += 41) {
     std::string damaged = text;

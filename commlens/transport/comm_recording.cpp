@@ -45,8 +45,6 @@ class BlockedTime {
   bool is_over_ = false;
 };
 
-bool has_root(CommKind kind) { return kind == CommKind::broadcast || kind == CommKind::reduce; }
-
 class RecordedWork final : public Work {
  public:
   RecordedWork(std::unique_ptr<Work> work, CommKind kind, Recorder& recorder, Recorder::Slot slot,

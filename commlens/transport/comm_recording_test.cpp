@@ -16,9 +16,9 @@
 namespace commlens {
 namespace {
 
-using testing::ScratchFolder;
-using testing::spelled_calls;
-using testing::SpelledCall;
+using test_support::ScratchFolder;
+using test_support::spelled_calls;
+using test_support::SpelledCall;
 
 /// A call of the recording, as text: "all_gather fp32 3 -> 6 [0 1]".
 std::string text_of(const SpelledCall& call) {

@@ -19,8 +19,6 @@ bool combines(CommKind kind) {
   return kind == CommKind::all_reduce || kind == CommKind::reduce || kind == CommKind::reduce_scatter;
 }
 
-bool has_root(CommKind kind) { return kind == CommKind::broadcast || kind == CommKind::reduce; }
-
 bool has_peer(CommKind kind) { return has_root(kind) || is_point_to_point(kind); }
 
 /// Whether the sizes of a call fit its kind (communicator.hpp).

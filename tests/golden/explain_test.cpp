@@ -1,41 +1,21 @@
 // The paper's equations against recorded runs of the real frameworks: every byte that differs has a cause.
 #include <algorithm>
-#include <cctype>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/cli/command.hpp"
+#include "commlens/cli/test_support.hpp"
+#include "tests/golden/golden_cases.hpp"
 
 namespace commlens {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-fs::path golden_folder() {
-  const char* source = std::getenv("COMMLENS_SOURCE_DIR");
-  return fs::path(source == nullptr ? "." : source) / "tests" / "golden";
-}
-
-struct Outcome {
-  ExitCode code{};
-  std::string out;
-  std::string err;
-};
-
-Outcome run_with(const std::vector<std::string>& arguments) {
-  std::ostringstream out;
-  std::ostringstream err;
-  Console console{out, err, {}, false};
-  const ExitCode code = run(arguments, console);
-  return {code, out.str(), err.str()};
-}
+using test_support::Outcome;
+using test_support::run_with;
 
 std::string file_of(const std::string& name, const char* file) {
   return (golden_folder() / name / file).string();
@@ -101,17 +81,6 @@ const std::set<std::string>& without_equations() {
   return names;
 }
 
-std::vector<std::string> all_cases() {
-  std::vector<std::string> names;
-  for (const char* framework : {"deepspeed", "neox", "megatron", "torch_ddp"}) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(golden_folder() / framework)) {
-      names.push_back(std::string(framework) + "/" + entry.path().filename().string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 class ExplainedGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(ExplainedGolden, LeavesNoByteOfAnyIterationUnexplained) {
@@ -135,14 +104,7 @@ TEST_P(ExplainedGolden, LeavesNoByteOfAnyIterationUnexplained) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, ExplainedGolden, testing::ValuesIn(all_cases()),
-                         [](const auto& parameter) {
-                           std::string name = parameter.param;
-                           std::replace_if(
-                               name.begin(), name.end(),
-                               [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Recorded, ExplainedGolden, testing::ValuesIn(golden_cases()), golden_test_name);
 
 /// Calls and bytes of one cause, over the rows of one op.
 std::pair<std::int64_t, std::int64_t> of(const Json& compared, const std::string& cause,

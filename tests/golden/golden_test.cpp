@@ -1,7 +1,4 @@
 // Predictions against recorded runs of the real frameworks, call by call, on every rank.
-#include <algorithm>
-#include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
@@ -11,25 +8,12 @@
 #include "commlens/formats/importers/importers.hpp"
 #include "commlens/model/readers/read_config.hpp"
 #include "commlens/plan/planner.hpp"
+#include "tests/golden/golden_cases.hpp"
 
 namespace commlens {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path golden_folder() {
-  const char* source = std::getenv("COMMLENS_SOURCE_DIR");
-  return fs::path(source == nullptr ? "." : source) / "tests" / "golden";
-}
-
-std::vector<std::string> cases_of(const std::string& framework) {
-  std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(golden_folder() / framework)) {
-    names.push_back(framework + "/" + entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::string text_of(const Difference& difference) {
   return std::string(name_of(difference.verdict)) + " " + std::string(name_of(difference.kind)) + " x" +
@@ -65,27 +49,13 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
   EXPECT_EQ(result->iterations, recorded->iterations());
 }
 
-std::vector<std::string> all_cases() {
-  std::vector<std::string> all;
-  for (const char* framework : {"deepspeed", "neox", "megatron", "torch_ddp"}) {
-    const std::vector<std::string> some = cases_of(framework);
-    all.insert(all.end(), some.begin(), some.end());
-  }
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(all_cases()), [](const auto& parameter) {
-  std::string name = parameter.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases()), golden_test_name);
 
 TEST(GoldenFolder, HoldsAllRecordedRuns) {
-  EXPECT_EQ(cases_of("deepspeed").size(), 46U);
-  EXPECT_EQ(cases_of("neox").size(), 13U);
-  EXPECT_EQ(cases_of("megatron").size(), 10U);
-  EXPECT_EQ(cases_of("torch_ddp").size(), 4U);
+  EXPECT_EQ(golden_cases_of("deepspeed").size(), 46U);
+  EXPECT_EQ(golden_cases_of("neox").size(), 13U);
+  EXPECT_EQ(golden_cases_of("megatron").size(), 10U);
+  EXPECT_EQ(golden_cases_of("torch_ddp").size(), 4U);
 }
 
 }  // namespace

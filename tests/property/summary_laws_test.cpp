@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-Trace random_trace() { return testing::RandomTrace(*rc::gen::arbitrary<std::uint64_t>()).make(); }
+Trace random_trace() { return test_support::RandomTrace(*rc::gen::arbitrary<std::uint64_t>()).make(); }
 
 auto op_of(const SummaryRow& row) { return std::tuple(row.kind, row.name, row.axis, row.group_size); }
 

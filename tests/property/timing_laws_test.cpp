@@ -98,7 +98,7 @@ CommOp random_op(Trace& trace, std::int64_t ranks, Rank rank) {
 }
 
 /// Ranks that make random calls; those of one iteration come in any order.
-Trace random_trace() {
+Trace random_timed_trace() {
   Trace trace;
   const auto ranks = *rc::gen::inRange<std::int64_t>(1, 5);
   for (Rank rank{0}; rank.value < ranks; ++rank.value) {
@@ -135,7 +135,7 @@ void check_time(const CommunicationTime& time, bool has_compute) {
 }
 
 RC_GTEST_PROP(Overlap, PartsOfAnIterationAddUp, ()) {
-  const Trace trace = random_trace();
+  const Trace trace = random_timed_trace();
   for (const IterationOverlap& row : communication_overlap(trace)) {
     const bool has_compute = !trace.stream_of(row.ranks.first)->compute.empty();
     check_time(row.all, has_compute);
@@ -166,7 +166,7 @@ RC_GTEST_PROP(Overlap, PartsOfAnIterationAddUp, ()) {
 }
 
 RC_GTEST_PROP(Bubble, IsAPartOfTheSpan, ()) {
-  const Trace trace = random_trace();
+  const Trace trace = random_timed_trace();
   for (const PipelineBubble& row : pipeline_bubbles(trace).rows) {
     RC_ASSERT(row.bubble() >= nanoseconds(0));
     RC_ASSERT(row.bubble() <= row.span);
@@ -183,7 +183,7 @@ RC_GTEST_PROP(Bubble, OfTheIdealLiesBetweenNothingAndAll, ()) {
 }
 
 RC_GTEST_PROP(Stragglers, EveryWaitHasOneCause, ()) {
-  const Stragglers waits = stragglers(random_trace());
+  const Stragglers waits = stragglers(random_timed_trace());
   nanoseconds caused{};
   nanoseconds waited{};
   for (const RankLateness& rank : waits.ranks) {
@@ -212,7 +212,7 @@ RC_GTEST_PROP(Stragglers, EveryWaitHasOneCause, ()) {
 }
 
 RC_GTEST_PROP(Stragglers, TheLastToArriveOfTheWorstWaitedForNobody, ()) {
-  const Stragglers waits = stragglers(random_trace(), {.iterations = {}, .worst = 1000});
+  const Stragglers waits = stragglers(random_timed_trace(), {.iterations = {}, .worst = 1000});
   for (const WaitInstance& instance : waits.worst) {
     RC_ASSERT(instance.waited > nanoseconds(0));
     RC_ASSERT(instance.longest > nanoseconds(0));
@@ -222,7 +222,7 @@ RC_GTEST_PROP(Stragglers, TheLastToArriveOfTheWorstWaitedForNobody, ()) {
 }
 
 RC_GTEST_PROP(Stragglers, DoNotDependOnTheOrderOfTheRanks, ()) {
-  Trace trace = random_trace();
+  Trace trace = random_timed_trace();
   const Stragglers forward = stragglers(trace);
   std::reverse(trace.streams.begin(), trace.streams.end());
   const Stragglers backward = stragglers(trace);
@@ -244,7 +244,7 @@ RC_GTEST_PROP(Stragglers, DoNotDependOnTheOrderOfTheRanks, ()) {
 
 /// The waits of one channel, matched the slow way: all calls of a rank, kind, group and root in a list.
 RC_GTEST_PROP(Stragglers, AgreeWithMatchingOneByOne, ()) {
-  const Trace trace = random_trace();
+  const Trace trace = random_timed_trace();
   struct Call {
     nanoseconds arrived;
     nanoseconds ended;

@@ -22,7 +22,7 @@ void append_csv_field(std::string& out, std::string_view text) {
   out += '"';
 }
 
-OpText op_text(const Trace& trace, const CommOp& op) {
+OpText csv_op_text(const Trace& trace, const CommOp& op) {
   OpText text;
   append_csv_field(text.head, name_of(op.phase));
   append_csv_field(text.head, name_of(op.kind));
@@ -43,7 +43,7 @@ OpText op_text(const Trace& trace, const CommOp& op) {
   return text;
 }
 
-std::string group_text(const std::vector<Rank>& members) {
+std::string csv_group_text(const std::vector<Rank>& members) {
   std::string text;
   for (const Rank member : members) {
     text += text.empty() ? "" : " ";
@@ -52,19 +52,19 @@ std::string group_text(const std::vector<Rank>& members) {
   return text;
 }
 
-constexpr CallSyntax k_syntax = {.rank = "",
-                                 .iteration = ",",
-                                 .unknown_iteration = "",
-                                 .root = ",",
-                                 .peer = ",",
-                                 .micro_batch = ",",
-                                 .start = ",",
-                                 .duration = ",",
-                                 .keeps_absent_fields = true,
-                                 .op_text = op_text,
-                                 .group_text = group_text,
-                                 .compute = ",,compute,,,,,,,,,,,",
-                                 .compute_end = ",,\n"};
+constexpr CallSyntax k_csv_syntax = {.rank = "",
+                                     .iteration = ",",
+                                     .unknown_iteration = "",
+                                     .root = ",",
+                                     .peer = ",",
+                                     .micro_batch = ",",
+                                     .start = ",",
+                                     .duration = ",",
+                                     .keeps_absent_fields = true,
+                                     .op_text = csv_op_text,
+                                     .group_text = csv_group_text,
+                                     .compute = ",,compute,,,,,,,,,,,",
+                                     .compute_end = ",,\n"};
 
 constexpr std::string_view k_header =
     "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,peer,micro_batch,tag,rule,name,start_"
@@ -75,7 +75,7 @@ constexpr std::string_view k_header =
 
 void write_calls_csv(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
   sink(k_header);
-  write_calls(trace, selection, k_syntax, sink);
+  write_calls(trace, selection, k_csv_syntax, sink);
 }
 
 }  // namespace commlens

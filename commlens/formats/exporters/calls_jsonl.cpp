@@ -12,7 +12,7 @@ void append_text_field(std::string& out, std::string_view opening, std::string_v
   }
 }
 
-OpText op_text(const Trace& trace, const CommOp& op) {
+OpText json_op_text(const Trace& trace, const CommOp& op) {
   OpText text;
   text.head = R"(,"phase":")";
   text.head += name_of(op.phase);
@@ -39,7 +39,7 @@ OpText op_text(const Trace& trace, const CommOp& op) {
   return text;
 }
 
-std::string group_text(const std::vector<Rank>& members) {
+std::string json_group_text(const std::vector<Rank>& members) {
   std::string text = "[";
   for (const Rank member : members) {
     text += text.size() > 1 ? "," : "";
@@ -48,24 +48,24 @@ std::string group_text(const std::vector<Rank>& members) {
   return text + "]";
 }
 
-constexpr CallSyntax k_syntax = {.rank = R"({"rank":)",
-                                 .iteration = R"(,"iteration":)",
-                                 .unknown_iteration = "null",
-                                 .root = R"(,"root":)",
-                                 .peer = R"(,"peer":)",
-                                 .micro_batch = R"(,"micro_batch":)",
-                                 .start = R"(,"start_ns":)",
-                                 .duration = R"(,"duration_ns":)",
-                                 .keeps_absent_fields = false,
-                                 .op_text = op_text,
-                                 .group_text = group_text,
-                                 .compute = R"(,"op":"compute","start_ns":)",
-                                 .compute_end = "}\n"};
+constexpr CallSyntax k_json_syntax = {.rank = R"({"rank":)",
+                                      .iteration = R"(,"iteration":)",
+                                      .unknown_iteration = "null",
+                                      .root = R"(,"root":)",
+                                      .peer = R"(,"peer":)",
+                                      .micro_batch = R"(,"micro_batch":)",
+                                      .start = R"(,"start_ns":)",
+                                      .duration = R"(,"duration_ns":)",
+                                      .keeps_absent_fields = false,
+                                      .op_text = json_op_text,
+                                      .group_text = json_group_text,
+                                      .compute = R"(,"op":"compute","start_ns":)",
+                                      .compute_end = "}\n"};
 
 }  // namespace
 
 void write_calls_jsonl(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
-  write_calls(trace, selection, k_syntax, sink);
+  write_calls(trace, selection, k_json_syntax, sink);
 }
 
 }  // namespace commlens

@@ -14,8 +14,8 @@
 namespace commlens {
 namespace {
 
-using testing::ScratchFolder;
-using testing::spelled_calls;
+using test_support::ScratchFolder;
+using test_support::spelled_calls;
 
 using Writer = void (*)(const Trace&, const CallSelection&, const TextSink&);
 
@@ -141,7 +141,7 @@ TEST(CallsWriters, ComputeLinesAreReadBack) {
 TEST(CallsWriters, LoseNothingThatTheReadersTake) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;
-    const Trace trace = testing::RandomTrace(seed).make();
+    const Trace trace = test_support::RandomTrace(seed).make();
     const Result<Trace> from_jsonl =
         read_calls_jsonl(folder.write("c.jsonl", written(write_calls_jsonl, trace)));
     const Result<Trace> from_csv = read_calls_csv(folder.write("c.csv", written(write_calls_csv, trace)));
@@ -163,8 +163,8 @@ TEST(WriteStream, WritesAFileWholeAndCompressesByName) {
   };
   write_stream((folder / "f").string(), twice);
   write_stream((folder / "f.gz").string(), twice);
-  EXPECT_EQ(testing::content_of(folder / "f"), "one\ntwo\n");
-  EXPECT_TRUE(testing::content_of(folder / "f.gz").starts_with("\x1f\x8b"));
+  EXPECT_EQ(test_support::content_of(folder / "f"), "one\ntwo\n");
+  EXPECT_TRUE(test_support::content_of(folder / "f.gz").starts_with("\x1f\x8b"));
   EXPECT_EQ(read_head(folder / "f.gz", 100), "one\ntwo\n");
 }
 
@@ -185,7 +185,7 @@ TEST(WriteStream, KeepsTheOldFileWhenWritingFails) {
     sink("new");
     throw SystemError("stop");
   }));
-  EXPECT_EQ(testing::content_of(file), "old");
+  EXPECT_EQ(test_support::content_of(file), "old");
   const std::filesystem::directory_iterator entries(folder / ".");
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
@@ -195,7 +195,7 @@ TEST(WriteStream, WritesThroughLinksAndIntoDevices) {
   folder.write("target", "old");
   std::filesystem::create_symlink("target", folder / "link");
   write_stream((folder / "link").string(), [](const TextSink& sink) { sink("new"); });
-  EXPECT_EQ(testing::content_of(folder / "target"), "new");
+  EXPECT_EQ(test_support::content_of(folder / "target"), "new");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   write_stream("/dev/null", [](const TextSink& sink) { sink("gone"); });
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));

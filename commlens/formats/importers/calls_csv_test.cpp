@@ -9,23 +9,23 @@
 namespace commlens {
 namespace {
 
-using testing::ScratchFolder;
+using test_support::ScratchFolder;
 
-constexpr std::string_view k_header =
+constexpr std::string_view k_csv_header =
     "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,name\n";
 
-Result<Trace> read_text(std::string_view text) {
+Result<Trace> read_csv(std::string_view text) {
   const ScratchFolder folder;
   return read_calls_csv(folder.write("calls.csv", text));
 }
 
-std::string error_of(std::string_view text) {
-  const Result<Trace> trace = read_text(text);
+std::string csv_error_of(std::string_view text) {
+  const Result<Trace> trace = read_csv(text);
   return trace ? "no error" : trace.error().message;
 }
 
 TEST(CallsCsv, ReadsColumnsByTheirNames) {
-  const Result<Trace> trace = read_text(
+  const Result<Trace> trace = read_csv(
       "op,rank,extra,iteration,group,dtype,input_bytes,output_bytes,root,name\r\n"
       "broadcast,3,\"a,b\",-1,1 3,fp16,6,6,1,\"say \"\"hi\"\", twice\"\r\n"
       "\r\n"
@@ -55,31 +55,32 @@ TEST(CallsCsv, SaysWhichColumnOfWhichLineIsWrong) {
       {"0,0,,send,fp32,4,0,0 1,,\"open", "calls.csv:2: the file ends inside quotes"},
   };
   for (const auto& [row, said] : cases) {
-    const std::string error = error_of(std::string(k_header) + row);
+    const std::string error = csv_error_of(std::string(k_csv_header) + row);
     EXPECT_NE(error.find(said), std::string::npos) << error;
   }
 }
 
 TEST(CallsCsv, RefusesAHeaderThatNamesAColumnTwice) {
-  EXPECT_NE(error_of("rank,op,rank\n").find("calls.csv:1: column \"rank\" stands twice"), std::string::npos);
+  EXPECT_NE(csv_error_of("rank,op,rank\n").find("calls.csv:1: column \"rank\" stands twice"),
+            std::string::npos);
 }
 
 TEST(CallsCsv, WithoutCallsIsAnError) {
-  EXPECT_NE(error_of("").find("no calls in it"), std::string::npos);
-  EXPECT_NE(error_of(k_header).find("no calls in it"), std::string::npos);
+  EXPECT_NE(csv_error_of("").find("no calls in it"), std::string::npos);
+  EXPECT_NE(csv_error_of(k_csv_header).find("no calls in it"), std::string::npos);
 }
 
 TEST(CallsCsv, RefusesAQuoteThatNeverCloses) {
   const std::string row = std::string(1 << 20, 'x') + "\n";
-  std::string text = std::string(k_header) + "\"";
+  std::string text = std::string(k_csv_header) + "\"";
   for (int line = 0; line < 18; ++line) {
     text += row;
   }
-  EXPECT_NE(error_of(text).find("is a quote left open?"), std::string::npos);
+  EXPECT_NE(csv_error_of(text).find("is a quote left open?"), std::string::npos);
 }
 
 TEST(CallsCsv, SniffsItsHeader) {
-  EXPECT_TRUE(sniff_calls_csv("f", k_header));
+  EXPECT_TRUE(sniff_calls_csv("f", k_csv_header));
   EXPECT_TRUE(sniff_calls_csv("f", "\xef\xbb\xbfinput_bytes,op,rank"));
   EXPECT_FALSE(sniff_calls_csv("f", ""));
   EXPECT_FALSE(sniff_calls_csv("f", "rank,op\ninput_bytes"));

@@ -11,20 +11,20 @@
 namespace commlens {
 namespace {
 
-using testing::ScratchFolder;
+using test_support::ScratchFolder;
 
 // The example of docs/formats/calls.md.
 constexpr std::string_view k_broadcast =
     R"({"rank":0,"iteration":-1,"phase":"init","op":"broadcast","dtype":"fp32","input_bytes":512000,)"
     R"("output_bytes":512000,"group":[0,1,2,3],"root":0})";
 
-Result<Trace> read_text(std::string_view text) {
+Result<Trace> read_jsonl(std::string_view text) {
   const ScratchFolder folder;
   return read_calls_jsonl(folder.write("calls.jsonl", text));
 }
 
-std::string error_of(std::string_view text) {
-  const Result<Trace> trace = read_text(text);
+std::string jsonl_error_of(std::string_view text) {
+  const Result<Trace> trace = read_jsonl(text);
   return trace ? "no error" : trace.error().message;
 }
 
@@ -37,7 +37,7 @@ std::string with(std::string_view from, std::string_view to) {
 }
 
 TEST(CallsJsonl, ReadsTheDocumentedExample) {
-  const Result<Trace> trace = read_text(k_broadcast);
+  const Result<Trace> trace = read_jsonl(k_broadcast);
   ASSERT_TRUE(trace) << trace.error().message;
   ASSERT_EQ(trace->streams.size(), 1U);
   ASSERT_EQ(trace->streams[0].events.size(), 1U);
@@ -57,7 +57,7 @@ TEST(CallsJsonl, ReadsTheDocumentedExample) {
 }
 
 TEST(CallsJsonl, TakesTheRootAsAPositionInTheGroup) {
-  const Result<Trace> trace = read_text(
+  const Result<Trace> trace = read_jsonl(
       R"({"rank":7,"iteration":0,"op":"reduce","dtype":"fp16","input_bytes":2,"output_bytes":2,"group":[3,5,7],"root":5})");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->ops().at(0).root, GroupRank{1});
@@ -71,7 +71,7 @@ TEST(CallsJsonl, KeepsEachRanksOrderWhateverTheOrderOfRanks) {
         "\n\n",
         rank, bytes, bytes);
   }
-  const Result<Trace> trace = read_text(text);
+  const Result<Trace> trace = read_jsonl(text);
   ASSERT_TRUE(trace) << trace.error().message;
   ASSERT_EQ(trace->streams.size(), 2U);
   EXPECT_EQ(trace->streams[0].ranks, (RankRange{{0}, {0}}));
@@ -82,7 +82,7 @@ TEST(CallsJsonl, KeepsEachRanksOrderWhateverTheOrderOfRanks) {
 }
 
 TEST(CallsJsonl, ReadsEveryOptionalField) {
-  const Result<Trace> trace = read_text(
+  const Result<Trace> trace = read_jsonl(
       R"({"name":"gather","rule":"zero3.fetch","tag":"layer 3","micro_batch":2,"start_ns":-5,"duration_ns":7,)"
       R"("data_dependent":true,"rounding_bytes":6,"rank":1,"iteration":4,"phase":"RecvGrad","op":"other",)"
       R"("dtype":"int64","input_bytes":8,"output_bytes":16,"group":[1,2],"root":2,"site":"ignored here"})");
@@ -101,20 +101,20 @@ TEST(CallsJsonl, ReadsEveryOptionalField) {
 }
 
 TEST(CallsJsonl, KeepsTheSiteAsTheNameAndSkipsUnknownFields) {
-  const Result<Trace> trace = read_text(
+  const Result<Trace> trace = read_jsonl(
       with("{", R"({"site":"engine.py:1077","x":{"rank":9,"deep":[1,[2,{"op":null}]]},"y":-1.5e300,)"));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->names.text(trace->ops().at(0).name), "engine.py:1077");
 }
 
 TEST(CallsJsonl, TakesNullForAbsentAndForAnUnknownIteration) {
-  const Result<Trace> trace = read_text(with("-1", R"(null,"peer":null,"tag":null)"));
+  const Result<Trace> trace = read_jsonl(with("-1", R"(null,"peer":null,"tag":null)"));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams[0].events[0].iteration, k_unknown_iteration);
 }
 
 TEST(CallsJsonl, LetsABarrierLeaveOutTypeAndSizes) {
-  const Result<Trace> trace = read_text(R"({"rank":0,"iteration":0,"op":"barrier","group":[0,1]})");
+  const Result<Trace> trace = read_jsonl(R"({"rank":0,"iteration":0,"op":"barrier","group":[0,1]})");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->ops().at(0).input, Elements{0});
 }
@@ -122,7 +122,7 @@ TEST(CallsJsonl, LetsABarrierLeaveOutTypeAndSizes) {
 TEST(CallsJsonl, DropsAndCountsTimesThatOtherCallsOfTheRankLack) {
   const std::string timed = with("{", R"({"start_ns":1,"duration_ns":1,)");
   const std::string half = with("{", R"({"start_ns":1,)");
-  const Result<Trace> trace = read_text(timed + "\n" + std::string(k_broadcast) + "\n" + half + "\n");
+  const Result<Trace> trace = read_jsonl(timed + "\n" + std::string(k_broadcast) + "\n" + half + "\n");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_TRUE(trace->streams[0].times.empty());
   EXPECT_EQ(trace->provenance.skipped,
@@ -183,7 +183,7 @@ TEST(CallsJsonl, SaysWhichFieldOfWhichLineIsWrong) {
       {"init", std::string("\0", 1), "not valid JSON"},
   };
   for (const auto& [from, to, said] : cases) {
-    const std::string error = error_of("\n" + with(from, to) + "\n");
+    const std::string error = jsonl_error_of("\n" + with(from, to) + "\n");
     EXPECT_NE(error.find("calls.jsonl:2: "), std::string::npos) << error;
     EXPECT_NE(error.find(said), std::string::npos) << error << "\n" << from << " -> " << to;
   }
@@ -192,44 +192,48 @@ TEST(CallsJsonl, SaysWhichFieldOfWhichLineIsWrong) {
 TEST(CallsJsonl, ChecksThePairOfASendAndARecv) {
   constexpr std::string_view line =
       R"({{"rank":{},"iteration":0,"op":"{}","dtype":"fp16","input_bytes":2,"output_bytes":0,"group":{},"peer":{}}})";
-  EXPECT_EQ(error_of(fmt::format(line, 3, "send", "[3,1]", 1)), "no error");
-  EXPECT_EQ(error_of(fmt::format(line, 1, "recv", "[3,1]", 3)), "no error");
-  EXPECT_NE(error_of(fmt::format(line, 1, "send", "[3,1]", 3)).find("as the source of"), std::string::npos);
-  EXPECT_NE(error_of(fmt::format(line, 3, "recv", "[3,1]", 1)).find("as the destination of"),
+  EXPECT_EQ(jsonl_error_of(fmt::format(line, 3, "send", "[3,1]", 1)), "no error");
+  EXPECT_EQ(jsonl_error_of(fmt::format(line, 1, "recv", "[3,1]", 3)), "no error");
+  EXPECT_NE(jsonl_error_of(fmt::format(line, 1, "send", "[3,1]", 3)).find("as the source of"),
             std::string::npos);
-  EXPECT_NE(error_of(fmt::format(line, 3, "send", "[3,1,2]", 1)).find("[source, destination]"),
+  EXPECT_NE(jsonl_error_of(fmt::format(line, 3, "recv", "[3,1]", 1)).find("as the destination of"),
             std::string::npos);
-  EXPECT_NE(error_of(fmt::format(line, 3, "send", "[3]", 1)).find("[source, destination]"),
+  EXPECT_NE(jsonl_error_of(fmt::format(line, 3, "send", "[3,1,2]", 1)).find("[source, destination]"),
             std::string::npos);
-  EXPECT_NE(
-      error_of(fmt::format(line, 3, "send", "[3,1]", 2)).find("\"peer\" is 2, but \"group\" names rank 1"),
-      std::string::npos);
+  EXPECT_NE(jsonl_error_of(fmt::format(line, 3, "send", "[3]", 1)).find("[source, destination]"),
+            std::string::npos);
+  EXPECT_NE(jsonl_error_of(fmt::format(line, 3, "send", "[3,1]", 2))
+                .find("\"peer\" is 2, but \"group\" names rank 1"),
+            std::string::npos);
 }
 
 TEST(CallsJsonl, RefusesLinesThatAreNoObjects) {
   for (const std::string_view line : {"7", "null", "\"rank\"", "[]", "[{}]", "true", "hello", "{", "{]"}) {
-    EXPECT_NE(error_of(line).find("calls.jsonl:1: "), std::string::npos) << line << ": " << error_of(line);
+    EXPECT_NE(jsonl_error_of(line).find("calls.jsonl:1: "), std::string::npos)
+        << line << ": " << jsonl_error_of(line);
   }
 }
 
 TEST(CallsJsonl, TellsWhenTheLastLineIsCutOff) {
   const std::string line(k_broadcast);
-  EXPECT_NE(error_of(line + "\n" + line.substr(0, 60)).find("calls.jsonl:2: "), std::string::npos);
-  EXPECT_NE(error_of(line.substr(0, 60)).find("(the file ends inside this line)"), std::string::npos);
+  EXPECT_NE(jsonl_error_of(line + "\n" + line.substr(0, 60)).find("calls.jsonl:2: "), std::string::npos);
+  EXPECT_NE(jsonl_error_of(line.substr(0, 60)).find("(the file ends inside this line)"), std::string::npos);
 }
 
 TEST(CallsJsonl, WithoutCallsIsAnError) {
-  EXPECT_NE(error_of("").find("no calls in it"), std::string::npos);
-  EXPECT_NE(error_of("\n \n").find("no calls in it"), std::string::npos);
+  EXPECT_NE(jsonl_error_of("").find("no calls in it"), std::string::npos);
+  EXPECT_NE(jsonl_error_of("\n \n").find("no calls in it"), std::string::npos);
   EXPECT_NE(read_calls_jsonl("/nowhere/x").error().message.find("no such file"), std::string::npos);
 }
 
 TEST(CallsJsonl, RefusesDeepNestingAndGiganticLinesWithoutRecursion) {
-  EXPECT_NE(error_of("{\"x\":" + std::string(1'000'000, '[')).find("nested more than 64 levels"),
+  EXPECT_NE(jsonl_error_of("{\"x\":" + std::string(1'000'000, '[')).find("nested more than 64 levels"),
             std::string::npos);
-  EXPECT_NE(error_of(std::string(1'000'000, '[')).find("calls.jsonl:1: "), std::string::npos);
-  EXPECT_NE(error_of("{\"x\":" + std::string(1'000'000, '{')).find("not valid JSON"), std::string::npos);
-  EXPECT_NE(error_of("{\"x\":\"" + std::string(17U << 20, 'x')).find("more than 16 MiB"), std::string::npos);
+  EXPECT_NE(jsonl_error_of(std::string(1'000'000, '[')).find("calls.jsonl:1: "), std::string::npos);
+  EXPECT_NE(jsonl_error_of("{\"x\":" + std::string(1'000'000, '{')).find("not valid JSON"),
+            std::string::npos);
+  EXPECT_NE(jsonl_error_of("{\"x\":\"" + std::string(17U << 20, 'x')).find("more than 16 MiB"),
+            std::string::npos);
 }
 
 TEST(CallsJsonl, SniffsACallByItsKeys) {

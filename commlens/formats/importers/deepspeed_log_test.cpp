@@ -11,13 +11,13 @@
 namespace commlens {
 namespace {
 
-using testing::ScratchFolder;
+using test_support::ScratchFolder;
 
-constexpr std::string_view k_header =
+constexpr std::string_view k_log_header =
     "Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     "
     "tput_avg (Gbps)     busbw_avg (Gbps)    \n";
 
-Result<Trace> read_text(std::string_view text) {
+Result<Trace> read_log(std::string_view text) {
   const ScratchFolder folder;
   return read_deepspeed_log(folder.write("run.log", text));
 }
@@ -46,22 +46,22 @@ using Rows = std::vector<std::string>;
 
 TEST(DeepspeedLog, ReadsASummaryTable) {
   const Result<Trace> trace =
-      read_text(std::string(k_header) +
-                "broadcast\n"
-                "                    2.0 KB              146                 11.12  0.08  0.43  0.41\n"
-                "                    98.25 MB            1                   8317.12 8317.12 0.20 0.19\n"
-                "reduce_scatter_tensor\n"
-                "                    678.86 MB           40                  602.29 9.69 1468.06 1376.31\n"
-                "all_gather_into_tensor\n"
-                "                    512.0 B             2                   1 1 1 1\n"
-                "isend\n"
-                "                    16.0 KB             3                   1 1 1 1\n"
-                "irecv\n"
-                "                    16.0 KB             4                   1 1 1 1\n"
-                "gather\n"
-                "                    8.0 B               5                   1 1 1 1\n"
-                "log_summary_barrier\n"
-                "                    0B                  1                   0.11 0.11 0.00 0.00\n");
+      read_log(std::string(k_log_header) +
+               "broadcast\n"
+               "                    2.0 KB              146                 11.12  0.08  0.43  0.41\n"
+               "                    98.25 MB            1                   8317.12 8317.12 0.20 0.19\n"
+               "reduce_scatter_tensor\n"
+               "                    678.86 MB           40                  602.29 9.69 1468.06 1376.31\n"
+               "all_gather_into_tensor\n"
+               "                    512.0 B             2                   1 1 1 1\n"
+               "isend\n"
+               "                    16.0 KB             3                   1 1 1 1\n"
+               "irecv\n"
+               "                    16.0 KB             4                   1 1 1 1\n"
+               "gather\n"
+               "                    8.0 B               5                   1 1 1 1\n"
+               "log_summary_barrier\n"
+               "                    0B                  1                   0.11 0.11 0.00 0.00\n");
   EXPECT_EQ(rows_of(trace), (Rows{"broadcast 2048->2048 +-6 x146", "broadcast 103022592->103022592 +-5243 x1",
                                   "reduce_scatter 711836303->0 +-5243 x40", "all_gather 512->0 +-0 x2",
                                   "send 16384->0 +-6 x3", "recv 0->16384 +-6 x4", "other(gather) 8->8 +-0 x5",
@@ -76,11 +76,11 @@ TEST(DeepspeedLog, ReadsASummaryTable) {
 }
 
 TEST(DeepspeedLog, TakesTheLastTableAndCountsTheRest) {
-  const std::string one = std::string(k_header) + "all_reduce\n   2.0 KB  1  1 1 1 1\n";
-  const std::string two = std::string(k_header) + "all_reduce\n   2.0 KB  2  1 1 1 1\n";
+  const std::string one = std::string(k_log_header) + "all_reduce\n   2.0 KB  1  1 1 1 1\n";
+  const std::string two = std::string(k_log_header) + "all_reduce\n   2.0 KB  2  1 1 1 1\n";
   const std::string verbose =
       "rank=0 | comm op: all_reduce | time (ms): 1.00 | msg size: 2.0 KB | algbw (Gbps): 1\n";
-  const Result<Trace> trace = read_text(verbose + one + "step 7\nloss: 2.0\n" + verbose + two + "Done\n");
+  const Result<Trace> trace = read_log(verbose + one + "step 7\nloss: 2.0\n" + verbose + two + "Done\n");
   EXPECT_EQ(rows_of(trace), Rows{"all_reduce 2048->2048 +-6 x2"});
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->provenance.skipped,
@@ -90,8 +90,8 @@ TEST(DeepspeedLog, TakesTheLastTableAndCountsTheRest) {
 }
 
 TEST(DeepspeedLog, IgnoresTheTableOfStragglers) {
-  const Result<Trace> trace = read_text(
-      std::string(k_header) +
+  const Result<Trace> trace = read_log(
+      std::string(k_log_header) +
       "all_reduce\n   2.0 KB  7  1 1 1 1\n"
       "_______________________________\nBreakdown with straggler effect\n-------------------------------\n"
       "Comm. Op            Message Size        Count               Total comm lat(ms)  Total straggler(ms) "
@@ -106,33 +106,33 @@ TEST(DeepspeedLog, IgnoresTheTableOfStragglers) {
 TEST(DeepspeedLog, SeesThroughWhatLaunchersAndOtherRanksPrint) {
   for (const std::string prefix : {"0: ", "[1,0]<stdout>:", "node-1: [rank0]: ", "(worker pid=12) "}) {
     const Result<Trace> trace =
-        read_text(fmt::format("noise\n{0}{1}{0}broadcast\nDone\n{0}   2.0 KB  2  1 1 1 1\n[rank 3] loss 1.5\n"
-                              "{0}   0B  1  1 1 0 0\n",
-                              prefix, k_header));
+        read_log(fmt::format("noise\n{0}{1}{0}broadcast\nDone\n{0}   2.0 KB  2  1 1 1 1\n[rank 3] loss 1.5\n"
+                             "{0}   0B  1  1 1 0 0\n",
+                             prefix, k_log_header));
     EXPECT_EQ(rows_of(trace), (Rows{"broadcast 2048->2048 +-6 x2", "broadcast 0->0 +-0 x1"})) << prefix;
   }
 }
 
 TEST(DeepspeedLog, SeesThroughAProgressBar) {
-  const Result<Trace> trace = read_text(" 10%|#   |\r100%|####|\r" + std::string(k_header) +
-                                        "all_reduce\r\n 50%|##|\r   2.0 KB  2  1 1 1 1\r\n");
+  const Result<Trace> trace = read_log(" 10%|#   |\r100%|####|\r" + std::string(k_log_header) +
+                                       "all_reduce\r\n 50%|##|\r   2.0 KB  2  1 1 1 1\r\n");
   EXPECT_EQ(rows_of(trace), Rows{"all_reduce 2048->2048 +-6 x2"});
 }
 
 TEST(DeepspeedLog, PrefersAnEarlierTableToOneThatIsCutOff) {
   const std::string whole =
-      std::string(k_header) + "all_reduce\n   2.0 KB  1  1 1 1 1\nbroadcast\n   8.0 B  1  1 1 1 1\n";
+      std::string(k_log_header) + "all_reduce\n   2.0 KB  1  1 1 1 1\nbroadcast\n   8.0 B  1  1 1 1 1\n";
   for (const std::string cut :
        {"all_reduce\n   2.0 KB  2  1 1 1 1\nbroadcast\n", "all_reduce\n   2.0 KB  2  1 1 1 1\n   4.0",
         "all_reduce\n   2.0 KB", "all_reduce\n", ""}) {
-    const Result<Trace> trace = read_text(fmt::format("{}{}{}", whole, k_header, cut));
+    const Result<Trace> trace = read_log(fmt::format("{}{}{}", whole, k_log_header, cut));
     EXPECT_EQ(rows_of(trace), (Rows{"all_reduce 2048->2048 +-6 x1", "broadcast 8->8 +-0 x1"})) << cut;
   }
 }
 
 TEST(DeepspeedLog, UsesATableThatIsCutOffWhenItIsTheOnlyOne) {
   const Result<Trace> trace =
-      read_text(std::string(k_header) + "all_reduce\n   2.0 KB  2  1 1 1 1\n   4.0 K");
+      read_log(std::string(k_log_header) + "all_reduce\n   2.0 KB  2  1 1 1 1\n   4.0 K");
   EXPECT_EQ(rows_of(trace), Rows{"all_reduce 2048->2048 +-6 x2"});
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->provenance.skipped,
@@ -140,7 +140,7 @@ TEST(DeepspeedLog, UsesATableThatIsCutOffWhenItIsTheOnlyOne) {
 }
 
 TEST(DeepspeedLog, ReadsVerboseLinesWhereThereIsNoTable) {
-  const Result<Trace> trace = read_text(
+  const Result<Trace> trace = read_log(
       "[Rank 0] rank=0 | comm op: all_gather_into_tensor | time (ms): 0.11 | msg size: 6.0 MB | algbw "
       "(Gbps): 954.41\n"
       "comm op: all_gather_into_tensor | time (ms): 0.08 | msg size: 6.0 MB | algbw (Gbps): 1293.47\n"
@@ -151,14 +151,14 @@ TEST(DeepspeedLog, ReadsVerboseLinesWhereThereIsNoTable) {
 }
 
 TEST(DeepspeedLog, RefusesDamagedCountsAndLogsWithoutRows) {
-  const std::string table = std::string(k_header) + "all_reduce\n";
-  EXPECT_NE(rows_of(read_text(table + "2.0 KB 50000001 1 1 1 1\n"))[0].find("more than 50000000 calls"),
+  const std::string table = std::string(k_log_header) + "all_reduce\n";
+  EXPECT_NE(rows_of(read_log(table + "2.0 KB 50000001 1 1 1 1\n"))[0].find("more than 50000000 calls"),
             std::string::npos);
   EXPECT_NE(
-      rows_of(read_text(table + "2.0 KB 50000000 1 1 1 1\n4.0 KB 1 1 1 1 1\n"))[0].find("more than 50000000"),
+      rows_of(read_log(table + "2.0 KB 50000000 1 1 1 1\n4.0 KB 1 1 1 1 1\n"))[0].find("more than 50000000"),
       std::string::npos);
   for (const std::string& text : {std::string(), table, std::string("hello\n"), std::string(1000, '\0')}) {
-    EXPECT_NE(rows_of(read_text(text))[0].find("run.log: no row of DeepSpeed's comms logger"),
+    EXPECT_NE(rows_of(read_log(text))[0].find("run.log: no row of DeepSpeed's comms logger"),
               std::string::npos);
   }
 }
@@ -170,7 +170,7 @@ TEST(DeepspeedLog, IsFoundFarIntoALog) {
     text += "[2024-01-01] [INFO] step loss and so on\n";
   }
   const std::string head = text.substr(0, 65'536);
-  EXPECT_TRUE(sniff_deepspeed_log(folder.write("run.log", text + std::string(k_header)), head));
+  EXPECT_TRUE(sniff_deepspeed_log(folder.write("run.log", text + std::string(k_log_header)), head));
   EXPECT_FALSE(sniff_deepspeed_log(folder.write("run.log", text), head));
   EXPECT_FALSE(sniff_deepspeed_log(folder.write("run.log", ""), ""));
 }

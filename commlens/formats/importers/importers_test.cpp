@@ -12,7 +12,7 @@
 namespace commlens {
 namespace {
 
-using testing::ScratchFolder;
+using test_support::ScratchFolder;
 
 constexpr std::string_view k_jsonl =
     R"({"rank":0,"iteration":0,"op":"send","dtype":"fp16","input_bytes":2,"output_bytes":0,"group":[0,1],"peer":1})"

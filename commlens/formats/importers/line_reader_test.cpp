@@ -8,7 +8,7 @@
 namespace commlens {
 namespace {
 
-using testing::ScratchFolder;
+using test_support::ScratchFolder;
 
 std::filesystem::path compressed(const std::filesystem::path& file, std::string_view text) {
   gzFile out = gzopen(file.c_str(), "wb");
@@ -49,7 +49,7 @@ TEST(LineReader, SplitsAtLineEnds) {
 TEST(LineReader, ReadsCompressedTextToo) {
   const ScratchFolder folder;
   EXPECT_EQ(lines_of(compressed(folder / "f.gz", "a\nb\n")), "a|b|");
-  const std::string member = testing::content_of(folder / "f.gz");
+  const std::string member = test_support::content_of(folder / "f.gz");
   EXPECT_EQ(lines_of(folder.write("two.gz", member + member)), "a|b|a|b|");
 }
 
@@ -65,7 +65,7 @@ TEST(LineReader, SaysWhereAGzipFileIsDamaged) {
   for (int line = 0; line < 20'000; ++line) {
     text += std::to_string(line * 7919) + "\n";
   }
-  const std::string whole = testing::content_of(compressed(folder / "f.gz", text));
+  const std::string whole = test_support::content_of(compressed(folder / "f.gz", text));
   folder.write("f.gz", whole.substr(0, whole.size() / 2));
   EXPECT_NE(lines_of(folder / "f.gz").find("f.gz: the compressed file is cut off"), std::string::npos);
   std::string damaged = whole;

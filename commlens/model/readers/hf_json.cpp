@@ -12,7 +12,7 @@ namespace commlens {
 namespace {
 
 // Keys of transformers' configurations that change neither parameters nor messages.
-constexpr std::string_view k_other_keys =
+constexpr std::string_view k_other_hf_keys =
     "_attn_implementation _commit_hash _name_or_path activation_function add_cross_attention "
     "architectures attention_dropout attention_probs_dropout_prob attn_pdrop auto_map bad_words_ids "
     "begin_suppress_tokens bos_token_id classifier_dropout cross_attention_hidden_size "
@@ -36,7 +36,7 @@ void read_gpt2(MapReader& config, ModelConfig& model) {
   model.tied_embeddings = true;
 }
 
-void read_sizes(MapReader& config, ModelConfig& model) {
+void read_hf_sizes(MapReader& config, ModelConfig& model) {
   config.require("num_hidden_layers", model.layers);
   config.require("hidden_size", model.hidden);
   config.require("num_attention_heads", model.heads);
@@ -47,7 +47,7 @@ void read_sizes(MapReader& config, ModelConfig& model) {
 }
 
 void read_gpt_neox(MapReader& config, ModelConfig& model) {
-  read_sizes(config, model);
+  read_hf_sizes(config, model);
   model.parallel_residual = true;
   model.rotary_fraction = 0.25;  // the default of GPTNeoXConfig
   config.read("rotary_pct", model.rotary_fraction);
@@ -63,7 +63,7 @@ void read_gpt_neox(MapReader& config, ModelConfig& model) {
 }
 
 void read_llama(MapReader& config, ModelConfig& model) {
-  read_sizes(config, model);
+  read_hf_sizes(config, model);
   config.read("num_key_value_heads", model.kv_heads);
   model.family = Family::llama;
   model.gated_mlp = true;
@@ -80,7 +80,7 @@ void read_mixtral(MapReader& config, ModelConfig& model) {
 
 using ReadModel = void (*)(MapReader&, ModelConfig&);
 
-std::string model_name(const ConfigNode& config) {
+std::string hf_model_name(const ConfigNode& config) {
   const ConfigNode* name = find(config, "_name_or_path");
   if (name != nullptr && name->kind == ConfigNode::Kind::scalar && !name->text.empty()) {
     return std::filesystem::path(name->text).filename().string();
@@ -96,7 +96,7 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   Job job;
   job.framework = Framework::commlens;
   ModelConfig& model = job.model;
-  model.name = model_name(config);
+  model.name = hf_model_name(config);
   MapReader reader(config, job.warnings);
   ReadModel read_model = nullptr;
   reader.choose<ReadModel>("model_type",
@@ -122,7 +122,7 @@ Result<Job> job_from_hf(const ConfigNode& config) {
                   job.train.dtype);
   }
   job.commlens.is_carried_over = true;  // the dtype is the checkpoint's, not a choice of how to train
-  reader.accept(k_other_keys);
+  reader.accept(k_other_hf_keys);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }

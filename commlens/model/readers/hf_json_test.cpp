@@ -11,12 +11,12 @@
 namespace commlens {
 namespace {
 
-Result<Job> read(const std::string& text) {
+Result<Job> read_hf(const std::string& text) {
   return job_from_hf(parse_json("models/x/config.json", text).value());
 }
 
-std::string error_of(const std::string& text) {
-  const Result<Job> job = read(text);
+std::string hf_error_of(const std::string& text) {
+  const Result<Job> job = read_hf(text);
   return job ? "no error" : job.error().message;
 }
 
@@ -57,7 +57,7 @@ TEST(HfJson, CountsThePublishedModels) {
            "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2})",
        46'702'792'704}};
   for (const Row& row : rows) {
-    const Result<Job> job = read(row.config);
+    const Result<Job> job = read_hf(row.config);
     ASSERT_TRUE(job) << row.name << ": " << job.error().message;
     const Result<Job> valid = validated(*job);
     ASSERT_TRUE(valid) << row.name << ": " << valid.error().message;
@@ -67,25 +67,25 @@ TEST(HfJson, CountsThePublishedModels) {
 }
 
 TEST(HfJson, TrainsOneSequenceOfTheLongestLengthByDefault) {
-  const Job job = read(k_gpt2 + R"(, "torch_dtype": "bfloat16"})").value();
+  const Job job = read_hf(k_gpt2 + R"(, "torch_dtype": "bfloat16"})").value();
   EXPECT_EQ(job.framework, Framework::commlens);
   EXPECT_EQ(job.model.name, "x");
   EXPECT_EQ(job.model.sequence, 1024);
   EXPECT_EQ(job.train.micro_batch, 1);
   EXPECT_EQ(job.train.micro_batches, 1);
   EXPECT_EQ(job.train.dtype, DType::bf16);
-  EXPECT_EQ(read(k_gpt2 + "}")->train.dtype, DType::fp32);
+  EXPECT_EQ(read_hf(k_gpt2 + "}")->train.dtype, DType::fp32);
 }
 
 TEST(HfJson, RefusesOtherModelsByName) {
   EXPECT_EQ(
-      error_of("{\n\"model_type\": \"t5\"}"),
+      hf_error_of("{\n\"model_type\": \"t5\"}"),
       "models/x/config.json:2: 'model_type' is 't5', which is not supported; choose from gpt2, gpt_neox, "
       "llama, mistral, mixtral");
-  EXPECT_EQ(error_of("{}"), "models/x/config.json:1: 'model_type' is missing");
-  EXPECT_EQ(error_of(R"({"model_type": "gpt2", "n_layer": 2})"),
+  EXPECT_EQ(hf_error_of("{}"), "models/x/config.json:1: 'model_type' is missing");
+  EXPECT_EQ(hf_error_of(R"({"model_type": "gpt2", "n_layer": 2})"),
             "models/x/config.json:1: 'n_embd' is missing");
-  EXPECT_EQ(error_of(k_gpt2 + R"(, "torch_dtype": "int8"})"),
+  EXPECT_EQ(hf_error_of(k_gpt2 + R"(, "torch_dtype": "int8"})"),
             "models/x/config.json:2: 'torch_dtype' is 'int8', which is not supported; choose from float32, "
             "float16, "
             "bfloat16");

@@ -7,7 +7,7 @@
 namespace commlens {
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string json_error_of(const std::string& text) {
   const Result<ConfigNode> document = parse_json("f.json", text);
   return document ? "no error" : document.error().message;
 }
@@ -34,18 +34,18 @@ TEST(JsonDocument, KeepsTypes) {
 }
 
 TEST(JsonDocument, NamesTheLineOfAMistake) {
-  EXPECT_EQ(error_of("{\n\"a\": 1,\n}").substr(0, 27), "f.json:3: not valid JSON: s");
-  EXPECT_EQ(error_of("{\"a\": 1").substr(0, 26), "f.json:1: not valid JSON: ");
-  EXPECT_EQ(error_of(""), "f.json: the file is empty");
-  EXPECT_EQ(error_of(std::string(100'000, '[')), "f.json:1: nested deeper than 64 levels");
+  EXPECT_EQ(json_error_of("{\n\"a\": 1,\n}").substr(0, 27), "f.json:3: not valid JSON: s");
+  EXPECT_EQ(json_error_of("{\"a\": 1").substr(0, 26), "f.json:1: not valid JSON: ");
+  EXPECT_EQ(json_error_of(""), "f.json: the file is empty");
+  EXPECT_EQ(json_error_of(std::string(100'000, '[')), "f.json:1: nested deeper than 64 levels");
 }
 
 TEST(JsonDocument, EveryPrefixOfAFileIsReadOrRefused) {
   const std::string text = "{\"a\": [1.5e3, {\"b\": \"\\u00e9\"}],\n \"d\": true, \"f\": null}";
   for (std::size_t length = 0; length < text.size(); ++length) {
-    EXPECT_TRUE(error_of(text.substr(0, length)).starts_with("f.json")) << length;
+    EXPECT_TRUE(json_error_of(text.substr(0, length)).starts_with("f.json")) << length;
   }
-  EXPECT_EQ(error_of(text), "no error");
+  EXPECT_EQ(json_error_of(text), "no error");
 }
 
 }  // namespace

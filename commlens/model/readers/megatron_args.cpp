@@ -22,7 +22,7 @@ constexpr std::string_view k_own_keys =
     "untie_embeddings_and_output_weights use_distributed_optimizer";
 
 // Arguments of megatron/training/arguments.py that change neither parameters nor messages.
-constexpr std::string_view k_other_keys =
+constexpr std::string_view k_other_arguments =
     "adam_beta1 adam_beta2 adam_eps add_position_embedding adlr_autoresume adlr_autoresume_interval "
     "apply_layernorm_1p apply_query_key_layer_scaling apply_residual_connection_post_layernorm "
     "async_save attention_dropout attention_softmax_in_fp32 auto_detect_ckpt_format "
@@ -216,7 +216,7 @@ class ArgumentMap {
   bool has_value_ = false;  // of the last name
 };
 
-void read_sizes(MapReader& arguments, ModelConfig& model) {
+void read_megatron_sizes(MapReader& arguments, ModelConfig& model) {
   arguments.read("encoder_num_layers", model.layers);
   arguments.read("encoder_seq_length", model.sequence);
   if (model.layers == 0) {
@@ -285,7 +285,7 @@ void read_embeddings(MapReader& arguments, ModelConfig& model, std::int64_t padd
   }
 }
 
-void read_layout(MapReader& arguments, Job& job) {
+void read_megatron_layout(MapReader& arguments, Job& job) {
   ParallelLayout& layout = job.layout;
   arguments.read("tensor_model_parallel_size", layout.tp);
   arguments.read("pipeline_model_parallel_size", layout.pp);
@@ -309,7 +309,7 @@ void read_layout(MapReader& arguments, Job& job) {
   job.train.schedule = layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
 }
 
-void read_precision(MapReader& arguments, Job& job) {
+void read_megatron_precision(MapReader& arguments, Job& job) {
   bool fp16 = false;
   bool bf16 = false;
   arguments.read("fp16", fp16);
@@ -325,7 +325,7 @@ void read_precision(MapReader& arguments, Job& job) {
   arguments.read("accumulate_allreduce_grads_in_fp32", job.megatron.gradients_in_fp32);
 }
 
-void read_training(MapReader& arguments, Job& job) {
+void read_megatron_training(MapReader& arguments, Job& job) {
   arguments.read("micro_batch_size", job.train.micro_batch);
   job.train.micro_batches = 1;  // without a global batch Megatron takes one micro-batch
   arguments.read("global_batch_size", job.global_batch);
@@ -401,18 +401,18 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
   job.framework = Framework::megatron;
   job.model.name = "megatron";
   MapReader reader(arguments, job.warnings);
-  read_sizes(reader, job.model);
+  read_megatron_sizes(reader, job.model);
   read_mlp(reader, job.model);
   read_embeddings(reader, job.model, padded_vocab);
-  read_layout(reader, job);
-  read_precision(reader, job);
-  read_training(reader, job);
+  read_megatron_layout(reader, job);
+  read_megatron_precision(reader, job);
+  read_megatron_training(reader, job);
   read_recompute(reader, job);
   for_each_word(k_unsupported_switches,
                 [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
   for_each_word(k_unsupported_values,
                 [&](std::string_view key) { reader.refuse(key, "has no rules here; leave it out"); });
-  reader.accept(k_other_keys);
+  reader.accept(k_other_arguments);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }

@@ -9,24 +9,24 @@
 namespace commlens {
 namespace {
 
-const std::string k_model =
+const std::string k_megatron_model =
     "# GPT-2 345M\n"
     "--num-layers 24 --hidden-size 1024 \\\n"
     "  --num-attention-heads=16 --seq-length 1024 --max-position-embeddings '1024'\n"
     "--micro-batch-size 4\n";
 
-Result<Job> read(const std::string& text) {
-  const Result<ConfigNode> arguments = parse_megatron_arguments("args.txt", k_model + text);
+Result<Job> read_megatron(const std::string& text) {
+  const Result<ConfigNode> arguments = parse_megatron_arguments("args.txt", k_megatron_model + text);
   return arguments ? job_from_megatron(*arguments, 0) : tl::unexpected(arguments.error());
 }
 
-std::string error_of(const std::string& text) {
-  const Result<Job> job = read(text);
+std::string megatron_error_of(const std::string& text) {
+  const Result<Job> job = read_megatron(text);
   return job ? "no error" : job.error().message;
 }
 
 TEST(MegatronArgs, FillsInTheDefaultsOfTheVersion) {
-  const Job job = read("").value();
+  const Job job = read_megatron("").value();
   EXPECT_EQ(job.framework, Framework::megatron);
   EXPECT_EQ(job.model.layers, 24);
   EXPECT_EQ(job.model.heads, 16);
@@ -42,7 +42,7 @@ TEST(MegatronArgs, FillsInTheDefaultsOfTheVersion) {
 }
 
 TEST(MegatronArgs, DerivesMicroBatchesFromTheGlobalBatch) {
-  Job job = read("--global-batch-size 64\n").value();
+  Job job = read_megatron("--global-batch-size 64\n").value();
   job.layout.ranks = 4;
   EXPECT_EQ(validated(job).value().train.micro_batches, 4);
   job.layout.ranks = 5;
@@ -51,7 +51,7 @@ TEST(MegatronArgs, DerivesMicroBatchesFromTheGlobalBatch) {
 }
 
 TEST(MegatronArgs, ReadsTheLayout) {
-  const Job job = read(
+  const Job job = read_megatron(
                       "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --sequence-parallel\n"
                       "--num-layers-per-virtual-pipeline-stage 2 --context-parallel-size 2\n")
                       .value();
@@ -62,14 +62,14 @@ TEST(MegatronArgs, ReadsTheLayout) {
   EXPECT_EQ(job.train.schedule, Schedule::interleaved);
   EXPECT_TRUE(job.layout.sequence_parallel);
   EXPECT_EQ(
-      error_of("--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4\n"),
+      megatron_error_of("--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4\n"),
       "args.txt:5: 'num_layers_per_virtual_pipeline_stage' is 4, which does not divide the 24 layers of 4 "
       "pipeline stages");
 }
 
 TEST(MegatronArgs, ReadsTheTraining) {
   const Job job =
-      read(
+      read_megatron(
           "--bf16 --accumulate-allreduce-grads-in-fp32 --use-distributed-optimizer --clip-grad 0.0\n"
           "--recompute-granularity full --recompute-method block --recompute-num-layers 3\n"
           "--distribute-saved-activations --overlap-grad-reduce --variable-seq-lengths\n")
@@ -85,12 +85,12 @@ TEST(MegatronArgs, ReadsTheTraining) {
   EXPECT_TRUE(job.megatron.distribute_saved_activations);
   EXPECT_TRUE(job.megatron.overlap_grad_reduce);
   EXPECT_TRUE(job.megatron.variable_seq_lengths);
-  EXPECT_EQ(read("--recompute-activations")->train.recompute, Recompute::selective);
+  EXPECT_EQ(read_megatron("--recompute-activations")->train.recompute, Recompute::selective);
 }
 
 TEST(MegatronArgs, ReadsLlamaLikeModels) {
   const Job job =
-      read(
+      read_megatron(
           "--swiglu --normalization RMSNorm --disable-bias-linear --group-query-attention\n"
           "--num-query-groups 4 --position-embedding-type rope --kv-channels 64 --vocab-size 32000\n"
           "--untie-embeddings-and-output-weights --make-vocab-size-divisible-by 64\n")
@@ -106,7 +106,7 @@ TEST(MegatronArgs, ReadsLlamaLikeModels) {
 }
 
 TEST(MegatronArgs, ReadsMixtures) {
-  const Job job = read(
+  const Job job = read_megatron(
                       "--num-experts 4 --expert-model-parallel-size 2 --moe-token-dispatcher-type alltoall\n"
                       "--disable-bias-linear\n")
                       .value();
@@ -119,29 +119,29 @@ TEST(MegatronArgs, ReadsMixtures) {
 }
 
 TEST(MegatronArgs, KeepsTheVocabularyOfARun) {
-  const Result<ConfigNode> arguments = parse_megatron_arguments("args.txt", k_model);
+  const Result<ConfigNode> arguments = parse_megatron_arguments("args.txt", k_megatron_model);
   EXPECT_EQ(validated(job_from_megatron(*arguments, 512).value()).value().model.vocab, 512);
 }
 
 TEST(MegatronArgs, RefusesByNameWhatHasNoRules) {
-  EXPECT_EQ(error_of("--tp-comm-overlap\n"), "args.txt:5: 'tp_comm_overlap' has no rules here; leave it out");
-  EXPECT_EQ(error_of("--rampup-batch-size 32 32 1953125\n"),
+  EXPECT_EQ(megatron_error_of("--tp-comm-overlap\n"), "args.txt:5: 'tp_comm_overlap' has no rules here; leave it out");
+  EXPECT_EQ(megatron_error_of("--rampup-batch-size 32 32 1953125\n"),
             "args.txt:5: 'rampup_batch_size' has no rules here; leave it out");
-  EXPECT_EQ(error_of("--fp16 --bf16\n"), "args.txt:5: 'fp16' and bf16 are both on; leave one out");
+  EXPECT_EQ(megatron_error_of("--fp16 --bf16\n"), "args.txt:5: 'fp16' and bf16 are both on; leave one out");
 }
 
 TEST(MegatronArgs, NamesMistakesWithTheirLine) {
-  EXPECT_EQ(error_of("--tensor-model-parallel-size $TP\n"),
+  EXPECT_EQ(megatron_error_of("--tensor-model-parallel-size $TP\n"),
             "args.txt:5: 'tensor_model_parallel_size' must be a whole number, it is '$TP'");
-  EXPECT_EQ(error_of("--load \"x\n"), "args.txt:5: the quote is never closed");
+  EXPECT_EQ(megatron_error_of("--load \"x\n"), "args.txt:5: the quote is never closed");
   EXPECT_EQ(parse_megatron_arguments("a.txt", "4 --x").error().message,
             "a.txt:1: '4' belongs to no argument; a file of Megatron arguments starts with --name");
-  EXPECT_EQ(read("--sequence-paralel\n")->warnings.at(0),
+  EXPECT_EQ(read_megatron("--sequence-paralel\n")->warnings.at(0),
             "args.txt:5: unknown key 'sequence_paralel'; did you mean 'sequence_parallel'?");
 }
 
 TEST(MegatronArgs, EveryPrefixOfAFileIsReadOrRefused) {
-  const std::string text = k_model + "--data-path 0.5 \"a b\" 0.5 c\\\nd --lr 1.5e-4 # end";
+  const std::string text = k_megatron_model + "--data-path 0.5 \"a b\" 0.5 c\\\nd --lr 1.5e-4 # end";
   for (std::size_t length = 0; length <= text.size(); ++length) {
     const Result<ConfigNode> arguments = parse_megatron_arguments("args.txt", text.substr(0, length));
     EXPECT_TRUE(arguments || arguments.error().message.starts_with("args.txt")) << length;

@@ -15,7 +15,7 @@ namespace commlens {
 namespace {
 
 // Keys the functions below read or refuse; `is_neox_key` needs them by name.
-constexpr std::string_view k_read_keys =
+constexpr std::string_view k_read_neox_keys =
     "activation attention_config checkpoint_activations checkpoint_num_layers context_parallel_size "
     "deepspeed_extra_args feedforward_size fp16_lm_cross_entropy fp32_allreduce gpt_j_residual "
     "gpt_j_tied hidden_size intermediate_size make_vocab_size_divisible_by max_position_embeddings "
@@ -28,7 +28,7 @@ constexpr std::string_view k_read_keys =
     "use_qk_layernorm use_tutel vocab_file weight_decay";
 
 // Other arguments of megatron/neox_arguments/neox_args.py: they change no message.
-constexpr std::string_view k_other_keys =
+constexpr std::string_view k_other_neox_keys =
     "adlr_autoresume adlr_autoresume_interval allow_chopped apply_query_key_layer_scaling "
     "attention_dropout attention_softmax_in_fp32 autotuning_run base_shapes_file batch_size "
     "bf16_lm_cross_entropy bias_dropout_fusion bias_gelu_fusion char_level_ppl checkpoint_factor "
@@ -97,7 +97,7 @@ void read_norm_and_positions(MapReader& arguments, ModelConfig& model) {
   }
 }
 
-void read_sizes(MapReader& arguments, ModelConfig& model) {
+void read_neox_sizes(MapReader& arguments, ModelConfig& model) {
   arguments.require("num_layers", model.layers);
   arguments.require("hidden_size", model.hidden);
   arguments.require("num_attention_heads", model.heads);
@@ -209,7 +209,7 @@ void refuse_what_has_no_rules(MapReader& arguments, const ModelConfig& model) {
   }
 }
 
-void read_layout(MapReader& arguments, Job& job) {
+void read_neox_layout(MapReader& arguments, Job& job) {
   std::int64_t stages = 1;
   arguments.read("pipe_parallel_size", stages, 0);
   if (stages > k_most_pipe_stages) {
@@ -233,7 +233,7 @@ void read_layout(MapReader& arguments, Job& job) {
                   arguments.where("sequence_parallel"), k_neox_version, k_neox_sequence_parallel_version));
 }
 
-void read_training(MapReader& arguments, Job& job) {
+void read_neox_training(MapReader& arguments, Job& job) {
   bool checkpoints = false;
   arguments.read("checkpoint_activations", checkpoints);
   arguments.read("checkpoint_num_layers", job.neox.checkpoint_num_layers);
@@ -291,14 +291,16 @@ Result<void> split(const ConfigNode& arguments, ConfigNode& deepspeed, ConfigNod
   return {};
 }
 
-std::string model_name(const ConfigNode& arguments) {
+std::string neox_model_name(const ConfigNode& arguments) {
   const ConfigNode* layers = find(arguments, "num_layers");
   return layers == nullptr ? "" : std::filesystem::path(layers->file).stem().string();
 }
 
 }  // namespace
 
-bool is_neox_key(std::string_view key) { return is_one_of(key, k_read_keys) || is_one_of(key, k_other_keys); }
+bool is_neox_key(std::string_view key) {
+  return is_one_of(key, k_read_neox_keys) || is_one_of(key, k_other_neox_keys);
+}
 
 Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
   ConfigNode all;
@@ -340,17 +342,17 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
     return tl::unexpected(ok.error());
   }
   ModelConfig& model = job.model;
-  model.name = model_name(arguments);
+  model.name = neox_model_name(arguments);
   model.positions = Positions::learned;
   MapReader reader(own, job.warnings);
   reader.node("deepspeed_extra_args");
-  read_sizes(reader, model);
+  read_neox_sizes(reader, model);
   read_norm_and_positions(reader, model);
   read_vocab(reader, model, job.warnings);
-  read_layout(reader, job);
-  read_training(reader, job);
+  read_neox_layout(reader, job);
+  read_neox_training(reader, job);
   refuse_what_has_no_rules(reader, model);
-  reader.accept(k_other_keys);
+  reader.accept(k_other_neox_keys);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }

@@ -11,25 +11,25 @@
 namespace commlens {
 namespace {
 
-const std::string k_model =
+const std::string k_neox_model =
     "num-layers: 6\nhidden-size: 512\nnum-attention-heads: 8\nseq-length: 2048\nmax-position-embeddings: "
     "2048\n"
     "train_micro_batch_size_per_gpu: 4\n";
 
 ConfigNode yaml(const std::string& file, const std::string& text) { return parse_yaml(file, text).value(); }
 
-Result<Job> read(const std::string& text, const std::string& version = "") {
-  const Result<ConfigNode> all = merged_neox({yaml("m.yml", k_model + text)});
+Result<Job> read_neox(const std::string& text, const std::string& version = "") {
+  const Result<ConfigNode> all = merged_neox({yaml("m.yml", k_neox_model + text)});
   return all ? job_from_neox(*all, 0, version) : tl::unexpected(all.error());
 }
 
-std::string error_of(const std::string& text) {
-  const Result<Job> job = read(text);
+std::string neox_error_of(const std::string& text) {
+  const Result<Job> job = read_neox(text);
   return job ? "no error" : job.error().message;
 }
 
 TEST(NeoxYaml, FillsInTheDefaultsOfTheCommit) {
-  const Job job = read("").value();
+  const Job job = read_neox("").value();
   EXPECT_EQ(job.framework, Framework::neox);
   EXPECT_EQ(job.framework_version, "4bc66703");
   EXPECT_EQ(job.model.name, "m");
@@ -50,7 +50,7 @@ TEST(NeoxYaml, FillsInTheDefaultsOfTheCommit) {
 
 TEST(NeoxYaml, ReadsWhatTheFilesSay) {
   const Job job =
-      read(
+      read_neox(
           "pipe-parallel-size: 2\nmodel_parallel_size: 2\nno_weight_tying: True\npos_emb: rotary\n"
           "gpt_j_residual: true\ncheckpoint_activations: true\ncheckpoint_num_layers: 2\n"
           "partition_activations: true\nfp32_allreduce: true\nfp16_lm_cross_entropy: true\n"
@@ -79,22 +79,22 @@ TEST(NeoxYaml, ReadsWhatTheFilesSay) {
 }
 
 TEST(NeoxYaml, PipelineSwitchesMayStandAtTheTop) {
-  EXPECT_FALSE(read("pipeline: {grad_partitioned: false}\n")->deepspeed.grad_partitioned);
+  EXPECT_FALSE(read_neox("pipeline: {grad_partitioned: false}\n")->deepspeed.grad_partitioned);
 }
 
 TEST(NeoxYaml, PipeParallelSizeZeroMeansNoPipeline) {
-  EXPECT_EQ(read("pipe_parallel_size: 0\n")->layout.pp, 1);
+  EXPECT_EQ(read_neox("pipe_parallel_size: 0\n")->layout.pp, 1);
 }
 
 TEST(NeoxYaml, WithoutWeightDecayThereIsOneParameterGroup) {
-  EXPECT_FALSE(read("weight_decay: 0\n")->deepspeed.weight_decay_groups);
+  EXPECT_FALSE(read_neox("weight_decay: 0\n")->deepspeed.weight_decay_groups);
 }
 
 TEST(NeoxYaml, TheTokenizerDecidesTheVocabulary) {
-  EXPECT_EQ(read("tokenizer_type: CharLevelTokenizer\n")->model.raw_vocab, 512);
-  EXPECT_EQ(read("tokenizer_type: HFTokenizer\nvocab_file: ./x/20B_tokenizer.json\n")->model.raw_vocab,
+  EXPECT_EQ(read_neox("tokenizer_type: CharLevelTokenizer\n")->model.raw_vocab, 512);
+  EXPECT_EQ(read_neox("tokenizer_type: HFTokenizer\nvocab_file: ./x/20B_tokenizer.json\n")->model.raw_vocab,
             50277);
-  const Job job = read("tokenizer_type: SPMTokenizer\n").value();
+  const Job job = read_neox("tokenizer_type: SPMTokenizer\n").value();
   EXPECT_EQ(job.model.raw_vocab, 50257);
   ASSERT_EQ(job.warnings.size(), 1U);
   EXPECT_EQ(job.warnings[0],
@@ -102,41 +102,42 @@ TEST(NeoxYaml, TheTokenizerDecidesTheVocabulary) {
 }
 
 TEST(NeoxYaml, AGivenPaddedVocabularyIsKept) {
-  const Result<ConfigNode> all = merged_neox({yaml("m.yml", k_model)});
+  const Result<ConfigNode> all = merged_neox({yaml("m.yml", k_neox_model)});
   const Job job = validated(job_from_neox(*all, 512, "").value()).value();
   EXPECT_EQ(job.model.vocab, 512);
 }
 
 TEST(NeoxYaml, MergesFilesAndRefusesAKeyInTwo) {
   const Result<ConfigNode> all =
-      merged_neox({yaml("m.yml", k_model), yaml("local.yml", "{\"data-path\": \"x\"}")});
+      merged_neox({yaml("m.yml", k_neox_model), yaml("local.yml", "{\"data-path\": \"x\"}")});
   ASSERT_TRUE(all);
   EXPECT_TRUE(job_from_neox(*all, 0, "")->warnings.empty());
-  EXPECT_EQ(merged_neox({yaml("m.yml", k_model), yaml("b.yml", "a: 1\nhidden_size: 4\n")}).error().message,
-            "b.yml:2: 'hidden_size' stands at m.yml:2 too; GPT-NeoX takes a key from one file only");
-  EXPECT_EQ(error_of("gradient_clipping: 1\ndeepspeed_extra_args: {gradient_clipping: 2}\n"),
+  EXPECT_EQ(
+      merged_neox({yaml("m.yml", k_neox_model), yaml("b.yml", "a: 1\nhidden_size: 4\n")}).error().message,
+      "b.yml:2: 'hidden_size' stands at m.yml:2 too; GPT-NeoX takes a key from one file only");
+  EXPECT_EQ(neox_error_of("gradient_clipping: 1\ndeepspeed_extra_args: {gradient_clipping: 2}\n"),
             "m.yml:8: 'gradient_clipping' stands at m.yml:7 too; keep one");
 }
 
 TEST(NeoxYaml, SequenceParallelismChoosesTheLaterCommit) {
-  const Job job = read("sequence_parallel: true\nmodel_parallel_size: 2\n").value();
+  const Job job = read_neox("sequence_parallel: true\nmodel_parallel_size: 2\n").value();
   EXPECT_EQ(job.framework_version, "8b43196f");
   EXPECT_EQ(job.warnings.size(), 1U);
-  EXPECT_EQ(read("sequence_parallel: true\n", "4bc66703").error().message,
+  EXPECT_EQ(read_neox("sequence_parallel: true\n", "4bc66703").error().message,
             "m.yml:7: 'sequence_parallel' is not known to GPT-NeoX 4bc66703; set framework_version 8b43196f");
 }
 
 TEST(NeoxYaml, RefusesByNameWhatHasNoRules) {
-  EXPECT_EQ(error_of("gpt_j_tied: true\n"), "m.yml:7: 'gpt_j_tied' has no rules here; set it to false");
-  EXPECT_EQ(error_of("mlp_type: llama\n"), "m.yml:7: 'mlp_type' is 'llama'; only 'regular' has rules here");
-  EXPECT_EQ(error_of("moe_num_experts: 8\n"), "m.yml:7: 'moe_num_experts' is 8; only 1 has rules here");
-  EXPECT_EQ(error_of("norm: scalenorm\n"),
+  EXPECT_EQ(neox_error_of("gpt_j_tied: true\n"), "m.yml:7: 'gpt_j_tied' has no rules here; set it to false");
+  EXPECT_EQ(neox_error_of("mlp_type: llama\n"), "m.yml:7: 'mlp_type' is 'llama'; only 'regular' has rules here");
+  EXPECT_EQ(neox_error_of("moe_num_experts: 8\n"), "m.yml:7: 'moe_num_experts' is 8; only 1 has rules here");
+  EXPECT_EQ(neox_error_of("norm: scalenorm\n"),
             "m.yml:7: 'norm' is 'scalenorm', which is not supported; choose from layernorm, rmsnorm");
-  EXPECT_EQ(error_of("activation: geglu\n"),
+  EXPECT_EQ(neox_error_of("activation: geglu\n"),
             "m.yml:7: 'activation' is 'geglu', whose gated MLP has no rules here");
-  EXPECT_EQ(error_of("attention_config: [[[gmlp], 6]]\n"),
+  EXPECT_EQ(neox_error_of("attention_config: [[[gmlp], 6]]\n"),
             "m.yml:7: 'attention_config' has 'gmlp' layers, which have no rules here");
-  EXPECT_EQ(error_of("output_layer_parallelism: row\n"),
+  EXPECT_EQ(neox_error_of("output_layer_parallelism: row\n"),
             "m.yml:7: 'output_layer_parallelism' is 'row'; only 'column' has rules here");
 }
 
@@ -152,7 +153,7 @@ TEST(NeoxYaml, RefusesWhatGptNeoxRefuses) {
 }
 
 TEST(NeoxYaml, WarnsOfUnknownKeys) {
-  const Job job = read("gradient_acumulation_steps: 4\n").value();
+  const Job job = read_neox("gradient_acumulation_steps: 4\n").value();
   ASSERT_EQ(job.warnings.size(), 1U);
   EXPECT_TRUE(job.warnings[0].starts_with("m.yml:7: unknown key 'gradient_acumulation_steps'"))
       << job.warnings[0];

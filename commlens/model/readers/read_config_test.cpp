@@ -47,7 +47,7 @@ const std::string k_neox =
     "2048,\n"
     "  pos_emb: rotary, no_weight_tying: True, train_micro_batch_size_per_gpu: 4, }\n";
 const std::string k_zero3 = R"({"zero_optimization": {"stage": 3}})";
-const std::string k_gpt2 =
+const std::string k_gpt2_config =
     R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})";
 
 TEST_F(ReadConfig, TakesPresetsAndAFrameworkForThem) {
@@ -65,7 +65,7 @@ TEST_F(ReadConfig, PutsADeepSpeedJsonBesideAModel) {
   EXPECT_EQ(read_config({"1.3B", zero3}, "").value().train.zero_stage, 3);
   EXPECT_EQ(read_config({"1.3B", zero3}, "").value().framework, Framework::neox);
   EXPECT_EQ(read_config({file("19M.yml", k_neox), zero3}, "").value().train.zero_stage, 3);
-  const Job job = read_config({file("config.json", k_gpt2), zero3}, "").value();
+  const Job job = read_config({file("config.json", k_gpt2_config), zero3}, "").value();
   EXPECT_EQ(job.framework, Framework::deepspeed);
   EXPECT_EQ(job.train.zero_stage, 3);
   EXPECT_EQ(error_of({zero3}),
@@ -101,7 +101,7 @@ TEST_F(ReadConfig, RefusesFilesThatDoNotBelongTogether) {
       "one other "
       "file";
   EXPECT_EQ(error_of({"1.3B", neox}), two_jobs);
-  EXPECT_EQ(error_of({neox, file("config.json", k_gpt2)}), two_jobs);
+  EXPECT_EQ(error_of({neox, file("config.json", k_gpt2_config)}), two_jobs);
   EXPECT_EQ(error_of({}), "no configuration: give a built-in model such as 1.3B, or a file");
   EXPECT_EQ(error_of({"1.3B", "13B"}), "13B: one built-in model is enough");
 }
@@ -110,7 +110,8 @@ TEST_F(ReadConfig, RefusesWhatIsNoConfiguration) {
   EXPECT_EQ(error_of({file("empty.yml", "")}), "empty.yml: the file is empty");
   EXPECT_EQ(error_of({file("binary.yml", std::string("a\0b", 3))}),
             "binary.yml:1: not a text file (byte 0x00)");
-  EXPECT_TRUE(error_of({file("cut.json", k_gpt2.substr(0, 30))}).starts_with("cut.json:1: not valid JSON: "));
+  EXPECT_TRUE(
+      error_of({file("cut.json", k_gpt2_config.substr(0, 30))}).starts_with("cut.json:1: not valid JSON: "));
   EXPECT_TRUE(
       error_of({file("trace.json", R"({"traceEvents": []})")}).starts_with("trace.json: no configuration: "));
   EXPECT_TRUE(error_of({file("list.yml", "- a\n")}).starts_with("list.yml: no configuration: "));
@@ -126,7 +127,7 @@ TEST_F(ReadConfig, SniffsEveryKind) {
   EXPECT_EQ(sniff_config("local.yml", "{\"data_path\": \"x\"}"), ConfigKind::neox_yaml);
   EXPECT_EQ(sniff_config("zero.yml", "zero_optimization: {stage: 1}"), ConfigKind::neox_yaml);
   EXPECT_EQ(sniff_config("ds.json", k_zero3), ConfigKind::deepspeed_json);
-  EXPECT_EQ(sniff_config("config.json", k_gpt2), ConfigKind::hf_json);
+  EXPECT_EQ(sniff_config("config.json", k_gpt2_config), ConfigKind::hf_json);
   EXPECT_EQ(sniff_config("args", "--num-layers 4"), ConfigKind::megatron_args);
   EXPECT_EQ(sniff_config("m.yaml", "tensor-model-parallel-size: 2\nnum-layers: 4\n"),
             ConfigKind::megatron_args);

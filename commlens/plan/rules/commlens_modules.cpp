@@ -8,7 +8,7 @@ const Rule k_input{"commlens.split_input_gradient", "docs/training.md#tensor-par
 const Rule k_sequence_output{"commlens.sequence_split_output", "docs/training.md#tensor-parallel"};
 const Rule k_sequence_input{"commlens.sequence_split_input", "docs/training.md#tensor-parallel"};
 const Rule k_replicated{"commlens.replicated_gradients", "docs/training.md#tensor-parallel"};
-const Rule k_loss{"commlens.vocabulary_parallel_loss", "docs/training.md#tensor-parallel"};
+const Rule k_vocabulary_loss{"commlens.vocabulary_parallel_loss", "docs/training.md#tensor-parallel"};
 const Rule k_kept{"commlens.partitioned_input", "docs/training.md#recomputation"};
 
 }  // namespace
@@ -82,7 +82,7 @@ void TensorParallelModules::forward_block() const {
 void TensorParallelModules::loss() const {
   const Elements tokens{job_.train.micro_batch * job_.model.sequence};
   for (const char* const tag : {"loss.max", "loss.target", "loss.sum"}) {
-    out_.all_reduce(out_.groups.tp, tokens, DType::fp32, k_loss, tag);
+    out_.all_reduce(out_.groups.tp, tokens, DType::fp32, k_vocabulary_loss, tag);
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 /// h = 8, 2 heads of 4, s = 4, V = 16, learned positions; per block of h = 8: ln 8 + 8, qkv 192 + 24, proj 64
 /// + 8, ln 8 + 8, fc1 256 + 32, fc2 256 + 8: 872 elements. wte and head 128, wpe 32, norm 16.
-Job small_job(std::int64_t layers) {
+Job tiny_job(std::int64_t layers) {
   Job job;
   job.framework = Framework::commlens;
   ModelConfig& model = job.model;
@@ -63,7 +63,7 @@ std::vector<UnitShape> units_in(const Job& job, const HeldChunk& chunk) {
 }
 
 TEST(HeldChunks, OneRankHoldsTheWholeModelInForwardOrder) {
-  const HeldChunk chunk = only_chunk(small_job(1));
+  const HeldChunk chunk = only_chunk(tiny_job(1));
   EXPECT_EQ(names_of(chunk),
             std::vector<std::string>({"wte.weight", "wpe.weight", "layers.0.ln1.weight", "layers.0.ln1.bias",
                                       "layers.0.qkv.weight", "layers.0.qkv.bias", "layers.0.proj.weight",
@@ -81,7 +81,7 @@ TEST(HeldChunks, OneRankHoldsTheWholeModelInForwardOrder) {
 }
 
 TEST(HeldChunks, TensorRanksHoldTheirShareOfWhatIsSplit) {
-  Job job = small_job(1);
+  Job job = tiny_job(1);
   job.layout.tp = 2;
   const HeldChunk chunk = only_chunk(job);
   using Shape = std::vector<std::int64_t>;
@@ -100,7 +100,7 @@ TEST(HeldChunks, TensorRanksHoldTheirShareOfWhatIsSplit) {
 }
 
 TEST(HeldChunks, FirstStagesTakeTheLayersThatRemain) {
-  Job job = small_job(5);
+  Job job = tiny_job(5);
   job.layout.pp = 3;
   std::vector<std::int64_t> layers;
   for (std::int64_t stage = 0; stage < 3; ++stage) {
@@ -114,7 +114,7 @@ TEST(HeldChunks, FirstStagesTakeTheLayersThatRemain) {
 }
 
 TEST(HeldChunks, InterleavedStagesHoldEveryPpthPart) {
-  Job job = small_job(4);
+  Job job = tiny_job(4);
   job.layout.pp = 2;
   job.layout.virtual_stages = 2;
   job.train.micro_batches = 2;
@@ -131,7 +131,7 @@ TEST(HeldChunks, InterleavedStagesHoldEveryPpthPart) {
 }
 
 TEST(HeldChunks, TiedHeadOfOneStageUsesTheEmbeddingsTable) {
-  Job job = small_job(1);
+  Job job = tiny_job(1);
   job.model.tied_embeddings = true;
   const HeldChunk chunk = only_chunk(job);
   EXPECT_EQ(chunk.parameters.size(), 16U);
@@ -140,7 +140,7 @@ TEST(HeldChunks, TiedHeadOfOneStageUsesTheEmbeddingsTable) {
 }
 
 TEST(HeldChunks, TiedHeadOfAnotherStageHasItsOwnTable) {
-  Job job = small_job(2);
+  Job job = tiny_job(2);
   job.model.tied_embeddings = true;
   job.layout.pp = 2;
   const HeldChunk first = only_chunk(job, 0);
@@ -152,7 +152,7 @@ TEST(HeldChunks, TiedHeadOfAnotherStageHasItsOwnTable) {
 }
 
 TEST(FlatUnits, BucketsCloseOnReachingTheirSizeInReverseOrder) {
-  Job job = small_job(1);
+  Job job = tiny_job(1);
   job.layout.dp = 3;
   // Reversed: head 128, norm 8 8, fc2 8 256 -> 408; fc1 32 256, ln2 8 8, proj 8 64, qkv 24 -> 400; qkv 192,
   // ln1 8 8, wpe 32, wte 128 -> 368
@@ -163,7 +163,7 @@ TEST(FlatUnits, BucketsCloseOnReachingTheirSizeInReverseOrder) {
 }
 
 TEST(FlatUnits, BucketsCountBytesOfTheModelType) {
-  Job job = small_job(1);
+  Job job = tiny_job(1);
   job.train.dtype = DType::bf16;
   EXPECT_EQ(units_in(job, only_chunk(job)).size(), 2U);  // 800 elements: 816, then 360
   job.commlens.bucket = Bytes{1};
@@ -171,7 +171,7 @@ TEST(FlatUnits, BucketsCountBytesOfTheModelType) {
 }
 
 TEST(FlatUnits, TiedTableInterruptsABucket) {
-  Job job = small_job(2);
+  Job job = tiny_job(2);
   job.model.tied_embeddings = true;
   job.layout.pp = 2;
   job.commlens.bucket = Bytes{1 << 20};
@@ -187,7 +187,7 @@ TEST(FlatUnits, TiedTableInterruptsABucket) {
 }
 
 TEST(FlatUnits, Stage3KeepsSmallParametersTogether) {
-  Job job = small_job(1);
+  Job job = tiny_job(1);
   job.train.zero_stage = 3;
   job.layout.dp = 5;
   // Above 100 elements: wte 128; qkv 192, fc1 256, fc2 256 = 704; head 128. The others: 1176 - 960 = 216.
@@ -200,7 +200,7 @@ TEST(FlatUnits, Stage3KeepsSmallParametersTogether) {
 }
 
 TEST(FlatUnits, ParametersAtTheThresholdPersist) {
-  Job job = small_job(1);
+  Job job = tiny_job(1);
   job.train.zero_stage = 3;
   job.commlens.persistence_threshold = 256;
   EXPECT_EQ(units_in(job, only_chunk(job)).size(), 1U);
@@ -211,7 +211,7 @@ TEST(FlatUnits, ParametersAtTheThresholdPersist) {
 }
 
 TEST(FlatUnits, Stage3GivesATiedTableAUnitHoweverSmall) {
-  Job job = small_job(1);
+  Job job = tiny_job(1);
   job.train.zero_stage = 3;
   job.model.tied_embeddings = true;
   job.commlens.persistence_threshold = 1000;
@@ -224,7 +224,7 @@ TEST(FlatUnits, Stage3GivesATiedTableAUnitHoweverSmall) {
 }
 
 TEST(UnitsOf, LeavesPersistentUnitsOut) {
-  Job job = small_job(1);
+  Job job = tiny_job(1);
   job.train.zero_stage = 3;
   job.model.tied_embeddings = true;
   const HeldChunk chunk = only_chunk(job);
@@ -236,7 +236,7 @@ TEST(UnitsOf, LeavesPersistentUnitsOut) {
 }
 
 TEST(UnitsOf, FindsEveryBucketAModuleTouches) {
-  const Job job = small_job(1);
+  const Job job = tiny_job(1);
   const HeldChunk chunk = only_chunk(job);
   const std::vector<FlatUnit> units = flat_units(validated(job).value(), chunk);
   EXPECT_EQ(units_of(chunk.modules[1], units), std::vector<std::size_t>({0, 1, 2}));

@@ -1,0 +1,204 @@
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/cli/summary_subject.hpp"
+#include "commlens/cli/test_support.hpp"
+#include "commlens/trace/test_support.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Two ranks all_reduce 2 KiB together, once in each of two iterations: in 8 µs when cold, in 2 µs when warm.
+Trace cold_and_warm() {
+  Trace trace;
+  CommOp op;
+  op.kind = CommKind::all_reduce;
+  op.dtype = DType::fp16;
+  op.group = trace.groups.intern(std::vector<Rank>{{0}, {1}}, Axis::dp);
+  op.input = op.output = Elements{1024};
+  const OpId id = trace.intern(op);
+  for (const Rank rank : {Rank{0}, Rank{1}}) {
+    const nanoseconds later(100'000);
+    trace.streams.push_back({{rank, rank},
+                             {{id, 0}, {id, 1}},
+                             {{{}, {}, nanoseconds(8000)}, {later, later, later + nanoseconds(2000)}},
+                             {}});
+  }
+  trace.provenance.source = Source::recorded;
+  trace.provenance.producer = "test";
+  trace.provenance.skip("unfinished call", 4);
+  return trace;
+}
+
+class CommandSummary : public testing::Test {
+ protected:
+  void SetUp() override { write_trace(cold_and_warm(), folder()); }
+  std::string folder() const { return (scratch_ / "trace").string(); }
+
+  std::string summary(const std::vector<std::string>& flags, const TextStyle& style = {}) const {
+    std::vector<std::string> arguments = {"summary", folder()};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const test_support::Outcome outcome = test_support::run_with(arguments, style);
+    EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
+    std::string text = outcome.out;
+    const std::string name = folder();
+    const std::size_t place = text.find(name);
+    return place == std::string::npos ? text : text.replace(place, name.size(), "TRACE");
+  }
+
+  /// The text before what timing_report has to say.
+  std::string about_calls(const TextStyle& style) const {
+    const std::string text = summary({"--link-bandwidth", "1"}, style);
+    const std::size_t end = text.find(style.colour ? "\n\033[1mwhere the time" : "\nwhere the time");
+    EXPECT_NE(end, std::string::npos) << text;
+    return text.substr(0, end);
+  }
+
+ private:
+  test_support::ScratchFolder scratch_;
+};
+
+/// 4 calls of 2 KiB; 8 KiB in 20 µs are 409.6 MB/s; of 2, 2, 8, 8 µs the second and the fourth; the first
+/// calls lose 6 µs each.
+TEST_F(CommandSummary, FitsIntoAWideTerminal) {
+  EXPECT_EQ(
+      about_calls({.width = 200}),
+      "TRACE: recorded by test; 4 calls of 2 ranks, 2 iterations (0 to 1)\n"
+      "covered: all but 4 unfinished calls\n"
+      "\n"
+      "per op and group, all ranks together\n"
+      "op          group  calls  smallest   largest  message bytes    share  wire bytes\n"
+      "all_reduce  dp x2      4  2.00 KiB  2.00 KiB       8.00 KiB  100.0 %    8.00 KiB\n"
+      "\n"
+      "time in calls, all ranks together\n"
+      "op          group    total    share      P50  P50, 95 % interval      P95    alg bw    bus bw  of "
+      "link\n"
+      "all_reduce  dp x2  20.0 µs  100.0 %  2.00 µs                   -  8.00 µs  410 MB/s  410 MB/s   41.0 "
+      "%\n"
+      "P50 and P95 are of one call, and exact\n"
+      "\n"
+      "message sizes, all ranks together\n"
+      "message size            calls  of calls  of bytes  of time\n"
+      "2.00 KiB to < 4.00 KiB      4   100.0 %   100.0 %  100.0 %  ########################\n"
+      "messages below 64.00 KiB: 100.0 % of the calls, 100.0 % of the bytes, 100.0 % of the time\n"
+      "\n"
+      "cold start: iteration 0 against 1 warm one\n"
+      "op          group  cold calls  warm calls  cold bytes  warm bytes  cold P50  warm P50  cold mean  "
+      "warm mean  slower\n"
+      "all_reduce  dp x2           2           2    4.00 KiB    4.00 KiB   8.00 µs   2.00 µs    8.00 µs    "
+      "2.00 µs   x 4.0\n"
+      "warm calls and bytes: of one iteration, on average; slower: mean time of a call\n"
+      "\n"
+      "first call of a rank on a group against later ones\n"
+      "op          group  first calls     mean  longest  compared    first    later  slower     lost\n"
+      "all_reduce  dp x2            2  8.00 µs  8.00 µs         2  8.00 µs  2.00 µs   x 4.0  12.0 µs\n"
+      "compared: with the mean of later calls of the same op, size and group; lost: all ranks added up\n");
+}
+
+TEST_F(CommandSummary, FitsIntoANarrowTerminal) {
+  EXPECT_EQ(about_calls({.width = 80}),
+            "TRACE: recorded by test; 4 calls of 2 ranks, 2 iterations (0 to 1)\n"
+            "covered: all but 4 unfinished calls\n"
+            "\n"
+            "per op and group, all ranks together\n"
+            "op          group  calls  smallest   largest  message bytes    share  wire bytes\n"
+            "all_reduce  dp x2      4  2.00 KiB  2.00 KiB       8.00 KiB  100.0 %    8.00 KiB\n"
+            "\n"
+            "time in calls, all ranks together\n"
+            "op          group    total    share      P50      P95    bus bw  of link\n"
+            "all_reduce  dp x2  20.0 µs  100.0 %  2.00 µs  8.00 µs  410 MB/s   41.0 %\n"
+            "hidden for want of width: P50, 95 % interval, alg bw (see --format csv or a\n"
+            "  wider terminal)\n"
+            "P50 and P95 are of one call, and exact\n"
+            "\n"
+            "message sizes, all ranks together\n"
+            "message size            calls  of calls  of bytes  of time\n"
+            "2.00 KiB to < 4.00 KiB      4   100.0 %   100.0 %  100.0 %  ####################\n"
+            "messages below 64.00 KiB: 100.0 % of the calls, 100.0 % of the bytes, 100.0 % of\n"
+            "  the time\n"
+            "\n"
+            "cold start: iteration 0 against 1 warm one\n"
+            "op          group  cold P50  warm P50  cold mean  warm mean  slower\n"
+            "all_reduce  dp x2   8.00 µs   2.00 µs    8.00 µs    2.00 µs   x 4.0\n"
+            "hidden for want of width: cold calls, warm calls, cold bytes, warm bytes (see\n"
+            "  --format json or a wider terminal)\n"
+            "warm calls and bytes: of one iteration, on average; slower: mean time of a call\n"
+            "\n"
+            "first call of a rank on a group against later ones\n"
+            "op          group  first calls  compared    first    later  slower     lost\n"
+            "all_reduce  dp x2            2         2  8.00 µs  2.00 µs   x 4.0  12.0 µs\n"
+            "hidden for want of width: mean, longest (see --format json or a wider terminal)\n"
+            "compared: with the mean of later calls of the same op, size and group; lost: all\n"
+            "  ranks added up\n");
+}
+
+TEST_F(CommandSummary, IsTheSameTextWithoutItsColours) {
+  std::string coloured = about_calls({.width = 80, .colour = true});
+  EXPECT_NE(coloured.find("\033[1mtime in calls, all ranks together\033[0m\n"), std::string::npos)
+      << coloured;
+  for (const std::string code : {"\033[1m", "\033[0m"}) {
+    for (std::size_t at = coloured.find(code); at != std::string::npos; at = coloured.find(code)) {
+      coloured.erase(at, code.size());
+    }
+  }
+  EXPECT_EQ(coloured, about_calls({.width = 80}));
+}
+
+TEST_F(CommandSummary, SplitsRowsByPhaseAndIteration) {
+  const nlohmann::json json = nlohmann::json::parse(summary({"--by", "phase,iteration", "--format", "json"}));
+  ASSERT_EQ(json["ops"].size(), 2U);
+  EXPECT_EQ(json["ops"][0]["iteration"], 0);
+  EXPECT_EQ(json["ops"][0]["phase"], "other");
+  EXPECT_EQ(json["ops"][0]["time"]["total_ns_all_ranks"], 16'000);
+  EXPECT_EQ(json["ops"][1]["time"]["total_ns_all_ranks"], 4000);
+}
+
+TEST_F(CommandSummary, JsonHasTotalsColdStartAndCoverage) {
+  const nlohmann::json json = nlohmann::json::parse(summary({"--format", "json"}));
+  EXPECT_EQ(json["totals"]["message_bytes_all_ranks"], 8192);
+  EXPECT_EQ(json["totals"]["wire_bytes_all_ranks"], 8192);
+  EXPECT_EQ(json["totals"]["time"]["p95_ns"], 8000);
+  EXPECT_EQ(json["cold_start"]["ops"][0]["warm_time"]["p50_ns"], 2000);
+  EXPECT_EQ(json["cold_start"]["first_calls"][0]["later_time_ns_all_ranks"], 4000);
+  EXPECT_EQ(json["coverage"]["unfinished_calls_whole_trace"], 4);
+  EXPECT_EQ(json["skipped_records"]["unfinished call"], 4);
+  EXPECT_EQ(json["sizes"]["small_share_of_time"], 1.0);
+}
+
+/// The same numbers whether the folder is read into memory or once through.
+TEST_F(CommandSummary, OfALargeFolderIsStreamed) {
+  std::ostringstream out;
+  Console console{out, out, {}, false};
+  const Result<SummarySubject> kept = summary_subject(console, {.trace = folder()});
+  const Result<SummarySubject> streamed = summary_subject(console, {.trace = folder(), .most_calls = 3});
+  ASSERT_TRUE(kept && streamed);
+  EXPECT_TRUE(kept->has_calls);
+  EXPECT_FALSE(streamed->has_calls);
+  EXPECT_EQ(streamed->summary.calls, 4);
+  EXPECT_EQ(streamed->summary.time, kept->summary.time);
+  EXPECT_EQ(streamed->summary.wire, kept->summary.wire);
+  EXPECT_EQ(streamed->summary.coverage.skipped, kept->summary.coverage.skipped);
+}
+
+TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
+  std::ostringstream out;
+  Console console{out, out, {}, false};
+  for (const std::int64_t most_calls : {std::int64_t{3}, k_most_calls_in_memory}) {
+    const Result<SummarySubject> rank =
+        summary_subject(console, {.trace = folder(), .options = {.rank = Rank{2}}, .most_calls = most_calls});
+    ASSERT_FALSE(rank);
+    EXPECT_EQ(rank.error().message, "--rank 2: the trace has no calls of that rank, its highest is 1");
+    const Result<SummarySubject> iterations =
+        summary_subject(console, {.trace = folder(), .iterations = "2-", .most_calls = most_calls});
+    ASSERT_FALSE(iterations);
+    EXPECT_EQ(iterations.error().message, "--iterations 2-: the trace has iterations 0 to 1");
+  }
+}
+
+}  // namespace
+}  // namespace commlens

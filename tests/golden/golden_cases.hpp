@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+/// The recorded runs of real frameworks under tests/golden: a folder of each framework, in it one of each
+/// run.
+namespace commlens {
+
+inline std::filesystem::path golden_folder() {
+  const char* source = std::getenv("COMMLENS_SOURCE_DIR");
+  return std::filesystem::path(source == nullptr ? "." : source) / "tests" / "golden";
+}
+
+/// "neox/t2p2d2" and the like, sorted.
+inline std::vector<std::string> golden_cases_of(const std::string& framework) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder() / framework)) {
+    names.push_back(framework + "/" + entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+inline std::vector<std::string> golden_cases() {
+  std::vector<std::string> all;
+  for (const char* framework : {"deepspeed", "neox", "megatron", "torch_ddp"}) {
+    const std::vector<std::string> some = golden_cases_of(framework);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+/// As GoogleTest wants it: letters, digits and underscores.
+inline std::string golden_test_name(const testing::TestParamInfo<std::string>& parameter) {
+  std::string name = parameter.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+}
+
+}  // namespace commlens
