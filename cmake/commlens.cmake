@@ -30,7 +30,8 @@ endif()
 # Folders that read arguments, write JSON and are no faster for being optimised: they are optimised for building.
 set(commlens_light_folders advice report cli)
 
-# commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by one.
+# commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by
+# one; under sanitizers, which make starting a program dear, all in one process.
 function(commlens_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -38,11 +39,16 @@ function(commlens_test name)
   if(NOT "commlens_engine" IN_LIST ARG_LINK)  # whose precompiled header is optimised
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # what is tested is compiled as ever
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300
-               ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
-               # A second ENVIRONMENT entry would be cut at its semicolon.
-               ENVIRONMENT_MODIFICATION "COMMLENS_BINARY=set:${CMAKE_BINARY_DIR}/commlens")
+  set(properties LABELS ${ARG_LABEL} ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+      # A second ENVIRONMENT entry would be cut at its semicolon.
+      ENVIRONMENT_MODIFICATION "COMMLENS_BINARY=set:${CMAKE_BINARY_DIR}/commlens")
+  if(COMMLENS_SANITIZE)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES ${properties} TIMEOUT 600)
+  else()
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                         PROPERTIES ${properties} TIMEOUT 300)
+  endif()
 endfunction()
 
 # commlens_folder(NAME LINK public... PRIVATE private...): the library commlens_NAME from commlens/NAME/**.cpp

@@ -3,8 +3,8 @@
 #include "commlens/capture/mpi_fortran.hpp"
 #include "commlens/capture/mpi_has.hpp"
 
-// Macros that make the exported functions of mpi_calls.def. Macros, because a C function needs its own name
-// and parameter list; what they expand to does nothing but call templates.
+/// Macros that make the exported functions of mpi_calls.def. Macros, because a C function needs its own name
+/// and parameter list; what they expand to does nothing but call templates.
 
 #define COMMLENS_EXPORT extern "C" __attribute__((visibility("default")))
 #define COMMLENS_UNWRAP(...) __VA_ARGS__

@@ -85,8 +85,8 @@ TEST_F(Run, WithoutArgumentsShowsHelpAndRefuses) {
 TEST_F(Run, SuggestsTheNearestVerbAndOption) {
   EXPECT_EQ(run_with({"predic"}).err, "commlens: there is no verb 'predic'; did you mean predict?\n");
   EXPECT_EQ(run_with({"xyzzy"}).err,
-            "commlens: there is no verb 'xyzzy'; choose predict, train, compare, summary, advise, report, "
-            "import, export\n");
+            "commlens: there is no verb 'xyzzy'; choose predict, train, record, compare, summary, advise, "
+            "report, import, export, doctor\n");
   EXPECT_EQ(run_with({"predict", "1.3B", "--sequ", "5"}).err,
             "commlens: there is no option --sequ; did you mean --seq?; see commlens predict --help\n");
 }

@@ -162,7 +162,7 @@ Json cost_json(const StepCost& cost) {
 }
 
 Json time_json(const std::optional<std::chrono::nanoseconds>& time) {
-  return time ? Json(static_cast<double>(time->count()) * 1e-9) : Json(nullptr);
+  return time ? Json(static_cast<double>(time->count()) / 1e9) : Json(nullptr);
 }
 
 Json recommendation_json(const Recommendation& made) {
@@ -247,7 +247,7 @@ std::string advice_csv(const Advice& advice) {
       "bubble_share_saved", "time_saved_s"});
   for (const Recommendation& made : advice.recommended) {
     const std::string time =
-        made.time_saved ? fmt::format("{}", static_cast<double>(made.time_saved->count()) * 1e-9) : "";
+        made.time_saved ? fmt::format("{}", static_cast<double>(made.time_saved->count()) / 1e9) : "";
     text += csv_line(std::array<std::string, 12>{
         made.id, made.title, made.flag, made.setting, made.required ? "true" : "false",
         std::to_string(made.calls_saved()), std::to_string(made.message_saved().value),

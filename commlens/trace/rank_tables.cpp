@@ -116,7 +116,10 @@ class RankTablesReader {
     closing.cost_per_call = nanoseconds(fields_.number(row, where, "cost_ns_per_call", k_any_count));
     closing.clock_drift = nanoseconds(fields_.number(row, where, "clock_drift_ns", k_any_time));
     const json* const skipped = fields_.find(row, where, "skipped", true);
-    for (const auto& [reason, calls] : (skipped == nullptr ? json::object() : *skipped).items()) {
+    if (skipped == nullptr) {
+      return;
+    }
+    for (const auto& [reason, calls] : skipped->items()) {
       closing.skipped[reason] = fields_.number(*skipped, where, reason.c_str(), {0, std::int64_t{1} << 40});
     }
   }

@@ -165,7 +165,8 @@ TEST(ExplainedNeox, MixedLayoutOfEightRanks) {
 }
 
 TEST(ExplainedNeox, NamesTheSourceLineOfEveryRule) {
-  for (const Json& group : against_paper("neox/t2p2d2").at("explained")) {
+  const Json compared = against_paper("neox/t2p2d2");
+  for (const Json& group : compared.at("explained")) {
     const std::string cause = group.at("cause");
     const bool is_term_of_eq1 =
         std::set<std::string>{"layer_parameters", "position_embeddings", "replicated_tensors"}.contains(

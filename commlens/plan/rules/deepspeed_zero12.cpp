@@ -84,18 +84,18 @@ void write_bucket(ProgramBuilder& out, const Job& job, const std::vector<Slice>&
 
 /// Slices grouped by owner, owners in order of first appearance. Source: stage_1_and_2.py:1112.
 void write_reduces(ProgramBuilder& out, const Job& job, const std::vector<Slice>& slices) {
-  std::vector<std::int64_t> owners;
+  std::vector<std::vector<Slice>> by_owner;
+  std::unordered_map<std::int64_t, std::size_t> places;
   for (const Slice& slice : slices) {
-    if (std::find(owners.begin(), owners.end(), slice.partition) == owners.end()) {
-      owners.push_back(slice.partition);
+    const auto [place, is_new] = places.emplace(slice.partition, by_owner.size());
+    if (is_new) {
+      by_owner.emplace_back();
     }
+    by_owner[place->second].push_back(slice);
   }
-  for (const std::int64_t owner : owners) {
-    std::vector<Slice> own;
-    std::copy_if(slices.begin(), slices.end(), std::back_inserter(own),
-                 [&](const Slice& slice) { return slice.partition == owner; });
+  for (const std::vector<Slice>& own : by_owner) {
     for (const std::int64_t sum : slice_sums(own, job.deepspeed.reduce_bucket_size)) {
-      out.reduce({out.groups.dp, GroupRank{owner}}, {sum}, communication_dtype(job), k_reduce,
+      out.reduce({out.groups.dp, GroupRank{own.front().partition}}, {sum}, communication_dtype(job), k_reduce,
                  "gradient bucket");
     }
   }
