@@ -10,8 +10,9 @@ add_library(commlens_options INTERFACE)
 target_include_directories(commlens_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(commlens_options INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wconversion -Werror=switch
-  # GCC 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651).
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  # GCC 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651), and takes the sources of a
+  # unity build for headers.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-subobject-linkage>
   # clang takes libstdc++'s own use of std::get_temporary_buffer for ours.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 if(COMMLENS_SANITIZE)

@@ -79,4 +79,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   }
 }
 
+void throw_cannot_write(const std::filesystem::path& path, int cause) {
+  throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(cause)));
+}
+
 }  // namespace commlens

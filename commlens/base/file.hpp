@@ -16,4 +16,7 @@ Result<std::string> read_text_file(const std::filesystem::path& path, std::int64
 /// the new one and never a part. Throws SystemError when the disk is full or the folder cannot be written.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
+/// Throws the SystemError "cannot write PATH: " and what the system says of `cause`, an errno.
+[[noreturn]] void throw_cannot_write(const std::filesystem::path& path, int cause);
+
 }  // namespace commlens

@@ -83,15 +83,11 @@ Result<fs::path> newest(const fs::path& folder) {
   return folder / name;
 }
 
-[[noreturn]] void throw_cannot_write(const fs::path& path) {
-  throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
-}
-
 void write_floats(std::FILE* file, const torch::Tensor& part, const fs::path& path) {
   const torch::Tensor floats = part.to(torch::kCPU, torch::kFloat32).contiguous();
   const auto count = static_cast<std::size_t>(floats.numel());
   if (std::fwrite(floats.data_ptr<float>(), sizeof(float), count, file) != count) {
-    throw_cannot_write(path);
+    throw_cannot_write(path, errno);
   }
 }
 
@@ -101,7 +97,7 @@ void write_rank(const fs::path& folder, std::int64_t rank, DataParallel& paramet
   const fs::path path = folder / fmt::format("rank-{}.bin", rank);
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
   if (!file) {
-    throw_cannot_write(path);
+    throw_cannot_write(path, errno);
   }
   Json segments = Json::array();
   std::int64_t at = 0;
@@ -121,7 +117,7 @@ void write_rank(const fs::path& folder, std::int64_t rank, DataParallel& paramet
     }
   }
   if (std::fclose(file.release()) != 0) {
-    throw_cannot_write(path);
+    throw_cannot_write(path, errno);
   }
   const Json description{
       {"stage", where.pipeline}, {"tensor", where.tensor}, {"segments", std::move(segments)}};

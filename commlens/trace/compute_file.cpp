@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/file.hpp"
 #include "commlens/trace/mapped_file.hpp"
 
 namespace commlens {
@@ -21,10 +22,6 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::uint64_t k_most_dropped = std::uint64_t{1} << 38;  // of one stream; a sum of streams fits
-
-[[noreturn]] void throw_cannot_write(const std::filesystem::path& file) {
-  throw SystemError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
-}
 
 /// What is wrong with the header, or nothing.
 std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
@@ -114,7 +111,7 @@ StreamHeader compute_header(RankRange ranks, std::uint32_t index, std::uint64_t 
 void write_compute_file(const RankStream& stream, std::uint32_t index, const std::filesystem::path& file) {
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> out(std::fopen(file.c_str(), "wbe"), &std::fclose);
   if (!out) {
-    throw_cannot_write(file);
+    throw_cannot_write(file, errno);
   }
   const StreamHeader header = compute_header(stream.ranks, index, stream.compute.size());
   bool is_written = std::fwrite(&header, sizeof header, 1, out.get()) == 1;
@@ -125,7 +122,7 @@ void write_compute_file(const RankStream& stream, std::uint32_t index, const std
     is_written = is_written && std::fwrite(&record, sizeof record, 1, out.get()) == 1;
   }
   if (!is_written || std::fflush(out.get()) != 0) {
-    throw_cannot_write(file);
+    throw_cannot_write(file, errno);
   }
 }
 

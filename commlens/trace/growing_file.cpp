@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <system_error>
 
 #include <fcntl.h>
@@ -13,6 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "commlens/base/file.hpp"
 #include "commlens/base/result.hpp"
 
 namespace commlens {
@@ -26,10 +26,6 @@ constexpr std::chrono::milliseconds k_interval(10);
 constexpr std::uint64_t k_least_touched = std::uint64_t{256} << 10;
 
 std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-[[noreturn]] void throw_cannot_write(const std::filesystem::path& path, int cause) {
-  throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(cause)));
-}
 
 /// Blocks all signals for the threads that are started while it lives: they belong to the program's own.
 class SignalsBlocked {

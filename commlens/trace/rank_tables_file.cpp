@@ -1,12 +1,11 @@
 #include "commlens/trace/rank_tables_file.hpp"
 
 #include <cerrno>
-#include <cstring>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include "commlens/base/file.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/json_text.hpp"
 #include "commlens/trace/table_text.hpp"
@@ -73,7 +72,7 @@ RankTablesFile::RankTablesFile(const std::filesystem::path& path, Rank rank, con
     if (file_ >= 0) {
       ::close(file_);
     }
-    throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(cause)));
+    throw_cannot_write(path, cause);
   }
 }
 

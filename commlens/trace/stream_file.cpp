@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/file.hpp"
+
 namespace commlens {
 namespace {
 
@@ -87,10 +89,6 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
     return fmt::format("holds {} records, the manifest says {}", header.records, *entry.events);
   }
   return {};
-}
-
-[[noreturn]] void throw_cannot_write(const std::filesystem::path& file) {
-  throw SystemError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
 }
 
 constexpr std::size_t k_block = 1024;                   // calls given at a time: stays in the nearest caches
@@ -187,7 +185,7 @@ class BlockOfCalls {
 void write_stream_file(const RankStream& stream, std::uint32_t index, const std::filesystem::path& file) {
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> out(std::fopen(file.c_str(), "wbe"), &std::fclose);
   if (!out) {
-    throw_cannot_write(file);
+    throw_cannot_write(file, errno);
   }
   StreamHeader header;
   header.stream = index;
@@ -195,7 +193,7 @@ void write_stream_file(const RankStream& stream, std::uint32_t index, const std:
   header.last_rank = stream.ranks.last.value;
   header.records = stream.events.size();
   if (std::fwrite(&header, sizeof header, 1, out.get()) != 1) {
-    throw_cannot_write(file);
+    throw_cannot_write(file, errno);
   }
   constexpr std::size_t block = 32768;
   std::vector<StreamRecord> records;
@@ -206,11 +204,11 @@ void write_stream_file(const RankStream& stream, std::uint32_t index, const std:
       records.push_back(record_of(stream.events[row], stream.times.empty() ? nullptr : &stream.times[row]));
     }
     if (std::fwrite(records.data(), sizeof(StreamRecord), records.size(), out.get()) != records.size()) {
-      throw_cannot_write(file);
+      throw_cannot_write(file, errno);
     }
   }
   if (std::fflush(out.get()) != 0) {
-    throw_cannot_write(file);
+    throw_cannot_write(file, errno);
   }
 }
 

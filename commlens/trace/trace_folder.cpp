@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "commlens/base/file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -111,7 +112,7 @@ void replace_trace_folder(const fs::path& folder, const std::function<void(const
   if (std::rename(unfinished.path().c_str(), target.c_str()) != 0) {
     const int cause = errno;
     rename_or_throw(old_trace, target);
-    throw SystemError(fmt::format("cannot write {}: {}", target.string(), std::strerror(cause)));
+    throw_cannot_write(target, cause);
   }
 }
 

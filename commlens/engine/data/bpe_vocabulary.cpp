@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 using Token = BpeVocabulary::Token;
 using Ids = std::unordered_map<std::string, Token>;
 
-constexpr std::int64_t k_size_limit = std::int64_t{64} << 20;
+constexpr std::int64_t k_file_limit = std::int64_t{64} << 20;
 constexpr std::uint64_t k_most_ids = std::uint64_t{1} << 24;
 constexpr std::size_t k_shown = 40;  // characters of a bad token in an error
 
@@ -116,7 +116,7 @@ class VocabularyReader final : public nlohmann::json_sax<Json> {
 };
 
 Result<Ids> read_ids(const std::filesystem::path& file) {
-  const Result<std::string> text = read_text_file(file, k_size_limit);
+  const Result<std::string> text = read_text_file(file, k_file_limit);
   if (!text) {
     return tl::unexpected(text.error());
   }
@@ -162,7 +162,7 @@ std::uint64_t key_of(Token left, Token right) { return (std::uint64_t{left} << 3
 
 Result<std::unordered_map<std::uint64_t, BpeVocabulary::Merge>> read_merges(const std::filesystem::path& file,
                                                                             const Ids& ids) {
-  const Result<std::string> text = read_text_file(file, k_size_limit);
+  const Result<std::string> text = read_text_file(file, k_file_limit);
   if (!text) {
     return tl::unexpected(text.error());
   }
