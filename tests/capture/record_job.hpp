@@ -20,7 +20,7 @@ struct RecordedJob {
 struct JobOptions {
   std::string mpi = "openmpi";
   int ranks = 2;
-  std::string before;               // shell commands before it ("ulimit -f 1000;")
+  std::string before;               // shell commands before it ("prlimit --fsize=1000 ")
   bool is_inside_launcher = false;  // mpirun commlens record, not commlens record mpirun
 };
 
