@@ -145,7 +145,10 @@ Result<AdviseAnswer> answer_for(Console& console, const AdviseFlags& flags, cons
   if (!plan) {
     return tl::unexpected(plan.error());
   }
-  std::string note = trace ? trace_note(*plan, *sources.trace, *trace) : "";
+  std::string note;
+  if (sources.trace && trace) {
+    note = trace_note(*plan, *sources.trace, *trace);
+  }
   return advise(plan->job, trace ? &*trace : nullptr, options_of(flags)).map([&](Advice advice) {
     return AdviseAnswer{std::move(*plan), std::move(advice), std::move(note)};
   });

@@ -73,19 +73,19 @@ Result<CompareAnswer> answer_for_log(Side& a, Side& b, const CompareFlags& flags
   const TextStyle style = style_for(planner.console(), flags.output);
   Side& predicted = a.is_log() ? b : a;
   const Side& log = a.is_log() ? a : b;
-  std::optional<std::int64_t> fitted_dp;
-  const Result<LoggedComparison> compared =
-      compare_with_log(predicted, log, flags.layout, options, planner, fitted_dp);
-  if (!compared) {
-    return tl::unexpected(compared.error());
+  const Result<LogMatch> match = compare_with_log(predicted, log, flags.layout, options, planner);
+  if (!match) {
+    return tl::unexpected(match.error());
   }
+  const LoggedComparison& compared = match->comparison;
   const std::string_view other = predicted.is_prediction() ? "predicted" : a.is_log() ? "B" : "A";
-  CompareAnswer answer{logged_text(*compared, style, other), logged_json(*compared, other),
-                       logged_csv(*compared, other), compared->equal()};
-  if (fitted_dp) {
-    answer.json["dp_fitted"] = *fitted_dp;
-    answer.text += fmt::format(
-        "\nnothing says how many ranks ran: dp {} fits the log best; --ranks or --dp decides\n", *fitted_dp);
+  CompareAnswer answer{logged_text(compared, style, other), logged_json(compared, other),
+                       logged_csv(compared, other), compared.equal()};
+  if (match->fitted_dp) {
+    answer.json["dp_fitted"] = *match->fitted_dp;
+    answer.text +=
+        fmt::format("\nnothing says how many ranks ran: dp {} fits the log best; --ranks or --dp decides\n",
+                    *match->fitted_dp);
   }
   return answer;
 }

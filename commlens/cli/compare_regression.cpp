@@ -36,7 +36,7 @@ Result<double> share_from(const std::string& text) {
 
 void RegressionFlags::declare(CLI::App& verb) {
   const char* const group = "Regression";
-  std::vector<CLI::Option*> others = verb.get_options();
+  const std::vector<CLI::Option*> others = verb.get_options();
   CLI::Option* const asked = verb.add_flag(
       "--regression", asked_, "A and B are runs of one job: compare their times; exit 1 if B is slower");
   verb.add_option("--tolerance", tolerance_, "Slower by more than this counts, if it is significant")

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/compare/scope.hpp"
 #include "commlens/model/readers/read_config.hpp"
 
@@ -21,7 +22,7 @@ std::vector<Iteration> iterations_to_predict(const Side& other, const Job& job,
   std::vector<Iteration> iterations;
   if (other.is_config()) {
     constexpr std::int64_t most = 1000;
-    std::int64_t last = std::max(job.iterations, other.job->iterations) - 1;
+    std::int64_t last = std::max(job.iterations, other.config().iterations) - 1;
     std::int64_t first = k_init_iteration;
     if (range) {
       first = range->first;
@@ -67,7 +68,7 @@ double misfit(const LoggedComparison& comparison) {
 
 Result<LoggedComparison> compare_plan_with_log(Side& side, const Side& log, const Overrides& overrides,
                                                const LogScope& scope, Planner& planner) {
-  const Result<Plan> plan = planner.plan(*side.job, overrides, Rank{0});
+  const Result<Plan> plan = planner.plan(side.config(), overrides, Rank{0});
   if (!plan) {
     return tl::unexpected(plan.error());
   }
@@ -76,7 +77,35 @@ Result<LoggedComparison> compare_plan_with_log(Side& side, const Side& log, cons
   return compare_logged(side.trace, log.trace, scope.iterations, scope.ignored);
 }
 
+/// The power of two that, as data-parallel degree, explains the most rows of the log, and of those that
+/// explain as many the one that misses the least; an error where no degree can be planned.
+Result<std::int64_t> best_fitting_dp(Side& side, const Side& log, Overrides overrides, const LogScope& scope,
+                                     Planner& planner) {
+  constexpr std::int64_t largest_dp = 1024;
+  Result<LoggedComparison> best = failure("no data-parallel degree fits");
+  std::int64_t fitting = 0;
+  for (std::int64_t dp = 1; dp <= largest_dp; dp *= 2) {
+    overrides.dp = dp;
+    Result<LoggedComparison> tried = compare_plan_with_log(side, log, overrides, scope, planner);
+    const bool is_better =
+        tried && (!best || tried->exact_rows > best->exact_rows ||
+                  (tried->exact_rows == best->exact_rows && misfit(*tried) < misfit(*best)));
+    if (is_better) {
+      fitting = dp;
+    }
+    if (is_better || !best) {
+      best = std::move(tried);
+    }
+  }
+  return best.map([&](const LoggedComparison&) { return fitting; });
+}
+
 }  // namespace
+
+const Job& Side::config() const {
+  COMMLENS_CHECK(job.has_value(), "callers ask is_config() first");
+  return *job;
+}
 
 std::string Side::description() const {
   if (trace.provenance.source == Source::predicted && !trace.provenance.framework.empty()) {
@@ -119,15 +148,15 @@ bool records_own_trainer(const Trace& trace) {
 
 Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flags,
                           const std::optional<IterationRange>& range, Planner& planner) {
-  const Result<Overrides> overrides = overrides_for(*side.job, other, flags);
+  const Result<Overrides> overrides = overrides_for(side.config(), other, flags);
   if (!overrides) {
     return tl::unexpected(overrides.error());
   }
-  const Result<Plan> plan = planner.plan(*side.job, *overrides);
+  const Result<Plan> plan = planner.plan(side.config(), *overrides);
   if (!plan) {
     return failure(fmt::format("{}: {}", side.argument, plan.error().message));
   }
-  const std::vector<Iteration> iterations = iterations_to_predict(other, *side.job, range);
+  const std::vector<Iteration> iterations = iterations_to_predict(other, side.config(), range);
   if (iterations.empty() && range && !other.trace.iterations().empty()) {
     return failure(
         fmt::format("no wanted iteration is in both: {} is a configuration and has any, {} has {}; change "
@@ -140,42 +169,31 @@ Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flag
   return {};
 }
 
-Result<LoggedComparison> compare_with_log(Side& side, const Side& log, const LayoutFlags& flags,
-                                          const CompareOptions& options, Planner& planner,
-                                          std::optional<std::int64_t>& fitted_dp) {
+Result<LogMatch> compare_with_log(Side& side, const Side& log, const LayoutFlags& flags,
+                                  const CompareOptions& options, Planner& planner) {
   Result<Overrides> overrides = flags.single();
   const Result<std::optional<std::int64_t>> iterations = logged_iterations(options.iterations);
   if (!overrides || !iterations) {
     return tl::unexpected(overrides ? iterations.error() : overrides.error());
   }
   const LogScope scope{*iterations, options.ignored};
-  if (!side.is_config()) {
-    return compare_logged(side.trace, log.trace, scope.iterations, scope.ignored);
-  }
-  if (!leaves_world_open(*side.job, flags)) {
-    return compare_plan_with_log(side, log, *overrides, scope, planner);
-  }
-  constexpr std::int64_t largest_dp = 1024;
-  Result<LoggedComparison> best = failure("no data-parallel degree fits");
-  for (std::int64_t dp = 1; dp <= largest_dp; dp *= 2) {
-    overrides->dp = dp;
-    Result<LoggedComparison> tried = compare_plan_with_log(side, log, *overrides, scope, planner);
-    if (!tried) {
-      best = best ? std::move(best) : std::move(tried);
-      continue;
+  LogMatch match;
+  if (side.is_config() && leaves_world_open(side.config(), flags)) {
+    const Result<std::int64_t> fitting = best_fitting_dp(side, log, *overrides, scope, planner);
+    if (!fitting) {
+      return tl::unexpected(fitting.error());
     }
-    const bool better = !best || tried->exact_rows > best->exact_rows ||
-                        (tried->exact_rows == best->exact_rows && misfit(*tried) < misfit(*best));
-    if (better) {
-      best = std::move(tried);
-      fitted_dp = dp;
-    }
+    match.fitted_dp = *fitting;
+    overrides->dp = *fitting;
   }
-  if (fitted_dp) {
-    overrides->dp = *fitted_dp;
-    return compare_plan_with_log(side, log, *overrides, scope, planner);
+  Result<LoggedComparison> compared =
+      side.is_config() ? compare_plan_with_log(side, log, *overrides, scope, planner)
+                       : compare_logged(side.trace, log.trace, scope.iterations, scope.ignored);
+  if (!compared) {
+    return tl::unexpected(compared.error());
   }
-  return best;
+  match.comparison = std::move(*compared);
+  return match;
 }
 
 }  // namespace commlens

@@ -20,6 +20,8 @@ struct Side {
   Trace trace;                          // given, or predicted
   std::vector<std::string> unverified;  // of a prediction, as far as known why
   bool is_config() const { return job.has_value(); }
+  /// The configuration; only of a side that is one.
+  const Job& config() const;
   bool is_prediction() const { return is_config() || trace.provenance.source == Source::predicted; }
   bool is_log() const { return !is_config() && trace.provenance.accounting == Accounting::deepspeed_logger; }
   /// The paper's rules give volumes rather than calls.
@@ -43,11 +45,15 @@ Result<Overrides> overrides_for(const Job& job, const Side& other, const LayoutF
 /// Whether a recording was made by our own trainer.
 bool records_own_trainer(const Trace& trace);
 
+/// What a printed log was compared with.
+struct LogMatch {
+  LoggedComparison comparison;
+  std::optional<std::int64_t> fitted_dp;  // the degree chosen because nothing says how many ranks ran
+};
+
 /// A configuration against a printed log. Where nothing says how many ranks ran, the data-parallel degree (a
-/// power of two) that fits the log best is taken and stored in `fitted_dp`. Of `options`, order does not
-/// count.
-Result<LoggedComparison> compare_with_log(Side& side, const Side& log, const LayoutFlags& flags,
-                                          const CompareOptions& options, Planner& planner,
-                                          std::optional<std::int64_t>& fitted_dp);
+/// power of two) that fits the log best is taken. Of `options`, order does not count.
+Result<LogMatch> compare_with_log(Side& side, const Side& log, const LayoutFlags& flags,
+                                  const CompareOptions& options, Planner& planner);
 
 }  // namespace commlens

@@ -75,7 +75,7 @@ IterationReport mean_of(const std::vector<IterationReport>& iterations) {
   return mean;
 }
 
-IterationTable::IterationTable(const Job& job, std::vector<CommKind> ops, const TextStyle& style)
+IterationTable::IterationTable(const Job& job, const std::vector<CommKind>& ops, const TextStyle& style)
     : job_(job) {
   using Report = const IterationReport&;
   using Rates = const IterationRates&;

@@ -31,7 +31,7 @@ engine::IterationReport mean_of(const std::vector<engine::IterationReport>& iter
 class IterationTable {
  public:
   /// `ops`: whose share of the time is shown, the most important first.
-  IterationTable(const Job& job, std::vector<CommKind> ops, const TextStyle& style);
+  IterationTable(const Job& job, const std::vector<CommKind>& ops, const TextStyle& style);
 
   std::string title_line() const;
   /// `is_mean`: no loss, no number.

@@ -14,7 +14,7 @@ namespace {
 using Setter = Result<void> (*)(Overrides&, std::string_view);
 
 /// A member that takes a whole number of at least one.
-template <auto member>
+template <auto Member>
 Result<void> set_count(Overrides& overrides, std::string_view text) {
   const Result<std::int64_t> value = parse_integer(text);
   if (!value) {
@@ -23,7 +23,7 @@ Result<void> set_count(Overrides& overrides, std::string_view text) {
   if (*value < 1) {
     return failure(fmt::format("'{}' is less than 1", text));
   }
-  overrides.*member = *value;
+  overrides.*Member = *value;
   return {};
 }
 
@@ -82,9 +82,9 @@ Result<void> set_persistence_threshold(Overrides& overrides, std::string_view te
 }
 
 /// A flag without a value.
-template <auto member>
+template <auto Member>
 Result<void> set_true(Overrides& overrides, std::string_view) {
-  overrides.*member = true;
+  overrides.*Member = true;
   return {};
 }
 
@@ -148,6 +148,25 @@ std::vector<std::string> comma_list(std::string_view text) {
   }
 }
 
+/// Each combination with each value of the flag.
+Result<std::vector<Combination>> combined(const std::vector<Combination>& combinations, const Flag& flag,
+                                          const std::vector<std::string>& values) {
+  std::vector<Combination> next;
+  for (const Combination& before : combinations) {
+    for (const std::string& value : values) {
+      Combination combination = before;
+      if (const Result<void> set = flag.set(combination.overrides, value); !set) {
+        return failure(fmt::format("{}: {}", flag.name, set.error().message));
+      }
+      if (values.size() > 1) {
+        combination.swept.emplace_back(flag.name, value);
+      }
+      next.push_back(std::move(combination));
+    }
+  }
+  return next;
+}
+
 }  // namespace
 
 void LayoutFlags::declare(CLI::App& verb, bool for_predict) {
@@ -182,24 +201,15 @@ Result<std::vector<Combination>> LayoutFlags::combinations() const {
       continue;
     }
     const std::vector<std::string> values = comma_list(found->second);
-    std::vector<Combination> next;
     if (values.size() > most / combinations.size()) {
       return failure(
           fmt::format("{}: the lists make more than {} combinations; shorten one", flag.name, most));
     }
-    for (const Combination& before : combinations) {
-      for (const std::string& value : values) {
-        Combination combination = before;
-        if (const Result<void> set = flag.set(combination.overrides, value); !set) {
-          return failure(fmt::format("{}: {}", flag.name, set.error().message));
-        }
-        if (values.size() > 1) {
-          combination.swept.emplace_back(flag.name, value);
-        }
-        next.push_back(std::move(combination));
-      }
+    Result<std::vector<Combination>> next = combined(combinations, flag, values);
+    if (!next) {
+      return next;
     }
-    combinations = std::move(next);
+    combinations = std::move(*next);
   }
   return combinations;
 }

@@ -69,7 +69,7 @@ Result<void> predict_alone(Side& side, const LayoutFlags& flags, const std::opti
   if (!overrides) {
     return tl::unexpected(overrides.error());
   }
-  const Result<Plan> plan = planner.plan(*side.job, *overrides);
+  const Result<Plan> plan = planner.plan(side.config(), *overrides);
   if (!plan) {
     return tl::unexpected(plan.error());
   }
@@ -143,14 +143,13 @@ NamedTrace named(const Side& side, const std::vector<Side>& sides) {
 Result<PairOutcome> compared_with_log(std::vector<Side>& sides, const ReportRequest& request,
                                       const CompareOptions& options, Planner& planner) {
   const std::size_t log = sides[0].is_log() ? 0 : 1;
-  std::optional<std::int64_t> fitted_dp;
-  Result<LoggedComparison> logged =
-      compare_with_log(sides[1 - log], sides[log], request.layout, options, planner, fitted_dp);
-  if (!logged) {
-    return tl::unexpected(logged.error());
+  Result<LogMatch> match = compare_with_log(sides[1 - log], sides[log], request.layout, options, planner);
+  if (!match) {
+    return tl::unexpected(match.error());
   }
-  return PairOutcome{
-      ComparedTraces{named(sides[0], sides), named(sides[1], sides), std::move(*logged), std::nullopt}, ""};
+  return PairOutcome{ComparedTraces{named(sides[0], sides), named(sides[1], sides),
+                                    std::move(match->comparison), std::nullopt},
+                     ""};
 }
 
 Result<PairOutcome> compared_volumes(const std::vector<Side>& sides, const ReportRequest& request,

@@ -97,8 +97,8 @@ Result<SummarySubject> summary_subject(Console& console, SummaryWish wish) {
   wish.options.iterations = *range;
   Iterations iterations(*range);
   const bool is_large = is_trace(wish.trace) && most_calls_of(wish.trace) > wish.most_calls;
-  Result<SummarySubject> subject =
-      (is_large ? streamed : in_memory)(console, wish.trace, wish.options, iterations);
+  const auto read = is_large ? streamed : in_memory;
+  Result<SummarySubject> subject = read(console, wish.trace, wish.options, iterations);
   if (!subject) {
     return subject;
   }

@@ -15,9 +15,9 @@ struct SummaryView {
   const SummarySubject& subject;
   std::string name;  // of the trace, as the user gave it
   SummaryOptions options;
-  std::optional<BytesPerSecond> link{};  // --link-bandwidth
-  bool with_stragglers = true;           // match the calls of all ranks with each other
-  std::string scope() const;             // "rank 3", "all ranks"
+  std::optional<BytesPerSecond> link;  // --link-bandwidth
+  bool with_stragglers = true;         // match the calls of all ranks with each other
+  std::string scope() const;           // "rank 3", "all ranks"
 };
 
 /// A part of the text under a title; left out when its body is empty.

@@ -26,7 +26,7 @@ CLI::Validator between(double least, double most) {
     const bool is_inside = number && *number >= least && *number <= most;
     return is_inside ? std::string() : fmt::format("Value {} not in range {} to {}", text, least, most);
   };
-  return CLI::Validator(error_of, "");
+  return {error_of, ""};
 }
 
 constexpr double k_largest_factor = 1e6;
@@ -188,7 +188,7 @@ Result<void> check_flags(const TrainFlags& flags) {
                     "--framework out (predict and compare take {})",
                     flags.framework, flags.framework));
   }
-  if (flags.min_learning_rate.value_or(0) > flags.learning_rate) {
+  if (flags.min_learning_rate && *flags.min_learning_rate > flags.learning_rate) {
     return failure(
         fmt::format("--min-lr {}: it is above --lr {}", *flags.min_learning_rate, flags.learning_rate));
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/check.hpp"
 #include "commlens/cli/job_text.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/summary_tables.hpp"
@@ -42,7 +43,7 @@ std::string files_text(const TrainRun& run, const TrainEnd& end, std::int64_t it
   if (const auto& recorder = end.trace.provenance.recorder; recorder && recorder->cost_per_call.count() > 0) {
     cost = fmt::format(" ({} ns a call to record)", recorder->cost_per_call.count());
   }
-  std::string text = fmt::format("trace: {}{}\n", run.options.trace->string(), cost);
+  std::string text = fmt::format("trace: {}{}\n", run.trace().string(), cost);
   if (run.options.save) {
     text += fmt::format("checkpoint: {}, {} iterations\n", run.options.save->string(), iterations_behind);
   }
@@ -63,6 +64,11 @@ std::string annotated(const std::string& line, std::string_view note, const Text
 }
 
 }  // namespace
+
+const std::filesystem::path& TrainRun::trace() const {
+  COMMLENS_CHECK(options.trace.has_value(), "the verb records every training");
+  return *options.trace;
+}
 
 TrainReport::TrainReport(Console& console, Format format, const TrainRun& run)
     : console_(console), format_(format), run_(run), table_(run.plan.job, ops_of(run.plan), console.style) {}
@@ -181,7 +187,7 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
                  {"mean_of_warm", std::move(mean)}}},
                {"ops", summary_rows_json({end.trace, rows, end.trace.ranks()})},
                {"stopped", end.stopped},
-               {"trace", run_.options.trace->string()},
+               {"trace", run_.trace().string()},
                {"recording_ns_per_call", recorder ? Json(recorder->cost_per_call.count()) : Json()},
                {"dropped_calls", end.dropped},
                {"checkpoint", run_.options.save ? Json(run_.options.save->string()) : Json()},

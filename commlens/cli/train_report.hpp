@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,8 @@ struct TrainRun {
   engine::TrainOptions options;
   std::string transport;  // "threads"
   std::string data;       // "bible.txt, 4,432,803 bytes"
+  /// Where it is recorded.
+  const std::filesystem::path& trace() const;
 };
 
 /// How a training ended, for the end of its report.

@@ -123,7 +123,7 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
 
 void start_recording(const TrainRun& run) {
   const Job& job = run.plan.job;
-  create_recording(*run.options.trace,
+  create_recording(run.trace(),
                    {.producer = fmt::format("commlens {}", k_version),
                     .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
                     .framework = "commlens",
@@ -149,7 +149,7 @@ TrainOutcome train_on(std::unique_ptr<Communicator> world, const Prepared& prepa
 /// What one process does when all ranks are done: closes the trace, compares, prints.
 ExitCode conclude(TrainReport& report, const TrainRun& run, bool stopped) {
   report.finish_iterations();
-  const std::filesystem::path& folder = *run.options.trace;
+  const std::filesystem::path& folder = run.trace();
   finish_recording(folder);
   const Result<Trace> recorded = read_trace(folder);
   if (!recorded) {

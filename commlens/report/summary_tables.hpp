@@ -16,9 +16,9 @@ namespace commlens {
 struct SummaryTables {
   const Trace& trace;  // names
   const std::vector<SummaryRow>& rows;
-  std::int64_t ranks = 0;                // that made the calls
-  bool by_node = false;                  // show the part of the wire bytes between nodes
-  std::optional<BytesPerSecond> link{};  // what a link carries, to compare bus bandwidth with
+  std::int64_t ranks = 0;              // that made the calls
+  bool by_node = false;                // show the part of the wire bytes between nodes
+  std::optional<BytesPerSecond> link;  // what a link carries, to compare bus bandwidth with
 };
 
 /// Calls, sizes, message and wire bytes of each row, and its share of the message bytes.

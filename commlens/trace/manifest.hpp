@@ -24,10 +24,10 @@ struct ClockAlignment {
 struct StreamEntry {
   std::string file;  // within the trace folder
   RankRange ranks;
-  std::optional<std::int64_t> events;        // absent while a recording goes on
-  std::string tables;                        // recordings: the file of the rank's own tables; else empty
-  std::optional<ClockAlignment> clock = {};  // finished recordings of ranks that compared their clocks
-  std::string compute;  // the file of its compute stretches; empty where they are not known
+  std::optional<std::int64_t> events;   // absent while a recording goes on
+  std::string tables;                   // recordings: the file of the rank's own tables; else empty
+  std::optional<ClockAlignment> clock;  // finished recordings of ranks that compared their clocks
+  std::string compute;                  // the file of its compute stretches; empty where they are not known
 };
 
 /// What manifest.json holds: everything but the events (docs/formats/trace.md).
