@@ -18,7 +18,8 @@ std::string bar(std::int64_t part, std::int64_t largest, std::size_t width) {
   }
   const double share = static_cast<double>(part) / static_cast<double>(largest);
   const auto marks = static_cast<std::size_t>(std::lround(share * static_cast<double>(width)));
-  return std::string(std::max<std::size_t>(marks, 1), '#');
+  std::string filled(std::max<std::size_t>(marks, 1), '#');
+  return filled;
 }
 
 }  // namespace commlens

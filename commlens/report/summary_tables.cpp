@@ -269,7 +269,8 @@ std::string summary_rows_csv(const SummaryTables& tables) {
       cells.push_back(phase_text(row));
     }
     if (by_iteration) {
-      cells.push_back(*row.iteration == k_unknown_iteration ? "" : std::to_string(*row.iteration));
+      const Iteration iteration = row.iteration.value_or(k_unknown_iteration);
+      cells.push_back(iteration == k_unknown_iteration ? "" : std::to_string(iteration));
     }
     add_time_cells(row, cells);
     if (tables.link) {

@@ -98,11 +98,11 @@ FigureResult breakdown_figure(const FigureInput& input) {
   figure.formulas = {"message-bytes"};
   if (parts.wire) {
     toggles.insert(toggles.begin() + 1, "wire_bytes");
-    figure.formulas.push_back("wire-bytes");
+    figure.formulas.emplace_back("wire-bytes");
   }
   if (parts.time) {
     add_times(figure, input);
-    toggles.push_back("time_ns");
+    toggles.emplace_back("time_ns");
     figure.caption += " Time in calls is from start to completion, added up over ranks.";
     figure.formulas.insert(figure.formulas.end(), {"quantiles", "bandwidth"});
   }

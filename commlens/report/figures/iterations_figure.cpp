@@ -11,16 +11,22 @@ namespace {
 
 constexpr std::size_t k_most_iterations = 1000;
 
+/// A row whose iteration is known.
+struct IterationRow {
+  Iteration iteration;
+  const SummaryRow* row;
+};
+
 /// Ascending by iteration; rows of one keep their order (most bytes first).
-std::vector<const SummaryRow*> rows_by_iteration(const FigureInput& input) {
-  std::vector<const SummaryRow*> rows;
+std::vector<IterationRow> rows_by_iteration(const FigureInput& input) {
+  std::vector<IterationRow> rows;
   for (const SummaryRow& row : input.by_iteration) {
     if (row.iteration && *row.iteration != k_unknown_iteration) {
-      rows.push_back(&row);
+      rows.push_back({*row.iteration, &row});
     }
   }
   std::stable_sort(rows.begin(), rows.end(),
-                   [](const SummaryRow* a, const SummaryRow* b) { return *a->iteration < *b->iteration; });
+                   [](const IterationRow& a, const IterationRow& b) { return a.iteration < b.iteration; });
   return rows;
 }
 
@@ -45,11 +51,11 @@ FigureResult iterations_figure(const FigureInput& input) {
   FigureColumn message = whole_column("message_bytes", "message bytes", "bytes");
   FigureColumn wire = whole_column("wire_bytes", "wire bytes, all ranks", "bytes");
   FigureColumn time = number_column("time_ns", "time in calls", "ns");
-  for (const SummaryRow* row : rows_by_iteration(input)) {
-    if (*row->iteration > iterations.back()) {
+  for (const auto& [number, row] : rows_by_iteration(input)) {
+    if (number > iterations.back()) {
       break;
     }
-    wholes(iteration).push_back(*row->iteration);
+    wholes(iteration).push_back(number);
     texts(call).add(call_label(input.trace(), row->kind, row->name, row->axis, row->group_size));
     wholes(calls).push_back(row->calls);
     wholes(message).push_back(row->message.value);
