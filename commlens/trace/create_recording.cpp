@@ -10,7 +10,7 @@
 // Apart from recording.cpp: capture libraries make recordings and read none.
 namespace commlens {
 
-void create_recording(const std::filesystem::path& folder, const RecordingInfo& info) {
+void write_recording_manifest(const std::filesystem::path& folder, const RecordingInfo& info) {
   Trace trace;
   trace.provenance.source = Source::recorded;
   trace.provenance.producer = info.producer;
@@ -24,9 +24,12 @@ void create_recording(const std::filesystem::path& folder, const RecordingInfo& 
                        .tables = fmt::format("rank-{}.jsonl", rank.value),
                        .compute = info.compute ? fmt::format("rank-{}.compute.bin", rank.value) : ""});
   }
-  replace_trace_folder(folder, [&](const std::filesystem::path& path) {
-    write_file_atomically(path / k_manifest_name, manifest_text(trace, streams));
-  });
+  write_file_atomically(folder / k_manifest_name, manifest_text(trace, streams));
+}
+
+void create_recording(const std::filesystem::path& folder, const RecordingInfo& info) {
+  replace_trace_folder(folder,
+                       [&](const std::filesystem::path& path) { write_recording_manifest(path, info); });
 }
 
 }  // namespace commlens

@@ -76,6 +76,17 @@ class Records {
     std::atomic_ref(record.duration_ns)
         .store(std::max<std::int64_t>(now_ns - record.started_ns, 0), std::memory_order_release);
   }
+  /// A process that is killed meanwhile leaves the call unfinished.
+  void finish(std::uint64_t slot, const Times& times) {
+    StreamRecord& record = records_[slot];
+    fail(slot, k_unfinished);
+    const std::int64_t lead = (times.started - times.issued).count();
+    std::atomic_ref(record.started_ns).store(times.started.count(), std::memory_order_release);
+    std::atomic_ref(record.issue_lead_ns)
+        .store(static_cast<std::uint32_t>(std::clamp<std::int64_t>(lead, 0, UINT32_MAX)),
+               std::memory_order_release);
+    finish(slot, times.finished.count());
+  }
   void set_op(std::uint64_t slot, std::uint32_t row) {
     std::atomic_ref(records_[slot].op).store(row, std::memory_order_relaxed);
   }
@@ -104,6 +115,7 @@ struct Recorder::State {
   State(const std::filesystem::path& folder, Rank rank, RecorderParts parts);
 
   Slot begin(Records& target, const RecordedCall& call, std::int64_t now_ns) noexcept;
+  bool set_call(Slot slot, const RecordedCall& actual) noexcept;
   bool make_room(Records& target) noexcept;
   std::uint32_t new_row(const RecordedCall& call, const OpCache::Key& key) noexcept;
   Slot drop() noexcept;
@@ -295,21 +307,33 @@ void Recorder::finish(Slot slot, std::int64_t now_ns) noexcept {
   }
 }
 
+/// False when what the call was cannot be written any more: it stays unfinished.
+bool Recorder::State::set_call(Slot slot, const RecordedCall& actual) noexcept {
+  if (slot == k_dropped || !records.is_open()) {
+    return false;
+  }
+  const OpCache::Key key = key_of(actual, phase);
+  std::uint32_t row = cache.find(key);
+  if (row == OpCache::k_absent && !is_stopped) {
+    row = new_row(actual, key);
+  }
+  if (row == OpCache::k_absent || tables.is_broken()) {
+    return false;
+  }
+  records.set_op(slot, row);
+  return true;
+}
+
 void Recorder::finish(Slot slot, const RecordedCall& actual, std::int64_t now_ns) noexcept {
-  State& state = *state_;
-  if (slot == k_dropped || !state.records.is_open()) {
-    return;
+  if (state_->set_call(slot, actual)) {
+    state_->records.finish(slot, now_ns);
   }
-  const OpCache::Key key = key_of(actual, state.phase);
-  std::uint32_t row = state.cache.find(key);
-  if (row == OpCache::k_absent && !state.is_stopped) {
-    row = state.new_row(actual, key);
+}
+
+void Recorder::finish(Slot slot, const RecordedCall& actual, const Times& times) noexcept {
+  if (state_->set_call(slot, actual)) {
+    state_->records.finish(slot, times);
   }
-  if (row == OpCache::k_absent || state.tables.is_broken()) {
-    return;  // it stays unfinished: what it was cannot be written any more
-  }
-  state.records.set_op(slot, row);
-  state.records.finish(slot, now_ns);
 }
 
 void Recorder::fail(Slot slot, CallEnd end) noexcept {

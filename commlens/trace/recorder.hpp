@@ -26,6 +26,8 @@ struct RecordingInfo {
 /// opens. Replaces a trace that is there. Throws SystemError when the folder cannot be written or holds
 /// anything else than a trace.
 void create_recording(const std::filesystem::path& folder, const RecordingInfo& info);
+/// The manifest alone, into a folder that is there: for jobs whose processes find each other there.
+void write_recording_manifest(const std::filesystem::path& folder, const RecordingInfo& info);
 
 /// After all Recorders of the job are closed (or have died): writes event counts, drops and the recorder's
 /// own cost into the manifest. A folder without this step is readable all the same, so a disk that is full by
@@ -94,6 +96,9 @@ class Recorder {
   void finish(Slot slot, std::int64_t now_ns) noexcept;
   /// The call is complete now and turned out to be `actual`: a receive whose source and size its end tells.
   void finish(Slot slot, const RecordedCall& actual, std::int64_t now_ns) noexcept;
+  /// The same for a call that ran elsewhere, on a GPU for instance, and whose times are known now. May be
+  /// called again when more is known.
+  void finish(Slot slot, const RecordedCall& actual, const Times& times) noexcept;
   /// The call ended without effect; readers count it and leave it out.
   void fail(Slot slot, CallEnd end) noexcept;
 

@@ -47,6 +47,27 @@ SpelledCall untimed(SpelledCall call) {
   return call;
 }
 
+TEST(Recorder, ACallThatRanElsewhereHasTheTimesGiven) {
+  using std::chrono::nanoseconds;
+  const ScratchFolder folder;
+  create_recording(folder / "t", info(1));
+  {
+    Recorder recorder(folder / "t", Rank{0});
+    const GroupId world = recorder.group({Rank{0}, Rank{1}}, Axis::dp);
+    const Recorder::Slot slot = recorder.begin(all_reduce(world, 7), 1000);
+    recorder.finish(slot, all_reduce(world, 7, "enqueued only"), 1010);
+    recorder.finish(slot, all_reduce(world, 7),
+                    Times{nanoseconds(1000), nanoseconds(1500), nanoseconds(1700)});
+    recorder.finish(slot, all_reduce(world, 7),
+                    Times{nanoseconds(1000), nanoseconds(1500), nanoseconds(1900)});
+  }
+  const Trace trace = read(folder / "t");
+  ASSERT_EQ(trace.streams.size(), 1U);
+  ASSERT_EQ(trace.streams[0].times.size(), 1U);
+  EXPECT_EQ(trace.streams[0].times[0], (Times{nanoseconds(1000), nanoseconds(1500), nanoseconds(1900)}));
+  EXPECT_EQ(trace.tags.text(trace.op(trace.streams[0].events[0].op).tag), "");
+}
+
 TEST(Recorder, WritesWhatWasCalled) {
   const ScratchFolder folder;
   create_recording(folder / "t", info(1));
