@@ -107,11 +107,12 @@ class Durations {
 };
 
 void count(SmallMessages& small, Bytes message, std::int64_t duration) {
+  constexpr std::chrono::nanoseconds none(0);
   ++small.all_calls;
-  *small.all_time += std::chrono::nanoseconds(duration);
+  small.all_time = small.all_time.value_or(none) + std::chrono::nanoseconds(duration);
   if (message < small.limit) {
     ++small.calls;
-    *small.time += std::chrono::nanoseconds(duration);
+    small.time = small.time.value_or(none) + std::chrono::nanoseconds(duration);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/plan/planner.hpp"
 
 namespace commlens {
@@ -93,6 +94,11 @@ std::optional<Outcome> Study::on_nodes_of(std::int64_t ranks_per_node) const {
   options.ranks_per_node = ranks_per_node;
   Result<Outcome> result = planned(now_.job, options);
   return result ? std::optional(std::move(*result)) : std::nullopt;
+}
+
+Bytes Study::memory() const {
+  COMMLENS_CHECK(options_.memory.has_value(), "what asks for it leaves jobs of unknown memory alone");
+  return *options_.memory;
 }
 
 std::optional<std::chrono::nanoseconds> Study::time_saved(const Outcome& outcome) const {

@@ -43,6 +43,8 @@ class Study {
   std::optional<Outcome> outcome(Job changed) const;
   /// The job as it is, with another number of ranks on a node.
   std::optional<Outcome> on_nodes_of(std::int64_t ranks_per_node) const;
+  /// Of a GPU; only where options() say it.
+  Bytes memory() const;
   /// Whether the memory of a GPU is known and this fits into it.
   bool fits(const StepCost& cost) const { return options_.memory && cost.memory <= *options_.memory; }
   /// Time an outcome saves per iteration; nothing without times.

@@ -67,16 +67,15 @@ void advise_recompute(Study& study) {
     return study.leave("recomputing less: nothing that fits saves enough communication");
   }
   const bool is_selective = best->job.train.recompute == Recompute::selective;
-  study.recommend(
-      {.id = "recompute",
-       .title = is_selective ? "Recompute attention only" : "Do not recompute",
-       .reason = fmt::format("full recomputation repeats the calls of the forward pass. Without it {}; the "
-                             "fullest rank needs {} of {}.",
-                             traffic_text(study, *best), to_text(best->cost().memory),
-                             to_text(*study.options().memory)),
-       .flag = is_selective ? "--recompute selective" : "--recompute none",
-       .setting = recompute_setting(study.job(), is_selective)},
-      *best);
+  study.recommend({.id = "recompute",
+                   .title = is_selective ? "Recompute attention only" : "Do not recompute",
+                   .reason = fmt::format(
+                       "full recomputation repeats the calls of the forward pass. Without it {}; the "
+                       "fullest rank needs {} of {}.",
+                       traffic_text(study, *best), to_text(best->cost().memory), to_text(study.memory())),
+                   .flag = is_selective ? "--recompute selective" : "--recompute none",
+                   .setting = recompute_setting(study.job(), is_selective)},
+                  *best);
 }
 
 void advise_partitioned(Study& study) {
@@ -91,7 +90,7 @@ void advise_partitioned(Study& study) {
        .reason = fmt::format(
            "partitioned activations are gathered again in the backward pass. Stored whole, {}; the "
            "fullest rank needs {} of {}.",
-           traffic_text(study, *tried), to_text(tried->cost().memory), to_text(*study.options().memory)),
+           traffic_text(study, *tried), to_text(tried->cost().memory), to_text(study.memory())),
        .flag = "",
        .setting = whole_activations_setting(job)},
       *tried);

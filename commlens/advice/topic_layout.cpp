@@ -191,11 +191,13 @@ void advise_bubble(Study& study) {
                   now, share_text(best->outcome.cost().bubble, 1),
                   with_commas(best->outcome.cost().per_rank.calls), with_commas(study.cost().per_rank.calls),
                   to_text(best->outcome.cost().per_rank.wire), to_text(study.cost().per_rank.wire));
-  if (!study.times() || !study.times()->step()) {
+  const std::optional<CallTimes>& times = study.times();
+  const std::optional<std::chrono::nanoseconds> median = times ? times->step() : std::nullopt;
+  if (!median) {
     return study.recommend(std::move(best->change), best->outcome);
   }
   const double shorter = 1 - (1 - study.cost().bubble) / (1 - best->outcome.cost().bubble);
-  const auto step = static_cast<double>(study.times()->step()->count());
+  const auto step = static_cast<double>(median->count());
   study.recommend(
       std::move(best->change), best->outcome,
       std::chrono::nanoseconds(static_cast<std::int64_t>(step * shorter)),

@@ -18,12 +18,13 @@ constexpr double k_memory_slack = 0.01;  // growth that is accepted when the mem
 
 std::string small_text(const Study& study) {
   const SmallMessages& small = study.small();
-  return fmt::format("messages below {} are {} of the calls{}", to_text(small.limit),
-                     share_text(static_cast<double>(small.calls), static_cast<double>(small.all_calls)),
-                     small.time ? fmt::format(" and {} of their time",
-                                              share_text(static_cast<double>(small.time->count()),
-                                                         static_cast<double>(small.all_time->count())))
-                                : "");
+  return fmt::format(
+      "messages below {} are {} of the calls{}", to_text(small.limit),
+      share_text(static_cast<double>(small.calls), static_cast<double>(small.all_calls)),
+      small.time && small.all_time
+          ? fmt::format(" and {} of their time", share_text(static_cast<double>(small.time->count()),
+                                                            static_cast<double>(small.all_time->count())))
+          : "");
 }
 
 bool memory_allows(const Study& study, const Outcome& outcome) {

@@ -76,7 +76,8 @@ Exposure exposure_of(const Study& study) {
     const Intervals compute = compute_times(stream);
     const std::map<Iteration, Intervals> gradients = gradient_times(study, stream);
     for (const IterationOverlap& overlap : overlaps) {
-      if (overlap.ranks != stream.ranks || overlap.iteration <= cold || !overlap.all.exposed ||
+      const CommunicationTime& all = overlap.all;
+      if (overlap.ranks != stream.ranks || overlap.iteration <= cold || !all.exposed || !all.overlapped ||
           !overlap.compute) {
         continue;
       }
@@ -85,8 +86,8 @@ Exposure exposure_of(const Study& study) {
           found == gradients.end() ? nanoseconds(0) : length(difference(found->second, compute));
       ++sum.steps;
       sum.gradients += exposed;
-      sum.hideable += std::min(exposed, *overlap.compute - *overlap.all.overlapped);
-      sum.exposed += *overlap.all.exposed;
+      sum.hideable += std::min(exposed, *overlap.compute - *all.overlapped);
+      sum.exposed += *all.exposed;
       sum.step += overlap.length();
     }
   }

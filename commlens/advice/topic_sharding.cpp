@@ -23,7 +23,7 @@ std::string stage_setting(const Job& job, int stage) {
 }
 
 std::string memory_text(const Study& study, const StepCost& cost) {
-  return fmt::format("{} of {}", to_text(cost.memory), to_text(*study.options().memory));
+  return fmt::format("{} of {}", to_text(cost.memory), to_text(study.memory()));
 }
 
 /// The wire bytes of a rank before and after: "4.00 GiB instead of 2.00 GiB".
@@ -170,7 +170,7 @@ void advise_lower_stage(Study& study) {
   }
   if (!best) {
     return study.leave(fmt::format("a lower stage than ZeRO-{}: none that fits {} saves enough",
-                                   job.train.zero_stage, to_text(*study.options().memory)));
+                                   job.train.zero_stage, to_text(study.memory())));
   }
   const int stage = best->job.train.zero_stage;
   study.recommend(

@@ -161,22 +161,26 @@ std::optional<Iteration> first_iteration(const Trace& trace, const std::vector<b
   return first;
 }
 
+/// Adds a send that `ranks` make alike.
+void add_sends(PipelineGraph& graph, const Trace& trace, const RankRange& ranks, const CommEvent& send) {
+  const CommOp& op = trace.op(send.op);
+  for (Rank rank = ranks.first; rank <= ranks.last; ++rank.value) {
+    const std::vector<Rank> pair = trace.groups.members(op.group, rank);
+    if (pair.size() == 2) {
+      graph.add(pair[0], pair[1], op.phase, send.micro_batch);
+    }
+  }
+}
+
 std::optional<PipelineShape> shape_of(const Trace& trace, const std::vector<bool>& ops,
                                       const TimeSelection& selection) {
   const std::optional<Iteration> iteration = first_iteration(trace, ops, selection);
   PipelineGraph graph;
   for (const RankStream& stream : trace.streams) {
     for (const CommEvent& event : stream.events) {
-      const CommOp& op = trace.op(event.op);
-      if (event.iteration != iteration || !ops[static_cast<std::size_t>(event.op)] ||
-          op.kind != CommKind::send) {
-        continue;
-      }
-      for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
-        const std::vector<Rank> pair = trace.groups.members(op.group, rank);
-        if (pair.size() == 2) {
-          graph.add(pair[0], pair[1], op.phase, event.micro_batch);
-        }
+      if (event.iteration == iteration && ops[static_cast<std::size_t>(event.op)] &&
+          trace.op(event.op).kind == CommKind::send) {
+        add_sends(graph, trace, stream.ranks, event);
       }
     }
   }

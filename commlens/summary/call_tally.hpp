@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "commlens/summary/statistics.hpp"
@@ -75,7 +76,7 @@ struct FirstTally {
 /// and folded into the rows at its end.
 class CallTally {
  public:
-  explicit CallTally(const SummaryOptions& options) : options_(options) {}
+  explicit CallTally(SummaryOptions options) : options_(std::move(options)) {}
 
   void add(const CallBlock& block);
   /// After the last block; `tables` are those of the blocks, which may have moved.

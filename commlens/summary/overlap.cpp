@@ -103,9 +103,10 @@ IterationOverlap overlap_of(const RankStream& stream, const IterationPart& part,
   const Intervals calls = united(std::move(all.occupied));
   IterationOverlap result{.iteration = part.iteration, .span = part.span};
   result.all = time_of(all, calls, compute);
-  if (has_compute) {
-    result.compute = length(part.compute);
-    result.idle = result.length() - *result.compute - *result.all.exposed;
+  if (result.all.exposed) {
+    const nanoseconds computing = length(part.compute);
+    result.compute = computing;
+    result.idle = result.length() - computing - *result.all.exposed;
   }
   division.move_rows(result, compute);
   return result;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "commlens/summary/sums.hpp"
 
@@ -43,9 +42,9 @@ void add(OverlapTotal& total, const CommunicationTime& time, const IterationOver
 }
 
 template <typename Key>
-std::vector<OverlapTotal> sorted(std::map<Key, OverlapTotal> totals) {
+std::vector<OverlapTotal> sorted(const std::map<Key, OverlapTotal>& totals) {
   std::vector<OverlapTotal> result;
-  for (auto& [key, total] : totals) {
+  for (const auto& [key, total] : totals) {
     result.push_back(total);
   }
   std::stable_sort(result.begin(), result.end(),
@@ -89,7 +88,7 @@ std::vector<OverlapTotal> overlap_by_op(const std::vector<IterationOverlap>& row
       add(total, op.time, row, row.ranks.count());
     }
   }
-  return sorted(std::move(totals));
+  return sorted(totals);
 }
 
 std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& rows) {
@@ -104,7 +103,7 @@ std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& r
       add(total, stream.time, row, row.ranks.count());
     }
   }
-  return sorted(std::move(totals));
+  return sorted(totals);
 }
 
 }  // namespace commlens

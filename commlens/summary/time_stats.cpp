@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "commlens/base/check.hpp"
@@ -45,7 +46,7 @@ std::int64_t duration_of(std::size_t counter) {
 /// Logarithm of the probability of exactly `wins` in `trials` of 1/2.
 double log_binomial(double trials, double wins) {
   return std::lgamma(trials + 1) - std::lgamma(wins + 1) - std::lgamma(trials - wins + 1) -
-         trials * std::log(2.0);
+         trials * std::numbers::ln2;
 }
 
 /// Probability of at most `wins` in `trials` of 1/2, `wins` < trials / 2.

@@ -172,7 +172,7 @@ class Issue {
   }
 
   void all_reduce() {
-    const MPI_Op op = job_.operations.op(call_.dtype, call_.reduction);
+    const auto op = job_.operations.op(call_.dtype, call_.reduction);
     for_pieces(call_.input.value, [&](std::int64_t offset, int count) {
       const void* from = is_in_place() ? MPI_IN_PLACE : in(offset);
       request("MPI_Iallreduce", [&](MPI_Request* made) {
@@ -183,7 +183,7 @@ class Issue {
 
   /// `elements` from `from` of the input to `to` of the root's output.
   void reduce(std::int64_t from, std::int64_t to, std::int64_t elements, int root) {
-    const MPI_Op op = job_.operations.op(call_.dtype, call_.reduction);
+    const auto op = job_.operations.op(call_.dtype, call_.reduction);
     for_pieces(elements, [&](std::int64_t offset, int count) {
       const void* source = rank_ == root && is_in_place() ? MPI_IN_PLACE : in(from + offset);
       void* destination = rank_ == root ? out(to + offset) : nullptr;
@@ -201,7 +201,7 @@ class Issue {
       }
       return;
     }
-    const MPI_Op op = job_.operations.op(call_.dtype, call_.reduction);
+    const auto op = job_.operations.op(call_.dtype, call_.reduction);
     request("MPI_Ireduce_scatter_block", [&](MPI_Request* made) {
       return MPI_Ireduce_scatter_block(in(0), out(0), static_cast<int>(shard), type_, op, comm_, made);
     });
