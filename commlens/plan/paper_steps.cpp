@@ -20,7 +20,7 @@ struct CorrectionCause {
   std::string_view cause;
   std::string_view deepspeed;  // GPT-NeoX as well
   std::string_view megatron;
-  std::string_view zero3{};  // DeepSpeed's ZeRO-3, where that is another line
+  std::string_view zero3;  // DeepSpeed's ZeRO-3, where that is another line
 };
 
 constexpr std::string_view k_pipe_utils = "deepspeed 0.14.0 runtime/utils.py:602 partition_balanced";
