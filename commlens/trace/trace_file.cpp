@@ -69,7 +69,7 @@ Result<Manifest> manifest_of(const fs::path& folder) {
 struct StreamReader {
   std::function<void(std::size_t, const StreamSurvey&)> begin;
   std::function<void(std::size_t, std::span<const CommEvent>, std::span<const Times>)> take;
-  std::function<void(std::size_t, std::vector<ComputeInterval>)> take_compute = {};
+  std::function<void(std::size_t, std::vector<ComputeInterval>)> take_compute;
 };
 
 Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& manifest, RankClocks& clocks,
@@ -82,11 +82,12 @@ Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& mani
   if (!opened) {
     return tl::unexpected(opened.error());
   }
-  reader.begin(row, *opened ? (*opened)->survey : StreamSurvey{});
-  if (!*opened) {
+  const std::optional<OpenStream>& found = *opened;
+  reader.begin(row, found ? found->survey : StreamSurvey{});
+  if (!found) {
     return {};
   }
-  const OpenStream& stream = **opened;
+  const OpenStream& stream = *found;
   if (reader.take_compute) {
     Result<std::vector<ComputeInterval>> compute =
         read_compute(folder, entry, stream.shift, manifest.tables.provenance);
