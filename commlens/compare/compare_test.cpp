@@ -222,7 +222,7 @@ TEST(Compare, TwoClassesAreComparedOnceOrPerRankWhereGroupsMeetPartly) {
 }
 
 TEST(Compare, RootsAreComparedAsGlobalRanks) {
-  const auto job = [](std::vector<Rank> members, std::int64_t root) {
+  const auto job = [](const std::vector<Rank>& members, std::int64_t root) {
     Trace trace;
     CommOp op = op_of({CommKind::broadcast, 4}, trace.groups.intern(members));
     op.root = GroupRank{root};

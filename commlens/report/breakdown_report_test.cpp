@@ -72,7 +72,7 @@ TEST(BreakdownText, FlagsWhatMovesNothingAndWhatIsOnlyExpected) {
 }
 
 TEST(BreakdownJson, HasTheFieldsOfTheContract) {
-  Trace trace;
+  const Trace trace;
   BreakdownRow row = row_of({Rank{4}, Rank{7}}, CommKind::all_gather, 2048);
   row.wire_inter_node = Bytes{1000};
   const nlohmann::ordered_json json = breakdown_json(trace, {row}, true);

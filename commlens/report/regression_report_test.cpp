@@ -11,22 +11,22 @@ using std::chrono::nanoseconds;
 /// Twenty iterations: steps alike, an all_reduce 10 % slower.
 Regression sample_regression() {
   Regression regression;
-  RegressionRow step{.is_step = true,
-                     .iterations_a = 19,
-                     .iterations_b = 19,
-                     .a = nanoseconds(1000),
-                     .b = nanoseconds(1000)};
-  RegressionRow slow{.kind = CommKind::all_reduce,
-                     .axis = Axis::dp,
-                     .phase = Phase::backward,
-                     .calls = 8,
-                     .iterations_a = 20,
-                     .iterations_b = 20,
-                     .a = nanoseconds(100'000),
-                     .b = nanoseconds(110'000),
-                     .p = 1e-6,
-                     .p_adjusted = 2e-6,
-                     .is_slower = true};
+  const RegressionRow step{.is_step = true,
+                           .iterations_a = 19,
+                           .iterations_b = 19,
+                           .a = nanoseconds(1000),
+                           .b = nanoseconds(1000)};
+  const RegressionRow slow{.kind = CommKind::all_reduce,
+                           .axis = Axis::dp,
+                           .phase = Phase::backward,
+                           .calls = 8,
+                           .iterations_a = 20,
+                           .iterations_b = 20,
+                           .a = nanoseconds(100'000),
+                           .b = nanoseconds(110'000),
+                           .p = 1e-6,
+                           .p_adjusted = 2e-6,
+                           .is_slower = true};
   regression.rows = {step, slow};
   regression.iterations_needed = 8;
   return regression;

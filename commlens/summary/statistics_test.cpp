@@ -26,7 +26,7 @@ class TraceOf {
     Iteration iteration = 0;
     Phase phase = Phase::other;
     Axis axis = Axis::unknown;
-    std::string_view name{};
+    std::string_view name;
   };
 
   OpId op(const Call& call) {

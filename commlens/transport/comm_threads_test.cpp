@@ -306,6 +306,21 @@ TEST(ThreadUnwinding, BuffersOfAReadyCallAreGivenBackFirst) {
   }
 }
 
+/// Starts a call and unwinds it, with its buffer, by an exception that leaves once two others have posted.
+[[noreturn]] void unwind_open_call(Communicator& world, std::int64_t count, std::atomic<int>& gone,
+                                   std::atomic<int>& posted) {
+  try {
+    std::vector<double> lost(static_cast<std::size_t>(count));
+    const std::unique_ptr<Work> work =
+        world.start(call_in_place(CommKind::all_reduce, DType::fp64, count, lost));
+    throw std::runtime_error("early");
+  } catch (const std::runtime_error&) {
+    add_one(gone);
+    await(posted, 2);
+    throw;
+  }
+}
+
 /// The exception comes before the others have posted: they must not take up the call any more, and wait until
 /// the job ends.
 TEST(ThreadUnwinding, BuffersOfAnOpenCallAreTakenBack) {
@@ -315,16 +330,7 @@ TEST(ThreadUnwinding, BuffersOfAnOpenCallAreTakenBack) {
     const std::string failure = failure_of(3, [&](Communicator& world) {
       constexpr std::int64_t k_count = 100'000;
       if (world.rank() == GroupRank{0}) {
-        try {
-          std::vector<double> lost(k_count);
-          const std::unique_ptr<Work> work =
-              world.start(call_in_place(CommKind::all_reduce, DType::fp64, k_count, lost));
-          throw std::runtime_error("early");
-        } catch (const std::runtime_error&) {
-          add_one(gone);
-          await(posted, 2);
-          throw;
-        }
+        unwind_open_call(world, k_count, gone, posted);
       }
       std::vector<double> buffer(k_count, 1.0);
       await(gone, 1);

@@ -15,7 +15,7 @@ namespace {
 /// Sets or removes an environment variable until the end of the scope.
 class Variable {
  public:
-  Variable(const char* name, std::optional<std::string> value) : name_(name) {
+  Variable(const char* name, const std::optional<std::string>& value) : name_(name) {
     if (const char* text = std::getenv(name); text != nullptr) {
       before_ = text;
     }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -86,10 +87,10 @@ template <typename T>
 T combined_of(DType dtype, ReduceOp reduction, const std::vector<T>& given) {
   std::vector<const std::byte*> inputs;
   for (const T& value : given) {
-    inputs.push_back(static_cast<const std::byte*>(static_cast<const void*>(&value)));
+    inputs.push_back(std::as_bytes(std::span(&value, 1)).data());
   }
   T result{};
-  const std::array outputs{static_cast<std::byte*>(static_cast<void*>(&result))};
+  const std::array outputs{std::as_writable_bytes(std::span(&result, 1)).data()};
   combine(dtype, reduction, inputs, outputs, {.from = 0, .to = 0, .count = 1});
   return result;
 }

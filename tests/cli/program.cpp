@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
+  const std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
   return text.str();

@@ -36,7 +36,7 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
 
 TEST(Train, HelpIsAsWritten) {
   const char* const source = std::getenv("COMMLENS_SOURCE_DIR");
-  std::ifstream file(std::string(source == nullptr ? "." : source) + "/tests/cli/train_help.txt");
+  const std::ifstream file(std::string(source == nullptr ? "." : source) + "/tests/cli/train_help.txt");
   std::ostringstream golden;
   golden << file.rdbuf();
   const Answer answer = commlens_with({"train", "--help"});

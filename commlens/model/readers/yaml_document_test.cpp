@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace commlens {
@@ -60,8 +61,7 @@ TEST(YamlDocument, RefusesAliasBombs) {
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int level = 1; level < 10; ++level) {
     const std::string before = "*a" + std::to_string(level - 1);
-    bomb += "a" + std::to_string(level) + ": &a" + std::to_string(level) + " [" + repeated(before + ", ", 8) +
-            before + "]\n";
+    bomb += fmt::format("a{0}: &a{0} [{1}{2}]\n", level, repeated(before + ", ", 8), before);
   }
   EXPECT_EQ(error_of(bomb),
             "f.yml:5: more than 100000 values (aliases expanded); no configuration is that large");

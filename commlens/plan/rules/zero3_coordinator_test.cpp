@@ -16,17 +16,17 @@ class Coordinator : public testing::Test {
 
   Sets gathers_;
 
-  Zero3Coordinator make(DeepSpeedOptions options) {
+  Zero3Coordinator make(const DeepSpeedOptions& options) {
     return {parameters_, options, [this](const std::vector<std::size_t>& set) { gathers_.push_back(set); }};
   }
 
   Sets micro_batch(Zero3Coordinator& coordinator) {
     gathers_.clear();
-    for (const std::size_t module : {0, 1, 2}) {
+    for (const std::size_t module : {0U, 1U, 2U}) {
       coordinator.fetch(modules_[module]);
       coordinator.release(modules_[module]);
     }
-    for (const std::size_t module : {2, 1, 0}) {
+    for (const std::size_t module : {2U, 1U, 0U}) {
       coordinator.fetch(modules_[module]);
       if (modules_[module].has_post_backward) {
         coordinator.release(modules_[module]);

@@ -69,24 +69,30 @@ TEST(PartitionBalanced, FollowsTheClosedForm) {
   }
 }
 
-TEST(DeepSpeedSchedule, SendsAndReceivesEveryMicroBatchOnce) {
+void expect_each_micro_batch_once(std::int64_t stage, std::int64_t stages, std::int64_t micro_batches) {
   using Kind = PipelineStep::Kind;
-  for (std::int64_t stages : {1, 2, 3, 4, 7}) {
-    for (std::int64_t micro_batches : {1, 2, 5, 8}) {
+  std::map<Kind, std::int64_t> count;
+  for (const PipelineStep& step : deepspeed_1f1b(stage, stages, micro_batches)) {
+    ++count[step.kind];
+  }
+  const bool first = stage == 0;
+  const bool last = stage + 1 == stages;
+  EXPECT_EQ(count[Kind::forward], micro_batches);
+  EXPECT_EQ(count[Kind::backward], micro_batches);
+  EXPECT_EQ(count[Kind::send_activation], last ? 0 : micro_batches);
+  EXPECT_EQ(count[Kind::recv_grad], last ? 0 : micro_batches);
+  EXPECT_EQ(count[Kind::recv_activation], first ? 0 : micro_batches);
+  EXPECT_EQ(count[Kind::send_grad], first ? 0 : micro_batches);
+  EXPECT_EQ(count[Kind::load], first || last ? micro_batches : 0);
+}
+
+TEST(DeepSpeedSchedule, SendsAndReceivesEveryMicroBatchOnce) {
+  for (const std::int64_t stages : {1, 2, 3, 4, 7}) {
+    for (const std::int64_t micro_batches : {1, 2, 5, 8}) {
       for (std::int64_t stage = 0; stage < stages; ++stage) {
-        std::map<Kind, std::int64_t> count;
-        for (const PipelineStep& step : deepspeed_1f1b(stage, stages, micro_batches)) {
-          ++count[step.kind];
-        }
-        const bool first = stage == 0;
-        const bool last = stage + 1 == stages;
-        EXPECT_EQ(count[Kind::forward], micro_batches);
-        EXPECT_EQ(count[Kind::backward], micro_batches);
-        EXPECT_EQ(count[Kind::send_activation], last ? 0 : micro_batches);
-        EXPECT_EQ(count[Kind::recv_grad], last ? 0 : micro_batches);
-        EXPECT_EQ(count[Kind::recv_activation], first ? 0 : micro_batches);
-        EXPECT_EQ(count[Kind::send_grad], first ? 0 : micro_batches);
-        EXPECT_EQ(count[Kind::load], first || last ? micro_batches : 0);
+        SCOPED_TRACE(testing::Message()
+                     << "stage " << stage << " of " << stages << ", " << micro_batches << " micro-batches");
+        expect_each_micro_batch_once(stage, stages, micro_batches);
       }
     }
   }

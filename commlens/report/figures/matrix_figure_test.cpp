@@ -16,14 +16,21 @@ class Calls {
     }
   }
 
-  void add(std::int64_t rank, CommKind kind, const std::vector<Rank>& group, std::int64_t input_bytes,
-           std::int64_t output_bytes, Iteration iteration = 0) {
+  struct Call {
+    CommKind kind;
+    std::vector<Rank> group;
+    std::int64_t input_bytes;
+    std::int64_t output_bytes;
+    Iteration iteration = 0;
+  };
+
+  void add(std::int64_t rank, const Call& call) {
     CommOp op;
-    op.kind = kind;
-    op.group = trace_.groups.intern(group);
-    op.input = {input_bytes};
-    op.output = {output_bytes};
-    trace_.streams[static_cast<std::size_t>(rank)].events.push_back({trace_.intern(op), iteration});
+    op.kind = call.kind;
+    op.group = trace_.groups.intern(call.group);
+    op.input = {call.input_bytes};
+    op.output = {call.output_bytes};
+    trace_.streams[static_cast<std::size_t>(rank)].events.push_back({trace_.intern(op), call.iteration});
   }
 
   FigureInput input() const {
@@ -38,9 +45,9 @@ class Calls {
 
 TEST(TrafficCells, ASendGoesToItsDestinationAndAReceiveNowhere) {
   Calls calls(3);
-  calls.add(0, CommKind::send, {Rank{0}, Rank{2}}, 100, 0);
-  calls.add(0, CommKind::send, {Rank{0}, Rank{2}}, 100, 0);
-  calls.add(2, CommKind::recv, {Rank{0}, Rank{2}}, 0, 100);
+  calls.add(0, {CommKind::send, {Rank{0}, Rank{2}}, 100, 0});
+  calls.add(0, {CommKind::send, {Rank{0}, Rank{2}}, 100, 0});
+  calls.add(2, {CommKind::recv, {Rank{0}, Rank{2}}, 0, 100});
   EXPECT_EQ(traffic_cells(calls.input(), 1), (TrafficCells{{{0, 2}, 200}}));
 }
 
@@ -48,7 +55,7 @@ TEST(TrafficCells, AnAllReduceIsARingThroughItsMembersInAscendingOrder) {
   // 2 m (n-1)/n = 2 x 90 x 2/3 = 120 bytes from each of ranks 1, 4 and 6 to the next.
   Calls calls(7);
   for (const std::int64_t rank : {1, 4, 6}) {
-    calls.add(rank, CommKind::all_reduce, {Rank{6}, Rank{1}, Rank{4}}, 90, 90);
+    calls.add(rank, {CommKind::all_reduce, {Rank{6}, Rank{1}, Rank{4}}, 90, 90});
   }
   EXPECT_EQ(traffic_cells(calls.input(), 1), (TrafficCells{{{1, 4}, 120}, {{4, 6}, 120}, {{6, 1}, 120}}));
 }
@@ -56,15 +63,15 @@ TEST(TrafficCells, AnAllReduceIsARingThroughItsMembersInAscendingOrder) {
 TEST(TrafficCells, AnAllToAllSendsEqualPartsAndTheRestToTheNextMembers) {
   // m (n-1)/n = 101 x 2/3 = 67 (rounded down once): 33 to each of two, the one left over to the next member.
   Calls calls(3);
-  calls.add(1, CommKind::all_to_all, {Rank{0}, Rank{1}, Rank{2}}, 101, 101);
+  calls.add(1, {CommKind::all_to_all, {Rank{0}, Rank{1}, Rank{2}}, 101, 101});
   EXPECT_EQ(traffic_cells(calls.input(), 1), (TrafficCells{{{1, 2}, 34}, {{1, 0}, 33}}));
 }
 
 TEST(TrafficCells, OtherIterationsBarriersAndGroupsOfOneSendNothing) {
   Calls calls(2);
-  calls.add(0, CommKind::barrier, {Rank{0}, Rank{1}}, 0, 0);
-  calls.add(0, CommKind::all_reduce, {Rank{0}}, 64, 64);
-  calls.add(0, CommKind::all_reduce, {Rank{0}, Rank{1}}, 64, 64, 5);
+  calls.add(0, {CommKind::barrier, {Rank{0}, Rank{1}}, 0, 0});
+  calls.add(0, {CommKind::all_reduce, {Rank{0}}, 64, 64});
+  calls.add(0, {CommKind::all_reduce, {Rank{0}, Rank{1}}, 64, 64, 5});
   FigureInput input = calls.input();
   input.iterations = {0, 4};
   EXPECT_TRUE(traffic_cells(input, 1).empty());
@@ -74,7 +81,7 @@ TEST(TrafficCells, BlocksAddUpWhatTheirRanksSend) {
   Calls calls(4);
   const std::vector<Rank> all = {Rank{0}, Rank{1}, Rank{2}, Rank{3}};
   for (std::int64_t rank = 0; rank < 4; ++rank) {
-    calls.add(rank, CommKind::all_gather, all, 100, 400);  // 300 bytes to the next: 0>1 1>2 2>3 3>0
+    calls.add(rank, {CommKind::all_gather, all, 100, 400});  // 300 bytes to the next: 0>1 1>2 2>3 3>0
   }
   EXPECT_EQ(traffic_cells(calls.input(), 2),
             (TrafficCells{{{0, 0}, 300}, {{0, 1}, 300}, {{1, 1}, 300}, {{1, 0}, 300}}));
@@ -89,7 +96,7 @@ TEST(TrafficCells, RowsAddUpToTheWireBytesWhateverTheSizes) {
       for (std::int64_t rank = 0; rank < ranks; ++rank) {
         members.push_back(Rank{rank});
       }
-      calls.add(1, kind, members, 12345, 12345);
+      calls.add(1, {kind, members, 12345, 12345});
       std::int64_t sent = 0;
       for (const auto& [pair, bytes] : traffic_cells(calls.input(), 1)) {
         EXPECT_EQ(pair.first, 1);
@@ -123,7 +130,7 @@ TEST(RanksPerBlock, IsOneUpTo512RanksThenFollowsTheNodes) {
 
 TEST(MatrixFigure, NamesItsBlocksByTheirFirstRankAndSaysSo) {
   Calls calls(1000);
-  calls.add(999, CommKind::send, {Rank{999}, Rank{3}}, 8, 0);
+  calls.add(999, {CommKind::send, {Rank{999}, Rank{3}}, 8, 0});
   const FigureResult figure = matrix_figure(calls.input());
   ASSERT_TRUE(figure);
   EXPECT_EQ(figure->columns[0].plain(0), "998");
