@@ -101,27 +101,31 @@ TEST(Expected, ParameterCounts) {
   }
 }
 
+/// What `by_stage` says of a model on so many data-parallel ranks; `exact`: with the true count.
+void expect_data_parallel_volumes(const std::string& name, std::int64_t ranks, bool exact,
+                                  const Json& by_stage) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    Overrides flags;
+    flags.dp = ranks;
+    flags.zero = stage;
+    const EquationValue value = equation(job_of(name, flags), stage == 3 ? "3" : "2");
+    const std::string key = stage == 0 ? "DDP" : fmt::format("ZeRO{}_paper", stage);
+    EXPECT_EQ(exact ? value.value_exact : value.value, by_stage.at(key).at("elements").get<double>()) << key;
+  }
+  const Job job = job_of(name, {});
+  const auto parameters =
+      static_cast<double>((exact ? parameter_count(job.model) : paper_parameter_count(job.model)).value);
+  EXPECT_EQ(zero_plus_plus_inter_node_elements(parameters),
+            by_stage.at("ZeROpp_all_inter_node_fp16_equiv").at("elements_fp16_equiv").get<double>());
+}
+
 /// Figures 8 and 10: Eqs 2 and 3 with Eq. 1's and with the true count.
 TEST(Expected, DataParallelVolumes) {
   for (const auto& [name, values] : expected().at("fig8_fig10").items()) {
-    for (const char* count : {"eq1_P", "exact_P"}) {
+    for (const std::string count : {"eq1_P", "exact_P"}) {
       for (const auto& [ranks, by_stage] : values.at(count).items()) {
-        SCOPED_TRACE(name + " " + count + " d=" + ranks);
-        const bool exact = std::string(count) == "exact_P";
-        for (int stage = 0; stage <= 3; ++stage) {
-          Overrides flags;
-          flags.dp = std::stoll(ranks);
-          flags.zero = stage;
-          const EquationValue value = equation(job_of(name, flags), stage == 3 ? "3" : "2");
-          const std::string key = stage == 0 ? "DDP" : "ZeRO" + std::to_string(stage) + "_paper";
-          EXPECT_EQ(exact ? value.value_exact : value.value, by_stage.at(key).at("elements").get<double>())
-              << key;
-        }
-        const Job job = job_of(name, {});
-        const double parameters = static_cast<double>(
-            (exact ? parameter_count(job.model) : paper_parameter_count(job.model)).value);
-        EXPECT_EQ(zero_plus_plus_inter_node_elements(parameters),
-                  by_stage.at("ZeROpp_all_inter_node_fp16_equiv").at("elements_fp16_equiv").get<double>());
+        SCOPED_TRACE(fmt::format("{} {} d={}", name, count, ranks));
+        expect_data_parallel_volumes(name, std::stoll(ranks), count == "exact_P", by_stage);
       }
     }
   }
@@ -132,7 +136,7 @@ TEST(Expected, DataParallelVolumes) {
 TEST(Expected, DeepSpeedVolumes) {
   for (const auto& [name, values] : expected().at("fig8_fig10").items()) {
     for (const auto& [ranks, by_stage] : values.at("exact_P").items()) {
-      SCOPED_TRACE(name + " d=" + ranks);
+      SCOPED_TRACE(fmt::format("{} d={}", name, ranks));
       Overrides flags;
       flags.dp = std::stoll(ranks);
       flags.framework = Framework::deepspeed;
@@ -152,7 +156,7 @@ TEST(Expected, LoggerView) {
   const Json& models = expected().at("fig7_fig8_deepspeed_logger_view").at("values");
   for (const auto& [name, by_ranks] : models.items()) {
     for (const auto& [ranks, values] : by_ranks.items()) {
-      SCOPED_TRACE(name + " d=" + ranks);
+      SCOPED_TRACE(fmt::format("{} d={}", name, ranks));
       Overrides flags;
       flags.dp = std::stoll(ranks);
       flags.framework = Framework::deepspeed;
@@ -216,7 +220,7 @@ TEST(Expected, Zero3Gathers) {
 TEST(Expected, PipelineVolumes) {
   for (const auto& [name, model] : expected().at("fig11a_13a_pipeline").at("models").items()) {
     for (const auto& [stages, values] : model.at("by_p").items()) {
-      SCOPED_TRACE(name + " p=" + stages);
+      SCOPED_TRACE(fmt::format("{} p={}", name, stages));
       Overrides flags;
       flags.pp = std::stoll(stages);
       if (preset(name)->model.layers + 2 < *flags.pp) {
@@ -228,17 +232,9 @@ TEST(Expected, PipelineVolumes) {
       EXPECT_EQ(sum_of(rows, CommKind::send).message,
                 values.at("deepspeed_rank0_send_bytes_per_mb(hidden+mask)"));
       EXPECT_EQ(sum_of(rows, CommKind::recv).message, values.at("deepspeed_rank0_recv_bytes_per_mb"));
-      EXPECT_EQ(aggregate_wire([&] {
-                  std::vector<BreakdownRow> sends;
-                  for (const BreakdownRow& row : steady_rows(job, std::nullopt)) {
-                    if (row.kind == CommKind::send) {
-                      sends.push_back(row);
-                    }
-                  }
-                  return sends;
-                }())
-                    .value,
-                values.at("deepspeed_aggregate_send_bytes_one_replica"));
+      std::vector<BreakdownRow> sends = steady_rows(job, std::nullopt);
+      std::erase_if(sends, [](const BreakdownRow& row) { return row.kind != CommKind::send; });
+      EXPECT_EQ(aggregate_wire(sends).value, values.at("deepspeed_aggregate_send_bytes_one_replica"));
     }
   }
 }
@@ -247,7 +243,7 @@ TEST(Expected, PipelineVolumes) {
 TEST(Expected, TensorVolumes) {
   for (const auto& [name, model] : expected().at("fig11b_13b_tensor").at("models").items()) {
     for (const auto& [ranks, values] : model.items()) {
-      SCOPED_TRACE(name + " t=" + ranks);
+      SCOPED_TRACE(fmt::format("{} t={}", name, ranks));
       Overrides flags;
       flags.tp = std::stoll(ranks);
       if (values.contains("invalid")) {
@@ -333,7 +329,7 @@ TEST(Expected, Memory) {
   for (const auto& [name, by_ranks] : expected().at("oom_check").at("bytes").items()) {
     for (const auto& [ranks, values] : by_ranks.items()) {
       for (int stage = 0; stage <= 3; ++stage) {
-        SCOPED_TRACE(name + " d=" + ranks + " stage " + std::to_string(stage));
+        SCOPED_TRACE(fmt::format("{} d={} stage {}", name, ranks, stage));
         Overrides flags;
         flags.dp = std::stoll(ranks);
         flags.zero = stage;
