@@ -1,0 +1,54 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "commlens/capture/nccl_stream.hpp"
+
+namespace commlens::capture {
+
+/// What NCCL tells a member of its communicator.
+struct CommIdentity {
+  std::uint64_t comm = 0;  // the same for all members, and for no other communicator of the job
+  int rank = 0;
+  int size = 0;     // 0: not told (profiler interface before v4)
+  int device = -1;  // -1: not known
+};
+
+/// One communicator as one of its members sees it. All is called in the turn of the member's stream.
+class NcclComm {
+ public:
+  /// `job_ranks`: ranks of the job as far as they are known.
+  NcclComm(NcclStream& stream, const CommIdentity& identity, std::int64_t job_ranks);
+
+  NcclStream& stream() const { return stream_; }
+  const CommIdentity& identity() const { return identity_; }
+
+  /// Learns from a call how many members there are.
+  void learn_size(int size);
+  /// A call of the function; nothing when its arguments make no sense.
+  std::optional<RecordedCall> call(NcclFunction function, DType dtype, std::size_t count, int root_or_peer);
+
+ private:
+  GroupId group();
+  GroupId pair(int peer, bool is_to);
+  /// Whether all members are known. Looks for them from time to time until they are.
+  bool is_resolved();
+  Rank member(int rank);
+  int members() const;
+
+  NcclStream& stream_;
+  CommIdentity identity_;
+  std::int64_t job_ranks_;
+  int least_;  // as many members there are at least
+  std::vector<std::optional<Rank>> known_;
+  bool is_resolved_ = false;
+  std::int64_t next_look_ns_ = 0;
+  std::optional<Rank> strangers_;  // numbers of the members that are not known
+  std::optional<GroupId> whole_;   // of the members known by now
+  std::map<std::pair<int, bool>, GroupId> pairs_;
+};
+
+}  // namespace commlens::capture

@@ -1,0 +1,199 @@
+#include "commlens/capture/nccl_job.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "commlens/base/file.hpp"
+#include "commlens/capture/environment.hpp"
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/recorder.hpp"
+
+namespace commlens::capture {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view k_own_prefix = "nccl-";
+constexpr const char* k_owner_name = "nccl-job.bin";
+
+std::string variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+std::optional<std::int64_t> number(const char* name) {
+  const std::string text = variable(name);
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos || text.size() > 9) {
+    return std::nullopt;
+  }
+  return std::strtoll(text.c_str(), nullptr, 10);
+}
+
+/// A whole small file; empty when there is none.
+std::string content_of(const fs::path& path) {
+  const Result<std::string> text = read_text_file(path, 4096);
+  return text ? *text : "";
+}
+
+/// Makes `path` with this content unless it is there already; false then. A reader never sees a part of it.
+bool make_first(const fs::path& path, std::string_view content) {
+  const fs::path unfinished = fmt::format("{}.{}", path.string(), getpid());
+  write_file_atomically(unfinished, content);
+  const bool is_first = ::link(unfinished.c_str(), path.c_str()) == 0;
+  const int cause = errno;
+  ::unlink(unfinished.c_str());
+  if (!is_first && cause != EEXIST) {
+    throw_cannot_write(path, cause);
+  }
+  return is_first;
+}
+
+enum class Held : std::uint8_t { nothing, trace, something_else };
+
+/// What is in a folder besides files of this one's making.
+Held held_by(const fs::path& folder) {
+  std::error_code error;
+  Held held = Held::nothing;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == k_manifest_name) {
+      return Held::trace;
+    }
+    if (!name.starts_with(k_own_prefix)) {
+      held = Held::something_else;
+    }
+  }
+  return held;
+}
+
+fs::path comm_file(const fs::path& folder, std::uint64_t comm) {
+  return folder / fmt::format("{}comm-{:016x}.bin", k_own_prefix, comm);
+}
+
+}  // namespace
+
+LaunchedAs launched_as() {
+  constexpr std::array<std::array<const char*, 2>, 4> launchers = {
+      {{"RANK", "WORLD_SIZE"},  // torchrun and what imitates it
+       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+       {"PMI_RANK", "PMI_SIZE"},
+       {"SLURM_PROCID", "SLURM_NTASKS"}}};
+  LaunchedAs launched;
+  for (const auto& [rank, ranks] : launchers) {
+    const std::optional<std::int64_t> own = number(rank);
+    const std::optional<std::int64_t> all = number(ranks);
+    if (own && all && *own < *all) {
+      launched.rank = *own;
+      launched.ranks = *all;
+      break;
+    }
+  }
+  for (const char* name : {"PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID",
+                           "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}) {
+    launched.job += variable(name) + "\n";
+  }
+  return launched;
+}
+
+JobFolder::JobFolder(const fs::path& asked, const LaunchedAs& launched, Rank rank, std::int64_t ranks)
+    : ranks_(ranks) {
+  fs::path folder = asked;
+  for (int next = 2; !enter(folder, launched, rank); ++next) {
+    folder = fmt::format("{}-{}", asked.string(), next);
+  }
+  path_ = folder;
+  if (is_owner_) {
+    write_manifest();
+  }
+}
+
+/// False when the folder belongs to another job.
+bool JobFolder::enter(const fs::path& folder, const LaunchedAs& launched, Rank rank) {
+  is_owner_ = false;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw SystemError(fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+  }
+  const fs::path owner = folder / k_owner_name;
+  if (!fs::exists(owner, error)) {
+    const Held held = held_by(folder);
+    if (held != Held::nothing && !fs::exists(owner, error)) {
+      if (held == Held::trace) {
+        return false;
+      }
+      throw SystemError(
+          fmt::format("{}: the folder holds something else than a commlens trace", folder.string()));
+    }
+    is_owner_ = make_first(owner, launched.job);
+  }
+  if (!is_owner_ && content_of(owner) != launched.job) {
+    return false;
+  }
+  path_ = folder;
+  return claim(rank);
+}
+
+bool JobFolder::claim(Rank rank) const {
+  return make_first(path_ / fmt::format("{}rank-{}.bin", k_own_prefix, rank.value), "");
+}
+
+void JobFolder::need_ranks(std::int64_t ranks) {
+  if (ranks > ranks_) {
+    ranks_ = ranks;
+    if (is_owner_) {
+      write_manifest();
+    }
+  }
+}
+
+void JobFolder::write_manifest() const {
+  write_recording_manifest(path_, {.producer = "commlens " COMMLENS_VERSION,
+                                   .description = variable(k_command_variable),
+                                   .framework = "nccl",
+                                   .ranks = ranks_});
+}
+
+// An entry is the global rank plus 1, so that a hole in the file means nobody. Each member writes its own.
+void publish_member(const fs::path& folder, std::uint64_t comm, int member, Rank global) {
+  const int file = ::open(comm_file(folder, comm).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) {
+    return;
+  }
+  const std::int64_t entry = global.value + 1;
+  [[maybe_unused]] const ssize_t ignored = ::pwrite(file, &entry, sizeof entry, member * off_t{sizeof entry});
+  ::close(file);
+}
+
+std::vector<std::optional<Rank>> published_members(const fs::path& folder, std::uint64_t comm,
+                                                   std::size_t most) {
+  std::vector<std::optional<Rank>> members;
+  const int file = ::open(comm_file(folder, comm).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return members;
+  }
+  std::array<std::int64_t, 512> block = {};
+  while (members.size() < most) {
+    const auto at = static_cast<off_t>(members.size() * sizeof(std::int64_t));
+    const ssize_t bytes = ::pread(file, block.data(), sizeof block, at);
+    const std::size_t entries = bytes <= 0 ? 0 : static_cast<std::size_t>(bytes) / sizeof(std::int64_t);
+    if (entries == 0) {
+      break;
+    }
+    for (std::size_t entry = 0; entry < entries && members.size() < most; ++entry) {
+      const std::int64_t value = block[entry];
+      members.push_back(value > 0 ? std::optional(Rank{value - 1}) : std::nullopt);
+    }
+  }
+  ::close(file);
+  return members;
+}
+
+}  // namespace commlens::capture

@@ -1,0 +1,52 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commlens/base/rank.hpp"
+
+// How the processes of an NCCL job find each other: NCCL tells a process its rank in a communicator and no
+// more, and a library that watches must not send messages of its own. So they meet in the folder of the
+// recording, through small files ("nccl-*.bin") that nobody waits for.
+namespace commlens::capture {
+
+/// What the launcher of this process says of it, in its environment (torchrun, Open MPI, MPICH, Slurm).
+struct LaunchedAs {
+  std::int64_t rank = 0;
+  std::int64_t ranks = 0;  // 0: no launcher
+  std::string job;         // tells one job from the next in the same folder
+};
+LaunchedAs launched_as();
+
+/// The folder of this job's recording.
+class JobFolder {
+ public:
+  /// `asked` or, when an earlier job is recorded there, the next by number ("asked-2"); `rank` is this
+  /// process's now. `ranks` as far as they are known. Throws SystemError, also when there is something else.
+  JobFolder(const std::filesystem::path& asked, const LaunchedAs& launched, Rank rank, std::int64_t ranks);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// False when another process has this rank already.
+  bool claim(Rank rank) const;
+  /// The manifest must name ranks up to `ranks`; the process that made the folder sees to it.
+  void need_ranks(std::int64_t ranks);
+
+ private:
+  bool enter(const std::filesystem::path& folder, const LaunchedAs& launched, Rank rank);
+  void write_manifest() const;
+
+  std::filesystem::path path_;
+  std::int64_t ranks_ = 0;
+  bool is_owner_ = false;
+};
+
+/// Rank `member` of communicator `comm` is `global` of the job. Quietly nothing when it cannot be written.
+void publish_member(const std::filesystem::path& folder, std::uint64_t comm, int member, Rank global);
+
+/// The members of `comm` that have said so by now, by their rank in it; up to `most`.
+std::vector<std::optional<Rank>> published_members(const std::filesystem::path& folder, std::uint64_t comm,
+                                                   std::size_t most);
+
+}  // namespace commlens::capture

@@ -1,0 +1,201 @@
+#include "commlens/capture/nccl_process.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "commlens/capture/environment.hpp"
+
+namespace commlens::capture {
+namespace {
+
+/// Threads of NCCL may still look at the recording when the process ends, so it is never given back.
+std::atomic<NcclProcess*>& current() {
+  static std::atomic<NcclProcess*> only = nullptr;
+  return only;
+}
+
+void say(const std::string& text) {
+  const std::string line = "commlens: " + text + "\n";
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace
+
+NcclProcess::NcclProcess(std::string folder, LaunchedAs launched)
+    : asked_(std::move(folder)), launched_(std::move(launched)) {}
+
+NcclProcess* NcclProcess::of_process() noexcept {
+  static const bool is_made = [] {
+    const char* const asked = std::getenv(k_folder_variable);
+    if (asked == nullptr || *asked == '\0') {
+      return false;
+    }
+    try {
+      current().store(new NcclProcess(std::filesystem::absolute(asked).string(), launched_as()));
+      pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); });
+    } catch (const std::exception&) {
+      return false;
+    }
+    return true;
+  }();
+  return is_made ? current().load(std::memory_order_acquire) : nullptr;
+}
+
+void NcclProcess::close() noexcept {
+  if (NcclProcess* const process = current().exchange(nullptr); process != nullptr) {
+    process->close_all();
+  }
+}
+
+void NcclProcess::close_all() noexcept {
+  const std::lock_guard guard(mutex_);
+  std::int64_t dropped = 0;
+  for (std::atomic<NcclStream*>& stream : streams_) {
+    if (NcclStream* const open = stream.load(); open != nullptr) {
+      open->close();
+      dropped += open->recorder().dropped();
+    }
+  }
+  try {
+    if (!trouble_.empty()) {
+      say((devices_.empty() ? "nothing was recorded: " : "not all was recorded: ") + trouble_);
+    }
+    if (dropped > 0) {
+      say(fmt::format(
+          "{} calls were not recorded: the disk was full or the recorder late (see commlens summary)",
+          dropped));
+    }
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+bool NcclProcess::is_member(const NcclStream& stream, std::uint64_t comm) const {
+  return std::any_of(comms_.begin(), comms_.end(), [&](const std::unique_ptr<NcclComm>& known) {
+    return &known->stream() == &stream && known->identity().comm == comm;
+  });
+}
+
+NcclStream* NcclProcess::open_stream(Rank rank, const CommIdentity& identity) {
+  if (devices_.size() == k_most_streams) {
+    trouble_ = fmt::format("more than {} ranks in one process", k_most_streams);
+    return nullptr;
+  }
+  if (!folder_) {
+    folder_.emplace(asked_, launched_, rank, job_ranks_);  // which claims the rank
+  } else if (!folder_->claim(rank)) {
+    trouble_ = fmt::format("rank {} of the job is recorded by two processes or communicators", rank.value);
+    return nullptr;
+  }
+  folder_->need_ranks(std::max(rank.value + 1, job_ranks_));
+  const std::size_t index = devices_.size();
+  auto* const stream = new NcclStream(folder_->path(), rank, static_cast<std::uint32_t>(index));
+  stream->recorder().set_iteration(iteration_);
+  stream->recorder().set_phase(position_.phase, position_.micro_batch);
+  devices_.push_back(identity.device);
+  streams_.at(index).store(stream, std::memory_order_release);
+  return stream;
+}
+
+/// The rank of the job that a member of a communicator is. The launcher's number, where it starts a process
+/// for each rank. Otherwise (one process drives several GPUs) the first communicator numbers the ranks, and
+/// the device tells which of them a member of a later one is.
+NcclStream* NcclProcess::stream_of(const CommIdentity& identity) {
+  if (devices_.empty()) {
+    const int known_size = std::max(identity.size, identity.rank + 1);
+    is_one_rank_ = launched_.ranks >= known_size;
+    job_ranks_ = std::max<std::int64_t>(launched_.ranks, known_size);
+    return open_stream(is_one_rank_ ? Rank{launched_.rank} : Rank{identity.rank}, identity);
+  }
+  for (std::size_t index = 0; index < devices_.size(); ++index) {
+    NcclStream* const open = streams_.at(index).load();
+    if (is_member(*open, identity.comm)) {
+      continue;
+    }
+    if (is_one_rank_ || (devices_[index] == identity.device && identity.device >= 0) ||
+        (identity.device < 0 && devices_.size() > 1 && open->self().value == identity.rank) ||
+        (identity.device < 0 && devices_.size() == 1)) {
+      return open;
+    }
+  }
+  if (is_one_rank_) {
+    trouble_ = "several GPUs in one process, though the launcher counts processes";
+    return nullptr;
+  }
+  if (identity.size > job_ranks_) {
+    job_ranks_ = identity.size;
+  }
+  return open_stream(Rank{identity.rank}, identity);
+}
+
+NcclComm* NcclProcess::join(const CommIdentity& identity) noexcept {
+  const std::lock_guard guard(mutex_);
+  if (is_broken_ || identity.rank < 0 || (identity.size > 0 && identity.rank >= identity.size)) {
+    return nullptr;
+  }
+  try {
+    NcclStream* const stream = stream_of(identity);
+    if (stream == nullptr) {
+      return nullptr;
+    }
+    comms_.push_back(std::make_unique<NcclComm>(*stream, identity, job_ranks_));
+    return comms_.back().get();
+  } catch (const std::exception& error) {
+    is_broken_ = true;
+    trouble_ = error.what();
+    return nullptr;
+  }
+}
+
+void NcclProcess::leave(NcclComm* comm) noexcept {
+  const std::lock_guard guard(mutex_);
+  const auto found = std::find_if(comms_.begin(), comms_.end(), [&](const std::unique_ptr<NcclComm>& known) {
+    return known.get() == comm;
+  });
+  if (found != comms_.end()) {
+    const NcclStream::Turn turn(comm->stream());
+    comms_.erase(found);
+  }
+}
+
+void NcclProcess::mark_streams() noexcept {
+  for (std::atomic<NcclStream*>& stream : streams_) {
+    if (NcclStream* const open = stream.load(std::memory_order_acquire); open != nullptr) {
+      const NcclStream::Turn turn(*open);
+      open->recorder().set_iteration(iteration_);
+      open->recorder().set_phase(position_.phase, position_.micro_batch);
+    }
+  }
+}
+
+void NcclProcess::set_iteration(std::int32_t iteration) noexcept {
+  const std::lock_guard guard(mutex_);
+  iteration_ = iteration;
+  mark_streams();
+}
+
+void NcclProcess::set_phase(Phase phase) noexcept {
+  const std::lock_guard guard(mutex_);
+  position_.phase = phase;
+  mark_streams();
+}
+
+void NcclProcess::set_micro_batch(std::int32_t micro_batch) noexcept {
+  const std::lock_guard guard(mutex_);
+  position_.micro_batch = micro_batch;
+  mark_streams();
+}
+
+}  // namespace commlens::capture
+
+/// The library is never unloaded (-z nodelete), so this runs when the process ends; behind destructors
+/// without a number.
+__attribute__((destructor(101))) static void close_when_the_process_ends() {
+  commlens::capture::NcclProcess::close();
+}

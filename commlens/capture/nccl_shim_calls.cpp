@@ -1,0 +1,255 @@
+#include "commlens/capture/nccl_shim_calls.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "commlens/capture/nccl_process.hpp"
+
+namespace commlens::capture {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Calls whose end on the GPU is still to be seen. Until it is, they stand in the file as enqueued only.
+class PendingCalls {
+ public:
+  static PendingCalls& of_process() {
+    static PendingCalls& only = *new PendingCalls;
+    return only;
+  }
+
+  void add(const ShimRecord& record) {
+    const std::lock_guard guard(mutex_);
+    if (calls_.size() == k_most) {
+      calls_.pop_front();
+    }
+    calls_.push_back(record);
+  }
+
+  /// Streams of the GPU run beside each other, so that a later call may end first.
+  void look(std::size_t most) {
+    const std::unique_lock guard(mutex_, std::try_to_lock);
+    if (!guard.owns_lock()) {
+      return;  // another thread looks
+    }
+    for (std::size_t at = 0, seen = 0; at < calls_.size() && seen < most; ++seen) {
+      if (is_over(calls_[at])) {
+        calls_.erase(calls_.begin() + static_cast<std::ptrdiff_t>(at));
+      } else {
+        ++at;
+      }
+    }
+  }
+
+ private:
+  static bool is_over(const ShimRecord& record) {
+    GpuTimes::Times times;
+    const GpuTimes::State state = GpuTimes::of_process()->look(*record.span, times);
+    if (state == GpuTimes::State::done) {
+      const std::int64_t started = std::max(times.started_ns, record.issued_ns);
+      const std::int64_t took = times.finished_ns - times.started_ns;
+      const NcclStream::Turn turn(*record.recording);
+      record.recording->finish(
+          record.slot, record.call,
+          {nanoseconds(record.issued_ns), nanoseconds(started), nanoseconds(started + took)},
+          record.position);
+    }
+    return state != GpuTimes::State::running;
+  }
+
+  static constexpr std::size_t k_most = k_all_pending;
+  std::mutex mutex_;
+  std::deque<ShimRecord> calls_;
+};
+
+Elements sum_of(const std::size_t* counts, int members) {
+  return Elements{static_cast<std::int64_t>(std::accumulate(counts, counts + members, std::size_t{0}))};
+}
+
+std::optional<RecordedCall> described(NcclComm& comm, const ShimCall& call) {
+  const std::optional<DType> dtype = nccl_dtype(call.dtype);
+  std::optional<RecordedCall> result =
+      dtype ? comm.call(call.function, *dtype, call.count, call.root_or_peer) : std::nullopt;
+  if (result && call.sent != nullptr && call.received != nullptr) {
+    result->input = sum_of(call.sent, comm.identity().size);
+    result->output = sum_of(call.received, comm.identity().size);
+  }
+  return result;
+}
+
+void end(ShimRecord& record, int code) {
+  NcclStream& recording = *record.recording;
+  const NcclStream::Turn turn(recording);
+  if (!is_good(code)) {
+    recording.recorder().fail(record.slot, CallEnd::failed);
+    return;
+  }
+  RecordedCall call = record.call;
+  call.tag = k_tag_enqueued;
+  const nanoseconds issued(record.issued_ns);
+  recording.finish(record.slot, call, {issued, issued, nanoseconds(recording.now_ns())}, record.position);
+}
+
+}  // namespace
+
+ShimThread& ShimThread::of_this() {
+  static thread_local ShimThread only;
+  return only;
+}
+
+ShimThread::Group* ShimThread::group() noexcept {
+  if (group_ == nullptr) {
+    group_ = new (std::nothrow) Group;
+  }
+  return group_;
+}
+
+void ShimThread::run_group() noexcept {
+  if (group_ != nullptr) {
+    open_spans(group_->records);
+  }
+}
+
+void ShimThread::finish_group(int code, bool is_run) noexcept {
+  const std::unique_ptr<Group> ended(std::exchange(group_, nullptr));
+  if (ended == nullptr) {
+    return;
+  }
+  for (const NewComm& comm : ended->comms) {
+    if (is_good(code)) {
+      made(comm);
+    }
+  }
+  if (is_run) {
+    enqueued(ended->records, code);
+  } else {
+    not_carried_out(ended->records);
+  }
+}
+
+void ShimThread::made(const NewComm& comm) noexcept {
+  if (is_inside_ || comm.comm == nullptr) {
+    return;
+  }
+  if (Group* const open = depth_ > 0 ? group() : nullptr; open != nullptr) {
+    try {
+      open->comms.push_back(comm);
+    } catch (const std::exception&) {
+      NcclProcess::close();
+    }
+    return;
+  }
+  if (comm.size > 0) {
+    ShimComms::of_process().made(*comm.comm, comm.id, comm.rank, comm.size);
+  } else {
+    ShimComms::of_process().made_from(*comm.comm, comm.split);
+  }
+}
+
+ShimRecord begin_record(const ShimCall& call) noexcept {
+  ShimRecord record;
+  if (NcclProcess::of_process() == nullptr) {
+    return record;
+  }
+  NcclComm* const comm = ShimComms::of_process().find(call.comm);
+  if (comm == nullptr) {
+    return record;
+  }
+  try {
+    NcclStream& recording = comm->stream();
+    const NcclStream::Turn turn(recording);
+    const std::optional<RecordedCall> seen = described(*comm, call);
+    if (!seen) {
+      recording.skip("NCCL call with arguments out of range or an element type that is not known");
+      return record;
+    }
+    record.recording = &recording;
+    record.call = *seen;
+    record.position = recording.position();
+    record.issued_ns = recording.now_ns();
+    record.slot = recording.recorder().begin(*seen, record.issued_ns);
+    record.stream = call.stream;
+    record.device = comm->identity().device;
+  } catch (const std::exception&) {
+    record.recording = nullptr;
+    NcclProcess::close();
+  }
+  return record;
+}
+
+void open_spans(std::span<ShimRecord> records) noexcept {
+  GpuTimes* const gpu = GpuTimes::of_process();
+  if (gpu == nullptr) {
+    return;
+  }
+  try {
+    std::map<std::pair<void*, int>, std::shared_ptr<GpuTimes::Span>> spans;
+    for (ShimRecord& record : records) {
+      if (record.recording == nullptr) {
+        continue;
+      }
+      const auto [found, is_new] = spans.try_emplace({record.stream, record.device});
+      if (is_new) {
+        found->second = gpu->open(record.stream, record.device);
+      }
+      record.span = found->second;
+    }
+  } catch (const std::exception&) {
+    return;  // enqueued only
+  }
+}
+
+void enqueued(std::span<ShimRecord> records, int code) noexcept {
+  GpuTimes* const gpu = GpuTimes::of_process();
+  try {
+    std::map<GpuTimes::Span*, bool> closed;
+    for (ShimRecord& record : records) {
+      if (record.recording == nullptr) {
+        continue;
+      }
+      end(record, code);
+      if (record.span == nullptr || !is_good(code)) {
+        continue;
+      }
+      const auto [found, is_new] = closed.try_emplace(record.span.get(), false);
+      if (is_new) {
+        found->second = gpu->close(*record.span, record.stream);
+      }
+      if (found->second) {
+        PendingCalls::of_process().add(record);
+      }
+    }
+  } catch (const std::exception&) {
+    return;  // enqueued only
+  }
+}
+
+void not_carried_out(std::span<ShimRecord> records) noexcept {
+  for (ShimRecord& record : records) {
+    if (record.recording != nullptr) {
+      const NcclStream::Turn turn(*record.recording);
+      record.recording->recorder().fail(record.slot, CallEnd::cancelled);
+    }
+  }
+}
+
+void look_at_pending(std::size_t most) noexcept {
+  if (GpuTimes::of_process() == nullptr) {
+    return;
+  }
+  try {
+    PendingCalls::of_process().look(most);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+}  // namespace commlens::capture
+
+/// Runs before the recording is closed (nccl_process.cpp).
+__attribute__((destructor)) static void look_when_the_process_ends() {
+  commlens::capture::look_at_pending(commlens::capture::k_all_pending);
+}

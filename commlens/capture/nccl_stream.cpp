@@ -1,0 +1,235 @@
+#include "commlens/capture/nccl_stream.hpp"
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/base/file.hpp"
+#include "commlens/capture/nccl_job.hpp"
+#include "commlens/trace/table_text.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens::capture {
+namespace {
+
+constexpr std::int64_t k_largest_tables = std::int64_t{1} << 28;
+
+/// The number behind `key` in a line that RankTablesFile has written.
+std::optional<std::int64_t> number_in(std::string_view line, std::string_view key) {
+  const std::string sought = fmt::format("\"{}\": ", key);
+  const std::size_t at = line.find(sought);
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::int64_t value = 0;
+  const char* const start = line.data() + at + sought.size();
+  return std::from_chars(start, line.data() + line.size(), value).ec == std::errc() ? std::optional(value)
+                                                                                    : std::nullopt;
+}
+
+void set_number(std::string& line, std::string_view key, std::int64_t value) {
+  const std::string sought = fmt::format("\"{}\": ", key);
+  const std::size_t start = line.find(sought) + sought.size();
+  const std::size_t end = line.find_first_not_of("0123456789", start);
+  line.replace(start, end - start, fmt::format("{}", value));
+}
+
+/// The members of a group, when by now all are known.
+std::optional<std::vector<Rank>> members_of(const std::filesystem::path& folder, const GroupOfComm& group) {
+  const std::size_t most = group.size > 0 ? static_cast<std::size_t>(group.size) : std::size_t{1} << 20;
+  std::vector<Rank> all;
+  for (const std::optional<Rank>& rank : published_members(folder, group.comm, most)) {
+    all.push_back(rank.value_or(Rank{-1}));
+  }
+  const auto is_missing = [&](int member) {
+    return static_cast<std::size_t>(member) >= all.size() ||
+           all[static_cast<std::size_t>(member)] == Rank{-1};
+  };
+  if (group.shape == GroupOfComm::Shape::whole) {
+    const int size = group.size > 0 ? group.size : static_cast<int>(all.size());
+    for (int member = 0; member < size; ++member) {
+      if (is_missing(member)) {
+        return std::nullopt;
+      }
+    }
+    return all.empty() ? std::nullopt : std::optional(all);
+  }
+  if (is_missing(group.peer) || is_missing(group.rank)) {
+    return std::nullopt;
+  }
+  const Rank here = all[static_cast<std::size_t>(group.rank)];
+  const Rank there = all[static_cast<std::size_t>(group.peer)];
+  return group.shape == GroupOfComm::Shape::to_peer ? std::vector{here, there} : std::vector{there, here};
+}
+
+std::string group_line(const std::vector<Rank>& members) {
+  std::string line = "{\"group\": ";
+  append_group_row(line, members, members.size() == 1 ? Axis::self : Axis::unknown);
+  return line + "}";
+}
+
+/// Puts what was not known when a rank's tables were written into them, in two passes over their lines.
+class TablesCorrection {
+ public:
+  TablesCorrection(std::filesystem::path folder, std::map<std::uint32_t, GroupOfComm> unresolved)
+      : folder_(std::move(folder)), unresolved_(std::move(unresolved)) {
+    for (const auto& [row, group] : unresolved_) {
+      const std::optional<std::vector<Rank>> members = members_of(folder_, group);
+      if (members) {
+        members_[row] = *members;
+      }
+      if (group.size == 0 && group.shape == GroupOfComm::Shape::whole) {
+        are_all_sizes_known_ = are_all_sizes_known_ && members;
+        sizes_[row] = members ? static_cast<std::int64_t>(members->size()) : 0;
+      }
+    }
+  }
+
+  /// First pass: the rows of our tags.
+  void look_at(std::string_view line) {
+    if (!line.starts_with("{\"tag\"")) {
+      return;
+    }
+    ++tags_;
+    if (line.find(k_tag_both) != std::string_view::npos) {
+      tag_both_ = tags_;
+    } else if (line.find(k_tag_size) != std::string_view::npos) {
+      tag_size_ = tags_;
+    } else if (line.find(k_tag_enqueued) != std::string_view::npos) {
+      tag_enqueued_ = tags_;
+    }
+  }
+
+  std::string corrected(std::string_view line) {
+    if (line.starts_with("{\"group\"")) {
+      const auto found = members_.find(groups_++);
+      return found == members_.end() ? std::string(line) : group_line(found->second);
+    }
+    if (line.starts_with("{\"op\"")) {
+      return corrected_op(std::string(line));
+    }
+    // No other row says that a call was only enqueued, so this one will.
+    const bool is_both = line.starts_with("{\"tag\"") && line.find(k_tag_both) != std::string_view::npos;
+    return is_both && tag_enqueued_ == k_no_row && are_all_sizes_known_
+               ? fmt::format("{{\"tag\": \"{}\"}}", k_tag_enqueued)
+               : std::string(line);
+  }
+
+ private:
+  /// A call of a communicator whose size was not known: the whole is as many parts as there are members.
+  std::string corrected_op(std::string line) const {
+    const std::optional<std::int64_t> tag = number_in(line, "tag");
+    const std::optional<std::int64_t> group = number_in(line, "group");
+    if (!group || !tag || (*tag != tag_size_ && *tag != tag_both_)) {
+      return line;
+    }
+    const auto size = sizes_.find(static_cast<std::uint32_t>(*group));
+    const bool has_tag = *tag == tag_size_ || tag_enqueued_ != k_no_row;
+    if (size == sizes_.end() || size->second == 0 || (!has_tag && !are_all_sizes_known_)) {
+      return line;
+    }
+    const std::int64_t input = number_in(line, "input_elements").value_or(0);
+    const std::int64_t output = number_in(line, "output_elements").value_or(0);
+    if (line.find("\"all_gather\"") != std::string::npos) {
+      set_number(line, "output_elements", input * size->second);
+    } else if (line.find("\"reduce_scatter\"") != std::string::npos) {
+      set_number(line, "input_elements", output * size->second);
+    }
+    if (has_tag) {
+      set_number(line, "tag", *tag == tag_size_ ? 0 : tag_enqueued_);
+    }
+    return line;
+  }
+
+  static constexpr std::int64_t k_no_row = -1;
+  std::filesystem::path folder_;
+  std::map<std::uint32_t, GroupOfComm> unresolved_;
+  std::map<std::uint32_t, std::vector<Rank>> members_;  // by row of the group
+  std::map<std::uint32_t, std::int64_t> sizes_;         // that were not known then; 0: nor are now
+  bool are_all_sizes_known_ = true;
+  std::uint32_t groups_ = 0;
+  std::int64_t tags_ = 0;
+  std::int64_t tag_size_ = k_no_row;
+  std::int64_t tag_both_ = k_no_row;
+  std::int64_t tag_enqueued_ = k_no_row;
+};
+
+/// Calls `take` with each whole line.
+template <typename Take>
+void each_line(std::string_view text, const Take& take) {
+  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    take(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+NcclStream::NcclStream(std::filesystem::path folder, Rank self, std::uint32_t index)
+    : folder_(std::move(folder)),
+      self_(self),
+      index_(index),
+      clock_(Clock::of_process()),
+      recorder_(folder_, self) {}
+
+NameId NcclStream::name(NcclFunction function) {
+  NameId& known = names_.at(static_cast<std::size_t>(function));
+  if (known == NameId{}) {
+    known = recorder_.name(name_of(function));
+  }
+  return known;
+}
+
+GroupId NcclStream::unresolved(const GroupOfComm& group, const std::vector<Rank>& members) {
+  const GroupId id = recorder_.group(members, members.size() == 1 ? Axis::self : Axis::unknown);
+  unresolved_.emplace(static_cast<std::uint32_t>(id), group);
+  return id;
+}
+
+Rank NcclStream::strangers(int count) {
+  if (next_stranger_ + count > k_max_ranks) {
+    next_stranger_ = k_first_stranger;
+  }
+  return Rank{std::exchange(next_stranger_, next_stranger_ + count)};
+}
+
+void NcclStream::finish(Recorder::Slot slot, const RecordedCall& call, const Times& times,
+                        const Position& position) {
+  const Position now = this->position();
+  recorder_.set_phase(position.phase, position.micro_batch);
+  recorder_.finish(slot, call, times);
+  recorder_.set_phase(now.phase, now.micro_batch);
+}
+
+void NcclStream::correct_tables() const {
+  const std::filesystem::path file = folder_ / fmt::format("rank-{}.jsonl", self_.value);
+  const Result<std::string> text = read_text_file(file, k_largest_tables);
+  if (!text) {
+    return;
+  }
+  TablesCorrection correction(folder_, unresolved_);
+  each_line(*text, [&](std::string_view line) { correction.look_at(line); });
+  std::string corrected;
+  each_line(*text, [&](std::string_view line) { corrected += correction.corrected(line) + "\n"; });
+  if (corrected != *text) {
+    write_file_atomically(file, corrected);
+  }
+}
+
+void NcclStream::close() noexcept {
+  const Turn turn(*this);
+  recorder_.close();
+  if (unresolved_.empty()) {
+    return;
+  }
+  try {
+    correct_tables();
+  } catch (const std::exception&) {
+    return;  // the tables stay as they were: members that are not known have numbers of their own
+  }
+}
+
+}  // namespace commlens::capture

@@ -1,0 +1,99 @@
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include <sched.h>
+
+#include "commlens/capture/nccl_calls.hpp"
+#include "commlens/trace/clock.hpp"
+#include "commlens/trace/recorder.hpp"
+
+namespace commlens::capture {
+
+/// Tags that say what a record lacks.
+constexpr std::string_view k_tag_enqueued = "enqueued only";  // its duration is that of enqueuing it
+constexpr std::string_view k_tag_size = "communicator size not known";
+constexpr std::string_view k_tag_both = "enqueued only, communicator size not known";
+
+/// Which ranks of the job form a group, in terms of a communicator.
+struct GroupOfComm {
+  enum class Shape : std::uint8_t { whole, to_peer, from_peer };
+  std::uint64_t comm = 0;
+  int rank = 0;
+  int size = 0;  // 0: not known
+  Shape shape = Shape::whole;
+  int peer = 0;
+};
+
+/// The recording of one rank of the job. All but begin_turn and close is called in the turn of one thread:
+/// NCCL calls a plug-in from threads of the program and from its own.
+class NcclStream {
+ public:
+  /// Opens the rank's files. Throws SystemError.
+  NcclStream(std::filesystem::path folder, Rank self, std::uint32_t index);
+
+  /// One thread at a time.
+  class Turn {
+   public:
+    explicit Turn(NcclStream& stream) : lock_(stream.lock_) {
+      while (lock_.exchange(true, std::memory_order_acquire)) {
+        sched_yield();
+      }
+    }
+    ~Turn() { lock_.store(false, std::memory_order_release); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    std::atomic<bool>& lock_;
+  };
+
+  Rank self() const { return self_; }
+  std::uint32_t index() const { return index_; }  // among the streams of this process
+  const std::filesystem::path& folder() const { return folder_; }
+  Recorder& recorder() { return recorder_; }
+  std::int64_t now_ns() const { return clock_.now_ns(); }
+
+  NameId name(NcclFunction function);
+  /// A group whose members are not all known: until they are, other ranks stand for them, which no other
+  /// group has and the job has not either. `known` are those that are known, by rank in the communicator.
+  GroupId unresolved(const GroupOfComm& group, const std::vector<Rank>& members);
+  /// Numbers for `count` members that are not known.
+  Rank strangers(int count);
+
+  /// The phase and micro-batch of a call, kept until its end is known.
+  struct Position {
+    Phase phase = Phase::init;
+    std::int32_t micro_batch = k_no_micro_batch;
+  };
+  Position position() const { return {recorder_.phase(), recorder_.micro_batch()}; }
+  /// Ends a call as one of the position at which it began.
+  void finish(Recorder::Slot slot, const RecordedCall& call, const Times& times, const Position& position);
+
+  void skip(const char* reason) { recorder_.skip(reason); }
+
+  /// Closes the files and puts the ranks that have become known into them.
+  void close() noexcept;
+
+ private:
+  void correct_tables() const;
+
+  std::filesystem::path folder_;
+  Rank self_;
+  std::uint32_t index_;
+  const Clock& clock_;
+  std::atomic<bool> lock_ = false;
+  Recorder recorder_;
+  std::array<NameId, 16> names_ = {};
+  std::map<std::uint32_t, GroupOfComm> unresolved_;  // by row of the group
+  std::int64_t next_stranger_ = k_first_stranger;
+
+  static constexpr std::int64_t k_first_stranger = std::int64_t{1} << 22;
+};
+
+}  // namespace commlens::capture
