@@ -67,6 +67,18 @@ Job valid_random_job() {
   return *job;
 }
 
+/// Calls see(rank, event) for every call of every rank.
+template <typename See>
+void for_each_call(const Trace& trace, const See& see) {
+  for (const RankStream& stream : trace.streams) {
+    for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+      for (const CommEvent& event : stream.events) {
+        see(rank, event);
+      }
+    }
+  }
+}
+
 using Channel = std::tuple<Iteration, std::int64_t, std::int64_t, std::string, std::int64_t>;
 
 TEST(PlanLaws, WhatIsSentIsReceived) {
@@ -74,20 +86,15 @@ TEST(PlanLaws, WhatIsSentIsReceived) {
     const Plan plan = make_plan(valid_random_job()).value();
     const Trace trace = plan.trace(2);
     std::map<Channel, std::int64_t> balance;
-    for (const RankStream& stream : trace.streams) {
-      for (std::int64_t rank = stream.ranks.first.value; rank <= stream.ranks.last.value; ++rank) {
-        for (const CommEvent& event : stream.events) {
-          const CommOp& op = trace.op(event.op);
-          if (!is_point_to_point(op.kind)) {
-            continue;
-          }
-          const std::vector<Rank> pair = trace.groups.members(op.group, Rank{rank});
-          const Channel channel{event.iteration, pair[0].value, pair[1].value, std::string(name_of(op.dtype)),
-                                message_bytes(op).value};
-          balance[channel] += op.kind == CommKind::send ? 1 : -1;
-        }
+    for_each_call(trace, [&](Rank rank, const CommEvent& event) {
+      const CommOp& op = trace.op(event.op);
+      if (is_point_to_point(op.kind)) {
+        const std::vector<Rank> pair = trace.groups.members(op.group, rank);
+        const Channel channel{event.iteration, pair[0].value, pair[1].value, std::string(name_of(op.dtype)),
+                              message_bytes(op).value};
+        balance[channel] += op.kind == CommKind::send ? 1 : -1;
       }
-    }
+    });
     for (const auto& [channel, count] : balance) {
       RC_ASSERT(count == 0);
     }
@@ -101,23 +108,19 @@ TEST(PlanLaws, EveryMemberOfAGroupMakesTheSameCalls) {
     const Plan plan = make_plan(valid_random_job()).value();
     const Trace trace = plan.trace(2);
     std::map<Meeting, std::map<std::int64_t, std::int64_t>> calls;  // per rank
-    for (const RankStream& stream : trace.streams) {
-      for (std::int64_t rank = stream.ranks.first.value; rank <= stream.ranks.last.value; ++rank) {
-        for (const CommEvent& event : stream.events) {
-          const CommOp& op = trace.op(event.op);
-          if (is_point_to_point(op.kind)) {
-            continue;
-          }
-          std::vector<std::int64_t> members;
-          for (const Rank member : trace.groups.members(op.group, Rank{rank})) {
-            members.push_back(member.value);
-          }
-          const Meeting meeting{event.iteration, std::string(name_of(op.kind)), members,
-                                (op.input * op.dtype).value, (op.output * op.dtype).value};
-          ++calls[meeting][rank];
-        }
+    for_each_call(trace, [&](Rank rank, const CommEvent& event) {
+      const CommOp& op = trace.op(event.op);
+      if (is_point_to_point(op.kind)) {
+        return;
       }
-    }
+      std::vector<std::int64_t> members;
+      for (const Rank member : trace.groups.members(op.group, rank)) {
+        members.push_back(member.value);
+      }
+      const Meeting meeting{event.iteration, std::string(name_of(op.kind)), members,
+                            (op.input * op.dtype).value, (op.output * op.dtype).value};
+      ++calls[meeting][rank.value];
+    });
     for (const auto& [meeting, by_rank] : calls) {
       RC_ASSERT(by_rank.size() == std::get<2>(meeting).size());
       for (const auto& [rank, count] : by_rank) {
@@ -240,24 +243,22 @@ TEST(PlanLaws, ActivationsAddUpToTheClosedForms) {
 Trace relabelled(const Trace& trace, const std::vector<std::int64_t>& names) {
   Trace result;
   result.streams.resize(names.size());
-  for (const RankStream& stream : trace.streams) {
-    for (std::int64_t rank = stream.ranks.first.value; rank <= stream.ranks.last.value; ++rank) {
-      const Rank name{names[static_cast<std::size_t>(rank)]};
-      RankStream& renamed = result.streams[static_cast<std::size_t>(name.value)];
-      renamed.ranks = {name, name};
-      for (const CommEvent& event : stream.events) {
-        CommOp op = trace.op(event.op);
-        std::vector<Rank> members;
-        for (const Rank member : trace.groups.members(op.group, Rank{rank})) {
-          members.push_back({names[static_cast<std::size_t>(member.value)]});
-        }
-        op.group = result.groups.intern(members);
-        op.rule = {};
-        op.tag = {};
-        renamed.events.push_back({result.intern(op), event.iteration, event.micro_batch});
-      }
-    }
+  const auto new_name = [&](Rank rank) { return Rank{names[static_cast<std::size_t>(rank.value)]}; };
+  for (std::int64_t rank = 0; rank < std::ssize(names); ++rank) {
+    result.streams[static_cast<std::size_t>(rank)].ranks = {Rank{rank}, Rank{rank}};
   }
+  for_each_call(trace, [&](Rank rank, const CommEvent& event) {
+    CommOp op = trace.op(event.op);
+    std::vector<Rank> members;
+    for (const Rank member : trace.groups.members(op.group, rank)) {
+      members.push_back(new_name(member));
+    }
+    op.group = result.groups.intern(members);
+    op.rule = {};
+    op.tag = {};
+    result.streams[static_cast<std::size_t>(new_name(rank).value)].events.push_back(
+        {result.intern(op), event.iteration, event.micro_batch});
+  });
   return result;
 }
 

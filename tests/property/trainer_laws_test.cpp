@@ -130,13 +130,20 @@ std::vector<std::vector<Call>> calls_of(const Job& job) {
   return calls;
 }
 
+/// The calls of all ranks, one rank after the other.
+std::vector<Call> all_calls_of(const Job& job) {
+  std::vector<Call> all;
+  for (const std::vector<Call>& rank : calls_of(job)) {
+    all.insert(all.end(), rank.begin(), rank.end());
+  }
+  return all;
+}
+
 TEST(TrainerLaws, NoCallIsMadeOnOneRank) {
   ASSERT_TRUE(rc::check([] {
-    for (const std::vector<Call>& rank : calls_of(possible_job())) {
-      for (const Call& call : rank) {
-        RC_ASSERT(call.members.size() > 1U);
-        RC_ASSERT(message_bytes(call.op).value + call.op.output.value > 0);
-      }
+    for (const Call& call : all_calls_of(possible_job())) {
+      RC_ASSERT(call.members.size() > 1U);
+      RC_ASSERT(message_bytes(call.op).value + call.op.output.value > 0);
     }
   }));
 }
@@ -146,14 +153,12 @@ TEST(TrainerLaws, WhatIsSentIsReceivedInTheSameOrder) {
     using Tags = std::vector<std::pair<TagId, std::int64_t>>;
     std::map<std::pair<Rank, Rank>, Tags> sent;
     std::map<std::pair<Rank, Rank>, Tags> received;
-    for (const std::vector<Call>& rank : calls_of(possible_job())) {
-      for (const Call& call : rank) {
-        const std::pair<Rank, Rank> pair{call.members.front(), call.members.back()};
-        if (call.op.kind == CommKind::send) {
-          sent[pair].emplace_back(call.op.tag, call.op.input.value);
-        } else if (call.op.kind == CommKind::recv) {
-          received[pair].emplace_back(call.op.tag, call.op.output.value);
-        }
+    for (const Call& call : all_calls_of(possible_job())) {
+      const std::pair<Rank, Rank> pair{call.members.front(), call.members.back()};
+      if (call.op.kind == CommKind::send) {
+        sent[pair].emplace_back(call.op.tag, call.op.input.value);
+      } else if (call.op.kind == CommKind::recv) {
+        received[pair].emplace_back(call.op.tag, call.op.output.value);
       }
     }
     // Activations and gradients travel on groups of their own: their orders are compared apart.
@@ -168,20 +173,26 @@ TEST(TrainerLaws, WhatIsSentIsReceivedInTheSameOrder) {
   }));
 }
 
-TEST(TrainerLaws, EveryMemberOfAGroupMakesTheSameCallsInTheSameOrder) {
-  ASSERT_TRUE(rc::check([] {
-    using Sequence = std::vector<std::tuple<CommKind, DType, std::int64_t, std::int64_t>>;
-    std::map<std::vector<Rank>, std::map<std::size_t, Sequence>> groups;
-    const std::vector<std::vector<Call>> calls = calls_of(possible_job());
-    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
-      for (const Call& call : calls[rank]) {
-        if (!is_point_to_point(call.op.kind)) {
-          groups[call.members][rank].emplace_back(call.op.kind, call.op.dtype, call.op.input.value,
-                                                  call.op.output.value);
-        }
+using Sequence = std::vector<std::tuple<CommKind, DType, std::int64_t, std::int64_t>>;
+
+/// By group and rank, in the order of the calls.
+std::map<std::vector<Rank>, std::map<std::size_t, Sequence>> collectives_of(
+    const std::vector<std::vector<Call>>& calls) {
+  std::map<std::vector<Rank>, std::map<std::size_t, Sequence>> groups;
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    for (const Call& call : calls[rank]) {
+      if (!is_point_to_point(call.op.kind)) {
+        groups[call.members][rank].emplace_back(call.op.kind, call.op.dtype, call.op.input.value,
+                                                call.op.output.value);
       }
     }
-    for (const auto& [members, sequences] : groups) {
+  }
+  return groups;
+}
+
+TEST(TrainerLaws, EveryMemberOfAGroupMakesTheSameCallsInTheSameOrder) {
+  ASSERT_TRUE(rc::check([] {
+    for (const auto& [members, sequences] : collectives_of(calls_of(possible_job()))) {
       RC_ASSERT(sequences.size() == members.size());
       for (const auto& [rank, sequence] : sequences) {
         RC_ASSERT(sequence == sequences.begin()->second);
@@ -292,30 +303,34 @@ TEST(TrainerLaws, DataRanksAddOnlyDataParallelCalls) {
   }));
 }
 
+void check_units(const Job& job, const HeldChunk& chunk) {
+  const std::vector<FlatUnit> units = flat_units(job, chunk);
+  std::vector<int> times(chunk.parameters.size(), 0);
+  for (const FlatUnit& unit : units) {
+    std::int64_t count = 0;
+    for (const std::size_t row : unit.parameters) {
+      ++times.at(row);
+      count += chunk.parameters[row].count;
+    }
+    RC_ASSERT(!unit.parameters.empty());
+    RC_ASSERT(unit.count == count);
+    RC_ASSERT(unit.padded % job.layout.dp == 0);
+    RC_ASSERT(unit.padded - unit.count < job.layout.dp);
+  }
+  const std::vector<std::vector<std::size_t>> of_modules = units_of_modules(chunk, units);
+  for (std::size_t module = 0; module < chunk.modules.size(); ++module) {
+    RC_ASSERT(of_modules.at(module) == units_of(chunk.modules[module], units));
+  }
+  RC_ASSERT(times == std::vector<int>(chunk.parameters.size(), 1));
+}
+
 /// Every element of every unit is held once: units are the parameters of the chunk, each once.
 TEST(TrainerLaws, UnitsHoldEveryParameterOnce) {
   ASSERT_TRUE(rc::check([] {
     const Job job = possible_job();
     for (std::int64_t stage = 0; stage < job.layout.pp; ++stage) {
       for (const HeldChunk& chunk : held_chunks(job, stage)) {
-        const std::vector<FlatUnit> units = flat_units(job, chunk);
-        std::vector<int> times(chunk.parameters.size(), 0);
-        for (const FlatUnit& unit : units) {
-          std::int64_t count = 0;
-          for (const std::size_t row : unit.parameters) {
-            ++times.at(row);
-            count += chunk.parameters[row].count;
-          }
-          RC_ASSERT(!unit.parameters.empty());
-          RC_ASSERT(unit.count == count);
-          RC_ASSERT(unit.padded % job.layout.dp == 0);
-          RC_ASSERT(unit.padded - unit.count < job.layout.dp);
-        }
-        const std::vector<std::vector<std::size_t>> of_modules = units_of_modules(chunk, units);
-        for (std::size_t module = 0; module < chunk.modules.size(); ++module) {
-          RC_ASSERT(of_modules.at(module) == units_of(chunk.modules[module], units));
-        }
-        RC_ASSERT(times == std::vector<int>(chunk.parameters.size(), 1));
+        check_units(job, chunk);
       }
     }
   }));
