@@ -32,9 +32,10 @@ endif()
 set(commlens_light_folders advice report cli)
 
 # commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by
-# one; under sanitizers, which make starting a program dear, all in one process.
+# one; under sanitizers, which make starting a program dear, all in one process, or those that the GoogleTest filter
+# SANITIZED names.
 function(commlens_test name)
-  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;SANITIZED" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE commlens_options ${ARG_LINK} GTest::gtest_main)
   if(NOT "commlens_engine" IN_LIST ARG_LINK)  # whose precompiled header is optimised
@@ -44,7 +45,10 @@ function(commlens_test name)
       # A second ENVIRONMENT entry would be cut at its semicolon.
       ENVIRONMENT_MODIFICATION "COMMLENS_BINARY=set:${CMAKE_BINARY_DIR}/commlens")
   if(COMMLENS_SANITIZE)
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    if(NOT ARG_SANITIZED)
+      set(ARG_SANITIZED "*")
+    endif()
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=${ARG_SANITIZED} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES ${properties} TIMEOUT 600)
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}

@@ -7,7 +7,8 @@ commlens_folder(engine LINK commlens_plan commlens_transport ${TORCH_LIBRARIES} 
 # <torch/torch.h> takes 9 s to compile; once is enough.
 target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 # GCC 12 sees uninitialised members in nlohmann-json's initializer lists that are not there.
-set_source_files_properties(commlens/engine/checkpoint.cpp PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)
+set_source_files_properties(commlens/engine/checkpoint.cpp PROPERTIES
+  COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 target_precompile_headers(commlens_engine PRIVATE ${PROJECT_SOURCE_DIR}/commlens/engine/torch.hpp)
 # With that header GCC instantiates LibTorch's templates again in every file: not where it is not needed.
 file(GLOB without_torch CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/commlens/engine/data/*.cpp
@@ -18,8 +19,14 @@ function(commlens_use_engine target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM commlens_engine)
+  if(COMMLENS_SANITIZE AND TEST ${target})  # LibTorch leaks a little at exit
+    set_property(TEST ${target} APPEND PROPERTY ENVIRONMENT ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1)
+  endif()
 endfunction()
 if(TARGET commlens_engine_test)
   commlens_use_engine(commlens_engine_test)
 endif()
-commlens_module(engine SOURCE engine/engine_module.cpp LINK commlens_engine)
+# Under a sanitizer only tests of the engine itself run: LibTorch leaks, and takes a second to start.
+if(NOT COMMLENS_SANITIZE)
+  commlens_module(engine SOURCE engine/engine_module.cpp LINK commlens_engine)
+endif()
