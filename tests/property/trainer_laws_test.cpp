@@ -148,11 +148,22 @@ TEST(TrainerLaws, NoCallIsMadeOnOneRank) {
   }));
 }
 
+/// Tag and elements of what goes from one rank to another, in the order of the calls.
+using Channels = std::map<std::pair<Rank, Rank>, std::vector<std::pair<TagId, std::int64_t>>>;
+
+/// Activations and gradients travel on groups of their own: their orders are compared apart.
+Channels sorted_by_tag(Channels channels) {
+  for (auto& [pair, messages] : channels) {
+    std::stable_sort(messages.begin(), messages.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+  return channels;
+}
+
 TEST(TrainerLaws, WhatIsSentIsReceivedInTheSameOrder) {
   ASSERT_TRUE(rc::check([] {
-    using Tags = std::vector<std::pair<TagId, std::int64_t>>;
-    std::map<std::pair<Rank, Rank>, Tags> sent;
-    std::map<std::pair<Rank, Rank>, Tags> received;
+    Channels sent;
+    Channels received;
     for (const Call& call : all_calls_of(possible_job())) {
       const std::pair<Rank, Rank> pair{call.members.front(), call.members.back()};
       if (call.op.kind == CommKind::send) {
@@ -161,15 +172,7 @@ TEST(TrainerLaws, WhatIsSentIsReceivedInTheSameOrder) {
         received[pair].emplace_back(call.op.tag, call.op.output.value);
       }
     }
-    // Activations and gradients travel on groups of their own: their orders are compared apart.
-    const auto sorted = [](std::map<std::pair<Rank, Rank>, Tags> channels) {
-      for (auto& [pair, tags] : channels) {
-        std::stable_sort(tags.begin(), tags.end(),
-                         [](const auto& a, const auto& b) { return a.first < b.first; });
-      }
-      return channels;
-    };
-    RC_ASSERT(sorted(sent) == sorted(received));
+    RC_ASSERT(sorted_by_tag(std::move(sent)) == sorted_by_tag(std::move(received)));
   }));
 }
 
