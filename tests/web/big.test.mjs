@@ -2,17 +2,7 @@
 // the machine's.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import {
-  fixture,
-  frame,
-  has,
-  heap,
-  launch,
-  opened,
-  painted,
-  shown,
-  sizeOf,
-} from "./page.mjs";
+import { fixture, frame, has, heap, launch, opened, painted, shown, sizeOf } from "./page.mjs";
 
 const megabyte = 1e6;
 let browser;
@@ -34,9 +24,7 @@ test("it holds less than 60 MB of heap, before and after use", async () => {
   const ready = performance.now() - started;
   const figure = await shown(page, "timeline");
   const calls = await page.evaluate(() => {
-    const { columns } = JSON.parse(
-      document.getElementById("commlens-data").textContent,
-    ).figures.timeline;
+    const { columns } = JSON.parse(document.getElementById("commlens-data").textContent).figures.timeline;
     return columns[0].rows;
   });
   assert.ok(calls >= 100_000, `${calls} intervals`);
@@ -46,21 +34,15 @@ test("it holds less than 60 MB of heap, before and after use", async () => {
   const all = performance.now() - redrawn;
   const { colours, share } = await painted(page, "timeline");
   assert.ok(share > 0.2, `${share} of the canvas is painted`);
-  for (const colour of ["#e3b719", "#408d74", "#196fd3"])
-    assert.ok(has(colours, colour));
+  for (const colour of ["#e3b719", "#408d74", "#196fd3"]) assert.ok(has(colours, colour));
   const before = await heap(page);
-  for (let step = 0; step < 10; step++)
-    await figure.locator("[data-zoom=in]").click();
+  for (let step = 0; step < 10; step++) await figure.locator("[data-zoom=in]").click();
   await figure.locator("[data-zoom=all]").click();
   await figure.locator("[data-switch=lanes]").click();
   await frame(page);
   const used = await heap(page);
-  console.log(
-    `open to ready: ${ready.toFixed(0)} ms; all ${calls} intervals drawn: ${all.toFixed(0)} ms`,
-  );
-  console.log(
-    `heap: ${(before / megabyte).toFixed(1)} MB, after zooming ${(used / megabyte).toFixed(1)} MB`,
-  );
+  console.log(`open to ready: ${ready.toFixed(0)} ms; all ${calls} intervals drawn: ${all.toFixed(0)} ms`);
+  console.log(`heap: ${(before / megabyte).toFixed(1)} MB, after zooming ${(used / megabyte).toFixed(1)} MB`);
   assert.ok(before < 60 * megabyte, `${before} bytes`);
   assert.ok(used < 60 * megabyte, `${used} bytes`);
   assert.deepEqual(said, []);

@@ -45,9 +45,7 @@ export function calls({ ranks, iterations, callsPerIteration, other }) {
     for (let iteration = 0; iteration < iterations; iteration++) {
       for (let at = 0; at < callsPerIteration; at++) {
         const own = call(even ? at / callsPerIteration : 1, ranks);
-        const duration = Math.floor(
-          20_000 + own.output_bytes / 20 + 30_000 * random(),
-        );
+        const duration = Math.floor(20_000 + own.output_bytes / 20 + 30_000 * random());
         lines.push({
           rank,
           iteration,

@@ -12,13 +12,7 @@ before(async () => {
 after(() => browser.close());
 
 // Of src/palette.ts, light: those that the figure's ops or phases have.
-const [blue, orange, green, vermillion, compute] = [
-  "#196fd3",
-  "#e3b719",
-  "#408d74",
-  "#ba5300",
-  "#d5dae1",
-];
+const [blue, orange, green, vermillion, compute] = ["#196fd3", "#e3b719", "#408d74", "#ba5300", "#d5dae1"];
 const expected = {
   breakdown: [blue, orange, green],
   prediction: [blue, orange, green],
@@ -34,12 +28,8 @@ for (const [id, colours] of Object.entries(expected)) {
   test(`the chart of ${id} is painted in the colours of its series`, async () => {
     await shown(view.page, id);
     const chart = await painted(view.page, id);
-    assert.ok(
-      chart.share > 0.01,
-      `only ${chart.share} of the canvas is painted`,
-    );
-    for (const colour of colours)
-      assert.ok(has(chart.colours, colour), `${colour} is missing`);
+    assert.ok(chart.share > 0.01, `only ${chart.share} of the canvas is painted`);
+    for (const colour of colours) assert.ok(has(chart.colours, colour), `${colour} is missing`);
   });
 }
 
@@ -54,22 +44,12 @@ test("the stacked bars are as long as their values", async () => {
   const figure = await shown(page, "breakdown");
   const rows = await figure
     .locator("tbody tr")
-    .evaluateAll((all) =>
-      all.map((row) => [...row.children].map((cell) => cell.textContent)),
-    );
+    .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
   const bytes = (call, phase) =>
-    Number(
-      rows
-        .find((row) => row[0] === call && row[1] === phase)[2]
-        .replaceAll(",", ""),
-    );
-  const [forward, backward] = ["forward", "backward"].map((phase) =>
-    bytes("all_gather tp x4", phase),
-  );
+    Number(rows.find((row) => row[0] === call && row[1] === phase)[2].replaceAll(",", ""));
+  const [forward, backward] = ["forward", "backward"].map((phase) => bytes("all_gather tp x4", phase));
   const lengths = await page.evaluate(() => {
-    const canvas = document.querySelector(
-      'figure[data-figure="breakdown"] canvas',
-    );
+    const canvas = document.querySelector('figure[data-figure="breakdown"] canvas');
     const { width, height } = canvas;
     const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
     const longest = { blue: 0, orange: 0 };

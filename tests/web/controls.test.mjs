@@ -1,16 +1,7 @@
 // Buttons, lists, keys and the pointer do what they say.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import {
-  fixture,
-  frame,
-  has,
-  launch,
-  opened,
-  painted,
-  picture,
-  shown,
-} from "./page.mjs";
+import { fixture, frame, has, launch, opened, painted, picture, shown } from "./page.mjs";
 
 let browser;
 let view;
@@ -28,48 +19,28 @@ async function changes(id, control, back = control) {
   const figure = await shown(view.page, id);
   const start = await picture(view.page, id);
   await figure.locator(control).click();
-  assert.notEqual(
-    await picture(view.page, id),
-    start,
-    `${control} changes nothing`,
-  );
+  assert.notEqual(await picture(view.page, id), start, `${control} changes nothing`);
   await figure.locator(back).click();
-  assert.equal(
-    await picture(view.page, id),
-    start,
-    `${back} does not restore the picture`,
-  );
+  assert.equal(await picture(view.page, id), start, `${back} does not restore the picture`);
 }
 
 const measure = (name) => `[data-choice="measure:${name}"]`;
 
 test("the measure of bars can be chosen", () =>
   changes("breakdown", measure("calls"), measure("message_bytes")));
-test("stacked bars can stand side by side", () =>
-  changes("breakdown", "[data-switch=apart]"));
-test("sizes toggle to bytes", () =>
-  changes("sizes", measure("message_bytes"), measure("calls")));
-test("sizes toggle to time", () =>
-  changes("sizes", measure("time_ns"), measure("calls")));
+test("stacked bars can stand side by side", () => changes("breakdown", "[data-switch=apart]"));
+test("sizes toggle to bytes", () => changes("sizes", measure("message_bytes"), measure("calls")));
+test("sizes toggle to time", () => changes("sizes", measure("time_ns"), measure("calls")));
 test("sizes have a log scale", () => changes("sizes", "[data-switch=log]"));
-test("the cumulative line can be taken away", () =>
-  changes("sizes", "[data-switch=cumulative]"));
-test("lines toggle their measure", () =>
-  changes("iterations", measure("time_ns"), measure("message_bytes")));
-test("the matrix has log and linear colours", () =>
-  changes("matrix", "[data-switch=log]"));
+test("the cumulative line can be taken away", () => changes("sizes", "[data-switch=cumulative]"));
+test("lines toggle their measure", () => changes("iterations", measure("time_ns"), measure("message_bytes")));
+test("the matrix has log and linear colours", () => changes("matrix", "[data-switch=log]"));
 test("the timeline is coloured by axis", () =>
-  changes(
-    "timeline",
-    '[data-choice="colour:axis"]',
-    '[data-choice="colour:op"]',
-  ));
-test("the timeline has a row per axis", () =>
-  changes("timeline", "[data-switch=lanes]"));
+  changes("timeline", '[data-choice="colour:axis"]', '[data-choice="colour:op"]'));
+test("the timeline has a row per axis", () => changes("timeline", "[data-switch=lanes]"));
 test("the timeline zooms and shows all again", () =>
   changes("timeline", "[data-zoom=in]", "[data-zoom=all]"));
-test("the matrix zooms and shows all again", () =>
-  changes("matrix", "[data-zoom=in]", "[data-zoom=all]"));
+test("the matrix zooms and shows all again", () => changes("matrix", "[data-zoom=in]", "[data-zoom=all]"));
 
 test("a pressed button says so", async () => {
   const figure = await shown(view.page, "breakdown");
@@ -77,10 +48,7 @@ test("a pressed button says so", async () => {
   assert.equal(await button.getAttribute("aria-pressed"), "false");
   await button.click();
   assert.equal(await button.getAttribute("aria-pressed"), "true");
-  assert.equal(
-    await figure.locator(measure("message_bytes")).getAttribute("aria-pressed"),
-    "false",
-  );
+  assert.equal(await figure.locator(measure("message_bytes")).getAttribute("aria-pressed"), "false");
   await figure.locator(measure("message_bytes")).click();
 });
 
@@ -98,11 +66,7 @@ test("an entry of the legend hides its series", async () => {
 test("the iteration of the timeline can be chosen, and stepped through", async () => {
   const figure = await shown(view.page, "timeline");
   const list = figure.locator("select[data-choice=iteration]");
-  assert.equal(
-    await list.inputValue(),
-    "2",
-    "the last iteration is shown first",
-  );
+  assert.equal(await list.inputValue(), "2", "the last iteration is shown first");
   const last = await picture(view.page, "timeline");
   await list.selectOption("0");
   const first = await picture(view.page, "timeline");
@@ -148,9 +112,7 @@ test("the wheel zooms with Ctrl, and scrolls the page without", async () => {
   await page.mouse.wheel(0, -300);
   await page.keyboard.up("Control");
   await page.waitForFunction(
-    () =>
-      !document.querySelector('figure[data-figure="timeline"] [data-zoom=all]')
-        .disabled,
+    () => !document.querySelector('figure[data-figure="timeline"] [data-zoom=all]').disabled,
   );
   const zoomed = await picture(page, "timeline");
   assert.notEqual(zoomed, all);
@@ -173,11 +135,7 @@ test("dragging moves a zoomed timeline", async () => {
   const after = await picture(page, "timeline");
   assert.notEqual(after, before);
   await page.mouse.move(x - 300, y);
-  assert.equal(
-    await picture(page, "timeline"),
-    after,
-    "a move after the button was let go does nothing",
-  );
+  assert.equal(await picture(page, "timeline"), after, "a move after the button was let go does nothing");
   await figure.locator("[data-zoom=all]").click();
 });
 
@@ -203,8 +161,7 @@ test("the pointer over the timeline shows the call there", async () => {
   for (let x = box.x + box.width / 2; ; x += 3) {
     assert.ok(x < box.x + box.width, "no call in the right half");
     await page.mouse.move(x, box.y + box.height / 2);
-    if ((await tip.isVisible()) && /duration/.test(await tip.textContent()))
-      break;
+    if ((await tip.isVisible()) && /duration/.test(await tip.textContent())) break;
   }
   assert.match(await tip.textContent(), /whererank \d, iteration 2/);
   assert.match(await tip.textContent(), /duration[\d.]+ (us|ms)/);
@@ -212,8 +169,7 @@ test("the pointer over the timeline shows the call there", async () => {
 
 test("the switch turns the page dark, and the page remembers", async () => {
   const { page } = view;
-  const background = () =>
-    page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   await shown(page, "breakdown");
   const light = await picture(page, "breakdown");
   assert.equal(await background(), "rgb(255, 255, 255)");
@@ -231,9 +187,7 @@ test("a dark system gets a dark page", async () => {
   const dark = await opened(browser, fixture("demo"), { colorScheme: "dark" });
   await shown(dark.page, "breakdown");
   assert.equal(
-    await dark.page.evaluate(
-      () => getComputedStyle(document.body).backgroundColor,
-    ),
+    await dark.page.evaluate(() => getComputedStyle(document.body).backgroundColor),
     "rgb(18, 23, 30)",
   );
   assert.ok(has((await painted(dark.page, "breakdown")).colours, "#5883bd"));

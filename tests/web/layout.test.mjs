@@ -16,19 +16,12 @@ for (const width of [360, 768, 1280, 1920]) {
     const { page, close } = await opened(browser, file, {
       viewport: { width, height: 740 },
     });
-    for (const id of ["breakdown", "matrix", "timeline", "overlap"])
-      await shown(page, id);
-    for (const summary of await page.locator("details.table > summary").all())
-      await summary.click();
-    assert.equal(
-      await page.evaluate(() => document.documentElement.scrollWidth),
-      width,
-    );
+    for (const id of ["breakdown", "matrix", "timeline", "overlap"]) await shown(page, id);
+    for (const summary of await page.locator("details.table > summary").all()) await summary.click();
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
     const widest = await page.evaluate(() =>
       Math.max(
-        ...[...document.querySelectorAll(".chart canvas")].map(
-          (c) => c.getBoundingClientRect().right,
-        ),
+        ...[...document.querySelectorAll(".chart canvas")].map((c) => c.getBoundingClientRect().right),
       ),
     );
     assert.ok(widest <= width, `a chart ends at ${widest}`);
@@ -41,9 +34,7 @@ test("a chart follows the width of the window", async () => {
   await shown(page, "breakdown");
   await page.setViewportSize({ width: 500, height: 800 });
   await page.waitForFunction(
-    () =>
-      document.querySelector('figure[data-figure="breakdown"] canvas')
-        .clientWidth < 500,
+    () => document.querySelector('figure[data-figure="breakdown"] canvas').clientWidth < 500,
   );
   await close();
 });
@@ -75,17 +66,11 @@ test("print has drawings in light colours instead of canvases and buttons, also 
       (svg) => svg.getBoundingClientRect().height > 100,
     ).length,
     paths: Math.min(
-      ...[...document.querySelectorAll("svg.for-print")].map(
-        (svg) => svg.querySelectorAll("path").length,
-      ),
+      ...[...document.querySelectorAll("svg.for-print")].map((svg) => svg.querySelectorAll("path").length),
     ),
     blue: document.querySelectorAll('svg.for-print [fill="#196fd3"]').length,
-    canvases: [...document.querySelectorAll(".chart")].filter(
-      (chart) => chart.offsetHeight > 0,
-    ).length,
-    buttons: [...document.querySelectorAll("button")].filter(
-      (button) => button.offsetHeight > 0,
-    ).length,
+    canvases: [...document.querySelectorAll(".chart")].filter((chart) => chart.offsetHeight > 0).length,
+    buttons: [...document.querySelectorAll("button")].filter((button) => button.offsetHeight > 0).length,
     background: getComputedStyle(document.body).backgroundColor,
   }));
   assert.equal(printed.drawings, printed.figures);
@@ -108,12 +93,7 @@ test("without a script the tables are there and the charts take no room", async 
   assert.ok(charts.length > 5);
   for (const chart of charts) assert.ok(await chart.isHidden());
   await page.locator("details.table > summary").first().click();
-  assert.ok(
-    await page
-      .getByRole("rowheader", { name: "all_gather tp x4" })
-      .first()
-      .isVisible(),
-  );
+  assert.ok(await page.getByRole("rowheader", { name: "all_gather tp x4" }).first().isVisible());
   await close();
 });
 
@@ -122,17 +102,11 @@ test("every control has a name and is reached by the keyboard, with a visible ri
   const nameless = await page.evaluate(
     () =>
       [...document.querySelectorAll("button, select")].filter(
-        (control) =>
-          !(control.textContent.trim() || control.getAttribute("aria-label")),
+        (control) => !(control.textContent.trim() || control.getAttribute("aria-label")),
       ).length,
   );
   assert.equal(nameless, 0);
-  assert.equal(
-    await page
-      .locator(".chart:not([role=img]), .chart:not([aria-label])")
-      .count(),
-    0,
-  );
+  assert.equal(await page.locator(".chart:not([role=img]), .chart:not([aria-label])").count(), 0);
   const seen = new Set();
   for (let press = 0; press < 60; press++) {
     await page.keyboard.press("Tab");
@@ -142,18 +116,13 @@ test("every control has a name and is reached by the keyboard, with a visible ri
         getComputedStyle(at).outlineStyle !== "none" &&
         Number.parseFloat(getComputedStyle(at).outlineWidth) >= 1;
       return {
-        what:
-          at.dataset.save ??
-          at.dataset.choice ??
-          at.dataset.switch ??
-          at.className,
+        what: at.dataset.save ?? at.dataset.choice ?? at.dataset.switch ?? at.className,
         ring,
         tag: at.tagName,
       };
     });
     seen.add(focus.what);
-    if (focus.tag === "BUTTON")
-      assert.ok(focus.ring, `${focus.what} has no focus ring`);
+    if (focus.tag === "BUTTON") assert.ok(focus.ring, `${focus.what} has no focus ring`);
   }
   for (const what of ["theme", "svg", "png", "measure:calls", "apart"])
     assert.ok(seen.has(what), `${what} was not reached`);

@@ -11,9 +11,7 @@ export const requireOfWeb = createRequire(path.join(web, "package.json"));
 const { chromium } = requireOfWeb("playwright-core");
 /** Milliseconds: a machine that builds at the same time is slow, not wrong. */
 const patience = 120_000;
-const fixtureScript = fileURLToPath(
-  new URL("../../web/test/fixture.mjs", import.meta.url),
-);
+const fixtureScript = fileURLToPath(new URL("../../web/test/fixture.mjs", import.meta.url));
 
 export const folder = mkdtempSync(path.join(os.tmpdir(), "commlens-web-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -21,11 +19,7 @@ process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 /** The path of a fixture page (web/test/fixture.mjs). */
 export function fixture(kind) {
   const file = path.join(folder, `${kind}.html`);
-  execFileSync(
-    process.execPath,
-    [path.join(web, "test", "fixture.mjs"), kind, file],
-    { stdio: "inherit" },
-  );
+  execFileSync(process.execPath, [path.join(web, "test", "fixture.mjs"), kind, file], { stdio: "inherit" });
   return file;
 }
 
@@ -63,16 +57,11 @@ export async function opened(browser, file, settings = {}) {
   page.on("console", (message) => {
     // This suite's own reading of the canvas is not the page's doing.
     const ours = message.text().includes("willReadFrequently");
-    if (["error", "warning"].includes(message.type()) && !ours)
-      said.push(message.text());
+    if (["error", "warning"].includes(message.type()) && !ours) said.push(message.text());
   });
   page.on("pageerror", (error) => said.push(String(error)));
   page.on("request", (request) => {
-    if (
-      !/^(data|blob):/.test(request.url()) &&
-      request.url() !== `file://${file}`
-    )
-      asked.push(request.url());
+    if (!/^(data|blob):/.test(request.url()) && request.url() !== `file://${file}`) asked.push(request.url());
   });
   await page.goto(`file://${file}`);
   if (javaScriptEnabled) await page.waitForSelector("html[data-report=ready]");
@@ -90,22 +79,13 @@ export async function shown(page, id) {
 
 /** The next picture of the page is painted. */
 export const frame = (page) =>
-  page.evaluate(
-    () =>
-      new Promise((done) =>
-        requestAnimationFrame(() => requestAnimationFrame(done)),
-      ),
-  );
+  page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 
 /** What a chart's canvas shows: how many pixels are painted, and how many colours cover 30 pixels or more. */
 export const painted = (page, id) =>
   page.evaluate((figure) => {
-    const canvas = document.querySelector(
-      `figure[data-figure="${figure}"] canvas`,
-    );
-    const { data } = canvas
-      .getContext("2d")
-      .getImageData(0, 0, canvas.width, canvas.height);
+    const canvas = document.querySelector(`figure[data-figure="${figure}"] canvas`);
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     const pixels = new Map();
     let covered = 0;
     for (let at = 0; at < data.length; at += 4) {
@@ -115,9 +95,7 @@ export const painted = (page, id) =>
       const colour = (data[at] << 16) | (data[at + 1] << 8) | data[at + 2];
       pixels.set(colour, (pixels.get(colour) ?? 0) + 1);
     }
-    const colours = [...pixels]
-      .filter(([, count]) => count >= 30)
-      .map(([colour]) => colour);
+    const colours = [...pixels].filter(([, count]) => count >= 30).map(([colour]) => colour);
     return {
       covered,
       colours,
@@ -129,16 +107,12 @@ export const painted = (page, id) =>
 export async function picture(page, id) {
   await frame(page);
   return page.evaluate(
-    (figure) =>
-      document
-        .querySelector(`figure[data-figure="${figure}"] canvas`)
-        .toDataURL(),
+    (figure) => document.querySelector(`figure[data-figure="${figure}"] canvas`).toDataURL(),
     id,
   );
 }
 
-export const has = (colours, hex) =>
-  colours.includes(Number.parseInt(hex.slice(1), 16));
+export const has = (colours, hex) => colours.includes(Number.parseInt(hex.slice(1), 16));
 
 /** What a click on a button of the figure saves. */
 export async function saved(page, figure, format) {

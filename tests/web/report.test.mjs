@@ -5,15 +5,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { calls } from "./calls.mjs";
-import {
-  folder,
-  heap,
-  launch,
-  opened,
-  painted,
-  shown,
-  sizeOf,
-} from "./page.mjs";
+import { folder, heap, launch, opened, painted, shown, sizeOf } from "./page.mjs";
 
 const megabyte = 1e6;
 let browser;
@@ -67,9 +59,7 @@ test("64 ranks and 100,000 calls: below 3 MB, below 60 MB of heap, every chart d
   for (const id of ["breakdown", "sizes", "matrix", "timeline"])
     assert.ok(ids.includes(id), `${id} is missing in ${ids}`);
   const rows = await view.page.evaluate(() => {
-    const { figures } = JSON.parse(
-      document.getElementById("commlens-data").textContent,
-    );
+    const { figures } = JSON.parse(document.getElementById("commlens-data").textContent);
     return figures.timeline.columns[0].rows;
   });
   assert.ok(rows >= 100_032, `the timeline has ${rows} intervals`);
@@ -83,27 +73,18 @@ test("the bytes of the page are those of the trace", async () => {
   // 8 ranks, 2 iterations of 10 calls: 4 all_gathers of 1 MiB, 4 reduce_scatters of 1 MiB, 2 all_reduces of 4 bytes.
   const view = await opened(
     browser,
-    report(
-      "small",
-      recorded("small", { ranks: 8, iterations: 2, callsPerIteration: 10 }),
-    ),
+    report("small", recorded("small", { ranks: 8, iterations: 2, callsPerIteration: 10 })),
   );
   const sums = await view.page.evaluate(async () => {
-    const { figures } = JSON.parse(
-      document.getElementById("commlens-data").textContent,
+    const { figures } = JSON.parse(document.getElementById("commlens-data").textContent);
+    const cells = [...document.querySelectorAll('figure[data-figure="breakdown"] tbody tr')].map((row) =>
+      [...row.children].map((cell) => cell.textContent),
     );
-    const cells = [
-      ...document.querySelectorAll('figure[data-figure="breakdown"] tbody tr'),
-    ].map((row) => [...row.children].map((cell) => cell.textContent));
-    const at = figures.breakdown.columns.findIndex(
-      (column) => column.name === "message_bytes",
-    );
+    const at = figures.breakdown.columns.findIndex((column) => column.name === "message_bytes");
     return cells.map((row) => [row[0], Number(row[at].replaceAll(",", ""))]);
   });
   const sumOf = (op) =>
-    sums
-      .filter(([call]) => call.startsWith(op))
-      .reduce((sum, [, bytes]) => sum + bytes, 0);
+    sums.filter(([call]) => call.startsWith(op)).reduce((sum, [, bytes]) => sum + bytes, 0);
   assert.equal(sumOf("all_gather"), 8 * 2 * 4 * 1048576);
   assert.equal(sumOf("reduce_scatter"), 8 * 2 * 4 * 1048576);
   assert.equal(sumOf("all_reduce"), 8 * 2 * 2 * 4);
@@ -127,24 +108,13 @@ test("a name that holds markup stays text", async () => {
   await allDrawn(view);
   assert.notEqual(await view.page.title(), "owned");
   assert.equal(await view.page.locator("img").count(), 0);
-  assert.equal(
-    await view.page.locator("script").count(),
-    2,
-    "the data and the page's own",
-  );
-  assert.ok(
-    (await view.page.locator("td, th").allTextContents()).some((text) =>
-      text.includes(hostile),
-    ),
-  );
+  assert.equal(await view.page.locator("script").count(), 2, "the data and the page's own");
+  assert.ok((await view.page.locator("td, th").allTextContents()).some((text) => text.includes(hostile)));
   await view.close();
 });
 
 test("a prediction, which has no times, has its charts", async () => {
-  const view = await opened(
-    browser,
-    report("predicted", "19M", "--ranks", "8", "--zero", "2"),
-  );
+  const view = await opened(browser, report("predicted", "19M", "--ranks", "8", "--zero", "2"));
   const ids = await allDrawn(view);
   assert.ok(ids.includes("breakdown") && !ids.includes("timeline"), `${ids}`);
   await view.close();
@@ -161,10 +131,7 @@ for (const [what, shape] of [
       viewport: { width: 360, height: 740 },
     });
     await allDrawn(view);
-    assert.equal(
-      await view.page.evaluate(() => document.documentElement.scrollWidth),
-      360,
-    );
+    assert.equal(await view.page.evaluate(() => document.documentElement.scrollWidth), 360);
     await view.close();
   });
 }

@@ -14,11 +14,7 @@ after(() => browser.close());
 test("a name that holds markup stays text in the table, the legend and the tip", async () => {
   const { page, said, close } = await opened(browser, fixture("demo"));
   const figure = await shown(page, "timeline");
-  assert.ok(
-    await figure
-      .locator(".legend button", { hasText: "<script>document.title" })
-      .isVisible(),
-  );
+  assert.ok(await figure.locator(".legend button", { hasText: "<script>document.title" }).isVisible());
   const bars = await shown(page, "breakdown");
   const box = await bars.locator(".chart").boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + 12 + 6.5 * 26); // the last of seven rows
@@ -27,10 +23,7 @@ test("a name that holds markup stays text in the table, the legend and the tip",
     await page.locator(".tip-title").textContent(),
     /^<script>document\.title="owned"<\/script><img src=x/,
   );
-  assert.equal(
-    await page.locator(".tip script, .tip img, figure img").count(),
-    0,
-  );
+  assert.equal(await page.locator(".tip script, .tip img, figure img").count(), 0);
   assert.equal(await page.title(), "demo");
   assert.deepEqual(said, []);
   await close();
@@ -39,17 +32,12 @@ test("a name that holds markup stays text in the table, the legend and the tip",
 test("a column that cannot be unpacked is reported in its figure, and the others are drawn", async () => {
   const { page, said, close } = await opened(browser, fixture("broken"));
   assert.match(
-    await page
-      .locator('figure[data-figure="sizes"] [role=alert]')
-      .textContent(),
+    await page.locator('figure[data-figure="sizes"] [role=alert]').textContent(),
     /could not be drawn/,
   );
   assert.ok(said.length > 0);
   await shown(page, "matrix");
-  assert.equal(
-    await page.locator('figure[data-figure="matrix"] canvas').count(),
-    1,
-  );
+  assert.equal(await page.locator('figure[data-figure="matrix"] canvas').count(), 1);
   await close();
 });
 
@@ -68,9 +56,7 @@ function changed(name, change) {
 }
 
 test("data of another schema leaves the tables alone", async () => {
-  const file = changed("schema.html", (data) =>
-    data.replace("commlens.report/1", "commlens.report/2"),
-  );
+  const file = changed("schema.html", (data) => data.replace("commlens.report/1", "commlens.report/2"));
   const { page, said, close } = await opened(browser, file);
   assert.equal(await page.locator("canvas").count(), 0);
   assert.ok(await page.locator("details.table > summary").first().isVisible());

@@ -15,14 +15,7 @@ after(async () => {
   await browser.close();
 });
 
-const figures = [
-  "breakdown",
-  "iterations",
-  "sizes",
-  "matrix",
-  "timeline",
-  "scatter",
-];
+const figures = ["breakdown", "iterations", "sizes", "matrix", "timeline", "scatter"];
 
 /** An SVG as a strict XML parser sees it. */
 const parsed = (text) =>
@@ -56,10 +49,7 @@ for (const id of figures) {
     const { name, bytes } = await saved(view.page, figure, "png");
     assert.equal(name, `${id}.png`);
     const { width, height, rows } = png(bytes);
-    assert.ok(
-      width >= 1440 && height >= 400,
-      `${width} x ${height}: two pixels a point`,
-    );
+    assert.ok(width >= 1440 && height >= 400, `${width} x ${height}: two pixels a point`);
     assert.ok(rows > 20, `${rows} different rows of pixels`);
   });
 }
@@ -85,8 +75,7 @@ function png(bytes) {
   const parts = [];
   for (let at = 8; at < bytes.length; at += 12 + bytes.readUInt32BE(at)) {
     const type = bytes.toString("latin1", at + 4, at + 8);
-    if (type === "IDAT")
-      parts.push(bytes.subarray(at + 8, at + 8 + bytes.readUInt32BE(at)));
+    if (type === "IDAT") parts.push(bytes.subarray(at + 8, at + 8 + bytes.readUInt32BE(at)));
   }
   const [width, height] = [bytes.readUInt32BE(16), bytes.readUInt32BE(20)];
   const pixels = inflateSync(Buffer.concat(parts));

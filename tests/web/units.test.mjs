@@ -29,8 +29,7 @@ test("bandwidths are decimal", () => {
     [900e6, "900 MB/s"],
     [12e3, "12 kB/s"],
   ];
-  for (const [rate, text] of cases)
-    assert.equal(units.bandwidthText(rate), text);
+  for (const [rate, text] of cases) assert.equal(units.bandwidthText(rate), text);
 });
 
 test("times take the unit that fits", () => {
@@ -61,11 +60,7 @@ test("marks of an axis stand at round numbers of its unit", () => {
     [1.2e6, "ns", 2e5],
   ];
   for (const [largest, unit, distance] of cases)
-    assert.equal(
-      units.markDistance(largest, unit),
-      distance,
-      `${largest} ${unit}`,
-    );
+    assert.equal(units.markDistance(largest, unit), distance, `${largest} ${unit}`);
 });
 
 test("marks of a narrow window have the digits that tell them apart", () => {
@@ -85,10 +80,7 @@ test("zooming keeps the point under the pointer, and stays inside", () => {
 
 test("ops keep their colour in every chart, and no two series of one chart share one", () => {
   const one = palette.coloursOf(["all_reduce", "send"], palette.light);
-  const other = palette.coloursOf(
-    ["send", "all_reduce dp x8", "mine"],
-    palette.light,
-  );
+  const other = palette.coloursOf(["send", "all_reduce dp x8", "mine"], palette.light);
   assert.equal(one.get("all_reduce"), other.get("all_reduce dp x8"));
   assert.equal(one.get("send"), other.get("send"));
   assert.equal(new Set(other.values()).size, 3);
@@ -98,34 +90,27 @@ test("ops keep their colour in every chart, and no two series of one chart share
 // give it, on linear RGB; distances in OKLab (Ottosson 2020), where 0.02 is about what one sees side by side.
 const visions = {
   normal: [1, 0, 0, 0, 1, 0, 0, 0, 1],
-  protanopia: [
-    0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882,
-    -0.048116, 1.051998,
-  ],
-  deuteranopia: [
-    0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182,
-    0.04294, 0.968881,
-  ],
+  protanopia: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
+  deuteranopia: [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
 };
 const linear = (hex) =>
   [1, 3, 5].map((at) => {
     const value = Number.parseInt(hex.slice(at, at + 2), 16) / 255;
     return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
   });
-const times = (m, [a, b, c]) =>
-  [0, 3, 6].map((row) => m[row] * a + m[row + 1] * b + m[row + 2] * c);
+const times = (m, [a, b, c]) => [0, 3, 6].map((row) => m[row] * a + m[row + 1] * b + m[row + 2] * c);
 const oklab = (rgb) => {
   const cone = times(
     [
-      0.4122214708, 0.5363325363, 0.0514459929, 0.2119034982, 0.6806995451,
-      0.1073969566, 0.0883024619, 0.2817188376, 0.6299787005,
+      0.4122214708, 0.5363325363, 0.0514459929, 0.2119034982, 0.6806995451, 0.1073969566, 0.0883024619,
+      0.2817188376, 0.6299787005,
     ],
     rgb,
   ).map((v) => Math.cbrt(Math.max(0, v)));
   return times(
     [
-      0.2104542553, 0.793617785, -0.0040720468, 1.9779984951, -2.428592205,
-      0.4505937099, 0.0259040371, 0.7827717662, -0.808675766,
+      0.2104542553, 0.793617785, -0.0040720468, 1.9779984951, -2.428592205, 0.4505937099, 0.0259040371,
+      0.7827717662, -0.808675766,
     ],
     cone,
   );
@@ -136,14 +121,9 @@ for (const [vision, matrix] of Object.entries(visions)) {
       const colours = palette[shade].series;
       for (let a = 0; a < colours.length; a++) {
         for (let b = a + 1; b < colours.length; b++) {
-          const [x, y] = [a, b].map((at) =>
-            oklab(times(matrix, linear(colours[at]))),
-          );
+          const [x, y] = [a, b].map((at) => oklab(times(matrix, linear(colours[at]))));
           const distance = Math.hypot(...x.map((value, at) => value - y[at]));
-          assert.ok(
-            distance > 0.1,
-            `${colours[a]} and ${colours[b]}: ${distance.toFixed(3)}`,
-          );
+          assert.ok(distance > 0.1, `${colours[a]} and ${colours[b]}: ${distance.toFixed(3)}`);
         }
       }
     });
