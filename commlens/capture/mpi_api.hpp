@@ -49,6 +49,22 @@ std::uint64_t key_of(Handle handle) {
   }
 }
 
+/// A handle as an argument, as wide as that of any library: a program of the other library, which is passed
+/// on, gets its own back whole. Handles are pointers (Open MPI) or int (MPICH); each takes one register or
+/// one word of the stack.
+struct HandleWord {
+  std::uint64_t word;
+  operator int() const { return static_cast<int>(word); }  // NOLINT: stands in for the handle
+};
+template <typename Handle>
+using HandleArgument = std::conditional_t<std::is_pointer_v<Handle>, Handle, HandleWord>;
+
+/// Whether a function of the library could be called with the arguments of ours.
+template <typename Function, typename Ours>
+struct TakesArguments;
+template <typename Function, typename... Arguments>
+struct TakesArguments<Function, int(Arguments...)> : std::is_invocable_r<int, Function, Arguments...> {};
+
 /// A predefined handle. Open MPI's are addresses of variables of its library.
 #ifdef OPEN_MPI
 #undef OMPI_PREDEFINED_GLOBAL
@@ -76,4 +92,12 @@ const Handles& handles();
   ([] {                                                                                   \
     static auto* const function = commlens::capture::mpi_function<decltype(NAME)>(#NAME); \
     return function;                                                                      \
+  }())
+
+/// The same, called with handles of either library.
+#define COMMLENS_REAL_AS(NAME, PARAMETERS)                                                                  \
+  ([] {                                                                                                     \
+    static_assert(commlens::capture::TakesArguments<decltype(NAME), int PARAMETERS>::value, "as in mpi.h"); \
+    static auto* const function = commlens::capture::mpi_function<int PARAMETERS>(#NAME);                   \
+    return function;                                                                                        \
   }())

@@ -10,7 +10,7 @@ namespace {
 using namespace commlens;
 using namespace commlens::capture;
 
-#define COMMLENS_INFO(...) (__VA_ARGS__, MPI_Info info)
+#define COMMLENS_INFO(...) (__VA_ARGS__, HandleArgument<MPI_Info> info)
 #define COMMLENS_INFO_ARGUMENT(...) (__VA_ARGS__, info)
 
 }  // namespace
@@ -23,8 +23,9 @@ using namespace commlens::capture;
                            COMMLENS_INFO_ARGUMENT ARGUMENTS, __VA_ARGS__)                     \
   COMMLENS_WRAP_PERSISTENT(MPIX_##Name##_init, PMPIX_##Name##_init, COMMLENS_INFO PARAMETERS, \
                            COMMLENS_INFO_ARGUMENT ARGUMENTS, __VA_ARGS__)
-#define COMMLENS_SEND_PARAMETERS \
-  (const void* buffer, COUNT count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
+#define COMMLENS_SEND_PARAMETERS                                                        \
+  (const void* buffer, COUNT count, HandleArgument<MPI_Datatype> type, int to, int tag, \
+   HandleArgument<MPI_Comm> comm)
 #define COMMLENS_SEND_ARGUMENTS (buffer, count, type, to, tag, comm)
 #define COMMLENS_DESCRIBE_SEND describe_send(session, out, comm, to, session.amount(count, type))
 #define COMMLENS_SEND(Name, name)                                                                     \
@@ -39,8 +40,9 @@ using namespace commlens::capture;
   COMMLENS_WRAP_REQUEST(MPI_R##name, PMPI_R##name, PARAMETERS, ARGUMENTS, __VA_ARGS__)
 #define COMMLENS_BLOCKING(Name, PARAMETERS, ARGUMENTS, ...) \
   COMMLENS_WRAP_BLOCKING(MPI_##Name, PMPI_##Name, PARAMETERS, ARGUMENTS, __VA_ARGS__)
-#define COMMLENS_RECEIVE_PARAMETERS \
-  (void* buffer, COUNT count, MPI_Datatype type, int source, int tag, MPI_Comm comm)
+#define COMMLENS_RECEIVE_PARAMETERS                                                   \
+  (void* buffer, COUNT count, HandleArgument<MPI_Datatype> type, int source, int tag, \
+   HandleArgument<MPI_Comm> comm)
 #define COMMLENS_RECEIVE_ARGUMENTS (buffer, count, type, source, tag, comm)
 #define COMMLENS_DESCRIBE_RECEIVE describe_receive(session, out, comm, source, session.amount(count, type))
 #define COMMLENS_RECEIVE(Name, name)                                                                        \

@@ -20,28 +20,26 @@
 #define COMMLENS_JOIN(a, b) COMMLENS_JOIN_EXPANDED(a, b)
 #define COMMLENS_WHEN(NAME) COMMLENS_JOIN(COMMLENS_WHEN_, COMMLENS_HAS(NAME))
 
-// The exported NAME, which is `recorded_NAME`. Open MPI's Fortran functions call the PMPI functions of the C
-// library, MPICH's the MPI functions; so with Open MPI, PMPI functions are ours too, and pass on all other
-// calls.
-#ifdef OPEN_MPI
-#define COMMLENS_ENTRY(NAME, PNAME, PARAMETERS, ARGUMENTS)                                                   \
-  COMMLENS_EXPORT int NAME PARAMETERS { return recorded_##NAME ARGUMENTS; }                                  \
-  COMMLENS_EXPORT int PNAME PARAMETERS {                                                                     \
-    return commlens::capture::is_in_fortran_library(__builtin_return_address(0)) ? recorded_##NAME ARGUMENTS \
-                                                                                 : COMMLENS_REAL(PNAME)      \
-                                                                                       ARGUMENTS;            \
+// The exported NAME, which is `recorded_NAME`. Fortran functions call MPI functions of the C library (MPICH's
+// module mpi) or PMPI functions (its mpi_f08, and all of Open MPI's); so PMPI functions are ours too, and
+// pass on what does not come from Fortran. In C++ they have names of their own, because mpi.h declares
+// MPI_NAME with narrower arguments.
+#define COMMLENS_ENTRY(NAME, PNAME, PARAMETERS, ARGUMENTS)                       \
+  COMMLENS_EXPORT int entry_##NAME PARAMETERS __asm__(#NAME);                    \
+  COMMLENS_EXPORT int entry_##PNAME PARAMETERS __asm__(#PNAME);                  \
+  int entry_##NAME PARAMETERS { return recorded_##NAME ARGUMENTS; }              \
+  int entry_##PNAME PARAMETERS {                                                 \
+    return commlens::capture::is_in_fortran_library(__builtin_return_address(0)) \
+               ? recorded_##NAME ARGUMENTS                                       \
+               : COMMLENS_REAL_AS(PNAME, PARAMETERS) ARGUMENTS;                  \
   }
-#else
-#define COMMLENS_ENTRY(NAME, PNAME, PARAMETERS, ARGUMENTS) \
-  COMMLENS_EXPORT int NAME PARAMETERS { return recorded_##NAME ARGUMENTS; }
-#endif
 
 // A call that is complete when it returns. The rest of the arguments fills `out`.
 #define COMMLENS_WRAP_BLOCKING(NAME, PNAME, PARAMETERS, ARGUMENTS, ...)            \
   COMMLENS_WHEN(NAME)                                                              \
   (static int recorded_##NAME PARAMETERS {                                         \
     static commlens::NameId name{};                                                \
-    auto* const real = COMMLENS_REAL(PNAME);                                       \
+    auto* const real = COMMLENS_REAL_AS(PNAME, PARAMETERS);                        \
     Session* const recording = Session::of_process();                              \
     if (recording == nullptr) {                                                    \
       return real ARGUMENTS;                                                       \
@@ -58,94 +56,95 @@
   } COMMLENS_ENTRY(NAME, PNAME, PARAMETERS, ARGUMENTS))
 
 // A call whose request completes later.
-#define COMMLENS_WRAP_REQUEST(NAME, PNAME, PARAMETERS, ARGUMENTS, ...)               \
-  COMMLENS_WHEN(NAME)                                                                \
-  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {    \
-    static commlens::NameId name{};                                                  \
-    auto* const real = COMMLENS_REAL(PNAME);                                         \
-    Session* const recording = Session::of_process();                                \
-    if (recording == nullptr) {                                                      \
-      return real(COMMLENS_UNWRAP ARGUMENTS, request);                               \
-    }                                                                                \
-    Description out;                                                                 \
-    const auto describe = [&]([[maybe_unused]] Session& session) -> Description& {   \
-      __VA_ARGS__;                                                                   \
-      return out;                                                                    \
-    };                                                                               \
-    const Session::Slot slot = recording->begin(#NAME, name, describe);              \
-    const int code = real(COMMLENS_UNWRAP ARGUMENTS, request);                       \
-    recording->issued(out, slot, request, code);                                     \
-    return code;                                                                     \
-  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request * request), \
+#define COMMLENS_WRAP_REQUEST(NAME, PNAME, PARAMETERS, ARGUMENTS, ...)                      \
+  COMMLENS_WHEN(NAME)                                                                       \
+  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {           \
+    static commlens::NameId name{};                                                         \
+    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
+    Session* const recording = Session::of_process();                                       \
+    if (recording == nullptr) {                                                             \
+      return real(COMMLENS_UNWRAP ARGUMENTS, request);                                      \
+    }                                                                                       \
+    Description out;                                                                        \
+    const auto describe = [&]([[maybe_unused]] Session& session) -> Description& {          \
+      __VA_ARGS__;                                                                          \
+      return out;                                                                           \
+    };                                                                                      \
+    const Session::Slot slot = recording->begin(#NAME, name, describe);                     \
+    const int code = real(COMMLENS_UNWRAP ARGUMENTS, request);                              \
+    recording->issued(out, slot, request, code);                                            \
+    return code;                                                                            \
+  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request * request),        \
                    (COMMLENS_UNWRAP ARGUMENTS, request)))
 
 // A call that MPI_Start starts.
-#define COMMLENS_WRAP_PERSISTENT(NAME, PNAME, PARAMETERS, ARGUMENTS, ...)            \
-  COMMLENS_WHEN(NAME)                                                                \
-  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {    \
-    static commlens::NameId name{};                                                  \
-    auto* const real = COMMLENS_REAL(PNAME);                                         \
-    Session* const recording = Session::of_process();                                \
-    const int code = real(COMMLENS_UNWRAP ARGUMENTS, request);                       \
-    if (recording == nullptr) {                                                      \
-      return code;                                                                   \
-    }                                                                                \
-    Description out;                                                                 \
-    const auto describe = [&]([[maybe_unused]] Session& session) -> Description& {   \
-      __VA_ARGS__;                                                                   \
-      return out;                                                                    \
-    };                                                                               \
-    recording->prepared(#NAME, name, describe, request, code);                       \
-    return code;                                                                     \
-  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request * request), \
+#define COMMLENS_WRAP_PERSISTENT(NAME, PNAME, PARAMETERS, ARGUMENTS, ...)                   \
+  COMMLENS_WHEN(NAME)                                                                       \
+  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {           \
+    static commlens::NameId name{};                                                         \
+    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
+    Session* const recording = Session::of_process();                                       \
+    const int code = real(COMMLENS_UNWRAP ARGUMENTS, request);                              \
+    if (recording == nullptr) {                                                             \
+      return code;                                                                          \
+    }                                                                                       \
+    Description out;                                                                        \
+    const auto describe = [&]([[maybe_unused]] Session& session) -> Description& {          \
+      __VA_ARGS__;                                                                          \
+      return out;                                                                           \
+    };                                                                                      \
+    recording->prepared(#NAME, name, describe, request, code);                              \
+    return code;                                                                            \
+  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request * request),        \
                    (COMMLENS_UNWRAP ARGUMENTS, request)))
 
 // A receive, whose status says what it was. DESCRIBE is a statement that fills `out`.
-#define COMMLENS_WRAP_RECEIVE(NAME, PNAME, PARAMETERS, ARGUMENTS, DESCRIBE)         \
-  COMMLENS_WHEN(NAME)                                                               \
-  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Status* status) {     \
-    static commlens::NameId name{};                                                 \
-    auto* const real = COMMLENS_REAL(PNAME);                                        \
-    return record_receive(                                                          \
-        #NAME, name, status, [&](Session& session, Description& out) { DESCRIBE; }, \
-        [&](MPI_Status* seen) { return real(COMMLENS_UNWRAP ARGUMENTS, seen); });   \
-  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status * status),  \
+#define COMMLENS_WRAP_RECEIVE(NAME, PNAME, PARAMETERS, ARGUMENTS, DESCRIBE)                \
+  COMMLENS_WHEN(NAME)                                                                      \
+  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Status* status) {            \
+    static commlens::NameId name{};                                                        \
+    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status*)); \
+    return record_receive(                                                                 \
+        #NAME, name, status, [&](Session& session, Description& out) { DESCRIBE; },        \
+        [&](MPI_Status* seen) { return real(COMMLENS_UNWRAP ARGUMENTS, seen); });          \
+  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status * status),         \
                    (COMMLENS_UNWRAP ARGUMENTS, status)))
 
 // A send and a receive in one.
-#define COMMLENS_WRAP_EXCHANGE(NAME, PNAME, PARAMETERS, ARGUMENTS, SEND, RECEIVE)  \
-  COMMLENS_WHEN(NAME)                                                              \
-  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Status* status) {    \
-    static commlens::NameId name{};                                                \
-    auto* const real = COMMLENS_REAL(PNAME);                                       \
-    return record_exchange(                                                        \
-        #NAME, name, status, [&](Session& session, Description& out) { SEND; },    \
-        [&](Session& session, Description& out) { RECEIVE; },                      \
-        [&](MPI_Status* seen) { return real(COMMLENS_UNWRAP ARGUMENTS, seen); });  \
-  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status * status), \
+#define COMMLENS_WRAP_EXCHANGE(NAME, PNAME, PARAMETERS, ARGUMENTS, SEND, RECEIVE)          \
+  COMMLENS_WHEN(NAME)                                                                      \
+  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Status* status) {            \
+    static commlens::NameId name{};                                                        \
+    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status*)); \
+    return record_exchange(                                                                \
+        #NAME, name, status, [&](Session& session, Description& out) { SEND; },            \
+        [&](Session& session, Description& out) { RECEIVE; },                              \
+        [&](MPI_Status* seen) { return real(COMMLENS_UNWRAP ARGUMENTS, seen); });          \
+  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status * status),         \
                    (COMMLENS_UNWRAP ARGUMENTS, status)))
-#define COMMLENS_WRAP_EXCHANGE_REQUEST(NAME, PNAME, PARAMETERS, ARGUMENTS, SEND, RECEIVE) \
-  COMMLENS_WHEN(NAME)                                                                     \
-  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {         \
-    static commlens::NameId name{};                                                       \
-    auto* const real = COMMLENS_REAL(PNAME);                                              \
-    return record_exchange_request(                                                       \
-        #NAME, name, request, [&](Session& session, Description& out) { SEND; },          \
-        [&](Session& session, Description& out) { RECEIVE; },                             \
-        [&] { return real(COMMLENS_UNWRAP ARGUMENTS, request); });                        \
-  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request * request),      \
+#define COMMLENS_WRAP_EXCHANGE_REQUEST(NAME, PNAME, PARAMETERS, ARGUMENTS, SEND, RECEIVE)   \
+  COMMLENS_WHEN(NAME)                                                                       \
+  (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {           \
+    static commlens::NameId name{};                                                         \
+    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
+    return record_exchange_request(                                                         \
+        #NAME, name, request, [&](Session& session, Description& out) { SEND; },            \
+        [&](Session& session, Description& out) { RECEIVE; },                               \
+        [&] { return real(COMMLENS_UNWRAP ARGUMENTS, request); });                          \
+  } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request * request),        \
                    (COMMLENS_UNWRAP ARGUMENTS, request)))
 
 // A receive of a message that a probe took out of the queue: the message knows whence and how much.
-#define COMMLENS_WRAP_MATCHED(NAME, PNAME, COUNT_TYPE, LAST_TYPE, ENDED)                               \
-  COMMLENS_WHEN(NAME)                                                                                  \
-  (static int recorded_##NAME(void* buffer, COUNT_TYPE count, MPI_Datatype type, MPI_Message* message, \
-                              LAST_TYPE* last) {                                                       \
-    static commlens::NameId name{};                                                                    \
-    auto* const real = COMMLENS_REAL(PNAME);                                                           \
-    return ENDED(#NAME, name, message, type, last,                                                     \
-                 [&](LAST_TYPE* given) { return real(buffer, count, type, message, given); });         \
-  } COMMLENS_ENTRY(NAME, PNAME,                                                                        \
-                   (void* buffer, COUNT_TYPE count, MPI_Datatype type, MPI_Message* message,           \
-                    LAST_TYPE* last),                                                                  \
+#define COMMLENS_WRAP_MATCHED(NAME, PNAME, COUNT_TYPE, LAST_TYPE, ENDED)                                     \
+  COMMLENS_WHEN(NAME)                                                                                        \
+  (static int recorded_##NAME(void* buffer, COUNT_TYPE count, HandleArgument<MPI_Datatype> type,             \
+                              MPI_Message* message, LAST_TYPE* last) {                                       \
+    static commlens::NameId name{};                                                                          \
+    auto* const real = COMMLENS_REAL_AS(                                                                     \
+        PNAME, (void*, COUNT_TYPE, HandleArgument<MPI_Datatype>, MPI_Message*, LAST_TYPE*));                 \
+    return ENDED(#NAME, name, message, type, last,                                                           \
+                 [&](LAST_TYPE* given) { return real(buffer, count, type, message, given); });               \
+  } COMMLENS_ENTRY(NAME, PNAME,                                                                              \
+                   (void* buffer, COUNT_TYPE count, HandleArgument<MPI_Datatype> type, MPI_Message* message, \
+                    LAST_TYPE* last),                                                                        \
                    (buffer, count, type, message, last)))

@@ -11,6 +11,9 @@
 namespace commlens::capture {
 namespace {
 
+constexpr std::array<std::string_view, 4> k_bindings = {
+    "libmpi_mpifh", "libmpi_usempi", "libmpichf", "libmpifort"};  // Open MPI's; MPICH's and its relatives'
+
 struct Range {
   std::uintptr_t first = 0;
   std::uintptr_t end = 0;
@@ -19,7 +22,9 @@ struct Range {
 int add_code(dl_phdr_info* object, std::size_t /*size*/, void* ranges) {
   const std::string_view path = object->dlpi_name == nullptr ? "" : object->dlpi_name;
   const std::string_view file = path.substr(path.rfind('/') + 1);
-  if (!file.starts_with("libmpi_mpifh") && !file.starts_with("libmpi_usempi")) {
+  const bool is_binding = std::any_of(k_bindings.begin(), k_bindings.end(),
+                                      [&](std::string_view library) { return file.starts_with(library); });
+  if (!is_binding) {
     return 0;
   }
   for (ElfW(Half) at = 0; at < object->dlpi_phnum; ++at) {

@@ -30,8 +30,7 @@ int record_receive(const char* text, NameId& name, MPI_Status* status, const Des
 struct Exchange {
   Description sent;
   Description received;
-  Session::Slot sent_slot = Session::k_none;
-  Session::Slot received_slot = Session::k_none;
+  Session::Slots slots;
 };
 template <typename DescribeSend, typename DescribeReceive>
 void begin_exchange(Session& recording, const char* text, NameId& name, Exchange& exchange,
@@ -44,8 +43,7 @@ void begin_exchange(Session& recording, const char* text, NameId& name, Exchange
     receive(session, exchange.received);
     return exchange.received;
   };
-  exchange.sent_slot = recording.begin(text, name, filled_send);
-  exchange.received_slot = recording.begin(text, name, filled_receive);
+  exchange.slots = recording.begin_exchange(text, name, filled_send, filled_receive);
 }
 
 template <typename DescribeSend, typename DescribeReceive, typename Real>
@@ -60,8 +58,7 @@ int record_exchange(const char* text, NameId& name, MPI_Status* status, const De
   MPI_Status own;
   MPI_Status* const seen = status == MPI_STATUS_IGNORE ? &own : status;
   const int code = real(seen);
-  recording->end(exchange.sent_slot, code);
-  recording->end_receive(exchange.received_slot, exchange.received, *seen, code);
+  recording->end_exchange(exchange.slots, exchange.received, *seen, code);
   return code;
 }
 
@@ -78,8 +75,8 @@ int record_exchange_request(const char* text, NameId& name, MPI_Request* request
   recording->issued({.call = exchange.received.call,
                      .sent = exchange.sent.call,
                      .source = exchange.received.source,
-                     .slot = exchange.received_slot,
-                     .sent_slot = exchange.sent_slot},
+                     .slot = exchange.slots.received,
+                     .sent_slot = exchange.slots.sent},
                     request, code);
   return code;
 }

@@ -228,8 +228,10 @@ COMMLENS_ENTRY(MPI_Testsome, PMPI_Testsome,
                (int count, MPI_Request requests[], int* ended, int* indices, MPI_Status* statuses),
                (count, requests, ended, indices, statuses))
 
-static int recorded_MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
-  auto* const real = COMMLENS_REAL(PMPI_Request_get_status);
+static int recorded_MPI_Request_get_status(HandleArgument<MPI_Request> request, int* flag,
+                                           MPI_Status* status) {
+  auto* const real =
+      COMMLENS_REAL_AS(PMPI_Request_get_status, (HandleArgument<MPI_Request>, int*, MPI_Status*));
   Session* const recording = Session::of_process();
   if (recording == nullptr || is_none(request)) {
     return real(request, flag, status);
@@ -238,12 +240,12 @@ static int recorded_MPI_Request_get_status(MPI_Request request, int* flag, MPI_S
   MPI_Status* const seen = status == MPI_STATUS_IGNORE ? &own : status;
   const int code = real(request, flag, seen);
   if (code == MPI_SUCCESS && *flag != 0) {
-    recording->seen_complete(key_of(request), *seen);
+    recording->seen_complete(key_of<MPI_Request>(request), *seen);
   }
   return code;
 }
 COMMLENS_ENTRY(MPI_Request_get_status, PMPI_Request_get_status,
-               (MPI_Request request, int* flag, MPI_Status* status), (request, flag, status))
+               (HandleArgument<MPI_Request> request, int* flag, MPI_Status* status), (request, flag, status))
 
 static int recorded_MPI_Request_free(MPI_Request* request) {
   auto* const real = COMMLENS_REAL(PMPI_Request_free);
@@ -305,8 +307,10 @@ static void record_probed(Session& recording, MPI_Comm comm, MPI_Message message
   }
 }
 
-static int recorded_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  auto* const real = COMMLENS_REAL(PMPI_Mprobe);
+static int recorded_MPI_Mprobe(int source, int tag, HandleArgument<MPI_Comm> comm, MPI_Message* message,
+                               MPI_Status* status) {
+  auto* const real =
+      COMMLENS_REAL_AS(PMPI_Mprobe, (int, int, HandleArgument<MPI_Comm>, MPI_Message*, MPI_Status*));
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(source, tag, comm, message, status);
@@ -320,12 +324,13 @@ static int recorded_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* 
   return code;
 }
 COMMLENS_ENTRY(MPI_Mprobe, PMPI_Mprobe,
-               (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status),
+               (int source, int tag, HandleArgument<MPI_Comm> comm, MPI_Message* message, MPI_Status* status),
                (source, tag, comm, message, status))
 
-static int recorded_MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
-                                MPI_Status* status) {
-  auto* const real = COMMLENS_REAL(PMPI_Improbe);
+static int recorded_MPI_Improbe(int source, int tag, HandleArgument<MPI_Comm> comm, int* flag,
+                                MPI_Message* message, MPI_Status* status) {
+  auto* const real =
+      COMMLENS_REAL_AS(PMPI_Improbe, (int, int, HandleArgument<MPI_Comm>, int*, MPI_Message*, MPI_Status*));
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(source, tag, comm, flag, message, status);
@@ -339,18 +344,20 @@ static int recorded_MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, M
   return code;
 }
 COMMLENS_ENTRY(MPI_Improbe, PMPI_Improbe,
-               (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status),
+               (int source, int tag, HandleArgument<MPI_Comm> comm, int* flag, MPI_Message* message,
+                MPI_Status* status),
                (source, tag, comm, flag, message, status))
 
 // A partitioned message is one message of all its partitions.
 COMMLENS_WRAP_PERSISTENT(MPI_Psend_init, PMPI_Psend_init,
-                         (const void* buffer, int partitions, MPI_Count count, MPI_Datatype type, int to,
-                          int tag, MPI_Comm comm, MPI_Info info),
+                         (const void* buffer, int partitions, MPI_Count count,
+                          HandleArgument<MPI_Datatype> type, int to, int tag, HandleArgument<MPI_Comm> comm,
+                          HandleArgument<MPI_Info> info),
                          (buffer, partitions, count, type, to, tag, comm, info),
                          describe_send(session, out, comm, to, session.amount(partitions* count, type)))
 COMMLENS_WRAP_PERSISTENT(MPI_Precv_init, PMPI_Precv_init,
-                         (void* buffer, int partitions, MPI_Count count, MPI_Datatype type, int source,
-                          int tag, MPI_Comm comm, MPI_Info info),
+                         (void* buffer, int partitions, MPI_Count count, HandleArgument<MPI_Datatype> type,
+                          int source, int tag, HandleArgument<MPI_Comm> comm, HandleArgument<MPI_Info> info),
                          (buffer, partitions, count, type, source, tag, comm, info),
                          describe_partitioned_receive(session, out, comm, source,
                                                       session.amount(partitions* count, type)))

@@ -43,12 +43,12 @@ void Session::measure_cost() {
       std::chrono::nanoseconds((costs[batches / 2] + std::int64_t{calls} - 1) / std::int64_t{calls}));
 }
 
-void Session::end(Slot slot, int code) noexcept {
+void Session::end(Slot slot, int code, std::int64_t now_ns) noexcept {
   if (slot == k_none) {
     return;
   }
   if (code == MPI_SUCCESS) {
-    recorder_->finish(slot, clock_.now_ns());
+    recorder_->finish(slot, now_ns);
   } else {
     recorder_->fail(slot, CallEnd::failed);
   }
@@ -64,7 +64,15 @@ RecordedCall Session::received(const RecordedCall& posted, Place& source, const 
   return call;
 }
 
-void Session::end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code) noexcept {
+void Session::end_exchange(Slots slots, const Description& posted, const MPI_Status& status,
+                           int code) noexcept {
+  const std::int64_t now = clock_.now_ns();
+  end(slots.sent, code, now);
+  end_receive(slots.received, posted, status, code, now);
+}
+
+void Session::end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code,
+                          std::int64_t now_ns) noexcept {
   if (slot == k_none) {
     return;
   }
@@ -72,14 +80,13 @@ void Session::end_receive(Slot slot, const Description& posted, const MPI_Status
     recorder_->fail(slot, CallEnd::failed);
     return;
   }
-  const std::int64_t now = clock_.now_ns();
   attempt([&] {
     const RecordedCall call = received(posted.call, *posted.source, status);
     if (call.group == posted.call.group && call.dtype == posted.call.dtype &&
         call.output == posted.call.output) {
-      recorder_->finish(slot, now);
+      recorder_->finish(slot, now_ns);
     } else {
-      recorder_->finish(slot, call, now);
+      recorder_->finish(slot, call, now_ns);
     }
   });
 }

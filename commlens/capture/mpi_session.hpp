@@ -45,10 +45,22 @@ class Session {
   /// A call begins; `describe(Session&)` says what it is. `name` is the caller's, filled at its first call.
   template <typename Describe>
   Slot begin(const char* text, NameId& name, const Describe& describe) noexcept;
+  /// A call begins that sends and receives: two messages, one moment.
+  struct Slots {
+    Slot sent = k_none;
+    Slot received = k_none;
+  };
+  template <typename DescribeSend, typename DescribeReceive>
+  Slots begin_exchange(const char* text, NameId& name, const DescribeSend& send,
+                       const DescribeReceive& receive) noexcept;
   /// A blocking call returned.
-  void end(Slot slot, int code) noexcept;
+  void end(Slot slot, int code) noexcept { end(slot, code, slot == k_none ? 0 : clock_.now_ns()); }
   /// A blocking receive returned.
-  void end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code) noexcept;
+  void end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code) noexcept {
+    end_receive(slot, posted, status, code, slot == k_none ? 0 : clock_.now_ns());
+  }
+  /// A blocking exchange returned; `posted` and `status` are of its receive.
+  void end_exchange(Slots slots, const Description& posted, const MPI_Status& status, int code) noexcept;
 
   /// A non-blocking call returned; its request will complete. `request` is read when `code` is success.
   void issued(const Description& call, Slot slot, const MPI_Request* request, int code) noexcept;
@@ -121,6 +133,9 @@ class Session {
     }
   }
   void stop() noexcept;
+  void end(Slot slot, int code, std::int64_t now_ns) noexcept;
+  void end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code,
+                   std::int64_t now_ns) noexcept;
   template <typename Describe>
   Description* described(const char* text, NameId& name, const Describe& describe);
   void follow(const PendingCall& call);
@@ -167,6 +182,22 @@ Session::Slot Session::begin(const char* text, NameId& name, const Describe& des
   } catch (const std::exception&) {
     stop();
     return k_none;
+  }
+}
+
+template <typename DescribeSend, typename DescribeReceive>
+Session::Slots Session::begin_exchange(const char* text, NameId& name, const DescribeSend& send,
+                                       const DescribeReceive& receive) noexcept {
+  const Turn turn(*this);
+  try {
+    const Description* const sent = described(text, name, send);
+    const Description* const received = described(text, name, receive);
+    const std::int64_t now = clock_.now_ns();
+    return {.sent = sent == nullptr ? k_none : recorder_->begin(sent->call, now),
+            .received = received == nullptr ? k_none : recorder_->begin(received->call, now)};
+  } catch (const std::exception&) {
+    stop();
+    return {};
   }
 }
 

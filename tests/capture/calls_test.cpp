@@ -67,17 +67,6 @@ TEST(Capture, RecordsThreadsOfMpich) {
   expect_recorded(program("modes", "mpich") + " threads", {.mpi = "mpich", .ranks = 2}, {});
 }
 
-/// A Python that has mpi4py; the first one in PATH may be none of the system's.
-std::string python_with_mpi4py() {
-  const JobFolder folder;
-  for (const char* python : {"python3", "/usr/bin/python3"}) {
-    if (folder.run(fmt::format("{} -c 'import mpi4py'", python)).exit_code == 0) {
-      return python;
-    }
-  }
-  return {};
-}
-
 void expect_mpi4py_recorded(int ranks) {
   const std::string python = python_with_mpi4py();
   if (python.empty()) {
@@ -88,6 +77,65 @@ void expect_mpi4py_recorded(int ranks) {
 }
 TEST(Capture, RecordsWhatAnMpi4pyProgramStatesOnTwoRanks) { expect_mpi4py_recorded(2); }
 TEST(Capture, RecordsWhatAnMpi4pyProgramStatesOnFourRanks) { expect_mpi4py_recorded(4); }
+
+/// What the program states, without the calls that only one of the libraries has.
+Calls common_calls(const std::string& mpi) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(fmt::format("{} {}", program("calls", mpi), folder.path().string()),
+                                        {.mpi = mpi, .ranks = 2});
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+  const Result<Trace> trace = read_trace(folder.trace());
+  EXPECT_TRUE(trace.has_value()) << job.err;
+  Calls calls = trace ? calls_of(*trace) : Calls{};
+  std::erase_if(calls, [](const auto& call) {
+    return call.first.find("Allreduce_init") != std::string::npos ||
+           call.first.find("Bcast_c") != std::string::npos;
+  });
+  return calls;
+}
+
+TEST(Capture, OneProgramMakesTheSameRecordingOverBothLibraries) {
+  if (!has_mpi("openmpi") || !has_mpi("mpich")) {
+    GTEST_SKIP() << "only one MPI is installed";
+  }
+  const Calls openmpi = common_calls("openmpi");
+  EXPECT_GT(openmpi.size(), 90U);  // different calls
+  EXPECT_EQ(differences(openmpi, common_calls("mpich")), "");
+}
+
+/// The calls that stand in fortran_calls.f90.
+Calls of_fortran(int rank) {
+  Calls calls;
+  for (const char* call : {"MPI_Allreduce all_reduce fp64 10 10 0,1 -1", "MPI_Bcast broadcast fp64 9 9 0,1 0",
+                           "MPI_Barrier barrier uint8 0 0 0,1 -1"}) {
+    calls[fmt::format("{} {}", rank, call)] = 1;
+  }
+  calls[fmt::format("{0} MPI_Irecv recv fp64 0 7 {0},{0} -1", rank)] = 1;  // 8 would have fitted
+  calls[fmt::format("{0} MPI_Send send fp64 7 0 {0},{0} -1", rank)] = 1;
+  return calls;
+}
+
+class Fortran : public testing::TestWithParam<std::string> {};  // module_MPI
+
+TEST_P(Fortran, ProgramsAreRecorded) {
+  const std::string mpi = GetParam().substr(GetParam().find('_') + 1);
+  const std::string file = fmt::format("{}/fortran_{}", COMMLENS_CAPTURE_PROGRAMS, GetParam());
+  if (!has_mpi(mpi) || !std::filesystem::exists(file)) {
+    GTEST_SKIP() << "no Fortran compiler of " << mpi;
+  }
+  const JobFolder folder;
+  const RecordedJob job = folder.record(file, {.mpi = mpi, .ranks = 2});
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  const Result<Trace> trace = read_trace(folder.trace());
+  ASSERT_TRUE(trace.has_value()) << job.err;
+  Calls expected = of_fortran(0);
+  expected.merge(of_fortran(1));
+  EXPECT_EQ(differences(expected, calls_of(*trace)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Module, Fortran,
+                         testing::Values("mpi_openmpi", "f08_openmpi", "mpi_mpich", "f08_mpich"),
+                         [](const auto& program) { return program.param; });
 
 }  // namespace
 }  // namespace commlens::test

@@ -109,6 +109,32 @@ TEST_P(Harm, AFullDiskStopsTheRecordingAndNotTheJob) {
   EXPECT_EQ(dropped, 2'000'000 - 524'286);
 }
 
+TEST_P(Harm, AProgramOfAnotherMpiIsLeftAsItWasAndTold) {
+  const std::string other = GetParam() == "mpich" ? "openmpi" : "mpich";
+  if (!has_mpi(other)) {
+    GTEST_SKIP() << "no other MPI";
+  }
+  const JobFolder folder;
+  JobOptions options = with_ranks(1);
+  options.flags = "--mpi " + other;
+  const RecordedJob job = folder.record(modes("after-finalize"), options);
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.out, "finalized 1\n");
+  EXPECT_NE(job.err.find("record it with --mpi " + GetParam()), std::string::npos) << job.err;
+  EXPECT_FALSE(std::filesystem::exists(folder.trace()));
+}
+
+// /proc takes no folders.
+TEST_P(Harm, AJobWhoseFolderCannotBeMadeRunsUnrecorded) {
+  const JobFolder folder;
+  JobOptions options = with_ranks(2);
+  options.inside = "env COMMLENS_TRACE=/proc/none";
+  const RecordedJob job = folder.record(modes("after-finalize"), options);
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.out, "finalized 1\nfinalized 1\n");
+  EXPECT_NE(job.err.find("2 ranks were not recorded: "), std::string::npos) << job.err;
+}
+
 INSTANTIATE_TEST_SUITE_P(Mpi, Harm, testing::Values("openmpi", "mpich"),
                          [](const auto& mpi) { return mpi.param; });
 

@@ -27,7 +27,8 @@ static void reduce(int times, MPI_Comm comm) {
   }
 }
 
-/* Four threads, each with a communicator of its own: 500 reductions and 500 messages to itself. */
+/* Four threads, each with a communicator of its own: 500 reductions, 500 messages to itself, and 10 communicators that
+ * come and go. */
 static MPI_Comm comms[4];
 static void* work(void* argument) {
   const int thread = (int)(long)argument;
@@ -40,6 +41,12 @@ static void* work(void* argument) {
     MPI_Irecv(box, 8, MPI_DOUBLE, MPI_ANY_SOURCE, thread, comms[thread], &requests[0]);
     MPI_Isend(sent, 5 + thread % 2, MPI_DOUBLE, r, thread, comms[thread], &requests[1]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    if (i % 50 == 0) {
+      MPI_Comm same;
+      MPI_Comm_dup(comms[thread], &same);
+      MPI_Bcast(box, 2, MPI_DOUBLE, 0, same);
+      MPI_Comm_free(&same);
+    }
   }
   return NULL;
 }
@@ -59,6 +66,9 @@ static void threads(void) {
       expect("MPI_Allreduce", "all_reduce", "fp64", 1 + i, 1 + i, world, -1);
       expect("MPI_Irecv", "recv", "fp64", 0, 5 + i % 2, self, -1);
       expect("MPI_Isend", "send", "fp64", 5 + i % 2, 0, self, -1);
+      if (j % 50 == 0) {
+        expect("MPI_Bcast", "broadcast", "fp64", 2, 2, world, 0);
+      }
     }
   }
 }

@@ -79,11 +79,20 @@ RecordedJob JobFolder::run(const std::string& command) const {
 }
 
 RecordedJob JobFolder::record(const std::string& program, const JobOptions& options) const {
-  const std::string record = fmt::format("{} record -o trace --", binary());
-  const std::string command = options.is_inside_launcher
-                                  ? fmt::format("{} {} {}", launcher(options), record, program)
-                                  : fmt::format("{} {} {}", record, launcher(options), program);
-  return run(options.before + command);
+  const std::string record = fmt::format("{} record -o trace {} --", binary(), options.flags);
+  const std::string command = options.is_inside_launcher ? fmt::format("{} {}", launcher(options), record)
+                                                         : fmt::format("{} {}", record, launcher(options));
+  return run(fmt::format("{}{} {} {}", options.before, command, options.inside, program));
+}
+
+std::string python_with_mpi4py() {
+  const JobFolder folder;
+  for (const char* python : {"python3", "/usr/bin/python3"}) {
+    if (folder.run(fmt::format("{} -c 'import mpi4py'", python)).exit_code == 0) {
+      return python;
+    }
+  }
+  return {};
 }
 
 Calls calls_of(const Trace& trace) {

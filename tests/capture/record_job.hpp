@@ -21,6 +21,8 @@ struct JobOptions {
   std::string mpi = "openmpi";
   int ranks = 2;
   std::string before;               // shell commands before it ("prlimit --fsize=1000 ")
+  std::string flags;                // of record ("--mpi mpich")
+  std::string inside;               // words before the program, behind the launcher
   bool is_inside_launcher = false;  // mpirun commlens record, not commlens record mpirun
 };
 
@@ -45,6 +47,9 @@ class JobFolder {
 
 /// Whether the tests of that MPI can run here.
 bool has_mpi(const std::string& mpi);
+
+/// A Python that has mpi4py; empty when there is none. The first one in PATH may not be the system's.
+std::string python_with_mpi4py();
 
 /// Calls of a job, each as the line that expected.h writes, and how often it occurs.
 using Calls = std::map<std::string, std::int64_t>;
