@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -170,21 +169,21 @@ Summary summary_of(const std::filesystem::path& folder, const SummaryOptions& op
 }
 
 Summary measure(const std::filesystem::path& folder, const SummaryOptions& options, std::string_view title) {
-  std::optional<Summary> summary;
+  Summary summary;
   double best = 1e9;
   for (int repetition = 0; repetition < 3; ++repetition) {
     const double before = processor_seconds();
     summary = summary_of(folder, options);
     best = std::min(best, processor_seconds() - before);
   }
-  const auto calls = static_cast<double>(summary->calls);
+  const auto calls = static_cast<double>(summary.calls);
   fmt::print(
       "{}: {} calls, {} rows, {:.2f} s of processor time, {:.1f} ns a call, {:.1f} million calls/s, {:.0f} "
       "MiB\n",
-      title, with_commas(summary->calls), summary->rows.size(), best, best * 1e9 / calls, calls / best / 1e6,
+      title, with_commas(summary.calls), summary.rows.size(), best, best * 1e9 / calls, calls / best / 1e6,
       most_memory());
   std::fflush(stdout);
-  return std::move(*summary);
+  return summary;
 }
 
 /// The durations of all calls of a row, ascending.
@@ -213,6 +212,7 @@ void print_errors(const std::filesystem::path& folder, const Summary& summary) {
       return 100 * std::abs(static_cast<double>(found.count()) - exact) / exact;
     };
     const std::int64_t rank = median_interval_rank(calls);
+    COMMLENS_CHECK(row.time.has_value(), "every generated call has times");
     fmt::print(
         "{} {}: {} calls, {}: error of P50 {:.3f} %, of its interval {:.3f} % and {:.3f} %, of P95 {:.3f} "
         "%\n",

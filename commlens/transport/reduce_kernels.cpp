@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -77,11 +78,19 @@ struct Bf16 {
   [[gnu::always_inline]] static std::uint16_t narrowed(float value) { return narrowed_bf16(value); }
 };
 
+template <typename T>
+[[gnu::always_inline]] inline bool is_nan(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(value);
+  } else {
+    return false;
+  }
+}
+
 template <ReduceOp Reduction, typename T>
 [[gnu::always_inline]] inline T combined(T left, T right) {
   if constexpr (Reduction == ReduceOp::max) {
-    return static_cast<bool>(static_cast<int>(right > left) | static_cast<int>(right != right)) ? right
-                                                                                                : left;
+    return static_cast<bool>(static_cast<int>(right > left) | static_cast<int>(is_nan(right))) ? right : left;
   } else if constexpr (std::is_integral_v<T>) {
     using Unsigned = std::make_unsigned_t<T>;  // wraps around without undefined behaviour
     return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(left) + static_cast<Unsigned>(right)));
@@ -95,12 +104,12 @@ using Outputs = std::span<std::byte* const>;
 
 template <typename T>
 [[gnu::always_inline]] inline const T* elements(const std::byte* buffer, std::int64_t first) {
-  return static_cast<const T*>(static_cast<const void*>(buffer)) + first;
+  return reinterpret_cast<const T*>(buffer) + first;
 }
 
 template <typename T>
 [[gnu::always_inline]] inline T* elements(std::byte* buffer, std::int64_t first) {
-  return static_cast<T*>(static_cast<void*>(buffer)) + first;
+  return reinterpret_cast<T*>(buffer) + first;
 }
 
 /// Combines in blocks that stay in the first-level cache.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/transport/thread_exchange.hpp"
 
@@ -33,6 +34,7 @@ void ThreadJob::end(End end) {
 
 void ThreadJob::throw_if_ended() const {
   if (has_ended()) {
+    COMMLENS_CHECK(end_.has_value(), "it is stored before has_ended() says so");
     throw SystemError(end_->told);
   }
 }

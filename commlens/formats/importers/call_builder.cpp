@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/base/text.hpp"
 
 namespace commlens {
@@ -260,7 +261,9 @@ Result<void> CallBuilder::add_compute(const CallRecord& record, Rank rank) {
   if (!event || !times) {
     return tl::unexpected(event ? times.error() : event.error());
   }
-  stream_of(rank).compute.push_back({(*times)->started, (*times)->finished, event->iteration});
+  const std::optional<Times>& stretch = *times;
+  COMMLENS_CHECK(stretch.has_value(), "the record has both its start and its duration");
+  stream_of(rank).compute.push_back({stretch->started, stretch->finished, event->iteration});
   return {};
 }
 

@@ -17,13 +17,11 @@ constexpr std::size_t k_longest_reason = 160;
 /// Reads characters and keeps count of the line the last one stands on (nlohmann tells no positions).
 class LineCounter {
  public:
-  // NOLINTBEGIN(readability-identifier-naming): the names std::iterator_traits asks for
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
   using difference_type = std::ptrdiff_t;
   using pointer = const char*;
   using reference = const char&;
-  // NOLINTEND(readability-identifier-naming)
 
   LineCounter(std::string_view::const_iterator at, int* line) : at_(at), line_(line) {}
   reference operator*() const { return *at_; }
