@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t k_look_again_ns = 20'000'000;  // a look is a system call or two
 constexpr int k_most_members = 1 << 20;
+constexpr int k_most_strangers = 1024;  // of a communicator whose size is not known
 
 }  // namespace
 
@@ -64,13 +65,22 @@ Rank NcclComm::member(int rank) {
   if (at < known_.size() && known_[at]) {
     return *known_[at];
   }
-  if (identity_.size == job_ranks_ && stream_.self().value == identity_.rank) {
-    return Rank{rank};  // of all ranks of the job, in their order as far as can be seen from here
-  }
+  return stranger(rank);
+}
+
+Rank NcclComm::stranger(int rank) {
+  const int count = identity_.size > 0 ? identity_.size : k_most_strangers;  // more members may come
   if (!strangers_) {
-    strangers_ = stream_.strangers(std::max(members(), 1024));
+    strangers_ = stream_.strangers(std::max(count, k_most_strangers) + 1);
   }
-  return Rank{strangers_->value + rank % std::max(members(), 1024)};
+  return Rank{strangers_->value + rank % count};
+}
+
+GroupOfComm NcclComm::unresolved_group() const {
+  return {.comm = identity_.comm,
+          .rank = identity_.rank,
+          .size = identity_.size,
+          .is_likely_world = identity_.size == job_ranks_ && stream_.self().value == identity_.rank};
 }
 
 GroupId NcclComm::group() {
@@ -86,10 +96,12 @@ GroupId NcclComm::group() {
     const bool is_world = static_cast<std::int64_t>(ranks.size()) == job_ranks_;
     const Axis axis = ranks.size() == 1 ? Axis::self : is_world ? Axis::world : Axis::unknown;
     whole_ = stream_.recorder().group(ranks, axis);
-  } else {
-    whole_ =
-        stream_.unresolved({.comm = identity_.comm, .rank = identity_.rank, .size = identity_.size}, ranks);
+    return *whole_;
   }
+  if (identity_.size == 0) {
+    ranks.push_back(Rank{stranger(0).value + k_most_strangers});  // so that it is no other group's list
+  }
+  whole_ = stream_.unresolved(unresolved_group(), ranks);
   return *whole_;
 }
 
@@ -103,14 +115,11 @@ GroupId NcclComm::pair(int peer, bool is_to) {
   const std::vector<Rank> ranks = is_to ? std::vector{here, there} : std::vector{there, here};
   const auto at = static_cast<std::size_t>(peer);
   const bool is_known = peer == identity_.rank || (at < known_.size() && known_[at]);
-  const auto shape = is_to ? GroupOfComm::Shape::to_peer : GroupOfComm::Shape::from_peer;
-  const GroupId group = is_known ? stream_.recorder().group(ranks, Axis::unknown)
-                                 : stream_.unresolved({.comm = identity_.comm,
-                                                       .rank = identity_.rank,
-                                                       .size = identity_.size,
-                                                       .shape = shape,
-                                                       .peer = peer},
-                                                      ranks);
+  GroupOfComm unresolved = unresolved_group();
+  unresolved.shape = is_to ? GroupOfComm::Shape::to_peer : GroupOfComm::Shape::from_peer;
+  unresolved.peer = peer;
+  const GroupId group =
+      is_known ? stream_.recorder().group(ranks, Axis::unknown) : stream_.unresolved(unresolved, ranks);
   pairs_.emplace(std::pair(peer, is_to), group);
   return group;
 }

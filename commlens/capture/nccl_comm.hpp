@@ -37,6 +37,8 @@ class NcclComm {
   /// Whether all members are known. Looks for them from time to time until they are.
   bool is_resolved();
   Rank member(int rank);
+  Rank stranger(int rank);
+  GroupOfComm unresolved_group() const;
   int members() const;
 
   NcclStream& stream_;

@@ -44,6 +44,12 @@ std::optional<std::vector<Rank>> members_of(const std::filesystem::path& folder,
   for (const std::optional<Rank>& rank : published_members(folder, group.comm, most)) {
     all.push_back(rank.value_or(Rank{-1}));
   }
+  if (group.is_likely_world) {  // the other machines' folders are not to be seen from here
+    all.resize(static_cast<std::size_t>(group.size), Rank{-1});
+    for (std::size_t member = 0; member < all.size(); ++member) {
+      all[member] = all[member] == Rank{-1} ? Rank{static_cast<std::int64_t>(member)} : all[member];
+    }
+  }
   const auto is_missing = [&](int member) {
     return static_cast<std::size_t>(member) >= all.size() ||
            all[static_cast<std::size_t>(member)] == Rank{-1};

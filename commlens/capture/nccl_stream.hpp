@@ -26,6 +26,8 @@ struct GroupOfComm {
   std::uint64_t comm = 0;
   int rank = 0;
   int size = 0;  // 0: not known
+  bool is_likely_world =
+      false;  // as many members as the job has ranks, and this one has the same number in both
   Shape shape = Shape::whole;
   int peer = 0;
 };

@@ -1,0 +1,92 @@
+#include "nccl_job.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "commlens/base/check.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+constexpr const char* k_no_launcher =
+    "unset RANK WORLD_SIZE OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID "
+    "SLURM_NTASKS";
+
+std::string spelled(const Trace& trace, const CommOp& op, Rank rank) {
+  std::string members;
+  for (const Rank member : trace.groups.members(op.group, rank)) {
+    members += fmt::format("{}{}", members.empty() ? "" : ",", member.value);
+  }
+  return fmt::format("{} {} {} {} {} {} {} {}", rank.value, trace.names.text(op.name), name_of(op.kind),
+                     name_of(op.dtype), op.input.value, op.output.value, members,
+                     op.root ? op.root->value : -1);
+}
+
+}  // namespace
+
+NcclJob::NcclJob(const std::string& command, bool is_recorded) {
+  std::string name = (fs::temp_directory_path() / "commlens-nccl-XXXXXX").string();
+  COMMLENS_CHECK(mkdtemp(name.data()) != nullptr, "the tests need a temporary folder");
+  path_ = name;
+  const std::string folder =
+      is_recorded ? fmt::format("COMMLENS_TRACE={}", trace().string()) : "COMMLENS_TRACE=";
+  const int status = std::system(fmt::format("cd {} && {} && export {} && ( {} ) >out 2>err </dev/null", name,
+                                             k_no_launcher, folder, command)
+                                     .c_str());
+  exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  out = content_of(path_ / "out");
+  err = content_of(path_ / "err");
+}
+
+NcclJob::~NcclJob() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Trace NcclJob::read() const {
+  Result<Trace> trace = read_trace(this->trace());
+  COMMLENS_CHECK(trace, trace ? "" : trace.error().message.c_str());
+  return std::move(*trace);
+}
+
+std::vector<SeenCall> calls_of(const Trace& trace) {
+  std::vector<SeenCall> calls;
+  for (const RankStream& stream : trace.streams) {
+    for (std::size_t row = 0; row < stream.events.size(); ++row) {
+      const CommOp& op = trace.op(stream.events[row].op);
+      calls.push_back({spelled(trace, op, stream.ranks.first), trace.tags.text(op.tag),
+                       row < stream.times.size() ? stream.times[row] : Times{}});
+    }
+  }
+  return calls;
+}
+
+Counts counted(const std::vector<SeenCall>& calls) {
+  Counts counts;
+  for (const SeenCall& call : calls) {
+    ++counts[call.tag.empty() ? call.text : call.text + " | " + call.tag];
+  }
+  return counts;
+}
+
+std::string library(const std::string& name) {
+  return fmt::format("{}/lib{}.so", COMMLENS_NCCL_LIBRARIES, name);
+}
+
+std::string program(const std::string& name) { return fmt::format("{}/{}", COMMLENS_NCCL_PROGRAMS, name); }
+
+}  // namespace commlens::test

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "commlens/trace/trace.hpp"
+
+namespace commlens::test {
+
+/// A command that ran, and a folder of its own for it, removed at the end.
+class NcclJob {
+ public:
+  /// `command`: a shell command; COMMLENS_TRACE is set to trace() unless `is_recorded` is false, and no
+  /// launcher is to be seen in the environment.
+  explicit NcclJob(const std::string& command, bool is_recorded = true);
+  ~NcclJob();
+  NcclJob(const NcclJob&) = delete;
+  NcclJob& operator=(const NcclJob&) = delete;
+
+  std::filesystem::path trace() const { return path_ / "trace"; }
+  Trace read() const;
+
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A call as the tests spell it: "rank name op dtype input output group root", and its tag where it has one.
+struct SeenCall {
+  std::string text;
+  std::string tag;
+  Times times;
+};
+std::vector<SeenCall> calls_of(const Trace& trace);
+
+/// How often each occurs.
+using Counts = std::map<std::string, int>;
+Counts counted(const std::vector<SeenCall>& calls);
+
+/// The path of a library that the tests record with, or of a program that they built.
+std::string library(const std::string& name);
+std::string program(const std::string& name);
+
+}  // namespace commlens::test

@@ -1,0 +1,212 @@
+// The profiler plug-in under a host that drives each version of the interface (plugin_program.cpp).
+#include <array>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "nccl_job.hpp"
+
+namespace commlens::test {
+namespace {
+
+constexpr const char* k_enqueued = "enqueued only";
+
+std::string command(int version, const std::string& scenario) {
+  return fmt::format("NCCL_PROFILER_PLUGIN={} {} {} {}", library("commlens-nccl-profiler"),
+                     program("plugin_program"), version, scenario);
+}
+
+/// What rank `rank` of the job's four calls, by hand from plugin_program.cpp. Before v5 the interface has
+/// bytes where NCCL gathers or broadcasts.
+struct Expected {
+  int version;
+  int rank;
+  Counts counts = {};
+
+  void add(const std::string& call, bool is_complete, int times = 1) {
+    // v1 and v2 do not tell of kernels.
+    const bool is_enqueued = !is_complete || version < 3;
+    counts[fmt::format("{} {}{}", rank, call, is_enqueued ? fmt::format(" | {}", k_enqueued) : "")] += times;
+  }
+  void add_world() {
+    const bool has_types = version >= 5;
+    constexpr std::array<int, 4> next = {1, 2, 3, 0};
+    constexpr std::array<int, 4> before = {3, 0, 1, 2};
+    add("ncclAllReduce all_reduce fp32 1000 1000 0,1,2,3 -1", true);
+    add(has_types ? "ncclAllGather all_gather fp32 16 64 0,1,2,3 -1"
+                  : "ncclAllGather all_gather int8 64 256 0,1,2,3 -1",
+        true);
+    add("ncclReduceScatter reduce_scatter bf16 32 8 0,1,2,3 -1", true);
+    add(has_types ? "ncclBroadcast broadcast fp64 3 3 0,1,2,3 3"
+                  : "ncclBroadcast broadcast int8 24 24 0,1,2,3 3",
+        true);
+    add("ncclReduce reduce int32 5 5 0,1,2,3 1", true);
+    add("ncclAllReduce all_reduce int8 1 1 0,1,2,3 -1", true);
+    add("ncclAllReduce all_reduce uint8 6 6 0,1,2,3 -1", true);
+    add(fmt::format("ncclSend send fp16 2 0 {},{} -1", rank, next.at(static_cast<std::size_t>(rank))), true);
+    add(fmt::format("ncclRecv recv fp16 0 2 {},{} -1", before.at(static_cast<std::size_t>(rank)), rank),
+        true);
+  }
+  void add_half() {
+    constexpr std::array<const char*, 4> members = {"2,0", "3,1", "2,0", "3,1"};
+    constexpr std::array<int, 4> other = {2, 3, 0, 1};
+    const std::string group = members.at(static_cast<std::size_t>(rank));
+    add(version >= 5 ? fmt::format("ncclAllGather all_gather fp32 11 22 {} -1", group)
+                     : fmt::format("ncclAllGather all_gather int8 44 88 {} -1", group),
+        true);
+    add(fmt::format("ncclSend send int64 12 0 {},{} -1", rank, other.at(static_cast<std::size_t>(rank))),
+        true);
+  }
+  void add_rest() {
+    add("ncclAllReduce all_reduce fp32 21 21 0,1,2,3 -1", true);
+    add("ncclAllReduce all_reduce fp32 22 22 0,1,2,3 -1", true);
+    add("ncclAllReduce all_reduce int32 31 31 0,1,2,3 -1", false);
+    add("ncclAllReduce all_reduce int32 32 32 0,1,2,3 -1", false);
+    add(version >= 5 ? "ncclAllGather all_gather bf16 41 164 0,1,2,3 -1"
+                     : "ncclAllGather all_gather int8 82 328 0,1,2,3 -1",
+        false, 2);
+    if (version >= 6) {
+      add("ncclAlltoAll all_to_all fp32 204 204 0,1,2,3 -1", false);
+      add("ncclAllGather all_gather fp32 52 208 0,1,2,3 -1", false);
+    }
+    add("ncclAllReduce all_reduce fp32 71 71 0,1,2,3 -1", true, 500);
+    add("ncclAllReduce all_reduce fp32 72 72 0,1,2,3 -1", true, 500);
+  }
+};
+
+Counts expected(int version) {
+  Counts all;
+  for (int rank = 0; rank < 4; ++rank) {
+    Expected of_rank{version, rank};
+    of_rank.add_world();
+    of_rank.add_half();
+    of_rank.add_rest();
+    all.insert(of_rank.counts.begin(), of_rank.counts.end());
+  }
+  return all;
+}
+
+std::string differences(const Counts& wanted, const Counts& found) {
+  std::string text;
+  Counts all = wanted;
+  all.insert(found.begin(), found.end());
+  for (const auto& [call, ignored] : all) {
+    const int in_wanted = wanted.contains(call) ? wanted.at(call) : 0;
+    const int in_found = found.contains(call) ? found.at(call) : 0;
+    if (in_wanted != in_found) {
+      text += fmt::format("expected {} recorded {}: {}\n", in_wanted, in_found, call);
+    }
+  }
+  return text;
+}
+
+class NcclPlugin : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Versions, NcclPlugin, testing::Values(1, 2, 3, 4, 5, 6));
+
+TEST_P(NcclPlugin, RecordsEveryCallOfFourRanks) {
+  const NcclJob job(command(GetParam(), "job"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.err, "");
+  EXPECT_EQ(job.out, "");
+  const Trace trace = job.read();
+  EXPECT_EQ(differences(expected(GetParam()), counted(calls_of(trace))), "");
+  // What the program called and NCCL never enqueued is seen since v5.
+  const std::map<std::string, std::int64_t> unfinished = {{"unfinished call", 4}};
+  EXPECT_EQ(trace.provenance.skipped, GetParam() >= 5 ? unfinished : (std::map<std::string, std::int64_t>{}));
+}
+
+class NcclPluginSinceV4 : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Versions, NcclPluginSinceV4, testing::Values(4, 5, 6));
+
+TEST_P(NcclPluginSinceV4, TakesHowLongACallRanFromTheClockOfTheGpu) {
+  const NcclJob job(command(GetParam(), "job"));
+  int seen = 0;
+  for (const SeenCall& call : calls_of(job.read())) {
+    const std::int64_t took = (call.times.finished - call.times.started).count();
+    EXPECT_LE(call.times.issued, call.times.started) << call.text;
+    if (call.text.find(" fp32 1000 ") != std::string::npos) {
+      EXPECT_EQ(took, 7000) << call.text;
+      ++seen;
+    } else if (call.text.find(" fp32 21 ") != std::string::npos ||
+               call.text.find(" fp32 22 ") != std::string::npos) {
+      EXPECT_EQ(took, 3000) << call.text;
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 12);
+}
+
+TEST_P(NcclPlugin, GivesEachGpuOfAProcessARank) {
+  const NcclJob job(command(GetParam(), "gpus"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.err, "");
+  const std::string end = GetParam() < 3 ? " | enqueued only" : "";
+  const Counts wanted = {{"0 ncclAllReduce all_reduce fp32 100 100 0,1,2 -1" + end, 1},
+                         {"1 ncclAllReduce all_reduce fp32 101 101 0,1,2 -1" + end, 1},
+                         {"2 ncclAllReduce all_reduce fp32 102 102 0,1,2 -1" + end, 1}};
+  EXPECT_EQ(differences(wanted, counted(calls_of(job.read()))), "");
+}
+
+TEST_P(NcclPlugin, GivesUpEventsThatAreLongPast) {
+  const NcclJob job(command(GetParam(), "late"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  const Trace trace = job.read();
+  EXPECT_EQ(counted(calls_of(trace)),
+            (Counts{{"0 ncclAllReduce all_reduce fp32 61 61 0 -1 | enqueued only", 20001}}));
+  const std::map<std::string, std::int64_t> late = {{"kernel event of a call that is not known any more", 1}};
+  EXPECT_EQ(trace.provenance.skipped, GetParam() >= 3 ? late : (std::map<std::string, std::int64_t>{}));
+}
+
+TEST_P(NcclPlugin, LeavesWhatAKilledProcessHasCompleted) {
+  const NcclJob job(command(GetParam(), "killed"));
+  EXPECT_NE(job.exit_code, 0);
+  const std::string end = GetParam() < 3 ? " | enqueued only" : "";
+  // Before v4 nobody says how many members there are: a rank that the job does not have stands for the
+  // others.
+  const std::string group = GetParam() < 4 ? "0,4195328" : "0";
+  EXPECT_EQ(counted(calls_of(job.read())),
+            (Counts{{fmt::format("0 ncclAllReduce all_reduce fp32 81 81 {} -1{}", group, end), 1}}));
+}
+
+TEST_P(NcclPlugin, DoesNothingWhenNothingIsToBeRecorded) {
+  const NcclJob job(command(GetParam(), "job"), false);
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.err, "");
+  EXPECT_FALSE(std::filesystem::exists(job.trace()));
+}
+
+TEST(NcclPluginFolder, ASecondJobOfACommandHasAFolderOfItsOwn) {
+  const NcclJob job(command(6, "gpus") + " && " + command(5, "gpus"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.read().streams.size(), 3U);
+  EXPECT_TRUE(std::filesystem::exists(job.trace().string() + "-2/manifest.json"));
+}
+
+TEST(NcclPluginFolder, AFolderOfSomethingElseIsLeftAlone) {
+  const NcclJob job("mkdir trace && echo mine > trace/thesis.txt && " + command(6, "gpus"));
+  EXPECT_EQ(job.exit_code, 0);
+  EXPECT_NE(job.err.find("holds something else than a commlens trace"), std::string::npos) << job.err;
+  int files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(job.trace())) {
+    ++files;
+  }
+  EXPECT_EQ(files, 1);
+}
+
+TEST(NcclPluginFolder, AFullDiskIsCountedAndTheJobGoesOn) {
+  // A limit of 64 KiB a file: about 2,000 records.
+  const NcclJob job("prlimit --fsize=65536 " + std::string("env ") + command(6, "late"));
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+  const Trace trace = job.read();
+  std::int64_t dropped = 0;
+  for (const auto& [reason, calls] : trace.provenance.skipped) {
+    dropped += reason.find("not recorded") != std::string::npos ? calls : 0;
+  }
+  EXPECT_EQ(dropped + static_cast<std::int64_t>(calls_of(trace).size()), 20001);
+  EXPECT_GT(dropped, 0);
+}
+
+}  // namespace
+}  // namespace commlens::test
