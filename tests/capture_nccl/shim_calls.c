@@ -1,0 +1,142 @@
+/* The calls of a program that knows nothing of commlens. In a file of its own: shim_program is linked with
+ * it, shim_loader loads it as a private library, as Python does with PyTorch. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks.h"
+
+typedef struct {
+  char internal[128];
+} ncclUniqueId;
+typedef void* Comm;
+extern int stand_in_calls;
+__attribute__((weak)) int stand_in_gpu_is_clean(void);
+
+int ncclGroupStart(void);
+int ncclGroupEnd(void);
+int ncclGroupSimulateEnd(void*);
+int ncclCommInitRank(Comm*, int, ncclUniqueId, int);
+int ncclCommInitRankConfig(Comm*, int, ncclUniqueId, int, void*);
+int ncclCommInitAll(Comm*, int, const int*);
+int ncclCommSplit(Comm, int, int, Comm*, void*);
+int ncclCommDestroy(Comm);
+int ncclCommAbort(Comm);
+int ncclAllReduce(const void*, void*, size_t, int, int, Comm, void*);
+int ncclBroadcast(const void*, void*, size_t, int, int, Comm, void*);
+int ncclBcast(void*, size_t, int, int, Comm, void*);
+int ncclReduce(const void*, void*, size_t, int, int, int, Comm, void*);
+int ncclAllGather(const void*, void*, size_t, int, Comm, void*);
+int ncclReduceScatter(const void*, void*, size_t, int, int, Comm, void*);
+int ncclAlltoAll(const void*, void*, size_t, int, Comm, void*);
+int ncclAllToAllv(const void*, const size_t[], const size_t[], void*, const size_t[], const size_t[], int,
+                  Comm, void*);
+int ncclScatter(const void*, void*, size_t, int, int, Comm, void*);
+int ncclSend(const void*, size_t, int, int, Comm, void*);
+int ncclRecv(void*, size_t, int, int, Comm, void*);
+
+enum { i8 = 0, u8 = 1, i32 = 2, u64 = 5, f16 = 6, f32 = 7, f64 = 8, bf16 = 9, f8 = 10 };
+
+static void want(int code, int wanted, const char* what) {
+  if (code != wanted) {
+    fprintf(stderr, "%s returned %d, not %d\n", what, code, wanted);
+    exit(1);
+  }
+}
+#define OK(CALL) want(CALL, 0, #CALL)
+
+static void* const one = (void*)0x11;
+static void* const two = (void*)0x22;
+static void* const captured = (void*)0x77;
+
+static void calls_of_four(int rank) {
+  ncclUniqueId id;
+  memset(&id, 7, sizeof id);
+  Comm world = NULL;
+  Comm half = NULL;
+  OK(ncclCommInitRank(&world, 4, id, rank));
+  OK(ncclCommSplit(world, rank % 2, 3 - rank, &half, NULL)); /* [2, 0] and [3, 1] */
+  meet();
+
+  OK(ncclAllReduce(NULL, NULL, 1000, f32, 0, world, one));
+  OK(ncclAllGather(NULL, NULL, 16, f32, world, one));
+  OK(ncclReduceScatter(NULL, NULL, 8, bf16, 0, world, one));
+  OK(ncclBroadcast(NULL, NULL, 3, f64, 3, world, one));
+  OK(ncclBcast(NULL, 4, f16, 2, world, one));
+  OK(ncclReduce(NULL, NULL, 5, i32, 0, 1, world, one));
+  OK(ncclAlltoAll(NULL, NULL, 6, f8, world, one));
+  const size_t sent[] = {1, 2, 3, 4};
+  const size_t received[] = {5, 6, 7, 8};
+  OK(ncclAllToAllv(NULL, sent, sent, NULL, received, received, u8, world, one));
+  OK(ncclScatter(NULL, NULL, 7, i8, 0, world, one));
+  OK(ncclAllGather(NULL, NULL, 11, f32, half, two));
+
+  /* A group in a group: one piece of work on each stream. */
+  OK(ncclGroupStart());
+  OK(ncclGroupStart());
+  OK(ncclSend(NULL, 21, u64, (rank + 1) % 4, world, one));
+  OK(ncclGroupEnd());
+  OK(ncclRecv(NULL, 21, u64, (rank + 3) % 4, world, one));
+  OK(ncclAllReduce(NULL, NULL, 22, f32, 0, half, two));
+  OK(ncclGroupEnd());
+
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(NULL, NULL, 31, f32, 0, world, one));
+  OK(ncclGroupSimulateEnd(NULL));
+  want(ncclAllReduce(NULL, NULL, 999, f32, 0, world, one), 4, "a wrong call");
+  OK(ncclAllReduce(NULL, NULL, 41, f32, 0, world, captured));
+
+  OK(ncclCommAbort(half));
+  want(ncclAllReduce(NULL, NULL, 51, f32, 0, half, two), 4, "a call of an aborted communicator");
+  OK(ncclCommDestroy(world));
+  meet();
+}
+
+/* A communicator made within a group, as several threads or devices of a process do. */
+static void calls_of_one(void) {
+  ncclUniqueId id;
+  memset(&id, 9, sizeof id);
+  Comm comms[2] = {NULL, NULL};
+  OK(ncclGroupStart());
+  OK(ncclCommInitRankConfig(&comms[0], 2, id, 0, NULL));
+  OK(ncclCommInitRankConfig(&comms[1], 2, id, 1, NULL));
+  OK(ncclGroupEnd());
+  OK(ncclAllReduce(NULL, NULL, 61, f32, 0, comms[0], one));
+  OK(ncclAllReduce(NULL, NULL, 61, f32, 0, comms[1], two));
+  Comm all[3];
+  const int devices[] = {0, 1, 2};
+  OK(ncclCommDestroy(comms[0]));
+  OK(ncclCommDestroy(comms[1]));
+  (void)all, (void)devices;
+}
+
+static void calls_of_all_devices(void) {
+  Comm all[3];
+  const int devices[] = {2, 1, 0};
+  OK(ncclCommInitAll(all, 3, devices));
+  for (int rank = 0; rank < 3; ++rank) {
+    OK(ncclAllReduce(NULL, NULL, 70 + (size_t)rank, f32, 0, all[rank], one));
+  }
+  Comm again[2]; /* devices 0 and 2: ranks 2 and 0 */
+  const int two_devices[] = {0, 2};
+  OK(ncclCommInitAll(again, 2, two_devices));
+  OK(ncclAllReduce(NULL, NULL, 80, f32, 0, again[0], one));
+  OK(ncclAllReduce(NULL, NULL, 81, f32, 0, again[1], one));
+}
+
+int run_calls(int count, char** arguments) {
+  const char* const scenario = count > 1 ? arguments[1] : "four";
+  if (strcmp(scenario, "group") == 0) {
+    calls_of_one();
+  } else if (strcmp(scenario, "devices") == 0) {
+    calls_of_all_devices();
+  } else {
+    calls_of_four(start_ranks(4));
+  }
+  if (stand_in_gpu_is_clean && !stand_in_gpu_is_clean()) {
+    fprintf(stderr, "the GPU is not as it was\n");
+    exit(1);
+  }
+  exit(0);
+}

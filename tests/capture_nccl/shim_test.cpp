@@ -1,0 +1,119 @@
+// The library that stands before NCCL, in programs of a library that stands in for NCCL (shim_calls.c).
+#include <array>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "nccl_job.hpp"
+
+namespace commlens::test {
+namespace {
+
+std::string preloaded(const std::string& command) {
+  return fmt::format("LD_PRELOAD={} {}", library("commlens-nccl"), command);
+}
+
+/// What the four ranks of shim_calls.c call, by hand. `end`: what is said of calls whose end is not known.
+Counts expected_of_four(const std::string& end) {
+  constexpr std::array<const char*, 4> halves = {"2,0", "3,1", "2,0", "3,1"};
+  Counts counts;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string half = halves.at(static_cast<std::size_t>(rank));
+    const std::array<std::string, 13> calls = {
+        "ncclAllReduce all_reduce fp32 1000 1000 0,1,2,3 -1",
+        "ncclAllGather all_gather fp32 16 64 0,1,2,3 -1",
+        "ncclReduceScatter reduce_scatter bf16 32 8 0,1,2,3 -1",
+        "ncclBroadcast broadcast fp64 3 3 0,1,2,3 3",
+        "ncclBroadcast broadcast fp16 4 4 0,1,2,3 2",
+        "ncclReduce reduce int32 5 5 0,1,2,3 1",
+        "ncclAlltoAll all_to_all fp8 24 24 0,1,2,3 -1",
+        "ncclAlltoAll all_to_all uint8 10 26 0,1,2,3 -1",
+        fmt::format("ncclScatter other int8 {} 7 0,1,2,3 -1", rank == 0 ? 28 : 0),
+        fmt::format("ncclAllGather all_gather fp32 11 22 {} -1", half),
+        fmt::format("ncclSend send int64 21 0 {},{} -1", rank, (rank + 1) % 4),
+        fmt::format("ncclRecv recv int64 0 21 {},{} -1", (rank + 3) % 4, rank),
+        fmt::format("ncclAllReduce all_reduce fp32 22 22 {} -1", half)};
+    for (const std::string& call : calls) {
+      counts[fmt::format("{} {}{}", rank, call, end)] = 1;
+    }
+    counts[fmt::format("{} ncclAllReduce all_reduce fp32 41 41 0,1,2,3 -1 | enqueued only", rank)] = 1;
+  }
+  return counts;
+}
+
+class NcclShim : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, NcclShim, testing::Values("shim_program", "shim_loader"));
+
+TEST_P(NcclShim, RecordsEveryCallOfFourRanks) {
+  const NcclJob job(preloaded(program(GetParam()) + " four"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.err, "");
+  const Trace trace = job.read();
+  EXPECT_EQ(counted(calls_of(trace)), expected_of_four(" | enqueued only"));
+  // Of each rank: the wrong call and that of an aborted communicator; the group that was only simulated.
+  EXPECT_EQ(trace.provenance.skipped,
+            (std::map<std::string, std::int64_t>{{"cancelled call", 4}, {"failed call", 8}}));
+}
+
+TEST(NcclShimOnAGpu, MeasuresHowLongTheGpuWorked) {
+  const NcclJob job(preloaded(program("shim_program_cuda") + " four"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.err, "");
+  const std::vector<SeenCall> calls = calls_of(job.read());
+  EXPECT_EQ(counted(calls), expected_of_four(""));
+  int measured = 0;
+  for (const SeenCall& call : calls) {
+    EXPECT_LE(call.times.issued, call.times.started) << call.text;
+    if (call.tag.empty()) {  // all but those that a graph captured
+      EXPECT_EQ((call.times.finished - call.times.started).count(), 250'000) << call.text;
+      ++measured;
+    }
+  }
+  EXPECT_EQ(measured, 4 * 13);
+}
+
+TEST(NcclShimOnAGpu, CallsOfAStreamRunOneAfterTheOther) {
+  const NcclJob job(preloaded(program("shim_program_cuda") + " four"));
+  const Trace trace = job.read();
+  for (const RankStream& stream : trace.streams) {
+    for (std::size_t row = 1; row < 9; ++row) {  // in shim_calls.c's order, all on stream `one`
+      EXPECT_GE(stream.times.at(row).started + std::chrono::microseconds(1),
+                stream.times.at(row - 1).finished)
+          << "row " << row;
+    }
+  }
+}
+
+TEST(NcclShimProcess, KnowsCommunicatorsThatAGroupMakes) {
+  const NcclJob job(preloaded(program("shim_program") + " group"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(counted(calls_of(job.read())),
+            (Counts{{"0 ncclAllReduce all_reduce fp32 61 61 0,1 -1 | enqueued only", 1},
+                    {"1 ncclAllReduce all_reduce fp32 61 61 0,1 -1 | enqueued only", 1}}));
+}
+
+TEST(NcclShimProcess, KnowsTheRanksOfACommunicatorByTheirDevices) {
+  const NcclJob job(preloaded(program("shim_program") + " devices"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(counted(calls_of(job.read())),
+            (Counts{{"0 ncclAllReduce all_reduce fp32 70 70 0,1,2 -1 | enqueued only", 1},
+                    {"1 ncclAllReduce all_reduce fp32 71 71 0,1,2 -1 | enqueued only", 1},
+                    {"2 ncclAllReduce all_reduce fp32 72 72 0,1,2 -1 | enqueued only", 1},
+                    {"2 ncclAllReduce all_reduce fp32 80 80 2,0 -1 | enqueued only", 1},
+                    {"0 ncclAllReduce all_reduce fp32 81 81 2,0 -1 | enqueued only", 1}}));
+}
+
+TEST(NcclShimProcess, LeavesProgramsAloneThatAreNotRecordedOrHaveNoNccl) {
+  const NcclJob without(preloaded(program("shim_program_cuda") + " four"), false);
+  EXPECT_EQ(without.exit_code, 0) << without.err;
+  EXPECT_FALSE(std::filesystem::exists(without.trace()));
+  const NcclJob other(preloaded("sh -c 'echo hello; exit 7'"));
+  EXPECT_EQ(other.exit_code, 7);
+  EXPECT_EQ(other.out, "hello\n");
+  EXPECT_EQ(other.err, "");
+  EXPECT_FALSE(std::filesystem::exists(other.trace()));
+}
+
+}  // namespace
+}  // namespace commlens::test
