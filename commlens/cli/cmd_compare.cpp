@@ -81,11 +81,10 @@ Result<CompareAnswer> answer_for_log(Side& a, Side& b, const CompareFlags& flags
   const std::string_view other = predicted.is_prediction() ? "predicted" : a.is_log() ? "B" : "A";
   CompareAnswer answer{logged_text(compared, style, other), logged_json(compared, other),
                        logged_csv(compared, other), compared.equal()};
-  if (match->fitted_dp) {
-    answer.json["dp_fitted"] = *match->fitted_dp;
-    answer.text +=
-        fmt::format("\nnothing says how many ranks ran: dp {} fits the log best; --ranks or --dp decides\n",
-                    *match->fitted_dp);
+  if (const std::optional<std::int64_t>& dp = match->fitted_dp) {
+    answer.json["dp_fitted"] = *dp;
+    answer.text += fmt::format(
+        "\nnothing says how many ranks ran: dp {} fits the log best; --ranks or --dp decides\n", *dp);
   }
   return answer;
 }

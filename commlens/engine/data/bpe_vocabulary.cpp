@@ -123,8 +123,8 @@ Result<Ids> read_ids(const std::filesystem::path& file) {
   VocabularyReader reader(file, *text);
   const char* const end = text->data() + text->size();
   Json::sax_parse(Cursor{text->data(), reader.reached()}, Cursor{end, reader.reached()}, &reader);
-  if (reader.error()) {
-    return tl::unexpected(*reader.error());
+  if (const std::optional<Error>& error = reader.error()) {
+    return tl::unexpected(*error);
   }
   if (reader.ids().empty()) {
     return failure(fmt::format("{}:1: it has no tokens", file.string()));
