@@ -1,6 +1,8 @@
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -12,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "commlens/base/modules.hpp"
 #include "commlens/base/units.hpp"
@@ -66,14 +69,40 @@ std::optional<fs::path> launcher_in_path(MpiLibrary mpi) {
   return std::nullopt;
 }
 
+/// Why the loader refuses a library; nothing when it does not.
+std::optional<std::string> load_error(const std::string& library) {
+  void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const error = dlerror();
+    return error == nullptr ? "no reason given" : error;
+  }
+  dlclose(handle);
+  return std::nullopt;
+}
+
+/// Open MPI's launcher refuses root without being told.
+bool is_root_refused(MpiLibrary mpi) {
+  return mpi == MpiLibrary::openmpi && geteuid() == 0 &&
+         (std::getenv("OMPI_ALLOW_RUN_AS_ROOT") == nullptr ||
+          std::getenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == nullptr);
+}
+
 Finding recording(MpiLibrary mpi) {
   Finding finding = of_module(fmt::format("record {} programs", title_of(mpi)),
                               fmt::format("libcommlens-capture-mpi-{}.so", name_of(mpi)),
                               "build commlens where its headers are installed");
+  if (!finding.is_possible) {
+    return finding;
+  }
+  if (const std::optional<std::string> error = load_error(finding.detail)) {
+    return {finding.subject, false, fmt::format("does not load: {}", *error)};
+  }
   const std::optional<fs::path> launcher = launcher_in_path(mpi);
-  if (finding.is_possible) {
-    finding.detail += launcher ? fmt::format("; launcher {}", launcher->string())
-                               : std::string("; no launcher of it in PATH");
+  finding.detail += launcher ? fmt::format("; launcher {}", launcher->string())
+                             : std::string("; no launcher of it in PATH");
+  if (launcher && is_root_refused(mpi)) {
+    finding.detail +=
+        ", which runs as root only with OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
   }
   return finding;
 }
@@ -84,17 +113,8 @@ Finding training_over(MpiLibrary mpi) {
                    "build commlens where its headers are installed");
 }
 
-/// Whether the loader finds a library.
-bool is_loadable(const char* library) {
-  void* const handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
-  if (handle != nullptr) {
-    dlclose(handle);
-  }
-  return handle != nullptr;
-}
-
 Finding of_library(std::string subject, const char* library, const char* missing) {
-  const bool is_there = is_loadable(library);
+  const bool is_there = !load_error(library);
   return {std::move(subject), is_there,
           is_there ? std::string(library) : fmt::format("{}: {}", library, missing)};
 }

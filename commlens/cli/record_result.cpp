@@ -32,9 +32,11 @@ std::string cost_text(const Manifest& manifest, nanoseconds elapsed) {
                            ? 100.0 * static_cast<double>(spent.count()) / static_cast<double>(elapsed.count())
                            : 0.0;
   return fmt::format(
-      "recording cost at most {} a call (measured in this run, blocking calls): {} of {} ({:.2g} %) for the "
-      "{} "
-      "calls of the busiest rank\n",
+      "recording cost at least {} a call (measured in this run on memory in the cache; "
+      "docs/results/capture.md has 40 ns "
+      "for a blocking call, 90 ns for one that a wait completes): {} of {} ({:.2g} %) for the {} calls of "
+      "the busiest "
+      "rank\n",
       to_text(cost.cost_per_call), to_text(spent), to_text(elapsed), share, with_commas(busiest));
 }
 
