@@ -94,10 +94,12 @@ const Handles& handles();
     return function;                                                                      \
   }())
 
-/// The same, called with handles of either library.
+/// The same, called with handles of either library. PARAMETERS are in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses): a second pair would make them a type
 #define COMMLENS_REAL_AS(NAME, PARAMETERS)                                                                  \
   ([] {                                                                                                     \
     static_assert(commlens::capture::TakesArguments<decltype(NAME), int PARAMETERS>::value, "as in mpi.h"); \
     static auto* const function = commlens::capture::mpi_function<int PARAMETERS>(#NAME);                   \
     return function;                                                                                        \
   }())
+// NOLINTEND(bugprone-macro-parentheses)

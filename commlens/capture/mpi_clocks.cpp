@@ -89,7 +89,7 @@ ClockPoint clock_point(MPI_Comm world) {
   Standing own{
       .machine = hash_of(boot_id()), .ahead_ns = drift.ahead.count(), .spread_ns = drift.error.count()};
   std::vector<Standing> all(rank == 0 ? static_cast<std::size_t>(size) : 0);
-  const MPI_Datatype byte = handles().byte;
+  const auto byte = handles().byte;
   const auto gather = [&] {
     COMMLENS_REAL(PMPI_Gather)(&own, sizeof own, byte, all.data(), sizeof own, byte, 0, world);
   };

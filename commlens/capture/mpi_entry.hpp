@@ -6,6 +6,7 @@
 /// Macros that make the exported functions of mpi_calls.def. Macros, because a C function needs its own name
 /// and parameter list; what they expand to does nothing but call templates.
 
+// NOLINTBEGIN(bugprone-macro-parentheses): what stands bare is a type, a function, or a list in parentheses
 #define COMMLENS_EXPORT extern "C" __attribute__((visibility("default")))
 #define COMMLENS_UNWRAP(...) __VA_ARGS__
 
@@ -105,7 +106,7 @@
     static commlens::NameId name{};                                                        \
     auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status*)); \
     return record_receive(                                                                 \
-        #NAME, name, status, [&](Session& session, Description& out) { DESCRIBE; },        \
+        {#NAME, name}, status, [&](Session& session, Description& out) { DESCRIBE; },      \
         [&](MPI_Status* seen) { return real(COMMLENS_UNWRAP ARGUMENTS, seen); });          \
   } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status * status),         \
                    (COMMLENS_UNWRAP ARGUMENTS, status)))
@@ -117,7 +118,7 @@
     static commlens::NameId name{};                                                        \
     auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status*)); \
     return record_exchange(                                                                \
-        #NAME, name, status, [&](Session& session, Description& out) { SEND; },            \
+        {#NAME, name}, status, [&](Session& session, Description& out) { SEND; },          \
         [&](Session& session, Description& out) { RECEIVE; },                              \
         [&](MPI_Status* seen) { return real(COMMLENS_UNWRAP ARGUMENTS, seen); });          \
   } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status * status),         \
@@ -128,7 +129,7 @@
     static commlens::NameId name{};                                                         \
     auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
     return record_exchange_request(                                                         \
-        #NAME, name, request, [&](Session& session, Description& out) { SEND; },            \
+        {#NAME, name}, request, [&](Session& session, Description& out) { SEND; },          \
         [&](Session& session, Description& out) { RECEIVE; },                               \
         [&] { return real(COMMLENS_UNWRAP ARGUMENTS, request); });                          \
   } COMMLENS_ENTRY(NAME, PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request * request),        \
@@ -142,9 +143,10 @@
     static commlens::NameId name{};                                                                          \
     auto* const real = COMMLENS_REAL_AS(                                                                     \
         PNAME, (void*, COUNT_TYPE, HandleArgument<MPI_Datatype>, MPI_Message*, LAST_TYPE*));                 \
-    return ENDED(#NAME, name, message, type, last,                                                           \
+    return ENDED({#NAME, name}, message, type, last,                                                         \
                  [&](LAST_TYPE* given) { return real(buffer, count, type, message, given); });               \
   } COMMLENS_ENTRY(NAME, PNAME,                                                                              \
                    (void* buffer, COUNT_TYPE count, HandleArgument<MPI_Datatype> type, MPI_Message* message, \
                     LAST_TYPE* last),                                                                        \
                    (buffer, count, type, message, last)))
+// NOLINTEND(bugprone-macro-parentheses)

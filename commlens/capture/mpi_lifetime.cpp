@@ -1,4 +1,5 @@
 // From MPI_Init to MPI_Finalize: where the recording goes, who takes part, what is said at the end.
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -57,6 +58,7 @@ std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = {};
   int length = 0;
   COMMLENS_REAL(PMPI_Get_library_version)(text.data(), &length);
+  std::replace(text.begin(), text.end(), '\t', ' ');
   const std::string_view version(text.data());
   return std::string(version.substr(0, version.find_first_of(",\n")));
 }

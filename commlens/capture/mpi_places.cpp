@@ -48,6 +48,7 @@ std::vector<std::int64_t> world_ranks(MPI_Group group) {
 }
 
 // Attributes are not copied to a duplicate.
+// NOLINTBEGIN(readability-function-size): MPI says with how many arguments they are called
 int copy_no_attribute(MPI_Comm, int, void*, void*, void*, int* is_copied) {
   *is_copied = 0;
   return MPI_SUCCESS;
@@ -56,6 +57,7 @@ int copy_no_window_attribute(MPI_Win, int, void*, void*, void*, int* is_copied) 
   *is_copied = 0;
   return MPI_SUCCESS;
 }
+// NOLINTEND(readability-function-size)
 int forget_comm(MPI_Comm comm, int, void*, void*) {
   if (Session* const session = Session::of_process(); session != nullptr) {
     session->forget_comm(key_of(comm));

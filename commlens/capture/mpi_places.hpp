@@ -78,11 +78,11 @@ class Places {
 
   /// Null for a null handle, or when the library does not tell.
   PlaceOfHandle* of(MPI_Comm comm) {
-    Known& known = recent_[slot_of(key_of(comm))];
+    const Known& known = recent_[slot_of(key_of(comm))];
     return known.place != nullptr && known.key == key_of(comm) ? known.place : find(comm);
   }
   PlaceOfHandle* of_window(MPI_Win window) {
-    Known& known = recent_windows_[slot_of(key_of(window))];
+    const Known& known = recent_windows_[slot_of(key_of(window))];
     return known.place != nullptr && known.key == key_of(window) ? known.place : find_window(window);
   }
   /// Of a communicator that of() knows.

@@ -2,8 +2,8 @@
 
 namespace commlens::capture {
 
-Session::Slot begin_matched(Session& recording, const char* text, NameId& name, MPI_Message message,
-                            MPI_Datatype type, Description& out) {
+Session::Slot begin_matched(Session& recording, const Entry& entry, MPI_Message message, MPI_Datatype type,
+                            Description& out) {
   if (message == handles().message_of_nobody || message == handles().no_message) {
     return Session::k_none;
   }
@@ -17,7 +17,7 @@ Session::Slot begin_matched(Session& recording, const char* text, NameId& name, 
     }
     return out;
   };
-  return recording.begin(text, name, as_posted);
+  return recording.begin(entry.text, entry.name, as_posted);
 }
 
 }  // namespace commlens::capture

@@ -5,10 +5,15 @@
 // Receives: what they were is known when they end.
 namespace commlens::capture {
 
+/// A function of MPI: its name, and the name's place in the recording, once it has one.
+struct Entry {
+  const char* text;
+  NameId& name;
+};
+
 /// `describe(Session&, Description&)`; `real(MPI_Status*)` makes the call.
 template <typename Describe, typename Real>
-int record_receive(const char* text, NameId& name, MPI_Status* status, const Describe& describe,
-                   const Real& real) {
+int record_receive(const Entry& entry, MPI_Status* status, const Describe& describe, const Real& real) {
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(status);
@@ -18,7 +23,7 @@ int record_receive(const char* text, NameId& name, MPI_Status* status, const Des
     describe(session, out);
     return out;
   };
-  const Session::Slot slot = recording->begin(text, name, filled);
+  const Session::Slot slot = recording->begin(entry.text, entry.name, filled);
   MPI_Status own;
   MPI_Status* const seen = status == MPI_STATUS_IGNORE ? &own : status;
   const int code = real(seen);
@@ -33,8 +38,8 @@ struct Exchange {
   Session::Slots slots;
 };
 template <typename DescribeSend, typename DescribeReceive>
-void begin_exchange(Session& recording, const char* text, NameId& name, Exchange& exchange,
-                    const DescribeSend& send, const DescribeReceive& receive) {
+void begin_exchange(Session& recording, const Entry& entry, Exchange& exchange, const DescribeSend& send,
+                    const DescribeReceive& receive) {
   const auto filled_send = [&](Session& session) -> Description& {
     send(session, exchange.sent);
     return exchange.sent;
@@ -43,18 +48,18 @@ void begin_exchange(Session& recording, const char* text, NameId& name, Exchange
     receive(session, exchange.received);
     return exchange.received;
   };
-  exchange.slots = recording.begin_exchange(text, name, filled_send, filled_receive);
+  exchange.slots = recording.begin_exchange(entry.text, entry.name, filled_send, filled_receive);
 }
 
 template <typename DescribeSend, typename DescribeReceive, typename Real>
-int record_exchange(const char* text, NameId& name, MPI_Status* status, const DescribeSend& send,
+int record_exchange(const Entry& entry, MPI_Status* status, const DescribeSend& send,
                     const DescribeReceive& receive, const Real& real) {
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(status);
   }
   Exchange exchange;
-  begin_exchange(*recording, text, name, exchange, send, receive);
+  begin_exchange(*recording, entry, exchange, send, receive);
   MPI_Status own;
   MPI_Status* const seen = status == MPI_STATUS_IGNORE ? &own : status;
   const int code = real(seen);
@@ -63,14 +68,14 @@ int record_exchange(const char* text, NameId& name, MPI_Status* status, const De
 }
 
 template <typename DescribeSend, typename DescribeReceive, typename Real>
-int record_exchange_request(const char* text, NameId& name, MPI_Request* request, const DescribeSend& send,
+int record_exchange_request(const Entry& entry, MPI_Request* request, const DescribeSend& send,
                             const DescribeReceive& receive, const Real& real) {
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real();
   }
   Exchange exchange;
-  begin_exchange(*recording, text, name, exchange, send, receive);
+  begin_exchange(*recording, entry, exchange, send, receive);
   const int code = real();
   recording->issued({.call = exchange.received.call,
                      .sent = exchange.sent.call,
@@ -82,32 +87,32 @@ int record_exchange_request(const char* text, NameId& name, MPI_Request* request
 }
 
 /// Begins the receive of a probed message, in elements of `type` where it is a whole number of them.
-Session::Slot begin_matched(Session& recording, const char* text, NameId& name, MPI_Message message,
-                            MPI_Datatype type, Description& out);
+Session::Slot begin_matched(Session& recording, const Entry& entry, MPI_Message message, MPI_Datatype type,
+                            Description& out);
 
 template <typename Real>
-int record_matched(const char* text, NameId& name, const MPI_Message* message, MPI_Datatype type,
-                   MPI_Status* status, const Real& real) {
+int record_matched(const Entry& entry, const MPI_Message* message, MPI_Datatype type, MPI_Status* status,
+                   const Real& real) {
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(status);
   }
   Description out;
-  const Session::Slot slot = begin_matched(*recording, text, name, *message, type, out);
+  const Session::Slot slot = begin_matched(*recording, entry, *message, type, out);
   const int code = real(status);
   recording->end(slot, code);
   return code;
 }
 
 template <typename Real>
-int record_matched_request(const char* text, NameId& name, const MPI_Message* message, MPI_Datatype type,
+int record_matched_request(const Entry& entry, const MPI_Message* message, MPI_Datatype type,
                            MPI_Request* request, const Real& real) {
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(request);
   }
   Description out;
-  const Session::Slot slot = begin_matched(*recording, text, name, *message, type, out);
+  const Session::Slot slot = begin_matched(*recording, entry, *message, type, out);
   const int code = real(request);
   recording->issued(out, slot, request, code);
   return code;

@@ -25,8 +25,8 @@ void Session::measure_cost() {
   constexpr std::size_t calls = 128;
   constexpr std::size_t batches = 41;
   std::array<std::int64_t, batches> costs = {};
-  const MPI_Comm self = handles().self;
-  const MPI_Datatype byte = handles().byte;
+  const auto self = handles().self;
+  const auto byte = handles().byte;
   for (std::int64_t& batch : costs) {
     const std::int64_t start = clock_.now_ns();
     for (std::size_t made = 0; made < calls; ++made) {

@@ -96,68 +96,80 @@ void describe_reduce(Session& session, Description& out, MPI_Comm comm, int root
 
 inline bool is_in_place(const void* buffer) { return buffer == MPI_IN_PLACE; }
 
+/// A call with a root, and one without: on which communicator, and whether this rank's own part is where it
+/// belongs already.
+struct RootedCall {
+  MPI_Comm comm;
+  int root;
+  bool is_in_place;
+};
+struct AllCall {
+  MPI_Comm comm;
+  bool is_in_place;
+};
+
 /// gather: what this rank gives, and at the root what all give. In place (at the root only), its own part is
 /// where it belongs already.
 template <typename Parts>
-void describe_gather(Session& session, Description& out, MPI_Comm comm, int root, bool is_in_place_here,
-                     PartOf own, const Parts& all) {
-  const Place* const place = open_place(session, out, comm);
+void describe_gather(Session& session, Description& out, const RootedCall& call, PartOf own,
+                     const Parts& all) {
+  const Place* const place = open_place(session, out, call.comm);
   if (place == nullptr) {
     return;
   }
   Halves halves;
-  const Part here = part_of(*place, root);
+  const Part here = part_of(*place, call.root);
   if (here == Part::root) {
     halves.received = all.sum(session, place->peers());
     if (!place->is_inter()) {
-      halves.sent = is_in_place_here ? all.of(session, place->self()) : session.amount(own.count, own.type);
+      halves.sent = call.is_in_place ? all.of(session, place->self()) : session.amount(own.count, own.type);
     }
   } else if (here == Part::other) {
     halves.sent = session.amount(own.count, own.type);
   }
   describe_collective(out, *place, CommKind::other, halves);
-  set_root(out, *place, root);
+  set_root(out, *place, call.root);
 }
 
 /// scatter: what this rank gets, and at the root what all get.
 template <typename Parts>
-void describe_scatter(Session& session, Description& out, MPI_Comm comm, int root, bool is_in_place_here,
-                      const Parts& all, PartOf own) {
-  const Place* const place = open_place(session, out, comm);
+void describe_scatter(Session& session, Description& out, const RootedCall& call, const Parts& all,
+                      PartOf own) {
+  const Place* const place = open_place(session, out, call.comm);
   if (place == nullptr) {
     return;
   }
   Halves halves;
-  const Part here = part_of(*place, root);
+  const Part here = part_of(*place, call.root);
   if (here == Part::root) {
     halves.sent = all.sum(session, place->peers());
     if (!place->is_inter()) {
       halves.received =
-          is_in_place_here ? all.of(session, place->self()) : session.amount(own.count, own.type);
+          call.is_in_place ? all.of(session, place->self()) : session.amount(own.count, own.type);
     }
   } else if (here == Part::other) {
     halves.received = session.amount(own.count, own.type);
   }
   describe_collective(out, *place, CommKind::other, halves);
-  set_root(out, *place, root);
+  set_root(out, *place, call.root);
 }
 
 template <typename Parts>
-void describe_all_gather(Session& session, Description& out, MPI_Comm comm, bool is_in_place_here, PartOf own,
+void describe_all_gather(Session& session, Description& out, const AllCall& call, PartOf own,
                          const Parts& all) {
-  if (const Place* const place = open_place(session, out, comm)) {
+  if (const Place* const place = open_place(session, out, call.comm)) {
     const Amount sent =
-        is_in_place_here ? all.of(session, place->self()) : session.amount(own.count, own.type);
+        call.is_in_place ? all.of(session, place->self()) : session.amount(own.count, own.type);
     describe_collective(out, *place, CommKind::all_gather, {sent, all.sum(session, place->peers())});
   }
 }
 
 template <typename Sent, typename Received>
-void describe_all_to_all(Session& session, Description& out, MPI_Comm comm, bool is_in_place_here,
-                         const Sent& sent, const Received& received) {
-  if (const Place* const place = open_place(session, out, comm)) {
+void describe_all_to_all(Session& session, Description& out, const AllCall& call, const Sent& sent,
+                         const Received& received) {
+  if (const Place* const place = open_place(session, out, call.comm)) {
     const Amount all = received.sum(session, place->peers());
-    const Amount given = is_in_place_here ? all : sent.sum(session, place->peers());
+    const Amount given = call.is_in_place ? all : sent.sum(session, place->peers());
     describe_collective(out, *place, CommKind::all_to_all, {given, all});
   }
 }

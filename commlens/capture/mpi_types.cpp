@@ -27,12 +27,12 @@ std::optional<DType> dtype_of(Meaning meaning, int size) {
 
 Types::Types() {
   const auto all = [&](Meaning meaning, std::initializer_list<MPI_Datatype> types) {
-    for (const MPI_Datatype type : types) {
+    for (const auto& type : types) {
       int size = 0;
-      if (type != handles().no_type && COMMLENS_REAL(PMPI_Type_size)(type, &size) == MPI_SUCCESS) {
-        if (const std::optional<DType> dtype = dtype_of(meaning, size)) {
-          add(type, *dtype);
-        }
+      const bool is_there =
+          type != handles().no_type && COMMLENS_REAL(PMPI_Type_size)(type, &size) == MPI_SUCCESS;
+      if (const auto dtype = is_there ? dtype_of(meaning, size) : std::nullopt) {
+        add(type, *dtype);
       }
     }
   };

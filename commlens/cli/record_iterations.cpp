@@ -172,18 +172,23 @@ std::optional<RepeatingPart> repeating_part(std::span<const std::uint32_t> calls
 }
 
 std::vector<RepeatingPart> common_parts(const std::vector<std::optional<RepeatingPart>>& ranks) {
+  std::vector<RepeatingPart> own;
   std::size_t fewest = SIZE_MAX;
   for (const std::optional<RepeatingPart>& rank : ranks) {
-    fewest = std::min(fewest, rank ? rank->repeats : 0);
+    if (!rank || rank->repeats == 0) {
+      return {};
+    }
+    own.push_back(*rank);
+    fewest = std::min(fewest, rank->repeats);
   }
   std::vector<RepeatingPart> parts;
-  for (const std::optional<RepeatingPart>& rank : ranks) {
-    if (fewest == 0 || rank->repeats % fewest >= rank->repeats / fewest) {
+  for (const RepeatingPart& rank : own) {
+    if (rank.repeats % fewest >= rank.repeats / fewest) {
       return {};  // more repeats are left over than make one iteration
     }
-    const std::size_t together = rank->repeats / fewest;
-    const std::size_t period = rank->period * together;
-    parts.push_back({rank->start + (rank->repeats - together * fewest) * rank->period, period, fewest});
+    const std::size_t together = rank.repeats / fewest;
+    const std::size_t period = rank.period * together;
+    parts.push_back({rank.start + (rank.repeats - together * fewest) * rank.period, period, fewest});
   }
   return parts;
 }

@@ -141,7 +141,7 @@ std::optional<fs::path> executable_of(const std::string& word) {
   std::string_view rest = path == nullptr ? "/usr/bin:/bin" : path;
   while (true) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
-    const fs::path file = fs::path(folder.empty() ? "." : folder) / word;
+    fs::path file = fs::path(folder.empty() ? "." : folder) / word;
     if (is_executable(file)) {
       return file;
     }

@@ -386,7 +386,7 @@ int main(int count, char** arguments) {
   MPI_Comm_size(MPI_COMM_WORLD, &n);
   MPI_Comm_rank(MPI_COMM_WORLD, &r);
   expect_into(arguments[1], r);
-  strcpy(world, ranks(0, 1, n));
+  snprintf(world, sizeof world, "%s", ranks(0, 1, n));
   collectives();
   rooted();
   all_to_alls();

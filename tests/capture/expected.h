@@ -20,6 +20,7 @@ static inline void expect_into(const char* folder, int rank) {
   }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): an argument is a column of the line */
 static inline void expect(const char* name, const char* kind, const char* type, long in, long out,
                           const char* ranks, int root) {
   fprintf(expected_file, "%d %s %s %s %ld %ld %s %d\n", expected_rank, name, kind, type, in, out, ranks, root);

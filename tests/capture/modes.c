@@ -30,8 +30,9 @@ static void reduce(int times, MPI_Comm comm) {
 /* Four threads, each with a communicator of its own: 500 reductions, 500 messages to itself, and 10 communicators that
  * come and go. */
 static MPI_Comm comms[4];
+static int numbers[4] = {0, 1, 2, 3};
 static void* work(void* argument) {
-  const int thread = (int)(long)argument;
+  const int thread = *(const int*)argument;
   double box[8];
   double sent[8] = {0};
   double sum[8];
@@ -55,8 +56,8 @@ static void threads(void) {
   for (long i = 0; i < 4; ++i) {
     MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
   }
-  for (long i = 0; i < 4; ++i) {
-    pthread_create(&running[i], NULL, work, (void*)i);
+  for (int i = 0; i < 4; ++i) {
+    pthread_create(&running[i], NULL, work, &numbers[i]);
   }
   char self[64];
   sprintf(self, "%d,%d", r, r);
