@@ -28,11 +28,11 @@ using namespace commlens;
 /// A recording of one rank in a folder of its own, removed at the end.
 class Recording {
  public:
-  Recording() {
+  explicit Recording(bool computes = false) {
     std::string name = (std::filesystem::temp_directory_path() / "commlens-benchmark-XXXXXX").string();
     COMMLENS_CHECK(mkdtemp(name.data()) != nullptr, "the benchmark needs a temporary folder");
     folder_ = name;
-    create_recording(folder_ / "trace", {.producer = "benchmark", .ranks = 1});
+    create_recording(folder_ / "trace", {.producer = "benchmark", .ranks = 1, .compute = computes});
   }
   ~Recording() { std::filesystem::remove_all(folder_); }
   Recording(const Recording&) = delete;
@@ -188,6 +188,21 @@ void read_the_clock(benchmark::State& state) {
   }
 }
 
+/// The end of one stretch of computing and the start of the next, each long enough to be written; the
+/// readings of the clock are those that a recorded call has made anyway.
+void stop_and_start_computing(benchmark::State& state) {
+  const Recording recording(true);
+  Recorder recorder(recording.path(), Rank{0}, RecorderParts::calls_and_compute);
+  std::int64_t now_ns = Clock::of_process().now_ns();
+  recorder.start_computing(now_ns);
+  const std::int64_t faults = page_faults();
+  for ([[maybe_unused]] auto _ : state) {
+    recorder.stop_computing(now_ns += 2000);
+    recorder.start_computing(now_ns += 500);
+  }
+  report(state, recorder, faults);
+}
+
 BENCHMARK(read_the_clock)->Repetitions(9)->ReportAggregatesOnly();
 BENCHMARK(write_records)->Arg(0)->Arg(1)->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
 BENCHMARK(begin_and_finish)->Arg(1)->Arg(500)->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
@@ -196,6 +211,7 @@ BENCHMARK(begin_and_finish_in_bursts)
     ->Iterations(1000)
     ->Repetitions(9)
     ->ReportAggregatesOnly();
+BENCHMARK(stop_and_start_computing)->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
 BENCHMARK(plain_call)->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
 BENCHMARK(recorded_call)->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
 

@@ -1,9 +1,6 @@
-#include <array>
-
 #include <nlohmann/json.hpp>
 
 #include "commlens/report/breakdown_report.hpp"
-#include "commlens/report/csv.hpp"
 #include "commlens/report/timing_report.hpp"
 
 namespace commlens {
@@ -149,12 +146,6 @@ Json bubble_json(const Bubbles& bubbles) {
   return json;
 }
 
-std::string cell(std::optional<nanoseconds> time) { return time ? std::to_string(time->count()) : ""; }
-
-std::string cell(Iteration iteration) {
-  return iteration == k_unknown_iteration ? "" : std::to_string(iteration);
-}
-
 }  // namespace
 
 Json timing_json(const Trace& trace, const Timing& timing) {
@@ -167,47 +158,6 @@ Json timing_json(const Trace& trace, const Timing& timing) {
   }
   json["bubble"] = bubble_json(timing.bubbles);
   return json;
-}
-
-std::string overlap_csv(const Timing& timing) {
-  std::string text = csv_line(std::array<std::string, 11>{
-      "first_rank", "last_rank", "iteration", "start_ns", "span_ns", "calls", "communication_ns",
-      "exposed_ns", "overlapped_ns", "compute_ns", "idle_ns"});
-  for (const IterationOverlap& row : timing.overlap) {
-    text += csv_line(std::array<std::string, 11>{
-        std::to_string(row.ranks.first.value), std::to_string(row.ranks.last.value), cell(row.iteration),
-        cell(row.span.started), cell(row.length()), std::to_string(row.all.calls), cell(row.all.total),
-        cell(row.all.exposed), cell(row.all.overlapped), cell(row.compute), cell(row.idle)});
-  }
-  return text;
-}
-
-std::string waits_csv(const Timing& timing) {
-  std::string text = csv_line(std::array<std::string, 9>{
-      "rank", "collectives", "collectives_last", "collectives_caused_ns", "collectives_waited_ns", "messages",
-      "messages_last", "messages_caused_ns", "messages_waited_ns"});
-  for (const RankLateness& row : timing.waits ? timing.waits->ranks : std::vector<RankLateness>()) {
-    std::vector<std::string> cells = {std::to_string(row.rank.value)};
-    for (const Lateness& late : {row.collectives, row.messages}) {
-      cells.push_back(std::to_string(late.instances));
-      cells.push_back(std::to_string(late.last));
-      cells.push_back(cell(late.caused));
-      cells.push_back(cell(late.waited));
-    }
-    text += csv_line(cells);
-  }
-  return text;
-}
-
-std::string bubble_csv(const Timing& timing) {
-  std::string text = csv_line(std::array<std::string, 7>{"first_rank", "last_rank", "iteration", "span_ns",
-                                                         "bubble_ns", "in_pipeline_calls_ns", "from"});
-  for (const PipelineBubble& row : timing.bubbles.rows) {
-    text += csv_line(std::array<std::string, 7>{
-        std::to_string(row.ranks.first.value), std::to_string(row.ranks.last.value), cell(row.iteration),
-        cell(row.span), cell(row.bubble()), cell(row.in_pipeline_calls), row.idle ? "compute" : "calls"});
-  }
-  return text;
 }
 
 }  // namespace commlens

@@ -30,9 +30,4 @@ std::string timing_text(const Trace& trace, const Timing& timing, const TextStyl
 /// {"schema": "commlens.timing/1", "overlap": […], "waits": …, "bubble": …}: every row, times in "_ns".
 nlohmann::ordered_json timing_json(const Trace& trace, const Timing& timing);
 
-/// The rows of one table with a title line: per rank and iteration; per rank; per rank and iteration.
-std::string overlap_csv(const Timing& timing);
-std::string waits_csv(const Timing& timing);
-std::string bubble_csv(const Timing& timing);
-
 }  // namespace commlens

@@ -118,22 +118,5 @@ TEST(TimingReport, WritesJson) {
   EXPECT_EQ(json["bubble"]["rows"], Json::array());
 }
 
-TEST(TimingReport, WritesCsv) {
-  const Trace trace = late_trace(2, true);
-  const Timing timing = timing_of(trace, {}, true);
-  EXPECT_EQ(overlap_csv(timing),
-            "first_rank,last_rank,iteration,start_ns,span_ns,calls,communication_ns,exposed_ns,overlapped_ns,"
-            "compute_ns,idle_ns\n"
-            "0,0,0,0,10000,1,10000,9000,1000,1000,0\n"
-            "1,1,0,1000,9000,1,9000,,,,\n");
-  EXPECT_EQ(waits_csv(timing),
-            "rank,collectives,collectives_last,collectives_caused_ns,collectives_waited_ns,messages,"
-            "messages_last,messages_caused_ns,messages_waited_ns\n"
-            "0,1,0,0,1000,0,0,0,0\n"
-            "1,1,1,1000,0,0,0,0,0\n");
-  EXPECT_EQ(bubble_csv(timing),
-            "first_rank,last_rank,iteration,span_ns,bubble_ns,in_pipeline_calls_ns,from\n");
-}
-
 }  // namespace
 }  // namespace commlens
