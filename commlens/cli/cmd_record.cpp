@@ -31,6 +31,7 @@ constexpr const char* k_record_examples = R"(Examples:
   commlens record -o run1 -- mpirun -n 4 python3 train.py
   mpirun -n 4 commlens record -- ./app
   srun -n 64 commlens record -o $SCRATCH/run1 -- ./app
+  commlens record --nccl profiler -- torchrun --nproc-per-node 8 train.py
 The trace stands in the folder that -o names. Standard output stays the program's; what commlens says goes to
 standard error.
 Exit code: that of the command (128 + the signal that ended it), 2 bad input, 3 it could not be started.)";
@@ -38,12 +39,20 @@ Exit code: that of the command (128 + the signal that ended it), 2 bad input, 3 
 struct RecordFlags {
   std::string folder = "commlens-trace";
   std::string mpi;
+  std::string nccl;
   std::vector<std::string> command;
+};
+
+/// What is loaded into the processes of the command.
+struct Capture {
+  fs::path library;
+  std::string reason;                  // what it waits for, for people
+  std::vector<std::string> variables;  // to set besides those that all have
 };
 
 /// Of this process, as its launcher numbers it; 0 when no launcher started it.
 std::int64_t rank_of_process() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK"}) {
     if (const char* const text = std::getenv(name); text != nullptr) {
       return std::strtoll(text, nullptr, 10);
     }
@@ -51,8 +60,7 @@ std::int64_t rank_of_process() {
   return 0;
 }
 
-Result<fs::path> capture_library(MpiLibrary mpi) {
-  const std::string file = fmt::format("libcommlens-capture-mpi-{}.so", name_of(mpi));
+Result<fs::path> capture_library(const std::string& file, std::string_view what) {
   std::string places;
   for (const fs::path& folder : module_folders()) {
     std::error_code ignored;
@@ -65,7 +73,7 @@ Result<fs::path> capture_library(MpiLibrary mpi) {
       fmt::format("cannot record {}: {} is missing in {}; build commlens where its headers are installed, or "
                   "name the folder "
                   "in COMMLENS_MODULE_PATH",
-                  title_of(mpi), file, places));
+                  what, file, places));
 }
 
 Result<ChosenMpi> chosen_mpi(const RecordFlags& flags) {
@@ -80,31 +88,74 @@ Result<ChosenMpi> chosen_mpi(const RecordFlags& flags) {
   return *found;
 }
 
+Result<Capture> mpi_capture(Console& console, const RecordFlags& flags, bool is_first) {
+  const Result<ChosenMpi> mpi = chosen_mpi(flags);
+  if (!mpi) {
+    return tl::unexpected(mpi.error());
+  }
+  const std::string_view title = title_of(mpi->library);
+  const Result<fs::path> library =
+      capture_library(fmt::format("libcommlens-capture-mpi-{}.so", name_of(mpi->library)), title);
+  if (!library) {
+    return tl::unexpected(library.error());
+  }
+  if (is_first && !mpi->is_sure) {
+    warn(console, fmt::format("taking the MPI for {} ({}); say otherwise with --mpi", title, mpi->reason));
+  }
+  return Capture{*library, fmt::format("started {} ({})", title, mpi->reason), {}};
+}
+
+/// The profiler plug-in is loaded by NCCL; it is preloaded too, so that a program finds the functions of
+/// commlens.h.
+Result<Capture> nccl_capture(const RecordFlags& flags) {
+  const bool is_plugin = flags.nccl == "profiler";
+  const Result<fs::path> library =
+      capture_library(is_plugin ? "libcommlens-nccl-profiler.so" : "libcommlens-nccl.so", "NCCL");
+  if (!library) {
+    return tl::unexpected(library.error());
+  }
+  if (!is_plugin) {
+    return Capture{*library, "made a communicator through a shared NCCL or RCCL", {}};
+  }
+  constexpr std::size_t longest = 254;  // NCCL's src/plugin/plugin_open.cc, MAX_STR_LEN
+  if (library->string().size() > longest) {
+    return failure(
+        fmt::format("{}: NCCL takes plug-ins whose path has at most {} characters; move commlens, or "
+                    "record with --nccl shim",
+                    library->string(), longest));
+  }
+  return Capture{*library,
+                 "made a communicator with NCCL 2.23 or later (--nccl shim records older ones)",
+                 {fmt::format("NCCL_PROFILER_PLUGIN={}", library->string())}};
+}
+
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 /// Open MPI's launcher hands variables to processes on other machines only when it is told to.
-std::vector<std::string> with_exports(std::vector<std::string> command) {
+std::vector<std::string> with_exports(std::vector<std::string> command,
+                                      const std::vector<std::string>& variables) {
   const std::optional<fs::path> program = executable_of(command.front());
   if (!program || launcher_of(*program) != MpiLibrary::openmpi) {
     return command;
   }
   std::vector<std::string> options;
-  for (const char* name : {"LD_PRELOAD", capture::k_folder_variable, capture::k_command_variable}) {
-    options.insert(options.end(), {"-x", name});
+  for (const std::string& variable : variables) {
+    options.insert(options.end(), {"-x", variable.substr(0, variable.find('='))});
   }
   command.insert(command.begin() + 1, options.begin(), options.end());
   return command;
 }
 
-ChildProgram child_of(const RecordFlags& flags, const fs::path& library) {
+ChildProgram child_of(const RecordFlags& flags, const Capture& chosen) {
   const char* const preloaded = std::getenv("LD_PRELOAD");
   const std::string others = preloaded == nullptr || *preloaded == '\0' ? "" : fmt::format(":{}", preloaded);
-  return {.command = with_exports(flags.command),
-          .variables = {
-              fmt::format("LD_PRELOAD={}{}", library.string(), others),
-              fmt::format("{}={}", capture::k_folder_variable, fs::absolute(flags.folder).string()),
-              fmt::format("{}={}", capture::k_command_variable, joined(flags.command)),
-          }};
+  std::vector<std::string> variables = {
+      fmt::format("LD_PRELOAD={}{}", chosen.library.string(), others),
+      fmt::format("{}={}", capture::k_folder_variable, fs::absolute(flags.folder).string()),
+      fmt::format("{}={}", capture::k_command_variable, joined(flags.command)),
+  };
+  variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
+  return {.command = with_exports(flags.command, variables), .variables = variables};
 }
 
 /// Makes room for the trace: what is there must be a trace of before, which goes.
@@ -139,35 +190,27 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
     return failure(
         fmt::format("{}: no such program; write the command as in a shell, after --", flags.command.front()));
   }
-  const Result<ChosenMpi> mpi = chosen_mpi(flags);
-  if (!mpi) {
-    return tl::unexpected(mpi.error());
-  }
-  const Result<fs::path> library = capture_library(mpi->library);
-  if (!library) {
-    return tl::unexpected(library.error());
+  const Result<Capture> chosen =
+      flags.nccl.empty() ? mpi_capture(console, flags, is_first) : nccl_capture(flags);
+  if (!chosen) {
+    return tl::unexpected(chosen.error());
   }
   if (is_first) {
     if (const Result<void> cleared = clear_folder(flags.folder); !cleared) {
       return tl::unexpected(cleared.error());
     }
-    if (!mpi->is_sure) {
-      warn(console, fmt::format("taking the MPI for {} ({}); say otherwise with --mpi",
-                                title_of(mpi->library), mpi->reason));
-    }
   }
   const fs::path folder = fs::absolute(flags.folder);
   const std::vector<fs::path> before = numbered_folders(folder);
   const auto start = std::chrono::steady_clock::now();
-  const auto code = static_cast<ExitCode>(run_child(child_of(flags, *library)));
+  const auto code = static_cast<ExitCode>(run_child(child_of(flags, *chosen)));
   const auto elapsed = std::chrono::steady_clock::now() - start;
   if (!is_first) {
     return code;
   }
   if (conclude(console, folder, before, elapsed) == 0) {
-    warn(console, fmt::format("nothing was recorded: no process of the command started {} ({}); "
-                              "see commlens doctor",
-                              title_of(mpi->library), mpi->reason));
+    warn(console, fmt::format("nothing was recorded: no process of the command {}; see commlens doctor",
+                              chosen->reason));
   }
   return code;
 }
@@ -182,6 +225,12 @@ Action declare_record(CLI::App& verb) {
       ->type_name("DIR");
   verb.add_option("--mpi", flags->mpi, "The program's MPI, where it cannot be seen: openmpi or mpich")
       ->check(CLI::IsMember({"openmpi", "mpich"}));
+  verb.add_option(
+          "--nccl", flags->nccl,
+          "Record NCCL or RCCL in place of MPI: through NCCL's profiler plug-ins (2.23 and later), or by "
+          "standing before either library")
+      ->check(CLI::IsMember({"profiler", "shim"}))
+      ->excludes("--mpi");
   verb.add_option("COMMAND", flags->command, "What to run, after --")->required();
   return [flags](Console& console) { return record(console, *flags); };
 }
