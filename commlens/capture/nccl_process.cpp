@@ -58,7 +58,7 @@ void NcclProcess::close_all() noexcept {
   std::int64_t dropped = 0;
   for (std::atomic<NcclStream*>& stream : streams_) {
     if (NcclStream* const open = stream.load(); open != nullptr) {
-      open->close();
+      open->close(job_ranks_);
       dropped += open->recorder().dropped();
     }
   }
@@ -93,7 +93,8 @@ NcclStream* NcclProcess::open_stream(Rank rank, const CommIdentity& identity) {
     trouble_ = fmt::format("rank {} of the job is recorded by two processes or communicators", rank.value);
     return nullptr;
   }
-  folder_->need_ranks(std::max(rank.value + 1, job_ranks_));
+  job_ranks_ = std::max(job_ranks_, rank.value + 1);
+  folder_->need_ranks(job_ranks_);
   const std::size_t index = devices_.size();
   auto* const stream = new NcclStream(folder_->path(), rank, static_cast<std::uint32_t>(index));
   stream->recorder().set_iteration(iteration_);

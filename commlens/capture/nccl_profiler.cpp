@@ -168,6 +168,7 @@ EventHandle start(Context& context, const Descr& call, int rank, const void* par
     return {};
   }
   NcclStream& stream = comm->stream();
+  const std::int64_t now = stream.now_ns();
   const NcclStream::Turn turn(stream);
   const std::optional<NcclFunction> function = function_of(call.func);
   const std::optional<DType> dtype = dtype_of(call.datatype);
@@ -178,12 +179,16 @@ EventHandle start(Context& context, const Descr& call, int rank, const void* par
   CallSeen seen{
       .function = *function, .dtype = *dtype, .count = call.count, .root_or_peer = root_or_peer(call)};
   learn_size(*comm, call, seen);
-  if constexpr (requires { call.is_captured; }) {
+  EventHandle started;
+  constexpr bool is_api = requires { call.is_captured; };
+  if constexpr (is_api) {
     seen.is_captured = call.is_captured;
-    return events_of(stream).start_api(*comm, seen);
+    started = events_of(stream).start_api(*comm, seen);
   } else {
-    return events_of(stream).start_call(*comm, seen, EventHandle::unpack(parent));
+    started = events_of(stream).start_call(*comm, seen, EventHandle::unpack(parent));
   }
+  stream.add_cost(now, is_api ? 0 : 1);
+  return started;
 }
 
 /// Runs `action(events, sequence)` in the turn of the stream that an event belongs to.
@@ -194,9 +199,11 @@ void with_event(const EventHandle& handle, const Action& action) {
   if (stream == nullptr) {
     return;
   }
+  const std::int64_t now = stream->now_ns();
   const NcclStream::Turn turn(*stream);
   if (NcclEvents* const events = all_events().at(handle.stream).load(); events != nullptr) {
     action(*events, handle.sequence);
+    stream->add_cost(now, 0);
   }
 }
 

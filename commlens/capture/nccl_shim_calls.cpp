@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -93,6 +94,55 @@ void end(ShimRecord& record, int code) {
   recording.finish(record.slot, call, {issued, issued, nanoseconds(recording.now_ns())}, record.position);
 }
 
+/// Adds the time that `action` takes to the cost of recording these calls.
+template <typename Action>
+void timed(std::span<ShimRecord> records, const Action& action) {
+  const auto first = std::find_if(records.begin(), records.end(),
+                                  [](const ShimRecord& record) { return record.recording != nullptr; });
+  if (first == records.end()) {
+    return;
+  }
+  NcclStream& recording = *first->recording;
+  const std::int64_t start = recording.now_ns();
+  action();
+  const NcclStream::Turn turn(recording);
+  recording.add_cost(start, 0);
+}
+
+void open_each(GpuTimes& gpu, std::span<ShimRecord> records) {
+  std::map<std::pair<void*, int>, std::shared_ptr<GpuTimes::Span>> spans;
+  for (ShimRecord& record : records) {
+    if (record.recording == nullptr) {
+      continue;
+    }
+    const auto [found, is_new] = spans.try_emplace({record.stream, record.device});
+    if (is_new) {
+      found->second = gpu.open(record.stream, record.device);
+    }
+    record.span = found->second;
+  }
+}
+
+void end_each(std::span<ShimRecord> records, int code) {
+  std::map<GpuTimes::Span*, bool> closed;
+  for (ShimRecord& record : records) {
+    if (record.recording == nullptr) {
+      continue;
+    }
+    end(record, code);
+    if (record.span == nullptr || !is_good(code)) {
+      continue;
+    }
+    const auto [found, is_new] = closed.try_emplace(record.span.get(), false);
+    if (is_new) {
+      found->second = GpuTimes::of_process()->close(*record.span, record.stream);
+    }
+    if (found->second) {
+      PendingCalls::of_process().add(record);
+    }
+  }
+}
+
 }  // namespace
 
 ShimThread& ShimThread::of_this() {
@@ -173,6 +223,7 @@ ShimRecord begin_record(const ShimCall& call) noexcept {
     record.slot = recording.recorder().begin(*seen, record.issued_ns);
     record.stream = call.stream;
     record.device = comm->identity().device;
+    recording.add_cost(record.issued_ns, 1);
   } catch (const std::exception&) {
     record.recording = nullptr;
     NcclProcess::close();
@@ -186,42 +237,15 @@ void open_spans(std::span<ShimRecord> records) noexcept {
     return;
   }
   try {
-    std::map<std::pair<void*, int>, std::shared_ptr<GpuTimes::Span>> spans;
-    for (ShimRecord& record : records) {
-      if (record.recording == nullptr) {
-        continue;
-      }
-      const auto [found, is_new] = spans.try_emplace({record.stream, record.device});
-      if (is_new) {
-        found->second = gpu->open(record.stream, record.device);
-      }
-      record.span = found->second;
-    }
+    timed(records, [&] { open_each(*gpu, records); });
   } catch (const std::exception&) {
     return;  // enqueued only
   }
 }
 
 void enqueued(std::span<ShimRecord> records, int code) noexcept {
-  GpuTimes* const gpu = GpuTimes::of_process();
   try {
-    std::map<GpuTimes::Span*, bool> closed;
-    for (ShimRecord& record : records) {
-      if (record.recording == nullptr) {
-        continue;
-      }
-      end(record, code);
-      if (record.span == nullptr || !is_good(code)) {
-        continue;
-      }
-      const auto [found, is_new] = closed.try_emplace(record.span.get(), false);
-      if (is_new) {
-        found->second = gpu->close(*record.span, record.stream);
-      }
-      if (found->second) {
-        PendingCalls::of_process().add(record);
-      }
-    }
+    timed(records, [&] { end_each(records, code); });
   } catch (const std::exception&) {
     return;  // enqueued only
   }

@@ -1,6 +1,7 @@
 #include "commlens/capture/nccl_stream.hpp"
 
 #include <charconv>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -71,21 +72,26 @@ std::optional<std::vector<Rank>> members_of(const std::filesystem::path& folder,
   return group.shape == GroupOfComm::Shape::to_peer ? std::vector{here, there} : std::vector{there, here};
 }
 
-std::string group_line(const std::vector<Rank>& members) {
+std::string group_line(const std::vector<Rank>& members, Axis axis) {
   std::string line = "{\"group\": ";
-  append_group_row(line, members, members.size() == 1 ? Axis::self : Axis::unknown);
+  append_group_row(line, members, axis);
   return line + "}";
 }
 
 /// Puts what was not known when a rank's tables were written into them, in two passes over their lines.
 class TablesCorrection {
  public:
-  TablesCorrection(std::filesystem::path folder, std::map<std::uint32_t, GroupOfComm> unresolved)
-      : folder_(std::move(folder)), unresolved_(std::move(unresolved)) {
-    for (const auto& [row, group] : unresolved_) {
-      const std::optional<std::vector<Rank>> members = members_of(folder_, group);
+  TablesCorrection(const std::filesystem::path& folder,
+                   const std::map<std::uint32_t, GroupOfComm>& unresolved, std::int64_t job_ranks) {
+    for (const auto& [row, group] : unresolved) {
+      const std::optional<std::vector<Rank>> members = members_of(folder, group);
       if (members) {
-        members_[row] = *members;
+        const bool is_whole = group.shape == GroupOfComm::Shape::whole;
+        const bool is_world = is_whole && static_cast<std::int64_t>(members->size()) == job_ranks;
+        const bool is_self = is_whole && members->size() == 1;
+        groups_known_[row] = group_line(*members, is_self    ? Axis::self
+                                                  : is_world ? Axis::world
+                                                             : Axis::unknown);
       }
       if (group.size == 0 && group.shape == GroupOfComm::Shape::whole) {
         are_all_sizes_known_ = are_all_sizes_known_ && members;
@@ -111,8 +117,8 @@ class TablesCorrection {
 
   std::string corrected(std::string_view line) {
     if (line.starts_with("{\"group\"")) {
-      const auto found = members_.find(groups_++);
-      return found == members_.end() ? std::string(line) : group_line(found->second);
+      const auto found = groups_known_.find(groups_++);
+      return found == groups_known_.end() ? std::string(line) : found->second;
     }
     if (line.starts_with("{\"op\"")) {
       return corrected_op(std::string(line));
@@ -151,10 +157,8 @@ class TablesCorrection {
   }
 
   static constexpr std::int64_t k_no_row = -1;
-  std::filesystem::path folder_;
-  std::map<std::uint32_t, GroupOfComm> unresolved_;
-  std::map<std::uint32_t, std::vector<Rank>> members_;  // by row of the group
-  std::map<std::uint32_t, std::int64_t> sizes_;         // that were not known then; 0: nor are now
+  std::map<std::uint32_t, std::string> groups_known_;  // the line, by row of the group
+  std::map<std::uint32_t, std::int64_t> sizes_;        // that were not known then; 0: nor are now
   bool are_all_sizes_known_ = true;
   std::uint32_t groups_ = 0;
   std::int64_t tags_ = 0;
@@ -210,13 +214,13 @@ void NcclStream::finish(Recorder::Slot slot, const RecordedCall& call, const Tim
   recorder_.set_phase(now.phase, now.micro_batch);
 }
 
-void NcclStream::correct_tables() const {
+void NcclStream::correct_tables(std::int64_t job_ranks) const {
   const std::filesystem::path file = folder_ / fmt::format("rank-{}.jsonl", self_.value);
   const Result<std::string> text = read_text_file(file, k_largest_tables);
   if (!text) {
     return;
   }
-  TablesCorrection correction(folder_, unresolved_);
+  TablesCorrection correction(folder_, unresolved_, job_ranks);
   each_line(*text, [&](std::string_view line) { correction.look_at(line); });
   std::string corrected;
   each_line(*text, [&](std::string_view line) { corrected += correction.corrected(line) + "\n"; });
@@ -225,14 +229,17 @@ void NcclStream::correct_tables() const {
   }
 }
 
-void NcclStream::close() noexcept {
+void NcclStream::close(std::int64_t job_ranks) noexcept {
   const Turn turn(*this);
+  if (calls_ > 0) {
+    recorder_.add_cost(std::chrono::nanoseconds((spent_ns_ + calls_ - 1) / calls_));
+  }
   recorder_.close();
   if (unresolved_.empty()) {
     return;
   }
   try {
-    correct_tables();
+    correct_tables(job_ranks);
   } catch (const std::exception&) {
     return;  // the tables stay as they were: members that are not known have numbers of their own
   }

@@ -79,11 +79,18 @@ class NcclStream {
 
   void skip(const char* reason) { recorder_.skip(reason); }
 
-  /// Closes the files and puts the ranks that have become known into them.
-  void close() noexcept;
+  /// What recording costs the program: the time since `start_ns`, which was spent on a call (or on a part of
+  /// it).
+  void add_cost(std::int64_t start_ns, int calls) {
+    spent_ns_ += now_ns() - start_ns;
+    calls_ += calls;
+  }
+
+  /// Closes the files and puts the ranks that have become known into them. `job_ranks`: of the whole job.
+  void close(std::int64_t job_ranks) noexcept;
 
  private:
-  void correct_tables() const;
+  void correct_tables(std::int64_t job_ranks) const;
 
   std::filesystem::path folder_;
   Rank self_;
@@ -93,6 +100,8 @@ class NcclStream {
   Recorder recorder_;
   std::array<NameId, 16> names_ = {};
   std::map<std::uint32_t, GroupOfComm> unresolved_;  // by row of the group
+  std::int64_t spent_ns_ = 0;
+  std::int64_t calls_ = 0;
   std::int64_t next_stranger_ = k_first_stranger;
 
   static constexpr std::int64_t k_first_stranger = std::int64_t{1} << 22;

@@ -89,4 +89,9 @@ std::string library(const std::string& name) {
 
 std::string program(const std::string& name) { return fmt::format("{}/{}", COMMLENS_NCCL_PROGRAMS, name); }
 
+std::string binary() {
+  const char* const path = std::getenv("COMMLENS_BINARY");
+  return path == nullptr ? "build/release/commlens" : path;
+}
+
 }  // namespace commlens::test

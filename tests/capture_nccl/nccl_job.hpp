@@ -45,5 +45,7 @@ Counts counted(const std::vector<SeenCall>& calls);
 /// The path of a library that the tests record with, or of a program that they built.
 std::string library(const std::string& name);
 std::string program(const std::string& name);
+/// commlens itself.
+std::string binary();
 
 }  // namespace commlens::test

@@ -112,6 +112,10 @@ TEST_P(NcclPlugin, RecordsEveryCallOfFourRanks) {
   EXPECT_EQ(job.out, "");
   const Trace trace = job.read();
   EXPECT_EQ(differences(expected(GetParam()), counted(calls_of(trace))), "");
+  for (const CommOp& op : trace.ops()) {
+    const std::size_t members = trace.groups.members(op.group, Rank{0}).size();
+    EXPECT_EQ(trace.groups.axis(op.group), members == 4 ? Axis::world : Axis::unknown) << members;
+  }
   // What the program called and NCCL never enqueued is seen since v5.
   const std::map<std::string, std::int64_t> unfinished = {{"unfinished call", 4}};
   EXPECT_EQ(trace.provenance.skipped, GetParam() >= 5 ? unfinished : (std::map<std::string, std::int64_t>{}));
@@ -182,6 +186,31 @@ TEST(NcclPluginFolder, ASecondJobOfACommandHasAFolderOfItsOwn) {
   ASSERT_EQ(job.exit_code, 0) << job.err;
   EXPECT_EQ(job.read().streams.size(), 3U);
   EXPECT_TRUE(std::filesystem::exists(job.trace().string() + "-2/manifest.json"));
+}
+
+TEST(NcclRecord, SetsThePluginUpAndConcludesTheTrace) {
+  const NcclJob job(
+      fmt::format("{} record --nccl profiler -o trace -- {} 6 gpus", binary(), program("plugin_program")));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.out, "");
+  EXPECT_NE(job.err.find("3 calls of 3 ranks"), std::string::npos) << job.err;
+  EXPECT_EQ(job.read().streams.size(), 3U);
+}
+
+TEST(NcclRecord, SetsTheShimUp) {
+  const NcclJob job(
+      fmt::format("{} record --nccl shim -o trace -- {} four", binary(), program("shim_program")));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_NE(job.err.find("56 calls of 4 ranks"), std::string::npos) << job.err;
+}
+
+TEST(NcclRecord, SaysWhenTheCommandUsedNoNccl) {
+  const NcclJob job(fmt::format("{} record --nccl profiler -o trace -- sh -c 'exit 5'", binary()));
+  EXPECT_EQ(job.exit_code, 5);
+  EXPECT_NE(
+      job.err.find("nothing was recorded: no process of the command made a communicator with NCCL 2.23"),
+      std::string::npos)
+      << job.err;
 }
 
 TEST(NcclPluginFolder, AFolderOfSomethingElseIsLeftAlone) {
