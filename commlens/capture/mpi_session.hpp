@@ -21,6 +21,7 @@ struct Description {
     call,
     nothing,  // no message: the peer is MPI_PROC_NULL, the handle none
     outside,  // with processes that are not of this job
+    untold,   // a receive whose source and size the library does not tell
   };
   RecordedCall call;
   Place* source = nullptr;  // receives
@@ -164,6 +165,10 @@ Description* Session::described(const char* text, NameId& name, const Describe& 
   }
   if (call.kind == Description::Kind::outside) {
     recorder_->skip("call with processes outside of the job");
+    return nullptr;
+  }
+  if (call.kind == Description::Kind::untold) {
+    recorder_->skip("receive whose size the MPI library does not tell");
     return nullptr;
   }
   if (name == NameId{}) {

@@ -51,6 +51,14 @@ TEST(Capture, RecordsTheCallsOfAProgramOnTwoRanksOfMpich) {
 TEST(Capture, RecordsTheCallsOfAProgramOnFourRanksOfMpich) {
   expect_recorded(program("calls", "mpich"), {.mpi = "mpich", .ranks = 4}, of_calls(4));
 }
+TEST(Capture, RecordsRarerCallsOfOpenMpi) {
+  expect_recorded(program("more_calls", "openmpi"), {.mpi = "openmpi", .ranks = 3}, {});
+}
+TEST(Capture, RecordsRarerCallsOfMpich) {
+  // Of each rank's MPI_Isendrecv.
+  expect_recorded(program("more_calls", "mpich"), {.mpi = "mpich", .ranks = 2},
+                  {{"receive whose size the MPI library does not tell", 2}});
+}
 TEST(Capture, RecordsInsideALauncherOfOpenMpi) {
   expect_recorded(program("calls", "openmpi"), {.mpi = "openmpi", .ranks = 3, .is_inside_launcher = true},
                   of_calls(3));
