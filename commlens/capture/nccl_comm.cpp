@@ -62,8 +62,10 @@ Rank NcclComm::member(int rank) {
     return stream_.self();
   }
   const auto at = static_cast<std::size_t>(rank);
-  if (at < known_.size() && known_[at]) {
-    return *known_[at];
+  if (at < known_.size()) {
+    if (const std::optional<Rank>& known = known_[at]) {
+      return *known;
+    }
   }
   return stranger(rank);
 }

@@ -56,7 +56,7 @@ void NcclProcess::close() noexcept {
 void NcclProcess::close_all() noexcept {
   const std::lock_guard guard(mutex_);
   std::int64_t dropped = 0;
-  for (std::atomic<NcclStream*>& stream : streams_) {
+  for (const std::atomic<NcclStream*>& stream : streams_) {
     if (NcclStream* const open = stream.load(); open != nullptr) {
       open->close(job_ranks_);
       dropped += open->recorder().dropped();
@@ -166,7 +166,7 @@ void NcclProcess::leave(NcclComm* comm) noexcept {
 }
 
 void NcclProcess::mark_streams() noexcept {
-  for (std::atomic<NcclStream*>& stream : streams_) {
+  for (const std::atomic<NcclStream*>& stream : streams_) {
     if (NcclStream* const open = stream.load(std::memory_order_acquire); open != nullptr) {
       const NcclStream::Turn turn(*open);
       open->recorder().set_iteration(iteration_);
@@ -195,8 +195,12 @@ void NcclProcess::set_micro_batch(std::int32_t micro_batch) noexcept {
 
 }  // namespace commlens::capture
 
+namespace {
+
 /// The library is never unloaded (-z nodelete), so this runs when the process ends; behind destructors
 /// without a number.
-__attribute__((destructor(101))) static void close_when_the_process_ends() {
+__attribute__((destructor(101))) void close_when_the_process_ends() {
   commlens::capture::NcclProcess::close();
 }
+
+}  // namespace

@@ -161,6 +161,15 @@ void learn_size(NcclComm& comm, const Descr& call, const CallSeen& seen) {
 }
 
 template <typename Descr>
+bool is_captured(const Descr& call) {
+  if constexpr (requires { call.is_captured; }) {
+    return call.is_captured;
+  } else {
+    return false;
+  }
+}
+
+template <typename Descr>
 EventHandle start(Context& context, const Descr& call, int rank, const void* parent) {
   NcclProcess* const process = NcclProcess::of_process();
   NcclComm* const comm = process == nullptr ? nullptr : comm_of(*process, context, call, rank);
@@ -176,13 +185,15 @@ EventHandle start(Context& context, const Descr& call, int rank, const void* par
     stream.skip("NCCL call of a kind or an element type that is not known");
     return {};
   }
-  CallSeen seen{
-      .function = *function, .dtype = *dtype, .count = call.count, .root_or_peer = root_or_peer(call)};
+  const CallSeen seen{.function = *function,
+                      .dtype = *dtype,
+                      .count = call.count,
+                      .root_or_peer = root_or_peer(call),
+                      .is_captured = is_captured(call)};
   learn_size(*comm, call, seen);
   EventHandle started;
   constexpr bool is_api = requires { call.is_captured; };
   if constexpr (is_api) {
-    seen.is_captured = call.is_captured;
     started = events_of(stream).start_api(*comm, seen);
   } else {
     started = events_of(stream).start_call(*comm, seen, EventHandle::unpack(parent));
@@ -289,16 +300,23 @@ Result stop_event(void* handle) noexcept {
 }
 
 template <typename State>
+void time_kernel(void* handle, const State& arguments) noexcept {
+  attempt([&] {
+    const EventHandle event = EventHandle::unpack(handle);
+    if (event.kind == EventHandle::Kind::kernel) {
+      with_event(event, [&](NcclEvents& events, std::uint64_t sequence) {
+        events.time_kernel(sequence, arguments.timer);
+      });
+    }
+  });
+}
+
+template <typename State>
 Result record_event_state(void* handle, int state, State* arguments) noexcept {
   if constexpr (requires { arguments->timer; }) {
-    attempt([&] {
-      const EventHandle event = EventHandle::unpack(handle);
-      if (event.kind == EventHandle::Kind::kernel && state == k_kernel_channel_stop && arguments != nullptr) {
-        with_event(event, [&](NcclEvents& events, std::uint64_t sequence) {
-          events.time_kernel(sequence, arguments->timer);
-        });
-      }
-    });
+    if (state == k_kernel_channel_stop && arguments != nullptr) {
+      time_kernel(handle, *arguments);
+    }
   }
   return k_success;
 }
@@ -308,23 +326,25 @@ constexpr int k_calls_and_kernels = k_calls | k_kernel_channel;
 constexpr int k_calls_kernels_and_api = k_calls_and_kernels | k_coll_api | k_p2p_api;
 constexpr const char* k_name = "commlens";
 
-template <int mask>
+template <int Mask>
 Result init_before_v4(void** context, int* events) {
-  return init(context, events, mask, std::nullopt);
+  return init(context, events, Mask, std::nullopt);
 }
 
+// NOLINTBEGIN(readability-function-size): NCCL says with how many arguments they are called
 Result init_v4(void** context, int* events, const char* /*comm_name*/, std::uint64_t comm_hash, int /*nodes*/,
                int ranks, int rank, void* /*logger*/) {
   return init(context, events, k_calls_and_kernels,
               CommIdentity{.comm = comm_hash, .rank = rank, .size = ranks, .device = current_device()});
 }
 
-template <int mask>
+template <int Mask>
 Result init_since_v5(void** context, std::uint64_t comm_id, int* events, const char* /*comm_name*/,
                      int /*nodes*/, int ranks, int rank, void* /*logger*/) {
-  return init(context, events, mask,
+  return init(context, events, Mask,
               CommIdentity{.comm = comm_id, .rank = rank, .size = ranks, .device = current_device()});
 }
+// NOLINTEND(readability-function-size)
 
 }  // namespace
 }  // namespace commlens::capture::profiler

@@ -273,7 +273,11 @@ void look_at_pending(std::size_t most) noexcept {
 
 }  // namespace commlens::capture
 
+namespace {
+
 /// Runs before the recording is closed (nccl_process.cpp).
-__attribute__((destructor)) static void look_when_the_process_ends() {
+__attribute__((destructor)) void look_when_the_process_ends() {
   commlens::capture::look_at_pending(commlens::capture::k_all_pending);
 }
+
+}  // namespace

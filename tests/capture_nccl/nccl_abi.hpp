@@ -7,6 +7,7 @@
 // NCCL's side of the profiler interface, written down a second time, apart from commlens/capture: whole
 // descriptions, in the order of the headers (src/include/plugin/profiler/profiler_vN.h of
 // NCCL 2.23.4, 2.24.3, 2.26.2, 2.27.3, 2.28.3 and 2.29.2), so that a layout that is wrong on one side shows.
+// NOLINTBEGIN(readability-identifier-naming): the names are NCCL's
 namespace abi {
 
 #define ABI_PROXY                        \
@@ -285,3 +286,4 @@ enum Type {
 constexpr int kernelChStop = 22;
 
 }  // namespace abi
+// NOLINTEND(readability-identifier-naming)

@@ -14,7 +14,6 @@ namespace {
 using host::Call;
 using host::Comm;
 using host::Plugin;
-using host::Started;
 
 /// Long enough for the times of the GPU that are given to lie behind the call.
 void spin() {
@@ -130,31 +129,34 @@ void too_late(Plugin& plugin, Comm& comm) {
   plugin.stop(first);
 }
 
-/// Two threads of the program with a communicator each; another one tells of the kernels, as NCCL's does.
+/// One thread's calls on its communicator; another thread tells of the kernels, as NCCL's does.
+void many_calls(Plugin& plugin, std::uint64_t id, int rank, int ranks) {
+  Comm comm = plugin.join(id, rank, ranks);
+  std::vector<void*> tasks;
+  for (int call = 0; call < 500; ++call) {
+    const Call made{"AllReduce", id == 0xc1 ? 71U : 72U, "ncclFloat32"};
+    void* const api = plugin.start_api(comm, made);
+    plugin.stop(api);
+    tasks.push_back(plugin.start_task(comm, made, api, nullptr));
+    plugin.stop(tasks.back());
+  }
+  std::thread progress([&] {
+    for (void* const task : tasks) {
+      void* const kernel = plugin.start_kernel(comm, task, 0, 10);
+      if (kernel != nullptr) {
+        plugin.stop_kernel(kernel, 20);
+      }
+    }
+  });
+  progress.join();
+  plugin.leave(comm);
+}
+
+/// Two threads of the program with a communicator each.
 void threads(Plugin& plugin, int rank, int ranks) {
   std::vector<std::thread> all;
-  for (std::uint64_t id : {0xc1U, 0xd1U}) {
-    all.emplace_back([&plugin, id, rank, ranks] {
-      Comm comm = plugin.join(id, rank, ranks);
-      std::vector<void*> tasks;
-      for (int call = 0; call < 500; ++call) {
-        const Call made{"AllReduce", id == 0xc1 ? 71U : 72U, "ncclFloat32"};
-        void* const api = plugin.start_api(comm, made);
-        plugin.stop(api);
-        tasks.push_back(plugin.start_task(comm, made, api, nullptr));
-        plugin.stop(tasks.back());
-      }
-      std::thread progress([&] {
-        for (void* const task : tasks) {
-          void* const kernel = plugin.start_kernel(comm, task, 0, 10);
-          if (kernel != nullptr) {
-            plugin.stop_kernel(kernel, 20);
-          }
-        }
-      });
-      progress.join();
-      plugin.leave(comm);
-    });
+  for (const std::uint64_t id : {0xc1U, 0xd1U}) {
+    all.emplace_back([&plugin, id, rank, ranks] { many_calls(plugin, id, rank, ranks); });
   }
   for (std::thread& one : all) {
     one.join();

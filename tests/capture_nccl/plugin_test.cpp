@@ -23,7 +23,7 @@ std::string command(int version, const std::string& scenario) {
 struct Expected {
   int version;
   int rank;
-  Counts counts = {};
+  Counts counts;
 
   void add(const std::string& call, bool is_complete, int times = 1) {
     // v1 and v2 do not tell of kernels.

@@ -14,6 +14,7 @@ typedef void* Comm;
 extern int stand_in_calls;
 __attribute__((weak)) int stand_in_gpu_is_clean(void);
 
+/* NOLINTBEGIN(readability-identifier-naming): the names are NCCL's */
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
 int ncclGroupSimulateEnd(void*);
@@ -35,6 +36,7 @@ int ncclAllToAllv(const void*, const size_t[], const size_t[], void*, const size
 int ncclScatter(const void*, void*, size_t, int, int, Comm, void*);
 int ncclSend(const void*, size_t, int, int, Comm, void*);
 int ncclRecv(void*, size_t, int, int, Comm, void*);
+/* NOLINTEND(readability-identifier-naming) */
 
 enum { i8 = 0, u8 = 1, i32 = 2, u64 = 5, f16 = 6, f32 = 7, f64 = 8, bf16 = 9, f8 = 10 };
 
@@ -46,9 +48,9 @@ static void want(int code, int wanted, const char* what) {
 }
 #define OK(CALL) want(CALL, 0, #CALL)
 
-static void* const one = (void*)0x11;
-static void* const two = (void*)0x22;
-static void* const captured = (void*)0x77;
+static void* const k_one = (void*)0x11;
+static void* const k_two = (void*)0x22;
+static void* const k_captured = (void*)0x77;
 
 static void calls_of_four(int rank) {
   ncclUniqueId id;
@@ -59,36 +61,36 @@ static void calls_of_four(int rank) {
   OK(ncclCommSplit(world, rank % 2, 3 - rank, &half, NULL)); /* [2, 0] and [3, 1] */
   meet();
 
-  OK(ncclAllReduce(NULL, NULL, 1000, f32, 0, world, one));
-  OK(ncclAllGather(NULL, NULL, 16, f32, world, one));
-  OK(ncclReduceScatter(NULL, NULL, 8, bf16, 0, world, one));
-  OK(ncclBroadcast(NULL, NULL, 3, f64, 3, world, one));
-  OK(ncclBcast(NULL, 4, f16, 2, world, one));
-  OK(ncclReduce(NULL, NULL, 5, i32, 0, 1, world, one));
-  OK(ncclAlltoAll(NULL, NULL, 6, f8, world, one));
+  OK(ncclAllReduce(NULL, NULL, 1000, f32, 0, world, k_one));
+  OK(ncclAllGather(NULL, NULL, 16, f32, world, k_one));
+  OK(ncclReduceScatter(NULL, NULL, 8, bf16, 0, world, k_one));
+  OK(ncclBroadcast(NULL, NULL, 3, f64, 3, world, k_one));
+  OK(ncclBcast(NULL, 4, f16, 2, world, k_one));
+  OK(ncclReduce(NULL, NULL, 5, i32, 0, 1, world, k_one));
+  OK(ncclAlltoAll(NULL, NULL, 6, f8, world, k_one));
   const size_t sent[] = {1, 2, 3, 4};
   const size_t received[] = {5, 6, 7, 8};
-  OK(ncclAllToAllv(NULL, sent, sent, NULL, received, received, u8, world, one));
-  OK(ncclScatter(NULL, NULL, 7, i8, 0, world, one));
-  OK(ncclAllGather(NULL, NULL, 11, f32, half, two));
+  OK(ncclAllToAllv(NULL, sent, sent, NULL, received, received, u8, world, k_one));
+  OK(ncclScatter(NULL, NULL, 7, i8, 0, world, k_one));
+  OK(ncclAllGather(NULL, NULL, 11, f32, half, k_two));
 
   /* A group in a group: one piece of work on each stream. */
   OK(ncclGroupStart());
   OK(ncclGroupStart());
-  OK(ncclSend(NULL, 21, u64, (rank + 1) % 4, world, one));
+  OK(ncclSend(NULL, 21, u64, (rank + 1) % 4, world, k_one));
   OK(ncclGroupEnd());
-  OK(ncclRecv(NULL, 21, u64, (rank + 3) % 4, world, one));
-  OK(ncclAllReduce(NULL, NULL, 22, f32, 0, half, two));
+  OK(ncclRecv(NULL, 21, u64, (rank + 3) % 4, world, k_one));
+  OK(ncclAllReduce(NULL, NULL, 22, f32, 0, half, k_two));
   OK(ncclGroupEnd());
 
   OK(ncclGroupStart());
-  OK(ncclAllReduce(NULL, NULL, 31, f32, 0, world, one));
+  OK(ncclAllReduce(NULL, NULL, 31, f32, 0, world, k_one));
   OK(ncclGroupSimulateEnd(NULL));
-  want(ncclAllReduce(NULL, NULL, 999, f32, 0, world, one), 4, "a wrong call");
-  OK(ncclAllReduce(NULL, NULL, 41, f32, 0, world, captured));
+  want(ncclAllReduce(NULL, NULL, 999, f32, 0, world, k_one), 4, "a wrong call");
+  OK(ncclAllReduce(NULL, NULL, 41, f32, 0, world, k_captured));
 
   OK(ncclCommAbort(half));
-  want(ncclAllReduce(NULL, NULL, 51, f32, 0, half, two), 4, "a call of an aborted communicator");
+  want(ncclAllReduce(NULL, NULL, 51, f32, 0, half, k_two), 4, "a call of an aborted communicator");
   OK(ncclCommDestroy(world));
   meet();
 }
@@ -102,8 +104,8 @@ static void calls_of_one(void) {
   OK(ncclCommInitRankConfig(&comms[0], 2, id, 0, NULL));
   OK(ncclCommInitRankConfig(&comms[1], 2, id, 1, NULL));
   OK(ncclGroupEnd());
-  OK(ncclAllReduce(NULL, NULL, 61, f32, 0, comms[0], one));
-  OK(ncclAllReduce(NULL, NULL, 61, f32, 0, comms[1], two));
+  OK(ncclAllReduce(NULL, NULL, 61, f32, 0, comms[0], k_one));
+  OK(ncclAllReduce(NULL, NULL, 61, f32, 0, comms[1], k_two));
   Comm all[3];
   const int devices[] = {0, 1, 2};
   OK(ncclCommDestroy(comms[0]));
@@ -116,13 +118,13 @@ static void calls_of_all_devices(void) {
   const int devices[] = {2, 1, 0};
   OK(ncclCommInitAll(all, 3, devices));
   for (int rank = 0; rank < 3; ++rank) {
-    OK(ncclAllReduce(NULL, NULL, 70 + (size_t)rank, f32, 0, all[rank], one));
+    OK(ncclAllReduce(NULL, NULL, 70 + (size_t)rank, f32, 0, all[rank], k_one));
   }
   Comm again[2]; /* devices 0 and 2: ranks 2 and 0 */
   const int two_devices[] = {0, 2};
   OK(ncclCommInitAll(again, 2, two_devices));
-  OK(ncclAllReduce(NULL, NULL, 80, f32, 0, again[0], one));
-  OK(ncclAllReduce(NULL, NULL, 81, f32, 0, again[1], one));
+  OK(ncclAllReduce(NULL, NULL, 80, f32, 0, again[0], k_one));
+  OK(ncclAllReduce(NULL, NULL, 81, f32, 0, again[1], k_one));
 }
 
 int run_calls(int count, char** arguments) {
