@@ -34,7 +34,7 @@ static void send_modes(void) {
   expect("MPI_Irecv", "recv", "int32", 0, 4, from_before, -1);
   void* given_back = NULL;
   int size = 0;
-  MPI_Buffer_detach(&given_back, &size);
+  MPI_Buffer_detach((void*)&given_back, &size);
   for (int i = 0; i < 2; ++i) { /* a ready send needs its receive to be there */
     MPI_Irecv(others, 9, MPI_INT, before, 3, MPI_COMM_WORLD, &requests[0]);
     MPI_Barrier(MPI_COMM_WORLD);

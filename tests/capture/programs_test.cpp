@@ -59,7 +59,8 @@ TEST(Programs, HpccRunsToItsEndAndReceivesWhatItSends) {
   const std::string end = folder.run("tail -5 hpccoutf.txt").out;
   EXPECT_NE(end.find("End of HPC Challenge tests."), std::string::npos) << end;
   const Trace trace = trace_of(folder, job);
-  std::map<std::string, std::int64_t> only_cancelled = {{"cancelled call", skipped(trace, "cancelled call")}};
+  const std::map<std::string, std::int64_t> only_cancelled = {
+      {"cancelled call", skipped(trace, "cancelled call")}};
   EXPECT_EQ(trace.provenance.skipped, only_cancelled);
   Counts all = total(trace);
   EXPECT_GT(all["MPI_Send"].calls, 0);
