@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t k_most_guesses = 3;
 constexpr std::int64_t k_most_calls = 200'000;  // of both sides; some 100 comparisons of them take seconds
 constexpr std::int64_t k_least_share = 10;      // a guess explains at least one in so many differing calls
+constexpr std::int64_t k_most_left = 10;        // and all together leave at most one in so many
 
 std::int64_t differing(const Comparison& comparison) {
   return comparison.size + comparison.missing + comparison.extra;
@@ -80,6 +81,11 @@ SettingSearch search_settings(const Job& job, const Trace& predicted, const Trac
         fmt::format("no other settings were tried: {} calls are too many", with_commas(start->calls_a));
     return search;
   }
+  if (predicted.ranks() != other.ranks()) {
+    search.skipped = fmt::format("no other settings were tried: one side has {} ranks, the other {}",
+                                 with_commas(predicted.ranks()), with_commas(other.ranks()));
+    return search;
+  }
   Job changing = job;
   std::int64_t left = search.differing;
   while (left > 0 && search.guesses.size() < k_most_guesses) {
@@ -91,6 +97,10 @@ SettingSearch search_settings(const Job& job, const Trace& predicted, const Trac
     changing = std::move(best->job);
     search.closest = std::move(best->trace);
     search.guesses.push_back(std::move(best->guess));
+  }
+  if (left * k_most_left > search.differing) {
+    search.guesses.clear();
+    search.closest = Trace();
   }
   return search;
 }

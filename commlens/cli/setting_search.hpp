@@ -24,8 +24,9 @@ struct SettingSearch {
 };
 
 /// Changes one setting of `job` after the other (at most three, each the one that explains most of what is
-/// left, and at least a tenth of it) to come closer to `other`. Skipped, saying so, where the two have more
-/// calls than can be tried in seconds.
+/// left, and at least a tenth of it) to come closer to `other`. Nothing is guessed unless nine tenths of the
+/// differing calls are explained in the end. Skipped, saying so, where the two have more calls than can be
+/// tried in seconds, or other ranks.
 SettingSearch search_settings(const Job& job, const Trace& predicted, const Trace& other,
                               const CompareOptions& options);
 

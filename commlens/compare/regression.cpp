@@ -19,12 +19,12 @@ namespace {
 using RowKey = std::tuple<CommKind, std::string, Axis, Phase>;
 
 /// A row in one iteration of one run.
-struct IterationCalls {
+struct RowCalls {
   std::int64_t calls = 0;
   std::int64_t bytes = 0;  // message bytes of all ranks; data-dependent calls left out
   std::vector<std::int64_t> durations;
 };
-using RowIterations = std::map<Iteration, IterationCalls>;
+using RowIterations = std::map<Iteration, RowCalls>;
 
 /// A run's steady iterations.
 struct Run {
@@ -64,7 +64,7 @@ void add_calls(const Trace& trace, const RankStream& stream, Iteration cold,
     }
     const CommOp& op = trace.op(event.op);
     const std::int64_t duration = (stream.times[at].finished - stream.times[at].started).count();
-    IterationCalls& calls = (*row)[event.iteration];
+    RowCalls& calls = (*row)[event.iteration];
     calls.calls += ranks;
     calls.bytes += op.data_dependent ? 0 : message_bytes(op).value * ranks;
     calls.durations.push_back(std::max<std::int64_t>(duration, 0));
@@ -128,7 +128,7 @@ tl::unexpected<Error> different_jobs(const std::string& what) {
 
 /// Fails when the row does other work in an iteration that both runs have, or else in their last ones.
 Result<void> check_same_work(const RowKey& key, const RowIterations& a, const RowIterations& b) {
-  const auto check = [&](const IterationCalls& in_a, const IterationCalls& in_b) -> Result<void> {
+  const auto check = [&](const RowCalls& in_a, const RowCalls& in_b) -> Result<void> {
     if (in_a.calls == in_b.calls && in_a.bytes == in_b.bytes) {
       return {};
     }

@@ -15,7 +15,8 @@ bool is_pipeline_call(const Trace& trace, const CommOp& op) {
     return false;
   }
   const Axis axis = trace.groups.axis(op.group);
-  return axis == Axis::pp || axis == Axis::unknown;
+  const bool has_phase = op.phase != Phase::init && op.phase != Phase::other;
+  return axis == Axis::pp || (axis == Axis::unknown && has_phase);
 }
 
 std::vector<bool> pipeline_ops(const Trace& trace) {

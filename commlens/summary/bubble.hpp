@@ -10,7 +10,8 @@
 namespace commlens {
 
 /// What a rank loses to its pipeline in one iteration. Pipeline calls are its sends and receives along pp
-/// (or along an axis that is not known); C' is the union of its other calls, K of its compute stretches.
+/// (or, in a phase of a training step, along an axis that is not known: what other programs exchange is no
+/// pipeline); C' is the union of its other calls, K of its compute stretches.
 ///
 ///   idle = |span \ (K u C')|           with compute stretches (span: overlap.hpp)
 ///   in_pipeline_calls = |union of its pipeline calls|     always; an upper bound where sends are

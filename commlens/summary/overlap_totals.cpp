@@ -41,11 +41,18 @@ void add(OverlapTotal& total, const CommunicationTime& time, const IterationOver
   total.idle = added(total.idle, row.idle, ranks);
 }
 
+/// Most time first, each beside the time of all rows.
 template <typename Key>
-std::vector<OverlapTotal> sorted(const std::map<Key, OverlapTotal>& totals) {
+std::vector<OverlapTotal> sorted(const std::map<Key, OverlapTotal>& totals,
+                                 const std::vector<IterationOverlap>& rows) {
+  nanoseconds span{};
+  for (const IterationOverlap& row : rows) {
+    span += row.length() * row.ranks.count();
+  }
   std::vector<OverlapTotal> result;
   for (const auto& [key, total] : totals) {
     result.push_back(total);
+    result.back().span = span;
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const OverlapTotal& a, const OverlapTotal& b) { return a.time.total > b.time.total; });
@@ -88,7 +95,7 @@ std::vector<OverlapTotal> overlap_by_op(const std::vector<IterationOverlap>& row
       add(total, op.time, row, row.ranks.count());
     }
   }
-  return sorted(totals);
+  return sorted(totals, rows);
 }
 
 std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& rows) {
@@ -103,7 +110,7 @@ std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& r
       add(total, stream.time, row, row.ranks.count());
     }
   }
-  return sorted(totals);
+  return sorted(totals, rows);
 }
 
 }  // namespace commlens

@@ -29,7 +29,8 @@ std::vector<IterationOverlap> of_training(std::vector<IterationOverlap> rows);
 
 /// Over iterations: one for each rank or class, in one rank's time.
 std::vector<OverlapTotal> overlap_by_rank(const std::vector<IterationOverlap>& rows);
-/// Over iterations and ranks, most time first; spans and `iterations` are of the rows that have such calls.
+/// Over iterations and ranks, most time first; `iterations` are of the rows that have such calls, the span is
+/// of all rows.
 std::vector<OverlapTotal> overlap_by_op(const std::vector<IterationOverlap>& rows);
 /// The same for communicators of one axis and size together. Two that run at the same time count twice.
 std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& rows);

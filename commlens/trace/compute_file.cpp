@@ -21,10 +21,11 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::uint64_t k_most_dropped = std::uint64_t{1} << 38;  // of one stream; a sum of streams fits
+constexpr std::uint64_t k_most_stretches_dropped = std::uint64_t{1}
+                                                   << 38;  // of one stream; a sum of streams fits
 
 /// What is wrong with the header, or nothing.
-std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
+std::string header_fault(const StreamHeader& header, const StreamEntry& entry) {
   if (header.magic != k_compute_magic) {
     return "no compute times of a commlens trace (its first bytes are not \"commcomp\")";
   }
@@ -39,7 +40,7 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
     return fmt::format("holds ranks {} to {}, the manifest says {} to {}", header.first_rank,
                        header.last_rank, entry.ranks.first.value, entry.ranks.last.value);
   }
-  if (header.dropped_full > k_most_dropped || header.dropped_late > k_most_dropped) {
+  if (header.dropped_full > k_most_stretches_dropped || header.dropped_late > k_most_stretches_dropped) {
     return fmt::format("says that {} and {} stretches were dropped", header.dropped_full,
                        header.dropped_late);
   }
@@ -53,7 +54,7 @@ Result<StreamHeader> header_of(std::span<const std::byte> bytes, const StreamEnt
     return failure(fmt::format("{} bytes, shorter than the header of {}", bytes.size(), sizeof header));
   }
   std::memcpy(&header, bytes.data(), sizeof header);
-  const std::string fault = fault_of(header, entry);
+  const std::string fault = header_fault(header, entry);
   return fault.empty() ? Result<StreamHeader>(header) : failure(fault);
 }
 
@@ -63,7 +64,7 @@ bool has_content(const std::filesystem::path& path) {
 }
 
 /// What is wrong with a record whose times move by `shift`, or nothing.
-std::string fault_of(const ComputeRecord& record, nanoseconds shift) {
+std::string stretch_fault(const ComputeRecord& record, nanoseconds shift) {
   constexpr std::int64_t furthest = INT64_MAX / 2;
   if (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) {
     return fmt::format("has iteration {}", record.iteration);
@@ -153,7 +154,7 @@ Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& f
   for (std::uint64_t row = 0; row < count; ++row) {
     ComputeRecord record;
     std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
-    if (const std::string fault = fault_of(record, shift.of(nanoseconds(record.started_ns)));
+    if (const std::string fault = stretch_fault(record, shift.of(nanoseconds(record.started_ns)));
         !fault.empty()) {
       return failure(fmt::format("{}: record {} {}", path.string(), row, fault));
     }

@@ -11,7 +11,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::size_t k_block = std::size_t{256} << 10;
+constexpr std::size_t k_line_block = std::size_t{256} << 10;
 constexpr std::string_view k_byte_order_mark = "\xef\xbb\xbf";
 
 gzFile as_gz(void* file) { return static_cast<gzFile>(file); }
@@ -39,7 +39,7 @@ Result<TextSource> TextSource::open(const std::filesystem::path& path) {
     return failure(
         fmt::format("{}: {}", source.name_, errno == ENOENT ? "no such file" : std::strerror(errno)));
   }
-  gzbuffer(as_gz(source.file_.get()), static_cast<unsigned>(k_block));
+  gzbuffer(as_gz(source.file_.get()), static_cast<unsigned>(k_line_block));
   return source;
 }
 
@@ -68,8 +68,8 @@ Result<bool> LineReader::fill() {
             buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
   end_ -= begin_;
   begin_ = 0;
-  if (buffer_.size() < end_ + k_block) {
-    buffer_.resize(std::max(buffer_.size() * 2, end_ + k_block));
+  if (buffer_.size() < end_ + k_line_block) {
+    buffer_.resize(std::max(buffer_.size() * 2, end_ + k_line_block));
   }
   const Result<std::size_t> got = source_.read(buffer_.data() + end_, buffer_.size() - end_);
   if (!got) {

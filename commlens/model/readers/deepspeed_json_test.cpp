@@ -9,19 +9,19 @@
 namespace commlens {
 namespace {
 
-Result<Job> read(const std::string& text) {
+Result<Job> read_deepspeed(const std::string& text) {
   Job job;
   const Result<void> ok = read_deepspeed(parse_json("ds.json", text).value(), job);
   return ok ? Result<Job>(job) : tl::unexpected(ok.error());
 }
 
-std::string error_of(const std::string& text) {
-  const Result<Job> job = read(text);
+std::string deepspeed_error_of(const std::string& text) {
+  const Result<Job> job = read_deepspeed(text);
   return job ? "no error" : job.error().message;
 }
 
 TEST(DeepSpeedJson, AnEmptyMapKeepsTheDefaultsOfTheVersion) {  // rules/deepspeed.md D10
-  const Job job = read("{}").value();
+  const Job job = read_deepspeed("{}").value();
   EXPECT_EQ(job.train.zero_stage, 0);
   EXPECT_EQ(job.deepspeed.reduce_bucket_size, 500'000'000);
   EXPECT_EQ(job.deepspeed.sub_group_size, 1'000'000'000);
@@ -30,7 +30,7 @@ TEST(DeepSpeedJson, AnEmptyMapKeepsTheDefaultsOfTheVersion) {  // rules/deepspee
 }
 
 TEST(DeepSpeedJson, ReadsStage3UnderBothNames) {
-  const Job job = read(R"({"zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 0,
+  const Job job = read_deepspeed(R"({"zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 0,
                            "stage3_param_persistence_threshold": 1e4, "max_live_parameters": 7,
                            "stage3_max_reuse_distance": 8, "stage3_model_persistence_threshold": 9,
                            "sub_group_size": 1e8, "zero_hpz_partition_size": 4, "reduce_scatter": false}})")
@@ -48,42 +48,46 @@ TEST(DeepSpeedJson, ReadsStage3UnderBothNames) {
 }
 
 TEST(DeepSpeedJson, OverlapIsOffForStages1And2UnlessAskedFor) {
-  EXPECT_FALSE(read(R"({"zero_optimization": {"stage": 2}})")->deepspeed.overlap_comm);
-  EXPECT_TRUE(read(R"({"zero_optimization": {"stage": 2, "overlap_comm": true}})")->deepspeed.overlap_comm);
-  EXPECT_FALSE(read(R"({"zero_optimization": {"stage": 3, "overlap_comm": false}})")->deepspeed.overlap_comm);
+  EXPECT_FALSE(read_deepspeed(R"({"zero_optimization": {"stage": 2}})")->deepspeed.overlap_comm);
+  EXPECT_TRUE(
+      read_deepspeed(R"({"zero_optimization": {"stage": 2, "overlap_comm": true}})")->deepspeed.overlap_comm);
+  EXPECT_FALSE(read_deepspeed(R"({"zero_optimization": {"stage": 3, "overlap_comm": false}})")
+                   ->deepspeed.overlap_comm);
 }
 
 TEST(DeepSpeedJson, ReadsPrecisionAndDataTypes) {
-  EXPECT_EQ(read(R"({"fp16": {"enabled": true}})")->train.dtype, DType::fp16);
-  EXPECT_EQ(read(R"({"bfloat16": {"enabled": true}})")->train.dtype, DType::bf16);
-  EXPECT_EQ(read(R"({"fp16": {"enabled": false}})")->train.dtype, DType::fp32);
-  const Job job = read(R"({"bf16": {"enabled": true}, "communication_data_type": "fp32",
+  EXPECT_EQ(read_deepspeed(R"({"fp16": {"enabled": true}})")->train.dtype, DType::fp16);
+  EXPECT_EQ(read_deepspeed(R"({"bfloat16": {"enabled": true}})")->train.dtype, DType::bf16);
+  EXPECT_EQ(read_deepspeed(R"({"fp16": {"enabled": false}})")->train.dtype, DType::fp32);
+  const Job job = read_deepspeed(R"({"bf16": {"enabled": true}, "communication_data_type": "fp32",
                            "data_types": {"grad_accum_dtype": "fp32"}})")
                       .value();
   EXPECT_EQ(job.deepspeed.communication_dtype, DType::fp32);
   EXPECT_EQ(job.deepspeed.grad_accumulation_dtype, DType::fp32);
-  EXPECT_EQ(error_of("{\n\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}"),
+  EXPECT_EQ(deepspeed_error_of("{\n\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}"),
             "ds.json:2: 'fp16' and bf16 are both enabled; switch one off");
 }
 
 TEST(DeepSpeedJson, ReadsThePipelineSwitches) {
-  const Job job = read(R"({"pipeline": {"pipe_partitioned": false, "grad_partitioned": false}})").value();
+  const Job job =
+      read_deepspeed(R"({"pipeline": {"pipe_partitioned": false, "grad_partitioned": false}})").value();
   EXPECT_FALSE(job.deepspeed.pipe_partitioned);
   EXPECT_FALSE(job.deepspeed.grad_partitioned);
 }
 
 TEST(DeepSpeedJson, LeavesOpenWhatTheGlobalBatchDecides) {
-  const Job steps = read(R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4})").value();
+  const Job steps =
+      read_deepspeed(R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4})").value();
   EXPECT_EQ(steps.global_batch, 64);
   EXPECT_EQ(steps.train.micro_batches, 0);
-  const Job micro = read(R"({"train_batch_size": 64, "gradient_accumulation_steps": 2})").value();
+  const Job micro = read_deepspeed(R"({"train_batch_size": 64, "gradient_accumulation_steps": 2})").value();
   EXPECT_EQ(micro.train.micro_batch, 0);
   EXPECT_EQ(micro.train.micro_batches, 2);
-  EXPECT_EQ(read(R"({"train_micro_batch_size_per_gpu": 4})")->global_batch, 0);
+  EXPECT_EQ(read_deepspeed(R"({"train_micro_batch_size_per_gpu": 4})")->global_batch, 0);
 }
 
 TEST(DeepSpeedJson, TakesTheTrainersAutoAsAbsent) {
-  const Job job = read(R"({"train_batch_size": "auto", "gradient_clipping": "auto",
+  const Job job = read_deepspeed(R"({"train_batch_size": "auto", "gradient_clipping": "auto",
                            "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}})")
                       .value();
   EXPECT_EQ(job.deepspeed.reduce_bucket_size, 500'000'000);
@@ -93,38 +97,40 @@ TEST(DeepSpeedJson, TakesTheTrainersAutoAsAbsent) {
 TEST(DeepSpeedJson, SeesOffloadInEveryForm) {
   for (const char* section : {R"("offload_optimizer": {"device": "cpu"})",
                               R"("offload_param": {"device": "nvme"})", R"("cpu_offload": true)"}) {
-    EXPECT_TRUE(
-        read(std::string(R"({"zero_optimization": {"stage": 2, )") + section + "}}")->deepspeed.offload)
+    EXPECT_TRUE(read_deepspeed(std::string(R"({"zero_optimization": {"stage": 2, )") + section + "}}")
+                    ->deepspeed.offload)
         << section;
   }
-  EXPECT_FALSE(read(R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "none"}}})")
-                   ->deepspeed.offload);
+  EXPECT_FALSE(
+      read_deepspeed(R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "none"}}})")
+          ->deepspeed.offload);
 }
 
 TEST(DeepSpeedJson, RefusesByNameWhatHasNoRules) {
-  EXPECT_EQ(error_of(R"({"optimizer": {"type": "OneBitAdam"}})"),
+  EXPECT_EQ(deepspeed_error_of(R"({"optimizer": {"type": "OneBitAdam"}})"),
             "ds.json:1: 'optimizer' is onebitadam, whose compressed all_reduce has no rules here");
   EXPECT_EQ(
-      error_of(R"({"sparse_gradients": true})"),
+      deepspeed_error_of(R"({"sparse_gradients": true})"),
       "ds.json:1: 'sparse_gradients' sends embedding gradients as sparse tensors, which has no rules here");
-  EXPECT_EQ(error_of(R"({"curriculum_learning": {"enabled": true}})"),
+  EXPECT_EQ(deepspeed_error_of(R"({"curriculum_learning": {"enabled": true}})"),
             "ds.json:1: 'curriculum_learning' changes what is sent and has no rules here; switch it off");
-  EXPECT_EQ(error_of(R"({"zero_optimization": {"mics_shard_size": 8}})"),
+  EXPECT_EQ(deepspeed_error_of(R"({"zero_optimization": {"mics_shard_size": 8}})"),
             "ds.json:1: 'mics_shard_size' asks for MiCS, which has no rules here; leave it out");
 }
 
 TEST(DeepSpeedJson, RefusesWrongValues) {
-  EXPECT_EQ(error_of(R"({"zero_optimization": {"stage": 4}})"),
+  EXPECT_EQ(deepspeed_error_of(R"({"zero_optimization": {"stage": 4}})"),
             "ds.json:1: 'stage' is 4; ZeRO has stages 0 to 3");
-  EXPECT_EQ(error_of(R"({"zero_optimization": {"reduce_bucket_size": 0}})"),
+  EXPECT_EQ(deepspeed_error_of(R"({"zero_optimization": {"reduce_bucket_size": 0}})"),
             "ds.json:1: 'reduce_bucket_size' is 0; it must be at least 1");
-  EXPECT_EQ(error_of(R"({"zero_optimization": [1]})"), "ds.json:1: keys with values are expected here");
-  EXPECT_EQ(error_of(R"({"gradient_clipping": "x"})"),
+  EXPECT_EQ(deepspeed_error_of(R"({"zero_optimization": [1]})"),
+            "ds.json:1: keys with values are expected here");
+  EXPECT_EQ(deepspeed_error_of(R"({"gradient_clipping": "x"})"),
             "ds.json:1: 'gradient_clipping' must be a number, it is \"x\"");
 }
 
 TEST(DeepSpeedJson, WarnsOfUnknownKeysAtBothLevels) {
-  const Job job = read(R"({"zero_optimisation": {}, "zero_optimization": {"stages": 1}})").value();
+  const Job job = read_deepspeed(R"({"zero_optimisation": {}, "zero_optimization": {"stages": 1}})").value();
   ASSERT_EQ(job.warnings.size(), 2U);
   EXPECT_EQ(job.warnings[0], "ds.json:1: unknown key 'stages'; did you mean 'stage'?");
   EXPECT_EQ(job.warnings[1], "ds.json:1: unknown key 'zero_optimisation'; did you mean 'zero_optimization'?");

@@ -24,14 +24,14 @@ const std::string k_gpt2 =
     R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "n_ctx": 1024,
         "vocab_size": 50257, "activation_function": "gelu_new", "n_inner": null)";
 
-struct Row {
+struct ShippedModel {
   const char* name;
   std::string config;
   std::int64_t parameters;
 };
 
 TEST(HfJson, CountsThePublishedModels) {
-  const std::vector<Row> rows = {
+  const std::vector<ShippedModel> rows = {
       {"gpt2", k_gpt2 + "}", 124'439'808},
       {"gpt2-medium",
        R"({"model_type": "gpt2", "n_layer": 24, "n_embd": 1024, "n_head": 16, "n_positions": 1024,
@@ -56,7 +56,7 @@ TEST(HfJson, CountsThePublishedModels) {
            "num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 32768,
            "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2})",
        46'702'792'704}};
-  for (const Row& row : rows) {
+  for (const ShippedModel& row : rows) {
     const Result<Job> job = read_hf(row.config);
     ASSERT_TRUE(job) << row.name << ": " << job.error().message;
     const Result<Job> valid = validated(*job);

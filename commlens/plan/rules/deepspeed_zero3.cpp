@@ -13,8 +13,9 @@ const Rule k_init_broadcast{"zero3.broadcast_parameter_again",
 const Rule k_start_gather{"zero3.start_gather",
                           "deepspeed 0.14.0 runtime/zero/stage3.py:1112 "
                           "create_reduce_and_remove_grad_hooks"};
-const Rule k_gather{"zero3.parameter_gather",
-                    "deepspeed 0.14.0 runtime/zero/partitioned_param_coordinator.py:261 fetch_sub_module"};
+const Rule k_module_gather{
+    "zero3.parameter_gather",
+    "deepspeed 0.14.0 runtime/zero/partitioned_param_coordinator.py:261 fetch_sub_module"};
 const Rule k_persistent{
     "zero3.persistent_parameter_gather",
     "deepspeed 0.14.0 runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced"};
@@ -107,10 +108,10 @@ class Zero3Run {
     const std::string tag =
         set.size() == 1 ? rank_.parameters[set.front()].name : "parameters of a module or prefetch";
     if (on_world > 0) {
-      out_.all_gather(out_.groups.dp, {on_world}, job_.train.dtype, k_gather, tag);
+      out_.all_gather(out_.groups.dp, {on_world}, job_.train.dtype, k_module_gather, tag);
     }
     if (on_node > 0) {
-      out_.all_gather(node_, {on_node * ranks_ / hpz}, job_.train.dtype, k_gather, tag);
+      out_.all_gather(node_, {on_node * ranks_ / hpz}, job_.train.dtype, k_module_gather, tag);
     }
   }
 
