@@ -21,6 +21,7 @@ namespace {
 struct Context {
   std::atomic<NcclComm*> comm = nullptr;
   std::atomic<bool> is_refused = false;
+  std::mutex joining;
 };
 
 /// Contexts are used again, never given back: an event may come late.
@@ -115,6 +116,10 @@ template <typename Descr>
 NcclComm* comm_of(NcclProcess& process, Context& context, const Descr& call, int rank) {
   if constexpr (requires { call.comm_hash; }) {
     if (context.comm.load() == nullptr && !context.is_refused) {
+      const std::lock_guard guard(context.joining);
+      if (context.comm.load() != nullptr || context.is_refused) {
+        return context.comm.load();
+      }
       // NCCL from 2.27 on does not tell the hash to plug-ins this old; then it is this process's own.
       const auto own = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&context));
       const std::uint64_t comm = call.comm_hash != 0 ? call.comm_hash : own;
