@@ -16,6 +16,7 @@ static inline void meet(void) { pthread_barrier_wait(ranks_barrier); }
 /* Starts `ranks` processes, which torchrun's variables number; returns in each of them. The parent waits and
  * ends. */
 static inline int start_ranks(int ranks) {
+  /* NOLINTNEXTLINE(modernize-use-nullptr): C, too */
   ranks_barrier = (pthread_barrier_t*)mmap(NULL, sizeof *ranks_barrier, PROT_READ | PROT_WRITE,
                                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pthread_barrierattr_t shared;
