@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* k_advise_examples = R"(Examples:
   commlens advise 1.3B --ranks 16 --zero 3 --gpu-memory 64
   commlens advise case.yaml trace/ --gpus-per-node 8
-  commlens advise 20B.yml --framework megatron --tp 16 --ranks 64 --gpus-per-node 8)";
+  commlens advise 13B --framework megatron --tp 8 --ranks 64 --gpus-per-node 8)";
 
 struct AdviseFlags {
   std::vector<std::string> sources;

@@ -8,6 +8,7 @@
 #include "commlens/base/check.hpp"
 #include "commlens/compare/scope.hpp"
 #include "commlens/model/readers/read_config.hpp"
+#include "commlens/report/table.hpp"
 
 namespace commlens {
 namespace {
@@ -110,13 +111,13 @@ const Job& Side::config() const {
 std::string Side::description() const {
   if (trace.provenance.source == Source::predicted && !trace.provenance.framework.empty()) {
     const std::int64_t ranks = ranks_of_job(trace);
-    return fmt::format("{}: predicted by the rules of {}, {} rank{}{}{}{}", argument,
-                       trace.provenance.framework, ranks, ranks == 1 ? "" : "s",
+    return fmt::format("{}: predicted by the rules of {}, {} rank{}{}{}{}", printable(argument),
+                       printable(trace.provenance.framework), ranks, ranks == 1 ? "" : "s",
                        trace.provenance.verified ? "" : "; unverified", unverified.empty() ? "" : ": ",
                        fmt::join(unverified, "; "));
   }
-  return fmt::format("{}: {}{}{}", argument, name_of(trace.provenance.source),
-                     trace.provenance.producer.empty() ? "" : ", ", trace.provenance.producer);
+  return fmt::format("{}: {}{}{}", printable(argument), name_of(trace.provenance.source),
+                     trace.provenance.producer.empty() ? "" : ", ", printable(trace.provenance.producer));
 }
 
 Result<Side> read_side(Console& console, const std::string& argument, const std::string& framework) {

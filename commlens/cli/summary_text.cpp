@@ -43,9 +43,9 @@ std::string head_text(const SummaryView& view, const TextStyle& style) {
       view.options.rank ? view.scope()
                         : fmt::format("{} rank{}", with_commas(summary.ranks), summary.ranks == 1 ? "" : "s");
   std::string text =
-      fmt::format("{}: {}{}{}; {} call{} of {}, {}\n", view.name, name_of(provenance.source),
-                  provenance.producer.empty() ? "" : link, provenance.producer, with_commas(summary.calls),
-                  summary.calls == 1 ? "" : "s", ranks, iterations_text(summary));
+      fmt::format("{}: {}{}{}; {} call{} of {}, {}\n", printable(view.name), name_of(provenance.source),
+                  provenance.producer.empty() ? "" : link, printable(provenance.producer),
+                  with_commas(summary.calls), summary.calls == 1 ? "" : "s", ranks, iterations_text(summary));
   if (provenance.accounting == Accounting::deepspeed_logger) {
     text +=
         "sizes as DeepSpeed's comms logger prints them (all_gather: input shard, rounded); groups unknown, "

@@ -100,7 +100,7 @@ std::string saving_text(const Recommendation& made, bool by_node) {
   }
   if (made.time_saved) {
     text += fmt::format("; time {}{}, estimated", made.time_saved->count() < 0 ? "+" : "-",
-                        duration_text(std::chrono::abs(*made.time_saved)));
+                        to_text(std::chrono::abs(*made.time_saved)));
   }
   return text;
 }
@@ -131,7 +131,7 @@ std::string recommendation_text(const Recommendation& made, std::size_t number, 
                             (made.verified ? "" : " (unverified rules)");
   std::string text = fmt::format("{}. {}{}\n", number, in_colour(made.title, Colour::bold, style), marks);
   text += paragraph("why", made.reason, style);
-  text += paragraph("saves", saving_text(made, by_node), style);
+  text += paragraph("changes", saving_text(made, by_node), style);
   text += paragraph("set", made.setting, style);
   text += made.flag.empty() ? "" : paragraph("try", "commlens predict with " + made.flag, style);
   text += made.time_saved ? paragraph("time", "estimated: " + made.time_source, style) : "";
@@ -186,21 +186,6 @@ Json recommendation_json(const Recommendation& made) {
 }
 
 }  // namespace
-
-std::string duration_text(std::chrono::nanoseconds duration) {
-  const auto nanoseconds = static_cast<double>(duration.count());
-  struct Unit {
-    double length;
-    const char* name;
-  };
-  constexpr std::array<Unit, 3> units = {{{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}}};
-  for (const Unit& unit : units) {
-    if (nanoseconds >= unit.length) {
-      return fmt::format("{:.3g} {}", nanoseconds / unit.length, unit.name);
-    }
-  }
-  return fmt::format("{} ns", duration.count());
-}
 
 std::string advice_text(const Advice& advice, const TextStyle& style) {
   std::string text = wrapped(head_text(advice), style) + "\n";

@@ -18,7 +18,4 @@ nlohmann::ordered_json advice_json(const Advice& advice);
 /// One line per recommendation; savings per iteration of the rank that sends most, negative: added.
 std::string advice_csv(const Advice& advice);
 
-/// "1.23 ms", "45.6 us": a duration of an iteration's scale.
-std::string duration_text(std::chrono::nanoseconds duration);
-
 }  // namespace commlens

@@ -92,8 +92,8 @@ std::string regression_text(const Regression& regression, const TextStyle& style
   for (const RegressionRow& row : regression.rows) {
     const std::string ratio = std::isfinite(row.ratio()) ? fmt::format("{:.3f}", row.ratio()) : "-";
     table.add({op_text(row), axis_text(row), phase_text(row), row.is_step ? "" : with_commas(row.calls),
-               fmt::format("{} / {}", row.iterations_a, row.iterations_b), duration_text(row.a),
-               duration_text(row.b), ratio, p_text(row.p_adjusted), verdict_of(row)});
+               fmt::format("{} / {}", row.iterations_a, row.iterations_b), to_text(row.a), to_text(row.b),
+               ratio, p_text(row.p_adjusted), verdict_of(row)});
   }
   return verdict_text(regression, style) + "\n" + wrapped(method_text(regression), style) + "\n" +
          table.text_with_hidden(style);

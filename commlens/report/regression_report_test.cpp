@@ -37,7 +37,7 @@ TEST(RegressionText, BeginsWithTheVerdictAndNamesTheRow) {
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "regression: 1 of 2 rows are slower in B by more than 5 %, significantly");
   EXPECT_NE(
-      text.find("all_reduce  dp    backward      8     20 / 20  100 us  110 us  1.100  < 0.0001  slower"),
+      text.find("all_reduce  dp    backward      8     20 / 20   100 µs   110 µs  1.100  < 0.0001  slower"),
       std::string::npos)
       << text;
   EXPECT_EQ(text.find("too few"), std::string::npos);

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/csv.hpp"
 #include "commlens/report/shares.hpp"
 #include "commlens/report/wrapped.hpp"
-#include "commlens/summary/sums.hpp"
 
 namespace commlens {
 namespace {
@@ -93,7 +93,7 @@ Json bandwidth_json(const std::optional<BytesPerSecond>& bandwidth) {
 }
 
 std::string number_text(const std::optional<double>& number) {
-  return number ? fmt::format("{:.6g}", *number) : "";
+  return number ? fmt::format("{}", *number) : "";
 }
 
 std::vector<std::string> csv_titles(const SummaryTables& tables, bool by_phase, bool by_iteration) {
@@ -171,10 +171,10 @@ std::string times_text(const SummaryTables& tables, const TextStyle& style) {
                right("share", 3),
                right("P50"),
                right("P50, 95 % interval", 1),
-               right("P95"),
+               right("P95", 4),
                right("alg bw", 2),
                right("bus bw"),
-               right("of link", 4)});
+               right("of link")});
   for (const SummaryRow& row : tables.rows) {
     if (!row.time) {
       continue;

@@ -129,7 +129,7 @@ TEST(SummaryRowsCsv, LeavesUnknownCellsEmpty) {
       "message_bytes_all_ranks,wire_bytes_all_ranks,timed_calls_all_ranks,total_time_ns_all_ranks,p50_ns,"
       "p50_low_ns,p50_high_ns,p95_ns,exact_quantiles,algorithm_bandwidth_bytes_per_s,bus_bandwidth_bytes_per_"
       "s\n"
-      "all_reduce,,dp,2,3,1,2,75,75,6,12000,2000,1900,2200,2200,true,1e+09,1e+09\n"
+      "all_reduce,,dp,2,3,1,2,75,75,6,12000,2000,1900,2200,2200,true,1000000000,1000000000\n"
       "broadcast,,self,1,1,25,25,25,0,0,,,,,,,,\n");
 }
 

@@ -44,15 +44,27 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<std
 }  // namespace
 
 std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7F; },
-      '?');
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const auto next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0;
+    if (byte < 0x20 || byte == 0x7F) {
+      text[at] = '?';
+    } else if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F
+      text.replace(at, 2, "?");
+    }
+  }
   return text;
 }
 
 std::size_t display_width(std::string_view text) {
-  return text.size() - static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));
+  std::size_t width = 0;
+  bool in_colour = false;  // "\033[1m" takes no room
+  for (const char c : text) {
+    in_colour = in_colour || c == '\033';
+    width += in_colour || is_continuation(c) ? 0 : 1;
+    in_colour = in_colour && c != 'm';
+  }
+  return width;
 }
 
 std::string cut_to(std::string_view text, std::size_t width) {

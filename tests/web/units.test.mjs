@@ -36,7 +36,7 @@ test("times take the unit that fits", () => {
   const cases = [
     [0, "0 ns"],
     [999, "999 ns"],
-    [1000, "1 us"],
+    [1000, "1 µs"],
     [1_250_000, "1.25 ms"],
     [61e9, "61 s"],
   ];
@@ -65,7 +65,7 @@ test("marks of an axis stand at round numbers of its unit", () => {
 
 test("marks of a narrow window have the digits that tell them apart", () => {
   assert.equal(units.timeMark(20e6, 100e6), "20 ms");
-  assert.equal(units.timeMark(20.125e6, 0.1e6), "20125 us");
+  assert.equal(units.timeMark(20.125e6, 0.1e6), "20125 µs");
   assert.equal(units.timeMark(2.5e6, 4e6), "2.5 ms");
 });
 

@@ -4,7 +4,7 @@ const binaryUnits = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const timeUnits: [number, string][] = [
   [1e9, "s"],
   [1e6, "ms"],
-  [1e3, "us"],
+  [1e3, "µs"],
   [1, "ns"],
 ];
 

@@ -124,7 +124,8 @@ TEST(MegatronArgs, KeepsTheVocabularyOfARun) {
 }
 
 TEST(MegatronArgs, RefusesByNameWhatHasNoRules) {
-  EXPECT_EQ(megatron_error_of("--tp-comm-overlap\n"), "args.txt:5: 'tp_comm_overlap' has no rules here; leave it out");
+  EXPECT_EQ(megatron_error_of("--tp-comm-overlap\n"),
+            "args.txt:5: 'tp_comm_overlap' has no rules here; leave it out");
   EXPECT_EQ(megatron_error_of("--rampup-batch-size 32 32 1953125\n"),
             "args.txt:5: 'rampup_batch_size' has no rules here; leave it out");
   EXPECT_EQ(megatron_error_of("--fp16 --bf16\n"), "args.txt:5: 'fp16' and bf16 are both on; leave one out");

@@ -129,7 +129,8 @@ TEST(NeoxYaml, SequenceParallelismChoosesTheLaterCommit) {
 
 TEST(NeoxYaml, RefusesByNameWhatHasNoRules) {
   EXPECT_EQ(neox_error_of("gpt_j_tied: true\n"), "m.yml:7: 'gpt_j_tied' has no rules here; set it to false");
-  EXPECT_EQ(neox_error_of("mlp_type: llama\n"), "m.yml:7: 'mlp_type' is 'llama'; only 'regular' has rules here");
+  EXPECT_EQ(neox_error_of("mlp_type: llama\n"),
+            "m.yml:7: 'mlp_type' is 'llama'; only 'regular' has rules here");
   EXPECT_EQ(neox_error_of("moe_num_experts: 8\n"), "m.yml:7: 'moe_num_experts' is 8; only 1 has rules here");
   EXPECT_EQ(neox_error_of("norm: scalenorm\n"),
             "m.yml:7: 'norm' is 'scalenorm', which is not supported; choose from layernorm, rmsnorm");

@@ -110,7 +110,7 @@ std::string time_text(double nanoseconds) {
     double ns;
     const char* name;
   };
-  constexpr Unit units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+  constexpr Unit units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}};
   for (const Unit& unit : units) {
     const double value = nanoseconds / unit.ns;
     if (std::fabs(value) >= 0.9995) {

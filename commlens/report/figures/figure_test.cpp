@@ -10,12 +10,12 @@ namespace {
 TEST(TimeText, ShowsThreeDigitsThatCount) {
   EXPECT_EQ(time_text(0), "0 ns");
   EXPECT_EQ(time_text(999), "999 ns");
-  EXPECT_EQ(time_text(1250), "1.25 us");
-  EXPECT_EQ(time_text(45'600), "45.6 us");
+  EXPECT_EQ(time_text(1250), "1.25 µs");
+  EXPECT_EQ(time_text(45'600), "45.6 µs");
   EXPECT_EQ(time_text(999'600), "1.00 ms");
   EXPECT_EQ(time_text(250'000'000), "250 ms");
   EXPECT_EQ(time_text(12'340'000'000.0), "12.3 s");
-  EXPECT_EQ(time_text(-1250), "-1.25 us");
+  EXPECT_EQ(time_text(-1250), "-1.25 µs");
 }
 
 TEST(FigureColumn, WritesCellsForPeopleAndPlainForPrograms) {
