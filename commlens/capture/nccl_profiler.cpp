@@ -80,8 +80,9 @@ void attempt(const Action& action) noexcept {
 
 Result init(void** context, int* mask, int wanted, const std::optional<CommIdentity>& identity) noexcept {
   *context = nullptr;
-  *mask = 0;
   NcclProcess* const process = NcclProcess::of_process();
+  // All communicators share NCCL's mask, and threads that call read it meanwhile: it never goes through 0.
+  std::atomic_ref(*mask).store(process == nullptr ? 0 : wanted, std::memory_order_relaxed);
   if (process == nullptr) {
     return k_success;
   }
@@ -92,7 +93,6 @@ Result init(void** context, int* mask, int wanted, const std::optional<CommIdent
       made->is_refused = made->comm == nullptr;
     }
     *context = made;
-    *mask = wanted;
   });
   return k_success;
 }
