@@ -15,6 +15,7 @@ Session::Session(std::unique_ptr<Recorder> recorder, bool is_threaded)
       recorder_(std::move(recorder)),
       is_threaded_(is_threaded),
       places_(*recorder_) {
+  set_phase(Phase::other);  // of somebody else's program nothing is known until it says so
   measure_cost();
 }
 

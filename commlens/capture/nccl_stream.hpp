@@ -70,7 +70,7 @@ class NcclStream {
 
   /// The phase and micro-batch of a call, kept until its end is known.
   struct Position {
-    Phase phase = Phase::init;
+    Phase phase = Phase::other;  // until the program says so
     std::int32_t micro_batch = k_no_micro_batch;
   };
   Position position() const { return {recorder_.phase(), recorder_.micro_batch()}; }

@@ -158,7 +158,8 @@ ChildProgram child_of(const RecordFlags& flags, const Capture& chosen) {
   return {.command = with_exports(flags.command, variables), .variables = variables};
 }
 
-/// Makes room for the trace: what is there must be a trace of before, which goes.
+/// Makes room for the trace: what is there must be a trace of before, which goes. Better to fail here than in
+/// every process of the command.
 Result<void> clear_folder(const std::string& folder) {
   if (const Result<void> usable = check_trace_target(folder); !usable) {
     return failure("-o " + usable.error().message);
@@ -168,6 +169,11 @@ Result<void> clear_folder(const std::string& folder) {
   if (error) {
     throw SystemError(fmt::format("cannot remove {}: {}", folder, error.message()));
   }
+  fs::create_directories(folder, error);
+  if (error) {
+    throw SystemError(fmt::format("cannot make the folder {}: {}", folder, error.message()));
+  }
+  fs::remove(folder, error);
   return {};
 }
 
@@ -220,7 +226,7 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
 Action declare_record(CLI::App& verb) {
   const auto flags = std::make_shared<RecordFlags>();
   verb.footer(k_record_examples);
-  verb.add_option("-o,--output", flags->folder, "Folder of the trace")
+  verb.add_option("-o,--output", flags->folder, "Folder of the trace; replaces a trace that is there")
       ->capture_default_str()
       ->type_name("DIR");
   verb.add_option("--mpi", flags->mpi, "The program's MPI, where it cannot be seen: openmpi or mpich")

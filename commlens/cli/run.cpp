@@ -44,6 +44,9 @@ std::string unknown_argument(const CLI::App& verb) {
     }
   }
   const std::vector<std::string_view> views(options.begin(), options.end());
+  if (verb.get_name() == "record") {
+    return fmt::format("there is no option {}; write the command to record after --", name);
+  }
   const std::string near = nearest(name, views);
   return fmt::format("there is no option {}{}", name,
                      near.empty() ? "" : fmt::format("; did you mean {}?", near));

@@ -89,6 +89,10 @@ TEST_F(Run, SuggestsTheNearestVerbAndOption) {
             "report, import, export, doctor\n");
   EXPECT_EQ(run_with({"predict", "1.3B", "--sequ", "5"}).err,
             "commlens: there is no option --sequ; did you mean --seq?; see commlens predict --help\n");
+  EXPECT_EQ(
+      run_with({"record", "mpirun", "--oversubscribe", "app"}).err,
+      "commlens: there is no option --oversubscribe; write the command to record after --; see commlens "
+      "record --help\n");
 }
 
 TEST_F(Run, BadInputIsRefusedInOneLine) {

@@ -1,6 +1,9 @@
 #include "commlens/cli/train_run.hpp"
 
 #include <exception>
+#include <fstream>
+#include <limits>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -14,6 +17,7 @@
 #include "commlens/cli/recording_check.hpp"
 #include "commlens/cli/stop_signals.hpp"
 #include "commlens/cli/train_report.hpp"
+#include "commlens/model/memory.hpp"
 #include "commlens/model/readers/read_config.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -68,6 +72,35 @@ Result<void> check_world(const Job& job, const TrainFlags& flags, std::optional<
   return {};
 }
 
+/// MemAvailable of /proc/meminfo; nothing where there is none.
+std::optional<Bytes> available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name; file >> name;) {
+    std::int64_t kibibytes = 0;
+    if (name == "MemAvailable:" && file >> kibibytes) {
+      return Bytes{kibibytes * 1024};
+    }
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+/// Refuses what the system would kill: model states that all ranks together cannot hold. The estimate is of
+/// the fullest stage, so half of it must be too much.
+Result<void> check_memory(const Job& job) {
+  const MemoryEstimate rank = memory_per_rank(job);
+  const Bytes states = rank.parameters + rank.gradients + rank.optimizer;
+  const std::optional<Bytes> available = available_memory();
+  if (!available || states.value / 2 <= available->value / job.layout.ranks) {
+    return {};
+  }
+  return failure(fmt::format(
+      "{} ranks as threads need about {} each for parameters, gradients and optimizer, this machine has {} "
+      "left for all; shrink the model (--layers, --hidden) or start ranks on more machines with mpirun and "
+      "--transport mpi",
+      job.layout.ranks, to_text(states), to_text(*available)));
+}
+
 std::string transport_text(const TrainFlags& flags) {
   const std::string_view ranks = flags.uses_mpi() ? "MPI processes" : "ranks as threads";
   return flags.chosen_transport() == Transport::nccl ? fmt::format("NCCL between {}", ranks)
@@ -91,6 +124,9 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   }
   if (const Result<void> ok = check_world(plan->job, flags, launched); !ok) {
     return tl::unexpected(ok.error());
+  }
+  if (const Result<void> fits = check_memory(plan->job); !launched && flags.device != "cuda" && !fits) {
+    return tl::unexpected(fits.error());
   }
   if (const Result<void> usable = check_trace_target(flags.trace); !usable) {
     return failure("-o " + usable.error().message);

@@ -2,9 +2,9 @@
 
 /// The one way into LibTorch: the precompiled header of this folder. Nothing outside engine/ includes it.
 #ifdef __clang__
-// LibTorch 1.13 has std::vector of a type that is complete only later. The functions of a C++20 vector are constexpr,
-// and clang compiles such a function where it first meets it; as plain inline functions they wait for the end of the
-// file, as GCC's do. Only the sanitizer builds use clang.
+// LibTorch 1.13 has std::vector of a type that is complete only later. The functions of a C++20 vector are
+// constexpr, and clang compiles such a function where it first meets it; as plain inline functions they wait
+// for the end of the file, as GCC's do. Only the sanitizer builds use clang.
 #include <string>
 #undef _GLIBCXX20_CONSTEXPR
 #define _GLIBCXX20_CONSTEXPR

@@ -80,6 +80,10 @@ TEST(Train, RefusesWhatTheTrainerDoesNotKnow) {
   expect_refused({"--pp", "7"}, "7 pipeline parts");
 }
 
+TEST(Train, RefusesWhatMemoryCannotHold) {  // 200 layers of 12 h^2: 10^15 parameters
+  expect_refused({"--layers", "200", "--hidden", "655360", "--heads", "64"}, "shrink the model");
+}
+
 TEST(Train, RefusesTransportsThatDoNotFit) {
   expect_refused({"--mpi", "openmpi"}, "--mpi: the ranks are threads");
   expect_refused({"--transport", "mpi", "--device", "cuda"}, "use --transport nccl");
