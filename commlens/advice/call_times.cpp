@@ -5,7 +5,10 @@
 #include <cmath>
 #include <vector>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
+#include "commlens/summary/overlap.hpp"
+#include "commlens/trace/group_axes.hpp"
 
 namespace commlens {
 namespace {
@@ -59,7 +62,7 @@ Iteration cold_iteration(const Trace& trace) {
 }
 
 std::int64_t duration_of(const Times& when) {
-  return std::max<std::int64_t>((when.finished - when.started).count(), 0);
+  return std::max<std::int64_t>((held(when.finished) - held(when.started)).count(), 0);
 }
 
 /// Adds the steps of one rank: from the first call of an iteration to the first one of the next.
@@ -71,8 +74,8 @@ void add_steps(const RankStream& stream, Iteration cold, Samples& steps) {
     if (iteration == current) {
       continue;
     }
-    const std::int64_t now = stream.times[at].started.count();
-    if (current > cold && iteration == current + 1) {
+    const std::int64_t now = held(stream.times[at].started).count();
+    if (current > cold && std::int64_t{iteration} == std::int64_t{current} + 1) {
       steps.add(now - began);
     }
     current = iteration;
@@ -91,10 +94,11 @@ bool is_ring_kind(CommKind kind) {
 /// The durations of a trace's calls by shape.
 class Durations {
  public:
-  explicit Durations(const Trace& trace) {
+  Durations(const Trace& trace, const Mesh& mesh) {
+    AxesByMembers axes(trace, mesh);
     for (const CommOp& op : trace.ops()) {
-      const CallShape shape{op.kind, trace.groups.axis(op.group), trace.groups.size(op.group),
-                            message_bytes(op)};
+      // A list of ranks is the same for all of them, and a pattern runs along one axis for all.
+      const CallShape shape{op.kind, axes.of(op, Rank{0}), trace.groups.size(op.group), message_bytes(op)};
       rows_.push_back(&samples_.try_emplace(shape).first->second);
     }
   }
@@ -106,24 +110,37 @@ class Durations {
   std::vector<Samples*> rows_;  // by op
 };
 
+void add(std::optional<std::chrono::nanoseconds>& sum, std::int64_t duration) {
+  const std::int64_t so_far = sum ? sum->count() : 0;
+  sum = std::chrono::nanoseconds(saturating_sum(so_far, duration));
+}
+
 void count(SmallMessages& small, Bytes message, std::int64_t duration) {
-  constexpr std::chrono::nanoseconds none(0);
   ++small.all_calls;
-  small.all_time = small.all_time.value_or(none) + std::chrono::nanoseconds(duration);
+  add(small.all_time, duration);
   if (message < small.limit) {
     ++small.calls;
-    small.time = small.time.value_or(none) + std::chrono::nanoseconds(duration);
+    add(small.time, duration);
   }
 }
 
+/// Whether a call of this kind has a price; barriers and receives mostly wait.
+bool has_price(CommKind kind) { return kind != CommKind::barrier && kind != CommKind::recv; }
+
 }  // namespace
 
-std::optional<CallTimes> CallTimes::of(const Trace& trace, Bytes small_limit) {
+CallTimes::Group CallTimes::group_of(const CallShape& call) const {
+  const bool everyone = !is_point_to_point(call.kind) && call.group_size == ranks_;
+  return {call.kind, everyone ? Axis::world : call.axis, call.group_size};
+}
+
+std::optional<CallTimes> CallTimes::of(const Trace& trace, const Mesh& mesh, Bytes small_limit) {
   const Iteration cold = cold_iteration(trace);
   CallTimes times;
+  times.ranks_ = mesh.ranks();
   times.small_ = {
       .limit = small_limit, .time = std::chrono::nanoseconds(0), .all_time = std::chrono::nanoseconds(0)};
-  Durations durations(trace);
+  Durations durations(trace, mesh);
   Samples steps;
   for (const RankStream& stream : trace.streams) {
     if (stream.times.empty()) {
@@ -142,7 +159,7 @@ std::optional<CallTimes> CallTimes::of(const Trace& trace, Bytes small_limit) {
   }
   for (auto& [shape, samples] : durations.samples()) {
     if (!samples.empty()) {
-      times.medians_[{shape.kind, shape.axis, shape.group_size}][shape.message] = samples.median();
+      times.medians_[times.group_of(shape)][shape.message] = samples.median();
     }
   }
   if (times.medians_.empty()) {
@@ -176,22 +193,23 @@ std::optional<double> CallTimes::interpolated(const Group& group, double message
 }
 
 std::optional<double> CallTimes::nanoseconds_of(const CallShape& call) const {
-  if (call.kind == CommKind::barrier || call.kind == CommKind::recv) {
+  if (!has_price(call.kind)) {
     return std::nullopt;
   }
   if (call.group_size == 1 && !is_point_to_point(call.kind)) {
     return 0.0;
   }
   const auto message = static_cast<double>(call.message.value);
-  const Group own{call.kind, call.axis, call.group_size};
-  if (const std::optional<double> known = interpolated(own, message); known || !is_ring_kind(call.kind)) {
+  const std::optional<double> known = interpolated(group_of(call), message);
+  if (known || !is_ring_kind(call.kind)) {
     return known;
   }
   const double factor = bus_factor(call.kind, call.group_size);
   for (const CommKind kind : k_ring_kinds) {
     const double same_traffic = message * factor / bus_factor(kind, call.group_size);
-    if (const auto known = interpolated({kind, call.axis, call.group_size}, same_traffic)) {
-      return known;
+    const Group other = group_of({kind, call.axis, call.group_size, {}});
+    if (const std::optional<double> same = interpolated(other, same_traffic)) {
+      return same;
     }
   }
   return std::nullopt;
@@ -200,7 +218,7 @@ std::optional<double> CallTimes::nanoseconds_of(const CallShape& call) const {
 std::optional<double> CallTimes::nanoseconds_of(const std::map<CallShape, std::int64_t>& calls) const {
   double sum = 0;
   for (const auto& [shape, count] : calls) {
-    if (count == 0 || shape.kind == CommKind::barrier || shape.kind == CommKind::recv) {
+    if (count == 0 || !has_price(shape.kind)) {
       continue;
     }
     const std::optional<double> each = nanoseconds_of(shape);
@@ -212,13 +230,26 @@ std::optional<double> CallTimes::nanoseconds_of(const std::map<CallShape, std::i
   return sum;
 }
 
-std::optional<std::chrono::nanoseconds> time_saved(const PlannedStep& before, const PlannedStep& after,
-                                                   const CallTimes& times) {
+std::optional<CallShape> CallTimes::unknown_in(const std::map<CallShape, std::int64_t>& calls) const {
+  for (const auto& [shape, count] : calls) {
+    if (count != 0 && has_price(shape.kind) && !nanoseconds_of(shape)) {
+      return shape;
+    }
+  }
+  return std::nullopt;
+}
+
+std::map<CallShape, std::int64_t> fewer_calls(const PlannedStep& before, const PlannedStep& after) {
   std::map<CallShape, std::int64_t> fewer = before.calls;
   for (const auto& [shape, calls] : after.calls) {
     fewer[shape] -= calls;
   }
-  const std::optional<double> saved = times.nanoseconds_of(fewer);
+  return fewer;
+}
+
+std::optional<std::chrono::nanoseconds> time_saved(const PlannedStep& before, const PlannedStep& after,
+                                                   const CallTimes& times) {
+  const std::optional<double> saved = times.nanoseconds_of(fewer_calls(before, after));
   return saved ? std::optional(std::chrono::nanoseconds(std::llround(*saved))) : std::nullopt;
 }
 

@@ -14,10 +14,14 @@ namespace commlens {
 /// How long calls took in a trace, by kind, axis, group size and message size: medians over all ranks and
 /// iterations except initialisation and the first iteration, which are cold. A call takes from its start to
 /// its end, and so includes waiting for the group's other members.
+///
+/// Recordings of frameworks do not name axes, so an axis is that of the group's members on the job's mesh
+/// (trace/group_axes.hpp); a group of all ranks is one group, whatever its axis is called.
 class CallTimes {
  public:
   /// Nothing when no stream of the trace has both times and an iteration after the first.
-  static std::optional<CallTimes> of(const Trace& trace, Bytes small_limit);
+  ///   mesh  of the job that the trace is of
+  static std::optional<CallTimes> of(const Trace& trace, const Mesh& mesh, Bytes small_limit);
 
   /// What one call would take. Between two sizes of the same kind and group: linear in the message; below
   /// the smallest: as the smallest; above the largest: in proportion. A kind that the trace lacks on that
@@ -28,6 +32,8 @@ class CallTimes {
   /// So many calls of each shape (negative: so many fewer), barriers and receives left out; nothing when one
   /// of the others is not known.
   std::optional<double> nanoseconds_of(const std::map<CallShape, std::int64_t>& calls) const;
+  /// The first shape that keeps those from being known; nothing when they are.
+  std::optional<CallShape> unknown_in(const std::map<CallShape, std::int64_t>& calls) const;
 
   /// Median over ranks and iterations of the time from the first call of an iteration to the first call of
   /// the next; nothing with fewer than two iterations after the first.
@@ -37,15 +43,20 @@ class CallTimes {
 
  private:
   using Group = std::tuple<CommKind, Axis, std::int64_t>;
+  Group group_of(const CallShape& call) const;
   std::optional<double> interpolated(const Group& group, double message) const;
 
+  std::int64_t ranks_ = 0;  // of the job
   std::map<Group, std::map<Bytes, double>> medians_;
   std::optional<std::chrono::nanoseconds> step_;
   SmallMessages small_;
 };
 
-/// Time that a change saves per iteration: the calls that `before` has more of, less those that `after` has
-/// more of, each at CallTimes' estimate. Nothing when one of them cannot be estimated.
+/// The calls that `before` has more of, less those that `after` has more of.
+std::map<CallShape, std::int64_t> fewer_calls(const PlannedStep& before, const PlannedStep& after);
+
+/// Time that a change saves per iteration: fewer_calls, each at CallTimes' estimate. Nothing when one of them
+/// cannot be estimated.
 std::optional<std::chrono::nanoseconds> time_saved(const PlannedStep& before, const PlannedStep& after,
                                                    const CallTimes& times);
 

@@ -18,13 +18,20 @@ struct TimedCall {
   std::int64_t nanoseconds_each = 0;
 };
 
-/// Four ranks along dp that make `calls` one after another in each of `iterations` iterations after
-/// initialisation, every call of iteration 0 a hundred times as long. `gap` passes between iterations.
-Trace timed(const std::vector<TimedCall>& calls, Iteration iterations, std::int64_t gap = 0) {
+/// The group of each of four ranks, and what the trace calls its axis.
+struct FourRanks {
+  std::vector<std::vector<Rank>> groups = std::vector<std::vector<Rank>>(4, {{0}, {1}, {2}, {3}});
+  Axis axis = Axis::dp;
+};
+
+/// Four ranks that make `calls` one after another in each of `iterations` iterations after initialisation,
+/// every call of iteration 0 a hundred times as long. `gap` passes between iterations.
+Trace timed(const std::vector<TimedCall>& calls, Iteration iterations, std::int64_t gap = 0,
+            const FourRanks& ranks = {}) {
   Trace trace;
   trace.provenance.source = Source::recorded;
-  const GroupId group = trace.groups.intern({{0}, {1}, {2}, {3}}, Axis::dp);
   for (std::int64_t rank = 0; rank < 4; ++rank) {
+    const GroupId group = trace.groups.intern(ranks.groups.at(static_cast<std::size_t>(rank)), ranks.axis);
     RankStream stream{.ranks = {{rank}, {rank}}};
     std::int64_t now = 0;
     for (Iteration iteration = 0; iteration < iterations; ++iteration) {
@@ -50,8 +57,10 @@ Trace timed(const std::vector<TimedCall>& calls, Iteration iterations, std::int6
 
 CallShape shape(CommKind kind, std::int64_t bytes) { return {kind, Axis::dp, 4, {bytes}}; }
 
-CallTimes times_of(const Trace& trace) {
-  const std::optional<CallTimes> times = CallTimes::of(trace, Bytes{65536});
+constexpr Mesh k_data_only{1, 4, 1};
+
+CallTimes times_of(const Trace& trace, const Mesh& mesh = k_data_only) {
+  const std::optional<CallTimes> times = CallTimes::of(trace, mesh, Bytes{65536});
   EXPECT_TRUE(times.has_value());
   return times.value_or(CallTimes{});
 }
@@ -76,7 +85,36 @@ TEST(CallTimes, OfAKindThatTheTraceLacksAreThoseOfTheSameTraffic) {
   const CallTimes times = times_of(timed({{CommKind::all_reduce, 768, 5000}}, 2));
   EXPECT_EQ(times.nanoseconds_of(shape(CommKind::reduce_scatter, 6144)), 5000.0);
   EXPECT_EQ(times.nanoseconds_of(shape(CommKind::all_to_all, 6144)), std::nullopt);
-  EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::tp, 4, {3072}}), std::nullopt);
+  EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::tp, 2, {3072}}), std::nullopt);
+}
+
+// Recordings of frameworks know ranks, not axes. Of 2 x 2 ranks, 0 and 2 differ in their data rank only.
+TEST(CallTimes, FindTheAxisOfAGroupByItsMembers) {
+  const FourRanks along_data{{{{0}, {2}}, {{1}, {3}}, {{0}, {2}}, {{1}, {3}}}, Axis::unknown};
+  const CallTimes times =
+      times_of(timed({{CommKind::all_reduce, 256, 1000}}, 2, 0, along_data), Mesh{1, 2, 2});
+  EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::dp, 2, {1024}}), 1000.0);
+  EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::tp, 2, {1024}}), std::nullopt);
+}
+
+TEST(CallTimes, KnowAGroupOfAllRanksUnderEveryAxis) {
+  for (const Axis axis : {Axis::dp, Axis::world, Axis::unknown}) {
+    const CallTimes times =
+        times_of(timed({{CommKind::all_reduce, 256, 1000}}, 2, 0, {FourRanks{}.groups, axis}));
+    EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::dp, 4, {1024}}), 1000.0) << name_of(axis);
+    EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::world, 4, {1024}}), 1000.0) << name_of(axis);
+  }
+}
+
+// Two calls of the largest time there is: a sum that wrapped would be negative.
+TEST(CallTimes, HoldSumsOfImpossibleDurations) {
+  Trace trace = timed({{CommKind::all_reduce, 256, 1000}}, 3);
+  for (RankStream& stream : trace.streams) {
+    for (Times& when : stream.times) {
+      when = {nanoseconds(INT64_MIN), nanoseconds(INT64_MIN), nanoseconds(INT64_MAX)};
+    }
+  }
+  EXPECT_EQ(times_of(trace).small().time, nanoseconds(INT64_MAX));
 }
 
 TEST(CallTimes, OfOneRankAreNothing) {
@@ -106,9 +144,10 @@ TEST(CallTimes, AreAbsentWithoutTimesOrSteadyIterations) {
   for (RankStream& stream : bare.streams) {
     stream.times.clear();
   }
-  EXPECT_FALSE(CallTimes::of(bare, Bytes{65536}).has_value());
-  EXPECT_FALSE(CallTimes::of(timed({{CommKind::all_reduce, 256, 1000}}, 1), Bytes{65536}).has_value());
-  EXPECT_FALSE(CallTimes::of(Trace{}, Bytes{65536}).has_value());
+  EXPECT_FALSE(CallTimes::of(bare, k_data_only, Bytes{65536}).has_value());
+  const Trace one_iteration = timed({{CommKind::all_reduce, 256, 1000}}, 1);
+  EXPECT_FALSE(CallTimes::of(one_iteration, k_data_only, Bytes{65536}).has_value());
+  EXPECT_FALSE(CallTimes::of(Trace{}, k_data_only, Bytes{65536}).has_value());
 }
 
 // Two calls of 1 KiB (1 us each) become one of 3 KiB (5 us): 3 us more.
@@ -124,27 +163,46 @@ TEST(TimeSaved, IsThatOfTheCallsThatChange) {
   EXPECT_EQ(time_saved(before, after, times), std::nullopt);
 }
 
-// The 26 gathers of 512 bytes that a threshold of 0 saves, at 1 us each in the trace; the rest does not
-// change.
-TEST(Advice, EstimatesTimeFromTheTrace) {
+/// ZeRO-3 whose persistence threshold keeps parameters gathered that are then gathered one by one.
+Job persistent_job() {
   Job job = small_job(Framework::deepspeed, 4, 128);
   job.model.vocab = job.model.raw_vocab = 1000;
   job.train.zero_stage = 3;
   job.train.micro_batch = 2;
   job.deepspeed.param_persistence_threshold = 200;
   job.deepspeed.reduce_bucket_size = 2'000'000;
+  return job;
+}
+
+// The 26 gathers of 512 bytes that a threshold of 0 saves, at 1 us each in the trace; the rest does not
+// change. A recording of DeepSpeed does not name the axis.
+TEST(Advice, EstimatesTimeFromTheTrace) {
   std::vector<TimedCall> calls(26, {CommKind::all_gather, 128, 1000});
   calls.push_back({CommKind::all_gather, 1'050'112, 50'000});
   calls.push_back({CommKind::all_gather, 1'053'440, 50'000});
   calls.push_back({CommKind::reduce_scatter, 1'053'440, 100'000});
   calls.push_back({CommKind::all_reduce, 2, 500});
-  const Trace trace = timed(calls, 4);
-  const Advice advice = advised(job, {}, &trace);
+  for (const Axis axis : {Axis::dp, Axis::unknown}) {
+    const Trace trace = timed(calls, 4, 0, {FourRanks{}.groups, axis});
+    const Advice advice = advised(persistent_job(), {}, &trace);
+    const Recommendation* const made = find(advice, "persistence_threshold");
+    ASSERT_NE(made, nullptr) << name_of(axis);
+    EXPECT_EQ(made->time_saved, nanoseconds(26'000)) << name_of(axis);
+    EXPECT_FALSE(made->time_source.empty());
+    EXPECT_EQ(advice.small.calls, 4 * 3 * 27);
+  }
+}
+
+// An all_to_all stands in for no gather.
+TEST(Advice, SaysWhichCallTheTraceCannotPrice) {
+  const Trace trace = timed({{CommKind::all_to_all, 128, 1000}}, 4);
+  const Advice advice = advised(persistent_job(), {}, &trace);
   const Recommendation* const made = find(advice, "persistence_threshold");
   ASSERT_NE(made, nullptr);
-  EXPECT_EQ(made->time_saved, nanoseconds(26'000));
-  EXPECT_FALSE(made->time_source.empty());
-  EXPECT_EQ(advice.small.calls, 4 * 3 * 27);
+  EXPECT_EQ(made->time_saved, std::nullopt);
+  EXPECT_TRUE(says(advice.not_judged,
+                   "persistence_threshold: no time is estimated, the trace has no call that could stand for "
+                   "an all_gather of 512 B along dp (4 ranks)"));
 }
 
 }  // namespace

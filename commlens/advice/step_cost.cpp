@@ -4,10 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "commlens/base/check.hpp"
+#include "commlens/base/sums.hpp"
+#include "commlens/comm/volume.hpp"
 #include "commlens/model/memory.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/summary/breakdown.hpp"
-#include "commlens/summary/sums.hpp"
+#include "commlens/trace/group_axes.hpp"
 
 namespace commlens {
 namespace {
@@ -28,6 +31,26 @@ void add(StepVolume& sum, const StepVolume& part, std::int64_t times) {
   sum.message = saturating_sum(sum.message, saturating_product(part.message, times));
   sum.wire = saturating_sum(sum.wire, saturating_product(part.wire, times));
   sum.wire_inter_node = saturating_sum(sum.wire_inter_node, saturating_product(part.wire_inter_node, times));
+}
+
+/// The calls of each rank of a class. Axes by members, so that they meet those of a recording.
+std::map<CallShape, std::int64_t> calls_of(const Trace& trace, RankRange ranks) {
+  std::map<CallShape, std::int64_t> calls;
+  const RankStream* const stream = trace.stream_of(ranks.first);
+  const std::optional<Mesh> mesh = trace.groups.mesh();
+  COMMLENS_CHECK(stream != nullptr && mesh, "a plan has a mesh, and a stream for every class");
+  std::vector<std::int64_t> times(trace.ops().size(), 0);
+  for (const CommEvent& event : stream->events) {
+    ++times[static_cast<std::size_t>(event.op)];
+  }
+  AxesByMembers axes(trace, *mesh);
+  for (std::size_t at = 0; at < times.size(); ++at) {
+    const CommOp& op = trace.ops()[at];
+    if (times[at] > 0) {
+      calls[{op.kind, axes.of(op, ranks.first), trace.groups.size(op.group), message_bytes(op)}] += times[at];
+    }
+  }
+  return calls;
 }
 
 Bytes reduction_buffers(const Job& job) {
@@ -95,11 +118,7 @@ PlannedStep planned_step(const Plan& plan, const AdviceOptions& options) {
   });
   if (busiest != classes.end()) {
     step.cost.per_rank = busiest->second;
-    for (const BreakdownRow& row : rows) {
-      if (row.ranks == busiest->first) {
-        step.calls[{row.kind, row.axis, row.group_size, row.message}] += row.calls;
-      }
-    }
+    step.calls = calls_of(trace, busiest->first);
   }
   step.cost.memory = memory_of(plan.job);
   step.cost.bubble = pipeline_bubble(plan.job);

@@ -20,7 +20,7 @@ struct CallShape {
 /// A planned job: what its steady iteration costs, and the calls of the rank that sends most in it.
 struct PlannedStep {
   StepCost cost;
-  std::map<CallShape, std::int64_t> calls;  // of that rank
+  std::map<CallShape, std::int64_t> calls;  // of that rank; axes as the members stand on the mesh
 };
 
 /// Counts the steady iteration of a plan.

@@ -58,6 +58,14 @@ double calls_share(const StepCost& before, const StepCost& after) {
   return grows ? 0.0 : share_of(before.per_rank.calls - after.per_rank.calls, before.per_rank.calls);
 }
 
+/// "a reduce_scatter of 4.00 MiB along dp (4 ranks)".
+std::string shape_text(const CallShape& shape) {
+  const std::string_view kind = name_of(shape.kind);
+  const bool has_vowel = std::string_view("aeiou").find(kind.front()) != std::string_view::npos;
+  return fmt::format("{} {} of {} along {} ({} ranks)", has_vowel ? "an" : "a", kind, to_text(shape.message),
+                     name_of(shape.axis), shape.group_size);
+}
+
 /// Required first; of those the cheapest. Then what saves most time, bytes, calls.
 bool is_more_useful(const Recommendation& a, const Recommendation& b) {
   const auto order = [](const Recommendation& one) {
@@ -73,7 +81,7 @@ bool is_more_useful(const Recommendation& a, const Recommendation& b) {
 Study::Study(Outcome now, const Trace* trace, const AdviceOptions& options)
     : now_(std::move(now)), trace_(trace), options_(options) {
   if (trace != nullptr) {
-    times_ = CallTimes::of(*trace, options.small_limit);
+    times_ = CallTimes::of(*trace, now_.job.layout.mesh(), options.small_limit);
   }
   advice_.cost = now_.step.cost;
   advice_.small = small_messages(now_, times_, options);
@@ -120,7 +128,7 @@ bool Study::is_worth_memory(const Outcome& outcome) const {
   return by_time || bytes_share(cost(), outcome.cost()) >= options_.least_saving;
 }
 
-void Study::recommend(Change change, const Outcome& outcome) {
+Recommendation Study::recommendation(Change change, const Outcome& outcome) const {
   Recommendation made;
   made.id = std::move(change.id);
   made.title = std::move(change.title);
@@ -131,20 +139,30 @@ void Study::recommend(Change change, const Outcome& outcome) {
   made.after = outcome.cost();
   made.required = options_.memory && cost().memory > *options_.memory && fits(outcome.cost());
   made.verified = adds_nothing_unverified(now_, outcome);
+  return made;
+}
+
+void Study::recommend(Change change, const Outcome& outcome) {
+  Recommendation made = recommendation(std::move(change), outcome);
   made.time_saved = time_saved(outcome);
   if (made.time_saved) {
     made.time_source =
         "calls that change, each at the trace's median for its kind, group and size (between sizes: linear); "
         "waiting for other ranks is in it, overlap is not taken off";
+  } else if (times_) {
+    const std::optional<CallShape> missing = times_->unknown_in(fewer_calls(now_.step, outcome.step));
+    cannot_judge(fmt::format("{}: no time is estimated, the trace has no call that could stand for {}",
+                             made.id, missing ? shape_text(*missing) : "those that change"));
   }
   advice_.recommended.push_back(std::move(made));
 }
 
 void Study::recommend(Change change, const Outcome& outcome, std::chrono::nanoseconds saved,
                       std::string source) {
-  recommend(std::move(change), outcome);
-  advice_.recommended.back().time_saved = saved;
-  advice_.recommended.back().time_source = std::move(source);
+  Recommendation made = recommendation(std::move(change), outcome);
+  made.time_saved = saved;
+  made.time_source = std::move(source);
+  advice_.recommended.push_back(std::move(made));
 }
 
 Advice Study::take() {

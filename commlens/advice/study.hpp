@@ -58,6 +58,7 @@ class Study {
   /// The same without the calls: for changes whose price, memory, is not worth a few calls.
   bool is_worth_memory(const Outcome& outcome) const;
 
+  /// With time_saved as its time; where a trace has times but not for these calls, says so.
   void recommend(Change change, const Outcome& outcome);
   /// The same with an estimate of another kind than time_saved.
   void recommend(Change change, const Outcome& outcome, std::chrono::nanoseconds saved, std::string source);
@@ -69,6 +70,8 @@ class Study {
 
  private:
   Study(Outcome now, const Trace* trace, const AdviceOptions& options);
+  /// Without its time.
+  Recommendation recommendation(Change change, const Outcome& outcome) const;
 
   Outcome now_;
   const Trace* trace_;

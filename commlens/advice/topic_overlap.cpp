@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
+#include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/summary/overlap.hpp"
+#include "commlens/trace/group_axes.hpp"
 
 namespace commlens {
 namespace {
@@ -23,23 +25,23 @@ struct Exposure {
   nanoseconds step{};
 };
 
-/// Large reductions along the data ranks; a trace of data parallelism alone need not name the axis.
-bool reduces_gradients(const Trace& trace, const CommOp& op, const Job& job, Bytes small_limit) {
+/// Large reductions along the data ranks.
+bool reduces_gradients(const CommOp& op, Axis axis, Bytes small_limit) {
   const bool reduces =
       op.kind == CommKind::all_reduce || op.kind == CommKind::reduce_scatter || op.kind == CommKind::reduce;
-  const Axis axis = trace.groups.axis(op.group);
-  const bool only_data = job.layout.dp == job.layout.ranks;
-  const bool is_data = axis == Axis::dp || (only_data && (axis == Axis::world || axis == Axis::unknown));
-  return reduces && is_data && message_bytes(op) >= small_limit;
+  return reduces && axis == Axis::dp && message_bytes(op) >= small_limit;
 }
 
-/// When one rank reduced gradients, by iteration.
+/// When one rank reduced gradients, by iteration. Recordings of frameworks do not name the axis of a group,
+/// so it is that of the members on the job's mesh.
 std::map<Iteration, Intervals> gradient_times(const Study& study, const RankStream& stream) {
   const Trace& trace = *study.trace();
+  AxesByMembers axes(trace, study.job().layout.mesh());
   std::map<Iteration, std::vector<Interval>> calls;
   for (std::size_t at = 0; at < stream.times.size(); ++at) {
     const CommEvent& event = stream.events[at];
-    if (reduces_gradients(trace, trace.op(event.op), study.job(), study.options().small_limit)) {
+    const CommOp& op = trace.op(event.op);
+    if (reduces_gradients(op, axes.of(op, stream.ranks.first), study.options().small_limit)) {
       calls[event.iteration].push_back(occupied(stream.times[at]));
     }
   }
@@ -67,6 +69,8 @@ Iteration first_iteration(const Trace& trace) {
   return INT32_MAX;
 }
 
+void add(nanoseconds& sum, nanoseconds part) { sum = nanoseconds(saturating_sum(sum.count(), part.count())); }
+
 Exposure exposure_of(const Study& study) {
   const Trace& trace = *study.trace();
   const Iteration cold = first_iteration(trace);
@@ -85,10 +89,10 @@ Exposure exposure_of(const Study& study) {
       const nanoseconds exposed =
           found == gradients.end() ? nanoseconds(0) : length(difference(found->second, compute));
       ++sum.steps;
-      sum.gradients += exposed;
-      sum.hideable += std::min(exposed, *overlap.compute - *all.overlapped);
-      sum.exposed += *all.exposed;
-      sum.step += overlap.length();
+      add(sum.gradients, exposed);
+      add(sum.hideable, std::min(exposed, *overlap.compute - *all.overlapped));
+      add(sum.exposed, *all.exposed);
+      add(sum.step, overlap.length());
     }
   }
   return sum;

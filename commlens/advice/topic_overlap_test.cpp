@@ -1,3 +1,5 @@
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "commlens/advice/test_jobs.hpp"
@@ -22,17 +24,18 @@ Job job_of(bool overlap_comm) {
 
 /// Three iterations: computing in the first `computing` ns of each, then 300 ns of gradient reduction from
 /// `reduction` on.
-Trace recorded(std::int64_t computing, std::int64_t reduction) {
+Trace recorded(std::int64_t computing, std::int64_t reduction,
+               const std::vector<std::vector<Rank>>& groups = {{{0}, {1}, {2}, {3}}}) {
   Trace trace;
   trace.provenance.source = Source::recorded;
-  const GroupId group = trace.groups.intern({{0}, {1}, {2}, {3}}, Axis::dp);
-  const OpId op = trace.intern({.kind = CommKind::all_reduce,
-                                .dtype = DType::fp32,
-                                .phase = Phase::backward,
-                                .group = group,
-                                .input = {k_elements},
-                                .output = {k_elements}});
   for (std::int64_t rank = 0; rank < 4; ++rank) {
+    const std::size_t which = static_cast<std::size_t>(rank) % groups.size();
+    const OpId op = trace.intern({.kind = CommKind::all_reduce,
+                                  .dtype = DType::fp32,
+                                  .phase = Phase::backward,
+                                  .group = trace.groups.intern(groups[which]),
+                                  .input = {k_elements},
+                                  .output = {k_elements}});
     RankStream stream{.ranks = {{rank}, {rank}}};
     for (Iteration iteration = 0; iteration < 3; ++iteration) {
       const nanoseconds start(iteration * k_step);
@@ -58,6 +61,21 @@ TEST(Overlap, IsNamedWhereReductionsFollowTheComputing) {
   EXPECT_EQ(made->setting, "zero_optimization.overlap_comm: true in the DeepSpeed JSON");
   EXPECT_EQ(made->time_saved, nanoseconds(300));
   EXPECT_EQ(made->memory_added(), Bytes{2'000'000 * 4});
+}
+
+// Of 2 x 2 ranks, 0 and 2 (1 and 3) are along data, 0 and 1 (2 and 3) along tensor: a recording says ranks,
+// not axes. Both halves of the ranks reduce 300 ns after their computing.
+TEST(Overlap, KnowsDataRanksByTheirPlaces) {
+  Job job = small_job(Framework::megatron, 4, 128);
+  job.layout.dp = 2;
+  job.layout.tp = 2;
+  const Trace along_data = recorded(600, 600, {{{0}, {2}}, {{1}, {3}}});
+  const Advice advice = advised(job, {}, &along_data);
+  const Recommendation* const made = find(advice, "overlap");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->time_saved, nanoseconds(300));
+  const Trace along_tensor = recorded(600, 600, {{{0}, {1}}, {{0}, {1}}, {{2}, {3}}, {{2}, {3}}});
+  EXPECT_EQ(find(advised(job, {}, &along_tensor), "overlap"), nullptr);
 }
 
 // Only 100 ns of computing are there to cover 300 ns.

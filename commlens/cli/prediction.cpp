@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "commlens/summary/sums.hpp"
+#include "commlens/base/sums.hpp"
 
 namespace commlens {
 namespace {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/report/csv.hpp"
 #include "commlens/report/wrapped.hpp"
-#include "commlens/summary/sums.hpp"
 
 namespace commlens {
 namespace {

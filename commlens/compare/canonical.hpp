@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -52,20 +53,5 @@ class ResolvedGroups {
 /// The axis a group runs along: as its trace says, else as `mesh` of the other trace (if it has one) tells
 /// from the members.
 Axis axis_of(const Trace& trace, const CommOp& op, const std::optional<Mesh>& mesh, Rank self);
-
-/// The axes of a trace's groups by their members on a mesh, whatever the trace calls them, so that the same
-/// ranks stand under the same axis in every trace. Groups with the same id run along one axis for every rank.
-class AxesByMembers {
- public:
-  AxesByMembers(const Trace& trace, Mesh mesh) : trace_(trace), mesh_(mesh) {}
-  Axis of(const CommOp& op, Rank self);
-
- private:
-  Axis resolve(const CommOp& op, Rank self) const;
-
-  const Trace& trace_;
-  Mesh mesh_;
-  std::unordered_map<std::uint64_t, Axis> axes_;  // by group and whether it is a pair
-};
 
 }  // namespace commlens

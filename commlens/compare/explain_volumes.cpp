@@ -4,8 +4,8 @@
 #include <set>
 
 #include "commlens/comm/volume.hpp"
-#include "commlens/compare/canonical.hpp"
 #include "commlens/compare/stream_calls.hpp"
+#include "commlens/trace/group_axes.hpp"
 
 namespace commlens {
 

@@ -2,10 +2,10 @@
 #include <map>
 
 #include "commlens/comm/volume.hpp"
-#include "commlens/compare/canonical.hpp"
 #include "commlens/compare/compare.hpp"
 #include "commlens/compare/scope.hpp"
 #include "commlens/compare/stream_calls.hpp"
+#include "commlens/trace/group_axes.hpp"
 
 namespace commlens {
 namespace {

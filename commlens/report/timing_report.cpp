@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/shares.hpp"
 #include "commlens/report/wrapped.hpp"
 #include "commlens/summary/overlap_totals.hpp"
-#include "commlens/summary/sums.hpp"
 
 namespace commlens {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <tuple>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/summary/node_share.hpp"
-#include "commlens/summary/sums.hpp"
 #include "commlens/trace/logger_view.hpp"
 
 namespace commlens {

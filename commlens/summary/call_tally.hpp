@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/summary/statistics.hpp"
-#include "commlens/summary/sums.hpp"
 #include "commlens/summary/time_stats.hpp"
 #include "commlens/trace/call_blocks.hpp"
 

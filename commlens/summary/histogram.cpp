@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-#include "commlens/summary/sums.hpp"
+#include "commlens/base/sums.hpp"
 
 namespace commlens {
 namespace {

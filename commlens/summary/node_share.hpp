@@ -1,6 +1,6 @@
 #pragma once
+#include "commlens/base/sums.hpp"
 #include "commlens/comm/group.hpp"
-#include "commlens/summary/sums.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {

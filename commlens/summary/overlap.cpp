@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/summary/iteration_parts.hpp"
-#include "commlens/summary/sums.hpp"
 
 namespace commlens {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "commlens/summary/sums.hpp"
+#include "commlens/base/sums.hpp"
 
 namespace commlens {
 namespace {

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/summary/call_channels.hpp"
-#include "commlens/summary/sums.hpp"
 
 namespace commlens {
 namespace {

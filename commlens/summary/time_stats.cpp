@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "commlens/base/check.hpp"
-#include "commlens/summary/sums.hpp"
+#include "commlens/base/sums.hpp"
 
 namespace commlens {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/report/figures/labels.hpp"
-#include "commlens/summary/sums.hpp"
 
 namespace commlens {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/figures/labels.hpp"
-#include "commlens/summary/sums.hpp"
 
 namespace commlens {
 namespace {

@@ -5,9 +5,9 @@
 
 namespace commlens {
 
-/// a + b and a * b for a, b >= 0, held at the largest integer: a foreign file may claim any size and any
-/// count.
+/// a + b, held at the largest integer and at its negative: a foreign file may claim any size and any count.
 std::int64_t saturating_sum(std::int64_t a, std::int64_t b);
+/// a * b for a, b >= 0, held at the largest integer.
 std::int64_t saturating_product(std::int64_t a, std::int64_t b);
 
 inline Bytes saturating_sum(Bytes a, Bytes b) { return {saturating_sum(a.value, b.value)}; }

@@ -1,4 +1,4 @@
-#include "commlens/summary/sums.hpp"
+#include "commlens/base/sums.hpp"
 
 #include "commlens/base/check.hpp"
 
@@ -6,7 +6,10 @@ namespace commlens {
 
 std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+  if (__builtin_add_overflow(a, b, &sum) || sum == INT64_MIN) {
+    return a < 0 ? -INT64_MAX : INT64_MAX;
+  }
+  return sum;
 }
 
 std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
