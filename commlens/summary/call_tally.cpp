@@ -131,7 +131,6 @@ void CallTally::enter(Iteration iteration) {
     fold();
     slice_ = slice;
     rows_ = &slices_[slice];
-    rows_->resize(keys_.size());
   }
 }
 
@@ -157,11 +156,7 @@ void CallTally::count(const Trace& tables, const Stretch& stretch) {
 /// The first call of an op in a slice: finds its row, and sees whether it is the first one on its group.
 void CallTally::meet(const Trace& tables, OpId op, const Times* times) {
   const OpFacts& facts = facts_[place(op)];
-  std::unique_ptr<RowTally>& row = (*rows_)[facts.row];
-  if (!row) {
-    row = std::make_unique<RowTally>();
-  }
-  cells_[place(op)].row = row.get();
+  cells_[place(op)].row = &(*rows_)[facts.row];
   touched_.push_back(op);
   if (met_groups_[place(facts.group)]) {
     return;
@@ -226,18 +221,16 @@ void CallTally::limit_memory() {
   added_durations_ = 0;
   std::int64_t held = 0;
   for (const auto& [slice, rows] : slices_) {
-    for (const std::unique_ptr<RowTally>& row : rows) {
-      held += row ? row->time.held() : 0;
+    for (const auto& [key, row] : rows) {
+      held += row.time.held();
     }
   }
   if (held <= k_most_held_samples) {
     return;
   }
-  for (const auto& [slice, rows] : slices_) {
-    for (const std::unique_ptr<RowTally>& row : rows) {
-      if (row) {
-        row->time.forget_durations();
-      }
+  for (auto& [slice, rows] : slices_) {
+    for (auto& [key, row] : rows) {
+      row.time.save_memory();
     }
   }
 }

@@ -3,7 +3,6 @@
 #include <compare>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -84,7 +83,7 @@ class CallTally {
 
   const SummaryOptions& options() const { return options_; }
   const std::vector<RowKey>& keys() const { return keys_; }
-  using RowTallies = std::vector<std::unique_ptr<RowTally>>;  // by key, null where there are no calls
+  using RowTallies = std::map<std::uint32_t, RowTally>;  // by place in keys(); those that have calls
   const std::map<Slice, RowTallies>& slices() const { return slices_; }
   const std::vector<OpTally>& ops() const { return ops_; }
   const std::vector<OpFacts>& facts() const { return facts_; }

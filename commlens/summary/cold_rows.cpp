@@ -27,11 +27,9 @@ std::vector<ColdRow> cold_rows(const CallTally& tally) {
     if (slice.stage != Stage::cold && slice.stage != Stage::warm) {
       continue;
     }
-    for (std::size_t key = 0; key < tallies.size(); ++key) {
-      if (tallies[key]) {
-        Sums& row = sums[without_phase(tally.keys()[key])];
-        (slice.stage == Stage::cold ? row.cold : row.warm).merge(*tallies[key]);
-      }
+    for (const auto& [key, tallied] : tallies) {
+      Sums& row = sums[without_phase(tally.keys()[key])];
+      (slice.stage == Stage::cold ? row.cold : row.warm).merge(tallied);
     }
   }
   std::vector<ColdRow> rows;

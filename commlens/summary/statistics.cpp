@@ -72,10 +72,8 @@ std::vector<SummaryRow> rows_of(const CallTally& tally) {
   // together.
   std::map<std::pair<std::size_t, std::optional<Iteration>>, std::vector<const RowTally*>> parts;
   for (const auto& [slice, tallies] : tally.slices()) {
-    for (std::size_t key = 0; key < tallies.size(); ++key) {
-      if (tallies[key]) {
-        parts[{key, slice.iteration}].push_back(tallies[key].get());
-      }
+    for (const auto& [key, row] : tallies) {
+      parts[{key, slice.iteration}].push_back(&row);
     }
   }
   std::vector<SummaryRow> rows;
@@ -145,10 +143,8 @@ Coverage coverage_of(const CallTally& tally, const Provenance& provenance) {
 std::optional<TimeStats> time_of_all(const CallTally& tally) {
   DurationStats all;
   for (const auto& [slice, tallies] : tally.slices()) {
-    for (const std::unique_ptr<RowTally>& row : tallies) {
-      if (row) {
-        all.merge(row->time);
-      }
+    for (const auto& [key, row] : tallies) {
+      all.merge(row.time);
     }
   }
   return all.stats();

@@ -170,6 +170,18 @@ void DurationStats::forget_durations() {
   runs_ = {};
 }
 
+void DurationStats::save_memory() {
+  if (!is_exact_ || empty()) {
+    return;
+  }
+  constexpr auto octave = static_cast<std::size_t>(k_per_octave);
+  const std::size_t first = counter_of(shortest_) / octave;
+  const std::size_t last = counter_of(longest_) / octave;
+  if (durations_.size() > (last - first + 1) * octave) {
+    forget_durations();
+  }
+}
+
 void DurationStats::count_durations_of(const DurationStats& other) {
   std::size_t at = 0;
   for (const Run& run : other.runs_) {

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,9 +19,10 @@ namespace commlens {
 /// ranks are not: then the interval is too narrow.) It exists from 6 calls on. Source: H. A. David, H. N.
 /// Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1.
 ///
-/// `exact`: below k_exact_samples calls, while all rows of a summary hold at most k_most_held_samples. Above,
-/// quantiles come from a histogram and are within k_quantile_error of the exact ones; calls, total, shortest
-/// and longest are always exact.
+/// `exact`: below k_exact_samples calls, and, once the rows of a summary hold more than k_most_held_samples
+/// together, while a row's durations take no more memory than their histogram. Else quantiles come from that
+/// histogram and are within k_quantile_error of the exact ones; calls, total, shortest and longest are always
+/// exact.
 struct TimeStats {
   std::int64_t calls = 0;  // of all ranks, at least 1
   std::chrono::nanoseconds total{};
@@ -50,10 +52,12 @@ class DurationStats {
   void add(std::chrono::nanoseconds duration, std::int64_t ranks = 1);
   void merge(const DurationStats& other);
   bool empty() const { return calls_ == 0; }
-  /// Durations that are held; 0 once there is a histogram.
-  std::int64_t held() const { return static_cast<std::int64_t>(durations_.size()); }
-  /// Makes the histogram now, to save memory.
+  /// Numbers of 8 bytes that are held: durations, or the counters of the histogram.
+  std::int64_t held() const { return std::ssize(durations_) + std::ssize(counters_); }
+  /// Makes the histogram now.
   void forget_durations();
+  /// Makes the histogram now if it holds fewer numbers than there are durations.
+  void save_memory();
   /// Nothing when empty.
   std::optional<TimeStats> stats() const;
 

@@ -167,5 +167,39 @@ TEST(DurationStats, MergeToTheStatsOfAll) {
   EXPECT_EQ(large.stats(), stats_of(all).stats());
 }
 
+TEST(DurationStats, MakeAHistogramWhereItTakesLessThanTheDurations) {
+  // 64 counters hold 64 to 127 ns.
+  std::vector<std::int64_t> durations(64, 100);
+  DurationStats stats = stats_of(durations);
+  stats.save_memory();
+  EXPECT_EQ(stats.held(), 64);
+  EXPECT_TRUE(stats.stats()->exact);
+  stats.add(nanoseconds(120));
+  stats.save_memory();
+  EXPECT_EQ(stats.held(), 64);
+  EXPECT_FALSE(stats.stats()->exact);
+}
+
+TEST(DurationStats, AreKeptWhereTheHistogramWouldTakeMore) {
+  // 1 ns is in the first 64 counters; 10^9 ns is above 2^29, the 23rd power of two from 2^7 on, each of which
+  // has 64, and 128 counters are below: 25 times 64 = 1600.
+  DurationStats stats = stats_of(std::vector<std::int64_t>(1599, 1));
+  stats.add(nanoseconds(1'000'000'000));
+  stats.save_memory();
+  EXPECT_EQ(stats.held(), 1600);
+  EXPECT_TRUE(stats.stats()->exact);
+  DurationStats more = stats;
+  more.add(nanoseconds(1));
+  more.save_memory();
+  EXPECT_EQ(more.held(), 1600);
+  EXPECT_FALSE(more.stats()->exact);
+}
+
+TEST(DurationStats, OfNothingSaveNothing) {
+  DurationStats stats;
+  stats.save_memory();
+  EXPECT_EQ(stats.held(), 0);
+}
+
 }  // namespace
 }  // namespace commlens
