@@ -43,36 +43,54 @@ class Division {
     Slots& slots = slots_[static_cast<std::size_t>(id)];
     if (slots.op == nullptr) {
       const CommOp& op = trace_.op(id);
-      slots.op = &ops_[{op.kind, op.kind == CommKind::other ? op.name : NameId{}}];
-      slots.stream = &streams_[stream_of(op)];
+      const OpKey key{op.kind, op.kind == CommKind::other ? op.name : NameId{}};
+      slots.op = &*ops_.try_emplace(key).first;
+      slots.stream = &*streams_.try_emplace(stream_of(op)).first;
     }
-    slots.op->add(interval);
-    slots.stream->add(interval);
+    add_to(*slots.op, interval, met_ops_);
+    add_to(*slots.stream, interval, met_streams_);
   }
 
   /// The rows of the calls so far, which are forgotten.
   void move_rows(IterationOverlap& into, const Intervals* compute) {
-    for (auto& [key, calls] : ops_) {
-      if (calls.calls > 0) {
-        into.ops.push_back({key.first, key.second, time_of(calls, united(calls.occupied), compute)});
-        calls = {};
-      }
+    for (auto* const entry : in_order(met_ops_)) {
+      auto& [key, calls] = *entry;
+      into.ops.push_back({key.first, key.second, time_of(calls, united(calls.occupied), compute)});
+      calls = {};
     }
-    for (auto& [key, calls] : streams_) {
-      if (calls.calls > 0) {
-        into.streams.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key),
-                                time_of(calls, united(calls.occupied), compute)});
-        calls = {};
-      }
+    for (auto* const entry : in_order(met_streams_)) {
+      auto& [key, calls] = *entry;
+      into.streams.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key),
+                              time_of(calls, united(calls.occupied), compute)});
+      calls = {};
     }
+    met_ops_.clear();
+    met_streams_.clear();
   }
 
  private:
+  using OpKey = std::pair<CommKind, NameId>;
   using StreamKey = std::tuple<Axis, bool, std::vector<Rank>>;
+  using Ops = std::map<OpKey, Collected>;
+  using Streams = std::map<StreamKey, Collected>;
   struct Slots {
-    Collected* op = nullptr;
-    Collected* stream = nullptr;
+    Ops::value_type* op = nullptr;
+    Streams::value_type* stream = nullptr;
   };
+
+  template <typename Entry>
+  static void add_to(Entry& entry, const Interval& interval, std::vector<Entry*>& met) {
+    if (entry.second.calls == 0) {
+      met.push_back(&entry);
+    }
+    entry.second.add(interval);
+  }
+
+  template <typename Entry>
+  static std::vector<Entry*>& in_order(std::vector<Entry*>& met) {
+    std::sort(met.begin(), met.end(), [](const Entry* a, const Entry* b) { return a->first < b->first; });
+    return met;
+  }
 
   StreamKey stream_of(const CommOp& op) const {
     std::vector<Rank> members = trace_.groups.members(op.group, rank_);
@@ -86,8 +104,10 @@ class Division {
   const Trace& trace_;
   Rank rank_;
   std::vector<Slots> slots_;  // by op
-  std::map<std::pair<CommKind, NameId>, Collected> ops_;
-  std::map<StreamKey, Collected> streams_;
+  Ops ops_;
+  Streams streams_;
+  std::vector<Ops::value_type*> met_ops_;  // that have calls: an iteration has few of those of the trace
+  std::vector<Streams::value_type*> met_streams_;
 };
 
 IterationOverlap overlap_of(const RankStream& stream, const IterationPart& part, Division& division) {
