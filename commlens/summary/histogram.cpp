@@ -44,17 +44,4 @@ SizeHistogram HistogramBuilder::take() {
   return std::move(histogram_);
 }
 
-SizeHistogram size_histogram(const std::vector<BreakdownRow>& rows, Bytes small_limit) {
-  HistogramBuilder histogram(small_limit);
-  for (const BreakdownRow& row : rows) {
-    if (row.kind != CommKind::barrier) {
-      SizeBin calls;
-      calls.calls = saturating_product(row.calls, row.ranks.count());
-      calls.message = saturating_product(row.total_message, row.ranks.count());
-      histogram.add(row.message, calls);
-    }
-  }
-  return histogram.take();
-}
-
 }  // namespace commlens

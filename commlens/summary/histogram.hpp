@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "commlens/summary/breakdown.hpp"
+#include "commlens/base/units.hpp"
 
 namespace commlens {
 
@@ -18,7 +18,7 @@ struct SizeBin {
   std::chrono::nanoseconds time{};  // how long these took, one after another
 };
 
-/// The message-size histogram of `rows`, ascending, without empty bins, barriers left out. Shares of "small"
+/// The message-size histogram of calls, ascending, without empty bins. Shares of "small"
 /// messages use messages below `small_limit`, 64 KiB as in arXiv 2408.10197's discussion of latency-bound
 /// messages.
 struct SizeHistogram {
@@ -39,9 +39,6 @@ struct SizeHistogram {
     return time.count() == 0 ? 0.0 : double(small_time.count()) / double(time.count());
   }
 };
-
-/// Counts and bytes alone: rows have no times.
-SizeHistogram size_histogram(const std::vector<BreakdownRow>& rows, Bytes small_limit = {64 * 1024});
 
 /// Makes a histogram of calls that are given size by size.
 class HistogramBuilder {

@@ -5,20 +5,20 @@
 namespace commlens {
 namespace {
 
-BreakdownRow row_of(CommKind kind, std::int64_t message, std::int64_t calls, std::int64_t ranks) {
-  BreakdownRow row;
-  row.kind = kind;
-  row.message = Bytes{message};
-  row.calls = calls;
-  row.total_message = Bytes{message * calls};
-  row.ranks = {Rank{0}, Rank{ranks - 1}};
-  return row;
+/// `calls` messages of that size.
+void add(HistogramBuilder& histogram, std::int64_t size, std::int64_t calls) {
+  SizeBin bin;
+  bin.calls = calls;
+  bin.message = Bytes{size * calls};
+  histogram.add(Bytes{size}, bin);
 }
 
-TEST(SizeHistogram, BinsArePowersOfTwoOverAllRanks) {
-  const SizeHistogram histogram =
-      size_histogram({row_of(CommKind::all_reduce, 1000, 3, 2), row_of(CommKind::all_gather, 512, 1, 1),
-                      row_of(CommKind::all_reduce, 1024, 1, 1)});
+TEST(SizeHistogram, BinsArePowersOfTwo) {
+  HistogramBuilder builder(Bytes{65536});
+  add(builder, 1000, 6);
+  add(builder, 512, 1);
+  add(builder, 1024, 1);
+  const SizeHistogram histogram = builder.take();
   ASSERT_EQ(histogram.bins.size(), 2u);
   EXPECT_EQ(histogram.bins[0].lower, Bytes{512});
   EXPECT_EQ(histogram.bins[0].calls, 7);
@@ -29,16 +29,19 @@ TEST(SizeHistogram, BinsArePowersOfTwoOverAllRanks) {
 }
 
 TEST(SizeHistogram, SmallMeansBelowTheLimit) {
-  const SizeHistogram histogram =
-      size_histogram({row_of(CommKind::all_reduce, 65536, 1, 1), row_of(CommKind::all_gather, 65535, 3, 1)});
+  HistogramBuilder builder(Bytes{65536});
+  add(builder, 65536, 1);
+  add(builder, 65535, 3);
+  const SizeHistogram histogram = builder.take();
   EXPECT_EQ(histogram.small_calls, 3);
   EXPECT_EQ(histogram.small_share_by_calls(), 0.75);
   EXPECT_EQ(histogram.small_message, Bytes{196605});
 }
 
-TEST(SizeHistogram, LeavesBarriersOutAndKeepsEmptyMessages) {
-  const SizeHistogram histogram =
-      size_histogram({row_of(CommKind::barrier, 0, 5, 1), row_of(CommKind::broadcast, 0, 2, 1)});
+TEST(SizeHistogram, KeepsEmptyMessages) {
+  HistogramBuilder builder(Bytes{65536});
+  add(builder, 0, 2);
+  const SizeHistogram histogram = builder.take();
   ASSERT_EQ(histogram.bins.size(), 1u);
   EXPECT_EQ(histogram.bins[0].lower, Bytes{0});
   EXPECT_EQ(histogram.calls, 2);

@@ -18,20 +18,6 @@ void append(Intervals& to, Interval next) {
   }
 }
 
-/// Calls `visit` with each stretch that `a` and `b` share, in ascending order.
-template <typename Visit>
-void visit_common(const Intervals& a, const Intervals& b, const Visit& visit) {
-  auto in_a = a.begin();
-  auto in_b = b.begin();
-  while (in_a != a.end() && in_b != b.end()) {
-    const Interval common{std::max(in_a->started, in_b->started), std::min(in_a->finished, in_b->finished)};
-    if (common.started < common.finished) {
-      visit(common);
-    }
-    in_a->finished <= in_b->finished ? void(++in_a) : void(++in_b);
-  }
-}
-
 }  // namespace
 
 Intervals united(Intervals any) {
@@ -50,12 +36,6 @@ Intervals united(const Intervals& a, const Intervals& b) {
   for (const Interval& interval : both) {
     append(result, interval);
   }
-  return result;
-}
-
-Intervals intersection(const Intervals& a, const Intervals& b) {
-  Intervals result;
-  visit_common(a, b, [&](const Interval& common) { result.push_back(common); });
   return result;
 }
 
@@ -86,7 +66,15 @@ std::chrono::nanoseconds length(const Intervals& intervals) {
 
 std::chrono::nanoseconds common_length(const Intervals& a, const Intervals& b) {
   std::chrono::nanoseconds sum{};
-  visit_common(a, b, [&](const Interval& common) { sum += common.finished - common.started; });
+  auto in_a = a.begin();
+  auto in_b = b.begin();
+  while (in_a != a.end() && in_b != b.end()) {
+    const Interval common{std::max(in_a->started, in_b->started), std::min(in_a->finished, in_b->finished)};
+    if (common.started < common.finished) {
+      sum += common.finished - common.started;
+    }
+    in_a->finished <= in_b->finished ? void(++in_a) : void(++in_b);
+  }
   return sum;
 }
 

@@ -15,14 +15,12 @@ using Intervals = std::vector<Interval>;
 Intervals united(Intervals any);
 /// The points in `a`, in `b` or in both.
 Intervals united(const Intervals& a, const Intervals& b);
-/// The points in `a` and in `b`.
-Intervals intersection(const Intervals& a, const Intervals& b);
 /// The points in `a` and not in `b`.
 Intervals difference(const Intervals& a, const Intervals& b);
 
 /// The length of a set.
 std::chrono::nanoseconds length(const Intervals& intervals);
-/// length(intersection(a, b)), without making it.
+/// The length of the set of the points in `a` and in `b`.
 std::chrono::nanoseconds common_length(const Intervals& a, const Intervals& b);
 
 }  // namespace commlens

@@ -8,28 +8,6 @@
 namespace commlens {
 namespace {
 
-enum class Route : std::uint8_t { none, ring, everyone, pair };
-
-Route route_of(CommKind kind) {
-  switch (kind) {
-    case CommKind::all_reduce:
-    case CommKind::all_gather:
-    case CommKind::reduce_scatter:
-    case CommKind::broadcast:
-    case CommKind::reduce:
-      return Route::ring;
-    case CommKind::all_to_all:
-      return Route::everyone;
-    case CommKind::send:
-      return Route::pair;
-    case CommKind::recv:
-    case CommKind::barrier:
-    case CommKind::other:
-      return Route::none;
-  }
-  return Route::none;
-}
-
 /// Messages between different nodes, out of `messages_in` a group of this size.
 std::int64_t crossings(Route route, const std::vector<std::int64_t>& nodes) {
   const std::size_t size = nodes.size();
@@ -58,6 +36,26 @@ std::int64_t messages_in(Route route, std::int64_t size) {
 }
 
 }  // namespace
+
+Route route_of(CommKind kind) {
+  switch (kind) {
+    case CommKind::all_reduce:
+    case CommKind::all_gather:
+    case CommKind::reduce_scatter:
+    case CommKind::broadcast:
+    case CommKind::reduce:
+      return Route::ring;
+    case CommKind::all_to_all:
+      return Route::everyone;
+    case CommKind::send:
+      return Route::pair;
+    case CommKind::recv:
+    case CommKind::barrier:
+    case CommKind::other:
+      return Route::none;
+  }
+  return Route::none;
+}
 
 Fraction inter_node_share(const GroupTable& groups, GroupId group, CommKind kind, RankRange ranks,
                           std::int64_t ranks_per_node) {

@@ -5,6 +5,11 @@
 
 namespace commlens {
 
+/// Whom a call of a kind sends to: nobody, the next member of a ring, every other member, or the second of
+/// two (docs/volumes.md). `none` is also for what nothing is known about, and for the receiving side.
+enum class Route : std::uint8_t { none, ring, everyone, pair };
+Route route_of(CommKind kind);
+
 /// The part of a call's wire bytes that leaves the node, averaged over the ranks of a class; node k holds the
 /// ranks [k g, (k + 1) g) with g = `ranks_per_node` >= 1.
 ///   all_reduce, all_gather, reduce_scatter, broadcast, reduce: a ring through the members in ascending

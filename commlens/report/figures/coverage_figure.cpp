@@ -31,10 +31,6 @@ FigureResult coverage_figure(const FigureInput& input) {
   for (const auto& [reason, records] : coverage.skipped) {
     add(fmt::format("left out: {}", reason), records, "not counted anywhere");
   }
-  if (coverage.skipped.empty()) {
-    add("dropped while recording", coverage.dropped, "made, but not recorded: not counted anywhere");
-    add("unfinished", coverage.unfinished, "began and never ended: not counted anywhere");
-  }
   Figure figure;
   figure.caption = "What the numbers of this report cover. Records left out are of the whole trace.";
   figure.columns = {std::move(what), std::move(count), std::move(effect)};
