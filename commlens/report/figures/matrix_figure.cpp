@@ -9,6 +9,7 @@
 #include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/summary/node_share.hpp"
 
 namespace commlens {
 namespace {
@@ -16,28 +17,6 @@ namespace {
 constexpr std::int64_t k_most_blocks = 512;
 constexpr std::size_t k_most_cells = 100'000;  // what a page holds and draws without delay
 constexpr std::size_t k_large_group = 1024;    // an all_to_all of more is added block by block
-
-enum class Route : std::uint8_t { none, ring, everyone, pair };
-
-Route route_of(CommKind kind) {
-  switch (kind) {
-    case CommKind::all_reduce:
-    case CommKind::all_gather:
-    case CommKind::reduce_scatter:
-    case CommKind::broadcast:
-    case CommKind::reduce:
-      return Route::ring;
-    case CommKind::all_to_all:
-      return Route::everyone;
-    case CommKind::send:
-      return Route::pair;
-    case CommKind::recv:
-    case CommKind::barrier:
-    case CommKind::other:
-      return Route::none;
-  }
-  return Route::none;
-}
 
 /// Message bytes of one rank of a stream per kind and group.
 using Messages = std::map<std::pair<CommKind, GroupId>, Bytes>;
@@ -57,6 +36,22 @@ Messages messages_of(const FigureInput& input, const RankStream& stream) {
     }
   }
   return messages;
+}
+
+/// Calls of all ranks that would send if it were known to whom.
+std::int64_t calls_without_group(const FigureInput& input) {
+  const Trace& trace = input.trace();
+  std::int64_t calls = 0;
+  for (const RankStream& stream : trace.streams) {
+    std::int64_t of_one = 0;
+    for (const CommEvent& event : stream.events) {
+      const CommOp& op = trace.op(event.op);
+      const bool sends = route_of(op.kind) != Route::none && message_bytes(op).value > 0;
+      of_one += sends && trace.groups.size(op.group) <= 0 && is_shown(input, event.iteration) ? 1 : 0;
+    }
+    calls = saturating_sum(calls, saturating_product(of_one, stream.ranks.count()));
+  }
+  return calls;
 }
 
 /// Adds what the calls of one stream send to the cells.
@@ -230,13 +225,20 @@ FigureResult matrix_figure(const FigureInput& input) {
     }
     cells = std::move(merged);
   }
+  const std::int64_t unknown = calls_without_group(input);
   if (cells.empty()) {
-    return no_figure("no rank sends anything to another");
+    return no_figure(unknown > 0 ? "the trace does not say between which ranks its calls are"
+                                 : "no rank sends anything to another");
   }
   for (const auto& [pair, bytes] : cells) {  // members that have no stream of their own
     ranks = std::max({ranks, pair.first * block + 1, pair.second * block + 1});
   }
-  return matrix_of(cells, block, ranks);
+  Figure figure = matrix_of(cells, block, ranks);
+  if (unknown > 0) {
+    figure.notes.push_back(fmt::format("Not shown: {} of which the trace does not say between which ranks.",
+                                       counted(unknown, "calls")));
+  }
+  return figure;
 }
 
 }  // namespace commlens

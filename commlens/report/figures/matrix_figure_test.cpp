@@ -144,5 +144,18 @@ TEST(MatrixFigure, IsAbsentWhereNobodySendsAnything) {
   EXPECT_EQ(matrix_figure(Calls(2).input()).error().reason, "no rank sends anything to another");
 }
 
+TEST(MatrixFigure, SaysWhenGroupsAreUnknown) {
+  Calls calls(3);
+  calls.add(0, {CommKind::barrier, {Rank{0}, Rank{1}}, 0, 0});
+  EXPECT_EQ(matrix_figure(calls.input()).error().reason, "no rank sends anything to another");
+  calls.add(0, {CommKind::send, {}, 100, 0});
+  EXPECT_EQ(matrix_figure(calls.input()).error().reason,
+            "the trace does not say between which ranks its calls are");
+  calls.add(0, {CommKind::send, {Rank{0}, Rank{2}}, 100, 0});
+  EXPECT_EQ(
+      matrix_figure(calls.input())->notes,
+      (std::vector<std::string>{"Not shown: 1 call of which the trace does not say between which ranks."}));
+}
+
 }  // namespace
 }  // namespace commlens
