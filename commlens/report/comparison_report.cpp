@@ -8,6 +8,7 @@
 #include "commlens/comm/volume.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/csv.hpp"
+#include "commlens/report/iteration_text.hpp"
 
 namespace commlens {
 namespace {
@@ -185,7 +186,7 @@ Json differences_json(const std::vector<Difference>& all) {
                            {"ranks", difference.ranks},
                            {"example",
                             {{"rank", difference.example_rank.value},
-                             {"iteration", difference.example_iteration},
+                             {"iteration", iteration_json(difference.example_iteration)},
                              {"group", group}}},
                            {"rule", difference.rule.name},
                            {"source", difference.rule.source},
@@ -247,10 +248,10 @@ std::string comparison_csv(const Comparison& comparison, bool order_counts) {
       cells.push_back(op ? std::to_string((op->input * op->dtype).value) : "");
       cells.push_back(op ? std::to_string((op->output * op->dtype).value) : "");
     }
-    for (const std::int64_t number : {difference.calls, difference.ranks, difference.example_rank.value,
-                                      std::int64_t{difference.example_iteration}}) {
+    for (const std::int64_t number : {difference.calls, difference.ranks, difference.example_rank.value}) {
       cells.push_back(std::to_string(number));
     }
+    cells.push_back(iteration_cell(difference.example_iteration));
     cells.push_back(difference.rule.name);
     cells.emplace_back(cause_of(difference));
     cells.resize(titles.size());

@@ -162,5 +162,19 @@ TEST(LoggedText, SaysHowManyIterationsFit) {
             std::string::npos);
 }
 
+TEST(ComparisonJson, HasNoNumberForAnUnknownIteration) {
+  Comparison comparison = different_sides();
+  EXPECT_EQ(differences_json(comparison.differences)[0]["example"]["iteration"], 1);
+  comparison.differences[0].example_iteration = k_unknown_iteration;
+  EXPECT_TRUE(differences_json(comparison.differences)[0]["example"]["iteration"].is_null());
+}
+
+TEST(ComparisonCsv, LeavesAnUnknownIterationEmpty) {
+  Comparison comparison = different_sides();
+  EXPECT_NE(comparison_csv(comparison).find(",4,4,0,1,step.gather,"), std::string::npos);
+  comparison.differences[0].example_iteration = k_unknown_iteration;
+  EXPECT_NE(comparison_csv(comparison).find(",4,4,0,,step.gather,"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace commlens

@@ -8,6 +8,7 @@
 #include "commlens/base/sums.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/csv.hpp"
+#include "commlens/report/iteration_text.hpp"
 #include "commlens/report/shares.hpp"
 #include "commlens/report/wrapped.hpp"
 
@@ -23,11 +24,8 @@ Column right(std::string title, int drop_first = 0) {
 
 std::string phase_text(const SummaryRow& row) { return row.phase ? std::string(name_of(*row.phase)) : ""; }
 
-std::string iteration_text(const SummaryRow& row) {
-  if (!row.iteration) {
-    return "";
-  }
-  return *row.iteration == k_unknown_iteration ? "unknown" : std::to_string(*row.iteration);
+std::string iteration_of(const SummaryRow& row) {
+  return row.iteration ? iteration_text(*row.iteration) : "";
 }
 
 std::string wire_text(const SummaryRow& row) {
@@ -154,7 +152,7 @@ std::string volumes_text(const SummaryTables& tables, const TextStyle& style) {
                right("inter-node")});
   for (const SummaryRow& row : tables.rows) {
     table.add({op_text(tables.trace, row.kind, row.name), group_text(row.kind, row.axis, row.group_size),
-               phase_text(row), iteration_text(row), with_commas(row.calls), to_text(row.smallest),
+               phase_text(row), iteration_of(row), with_commas(row.calls), to_text(row.smallest),
                to_text(row.largest), to_text(row.message), percent(row.message.value, message.value),
                wire_text(row), tables.by_node ? to_text(row.wire_inter_node) : ""});
   }
@@ -181,7 +179,7 @@ std::string times_text(const SummaryTables& tables, const TextStyle& style) {
     }
     const std::string about = row.time->exact ? "" : "~";
     table.add({op_text(tables.trace, row.kind, row.name), group_text(row.kind, row.axis, row.group_size),
-               phase_text(row), iteration_text(row), to_text(row.time->total),
+               phase_text(row), iteration_of(row), to_text(row.time->total),
                percent(row.time->total.count(), all.count()), about + to_text(row.time->p50),
                interval_text(*row.time), about + to_text(row.time->p95),
                bandwidth_text(row.algorithm_bandwidth), bandwidth_text(row.bus_bandwidth),
@@ -233,7 +231,7 @@ Json summary_rows_json(const SummaryTables& tables) {
       json["phase"] = name_of(*row.phase);
     }
     if (row.iteration) {
-      json["iteration"] = *row.iteration == k_unknown_iteration ? Json() : Json(*row.iteration);
+      json["iteration"] = iteration_json(*row.iteration);
     }
     json["wire_bytes_mean_per_rank"] =
         tables.ranks == 0 ? 0.0 : static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks);
@@ -269,8 +267,7 @@ std::string summary_rows_csv(const SummaryTables& tables) {
       cells.push_back(phase_text(row));
     }
     if (by_iteration) {
-      const Iteration iteration = row.iteration.value_or(k_unknown_iteration);
-      cells.push_back(iteration == k_unknown_iteration ? "" : std::to_string(iteration));
+      cells.push_back(iteration_cell(row.iteration.value_or(k_unknown_iteration)));
     }
     add_time_cells(row, cells);
     if (tables.link) {

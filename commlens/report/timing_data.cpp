@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/iteration_text.hpp"
 #include "commlens/report/timing_report.hpp"
 
 namespace commlens {
@@ -8,10 +9,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
-
-Json iteration_json(Iteration iteration) {
-  return iteration == k_unknown_iteration ? Json(nullptr) : Json(iteration);
-}
 
 Json ranks_json(const std::vector<Rank>& ranks) {
   Json list = Json::array();

@@ -1,6 +1,9 @@
 #include "commlens/report/figures/bubble_figure.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +13,8 @@
 namespace commlens {
 namespace {
 
+constexpr std::size_t k_most_rows = 20'000;  // what a page holds beside its other figures
+
 std::string shape_text(const PipelineShape& shape) {
   return fmt::format(
       " The messages show {}, {} and {} a rank: {:.1f} % is the least such a pipeline can have when all "
@@ -18,46 +23,95 @@ std::string shape_text(const PipelineShape& shape) {
       counted(shape.chunks, "chunks"), 100 * shape.ideal_bubble());
 }
 
+/// Leaves out what does not fit: later iterations first, then, of one iteration, later ranks.
+void limit_rows(std::vector<PipelineBubble>& rows, Figure& figure) {
+  std::set<Iteration> iterations;
+  std::set<RankRange> ranks;
+  for (const PipelineBubble& row : rows) {
+    iterations.insert(row.iteration);
+    ranks.insert(row.ranks);
+  }
+  const std::size_t most = std::max<std::size_t>(1, k_most_rows / ranks.size());
+  if (iterations.size() > most) {
+    const Iteration first_left_out = *std::next(iterations.begin(), static_cast<std::ptrdiff_t>(most));
+    std::erase_if(rows, [&](const PipelineBubble& row) { return row.iteration >= first_left_out; });
+    figure.notes.push_back(
+        fmt::format("The first {} of {} iterations are shown; choose others with --iterations.", most,
+                    iterations.size()));
+  }
+  if (rows.size() > k_most_rows) {
+    figure.notes.push_back(fmt::format("The first {} of {} ranks are shown.", k_most_rows, rows.size()));
+    rows.resize(k_most_rows);
+  }
+}
+
+/// Leaves out the rows of unknown iterations, unless there are no others. Whether iterations are known.
+bool keep_known_iterations(std::vector<PipelineBubble>& rows, Figure& figure) {
+  const auto is_unknown = [](const PipelineBubble& row) { return row.iteration == k_unknown_iteration; };
+  if (std::all_of(rows.begin(), rows.end(), is_unknown)) {
+    return false;
+  }
+  if (std::erase_if(rows, is_unknown) > 0) {
+    figure.notes.emplace_back("Calls whose iteration is unknown are left out.");
+  }
+  return true;
+}
+
+/// One row per rank and iteration; where no iteration is known, one per rank.
+void draw(const std::vector<PipelineBubble>& rows, bool knows_iterations, Figure& figure) {
+  FigureColumn rank = text_column("rank", "rank");
+  FigureColumn iteration = whole_column("iteration", "iteration");
+  FigureColumn bubble = whole_column("bubble_ns", "bubble", "ns");
+  FigureColumn share = number_column("bubble_share", "share of the iteration", "share");
+  for (const PipelineBubble& row : rows) {
+    texts(rank).add(ranks_label(row.ranks));
+    wholes(iteration).push_back(row.iteration);
+    wholes(bubble).push_back(row.bubble().count());
+    numbers(share).push_back(static_cast<double>(row.bubble().count()) /
+                             static_cast<double>(std::max<std::int64_t>(row.span.count(), 1)));
+  }
+  const std::vector<std::string> toggles = {"bubble_share", "bubble_ns"};
+  if (knows_iterations) {
+    figure.kind = FigureKind::lines;
+    figure.columns = {std::move(rank), std::move(iteration), std::move(bubble), std::move(share)};
+    figure.options = {{"x", std::string("iteration")},
+                      {"series", std::string("rank")},
+                      {"value", toggles.front()},
+                      {"toggles", toggles}};
+  } else {
+    share.title = "share of the trace";
+    figure.kind = FigureKind::bars;
+    figure.columns = {std::move(rank), std::move(bubble), std::move(share)};
+    figure.options = {{"category", std::string("rank")}, {"value", toggles.front()}, {"toggles", toggles}};
+  }
+}
+
 }  // namespace
 
 FigureResult bubble_figure(const FigureInput& input) {
   if (!has_times(input.trace())) {
     return no_figure(no_times_reason(input.trace()));
   }
-  const Bubbles bubbles = pipeline_bubbles(input.trace(), {.iterations = input.iterations, .rank = {}});
+  Bubbles bubbles = pipeline_bubbles(input.trace(), {.iterations = input.iterations, .rank = {}});
   if (bubbles.rows.empty()) {
     return no_figure("there are no pipeline messages with times");
   }
-  FigureColumn rank = text_column("rank", "rank");
-  FigureColumn iteration = whole_column("iteration", "iteration");
-  FigureColumn bubble = whole_column("bubble_ns", "bubble", "ns");
-  FigureColumn share = number_column("bubble_share", "share of the iteration", "share");
-  FigureColumn length = whole_column("iteration_ns", "iteration takes", "ns");
+  Figure figure;
+  const bool knows_iterations = keep_known_iterations(bubbles.rows, figure);
+  limit_rows(bubbles.rows, figure);
   const bool knows_idle = std::all_of(bubbles.rows.begin(), bubbles.rows.end(),
                                       [](const PipelineBubble& row) { return row.idle.has_value(); });
-  for (const PipelineBubble& row : bubbles.rows) {
-    texts(rank).add(ranks_label(row.ranks));
-    wholes(iteration).push_back(row.iteration);
-    wholes(bubble).push_back(row.bubble().count());
-    numbers(share).push_back(static_cast<double>(row.bubble().count()) /
-                             static_cast<double>(std::max<std::int64_t>(row.span.count(), 1)));
-    wholes(length).push_back(row.span.count());
-  }
-  Figure figure;
-  figure.kind = FigureKind::lines;
-  figure.caption = "Time in which a stage of the pipeline had nothing to do, per rank and iteration.";
+  draw(bubbles.rows, knows_iterations, figure);
+  figure.caption = knows_iterations
+                       ? "Time in which a stage of the pipeline had nothing to do, per rank and iteration."
+                       : "Time in which a stage of the pipeline had nothing to do, per rank; the trace does "
+                         "not say which iteration a call is of.";
   if (!knows_idle) {
     figure.caption +=
         " Where the trace does not say when a rank computed, the time in sends and receives stands for it: "
         "an upper bound.";
   }
   figure.caption += bubbles.shape ? shape_text(*bubbles.shape) : "";
-  figure.columns = {std::move(rank), std::move(iteration), std::move(bubble), std::move(share),
-                    std::move(length)};
-  figure.options = {{"x", std::string("iteration")},
-                    {"series", std::string("rank")},
-                    {"value", std::string("bubble_share")},
-                    {"toggles", std::vector<std::string>{"bubble_share", "bubble_ns"}}};
   figure.formulas = {"bubble"};
   return figure;
 }

@@ -8,6 +8,7 @@
 #include "commlens/comm/volume.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/iteration_text.hpp"
 
 namespace commlens {
 namespace {
@@ -78,8 +79,8 @@ FigureResult calls_figure(const FigureInput& input) {
     numbers(b).push_back(message_of(difference.b));
     wholes(calls).push_back(difference.calls);
     wholes(ranks).push_back(difference.ranks);
-    texts(example).add(
-        fmt::format("rank {}, iteration {}", difference.example_rank.value, difference.example_iteration));
+    texts(example).add(fmt::format("rank {}, iteration {}", difference.example_rank.value,
+                                   iteration_text(difference.example_iteration)));
     texts(group).add(members_of(difference.example_group));
     texts(rule).add(difference.rule.source.empty()
                         ? difference.rule.name

@@ -7,7 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "commlens/report/figure_files.hpp"
+#include "commlens/report/figures/bubble_figure.hpp"
+#include "commlens/report/figures/calls_figure.hpp"
 #include "commlens/report/figures/formulas_figure.hpp"
+#include "commlens/report/figures/overlap_figure.hpp"
+#include "commlens/report/figures/prediction_figure.hpp"
+#include "commlens/report/figures/waits_figure.hpp"
 
 namespace commlens {
 namespace {
@@ -292,6 +297,145 @@ TEST(PredictionFigure, ShowsBothSidesPerOp) {
   EXPECT_EQ(values_of(figure, "side"), (Texts{"case (predicted)", "run (recorded)"}));
   EXPECT_EQ(values_of(figure, "message_bytes"), (Texts{"1600", "1600"}));
   EXPECT_EQ(figures.at("differences").error().reason, "the two sides are equal");
+}
+
+/// One rank that is in one call from `started` to `finished` in each iteration.
+class OneRank {
+ public:
+  explicit OneRank(CommKind kind) {
+    CommOp op;
+    op.kind = kind;
+    op.group = trace.groups.intern({Rank{0}, Rank{1}}, Axis::pp);
+    op.input = op.output = {100};
+    op_ = trace.intern(op);
+    trace.provenance.source = Source::recorded;
+    trace.streams.push_back({{Rank{0}, Rank{0}}, {}, {}, {}});
+  }
+  void add(Iteration iteration, std::int64_t started, std::int64_t finished) {
+    trace.streams[0].events.push_back({op_, iteration});
+    trace.streams[0].times.push_back({nanoseconds(started), nanoseconds(started), nanoseconds(finished)});
+  }
+  FigureInput input() const { return figure_input({"one", &trace}, std::nullopt, 0); }
+
+  Trace trace;
+
+ private:
+  OpId op_{};
+};
+
+TEST(OverlapFigure, LeavesInitialisationOutAsTheSummaryDoes) {
+  OneRank one(CommKind::all_reduce);
+  one.add(-1, 0, 5000);
+  one.add(0, 6000, 6100);
+  one.add(0, 6150, 6200);
+  const FigureResult figure = overlap_figure(one.input());
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(values_of(*figure, "time_ns"), (Texts{"150", "50"}));  // of 6000 to 6200
+  EXPECT_EQ(figure->notes, (Texts{"Initialisation is left out."}));
+}
+
+TEST(OverlapFigure, HoldsSumsAtTheLargestTime) {
+  // Two iterations of 2^62 ns each.
+  OneRank one(CommKind::all_reduce);
+  const std::int64_t far = std::int64_t{1} << 61;
+  one.add(0, -far, far);
+  one.add(1, -far, far);
+  const FigureResult figure = overlap_figure(one.input());
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(values_of(*figure, "time_ns"), (Texts{"9223372036854775807", "0"}));
+}
+
+TEST(BubbleFigure, ShowsTheIterationsThatFit) {
+  OneRank one(CommKind::send);
+  for (Iteration iteration = 0; iteration < 20'001; ++iteration) {
+    one.add(iteration, 100 * iteration, 100 * iteration + 50);
+  }
+  const FigureResult figure = bubble_figure(one.input());
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(figure->rows(), 20'000U);
+  EXPECT_EQ(values_of(*figure, "iteration").back(), "19999");
+  EXPECT_EQ(figure->notes,
+            (Texts{"The first 20000 of 20001 iterations are shown; choose others with --iterations."}));
+}
+
+TEST(BubbleFigure, OfUnknownIterationsIsPerRank) {
+  OneRank one(CommKind::send);
+  one.add(k_unknown_iteration, 0, 50);
+  const FigureResult figure = bubble_figure(one.input());
+  ASSERT_TRUE(figure);
+  EXPECT_TRUE(values_of(*figure, "iteration").empty());
+  EXPECT_EQ(values_of(*figure, "rank"), (Texts{"rank 0"}));
+  EXPECT_EQ(values_of(*figure, "bubble_ns"), (Texts{"50"}));
+}
+
+TEST(BubbleFigure, LeavesUnknownIterationsOutBesideKnownOnes) {
+  OneRank one(CommKind::send);
+  one.add(k_unknown_iteration, 0, 50);
+  one.add(3, 100, 170);
+  const FigureResult figure = bubble_figure(one.input());
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(values_of(*figure, "iteration"), (Texts{"3"}));
+  EXPECT_EQ(values_of(*figure, "bubble_ns"), (Texts{"70"}));
+  EXPECT_EQ(figure->notes, (Texts{"Calls whose iteration is unknown are left out."}));
+}
+
+/// What two traces of one rank are compared as.
+FigureInput compared(const Trace& a, const Trace& b) {
+  FigureInput input = figure_input({"b", &b}, std::nullopt, 0);
+  const Result<Comparison> comparison = compare(a, b, {});
+  if (comparison) {
+    input.compared = ComparedTraces{{"a", &a}, {"b", &b}, *comparison, std::nullopt};
+  }
+  return input;
+}
+
+TEST(PredictionFigure, CountsTheIterationsComparedAndNoneBetween) {
+  OneRank a(CommKind::all_reduce);
+  OneRank b(CommKind::all_reduce);
+  for (const Iteration iteration : {0, 1, 2}) {
+    a.add(iteration, 0, 1);
+  }
+  b.add(0, 0, 1);
+  b.add(2, 0, 1);
+  const FigureResult figure = prediction_figure(compared(a.trace, b.trace));
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(values_of(*figure, "calls"), (Texts{"2", "2"}));
+}
+
+TEST(PredictionFigure, NamesNoNumberOfUnknownIterations) {
+  OneRank a(CommKind::all_reduce);
+  OneRank b(CommKind::all_reduce);
+  a.add(k_unknown_iteration, 0, 1);
+  b.add(k_unknown_iteration, 0, 1);
+  const FigureInput input = compared(a.trace, b.trace);
+  const FigureResult figure = prediction_figure(input);
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(values_of(*figure, "calls"), (Texts{"1", "1"}));
+  EXPECT_NE(figure->caption.find("over all ranks, iterations unknown;"), std::string::npos)
+      << figure->caption;
+}
+
+TEST(CallsFigure, NamesNoNumberOfAnUnknownIteration) {
+  OneRank a(CommKind::all_reduce);
+  OneRank b(CommKind::all_reduce);
+  a.add(k_unknown_iteration, 0, 1);
+  a.add(k_unknown_iteration, 0, 1);
+  b.add(k_unknown_iteration, 0, 1);
+  const FigureResult figure = calls_figure(compared(a.trace, b.trace));
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(values_of(*figure, "example"), (Texts{"rank 0, iteration unknown"}));
+}
+
+TEST(WaitsFigure, NamesNoNumberOfAnUnknownIteration) {
+  OneRank one(CommKind::all_reduce);
+  one.add(k_unknown_iteration, 0, 100);
+  one.trace.streams.push_back(one.trace.streams[0]);
+  one.trace.streams[1].ranks = {Rank{1}, Rank{1}};
+  one.trace.streams[1].times[0].issued = one.trace.streams[1].times[0].started = nanoseconds(70);
+  const FigureResult figure = waits_figure(one.input());
+  ASSERT_TRUE(figure);
+  EXPECT_NE(figure->caption.find("of iteration unknown among 2 ranks: rank 1 came last"), std::string::npos)
+      << figure->caption;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::string counted(std::int64_t count, const std::string& many) {
 }
 
 std::string iterations_label(std::vector<Iteration> iterations) {
-  if (iterations.empty()) {
+  if (iterations.empty() || iterations.front() == k_unknown_iteration) {
     return "iterations unknown";
   }
   const bool has_init = iterations.front() == k_init_iteration;

@@ -1,43 +1,17 @@
 #include "commlens/report/figures/overlap_figure.hpp"
 
 #include <algorithm>
-#include <map>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/report/figures/labels.hpp"
-#include "commlens/summary/overlap.hpp"
+#include "commlens/summary/overlap_totals.hpp"
 
 namespace commlens {
 namespace {
-
-/// Parts of one rank's time, summed over iterations.
-struct Parts {
-  std::chrono::nanoseconds length{};
-  std::chrono::nanoseconds total{};
-  std::chrono::nanoseconds exposed{};
-  std::chrono::nanoseconds overlapped{};
-  std::chrono::nanoseconds compute{};
-  std::chrono::nanoseconds idle{};
-  std::int64_t iterations = 0;
-  bool knows_compute = true;
-};
-
-std::map<RankRange, Parts> parts_by_rank(const std::vector<IterationOverlap>& rows) {
-  std::map<RankRange, Parts> ranks;
-  for (const IterationOverlap& row : rows) {
-    Parts& parts = ranks[row.ranks];
-    ++parts.iterations;
-    parts.length += row.length();
-    parts.total += row.all.total;
-    parts.exposed += row.all.exposed.value_or(row.all.total);
-    parts.overlapped += row.all.overlapped.value_or(std::chrono::nanoseconds{});
-    parts.compute += row.compute.value_or(std::chrono::nanoseconds{});
-    parts.idle += row.idle.value_or(std::chrono::nanoseconds{});
-    parts.knows_compute = parts.knows_compute && row.all.exposed.has_value();
-  }
-  return ranks;
-}
 
 /// One row per rank and part of its time.
 struct PartColumns {
@@ -62,34 +36,38 @@ FigureResult overlap_figure(const FigureInput& input) {
   if (!has_times(input.trace())) {
     return no_figure(no_times_reason(input.trace()));
   }
-  const auto ranks =
-      parts_by_rank(communication_overlap(input.trace(), {.iterations = input.iterations, .rank = {}}));
+  std::vector<IterationOverlap> rows =
+      communication_overlap(input.trace(), {.iterations = input.iterations, .rank = {}});
+  const std::size_t all_rows = rows.size();
+  rows = of_training(std::move(rows));
+  const std::vector<OverlapTotal> ranks = overlap_by_rank(rows);
   if (ranks.empty()) {
     return no_figure("no call of the iterations shown has a time");
   }
   PartColumns columns;
   bool all_know = true;
-  std::chrono::nanoseconds exposed{};
-  std::chrono::nanoseconds length{};
-  for (const auto& [range, parts] : ranks) {
-    const std::string who = ranks_label(range);
-    length += parts.length;
-    exposed += parts.exposed;
-    if (parts.knows_compute) {
-      columns.add(who, "computing only", parts.compute - parts.overlapped, parts.length);
-      columns.add(who, "communication behind computing", parts.overlapped, parts.length);
-      columns.add(who, "exposed communication", parts.exposed, parts.length);
-      columns.add(who, "neither", parts.idle, parts.length);
+  std::int64_t exposed = 0;
+  std::int64_t length = 0;
+  for (const OverlapTotal& rank : ranks) {
+    const std::string who = ranks_label(rank.ranks);
+    const std::int64_t alike = rank.ranks.count();
+    length = saturating_sum(length, saturating_product(rank.span.count(), alike));
+    const std::chrono::nanoseconds in_calls = rank.time.exposed.value_or(rank.time.total);
+    exposed = saturating_sum(exposed, saturating_product(in_calls.count(), alike));
+    if (rank.time.exposed && rank.time.overlapped && rank.compute && rank.idle) {
+      columns.add(who, "computing only", *rank.compute - *rank.time.overlapped, rank.span);
+      columns.add(who, "communication behind computing", *rank.time.overlapped, rank.span);
+      columns.add(who, "exposed communication", *rank.time.exposed, rank.span);
+      columns.add(who, "neither", *rank.idle, rank.span);
     } else {
       all_know = false;
-      columns.add(who, "communication", parts.total, parts.length);
-      columns.add(who, "not in a call", parts.length - parts.total, parts.length);
+      columns.add(who, "communication", rank.time.total, rank.span);
+      columns.add(who, "not in a call", rank.span - rank.time.total, rank.span);
     }
   }
   Figure figure;
   figure.kind = FigureKind::bars;
-  const double share =
-      static_cast<double>(exposed.count()) / static_cast<double>(std::max<std::int64_t>(length.count(), 1));
+  const double share = static_cast<double>(exposed) / static_cast<double>(std::max<std::int64_t>(length, 1));
   figure.caption =
       all_know
           ? fmt::format(
@@ -100,6 +78,9 @@ FigureResult overlap_figure(const FigureInput& input) {
                 "How much of each rank's iterations was spent in calls: {:.1f} % over all ranks. The trace "
                 "does not say when {} computed, so what is hidden behind computing is not known.",
                 100 * share, ranks.size() == 1 ? "the rank" : "every rank");
+  if (rows.size() < all_rows) {
+    figure.notes.emplace_back("Initialisation is left out.");
+  }
   figure.columns = {std::move(columns.rank), std::move(columns.part), std::move(columns.time),
                     std::move(columns.share)};
   figure.options = {{"category", std::string("rank")},

@@ -1,5 +1,6 @@
 #include "commlens/report/figures/prediction_figure.hpp"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -25,8 +26,11 @@ void add_side(Volumes& volumes, const Trace& trace, const Comparison& comparison
               Volume std::pair<Volume, Volume>::* side) {
   SummaryOptions options;
   options.iterations = {comparison.iterations.front(), comparison.iterations.back()};
+  options.by_iteration = true;  // those compared may lie between others
   for (const SummaryRow& row : summary_rows(trace, options)) {
-    if (row.kind == CommKind::barrier) {
+    const bool is_compared = std::binary_search(comparison.iterations.begin(), comparison.iterations.end(),
+                                                row.iteration.value_or(k_unknown_iteration));
+    if (row.kind == CommKind::barrier || !is_compared) {
       continue;
     }
     const std::string label = call_label(trace, row.kind, row.name, Axis::unknown, row.group_size);

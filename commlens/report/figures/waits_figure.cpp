@@ -6,6 +6,7 @@
 
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/iteration_text.hpp"
 #include "commlens/summary/stragglers.hpp"
 
 namespace commlens {
@@ -32,7 +33,7 @@ std::string worst_text(const WaitInstance& worst) {
   return fmt::format(
       "The longest wait was in call {} of {} of iteration {} among {}: rank {} came last, the others waited "
       "{} in all.",
-      worst.index, name_of(worst.kind), worst.iteration,
+      worst.index, name_of(worst.kind), iteration_text(worst.iteration),
       counted(static_cast<std::int64_t>(worst.members.size()), "ranks"), worst.last.value,
       time_text(static_cast<double>(worst.waited.count())));
 }
