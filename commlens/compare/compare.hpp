@@ -94,9 +94,10 @@ struct LoggedComparison {
   bool equal() const { return exact_rows == static_cast<std::int64_t>(rows.size()); }
 };
 
-/// `predicted` must hold initialisation and iterations 0 … k of which the last one is steady; `log` has
-/// Accounting::deepspeed_logger. Rank 0 of the prediction is used, seen as the logger sees it. Ops of the
-/// kinds `ignored` are left out on both sides, before iterations are fitted.
+/// `predicted` must hold initialisation and iterations in the order of the run, whatever their numbers, of
+/// which the last one is steady; `log` has Accounting::deepspeed_logger. Rank 0 of the prediction is used,
+/// seen as the logger sees it. Ops of the kinds `ignored` are left out on both sides, before iterations are
+/// fitted.
 Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log,
                                         std::optional<std::int64_t> iterations,
                                         const std::vector<CommKind>& ignored = {});

@@ -7,6 +7,7 @@
 
 #include "commlens/compare/compare.hpp"
 #include "commlens/trace/logger_view.hpp"
+#include "commlens/trace/training_steps.hpp"
 
 namespace commlens {
 namespace {
@@ -29,7 +30,9 @@ struct PredictedCalls {
 };
 using PredictedSizes = std::map<std::pair<CommKind, Bytes>, PredictedCalls>;
 
-PredictedSizes predicted_sizes(const Trace& predicted, const RankStream& stream, std::size_t iterations) {
+/// What is counted per iteration stands at its place in `iterations`.
+PredictedSizes predicted_sizes(const Trace& predicted, const RankStream& stream,
+                               const std::vector<Iteration>& iterations) {
   PredictedSizes sizes;
   for (const CommEvent& event : stream.events) {
     const CommOp& op = predicted.op(event.op);
@@ -38,11 +41,12 @@ PredictedSizes predicted_sizes(const Trace& predicted, const RankStream& stream,
       continue;
     }
     PredictedCalls& calls = sizes[{op.kind, logged_bytes(op)}];
-    calls.iterations.resize(iterations, 0);
+    calls.iterations.resize(iterations.size(), 0);
     if (event.iteration == k_init_iteration) {
       ++calls.init;
     } else {
-      ++calls.iterations[static_cast<std::size_t>(event.iteration)];
+      const auto place = std::lower_bound(iterations.begin(), iterations.end(), event.iteration);
+      ++calls.iterations[static_cast<std::size_t>(place - iterations.begin())];
     }
     if (!rule.name.empty()) {
       calls.rules.insert(rule.name);
@@ -169,12 +173,11 @@ Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log
                                         std::optional<std::int64_t> iterations,
                                         const std::vector<CommKind>& ignored) {
   const RankStream* stream = predicted.stream_of(Rank{0});
-  const std::vector<Iteration> known = predicted.iterations();
-  const auto count = static_cast<std::size_t>(known.empty() ? 0 : std::max(known.back() + 1, 0));
-  if (stream == nullptr || count == 0) {
+  const std::vector<Iteration> known = training_iterations(predicted);
+  if (stream == nullptr || known.empty()) {
     return failure("the prediction holds no iteration of rank 0, which a printed log is about");
   }
-  const PredictedSizes sizes = predicted_sizes(predicted, *stream, count);
+  const PredictedSizes sizes = predicted_sizes(predicted, *stream, known);
   std::vector<Row> rows = logged_rows(log);
   if (rows.empty()) {
     return failure("the log holds no call with a size; give the lines that DeepSpeed's comms logger printed");
@@ -187,7 +190,7 @@ Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log
 
   LoggedComparison result;
   result.iterations_fitted = !iterations.has_value();
-  result.iterations = iterations ? *iterations : fitted_iterations(rows, static_cast<std::int64_t>(count));
+  result.iterations = iterations ? *iterations : fitted_iterations(rows, std::ssize(known));
   for (const Row& row : left_out) {
     result.ignored_rows += row.row.logged > 0 || row.predicted(result.iterations) > 0 ? 1 : 0;
   }

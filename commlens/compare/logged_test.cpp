@@ -6,8 +6,9 @@ namespace commlens {
 namespace {
 
 /// Rank 0 of two: at start 3 broadcasts of 2,000 B; an iteration has an all_reduce of 4,096 B, the first one
-/// two; every iteration gathers 1,024 B shards twice and sends what the logger cannot see.
-Trace prediction() {
+/// two; every iteration gathers 1,024 B shards twice and sends what the logger cannot see. The iterations
+/// have the numbers `cold` and `steady`.
+Trace prediction(Iteration cold = 0, Iteration steady = 1) {
   Trace trace(Mesh{1, 2, 1});
   const GroupId dp = trace.groups.intern(GroupPattern{.axis = Axis::dp, .data = {.shape = Span::Shape::all}});
   const auto op = [&](CommKind kind, std::int64_t input, std::int64_t output, const char* source) {
@@ -24,8 +25,9 @@ Trace prediction() {
   const OpId gather = op(CommKind::all_gather, 1024, 2048, "deepspeed 0.14.0 utils.py:961");
   const OpId hidden = op(CommKind::all_reduce, 77, 77, "neox 4bc66703 mpu/mappings.py:42");
   RankStream stream{{Rank{0}, Rank{1}}, {}, {}};
-  stream.events = {{broadcast, -1}, {broadcast, -1}, {broadcast, -1}, {reduce, 0}, {reduce, 0}, {gather, 0},
-                   {gather, 0},     {hidden, 0},     {reduce, 1},     {gather, 1}, {gather, 1}, {hidden, 1}};
+  stream.events = {{broadcast, -1},  {broadcast, -1},  {broadcast, -1},  {reduce, cold},
+                   {reduce, cold},   {gather, cold},   {gather, cold},   {hidden, cold},
+                   {reduce, steady}, {gather, steady}, {gather, steady}, {hidden, steady}};
   trace.streams.push_back(stream);
   return trace;
 }
@@ -74,6 +76,21 @@ TEST(CompareLogged, FitsTheNumberOfIterations) {
   EXPECT_EQ(result->rows[0].kind, CommKind::all_reduce);
   EXPECT_EQ(result->rows[0].predicted, 5);
   EXPECT_EQ(result->rows[0].rules, std::vector<std::string>{"rule.all_reduce"});
+}
+
+// A recording need not start at iteration 0: 2 + 1 + 1 + 1 reductions and 8 gathers are four iterations, from
+// whatever number on.
+TEST(CompareLogged, IterationsCountByTheirPlaceNotTheirNumber) {
+  const Trace log = log_of({{CommKind::broadcast, 2000, 5, 3},
+                            {CommKind::all_reduce, 4096, 6, 5},
+                            {CommKind::all_gather, 1024, 6, 8}});
+  for (const auto& [cold, steady] : std::vector<std::pair<Iteration, Iteration>>{
+           {100, 101}, {0, 2'000'000'000}, {INT32_MAX - 1, INT32_MAX}}) {
+    const Result<LoggedComparison> result = compare_logged(prediction(cold, steady), log, std::nullopt);
+    ASSERT_TRUE(result.has_value()) << cold;
+    EXPECT_EQ(result->iterations, 4) << cold;
+    EXPECT_TRUE(result->equal()) << cold;
+  }
 }
 
 TEST(CompareLogged, FitsRunsShorterThanThePrediction) {
