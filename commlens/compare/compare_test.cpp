@@ -114,6 +114,23 @@ TEST(Compare, AnotherTypeOfTheSameBytesIsASizeDifference) {
   EXPECT_EQ(result.size, 1);
 }
 
+// Iteration 0 leaves a call of 7 elements and one of a routed size in A; neither occurs in iteration 1, which
+// has one call of 9 elements too many in B, nor in iteration 2, which is equal.
+TEST(Compare, WhatOneIterationLeavesIsNotInTheNext) {
+  const Comparison comparison = must_compare(recorded(1, {{CommKind::all_reduce, 7, 0},
+                                                          {CommKind::all_to_all, 5, 0, true},
+                                                          {CommKind::all_reduce, 8, 1},
+                                                          {CommKind::all_reduce, 7, 2}}),
+                                             recorded(1, {{CommKind::broadcast, 3, 0},
+                                                          {CommKind::all_reduce, 8, 1},
+                                                          {CommKind::all_reduce, 9, 1},
+                                                          {CommKind::all_reduce, 7, 2}}));
+  EXPECT_EQ(comparison.exact, 2);
+  EXPECT_EQ(comparison.size, 0);
+  EXPECT_EQ(comparison.missing, 2);
+  EXPECT_EQ(comparison.extra, 2);
+}
+
 TEST(Compare, DataDependentCallsMatchOnCount) {
   const std::vector<Call> expected = {{CommKind::all_to_all, 100, 0, true},
                                       {CommKind::all_to_all, 100, 0, true}};
@@ -252,6 +269,17 @@ TEST(CompareVolumes, AddsUpMessageBytesPerAxisAndOpOfTheLastIteration) {
   EXPECT_EQ((*rows)[0].message_b, Bytes{880});
   EXPECT_EQ((*rows)[1].kind, CommKind::reduce);
   EXPECT_EQ((*rows)[1].message_a, Bytes{0});
+}
+
+// Three calls of 2^62 bytes on each of two ranks.
+TEST(CompareVolumes, HoldsSumsOfImpossibleSizes) {
+  const std::vector<Call> calls(3, {CommKind::all_reduce, std::int64_t{1} << 60, 0});
+  const Result<std::vector<VolumeDifference>> rows =
+      compare_volumes(recorded(2, calls), predicted(2, calls), {});
+  ASSERT_TRUE(rows.has_value());
+  ASSERT_EQ(rows->size(), 1u);
+  EXPECT_EQ((*rows)[0].message_a, Bytes{INT64_MAX});
+  EXPECT_EQ((*rows)[0].message_b, Bytes{INT64_MAX});
 }
 
 }  // namespace

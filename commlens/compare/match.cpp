@@ -88,27 +88,49 @@ std::uint32_t Matcher::key_of(Side& side, OpId id) {
   return known;
 }
 
+void Matcher::add_keys(Side& side, const IterationCalls& calls, std::vector<std::uint32_t>& keys) {
+  for (const auto& [op, times] : calls.counts) {
+    const std::uint32_t key = key_of(side, op);
+    keys.push_back(key);
+    keys.push_back(bucket_of_key_[key]);
+  }
+}
+
+std::vector<std::uint32_t> Matcher::keys_of(const IterationCalls& a, const IterationCalls& b) {
+  std::vector<std::uint32_t> keys;
+  add_keys(a_, a, keys);
+  add_keys(b_, b, keys);
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+void Matcher::start(Side& side, const std::vector<std::uint32_t>& keys, std::size_t all_keys) {
+  side.counts.resize(all_keys, 0);
+  side.to_match.resize(all_keys, 0);
+  side.leftovers.resize(all_keys);
+  for (const std::uint32_t key : keys) {
+    side.counts[key] = 0;
+    side.leftovers[key].fixed.clear();
+    side.leftovers[key].data_dependent.clear();
+  }
+}
+
 void Matcher::count(Side& side, const IterationCalls& calls) {
-  side.counts.assign(keys_.size(), 0);
   for (const auto& [op, times] : calls.counts) {
     side.counts[key_of(side, op)] += times;
   }
 }
 
-void Matcher::collect(Side& side, const IterationCalls& calls, const Side& other,
-                      std::vector<Leftovers>& buckets) {
+void Matcher::collect(Side& side, const IterationCalls& calls) {
   // The first calls of a key find their equals, the later ones are left over.
-  std::vector<std::int64_t> to_match(keys_.size(), 0);
-  for (std::size_t key = 0; key < keys_.size(); ++key) {
-    to_match[key] = keys_[key].data_dependent ? 0 : std::min(side.counts[key], other.counts[key]);
-  }
   for (const OpId op : calls.sequence) {
     const std::uint32_t key = key_of(side, op);
-    if (to_match[key] > 0) {
-      --to_match[key];
+    if (side.to_match[key] > 0) {
+      --side.to_match[key];
       continue;
     }
-    Leftovers& bucket = buckets[bucket_of_key_[key]];
+    Leftovers& bucket = side.leftovers[bucket_of_key_[key]];
     (keys_[key].data_dependent ? bucket.data_dependent : bucket.fixed).push_back(op);
   }
 }
@@ -130,19 +152,18 @@ bool Matcher::same_order(const IterationCalls& a, const IterationCalls& b) {
 }
 
 Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
-  for (const auto& [op, times] : a.counts) {
-    key_of(a_, op);
-  }
-  for (const auto& [op, times] : b.counts) {
-    key_of(b_, op);
-  }
+  const std::vector<std::uint32_t> keys = keys_of(a, b);
+  start(a_, keys, keys_.size());
+  start(b_, keys, keys_.size());
   count(a_, a);
   count(b_, b);
   Matching matching;
   bool all_equal = true;
-  for (std::size_t key = 0; key < keys_.size(); ++key) {
+  for (const std::uint32_t key : keys) {
     const bool fixed = !keys_[key].data_dependent;
-    matching.exact += fixed ? std::min(a_.counts[key], b_.counts[key]) : 0;
+    const std::int64_t both = fixed ? std::min(a_.counts[key], b_.counts[key]) : 0;
+    matching.exact += both;
+    a_.to_match[key] = b_.to_match[key] = both;
     all_equal = all_equal && a_.counts[key] == b_.counts[key] && (fixed || a_.counts[key] == 0);
   }
   if (all_equal) {
@@ -150,14 +171,12 @@ Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
     return matching;
   }
 
-  std::vector<Leftovers> left(keys_.size());
-  std::vector<Leftovers> right(keys_.size());
-  collect(a_, a, b_, left);
-  collect(b_, b, a_, right);
+  collect(a_, a);
+  collect(b_, b);
   PairList pairs;
-  for (std::size_t bucket = 0; bucket < keys_.size(); ++bucket) {
-    Leftovers& l = left[bucket];
-    Leftovers& r = right[bucket];
+  for (const std::uint32_t bucket : keys) {
+    Leftovers& l = a_.leftovers[bucket];
+    Leftovers& r = b_.leftovers[bucket];
     matching.exact += cancel(l.data_dependent, r.fixed) + cancel(l.fixed, r.data_dependent) +
                       cancel(l.data_dependent, r.data_dependent);
     l.fixed.insert(l.fixed.end(), l.data_dependent.begin(), l.data_dependent.end());

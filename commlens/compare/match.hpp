@@ -32,7 +32,8 @@ struct Matching {
 /// size difference. Ops whose sizes depend on data match whatever has the same op, group and root.
 class Matcher {
  public:
-  Matcher(const Trace& a, const Trace& b) : a_{a, {a, canonical_}, {}, {}}, b_{b, {b, canonical_}, {}, {}} {}
+  Matcher(const Trace& a, const Trace& b)
+      : a_{a, {a, canonical_}, {}, {}, {}, {}}, b_{b, {b, canonical_}, {}, {}, {}, {}} {}
 
   /// From here on calls are seen from `self`.
   void look_from(Rank self);
@@ -57,23 +58,31 @@ class Matcher {
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
+  struct Leftovers {
+    std::vector<OpId> fixed;
+    std::vector<OpId> data_dependent;
+  };
   struct Side {
     const Trace& trace;
     ResolvedGroups groups;
     std::vector<std::uint32_t> key_of_op;  // k_unresolved when not yet known from this rank
-    std::vector<std::int64_t> counts;      // per key, in the iteration at hand
-  };
-  struct Leftovers {
-    std::vector<OpId> fixed;
-    std::vector<OpId> data_dependent;
+    // Per key, of the iteration at hand; meaningful for the keys that occur in it.
+    std::vector<std::int64_t> counts;
+    std::vector<std::int64_t> to_match;
+    std::vector<Leftovers> leftovers;  // by bucket
   };
   using Seen = std::vector<CanonicalGroup>;  // one group, seen from each rank of a range
   static constexpr std::uint32_t k_unresolved = UINT32_MAX;
 
   std::uint32_t key_of(Side& side, OpId op);
   std::uint32_t intern(const Key& key);
+  /// The keys and buckets of an iteration's calls, ascending. A rank may have many keys, and each iteration
+  /// others: whatever an iteration does takes time by its own keys.
+  std::vector<std::uint32_t> keys_of(const IterationCalls& a, const IterationCalls& b);
+  void add_keys(Side& side, const IterationCalls& calls, std::vector<std::uint32_t>& keys);
+  static void start(Side& side, const std::vector<std::uint32_t>& keys, std::size_t all_keys);
   void count(Side& side, const IterationCalls& calls);
-  void collect(Side& side, const IterationCalls& calls, const Side& other, std::vector<Leftovers>& buckets);
+  void collect(Side& side, const IterationCalls& calls);
   bool same_order(const IterationCalls& a, const IterationCalls& b);
   static std::set<Seen> seen_from_all(Side& side, const std::vector<OpId>& ops, RankRange ranks);
 
