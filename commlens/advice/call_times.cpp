@@ -7,8 +7,8 @@
 
 #include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
-#include "commlens/summary/overlap.hpp"
 #include "commlens/trace/group_axes.hpp"
+#include "commlens/trace/training_steps.hpp"
 
 namespace commlens {
 namespace {
@@ -50,38 +50,6 @@ class Samples {
   std::int64_t seen_ = 0;
   std::int64_t stride_ = 1;
 };
-
-/// The first iteration, initialisation aside.
-Iteration cold_iteration(const Trace& trace) {
-  for (const Iteration iteration : trace.iterations()) {
-    if (iteration > k_init_iteration) {
-      return iteration;
-    }
-  }
-  return INT32_MAX;
-}
-
-std::int64_t duration_of(const Times& when) {
-  return std::max<std::int64_t>((held(when.finished) - held(when.started)).count(), 0);
-}
-
-/// Adds the steps of one rank: from the first call of an iteration to the first one of the next.
-void add_steps(const RankStream& stream, Iteration cold, Samples& steps) {
-  Iteration current = k_unknown_iteration;
-  std::int64_t began = 0;
-  for (std::size_t at = 0; at < stream.events.size(); ++at) {
-    const Iteration iteration = stream.events[at].iteration;
-    if (iteration == current) {
-      continue;
-    }
-    const std::int64_t now = held(stream.times[at].started).count();
-    if (current > cold && std::int64_t{iteration} == std::int64_t{current} + 1) {
-      steps.add(now - began);
-    }
-    current = iteration;
-    began = now;
-  }
-}
 
 constexpr std::array<CommKind, 5> k_ring_kinds = {CommKind::all_reduce, CommKind::reduce_scatter,
                                                   CommKind::all_gather, CommKind::reduce,
@@ -150,12 +118,15 @@ std::optional<CallTimes> CallTimes::of(const Trace& trace, const Mesh& mesh, Byt
       const CommEvent& event = stream.events[at];
       const CommOp& op = trace.op(event.op);
       if (event.iteration > cold && op.kind != CommKind::barrier) {
-        const std::int64_t duration = duration_of(stream.times[at]);
+        const Times& when = stream.times[at];
+        const std::int64_t duration = time_between(when.started, when.finished).count();
         durations.add(event.op, duration);
         count(times.small_, message_bytes(op), duration);
       }
     }
-    add_steps(stream, cold, steps);
+    for (const Step& step : steps_after(cold, stream)) {
+      steps.add(step.length.count());
+    }
   }
   for (auto& [shape, samples] : durations.samples()) {
     if (!samples.empty()) {

@@ -10,6 +10,7 @@
 #include "commlens/comm/volume.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/trace/group_axes.hpp"
+#include "commlens/trace/training_steps.hpp"
 
 namespace commlens {
 namespace {
@@ -60,20 +61,11 @@ Intervals compute_times(const RankStream& stream) {
   return united(std::move(stretches));
 }
 
-Iteration first_iteration(const Trace& trace) {
-  for (const Iteration iteration : trace.iterations()) {
-    if (iteration > k_init_iteration) {
-      return iteration;
-    }
-  }
-  return INT32_MAX;
-}
-
 void add(nanoseconds& sum, nanoseconds part) { sum = nanoseconds(saturating_sum(sum.count(), part.count())); }
 
 Exposure exposure_of(const Study& study) {
   const Trace& trace = *study.trace();
-  const Iteration cold = first_iteration(trace);
+  const Iteration cold = cold_iteration(trace);
   const std::vector<IterationOverlap> overlaps = communication_overlap(trace);
   Exposure sum;
   for (const RankStream& stream : trace.streams) {

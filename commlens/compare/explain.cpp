@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/compare/causes.hpp"
 #include "commlens/compare/explain_volumes.hpp"
@@ -20,7 +21,8 @@ class Groups {
   /// Adds what one rank of `count` has more (or less) of because of `cause`; no cause: unexplained.
   void add(std::string_view cause, const VolumeKey& key, RankVolume more, std::int64_t count) {
     const auto split = [count](std::int64_t value, std::int64_t& a, std::int64_t& b) {
-      (value < 0 ? a : b) += (value < 0 ? -value : value) * count;
+      std::int64_t& side = value < 0 ? a : b;
+      side = saturating_sum(side, saturating_product(value < 0 ? -value : value, count));
     };
     ExplainedRow& row = row_of(cause, key);
     split(more.calls, row.calls_a, row.calls_b);
@@ -41,11 +43,13 @@ class Groups {
     for (auto& [name, by_key] : rows_) {
       ExplainedGroup group{cause_named(name), {}};
       for (auto& [key, row] : by_key) {
-        if (row.calls_a + row.calls_b + row.message_a.value + row.message_b.value > 0) {
+        if (row.calls_a > 0 || row.calls_b > 0 || row.message_a.value > 0 || row.message_b.value > 0) {
           group.rows.push_back(std::move(row));
         }
       }
-      const auto touched = [](const ExplainedRow& row) { return row.message_a + row.message_b; };
+      const auto touched = [](const ExplainedRow& row) {
+        return saturating_sum(row.message_a, row.message_b);
+      };
       std::stable_sort(group.rows.begin(), group.rows.end(),
                        [&](const ExplainedRow& l, const ExplainedRow& r) { return touched(l) > touched(r); });
       if (group.rows.empty()) {
@@ -81,12 +85,15 @@ class Groups {
 
 using KindVolumes = std::map<std::pair<Axis, CommKind>, RankVolume>;
 
+void add_to(RankVolume& sum, const RankVolume& volume) {
+  sum.calls = saturating_sum(sum.calls, volume.calls);
+  sum.message = saturating_sum(sum.message, volume.message);
+}
+
 KindVolumes by_kind(const RankVolumes& volumes) {
   KindVolumes sums;
   for (const auto& [key, volume] : volumes) {
-    RankVolume& sum = sums[{key.axis, key.kind}];
-    sum.calls += volume.calls;
-    sum.message += volume.message;
+    add_to(sums[{key.axis, key.kind}], volume);
   }
   return sums;
 }
@@ -147,14 +154,10 @@ std::string_view cause_on_one_rank(Term term, Axis axis) {
 /// From the equations' calls to a framework's, told apart by rule.
 void add_by_rules(Groups& groups, const RankVolumes& before, const RankVolumes& after, std::int64_t count) {
   std::map<std::pair<Axis, Term>, TermCalls> terms;
-  const auto add_to = [](KindVolumes& sums, const VolumeKey& key, const RankVolume& volume) {
-    RankVolume& sum = sums[{key.axis, key.kind}];
-    sum.calls += volume.calls;
-    sum.message += volume.message;
-  };
   for (const auto& [key, volume] : before) {
     const std::optional<RuleMeaning> meaning = meaning_of(key.rule);
-    add_to(terms[{key.axis, meaning ? meaning->term : Term::none}].equations, key, volume);
+    TermCalls& term = terms[{key.axis, meaning ? meaning->term : Term::none}];
+    add_to(term.equations[{key.axis, key.kind}], volume);
   }
   for (const auto& [key, volume] : after) {
     const std::optional<RuleMeaning> meaning = meaning_of(key.rule);
@@ -166,7 +169,7 @@ void add_by_rules(Groups& groups, const RankVolumes& before, const RankVolumes& 
       groups.add(cause_on_one_rank(meaning->term, key.axis), key, volume, count);
     } else {
       TermCalls& term = terms[{key.axis, meaning->term}];
-      add_to(term.framework, key, volume);
+      add_to(term.framework[{key.axis, key.kind}], volume);
       term.cause = term.cause.empty() ? meaning->cause : term.cause;
       term.less_source = term.less.empty() ? meaning->less_source : term.less_source;
       term.less = term.less.empty() ? meaning->less : term.less;
@@ -199,7 +202,7 @@ std::string_view cause_of(const Difference& difference) {
 std::int64_t ExplainedGroup::calls() const {
   std::int64_t sum = 0;
   for (const ExplainedRow& row : rows) {
-    sum += row.calls();
+    sum = saturating_sum(sum, row.calls());
   }
   return sum;
 }
@@ -207,7 +210,7 @@ std::int64_t ExplainedGroup::calls() const {
 Bytes ExplainedGroup::message() const {
   Bytes sum;
   for (const ExplainedRow& row : rows) {
-    sum += row.message();
+    sum = saturating_sum(sum, row.message());
   }
   return sum;
 }
@@ -215,7 +218,7 @@ Bytes ExplainedGroup::message() const {
 Bytes ExplainedGroup::moved() const {
   Bytes sum;
   for (const ExplainedRow& row : rows) {
-    sum += row.message_a + row.message_b;
+    sum = saturating_sum(sum, saturating_sum(row.message_a, row.message_b));
   }
   return sum;
 }
@@ -273,12 +276,14 @@ Explanation explain_calls(const Comparison& comparison) {
     ExplainedRow& row = groups.row_of(
         cause, {difference.axis, difference.kind, difference.rule.name, difference.rule.source});
     if (difference.a) {
-      row.calls_a += difference.calls;
-      row.message_a += message_bytes(*difference.a) * difference.calls;
+      row.calls_a = saturating_sum(row.calls_a, difference.calls);
+      row.message_a =
+          saturating_sum(row.message_a, saturating_product(message_bytes(*difference.a), difference.calls));
     }
     if (difference.b) {
-      row.calls_b += difference.calls;
-      row.message_b += message_bytes(*difference.b) * difference.calls;
+      row.calls_b = saturating_sum(row.calls_b, difference.calls);
+      row.message_b =
+          saturating_sum(row.message_b, saturating_product(message_bytes(*difference.b), difference.calls));
     }
     if (cause.empty()) {
       unexplained.push_back(difference);

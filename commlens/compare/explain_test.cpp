@@ -51,6 +51,35 @@ const ExplainedGroup* group_of(const Explanation& explanation, std::string_view 
   return nullptr;
 }
 
+// Five calls of 2^62 bytes on each of two ranks: more than an integer holds, and never less than nothing.
+TEST(ExplainSteps, HoldSumsOfImpossibleSizes) {
+  using By = ExplainStep::By;
+  constexpr std::int64_t elements = INT64_MAX / 8;  // of four bytes
+  const Trace first = TwoRanks().call(CommKind::all_reduce, 1).take();
+  TwoRanks many;
+  for (int call = 0; call < 5; ++call) {
+    many.call(CommKind::broadcast, elements);
+  }
+  const Result<Explanation> done = explain_steps(first, {{By::nothing, "", "", many.take()}}, {});
+  ASSERT_TRUE(done.has_value());
+  ASSERT_EQ(done->unexplained.size(), 2u);
+  EXPECT_EQ(done->unexplained[0].message_b, Bytes{INT64_MAX});
+}
+
+TEST(ExplainCalls, HoldSumsOfImpossibleSizes) {
+  const Trace none = TwoRanks().call(CommKind::all_reduce, 1).take();
+  TwoRanks many;
+  for (int call = 0; call < 5; ++call) {
+    many.call(CommKind::broadcast, INT64_MAX / 8);
+  }
+  const Result<Comparison> comparison = compare(none, many.take(), {});
+  ASSERT_TRUE(comparison.has_value());
+  const Explanation explanation = explain_calls(*comparison);
+  ASSERT_EQ(explanation.unexplained.size(), 2u);
+  EXPECT_EQ(explanation.unexplained[0].message_b, Bytes{INT64_MAX});
+  EXPECT_EQ(explanation.unexplained[0].message(), Bytes{INT64_MAX});
+}
+
 /// Eq. 2's reduce_scatter of 100 elements; 108 after a correction; then all_reduce; the framework sends two
 /// buckets of 60 and 48, and a norm. All numbers are of two ranks, four bytes an element.
 TEST(ExplainSteps, EachStepHasWhatItChanges) {

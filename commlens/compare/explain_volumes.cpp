@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/compare/stream_calls.hpp"
 #include "commlens/trace/group_axes.hpp"
@@ -54,8 +55,8 @@ std::vector<RankVolumes> volumes_per_range(const Trace& trace, const std::vector
       const Rule& rule = trace.rule(op.rule);
       const Axis axis = axes ? axes->of(op, range.first) : trace.groups.axis(op.group);
       RankVolume& volume = volumes[{axis, op.kind, rule.name, rule.source}];
-      volume.calls += times;
-      volume.message += message_bytes(op).value * times;
+      volume.calls = saturating_sum(volume.calls, times);
+      volume.message = saturating_sum(volume.message, saturating_product(message_bytes(op), times).value);
     }
   }
   return result;

@@ -9,9 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/compare/significance.hpp"
+#include "commlens/trace/training_steps.hpp"
 
 namespace commlens {
 namespace {
@@ -32,15 +34,6 @@ struct Run {
   std::map<RowKey, RowIterations> rows;
   std::map<Iteration, std::vector<std::int64_t>> steps;  // one value per rank
 };
-
-Iteration first_iteration(const Trace& trace) {
-  for (const Iteration iteration : trace.iterations()) {
-    if (iteration > k_init_iteration) {
-      return iteration;
-    }
-  }
-  return INT32_MAX;
-}
 
 /// The row of each op of a trace; null for barriers.
 std::vector<RowIterations*> rows_of_ops(const Trace& trace, Run& run) {
@@ -63,35 +56,19 @@ void add_calls(const Trace& trace, const RankStream& stream, Iteration cold,
       continue;
     }
     const CommOp& op = trace.op(event.op);
-    const std::int64_t duration = (stream.times[at].finished - stream.times[at].started).count();
+    const Times& when = stream.times[at];
     RowCalls& calls = (*row)[event.iteration];
     calls.calls += ranks;
-    calls.bytes += op.data_dependent ? 0 : message_bytes(op).value * ranks;
-    calls.durations.push_back(std::max<std::int64_t>(duration, 0));
-  }
-}
-
-/// From the first call of an iteration to the first one of the next; cold iterations and the last have none.
-void add_steps(const RankStream& stream, Iteration cold, Run& run) {
-  std::optional<Iteration> current;
-  std::int64_t began = 0;
-  for (std::size_t at = 0; at < stream.events.size(); ++at) {
-    const Iteration iteration = stream.events[at].iteration;
-    if (current == iteration) {
-      continue;
+    if (!op.data_dependent) {
+      calls.bytes = saturating_sum(calls.bytes, saturating_product(message_bytes(op), ranks).value);
     }
-    const std::int64_t now = stream.times[at].started.count();
-    if (current && *current > cold && iteration == *current + 1) {
-      run.steps[*current].push_back(now - began);
-    }
-    current = iteration;
-    began = now;
+    calls.durations.push_back(time_between(when.started, when.finished).count());
   }
 }
 
 /// `side`: "A" or "B", for the error.
 Result<Run> run_of(const Trace& trace, const char* side) {
-  const Iteration cold = first_iteration(trace);
+  const Iteration cold = cold_iteration(trace);
   Run run;
   run.ranks = trace.ranks();
   const std::vector<RowIterations*> rows = rows_of_ops(trace, run);
@@ -102,7 +79,9 @@ Result<Run> run_of(const Trace& trace, const char* side) {
     }
     has_times = has_times || !stream.events.empty();
     add_calls(trace, stream, cold, rows);
-    add_steps(stream, cold, run);
+    for (const Step& step : steps_after(cold, stream)) {
+      run.steps[step.iteration].push_back(step.length.count());
+    }
   }
   std::erase_if(run.rows, [](const auto& row) { return row.second.empty(); });
   if (!has_times) {

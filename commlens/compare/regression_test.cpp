@@ -197,6 +197,17 @@ TEST(Regression, RefusesRunsThatAreColdThroughout) {
   expect_refused(run_of({.iterations = 0}, noisy(1, 1000)), warm, "A has no call after its first iteration");
 }
 
+// Four ranks times 2^62 bytes are 2^64, which is no bytes at all where sums wrap around.
+TEST(Regression, HoldsSumsOfImpossibleSizes) {
+  const Duration same = [](Iteration, std::int64_t, std::int64_t) { return 100; };
+  const Trace huge = run_of({.ranks = 4, .iterations = 2, .elements = std::int64_t{1} << 60}, same);
+  const Trace empty = run_of({.ranks = 4, .iterations = 2, .elements = 0}, same);
+  const Result<Regression> result = regression(huge, empty, {});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_NE(result.error().message.find("9,223,372,036,854,775,807 message bytes"), std::string::npos)
+      << result.error().message;
+}
+
 TEST(Regression, RefusesOtherJobs) {
   const Work work{.ranks = 2, .ops = 2, .calls = 2, .iterations = 3};
   const Trace trace = run_of(work, noisy(1, 1000));

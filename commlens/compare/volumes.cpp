@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/compare/compare.hpp"
 #include "commlens/compare/scope.hpp"
@@ -31,8 +32,9 @@ class Side {
     for (const auto& [id, times] : calls_.at(stream, iteration).counts) {
       const CommOp& op = trace_.op(id);
       Volume& volume = volumes[{axes_ ? axes_->of(op, ranks.first) : trace_.groups.axis(op.group), op.kind}];
-      volume.calls += times * ranks.count();
-      volume.message += message_bytes(op) * (times * ranks.count());
+      const std::int64_t calls = saturating_product(times, ranks.count());
+      volume.calls = saturating_sum(volume.calls, calls);
+      volume.message = saturating_sum(volume.message, saturating_product(message_bytes(op), calls));
     }
   }
 
