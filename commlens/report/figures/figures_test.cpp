@@ -10,6 +10,7 @@
 #include "commlens/report/figures/bubble_figure.hpp"
 #include "commlens/report/figures/calls_figure.hpp"
 #include "commlens/report/figures/formulas_figure.hpp"
+#include "commlens/report/figures/labels.hpp"
 #include "commlens/report/figures/overlap_figure.hpp"
 #include "commlens/report/figures/prediction_figure.hpp"
 #include "commlens/report/figures/waits_figure.hpp"
@@ -400,6 +401,14 @@ TEST(PredictionFigure, CountsTheIterationsComparedAndNoneBetween) {
   const FigureResult figure = prediction_figure(compared(a.trace, b.trace));
   ASSERT_TRUE(figure);
   EXPECT_EQ(values_of(*figure, "calls"), (Texts{"2", "2"}));
+  EXPECT_NE(figure->caption.find("over all ranks, 2 iterations (0, 2);"), std::string::npos)
+      << figure->caption;
+}
+
+TEST(IterationsLabel, SaysWhichThereAre) {
+  EXPECT_EQ(iterations_label({3}), "1 iteration (3)");
+  EXPECT_EQ(iterations_label({-1, 0, 1, 2}), "initialisation and 3 iterations (0 to 2)");
+  EXPECT_EQ(iterations_label({0, 2, 4, 6, 8, 10, 12, 14, 16}), "9 iterations (0 to 16, with gaps)");
 }
 
 TEST(PredictionFigure, NamesNoNumberOfUnknownIterations) {

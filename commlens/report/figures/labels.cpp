@@ -8,6 +8,24 @@
 #include "commlens/report/breakdown_report.hpp"
 
 namespace commlens {
+namespace {
+
+/// "3", "0 to 2", "0, 2", "0 to 40, with gaps": ascending numbers, at least one.
+std::string which_text(const std::vector<Iteration>& iterations) {
+  constexpr std::size_t most = 8;
+  const std::int64_t first = iterations.front();
+  const std::int64_t last = iterations.back();
+  if (first == last) {
+    return fmt::format("{}", first);
+  }
+  const bool has_gaps = last - first + 1 != std::ssize(iterations);
+  if (has_gaps && iterations.size() <= most) {
+    return fmt::format("{}", fmt::join(iterations, ", "));
+  }
+  return fmt::format("{} to {}{}", first, last, has_gaps ? ", with gaps" : "");
+}
+
+}  // namespace
 
 std::string call_label(const Trace& trace, CommKind kind, NameId name, Axis axis, std::int64_t group_size) {
   const std::string group = group_text(kind, axis, group_size);
@@ -36,8 +54,7 @@ std::string iterations_label(std::vector<Iteration> iterations) {
   }
   const auto count = static_cast<std::int64_t>(iterations.size());
   return fmt::format("{}{} ({})", has_init ? "initialisation and " : "", counted(count, "iterations"),
-                     count == 1 ? fmt::format("{}", iterations.front())
-                                : fmt::format("{} to {}", iterations.front(), iterations.back()));
+                     which_text(iterations));
 }
 
 bool is_shown(const FigureInput& input, Iteration iteration) {

@@ -12,7 +12,8 @@ std::string call_label(const Trace& trace, CommKind kind, NameId name, Axis axis
 /// "rank 3", "ranks 0 to 7".
 std::string ranks_label(RankRange ranks);
 
-/// "2 iterations (0 to 1)", "initialisation and 2 iterations (0 to 1)", "iterations unknown".
+/// "2 iterations (0 to 1)", "initialisation and 2 iterations (0 to 1)", "2 iterations (0, 2)", "iterations
+/// unknown"; `iterations` ascend.
 std::string iterations_label(std::vector<Iteration> iterations);
 
 /// "1 call", "2,000 calls"; `many` is "calls".
