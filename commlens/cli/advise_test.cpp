@@ -127,6 +127,25 @@ TEST_F(Advise, RegressionExitsWithOneWhenBIsSlower) {
   EXPECT_EQ(json["rows"].size(), 2u);
 }
 
+// Names of files are bytes; JSON is UTF-8, with U+FFFD for what is not.
+TEST_F(Advise, NamesThatAreNotUtf8MakeValidJson) {
+  const std::string trace = recorded("a\xff.jsonl", 4, 1000);
+  const std::string config = written("\xff.yaml", k_zero3);
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"compare", trace, trace},
+                                             {"compare", config, trace},
+                                             {"compare", trace, trace, "--regression"},
+                                             {"advise", config, trace}}) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--format", "json"});
+    const Outcome done = run_with(all);
+    EXPECT_TRUE(done.code == ExitCode::done || done.code == ExitCode::differs)
+        << arguments.front() << ": " << done.err;
+    EXPECT_TRUE(nlohmann::json::accept(done.out)) << done.out;
+    EXPECT_NE(done.out.find("\xef\xbf\xbd"), std::string::npos) << done.out;
+  }
+}
+
 TEST_F(Advise, RegressionRefusesWhatHasNoTimesAndOtherJobs) {
   const std::string a = recorded("a.jsonl", 4, 1000);
   for (const auto& [arguments, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{

@@ -9,6 +9,7 @@
 #include "commlens/cli/compare_sides.hpp"
 #include "commlens/cli/job_source.hpp"
 #include "commlens/cli/job_text.hpp"
+#include "commlens/cli/json_result.hpp"
 #include "commlens/cli/layout_flags.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/compare/compare.hpp"
@@ -170,7 +171,7 @@ Result<ExitCode> advise_verb(Console& console, const AdviseFlags& flags) {
       text = wrapped(head_text(*answer), style) + advice_text(answer->advice, style);
       break;
     case Format::json:
-      text = answer_json(*answer).dump(1) + "\n";
+      text = json_result(answer_json(*answer));
       break;
     case Format::csv:
       text = advice_csv(answer->advice);

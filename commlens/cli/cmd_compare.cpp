@@ -8,7 +8,7 @@
 #include "commlens/cli/compare_regression.hpp"
 #include "commlens/cli/compare_sides.hpp"
 #include "commlens/cli/explain_sides.hpp"
-#include "commlens/cli/setting_search.hpp"
+#include "commlens/cli/json_result.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/explain_report.hpp"
 #include "commlens/report/wrapped.hpp"
@@ -111,56 +111,15 @@ Result<CompareAnswer> answer_for_volumes(const Side& a, const Side& b, const Com
   return answer;
 }
 
-/// What differs between two traces, why, and which settings would explain it.
-struct WhyCallsDiffer {
-  std::vector<Difference> differences;  // with rules on both sides where settings explain them
-  Explanation explanation;
-  std::string hints;
-  Json guesses = Json::array();
-};
-
-/// Takes a prediction that comes closer to the recording as a stop between the two sides: its rules tell what
-/// the recording's calls are.
-Result<void> explain_by_guesses(const Side& a, const Side& b, const SettingSearch& search,
-                                const CompareOptions& options, WhyCallsDiffer& why) {
-  const Result<Comparison> first = compare(a.trace, search.closest, options);
-  const Result<Comparison> second = compare(search.closest, b.trace, options);
-  if (!first || !second) {
-    return tl::unexpected(first ? second.error() : first.error());
+Json guesses_json(const std::vector<SettingGuess>& guesses) {
+  Json json = Json::array();
+  for (const SettingGuess& guess : guesses) {
+    json.push_back({{"setting", guess.setting},
+                    {"value", guess.value},
+                    {"explained_calls", guess.explained},
+                    {"remaining_calls", guess.remaining}});
   }
-  const Comparison& to_closest = a.is_config() ? *first : *second;
-  why.explanation = explain_calls(to_closest, a.is_config() ? *second : *first);
-  why.differences = to_closest.differences;
-  for (const SettingGuess& guess : search.guesses) {
-    why.guesses.push_back({{"setting", guess.setting},
-                           {"value", guess.value},
-                           {"explained_calls", guess.explained},
-                           {"remaining_calls", guess.remaining}});
-  }
-  return {};
-}
-
-Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comparison& comparison,
-                                        const CompareOptions& options) {
-  WhyCallsDiffer why{comparison.differences, explain_calls(comparison), "", Json::array()};
-  if (a.is_config() == b.is_config()) {
-    return why;
-  }
-  const Side& config = a.is_config() ? a : b;
-  const Side& other = a.is_config() ? b : a;
-  if (records_own_trainer(other.trace) && config.planned->framework != Framework::commlens) {
-    why.hints = fmt::format(
-        "{} was recorded by our own trainer and {} is predicted by other rules; try --framework commlens\n",
-        other.argument, config.argument);
-  }
-  const SettingSearch search = search_settings(*config.planned, config.trace, other.trace, options);
-  why.hints += search_text(search, a.is_config() ? "B" : "A");
-  if (!search.guesses.empty()) {
-    if (const Result<void> done = explain_by_guesses(a, b, search, options, why); !done) {
-      return tl::unexpected(done.error());
-    }
-  }
-  return why;
+  return json;
 }
 
 Result<CompareAnswer> answer_for_traces(const Side& a, const Side& b, const CompareOptions& options,
@@ -186,7 +145,7 @@ Result<CompareAnswer> answer_for_traces(const Side& a, const Side& b, const Comp
     return tl::unexpected(why.error());
   }
   add_explanation(why->explanation, answer.json);
-  answer.json["looks_like"] = why->guesses;
+  answer.json["looks_like"] = guesses_json(why->guesses);
   answer.text = comparison_head(*comparison, order, style) +
                 explained_differences_text(why->differences, why->explanation, why->hints, style);
   return answer;
@@ -265,7 +224,7 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
   const Format format = flags.output.kind();
   write_result(console, flags.output,
                format == Format::table  ? text
-               : format == Format::json ? answer->json.dump(1) + "\n"
+               : format == Format::json ? json_result(answer->json)
                                         : answer->csv);
   return answer->equal ? ExitCode::done : ExitCode::differs;
 }

@@ -8,6 +8,7 @@
 
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/job_source.hpp"
+#include "commlens/cli/json_result.hpp"
 #include "commlens/cli/layout_flags.hpp"
 #include "commlens/cli/prediction.hpp"
 #include "commlens/cli/progress.hpp"
@@ -109,7 +110,7 @@ Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const 
       text = prediction_text(prediction, style_for(console, flags.output));
       break;
     case Format::json:
-      text = prediction_json(prediction).dump(1) + "\n";
+      text = json_result(prediction_json(prediction));
       break;
     case Format::csv:
       text = breakdown_csv(prediction.trace, prediction.rows, prediction.view.ranks_per_node > 0);
@@ -157,7 +158,7 @@ Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, cons
       text = sweep_text(head, rows, style_for(console, flags.output));
       break;
     case Format::json:
-      text = sweep_json(head, rows).dump(1) + "\n";
+      text = json_result(sweep_json(head, rows));
       break;
     case Format::csv:
       text = sweep_csv(head, rows);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/json_result.hpp"
 #include "commlens/cli/summary_subject.hpp"
 #include "commlens/cli/summary_text.hpp"
 #include "commlens/report/histogram_report.hpp"
@@ -49,7 +50,7 @@ std::string all_of(const SummaryView& view, Format format, const TextStyle& styl
     case Format::table:
       return summary_text(view, style);
     case Format::json:
-      return summary_json(view).dump(1) + "\n";
+      return json_result(summary_json(view));
     case Format::csv:
       return summary_csv(view);
   }
@@ -62,7 +63,7 @@ std::string sizes_of(const SummaryView& view, Format format, const TextStyle& st
     case Format::table:
       return histogram_text(sizes, style);
     case Format::json:
-      return histogram_json(sizes, view.scope()).dump(1) + "\n";
+      return json_result(histogram_json(sizes, view.scope()));
     case Format::csv:
       return histogram_csv(sizes);
   }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/base/text.hpp"
+#include "commlens/cli/json_result.hpp"
 #include "commlens/compare/regression.hpp"
 #include "commlens/report/regression_report.hpp"
 #include "commlens/report/wrapped.hpp"
@@ -90,7 +91,7 @@ Result<ExitCode> RegressionFlags::run(Console& console, const Side& a, const Sid
       nlohmann::ordered_json json = regression_json(*result);
       json["a"] = a.description();
       json["b"] = b.description();
-      text = json.dump(1) + "\n";
+      text = json_result(json);
       break;
     }
     case Format::csv:

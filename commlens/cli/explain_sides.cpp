@@ -30,6 +30,22 @@ Result<Job> job_that_ran(const Side& paper, const Side& other, const LayoutFlags
       .map([](const Plan& plan) { return plan.job; });
 }
 
+/// Takes a prediction that comes closer to the recording as a stop between the two sides: its rules tell what
+/// the recording's calls are.
+Result<void> explain_by_guesses(const Side& a, const Side& b, const SettingSearch& search,
+                                const CompareOptions& options, WhyCallsDiffer& why) {
+  const Result<Comparison> first = compare(a.trace, search.closest, options);
+  const Result<Comparison> second = compare(search.closest, b.trace, options);
+  if (!first || !second) {
+    return tl::unexpected(first ? second.error() : first.error());
+  }
+  const Comparison& to_closest = a.is_config() ? *first : *second;
+  why.explanation = explain_calls(to_closest, a.is_config() ? *second : *first);
+  why.differences = to_closest.differences;
+  why.guesses = search.guesses;
+  return {};
+}
+
 }  // namespace
 
 std::vector<ExplainStep> explain_steps_of(const PaperSteps& planned, const Trace& other,
@@ -69,6 +85,29 @@ Result<Explanation> explain_against_paper(const Side& a, const Side& b, const La
     }
     return first_is_paper ? std::move(explanation) : exchanged(std::move(explanation));
   });
+}
+
+Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comparison& comparison,
+                                        const CompareOptions& options) {
+  WhyCallsDiffer why{comparison.differences, explain_calls(comparison), "", {}};
+  if (comparison.equal() || a.is_config() == b.is_config()) {
+    return why;
+  }
+  const Side& config = a.is_config() ? a : b;
+  const Side& other = a.is_config() ? b : a;
+  if (records_own_trainer(other.trace) && config.planned->framework != Framework::commlens) {
+    why.hints = fmt::format(
+        "{} was recorded by our own trainer and {} is predicted by other rules; try --framework commlens\n",
+        other.argument, config.argument);
+  }
+  const SettingSearch search = search_settings(*config.planned, config.trace, other.trace, options);
+  why.hints += search_text(search, a.is_config() ? "B" : "A");
+  if (!search.guesses.empty()) {
+    if (const Result<void> done = explain_by_guesses(a, b, search, options, why); !done) {
+      return tl::unexpected(done.error());
+    }
+  }
+  return why;
 }
 
 }  // namespace commlens

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "commlens/cli/compare_sides.hpp"
+#include "commlens/cli/setting_search.hpp"
 #include "commlens/compare/explain.hpp"
 #include "commlens/plan/paper_steps.hpp"
 
@@ -17,5 +18,19 @@ std::vector<ExplainStep> explain_steps_of(const PaperSteps& planned, const Trace
 /// (plan/paper_steps.hpp). Where that cannot be done everything is unexplained, and a note says why.
 Result<Explanation> explain_against_paper(const Side& a, const Side& b, const LayoutFlags& flags,
                                           const CompareOptions& options, Planner& planner);
+
+/// What differs between two traces, why, and which settings would explain it.
+struct WhyCallsDiffer {
+  std::vector<Difference> differences;  // with rules on both sides where settings explain them
+  Explanation explanation;
+  std::string hints;  // lines for people: the settings, or what else to try
+  std::vector<SettingGuess> guesses;
+};
+
+/// Why the calls of two sides differ, `comparison` of which is given. Where one is a configuration and the
+/// other a trace, settings are searched under which the configuration comes closer to the trace
+/// (setting_search.hpp), and their prediction is taken as a stop between the two.
+Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comparison& comparison,
+                                        const CompareOptions& options);
 
 }  // namespace commlens

@@ -168,6 +168,18 @@ Result<PairOutcome> compared_volumes(const std::vector<Side>& sides, const Repor
                      ""};
 }
 
+/// Lines as one, with "; " between them.
+std::string one_line(const std::string& lines) {
+  std::string text;
+  std::size_t start = lines.find_first_not_of(" \n");
+  while (start != std::string::npos) {
+    const std::size_t end = std::min(lines.find('\n', start), lines.size());
+    text += (text.empty() ? "" : "; ") + lines.substr(start, end - start);
+    start = lines.find_first_not_of(" \n", end);
+  }
+  return text;
+}
+
 /// Compares the two sides as `commlens compare` does; configurations are predicted on the way. Traces that
 /// share no rank or iteration still have a report.
 Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest& request,
@@ -193,9 +205,16 @@ Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest&
   if (!comparison) {
     return PairOutcome{std::nullopt, comparison.error().message};
   }
-  Explanation explanation = explain_calls(*comparison);
+  Result<WhyCallsDiffer> why = why_calls_differ(a, b, *comparison, options);
+  if (!why) {
+    return tl::unexpected(why.error());
+  }
+  if (!why->hints.empty()) {
+    why->explanation.notes.push_back(one_line(why->hints));
+  }
   return PairOutcome{
-      ComparedTraces{named(a, sides), named(b, sides), std::move(*comparison), std::move(explanation)}, ""};
+      ComparedTraces{named(a, sides), named(b, sides), std::move(*comparison), std::move(why->explanation)},
+      ""};
 }
 
 /// Predicts every configuration of three or more inputs like one that stands alone, on as many ranks as the

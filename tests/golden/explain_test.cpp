@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/cli/test_support.hpp"
+#include "commlens/trace/test_support.hpp"
 #include "tests/golden/golden_cases.hpp"
 
 namespace commlens {
@@ -252,6 +253,24 @@ TEST(SettingSearch, NamesTheOneSettingThatDiffers) {
     EXPECT_EQ(guesses[0].at("value"), toggle.value);
     EXPECT_EQ(guesses[0].at("remaining_calls"), 0);
   }
+}
+
+/// The page and `compare` give the same causes: the setting that the recording had is found for both.
+TEST(SettingSearch, ExplainsTheReportToo) {
+  const test_support::ScratchFolder folder;
+  const Outcome outcome =
+      run_with({"report", file_of("deepspeed/z1_S_w4_fp32_rb50000_ab50000", "case.yaml"),
+                file_of("deepspeed/z1_S_w4_fp32_rb50000_nomultirank", "calls.jsonl.gz"), "-o",
+                (folder / "page.html").string(), "--data", (folder / "figures").string()});
+  ASSERT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  const Json figure = Json::parse(test_support::content_of(folder / "figures/differences.json"));
+  const std::string text = figure.dump();
+  EXPECT_NE(text.find("gradients reduced to their owner"), std::string::npos) << text;
+  EXPECT_EQ(text.find("unexplained\""), std::string::npos) << text;
+  ASSERT_EQ(figure.at("notes").size(), 1U);
+  EXPECT_NE(figure.at("notes")[0].get<std::string>().find("use_multi_rank_bucket_allreduce were false"),
+            std::string::npos)
+      << figure.at("notes");
 }
 
 /// M has rotary positions and buckets of 25 MiB, M_cap5 learned positions and buckets of 5 MiB.
