@@ -47,7 +47,7 @@ std::vector<OverlapTotal> sorted(const std::map<Key, OverlapTotal>& totals,
                                  const std::vector<IterationOverlap>& rows) {
   nanoseconds span{};
   for (const IterationOverlap& row : rows) {
-    span += row.length() * row.ranks.count();
+    span = added(span, row.length(), row.ranks.count());
   }
   std::vector<OverlapTotal> result;
   for (const auto& [key, total] : totals) {

@@ -1,6 +1,7 @@
 // The module libcommlens-mpi-*.so: compiled once per MPI, because their headers and libraries do not mix.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -110,6 +112,8 @@ class MpiCommunicator final : public Communicator {
     process_state().broken = true;
     fmt::print(stderr, "commlens: rank {}: {}\n", job_->rank.value, reason);
     std::fflush(stderr);
+    // MPICH's launcher forgets what it has not read yet when it hears of the abort.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, k_exit_status);
     std::_Exit(k_exit_status);  // where MPI_Abort comes back
   }

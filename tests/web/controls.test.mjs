@@ -164,7 +164,7 @@ test("the pointer over the timeline shows the call there", async () => {
     if ((await tip.isVisible()) && /duration/.test(await tip.textContent())) break;
   }
   assert.match(await tip.textContent(), /whererank \d, iteration 2/);
-  assert.match(await tip.textContent(), /duration[\d.]+ (us|ms)/);
+  assert.match(await tip.textContent(), /duration[\d.]+ (µs|ms)/);
 });
 
 test("the switch turns the page dark, and the page remembers", async () => {
