@@ -38,5 +38,5 @@ add_custom_command(
 add_library(commlens_web STATIC ${web_source})
 target_link_libraries(commlens_web PRIVATE commlens_options)
 # Some compilers warn of literals above 64 KiB, though all take them.
-target_compile_options(commlens_web PRIVATE -Wno-overlength-strings)
-set_target_properties(commlens_web PROPERTIES CXX_CLANG_TIDY "")
+set_source_files_properties(${web_source} PROPERTIES COMPILE_OPTIONS -Wno-overlength-strings)
+set_target_properties(commlens_web PROPERTIES CXX_CLANG_TIDY "" UNITY_BUILD OFF)

@@ -77,7 +77,8 @@ const Handles& handles() {
                                 .message_of_nobody = MPI_MESSAGE_NO_PROC,
                                 .no_type = MPI_DATATYPE_NULL,
                                 .byte = MPI_BYTE,
-                                .no_window = MPI_WIN_NULL};
+                                .no_window = MPI_WIN_NULL,
+                                .no_op = MPI_NO_OP};
   return known;
 }
 

@@ -82,6 +82,7 @@ struct Handles {
   MPI_Datatype no_type;
   MPI_Datatype byte;
   MPI_Win no_window;
+  MPI_Op no_op;
 };
 const Handles& handles();
 

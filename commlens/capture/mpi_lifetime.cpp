@@ -122,7 +122,7 @@ std::int64_t sum_on_first_rank(std::int64_t value) {
 
 }  // namespace
 
-void Session::start(bool is_threaded) noexcept {
+void Session::start() noexcept {
   const char* const asked = std::getenv(k_folder_variable);
   if (asked == nullptr || *asked == '\0' || kept().has_world) {
     return;
@@ -147,8 +147,14 @@ void Session::start(bool is_threaded) noexcept {
       return;
     }
     recorder->add_clock_point(point);
-    kept().session = new Session(std::move(recorder), is_threaded);
-    pthread_atfork(nullptr, nullptr, [] { current_.store(nullptr, std::memory_order_release); });
+    int level = MPI_THREAD_MULTIPLE;  // the environment may give more than was asked for
+    COMMLENS_REAL(PMPI_Query_thread)(&level);
+    kept().session = new Session(std::move(recorder), level == MPI_THREAD_MULTIPLE);
+    pthread_atfork(nullptr, nullptr, [] {  // a child that finalizes has no part in the recording
+      current_.store(nullptr, std::memory_order_release);
+      kept().has_world = false;
+      kept().session = nullptr;
+    });
     current_.store(kept().session, std::memory_order_release);
   } catch (const std::exception& error) {
     kept().trouble = error.what();
@@ -197,7 +203,7 @@ using commlens::capture::Session;
 static int recorded_MPI_Init(int* count, char*** arguments) {
   const int code = COMMLENS_REAL(PMPI_Init)(count, arguments);
   if (code == MPI_SUCCESS) {
-    Session::start(false);
+    Session::start();
   }
   return code;
 }
@@ -206,7 +212,7 @@ COMMLENS_ENTRY(MPI_Init, PMPI_Init, (int* count, char*** arguments), (count, arg
 static int recorded_MPI_Init_thread(int* count, char*** arguments, int required, int* provided) {
   const int code = COMMLENS_REAL(PMPI_Init_thread)(count, arguments, required, provided);
   if (code == MPI_SUCCESS) {
-    Session::start(*provided == MPI_THREAD_MULTIPLE);
+    Session::start();
   }
   return code;
 }

@@ -193,10 +193,16 @@ COMMLENS_ENTRY(MPI_Testany, PMPI_Testany,
                (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status),
                (count, requests, index, flag, status))
 
+/// Whether a call that failed has said what ended; after a bad argument its outputs may be what they were.
+static bool says_what_ended(int code) { return code == MPI_SUCCESS || code == MPI_ERR_IN_STATUS; }
+
 static void record_some_ends(Session& recording, const Watched& watched, int code, int ended,
                              const int* indices) {
-  for (int nth = 0; ended != MPI_UNDEFINED && nth < ended; ++nth) {
-    watched.ended(recording, static_cast<std::size_t>(indices[nth]), static_cast<std::size_t>(nth), code);
+  const auto count = static_cast<int>(watched.count());
+  for (int nth = 0; says_what_ended(code) && ended != MPI_UNDEFINED && nth < std::min(ended, count); ++nth) {
+    if (indices[nth] >= 0 && indices[nth] < count) {
+      watched.ended(recording, static_cast<std::size_t>(indices[nth]), static_cast<std::size_t>(nth), code);
+    }
   }
 }
 

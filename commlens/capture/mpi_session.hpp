@@ -39,7 +39,7 @@ class Session {
   /// Null when nothing is recorded: before MPI_Init, after MPI_Finalize, in a child of fork, after a failure.
   static Session* of_process() noexcept { return current_.load(std::memory_order_acquire); }
   /// After MPI_Init: agrees with the other ranks on a folder and opens this rank's files.
-  static void start(bool is_threaded) noexcept;
+  static void start() noexcept;
   /// Before MPI_Finalize: closes the files and says once what was lost.
   static void finish() noexcept;
 
@@ -96,6 +96,10 @@ class Session {
   PlaceOfHandle* place_of_window(MPI_Win window) { return places_.of_window(window); }
   const Neighbours& neighbours(MPI_Comm comm) { return places_.neighbours(comm); }
   Amount amount(std::int64_t count, MPI_Datatype type) const { return types_.amount(count, type); }
+  /// With MPI_NO_OP nothing is given, and count and type may be anything.
+  Amount unless_no_op(MPI_Op op, std::int64_t count, MPI_Datatype type) const {
+    return op == handles().no_op ? Amount{} : amount(count, type);
+  }
   Recorder& recorder() { return *recorder_; }
   /// The receive that `posted` turned out to be.
   RecordedCall received(const RecordedCall& posted, Place& source, const MPI_Status& status);

@@ -261,7 +261,8 @@ void not_carried_out(std::span<ShimRecord> records) noexcept {
 }
 
 void look_at_pending(std::size_t most) noexcept {
-  if (GpuTimes::of_process() == nullptr) {
+  // Without a recording, or in a child of fork, the GPU is none of our business.
+  if (NcclProcess::of_process() == nullptr || GpuTimes::of_process() == nullptr) {
     return;
   }
   try {

@@ -26,8 +26,15 @@ class Signals {
       sigaddset(&waited_, signal);
     }
     sigprocmask(SIG_BLOCK, &waited_, &before_);
+    // Ignored by whoever started us, it would never come.
+    struct sigaction standard = {};
+    standard.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &standard, &before_child_);
   }
-  ~Signals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  ~Signals() {
+    sigaction(SIGCHLD, &before_child_, nullptr);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
@@ -46,6 +53,7 @@ class Signals {
  private:
   sigset_t waited_ = {};
   sigset_t before_ = {};
+  struct sigaction before_child_ = {};
 };
 
 std::string_view name_in(std::string_view variable) { return variable.substr(0, variable.find('=')); }

@@ -10,6 +10,7 @@
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/record_iterations.hpp"
 #include "commlens/report/wrapped.hpp"
+#include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -40,6 +41,14 @@ std::string cost_text(const Manifest& manifest, nanoseconds elapsed) {
       to_text(cost.cost_per_call), to_text(spent), to_text(elapsed), share, with_commas(busiest));
 }
 
+/// Whether a rank of the job still records: that of another launcher's process, which ends later.
+bool is_still_written(const fs::path& folder) {
+  const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+  return manifest &&
+         std::any_of(manifest->streams.begin(), manifest->streams.end(),
+                     [&](const StreamEntry& entry) { return is_being_filled(folder / entry.file); });
+}
+
 }  // namespace
 
 std::vector<fs::path> recorded_folders(const fs::path& folder) {
@@ -61,7 +70,10 @@ std::vector<fs::path> numbered_folders(const fs::path& folder) {
 }
 
 void conclude_recording(Console& console, const fs::path& folder, nanoseconds elapsed) {
-  const std::string iterations = settle_iterations(folder);
+  const std::string iterations = is_still_written(folder)
+                                     ? "iterations were not looked for: some ranks had not ended yet; see "
+                                       "commlens summary when they have"
+                                     : settle_iterations(folder);
   finish_recording(folder, iterations);
   const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
   if (!manifest) {

@@ -137,7 +137,7 @@ TEST(ComputeFile, IsRefusedWhenAFieldIsWrong) {
   EXPECT_EQ(error_with(folder, with(content, 72, -1)), file + "record 0 starts at 100 ns and lasts -1 ns");
   EXPECT_EQ(error_with(folder, with(content, 88, INT64_MIN)),
             file + "record 1 starts at -9223372036854775808 ns and lasts 1 ns");
-  EXPECT_EQ(error_with(folder, with(content, 80, -3 & 0xffffffff)), file + "record 0 has iteration -3");
+  EXPECT_EQ(error_with(folder, with(content, 80, 0xfffffffdU)), file + "record 0 has iteration -3");
   EXPECT_EQ(error_with(folder, with(content, 80, std::int64_t{7} << 32)),
             file + "record 0 has 7 where 0 is reserved");
   std::filesystem::remove(folder / "t/stream-0.compute.bin");

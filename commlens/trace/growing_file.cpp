@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -50,6 +51,16 @@ bool is_within_file_limit(std::uint64_t bytes) {
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
+bool is_being_filled(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return false;
+  }
+  const bool is_held = ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(file);
+  return is_held;
+}
+
 GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head,
                          std::uint64_t least_reserve)
     : least_reserve_(least_reserve) {
@@ -57,6 +68,7 @@ GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std:
   if (file_ < 0) {
     throw_cannot_write(path, errno);
   }
+  [[maybe_unused]] const int locked = ::flock(file_, LOCK_SH | LOCK_NB);  // for is_being_filled()
   int cause = EFBIG;
   if (is_within_file_limit(head.size())) {
     const ssize_t written = ::pwrite(file_, head.data(), head.size(), 0);

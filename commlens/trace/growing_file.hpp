@@ -10,6 +10,9 @@
 
 namespace commlens {
 
+/// Whether a GrowingFile of some process, this one or another, is open at `path`: it must not be cut then.
+bool is_being_filled(const std::filesystem::path& path);
+
 /// A file that one thread fills through memory while a thread of this object makes room ahead: it reserves
 /// the disk's blocks (so that no write can hit a full disk) and touches the next pages (so that the filling
 /// thread rarely faults). The filling thread calls capacity() and set_used() only, which cost a load or a

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/file.hpp"
+#include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/recorder.hpp"
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 void cut(const fs::path& file, std::int64_t records) {
   const auto size = sizeof(StreamHeader) + static_cast<std::uint64_t>(records) * sizeof(StreamRecord);
   std::error_code ignored;  // a file that cannot be cut is only longer than it must be
-  if (fs::file_size(file, ignored) > size) {
+  if (!is_being_filled(file) && fs::file_size(file, ignored) > size) {
     fs::resize_file(file, size, ignored);
   }
 }

@@ -200,6 +200,7 @@ static void one_sided_with_locks(MPI_Win window) {
   MPI_Win_unlock(next, window);
   MPI_Win_lock(MPI_LOCK_SHARED, next, 0, window);
   MPI_Fetch_and_op(real, &swapped, MPI_DOUBLE, next, 0, MPI_SUM, window);
+  MPI_Fetch_and_op(NULL, &swapped, MPI_DOUBLE, next, 0, MPI_NO_OP, window);  /* an atomic read */
   MPI_Win_unlock(next, window);
   expect("MPI_Rput", "other", "fp64", 2, 0, to_next, -1);
   expect("MPI_Rget", "other", "fp64", 0, 3, to_next, -1);
@@ -207,6 +208,7 @@ static void one_sided_with_locks(MPI_Win window) {
   expect("MPI_Rget_accumulate", "other", "fp64", 5, 5, to_next, -1);
   expect("MPI_Get_accumulate", "other", "fp64", 6, 6, to_next, -1);
   expect("MPI_Fetch_and_op", "other", "fp64", 1, 1, to_next, -1);
+  expect("MPI_Fetch_and_op", "other", "fp64", 0, 1, to_next, -1);
   const char* with_all[] = {"MPI_Win_lock_all", "MPI_Win_flush_all", "MPI_Win_flush_local_all",
                             "MPI_Win_unlock_all"};
   const char* with_next[] = {"MPI_Win_flush", "MPI_Win_flush_local", "MPI_Win_lock",
