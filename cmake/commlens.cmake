@@ -32,8 +32,8 @@ endif()
 set(commlens_light_folders advice report cli)
 
 # commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by
-# one; under sanitizers, which make starting a program dear, all in one process, or those that the GoogleTest filter
-# SANITIZED names.
+# one. Where starting a program is dear (with LibTorch, under sanitizers) all run in one process; under sanitizers those
+# that the GoogleTest filter SANITIZED names.
 function(commlens_test name)
   cmake_parse_arguments(ARG "" "LABEL;SANITIZED" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -44,8 +44,8 @@ function(commlens_test name)
   set(properties LABELS ${ARG_LABEL} ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
       # A second ENVIRONMENT entry would be cut at its semicolon.
       ENVIRONMENT_MODIFICATION "COMMLENS_BINARY=set:${CMAKE_BINARY_DIR}/commlens")
-  if(COMMLENS_SANITIZE)
-    if(NOT ARG_SANITIZED)
+  if(COMMLENS_SANITIZE OR "commlens_engine" IN_LIST ARG_LINK)
+    if(NOT COMMLENS_SANITIZE OR NOT ARG_SANITIZED)
       set(ARG_SANITIZED "*")
     endif()
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=${ARG_SANITIZED} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
