@@ -83,7 +83,6 @@ int record_exchange_request(const Entry& entry, MPI_Request* request, const Desc
   begin_exchange(*recording, entry, exchange, send, receive);
   const int code = real();
   recording->issued({.call = exchange.received.call,
-                     .sent = exchange.sent.call,
                      .source = exchange.received.source,
                      .slot = exchange.slots.received,
                      .sent_slot = exchange.slots.sent},

@@ -130,7 +130,6 @@ void Session::starting(std::uint64_t request) noexcept {
     const std::int64_t now = clock_.now_ns();
     call->is_active = true;
     call->is_cancelled = false;
-    call->sent_slot = call->has_sent ? recorder_->begin(call->sent, now) : k_none;
     call->slot = recorder_->begin(call->call, now);
   });
 }

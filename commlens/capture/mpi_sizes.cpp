@@ -68,32 +68,32 @@ void set_root(Description& out, const Place& place, int root) {
   }
 }
 
-void describe_broadcast(Session& session, Description& out, MPI_Comm comm, int root, Amount tensor) {
-  const Place* const place = open_place(session, out, comm);
+/// A tensor that goes from the root to all, or from all to the root. Between two groups one part gives, the
+/// other gets, and to those who only stand by (MPI_PROC_NULL) count and type mean nothing.
+static void describe_rooted(Session& session, Description& out, const RootedCall& call, PartOf tensor,
+                            CommKind kind) {
+  const Place* const place = open_place(session, out, call.comm);
   if (place == nullptr) {
     return;
   }
-  const Part part = part_of(*place, root);
-  Halves halves{tensor, tensor};
+  const Part here = part_of(*place, call.root);
+  const bool stands_by = place->is_inter() && here == Part::outside;
+  const Amount whole = stands_by ? Amount{} : session.amount(tensor.count, tensor.type);
+  Halves halves{whole, whole};
   if (place->is_inter()) {
-    halves = {part == Part::root ? tensor : Amount{}, part == Part::other ? tensor : Amount{}};
+    const bool gives = here == (kind == CommKind::broadcast ? Part::root : Part::other);
+    halves = {gives ? whole : Amount{}, gives ? Amount{} : whole};
   }
-  describe_collective(out, *place, CommKind::broadcast, halves);
-  set_root(out, *place, root);
+  describe_collective(out, *place, kind, halves);
+  set_root(out, *place, call.root);
 }
 
-void describe_reduce(Session& session, Description& out, MPI_Comm comm, int root, Amount tensor) {
-  const Place* const place = open_place(session, out, comm);
-  if (place == nullptr) {
-    return;
-  }
-  const Part part = part_of(*place, root);
-  Halves halves{tensor, tensor};
-  if (place->is_inter()) {
-    halves = {part == Part::other ? tensor : Amount{}, part == Part::root ? tensor : Amount{}};
-  }
-  describe_collective(out, *place, CommKind::reduce, halves);
-  set_root(out, *place, root);
+void describe_broadcast(Session& session, Description& out, const RootedCall& call, PartOf tensor) {
+  describe_rooted(session, out, call, tensor, CommKind::broadcast);
+}
+
+void describe_reduce(Session& session, Description& out, const RootedCall& call, PartOf tensor) {
+  describe_rooted(session, out, call, tensor, CommKind::reduce);
 }
 
 void describe_send(Session& session, Description& out, MPI_Comm comm, int peer, Amount message) {

@@ -90,9 +90,6 @@ enum class Part : std::uint8_t { root, other, outside };
 Part part_of(const Place& place, int root);
 /// Sets the root where the call is within one group.
 void set_root(Description& out, const Place& place, int root);
-/// broadcast, reduce.
-void describe_broadcast(Session& session, Description& out, MPI_Comm comm, int root, Amount tensor);
-void describe_reduce(Session& session, Description& out, MPI_Comm comm, int root, Amount tensor);
 
 inline bool is_in_place(const void* buffer) { return buffer == MPI_IN_PLACE; }
 
@@ -101,12 +98,16 @@ inline bool is_in_place(const void* buffer) { return buffer == MPI_IN_PLACE; }
 struct RootedCall {
   MPI_Comm comm;
   int root;
-  bool is_in_place;
+  bool is_in_place = false;
 };
 struct AllCall {
   MPI_Comm comm;
   bool is_in_place;
 };
+
+/// broadcast, reduce.
+void describe_broadcast(Session& session, Description& out, const RootedCall& call, PartOf tensor);
+void describe_reduce(Session& session, Description& out, const RootedCall& call, PartOf tensor);
 
 /// gather: what this rank gives, and at the root what all give. In place (at the root only), its own part is
 /// where it belongs already.

@@ -64,7 +64,6 @@ EventHandle NcclEvents::start_api(NcclComm& comm, const CallSeen& seen) {
     }
   }
   Event& event = add();
-  event.is_api = true;
   event.is_captured = seen.is_captured;
   if (call) {
     event.call = *call;

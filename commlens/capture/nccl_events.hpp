@@ -61,7 +61,6 @@ class NcclEvents {
     std::int64_t last_stop_ns = 0;
     std::uint64_t first_timer = 0;
     std::uint64_t last_timer = 0;
-    bool is_api = false;
     bool is_taken = false;  // an api event whose call was enqueued
     bool is_captured = false;
     bool is_complete = false;  // a channel has ended

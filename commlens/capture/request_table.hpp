@@ -12,12 +12,10 @@ class Place;
 struct PendingCall {
   std::uint64_t key = 0;    // the library's handle of the request
   RecordedCall call;        // as posted; of a receive, source and size may turn out otherwise
-  RecordedCall sent;        // the send half of a call that does both
   Place* source = nullptr;  // receives: whose ranks the status speaks of
-  Recorder::Slot slot = Recorder::k_dropped;  // of `call`, while it is under way
-  Recorder::Slot sent_slot = Recorder::k_dropped;
-  bool has_sent = false;
-  bool is_persistent = false;  // the request outlives its calls
+  Recorder::Slot slot = Recorder::k_dropped;       // of `call`, while it is under way
+  Recorder::Slot sent_slot = Recorder::k_dropped;  // of the send half of a call that does both
+  bool is_persistent = false;                      // the request outlives its calls
   bool is_active = false;
   bool is_cancelled = false;  // MPI_Cancel was called
 };
