@@ -9,7 +9,7 @@ constexpr std::array<Command, 10> k_commands = {{
     {"predict", "List the messages of a training iteration from its configuration, without running it",
      declare_predict},
     {"train", "Train a GPT for real, record every call and compare it with the prediction", declare_train},
-    {"record", "Run an MPI program unchanged and record every call it makes", declare_record},
+    {"record", "Run a program unchanged and record every MPI, NCCL or RCCL call it makes", declare_record},
     {"compare", "Set two configurations, traces or logs against each other, call by call", declare_compare},
     {"summary", "Break a trace down: calls, bytes and message sizes per op and axis", declare_summary},
     {"advise", "Say which settings would lower a job's communication, and by how much", declare_advise},
