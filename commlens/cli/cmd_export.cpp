@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/progress.hpp"
@@ -14,7 +17,8 @@ namespace {
 
 constexpr const char* k_export_examples = R"(Examples:
   commlens export trace/ --to calls -o calls.jsonl.gz
-  commlens export trace/ --to csv --rank 0)";
+  commlens export trace/ --to csv --rank 0
+  commlens export trace/ --to perfetto -o trace.json.gz)";
 
 struct ExportFlags {
   std::string trace;
@@ -37,7 +41,55 @@ std::int64_t line_count(const Trace& trace, const CallSelection& selection) {
   return static_cast<std::int64_t>(std::min(lines, 9.0e18));
 }
 
+/// What the flags ask of an exporter that it does not do.
+Result<void> check_flags(const Exporter& exporter, const ExportFlags& flags) {
+  const auto takers = [](bool Exporter::* takes) {
+    std::string names;
+    for (const Exporter& each : exporters()) {
+      names += each.*takes ? fmt::format("{}{}", names.empty() ? "" : ", ", each.name) : "";
+    }
+    return names;
+  };
+  if (flags.rank && !exporter.takes_rank) {
+    return failure(
+        fmt::format("--rank goes with --to {}; {} has all ranks", takers(&Exporter::takes_rank), flags.to));
+  }
+  if (flags.compute && !exporter.takes_compute) {
+    return failure(
+        fmt::format("--compute goes with --to {}, not with {}", takers(&Exporter::takes_compute), flags.to));
+  }
+  if (flags.file == "-" && exporter.stream == nullptr) {
+    return failure(fmt::format("--to {} writes a {}; name it with -o", flags.to,
+                               exporter.folder != nullptr ? "folder" : "file"));
+  }
+  if (flags.file == "-" && !exporter.is_text && isatty(STDOUT_FILENO) == 1) {
+    return failure(fmt::format("--to {} is not for terminals; name a file with -o", flags.to));
+  }
+  return {};
+}
+
+Result<void> write(Console& console, const Exporter& exporter, const Trace& trace, const ExportFlags& flags) {
+  const std::optional<Rank> rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
+  const CallSelection selection{.rank = rank, .compute = flags.compute};
+  const bool is_lines = exporter.takes_compute;  // one line per call
+  Progress progress(console, fmt::format("writing {}", flags.to),
+                    is_lines ? line_count(trace, selection) : 0);
+  if (exporter.stream == nullptr) {
+    return write_export(exporter, trace, selection, flags.file);
+  }
+  return try_write_blocks(console, flags.file, [&](const TextSink& sink) {
+    return exporter.stream(trace, selection, [&](std::string_view block) {
+      sink(block);
+      progress.add(is_lines ? std::count(block.begin(), block.end(), '\n') : 0);
+    });
+  });
+}
+
 Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
+  const Exporter& exporter = *exporter_named(flags.to);
+  if (const Result<void> checked = check_flags(exporter, flags); !checked) {
+    return tl::unexpected(checked.error());
+  }
   const Result<Trace> trace = open_trace(console, flags.trace);
   if (!trace) {
     return tl::unexpected(trace.error());
@@ -48,22 +100,31 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
         "that does",
         flags.trace));
   }
-  const std::optional<Rank> rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
-  if (rank && trace->stream_of(*rank) == nullptr) {
+  if (flags.rank && trace->stream_of(Rank{*flags.rank}) == nullptr) {
     return failure(fmt::format("--rank {}: the trace has no calls of that rank, its highest is {}",
-                               rank->value, trace->ranks() - 1));
+                               *flags.rank, trace->ranks() - 1));
   }
-  const CallSelection selection{.rank = rank, .compute = flags.compute};
-  Progress progress(console, "writing calls", line_count(*trace, selection));
-  write_blocks(console, flags.file, [&](const TextSink& sink) {
-    const auto counting = [&](std::string_view block) {
-      sink(block);
-      progress.add(std::count(block.begin(), block.end(), '\n'));
-    };
-    flags.to == "csv" ? write_calls_csv(*trace, selection, counting)
-                      : write_calls_jsonl(*trace, selection, counting);
-  });
+  if (const Result<void> written = write(console, exporter, *trace, flags); !written) {
+    return tl::unexpected(written.error());
+  }
   return ExitCode::done;
+}
+
+/// "calls (JSON Lines, one call per line), csv (…), …".
+std::string list_of_exporters() {
+  std::string text;
+  for (const Exporter& exporter : exporters()) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", exporter.name, exporter.description);
+  }
+  return text;
+}
+
+std::vector<std::string> exporter_names() {
+  std::vector<std::string> names;
+  for (const Exporter& exporter : exporters()) {
+    names.emplace_back(exporter.name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -72,17 +133,16 @@ Action declare_export(CLI::App& verb) {
   const auto flags = std::make_shared<ExportFlags>();
   verb.footer(k_export_examples);
   verb.add_option("TRACE", flags->trace, "A native trace, or a file that import reads")->required();
-  verb.add_option("--to", flags->to, "calls (JSON Lines) or csv")
-      ->required()
-      ->check(CLI::IsMember({"calls", "csv"}));
-  verb.add_option("-o,--output", flags->file, "The file; - is standard output, .gz compresses")
+  verb.add_option("--to", flags->to, list_of_exporters())->required()->check(CLI::IsMember(exporter_names()));
+  verb.add_option("-o,--output", flags->file,
+                  "The file or folder; - is standard output, .gz compresses what is one text")
       ->capture_default_str()
       ->type_name("FILE");
-  verb.add_option("--rank", flags->rank, "Only this rank")
+  verb.add_option("--rank", flags->rank, "Only this rank (calls, csv)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
       ->type_name("R");
   verb.add_flag("--compute", flags->compute,
-                "Also write when each rank computed, as lines with the op \"compute\"");
+                "Also write when each rank computed, as lines with the op \"compute\" (calls, csv)");
   return [flags](Console& console) { return export_trace(console, *flags); };
 }
 

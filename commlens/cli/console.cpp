@@ -27,6 +27,14 @@ void write_result(Console& console, const OutputFlags& flags, std::string_view t
   write_out(console, text);
 }
 
+Result<void> try_write_blocks(Console& console, const std::string& file,
+                              const std::function<Result<void>(const TextSink&)>& write) {
+  if (file == "-") {
+    return write([&](std::string_view block) { write_out(console, block); });
+  }
+  return try_write_stream(file, write);
+}
+
 void write_blocks(Console& console, const std::string& file,
                   const std::function<void(const TextSink&)>& write) {
   if (file == "-") {

@@ -44,6 +44,10 @@ void write_result(Console& console, const OutputFlags& flags, std::string_view t
 void write_blocks(Console& console, const std::string& file,
                   const std::function<void(const TextSink&)>& write);
 
+/// The same of a `write` that may fail; then a file is left as it was.
+Result<void> try_write_blocks(Console& console, const std::string& file,
+                              const std::function<Result<void>(const TextSink&)>& write);
+
 /// One line on `err`: "commlens: warning: …".
 void warn(Console& console, std::string_view message);
 

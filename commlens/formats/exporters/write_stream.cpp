@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
 
 namespace commlens {
@@ -87,13 +88,13 @@ class Descriptor {
   std::string name_;
 };
 
-using Write = std::function<void(const TextSink&)>;
+using Write = std::function<Result<void>(const TextSink&)>;
 
-void write_plain(Descriptor& file, const Write& write) {
-  write([&](std::string_view text) { file.write_all(text); });
+Result<void> write_plain(Descriptor& file, const Write& write) {
+  return write([&](std::string_view text) { file.write_all(text); });
 }
 
-void write_compressed(Descriptor& file, const std::string& name, const Write& write) {
+Result<void> write_compressed(Descriptor& file, const std::string& name, const Write& write) {
   struct Closer {
     void operator()(gzFile gz) const { gzclose(gz); }
   };
@@ -103,7 +104,7 @@ void write_compressed(Descriptor& file, const std::string& name, const Write& wr
     throw_cannot_write(name, errno);
   }
   gzbuffer(gz.get(), 1U << 18);
-  write([&](std::string_view text) {
+  Result<void> written = write([&](std::string_view text) {
     while (!text.empty()) {
       const auto part = static_cast<unsigned>(std::min<std::size_t>(text.size(), std::size_t{1} << 30));
       if (gzwrite(gz.get(), text.data(), part) <= 0) {
@@ -115,14 +116,11 @@ void write_compressed(Descriptor& file, const std::string& name, const Write& wr
   if (gzclose(gz.release()) != Z_OK) {
     throw_cannot_write(name, errno);
   }
+  return written;
 }
 
-void write_into(Descriptor& file, const std::string& name, const Write& write) {
-  if (name.ends_with(".gz")) {
-    write_compressed(file, name, write);
-  } else {
-    write_plain(file, write);
-  }
+Result<void> write_into(Descriptor& file, const std::string& name, const Write& write) {
+  return name.ends_with(".gz") ? write_compressed(file, name, write) : write_plain(file, write);
 }
 
 /// Removes the unfinished file unless it was renamed.
@@ -140,29 +138,33 @@ struct Unfinished {
   Unfinished& operator=(const Unfinished&) = delete;
 };
 
-void write_whole_file(const std::filesystem::path& target, const std::string& name, const Write& write) {
+Result<void> write_whole_file(const std::filesystem::path& target, const std::string& name,
+                              const Write& write) {
   std::filesystem::path path = target;
   path += fmt::format(".{}.tmp", getpid());
   constexpr mode_t readable = 0666;  // less the umask, as any new file
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, readable), name);
   Unfinished unfinished(path);
-  write_into(file, name, write);
+  Result<void> written = write_into(file, name, write);
   file.close();
+  if (!written) {
+    return written;
+  }
   if (std::rename(path.c_str(), target.c_str()) != 0) {
     throw_cannot_write(name, errno);
   }
   unfinished.is_finished = true;
+  return {};
 }
 
 }  // namespace
 
-void write_stream(const std::string& destination, const std::function<void(const TextSink&)>& write) {
+Result<void> try_write_stream(const std::string& destination, const Write& write) {
   const PipeSignalBlock no_signal;
   if (destination == "-") {
     std::fflush(stdout);
     Descriptor output(dup(STDOUT_FILENO), "standard output");
-    write_plain(output, write);
-    return;
+    return write_plain(output, write);
   }
   std::error_code status;
   std::filesystem::path target = destination;
@@ -175,11 +177,19 @@ void write_stream(const std::string& destination, const std::function<void(const
   if (std::filesystem::exists(target, status) && !std::filesystem::is_regular_file(target, status)) {
     Descriptor device(::open(target.c_str(), O_WRONLY | O_CLOEXEC),
                       destination);  // a pipe or /dev/null: no renaming
-    write_into(device, destination, write);
+    Result<void> written = write_into(device, destination, write);
     device.close();
-    return;
+    return written;
   }
-  write_whole_file(target, destination, write);
+  return write_whole_file(target, destination, write);
+}
+
+void write_stream(const std::string& destination, const std::function<void(const TextSink&)>& write) {
+  const Result<void> written = try_write_stream(destination, [&](const TextSink& sink) -> Result<void> {
+    write(sink);
+    return {};
+  });
+  COMMLENS_CHECK(written.has_value(), "this writer does not fail");
 }
 
 }  // namespace commlens

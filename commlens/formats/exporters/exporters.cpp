@@ -1,0 +1,40 @@
+#include "commlens/formats/exporters/exporters.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace commlens {
+namespace {
+
+Result<void> stream_jsonl(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
+  write_calls_jsonl(trace, selection, sink);
+  return {};
+}
+
+Result<void> stream_csv(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
+  write_calls_csv(trace, selection, sink);
+  return {};
+}
+
+const std::array k_exporters = {Exporter{.name = "calls",
+                                         .description = "JSON Lines, one call per line",
+                                         .takes_rank = true,
+                                         .takes_compute = true,
+                                         .stream = stream_jsonl},
+                                Exporter{.name = "csv",
+                                         .description = "the same as CSV",
+                                         .takes_rank = true,
+                                         .takes_compute = true,
+                                         .stream = stream_csv}};
+
+}  // namespace
+
+std::span<const Exporter> exporters() { return k_exporters; }
+
+const Exporter* exporter_named(std::string_view name) {
+  const auto* const found = std::find_if(k_exporters.begin(), k_exporters.end(),
+                                         [&](const Exporter& exporter) { return exporter.name == name; });
+  return found == k_exporters.end() ? nullptr : found;
+}
+
+}  // namespace commlens

@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/trace/test_support.hpp"
+
+namespace commlens {
+namespace {
+
+using test_support::content_of;
+using test_support::ScratchFolder;
+
+Result<void> write_two_files(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                             const std::filesystem::path& folder) {
+  std::ofstream(folder / "traces.two") << "anchor";
+  std::ofstream(folder / "traces.more") << "more";
+  std::filesystem::create_directory(folder / "traces");
+  std::ofstream(folder / "traces" / "0") << "zero";
+  return {};
+}
+
+Result<void> write_one_file(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                            const std::filesystem::path& file) {
+  EXPECT_FALSE(std::filesystem::exists(file));
+  std::ofstream(file) << "one";
+  return {};
+}
+
+Result<void> fail_late(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                       const std::filesystem::path& file) {
+  std::ofstream(file) << "half";
+  return failure("cannot say it");
+}
+
+Result<void> fail_late_in_stream(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                                 const TextSink& sink) {
+  sink("half");
+  return failure("cannot say it");
+}
+
+const Exporter k_two = {.name = "two", .folder = write_two_files, .anchor = "traces.two"};
+const Exporter k_one = {.name = "one", .file = write_one_file};
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Exporters, EachHasANameOfItsOwnAndOneWayToWrite) {
+  std::set<std::string_view> names;
+  for (const Exporter& exporter : exporters()) {
+    EXPECT_TRUE(names.insert(exporter.name).second) << exporter.name;
+    EXPECT_FALSE(exporter.description.empty()) << exporter.name;
+    EXPECT_EQ((exporter.stream != nullptr) + (exporter.file != nullptr) + (exporter.folder != nullptr), 1)
+        << exporter.name;
+    EXPECT_EQ(exporter_named(exporter.name), &exporter);
+  }
+  EXPECT_EQ(exporter_named("excel"), nullptr);
+}
+
+TEST(WriteExport, ReplacesAFileWhole) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.write("f", "old");
+  ASSERT_TRUE(write_export(k_one, Trace{}, {}, file.string()));
+  EXPECT_EQ(content_of(file), "one");
+  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"f"});
+}
+
+TEST(WriteExport, MakesAFolder) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / "out/").string()));
+  EXPECT_EQ(names_in(folder / "out"), (std::vector<std::string>{"traces", "traces.more", "traces.two"}));
+  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"out"});
+}
+
+TEST(WriteExport, SpreadsAFolderBesideAnAnchorThatIsNamed) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / "mine.two").string()));
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"mine", "mine.more", "mine.two"}));
+  EXPECT_EQ(content_of(folder / "mine.two"), "anchor");
+  EXPECT_EQ(content_of(folder / "mine/0"), "zero");
+}
+
+TEST(WriteExport, RemovesNoFolderThatHoldsSomething) {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder / "mine");
+  folder.write("mine/trace.json", "precious");
+  for (const char* const name : {"mine", "mine.two"}) {
+    const Result<void> written = write_export(k_two, Trace{}, {}, (folder / name).string());
+    ASSERT_FALSE(written) << name;
+    EXPECT_NE(written.error().message.find("mine stands in the way of the folder"), std::string::npos)
+        << written.error().message;
+  }
+  const Result<void> written = write_export(k_one, Trace{}, {}, (folder / "mine").string());
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("in the way of the file"), std::string::npos);
+  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"mine"});
+  EXPECT_EQ(content_of(folder / "mine/trace.json"), "precious");
+}
+
+TEST(WriteExport, LeavesEverythingAsItWasWhenTheExporterFails) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.write("f", "old");
+  for (const Exporter& exporter : {Exporter{.name = "late", .file = fail_late},
+                                   Exporter{.name = "late", .stream = fail_late_in_stream}}) {
+    for (const char* const name : {"f", "f.gz"}) {
+      const Result<void> written = write_export(exporter, Trace{}, {}, (folder / name).string());
+      ASSERT_FALSE(written);
+      EXPECT_EQ(written.error().message, "cannot say it");
+    }
+  }
+  EXPECT_EQ(content_of(file), "old");
+  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"f"});
+}
+
+TEST(WriteExport, RefusesStandardOutputForFilesAndFolders) {
+  EXPECT_NE(write_export(k_two, Trace{}, {}, "-").error().message.find("folder; name it with -o"),
+            std::string::npos);
+  EXPECT_NE(write_export(k_one, Trace{}, {}, "").error().message.find("file; name it with -o"),
+            std::string::npos);
+}
+
+TEST(WriteExport, ThrowsWhereItCannotWrite) {
+  const ScratchFolder folder;
+  for (const Exporter& exporter : {k_two}) {
+    bool has_thrown = false;
+    try {
+      (void)write_export(exporter, Trace{}, {}, (folder / "no/such").string());
+    } catch (const SystemError&) {
+      has_thrown = true;
+    }
+    EXPECT_TRUE(has_thrown);
+  }
+}
+
+}  // namespace
+}  // namespace commlens
