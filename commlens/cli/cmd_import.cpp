@@ -5,7 +5,7 @@
 
 #include "commlens/base/units.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/cli/merge_traces.hpp"
+#include "commlens/trace/merge_traces.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/report/coverage_report.hpp"
 #include "commlens/trace/trace_file.hpp"

@@ -72,7 +72,7 @@ GroupId GroupTable::intern(const GroupPattern& pattern) {
   const auto [found, added] =
       by_pattern_.try_emplace(pattern, GroupId{static_cast<std::uint32_t>(entries_.size())});
   if (added) {
-    entries_.push_back({pattern, {}, false});
+    entries_.push_back({pattern, {}, false, 0, {}});
   }
   return found->second;
 }
@@ -81,7 +81,17 @@ GroupId GroupTable::intern(const std::vector<Rank>& members, Axis axis) {
   const auto [found, added] =
       by_members_.try_emplace({axis, members}, GroupId{static_cast<std::uint32_t>(entries_.size())});
   if (added) {
-    entries_.push_back({GroupPattern{.axis = axis}, members, true});
+    entries_.push_back({GroupPattern{.axis = axis}, members, true, 0, {}});
+  }
+  return found->second;
+}
+
+GroupId GroupTable::intern_hidden(std::int64_t size, std::string_view name, Axis axis) {
+  COMMLENS_CHECK(size >= 1, "a group has members");
+  const auto [found, added] = by_name_.try_emplace({axis, size, std::string(name)},
+                                                   GroupId{static_cast<std::uint32_t>(entries_.size())});
+  if (added) {
+    entries_.push_back({GroupPattern{.axis = axis}, {}, true, size, std::string(name)});
   }
   return found->second;
 }
@@ -122,13 +132,22 @@ std::vector<Rank> GroupTable::members(GroupId group, Rank self) const {
 std::int64_t GroupTable::size(GroupId group) const {
   const Entry& entry = entries_.at(static_cast<std::size_t>(group));
   if (entry.is_explicit) {
-    return static_cast<std::int64_t>(entry.members.size());
+    return entry.hidden > 0 ? entry.hidden : static_cast<std::int64_t>(entry.members.size());
   }
   if (entry.pattern.shape != GroupPattern::Shape::mesh) {
     return 2;
   }
   return span_size(entry.pattern.pipeline, mesh_.pipeline) * span_size(entry.pattern.data, mesh_.data) *
          span_size(entry.pattern.tensor, mesh_.tensor);
+}
+
+bool GroupTable::knows_members(GroupId group) const {
+  const Entry& entry = entries_.at(static_cast<std::size_t>(group));
+  return !entry.is_explicit || !entry.members.empty();
+}
+
+const std::string& GroupTable::name(GroupId group) const {
+  return entries_.at(static_cast<std::size_t>(group)).name;
 }
 
 Axis GroupTable::axis(GroupId group) const {

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "commlens/base/rank.hpp"
@@ -77,11 +80,17 @@ class GroupTable {
   /// Same id for the same group. An explicit list keeps its order (send and recv: source, destination).
   GroupId intern(const GroupPattern& pattern);
   GroupId intern(const std::vector<Rank>& members, Axis axis = Axis::unknown);
+  /// A group of `size` >= 1 ranks that the source does not tell; groups of another name are others.
+  GroupId intern_hidden(std::int64_t size, std::string_view name, Axis axis = Axis::unknown);
 
-  /// Members as seen from `self`, in group order.
+  /// Members as seen from `self`, in group order; none of a hidden group.
   std::vector<Rank> members(GroupId group, Rank self) const;
   /// Number of members; the same for every rank that uses the group.
   std::int64_t size(GroupId group) const;
+  /// Whether the source told the ranks of the group.
+  bool knows_members(GroupId group) const;
+  /// What the source calls a hidden group; empty for others.
+  const std::string& name(GroupId group) const;
   /// The axis, `self` when the group has one member.
   Axis axis(GroupId group) const;
   /// Ranks per node -> members of the group that share a node with `self` (itself included).
@@ -98,12 +107,15 @@ class GroupTable {
     GroupPattern pattern;
     std::vector<Rank> members;  // explicit groups only
     bool is_explicit = false;
+    std::int64_t hidden = 0;  // members of a hidden group, which is explicit and has none listed
+    std::string name;
   };
   Mesh mesh_;
   bool has_mesh_ = false;
   std::vector<Entry> entries_;
   std::map<GroupPattern, GroupId> by_pattern_;
   std::map<std::pair<Axis, std::vector<Rank>>, GroupId> by_members_;
+  std::map<std::tuple<Axis, std::int64_t, std::string>, GroupId> by_name_;
 };
 
 }  // namespace commlens

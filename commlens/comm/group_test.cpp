@@ -74,5 +74,20 @@ TEST(GroupTable, CountsMembersOnANode) {
   EXPECT_EQ(groups.members_on_node(dp, Rank{9}, 3), 3);
 }
 
+TEST(GroupTable, HiddenGroupsHaveASizeAndANameButNoMembers) {
+  GroupTable groups;
+  const GroupId first = groups.intern_hidden(8, "comm a");
+  EXPECT_EQ(groups.intern_hidden(8, "comm a"), first);
+  EXPECT_NE(groups.intern_hidden(8, "comm b"), first);
+  EXPECT_NE(groups.intern_hidden(4, "comm a"), first);
+  EXPECT_EQ(groups.size(first), 8);
+  EXPECT_EQ(groups.name(first), "comm a");
+  EXPECT_TRUE(groups.members(first, Rank{0}).empty());
+  EXPECT_FALSE(groups.knows_members(first));
+  EXPECT_FALSE(groups.pattern(first).has_value());
+  EXPECT_EQ(groups.axis(groups.intern_hidden(1, "")), Axis::self);
+  EXPECT_TRUE(groups.knows_members(groups.intern({Rank{0}, Rank{1}})));
+}
+
 }  // namespace
 }  // namespace commlens

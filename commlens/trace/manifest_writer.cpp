@@ -39,6 +39,10 @@ void append_span(JsonObject& object, std::string_view key, const Span& span) {
 
 void append_group(std::string& out, const GroupTable& groups, GroupId id) {
   const std::optional<GroupPattern> pattern = groups.pattern(id);
+  if (!pattern && !groups.knows_members(id) && groups.size(id) > 0) {
+    append_hidden_group_row(out, groups.size(id), groups.name(id), groups.axis(id));
+    return;
+  }
   if (!pattern) {
     append_group_row(out, groups.members(id, Rank{0}), groups.axis(id));
     return;

@@ -97,6 +97,11 @@ GroupId TableRows::listed_group(const json& row, const std::string& where, Axis 
     }
     members.push_back(Rank{member.get<std::int64_t>()});
   }
+  const std::int64_t size = fields_.number(row, where, "size", {0, k_max_ranks}, 0);
+  if (members.empty() && size > 0) {
+    const bool is_named = row.contains("name");
+    return tables_.groups.intern_hidden(size, is_named ? fields_.text(row, where, "name") : "", axis);
+  }
   return tables_.groups.intern(members, axis);
 }
 

@@ -38,6 +38,16 @@ void append_group_row(std::string& out, const std::vector<Rank>& members, Axis a
   out += ']';
 }
 
+void append_hidden_group_row(std::string& out, std::int64_t size, std::string_view name, Axis axis) {
+  JsonObject object(out);
+  object.text("axis", name_of(axis));
+  object.opened("ranks") += "[]";
+  object.number("size", size);
+  if (!name.empty()) {
+    object.text("name", name);
+  }
+}
+
 void append_op_row(std::string& out, const CommOp& op) {
   JsonObject object(out);
   object.text("op", name_of(op.kind));

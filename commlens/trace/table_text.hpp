@@ -32,6 +32,9 @@ class JsonObject {
 /// Appends a row of `groups`: a list of ranks.
 void append_group_row(std::string& out, const std::vector<Rank>& members, Axis axis);
 
+/// Appends a row of `groups`: so many ranks that nobody named.
+void append_hidden_group_row(std::string& out, std::int64_t size, std::string_view name, Axis axis);
+
 /// Appends a row of `ops`; its group, tag, rule and name are rows of the same file.
 void append_op_row(std::string& out, const CommOp& op);
 

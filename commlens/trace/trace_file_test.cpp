@@ -103,6 +103,22 @@ TEST(TraceFile, KeepsTimesExactly) {
   EXPECT_EQ(read->streams[0].times, timed_trace().streams[0].times);
 }
 
+TEST(TraceFile, KeepsGroupsWhoseRanksAreNotKnown) {
+  const ScratchFolder folder;
+  Trace trace;
+  const GroupId group = trace.groups.intern_hidden(128, "pg \"3\"", Axis::dp);
+  const OpId op = trace.intern(CommOp{.kind = CommKind::all_reduce, .group = group});
+  trace.streams.push_back({{Rank{5}, Rank{5}}, {{op, 0}}, {}, {}});
+  write_trace(trace, folder / "t");
+  const Result<Trace> back = read_trace(folder / "t");
+  ASSERT_TRUE(back.has_value()) << back.error().message;
+  const GroupId read = back->op(back->streams[0].events[0].op).group;
+  EXPECT_EQ(back->groups.size(read), 128);
+  EXPECT_EQ(back->groups.name(read), "pg \"3\"");
+  EXPECT_EQ(back->groups.axis(read), Axis::dp);
+  EXPECT_FALSE(back->groups.knows_members(read));
+}
+
 TEST(TraceFile, ReplacesATraceAndLeavesNothingBeside) {
   const ScratchFolder folder;
   write_trace(small_trace(), folder / "t");

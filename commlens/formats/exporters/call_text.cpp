@@ -129,7 +129,7 @@ class CallWriter {
     const bool is_explicit = !trace_.groups.pattern(id).has_value();
     if (group.seen_by < 0 || (!is_explicit && group.seen_by != rank.value)) {
       group.members = trace_.groups.members(id, rank);
-      group.text = syntax_.group_text(group.members);
+      group.text = syntax_.group_text(trace_.groups, id, group.members);
       group.seen_by = rank.value;
     }
     return group;

@@ -43,12 +43,18 @@ OpText csv_op_text(const Trace& trace, const CommOp& op) {
   return text;
 }
 
-std::string csv_group_text(const std::vector<Rank>& members) {
+/// Three columns: the ranks, and for a group whose ranks are not known its size and name.
+std::string csv_group_text(const GroupTable& groups, GroupId id, const std::vector<Rank>& members) {
   std::string text;
   for (const Rank member : members) {
     text += text.empty() ? "" : " ";
     append_number(text, member.value);
   }
+  text += ',';
+  if (members.empty() && groups.size(id) > 0) {
+    append_number(text, groups.size(id));
+  }
+  append_csv_field(text, groups.name(id));
   return text;
 }
 
@@ -63,13 +69,13 @@ constexpr CallSyntax k_csv_syntax = {.rank = "",
                                      .keeps_absent_fields = true,
                                      .op_text = csv_op_text,
                                      .group_text = csv_group_text,
-                                     .compute = ",,compute,,,,,,,,,,,",
+                                     .compute = ",,compute,,,,,,,,,,,,,",
                                      .compute_end = ",,\n"};
 
 constexpr std::string_view k_header =
-    "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,peer,micro_batch,tag,rule,name,start_"
-    "ns,"
-    "duration_ns,data_dependent,rounding_bytes\n";
+    "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,micro_"
+    "batch,"
+    "tag,rule,name,start_ns,duration_ns,data_dependent,rounding_bytes\n";
 
 }  // namespace
 

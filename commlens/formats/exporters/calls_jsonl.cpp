@@ -39,13 +39,19 @@ OpText json_op_text(const Trace& trace, const CommOp& op) {
   return text;
 }
 
-std::string json_group_text(const std::vector<Rank>& members) {
+std::string json_group_text(const GroupTable& groups, GroupId id, const std::vector<Rank>& members) {
   std::string text = "[";
   for (const Rank member : members) {
     text += text.size() > 1 ? "," : "";
     append_number(text, member.value);
   }
-  return text + "]";
+  text += ']';
+  if (members.empty() && groups.size(id) > 0) {
+    text += R"(,"group_size":)";
+    append_number(text, groups.size(id));
+    append_text_field(text, R"(,"group_name":)", groups.name(id));
+  }
+  return text;
 }
 
 constexpr CallSyntax k_json_syntax = {.rank = R"({"rank":)",

@@ -68,11 +68,11 @@ TEST(CallsJsonlWriter, WritesTheDocumentedLines) {
 
 TEST(CallsCsvWriter, WritesTheDocumentedLines) {
   EXPECT_EQ(written(write_calls_csv, predicted_trace(), {.rank = Rank{0}}),
-            "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,peer,micro_batch,tag,rule,"
-            "name,start_ns,"
+            "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,"
+            "micro_batch,tag,rule,name,start_ns,"
             "duration_ns,data_dependent,rounding_bytes\n"
-            "0,-1,init,broadcast,fp32,512000,512000,0 1,1,,,,,,,,,\n"
-            "0,0,forward,send,fp16,16,0,0 2,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,true,6\n");
+            "0,-1,init,broadcast,fp32,512000,512000,0 1,,,1,,,,,,,,,\n"
+            "0,0,forward,send,fp16,16,0,0 2,,,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,true,6\n");
 }
 
 TEST(CallsWriters, WriteEveryRankOfAClassInOrder) {
@@ -119,7 +119,7 @@ TEST(CallsWriters, WriteComputeLinesOnlyWhenAsked) {
                      "\n"))
       << text;
   const std::string csv = written(write_calls_csv, trace, {.rank = Rank{1}, .compute = true});
-  EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,100,50,,\n1,,,compute,,,,,,,,,,,200,0,,\n")) << csv;
+  EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,,,100,50,,\n1,,,compute,,,,,,,,,,,,,200,0,,\n")) << csv;
 }
 
 TEST(CallsWriters, ComputeLinesAreReadBack) {
@@ -228,6 +228,32 @@ TEST(WriteStream, WritesToStandardOutput) {
   ::testing::internal::CaptureStdout();
   write_stream("-", [](const TextSink& sink) { sink("line\n"); });
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "line\n");
+}
+
+TEST(HiddenGroups, PassThroughCallsAndCsv) {
+  Trace trace;
+  CommOp op;
+  op.kind = CommKind::all_reduce;
+  op.dtype = DType::fp32;
+  op.group = trace.groups.intern_hidden(8, "comm 0x1f");
+  op.input = Elements{4};
+  op.output = Elements{4};
+  trace.streams.push_back({{Rank{3}, Rank{3}}, {{trace.intern(op), 0}}, {}, {}});
+  EXPECT_EQ(written(write_calls_jsonl, trace),
+            R"({"rank":3,"iteration":0,"phase":"other","op":"all_reduce","dtype":"fp32","input_bytes":16,)"
+            R"("output_bytes":16,"group":[],"group_size":8,"group_name":"comm 0x1f"})"
+            "\n");
+  const ScratchFolder folder;
+  for (const bool as_csv : {false, true}) {
+    const std::string text = written(as_csv ? write_calls_csv : write_calls_jsonl, trace);
+    const std::filesystem::path file = folder.write("calls", text);
+    const Result<Trace> back = as_csv ? read_calls_csv(file) : read_calls_jsonl(file);
+    ASSERT_TRUE(back.has_value()) << back.error().message;
+    const GroupId group = back->op(back->streams[0].events[0].op).group;
+    EXPECT_EQ(back->groups.size(group), 8);
+    EXPECT_EQ(back->groups.name(group), "comm 0x1f");
+    EXPECT_FALSE(back->groups.knows_members(group));
+  }
 }
 
 }  // namespace

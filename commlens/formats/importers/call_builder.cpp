@@ -111,10 +111,24 @@ Result<void> check_pair(const CallRecord& record, CommKind kind, Rank rank) {
 }
 
 Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
-  if (!record.group.is_given) {
+  const std::vector<Rank>& group = record.group.ranks;
+  if (!record.group.is_given && !record.group_size) {
     return failure("field \"group\" is missing");
   }
-  const std::vector<Rank>& group = record.group.ranks;
+  if (record.group_size) {
+    if (const auto size = within("group_size", record.group_size, 1, k_max_ranks); !size) {
+      return tl::unexpected(size.error());
+    }
+    const auto listed = static_cast<std::int64_t>(group.size());
+    if (listed > 0 && listed != *record.group_size) {
+      return failure(
+          fmt::format(R"(field "group_size" is {}, but "group" names {} ranks)", *record.group_size, listed));
+    }
+    if (is_point_to_point(kind) && *record.group_size != 2) {
+      return failure(fmt::format("field \"group_size\" is {}, but a {} has two ranks", *record.group_size,
+                                 name_of(kind)));
+    }
+  }
   for (const Rank member : group) {
     if (member.value < 0 || member.value >= k_max_ranks) {
       return failure(
@@ -201,9 +215,14 @@ Result<GroupId> CallBuilder::group_of(const CallRecord& record, CommKind kind, R
   if (const Result<void> checked = check_group(record, kind, rank); !checked) {
     return tl::unexpected(checked.error());
   }
-  if (!previous_group_id_ || previous_group_ != record.group.ranks) {
+  const std::int64_t hidden = record.group.ranks.empty() ? record.group_size.value_or(0) : 0;
+  if (!previous_group_id_ || previous_group_ != record.group.ranks || previous_size_ != hidden ||
+      previous_name_ != record.group_name) {
     previous_group_ = record.group.ranks;
-    previous_group_id_ = trace_.groups.intern(previous_group_);
+    previous_size_ = hidden;
+    previous_name_ = record.group_name;
+    previous_group_id_ = hidden > 0 ? trace_.groups.intern_hidden(hidden, previous_name_)
+                                    : trace_.groups.intern(previous_group_);
   }
   return *previous_group_id_;
 }
@@ -295,6 +314,14 @@ Result<void> CallBuilder::add(const CallRecord& record) {
   }
   half_timed_ += record.start_ns.has_value() != record.duration_ns.has_value() ? 1 : 0;
   return {};
+}
+
+bool CallBuilder::add_or_skip(const CallRecord& record) {
+  const Result<void> taken = add(record);
+  if (!taken) {
+    trace_.provenance.skip(std::string(k_skipped_impossible));
+  }
+  return taken.has_value();
 }
 
 Trace CallBuilder::finish() {

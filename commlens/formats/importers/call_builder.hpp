@@ -30,6 +30,8 @@ struct CallRecord {
   std::optional<std::int64_t> input_bytes;
   std::optional<std::int64_t> output_bytes;
   GroupField group;
+  std::optional<std::int64_t> group_size;  // of a group whose ranks are not known
+  std::string group_name;                  // what the source calls that group
   std::optional<std::int64_t> root;
   std::optional<std::int64_t> peer;
   std::optional<std::int64_t> micro_batch;
@@ -46,6 +48,9 @@ struct CallRecord {
 /// The `op` of a record that says when a rank computed.
 constexpr std::string_view k_compute_op = "compute";
 
+/// Reason in Provenance::skipped of records whose fields contradict each other or are out of range.
+constexpr std::string_view k_skipped_impossible = "call with impossible fields";
+
 /// Makes a trace of call records that come in any order of ranks; a rank's calls keep their order.
 class CallBuilder {
  public:
@@ -55,6 +60,16 @@ class CallBuilder {
   /// Checks every field. The error says which one is wrong; the caller adds the place. A record whose op is
   /// `k_compute_op` is a stretch of computing and no call.
   Result<void> add(const CallRecord& record);
+
+  /// For logs of other programs: a record that cannot be is left out and counted (k_skipped_impossible).
+  /// Whether it was taken.
+  bool add_or_skip(const CallRecord& record);
+
+  /// A stretch of computing of a rank below k_max_ranks; `started` <= `finished`.
+  void add_compute(Rank rank, const ComputeInterval& stretch) { stream_of(rank).compute.push_back(stretch); }
+
+  /// Where the trace comes from and what it misses, for the reader to complete.
+  Provenance& provenance() { return trace_.provenance; }
 
   /// One stream per rank, ascending. Times of a stream are kept when all its calls have them; else they are
   /// dropped and counted. Compute stretches ascend by start.
@@ -71,6 +86,8 @@ class CallBuilder {
   std::vector<std::int64_t> timed_;                        // per stream: calls with both times
   std::vector<Rank> previous_group_;                       // most lines repeat the group of the line before
   std::optional<GroupId> previous_group_id_;
+  std::int64_t previous_size_ = 0;  // of that group, where it is hidden
+  std::string previous_name_;
   std::int64_t half_timed_ = 0;  // calls with a start or a duration alone
 };
 

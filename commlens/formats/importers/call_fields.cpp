@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-const std::array<CallField, 19> k_fields = {{{"rank", &CallRecord::rank},
+const std::array<CallField, 21> k_fields = {{{"rank", &CallRecord::rank},
                                              {"iteration", &CallRecord::iteration},
                                              {"phase", &CallRecord::phase},
                                              {"op", &CallRecord::op},
@@ -13,6 +13,8 @@ const std::array<CallField, 19> k_fields = {{{"rank", &CallRecord::rank},
                                              {"input_bytes", &CallRecord::input_bytes},
                                              {"output_bytes", &CallRecord::output_bytes},
                                              {"group", &CallRecord::group},
+                                             {"group_size", &CallRecord::group_size},
+                                             {"group_name", &CallRecord::group_name},
                                              {"root", &CallRecord::root},
                                              {"peer", &CallRecord::peer},
                                              {"micro_batch", &CallRecord::micro_batch},

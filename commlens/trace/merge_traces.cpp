@@ -1,21 +1,36 @@
-#include "commlens/cli/merge_traces.hpp"
+#include "commlens/trace/merge_traces.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
 namespace commlens {
 namespace {
 
+/// Members of hidden groups, where they are known by now.
+using FoundMembers = std::map<GroupId, std::vector<Rank>>;
+
+GroupId copied_group(const GroupTable& from, GroupId group, const FoundMembers& found, GroupTable& into) {
+  if (const auto members = found.find(group); members != found.end()) {
+    return into.intern(members->second, from.axis(group));
+  }
+  if (const std::optional<GroupPattern> pattern = from.pattern(group)) {
+    return into.intern(*pattern);
+  }
+  if (!from.knows_members(group) && from.size(group) > 0) {
+    return into.intern_hidden(from.size(group), from.name(group), from.axis(group));
+  }
+  return into.intern(from.members(group, Rank{0}), from.axis(group));
+}
+
 /// Adds the calls of `from` to `into`, with descriptions numbered as `into` has them.
-void append(const Trace& from, Trace& into) {
+void append(const Trace& from, const FoundMembers& found, Trace& into) {
   std::vector<OpId> ids;
   for (const CommOp& op : from.ops()) {
     CommOp copy = op;
-    const std::optional<GroupPattern> pattern = from.groups.pattern(op.group);
-    copy.group = pattern
-                     ? into.groups.intern(*pattern)
-                     : into.groups.intern(from.groups.members(op.group, Rank{0}), from.groups.axis(op.group));
+    copy.group = copied_group(from.groups, op.group, found, into.groups);
     copy.tag = into.tags.intern(from.tags.text(op.tag));
     copy.name = into.names.intern(from.names.text(op.name));
     copy.rule = into.intern(from.rule(op.rule));
@@ -32,6 +47,27 @@ void append(const Trace& from, Trace& into) {
     into.provenance.skipped[reason] += count;
   }
   into.provenance.verified = into.provenance.verified && from.provenance.verified;
+}
+
+/// Of named hidden groups: the ranks that called collectives on them, where they are as many as its members.
+FoundMembers found_members(const Trace& trace) {
+  std::map<GroupId, std::set<Rank>> callers;
+  for (const RankStream& stream : trace.streams) {
+    for (const CommEvent& event : stream.events) {
+      const CommOp& op = trace.op(event.op);
+      const bool is_sought = !is_point_to_point(op.kind) && !trace.groups.name(op.group).empty();
+      if (is_sought && stream.ranks.count() == 1) {
+        callers[op.group].insert(stream.ranks.first);
+      }
+    }
+  }
+  FoundMembers found;
+  for (const auto& [group, ranks] : callers) {
+    if (static_cast<std::int64_t>(ranks.size()) == trace.groups.size(group)) {
+      found.emplace(group, std::vector<Rank>(ranks.begin(), ranks.end()));
+    }
+  }
+  return found;
 }
 
 bool mixes_accounting(const Trace& a, const Trace& b) {
@@ -55,7 +91,7 @@ Result<Trace> merged(std::vector<Trace> traces, const std::vector<std::string>& 
     for (const RankStream& stream : next.streams) {
       owners.emplace_back(stream.ranks, names[at]);
     }
-    append(next, result);
+    append(next, {}, result);
   }
   std::sort(owners.begin(), owners.end());
   for (std::size_t at = 1; at < owners.size(); ++at) {
@@ -66,6 +102,17 @@ Result<Trace> merged(std::vector<Trace> traces, const std::vector<std::string>& 
   }
   std::sort(result.streams.begin(), result.streams.end(),
             [](const RankStream& a, const RankStream& b) { return a.ranks.first < b.ranks.first; });
+  return with_hidden_groups_resolved(std::move(result));
+}
+
+Trace with_hidden_groups_resolved(Trace trace) {
+  const FoundMembers found = found_members(trace);
+  if (found.empty()) {
+    return trace;
+  }
+  Trace result;
+  append(trace, found, result);
+  result.provenance = std::move(trace.provenance);
   return result;
 }
 
