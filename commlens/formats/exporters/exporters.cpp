@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "commlens/formats/exporters/perfetto.hpp"
+
 namespace commlens {
 namespace {
 
@@ -25,7 +27,11 @@ const std::array k_exporters = {Exporter{.name = "calls",
                                          .description = "the same as CSV",
                                          .takes_rank = true,
                                          .takes_compute = true,
-                                         .stream = stream_csv}};
+                                         .stream = stream_csv},
+                                Exporter{.name = "perfetto",
+                                         .description = "Chrome trace JSON, opens in ui.perfetto.dev",
+                                         .takes_rank = true,
+                                         .stream = write_perfetto}};
 
 }  // namespace
 
