@@ -8,6 +8,7 @@
 #include "commlens/formats/importers/calls_jsonl.hpp"
 #include "commlens/formats/importers/deepspeed_log.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/formats/importers/nccl_log.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
@@ -15,11 +16,13 @@ namespace {
 
 constexpr std::size_t k_head = std::size_t{64} << 10;
 
-constexpr std::array<Importer, 3> k_importers = {{
-    {"calls-jsonl", sniff_calls_jsonl, read_calls_jsonl},
-    {"calls-csv", sniff_calls_csv, read_calls_csv},
-    {"deepspeed-log", sniff_deepspeed_log, read_deepspeed_log},  // last: it searches the whole text
-}};
+constexpr std::array k_importers = {
+    Importer{"calls-jsonl", sniff_calls_jsonl, read_calls_jsonl},
+    Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
+    // The last ones search the whole text.
+    Importer{"nccl-log", sniff_nccl_log, read_nccl_log},
+    Importer{"deepspeed-log", sniff_deepspeed_log, read_deepspeed_log},
+};
 
 }  // namespace
 

@@ -1,5 +1,8 @@
 #include "commlens/formats/importers/importers.hpp"
 
+#include <array>
+#include <utility>
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +28,17 @@ constexpr std::string_view k_table =
 constexpr std::string_view k_verbose =
     "[Rank 0] comm op: all_reduce | time (ms): 0.11 | msg size: 6.0 MB | algbw (Gbps): 954.41\n";
 
+constexpr std::string_view k_nccl =
+    "h:1:2 [0] NCCL INFO AllReduce: opCount 1a sendbuff 0x1 recvbuff 0x2 count 64 datatype 7 op 0 root 0 "
+    "comm "
+    "0x3 [nranks=2] stream 0x4\n";
+
+/// A sample of every format, and the one importer that takes it.
+constexpr std::array k_samples = {
+    std::pair(k_jsonl, "calls-jsonl"),     std::pair(k_csv, "calls-csv"), std::pair(k_table, "deepspeed-log"),
+    std::pair(k_verbose, "deepspeed-log"), std::pair(k_nccl, "nccl-log"),
+};
+
 /// The importers that accept a text, joined by "+".
 std::string accepted_by(std::string_view text) {
   const ScratchFolder folder;
@@ -40,10 +54,9 @@ std::string accepted_by(std::string_view text) {
 }
 
 TEST(Importers, AcceptEachSampleOnce) {
-  EXPECT_EQ(accepted_by(k_jsonl), "calls-jsonl");
-  EXPECT_EQ(accepted_by(k_csv), "calls-csv");
-  EXPECT_EQ(accepted_by(k_table), "deepspeed-log");
-  EXPECT_EQ(accepted_by(k_verbose), "deepspeed-log");
+  for (const auto& [text, importer] : k_samples) {
+    EXPECT_EQ(accepted_by(text), importer) << text.substr(0, 80);
+  }
 }
 
 TEST(Importers, AcceptNothingElse) {
@@ -63,10 +76,10 @@ TEST(Importers, AcceptNothingElse) {
 
 TEST(ImportAny, ReadsEveryFormatByItsContent) {
   const ScratchFolder folder;
-  for (const std::string_view text : {k_jsonl, k_csv, k_table, k_verbose}) {
+  for (const auto& [text, importer] : k_samples) {
     const Result<Trace> trace = import_any(folder.write("f", text));
-    ASSERT_TRUE(trace) << trace.error().message;
-    EXPECT_EQ(trace->streams.at(0).events.size(), 1U);
+    ASSERT_TRUE(trace) << importer << ": " << trace.error().message;
+    EXPECT_GE(trace->streams.at(0).events.size(), 1U) << importer;
     write_trace(*trace, folder / "t");
     EXPECT_TRUE(import_any(folder / "t"));
     write_stream((folder / "f.gz").string(), [&](const TextSink& sink) { sink(text); });
@@ -83,8 +96,7 @@ TEST(ImportAny, SaysWhatItCannotRead) {
   EXPECT_NE(error(folder / "x").find("x: no such file"), std::string::npos);
   EXPECT_NE(error(folder / ".").find("no manifest.json"), std::string::npos);
   EXPECT_NE(error(folder.write("f", "")).find("the file is empty"), std::string::npos);
-  EXPECT_NE(error(folder.write("f", "hello")).find("one of: calls-jsonl, calls-csv, deepspeed-log"),
-            std::string::npos);
+  EXPECT_NE(error(folder.write("f", "hello")).find("one of: calls-jsonl, "), std::string::npos);
   if (geteuid() != 0) {
     chmod((folder / "f").c_str(), 0);
     EXPECT_NE(error(folder / "f").find("Permission denied"), std::string::npos);
@@ -107,7 +119,7 @@ TEST(ImportAny, ReadsCallsFromAPipe) {
 
 TEST(ImportAny, SurvivesEveryCutOfEverySample) {
   const ScratchFolder folder;
-  for (const std::string_view text : {k_jsonl, k_csv, k_table, k_verbose}) {
+  for (const auto& [text, importer] : k_samples) {
     for (std::size_t size = 0; size < text.size(); ++size) {
       static_cast<void>(import_any(folder.write("f", text.substr(0, size))));
       std::string damaged(text);

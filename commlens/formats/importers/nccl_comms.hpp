@@ -1,0 +1,76 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "commlens/formats/importers/nccl_lines.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// The communicators of a log as one rank each holds them, and what is known of the ranks behind them.
+class NcclComms {
+ public:
+  /// Row of a communicator, one rank's end of it.
+  using Row = std::uint32_t;
+
+  /// Remembers who prints, which tells a process from the rest of a broken line that stands before its name.
+  void see(const NcclPrinter& printer) { process_of(printer.process); }
+
+  /// Remembers a communicator's line.
+  void describe(const NcclPrinter& printer, const NcclCommLine& line);
+
+  /// The communicator a call was made on, which no line may have described.
+  Row of_call(const NcclPrinter& printer, const NcclCallLine& call);
+
+  /// Gives every rank its number, once the log is read. Returns how many got one of ours, because the log
+  /// does not say theirs.
+  std::int64_t number_ranks();
+
+  /// After number_ranks: whose end it is.
+  Rank owner(Row row) const;
+  /// After number_ranks: the global rank of a rank of the communicator, where it is known.
+  std::optional<Rank> member(Row row, std::int64_t rank) const;
+  /// After number_ranks: all members, ascending; none when not all are known.
+  std::vector<Rank> members(Row row) const;
+  /// What the source calls the communicator: its id on all ranks, or where it stands in one process.
+  std::string name(Row row) const;
+  std::int64_t size(Row row) const { return comms_[row].ranks; }
+
+ private:
+  struct Comm {
+    std::string process;
+    std::string pointer;
+    std::int64_t ranks = 0;
+    std::optional<std::int64_t> rank;  // in the communicator
+    std::string id;                    // the same on all members; empty when not known
+    std::uint32_t owner = 0;           // row of owners_
+  };
+  struct Owner {
+    std::optional<std::int64_t> rank;
+    bool is_told = false;  // by RCCL itself
+  };
+
+  const std::string& process_of(std::string_view process);
+  std::uint32_t owner_of(const std::string& process, std::int64_t device);
+  std::string id_of(const std::string& process, const NcclCommLine& line) const;
+  Row add(const std::string& process, std::string_view pointer, std::int64_t ranks, std::int64_t device);
+  std::string world_id(std::int64_t size) const;
+  void number_by_world();
+  bool is_of_world(const Comm& comm) const;
+
+  std::vector<Comm> comms_;
+  std::vector<Owner> owners_;
+  std::map<std::pair<std::string, std::int64_t>, std::uint32_t> owner_rows_;  // process, device
+  std::unordered_map<std::string, Row> rows_;                                 // "process pointer"
+  std::unordered_map<std::string, std::string> processes_;                    // as printed -> host:pid
+  std::map<std::string, std::map<std::int64_t, Rank>> members_;               // id -> rank in it -> rank
+  std::int64_t world_ = 0;  // ranks of the communicator that numbers the ranks; 0: there is none
+};
+
+}  // namespace commlens
