@@ -4,6 +4,7 @@
 #include <array>
 
 #include "commlens/formats/exporters/perfetto.hpp"
+#include "commlens/formats/exporters/sqlite.hpp"
 
 namespace commlens {
 namespace {
@@ -18,20 +19,23 @@ Result<void> stream_csv(const Trace& trace, const CallSelection& selection, cons
   return {};
 }
 
-const std::array k_exporters = {Exporter{.name = "calls",
-                                         .description = "JSON Lines, one call per line",
-                                         .takes_rank = true,
-                                         .takes_compute = true,
-                                         .stream = stream_jsonl},
-                                Exporter{.name = "csv",
-                                         .description = "the same as CSV",
-                                         .takes_rank = true,
-                                         .takes_compute = true,
-                                         .stream = stream_csv},
-                                Exporter{.name = "perfetto",
-                                         .description = "Chrome trace JSON, opens in ui.perfetto.dev",
-                                         .takes_rank = true,
-                                         .stream = write_perfetto}};
+const std::array k_exporters = {
+    Exporter{.name = "calls",
+             .description = "JSON Lines, one call per line",
+             .takes_rank = true,
+             .takes_compute = true,
+             .stream = stream_jsonl},
+    Exporter{.name = "csv",
+             .description = "the same as CSV",
+             .takes_rank = true,
+             .takes_compute = true,
+             .stream = stream_csv},
+    Exporter{.name = "perfetto",
+             .description = "Chrome trace JSON, opens in ui.perfetto.dev",
+             .takes_rank = true,
+             .stream = write_perfetto},
+    Exporter{
+        .name = "sqlite", .description = "tables and views for SQL", .is_text = false, .file = write_sqlite}};
 
 }  // namespace
 
