@@ -69,7 +69,12 @@ class CallWriter {
     const GroupText& group = group_text(op.group, rank);
     block_ += text.head;
     block_ += group.text;
-    append(syntax_.root, root_of(op, group));
+    if (has_root(op.kind) && !op.root && !group.members.empty()) {
+      block_ += syntax_.root;
+      block_ += syntax_.unknown_root;
+    } else {
+      append(syntax_.root, root_of(op, group));
+    }
     append(syntax_.peer, peer_of(op, group, rank));
     append(syntax_.micro_batch, event.micro_batch == k_no_micro_batch
                                     ? std::nullopt

@@ -24,6 +24,7 @@ struct CallSyntax {
   std::string_view iteration;
   std::string_view unknown_iteration;  // the value of k_unknown_iteration
   std::string_view root;
+  std::string_view unknown_root;  // the value for a known group whose root is not known
   std::string_view peer;
   std::string_view micro_batch;
   std::string_view start;

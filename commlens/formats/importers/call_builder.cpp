@@ -156,7 +156,8 @@ Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
 Result<std::optional<GroupRank>> root_of(const CallRecord& record, CommKind kind) {
   const bool needs_root = kind == CommKind::broadcast || kind == CommKind::reduce;
   const std::vector<Rank>& group = record.group.ranks;
-  if ((!needs_root && kind != CommKind::other) || (!record.root && (group.empty() || !needs_root))) {
+  if ((!needs_root && kind != CommKind::other) ||
+      (!record.root && (group.empty() || record.root_unknown || !needs_root))) {
     return std::nullopt;
   }
   if (!record.root) {

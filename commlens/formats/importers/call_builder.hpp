@@ -33,6 +33,7 @@ struct CallRecord {
   std::optional<std::int64_t> group_size;  // of a group whose ranks are not known
   std::string group_name;                  // what the source calls that group
   std::optional<std::int64_t> root;
+  bool root_unknown = false;  // a broadcast or reduce whose root the source does not tell
   std::optional<std::int64_t> peer;
   std::optional<std::int64_t> micro_batch;
   std::string tag;

@@ -126,7 +126,8 @@ struct Setter {
 
   Result<void> operator()(CallField::Number member) const {
     record.iteration_unknown = record.iteration_unknown || (text.empty() && field.key == "iteration");
-    if (text.empty()) {
+    record.root_unknown = record.root_unknown || (text == "?" && field.key == "root");
+    if (text.empty() || record.root_unknown) {
       return {};
     }
     const Result<std::int64_t> value = parse_integer(text);

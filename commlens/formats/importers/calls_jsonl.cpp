@@ -27,6 +27,7 @@ class LineFields {
       return at_value("null");
     }
     record_.iteration_unknown = record_.iteration_unknown || wanted_->key == "iteration";
+    record_.root_unknown = record_.root_unknown || wanted_->key == "root";
     return done();
   }
   bool boolean(bool value) {

@@ -6,7 +6,9 @@
 
 #include "commlens/formats/importers/calls_csv.hpp"
 #include "commlens/formats/importers/calls_jsonl.hpp"
+#include "commlens/formats/importers/chakra_et.hpp"
 #include "commlens/formats/importers/deepspeed_log.hpp"
+#include "commlens/formats/importers/kineto.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/nccl_log.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -19,6 +21,8 @@ constexpr std::size_t k_head = std::size_t{64} << 10;
 constexpr std::array k_importers = {
     Importer{"calls-jsonl", sniff_calls_jsonl, read_calls_jsonl},
     Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
+    Importer{"kineto", sniff_kineto, read_kineto},
+    Importer{"chakra-et", sniff_chakra_et, read_chakra_et},
     // The last ones search the whole text.
     Importer{"nccl-log", sniff_nccl_log, read_nccl_log},
     Importer{"deepspeed-log", sniff_deepspeed_log, read_deepspeed_log},

@@ -1,0 +1,416 @@
+#include "commlens/formats/importers/kineto.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "commlens/base/text.hpp"
+#include "commlens/formats/importers/json_stream.hpp"
+#include "commlens/formats/importers/kineto_calls.hpp"
+#include "commlens/formats/importers/kineto_events.hpp"
+#include "commlens/formats/importers/kineto_names.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// A stretch of a CPU thread that launched something.
+struct Launch {
+  std::int64_t correlation = 0;
+  std::int64_t at = 0;
+  std::uint64_t thread = 0;
+};
+
+struct ComputeKernel {
+  std::int64_t correlation = 0;  // -1: none
+  std::int64_t start = 0;
+  std::int64_t duration = 0;
+};
+
+struct CommunicationKernel {
+  std::int64_t correlation = -1;
+  std::int64_t start = 0;
+  std::int64_t duration = 0;
+  std::string name;
+  KinetoMetadata metadata;
+};
+
+/// A CPU op about a collective.
+struct CollectiveOp {
+  std::uint64_t thread = 0;
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::string name;
+  KinetoMetadata metadata;
+  std::vector<std::int64_t> elements;
+  std::string type;      // of the first argument
+  bool is_used = false;  // an annotation whose sizes a kernel has taken
+};
+
+struct Step {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::int64_t number = 0;
+};
+
+constexpr std::string_view k_record_op = "record_param_comms";
+
+/// The first type in `["float", "Scalar"]`.
+std::string first_type(std::string_view types) {
+  const std::size_t open = types.find('"');
+  const std::size_t close = types.find('"', open + 1);
+  return close == std::string_view::npos ? std::string()
+                                         : std::string(types.substr(open + 1, close - open - 1));
+}
+
+/// The rank in a file name: "rank-34.json", "worker3_step_12.pt.trace.json", "trace_rank_0.json".
+std::optional<std::int64_t> rank_in(const std::string& name) {
+  for (const std::string_view word : {"rank", "worker"}) {
+    for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
+      std::size_t digit = at + word.size();
+      digit += digit < name.size() && (name[digit] == '-' || name[digit] == '_') ? 1 : 0;
+      std::size_t end = digit;
+      while (end < name.size() && name[end] >= '0' && name[end] <= '9') {
+        ++end;
+      }
+      const Result<std::int64_t> rank = parse_integer(std::string_view(name).substr(digit, end - digit));
+      if (rank && *rank < k_max_ranks) {
+        return *rank;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Collects what the events of a file say, then relates them.
+class KinetoReader {
+ public:
+  KinetoReader(const std::filesystem::path& path, const std::string& name)
+      : path_(path), calls_("PyTorch profiler (Kineto)", name) {}
+
+  Result<Trace> read(JsonStream stream);
+
+ private:
+  void take(const KinetoEvent& event);
+  void take_kernel(const KinetoEvent& event);
+  void take_collective(const KinetoEvent& event);
+  void take_step(const KinetoEvent& event);
+
+  void put_in_order();
+  void choose_rank();
+  const Launch* launch_of(std::int64_t correlation) const;
+  Iteration step_at(std::int64_t time) const;
+  Iteration iteration_of(std::int64_t correlation) const;
+  /// The collective ops that were running on the thread at that time, innermost first.
+  std::vector<CollectiveOp*> ops_around(std::uint64_t thread, std::int64_t time);
+  static TorchCall call_of(const std::vector<CollectiveOp*>& ops);
+  void add_kernels();
+  void add_cpu_ops();
+  void add(CallRecord record, std::int64_t start, std::int64_t duration, Iteration iteration);
+
+  std::filesystem::path path_;
+  CallBuilder calls_;
+  KinetoJob job_;
+  Rank rank_;
+  std::vector<Launch> launches_;
+  std::vector<ComputeKernel> compute_;
+  std::vector<CommunicationKernel> communication_;
+  std::vector<CollectiveOp> ops_;
+  std::vector<Step> steps_;
+  std::int64_t memory_ = 0;
+  std::int64_t others_ = 0;
+  std::int64_t broken_ = 0;
+  std::int64_t untimed_ = 0;
+};
+
+void KinetoReader::take_kernel(const KinetoEvent& event) {
+  const std::int64_t correlation = event.correlation.value_or(-1);
+  const bool is_collective = !event.metadata.collective.empty();
+  if (is_collective || is_communication_kernel(event.name)) {
+    communication_.push_back(
+        {correlation, *event.start_ns, *event.duration_ns, std::string(event.name), event.metadata});
+  } else {
+    compute_.push_back({correlation, *event.start_ns, *event.duration_ns});
+  }
+}
+
+void KinetoReader::take_collective(const KinetoEvent& event) {
+  ops_.push_back({.thread = event.thread,
+                  .start = *event.start_ns,
+                  .end = *event.start_ns + *event.duration_ns,
+                  .name = std::string(event.name),
+                  .metadata = event.metadata,
+                  .elements = element_counts(event.input_dims),
+                  .type = first_type(event.input_types)});
+}
+
+void KinetoReader::take_step(const KinetoEvent& event) {
+  const std::size_t hash = event.name.find('#');
+  const Result<std::int64_t> number =
+      hash == std::string_view::npos ? failure("") : parse_integer(event.name.substr(hash + 1));
+  if (number && *number >= 0 && *number <= INT32_MAX) {
+    steps_.push_back({*event.start_ns, *event.start_ns + *event.duration_ns, *number});
+  }
+}
+
+void KinetoReader::take(const KinetoEvent& event) {
+  const KinetoRole role = event.phase == "X" ? role_of(event.category, event.name) : KinetoRole::none;
+  if (role == KinetoRole::none) {
+    ++others_;
+    return;
+  }
+  if (!event.start_ns || !event.duration_ns || *event.duration_ns < 0) {
+    ++untimed_;
+    return;
+  }
+  switch (role) {
+    case KinetoRole::none:
+      break;
+    case KinetoRole::kernel:
+      take_kernel(event);
+      break;
+    case KinetoRole::memory:
+      ++memory_;
+      break;
+    case KinetoRole::launch:
+      if (event.correlation) {
+        launches_.push_back({*event.correlation, *event.start_ns, event.thread});
+      }
+      ++others_;
+      break;
+    case KinetoRole::step:
+      take_step(event);
+      ++others_;
+      break;
+    case KinetoRole::collective:
+      take_collective(event);
+      break;
+  }
+}
+
+void KinetoReader::put_in_order() {
+  const auto by_time = [](const auto& a, const auto& b) { return a.start < b.start; };
+  std::sort(launches_.begin(), launches_.end(), [](const Launch& a, const Launch& b) {
+    return std::pair(a.correlation, a.at) < std::pair(b.correlation, b.at);
+  });
+  std::sort(steps_.begin(), steps_.end(), by_time);
+  std::stable_sort(communication_.begin(), communication_.end(), by_time);
+  std::stable_sort(ops_.begin(), ops_.end(), [](const CollectiveOp& a, const CollectiveOp& b) {
+    return std::tuple(a.thread, a.start, -a.end) < std::tuple(b.thread, b.start, -b.end);
+  });
+}
+
+void KinetoReader::choose_rank() {
+  std::optional<std::int64_t> rank = job_.rank;
+  rank = rank ? rank : rank_in(path_.filename().string());
+  if (!rank || *rank < 0 || *rank >= k_max_ranks) {
+    calls_.provenance().skip("rank of the file, taken as 0");
+    rank = 0;
+  }
+  rank_ = Rank{*rank};
+}
+
+const Launch* KinetoReader::launch_of(std::int64_t correlation) const {
+  const auto found =
+      std::lower_bound(launches_.begin(), launches_.end(), correlation,
+                       [](const Launch& launch, std::int64_t value) { return launch.correlation < value; });
+  return found != launches_.end() && found->correlation == correlation ? &*found : nullptr;
+}
+
+Iteration KinetoReader::step_at(std::int64_t time) const {
+  auto after = std::upper_bound(steps_.begin(), steps_.end(), time,
+                                [](std::int64_t value, const Step& step) { return value < step.start; });
+  if (after == steps_.begin() || time > std::prev(after)->end) {
+    return k_unknown_iteration;
+  }
+  return static_cast<Iteration>(std::prev(after)->number);
+}
+
+Iteration KinetoReader::iteration_of(std::int64_t correlation) const {
+  const Launch* const launch = launch_of(correlation);
+  return launch == nullptr ? k_unknown_iteration : step_at(launch->at);
+}
+
+std::vector<CollectiveOp*> KinetoReader::ops_around(std::uint64_t thread, std::int64_t time) {
+  constexpr int deepest = 64;  // looked at; ops nest a handful deep
+  std::vector<CollectiveOp*> around;
+  auto at = std::upper_bound(
+      ops_.begin(), ops_.end(), std::pair(thread, time),
+      [](const auto& key, const CollectiveOp& op) { return key < std::pair(op.thread, op.start); });
+  for (int looked = 0; at != ops_.begin() && looked < deepest; ++looked) {
+    --at;
+    if (at->thread != thread) {
+      break;
+    }
+    if (at->end >= time) {
+      around.push_back(&*at);
+    }
+  }
+  return around;
+}
+
+TorchCall KinetoReader::call_of(const std::vector<CollectiveOp*>& ops) {
+  TorchCall call;
+  for (const CollectiveOp* const op : ops) {
+    if (op->name == k_record_op) {
+      call.metadata =
+          call.metadata == nullptr && !op->metadata.collective.empty() ? &op->metadata : call.metadata;
+    } else if (op->name.starts_with("c10d::")) {
+      call.op = call.op.empty() ? op->name : call.op;
+      call.op_elements = call.op_elements.empty() ? op->elements : call.op_elements;
+      call.type = call.type.empty() && has_tensor_arguments(op->name) ? op->type : call.type;
+    } else if (call.annotation.empty()) {
+      call.annotation = op->name;
+      call.elements = op->elements;
+      call.type = op->type;
+    }
+  }
+  return call;
+}
+
+void KinetoReader::add(CallRecord record, std::int64_t start, std::int64_t duration, Iteration iteration) {
+  record.rank = rank_.value;
+  record.iteration_unknown = iteration == k_unknown_iteration;
+  record.iteration = iteration;
+  record.start_ns = start;
+  record.duration_ns = duration;
+  calls_.add_or_skip(record);
+}
+
+void KinetoReader::add_kernels() {
+  for (const CommunicationKernel& kernel : communication_) {
+    const Launch* const launch = launch_of(kernel.correlation);
+    std::vector<CollectiveOp*> ops;
+    if (launch != nullptr) {
+      ops = ops_around(launch->thread, launch->at);
+    }
+    TorchCall call = call_of(ops);
+    if (!kernel.metadata.collective.empty()) {
+      call.metadata = &kernel.metadata;
+    } else if (call.metadata == nullptr) {
+      // An annotation's sizes are those of the call: of several kernels in it the first takes them.
+      const bool is_taken =
+          std::any_of(ops.begin(), ops.end(), [](const CollectiveOp* op) { return op->is_used; });
+      std::for_each(ops.begin(), ops.end(), [](CollectiveOp* op) { op->is_used = true; });
+      call = is_taken ? TorchCall() : call;
+    }
+    CallRecord record;
+    describe_torch_call(call, kernel.name, job_, rank_, record, calls_.provenance());
+    add(std::move(record), kernel.start, kernel.duration,
+        launch == nullptr ? k_unknown_iteration : step_at(launch->at));
+  }
+  for (const ComputeKernel& kernel : compute_) {
+    calls_.add_compute(rank_, {nanoseconds(kernel.start), nanoseconds(kernel.start + kernel.duration),
+                               iteration_of(kernel.correlation)});
+  }
+}
+
+/// Without kernels that communicate (gloo, MPI): the outermost collective ops of the CPU threads.
+void KinetoReader::add_cpu_ops() {
+  std::stable_sort(ops_.begin(), ops_.end(), [](const CollectiveOp& a, const CollectiveOp& b) {
+    return std::tuple(a.thread, a.start, -a.end) < std::tuple(b.thread, b.start, -b.end);
+  });
+  std::vector<std::pair<std::int64_t, CallRecord>> records;  // by start
+  for (std::size_t first = 0; first < ops_.size();) {
+    std::vector<CollectiveOp*> nested;
+    const CollectiveOp& outer = ops_[first];
+    std::size_t next = first;
+    while (next < ops_.size() && ops_[next].thread == outer.thread && ops_[next].start <= outer.end &&
+           ops_[next].end <= outer.end) {
+      nested.insert(nested.begin(), &ops_[next++]);
+    }
+    first = std::max(next, first + 1);
+    const TorchCall call = call_of(nested);
+    const std::string name = call.metadata != nullptr   ? call.metadata->collective
+                             : !call.annotation.empty() ? call.annotation
+                                                        : call.op;
+    if (!torch_collective(name).moves_data) {
+      calls_.provenance().skip("wait or set-up of a collective");
+      continue;
+    }
+    CallRecord record;
+    describe_torch_call(call, {}, job_, rank_, record, calls_.provenance());
+    record.start_ns = outer.start;
+    record.duration_ns = outer.end - outer.start;
+    records.emplace_back(outer.start, std::move(record));
+  }
+  std::stable_sort(records.begin(), records.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [start, record] : records) {
+    const std::int64_t duration = *record.duration_ns;
+    add(std::move(record), start, duration, step_at(start));
+  }
+}
+
+Result<Trace> KinetoReader::read(JsonStream stream) {
+  JsonStream::Piece piece;
+  bool has_events = false;
+  while (true) {
+    const Result<bool> more = stream.next(piece);
+    if (!more) {
+      return tl::unexpected(more.error());
+    }
+    if (!*more) {
+      break;
+    }
+    if (piece.is_run) {
+      has_events = true;
+      broken_ += read_kineto_events(piece.json, [this](const KinetoEvent& event) { take(event); }).invalid;
+    } else if (piece.key == "distributedInfo") {
+      job_ = read_kineto_job(piece.json);
+    }
+  }
+  if (!has_events) {
+    return failure(fmt::format("{}: no traceEvents in it{}", stream.name(),
+                               stream.is_cut_off() ? " (the file was cut off)" : ""));
+  }
+  choose_rank();
+  put_in_order();
+  const bool has_kernels = !communication_.empty();
+  add_kernels();
+  if (!has_kernels) {
+    add_cpu_ops();
+  }
+  Provenance& provenance = calls_.provenance();
+  const auto count = [&](const char* reason, std::int64_t records) {
+    if (records > 0) {
+      provenance.skip(reason, records);
+    }
+  };
+  count("copy or filling of memory", memory_);
+  count("event of the CPU", others_ + (has_kernels ? static_cast<std::int64_t>(ops_.size()) : 0));
+  count("event without a time", untimed_);
+  count("event that is no valid JSON", broken_);
+  count("end of the file, which was cut off", stream.is_cut_off() ? 1 : 0);
+  return calls_.finish();
+}
+
+}  // namespace
+
+bool sniff_kineto(const std::filesystem::path& /*path*/, std::string_view head) {
+  const std::size_t first = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == std::string_view::npos || head[first] != '{') {
+    return false;
+  }
+  const auto has = [&](std::string_view part) { return head.find(part) != std::string_view::npos; };
+  return has("\"schemaVersion\"") &&
+         (has("\"traceEvents\"") || has("\"distributedInfo\"") || has("\"deviceProperties\""));
+}
+
+Result<Trace> read_kineto(const std::filesystem::path& path) {
+  Result<JsonStream> stream = JsonStream::open(path, "traceEvents");
+  if (!stream) {
+    return tl::unexpected(stream.error());
+  }
+  KinetoReader reader(path, stream->name());
+  return reader.read(std::move(*stream));
+}
+
+}  // namespace commlens

@@ -1,0 +1,225 @@
+#include "commlens/formats/importers/kineto_calls.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "commlens/formats/importers/kineto_names.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr const char* k_unknown_type = "size of an unknown data type";
+constexpr const char* k_unknown_output = "size of what a call receives, taken as what it sends";
+constexpr const char* k_rank_not_in_group = "group that does not hold the rank of the file";
+
+/// The numbers in "[0, 1]"; nothing when the list was cut short ("[0, 1, ...]").
+std::vector<Rank> listed_ranks(std::string_view text) {
+  std::vector<Rank> ranks;
+  if (text.find("...") != std::string_view::npos) {
+    return ranks;
+  }
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    std::int64_t rank = 0;
+    const auto [stop, failed] = std::from_chars(at, end, rank);
+    if (failed == std::errc()) {
+      if (rank < 0 || rank >= k_max_ranks) {
+        return {};
+      }
+      ranks.push_back(Rank{rank});
+    }
+    at = failed == std::errc() ? stop : at + 1;
+  }
+  return ranks;
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& counts) {
+  std::int64_t total = 0;
+  for (const std::int64_t count : counts) {
+    total = count > INT64_MAX / 4 - total ? INT64_MAX / 4 : total + count;
+  }
+  return total;
+}
+
+/// Sizes of both buffers in elements, and the type's name.
+struct Sizes {
+  std::optional<std::int64_t> in;
+  std::optional<std::int64_t> out;
+  std::string type;
+};
+
+Sizes sizes_of(const TorchCall& call) {
+  if (call.metadata != nullptr && !call.metadata->collective.empty()) {
+    return {call.metadata->in_elements, call.metadata->out_elements, call.metadata->dtype};
+  }
+  Sizes sizes{.in = std::nullopt, .out = std::nullopt, .type = call.type};
+  if (!call.elements.empty()) {
+    sizes.in = sum(call.elements);
+  }
+  if (has_tensor_arguments(call.op) && call.op_elements.size() >= 2) {
+    sizes.out = call.op_elements[0];
+    sizes.in = sizes.in ? sizes.in : std::optional(call.op_elements[1]);
+  }
+  return sizes;
+}
+
+std::string name_of_call(const TorchCall& call) {
+  if (call.metadata != nullptr && !call.metadata->collective.empty()) {
+    return call.metadata->collective;
+  }
+  return !call.annotation.empty() ? call.annotation : call.op;
+}
+
+/// Both buffers as docs/formats/calls.md defines them for the kind.
+void put_sizes(Sizes sizes, CommKind kind, CallRecord& record, Provenance& provenance) {
+  const std::optional<DType> dtype = torch_dtype(sizes.type);
+  record.dtype = name_of(dtype.value_or(DType::uint8));
+  if (!dtype && kind != CommKind::barrier && (sizes.in.value_or(0) > 0 || sizes.out.value_or(0) > 0)) {
+    provenance.skip(k_unknown_type);
+    sizes.in = sizes.out = 0;
+  }
+  std::int64_t in = sizes.in.value_or(sizes.out.value_or(0));
+  std::int64_t out = sizes.out.value_or(in);
+  switch (kind) {
+    case CommKind::send:
+      out = 0;
+      break;
+    case CommKind::recv:
+      out = std::max(in, out);
+      in = 0;
+      break;
+    case CommKind::barrier:
+      in = out = 0;
+      break;
+    case CommKind::all_reduce:
+    case CommKind::broadcast:
+    case CommKind::reduce:
+      in = out = std::max(in, out);
+      break;
+    case CommKind::all_gather:
+    case CommKind::reduce_scatter:
+    case CommKind::all_to_all:
+    case CommKind::other:
+      if (sizes.in && !sizes.out && in > 0) {
+        provenance.skip(k_unknown_output);
+      }
+      break;
+  }
+  const std::int64_t size = size_of(dtype.value_or(DType::uint8));
+  const auto bytes = [&](std::int64_t elements) {
+    return elements > INT64_MAX / 8 ? INT64_MAX : elements * size;
+  };
+  record.input_bytes = bytes(in);
+  record.output_bytes = bytes(out);
+}
+
+/// The sizes of a gather or scatter tell how many ranks share the whole.
+std::optional<std::int64_t> size_by_shards(const Sizes& sizes, CommKind kind) {
+  const std::int64_t in = sizes.in.value_or(0);
+  const std::int64_t out = sizes.out.value_or(0);
+  if (kind == CommKind::all_gather && in > 0 && out >= in && out % in == 0) {
+    return out / in;
+  }
+  if (kind == CommKind::reduce_scatter && out > 0 && in >= out && in % out == 0) {
+    return in / out;
+  }
+  return std::nullopt;
+}
+
+void put_pair(const KinetoMetadata* metadata, CommKind kind, Rank rank, CallRecord& record) {
+  record.group.is_given = true;
+  const bool sends = kind == CommKind::send;
+  const std::optional<std::int64_t> peer = metadata == nullptr ? std::nullopt
+                                           : sends             ? metadata->destination
+                                                               : metadata->source;
+  if (peer && *peer >= 0 && *peer < k_max_ranks) {
+    record.group.ranks = sends ? std::vector{rank, Rank{*peer}} : std::vector{Rank{*peer}, rank};
+  }
+}
+
+void put_group(const TorchCall& call, const KinetoJob& job, CommKind kind, Rank rank, CallRecord& record,
+               Provenance& provenance) {
+  const KinetoMetadata none;
+  const KinetoMetadata& metadata = call.metadata == nullptr ? none : *call.metadata;
+  std::vector<Rank> ranks = ranks_of_group(metadata, job);
+  record.group.is_given = true;
+  if (has_root(kind)) {
+    const std::int64_t place = metadata.rank.value_or(-1);
+    record.root_unknown = place < 0 || place >= static_cast<std::int64_t>(ranks.size());
+    if (!record.root_unknown) {
+      record.root = ranks[static_cast<std::size_t>(place)].value;
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  const bool is_proper = std::adjacent_find(ranks.begin(), ranks.end()) == ranks.end();
+  if (!ranks.empty() && is_proper && std::binary_search(ranks.begin(), ranks.end(), rank)) {
+    record.group.ranks = std::move(ranks);
+    return;
+  }
+  if (!ranks.empty()) {
+    provenance.skip(k_rank_not_in_group);
+  }
+  record.root.reset();
+  record.root_unknown = has_root(kind);
+  const auto size = metadata.group_size ? metadata.group_size : size_by_shards(sizes_of(call), kind);
+  if (size && *size >= 1 && *size <= k_max_ranks) {
+    record.group_size = size;
+    record.group_name = metadata.group_name.empty() ? "" : fmt::format("pg {}", metadata.group_name);
+  }
+}
+
+}  // namespace
+
+bool has_tensor_arguments(std::string_view op) { return op.find("base_") != std::string_view::npos; }
+
+std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob& job) {
+  std::vector<Rank> ranks = listed_ranks(metadata.group_ranks);
+  const std::int64_t size = metadata.group_size.value_or(static_cast<std::int64_t>(ranks.size()));
+  if (static_cast<std::int64_t>(ranks.size()) != size) {
+    ranks.clear();
+  }
+  if (ranks.empty()) {
+    const auto found = job.groups.find(metadata.group_name);
+    if (found != job.groups.end() &&
+        (!metadata.group_size || static_cast<std::int64_t>(found->second.size()) == size)) {
+      ranks = found->second;
+    }
+  }
+  const std::int64_t stride = metadata.rank_stride.value_or(0);
+  const std::int64_t start = metadata.rank_start.value_or(-1);
+  const bool is_regular = stride > 0 && start >= 0 && size > 0 && stride < k_max_ranks &&
+                          size < k_max_ranks && start < k_max_ranks - stride * (size - 1);
+  if (ranks.empty() && is_regular) {
+    for (std::int64_t place = 0; place < size; ++place) {
+      ranks.push_back(Rank{start + place * stride});
+    }
+  }
+  if (ranks.empty() && size > 0 && size < k_max_ranks && metadata.group_size == job.world_size) {
+    for (std::int64_t rank = 0; rank < size; ++rank) {
+      ranks.push_back(Rank{rank});
+    }
+  }
+  return ranks;
+}
+
+void describe_torch_call(const TorchCall& call, std::string_view kernel, const KinetoJob& job, Rank rank,
+                         CallRecord& record, Provenance& provenance) {
+  const std::string name = name_of_call(call);
+  const CommKind kind = name.empty() ? kind_of_kernel(kernel) : torch_collective(name).kind;
+  record.op = name_of(kind);
+  if (kind == CommKind::other) {
+    record.name = name.empty() ? std::string(short_kernel_name(kernel)) : name;
+  }
+  put_sizes(sizes_of(call), kind, record, provenance);
+  if (is_point_to_point(kind)) {
+    put_pair(call.metadata, kind, rank, record);
+  } else {
+    put_group(call, job, kind, rank, record, provenance);
+  }
+}
+
+}  // namespace commlens
