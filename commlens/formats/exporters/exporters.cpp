@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "commlens/formats/exporters/chakra_graph.hpp"
 #include "commlens/formats/exporters/perfetto.hpp"
 #include "commlens/formats/exporters/sqlite.hpp"
 
@@ -34,6 +35,11 @@ const std::array k_exporters = {
              .description = "Chrome trace JSON, opens in ui.perfetto.dev",
              .takes_rank = true,
              .stream = write_perfetto},
+    Exporter{.name = "chakra",
+             .description = "Chakra execution traces, one file per rank",
+             .is_text = false,
+             .takes_rank = true,
+             .folder = write_chakra},
     Exporter{
         .name = "sqlite", .description = "tables and views for SQL", .is_text = false, .file = write_sqlite}};
 

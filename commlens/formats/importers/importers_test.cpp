@@ -16,6 +16,7 @@ namespace commlens {
 namespace {
 
 using test_support::ScratchFolder;
+using namespace std::string_view_literals;
 
 constexpr std::string_view k_jsonl =
     R"({"rank":0,"iteration":0,"op":"send","dtype":"fp16","input_bytes":2,"output_bytes":0,"group":[0,1],"peer":1})"
@@ -33,10 +34,19 @@ constexpr std::string_view k_nccl =
     "comm "
     "0x3 [nranks=2] stream 0x4\n";
 
+constexpr std::string_view k_chakra =
+    "\x07\x0a\x05"
+    "0.0.4"
+    "\x25\x08\x01\x12\x01x\x18\x07\x52\x0d\x0a\x09"
+    "comm_type"
+    "\x48\0\x52\x0d\x0a\x09"
+    "comm_size"
+    "\x48\x04"sv;
+
 /// A sample of every format, and the one importer that takes it.
 constexpr std::array k_samples = {
     std::pair(k_jsonl, "calls-jsonl"),     std::pair(k_csv, "calls-csv"), std::pair(k_table, "deepspeed-log"),
-    std::pair(k_verbose, "deepspeed-log"), std::pair(k_nccl, "nccl-log"),
+    std::pair(k_verbose, "deepspeed-log"), std::pair(k_nccl, "nccl-log"), std::pair(k_chakra, "chakra-et"),
 };
 
 /// The importers that accept a text, joined by "+".

@@ -1,0 +1,127 @@
+#include "commlens/formats/importers/torch_groups.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+namespace {
+
+/// More in a text is no list of ranks but a broken file: a million jobs of a million ranks.
+constexpr std::size_t k_longest_list = std::size_t{1} << 20;
+
+std::optional<std::int64_t> whole_number_at(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) {
+    return std::nullopt;
+  }
+  return found->get<std::int64_t>();
+}
+
+std::string text_at(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found != object.end() && found->is_number_integer()) {
+    return std::to_string(found->get<std::int64_t>());
+  }
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+TorchGroup group_at(const nlohmann::json& object) {
+  TorchGroup group;
+  group.size = whole_number_at(object, "group_size").value_or(0);
+  if (group.size < 0 || group.size > k_max_ranks) {
+    group.size = 0;
+  }
+  const auto ranks = object.find("ranks");
+  if (ranks == object.end() || !ranks->is_array()) {
+    return group;
+  }
+  for (const nlohmann::json& rank : *ranks) {
+    if (!rank.is_number_integer() || rank.get<std::int64_t>() < 0 ||
+        rank.get<std::int64_t>() >= k_max_ranks) {
+      group.ranks.clear();
+      return group;
+    }
+    group.ranks.push_back(Rank{rank.get<std::int64_t>()});
+  }
+  if (ranks->empty() && group.size <= static_cast<std::int64_t>(k_longest_list)) {
+    group.ranks = strided_ranks(0, 1, group.size).value_or(std::vector<Rank>());
+  }
+  group.size = group.ranks.empty() ? group.size : static_cast<std::int64_t>(group.ranks.size());
+  return group;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> TorchGroup::global(std::int64_t group_rank) const {
+  if (group_rank < 0 || group_rank >= static_cast<std::int64_t>(ranks.size())) {
+    return std::nullopt;
+  }
+  return ranks[static_cast<std::size_t>(group_rank)].value;
+}
+
+bool TorchGroups::read_list(std::string_view json) {
+  const nlohmann::json list = nlohmann::json::parse(json, nullptr, false);
+  if (!list.is_array()) {
+    return false;
+  }
+  for (const nlohmann::json& object : list) {
+    const std::string name = object.is_object() ? text_at(object, "pg_name") : std::string();
+    if (name.empty()) {
+      return false;
+    }
+    const TorchGroup group = group_at(object);
+    add(name, group);
+    if (const std::string backend = text_at(object, "backend_id"); !backend.empty()) {
+      add(backend, group);
+    }
+  }
+  return true;
+}
+
+void TorchGroups::add(const std::string& name, TorchGroup group) {
+  TorchGroup& known = groups_[name];
+  if (known.ranks.empty() && (!group.ranks.empty() || known.size == 0)) {
+    known = std::move(group);
+  }
+}
+
+const TorchGroup& TorchGroups::find(std::string_view name) const {
+  static const TorchGroup nothing;
+  const auto found = groups_.find(name);
+  return found == groups_.end() ? nothing : found->second;
+}
+
+void set_group(const TorchGroup& group, const std::string& name, CallRecord& record) {
+  record.group.is_given = true;
+  record.group.ranks = group.ranks;
+  if (!std::is_sorted(record.group.ranks.begin(), record.group.ranks.end())) {
+    std::sort(record.group.ranks.begin(), record.group.ranks.end());
+  }
+  if (group.ranks.empty() && group.size > 0) {
+    record.group_size = group.size;
+    record.group_name = name;
+  }
+}
+
+std::optional<std::vector<Rank>> strided_ranks(std::int64_t start, std::int64_t stride, std::int64_t size) {
+  const bool is_one = size == 1 && start >= 0;
+  if (start >= k_max_ranks) {
+    return std::nullopt;
+  }
+  if (!is_one && (start < 0 || stride < 1 || size < 1 || size > k_max_ranks || stride > k_max_ranks ||
+                  start + (size - 1) * stride >= k_max_ranks)) {
+    return std::nullopt;
+  }
+  std::vector<Rank> ranks;
+  for (std::int64_t position = 0; position < size; ++position) {
+    ranks.push_back(Rank{start + position * stride});
+  }
+  return ranks;
+}
+
+}  // namespace commlens
