@@ -11,6 +11,7 @@
 #include "commlens/formats/importers/kineto.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/nccl_log.hpp"
+#include "commlens/formats/importers/nccl_tests.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
@@ -23,7 +24,9 @@ constexpr std::array k_importers = {
     Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
     Importer{"kineto", sniff_kineto, read_kineto},
     Importer{"chakra-et", sniff_chakra_et, read_chakra_et},
-    // The last ones search the whole text.
+    Importer{"nccl-tests-json", sniff_nccl_tests_json, read_nccl_tests_json},
+    // Those from here on search the text.
+    Importer{"nccl-tests", sniff_nccl_tests, read_nccl_tests},
     Importer{"nccl-log", sniff_nccl_log, read_nccl_log},
     Importer{"deepspeed-log", sniff_deepspeed_log, read_deepspeed_log},
 };

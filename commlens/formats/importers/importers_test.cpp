@@ -43,10 +43,23 @@ constexpr std::string_view k_chakra =
     "comm_size"
     "\x48\x04"sv;
 
+constexpr std::string_view k_nccl_table =
+    "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+    "8 2 float sum -1 1.5 1 1 0 2.5 1 1 0\n";
+constexpr std::string_view k_nccl_report =
+    R"({"version":3,"start_time":"","args":["all_reduce_perf"],"results":[)"
+    R"({"size":8,"count":2,"type":"float","out_of_place":{"time":1.5}}]})";
+
 /// A sample of every format, and the one importer that takes it.
 constexpr std::array k_samples = {
-    std::pair(k_jsonl, "calls-jsonl"),     std::pair(k_csv, "calls-csv"), std::pair(k_table, "deepspeed-log"),
-    std::pair(k_verbose, "deepspeed-log"), std::pair(k_nccl, "nccl-log"), std::pair(k_chakra, "chakra-et"),
+    std::pair(k_jsonl, "calls-jsonl"),
+    std::pair(k_csv, "calls-csv"),
+    std::pair(k_table, "deepspeed-log"),
+    std::pair(k_verbose, "deepspeed-log"),
+    std::pair(k_nccl, "nccl-log"),
+    std::pair(k_nccl_table, "nccl-tests"),
+    std::pair(k_nccl_report, "nccl-tests-json"),
+    std::pair(k_chakra, "chakra-et"),
 };
 
 /// The importers that accept a text, joined by "+".

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace commlens {
+
+/// A member of a JSON object; null when `object` is none or lacks it.
+const nlohmann::json* json_member(const nlohmann::json& object, const char* key);
+
+/// A member that is a whole number below 2^63.
+std::optional<std::int64_t> json_whole(const nlohmann::json& object, const char* key);
+
+/// A member that is a number.
+std::optional<double> json_number(const nlohmann::json& object, const char* key);
+
+/// A member that is a string; empty when it is something else.
+std::string json_text(const nlohmann::json& object, const char* key);
+
+}  // namespace commlens

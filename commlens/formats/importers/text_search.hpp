@@ -1,0 +1,21 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace commlens {
+
+/// Whether a line within the first `furthest` bytes of a text file is of the kind sought; for formats that
+/// stand somewhere in a log. Never of a binary file (`head` is its start) or one with a line beyond 16 MiB.
+bool any_line(const std::filesystem::path& path, std::string_view head, std::int64_t furthest,
+              const std::function<bool(std::string_view)>& is_sought);
+
+/// The words between blanks, at most `most` of them.
+std::vector<std::string_view> blank_separated(std::string_view text, std::size_t most);
+
+/// How far the searches for the tables of benchmarks go.
+constexpr std::int64_t k_furthest_table = std::int64_t{64} << 20;
+
+}  // namespace commlens
