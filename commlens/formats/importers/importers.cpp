@@ -8,6 +8,7 @@
 #include "commlens/formats/importers/calls_jsonl.hpp"
 #include "commlens/formats/importers/chakra_et.hpp"
 #include "commlens/formats/importers/deepspeed_log.hpp"
+#include "commlens/formats/importers/inspector.hpp"
 #include "commlens/formats/importers/kineto.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/nccl_log.hpp"
@@ -24,6 +25,7 @@ constexpr std::array k_importers = {
     Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
     Importer{"kineto", sniff_kineto, read_kineto},
     Importer{"chakra-et", sniff_chakra_et, read_chakra_et},
+    Importer{"nccl-inspector", sniff_inspector, read_inspector},
     Importer{"nccl-tests-json", sniff_nccl_tests_json, read_nccl_tests_json},
     // Those from here on search the text.
     Importer{"nccl-tests", sniff_nccl_tests, read_nccl_tests},

@@ -50,15 +50,17 @@ constexpr std::string_view k_nccl_report =
     R"({"version":3,"start_time":"","args":["all_reduce_perf"],"results":[)"
     R"({"size":8,"count":2,"type":"float","out_of_place":{"time":1.5}}]})";
 
+constexpr std::string_view k_inspector =
+    R"({"header":{"id":"0x1","rank":0,"n_ranks":2},"metadata":{"inspector_output_format_version":"v4.0"},)"
+    R"("coll_perf":{"coll":"AllReduce","coll_msg_size_bytes":8,"coll_exec_time_us":3}})"
+    "\n";
+
 /// A sample of every format, and the one importer that takes it.
 constexpr std::array k_samples = {
-    std::pair(k_jsonl, "calls-jsonl"),
-    std::pair(k_csv, "calls-csv"),
-    std::pair(k_table, "deepspeed-log"),
-    std::pair(k_verbose, "deepspeed-log"),
-    std::pair(k_nccl, "nccl-log"),
-    std::pair(k_nccl_table, "nccl-tests"),
-    std::pair(k_nccl_report, "nccl-tests-json"),
+    std::pair(k_jsonl, "calls-jsonl"),     std::pair(k_csv, "calls-csv"),
+    std::pair(k_table, "deepspeed-log"),   std::pair(k_verbose, "deepspeed-log"),
+    std::pair(k_nccl, "nccl-log"),         std::pair(k_inspector, "nccl-inspector"),
+    std::pair(k_nccl_table, "nccl-tests"), std::pair(k_nccl_report, "nccl-tests-json"),
     std::pair(k_chakra, "chakra-et"),
 };
 

@@ -17,7 +17,7 @@ const std::string& NcclComms::process_of(std::string_view process) {
   }
   std::string name(process);
   for (const auto& [printed, known] : processes_) {
-    if (process.size() > known.size() && process.ends_with(known)) {
+    if (is_torn_text_ && process.size() > known.size() && process.ends_with(known)) {
       name = known;
     }
   }

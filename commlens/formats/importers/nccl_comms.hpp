@@ -19,6 +19,9 @@ class NcclComms {
   /// Row of a communicator, one rank's end of it.
   using Row = std::uint32_t;
 
+  /// `is_torn_text`: the rest of a broken line may stand right before the name of a process.
+  explicit NcclComms(bool is_torn_text) : is_torn_text_(is_torn_text) {}
+
   /// Remembers who prints, which tells a process from the rest of a broken line that stands before its name.
   void see(const NcclPrinter& printer) { process_of(printer.process); }
 
@@ -64,6 +67,7 @@ class NcclComms {
   void number_by_world();
   bool is_of_world(const Comm& comm) const;
 
+  bool is_torn_text_;
   std::vector<Comm> comms_;
   std::vector<Owner> owners_;
   std::map<std::pair<std::string, std::int64_t>, std::uint32_t> owner_rows_;  // process, device

@@ -70,7 +70,7 @@ class NcclLogReader {
   GroupId group_of(const Call& call, const NcclCallShape& shape);
   GroupId collective_group(NcclComms::Row comm);
 
-  NcclComms comms_;
+  NcclComms comms_{true};
   std::vector<NcclCallShape> shapes_;
   std::map<NcclCallShape, std::uint32_t> shape_rows_;
   std::vector<Call> calls_;
