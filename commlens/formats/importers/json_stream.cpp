@@ -325,6 +325,13 @@ Result<bool> JsonStream::next_run(Piece& piece) {
     if (!more) {
       return more;
     }
+    // The element at the end of a text that was cut off is whole if its bracket is closed.
+    const bool is_closed =
+        has_text_ && depth_ == 0 && !in_string_ && mark_of(buffer_[begin_ + looked_at_ - 1]) == Mark::closing;
+    if (!*more && is_closed) {
+      whole_ = looked_at_;
+      has_text_ = false;
+    }
     if (!*more && whole_ == 0) {
       is_cut_off_ = true;
       state_ = State::finished;

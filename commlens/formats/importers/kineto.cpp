@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
+#include "commlens/formats/importers/file_rank.hpp"
 #include "commlens/formats/importers/json_stream.hpp"
 #include "commlens/formats/importers/kineto_calls.hpp"
 #include "commlens/formats/importers/kineto_events.hpp"
@@ -68,25 +69,6 @@ std::string first_type(std::string_view types) {
   const std::size_t close = types.find('"', open + 1);
   return close == std::string_view::npos ? std::string()
                                          : std::string(types.substr(open + 1, close - open - 1));
-}
-
-/// The rank in a file name: "rank-34.json", "worker3_step_12.pt.trace.json", "trace_rank_0.json".
-std::optional<std::int64_t> rank_in(const std::string& name) {
-  for (const std::string_view word : {"rank", "worker"}) {
-    for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
-      std::size_t digit = at + word.size();
-      digit += digit < name.size() && (name[digit] == '-' || name[digit] == '_') ? 1 : 0;
-      std::size_t end = digit;
-      while (end < name.size() && name[end] >= '0' && name[end] <= '9') {
-        ++end;
-      }
-      const Result<std::int64_t> rank = parse_integer(std::string_view(name).substr(digit, end - digit));
-      if (rank && *rank < k_max_ranks) {
-        return *rank;
-      }
-    }
-  }
-  return std::nullopt;
 }
 
 /// Collects what the events of a file say, then relates them.
@@ -209,9 +191,9 @@ void KinetoReader::put_in_order() {
 
 void KinetoReader::choose_rank() {
   std::optional<std::int64_t> rank = job_.rank;
-  rank = rank ? rank : rank_in(path_.filename().string());
+  rank = rank ? rank : rank_by_word(path_);
   if (!rank || *rank < 0 || *rank >= k_max_ranks) {
-    calls_.provenance().skip("rank of the file, taken as 0");
+    calls_.provenance().skip(k_skipped_rank_unsaid);
     rank = 0;
   }
   rank_ = Rank{*rank};
@@ -332,7 +314,7 @@ void KinetoReader::add_cpu_ops() {
                              : !call.annotation.empty() ? call.annotation
                                                         : call.op;
     if (!torch_collective(name).moves_data) {
-      calls_.provenance().skip("wait or set-up of a collective");
+      calls_.provenance().skip("call that only waits or sets up");
       continue;
     }
     CallRecord record;
@@ -384,11 +366,11 @@ Result<Trace> KinetoReader::read(JsonStream stream) {
       provenance.skip(reason, records);
     }
   };
-  count("copy or filling of memory", memory_);
+  count("event of memory copied or set", memory_);
   count("event of the CPU", others_ + (has_kernels ? static_cast<std::int64_t>(ops_.size()) : 0));
   count("event without a time", untimed_);
-  count("event that is no valid JSON", broken_);
-  count("end of the file, which was cut off", stream.is_cut_off() ? 1 : 0);
+  count("event in broken JSON", broken_);
+  count("record cut off at the end of the file", stream.is_cut_off() ? 1 : 0);
   return calls_.finish();
 }
 

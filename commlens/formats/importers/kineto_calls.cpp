@@ -11,9 +11,9 @@
 namespace commlens {
 namespace {
 
-constexpr const char* k_unknown_type = "size of an unknown data type";
-constexpr const char* k_unknown_output = "size of what a call receives, taken as what it sends";
-constexpr const char* k_rank_not_in_group = "group that does not hold the rank of the file";
+constexpr const char* k_unknown_type = "call of an unknown data type, kept without its size";
+constexpr const char* k_unknown_output = "call whose received size is taken to be the sent one";
+constexpr const char* k_rank_not_in_group = "call on a group without the rank of the file";
 
 /// The numbers in "[0, 1]"; nothing when the list was cut short ("[0, 1, ...]").
 std::vector<Rank> listed_ranks(std::string_view text) {
