@@ -16,8 +16,8 @@ using Json = nlohmann::ordered_json;
 
 /// A reason as `count` records have it: its first word that counts something in the singular or the plural.
 std::string in_number(const std::string& reason, std::int64_t count) {
-  constexpr std::array<std::string_view, 7> counted = {"call", "record", "rank", "time",
-                                                       "line", "event",  "row"};
+  constexpr std::array<std::string_view, 8> counted = {"call", "record", "rank",  "time",
+                                                       "node", "line",   "event", "row"};
   for (std::size_t begin = 0; begin < reason.size();) {
     const std::size_t end = std::min(reason.find_first_of(" ,", begin), reason.size());
     const bool is_plural = end > begin && reason[end - 1] == 's';

@@ -131,7 +131,7 @@ class ChakraImport {
     } else {
       const bool is_memory =
           node.type == ChakraNodeType::memory_load || node.type == ChakraNodeType::memory_store;
-      skip(is_memory ? "memory node" : "node of a kind that is neither computing nor communication");
+      skip(is_memory ? "memory node" : "node of another kind");
     }
   }
 
@@ -160,9 +160,9 @@ class ChakraImport {
 
   void take_compute(const ChakraNode& node) {
     if (runs_on_cpu(node)) {
-      skip("CPU operation");
+      skip("node of the CPU");
     } else if (!survey_.has_starts) {
-      skip("computing without a start time");
+      skip("computing node without a start time");
     } else {
       CallRecord record;
       record.rank = survey_.rank.value_or(0);
@@ -175,12 +175,12 @@ class ChakraImport {
 
   void take_call(const ChakraNode& node) {
     if (is_cpu_side(node)) {
-      skip("CPU side of a call");
+      skip("node of the CPU, which launches a call");
       return;
     }
     const std::optional<CommKind> kind = kind_of(node);
     if (!kind) {
-      skip("collective of an unknown type");
+      skip("call of an unknown type");
       return;
     }
     CallRecord record;
@@ -217,7 +217,7 @@ class ChakraImport {
     record.duration_ns = node.attributes.integer(k_own_duration);
     if (record.start_ns || record.duration_ns || !survey_.has_starts) {
       if (!survey_.has_starts && node.duration_us > 0) {
-        skip("duration without a start time");
+        skip("call with a duration and no start time");
       }
       return;
     }

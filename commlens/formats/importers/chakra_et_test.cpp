@@ -150,11 +150,11 @@ TEST(ReadChakraEt, WhatIsNoCallIsCountedByReason) {
                                              .with(collective(11, 0, -4))
                                              .bytes());
   ASSERT_TRUE(trace) << trace.error().message;
-  EXPECT_EQ(skipped(*trace, "CPU side of a call"), 1);
-  EXPECT_EQ(skipped(*trace, "CPU operation"), 1);
-  EXPECT_EQ(skipped(*trace, "computing without a start time"), 1);
+  EXPECT_EQ(skipped(*trace, "node of the CPU, which launches a call"), 1);
+  EXPECT_EQ(skipped(*trace, "node of the CPU"), 1);
+  EXPECT_EQ(skipped(*trace, "computing node without a start time"), 1);
   EXPECT_EQ(skipped(*trace, "memory node"), 1);
-  EXPECT_EQ(skipped(*trace, "collective of an unknown type"), 1);
+  EXPECT_EQ(skipped(*trace, "call of an unknown type"), 1);
   EXPECT_EQ(skipped(*trace, "call whose size cannot be told"), 1);  // all_gather of a group of unknown size
   EXPECT_EQ(skipped(*trace, "call with impossible fields"), 1);
   EXPECT_TRUE(spelled_calls(*trace, Rank{2}).empty());
@@ -249,8 +249,8 @@ TEST(ReadChakraEt, OfAResnetHasItsSevenKernels) {
             (std::vector<std::string>{"broadcast fp32 53120", "broadcast int64 53", "all_reduce fp32 2049000",
                                       "all_reduce fp32 7875584", "all_reduce fp32 6563840",
                                       "all_reduce fp32 6637568", "all_reduce fp32 2431040"}));
-  EXPECT_EQ(skipped(*trace, "CPU side of a call"), 14);
-  EXPECT_EQ(skipped(*trace, "duration without a start time"), 7);
+  EXPECT_EQ(skipped(*trace, "node of the CPU, which launches a call"), 14);
+  EXPECT_EQ(skipped(*trace, "call with a duration and no start time"), 7);
 }
 
 }  // namespace

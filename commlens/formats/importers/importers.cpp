@@ -13,6 +13,7 @@
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/nccl_log.hpp"
 #include "commlens/formats/importers/nccl_tests.hpp"
+#include "commlens/formats/importers/pytorch_et.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
@@ -25,6 +26,7 @@ constexpr std::array k_importers = {
     Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
     Importer{"kineto", sniff_kineto, read_kineto},
     Importer{"chakra-et", sniff_chakra_et, read_chakra_et},
+    Importer{"pytorch-et", sniff_pytorch_et, read_pytorch_et},
     Importer{"nccl-inspector", sniff_inspector, read_inspector},
     Importer{"nccl-tests-json", sniff_nccl_tests_json, read_nccl_tests_json},
     // Those from here on search the text.
