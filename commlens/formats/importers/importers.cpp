@@ -8,11 +8,13 @@
 #include "commlens/formats/importers/calls_jsonl.hpp"
 #include "commlens/formats/importers/chakra_et.hpp"
 #include "commlens/formats/importers/deepspeed_log.hpp"
+#include "commlens/formats/importers/imb.hpp"
 #include "commlens/formats/importers/inspector.hpp"
 #include "commlens/formats/importers/kineto.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/nccl_log.hpp"
 #include "commlens/formats/importers/nccl_tests.hpp"
+#include "commlens/formats/importers/osu.hpp"
 #include "commlens/formats/importers/pytorch_et.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -31,6 +33,8 @@ constexpr std::array k_importers = {
     Importer{"nccl-tests-json", sniff_nccl_tests_json, read_nccl_tests_json},
     // Those from here on search the text.
     Importer{"nccl-tests", sniff_nccl_tests, read_nccl_tests},
+    Importer{"osu", sniff_osu, read_osu},
+    Importer{"imb", sniff_imb, read_imb},
     Importer{"nccl-log", sniff_nccl_log, read_nccl_log},
     Importer{"deepspeed-log", sniff_deepspeed_log, read_deepspeed_log},
 };
@@ -39,30 +43,48 @@ constexpr std::array k_importers = {
 
 std::span<const Importer> importers() { return k_importers; }
 
+std::string importer_names() {
+  std::string names;
+  for (const Importer& importer : importers()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", importer.name);
+  }
+  return names;
+}
+
+namespace {
+
+/// A pipe can be read once, so its head cannot be looked at first.
+Result<Trace> import_pipe(const std::filesystem::path& path) {
+  Result<Trace> trace = read_calls_jsonl(path);
+  return trace ? std::move(trace)
+               : failure(trace.error().message +
+                         "; a pipe is read as calls JSON Lines: put other formats into a file");
+}
+
+}  // namespace
+
 Result<Trace> import_any(const std::filesystem::path& path) {
   std::error_code status;
   if (path == "-") {
-    return read_calls_jsonl(path);
+    return import_pipe(path);
   }
   if (std::filesystem::is_directory(path, status)) {
     return read_trace(path);
   }
   if (std::filesystem::exists(path, status) && !std::filesystem::is_regular_file(path, status)) {
-    return read_calls_jsonl(path);  // a pipe can be read once, so its head cannot be looked at first
+    return import_pipe(path);
   }
   const Result<std::string> head = read_head(path, k_head);
   if (!head) {
     return tl::unexpected(head.error());
   }
-  std::string known;
   for (const Importer& importer : importers()) {
     if (importer.sniff(path, *head)) {
       return importer.read(path);
     }
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", importer.name);
   }
   return failure(fmt::format("{}: {}; expected a trace folder or one of: {}", path.string(),
-                             head->empty() ? "the file is empty" : "no format we know", known));
+                             head->empty() ? "the file is empty" : "no format we know", importer_names()));
 }
 
 }  // namespace commlens

@@ -60,16 +60,32 @@ constexpr std::string_view k_pytorch_et =
     R"( "id": 9, "rf_id": 1, "parent": 2, "fw_parent": 0, "inputs": [[1, 2, 0, 7, 4, "cuda:2"], 1, 94398426, 2,)"
     R"x( "allreduce", [], []], "input_types": ["Tensor(int)"], "outputs": [], "output_types": []}]})x";
 
-constexpr std::string_view k_kineto =
-    R"({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}]})";
+constexpr std::string_view
+    k_kineto =
+        R"({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce(x)",
+    "ts" : 1, "dur" : 1
+}]
+})";
+
+constexpr std::string_view k_osu =
+    "# OSU MPI Latency Test v5.8\n# Size          Latency (us)\n0                       9.29\n";
+constexpr std::string_view k_imb =
+    "# Benchmarking PingPong\n# #processes = 2\n#bytes #repetitions t[usec] Mbytes/sec\n0 1000 4.06 0.00\n";
 
 /// A sample of every format, and the one importer that takes it.
 constexpr std::array k_samples = {
-    std::pair(k_jsonl, "calls-jsonl"),     std::pair(k_csv, "calls-csv"),
-    std::pair(k_table, "deepspeed-log"),   std::pair(k_verbose, "deepspeed-log"),
-    std::pair(k_nccl, "nccl-log"),         std::pair(k_inspector, "nccl-inspector"),
-    std::pair(k_nccl_table, "nccl-tests"), std::pair(k_nccl_report, "nccl-tests-json"),
-    std::pair(k_chakra, "chakra-et"),      std::pair(k_kineto, "kineto"),
+    std::pair(k_jsonl, "calls-jsonl"),
+    std::pair(k_csv, "calls-csv"),
+    std::pair(k_table, "deepspeed-log"),
+    std::pair(k_verbose, "deepspeed-log"),
+    std::pair(k_nccl, "nccl-log"),
+    std::pair(k_inspector, "nccl-inspector"),
+    std::pair(k_osu, "osu"),
+    std::pair(k_imb, "imb"),
+    std::pair(k_nccl_table, "nccl-tests"),
+    std::pair(k_nccl_report, "nccl-tests-json"),
+    std::pair(k_chakra, "chakra-et"),
+    std::pair(k_kineto, "kineto"),
     std::pair(k_pytorch_et, "pytorch-et"),
 };
 
