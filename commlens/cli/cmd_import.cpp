@@ -5,9 +5,11 @@
 
 #include "commlens/base/units.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/trace/merge_traces.hpp"
 #include "commlens/cli/trace_source.hpp"
+#include "commlens/formats/importers/importers.hpp"
 #include "commlens/report/coverage_report.hpp"
+#include "commlens/summary/stragglers.hpp"
+#include "commlens/trace/merge_traces.hpp"
 #include "commlens/trace/trace_file.hpp"
 #include "commlens/trace/trace_folder.hpp"
 
@@ -16,12 +18,23 @@ namespace {
 
 constexpr const char* k_import_examples = R"(Examples:
   commlens import calls.jsonl.gz -o trace/
-  commlens import rank0.jsonl rank1.jsonl -o trace/)";
+  commlens import log/rank*.pt.trace.json.gz -o trace/)";
 
 struct ImportFlags {
   std::vector<std::string> files;
   std::string folder;
 };
+
+/// Of calls of several files: how many find their counterparts on the other ranks.
+std::string matched_text(const Trace& trace) {
+  const Stragglers found = stragglers(trace);
+  if (found.instances + found.messages + found.incomplete == 0) {
+    return "";
+  }
+  return fmt::format("; {} collectives and {} messages matched between ranks, {} lack the call of a rank",
+                     with_commas(found.instances), with_commas(found.messages),
+                     with_commas(found.incomplete));
+}
 
 Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
   if (const Result<void> usable = check_trace_target(flags.folder); !usable) {
@@ -45,8 +58,9 @@ Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
     calls += static_cast<double>(stream.events.size()) * static_cast<double>(stream.ranks.count());
   }
   const std::string skipped = skipped_text(trace->provenance.skipped);
-  console.out << fmt::format("{}: {:.0f} calls, {} rank streams{}\n", flags.folder, calls,
-                             with_commas(static_cast<std::int64_t>(trace->streams.size())),
+  const std::string matched = flags.files.size() > 1 ? matched_text(*trace) : "";
+  console.out << fmt::format("{}: {:.0f} calls, {} rank streams{}{}\n", flags.folder, calls,
+                             with_commas(static_cast<std::int64_t>(trace->streams.size())), matched,
                              skipped.empty() ? "" : "; left out: " + skipped)
               << std::flush;
   return ExitCode::done;
@@ -58,8 +72,7 @@ Action declare_import(CLI::App& verb) {
   const auto flags = std::make_shared<ImportFlags>();
   verb.footer(k_import_examples);
   verb.add_option("FILE", flags->files,
-                  "Calls JSON Lines or CSV, or what DeepSpeed's comms logger printed; several "
-                  "files are one job")
+                  fmt::format("Several files are one job. Read by their content: {}", importer_names()))
       ->required();
   verb.add_option("-o,--output", flags->folder, "Folder of the native trace; a trace there is replaced")
       ->required()

@@ -73,6 +73,11 @@ std::string sizes_of(const SummaryView& view, Format format, const TextStyle& st
 Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
   const SummaryWish wish = wish_of(flags);
   const Result<SummarySubject> subject = summary_subject(console, wish);
+  if (subject && wish.options.ranks_per_node > 0) {
+    if (const Result<void> known = check_groups_are_known(subject->trace); !known) {
+      return tl::unexpected(known.error());
+    }
+  }
   if (!subject) {
     return tl::unexpected(subject.error());
   }

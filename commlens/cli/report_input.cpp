@@ -310,6 +310,11 @@ Result<std::unique_ptr<ReportMaterial>> report_material(Console& console, const 
             : "more than two were given; give two to see them set against each other";
   }
   const Side& subject = subject_of(material->sides);
+  if (request.ranks_per_node > 0) {
+    if (const Result<void> known = check_groups_are_known(subject.trace); !known) {
+      return tl::unexpected(known.error());
+    }
+  }
   const Progress progress(console, "counting calls", 0);
   material->input = figure_input(named(subject, material->sides), *range, request.ranks_per_node);
   if (*range && material->input.summary.calls == 0 && !subject.trace.streams.empty()) {

@@ -98,6 +98,19 @@ std::int64_t ranks_of_job(const Trace& trace) {
   return ranks;
 }
 
+Result<void> check_groups_are_known(const Trace& trace) {
+  const auto is_hidden = [&](const CommOp& op) {
+    return trace.groups.size(op.group) > 1 && !trace.groups.knows_members(op.group);
+  };
+  if (std::any_of(trace.ops().begin(), trace.ops().end(), is_hidden)) {
+    return failure(
+        "--gpus-per-node: the trace has groups of which only the size is known, not the ranks; import the "
+        "files of "
+        "all ranks together, or leave the flag out");
+  }
+  return {};
+}
+
 Result<std::optional<IterationRange>> iteration_range(const std::string& text) {
   if (text.empty()) {
     return std::nullopt;

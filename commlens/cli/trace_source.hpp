@@ -25,6 +25,9 @@ Result<Trace> open_trace(Console& console, const std::string& argument);
 /// group.
 std::int64_t ranks_of_job(const Trace& trace);
 
+/// Fails, for --gpus-per-node, where the trace does not tell which ranks are in a group.
+Result<void> check_groups_are_known(const Trace& trace);
+
 /// --iterations FIRST-[LAST]: "0-9", "3-" (to the end), "-1-", "4". Absent for an empty text.
 using IterationRange = std::pair<Iteration, Iteration>;
 Result<std::optional<IterationRange>> iteration_range(const std::string& text);

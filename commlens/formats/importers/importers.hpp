@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "commlens/base/result.hpp"
@@ -17,6 +18,9 @@ struct Importer {
 
 /// The one list, in the order in which formats are tried.
 std::span<const Importer> importers();
+
+/// "calls-jsonl, calls-csv, …", for messages.
+std::string importer_names();
 
 /// Reads a native trace folder or any importable file; "-" is calls JSON Lines on standard input.
 Result<Trace> import_any(const std::filesystem::path& path);

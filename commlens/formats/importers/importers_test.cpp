@@ -60,12 +60,9 @@ constexpr std::string_view k_pytorch_et =
     R"( "id": 9, "rf_id": 1, "parent": 2, "fw_parent": 0, "inputs": [[1, 2, 0, 7, 4, "cuda:2"], 1, 94398426, 2,)"
     R"x( "allreduce", [], []], "input_types": ["Tensor(int)"], "outputs": [], "output_types": []}]})x";
 
-constexpr std::string_view
-    k_kineto =
-        R"({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce(x)",
-    "ts" : 1, "dur" : 1
-}]
-})";
+constexpr std::string_view k_kineto =
+    R"k({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce(x)",)k"
+    R"k("ts": 1, "dur": 1}]})k";
 
 constexpr std::string_view k_osu =
     "# OSU MPI Latency Test v5.8\n# Size          Latency (us)\n0                       9.29\n";
