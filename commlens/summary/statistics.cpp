@@ -134,8 +134,10 @@ Coverage coverage_of(const CallTally& tally, const Provenance& provenance) {
   std::stable_sort(coverage.unclassified.begin(), coverage.unclassified.end(),
                    [](const UnclassifiedCalls& a, const UnclassifiedCalls& b) { return a.calls > b.calls; });
   coverage.unfinished = skipped_for(provenance, k_skipped_unfinished);
-  coverage.dropped = saturating_sum(skipped_for(provenance, k_skipped_disk_full),
-                                    skipped_for(provenance, k_skipped_recorder_late));
+  for (const std::string_view reason :
+       {k_skipped_disk_full, k_skipped_recorder_late, k_skipped_tables_full, k_skipped_no_memory}) {
+    coverage.dropped = saturating_sum(coverage.dropped, skipped_for(provenance, reason));
+  }
   coverage.skipped = provenance.skipped;
   return coverage;
 }

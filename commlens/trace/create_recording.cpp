@@ -32,4 +32,9 @@ void create_recording(const std::filesystem::path& folder, const RecordingInfo& 
                        [&](const std::filesystem::path& path) { write_recording_manifest(path, info); });
 }
 
+std::filesystem::path claim_recording(const std::filesystem::path& folder, const RecordingInfo& info) {
+  return claim_trace_folder(folder,
+                            [&](const std::filesystem::path& path) { write_recording_manifest(path, info); });
+}
+
 }  // namespace commlens

@@ -219,6 +219,8 @@ Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::pa
     for (const auto& [reason, calls] : closing->skipped) {
       tables.provenance.skip(reason, calls);
     }
+  } else if (rank->ops.size() >= k_most_op_rows) {
+    tables.provenance.skip("rank killed with full tables, whose other calls nobody counted");
   }
   const TimeShift shift = shift_of(*rank, clocks);
   const Result<StreamSurvey> survey = opened->survey(rank->ops.size());

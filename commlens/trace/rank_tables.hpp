@@ -17,6 +17,13 @@ namespace commlens {
 
 constexpr std::string_view k_rank_schema = "commlens.rank/1";
 
+/// A recorder's tables take no more rows of calls, so that a job with ever-new sizes of messages costs
+/// bounded memory (about 250 MiB a rank) and its tables stay readable; calls that would need one more are
+/// counted.
+constexpr std::size_t k_most_op_rows = std::size_t{1} << 20;
+/// The same for ever-new groups: half of what a reader takes.
+constexpr std::int64_t k_most_table_bytes = std::int64_t{1} << 29;
+
 /// The clock of one rank, as the first line of its tables says.
 struct RankClock {
   std::string source;                      // "tsc" or "monotonic"

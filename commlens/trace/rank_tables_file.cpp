@@ -48,14 +48,14 @@ std::string closing_line(const RankClosing& closing) {
   return line;
 }
 
-/// The line that says `text` under `key`.
+/// The line that says `text` under `key`, and its end.
 std::string text_line(std::string_view key, std::string_view text) {
   std::string line;
   {
     JsonObject object(line);
     object.text(key, text);
   }
-  return line;
+  return line + "\n";
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ RankTablesFile::RankTablesFile(const std::filesystem::path& path, Rank rank, con
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ >= 0) {
     errno = ENOSPC;
-    append(opening_line(rank, clock));
+    append(opening_line(rank, clock) + "\n");
   }
   if (file_ < 0 || is_broken_) {
     const int cause = errno;
@@ -82,15 +82,23 @@ RankTablesFile::~RankTablesFile() {
   }
 }
 
+// A row is written when nothing can fail any more but the write, so that rows are numbered as they stand.
+
 GroupId RankTablesFile::group(const std::vector<Rank>& members, Axis axis) {
-  const auto [found, is_new] =
-      groups_.try_emplace({axis, members}, GroupId{static_cast<std::uint32_t>(groups_.size())});
-  if (is_new) {
-    std::string line = "{\"group\": ";
-    append_group_row(line, members, axis);
-    append(line + "}");
+  const std::pair key(axis, members);
+  if (const auto known = groups_.find(key); known != groups_.end()) {
+    return known->second;
   }
-  return found->second;
+  if (!has_room()) {
+    return k_no_group;
+  }
+  std::string line = "{\"group\": ";
+  append_group_row(line, members, axis);
+  line += "}\n";
+  const GroupId id{static_cast<std::uint32_t>(groups_.size())};
+  groups_.emplace(key, id);
+  append(line);
+  return id;
 }
 
 TagId RankTablesFile::tag(std::string_view text) {
@@ -98,9 +106,13 @@ TagId RankTablesFile::tag(std::string_view text) {
   if (known != tags_.end()) {
     return known->second;
   }
+  if (!has_room()) {
+    return {};
+  }
+  const std::string line = text_line("tag", text);
   const TagId id{static_cast<std::uint32_t>(tags_.size())};
   tags_.emplace(text, id);
-  append(text_line("tag", text));
+  append(line);
   return id;
 }
 
@@ -109,9 +121,13 @@ NameId RankTablesFile::name(std::string_view text) {
   if (known != names_.end()) {
     return known->second;
   }
+  if (!has_room()) {
+    return {};
+  }
+  const std::string line = text_line("name", text);
   const NameId id{static_cast<std::uint32_t>(names_.size())};
   names_.emplace(text, id);
-  append(text_line("name", text));
+  append(line);
   return id;
 }
 
@@ -124,17 +140,23 @@ void RankTablesFile::add_clock_point(const ClockPoint& point) {
     written.number("offset_ns", point.offset.count());
     written.number("error_ns", point.error.count());
   }
-  append(line);
+  append(line + "\n");
 }
 
-std::uint32_t RankTablesFile::op(const CommOp& op) {
-  const auto [found, is_new] = ops_.try_emplace(op, static_cast<std::uint32_t>(ops_.size()));
-  if (is_new) {
-    std::string line = "{\"op\": ";
-    append_op_row(line, op);
-    append(line + "}");
+std::optional<std::uint32_t> RankTablesFile::op(const CommOp& op) {
+  if (const auto known = ops_.find(op); known != ops_.end()) {
+    return known->second;
   }
-  return found->second;
+  if (!has_room()) {
+    return std::nullopt;
+  }
+  std::string line = "{\"op\": ";
+  append_op_row(line, op);
+  line += "}\n";
+  const auto row = static_cast<std::uint32_t>(ops_.size());
+  ops_.emplace(op, row);
+  append(line);
+  return row;
 }
 
 void RankTablesFile::close(const RankClosing& closing) {
@@ -142,17 +164,16 @@ void RankTablesFile::close(const RankClosing& closing) {
     return;
   }
   is_broken_ = false;  // rows are missing behind this line, but the disk may have room for it now
-  append(closing_line(closing));
+  append(closing_line(closing) + "\n");
   ::close(file_);
   file_ = -1;
 }
 
 // A part of a line would spoil the lines after it: it is taken back.
-void RankTablesFile::append(const std::string& line) {
+void RankTablesFile::append(const std::string& text) {
   if (is_broken_ || file_ < 0) {
     return;
   }
-  const std::string text = line + "\n";
   const auto size = static_cast<std::int64_t>(text.size());
   ssize_t written = -1;
   if (is_within_file_limit(static_cast<std::uint64_t>(size_ + size))) {

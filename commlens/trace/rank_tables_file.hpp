@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,11 +24,13 @@ class RankTablesFile {
   RankTablesFile& operator=(const RankTablesFile&) = delete;
 
   /// The row of an equal group, tag or op, added if new; after a line could not be written, rows have no
-  /// meaning and is_broken() is true.
+  /// meaning and is_broken() is true. In full tables (k_most_op_rows) new groups, tags and names have no row:
+  /// k_no_group, 0; nor have new ops. Throws std::bad_alloc, and is as before then.
   GroupId group(const std::vector<Rank>& members, Axis axis);
   TagId tag(std::string_view text);
   NameId name(std::string_view text);
-  std::uint32_t op(const CommOp& op);
+  std::optional<std::uint32_t> op(const CommOp& op);
+  static constexpr GroupId k_no_group{UINT32_MAX - 1};
   bool is_broken() const { return is_broken_; }
 
   void add_clock_point(const ClockPoint& point);
@@ -36,7 +39,8 @@ class RankTablesFile {
   void close(const RankClosing& closing);
 
  private:
-  void append(const std::string& line);
+  void append(const std::string& text);
+  bool has_room() const { return ops_.size() < k_most_op_rows && size_ < k_most_table_bytes; }
 
   int file_ = -1;
   std::int64_t size_ = 0;

@@ -117,8 +117,10 @@ struct Recorder::State {
   Slot begin(Records& target, const RecordedCall& call, std::int64_t now_ns) noexcept;
   bool set_call(Slot slot, const RecordedCall& actual) noexcept;
   bool make_room(Records& target) noexcept;
+  enum class Refusal : std::uint8_t { none, tables_full, no_memory };
   std::uint32_t new_row(const RecordedCall& call, const OpCache::Key& key) noexcept;
   Slot drop() noexcept;
+  void count_refused();
   std::chrono::nanoseconds measured_cost();
 
   Clock clock;
@@ -134,6 +136,9 @@ struct Recorder::State {
   bool is_stopped = false;                   // the disk was full once
   std::uint64_t dropped_full = 0;
   std::uint64_t dropped_late = 0;
+  Refusal refusal = Refusal::none;  // of the last new_row
+  std::uint64_t dropped_tables_full = 0;
+  std::uint64_t dropped_no_memory = 0;
   std::chrono::nanoseconds cost{};
   std::map<std::string, std::int64_t> skipped;
 };
@@ -159,11 +164,15 @@ Recorder::Slot Recorder::State::begin(Records& target, const RecordedCall& call,
   if (!target.has_room() && !make_room(target)) {
     return drop();
   }
-  if (row == OpCache::k_absent) {
+  if (row == OpCache::k_absent && !is_stopped) {
     row = new_row(call, key);
   }
   if (is_stopped) {
     return drop();
+  }
+  if (row == OpCache::k_absent) {
+    ++(refusal == Refusal::tables_full ? dropped_tables_full : dropped_no_memory);
+    return k_dropped;
   }
   return target.add({.op = row,
                      .iteration = iteration,
@@ -180,7 +189,8 @@ bool Recorder::State::make_room(Records& target) noexcept {
   return target.has_room();
 }
 
-/// Writes the line of a description; the record that names it must come after it.
+/// Writes the line of a description; the record that names it must come after it. When it cannot,
+/// `is_stopped` or `refusal` says why.
 std::uint32_t Recorder::State::new_row(const RecordedCall& call, const OpCache::Key& key) noexcept {
   try {
     CommOp op;
@@ -193,12 +203,17 @@ std::uint32_t Recorder::State::new_row(const RecordedCall& call, const OpCache::
     op.root = call.root;
     op.tag = tables.tag(call.tag);
     op.name = call.name;
-    const std::uint32_t row = tables.op(op);
+    const bool has_tag = call.tag.empty() || op.tag != TagId{};
+    const std::optional<std::uint32_t> row = has_tag ? tables.op(op) : std::nullopt;
     is_stopped = is_stopped || tables.is_broken();
-    cache.insert(key, row);
-    return row;
+    refusal = row ? Refusal::none : Refusal::tables_full;
+    if (!row) {
+      return OpCache::k_absent;
+    }
+    cache.insert(key, *row);
+    return *row;
   } catch (const std::bad_alloc&) {
-    is_stopped = true;
+    refusal = Refusal::no_memory;
     return OpCache::k_absent;
   }
 }
@@ -316,6 +331,9 @@ bool Recorder::State::set_call(Slot slot, const RecordedCall& actual) noexcept {
   std::uint32_t row = cache.find(key);
   if (row == OpCache::k_absent && !is_stopped) {
     row = new_row(actual, key);
+    if (row == OpCache::k_absent && refusal == Refusal::tables_full) {
+      records.fail(slot, k_no_row);
+    }
   }
   if (row == OpCache::k_absent || tables.is_broken()) {
     return false;
@@ -343,7 +361,18 @@ void Recorder::fail(Slot slot, CallEnd end) noexcept {
 }
 
 std::int64_t Recorder::dropped() const noexcept {
-  return static_cast<std::int64_t>(state_->dropped_full + state_->dropped_late);
+  return static_cast<std::int64_t>(state_->dropped_full + state_->dropped_late + state_->dropped_tables_full +
+                                   state_->dropped_no_memory);
+}
+
+void Recorder::State::count_refused() {
+  const auto count = [&](std::string_view reason, std::uint64_t calls) {
+    if (calls > 0) {
+      skipped[std::string(reason)] += static_cast<std::int64_t>(calls);
+    }
+  };
+  count(k_skipped_tables_full, dropped_tables_full);
+  count(k_skipped_no_memory, dropped_no_memory);
 }
 
 void Recorder::close() noexcept {
@@ -357,6 +386,7 @@ void Recorder::close() noexcept {
     state.compute->close();
   }
   state.file.close();
+  state.count_refused();
   state.tables.close({.events = static_cast<std::int64_t>(state.records.count()),
                       .dropped = dropped(),
                       .cost_per_call = state.cost,

@@ -26,13 +26,19 @@ struct RecordingInfo {
 /// opens. Replaces a trace that is there. Throws SystemError when the folder cannot be written or holds
 /// anything else than a trace.
 void create_recording(const std::filesystem::path& folder, const RecordingInfo& info);
+/// The same for jobs that may run beside each other and know nothing of each other: `folder` when it is
+/// absent or empty, else the first of `folder`-2, `folder`-3, … that is. What is there is left alone, and no
+/// two processes get the same. Returns which. Throws SystemError also when one of them holds anything else
+/// than a trace.
+std::filesystem::path claim_recording(const std::filesystem::path& folder, const RecordingInfo& info);
 /// The manifest alone, into a folder that is there: for jobs whose processes find each other there.
 void write_recording_manifest(const std::filesystem::path& folder, const RecordingInfo& info);
 
 /// After all Recorders of the job are closed (or have died): writes event counts, drops and the recorder's
 /// own cost into the manifest. A folder without this step is readable all the same, so a disk that is full by
-/// now is no error. Files of ranks that were killed are cut after their last record. `note`, if any, is added
-/// to the description. Throws SystemError when there is no manifest.
+/// now is no error. Files of ranks that were killed are cut after their last record; of ranks that some
+/// process still records nothing is written. `note`, if any, is added to the description. Throws SystemError
+/// when there is no manifest.
 void finish_recording(const std::filesystem::path& folder, std::string_view note = {});
 
 /// What identifies a call besides its times. `tag` points to text that lives as long as the program.
@@ -63,7 +69,8 @@ enum class RecorderParts : std::uint8_t { calls, calls_and_compute };
 /// Appends the calls of one rank to its file of a recording (docs/formats/trace.md). One thread uses it.
 /// begin and finish neither allocate, lock nor enter the kernel, except when begin sees a description for the
 /// first time; they never throw. When the disk is full, recording stops for good and drops are counted; every
-/// call after close() is dropped too.
+/// call after close() is dropped too. When its tables are full (k_most_op_rows, rank_tables.hpp) or memory is
+/// out, calls that were not seen before are dropped and counted by these reasons.
 class Recorder {
  public:
   /// Where a begun call stands in the file.
@@ -106,7 +113,8 @@ class Recorder {
   void skip(const std::string& reason, std::int64_t calls = 1);
   /// How the clocks of the job stand to each other. Once, or twice with time between to correct their drift.
   void add_clock_point(const ClockPoint& point);
-  /// What a caller does for each call around begin and finish, to be added to the recorder's own cost.
+  /// What a caller does for each call around begin and finish, to be added to the recorder's own cost; less
+  /// that when the caller has measured both.
   void add_cost(std::chrono::nanoseconds per_call) noexcept;
   /// Of begin and finish together, what the caller adds included; median, measured when it was opened.
   std::chrono::nanoseconds cost_per_call() const noexcept;

@@ -33,6 +33,10 @@ bool add_rank(const fs::path& folder, StreamEntry& entry, RecorderCost& cost) {
   if (!rank || !stream) {
     return false;
   }
+  if (is_being_filled(folder / entry.file)) {
+    entry.events.reset();  // there will be more of them
+    return true;
+  }
   entry.events = stream->use().records;
   entry.clock = alignment_of(rank->aligned);
   if (!rank->closing) {
@@ -43,6 +47,10 @@ bool add_rank(const fs::path& folder, StreamEntry& entry, RecorderCost& cost) {
   cost.dropped += stream->use().dropped;
   if (const std::optional<RankClosing>& closing = rank->closing) {
     cost.cost_per_call = std::max(cost.cost_per_call, closing->cost_per_call);
+    for (const std::string_view reason : {k_skipped_tables_full, k_skipped_no_memory}) {
+      const auto lost = closing->skipped.find(std::string(reason));
+      cost.dropped += lost == closing->skipped.end() ? 0 : lost->second;
+    }
   }
   return true;
 }

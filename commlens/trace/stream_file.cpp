@@ -39,7 +39,7 @@ constexpr std::int64_t k_furthest_ns = INT64_MAX / 2;
 
 bool is_faulty(const StreamRecord& record, std::size_t ops) {
   const bool is_far = record.started_ns < -k_furthest_ns || record.started_ns > k_furthest_ns ||
-                      record.duration_ns < k_cancelled || record.duration_ns > k_furthest_ns;
+                      record.duration_ns < k_no_row || record.duration_ns > k_furthest_ns;
   return record.op >= ops ||
          (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) ||
          record.micro_batch < k_no_micro_batch || (is_far && record.started_ns != k_no_time);
@@ -103,8 +103,9 @@ void count_dropped(const StreamHeader& header, Provenance& provenance) {
   }
 }
 
-/// Calls that moved nothing, by the negative of their mark (k_unfinished, k_failed, k_cancelled).
-using LeftOut = std::array<std::int64_t, 4>;
+/// Calls that are not in the trace, by the negative of their mark (k_unfinished, k_failed, k_cancelled,
+/// k_no_row).
+using LeftOut = std::array<std::int64_t, 5>;
 
 void count_left_out(const LeftOut& calls, Provenance& provenance) {
   const auto count = [&](std::string_view reason, std::int64_t mark) {
@@ -115,6 +116,7 @@ void count_left_out(const LeftOut& calls, Provenance& provenance) {
   count(k_skipped_unfinished, k_unfinished);
   count(k_skipped_failed, k_failed);
   count(k_skipped_cancelled, k_cancelled);
+  count(k_skipped_tables_full, k_no_row);
 }
 
 /// Goes through the records of `bytes`, a window at a time, and gives those of finished calls to

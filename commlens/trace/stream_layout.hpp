@@ -16,6 +16,7 @@ constexpr std::int64_t k_no_time = INT64_MIN;
 constexpr std::int64_t k_unfinished = -1;  // duration of a call that is under way
 constexpr std::int64_t k_failed = -2;      // … of one that returned an error
 constexpr std::int64_t k_cancelled = -3;   // … of one that was cancelled
+constexpr std::int64_t k_no_row = -4;      // … of one that turned out to be a call the tables had no room for
 
 /// The first 64 bytes of a file.
 struct StreamHeader {

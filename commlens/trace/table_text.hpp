@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,11 +10,17 @@
 
 namespace commlens {
 
-/// Writes one JSON object, on one line.
+/// Writes one JSON object, on one line; the end of its life is the end of the object. May throw
+/// std::bad_alloc there, too, but not while another exception is under way, when nobody wants the object any
+/// more.
 class JsonObject {
  public:
   explicit JsonObject(std::string& out) : out_(out) { out_ += '{'; }
-  ~JsonObject() { out_ += '}'; }
+  ~JsonObject() noexcept(false) {  // NOLINT(performance-noexcept-destructor): see above
+    if (std::uncaught_exceptions() == exceptions_) {
+      out_ += '}';
+    }
+  }
   JsonObject(const JsonObject&) = delete;
   JsonObject& operator=(const JsonObject&) = delete;
 
@@ -26,6 +33,7 @@ class JsonObject {
 
  private:
   std::string& out_;
+  int exceptions_ = std::uncaught_exceptions();
   bool is_first_ = true;
 };
 

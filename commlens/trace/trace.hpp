@@ -60,7 +60,7 @@ std::optional<Accounting> accounting_from(std::string_view name);
 /// What recording cost, and how good its times are; the largest figure of all ranks.
 struct RecorderCost {
   std::string clock;  // "tsc" or "monotonic"
-  std::chrono::nanoseconds cost_per_call{};
+  std::chrono::nanoseconds cost_per_call{};  // a rank's median; of NCCL's calls the mean of all
   std::int64_t clock_error_ppb = 0;  // how far the clock's rate may be off, in parts per billion
   std::int64_t dropped = 0;          // calls that were made and not recorded, of all ranks
   friend bool operator==(const RecorderCost&, const RecorderCost&) = default;
@@ -72,6 +72,8 @@ constexpr std::string_view k_skipped_failed = "failed call";
 constexpr std::string_view k_skipped_cancelled = "cancelled call";
 constexpr std::string_view k_skipped_disk_full = "call not recorded, disk full";
 constexpr std::string_view k_skipped_recorder_late = "call not recorded, recorder late";
+constexpr std::string_view k_skipped_no_memory = "call not recorded, memory was out";
+constexpr std::string_view k_skipped_tables_full = "call not recorded, too many different calls";
 
 /// Where a trace comes from, and what it misses.
 struct Provenance {

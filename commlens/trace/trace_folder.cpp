@@ -20,15 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder under construction beside its final place, removed unless it got there.
+/// A folder under construction beside its final place, removed unless it got there. Another process, perhaps
+/// on another machine, may have our number.
 class UnfinishedFolder {
  public:
-  explicit UnfinishedFolder(fs::path path) : path_(std::move(path)) {
+  UnfinishedFolder(const fs::path& parent, const std::string& name) {
     std::error_code error;
-    fs::remove_all(path_, error);  // left by a killed process with our number
-    if (!fs::create_directories(path_, error)) {
-      throw SystemError(fmt::format("cannot make the folder {}: {}", path_.string(), error.message()));
+    fs::create_directories(parent, error);
+    for (int other = 0; !error; ++other) {
+      path_ = parent / fmt::format("{}.{}-{}", name, getpid(), other);
+      if (fs::create_directory(path_, error)) {
+        return;
+      }
     }
+    throw SystemError(fmt::format("cannot make the folder {}: {}",
+                                  path_.empty() ? parent.string() : path_.string(), error.message()));
   }
   ~UnfinishedFolder() {
     std::error_code ignored;
@@ -98,15 +104,15 @@ void replace_trace_folder(const fs::path& folder, const std::function<void(const
   if (const Result<void> replaceable = check_trace_target(target); !replaceable) {
     throw SystemError(replaceable.error().message);
   }
-  const std::string beside = fmt::format(".{}.{}", target.filename().string(), getpid());
-  const UnfinishedFolder unfinished(target.parent_path() / (beside + ".tmp"));
+  const std::string name = target.filename().string();
+  const UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", name));
   fill(unfinished.path());
   std::error_code error;
   if (!fs::exists(target, error) || fs::is_empty(target, error)) {
     rename_or_throw(unfinished.path(), target);
     return;
   }
-  const UnfinishedFolder outdated(target.parent_path() / (beside + ".old"));
+  const UnfinishedFolder outdated(target.parent_path(), fmt::format(".{}.old", name));
   const fs::path old_trace = outdated.path() / "trace";
   rename_or_throw(target, old_trace);
   if (std::rename(unfinished.path().c_str(), target.c_str()) != 0) {
@@ -114,6 +120,34 @@ void replace_trace_folder(const fs::path& folder, const std::function<void(const
     rename_or_throw(old_trace, target);
     throw_cannot_write(target, cause);
   }
+}
+
+// In one step a rename puts a folder in the place of nothing or of an empty one, and fails before any other.
+bool place_trace_folder(const fs::path& folder, const std::function<void(const fs::path&)>& fill) {
+  const fs::path target = resolved(folder);
+  const UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", target.filename().string()));
+  fill(unfinished.path());
+  if (std::rename(unfinished.path().c_str(), target.c_str()) == 0) {
+    return true;
+  }
+  const int cause = errno;
+  if (cause != EEXIST && cause != ENOTEMPTY && cause != ENOTDIR) {
+    throw_cannot_write(target, cause);
+  }
+  return false;
+}
+
+fs::path claim_trace_folder(const fs::path& folder, const std::function<void(const fs::path&)>& fill) {
+  const fs::path first = resolved(folder);
+  fs::path target = first;
+  for (int number = 2; !place_trace_folder(target, fill); ++number) {
+    const Result<void> replaceable = is_trace(target) ? Result<void>() : check_trace_target(target);
+    if (!replaceable) {
+      throw SystemError(replaceable.error().message);
+    }
+    target = fmt::format("{}-{}", first.string(), number);
+  }
+  return target;
 }
 
 bool is_trace(const fs::path& path) {

@@ -15,4 +15,15 @@ Result<void> check_trace_target(const std::filesystem::path& folder);
 void replace_trace_folder(const std::filesystem::path& folder,
                           const std::function<void(const std::filesystem::path&)>& fill);
 
+/// Puts a new trace folder, filled by `fill`, at `folder` where nothing is or an empty folder, also when
+/// several processes do so at once. False when something is there by now, which is left alone. Throws
+/// SystemError when the folder cannot be written.
+bool place_trace_folder(const std::filesystem::path& folder,
+                        const std::function<void(const std::filesystem::path&)>& fill);
+
+/// The same at the first of `folder`, `folder`-2, `folder`-3, … where that goes. Returns where. Throws
+/// SystemError also when one of these holds anything else than a trace.
+std::filesystem::path claim_trace_folder(const std::filesystem::path& folder,
+                                         const std::function<void(const std::filesystem::path&)>& fill);
+
 }  // namespace commlens
