@@ -5,9 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -17,7 +15,6 @@
 #include "commlens/capture/mpi_clocks.hpp"
 #include "commlens/capture/mpi_entry.hpp"
 #include "commlens/capture/mpi_session.hpp"
-#include "commlens/trace/manifest.hpp"
 
 namespace commlens::capture {
 namespace {
@@ -43,17 +40,6 @@ void say(const std::string& text) {
   [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, line.data(), line.size());
 }
 
-/// A folder for this job: the one asked for, or, when an earlier job of the same command has used it, the
-/// next by number.
-fs::path free_folder(const fs::path& asked) {
-  fs::path folder = asked;
-  std::error_code ignored;
-  for (int number = 2; fs::exists(folder / k_manifest_name, ignored); ++number) {
-    folder = fmt::format("{}-{}", asked.string(), number);
-  }
-  return folder;
-}
-
 std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = {};
   int length = 0;
@@ -70,14 +56,13 @@ FolderName made_folder(const char* asked, int ranks) {
   FolderName name = {};
   if (kept().rank == 0) {
     try {
-      const fs::path folder = free_folder(fs::absolute(asked));
       const char* const command = std::getenv(k_command_variable);
-      create_recording(folder,
-                       {.producer = "commlens " COMMLENS_VERSION,
-                        .description = fmt::format("{}{}{}", command == nullptr ? "" : command,
-                                                   command == nullptr ? "" : " · ", library_version()),
-                        .framework = "mpi",
-                        .ranks = ranks});
+      const fs::path folder = claim_recording(
+          asked, {.producer = "commlens " COMMLENS_VERSION,
+                  .description = fmt::format("{}{}{}", command == nullptr ? "" : command,
+                                             command == nullptr ? "" : " · ", library_version()),
+                  .framework = "mpi",
+                  .ranks = ranks});
       if (folder.string().size() < name.size()) {
         std::strncpy(name.data(), folder.c_str(), name.size() - 1);
       }
@@ -175,8 +160,9 @@ void Session::finish() noexcept {
     if (kept().session != nullptr) {
       Recorder& recorder = kept().session->recorder();
       recorder.add_clock_point(point);
+      dropped = kept().session->count_lost();
       recorder.close();
-      dropped = recorder.dropped();
+      dropped += recorder.dropped();
     }
     const std::int64_t without = sum_on_first_rank(kept().session == nullptr ? 1 : 0);
     const std::int64_t all_dropped = sum_on_first_rank(dropped);
@@ -185,9 +171,7 @@ void Session::finish() noexcept {
                       kept().trouble.empty() ? "" : ": ", kept().trouble));
     }
     if (all_dropped > 0) {
-      say(fmt::format(
-          "{} calls were not recorded: the disk was full or the recorder late (see commlens summary)",
-          all_dropped));
+      say(fmt::format("{} calls were not recorded (commlens summary says why)", all_dropped));
     }
     COMMLENS_REAL(PMPI_Comm_free)(&kept().world);
   } catch (const std::exception& error) {

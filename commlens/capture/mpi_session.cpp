@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "commlens/capture/mpi_sizes.hpp"
+#include "commlens/trace/trace.hpp"
 
 namespace commlens::capture {
 
@@ -19,7 +20,17 @@ Session::Session(std::unique_ptr<Recorder> recorder, bool is_threaded)
   measure_cost();
 }
 
-void Session::stop() noexcept { current_.store(nullptr, std::memory_order_release); }
+std::int64_t Session::count_lost() noexcept {
+  const std::int64_t lost = std::exchange(lost_, 0);
+  try {
+    if (lost > 0) {
+      recorder_->skip(std::string(k_skipped_no_memory), lost);
+    }
+  } catch (const std::exception&) {
+    return lost;  // which is said at least
+  }
+  return lost;
+}
 
 /// What finding out about a call costs, besides the recorder's own work; median, nothing is recorded.
 void Session::measure_cost() {
@@ -92,12 +103,6 @@ void Session::end_receive(Slot slot, const Description& posted, const MPI_Status
   });
 }
 
-void Session::follow(const PendingCall& call) {
-  if (!requests_.add(call)) {
-    recorder_->skip("end of a call not seen, too many requests at a time");
-  }
-}
-
 void Session::issued(const Description& call, Slot slot, const MPI_Request* request, int code) noexcept {
   if (slot != k_none) {
     issued({.call = call.call, .source = call.source, .slot = slot}, request, code);
@@ -117,21 +122,24 @@ void Session::issued(const PendingCall& call, const MPI_Request* request, int co
     PendingCall followed = call;
     followed.key = key_of(*request);
     followed.is_active = true;
-    follow(followed);
+    requests_.add(followed);  // with too many at a time it stays unfinished, which readers count
   });
 }
 
 void Session::starting(std::uint64_t request) noexcept {
-  attempt([&] {
-    PendingCall* const call = requests_.find(request);
-    if (call == nullptr || !call->is_persistent) {
-      return;
-    }
-    const std::int64_t now = clock_.now_ns();
-    call->is_active = true;
-    call->is_cancelled = false;
-    call->slot = recorder_->begin(call->call, now);
-  });
+  const Turn turn(*this);
+  PendingCall* const call = requests_.find(request);
+  if (call == nullptr || !call->is_persistent) {
+    return;
+  }
+  if (is_stopped_) {
+    ++lost_;
+    return;
+  }
+  const std::int64_t now = clock_.now_ns();
+  call->is_active = true;
+  call->is_cancelled = false;
+  call->slot = recorder_->begin(call->call, now);
 }
 
 void Session::start_failed(std::uint64_t request) noexcept {
@@ -207,25 +215,33 @@ void Session::cancelling(std::uint64_t request) noexcept {
   });
 }
 
+// A message from outside of the job has no source here; its receive is counted.
 void Session::add_message(std::uint64_t message, MPI_Comm comm, const MPI_Status& status) noexcept {
-  attempt([&] {
+  const Turn turn(*this);
+  try {
     Description receive;
     describe_probed(*this, receive, comm, status);
-    if (receive.kind == Description::Kind::call &&
-        !messages_.add({.key = message, .call = receive.call, .source = receive.source})) {
-      recorder_->skip("probed message not followed, too many at a time");
+    const bool is_outside = receive.kind == Description::Kind::outside;
+    if ((is_outside || receive.kind == Description::Kind::call) &&
+        !messages_.add(
+            {.key = message, .call = receive.call, .source = is_outside ? nullptr : receive.source})) {
+      recorder_->skip("receive of a probed message not recorded, too many at a time");
     }
-  });
+  } catch (const std::exception&) {
+    is_stopped_ = true;
+    ++lost_;  // its receive
+  }
 }
 
 Description Session::take_message(std::uint64_t message) noexcept {
+  const Turn turn(*this);
   Description receive;
-  attempt([&] {
-    if (const PendingCall* const call = messages_.find(message); call != nullptr) {
-      receive = {.call = call->call, .source = call->source, .kind = Description::Kind::call};
-      messages_.remove(message);
-    }
-  });
+  if (const PendingCall* const call = messages_.find(message); call != nullptr) {
+    receive = {.call = call->call,
+               .source = call->source,
+               .kind = call->source == nullptr ? Description::Kind::outside : Description::Kind::call};
+    messages_.remove(message);
+  }
   return receive;
 }
 

@@ -29,14 +29,14 @@ struct Description {
 };
 
 /// The recording of this process between MPI_Init and MPI_Finalize. Its functions never throw, block or
-/// print; what goes wrong ends the recording and is counted. Calls of several threads take turns when the
-/// program asked for MPI_THREAD_MULTIPLE.
+/// print; what goes wrong stops the recording, and the calls that follow are counted. Calls of several
+/// threads take turns when the program asked for MPI_THREAD_MULTIPLE.
 class Session {
  public:
   using Slot = Recorder::Slot;
   static constexpr Slot k_none = Recorder::k_dropped;
 
-  /// Null when nothing is recorded: before MPI_Init, after MPI_Finalize, in a child of fork, after a failure.
+  /// Null when nothing is recorded: before MPI_Init, after MPI_Finalize, in a child of fork.
   static Session* of_process() noexcept { return current_.load(std::memory_order_acquire); }
   /// After MPI_Init: agrees with the other ranks on a folder and opens this rank's files.
   static void start() noexcept;
@@ -101,6 +101,8 @@ class Session {
     return op == handles().no_op ? Amount{} : amount(count, type);
   }
   Recorder& recorder() { return *recorder_; }
+  /// Puts into the file how many calls were not recorded because something had failed halfway; so many.
+  std::int64_t count_lost() noexcept;
   /// The receive that `posted` turned out to be.
   RecordedCall received(const RecordedCall& posted, Place& source, const MPI_Status& status);
 
@@ -127,23 +129,26 @@ class Session {
 
   Session(std::unique_ptr<Recorder> recorder, bool is_threaded);
 
-  /// Runs `action` in this thread's turn. Memory that is out ends the recording.
+  /// Runs `action` in this thread's turn, unless recording has stopped: what is under way stays unfinished
+  /// then, because it is not known which requests were followed. Memory that is out stops it.
   template <typename Action>
   void attempt(const Action& action) noexcept {
     const Turn turn(*this);
+    if (is_stopped_) {
+      return;
+    }
     try {
       action();
     } catch (const std::exception&) {
-      stop();
+      is_stopped_ = true;
     }
   }
-  void stop() noexcept;
+  Slot begun(const Description* call, std::int64_t now_ns) noexcept;
   void end(Slot slot, int code, std::int64_t now_ns) noexcept;
   void end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code,
                    std::int64_t now_ns) noexcept;
   template <typename Describe>
   Description* described(const char* text, NameId& name, const Describe& describe);
-  void follow(const PendingCall& call);
   void end_pending(PendingCall& call, const MPI_Status* status, int code);
   bool was_cancelled(const PendingCall& call, const MPI_Status& status) const;
   void measure_cost();
@@ -154,11 +159,25 @@ class Session {
   std::unique_ptr<Recorder> recorder_;
   const bool is_threaded_;
   std::atomic<bool> lock_ = false;
+  bool is_stopped_ = false;  // something failed halfway; lost_ counts the calls since
+  std::int64_t lost_ = 0;
   Types types_;
   Places places_;
   RequestTable requests_;
   RequestTable messages_;
 };
+
+/// A call that was described begins, unless there is none or recording has stopped.
+inline Session::Slot Session::begun(const Description* call, std::int64_t now_ns) noexcept {
+  if (call == nullptr) {
+    return k_none;
+  }
+  if (is_stopped_) {
+    ++lost_;
+    return k_none;
+  }
+  return recorder_->begin(call->call, now_ns);
+}
 
 /// Whether there is a call to record; `described` has its name then.
 template <typename Describe>
@@ -187,9 +206,10 @@ Session::Slot Session::begin(const char* text, NameId& name, const Describe& des
   const Turn turn(*this);
   try {
     const Description* const call = described(text, name, describe);
-    return call == nullptr ? k_none : recorder_->begin(call->call, clock_.now_ns());
+    return begun(call, clock_.now_ns());
   } catch (const std::exception&) {
-    stop();
+    is_stopped_ = true;
+    ++lost_;
     return k_none;
   }
 }
@@ -202,10 +222,10 @@ Session::Slots Session::begin_exchange(const char* text, NameId& name, const Des
     const Description* const sent = described(text, name, send);
     const Description* const received = described(text, name, receive);
     const std::int64_t now = clock_.now_ns();
-    return {.sent = sent == nullptr ? k_none : recorder_->begin(sent->call, now),
-            .received = received == nullptr ? k_none : recorder_->begin(received->call, now)};
+    return {.sent = begun(sent, now), .received = begun(received, now)};
   } catch (const std::exception&) {
-    stop();
+    is_stopped_ = true;
+    lost_ += 2;
     return {};
   }
 }
@@ -218,7 +238,10 @@ void Session::prepared(const char* text, NameId& name, const Describe& describe,
   }
   attempt([&] {
     if (const Description* const call = described(text, name, describe); call != nullptr) {
-      follow({.key = key_of(*request), .call = call->call, .source = call->source, .is_persistent = true});
+      if (!requests_.add(
+              {.key = key_of(*request), .call = call->call, .source = call->source, .is_persistent = true})) {
+        recorder_->skip("persistent request not recorded, too many requests at a time");
+      }
     }
   });
 }

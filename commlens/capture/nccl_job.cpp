@@ -8,12 +8,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commlens/base/file.hpp"
 #include "commlens/capture/environment.hpp"
-#include "commlens/trace/manifest.hpp"
 #include "commlens/trace/recorder.hpp"
+#include "commlens/trace/trace_file.hpp"
+#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens::capture {
 namespace {
@@ -21,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view k_own_prefix = "nccl-";
-constexpr const char* k_owner_name = "nccl-job.bin";
 
 std::string variable(const char* name) {
   const char* const text = std::getenv(name);
@@ -55,22 +57,27 @@ bool make_first(const fs::path& path, std::string_view content) {
   return is_first;
 }
 
-enum class Held : std::uint8_t { nothing, trace, something_else };
-
-/// What is in a folder besides files of this one's making.
-Held held_by(const fs::path& folder) {
-  std::error_code error;
-  Held held = Held::nothing;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name == k_manifest_name) {
-      return Held::trace;
-    }
-    if (!name.starts_with(k_own_prefix)) {
-      held = Held::something_else;
-    }
+/// A file, opened and locked together with others that do so; -1 when it cannot be opened, with ENOENT also
+/// when it was taken away meanwhile. Where the file system has no locks nobody sees that it is in use.
+int opened_together(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return -1;
   }
-  return held;
+  [[maybe_unused]] const int locked = ::flock(file, LOCK_SH);
+  struct stat own = {};
+  struct stat there = {};
+  if (::fstat(file, &own) != 0 || ::stat(path.c_str(), &there) != 0 || own.st_ino != there.st_ino ||
+      own.st_dev != there.st_dev) {
+    ::close(file);
+    errno = ENOENT;
+    return -1;
+  }
+  return file;
+}
+
+fs::path rank_file(const fs::path& folder, Rank rank) {
+  return folder / fmt::format("{}rank-{}.bin", k_own_prefix, rank.value);
 }
 
 fs::path comm_file(const fs::path& folder, std::uint64_t comm) {
@@ -105,60 +112,85 @@ LaunchedAs launched_as() {
 JobFolder::JobFolder(const fs::path& asked, const LaunchedAs& launched, Rank rank, std::int64_t ranks)
     : ranks_(ranks) {
   fs::path folder = asked;
-  for (int next = 2; !enter(folder, launched, rank); ++next) {
-    folder = fmt::format("{}-{}", asked.string(), next);
-  }
-  path_ = folder;
-  if (is_owner_) {
-    write_manifest();
-  }
-}
-
-/// False when the folder belongs to another job.
-bool JobFolder::enter(const fs::path& folder, const LaunchedAs& launched, Rank rank) {
-  is_owner_ = false;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    throw SystemError(fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
-  }
-  const fs::path owner = folder / k_owner_name;
-  if (!fs::exists(owner, error)) {
-    const Held held = held_by(folder);
-    if (held != Held::nothing && !fs::exists(owner, error)) {
-      if (held == Held::trace) {
-        return false;
-      }
-      throw SystemError(
-          fmt::format("{}: the folder holds something else than a commlens trace", folder.string()));
+  for (int next = 2; path_.empty();) {
+    switch (enter(folder, launched, rank)) {
+      case Entered::yes:
+        path_ = folder;
+        break;
+      case Entered::other_job:
+        folder = fmt::format("{}-{}", asked.string(), next++);
+        break;
+      case Entered::try_again:
+        break;
     }
-    is_owner_ = make_first(owner, launched.job);
   }
-  if (!is_owner_ && content_of(owner) != launched.job) {
-    return false;
-  }
-  path_ = folder;
-  return claim(rank);
 }
 
-bool JobFolder::claim(Rank rank) const {
-  return make_first(path_ / fmt::format("{}rank-{}.bin", k_own_prefix, rank.value), "");
+JobFolder::Entered JobFolder::enter(const fs::path& folder, const LaunchedAs& launched, Rank rank) {
+  const fs::path owner = folder / k_job_file_name;
+  std::error_code error;
+  if (!fs::exists(owner, error)) {
+    return make(folder, launched, rank);
+  }
+  const int lock = opened_together(owner);
+  if (lock < 0) {
+    return errno == ENOENT ? Entered::try_again : Entered::other_job;
+  }
+  if (content_of(owner) == launched.job && make_first(rank_file(folder, rank), "")) {
+    lock_ = lock;
+    return Entered::yes;
+  }
+  ::close(lock);
+  return Entered::other_job;
 }
+
+/// The folder comes into being with the job's file, which is locked by then, and this rank's claim.
+JobFolder::Entered JobFolder::make(const fs::path& folder, const LaunchedAs& launched, Rank rank) {
+  const bool is_made = place_trace_folder(folder, [&](const fs::path& unfinished) {
+    write_file_atomically(unfinished / k_job_file_name, launched.job);
+    write_file_atomically(rank_file(unfinished, rank), "");
+    write_manifest(unfinished);
+    lock_ = opened_together(unfinished / k_job_file_name);
+  });
+  if (is_made) {
+    is_owner_ = true;
+    return Entered::yes;
+  }
+  let_go();
+  std::error_code error;
+  if (fs::exists(folder / k_job_file_name, error)) {
+    return Entered::try_again;  // another process of the job was faster
+  }
+  const Result<void> usable = is_trace(folder) ? Result<void>() : check_trace_target(folder);
+  if (!usable) {
+    throw SystemError(usable.error().message);
+  }
+  return is_trace(folder) ? Entered::other_job : Entered::try_again;
+}
+
+void JobFolder::let_go() noexcept {
+  if (lock_ >= 0) {
+    ::close(lock_);
+    lock_ = -1;
+  }
+}
+
+bool JobFolder::claim(Rank rank) const { return make_first(rank_file(path_, rank), ""); }
 
 void JobFolder::need_ranks(std::int64_t ranks) {
   if (ranks > ranks_) {
     ranks_ = ranks;
     if (is_owner_) {
-      write_manifest();
+      write_manifest(path_);
     }
   }
 }
 
-void JobFolder::write_manifest() const {
-  write_recording_manifest(path_, {.producer = "commlens " COMMLENS_VERSION,
-                                   .description = variable(k_command_variable),
-                                   .framework = "nccl",
-                                   .ranks = ranks_});
+void JobFolder::write_manifest(const fs::path& folder) const {
+  write_recording_manifest(folder, {.producer = "commlens " COMMLENS_VERSION,
+                                    .description = variable(k_command_variable),
+                                    .framework = "nccl",
+                                    .ranks = ranks_});
 }
 
 // An entry is the global rank plus 1, so that a hole in the file means nobody. Each member writes its own.

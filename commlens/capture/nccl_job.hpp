@@ -23,8 +23,9 @@ LaunchedAs launched_as();
 /// The folder of this job's recording.
 class JobFolder {
  public:
-  /// `asked` or, when an earlier job is recorded there, the next by number ("asked-2"); `rank` is this
+  /// `asked` or, when another job is recorded there, the next by number ("asked-2"); `rank` is this
   /// process's now. `ranks` as far as they are known. Throws SystemError, also when there is something else.
+  /// As long as this process lives, `record` leaves the folder alone (k_job_file_name, environment.hpp).
   JobFolder(const std::filesystem::path& asked, const LaunchedAs& launched, Rank rank, std::int64_t ranks);
 
   const std::filesystem::path& path() const { return path_; }
@@ -32,11 +33,16 @@ class JobFolder {
   bool claim(Rank rank) const;
   /// The manifest must name ranks up to `ranks`; the process that made the folder sees to it.
   void need_ranks(std::int64_t ranks);
+  /// In a child of fork: the folder is the parent's alone.
+  void let_go() noexcept;
 
  private:
-  bool enter(const std::filesystem::path& folder, const LaunchedAs& launched, Rank rank);
-  void write_manifest() const;
+  enum class Entered : std::uint8_t { yes, other_job, try_again };
+  Entered enter(const std::filesystem::path& folder, const LaunchedAs& launched, Rank rank);
+  Entered make(const std::filesystem::path& folder, const LaunchedAs& launched, Rank rank);
+  void write_manifest(const std::filesystem::path& folder) const;
 
+  int lock_ = -1;  // of the job's file, shared by its processes
   std::filesystem::path path_;
   std::int64_t ranks_ = 0;
   bool is_owner_ = false;

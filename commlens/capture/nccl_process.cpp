@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "commlens/capture/environment.hpp"
+#include "commlens/trace/trace.hpp"
 
 namespace commlens::capture {
 namespace {
@@ -38,7 +39,12 @@ NcclProcess* NcclProcess::of_process() noexcept {
     }
     try {
       current().store(new NcclProcess(std::filesystem::absolute(asked).string(), launched_as()));
-      pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); });
+      pthread_atfork(nullptr, nullptr, [] {
+        if (NcclProcess* const process = current().exchange(nullptr);
+            process != nullptr && process->folder_) {
+          process->folder_->let_go();
+        }
+      });
     } catch (const std::exception&) {
       return false;
     }
@@ -53,9 +59,35 @@ void NcclProcess::close() noexcept {
   }
 }
 
+void NcclProcess::stop() noexcept {
+  if (NcclProcess* const process = current().load(); process != nullptr) {
+    process->is_stopped_.store(true);
+  }
+}
+
+/// The first rank's file says what this process has lost.
+void NcclProcess::count_into_files() {
+  NcclStream* const first = streams_.front().load();
+  if (first == nullptr) {
+    return;
+  }
+  const NcclStream::Turn turn(*first);
+  if (const std::int64_t lost = lost_.load(); lost > 0) {
+    first->recorder().skip(std::string(k_skipped_no_memory), lost);
+  }
+  if (const std::int64_t lost = lost_of_comms_.load(); lost > 0) {
+    first->recorder().skip("call of a communicator that is not recorded", lost);
+  }
+}
+
 void NcclProcess::close_all() noexcept {
   const std::lock_guard guard(mutex_);
-  std::int64_t dropped = 0;
+  try {
+    count_into_files();
+  } catch (const std::exception&) {
+    is_stopped_ = true;  // it is said below
+  }
+  std::int64_t dropped = lost_.load() + lost_of_comms_.load();
   for (const std::atomic<NcclStream*>& stream : streams_) {
     if (NcclStream* const open = stream.load(); open != nullptr) {
       open->close(job_ranks_);
@@ -67,9 +99,7 @@ void NcclProcess::close_all() noexcept {
       say((devices_.empty() ? "nothing was recorded: " : "not all was recorded: ") + trouble_);
     }
     if (dropped > 0) {
-      say(fmt::format(
-          "{} calls were not recorded: the disk was full or the recorder late (see commlens summary)",
-          dropped));
+      say(fmt::format("{} calls were not recorded (commlens summary says why)", dropped));
     }
   } catch (const std::exception&) {
     return;
@@ -77,7 +107,7 @@ void NcclProcess::close_all() noexcept {
 }
 
 bool NcclProcess::is_member(const NcclStream& stream, std::uint64_t comm) const {
-  return std::any_of(comms_.begin(), comms_.end(), [&](const std::unique_ptr<NcclComm>& known) {
+  return std::any_of(comms_.begin(), comms_.end(), [&](const std::shared_ptr<NcclComm>& known) {
     return &known->stream() == &stream && known->identity().comm == comm;
   });
 }
@@ -135,7 +165,7 @@ NcclStream* NcclProcess::stream_of(const CommIdentity& identity) {
   return open_stream(Rank{identity.rank}, identity);
 }
 
-NcclComm* NcclProcess::join(const CommIdentity& identity) noexcept {
+std::shared_ptr<NcclComm> NcclProcess::join(const CommIdentity& identity) noexcept {
   const std::lock_guard guard(mutex_);
   if (is_broken_ || identity.rank < 0 || (identity.size > 0 && identity.rank >= identity.size)) {
     return nullptr;
@@ -145,8 +175,8 @@ NcclComm* NcclProcess::join(const CommIdentity& identity) noexcept {
     if (stream == nullptr) {
       return nullptr;
     }
-    comms_.push_back(std::make_unique<NcclComm>(*stream, identity, job_ranks_));
-    return comms_.back().get();
+    comms_.push_back(std::make_shared<NcclComm>(*stream, identity, job_ranks_));
+    return comms_.back();
   } catch (const std::exception& error) {
     is_broken_ = true;
     trouble_ = error.what();
@@ -154,13 +184,9 @@ NcclComm* NcclProcess::join(const CommIdentity& identity) noexcept {
   }
 }
 
-void NcclProcess::leave(NcclComm* comm) noexcept {
+void NcclProcess::leave(const std::shared_ptr<NcclComm>& comm) noexcept {
   const std::lock_guard guard(mutex_);
-  const auto found = std::find_if(comms_.begin(), comms_.end(), [&](const std::unique_ptr<NcclComm>& known) {
-    return known.get() == comm;
-  });
-  if (found != comms_.end()) {
-    const NcclStream::Turn turn(comm->stream());
+  if (const auto found = std::find(comms_.begin(), comms_.end(), comm); found != comms_.end()) {
     comms_.erase(found);
   }
 }

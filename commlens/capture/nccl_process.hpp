@@ -26,11 +26,18 @@ class NcclProcess {
   static NcclProcess* of_process() noexcept;
   /// Closes all files and says once what was lost. When the process ends.
   static void close() noexcept;
+  /// Something failed halfway (memory was out): no call is recorded from now on, they are counted. What is
+  /// under way may still end.
+  static void stop() noexcept;
+  bool is_stopped() const noexcept { return is_stopped_.load(std::memory_order_relaxed); }
+  /// A call of the program that is not recorded: after stop(), or of a communicator that is not known.
+  void count_lost() noexcept { (is_stopped() ? lost_ : lost_of_comms_).fetch_add(1); }
 
-  /// This process is a member of a communicator. Null when it cannot be recorded.
-  NcclComm* join(const CommIdentity& identity) noexcept;
+  /// This process is a member of a communicator. Null when it cannot be recorded. A thread that makes a call
+  /// holds on to it meanwhile: another one may abort the communicator.
+  std::shared_ptr<NcclComm> join(const CommIdentity& identity) noexcept;
   /// The communicator is gone.
-  void leave(NcclComm* comm) noexcept;
+  void leave(const std::shared_ptr<NcclComm>& comm) noexcept;
 
   /// The stream of that index; null when there is none.
   NcclStream* stream(std::uint32_t index) noexcept {
@@ -49,6 +56,7 @@ class NcclProcess {
   bool is_member(const NcclStream& stream, std::uint64_t comm) const;
   void mark_streams() noexcept;
   void close_all() noexcept;
+  void count_into_files();
 
   std::mutex mutex_;  // all below
   const std::string asked_;
@@ -58,11 +66,15 @@ class NcclProcess {
   std::vector<int> devices_;  // of the streams
   bool is_one_rank_ = false;  // the launcher numbers the ranks, and each process is one
   std::int64_t job_ranks_ = 0;
-  std::deque<std::unique_ptr<NcclComm>> comms_;
+  std::deque<std::shared_ptr<NcclComm>> comms_;
   std::int32_t iteration_ = k_init_iteration;  // what the program has marked, also for streams to come
   NcclStream::Position position_;
   bool is_broken_ = false;
   std::string trouble_;
+
+  std::atomic<bool> is_stopped_ = false;
+  std::atomic<std::int64_t> lost_ = 0;           // calls after stop()
+  std::atomic<std::int64_t> lost_of_comms_ = 0;  // of communicators that are not recorded
 };
 
 }  // namespace commlens::capture

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include "commlens/capture/nccl_events.hpp"
 #include "commlens/capture/nccl_export.hpp"
@@ -19,35 +19,23 @@ namespace {
 
 /// What NCCL carries along for a communicator. Before v4 the first event says which communicator it is.
 struct Context {
-  std::atomic<NcclComm*> comm = nullptr;
-  std::atomic<bool> is_refused = false;
-  std::mutex joining;
+  std::mutex mutex;  // of what follows
+  std::shared_ptr<NcclComm> comm;
+  bool is_refused = false;
 };
 
-/// Contexts are used again, never given back: an event may come late.
+/// Contexts are kept to the end and used once: an event may come late, while another thread aborts the
+/// communicator.
 class Contexts {
  public:
-  Context* take() {
+  Context* add() {
     const std::lock_guard guard(mutex_);
-    if (free_.empty()) {
-      all_.push_back(std::make_unique<Context>());
-      free_.reserve(all_.size());  // give_back must not fail
-      return all_.back().get();
-    }
-    Context* const context = free_.back();
-    free_.pop_back();
-    context->is_refused = false;
-    return context;
-  }
-  void give_back(Context* context) noexcept {
-    const std::lock_guard guard(mutex_);
-    free_.push_back(context);
+    return &all_.emplace_back();
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Context>> all_;
-  std::vector<Context*> free_;
+  std::deque<Context> all_;
 };
 Contexts& contexts() {
   static Contexts& only = *new Contexts;
@@ -68,13 +56,13 @@ NcclEvents& events_of(NcclStream& stream) {
   return *events.load(std::memory_order_acquire);
 }
 
-/// Runs `action`; memory that is out ends the recording. NCCL is never told.
+/// Runs `action`; memory that is out stops the recording. NCCL is never told.
 template <typename Action>
 void attempt(const Action& action) noexcept {
   try {
     action();
   } catch (const std::exception&) {
-    NcclProcess::close();
+    NcclProcess::stop();
   }
 }
 
@@ -87,8 +75,9 @@ Result init(void** context, int* mask, int wanted, const std::optional<CommIdent
     return k_success;
   }
   attempt([&] {
-    Context* const made = contexts().take();
+    Context* const made = contexts().add();
     if (identity) {
+      const std::lock_guard guard(made->mutex);
       made->comm = process->join(*identity);
       made->is_refused = made->comm == nullptr;
     }
@@ -101,33 +90,37 @@ Result finalize(void* context) noexcept {
   if (context == nullptr) {
     return k_success;
   }
+  NcclProcess* const process = NcclProcess::of_process();
+  if (process == nullptr) {  // a child of fork may have inherited the mutex locked
+    return k_success;
+  }
   auto* const known = static_cast<Context*>(context);
-  NcclComm* const comm = known->comm.exchange(nullptr);
-  known->is_refused = true;
-  if (NcclProcess* const process = NcclProcess::of_process(); process != nullptr && comm != nullptr) {
+  std::shared_ptr<NcclComm> comm;
+  {
+    const std::lock_guard guard(known->mutex);
+    comm.swap(known->comm);
+    known->is_refused = true;
+  }
+  if (comm != nullptr) {
     process->leave(comm);
   }
-  contexts().give_back(known);
   return k_success;
 }
 
 /// The communicator of an event; before v4 it may be met here for the first time.
 template <typename Descr>
-NcclComm* comm_of(NcclProcess& process, Context& context, const Descr& call, int rank) {
+std::shared_ptr<NcclComm> comm_of(NcclProcess& process, Context& context, const Descr& call, int rank) {
+  const std::lock_guard guard(context.mutex);
   if constexpr (requires { call.comm_hash; }) {
-    if (context.comm.load() == nullptr && !context.is_refused) {
-      const std::lock_guard guard(context.joining);
-      if (context.comm.load() != nullptr || context.is_refused) {
-        return context.comm.load();
-      }
+    if (context.comm == nullptr && !context.is_refused) {
       // NCCL from 2.27 on does not tell the hash to plug-ins this old; then it is this process's own.
       const auto own = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&context));
       const std::uint64_t comm = call.comm_hash != 0 ? call.comm_hash : own;
       context.comm = process.join({.comm = comm, .rank = rank, .device = current_device()});
-      context.is_refused = context.comm.load() == nullptr;
+      context.is_refused = context.comm == nullptr;
     }
   }
-  return context.comm.load();
+  return context.comm;
 }
 
 /// v1 numbers functions and types, later versions name them.
@@ -174,15 +167,13 @@ bool is_captured(const Descr& call) {
   }
 }
 
+/// A description of a call of the program; it comes once more when NCCL enqueues it.
 template <typename Descr>
-EventHandle start(Context& context, const Descr& call, int rank, const void* parent) {
-  NcclProcess* const process = NcclProcess::of_process();
-  NcclComm* const comm = process == nullptr ? nullptr : comm_of(*process, context, call, rank);
-  if (comm == nullptr) {
-    return {};
-  }
-  NcclStream& stream = comm->stream();
-  const std::int64_t now = stream.now_ns();
+constexpr bool k_is_api = requires(Descr call) { call.is_captured; };
+
+template <typename Descr>
+EventHandle start_in(NcclComm& comm, const Descr& call, const void* parent, std::int64_t start_ns) {
+  NcclStream& stream = comm.stream();
   const NcclStream::Turn turn(stream);
   const std::optional<NcclFunction> function = function_of(call.func);
   const std::optional<DType> dtype = dtype_of(call.datatype);
@@ -195,16 +186,38 @@ EventHandle start(Context& context, const Descr& call, int rank, const void* par
                       .count = call.count,
                       .root_or_peer = root_or_peer(call),
                       .is_captured = is_captured(call)};
-  learn_size(*comm, call, seen);
+  learn_size(comm, call, seen);
   EventHandle started;
-  constexpr bool is_api = requires { call.is_captured; };
-  if constexpr (is_api) {
-    started = events_of(stream).start_api(*comm, seen);
+  if constexpr (k_is_api<Descr>) {
+    started = events_of(stream).start_api(comm, seen);
   } else {
-    started = events_of(stream).start_call(*comm, seen, EventHandle::unpack(parent));
+    started = events_of(stream).start_call(comm, seen, EventHandle::unpack(parent));
   }
-  stream.add_cost(now, is_api ? 0 : 1);
+  stream.add_cost(start_ns, k_is_api<Descr> ? 0 : 1);
   return started;
+}
+
+/// `context` is null where there was no memory for it.
+template <typename Descr>
+EventHandle start(Context* context, const Descr& call, int rank, const void* parent) {
+  NcclProcess* const process = NcclProcess::of_process();
+  if (process == nullptr) {
+    return {};
+  }
+  const std::int64_t now = Clock::of_process().now_ns();
+  try {
+    const std::shared_ptr<NcclComm> comm =
+        process->is_stopped() || context == nullptr ? nullptr : comm_of(*process, *context, call, rank);
+    if (comm != nullptr) {
+      return start_in(*comm, call, parent, now);
+    }
+  } catch (const std::exception&) {
+    NcclProcess::stop();
+  }
+  if (!k_is_api<Descr>) {
+    process->count_lost();
+  }
+  return {};
 }
 
 /// Runs `action(events, sequence)` in the turn of the stream that an event belongs to.
@@ -239,7 +252,7 @@ EventHandle start_kernel(const Event& event) {
 
 /// The kinds of events that only some versions have.
 template <typename Event>
-EventHandle start_newer(Context& context, const Event& event) {
+EventHandle start_newer(Context* context, const Event& event) {
   if constexpr (requires { event.kernel_channel; }) {
     if (event.type == k_kernel_channel) {
       return start_kernel(event);
@@ -267,11 +280,11 @@ EventHandle start_newer(Context& context, const Event& event) {
 template <typename Event>
 Result start_event(void* context, void** handle, Event* event) noexcept {
   *handle = nullptr;
-  if (context == nullptr || event == nullptr) {
+  if (event == nullptr) {
     return k_success;
   }
   attempt([&] {
-    Context& known = *static_cast<Context*>(context);
+    auto* const known = static_cast<Context*>(context);
     EventHandle started;
     switch (event->type) {
       case k_group:  // NCCL 2.23 asks for no other event of a group that has no handle

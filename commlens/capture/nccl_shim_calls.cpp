@@ -188,7 +188,7 @@ void ShimThread::made(const NewComm& comm) noexcept {
     try {
       open->comms.push_back(comm);
     } catch (const std::exception&) {
-      NcclProcess::close();
+      NcclProcess::stop();
     }
     return;
   }
@@ -201,11 +201,18 @@ void ShimThread::made(const NewComm& comm) noexcept {
 
 ShimRecord begin_record(const ShimCall& call) noexcept {
   ShimRecord record;
-  if (NcclProcess::of_process() == nullptr) {
+  NcclProcess* const process = NcclProcess::of_process();
+  if (process == nullptr) {
     return record;
   }
-  NcclComm* const comm = ShimComms::of_process().find(call.comm);
+  const std::int64_t start = Clock::of_process().now_ns();
+  look_at_pending(k_few);
+  const std::shared_ptr<NcclComm> comm =
+      process->is_stopped() ? nullptr : ShimComms::of_process().find(call.comm);
   if (comm == nullptr) {
+    if (call.comm != nullptr) {  // NCCL refuses that
+      process->count_lost();
+    }
     return record;
   }
   try {
@@ -223,10 +230,11 @@ ShimRecord begin_record(const ShimCall& call) noexcept {
     record.slot = recording.recorder().begin(*seen, record.issued_ns);
     record.stream = call.stream;
     record.device = comm->identity().device;
-    recording.add_cost(record.issued_ns, 1);
+    recording.add_cost(start, 1);
   } catch (const std::exception&) {
     record.recording = nullptr;
-    NcclProcess::close();
+    NcclProcess::stop();
+    process->count_lost();
   }
   return record;
 }

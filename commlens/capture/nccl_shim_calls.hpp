@@ -85,7 +85,7 @@ class ShimThread {
   Group* group_ = nullptr;  // of this thread, while it is in one; freed when that ends
 };
 
-/// Begins a record; none when the call cannot be described.
+/// Looks at the oldest calls that are pending, and begins a record; none when the call cannot be described.
 ShimRecord begin_record(const ShimCall& call) noexcept;
 /// The GPU's work of these calls begins; those of one stream share what is measured.
 void open_spans(std::span<ShimRecord> records) noexcept;
@@ -112,7 +112,6 @@ int ShimThread::call(const ShimCall& call, const Real& real) {
   if (is_inside_) {
     return real();
   }
-  look_at_pending(k_few);
   ShimRecord record = begin_record(call);
   if (depth_ == 0) {
     open_spans({&record, 1});

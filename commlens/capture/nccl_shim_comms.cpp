@@ -49,6 +49,7 @@ void ShimComms::add(void* comm, const CommIdentity& identity) {
     return;
   }
   Known& known = comms_[comm];
+  leave(known);  // the handle of one that is gone, called once more and met again here
   known = {.identity = identity};
   join(comm, known);
 }
@@ -73,16 +74,28 @@ void ShimComms::join(void* comm, Known& known) {
   known.is_refused = known.joined == nullptr;
 }
 
+void ShimComms::leave(Known& known) noexcept {
+  if (NcclProcess* const process = NcclProcess::of_process(); process != nullptr && known.joined != nullptr) {
+    process->leave(known.joined);
+  }
+}
+
 void ShimComms::made(void* comm, const NcclId& id, int rank, int size) noexcept {
+  if (NcclProcess::of_process() == nullptr) {
+    return;
+  }
   try {
     const std::lock_guard guard(mutex_);
     add(comm, {.comm = mixed_with(k_hash_start, id), .rank = rank, .size = size});
   } catch (const std::exception&) {
-    NcclProcess::close();
+    NcclProcess::stop();
   }
 }
 
 void ShimComms::made_all(void* const* comms, int count) noexcept {
+  if (NcclProcess::of_process() == nullptr) {
+    return;
+  }
   try {
     const std::lock_guard guard(mutex_);
     const std::uint64_t number = own_number();
@@ -90,11 +103,14 @@ void ShimComms::made_all(void* const* comms, int count) noexcept {
       add(comms[rank], {.comm = number, .rank = rank, .size = count});
     }
   } catch (const std::exception&) {
-    NcclProcess::close();
+    NcclProcess::stop();
   }
 }
 
 std::uint64_t ShimComms::next_split(void* parent, int color) noexcept {
+  if (NcclProcess::of_process() == nullptr) {
+    return 0;
+  }
   const std::lock_guard guard(mutex_);
   const auto found = comms_.find(parent);
   if (found == comms_.end()) {
@@ -105,28 +121,31 @@ std::uint64_t ShimComms::next_split(void* parent, int color) noexcept {
 }
 
 void ShimComms::made_from(void* comm, std::uint64_t split) noexcept {
+  if (NcclProcess::of_process() == nullptr) {
+    return;
+  }
   try {
     const std::lock_guard guard(mutex_);
     add(comm, {.comm = split != 0 ? split : own_number()});
   } catch (const std::exception&) {
-    NcclProcess::close();
+    NcclProcess::stop();
   }
 }
 
 void ShimComms::gone(void* comm) noexcept {
+  if (NcclProcess::of_process() == nullptr) {  // a child of fork may have inherited the mutex locked
+    return;
+  }
   const std::lock_guard guard(mutex_);
   const auto found = comms_.find(comm);
   if (found == comms_.end()) {
     return;
   }
-  if (NcclProcess* const process = NcclProcess::of_process();
-      process != nullptr && found->second.joined != nullptr) {
-    process->leave(found->second.joined);
-  }
+  leave(found->second);
   comms_.erase(found);
 }
 
-NcclComm* ShimComms::find(void* comm) noexcept {
+std::shared_ptr<NcclComm> ShimComms::find(void* comm) noexcept {
   try {
     const std::lock_guard guard(mutex_);
     const auto found = comms_.find(comm);
@@ -140,7 +159,7 @@ NcclComm* ShimComms::find(void* comm) noexcept {
     join(comm, found->second);
     return found->second.joined;
   } catch (const std::exception&) {
-    NcclProcess::close();
+    NcclProcess::stop();
     return nullptr;
   }
 }

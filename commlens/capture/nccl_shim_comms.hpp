@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -28,18 +29,19 @@ class ShimComms {
   void made_from(void* comm, std::uint64_t split) noexcept;
   void gone(void* comm) noexcept;
 
-  /// The communicator as it is recorded; null when it is not.
-  NcclComm* find(void* comm) noexcept;
+  /// The communicator as it is recorded; null when it is not. The caller holds on to it while it uses it.
+  std::shared_ptr<NcclComm> find(void* comm) noexcept;
 
  private:
   struct Known {
     CommIdentity identity;
-    NcclComm* joined = nullptr;
+    std::shared_ptr<NcclComm> joined;
     bool is_refused = false;
     std::uint64_t splits = 0;
   };
   void add(void* comm, const CommIdentity& identity);
   void join(void* comm, Known& known);
+  static void leave(Known& known) noexcept;
 
   std::mutex mutex_;
   std::unordered_map<void*, Known> comms_;

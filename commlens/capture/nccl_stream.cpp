@@ -231,8 +231,9 @@ void NcclStream::correct_tables(std::int64_t job_ranks) const {
 
 void NcclStream::close(std::int64_t job_ranks) noexcept {
   const Turn turn(*this);
-  if (calls_ > 0) {
-    recorder_.add_cost(std::chrono::nanoseconds((spent_ns_ + calls_ - 1) / calls_));
+  if (calls_ > 0) {  // in which the recorder's own part is included
+    recorder_.add_cost(std::chrono::nanoseconds((spent_ns_ + calls_ - 1) / calls_) -
+                       recorder_.cost_per_call());
   }
   recorder_.close();
   if (unresolved_.empty()) {

@@ -19,7 +19,6 @@
 #include "commlens/cli/record_program.hpp"
 #include "commlens/cli/record_result.hpp"
 #include "commlens/trace/manifest.hpp"
-#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens {
 namespace {
@@ -159,16 +158,20 @@ ChildProgram child_of(const RecordFlags& flags, const Capture& chosen) {
 }
 
 /// Makes room for the trace: what is there must be a trace of before, which goes. Better to fail here than in
-/// every process of the command.
-Result<void> clear_folder(const std::string& folder) {
-  if (const Result<void> usable = check_trace_target(folder); !usable) {
-    return failure("-o " + usable.error().message);
+/// every process of the command. A folder that NCCL's ranks record into now is left to them: they may be of
+/// this job, whose launcher has started them earlier; those of another job have nothing to do with ours.
+Result<void> clear_folder(const std::string& folder, bool is_nccl) {
+  const Result<bool> is_removed = remove_trace_unless_used(folder);
+  if (!is_removed) {
+    return failure("-o " + is_removed.error().message);
+  }
+  if (!*is_removed && is_nccl) {
+    return {};
+  }
+  if (!*is_removed) {
+    return failure(fmt::format("-o {}: another job is being recorded there; choose another folder", folder));
   }
   std::error_code error;
-  fs::remove_all(folder, error);
-  if (error) {
-    throw SystemError(fmt::format("cannot remove {}: {}", folder, error.message()));
-  }
   fs::create_directories(folder, error);
   if (error) {
     throw SystemError(fmt::format("cannot make the folder {}: {}", folder, error.message()));
@@ -201,8 +204,10 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
   if (!chosen) {
     return tl::unexpected(chosen.error());
   }
-  if (is_first) {
-    if (const Result<void> cleared = clear_folder(flags.folder); !cleared) {
+  // MPI_Init orders the ranks behind the first one. Those of NCCL may record before it has started, so each
+  // makes room for itself.
+  if (is_first || !flags.nccl.empty()) {
+    if (const Result<void> cleared = clear_folder(flags.folder, !flags.nccl.empty()); !cleared) {
       return tl::unexpected(cleared.error());
     }
   }

@@ -301,6 +301,23 @@ static void inter_communicators(void) {
   } else {
     expect("MPI_Bcast", "other", "fp64", is_even ? 50 : 0, is_even ? 0 : 50, world, -1);
   }
+  /* Who stands by says no sizes and types that mean anything. */
+  const int is_by = is_even && r != 0;
+  const int count = is_by ? -7 : 3;
+  const MPI_Datatype type = is_by ? MPI_DATATYPE_NULL : MPI_INT;
+  MPI_Reduce(whole, others, 3, MPI_INT, MPI_SUM, root, inter); /* the odd ones' to rank 0; Open MPI looks at these */
+  MPI_Gather(whole, count, type, others, count, type, root, inter);
+  MPI_Scatter(whole, count, type, others, count, type, root, inter);
+  if (is_by) {
+    expect("MPI_Reduce", "other", "uint8", 0, 0, world, -1);
+    expect("MPI_Gather", "other", "uint8", 0, 0, world, -1);
+    expect("MPI_Scatter", "other", "uint8", 0, 0, world, -1);
+  } else {
+    const long all = 3L * others_count;
+    expect("MPI_Reduce", "other", "int32", is_even ? 0 : 3, is_even ? 3 : 0, world, -1);
+    expect("MPI_Gather", "other", "int32", is_even ? 0 : 3, is_even ? all : 0, world, -1);
+    expect("MPI_Scatter", "other", "int32", is_even ? all : 0, is_even ? 0 : 3, world, -1);
+  }
   MPI_Allgather(whole, 6, MPI_INT, others, 6, MPI_INT, inter);
   expect("MPI_Allgather", "other", "int32", 6, 6L * others_count, world, -1);
   if (r < 2) { /* position 0 of each group to position 0 of the other */

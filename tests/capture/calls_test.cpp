@@ -75,6 +75,12 @@ TEST(Capture, RecordsThreadsOfMpich) {
   expect_recorded(program("modes", "mpich") + " threads", {.mpi = "mpich", .ranks = 2}, {});
 }
 
+// The program asks for no threads at all; Open MPI gives what this variable says.
+TEST(Capture, RecordsThreadsThatTheEnvironmentAllows) {
+  expect_recorded(program("modes", "openmpi") + " threads-by-environment",
+                  {.mpi = "openmpi", .ranks = 2, .before = "OMPI_MPI_THREAD_LEVEL=3 "}, {});
+}
+
 void expect_mpi4py_recorded(int ranks) {
   const std::string python = python_with_mpi4py();
   if (python.empty()) {

@@ -1,6 +1,7 @@
 // Programs that end badly, or that a recorder must leave alone.
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -12,6 +13,8 @@
 
 namespace commlens::test {
 namespace {
+
+using Skipped = std::map<std::string, std::int64_t>;
 
 class Harm : public testing::TestWithParam<std::string> {
  protected:
@@ -70,6 +73,118 @@ TEST_P(Harm, AForkedChildLeavesNoTrace) {
   const RecordedJob job = folder.record(modes("fork"), with_ranks(1));
   EXPECT_EQ(job.exit_code, 0) << job.out << job.err;
   EXPECT_EQ(finished(trace_in(folder, job), CommKind::all_reduce), 20);
+}
+
+// MPICH's own MPI_Finalize aborts in a child of fork (its UCX checks the process id).
+TEST_P(Harm, AForkedChildThatFinalizesLeavesTheRecordingAlone) {
+  if (GetParam() == "mpich") {
+    GTEST_SKIP() << "MPICH does not survive it, recorded or not";
+  }
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("fork-and-finalize"), with_ranks(1));
+  EXPECT_EQ(job.exit_code, 0) << job.out << job.err;
+  EXPECT_EQ(finished(trace_in(folder, job), CommKind::all_reduce), 20);
+  EXPECT_EQ(trace_in(folder, job).provenance.skipped, Skipped{});
+}
+
+// modes.c: one call on a new communicator, 100 reductions, one persistent receive, one send; not the send to
+// nobody.
+TEST_P(Harm, CallsWithoutMemoryAreCountedAndSaid) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("no-memory"), with_ranks(1));
+  EXPECT_EQ(job.exit_code, 0) << job.out << job.err;
+  EXPECT_NE(job.err.find("commlens: 103 calls were not recorded"), std::string::npos) << job.err;
+  const Trace trace = trace_in(folder, job);
+  EXPECT_EQ(finished(trace, CommKind::all_reduce), 10);
+  EXPECT_EQ(trace.provenance.skipped, (Skipped{{"call not recorded, memory was out", 103}}));
+  EXPECT_EQ(trace.provenance.recorder.value_or(RecorderCost{}).dropped, 103);
+}
+
+// Open MPI 4.1 takes the message that is too long for its receive, cut off, for a success of MPI_Waitsome.
+TEST_P(Harm, AFailedWaitForSomeRequestsEndsThoseThatItNames) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("waitsome"), with_ranks(1));
+  EXPECT_EQ(job.exit_code, 0) << job.out << job.err;
+  EXPECT_EQ(job.out, "");
+  const Trace trace = trace_in(folder, job);
+  EXPECT_EQ(finished(trace, CommKind::send), 2);
+  const bool is_told = GetParam() == "mpich";
+  EXPECT_EQ(finished(trace, CommKind::recv), is_told ? 1 : 2);
+  EXPECT_EQ(trace.provenance.skipped, is_told ? (Skipped{{"failed call", 1}}) : Skipped{});
+}
+
+// 2^18 are followed; MPICH does not have so many.
+TEST_P(Harm, RequestsThatAreTooManyToFollowAreCountedOnce) {
+  if (GetParam() == "mpich") {
+    GTEST_SKIP() << "MPICH aborts with fewer";
+  }
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("many-requests"), with_ranks(1));
+  EXPECT_EQ(job.exit_code, 0) << job.out << job.err;
+  const Trace trace = trace_in(folder, job);
+  EXPECT_EQ(finished(trace, CommKind::send), 262'154);
+  EXPECT_EQ(finished(trace, CommKind::recv), 262'144);
+  EXPECT_EQ(trace.provenance.skipped, (Skipped{{"unfinished call", 10}}));
+}
+
+// The spawned process, a job of its own, records its two sends as such.
+TEST_P(Harm, ProbedMessagesOfAnotherJobAreCounted) {
+  const JobFolder folder;
+  const RecordedJob job = folder.record(modes("spawn"), with_ranks(1));
+  if (GetParam() == "mpich" && job.exit_code != 0) {
+    GTEST_SKIP() << "this MPICH spawns no processes: " << job.err;
+  }
+  EXPECT_EQ(job.exit_code, 0) << job.out << job.err;
+  const Skipped outside{{"call with processes outside of the job", 2}};
+  EXPECT_EQ(trace_in(folder, job).provenance.skipped, outside);
+  const Result<Trace> spawned = read_trace(folder.trace().string() + "-2");
+  ASSERT_TRUE(spawned) << spawned.error().message;
+  EXPECT_EQ(spawned->provenance.skipped, outside);
+}
+
+// The tool waits for the command with SIGCHLD, which whoever starts it may have ignored.
+TEST_P(Harm, AnIgnoredSigchldKeepsTheExitCode) {
+  const JobFolder folder;
+  JobOptions options = with_ranks(1);
+  options.before = "env --ignore-signal=CHLD ";
+  const RecordedJob job = folder.record(modes("never"), options);
+  EXPECT_EQ(job.exit_code, 7) << job.err;
+}
+
+/// How many ranks and all-reductions a trace has.
+std::string extent(const std::filesystem::path& folder) {
+  const Result<Trace> trace = read_trace(folder);
+  return trace
+             ? fmt::format("{} ranks {} calls", trace->streams.size(), finished(*trace, CommKind::all_reduce))
+             : trace.error().message;
+}
+
+TEST_P(Harm, JobsOfOneCommandAtTheSameTimeHaveAFolderEach) {
+  const JobFolder folder;
+  const std::string program = modes("after-finalize");
+  JobOptions options = with_ranks(1);
+  options.flags = "--mpi " + GetParam();
+  std::ofstream(folder.path() / "jobs.sh") << fmt::format(
+      "{0} {2} & {1} {2} & {0} {2} & wait\n", launcher(with_ranks(1)), launcher(with_ranks(2)), program);
+  const RecordedJob job = folder.run(recording(options) + " sh jobs.sh");
+  EXPECT_EQ(job.exit_code, 0) << job.err;
+  std::map<std::string, int> found;
+  for (const char* number : {"", "-2", "-3"}) {
+    ++found[extent(folder.trace().string() + number)];
+  }
+  EXPECT_EQ(found, (std::map<std::string, int>{{"1 ranks 10 calls", 2}, {"2 ranks 20 calls", 1}})) << job.err;
+}
+
+TEST_P(Harm, AFolderThatIsBeingRecordedIsNotReplaced) {
+  const JobFolder folder;
+  const std::string record = recording(with_ranks(1)) + " " + launcher(with_ranks(1));
+  const RecordedJob job = folder.run(
+      fmt::format("mkfifo ready go; {0} {1} ready go 2>/dev/null & read nothing <ready; {0} {2}; echo $?; "
+                  "echo >go; wait",
+                  record, modes("wait"), modes("after-finalize")));
+  EXPECT_EQ(job.out, "2\n");
+  EXPECT_NE(job.err.find("another job is being recorded there"), std::string::npos) << job.err;
+  EXPECT_EQ(extent(folder.trace()), "1 ranks 20 calls");
 }
 
 TEST_P(Harm, AProgramThatNeverCallsMpiIsLeftAsItWas) {

@@ -1,4 +1,5 @@
 /* Programs that end badly, or do what a recorder must survive: modes MODE [FOLDER]. */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -7,6 +8,11 @@
 #include <unistd.h>
 
 #include "expected.h"
+#ifndef COMMLENS_TESTS_OWN_MALLOC /* a sanitizer has its own */
+#include "no_memory.h"
+#else
+static int memory_is_out;
+#endif
 
 static int n;
 static int r;
@@ -90,6 +96,115 @@ static void fork_a_child(void) {
   }
 }
 
+/* A child that finalizes, as a library's exit handler may; the library itself may not survive that. */
+static void fork_a_child_that_finalizes(void) {
+  reduce(10, MPI_COMM_SELF);
+  const pid_t child = fork();
+  if (child == 0) {
+    struct sigaction standard = {0};
+    for (int signal = 1; signal < 16; ++signal) {
+      sigaction(signal, &standard, NULL);
+    }
+    alarm(20);
+    MPI_Finalize();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  reduce(10, MPI_COMM_SELF);
+}
+
+/* For the library alone: a new communicator, whose call cannot be described, then calls that could be. */
+static void run_out_of_memory(void) {
+  MPI_Comm same;
+  MPI_Request request;
+  reduce(10, MPI_COMM_WORLD);
+  MPI_Send_init(buffer, 3, MPI_DOUBLE, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request);
+  MPI_Request_free(&request);
+  MPI_Recv_init(buffer, 3, MPI_DOUBLE, r, 0, MPI_COMM_SELF, &request);
+  MPI_Comm_dup(MPI_COMM_WORLD, &same);
+  memory_is_out = 1;
+  reduce(1, same);
+  reduce(100, MPI_COMM_WORLD);
+  memory_is_out = 0;
+  MPI_Start(&request);
+  MPI_Send(buffer, 3, MPI_DOUBLE, MPI_PROC_NULL, 0, MPI_COMM_WORLD); /* no message */
+  MPI_Send(buffer + 32, 3, MPI_DOUBLE, r, 0, MPI_COMM_SELF);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Request_free(&request);
+  MPI_Comm_free(&same);
+}
+
+/* Of two receives one is too short for its message, and the first wait has no place for its answer. */
+static void wait_for_some_in_vain(void) {
+  int room[16];
+  int sent[16] = {0};
+  int indices[2] = {0, 1};
+  int ended = 2;
+  MPI_Request requests[2];
+  MPI_Status statuses[2];
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Irecv(room, 1, MPI_INT, 0, 1, MPI_COMM_SELF, &requests[0]);
+  MPI_Irecv(room + 8, 8, MPI_INT, 0, 2, MPI_COMM_SELF, &requests[1]);
+  MPI_Send(sent, 4, MPI_INT, 0, 1, MPI_COMM_SELF);
+  MPI_Send(sent, 8, MPI_INT, 0, 2, MPI_COMM_SELF);
+  if (MPI_Waitsome(2, requests, &ended, NULL, statuses) == MPI_SUCCESS) {
+    puts("this MPI takes anything");
+  }
+  for (int all = 0; all < 2;) {
+    MPI_Waitsome(2, requests, &ended, indices, statuses);
+    if (ended == MPI_UNDEFINED) {
+      break;
+    }
+    all += ended;
+  }
+}
+
+/* More receives at a time than are followed: 2^18, and ten more. */
+static void post_many(void) {
+  enum { many = (1 << 18) + 10 };
+  static char box;
+  MPI_Request* requests = malloc(many * sizeof *requests);
+  for (int i = 0; i < many; ++i) {
+    MPI_Irecv(&box, 1, MPI_CHAR, 0, 0, MPI_COMM_SELF, &requests[i]);
+  }
+  for (int i = 0; i < many; ++i) {
+    MPI_Send(&box, 1, MPI_CHAR, 0, 0, MPI_COMM_SELF);
+  }
+  MPI_Waitall(many, requests, MPI_STATUSES_IGNORE);
+  free(requests);
+}
+
+/* A process that this job does not have sends two messages, which are looked at before they are received. */
+static void spawn_one(const char* program) {
+  char name[4096];
+  char* none[] = {(char*)"spawned", NULL};
+  MPI_Comm child;
+  MPI_Message message;
+  MPI_Request request;
+  int box[8];
+  int flag = 0;
+  snprintf(name, sizeof name, "%s", program);
+  MPI_Comm_spawn(name, none, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child, MPI_ERRCODES_IGNORE);
+  MPI_Mprobe(0, 1, child, &message, MPI_STATUS_IGNORE);
+  MPI_Mrecv(box, 8, MPI_INT, &message, MPI_STATUS_IGNORE);
+  while (!flag) {
+    MPI_Improbe(0, 2, child, &flag, &message, MPI_STATUS_IGNORE);
+  }
+  MPI_Imrecv(box, 8, MPI_INT, &message, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Comm_disconnect(&child);
+}
+static void be_spawned(void) {
+  MPI_Comm parent;
+  const int box[8] = {0};
+  MPI_Comm_get_parent(&parent);
+  MPI_Send(box, 5, MPI_INT, 0, 1, parent);
+  MPI_Send(box, 6, MPI_INT, 0, 2, parent);
+  MPI_Comm_disconnect(&parent);
+}
+
 int main(int count, char** arguments) {
   const char* mode = arguments[1];
   if (strcmp(mode, "never") == 0) {
@@ -97,12 +212,18 @@ int main(int count, char** arguments) {
     return 7;
   }
   int level = MPI_THREAD_SINGLE;
-  MPI_Init_thread(&count, &arguments, strcmp(mode, "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+  const int is_threaded = strcmp(mode, "threads") == 0;
+  if (strcmp(mode, "threads-by-environment") == 0) { /* which gives more than the program asks for */
+    MPI_Init(&count, &arguments);
+    MPI_Query_thread(&level);
+  } else {
+    MPI_Init_thread(&count, &arguments, is_threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+  }
   say_world();
-  if (count > 2) {
+  if (count > 2 && strcmp(mode, "wait") != 0) {
     expect_into(arguments[2], r);
   }
-  if (strcmp(mode, "threads") == 0) {
+  if (is_threaded || strcmp(mode, "threads-by-environment") == 0) {
     if (level != MPI_THREAD_MULTIPLE) {
       puts("this MPI has no MPI_THREAD_MULTIPLE");
       MPI_Abort(MPI_COMM_WORLD, 9);
@@ -125,6 +246,23 @@ int main(int count, char** arguments) {
     MPI_Abort(MPI_COMM_WORLD, 5);
   } else if (strcmp(mode, "fork") == 0) {
     fork_a_child();
+  } else if (strcmp(mode, "fork-and-finalize") == 0) {
+    fork_a_child_that_finalizes();
+  } else if (strcmp(mode, "no-memory") == 0) {
+    run_out_of_memory();
+  } else if (strcmp(mode, "waitsome") == 0) {
+    wait_for_some_in_vain();
+  } else if (strcmp(mode, "many-requests") == 0) {
+    post_many();
+  } else if (strcmp(mode, "wait") == 0) { /* opens a pipe, waits for another */
+    reduce(10, MPI_COMM_WORLD);
+    fclose(fopen(arguments[2], "w"));
+    fclose(fopen(arguments[3], "r"));
+    reduce(10, MPI_COMM_WORLD);
+  } else if (strcmp(mode, "spawn") == 0) {
+    spawn_one(arguments[0]);
+  } else if (strcmp(mode, "spawned") == 0) {
+    be_spawned();
   } else if (strcmp(mode, "many") == 0) {
     reduce(2000000, MPI_COMM_SELF);
     puts("made them all");

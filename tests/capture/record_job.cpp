@@ -30,12 +30,6 @@ std::string mpirun(const std::string& mpi) {
   return mpi == "openmpi" ? COMMLENS_MPIRUN_OPENMPI : COMMLENS_MPIRUN_MPICH;
 }
 
-/// MPICH polls, so more ranks than cores take long; Open MPI yields when it is told of them.
-std::string launcher(const JobOptions& options) {
-  return options.mpi == "openmpi" ? fmt::format("{} --oversubscribe -n {}", mpirun("openmpi"), options.ranks)
-                                  : fmt::format("{} -n {}", mpirun("mpich"), options.ranks);
-}
-
 std::string ranks_text(const std::vector<Rank>& ranks) {
   std::string text;
   for (const Rank rank : ranks) {
@@ -53,6 +47,16 @@ std::string line_of(const Trace& trace, const CommOp& op, Rank rank) {
 }  // namespace
 
 bool has_mpi(const std::string& mpi) { return !mpirun(mpi).empty(); }
+
+// MPICH polls, so more ranks than cores take long; Open MPI yields when it is told of them.
+std::string launcher(const JobOptions& options) {
+  return options.mpi == "openmpi" ? fmt::format("{} --oversubscribe -n {}", mpirun("openmpi"), options.ranks)
+                                  : fmt::format("{} -n {}", mpirun("mpich"), options.ranks);
+}
+
+std::string recording(const JobOptions& options) {
+  return fmt::format("{} record -o trace {} --", binary(), options.flags);
+}
 
 JobFolder::JobFolder() {
   std::string name = (fs::temp_directory_path() / "commlens-capture-XXXXXX").string();
@@ -79,7 +83,7 @@ RecordedJob JobFolder::run(const std::string& command) const {
 }
 
 RecordedJob JobFolder::record(const std::string& program, const JobOptions& options) const {
-  const std::string record = fmt::format("{} record -o trace {} --", binary(), options.flags);
+  const std::string record = recording(options);
   const std::string command = options.is_inside_launcher ? fmt::format("{} {}", launcher(options), record)
                                                          : fmt::format("{} {}", record, launcher(options));
   return run(fmt::format("{}{} {} {}", options.before, command, options.inside, program));

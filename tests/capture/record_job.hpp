@@ -48,6 +48,11 @@ class JobFolder {
 /// Whether the tests of that MPI can run here.
 bool has_mpi(const std::string& mpi);
 
+/// The words that start `options.ranks` ranks of a program, and those before a command that is recorded into
+/// the folder "trace", for jobs that JobFolder::run starts.
+std::string launcher(const JobOptions& options);
+std::string recording(const JobOptions& options);
+
 /// A Python that has mpi4py; empty when there is none. The first one in PATH may not be the system's.
 std::string python_with_mpi4py();
 

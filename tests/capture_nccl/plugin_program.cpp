@@ -1,5 +1,7 @@
 // plugin_program VERSION SCENARIO: calls a profiler plug-in as a job with NCCL would make NCCL do.
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -179,6 +181,33 @@ void job(Plugin& plugin, int rank, int ranks) {
   threads(plugin, rank, ranks);
 }
 
+/// Threads whose communicator another one aborts meanwhile. Says how many calls they made.
+void aborts(Plugin& plugin) {
+  constexpr int callers = 6;
+  constexpr int calls = 3000;
+  std::vector<Comm> comms{plugin.join(1, 0, 1)};
+  comms.reserve(1 + 300);
+  std::atomic<Comm*> current = comms.data();
+  std::vector<std::thread> all;
+  for (int caller = 0; caller < callers; ++caller) {
+    all.emplace_back([&] {
+      for (int call = 0; call < calls; ++call) {
+        plugin.stop(plugin.start_task(*current.load(), {"AllReduce", 91, "ncclFloat32"}, nullptr, nullptr));
+      }
+    });
+  }
+  for (std::uint64_t id = 2; id <= 300; ++id) {
+    Comm gone = *current.load();  // a copy: the threads read the other one
+    current = &comms.emplace_back(plugin.join(id, 0, 1));
+    plugin.leave(gone);
+    std::this_thread::yield();
+  }
+  for (std::thread& one : all) {
+    one.join();
+  }
+  std::printf("%d\n", callers * calls);
+}
+
 /// One process, several GPUs, no launcher.
 void several_gpus(Plugin& plugin) {
   constexpr int gpus = 3;
@@ -201,6 +230,10 @@ int main(int count, char** arguments) {
   const std::string scenario = count > 2 ? arguments[2] : "job";
   if (scenario == "gpus") {
     several_gpus(*Plugin::open(version));
+    return 0;
+  }
+  if (scenario == "aborts") {
+    aborts(*Plugin::open(version));
     return 0;
   }
   const int ranks = scenario == "late" || scenario == "killed" ? 1 : 4;

@@ -174,6 +174,20 @@ TEST_P(NcclPlugin, LeavesWhatAKilledProcessHasCompleted) {
             (Counts{{fmt::format("0 ncclAllReduce all_reduce fp32 81 81 {} -1{}", group, end), 1}}));
 }
 
+TEST_P(NcclPlugin, ThreadsMayCallWhileAnotherOneAbortsTheirCommunicator) {
+  const NcclJob job("GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 " +
+                    command(GetParam(), "aborts"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.out, "18000\n");
+  const Trace trace = job.read();
+  std::int64_t calls = 0;
+  for (const auto& [reason, count] : trace.provenance.skipped) {
+    EXPECT_EQ(reason, "call of a communicator that is not recorded");
+    calls += count;
+  }
+  EXPECT_EQ(calls + static_cast<std::int64_t>(trace.streams.at(0).events.size()), 18'000);
+}
+
 TEST_P(NcclPlugin, DoesNothingWhenNothingIsToBeRecorded) {
   const NcclJob job(command(GetParam(), "job"), false);
   EXPECT_EQ(job.exit_code, 0) << job.err;

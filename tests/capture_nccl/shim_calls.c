@@ -1,10 +1,15 @@
 /* The calls of a program that knows nothing of commlens. In a file of its own: shim_program is linked with
  * it, shim_loader loads it as a private library, as Python does with PyTorch. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../capture/no_memory.h"
 #include "ranks.h"
 
 typedef struct {
@@ -106,11 +111,8 @@ static void calls_of_one(void) {
   OK(ncclGroupEnd());
   OK(ncclAllReduce(NULL, NULL, 61, f32, 0, comms[0], k_one));
   OK(ncclAllReduce(NULL, NULL, 61, f32, 0, comms[1], k_two));
-  Comm all[3];
-  const int devices[] = {0, 1, 2};
   OK(ncclCommDestroy(comms[0]));
   OK(ncclCommDestroy(comms[1]));
-  (void)all, (void)devices;
 }
 
 static void calls_of_all_devices(void) {
@@ -127,12 +129,103 @@ static void calls_of_all_devices(void) {
   OK(ncclAllReduce(NULL, NULL, 81, f32, 0, again[1], k_one));
 }
 
+static Comm made_for(unsigned char number, int size, int rank) {
+  ncclUniqueId id;
+  memset(&id, number, sizeof id);
+  Comm comm = NULL;
+  OK(ncclCommInitRank(&comm, size, id, rank));
+  return comm;
+}
+
+/* Threads that call while another one aborts their communicator. Says how many calls were good, and how many not. */
+enum { k_callers = 6, k_aborts = 300, k_calls_of_caller = 3000 };
+static _Atomic Comm current_comm;
+static atomic_long good_calls;
+static atomic_long bad_calls;
+static void* call_and_call(void* unused) {
+  for (int i = 0; i < k_calls_of_caller; ++i) {
+    atomic_fetch_add(ncclAllReduce(NULL, NULL, 7, f32, 0, current_comm, k_one) == 0 ? &good_calls : &bad_calls, 1);
+  }
+  return unused;
+}
+static void aborts_meanwhile(void) {
+  pthread_t callers[k_callers];
+  current_comm = made_for(1, 1, 0);
+  for (int i = 0; i < k_callers; ++i) {
+    pthread_create(&callers[i], NULL, call_and_call, NULL);
+  }
+  for (int i = 0; i < k_aborts; ++i) {
+    Comm before = current_comm;
+    current_comm = made_for((unsigned char)i, 1, 0);
+    OK(ncclCommAbort(before));
+    sched_yield();
+  }
+  for (int i = 0; i < k_callers; ++i) {
+    pthread_join(callers[i], NULL);
+  }
+  printf("%ld good %ld bad\n", atomic_load(&good_calls), atomic_load(&bad_calls));
+}
+
+/* A child that ends as any program does; its calls and the end of its communicator are none of the recording's. */
+static void forks(void) {
+  Comm comm = made_for(2, 1, 0);
+  OK(ncclAllReduce(NULL, NULL, 11, f32, 0, comm, k_one));
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    OK(ncclAllReduce(NULL, NULL, 12, f32, 0, comm, k_one));
+    OK(ncclCommDestroy(comm));
+    OK(ncclAllReduce(NULL, NULL, 13, f32, 0, made_for(3, 1, 0), k_one));
+    exit(0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  want(status, 0, "the child");
+  OK(ncclAllReduce(NULL, NULL, 14, f32, 0, comm, k_one));
+  OK(ncclCommDestroy(comm));
+}
+
+/* One new call for which there is no memory; a communicator for which there is none, and five calls after it. */
+static void runs_out_of_memory(void) {
+  Comm comm = made_for(4, 1, 0);
+  OK(ncclAllReduce(NULL, NULL, 21, f32, 0, comm, k_one));
+  memory_is_out = 1;
+  OK(ncclAllReduce(NULL, NULL, 22, f32, 0, comm, k_one));
+  OK(ncclAllReduce(NULL, NULL, 21, f32, 0, comm, k_one));
+  Comm other = made_for(5, 1, 0);
+  OK(ncclAllReduce(NULL, NULL, 23, f32, 0, other, k_one));
+  memory_is_out = 0;
+  for (int i = 0; i < 4; ++i) {
+    OK(ncclAllReduce(NULL, NULL, 21, f32, 0, comm, k_one));
+  }
+}
+
+/* One of two ranks. Given two pipes, it opens the first when it has made its call, and waits for the second. */
+static void calls_of_a_pair(int count, char** arguments) {
+  const int rank = atoi(getenv("RANK"));
+  Comm comm = made_for(6, 2, rank);
+  OK(ncclAllReduce(NULL, NULL, 31, f32, 0, comm, k_one));
+  if (count > 3) {
+    fclose(fopen(arguments[2], "w"));
+    fclose(fopen(arguments[3], "r"));
+    OK(ncclAllReduce(NULL, NULL, 32, f32, 0, comm, k_one));
+  }
+}
+
 int run_calls(int count, char** arguments) {
   const char* const scenario = count > 1 ? arguments[1] : "four";
   if (strcmp(scenario, "group") == 0) {
     calls_of_one();
   } else if (strcmp(scenario, "devices") == 0) {
     calls_of_all_devices();
+  } else if (strcmp(scenario, "aborts") == 0) {
+    aborts_meanwhile();
+  } else if (strcmp(scenario, "forks") == 0) {
+    forks();
+  } else if (strcmp(scenario, "no-memory") == 0) {
+    runs_out_of_memory();
+  } else if (strcmp(scenario, "pair") == 0) {
+    calls_of_a_pair(count, arguments);
   } else {
     calls_of_four(start_ranks(4));
   }

@@ -1,5 +1,8 @@
 // The library that stands before NCCL, in programs of a library that stands in for NCCL (shim_calls.c).
 #include <array>
+#include <cstdio>
+#include <filesystem>
+#include <map>
 #include <string>
 
 #include <fmt/format.h>
@@ -9,6 +12,8 @@
 
 namespace commlens::test {
 namespace {
+
+using Skipped = std::map<std::string, std::int64_t>;
 
 std::string preloaded(const std::string& command) {
   return fmt::format("LD_PRELOAD={} {}", library("commlens-nccl"), command);
@@ -102,6 +107,70 @@ TEST(NcclShimProcess, KnowsTheRanksOfACommunicatorByTheirDevices) {
                     {"2 ncclAllReduce all_reduce fp32 72 72 0,1,2 -1 | enqueued only", 1},
                     {"2 ncclAllReduce all_reduce fp32 80 80 2,0 -1 | enqueued only", 1},
                     {"0 ncclAllReduce all_reduce fp32 81 81 2,0 -1 | enqueued only", 1}}));
+}
+
+/// glibc overwrites what is freed, so that a program that still uses it does not get far.
+constexpr const char* k_freed_is_gone =
+    "GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 ";
+
+TEST(NcclShimProcess, ThreadsMayCallWhileAnotherOneAbortsTheirCommunicator) {
+  const NcclJob job(k_freed_is_gone + preloaded(program("shim_program") + " aborts"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  long good = 0;
+  long bad = 0;
+  ASSERT_EQ(std::sscanf(job.out.c_str(), "%ld good %ld bad", &good, &bad), 2) << job.out;
+  EXPECT_EQ(good + bad, 6 * 3000);
+  const Trace trace = job.read();
+  EXPECT_EQ(counted(calls_of(trace)),
+            (Counts{{"0 ncclAllReduce all_reduce fp32 7 7 0 -1 | enqueued only", static_cast<int>(good)}}));
+  EXPECT_EQ(trace.provenance.skipped, bad == 0 ? (Skipped{}) : (Skipped{{"failed call", bad}}));
+}
+
+TEST(NcclShimProcess, AForkedChildThatEndsAsUsualLeavesTheRecordingAlone) {
+  const NcclJob job(preloaded(program("shim_program") + " forks"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.err, "");
+  const Trace trace = job.read();
+  EXPECT_EQ(counted(calls_of(trace)),
+            (Counts{{"0 ncclAllReduce all_reduce fp32 11 11 0 -1 | enqueued only", 1},
+                    {"0 ncclAllReduce all_reduce fp32 14 14 0 -1 | enqueued only", 1}}));
+  EXPECT_EQ(trace.provenance.skipped, Skipped{});
+  EXPECT_FALSE(std::filesystem::exists(job.trace().string() + "-2"));
+}
+
+TEST(NcclShimProcess, CallsWithoutMemoryAreCountedAndSaid) {
+  const NcclJob job(preloaded(program("shim_program") + " no-memory"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.err, "commlens: 6 calls were not recorded (commlens summary says why)\n");
+  const Trace trace = job.read();
+  EXPECT_EQ(counted(calls_of(trace)),
+            (Counts{{"0 ncclAllReduce all_reduce fp32 21 21 0 -1 | enqueued only", 2}}));
+  EXPECT_EQ(trace.provenance.skipped, (Skipped{{"call not recorded, memory was out", 6}}));
+}
+
+/// Two ranks whose launcher starts the second one first, over a trace of before; the first ends first.
+TEST(NcclRecord, RanksOfAJobThatStartAndEndApartMakeOneTrace) {
+  const auto rank = [](int number, const std::string& pipes) {
+    return fmt::format("RANK={} WORLD_SIZE=2 {} record --nccl shim -o trace -- {} pair {}", number, binary(),
+                       program("shim_program"), pipes);
+  };
+  const NcclJob job(
+      fmt::format("{} record --nccl shim -o trace -- {} four 2>/dev/null; mkfifo ready go; ( {} ) 2>late & "
+                  "read nothing <ready; {}; echo >go; wait; cat late >&2",
+                  binary(), program("shim_program"), rank(1, "ready go"), rank(0, "")));
+  EXPECT_NE(job.err.find("some ranks had not ended yet"), std::string::npos) << job.err;
+  EXPECT_FALSE(std::filesystem::exists(job.trace().string() + "-2"));
+  EXPECT_EQ(counted(calls_of(job.read())),
+            (Counts{{"0 ncclAllReduce all_reduce fp32 31 31 0,1 -1 | enqueued only", 1},
+                    {"1 ncclAllReduce all_reduce fp32 31 31 0,1 -1 | enqueued only", 1},
+                    {"1 ncclAllReduce all_reduce fp32 32 32 0,1 -1 | enqueued only", 1}}));
+}
+
+TEST(NcclRecord, SaysWhatItMeasuredOfTheCost) {
+  const NcclJob job(
+      fmt::format("{} record --nccl shim -o trace -- {} four", binary(), program("shim_program")));
+  EXPECT_NE(job.err.find("measured at every call"), std::string::npos) << job.err;
+  EXPECT_EQ(job.err.find("blocking call"), std::string::npos) << job.err;
 }
 
 TEST(NcclShimProcess, LeavesProgramsAloneThatAreNotRecordedOrHaveNoNccl) {

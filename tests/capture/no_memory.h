@@ -1,0 +1,24 @@
+/* Memory that is out for the capture library alone: its malloc fails while `memory_is_out` is set. Included by one
+ * source of a program, whose malloc comes before that of the C library. */
+#ifndef COMMLENS_TESTS_CAPTURE_NO_MEMORY_H
+#define COMMLENS_TESTS_CAPTURE_NO_MEMORY_H
+#ifndef _GNU_SOURCE
+#error "dladdr is an extension: define _GNU_SOURCE before the first header"
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+static volatile int memory_is_out;
+extern void* __libc_malloc(size_t bytes); /* NOLINT(bugprone-reserved-identifier): glibc's name of its malloc */
+
+void* malloc(size_t bytes) {
+  Dl_info caller;
+  if (memory_is_out && dladdr(__builtin_return_address(0), &caller) && strstr(caller.dli_fname, "libcommlens-")) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return __libc_malloc(bytes);
+}
+#endif
