@@ -12,9 +12,11 @@
 #include "commlens/formats/importers/inspector.hpp"
 #include "commlens/formats/importers/kineto.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/formats/importers/mpip.hpp"
 #include "commlens/formats/importers/nccl_log.hpp"
 #include "commlens/formats/importers/nccl_tests.hpp"
 #include "commlens/formats/importers/osu.hpp"
+#include "commlens/formats/importers/otf2.hpp"
 #include "commlens/formats/importers/pytorch_et.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -24,12 +26,14 @@ namespace {
 constexpr std::size_t k_head = std::size_t{64} << 10;
 
 constexpr std::array k_importers = {
+    Importer{"otf2", sniff_otf2, read_otf2},
     Importer{"calls-jsonl", sniff_calls_jsonl, read_calls_jsonl},
     Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
     Importer{"kineto", sniff_kineto, read_kineto},
     Importer{"chakra-et", sniff_chakra_et, read_chakra_et},
     Importer{"pytorch-et", sniff_pytorch_et, read_pytorch_et},
     Importer{"nccl-inspector", sniff_inspector, read_inspector},
+    Importer{"mpip", sniff_mpip, read_mpip},
     Importer{"nccl-tests-json", sniff_nccl_tests_json, read_nccl_tests_json},
     // Those from here on search the text.
     Importer{"nccl-tests", sniff_nccl_tests, read_nccl_tests},

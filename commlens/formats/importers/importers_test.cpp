@@ -69,6 +69,9 @@ constexpr std::string_view k_osu =
 constexpr std::string_view k_imb =
     "# Benchmarking PingPong\n# #processes = 2\n#bytes #repetitions t[usec] Mbytes/sec\n0 1000 4.06 0.00\n";
 
+constexpr std::string_view k_mpip =
+    "@ mpiP\n@--- Callsite Message Sent statistics (all, sent bytes) ---\nSend 5 0 1 8 8 8 8\n";
+
 /// A sample of every format, and the one importer that takes it.
 constexpr std::array k_samples = {
     std::pair(k_jsonl, "calls-jsonl"),
@@ -78,6 +81,7 @@ constexpr std::array k_samples = {
     std::pair(k_nccl, "nccl-log"),
     std::pair(k_inspector, "nccl-inspector"),
     std::pair(k_osu, "osu"),
+    std::pair(k_mpip, "mpip"),
     std::pair(k_imb, "imb"),
     std::pair(k_nccl_table, "nccl-tests"),
     std::pair(k_nccl_report, "nccl-tests-json"),
