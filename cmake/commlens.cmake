@@ -3,7 +3,9 @@
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without this a file that uses a precompiled header is never found in the cache.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # The base folder makes paths relative, so that what the release build compiled need not be compiled again by core.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+                                  CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE})
 endif()
 
 add_library(commlens_options INTERFACE)
@@ -58,9 +60,10 @@ endfunction()
 
 # commlens_folder(NAME LINK public... PRIVATE private...): the library commlens_NAME from commlens/NAME/**.cpp
 # and, from the *_test.cpp files beside the sources, the test program commlens_NAME_test. A folder without
-# sources is an interface library. MODULES names sources that are built apart, by commlens_module.
+# sources is an interface library. MODULES names sources that are built apart, by commlens_module; SANITIZED is for
+# commlens_test.
 function(commlens_folder name)
-  cmake_parse_arguments(ARG "" "" "LINK;PRIVATE;MODULES" ${ARGN})
+  cmake_parse_arguments(ARG "" "SANITIZED" "LINK;PRIVATE;MODULES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/commlens/${name}/*.cpp)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
@@ -79,7 +82,7 @@ function(commlens_folder name)
     target_link_libraries(commlens_${name} INTERFACE commlens_options ${ARG_LINK})
   endif()
   if(tests AND NOT COMMLENS_CORE_ONLY)
-    commlens_test(commlens_${name}_test SOURCES ${tests} LABEL unit LINK commlens_${name} ${ARG_PRIVATE})
+    commlens_test(commlens_${name}_test SOURCES ${tests} LABEL unit SANITIZED "${ARG_SANITIZED}" LINK commlens_${name} ${ARG_PRIVATE})
   endif()
 endfunction()
 
