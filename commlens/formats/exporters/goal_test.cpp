@@ -1,0 +1,283 @@
+#include "commlens/formats/exporters/goal.hpp"
+
+#include <map>
+#include <sstream>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+namespace {
+
+std::string goal_of(const Trace& trace) {
+  std::string text;
+  const Result<void> written = write_goal(trace, {}, [&](std::string_view block) { text += block; });
+  return written ? text : written.error().message;
+}
+
+/// What a program that reads the schedule finds: messages match and nothing waits for ever, although a send
+/// ends only when it is received.
+struct PlayedGoal {
+  bool is_complete = false;
+  std::vector<std::int64_t> sent;  // bytes, by rank
+};
+
+struct GoalOperation {
+  std::string what;
+  std::int64_t bytes = 0;
+  std::int64_t peer = 0;
+  std::int64_t tag = 0;
+  std::vector<std::size_t> ended;
+  std::vector<std::size_t> started;
+  bool has_started = false;
+  bool has_ended = false;
+};
+
+PlayedGoal play(const std::string& text) {
+  std::map<std::int64_t, std::vector<GoalOperation>> ranks;
+  std::istringstream lines(text);
+  std::int64_t rank = -1;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string first;
+    std::string second;
+    words >> first >> second;
+    if (first == "rank") {
+      rank = std::stoll(second);
+      ranks[rank];
+    } else if (first.ends_with(':')) {
+      GoalOperation operation{.what = second};
+      std::string skipped;
+      words >> operation.bytes;
+      if (second != "calc") {
+        words >> skipped >> skipped >> operation.peer >> skipped >> operation.tag;
+      }
+      ranks[rank].push_back(operation);
+      EXPECT_EQ(first, fmt::format("l{}:", ranks[rank].size()));
+    } else if (second == "requires" || second == "irequires") {
+      std::string before;
+      words >> before;
+      GoalOperation& operation = ranks[rank].at(std::stoul(first.substr(1)) - 1);
+      (second == "requires" ? operation.ended : operation.started)
+          .push_back(std::stoul(before.substr(1)) - 1);
+    }
+  }
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // source, destination, tag
+  std::map<Key, std::vector<GoalOperation*>> sends;
+  std::map<Key, std::vector<GoalOperation*>> receives;
+  PlayedGoal played;
+  played.sent.resize(ranks.size());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& [self, operations] : ranks) {
+      for (GoalOperation& operation : operations) {
+        const auto all = [&](const std::vector<std::size_t>& before, bool GoalOperation::* state) {
+          return std::all_of(before.begin(), before.end(),
+                             [&](std::size_t at) { return operations.at(at).*state; });
+        };
+        if (operation.has_started || !all(operation.ended, &GoalOperation::has_ended) ||
+            !all(operation.started, &GoalOperation::has_started)) {
+          continue;
+        }
+        operation.has_started = true;
+        moved = true;
+        if (operation.what == "send") {
+          sends[{self, operation.peer, operation.tag}].push_back(&operation);
+          played.sent[static_cast<std::size_t>(self)] += operation.bytes;
+        } else if (operation.what == "recv") {
+          receives[{operation.peer, self, operation.tag}].push_back(&operation);
+        } else {
+          operation.has_ended = true;
+        }
+      }
+    }
+    for (auto& [key, sent] : sends) {
+      std::vector<GoalOperation*>& received = receives[key];
+      for (std::size_t at = 0; at < std::min(sent.size(), received.size()); ++at) {
+        EXPECT_EQ(sent[at]->bytes, received[at]->bytes);
+        sent[at]->has_ended = received[at]->has_ended = true;
+      }
+    }
+  }
+  played.is_complete = true;
+  for (const auto& [self, operations] : ranks) {
+    for (const GoalOperation& operation : operations) {
+      played.is_complete = played.is_complete && operation.has_ended;
+    }
+  }
+  return played;
+}
+
+/// Every rank of `ranks` makes the calls `kinds` on the group of all.
+Trace collective_trace(std::int64_t ranks, const std::vector<CommKind>& kinds, std::int64_t bytes) {
+  Trace trace;
+  std::vector<Rank> members;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    members.push_back(Rank{rank});
+  }
+  RankStream stream{{Rank{0}, Rank{0}}, {}, {}, {}};
+  for (const CommKind kind : kinds) {
+    CommOp op{.kind = kind, .dtype = DType::uint8, .group = trace.groups.intern(members)};
+    op.input = Elements{kind == CommKind::all_gather ? bytes / ranks : kind == CommKind::barrier ? 0 : bytes};
+    op.output = Elements{kind == CommKind::reduce_scatter ? bytes / ranks
+                         : kind == CommKind::barrier      ? 0
+                                                          : bytes};
+    if (has_root(kind)) {
+      op.root = GroupRank{1 % ranks};
+    }
+    stream.events.push_back({trace.intern(op), 0, k_no_micro_batch});
+  }
+  for (const Rank rank : members) {
+    stream.ranks = {rank, rank};
+    trace.streams.push_back(stream);
+  }
+  return trace;
+}
+
+TEST(Goal, WritesAnAllReduceOfTwoRanksLetterByLetter) {
+  EXPECT_EQ(goal_of(collective_trace(2, {CommKind::all_reduce}, 5)),
+            "// all_reduce, all_gather, reduce_scatter: ring; broadcast, reduce: binomial tree; all_to_all: "
+            "direct;\n"
+            "// barrier: dissemination. Messages of no bytes have one.\n"
+            "num_ranks 2\n\n"
+            "rank 0 {\n"
+            "l1: send 3b to 1 tag 1\n"
+            "l2: recv 2b from 1 tag 1\n"
+            "l3: send 2b to 1 tag 1\nl3 requires l2\nl3 irequires l1\n"
+            "l4: recv 3b from 1 tag 1\nl4 requires l2\nl4 irequires l1\n"
+            "}\n\n"
+            "rank 1 {\n"
+            "l1: send 2b to 0 tag 1\n"
+            "l2: recv 3b from 0 tag 1\n"
+            "l3: send 3b to 0 tag 1\nl3 requires l2\nl3 irequires l1\n"
+            "l4: recv 2b from 0 tag 1\nl4 requires l2\nl4 irequires l1\n"
+            "}\n\n");
+}
+
+TEST(Goal, SendsTheBytesOfEachAlgorithm) {
+  const auto sent = [](CommKind kind, std::int64_t ranks, std::int64_t bytes) {
+    const PlayedGoal played = play(goal_of(collective_trace(ranks, {kind}, bytes)));
+    EXPECT_TRUE(played.is_complete) << name_of(kind);
+    return played.sent;
+  };
+  using Sent = std::vector<std::int64_t>;
+  // Rings of 4 ranks and 400 bytes: three parts of 100, and three more to gather the sums.
+  EXPECT_EQ(sent(CommKind::all_reduce, 4, 400), (Sent{600, 600, 600, 600}));
+  EXPECT_EQ(sent(CommKind::all_gather, 4, 400), (Sent{300, 300, 300, 300}));
+  EXPECT_EQ(sent(CommKind::reduce_scatter, 4, 400), (Sent{300, 300, 300, 300}));
+  EXPECT_EQ(sent(CommKind::all_to_all, 4, 400), (Sent{300, 300, 300, 300}));
+  // 5 bytes on 3 ranks are parts of 2, 2 and 1; in each half a rank sends all but one.
+  EXPECT_EQ(sent(CommKind::all_reduce, 3, 5), (Sent{3 + 4, 4 + 3, 3 + 3}));
+  // 2 bytes on 4 ranks are parts of 1, 1, 0 and 0: rank p keeps part p + 1, then p + 2.
+  EXPECT_EQ(sent(CommKind::all_reduce, 4, 2), (Sent{1 + 2, 2 + 2, 2 + 1, 1 + 1}));
+  // A binomial tree from rank 1 of 5: 1 -> 0 (as 4), 3, 2; 3 -> 4.
+  EXPECT_EQ(sent(CommKind::broadcast, 5, 10), (Sent{0, 30, 0, 10, 0}));
+  EXPECT_EQ(sent(CommKind::reduce, 5, 10), (Sent{10, 0, 10, 10, 10}));
+  // Three rounds of one byte.
+  EXPECT_EQ(sent(CommKind::barrier, 5, 0), (Sent{3, 3, 3, 3, 3}));
+  EXPECT_EQ(sent(CommKind::all_reduce, 4, 0), (Sent{0, 0, 0, 0}));
+  EXPECT_EQ(sent(CommKind::broadcast, 1, 10), Sent{0});
+}
+
+TEST(Goal, PlaysEveryCollectiveInARowOnGroupsOfEverySize) {
+  const std::vector<CommKind> all = {CommKind::all_reduce, CommKind::broadcast,     CommKind::all_to_all,
+                                     CommKind::reduce,     CommKind::barrier,       CommKind::all_gather,
+                                     CommKind::broadcast,  CommKind::reduce_scatter};
+  for (std::int64_t ranks = 1; ranks <= 9; ++ranks) {
+    for (const std::int64_t bytes : {std::int64_t{0}, ranks, 24 * ranks}) {
+      EXPECT_TRUE(play(goal_of(collective_trace(ranks, all, bytes))).is_complete)
+          << ranks << " ranks, " << bytes;
+    }
+  }
+}
+
+/// Messages of one rank: positive numbers send to that rank, negative ones receive from it, both + 1.
+void add_messages(Trace& trace, std::int64_t rank, const std::vector<std::int64_t>& peers) {
+  RankStream stream{{Rank{rank}, Rank{rank}}, {}, {}, {}};
+  for (const std::int64_t peer : peers) {
+    const bool sends = peer > 0;
+    const Rank other{(sends ? peer : -peer) - 1};
+    CommOp op{.kind = sends ? CommKind::send : CommKind::recv, .dtype = DType::uint8};
+    op.group = trace.groups.intern(sends ? std::vector{Rank{rank}, other} : std::vector{other, Rank{rank}});
+    (sends ? op.input : op.output) = Elements{7};
+    stream.events.push_back({trace.intern(op), 0, k_no_micro_batch});
+  }
+  trace.streams.push_back(std::move(stream));
+}
+
+TEST(Goal, LetsNeighboursExchangeAndPipelinesRun) {
+  Trace exchange;  // both send first
+  add_messages(exchange, 0, {2, -2, 2, -2});
+  add_messages(exchange, 1, {1, -1, 1, -1});
+  EXPECT_TRUE(play(goal_of(exchange)).is_complete);
+  Trace pipeline;  // three stages, 1F1B with two micro-batches
+  add_messages(pipeline, 0, {2, 2, -2, -2});
+  add_messages(pipeline, 1, {-1, 3, -1, -3, 1, 3, -3, 1});
+  add_messages(pipeline, 2, {-2, 2, -2, 2});
+  const PlayedGoal played = play(goal_of(pipeline));
+  EXPECT_TRUE(played.is_complete);
+  EXPECT_EQ(played.sent, (std::vector<std::int64_t>{14, 28, 14}));
+}
+
+TEST(Goal, MakesTheTimeBetweenCallsComputing) {
+  Trace trace = collective_trace(2, {CommKind::barrier, CommKind::barrier, CommKind::barrier}, 0);
+  using std::chrono::nanoseconds;
+  for (RankStream& stream : trace.streams) {
+    for (const auto& [start, end] : {std::pair(100, 200), std::pair(250, 300), std::pair(280, 310)}) {
+      stream.times.push_back({nanoseconds(start), nanoseconds(start), nanoseconds(end)});
+    }
+  }
+  const std::string text = goal_of(trace);
+  EXPECT_NE(
+      text.find("l3: calc 50\nl3 requires l2\nl3 irequires l1\nl4: send 1b to 1 tag 1\nl4 requires l3\n"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("calc", text.find("l4:")), text.find("calc", text.find("rank 1")));
+  EXPECT_TRUE(play(text).is_complete);
+}
+
+TEST(Goal, SaysWhatItLeavesOut) {
+  Trace trace = collective_trace(2, {CommKind::barrier}, 0);
+  const OpId scan = trace.intern(CommOp{.kind = CommKind::other, .name = trace.names.intern("MPI_Scan")});
+  trace.streams[0].events.push_back({scan, 0, k_no_micro_batch});
+  EXPECT_NE(goal_of(trace).find("// left out: 1 calls of MPI_Scan\nnum_ranks 2\n"), std::string::npos);
+}
+
+TEST(Goal, RefusesWhatCannotMatch) {
+  Trace hidden;
+  const OpId op = hidden.intern(CommOp{
+      .kind = CommKind::all_reduce, .dtype = DType::uint8, .group = hidden.groups.intern_hidden(4, "pg 1")});
+  hidden.streams.push_back({{Rank{0}, Rank{0}}, {{op, 0, k_no_micro_batch}}, {}, {}});
+  EXPECT_NE(goal_of(hidden).find("1 all_reduce calls on a group of 4 ranks, pg 1 do not tell them"),
+            std::string::npos);
+
+  Trace partial = collective_trace(3, {CommKind::all_reduce}, 6);
+  partial.streams.pop_back();
+  EXPECT_NE(goal_of(partial).find("rank 0 makes 1 calls on a group of 3 ranks on which rank 2 makes 0"),
+            std::string::npos);
+
+  Trace lone;
+  add_messages(lone, 0, {2});
+  add_messages(lone, 1, {});
+  EXPECT_NE(goal_of(lone).find("rank 0 sends 1 messages to rank 1, which receives 0"), std::string::npos);
+
+  Trace rootless = collective_trace(2, {}, 0);
+  const OpId broadcast = rootless.intern(CommOp{.kind = CommKind::broadcast,
+                                                .dtype = DType::uint8,
+                                                .group = rootless.groups.intern({Rank{0}, Rank{1}})});
+  rootless.streams[0].events.push_back({broadcast, 0, k_no_micro_batch});
+  EXPECT_NE(goal_of(rootless).find("needs the root of every broadcast"), std::string::npos);
+
+  Trace huge = collective_trace(300, {CommKind::all_reduce}, 300);
+  for (RankStream& stream : huge.streams) {
+    stream.events.resize(3000, stream.events.front());
+  }
+  EXPECT_NE(goal_of(huge).find("more than 1000000000 operations"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace commlens
