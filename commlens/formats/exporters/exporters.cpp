@@ -1,9 +1,10 @@
-#include "commlens/formats/exporters/exporters.hpp"
-
 #include <algorithm>
 #include <array>
 
+#include "commlens/formats/exporters/aicb.hpp"
 #include "commlens/formats/exporters/chakra_graph.hpp"
+#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/exporters/goal.hpp"
 #include "commlens/formats/exporters/perfetto.hpp"
 #include "commlens/formats/exporters/sqlite.hpp"
 
@@ -40,6 +41,13 @@ const std::array k_exporters = {
              .is_text = false,
              .takes_rank = true,
              .folder = write_chakra},
+    Exporter{.name = "goal",
+             .description = "a schedule of messages for LogGOPSim and ATLAHS",
+             .stream = write_goal},
+    Exporter{.name = "aicb",
+             .description = "a workload of AICB (CSV), one rank's",
+             .takes_rank = true,
+             .stream = write_aicb},
     Exporter{
         .name = "sqlite", .description = "tables and views for SQL", .is_text = false, .file = write_sqlite}};
 
