@@ -1,10 +1,12 @@
+#include "commlens/formats/exporters/exporters.hpp"
+
 #include <algorithm>
 #include <array>
 
 #include "commlens/formats/exporters/aicb.hpp"
 #include "commlens/formats/exporters/chakra_graph.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
 #include "commlens/formats/exporters/goal.hpp"
+#include "commlens/formats/exporters/otf2.hpp"
 #include "commlens/formats/exporters/perfetto.hpp"
 #include "commlens/formats/exporters/sqlite.hpp"
 
@@ -41,6 +43,11 @@ const std::array k_exporters = {
              .is_text = false,
              .takes_rank = true,
              .folder = write_chakra},
+    Exporter{.name = "otf2",
+             .description = "an archive for Vampir and its kin, a folder or NAME.otf2",
+             .is_text = false,
+             .folder = write_otf2,
+             .anchor = "traces.otf2"},
     Exporter{.name = "goal",
              .description = "a schedule of messages for LogGOPSim and ATLAHS",
              .stream = write_goal},

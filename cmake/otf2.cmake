@@ -1,0 +1,16 @@
+# libcommlens-otf2.so, which reads and writes OTF2 archives, where the library is installed.
+find_path(OTF2_INCLUDE otf2/otf2.h)
+find_library(OTF2_LIBRARY NAMES open-trace-format2 otf2)
+if(NOT OTF2_INCLUDE OR NOT OTF2_LIBRARY)
+  message(STATUS "OTF2 not found: libcommlens-otf2.so is left out")
+  return()
+endif()
+commlens_module(otf2 SOURCE formats/otf2/otf2_module.cpp LINK commlens_formats ${OTF2_LIBRARY})
+target_include_directories(commlens-otf2 SYSTEM PRIVATE ${OTF2_INCLUDE})
+list(REMOVE_ITEM otf2_sources otf2/otf2_module.cpp)
+list(TRANSFORM otf2_sources PREPEND ${PROJECT_SOURCE_DIR}/commlens/formats/)
+target_sources(commlens-otf2 PRIVATE ${otf2_sources})
+# Its tests, of the program's side and through the module.
+if(TARGET commlens_formats_test)
+  add_dependencies(commlens_formats_test commlens-otf2)
+endif()

@@ -1,0 +1,21 @@
+#include "commlens/formats/importers/otf2.hpp"
+
+#include "commlens/formats/importers/isolated.hpp"
+#include "commlens/formats/otf2/otf2_api.hpp"
+
+namespace commlens {
+
+Result<Trace> read_otf2(const std::filesystem::path& path) {
+  const Result<const Otf2Api*> api = load_otf2();
+  if (!api) {
+    return tl::unexpected(api.error());
+  }
+  return read_isolated({.producer = "OTF2", .read = (*api)->read, .limits = {}}, path);
+}
+
+bool sniff_otf2(const std::filesystem::path& /*path*/, std::string_view head) {
+  // A byte count, the byte order (B or L, or #), and the name of the format.
+  return head.size() >= 8 && head[0] == '\x03' && head.substr(2, 4) == "OTF2";
+}
+
+}  // namespace commlens
