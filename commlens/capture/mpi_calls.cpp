@@ -4,7 +4,8 @@
 #include "commlens/capture/mpi_session.hpp"
 #include "commlens/capture/mpi_sizes.hpp"
 
-// NOLINTBEGIN: the names and parameters are the standard's
+// NOLINTBEGIN(misc-use-anonymous-namespace,readability-function-size): the names and parameters are the
+// standard's
 namespace {
 
 using namespace commlens;
@@ -105,4 +106,4 @@ using namespace commlens::capture;
 #define COUNT MPI_Count
 #define DISPLACEMENT MPI_Aint
 #include "commlens/capture/mpi_calls.def"
-// NOLINTEND
+// NOLINTEND(misc-use-anonymous-namespace,readability-function-size)

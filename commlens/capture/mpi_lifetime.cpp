@@ -181,7 +181,7 @@ void Session::finish() noexcept {
 
 }  // namespace commlens::capture
 
-// NOLINTBEGIN: the names and parameters are the standard's
+// NOLINTBEGIN(misc-use-anonymous-namespace): the names and parameters are the standard's
 using commlens::capture::Session;
 
 static int recorded_MPI_Init(int* count, char*** arguments) {
@@ -209,4 +209,4 @@ static int recorded_MPI_Finalize() {
   return COMMLENS_REAL(PMPI_Finalize)();
 }
 COMMLENS_ENTRY(MPI_Finalize, PMPI_Finalize, (void), ())
-// NOLINTEND
+// NOLINTEND(misc-use-anonymous-namespace)

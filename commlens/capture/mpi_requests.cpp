@@ -103,7 +103,8 @@ int record_one_end(int count, const MPI_Request requests[], MPI_Status* status, 
 
 }  // namespace
 
-// NOLINTBEGIN: the names and parameters are the standard's
+// NOLINTBEGIN(misc-use-anonymous-namespace,readability-function-size): the names and parameters are the
+// standard's
 
 static int recorded_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   auto* const real = COMMLENS_REAL(PMPI_Wait);
@@ -367,4 +368,4 @@ COMMLENS_WRAP_PERSISTENT(MPI_Precv_init, PMPI_Precv_init,
                          (buffer, partitions, count, type, source, tag, comm, info),
                          describe_partitioned_receive(session, out, comm, source,
                                                       session.amount(partitions* count, type)))
-// NOLINTEND
+// NOLINTEND(misc-use-anonymous-namespace,readability-function-size)

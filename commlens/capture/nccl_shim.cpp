@@ -4,7 +4,8 @@
 #include "commlens/capture/nccl_export.hpp"
 #include "commlens/capture/nccl_shim_calls.hpp"
 
-// NOLINTBEGIN: names and parameters are those of nccl.h (2.4 to 2.29) and rccl.h (ROCm 5 and 6)
+// NOLINTBEGIN(readability-function-size,readability-identifier-naming): names and parameters are those of
+// nccl.h (2.4 to 2.29) and rccl.h (ROCm 5 and 6)
 using commlens::capture::call_real;
 using commlens::capture::NcclFunction;
 using commlens::capture::NcclId;
@@ -212,4 +213,4 @@ COMMLENS_NCCL_EXPORT int ncclCommAbort(void* comm) {
   ShimComms::of_process().gone(comm);
   return ShimThread::of_this().apart([&] { return call_real(COMMLENS_NCCL_REAL(ncclCommAbort), comm); });
 }
-// NOLINTEND
+// NOLINTEND(readability-function-size,readability-identifier-naming)

@@ -1,10 +1,10 @@
 // What a recorder does with more different calls than its tables take.
 #include <cstdint>
-#include <map>
+#include <filesystem>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/test_support.hpp"
@@ -13,8 +13,8 @@
 namespace commlens {
 namespace {
 
+using test_support::content_of;
 using test_support::ScratchFolder;
-using LeftOut = std::map<std::string, std::int64_t>;
 
 constexpr std::int64_t k_rows = 1'048'576;  // 2^20
 
@@ -35,7 +35,7 @@ GroupId fill_tables(Recorder& recorder) {
     const Recorder::Slot slot = recorder.begin(receive(group, size), now);
     // A recording that is faster than its file grows drops calls, which are no rows then.
     if (slot == Recorder::k_dropped) {
-      usleep(1000);
+      std::this_thread::yield();
       --size;
       continue;
     }
@@ -72,6 +72,15 @@ TEST(RecorderLimits, CallsThatFindNoRoomInTheTablesAreCountedByThatReason) {
   EXPECT_EQ(trace->ops().size(), static_cast<std::size_t>(k_rows));
   EXPECT_EQ(trace->provenance.skipped.at("call not recorded, too many different calls"), 7 + 1 + 1);
   EXPECT_EQ(trace->provenance.recorder.value_or(RecorderCost{}).dropped - late, 8);
+
+  // Of a rank that is killed nobody has written how many calls there were.
+  const std::filesystem::path tables = folder / "t/rank-0.jsonl";
+  const std::string text = content_of(tables);
+  std::filesystem::resize_file(tables, text.rfind("{\"closed\""));
+  const Result<Trace> killed = read_trace(folder / "t");
+  ASSERT_TRUE(killed) << killed.error().message;
+  EXPECT_EQ(killed->provenance.skipped.at("rank killed with full tables, whose other calls nobody counted"),
+            1);
 }
 
 }  // namespace

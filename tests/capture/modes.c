@@ -8,11 +8,7 @@
 #include <unistd.h>
 
 #include "expected.h"
-#ifndef COMMLENS_TESTS_OWN_MALLOC /* a sanitizer has its own */
 #include "no_memory.h"
-#else
-static int memory_is_out;
-#endif
 
 static int n;
 static int r;

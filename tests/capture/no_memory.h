@@ -10,7 +10,16 @@
 #include <stddef.h>
 #include <string.h>
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define COMMLENS_TESTS_HAS_SANITIZER 1
+#endif
+#elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define COMMLENS_TESTS_HAS_SANITIZER 1
+#endif
+
 static volatile int memory_is_out;
+#ifndef COMMLENS_TESTS_HAS_SANITIZER /* which has a malloc of its own */
 extern void* __libc_malloc(size_t bytes); /* NOLINT(bugprone-reserved-identifier): glibc's name of its malloc */
 
 void* malloc(size_t bytes) {
@@ -21,4 +30,5 @@ void* malloc(size_t bytes) {
   }
   return __libc_malloc(bytes);
 }
+#endif
 #endif
