@@ -100,7 +100,9 @@ Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path) {
   sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(opened, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
   sqlite3_db_config(opened, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
-  if (const Result<void> set = database.run("PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"); !set) {
+  if (const Result<void> set =
+          database.run("PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY;");
+      !set) {
     return failure(fmt::format("{}: {}", path.string(), set.error().message));
   }
   return database;

@@ -16,6 +16,7 @@
 #include "commlens/formats/importers/nccl_log.hpp"
 #include "commlens/formats/importers/nccl_tests.hpp"
 #include "commlens/formats/importers/osu.hpp"
+#include "commlens/formats/importers/nsys.hpp"
 #include "commlens/formats/importers/otf2.hpp"
 #include "commlens/formats/importers/pytorch_et.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -27,6 +28,7 @@ constexpr std::size_t k_head = std::size_t{64} << 10;
 
 constexpr std::array k_importers = {
     Importer{"otf2", sniff_otf2, read_otf2},
+    Importer{"nsys", sniff_nsys, read_nsys},
     Importer{"calls-jsonl", sniff_calls_jsonl, read_calls_jsonl},
     Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
     Importer{"kineto", sniff_kineto, read_kineto},

@@ -68,7 +68,8 @@ class Child {
               encoder.add(record);
               flush(k_pipe_block);
             },
-        .skip = [&](std::string_view reason, std::int64_t records) { encoder.skip(reason, records); }};
+        .skip = [&](std::string_view reason, std::int64_t records) { encoder.skip(reason, records); },
+        .describe = [&](std::string_view text) { encoder.describe(text); }};
     try {
       if (const Result<void> read = reader_.read(path, sink); !read) {
         encoder.fail(read.error().message);
@@ -220,7 +221,8 @@ Result<void> take_all(Running& child, RecordDecoder& records, const IsolationLim
 RecordSink sink_into(CallBuilder& calls) {
   return {.add = [&calls](const CallRecord& record) { calls.add_or_skip(record); },
           .skip = [&calls](std::string_view reason,
-                           std::int64_t records) { calls.provenance().skip(std::string(reason), records); }};
+                           std::int64_t records) { calls.provenance().skip(std::string(reason), records); },
+          .describe = [&calls](std::string_view text) { describe_origin(calls, text); }};
 }
 
 Result<Trace> read_isolated(const IsolatedReader& reader, const fs::path& path) {

@@ -16,6 +16,7 @@ namespace commlens {
 struct RecordSink {
   std::function<void(const CallRecord&)> add;
   std::function<void(std::string_view reason, std::int64_t records)> skip;  // left out
+  std::function<void(std::string_view)> describe;  // what else to say of the file's origin; may be empty
 };
 
 /// A sink that fills `calls`; records that cannot be are counted.
