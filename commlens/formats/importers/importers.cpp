@@ -8,6 +8,7 @@
 #include "commlens/formats/importers/calls_jsonl.hpp"
 #include "commlens/formats/importers/chakra_et.hpp"
 #include "commlens/formats/importers/deepspeed_log.hpp"
+#include "commlens/formats/importers/flight_recorder.hpp"
 #include "commlens/formats/importers/imb.hpp"
 #include "commlens/formats/importers/inspector.hpp"
 #include "commlens/formats/importers/kineto.hpp"
@@ -33,6 +34,7 @@ constexpr std::array k_importers = {
     Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
     Importer{"kineto", sniff_kineto, read_kineto},
     Importer{"chakra-et", sniff_chakra_et, read_chakra_et},
+    Importer{"flight-recorder", sniff_flight_recorder, read_flight_recorder},
     Importer{"pytorch-et", sniff_pytorch_et, read_pytorch_et},
     Importer{"nccl-inspector", sniff_inspector, read_inspector},
     Importer{"mpip", sniff_mpip, read_mpip},
