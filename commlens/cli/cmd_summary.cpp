@@ -9,6 +9,7 @@
 #include "commlens/cli/json_result.hpp"
 #include "commlens/cli/summary_subject.hpp"
 #include "commlens/cli/summary_text.hpp"
+#include "commlens/cli/trace_source.hpp"
 #include "commlens/report/histogram_report.hpp"
 
 namespace commlens {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -92,6 +93,13 @@ class KinetoReader {
   Iteration iteration_of(std::int64_t correlation) const;
   /// The collective ops that were running on the thread at that time, innermost first.
   std::vector<CollectiveOp*> ops_around(std::uint64_t thread, std::int64_t time);
+  /// An outermost collective op of a CPU thread with all that it encloses.
+  struct Nest {
+    TorchCall call;
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+  };
+  std::vector<Nest> nests();
   static TorchCall call_of(const std::vector<CollectiveOp*>& ops);
   void add_kernels();
   void add_cpu_ops();
@@ -294,40 +302,45 @@ void KinetoReader::add_kernels() {
   }
 }
 
-/// Without kernels that communicate (gloo, MPI): the outermost collective ops of the CPU threads.
-void KinetoReader::add_cpu_ops() {
-  std::stable_sort(ops_.begin(), ops_.end(), [](const CollectiveOp& a, const CollectiveOp& b) {
-    return std::tuple(a.thread, a.start, -a.end) < std::tuple(b.thread, b.start, -b.end);
-  });
-  std::vector<std::pair<std::int64_t, CallRecord>> records;  // by start
+std::vector<KinetoReader::Nest> KinetoReader::nests() {
+  std::vector<Nest> nests;
   for (std::size_t first = 0; first < ops_.size();) {
-    std::vector<CollectiveOp*> nested;
     const CollectiveOp& outer = ops_[first];
+    Nest nest{.call = {}, .start = outer.start, .end = outer.end};
+    std::vector<CollectiveOp*> ops;
     std::size_t next = first;
-    while (next < ops_.size() && ops_[next].thread == outer.thread && ops_[next].start <= outer.end &&
-           ops_[next].end <= outer.end) {
-      nested.insert(nested.begin(), &ops_[next++]);
+    while (next < ops_.size() && ops_[next].thread == outer.thread && ops_[next].end <= outer.end) {
+      ops.insert(ops.begin(), &ops_[next++]);
     }
-    first = std::max(next, first + 1);
-    const TorchCall call = call_of(nested);
-    const std::string name = call.metadata != nullptr   ? call.metadata->collective
-                             : !call.annotation.empty() ? call.annotation
-                                                        : call.op;
-    if (!torch_collective(name).moves_data) {
+    nest.call = call_of(ops);
+    nests.push_back(std::move(nest));
+    first = next;
+  }
+  return nests;
+}
+
+/// Without kernels that communicate (gloo, MPI): the calls of the CPU threads. One call may show on two
+/// threads, as "c10d::allreduce_" where it was made and "gloo:all_reduce" where it was carried out: those
+/// that tell most are taken.
+void KinetoReader::add_cpu_ops() {
+  std::vector<Nest> calls = nests();
+  const auto has_metadata = [](const Nest& nest) { return nest.call.metadata != nullptr; };
+  const auto has_annotation = [](const Nest& nest) { return !nest.call.annotation.empty(); };
+  if (std::any_of(calls.begin(), calls.end(), has_metadata)) {
+    std::erase_if(calls, std::not_fn(has_metadata));
+  } else if (std::any_of(calls.begin(), calls.end(), has_annotation)) {
+    std::erase_if(calls, std::not_fn(has_annotation));
+  }
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const Nest& a, const Nest& b) { return a.start < b.start; });
+  for (const Nest& nest : calls) {
+    if (!torch_collective(name_of_torch_call(nest.call)).moves_data) {
       calls_.provenance().skip("call that only waits or sets up");
       continue;
     }
     CallRecord record;
-    describe_torch_call(call, {}, job_, rank_, record, calls_.provenance());
-    record.start_ns = outer.start;
-    record.duration_ns = outer.end - outer.start;
-    records.emplace_back(outer.start, std::move(record));
-  }
-  std::stable_sort(records.begin(), records.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [start, record] : records) {
-    const std::int64_t duration = *record.duration_ns;
-    add(std::move(record), start, duration, step_at(start));
+    describe_torch_call(nest.call, {}, job_, rank_, record, calls_.provenance());
+    add(std::move(record), nest.start, nest.end - nest.start, step_at(nest.start));
   }
 }
 

@@ -67,13 +67,6 @@ Sizes sizes_of(const TorchCall& call) {
   return sizes;
 }
 
-std::string name_of_call(const TorchCall& call) {
-  if (call.metadata != nullptr && !call.metadata->collective.empty()) {
-    return call.metadata->collective;
-  }
-  return !call.annotation.empty() ? call.annotation : call.op;
-}
-
 /// Both buffers as docs/formats/calls.md defines them for the kind.
 void put_sizes(Sizes sizes, CommKind kind, CallRecord& record, Provenance& provenance) {
   const std::optional<DType> dtype = torch_dtype(sizes.type);
@@ -174,6 +167,13 @@ void put_group(const TorchCall& call, const KinetoJob& job, CommKind kind, Rank 
 
 }  // namespace
 
+std::string name_of_torch_call(const TorchCall& call) {
+  if (call.metadata != nullptr && !call.metadata->collective.empty()) {
+    return call.metadata->collective;
+  }
+  return !call.annotation.empty() ? call.annotation : call.op;
+}
+
 bool has_tensor_arguments(std::string_view op) { return op.find("base_") != std::string_view::npos; }
 
 std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob& job) {
@@ -208,7 +208,7 @@ std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob
 
 void describe_torch_call(const TorchCall& call, std::string_view kernel, const KinetoJob& job, Rank rank,
                          CallRecord& record, Provenance& provenance) {
-  const std::string name = name_of_call(call);
+  const std::string name = name_of_torch_call(call);
   const CommKind kind = name.empty() ? kind_of_kernel(kernel) : torch_collective(name).kind;
   record.op = name_of(kind);
   if (kind == CommKind::other) {

@@ -22,6 +22,9 @@ struct TorchCall {
       op_elements;  // of its arguments: for the ops on single tensors, output then input
 };
 
+/// What PyTorch calls it: "allreduce", "nccl:all_reduce", "c10d::allreduce_"; empty when nothing tells.
+std::string name_of_torch_call(const TorchCall& call);
+
 /// Fills in what a call is: op, type, sizes, group, root or peer. `rank` is whose call it is, `kernel` the
 /// name of the kernel (empty: none). Reasons for what could not be told go to `provenance`.
 void describe_torch_call(const TorchCall& call, std::string_view kernel, const KinetoJob& job, Rank rank,

@@ -172,7 +172,7 @@ TEST(Kineto, TakesCpuOpsWhereNoKernelCommunicates) {
                                         R"("Input Dims": [[], []], "Input type": ["TensorList", ""])") +
                                     cpu("user_annotation", "gloo:all_reduce", 110, 30,
                                         R"("Input Dims": [[10, 10]], "Input type": ["float"])") +
-                                    cpu("cpu_op", "c10d::barrier", 300, 10, "")));
+                                    cpu("user_annotation", "gloo:barrier", 300, 10, "")));
   const std::vector<SpelledCall> calls = spelled_calls(trace, Rank{2});
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_EQ(calls[0].kind, CommKind::all_reduce);
@@ -182,6 +182,19 @@ TEST(Kineto, TakesCpuOpsWhereNoKernelCommunicates) {
   EXPECT_EQ(calls[0].duration, 50'000);
   EXPECT_EQ(calls[0].iteration, 7);
   EXPECT_EQ(calls[1].kind, CommKind::barrier);
+}
+
+/// gloo makes a call on one thread and carries it out on another.
+TEST(Kineto, CountsACallOnTwoThreadsOnce) {
+  const std::string made =
+      cpu("cpu_op", "c10d::allreduce_", 100, 10, R"("Input Dims": [[]], "Input type": [""])");
+  const std::string carried_out =
+      R"({"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 9, "tid": 3, "ts": 120, "dur": 900,)"
+      R"( "args": {"Input Dims": [[10]], "Input type": ["float"]}},)";
+  const std::vector<SpelledCall> calls = spelled_calls(read(trace_of(made + carried_out)), Rank{2});
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0].input, 10);
+  EXPECT_EQ(calls[0].duration, 900'000);
 }
 
 TEST(Kineto, CountsWhatItLeavesOut) {
