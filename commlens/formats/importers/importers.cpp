@@ -16,9 +16,10 @@
 #include "commlens/formats/importers/mpip.hpp"
 #include "commlens/formats/importers/nccl_log.hpp"
 #include "commlens/formats/importers/nccl_tests.hpp"
-#include "commlens/formats/importers/osu.hpp"
 #include "commlens/formats/importers/nsys.hpp"
+#include "commlens/formats/importers/osu.hpp"
 #include "commlens/formats/importers/otf2.hpp"
+#include "commlens/formats/importers/profiler_plugin.hpp"
 #include "commlens/formats/importers/pytorch_et.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -38,6 +39,7 @@ constexpr std::array k_importers = {
     Importer{"pytorch-et", sniff_pytorch_et, read_pytorch_et},
     Importer{"nccl-inspector", sniff_inspector, read_inspector},
     Importer{"mpip", sniff_mpip, read_mpip},
+    Importer{"nccl-profiler-plugin", sniff_profiler_plugin, read_profiler_plugin},
     Importer{"nccl-tests-json", sniff_nccl_tests_json, read_nccl_tests_json},
     // Those from here on search the text.
     Importer{"nccl-tests", sniff_nccl_tests, read_nccl_tests},

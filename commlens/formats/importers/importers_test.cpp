@@ -80,6 +80,12 @@ constexpr std::string_view k_flight_pickle =
     "\x80\x02}X\x07\0\0\0entries]}(X\x0e\0\0\0profiling_nameX\x0f\0\0\0nccl:all_reduceX\x0f\0\0\0"
     "time_created_nsK\x05uas."sv;
 
+constexpr std::string_view k_plugin =
+    "[\n"
+    R"({"name": "AllReduce", "cat": "COLL", "ph": "b", "id": 0, "pid": 7, "tid": 1, "ts": 1.5, "args": )"
+    R"({"CommHash": 1, "Rank": 0, "Count": 8, "Datatype": ncclFloat32}},)"
+    "\n";
+
 /// A sample of every format, and the one importer that takes it.
 constexpr std::array k_samples = {
     std::pair(k_jsonl, "calls-jsonl"),
@@ -89,6 +95,7 @@ constexpr std::array k_samples = {
     std::pair(k_nccl, "nccl-log"),
     std::pair(k_inspector, "nccl-inspector"),
     std::pair(k_osu, "osu"),
+    std::pair(k_plugin, "nccl-profiler-plugin"),
     std::pair(k_mpip, "mpip"),
     std::pair(k_imb, "imb"),
     std::pair(k_nccl_table, "nccl-tests"),
