@@ -20,7 +20,7 @@ static_assert(JsonStream::k_padding >= simdjson::SIMDJSON_PADDING);
 
 constexpr std::int64_t k_furthest_ns = std::int64_t{1} << 61;
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_trailing_blanks(std::string_view text) {
   while (!text.empty() &&
          (text.back() == ' ' || text.back() == '\n' || text.back() == '\r' || text.back() == '\t')) {
     text.remove_suffix(1);
@@ -34,7 +34,9 @@ std::string_view unquoted(std::string_view text) {
 }
 
 /// Text of a number or string, the latter without its quotes and as it stands between them.
-std::string_view text_of(od::value& value) { return unquoted(trimmed(value.raw_json_token())); }
+std::string_view text_of(od::value& value) {
+  return unquoted(without_trailing_blanks(value.raw_json_token()));
+}
 
 /// Text of any value; consumes it.
 std::string_view json_of(od::value& value) {
@@ -50,7 +52,7 @@ std::string_view json_of(od::value& value) {
                ? text
                : std::string_view();
   }
-  return type == od::json_type::object ? std::string_view() : trimmed(value.raw_json_token());
+  return type == od::json_type::object ? std::string_view() : without_trailing_blanks(value.raw_json_token());
 }
 
 std::optional<std::int64_t> integer_of(std::string_view text) {

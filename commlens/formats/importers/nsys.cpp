@@ -229,9 +229,9 @@ class NsysReading {
       return;
     }
     const std::optional<std::int64_t> ranks = ranks_.size(call.comm);
-    using Buffer = NcclFunction::Buffer;
+    using Counted = NcclFunction::Buffer;
     const bool needs_ranks =
-        call.function->input == Buffer::count_per_rank || call.function->output == Buffer::count_per_rank;
+        call.function->input == Counted::count_per_rank || call.function->output == Counted::count_per_rank;
     if (needs_ranks && !ranks) {
       sink_.skip("size of a call (how many ranks share it is not recorded)", 1);
       return;

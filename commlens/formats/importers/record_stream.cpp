@@ -48,7 +48,7 @@ void append_record_field(std::string& out, const CallField& field, const CallRec
 }
 
 /// The text before the first space, which goes.
-std::string_view take_word(std::string_view& text) {
+std::string_view take_until_space(std::string_view& text) {
   const std::size_t end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
@@ -112,7 +112,7 @@ void describe_origin(CallBuilder& calls, std::string_view text) {
 Result<void> RecordDecoder::take_group(std::string_view ranks) {
   std::vector<Rank> members;
   while (!ranks.empty()) {
-    const Result<std::int64_t> rank = parse_integer(take_word(ranks));
+    const Result<std::int64_t> rank = parse_integer(take_until_space(ranks));
     if (!rank) {
       return tl::unexpected(rank.error());
     }
@@ -123,7 +123,7 @@ Result<void> RecordDecoder::take_group(std::string_view ranks) {
 }
 
 Result<void> RecordDecoder::take_record(std::string_view text) {
-  const std::string_view group = take_word(text);
+  const std::string_view group = take_until_space(text);
   if (const Result<void> parsed = parse_call_line(text, record_); !parsed) {
     return parsed;
   }
@@ -142,7 +142,7 @@ Result<void> RecordDecoder::take_record(std::string_view text) {
 
 Result<void> RecordDecoder::take(std::string_view line) {
   const std::string_view whole = line;
-  const std::string_view kind = take_word(line);
+  const std::string_view kind = take_until_space(line);
   if (kind == "R") {
     return take_record(line);
   }
@@ -150,7 +150,7 @@ Result<void> RecordDecoder::take(std::string_view line) {
     return take_group(line);
   }
   if (kind == "S") {
-    const Result<std::int64_t> records = parse_integer(take_word(line));
+    const Result<std::int64_t> records = parse_integer(take_until_space(line));
     if (!records || *records < 0) {
       return torn(whole);
     }
