@@ -85,10 +85,10 @@ Result<std::string_view> AicbWriter::group_of(const CommOp& op) const {
   if (size == trace_.ranks() || op.kind == CommKind::barrier) {
     return "all";
   }
-  return failure(
-      fmt::format("AICB names groups by their axis (dp, tp, pp, ep, all ranks); of the group of a {} of {} "
-                  "ranks it is {}",
-                  name_of(op.kind), size, name_of(trace_.groups.axis(op.group))));
+  return failure(fmt::format(
+      "AICB names groups by their axis (dp, tp, pp, ep, all ranks); it is {} for a group of {} ranks "
+      "with {} calls",
+      name_of(trace_.groups.axis(op.group)), size, name_of(op.kind)));
 }
 
 /// Columns of AICB 1.1: type, group, its size, bytes, stage, dst, src, additional, and four of a measured
@@ -130,6 +130,9 @@ Result<void> AicbWriter::write(const RankStream& stream, const TextSink& sink) {
       text += "CommType.epoch_end,None,None,0,,None,None,,None,None,None,1\n";
     }
     iteration = event.iteration;
+    if (!is_point_to_point(op.kind) && trace_.groups.size(op.group) == 1) {
+      continue;  // moves nothing
+    }
     if (aicb_type(op.kind).empty()) {
       return failure(fmt::format("AICB has no word for the call \"{}\"; leave it out of the trace",
                                  trace_.names.text(op.name)));

@@ -81,6 +81,14 @@ TEST(Aicb, TakesTheGroupOfAllRanksWithoutAnAxis) {
             std::string::npos);
 }
 
+TEST(Aicb, LeavesOutCallsOfOneRank) {
+  Trace trace = two_stages();
+  const OpId alone =
+      trace.intern(CommOp{.kind = CommKind::all_reduce, .group = trace.groups.intern({Rank{0}})});
+  trace.streams[0].events = {{alone, 0, -1}};
+  EXPECT_EQ(aicb_of(trace), std::string(k_aicb_header) + std::string(k_epoch_end));
+}
+
 TEST(Aicb, RefusesWhatItHasNoWordFor) {
   Trace trace;
   CommOp op{
