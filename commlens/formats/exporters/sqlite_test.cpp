@@ -19,7 +19,7 @@ using std::chrono::nanoseconds;
 using test_support::ScratchFolder;
 
 /// The rows of a query, values separated by "|", NULL as "-".
-std::vector<std::string> rows_of(const SqliteDatabase& database, const std::string& sql) {
+std::vector<std::string> rows_of_table(const SqliteDatabase& database, const std::string& sql) {
   Result<SqliteStatement> statement = database.prepare(sql);
   if (!statement) {
     return {statement.error().message};
@@ -56,7 +56,7 @@ RankStream stream_of(Rank rank, const std::vector<TimedCall>& calls) {
 
 /// Two stages of two replicas: rank 0 gives all 40 bytes; then the replicas reduce 1000 fp32, and the first
 /// stage sends 512 fp16 to the second. Rank 0 computes from 2000 to 5000 ns.
-Trace two_stages() {
+Trace two_stage_trace() {
   Trace trace;
   const OpId give =
       trace.intern(CommOp{.kind = CommKind::broadcast,
@@ -116,36 +116,38 @@ std::vector<std::string> documented_queries() {
 
 TEST(Sqlite, AnswersTheDocumentedQuestions) {
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(two_stages(), {}, folder / "t.db"));
+  ASSERT_TRUE(write_sqlite(two_stage_trace(), {}, folder / "t.db"));
   // Views are off in files of other people's, which this one is not.
   const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
   const std::vector<std::string> queries = documented_queries();
   ASSERT_EQ(queries.size(), 6U);
   using Rows = std::vector<std::string>;
   // all_reduce of 4000 bytes by two ranks: each sends 2 * 4000 * 1/2.
-  EXPECT_EQ(rows_of(own, queries[0]),
+  EXPECT_EQ(rows_of_table(own, queries[0]),
             (Rows{"dp|all_reduce|4|16000|16000", "pp|send|2|2048|2048", "pp|recv|2|2048|0"}));
-  EXPECT_EQ(rows_of(own, queries[1]), (Rows{"0|1|all_reduce|4000|2000|2.0", "1|1|all_reduce|4000|1500|2.667",
-                                            "2|1|all_reduce|4000|1000|4.0", "3|1|all_reduce|4000|1000|4.0",
-                                            "3|2|recv|1024|900|1.138"}));
-  EXPECT_EQ(rows_of(own, queries[2]),
+  EXPECT_EQ(
+      rows_of_table(own, queries[1]),
+      (Rows{"0|1|all_reduce|4000|2000|2.0", "1|1|all_reduce|4000|1500|2.667", "2|1|all_reduce|4000|1000|4.0",
+            "3|1|all_reduce|4000|1000|4.0", "3|2|recv|1024|900|1.138"}));
+  EXPECT_EQ(rows_of_table(own, queries[2]),
             (Rows{"2|all_reduce|1|500|1", "1|broadcast|1|0|0", "5|all_reduce|1|0|2"}));
-  EXPECT_EQ(rows_of(own, queries[3]), (Rows{"0|2|1|1024|200", "1|3|1|1024|400"}));
-  EXPECT_EQ(rows_of(own, queries[4]), (Rows{"0|2100|1100", "1|1800|0", "2|1700|0", "3|1900|0"}));
-  EXPECT_EQ(rows_of(own, queries[5]), (Rows{"all_reduce|fp32|4000|4|1000|2000", "broadcast|fp32|40|4|500|500",
-                                            "recv|fp16|1024|2|700|900", "send|fp16|1024|2|100|300"}));
+  EXPECT_EQ(rows_of_table(own, queries[3]), (Rows{"0|2|1|1024|200", "1|3|1|1024|400"}));
+  EXPECT_EQ(rows_of_table(own, queries[4]), (Rows{"0|2100|1100", "1|1800|0", "2|1700|0", "3|1900|0"}));
+  EXPECT_EQ(rows_of_table(own, queries[5]),
+            (Rows{"all_reduce|fp32|4000|4|1000|2000", "broadcast|fp32|40|4|500|500",
+                  "recv|fp16|1024|2|700|900", "send|fp16|1024|2|100|300"}));
 }
 
 TEST(Sqlite, SaysWhereTheTraceComesFromAndWhatItLacks) {
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(two_stages(), {}, folder / "t.db"));
+  ASSERT_TRUE(write_sqlite(two_stage_trace(), {}, folder / "t.db"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(
-      rows_of(*database, "SELECT key, value FROM meta ORDER BY key"),
+      rows_of_table(*database, "SELECT key, value FROM meta ORDER BY key"),
       (std::vector<std::string>{"accounting|messages", "description|", "framework|", "producer|test",
                                 "ranks|4", "schema|commlens.sqlite/1", "source|predicted", "verified|true"}));
-  EXPECT_EQ(rows_of(*database, "SELECT * FROM skipped"), std::vector<std::string>{"torn line|3"});
+  EXPECT_EQ(rows_of_table(*database, "SELECT * FROM skipped"), std::vector<std::string>{"torn line|3"});
 }
 
 TEST(Sqlite, GivesEachRankOfAClassItsOwnGroups) {
@@ -163,15 +165,15 @@ TEST(Sqlite, GivesEachRankOfAClassItsOwnGroups) {
   ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
   ASSERT_TRUE(database);
-  EXPECT_EQ(
-      rows_of(*database,
-              "SELECT calls.rank, sequence, iteration, micro_batch, root, group_id, start_ns FROM calls "
-              "JOIN ops ON ops.id = op_id ORDER BY calls.rank, sequence"),
-      (std::vector<std::string>{"0|0|-1|-|1|1|-", "0|1|0|5|1|1|-", "1|0|-1|-|1|1|-", "1|1|0|5|1|1|-",
-                                "2|0|-1|-|3|2|-", "2|1|0|5|3|2|-", "3|0|-1|-|3|2|-", "3|1|0|5|3|2|-"}));
-  EXPECT_EQ(rows_of(*database, "SELECT group_id, position, rank FROM group_members ORDER BY 1, 2"),
+  EXPECT_EQ(rows_of_table(
+                *database,
+                "SELECT calls.rank, sequence, iteration, micro_batch, root, group_id, start_ns FROM calls "
+                "JOIN ops ON ops.id = op_id ORDER BY calls.rank, sequence"),
+            (std::vector<std::string>{"0|0|-1|-|1|1|-", "0|1|0|5|1|1|-", "1|0|-1|-|1|1|-", "1|1|0|5|1|1|-",
+                                      "2|0|-1|-|3|2|-", "2|1|0|5|3|2|-", "3|0|-1|-|3|2|-", "3|1|0|5|3|2|-"}));
+  EXPECT_EQ(rows_of_table(*database, "SELECT group_id, position, rank FROM group_members ORDER BY 1, 2"),
             (std::vector<std::string>{"1|0|0", "1|1|1", "2|0|2", "2|1|3"}));
-  EXPECT_EQ(rows_of(*database, "SELECT count(*) FROM ops"), std::vector<std::string>{"2"});
+  EXPECT_EQ(rows_of_table(*database, "SELECT count(*) FROM ops"), std::vector<std::string>{"2"});
 }
 
 TEST(Sqlite, KeepsTheNameAndSizeOfAGroupWhoseRanksAreNotKnown) {
@@ -187,9 +189,10 @@ TEST(Sqlite, KeepsTheNameAndSizeOfAGroupWhoseRanksAreNotKnown) {
   const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(
-      rows_of(*database, "SELECT size, groups.name, wire_bytes FROM ops JOIN groups ON group_id = groups.id"),
+      rows_of_table(*database,
+                    "SELECT size, groups.name, wire_bytes FROM ops JOIN groups ON group_id = groups.id"),
       std::vector<std::string>{"4|comm 0x7f|150"});  // 2 * 100 * 3/4
-  EXPECT_EQ(rows_of(*database, "SELECT count(*) FROM group_members"), std::vector<std::string>{"0"});
+  EXPECT_EQ(rows_of_table(*database, "SELECT count(*) FROM group_members"), std::vector<std::string>{"0"});
 }
 
 TEST(Sqlite, KeepsCountsAndBytesWhateverTheTrace) {
@@ -212,12 +215,12 @@ TEST(Sqlite, KeepsCountsAndBytesWhateverTheTrace) {
     for (const auto& [kind, sums] : expected) {
       rows.push_back(fmt::format("{}|{}|{}", kind, sums.first, sums.second));
     }
-    EXPECT_EQ(rows_of(*database,
-                      "SELECT op, count(*), sum(input_bytes) FROM calls JOIN ops ON ops.id = op_id "
-                      "GROUP BY op ORDER BY op"),
+    EXPECT_EQ(rows_of_table(*database,
+                            "SELECT op, count(*), sum(input_bytes) FROM calls JOIN ops ON ops.id = op_id "
+                            "GROUP BY op ORDER BY op"),
               rows)
         << "seed=" << seed;
-    EXPECT_EQ(rows_of(*database, "PRAGMA integrity_check"), std::vector<std::string>{"ok"});
+    EXPECT_EQ(rows_of_table(*database, "PRAGMA integrity_check"), std::vector<std::string>{"ok"});
   }
 }
 
@@ -225,7 +228,7 @@ TEST(Sqlite, ThrowsWhereItCannotWrite) {
   const ScratchFolder folder;
   bool has_thrown = false;
   try {
-    (void)write_sqlite(two_stages(), {}, folder / "no/such/folder.db");
+    (void)write_sqlite(two_stage_trace(), {}, folder / "no/such/folder.db");
   } catch (const SystemError&) {
     has_thrown = true;
   }

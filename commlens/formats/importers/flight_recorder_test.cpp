@@ -24,7 +24,7 @@ std::filesystem::path sample(const std::string& name) {
          ("synthetic_" + name + "_rank_3");
 }
 
-std::string spelled(const SpelledCall& call) {
+std::string spelled_entries(const SpelledCall& call) {
   std::string text = std::string(name_of(call.kind)) + " " + std::string(name_of(call.dtype)) + " " +
                      std::to_string(call.input) + "->" + std::to_string(call.output) + " [";
   for (const Rank rank : call.group) {
@@ -34,10 +34,10 @@ std::string spelled(const SpelledCall& call) {
          std::to_string(call.duration) + (call.tag.empty() ? "" : ": " + call.tag);
 }
 
-std::vector<std::string> spelled(const Result<Trace>& trace) {
+std::vector<std::string> spelled_entries(const Result<Trace>& trace) {
   std::vector<std::string> calls;
   for (const SpelledCall& call : spelled_calls(trace.value(), Rank{3})) {
-    calls.push_back(spelled(call));
+    calls.push_back(spelled_entries(call));
   }
   return calls;
 }
@@ -66,7 +66,7 @@ TEST(ReadFlightRecorder, ReadsEveryProtocolOfPickleAlike) {
   for (int protocol = 0; protocol <= 5; ++protocol) {
     const Result<Trace> trace = read_flight_recorder(sample("protocol" + std::to_string(protocol)));
     ASSERT_TRUE(trace) << trace.error().message;
-    EXPECT_EQ(spelled(trace), k_calls) << "protocol " << protocol;
+    EXPECT_EQ(spelled_entries(trace), k_calls) << "protocol " << protocol;
     EXPECT_EQ(trace->provenance.skipped, k_skipped) << "protocol " << protocol;
     EXPECT_EQ(spelled_calls(*trace, Rank{3}).at(0).name, "train.py:57 step");
   }
@@ -75,7 +75,7 @@ TEST(ReadFlightRecorder, ReadsEveryProtocolOfPickleAlike) {
 TEST(ReadFlightRecorder, ReadsJsonWhereNoTimeIsZero) {
   const Result<Trace> trace = read_flight_recorder(sample("json"));
   ASSERT_TRUE(trace) << trace.error().message;
-  EXPECT_EQ(spelled(trace), k_calls);
+  EXPECT_EQ(spelled_entries(trace), k_calls);
   EXPECT_EQ(trace->provenance.skipped, k_skipped);
 }
 

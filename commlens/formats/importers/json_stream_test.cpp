@@ -18,7 +18,7 @@ struct Read {
   std::string error;
 };
 
-Read read(const std::string& text) {
+Read read_stream(const std::string& text) {
   const ScratchFolder folder;
   Result<JsonStream> stream = JsonStream::open(folder.write("t.json", text), "events");
   Read read;
@@ -45,8 +45,8 @@ Read read(const std::string& text) {
 }
 
 TEST(JsonStream, HandsOutMembersAndElements) {
-  const Read got =
-      read(R"( {"a": 1, "b": "x,]}\"{", "events": [{"n": [1, 2]}, 7 , "s"], "c": {"d": []}, "e": null} )");
+  const Read got = read_stream(
+      R"( {"a": 1, "b": "x,]}\"{", "events": [{"n": [1, 2]}, 7 , "s"], "c": {"d": []}, "e": null} )");
   EXPECT_EQ(got.members, (std::vector<std::string>{"a=1", R"(b="x,]}\"{")", R"(c={"d": []})", "e=null"}));
   EXPECT_EQ(nlohmann::json(got.elements), nlohmann::json::parse(R"([{"n": [1, 2]}, 7, "s"])"));
   EXPECT_FALSE(got.is_cut_off);
@@ -54,17 +54,17 @@ TEST(JsonStream, HandsOutMembersAndElements) {
 }
 
 TEST(JsonStream, TakesAnArrayAloneAndAnEmptyOne) {
-  EXPECT_EQ(read("[1,2 , 3]").elements.size(), 3U);
-  EXPECT_EQ(read("\xef\xbb\xbf[]").elements.size(), 0U);
-  EXPECT_EQ(read(R"({"events": [ ], "x": 1})").members, std::vector<std::string>{"x=1"});
+  EXPECT_EQ(read_stream("[1,2 , 3]").elements.size(), 3U);
+  EXPECT_EQ(read_stream("\xef\xbb\xbf[]").elements.size(), 0U);
+  EXPECT_EQ(read_stream(R"({"events": [ ], "x": 1})").members, std::vector<std::string>{"x=1"});
 }
 
 TEST(JsonStream, PassesCommasAtBothEnds) {
-  EXPECT_EQ(read(R"({"events": [,,1,2,], "x": 1})").elements.size(), 2U);
+  EXPECT_EQ(read_stream(R"({"events": [,,1,2,], "x": 1})").elements.size(), 2U);
 }
 
 TEST(JsonStream, KeepsEscapesThatEndInBackslashes) {
-  const Read got = read(R"({"events": ["a\\", "b\\\"],[", "\\\\"], "x": "\\"})");
+  const Read got = read_stream(R"({"events": ["a\\", "b\\\"],[", "\\\\"], "x": "\\"})");
   EXPECT_EQ(nlohmann::json(got.elements), nlohmann::json::parse(R"(["a\\", "b\\\"],[", "\\\\"])"));
   EXPECT_EQ(got.members, std::vector<std::string>{R"(x="\\")"});
 }
@@ -80,7 +80,7 @@ TEST(JsonStream, JoinsWhatLiesAcrossBuffers) {
     expected.push_back(element);
   }
   text += "\n], \"last\": 2}";
-  const Read got = read(text);
+  const Read got = read_stream(text);
   EXPECT_EQ(got.members, (std::vector<std::string>{"first=1", "last=2"}));
   EXPECT_TRUE(nlohmann::json(got.elements) == expected);
 }
@@ -88,25 +88,25 @@ TEST(JsonStream, JoinsWhatLiesAcrossBuffers) {
 TEST(JsonStream, GivesWhatIsWholeOfATextThatWasCutOff) {
   const std::string text = R"({"a": 1, "events": [{"n": 1}, {"n": 2}], "b": 2})";
   for (std::size_t size = 1; size < text.size(); ++size) {
-    const Read got = read(text.substr(0, size));
+    const Read got = read_stream(text.substr(0, size));
     EXPECT_EQ(got.error, "") << size;
     EXPECT_TRUE(got.is_cut_off) << size;
     EXPECT_LE(got.elements.size(), 2U);
   }
-  EXPECT_EQ(read(text.substr(0, text.size() - 20)).elements.size(), 1U);
+  EXPECT_EQ(read_stream(text.substr(0, text.size() - 20)).elements.size(), 1U);
 }
 
 TEST(JsonStream, SaysWhereATextIsNoJson) {
-  EXPECT_EQ(read("").error, ": byte 0: the file is empty");
-  EXPECT_EQ(read("hello").error, ": byte 0: expected JSON, an object or an array");
-  EXPECT_EQ(read("{17: 1}").error, ": byte 1: expected the name of a member in quotes");
-  EXPECT_EQ(read(R"({"a" 1})").error, ": byte 5: expected ':' behind the name of a member");
-  EXPECT_EQ(read(R"({"a":,})").error, ": byte 5: expected a value");
+  EXPECT_EQ(read_stream("").error, ": byte 0: the file is empty");
+  EXPECT_EQ(read_stream("hello").error, ": byte 0: expected JSON, an object or an array");
+  EXPECT_EQ(read_stream("{17: 1}").error, ": byte 1: expected the name of a member in quotes");
+  EXPECT_EQ(read_stream(R"({"a" 1})").error, ": byte 5: expected ':' behind the name of a member");
+  EXPECT_EQ(read_stream(R"({"a":,})").error, ": byte 5: expected a value");
 }
 
 TEST(JsonStream, RefusesAPieceBeyondTheLimit) {
   const std::string open = R"({"events": [{"x": ")";
-  const Read got = read(open + std::string(std::size_t{70} << 20, 'a'));
+  const Read got = read_stream(open + std::string(std::size_t{70} << 20, 'a'));
   EXPECT_EQ(got.error, ": byte 12: a single value of more than 64 MiB; is a bracket or quote left open?");
 }
 

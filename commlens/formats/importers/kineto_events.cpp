@@ -28,14 +28,14 @@ std::string_view without_trailing_blanks(std::string_view text) {
   return text;
 }
 
-std::string_view unquoted(std::string_view text) {
+std::string_view inside_quotes(std::string_view text) {
   return text.size() >= 2 && text.front() == '"' && text.back() == '"' ? text.substr(1, text.size() - 2)
                                                                        : text;
 }
 
 /// Text of a number or string, the latter without its quotes and as it stands between them.
 std::string_view text_of(od::value& value) {
-  return unquoted(without_trailing_blanks(value.raw_json_token()));
+  return inside_quotes(without_trailing_blanks(value.raw_json_token()));
 }
 
 /// Text of any value; consumes it.
@@ -99,7 +99,7 @@ void take_argument(KinetoEvent& event, std::string_view key, od::value& value) {
   } else if (key == "Process Group Name") {
     text(meta.group_name);
   } else if (key == "Process Group Ranks") {
-    meta.group_ranks = unquoted(json_of(value));
+    meta.group_ranks = inside_quotes(json_of(value));
   } else if (key == "Rank") {
     number(meta.rank);
   } else if (key == "Src Rank") {

@@ -43,7 +43,7 @@ std::string launch(int correlation, int at) {
   return cpu("cuda_runtime", "cudaLaunchKernel", at, 5, fmt::format(R"("correlation": {})", correlation));
 }
 
-Trace read(const std::string& text) {
+Trace read_profile(const std::string& text) {
   const ScratchFolder folder;
   Result<Trace> trace = read_kineto(folder.write("trace.json", text));
   EXPECT_TRUE(trace.has_value()) << trace.error().message;
@@ -56,7 +56,7 @@ constexpr const char* k_metadata =
 
 TEST(Kineto, BelievesTheMetadataOfAKernelFirst) {
   // The annotation around its launch speaks of something else.
-  const Trace trace = read(trace_of(
+  const Trace trace = read_profile(trace_of(
       cpu("user_annotation", "nccl:all_reduce", 90, 40, R"("Input Dims": [[5]], "Input type": ["float"])") +
       launch(1, 100) + kernel("ncclDevKernel_Generic(x)", "1000.125", "2.375", 1, k_metadata)));
   ASSERT_EQ(trace.streams.size(), 1U);
@@ -78,9 +78,9 @@ TEST(Kineto, AsksTheCpuOpsAroundTheLaunchNext) {
           R"("Input Dims": [[30], [20], []], "Input type": ["float", "float", ""])") +
       cpu("cpu_op", "record_param_comms", 85, 50, "") +
       cpu("user_annotation", "nccl:all_to_all", 90, 40, R"("Input Dims": [[4, 5]], "Input type": ["float"])");
-  const Trace trace = read(trace_of(around + launch(1, 100) + launch(2, 110) +
-                                    kernel("ncclKernel_SendRecv_RING(x)", "500", "10", 1) +
-                                    kernel("ncclKernel_SendRecv_RING(x)", "520", "10", 2)));
+  const Trace trace = read_profile(trace_of(around + launch(1, 100) + launch(2, 110) +
+                                            kernel("ncclKernel_SendRecv_RING(x)", "500", "10", 1) +
+                                            kernel("ncclKernel_SendRecv_RING(x)", "520", "10", 2)));
   const std::vector<SpelledCall> calls = spelled_calls(trace, Rank{2});
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_EQ(calls[0].kind, CommKind::all_to_all);
@@ -94,7 +94,7 @@ TEST(Kineto, AsksTheCpuOpsAroundTheLaunchNext) {
 }
 
 TEST(Kineto, TellsTheSizeOfAGroupByItsShards) {
-  const Trace trace = read(
+  const Trace trace = read_profile(
       trace_of(cpu("cpu_op", "c10d::_allgather_base_", 80, 60,
                    R"("Input Dims": [[80], [10], []], "Input type": ["signed char", "signed char", ""])") +
                launch(1, 100) + kernel("ncclKernel_AllGather(x)", "500", "10", 1)));
@@ -106,7 +106,7 @@ TEST(Kineto, TellsTheSizeOfAGroupByItsShards) {
 }
 
 TEST(Kineto, TakesTheKernelsNameLast) {
-  const Trace trace = read(trace_of(
+  const Trace trace = read_profile(trace_of(
       kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "1", "1", 1) +
       kernel("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(x)", "3", "1", 2) +
       kernel("void vllm::cross_device_reduce_1stage<half, 4>(x)", "5", "1", 3) +
@@ -121,11 +121,11 @@ TEST(Kineto, TakesTheKernelsNameLast) {
 
 TEST(Kineto, GivesEventsTheStepOfTheirLaunch) {
   // Step 4 launches a kernel that runs in step 5; the last one was launched outside of all steps.
-  const Trace trace =
-      read(trace_of(cpu("user_annotation", "ProfilerStep#4", 100, 100, "") +
-                    cpu("user_annotation", "ProfilerStep#5", 300, 100, "") + launch(1, 150) + launch(2, 310) +
-                    launch(3, 250) + kernel("ncclKernel_AllReduce(x)", "350", "10", 1) +
-                    kernel("gemm", "380", "10", 2) + kernel("gemm", "400", "10", 3)));
+  const Trace trace = read_profile(trace_of(cpu("user_annotation", "ProfilerStep#4", 100, 100, "") +
+                                            cpu("user_annotation", "ProfilerStep#5", 300, 100, "") +
+                                            launch(1, 150) + launch(2, 310) + launch(3, 250) +
+                                            kernel("ncclKernel_AllReduce(x)", "350", "10", 1) +
+                                            kernel("gemm", "380", "10", 2) + kernel("gemm", "400", "10", 3)));
   ASSERT_EQ(trace.streams.at(0).events.size(), 1U);
   EXPECT_EQ(trace.streams[0].events[0].iteration, 4);
   EXPECT_EQ(trace.streams[0].compute.at(0).iteration, 5);
@@ -145,11 +145,11 @@ TEST(Kineto, ReadsPairsRootsAndBarriers) {
       "dtype": "Long", "Group size": 2, "Process Group Name": "1")";
   const std::string barrier = R"(, "Collective name": "barrier", "In msg nelems": 1, "Out msg nelems": 1,
       "dtype": "Byte", "Group size": 4, "Process Group Name": "0", "Process Group Ranks": "[0, 1, ...]")";
-  const Trace trace = read(trace_of(kernel("ncclDevKernel_SendRecv(x)", "1", "1", 1, send) +
-                                    kernel("ncclDevKernel_SendRecv(x)", "2", "1", 2, recv) +
-                                    kernel("ncclDevKernel_Broadcast(x)", "3", "1", 3, broadcast) +
-                                    kernel("ncclDevKernel_Broadcast(x)", "4", "1", 4, rootless) +
-                                    kernel("ncclDevKernel_AllReduce(x)", "5", "1", 5, barrier)));
+  const Trace trace = read_profile(trace_of(kernel("ncclDevKernel_SendRecv(x)", "1", "1", 1, send) +
+                                            kernel("ncclDevKernel_SendRecv(x)", "2", "1", 2, recv) +
+                                            kernel("ncclDevKernel_Broadcast(x)", "3", "1", 3, broadcast) +
+                                            kernel("ncclDevKernel_Broadcast(x)", "4", "1", 4, rootless) +
+                                            kernel("ncclDevKernel_AllReduce(x)", "5", "1", 5, barrier)));
   const std::vector<SpelledCall> calls = spelled_calls(trace, Rank{2});
   ASSERT_EQ(calls.size(), 5U);
   EXPECT_EQ(calls[0].kind, CommKind::send);
@@ -167,12 +167,13 @@ TEST(Kineto, ReadsPairsRootsAndBarriers) {
 }
 
 TEST(Kineto, TakesCpuOpsWhereNoKernelCommunicates) {
-  const Trace trace = read(trace_of(cpu("user_annotation", "ProfilerStep#7", 0, 1000, "") +
-                                    cpu("cpu_op", "c10d::allreduce_", 100, 50,
-                                        R"("Input Dims": [[], []], "Input type": ["TensorList", ""])") +
-                                    cpu("user_annotation", "gloo:all_reduce", 110, 30,
-                                        R"("Input Dims": [[10, 10]], "Input type": ["float"])") +
-                                    cpu("user_annotation", "gloo:barrier", 300, 10, "")));
+  const Trace trace =
+      read_profile(trace_of(cpu("user_annotation", "ProfilerStep#7", 0, 1000, "") +
+                            cpu("cpu_op", "c10d::allreduce_", 100, 50,
+                                R"("Input Dims": [[], []], "Input type": ["TensorList", ""])") +
+                            cpu("user_annotation", "gloo:all_reduce", 110, 30,
+                                R"("Input Dims": [[10, 10]], "Input type": ["float"])") +
+                            cpu("user_annotation", "gloo:barrier", 300, 10, "")));
   const std::vector<SpelledCall> calls = spelled_calls(trace, Rank{2});
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_EQ(calls[0].kind, CommKind::all_reduce);
@@ -191,14 +192,14 @@ TEST(Kineto, CountsACallOnTwoThreadsOnce) {
   const std::string carried_out =
       R"({"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 9, "tid": 3, "ts": 120, "dur": 900,)"
       R"( "args": {"Input Dims": [[10]], "Input type": ["float"]}},)";
-  const std::vector<SpelledCall> calls = spelled_calls(read(trace_of(made + carried_out)), Rank{2});
+  const std::vector<SpelledCall> calls = spelled_calls(read_profile(trace_of(made + carried_out)), Rank{2});
   ASSERT_EQ(calls.size(), 1U);
   EXPECT_EQ(calls[0].input, 10);
   EXPECT_EQ(calls[0].duration, 900'000);
 }
 
 TEST(Kineto, CountsWhatItLeavesOut) {
-  const Trace trace = read(trace_of(
+  const Trace trace = read_profile(trace_of(
       std::string(R"({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD", "ts": 1, "dur": 1},)") +
       R"({"ph": "M", "name": "process_name", "pid": 1}, 17, {"ph": "X", "cat": "kernel", "name": "k"},)" +
       R"({"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": -1},)" +
@@ -216,7 +217,7 @@ TEST(Kineto, CountsWhatItLeavesOut) {
 TEST(Kineto, ReadsATraceThatWasCutOffAndSaysSo) {
   const std::string text =
       trace_of(kernel("ncclKernel_AllReduce(x)", "350", "10", 1) + kernel("gemm", "380", "10", 2));
-  const Trace trace = read(text.substr(0, text.size() - 40));
+  const Trace trace = read_profile(text.substr(0, text.size() - 40));
   EXPECT_EQ(trace.streams.at(0).events.size(), 1U);
   EXPECT_EQ(trace.provenance.skipped.at("record cut off at the end of the file"), 1);
 }

@@ -66,7 +66,7 @@ std::vector<std::string> spelled(const Result<Trace>& trace, Rank rank) {
   return calls;
 }
 
-std::int64_t skipped(const Trace& trace, const std::string& reason) {
+std::int64_t skipped_nodes(const Trace& trace, const std::string& reason) {
   const auto found = trace.provenance.skipped.find(reason);
   return found == trace.provenance.skipped.end() ? 0 : found->second;
 }
@@ -178,7 +178,7 @@ TEST(ReadPytorchEt, SaysWhatIsWrongWithAFile) {
   const std::string whole = nodes_text({step_node(1, 1), step_node(2, 2)});
   const Result<Trace> cut = read_pytorch_et(folder.write("f", whole.substr(0, whole.size() - 40)));
   ASSERT_TRUE(cut) << cut.error().message;
-  EXPECT_EQ(skipped(*cut, "node that the end of the file cuts off"), 1);
+  EXPECT_EQ(skipped_nodes(*cut, "node that the end of the file cuts off"), 1);
 }
 
 TEST(ReadPytorchEt, SurvivesEveryDamagedByte) {
@@ -222,7 +222,7 @@ class RealExecutionTrace : public ::testing::Test {
     for (const auto& [name, row] : answer.at("by_name").items()) {
       const std::string op = name == "allreduce" ? "all_reduce" : name == "all_to_allv" ? "all_to_all" : name;
       if (op == "wait") {
-        EXPECT_EQ(skipped(trace, "wait or set-up of a collective"), row.at("count"));
+        EXPECT_EQ(skipped_nodes(trace, "wait or set-up of a collective"), row.at("count"));
         continue;
       }
       expected[op].first += row.at("count").get<std::int64_t>();
@@ -271,7 +271,7 @@ TEST_F(RealExecutionTrace, OfAResnetHasItsStepsRootsAndRank) {
   EXPECT_EQ(calls[1], "broadcast int64 53->53 [ 0 1 ] root 0 in 4 ");
   EXPECT_EQ(calls[2], "all_reduce fp32 2049000->2049000 [ 0 1 ] root -1 in 4 ");
   EXPECT_EQ(trace->iterations(), (std::vector<Iteration>{4, 5, 6}));
-  EXPECT_EQ(skipped(*trace, "wait or set-up of a collective"), 6);
+  EXPECT_EQ(skipped_nodes(*trace, "wait or set-up of a collective"), 6);
 }
 
 TEST_F(RealExecutionTrace, OfOneProcessHasNoCalls) {
