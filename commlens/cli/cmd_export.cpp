@@ -41,22 +41,24 @@ std::int64_t line_count(const Trace& trace, const CallSelection& selection) {
   return static_cast<std::int64_t>(std::min(lines, 9.0e18));
 }
 
+/// The exporters that know a flag: "calls, csv".
+std::string names_that_take(bool Exporter::* flag) {
+  std::string names;
+  for (const Exporter& each : exporters()) {
+    names += each.*flag ? fmt::format("{}{}", names.empty() ? "" : ", ", each.name) : "";
+  }
+  return names;
+}
+
 /// What the flags ask of an exporter that it does not do.
 Result<void> check_flags(const Exporter& exporter, const ExportFlags& flags) {
-  const auto takers = [](bool Exporter::* takes) {
-    std::string names;
-    for (const Exporter& each : exporters()) {
-      names += each.*takes ? fmt::format("{}{}", names.empty() ? "" : ", ", each.name) : "";
-    }
-    return names;
-  };
   if (flags.rank && !exporter.takes_rank) {
-    return failure(
-        fmt::format("--rank goes with --to {}; {} has all ranks", takers(&Exporter::takes_rank), flags.to));
+    return failure(fmt::format("--rank goes with --to {}; {} has all ranks",
+                               names_that_take(&Exporter::takes_rank), flags.to));
   }
   if (flags.compute && !exporter.takes_compute) {
-    return failure(
-        fmt::format("--compute goes with --to {}, not with {}", takers(&Exporter::takes_compute), flags.to));
+    return failure(fmt::format("--compute goes with --to {}, not with {}",
+                               names_that_take(&Exporter::takes_compute), flags.to));
   }
   if (flags.file == "-" && exporter.stream == nullptr) {
     return failure(fmt::format("--to {} writes a {}; name it with -o", flags.to,
@@ -138,11 +140,13 @@ Action declare_export(CLI::App& verb) {
                   "The file or folder; - is standard output, .gz compresses what is one text")
       ->capture_default_str()
       ->type_name("FILE");
-  verb.add_option("--rank", flags->rank, "Only this rank (calls, csv)")
+  verb.add_option("--rank", flags->rank,
+                  fmt::format("Only this rank ({})", names_that_take(&Exporter::takes_rank)))
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
       ->type_name("R");
   verb.add_flag("--compute", flags->compute,
-                "Also write when each rank computed, as lines with the op \"compute\" (calls, csv)");
+                fmt::format("Also write when each rank computed, as lines with the op \"compute\" ({})",
+                            names_that_take(&Exporter::takes_compute)));
   return [flags](Console& console) { return export_trace(console, *flags); };
 }
 

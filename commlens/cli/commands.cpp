@@ -16,7 +16,7 @@ constexpr std::array<Command, 10> k_commands = {{
     {"report", "Make one HTML page of traces and predictions: charts, tables, differences, advice",
      declare_report},
     {"import", "Turn calls, logs and traces of other tools into a native trace", declare_import},
-    {"export", "Write a trace as calls JSON Lines or CSV", declare_export},
+    {"export", "Write a trace in the format of another tool", declare_export},
     {"doctor", "Say what can be recorded and trained on this machine, and why not", declare_doctor},
 }};
 

@@ -132,6 +132,9 @@ TEST_F(Run, BadInputIsRefusedInOneLine) {
       {"export", path("a.jsonl")},
       {"export", path("a.jsonl"), "--to", "excel"},
       {"export", path("a.jsonl"), "--to", "csv", "--rank", "9"},
+      {"export", path("a.jsonl"), "--to", "sqlite"},
+      {"export", path("a.jsonl"), "--to", "sqlite", "--rank", "0", "-o", path("a.db")},
+      {"export", path("a.jsonl"), "--to", "perfetto", "--compute"},
   };
   for (const std::vector<std::string>& arguments : cases) {
     const Outcome outcome = run_with(arguments);

@@ -1,4 +1,4 @@
-#include <cerrno>
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -43,32 +43,56 @@ void move_to(const fs::path& from, const fs::path& to) {
   }
 }
 
-/// Whether an export may take the place of what stands at `path`: nothing, or an empty folder for a folder; a
-/// regular file for a file.
-Result<void> check_free(const fs::path& path, bool is_folder) {
+/// Whether every name in a folder is one in another, folders within included.
+bool has_no_other_names(const fs::path& old, const fs::path& fresh) {
   std::error_code status;
-  const bool exists = fs::exists(path, status);
-  const bool is_free = is_folder ? fs::is_directory(path, status) && fs::is_empty(path, status)
-                                 : fs::is_regular_file(path, status);
-  if (exists && !is_free) {
+  return std::all_of(fs::recursive_directory_iterator(old, status), fs::recursive_directory_iterator(),
+                     [&](const fs::directory_entry& entry) {
+                       std::error_code missing;
+                       const fs::file_status there =
+                           fs::status(fresh / entry.path().lexically_relative(old), missing);
+                       return fs::exists(there) && fs::is_directory(there) == entry.is_directory(missing);
+                     });
+}
+
+/// Whether what was written at `fresh` may take the place of what stands at `target`: nothing; a regular file
+/// for a file; for a folder one in which nothing stands but files of the names that are written now.
+Result<void> check_replaceable(const fs::path& target, const fs::path& fresh) {
+  std::error_code status;
+  const bool is_folder = fs::is_directory(fresh, status);
+  const bool is_free = is_folder ? fs::is_directory(target, status) && has_no_other_names(target, fresh)
+                                 : fs::is_regular_file(target, status);
+  if (fs::exists(target, status) && !is_free) {
     return failure(
         fmt::format("{} stands in the way of the {} that is written there; remove it or choose "
                     "another -o",
-                    path.string(), is_folder ? "folder" : "file"));
+                    target.string(), is_folder ? "folder" : "file"));
   }
   return {};
 }
 
+/// Both are files, or both are folders; a folder that is there goes.
+void replace(const fs::path& target, const fs::path& fresh) {
+  std::error_code status;
+  if (fs::is_directory(target, status)) {
+    const UnfinishedExport old(target.parent_path() / (target.filename().string() + ".old"));
+    move_to(target, old.path());
+    move_to(fresh, target);
+    return;
+  }
+  move_to(fresh, target);
+}
+
 Result<void> write_as_file(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
                            const fs::path& target) {
-  if (const Result<void> is_free = check_free(target, false); !is_free) {
-    return is_free;
-  }
   const UnfinishedExport unfinished(target);
   if (Result<void> written = exporter.file(trace, selection, unfinished.path()); !written) {
     return written;
   }
-  move_to(unfinished.path(), target);
+  if (Result<void> checked = check_replaceable(target, unfinished.path()); !checked) {
+    return checked;
+  }
+  replace(target, unfinished.path());
   return {};
 }
 
@@ -87,13 +111,6 @@ std::vector<std::pair<fs::path, fs::path>> spread(const Exporter& exporter, cons
 
 Result<void> write_as_folder(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
                              const fs::path& target) {
-  const bool is_spread =
-      !exporter.anchor.empty() && target.extension() == fs::path(exporter.anchor).extension();
-  if (!is_spread) {
-    if (const Result<void> is_free = check_free(target, true); !is_free) {
-      return is_free;
-    }
-  }
   const UnfinishedExport unfinished(target);
   std::error_code status;
   if (!fs::create_directory(unfinished.path(), status)) {
@@ -102,18 +119,17 @@ Result<void> write_as_folder(const Exporter& exporter, const Trace& trace, const
   if (Result<void> written = exporter.folder(trace, selection, unfinished.path()); !written) {
     return written;
   }
-  if (!is_spread) {
-    move_to(unfinished.path(), target);
-    return {};
-  }
-  const auto moves = spread(exporter, unfinished.path(), target);
+  const bool is_spread =
+      !exporter.anchor.empty() && target.extension() == fs::path(exporter.anchor).extension();
+  const auto moves = is_spread ? spread(exporter, unfinished.path(), target)
+                               : std::vector<std::pair<fs::path, fs::path>>{{unfinished.path(), target}};
   for (const auto& [from, to] : moves) {
-    if (const Result<void> is_free = check_free(to, fs::is_directory(from)); !is_free) {
-      return is_free;
+    if (Result<void> checked = check_replaceable(to, from); !checked) {
+      return checked;
     }
   }
   for (const auto& [from, to] : moves) {
-    move_to(from, to);
+    replace(to, from);
   }
   return {};
 }

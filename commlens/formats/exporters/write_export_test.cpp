@@ -106,6 +106,23 @@ TEST(WriteExport, RemovesNoFolderThatHoldsSomething) {
   EXPECT_EQ(content_of(folder / "mine/trace.json"), "precious");
 }
 
+TEST(WriteExport, ReplacesAnEarlierExportOfTheSameNames) {
+  const ScratchFolder folder;
+  for (const char* const name : {"mine.two", "out"}) {
+    ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / name).string()));
+    folder.write("mine/0", "old");
+    const Result<void> again = write_export(k_two, Trace{}, {}, (folder / name).string());
+    ASSERT_TRUE(again) << again.error().message;
+  }
+  EXPECT_EQ(content_of(folder / "mine/0"), "old");  // of the second turn, which is another folder
+  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / "mine.two").string()));
+  EXPECT_EQ(content_of(folder / "mine/0"), "zero");
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"mine", "mine.more", "mine.two", "out"}));
+  folder.write("mine/1", "another");
+  EXPECT_FALSE(write_export(k_two, Trace{}, {}, (folder / "mine.two").string()));
+  EXPECT_EQ(content_of(folder / "mine/1"), "another");
+}
+
 TEST(WriteExport, LeavesEverythingAsItWasWhenTheExporterFails) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.write("f", "old");

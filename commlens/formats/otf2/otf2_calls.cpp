@@ -74,6 +74,7 @@ void Otf2Calls::complete(std::int64_t time_ns, std::uint64_t request, std::optio
     call.record = std::move(record);
   }
   call.completed = time_ns;
+  call.is_complete = true;
   hand_over(false);
 }
 
@@ -103,6 +104,9 @@ void Otf2Calls::hand_over(Call& call) {
   if (!call.record) {
     sink_->skip("receive or collective whose completion is not recorded", 1);
     return;
+  }
+  if (call.has_request && !call.is_complete) {
+    sink_->skip("end of a message (its function's return stands for it)", 1);
   }
   const std::int64_t end = call.completed.value_or(call.returned.value_or(call.started));
   call.record->start_ns = call.started;

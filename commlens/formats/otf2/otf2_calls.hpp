@@ -46,6 +46,7 @@ class Otf2Calls {
     std::optional<std::int64_t> completed;  // the request, or the call
     std::size_t depth = 0;                  // of the function; 0: none
     bool has_request = false;
+    bool is_complete = false;  // the request, by an event of its own
     bool is_cancelled = false;
   };
   struct Region {
