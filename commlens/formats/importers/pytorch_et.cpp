@@ -107,7 +107,7 @@ class TorchEtImport {
   /// The global rank: a place in a group whose ranks are known; else in the only group there is, which is
   /// taken for that of all ranks; else the number in the file's name.
   std::int64_t find_rank() {
-    const TorchEtCall* placed = nullptr;
+    std::optional<std::int64_t> place;
     for (const TorchEtCall& call : calls_) {
       if (!call.rank || !tells_own_place(torch_collective(call.name).kind)) {
         continue;
@@ -115,10 +115,10 @@ class TorchEtImport {
       if (const auto global = groups_.find(call.group).global(*call.rank)) {
         return *global;
       }
-      placed = &call;
+      place = call.rank;
     }
-    if (placed != nullptr && has_one_group_ && *placed->rank >= 0 && *placed->rank < k_max_ranks) {
-      return *placed->rank;
+    if (place && has_one_group_ && *place >= 0 && *place < k_max_ranks) {
+      return *place;
     }
     const std::optional<std::int64_t> named = rank_in_name(path_);
     if (!named && !calls_.empty()) {
