@@ -238,8 +238,8 @@ TEST_F(PublishedOsu, LogOfNineTestsAgreesWithEveryRow) {
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const CommOp& op = trace->op(stream.events[row].op);
     EXPECT_EQ(message_bytes(op).value, rows[row].first) << row;
-    const auto nanoseconds = (stream.times[row].finished - stream.times[row].started).count();
-    EXPECT_EQ(nanoseconds, std::llround(rows[row].second * 1e3)) << row;
+    const auto duration = (stream.times[row].finished - stream.times[row].started).count();
+    EXPECT_EQ(duration, std::llround(rows[row].second * 1e3)) << row;
   }
   EXPECT_EQ(trace->groups.size(trace->op(stream.events[93].op).group), 2) << "-np 2 of the allreduce";
 }
