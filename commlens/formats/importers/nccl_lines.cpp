@@ -159,7 +159,7 @@ bool starts_nccl_call(std::string_view text) {
 
 std::optional<NcclCallLine> nccl_call_line(std::string_view text) {
   const std::size_t colon = text.find(": opCount ");
-  if (colon == std::string_view::npos || colon > 40 || text.find(' ') < colon) {
+  if (colon > 40 || text.find(' ') < colon) {
     return std::nullopt;
   }
   NcclCallLine call;
@@ -199,7 +199,7 @@ std::optional<NcclCallLine> nccl_call_line(std::string_view text) {
 std::optional<NcclCommLine> nccl_comm_line(std::string_view text) {
   constexpr std::size_t longest_name = 40;  // "ncclCommInitRankScalable "
   const std::size_t start = text.find("comm ");
-  if (start == std::string_view::npos || start > longest_name || (start > 0 && text.find(' ') + 1 != start)) {
+  if (start > longest_name || (start > 0 && text.find(' ') + 1 != start)) {
     return std::nullopt;
   }
   text.remove_prefix(start);

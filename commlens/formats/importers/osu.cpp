@@ -22,8 +22,7 @@ namespace {
 std::string_view osu_title(std::string_view line) {
   const std::size_t start = line.find("# OSU ");
   // In quotes it is a title that another tool's report cites.
-  if (start == std::string_view::npos || start > 200 ||
-      line.substr(0, start).find('"') != std::string_view::npos) {
+  if (start > 200 || line.substr(0, start).find('"') != std::string_view::npos) {
     return {};
   }
   line = line.substr(start + 2);
