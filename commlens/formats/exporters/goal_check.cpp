@@ -124,7 +124,8 @@ Result<void> GoalChecker::check_counts() const {
 }  // namespace
 
 std::int64_t goal_operations(CommKind kind, std::int64_t ranks) {
-  const std::int64_t rounds = std::bit_width(static_cast<std::uint64_t>(ranks - 1));  // log2, rounded up
+  // log2, rounded up
+  const auto rounds = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(ranks - 1)));
   switch (kind) {
     case CommKind::all_reduce:
       return 4 * (ranks - 1);

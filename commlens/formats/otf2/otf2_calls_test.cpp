@@ -181,7 +181,7 @@ TEST(Otf2Definitions, ResolvesCommunicatorsInAnyOrderOfDefinitions) {
   definitions.add_comm(9, 12);
   definitions.add_group(12, {3}, false);  // no such rank
   definitions.add_inter_comm(10);
-  for (const std::uint64_t location : {70, 80, 90, 91}) {
+  for (const std::uint64_t location : {70U, 80U, 90U, 91U}) {
     definitions.add_location(location, location == 91 ? 2 : static_cast<std::uint32_t>(location / 10 - 7));
   }
   definitions.add_ranks({70, 80, 90});
