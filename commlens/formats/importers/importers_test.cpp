@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "commlens/formats/exporters/exporters.hpp"
@@ -181,6 +182,7 @@ TEST(ImportAny, ReadsCallsFromAPipe) {
     _exit(0);
   }
   const Result<Trace> trace = import_any(pipe);
+  EXPECT_EQ(waitpid(writer, nullptr, 0), writer);
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams.size(), 1U);
 }

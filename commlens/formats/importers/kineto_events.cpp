@@ -8,6 +8,7 @@
 
 #include <simdjson.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/formats/importers/json_stream.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -381,39 +382,37 @@ std::optional<std::int64_t> nanoseconds_of(std::string_view microseconds) {
     } else if (c < '0' || c > '9') {
       return scientific_nanoseconds(microseconds);
     } else if (decimals < 3) {
+      if (value > k_furthest_ns / 10) {
+        return std::nullopt;
+      }
       value = value * 10 + (c - '0');
       decimals += decimals >= 0 ? 1 : 0;
     } else if (decimals++ == 3) {
       first_dropped = c - '0';
     }
-    if (value > k_furthest_ns) {
-      return std::nullopt;
-    }
   }
   for (int place = std::max(decimals, 0); place < 3; ++place) {
-    value *= 10;
-    if (value > k_furthest_ns) {
+    if (value > k_furthest_ns / 10) {
       return std::nullopt;
     }
+    value *= 10;
   }
   value += first_dropped >= 5 ? 1 : 0;
   return is_negative ? -value : value;
 }
 
 std::vector<std::int64_t> element_counts(std::string_view dims) {
+  constexpr std::int64_t most = std::int64_t{1} << 50;  // more is no tensor
   std::vector<std::int64_t> counts;
   std::int64_t product = 1;
-  std::int64_t number = -1;
+  std::int64_t number = -1;  // the one being read
   bool is_innermost = false;
   for (const char c : dims) {
-    if (c >= '0' && c <= '9' && number < (std::int64_t{1} << 50)) {
-      number = std::max<std::int64_t>(number, 0) * 10 + (c - '0');
+    if (c >= '0' && c <= '9') {
+      number = std::min(std::max<std::int64_t>(number, 0) * 10 + (c - '0'), most);
       continue;
     }
-    if (number >= 0 && product < (std::int64_t{1} << 50)) {
-      product = number < (std::int64_t{1} << 12) || product < (std::int64_t{1} << 12) ? product * number
-                                                                                      : INT64_MAX / 2;
-    }
+    product = number >= 0 ? saturating_product(product, number) : product;
     number = -1;
     if (c == '[') {
       is_innermost = true;
