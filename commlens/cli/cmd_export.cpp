@@ -92,6 +92,9 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
   if (const Result<void> checked = check_flags(exporter, flags); !checked) {
     return tl::unexpected(checked.error());
   }
+  if (const Result<void> apart = check_not_the_input(flags.file, flags.trace); !apart) {
+    return tl::unexpected(apart.error());
+  }
   const Result<Trace> trace = open_trace(console, flags.trace);
   if (!trace) {
     return tl::unexpected(trace.error());

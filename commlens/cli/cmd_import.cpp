@@ -54,13 +54,16 @@ Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
   }
   write_trace(*trace, flags.folder);
   double calls = 0;  // of all ranks
+  std::int64_t ranks = 0;
   for (const RankStream& stream : trace->streams) {
+    ranks += stream.ranks.count();
     calls += static_cast<double>(stream.events.size()) * static_cast<double>(stream.ranks.count());
   }
   const std::string skipped = skipped_text(trace->provenance.skipped);
   const std::string matched = flags.files.size() > 1 ? matched_text(*trace) : "";
-  console.out << fmt::format("{}: {:.0f} calls, {} rank streams{}{}\n", flags.folder, calls,
-                             with_commas(static_cast<std::int64_t>(trace->streams.size())), matched,
+  console.out << fmt::format("{}: {} call{}, {} rank{}{}{}\n", flags.folder,
+                             with_commas(static_cast<std::int64_t>(calls)), calls == 1 ? "" : "s",
+                             with_commas(ranks), ranks == 1 ? "" : "s", matched,
                              skipped.empty() ? "" : "; left out: " + skipped)
               << std::flush;
   return ExitCode::done;

@@ -73,6 +73,9 @@ std::string sizes_of(const SummaryView& view, Format format, const TextStyle& st
 
 Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
   const SummaryWish wish = wish_of(flags);
+  if (const Result<void> apart = check_not_the_input(flags.output.file, flags.trace); !apart) {
+    return tl::unexpected(apart.error());
+  }
   const Result<SummarySubject> subject = summary_subject(console, wish);
   if (subject && wish.options.ranks_per_node > 0) {
     if (const Result<void> known = check_groups_are_known(subject->trace); !known) {
@@ -97,7 +100,8 @@ Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
 Action declare_summary(CLI::App& verb) {
   const auto flags = std::make_shared<SummaryFlags>();
   verb.footer(k_summary_examples);
-  verb.add_option("TRACE", flags->trace, "A native trace, or a file that import reads; - is standard input")
+  verb.add_option("TRACE", flags->trace,
+                  "A native trace, or a file that import reads; - reads calls JSON Lines from standard input")
       ->required();
   verb.add_option("--rank", flags->rank, "Only this rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))

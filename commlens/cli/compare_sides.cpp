@@ -143,6 +143,11 @@ Result<Overrides> overrides_for(const Job& job, const Side& other, const LayoutF
   return overrides;
 }
 
+bool has_calls(const Trace& trace) {
+  return std::any_of(trace.streams.begin(), trace.streams.end(),
+                     [](const RankStream& stream) { return !stream.events.empty(); });
+}
+
 bool records_own_trainer(const Trace& trace) {
   return trace.provenance.source == Source::recorded && trace.provenance.framework.starts_with("commlens");
 }
@@ -156,6 +161,13 @@ Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flag
   const Result<Plan> plan = planner.plan(side.config(), *overrides);
   if (!plan) {
     return failure(fmt::format("{}: {}", side.argument, plan.error().message));
+  }
+  if (!other.is_config() && has_calls(other.trace) && other.trace.iterations().empty()) {
+    return failure(
+        fmt::format("{}: it does not say which iteration a call is of, so it cannot be set against the "
+                    "prediction; compare it with "
+                    "another such trace, or look at it with commlens summary",
+                    other.argument));
   }
   const std::vector<Iteration> iterations = iterations_to_predict(other, side.config(), range);
   if (iterations.empty() && range && !other.trace.iterations().empty()) {

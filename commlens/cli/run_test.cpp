@@ -332,6 +332,39 @@ TEST_F(Run, CompareSaysWhichIterationsEachSideCouldHave) {
             std::string::npos);
 }
 
+TEST_F(Run, CompareRefusesATraceWithoutIterationsBesideOneThatHasThem) {
+  std::string unknown = k_two_ranks;
+  for (std::size_t at = unknown.find("\"iteration\":0"); at != std::string::npos;
+       at = unknown.find("\"iteration\":0")) {
+    unknown.replace(at, 13, "\"iteration\":null");
+  }
+  const std::string a = written("a.jsonl", k_two_ranks);
+  const std::string b = written("b.jsonl", unknown);
+  EXPECT_EQ(run_with({"compare", b, b}).code, ExitCode::done);
+  const Outcome traces = run_with({"compare", a, b});
+  EXPECT_EQ(traces.code, ExitCode::bad_input);
+  EXPECT_EQ(
+      traces.err,
+      "commlens: B does not say which iteration a call is of, A does; compare traces that both say it, or "
+      "that both do not\n");
+  for (const std::vector<std::string>& sides :
+       {std::vector{std::string("19M"), b}, {b, std::string("19M")}}) {
+    const Outcome predicted = run_with({"compare", sides[0], sides[1]});
+    EXPECT_EQ(predicted.code, ExitCode::bad_input);
+    EXPECT_TRUE(predicted.err.starts_with("commlens: " + b + ": it does not say which iteration"))
+        << predicted.err;
+  }
+}
+
+TEST_F(Run, NeverReplacesTheFileItReads) {
+  const std::string a = written("a.jsonl", k_two_ranks);
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"export", a, "--to", "csv", "-o", a},
+                                                {"summary", a, "--format", "json", "-o", a}}) {
+    EXPECT_EQ(run_with(words).code, ExitCode::bad_input);
+  }
+  EXPECT_EQ(test_support::content_of(a), k_two_ranks);
+}
+
 TEST_F(Run, CompareWithALogLeavesIgnoredOpsOut) {
   const std::string log = written("run.log", k_log);
   const std::string text = run_with({"compare", "19M", log, "--ignore-op", "broadcast"}).out;

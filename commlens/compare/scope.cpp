@@ -106,6 +106,13 @@ Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions&
                         std::back_inserter(scope.iterations));
   std::set_difference(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(scope.only_a));
   std::set_difference(right.begin(), right.end(), left.begin(), left.end(), std::back_inserter(scope.only_b));
+  const bool a_says = !a.iterations().empty();
+  if (a_says != !b.iterations().empty() && !is_silent(a) && !is_silent(b)) {
+    return failure(
+        fmt::format("{} does not say which iteration a call is of, {} does; compare traces that both say it, "
+                    "or that both do not",
+                    a_says ? "B" : "A", a_says ? "A" : "B"));
+  }
   if (scope.iterations.empty()) {
     return failure(fmt::format("no wanted iteration is in both: A has {}, B has {}; change --iterations",
                                to_text(a.iterations()), to_text(b.iterations())));

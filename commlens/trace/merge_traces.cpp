@@ -1,6 +1,7 @@
 #include "commlens/trace/merge_traces.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -49,22 +50,39 @@ void append(const Trace& from, const FoundMembers& found, Trace& into) {
   into.provenance.verified = into.provenance.verified && from.provenance.verified;
 }
 
-/// Of named hidden groups: the ranks that called collectives on them, where they are as many as its members.
+/// What a rank calls on a group, in order: the kinds and how many.
+struct CallsOfRank {
+  std::uint64_t kinds = 0;
+  std::int64_t calls = 0;
+  void add(CommKind kind) {
+    kinds = kinds * 31 + static_cast<std::uint64_t>(kind) + 1;
+    ++calls;
+  }
+  friend bool operator==(const CallsOfRank&, const CallsOfRank&) = default;
+};
+
+/// Of named hidden groups: the ranks that called collectives on them, where they are as many as its members
+/// and made the same calls.
 FoundMembers found_members(const Trace& trace) {
-  std::map<GroupId, std::set<Rank>> callers;
+  std::map<GroupId, std::map<Rank, CallsOfRank>> callers;
   for (const RankStream& stream : trace.streams) {
     for (const CommEvent& event : stream.events) {
       const CommOp& op = trace.op(event.op);
       const bool is_sought = !is_point_to_point(op.kind) && !trace.groups.name(op.group).empty();
       if (is_sought && stream.ranks.count() == 1) {
-        callers[op.group].insert(stream.ranks.first);
+        callers[op.group][stream.ranks.first].add(op.kind);
       }
     }
   }
   FoundMembers found;
   for (const auto& [group, ranks] : callers) {
-    if (static_cast<std::int64_t>(ranks.size()) == trace.groups.size(group)) {
-      found.emplace(group, std::vector<Rank>(ranks.begin(), ranks.end()));
+    const bool agree = std::all_of(ranks.begin(), ranks.end(), [&](const auto& caller) {
+      return caller.second == ranks.begin()->second;
+    });
+    if (agree && static_cast<std::int64_t>(ranks.size()) == trace.groups.size(group)) {
+      std::vector<Rank>& members = found[group];
+      std::transform(ranks.begin(), ranks.end(), std::back_inserter(members),
+                     [](const auto& caller) { return caller.first; });
     }
   }
   return found;
@@ -102,6 +120,9 @@ Result<Trace> merged(std::vector<Trace> traces, const std::vector<std::string>& 
   }
   std::sort(result.streams.begin(), result.streams.end(),
             [](const RankStream& a, const RankStream& b) { return a.ranks.first < b.ranks.first; });
+  if (traces.size() > 1) {
+    result.provenance.description += fmt::format(" and {} more", traces.size() - 1);
+  }
   return with_hidden_groups_resolved(std::move(result));
 }
 
@@ -113,6 +134,8 @@ Trace with_hidden_groups_resolved(Trace trace) {
   Trace result;
   append(trace, found, result);
   result.provenance = std::move(trace.provenance);
+  result.provenance.skip("list of a group's ranks, taken to be those that called on it",
+                         static_cast<std::int64_t>(found.size()));
   return result;
 }
 

@@ -47,6 +47,15 @@ TEST(Merged, NamesTheRanksOfAHiddenGroupOnceAllOfThemAreThere) {
       merged({with_hidden_group(3, 2, "pg 1"), with_hidden_group(1, 2, "pg 1")}, {"a", "b"});
   ASSERT_TRUE(whole.has_value());
   EXPECT_EQ(members_of_first(*whole), (std::vector<Rank>{Rank{1}, Rank{3}}));
+  EXPECT_EQ(whole->provenance.skipped.at("list of a group's ranks, taken to be those that called on it"), 1);
+}
+
+TEST(Merged, LeavesAHiddenGroupWhoseCallersDisagree) {
+  Trace other = with_hidden_group(1, 2, "pg 1");
+  other.streams[0].events.push_back(other.streams[0].events[0]);
+  const Result<Trace> both = merged({with_hidden_group(3, 2, "pg 1"), other}, {"a", "b"});
+  ASSERT_TRUE(both.has_value());
+  EXPECT_TRUE(members_of_first(*both).empty());
 }
 
 TEST(Merged, LeavesAHiddenGroupWhoseCallersAreNotItsSize) {

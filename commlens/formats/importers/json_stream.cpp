@@ -294,6 +294,15 @@ void JsonStream::hand_out_run(Piece& piece) {
   whole_ = 0;
 }
 
+/// Whether the text looked at ends, white space aside, with a closing bracket.
+bool JsonStream::last_is_bracket() const {
+  std::size_t last = begin_ + looked_at_;
+  while (last > begin_ && mark_of(buffer_[last - 1]) == Mark::space) {
+    --last;
+  }
+  return last > begin_ && mark_of(buffer_[last - 1]) == Mark::closing;
+}
+
 /// False when the array is over, or the text ends within it.
 Result<bool> JsonStream::next_run(Piece& piece) {
   while (true) {

@@ -51,6 +51,7 @@ class JsonStream {
   Result<bool> skip_value_text(std::size_t& length);
   void take_whole_elements();
   void hand_out_run(Piece& piece);
+  bool last_is_bracket() const;
   Error wrong(std::string_view what) const;
 
   TextSource source_;

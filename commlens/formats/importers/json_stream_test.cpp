@@ -94,6 +94,7 @@ TEST(JsonStream, GivesWhatIsWholeOfATextThatWasCutOff) {
     EXPECT_LE(got.elements.size(), 2U);
   }
   EXPECT_EQ(read_stream(text.substr(0, text.size() - 20)).elements.size(), 1U);
+  EXPECT_EQ(read_stream(text.substr(0, text.size() - 20) + "\n ").elements.size(), 1U);
 }
 
 TEST(JsonStream, SaysWhereATextIsNoJson) {

@@ -99,6 +99,7 @@ class KinetoReader {
     std::int64_t start = 0;
     std::int64_t end = 0;
   };
+  void add_nest(const std::vector<CollectiveOp*>& ops, std::vector<Nest>& nests) const;
   std::vector<Nest> nests();
   static TorchCall call_of(const std::vector<CollectiveOp*>& ops);
   void add_kernels();
@@ -108,6 +109,8 @@ class KinetoReader {
   std::filesystem::path path_;
   CallBuilder calls_;
   KinetoJob job_;
+  KinetoGroups groups_{job_};
+  std::int64_t base_ = 0;  // of all stamps, in ns since 1970
   Rank rank_;
   std::vector<Launch> launches_;
   std::vector<ComputeKernel> compute_;
@@ -269,7 +272,7 @@ void KinetoReader::add(CallRecord record, std::int64_t start, std::int64_t durat
   record.rank = rank_.value;
   record.iteration_unknown = iteration == k_unknown_iteration;
   record.iteration = iteration;
-  record.start_ns = start;
+  record.start_ns = base_ + start;
   record.duration_ns = duration;
   calls_.add_or_skip(record);
 }
@@ -292,13 +295,30 @@ void KinetoReader::add_kernels() {
       call = is_taken ? TorchCall() : call;
     }
     CallRecord record;
-    describe_torch_call(call, kernel.name, job_, rank_, record, calls_.provenance());
+    describe_torch_call(call, kernel.name, groups_, rank_, record, calls_.provenance());
     add(std::move(record), kernel.start, kernel.duration,
         launch == nullptr ? k_unknown_iteration : step_at(launch->at));
   }
   for (const ComputeKernel& kernel : compute_) {
-    calls_.add_compute(rank_, {nanoseconds(kernel.start), nanoseconds(kernel.start + kernel.duration),
-                               iteration_of(kernel.correlation)});
+    calls_.add_compute(
+        rank_, {nanoseconds(base_ + kernel.start), nanoseconds(base_ + kernel.start + kernel.duration),
+                iteration_of(kernel.correlation)});
+  }
+}
+
+void KinetoReader::add_nest(const std::vector<CollectiveOp*>& ops, std::vector<Nest>& nests) const {
+  const auto is_told = [](const CollectiveOp* op) { return !op->metadata.collective.empty(); };
+  if (std::count_if(ops.begin(), ops.end(), is_told) < 2) {
+    const CollectiveOp& outer = *ops.back();
+    nests.push_back({call_of(ops), outer.start, outer.end});
+    return;
+  }
+  for (const CollectiveOp* const op : ops) {  // several calls in one, as of a coalesced all_reduce
+    if (is_told(op)) {
+      TorchCall call;
+      call.metadata = &op->metadata;
+      nests.push_back({std::move(call), op->start, op->end});
+    }
   }
 }
 
@@ -306,14 +326,13 @@ std::vector<KinetoReader::Nest> KinetoReader::nests() {
   std::vector<Nest> nests;
   for (std::size_t first = 0; first < ops_.size();) {
     const CollectiveOp& outer = ops_[first];
-    Nest nest{.call = {}, .start = outer.start, .end = outer.end};
     std::vector<CollectiveOp*> ops;
     std::size_t next = first;
     while (next < ops_.size() && ops_[next].thread == outer.thread && ops_[next].end <= outer.end) {
-      ops.insert(ops.begin(), &ops_[next++]);
+      ops.push_back(&ops_[next++]);
     }
-    nest.call = call_of(ops);
-    nests.push_back(std::move(nest));
+    std::reverse(ops.begin(), ops.end());  // innermost first
+    add_nest(ops, nests);
     first = next;
   }
   return nests;
@@ -326,10 +345,15 @@ void KinetoReader::add_cpu_ops() {
   std::vector<Nest> calls = nests();
   const auto has_metadata = [](const Nest& nest) { return nest.call.metadata != nullptr; };
   const auto has_annotation = [](const Nest& nest) { return !nest.call.annotation.empty(); };
+  std::size_t left_out = 0;
   if (std::any_of(calls.begin(), calls.end(), has_metadata)) {
-    std::erase_if(calls, std::not_fn(has_metadata));
+    left_out = std::erase_if(calls, std::not_fn(has_metadata));
   } else if (std::any_of(calls.begin(), calls.end(), has_annotation)) {
-    std::erase_if(calls, std::not_fn(has_annotation));
+    left_out = std::erase_if(calls, std::not_fn(has_annotation));
+  }
+  if (left_out > 0) {
+    calls_.provenance().skip("event of a CPU call that others describe better",
+                             static_cast<std::int64_t>(left_out));
   }
   std::stable_sort(calls.begin(), calls.end(),
                    [](const Nest& a, const Nest& b) { return a.start < b.start; });
@@ -339,7 +363,7 @@ void KinetoReader::add_cpu_ops() {
       continue;
     }
     CallRecord record;
-    describe_torch_call(nest.call, {}, job_, rank_, record, calls_.provenance());
+    describe_torch_call(nest.call, {}, groups_, rank_, record, calls_.provenance());
     add(std::move(record), nest.start, nest.end - nest.start, step_at(nest.start));
   }
 }
@@ -360,6 +384,9 @@ Result<Trace> KinetoReader::read(JsonStream stream) {
       broken_ += read_kineto_events(piece.json, [this](const KinetoEvent& event) { take(event); }).invalid;
     } else if (piece.key == "distributedInfo") {
       job_ = read_kineto_job(piece.json);
+    } else if (piece.key == "baseTimeNanoseconds") {
+      const Result<std::int64_t> base = parse_integer(piece.json);
+      base_ = base && *base > 0 && *base < (std::int64_t{1} << 61) ? *base : 0;
     }
   }
   if (!has_events) {

@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* k_unknown_type = "call of an unknown data type, kept without its size";
 constexpr const char* k_unknown_output = "call whose received size is taken to be the sent one";
+/// A group beyond this is not written out: no job has it, a broken file may.
+constexpr std::int64_t k_largest_listed_group = std::int64_t{1} << 20;
 constexpr const char* k_rank_not_in_group = "call on a group without the rank of the file";
 
 /// The numbers in "[0, 1]"; nothing when the list was cut short ("[0, 1, ...]").
@@ -123,59 +125,7 @@ std::optional<std::int64_t> size_by_shards(const Sizes& sizes, CommKind kind) {
   return std::nullopt;
 }
 
-void put_pair(const KinetoMetadata* metadata, CommKind kind, Rank rank, CallRecord& record) {
-  record.group.is_given = true;
-  const bool sends = kind == CommKind::send;
-  const std::optional<std::int64_t> peer = metadata == nullptr ? std::nullopt
-                                           : sends             ? metadata->destination
-                                                               : metadata->source;
-  if (peer && *peer >= 0 && *peer < k_max_ranks) {
-    record.group.ranks = sends ? std::vector{rank, Rank{*peer}} : std::vector{Rank{*peer}, rank};
-  }
-}
-
-void put_group(const TorchCall& call, const KinetoJob& job, CommKind kind, Rank rank, CallRecord& record,
-               Provenance& provenance) {
-  const KinetoMetadata none;
-  const KinetoMetadata& metadata = call.metadata == nullptr ? none : *call.metadata;
-  std::vector<Rank> ranks = ranks_of_group(metadata, job);
-  record.group.is_given = true;
-  if (has_root(kind)) {
-    const std::int64_t place = metadata.rank.value_or(-1);
-    record.root_unknown = place < 0 || place >= static_cast<std::int64_t>(ranks.size());
-    if (!record.root_unknown) {
-      record.root = ranks[static_cast<std::size_t>(place)].value;
-    }
-  }
-  std::sort(ranks.begin(), ranks.end());
-  const bool is_proper = std::adjacent_find(ranks.begin(), ranks.end()) == ranks.end();
-  if (!ranks.empty() && is_proper && std::binary_search(ranks.begin(), ranks.end(), rank)) {
-    record.group.ranks = std::move(ranks);
-    return;
-  }
-  if (!ranks.empty()) {
-    provenance.skip(k_rank_not_in_group);
-  }
-  record.root.reset();
-  record.root_unknown = has_root(kind);
-  const auto size = metadata.group_size ? metadata.group_size : size_by_shards(sizes_of(call), kind);
-  if (size && *size >= 1 && *size <= k_max_ranks) {
-    record.group_size = size;
-    record.group_name = metadata.group_name.empty() ? "" : fmt::format("pg {}", metadata.group_name);
-  }
-}
-
-}  // namespace
-
-std::string name_of_torch_call(const TorchCall& call) {
-  if (call.metadata != nullptr && !call.metadata->collective.empty()) {
-    return call.metadata->collective;
-  }
-  return !call.annotation.empty() ? call.annotation : call.op;
-}
-
-bool has_tensor_arguments(std::string_view op) { return op.find("base_") != std::string_view::npos; }
-
+/// In the order of the group, as far as the trace tells them.
 std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob& job) {
   std::vector<Rank> ranks = listed_ranks(metadata.group_ranks);
   const std::int64_t size = metadata.group_size.value_or(static_cast<std::int64_t>(ranks.size()));
@@ -198,7 +148,7 @@ std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob
       ranks.push_back(Rank{start + place * stride});
     }
   }
-  if (ranks.empty() && size > 0 && size < k_max_ranks && metadata.group_size == job.world_size) {
+  if (ranks.empty() && size > 0 && size <= k_largest_listed_group && metadata.group_size == job.world_size) {
     for (std::int64_t rank = 0; rank < size; ++rank) {
       ranks.push_back(Rank{rank});
     }
@@ -206,7 +156,72 @@ std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob
   return ranks;
 }
 
-void describe_torch_call(const TorchCall& call, std::string_view kernel, const KinetoJob& job, Rank rank,
+void put_pair(const KinetoMetadata* metadata, CommKind kind, Rank rank, CallRecord& record) {
+  record.group.is_given = true;
+  const bool sends = kind == CommKind::send;
+  const std::optional<std::int64_t> peer = metadata == nullptr ? std::nullopt
+                                           : sends             ? metadata->destination
+                                                               : metadata->source;
+  if (peer && *peer >= 0 && *peer < k_max_ranks) {
+    record.group.ranks = sends ? std::vector{rank, Rank{*peer}} : std::vector{Rank{*peer}, rank};
+  }
+}
+
+void put_group(const TorchCall& call, KinetoGroups& groups, CommKind kind, Rank rank, CallRecord& record,
+               Provenance& provenance) {
+  const KinetoMetadata none;
+  const KinetoMetadata& metadata = call.metadata == nullptr ? none : *call.metadata;
+  const KinetoGroups::Group& group = groups.of(metadata);
+  record.group.is_given = true;
+  record.root_unknown = has_root(kind);
+  if (std::binary_search(group.ascending.begin(), group.ascending.end(), rank)) {
+    const std::int64_t place = metadata.rank.value_or(-1);
+    if (has_root(kind) && place >= 0 && place < std::ssize(group.in_order)) {
+      record.root = group.in_order[static_cast<std::size_t>(place)].value;
+      record.root_unknown = false;
+    }
+    record.group.ranks = group.ascending;
+    return;
+  }
+  if (!group.in_order.empty()) {
+    provenance.skip(k_rank_not_in_group);
+  }
+  const auto size = metadata.group_size ? metadata.group_size : size_by_shards(sizes_of(call), kind);
+  if (size && *size >= 1 && *size <= k_max_ranks) {
+    record.group_size = size;
+    record.group_name = metadata.group_name.empty() ? "" : fmt::format("pg {}", metadata.group_name);
+  }
+}
+
+}  // namespace
+
+std::string name_of_torch_call(const TorchCall& call) {
+  if (call.metadata != nullptr && !call.metadata->collective.empty()) {
+    return call.metadata->collective;
+  }
+  return !call.annotation.empty() ? call.annotation : call.op;
+}
+
+bool has_tensor_arguments(std::string_view op) { return op.find("base_") != std::string_view::npos; }
+
+const KinetoGroups::Group& KinetoGroups::of(const KinetoMetadata& metadata) {
+  const std::string key =
+      fmt::format("{}|{}|{}|{}|{}", metadata.group_name, metadata.group_size.value_or(-1),
+                  metadata.rank_start.value_or(-1), metadata.rank_stride.value_or(0), metadata.group_ranks);
+  const auto [found, added] = groups_.try_emplace(key);
+  if (added) {
+    Group& group = found->second;
+    group.in_order = ranks_of_group(metadata, job_);
+    group.ascending = group.in_order;
+    std::sort(group.ascending.begin(), group.ascending.end());
+    if (std::adjacent_find(group.ascending.begin(), group.ascending.end()) != group.ascending.end()) {
+      group.ascending.clear();
+    }
+  }
+  return found->second;
+}
+
+void describe_torch_call(const TorchCall& call, std::string_view kernel, KinetoGroups& groups, Rank rank,
                          CallRecord& record, Provenance& provenance) {
   const std::string name = name_of_torch_call(call);
   const CommKind kind = name.empty() ? kind_of_kernel(kernel) : torch_collective(name).kind;
@@ -218,7 +233,7 @@ void describe_torch_call(const TorchCall& call, std::string_view kernel, const K
   if (is_point_to_point(kind)) {
     put_pair(call.metadata, kind, rank, record);
   } else {
-    put_group(call, job, kind, rank, record, provenance);
+    put_group(call, groups, kind, rank, record, provenance);
   }
 }
 

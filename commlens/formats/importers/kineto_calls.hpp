@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +11,22 @@
 #include "commlens/formats/importers/kineto_events.hpp"
 
 namespace commlens {
+
+/// The ranks of the groups that a trace names, each worked out once.
+class KinetoGroups {
+ public:
+  explicit KinetoGroups(const KinetoJob& job) : job_(job) {}
+  struct Group {
+    std::vector<Rank> in_order;  // as the group has them, for roots; empty where the trace does not tell them
+    std::vector<Rank> ascending;  // the same; empty where a rank stands twice
+  };
+  /// Stays valid as long as this object.
+  const Group& of(const KinetoMetadata& metadata);
+
+ private:
+  const KinetoJob& job_;
+  std::map<std::string, Group, std::less<>> groups_;  // by what the metadata say of a group
+};
 
 /// What the CPU ops around a launch say of a collective. Several nest: `record_param_comms`, then the
 /// annotation "nccl:all_reduce"; around both the op "c10d::allreduce_".
@@ -27,14 +45,11 @@ std::string name_of_torch_call(const TorchCall& call);
 
 /// Fills in what a call is: op, type, sizes, group, root or peer. `rank` is whose call it is, `kernel` the
 /// name of the kernel (empty: none). Reasons for what could not be told go to `provenance`.
-void describe_torch_call(const TorchCall& call, std::string_view kernel, const KinetoJob& job, Rank rank,
+void describe_torch_call(const TorchCall& call, std::string_view kernel, KinetoGroups& groups, Rank rank,
                          CallRecord& record, Provenance& provenance);
 
 /// Whether the first arguments of a c10d op are tensors of the collective, and not lists of them:
 /// c10d::_allgather_base_, _reduce_scatter_base_ and alltoall_base_ take (output, input, …).
 bool has_tensor_arguments(std::string_view op);
-
-/// Global ranks in the order of the group, as far as the trace tells them.
-std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob& job);
 
 }  // namespace commlens

@@ -198,6 +198,32 @@ TEST(Kineto, CountsACallOnTwoThreadsOnce) {
   EXPECT_EQ(calls[0].duration, 900'000);
 }
 
+/// A coalesced call is several, each with its own metadata.
+TEST(Kineto, TakesEveryCallOfACoalescedOne) {
+  const std::string part =
+      R"("Collective name": "allreduce", "In msg nelems": {}, "Out msg nelems": {}, "dtype": "Float")";
+  const std::vector<SpelledCall> calls = spelled_calls(
+      read_profile(
+          trace_of(cpu("cpu_op", "c10d::allreduce_coalesced_", 100, 50, "") +
+                   cpu("cpu_op", "record_param_comms", 110, 5, fmt::format(fmt::runtime(part), 4, 4)) +
+                   cpu("cpu_op", "record_param_comms", 120, 6, fmt::format(fmt::runtime(part), 8, 8)))),
+      Rank{2});
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0].input, 4);
+  EXPECT_EQ(calls[0].duration, 5'000);
+  EXPECT_EQ(calls[1].input, 8);
+  EXPECT_EQ(calls[1].started, 120'000);
+}
+
+/// Ranks have one clock only when the base of their stamps is added.
+TEST(Kineto, AddsTheBaseOfItsStamps) {
+  const Trace trace =
+      read_profile(trace_of(kernel("ncclKernel_AllReduce(x)", "350.5", "10", 1) + kernel("gemm", "1", "1", 2),
+                            R"("baseTimeNanoseconds": 1711964646000000000)"));
+  EXPECT_EQ(trace.streams.at(0).times.at(0).started.count(), 1711964646000350500);
+  EXPECT_EQ(trace.streams[0].compute.at(0).started.count(), 1711964646000001000);
+}
+
 TEST(Kineto, CountsWhatItLeavesOut) {
   const Trace trace = read_profile(trace_of(
       std::string(R"({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD", "ts": 1, "dur": 1},)") +
