@@ -1,10 +1,15 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "commlens/formats/importers/call_builder.hpp"
 
 namespace commlens {
+
+/// Counts the calls of such a trace, which `summary` would else show as exact times of single calls.
+constexpr std::string_view k_averaged_call =
+    "call whose time is an average of several calls, laid end to end";
 
 /// One printed average of a benchmark.
 struct BenchmarkPoint {
@@ -20,6 +25,7 @@ struct BenchmarkPoint {
 
 /// The trace of a benchmark's table: one call of rank 0 per printed average, which is its duration; they
 /// start one after the other, the first at 0. Groups have a size and no members.
+/// Every call is counted as k_averaged_call.
 class BenchmarkTrace {
  public:
   BenchmarkTrace(std::string producer, std::string origin) : calls_(std::move(producer), std::move(origin)) {}

@@ -27,11 +27,13 @@ std::string_view word_behind(std::string_view line, std::string_view key) {
   return words.empty() ? std::string_view() : words[0];
 }
 
+constexpr const char* k_no_time_in_row = "row of a bandwidth of all pairs, without a time";
+
 /// Where a row has its size and its time.
 struct ImbColumns {
   std::size_t count = 0;
   std::optional<std::size_t> bytes;
-  std::size_t time = 0;
+  std::optional<std::size_t> time;
 };
 
 /// "#bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]"
@@ -48,10 +50,10 @@ std::optional<ImbColumns> imb_columns(std::string_view line) {
   // Of a non-blocking collective, t_pure is the one that nothing overlaps.
   for (const std::string_view name : {"t_avg[usec]", "t[usec]", "t_pure[usec]"}) {
     if (const auto time = column(name)) {
-      return ImbColumns{names.size(), column("#bytes"), *time};
+      return ImbColumns{names.size(), column("#bytes"), time};
     }
   }
-  return std::nullopt;
+  return ImbColumns{names.size(), column("#bytes"), std::nullopt};  // Uniband, Biband
 }
 
 class ImbReader {
@@ -91,11 +93,15 @@ class ImbReader {
     if (words.empty() || !parse_number(words[0])) {
       return;
     }
+    if (!columns_->time) {
+      trace_.skip(k_no_time_in_row);
+      return;
+    }
     const Result<std::int64_t> bytes = words.size() < columns_->count ? failure("cut off")
                                        : columns_->bytes              ? parse_integer(words[*columns_->bytes])
                                                                       : Result<std::int64_t>(0);
     const Result<double> time = words.size() < columns_->count ? Result<double>(failure("cut off"))
-                                                               : parse_number(words[columns_->time]);
+                                                               : parse_number(words[*columns_->time]);
     if (!bytes || !time) {
       trace_.skip("row that is cut off");
       return;

@@ -55,6 +55,21 @@ struct OsuColumns {
   bool is_bandwidth = false;  // MB/s instead of µs
 };
 
+constexpr const char* k_unknown_pairs = "row of a bandwidth summed over pairs whose number is not told";
+
+/// N of "# [ pairs: N ] [ window size: 64 ]", whose messages a message rate test adds up; 0 when it is not
+/// told.
+std::int64_t osu_pairs(std::string_view line) {
+  constexpr std::string_view key = "[ pairs:";
+  const std::size_t start = line.find(key);
+  if (start == std::string_view::npos) {
+    return 0;
+  }
+  const std::vector<std::string_view> words = blank_separated(line.substr(start + key.size()), 1);
+  const Result<std::int64_t> pairs = words.empty() ? Result<std::int64_t>(0) : parse_integer(words[0]);
+  return pairs && *pairs >= 1 && *pairs <= k_max_ranks ? *pairs : 0;
+}
+
 std::optional<OsuColumns> osu_columns(std::string_view line) {
   const std::size_t start = line.find("# ");
   if (start == std::string_view::npos) {
@@ -129,6 +144,7 @@ class OsuReader {
       ranks_ = std::exchange(launched_, 0);
       dtype_ = DType::uint8;
       columns_.reset();
+      pairs_ = 0;
       return;
     }
     if (const std::int64_t ranks = launched_ranks(line); ranks > 0) {
@@ -153,7 +169,9 @@ class OsuReader {
 
  private:
   void take_comment(std::string_view line) {
-    if (const auto dtype = osu_dtype(line)) {
+    if (const std::int64_t pairs = osu_pairs(line); pairs > 0) {
+      pairs_ = pairs;
+    } else if (const auto dtype = osu_dtype(line)) {
       dtype_ = *dtype;
     } else if (const auto columns = osu_columns(line)) {
       columns_ = columns;
@@ -178,7 +196,22 @@ class OsuReader {
     add(*bytes, *value);
   }
 
+  /// How many messages travel at once, of which the printed bandwidth is the sum; 0 when it is not told.
+  std::int64_t summed_messages() const {
+    if (title_.find("Multiple Bandwidth") != std::string::npos) {
+      return pairs_;
+    }
+    const bool is_both_ways = title_.find("Bi-Directional") != std::string::npos ||
+                              title_.find("Bi-directional") != std::string::npos;
+    return is_both_ways ? 2 : 1;
+  }
+
   void add(std::int64_t bytes, double value) {
+    const std::int64_t messages = columns_->is_bandwidth ? summed_messages() : 1;
+    if (messages == 0) {
+      trace_.skip(k_unknown_pairs);
+      return;
+    }
     std::optional<BenchmarkPoint> point = mpi_point(benchmark_, bytes, ranks_);
     if (!point || (columns_->is_bandwidth && !(value > 0))) {
       trace_.skip(std::string(k_skipped_impossible));
@@ -188,8 +221,13 @@ class OsuReader {
         point->input_bytes % size_of(dtype_) == 0 && point->output_bytes % size_of(dtype_) == 0;
     point->dtype = is_whole ? dtype_ : DType::uint8;
     // 1 MB/s is one byte per µs.
-    point->microseconds = columns_->is_bandwidth ? static_cast<double>(bytes) / value : value;
-    point->tag = title_ + (columns_->is_bandwidth ? ", time = size / bandwidth" : "");
+    point->microseconds = value;
+    point->tag = title_;
+    if (columns_->is_bandwidth) {
+      point->microseconds = static_cast<double>(bytes) * static_cast<double>(messages) / value;
+      point->tag += messages == 1 ? std::string(", time = size / bandwidth")
+                                  : fmt::format(", time = {} x size / bandwidth", messages);
+    }
     trace_.add(*point);
   }
 
@@ -201,6 +239,7 @@ class OsuReader {
   std::int64_t ranks_ = 0;
   DType dtype_ = DType::uint8;
   std::optional<OsuColumns> columns_;
+  std::int64_t pairs_ = 0;  // 0: not told
 };
 
 }  // namespace
