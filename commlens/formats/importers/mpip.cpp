@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,17 +50,18 @@ class MpipReader {
 
  private:
   void take_row(std::string_view line);
+  std::int64_t take_sent(const MpipRow& row);
   void add_sent(const MpipRow& row);
   void add_unsent(const MpipRow& row);
   void add(const MpipRow& row, CommOp op, std::int64_t calls);
   CommOp op_of(const MpipRow& row);
 
   MpipSection section_ = MpipSection::other;
-  std::map<std::int64_t, std::string> places_;               // site -> where it is
-  std::vector<MpipRow> timed_;                               // per rank
-  std::vector<MpipRow> sent_;                                // per rank
-  std::set<std::pair<std::int64_t, std::int64_t>> senders_;  // site, rank
-  bool has_sums_ = false;                                    // of all ranks
+  std::map<std::int64_t, std::string> places_;                                // site -> where it is
+  std::vector<MpipRow> timed_;                                                // per rank
+  std::vector<MpipRow> sent_;                                                 // per rank
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sent_calls_;  // site, rank -> calls
+  bool has_sums_ = false;                                                     // of all ranks
   std::map<std::int64_t, RankStream> streams_;
   std::int64_t calls_ = 0;
   Trace trace_;
@@ -82,7 +82,8 @@ void MpipReader::take_row(std::string_view line) {
   } else if (row->rank >= k_max_ranks) {
     trace_.provenance.skip("row that is cut off or impossible");
   } else if (section_ == MpipSection::sent) {
-    senders_.emplace(row->site, row->rank);
+    std::int64_t& calls = sent_calls_[{row->site, row->rank}];
+    calls += std::min(row->count, k_most_mpip_calls + 1);  // more is refused
     sent_.push_back(std::move(*row));
   } else {
     timed_.push_back(std::move(*row));
@@ -128,6 +129,17 @@ void MpipReader::add_sent(const MpipRow& row) {
   add(row, op, sizes->larger);
 }
 
+/// How many calls of a row of times have a size, so that the others sent nothing.
+std::int64_t MpipReader::take_sent(const MpipRow& row) {
+  const auto sent = sent_calls_.find({row.site, row.rank});
+  if (sent == sent_calls_.end()) {
+    return 0;
+  }
+  const std::int64_t calls = std::min(sent->second, row.count);
+  sent->second -= calls;
+  return calls;
+}
+
 /// Calls that sent nothing: those that could have are messages of no bytes (barriers, a broadcast of 0), of
 /// the others the report tells too little.
 void MpipReader::add_unsent(const MpipRow& row) {
@@ -142,14 +154,16 @@ void MpipReader::add_unsent(const MpipRow& row) {
 
 Result<Trace> MpipReader::finish() {
   const std::string& origin = trace_.provenance.description;
-  for (const std::vector<MpipRow>* const rows : {&sent_, &timed_}) {
-    for (const MpipRow& row : *rows) {
-      const bool is_told_by_sent = rows == &timed_ && senders_.contains({row.site, row.rank});
+  for (std::vector<MpipRow>* const rows : {&sent_, &timed_}) {
+    for (MpipRow& row : *rows) {
+      if (rows == &timed_) {
+        row.count -= take_sent(row);
+      }
       if (row.count > k_most_mpip_calls - calls_) {
         return failure(fmt::format("{}: the report counts more than {} calls; is a count damaged?", origin,
                                    k_most_mpip_calls));
       }
-      if (is_told_by_sent) {
+      if (row.count == 0) {
         continue;
       }
       calls_ += row.count;

@@ -101,6 +101,24 @@ TEST(Mpip, ReadsCallsPerSiteAndRank) {
                                                  {"call that sends nothing", 3}}));
 }
 
+TEST(Mpip, KeepsCallsThatSentNothingBesideThoseThatDid) {
+  // Ten broadcasts of which seven had 100 bytes, five exchanges of which two sent; a sent row may come first.
+  const Result<Trace> trace =
+      read_report(report("Bcast     1  0  10  0.01  0.01  0.01  1.00  1.00\n"
+                         "Alltoall  9  0   5  0.01  0.01  0.01  1.00  1.00\n"
+                         "Bcast     1  1   4  0.01  0.01  0.01  1.00  1.00\n",
+                         "Bcast     1  0   7  100  100  100  700\n"
+                         "Bcast     1  1   4  100  100  100  400\n"
+                         "Alltoall  9  0   2   64   64   64  128\n"));
+  EXPECT_EQ(reported_calls(trace),
+            (ReportedCalls{"rank 0: broadcast 100+-0 x7 [site 1 timing.c:338 hypre_PrintTiming]",
+                           "rank 0: other(Alltoall) 64+-0 x2 [site 9]",
+                           "rank 0: broadcast 0+-0 x3 [site 1 timing.c:338 hypre_PrintTiming]",
+                           "rank 1: broadcast 100+-0 x4 [site 1 timing.c:338 hypre_PrintTiming]"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->provenance.skipped, (std::map<std::string, std::int64_t>{{"call that sends nothing", 3}}));
+}
+
 TEST(Mpip, KeepsExactSumsOfCallsOfDifferentSizes) {
   // 4 to 9 bytes, 20 in three calls: 6, 7, 7; the truth may be 3 below or above: 7 - 4 = 3, 9 - 6 = 3.
   EXPECT_EQ(reported_calls(read_report(report("", "Isend 5 0 3 9 6.667 4 20\n"))),
