@@ -110,7 +110,8 @@ class InspectorReader {
   void add_events(Rank rank, std::vector<InspectorCall>& calls);
 
   std::optional<InspectorHeader> header_;
-  std::map<std::pair<std::string, std::string>, std::vector<std::int64_t>> ranks_;  // process, id -> ranks
+  // Process and id of a communicator -> ranks of it that the process holds -> the how many-th.
+  std::map<std::pair<std::string, std::string>, std::map<std::int64_t, std::int64_t>> ranks_;
   NcclComms comms_{false};
   std::vector<InspectorShape> shapes_;
   std::map<InspectorShape, std::uint32_t> shape_rows_;
@@ -140,12 +141,11 @@ void InspectorReader::take_header(const nlohmann::json& record) {
 /// A process with several GPUs holds several ranks of a communicator; the n-th of them is taken for its n-th
 /// GPU.
 NcclComms::Row InspectorReader::comm_of(const InspectorHeader& header) {
-  std::vector<std::int64_t>& ranks = ranks_[{header.process, header.id}];
-  const auto found = std::find(ranks.begin(), ranks.end(), header.rank);
-  const NcclPrinter owner{header.process, found - ranks.begin()};
+  auto& ranks = ranks_[{header.process, header.id}];
+  const auto [found, added] = ranks.try_emplace(header.rank, static_cast<std::int64_t>(ranks.size()));
+  const NcclPrinter owner{header.process, found->second};
   const std::string pointer = fmt::format("{}#{}", header.id, header.rank);
-  if (found == ranks.end()) {
-    ranks.push_back(header.rank);
+  if (added) {
     NcclCommLine line;
     line.comm = pointer;
     line.rank = header.rank;

@@ -3,25 +3,33 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace commlens {
 
 /// The rest of a broken line may stand right before the host. A process that prints a second line is known by
-/// then, so a name that ends with a known one is that process.
-const std::string& NcclComms::process_of(std::string_view process) {
+/// then, so a name behind other text that ends with a known one is that process.
+const std::string& NcclComms::process_of(const NcclPrinter& printer) {
+  constexpr std::size_t longest_name = 300;  // a host has at most 253 characters
+  const std::string_view process = printer.process;
   const auto found = processes_.find(std::string(process));
   if (found != processes_.end()) {
     return found->second;
   }
   std::string name(process);
-  for (const auto& [printed, known] : processes_) {
-    if (is_torn_text_ && process.size() > known.size() && process.ends_with(known)) {
-      name = known;
+  if (is_torn_text_ && printer.is_behind_text) {
+    const std::size_t colon = process.rfind(':');
+    const std::size_t first = process.size() > longest_name ? process.size() - longest_name : 1;
+    for (std::size_t start = first; start < colon && start < process.size(); ++start) {
+      if (const auto known = processes_.find(std::string(process.substr(start))); known != processes_.end()) {
+        name = known->second;
+        break;
+      }
     }
   }
-  return processes_.emplace(process, name).first->second;
+  return processes_.emplace(process, std::move(name)).first->second;
 }
 
 std::uint32_t NcclComms::owner_of(const std::string& process, std::int64_t device) {
@@ -64,7 +72,7 @@ NcclComms::Row NcclComms::add(const std::string& process, std::string_view point
 }
 
 void NcclComms::describe(const NcclPrinter& printer, const NcclCommLine& line) {
-  const std::string& process = process_of(printer.process);
+  const std::string& process = process_of(printer);
   const std::string id = id_of(process, line);
   const auto found = rows_.find(fmt::format("{} {}", process, line.comm));
   if (found != rows_.end()) {
@@ -84,7 +92,7 @@ void NcclComms::describe(const NcclPrinter& printer, const NcclCommLine& line) {
 }
 
 NcclComms::Row NcclComms::of_call(const NcclPrinter& printer, const NcclCallLine& call) {
-  const std::string& process = process_of(printer.process);
+  const std::string& process = process_of(printer);
   const auto found = rows_.find(fmt::format("{} {}", process, call.comm));
   const Row row = found != rows_.end() && comms_[found->second].ranks == call.ranks
                       ? found->second

@@ -23,7 +23,7 @@ class NcclComms {
   explicit NcclComms(bool is_torn_text) : is_torn_text_(is_torn_text) {}
 
   /// Remembers who prints, which tells a process from the rest of a broken line that stands before its name.
-  void see(const NcclPrinter& printer) { process_of(printer.process); }
+  void see(const NcclPrinter& printer) { process_of(printer); }
 
   /// Remembers a communicator's line.
   void describe(const NcclPrinter& printer, const NcclCommLine& line);
@@ -59,7 +59,7 @@ class NcclComms {
     bool is_told = false;  // by RCCL itself
   };
 
-  const std::string& process_of(std::string_view process);
+  const std::string& process_of(const NcclPrinter& printer);
   std::uint32_t owner_of(const std::string& process, std::int64_t device);
   std::string id_of(const std::string& process, const NcclCommLine& line) const;
   Row add(const std::string& process, std::string_view pointer, std::int64_t ranks, std::int64_t device);

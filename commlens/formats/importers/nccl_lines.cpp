@@ -81,6 +81,14 @@ std::optional<FoundPrinter> printer_before(std::string_view text) {
   return FoundPrinter{{process, *device}, start};
 }
 
+/// Whether a text holds words of NCCL's calls and communicators: the rest of a line that was broken into.
+bool is_rest_of_nccl_line(std::string_view text) {
+  constexpr std::array<std::string_view, 7> words = {"opCount ", "buff ",   "nranks", "comm ",
+                                                     "commId ",  "stream ", "root "};
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
 std::string_view without_blanks(std::string_view text) {
   const std::size_t start = text.find_first_not_of(' ');
   return start == std::string_view::npos ? std::string_view() : text.substr(start);
@@ -138,12 +146,14 @@ std::string_view for_each_nccl_message(std::string_view line,
       continue;
     }
     const std::string_view previous = line.substr(text_start, found->start);
+    const bool is_behind_text = open.has_value() || is_rest_of_nccl_line(previous);
     if (open) {
       take({*open, without_blanks(previous)});
     } else {
       before = previous;
     }
     open = found->printer;
+    open->is_behind_text = is_behind_text;
     text_start = mark + k_nccl_mark.size();
   }
   if (open) {

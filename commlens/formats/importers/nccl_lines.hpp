@@ -10,6 +10,8 @@ namespace commlens {
 struct NcclPrinter {
   std::string_view process;  // "host:pid"
   std::int64_t device = 0;   // current CUDA device of the thread
+  // Other text of NCCL stands before it in the line, whose last characters `process` may begin with.
+  bool is_behind_text = false;
 };
 
 /// One message of NCCL's log; a line of a log may hold several, when processes write at once.

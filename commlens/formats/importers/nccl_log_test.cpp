@@ -209,6 +209,25 @@ TEST(NcclLog, FindsAProcessBehindTheRestOfABrokenLine) {
                        "rank 0: all_reduce fp32 4->4 of 2x[node:1 comm 0xa]"}));
 }
 
+TEST(NcclLog, FindsAProcessBehindTheRestOfACallAlone) {
+  const std::string whole = nccl_call_text("AllReduce", 1, 7, 0, "0xa [nranks=2]");
+  EXPECT_EQ(nccl_calls(read_nccl_text("node:1:2 [0] NCCL INFO " + whole + "\nnt 1 op 0 root 0 stream 0x3" +
+                                      "node:1:2 [0] NCCL INFO " + whole)),
+            (NcclCalls{"rank 0: all_reduce fp32 4->4 of 2x[node:1 comm 0xa]",
+                       "rank 0: all_reduce fp32 4->4 of 2x[node:1 comm 0xa]"}));
+}
+
+TEST(NcclLog, KeepsProcessesApartWhoseNamesEndAlike) {
+  const std::string whole = nccl_call_text("AllReduce", 1, 7, 0, "0xa [nranks=2]");
+  for (const std::string_view before : {"", "[1,1]<stdout>:", "1: "}) {
+    EXPECT_EQ(nccl_calls(read_nccl_text(fmt::format(
+                  "n1:100:2 [0] NCCL INFO {}\n{}gpun1:100:2 [0] NCCL INFO {}", whole, before, whole))),
+              (NcclCalls{"rank 0: all_reduce fp32 4->4 of 2x[n1:100 comm 0xa]",
+                         "rank 1: all_reduce fp32 4->4 of 2x[gpun1:100 comm 0xa]"}))
+        << before;
+  }
+}
+
 TEST(NcclLog, RefusesALogWithoutCalls) {
   for (const std::string& text :
        {std::string(), std::string("hello\n"), std::string("h:1:2 [0] NCCL INFO Bootstrap : Using eth0\n")}) {
