@@ -49,6 +49,8 @@ CREATE TABLE compute (
   duration_ns INTEGER NOT NULL);
 )";
 
+// A group without members may stand for several of which the source tells no more than the size, so calls on
+// it are no collectives: the numbers of two ranks' calls would not mean the same.
 const char* const k_sqlite_views = R"(
 CREATE INDEX calls_by_op ON calls(op_id);
 CREATE VIEW call_details AS
@@ -69,7 +71,7 @@ CREATE VIEW collectives AS
   SELECT calls.rank, calls.sequence, ops.group_id, ops.op,
          row_number() OVER (PARTITION BY calls.rank, ops.group_id, ops.op ORDER BY calls.sequence) AS number
   FROM calls JOIN ops ON ops.id = calls.op_id
-  WHERE ops.op NOT IN ('send', 'recv');
+  WHERE ops.op NOT IN ('send', 'recv') AND ops.group_id IN (SELECT group_id FROM group_members);
 CREATE VIEW messages AS
   WITH ends AS (
     SELECT calls.rank, calls.sequence, ops.op, ops.dtype, ops.message_bytes, source.rank AS source,

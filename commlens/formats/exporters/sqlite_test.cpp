@@ -138,6 +138,59 @@ TEST(Sqlite, AnswersTheDocumentedQuestions) {
                   "recv|fp16|1024|2|700|900", "send|fp16|1024|2|100|300"}));
 }
 
+/// Two ranks that reduce on a group whose ranks are not told, or in two groups of the same size.
+Trace hidden_group_trace() {
+  Trace trace;
+  const OpId reduce = trace.intern(CommOp{.kind = CommKind::all_reduce,
+                                          .dtype = DType::uint8,
+                                          .group = trace.groups.intern_hidden(2, ""),
+                                          .input = Elements{100},
+                                          .output = Elements{100}});
+  trace.streams = {stream_of(Rank{0}, {{reduce, 0, 1000, 10}}),
+                   stream_of(Rank{1}, {{reduce, 0, 900000, 10}})};
+  return trace;
+}
+
+TEST(Sqlite, MatchesNoCallsOfGroupsWhoseRanksAreNotKnown) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_sqlite(hidden_group_trace(), {}, folder / "t.db"));
+  const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
+  EXPECT_EQ(rows_of_table(own, "SELECT count(*) FROM calls"), std::vector<std::string>{"2"});
+  EXPECT_EQ(rows_of_table(own, "SELECT * FROM collectives"), std::vector<std::string>{});
+  EXPECT_EQ(rows_of_table(own, documented_queries().at(2)), std::vector<std::string>{});
+}
+
+TEST(Sqlite, GivesNoTimesForCallsWithoutTimes) {
+  Trace trace = two_stage_trace();
+  for (RankStream& stream : trace.streams) {
+    stream.times.clear();
+    stream.compute.clear();
+  }
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
+  const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
+  const std::vector<std::string> queries = documented_queries();
+  for (const std::size_t about_times : {1, 2, 4}) {
+    EXPECT_EQ(rows_of_table(own, queries.at(about_times)), std::vector<std::string>{})
+        << queries[about_times];
+  }
+  using Rows = std::vector<std::string>;  // sizes are known all the same
+  EXPECT_EQ(rows_of_table(own, queries.at(3)), (Rows{"0|2|1|1024|-", "1|3|1|1024|-"}));
+  // The broadcast of four ranks and the two all_reduces of two still have their numbers.
+  EXPECT_EQ(rows_of_table(own, "SELECT count(*), max(number) FROM collectives"),
+            std::vector<std::string>{"8|1"});
+}
+
+TEST(Sqlite, LeavesOutWhoeverHasNoTimesOfACollective) {
+  Trace trace = two_stage_trace();
+  trace.streams[1].times.clear();  // of rank 1, on whom rank 0 alone is left in their all_reduce
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
+  const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
+  EXPECT_EQ(rows_of_table(own, documented_queries().at(2)),
+            (std::vector<std::string>{"1|broadcast|1|0|0", "5|all_reduce|1|0|2"}));
+}
+
 TEST(Sqlite, SaysWhereTheTraceComesFromAndWhatItLacks) {
   const ScratchFolder folder;
   ASSERT_TRUE(write_sqlite(two_stage_trace(), {}, folder / "t.db"));
