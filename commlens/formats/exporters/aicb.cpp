@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/comm/volume.hpp"
+#include "commlens/formats/exporters/untold_calls.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens {
@@ -65,39 +66,49 @@ class AicbWriter {
   Result<void> write(const RankStream& stream, const TextSink& sink);
 
  private:
-  Result<std::string> line_of(const CommOp& op) const;
-  Result<std::string_view> group_of(const CommOp& op) const;
+  Result<void> check_groups() const;
+  std::string line_of(const CommOp& op) const;
+  std::string_view group_of(const CommOp& op) const;
 
   const Trace& trace_;
   Rank rank_;
   std::vector<std::string> lines_;  // by op; made once
 };
 
-Result<std::string_view> AicbWriter::group_of(const CommOp& op) const {
+/// AICB's word for the group of a call; empty when it has none.
+std::string_view AicbWriter::group_of(const CommOp& op) const {
   if (is_point_to_point(op.kind)) {
     return "pp_group";
   }
   const std::string_view name = aicb_group(trace_.groups.axis(op.group));
-  if (!name.empty()) {
-    return name;
+  const bool is_of_all = trace_.groups.size(op.group) == trace_.ranks() || op.kind == CommKind::barrier;
+  return name.empty() && is_of_all ? "all" : name;
+}
+
+/// Fails when AICB has no place for a group. Groups of one rank are left out, calls of kind `other` have
+/// their own error.
+Result<void> AicbWriter::check_groups() const {
+  const UntoldCalls sizeless = untold_calls_of(trace_, rank_, [&](const CommOp& op) {
+    return op.kind != CommKind::other && trace_.groups.size(op.group) < 1;
+  });
+  if (sizeless.calls > 0) {
+    return failure(fmt::format("AICB needs the size of every group; the trace does not tell that of {}",
+                               text_of(trace_, sizeless)));
   }
-  const std::int64_t size = trace_.groups.size(op.group);
-  if (size == trace_.ranks() || op.kind == CommKind::barrier) {
-    return "all";
+  const UntoldCalls nameless = untold_calls_of(trace_, rank_, [&](const CommOp& op) {
+    return op.kind != CommKind::other && trace_.groups.size(op.group) > 1 && group_of(op).empty();
+  });
+  if (nameless.calls > 0) {
+    return failure(
+        fmt::format("AICB names groups by their axis (dp, tp, pp, ep, all ranks); it is {} for that of {}",
+                    name_of(trace_.groups.axis(nameless.op->group)), text_of(trace_, nameless)));
   }
-  return failure(fmt::format(
-      "AICB names groups by their axis (dp, tp, pp, ep, all ranks); it is {} for a group of {} ranks "
-      "with {} calls",
-      name_of(trace_.groups.axis(op.group)), size, name_of(op.kind)));
+  return {};
 }
 
 /// Columns of AICB 1.1: type, group, its size, bytes, stage, dst, src, additional, and four of a measured
 /// run.
-Result<std::string> AicbWriter::line_of(const CommOp& op) const {
-  const Result<std::string_view> group = group_of(op);
-  if (!group) {
-    return tl::unexpected(group.error());
-  }
+std::string AicbWriter::line_of(const CommOp& op) const {
   const std::vector<Rank> members = trace_.groups.members(op.group, rank_);
   std::string destination = "None";
   std::string source = "None";
@@ -115,11 +126,14 @@ Result<std::string> AicbWriter::line_of(const CommOp& op) const {
   const std::string& tag = trace_.tags.text(op.tag);
   const std::string stage = unquoted(fmt::format("{}{}{}", name_of(op.phase), tag.empty() ? "" : ".", tag));
   return fmt::format("CommType.{},CommGroup.{},{},{},{},{},{},{},None,None,None,1\n", aicb_type(op.kind),
-                     *group, trace_.groups.size(op.group), message_bytes(op).value, stage, destination,
+                     group_of(op), trace_.groups.size(op.group), message_bytes(op).value, stage, destination,
                      source, additional);
 }
 
 Result<void> AicbWriter::write(const RankStream& stream, const TextSink& sink) {
+  if (const Result<void> checked = check_groups(); !checked) {
+    return checked;
+  }
   std::string text =
       "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,algbw,busbw,"
       "count\n";
@@ -139,11 +153,7 @@ Result<void> AicbWriter::write(const RankStream& stream, const TextSink& sink) {
     }
     std::string& line = lines_[static_cast<std::size_t>(event.op)];
     if (line.empty()) {
-      Result<std::string> made = line_of(op);
-      if (!made) {
-        return tl::unexpected(made.error());
-      }
-      line = std::move(*made);
+      line = line_of(op);
     }
     text += line;
     if (text.size() >= k_aicb_block) {

@@ -94,7 +94,14 @@ TEST(Aicb, RefusesWhatItHasNoWordFor) {
   CommOp op{
       .kind = CommKind::all_reduce, .dtype = DType::uint8, .group = trace.groups.intern({Rank{0}, Rank{2}})};
   trace.streams.push_back({{Rank{0}, Rank{3}}, {{trace.intern(op), 0, -1}}, {}, {}});
-  EXPECT_NE(aicb_of(trace).find("names groups by their axis"), std::string::npos);
+  EXPECT_EQ(aicb_of(trace),
+            "AICB names groups by their axis (dp, tp, pp, ep, all ranks); it is unknown for that of 1 call "
+            "(the first: all_reduce of rank 0 on a group of 2 ranks)");
+  op.group = trace.groups.intern(std::vector<Rank>{});
+  trace.streams[0].events = std::vector<CommEvent>(3, {trace.intern(op), 0, -1});
+  EXPECT_EQ(aicb_of(trace, {.rank = Rank{2}}),
+            "AICB needs the size of every group; the trace does not tell that of 3 calls (the first: "
+            "all_reduce of rank 2 on a group of unknown size)");
   op.kind = CommKind::other;
   op.name = trace.names.intern("MPI_Scan");
   trace.streams[0].events = {{trace.intern(op), 0, -1}};

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "commlens/formats/exporters/untold_calls.hpp"
+
 namespace commlens {
 namespace {
 
@@ -18,6 +20,9 @@ class GoalChecker {
   explicit GoalChecker(const Trace& trace) : trace_(trace) {}
 
   Result<GoalPlan> check() {
+    if (const auto told = check_told(); !told) {
+      return tl::unexpected(told.error());
+    }
     for (const RankStream& stream : trace_.streams) {
       std::unordered_map<std::uint32_t, std::int64_t> calls;  // by op
       for (const CommEvent& event : stream.events) {
@@ -37,6 +42,7 @@ class GoalChecker {
   }
 
  private:
+  Result<void> check_told() const;
   Result<void> count_op(const RankStream& stream, const CommOp& op, std::int64_t calls);
   Result<void> count_calls(const CommOp& op, Rank rank, std::int64_t calls);
   Result<void> check_counts() const;
@@ -54,22 +60,30 @@ class GoalChecker {
   std::int64_t operations_ = 0;
 };
 
+/// Fails when the trace does not tell the ranks of a group, or a root.
+Result<void> GoalChecker::check_told() const {
+  const UntoldCalls groupless = untold_calls(trace_, [&](const CommOp& op) {
+    return op.kind != CommKind::other && !trace_.groups.knows_members(op.group);
+  });
+  if (groupless.calls > 0) {
+    return failure(fmt::format("GOAL needs the ranks of every group; the trace does not tell those of {}",
+                               text_of(trace_, groupless)));
+  }
+  const UntoldCalls rootless = untold_calls(trace_, [&](const CommOp& op) {
+    return has_root(op.kind) && !op.root && trace_.groups.size(op.group) > 1;
+  });
+  if (rootless.calls > 0) {
+    return failure(
+        fmt::format("GOAL needs the root of every broadcast and reduce; the trace does not tell that of {}",
+                    text_of(trace_, rootless)));
+  }
+  return {};
+}
+
 Result<void> GoalChecker::count_op(const RankStream& stream, const CommOp& op, std::int64_t calls) {
   if (op.kind == CommKind::other) {
     plan_.left_out[trace_.names.text(op.name)] += calls * stream.ranks.count();
     return {};
-  }
-  if (!trace_.groups.knows_members(op.group)) {
-    return failure(
-        fmt::format("GOAL needs the ranks of every group; {} {} calls on a group of {} ranks{}{} do not tell "
-                    "them; import "
-                    "the files of all ranks together",
-                    calls, name_of(op.kind), trace_.groups.size(op.group),
-                    trace_.groups.name(op.group).empty() ? "" : ", ", trace_.groups.name(op.group)));
-  }
-  if (has_root(op.kind) && !op.root && trace_.groups.size(op.group) > 1) {
-    return failure(
-        fmt::format("GOAL needs the root of every {}, which {} calls do not tell", name_of(op.kind), calls));
   }
   for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
     if (const auto counted = count_calls(op, rank, calls); !counted) {

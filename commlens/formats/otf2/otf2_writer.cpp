@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -64,13 +66,11 @@ struct AttributeName {
 
 std::int64_t ranks_in(const Trace& trace) {
   std::int64_t ranks = trace.ranks();
-  for (const RankStream& stream : trace.streams) {
-    for (const CommEvent& event : stream.events) {
-      const CommOp& op = trace.op(event.op);
-      if (!trace.groups.pattern(op.group)) {
-        for (const Rank member : trace.groups.members(op.group, stream.ranks.first)) {
-          ranks = std::max(ranks, member.value + 1);
-        }
+  std::set<GroupId> seen;
+  for (const CommOp& op : trace.ops()) {
+    if (seen.insert(op.group).second && !trace.groups.pattern(op.group)) {
+      for (const Rank member : trace.groups.members(op.group, Rank{0})) {  // the same to every rank
+        ranks = std::max(ranks, member.value + 1);
       }
     }
   }
@@ -292,17 +292,23 @@ class Otf2Writer {
   }
 
   std::optional<std::uint32_t> comm_of(const TimelineSlice& slice) {
-    std::vector<std::int64_t> members;
-    for (const Rank member : trace_.groups.members(op_of(slice).group, slice.rank)) {
-      members.push_back(member.value);
+    const GroupId group = op_of(slice).group;
+    const Rank self = trace_.groups.pattern(group) ? slice.rank : Rank{0};  // a list is the same to all
+    const auto [found, added] = comm_of_group_.try_emplace({group, self});
+    if (added) {
+      std::vector<std::int64_t> members;
+      for (const Rank member : trace_.groups.members(group, self)) {
+        members.push_back(member.value);
+      }
+      found->second = members.empty() ? std::nullopt : std::optional(comms_.of(members));
     }
-    return members.empty() ? std::nullopt : std::optional(comms_.of(members));
+    return found->second;
   }
 
   Result<void> unknown_group(const TimelineSlice& slice) const {
-    return failure(fmt::format("rank {} calls {} in a group whose ranks are not known ({}); OTF2 needs them",
-                               slice.rank.value, name_of(op_of(slice).kind),
-                               trace_.groups.name(op_of(slice).group)));
+    return failure(
+        fmt::format("OTF2 needs the ranks of every group; the trace does not tell those of {} of rank {}",
+                    region_of(op_of(slice)), slice.rank.value));
   }
 
   /// The name of the function that a call is shown as.
@@ -424,6 +430,7 @@ class Otf2Writer {
   Numbers<std::string> regions_;
   Numbers<AttributeName> attribute_names_;
   Numbers<std::vector<std::int64_t>> comms_;
+  std::map<std::pair<GroupId, Rank>, std::optional<std::uint32_t>> comm_of_group_;  // as that rank sees it
 };
 
 }  // namespace
