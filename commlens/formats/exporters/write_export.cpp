@@ -151,6 +151,10 @@ Result<void> write_export(const Exporter& exporter, const Trace& trace, const Ca
   if (!target.has_filename()) {
     target = target.parent_path();  // "out/"
   }
+  if (target.extension() == ".gz") {
+    return failure(fmt::format("{} is written as a {}, which is not compressed; name it without .gz",
+                               exporter.name, is_folder ? "folder" : "file"));
+  }
   return is_folder ? write_as_folder(exporter, trace, selection, target)
                    : write_as_file(exporter, trace, selection, target);
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -126,13 +127,13 @@ TEST(WriteExport, ReplacesAnEarlierExportOfTheSameNames) {
 TEST(WriteExport, LeavesEverythingAsItWasWhenTheExporterFails) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.write("f", "old");
-  for (const Exporter& exporter : {Exporter{.name = "late", .file = fail_late},
-                                   Exporter{.name = "late", .stream = fail_late_in_stream}}) {
-    for (const char* const name : {"f", "f.gz"}) {
-      const Result<void> written = write_export(exporter, Trace{}, {}, (folder / name).string());
-      ASSERT_FALSE(written);
-      EXPECT_EQ(written.error().message, "cannot say it");
-    }
+  const Exporter in_file{.name = "late", .file = fail_late};
+  const Exporter in_stream{.name = "late", .stream = fail_late_in_stream};
+  for (const auto& [exporter, name] :
+       {std::pair(in_file, "f"), std::pair(in_stream, "f"), std::pair(in_stream, "f.gz")}) {
+    const Result<void> written = write_export(exporter, Trace{}, {}, (folder / name).string());
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().message, "cannot say it");
   }
   EXPECT_EQ(content_of(file), "old");
   EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"f"});
@@ -143,6 +144,21 @@ TEST(WriteExport, RefusesStandardOutputForFilesAndFolders) {
             std::string::npos);
   EXPECT_NE(write_export(k_one, Trace{}, {}, "").error().message.find("file; name it with -o"),
             std::string::npos);
+}
+
+TEST(WriteExport, RefusesNamesOfCompressedFilesForWhatIsNotCompressed) {
+  const ScratchFolder folder;
+  const Result<void> file = write_export(k_one, Trace{}, {}, (folder / "x.db.gz").string());
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().message, "one is written as a file, which is not compressed; name it without .gz");
+  for (const char* const name : {"out.gz", "out.gz/"}) {
+    const Result<void> whole = write_export(k_two, Trace{}, {}, (folder / name).string());
+    ASSERT_FALSE(whole) << name;
+    EXPECT_EQ(whole.error().message,
+              "two is written as a folder, which is not compressed; name it without .gz");
+  }
+  EXPECT_FALSE(write_export(*exporter_named("sqlite"), Trace{}, {}, (folder / "x.gz").string()));
+  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{});
 }
 
 TEST(WriteExport, ThrowsWhereItCannotWrite) {
