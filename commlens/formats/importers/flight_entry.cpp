@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -110,8 +111,28 @@ FlightEntry::State state_of(const FlightJson& value) {
                                : FlightEntry::State::unknown;
 }
 
+/// The ranks of a group, "[0, 1]" or an array of them; nothing when that cannot be read.
+std::optional<std::vector<std::int64_t>> flight_ranks(const FlightJson& listed) {
+  if (!listed.is_array()) {
+    return whole_numbers(flight_text(listed));
+  }
+  std::vector<std::int64_t> ranks;
+  ranks.reserve(listed.size());
+  for (const FlightJson& rank : listed) {
+    const std::optional<std::int64_t> number = flight_number(rank);
+    if (!number) {
+      return std::nullopt;
+    }
+    ranks.push_back(*number);
+  }
+  return ranks;
+}
+
 std::string site_of(const FlightJson& frames) {
-  for (const FlightJson& frame : frames.is_array() ? frames : FlightJson::array()) {
+  if (!frames.is_array()) {
+    return {};
+  }
+  for (const FlightJson& frame : frames) {
     if (is_program_frame(frame)) {
       const std::string file = flight_text(flight_member(frame, "filename"));
       const std::size_t slash = file.rfind('/');
@@ -168,8 +189,7 @@ void add_flight_groups(const nlohmann::json& pg_config, TorchGroups& groups) {
     return;
   }
   for (const auto& [key, config] : pg_config.items()) {
-    const FlightJson& listed = flight_member(config, "ranks");
-    const auto numbers = whole_numbers(listed.is_array() ? listed.dump() : flight_text(listed));
+    const auto numbers = flight_ranks(flight_member(config, "ranks"));
     TorchGroup group;
     for (const std::int64_t rank : numbers.value_or(std::vector<std::int64_t>())) {
       group.ranks.push_back(Rank{rank});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,7 +44,7 @@ class FlightImport {
   void take(const nlohmann::json& json) {
     std::optional<FlightEntry> entry = flight_entry(json);
     if (!entry) {
-      provenance().skip("entry without a name");
+      provenance().skip(json.is_discarded() ? "entry that cannot be read" : "entry without a name");
     } else if (entry->is_coalescing_marker()) {
       ++markers_;
       provenance().skip("record of where coalesced calls end");
@@ -51,6 +52,7 @@ class FlightImport {
     } else {
       last_ns_ = std::max({last_ns_, entry->created_ns.value_or(0), entry->completed_ns.value_or(0)});
       is_timed_ = is_timed_ || entry->duration_ns;
+      uncoalesced_[{entry->group, entry->pg_id}].push_back(entries_.size());
       entries_.push_back(std::move(*entry));
     }
   }
@@ -67,10 +69,9 @@ class FlightImport {
   /// Calls between start and end of coalescing stay "scheduled" for ever; what became of them stands in the
   /// marker behind them, which has their sequence numbers.
   void end_coalesced(const FlightEntry& marker) {
-    for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-      if (entry->group != marker.group || entry->pg_id != marker.pg_id) {
-        continue;
-      }
+    std::vector<std::size_t>& places = uncoalesced_[{marker.group, marker.pg_id}];
+    for (; !places.empty(); places.pop_back()) {
+      FlightEntry* const entry = &entries_[places.back()];
       if (entry->sequence != marker.sequence || entry->pair_sequence != marker.pair_sequence ||
           entry->state != FlightEntry::State::scheduled) {
         break;
@@ -188,6 +189,8 @@ class FlightImport {
   CallBuilder builder_;
   TorchGroups groups_;
   std::vector<FlightEntry> entries_;
+  /// By group and number of it: the places in entries_ that no marker has ended. Each is ended once.
+  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> uncoalesced_;
   std::int64_t markers_ = 0;
   std::int64_t last_ns_ = 0;  // the latest time that the dump knows
   bool is_timed_ = false;     // a call has a duration
@@ -202,11 +205,14 @@ Result<void> read_json_dump(const std::filesystem::path& path, FlightImport& imp
   Result<bool> got = stream->next(piece);
   for (; got && *got; got = stream->next(piece)) {
     if (piece.is_run) {
-      for_each_element(piece.json, [&import](std::string_view element) {
-        import.take(nlohmann::json::parse(element, nullptr, false));
-      });
+      for_each_element(piece.json,
+                       [&import](std::string_view element) { import.take(shallow_json(element)); });
     } else if (piece.key == "pg_config") {
-      add_flight_groups(nlohmann::json::parse(piece.json, nullptr, false), import.groups());
+      const nlohmann::json config = shallow_json(piece.json);
+      if (config.is_discarded()) {
+        import.provenance().skip("list of process groups that cannot be read");
+      }
+      add_flight_groups(config, import.groups());
     }
   }
   if (!got) {
@@ -244,35 +250,40 @@ Result<std::string> whole_file(const std::filesystem::path& path) {
 }
 
 Result<void> take_pickle_entry(PickleReader& pickle, PickleReader::Id entry, FlightImport& import) {
-  constexpr std::array<const char*, 16> keys = {"profiling_name",
-                                                "process_group",
-                                                "pg_id",
-                                                "collective_seq_id",
-                                                "seq_id",
-                                                "p2p_seq_id",
-                                                "is_p2p",
-                                                "input_sizes",
-                                                "input_dtypes",
-                                                "output_sizes",
-                                                "output_dtypes",
-                                                "state",
-                                                "duration_ms",
-                                                "time_created_ns",
-                                                "time_discovered_completed_ns",
-                                                "time_discovered_started_ns"};
+  constexpr std::array<std::string_view, 17> keys = {"frames",
+                                                     "profiling_name",
+                                                     "process_group",
+                                                     "pg_id",
+                                                     "collective_seq_id",
+                                                     "seq_id",
+                                                     "p2p_seq_id",
+                                                     "is_p2p",
+                                                     "input_sizes",
+                                                     "input_dtypes",
+                                                     "output_sizes",
+                                                     "output_dtypes",
+                                                     "state",
+                                                     "duration_ms",
+                                                     "time_created_ns",
+                                                     "time_discovered_completed_ns",
+                                                     "time_discovered_started_ns"};
+  const auto found = pickle.find(entry, keys);
+  if (!found) {
+    return tl::unexpected(found.error());
+  }
   nlohmann::json json = nlohmann::json::object();
-  for (const char* const key : keys) {
-    if (const std::optional<PickleReader::Id> value = pickle.find(entry, key)) {
+  for (std::size_t at = 1; at < keys.size(); ++at) {
+    if (const std::optional<PickleReader::Id> value = (*found)[at]) {
       Result<nlohmann::json> member = pickle.json(*value);
       if (!member) {
         return tl::unexpected(member.error());
       }
-      json[key] = std::move(*member);
+      json[std::string(keys[at])] = std::move(*member);
     }
   }
   nlohmann::json& frames = json["frames"] = nlohmann::json::array();
-  const std::optional<PickleReader::Id> list = pickle.find(entry, "frames");
-  for (const PickleReader::Id id : list ? pickle.elements(*list) : std::vector<PickleReader::Id>()) {
+  const std::vector<PickleReader::Id> none;
+  for (const PickleReader::Id id : found->front() ? pickle.elements(*found->front()) : none) {
     Result<nlohmann::json> frame = pickle.json(id);
     if (!frame) {
       return tl::unexpected(frame.error());
@@ -299,17 +310,20 @@ Result<void> read_pickle_dump(const std::filesystem::path& path, FlightImport& i
   if (!dump) {
     return named(dump.error());
   }
-  if (const std::optional<PickleReader::Id> config = pickle.find(*dump, "pg_config")) {
+  constexpr std::array<std::string_view, 2> keys = {"pg_config", "entries"};
+  const auto found = pickle.find(*dump, keys);
+  if (!found) {
+    return named(found.error());
+  }
+  if (const std::optional<PickleReader::Id> config = found->front()) {
     const Result<nlohmann::json> json = pickle.json(*config);
     if (!json) {
       return named(json.error());
     }
     add_flight_groups(*json, import.groups());
   }
-  const std::optional<PickleReader::Id> entries = pickle.find(*dump, "entries");
-  const std::vector<PickleReader::Id> none;
   // Dumps before version 1.2 are the list itself.
-  for (const PickleReader::Id entry : pickle.elements(entries.value_or(*dump))) {
+  for (const PickleReader::Id entry : pickle.elements(found->back().value_or(*dump))) {
     if (const Result<void> taken = take_pickle_entry(pickle, entry, import); !taken) {
       return named(taken.error());
     }

@@ -105,6 +105,71 @@ TEST(ReadFlightRecorder, ASendTellsTheRankOfAFileWithoutNumber) {
   EXPECT_EQ(trace->streams.at(0).ranks.first, Rank{3});
 }
 
+TEST(ReadFlightRecorder, DeepJsonIsCountedAndNotFollowed) {
+  const ScratchFolder folder;
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  const std::string entry =
+      R"({"profiling_name": "nccl:all_reduce", "input_sizes": [[4]], "input_dtypes": ["Float"], "state": "completed", "frames": )";
+  const std::string text = R"({"pg_config": {"0": {"ranks": )" + deep + R"(}}, "entries": [)" + entry + deep +
+                           "}, " + entry + "[]}]}";
+  const Result<Trace> trace = read_flight_recorder(folder.write("d_rank_3", text));
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(spelled_calls(*trace, Rank{3}).size(), 1U);
+  EXPECT_EQ(trace->provenance.skipped.at("entry that cannot be read"), 1);
+  EXPECT_EQ(trace->provenance.skipped.at("list of process groups that cannot be read"), 1);
+}
+
+TEST(ReadFlightRecorder, ReadsTheRanksOfAGroupAsAnArray) {
+  TorchGroups groups;
+  add_flight_groups(nlohmann::json::parse(R"({"0": {"ranks": [4, 2]}, "1": {"ranks": [1, [2]]}})"), groups);
+  EXPECT_EQ(groups.find("0").global(1), 2);
+  EXPECT_EQ(groups.find("1").size, 0);
+}
+
+TEST(ReadFlightRecorder, AMarkerEndsTheCallsOfItsGroupOnly) {
+  const ScratchFolder folder;
+  const auto entry = [](const std::string& name, int group, const std::string& state, int sequence) {
+    return R"({"profiling_name": "nccl:)" + name + R"(", "process_group": [")" + std::to_string(group) +
+           R"(", "d"], "collective_seq_id": )" + std::to_string(sequence) +
+           R"(, "input_sizes": [[2]], "input_dtypes": ["Float"], "state": ")" + state + "\"}";
+  };
+  const std::string text =
+      dump_of(entry("all_reduce", 0, "scheduled", 1) + ", " + entry("all_reduce", 0, "scheduled", 2) + ", " +
+              entry("all_reduce", 1, "scheduled", 2) + ", " + entry("all_reduce", 0, "scheduled", 2) + ", " +
+              entry("coalesced", 0, "completed", 2));
+  const Result<Trace> trace = read_flight_recorder(folder.write("d_rank_3", text));
+  ASSERT_TRUE(trace) << trace.error().message;
+  std::vector<std::string> tags;
+  for (const SpelledCall& call : spelled_calls(*trace, Rank{3})) {
+    tags.push_back(call.tag);
+  }
+  EXPECT_EQ(tags, (std::vector<std::string>{"scheduled, sequence 1", "", "scheduled, sequence 2", ""}));
+}
+
+TEST(ReadFlightRecorder, AnEntryListedEndlesslyReachesTheLimit) {
+  // A dict of 100,000 keys listed 2,000 times: 2 * 10^8 keys in 600 KB.
+  const ScratchFolder folder;
+  std::string text =
+      "\x80\x02}(U\x0eprofiling_nameNU\x0ftime_created_nsNU\x07"
+      "entries](}q\x01(";
+  for (int key = 0; key < 100'000; ++key) {
+    text += "J";
+    for (int byte = 0; byte < 4; ++byte) {
+      text += static_cast<char>((key >> (8 * byte)) & 0xFF);
+    }
+    text += "N";
+  }
+  text += "u";
+  for (int time = 0; time < 2'000; ++time) {
+    text += "h\x01";
+  }
+  text += "eu.";
+  const Result<Trace> trace = read_flight_recorder(folder.write("f", text));
+  ASSERT_FALSE(trace);
+  EXPECT_NE(trace.error().message.find("holds more than 134217728 bytes of data"), std::string::npos)
+      << trace.error().message;
+}
+
 TEST(ReadFlightRecorder, SaysWhatIsWrongWithAFile) {
   const ScratchFolder folder;
   const auto error = [&folder](std::string_view text) {

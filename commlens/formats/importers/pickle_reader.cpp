@@ -14,6 +14,7 @@ namespace commlens {
 namespace {
 
 constexpr int k_deepest_json = 16;
+constexpr std::size_t k_cost_of_search = 64;  // of an empty dict, in bytes handed out
 
 /// Opcodes that we refuse by name.
 constexpr std::array<std::pair<unsigned char, std::string_view>, 18> k_refused = {
@@ -414,13 +415,19 @@ Result<bool> PickleReader::step_container(unsigned char opcode) {
   }
 }
 
-std::optional<PickleReader::Id> PickleReader::find(Id dict, std::string_view key) const {
+Result<std::vector<std::optional<PickleReader::Id>>> PickleReader::find(
+    Id dict, std::span<const std::string_view> keys) {
   const Value& value = values_[dict];
-  std::optional<Id> found;
+  std::vector<std::optional<Id>> found(keys.size());
+  handed_out_ += k_cost_of_search + 4 * value.items.size();
+  if (handed_out_ > limits_.json_size) {
+    return beyond_limit();
+  }
   for (std::size_t at = 0; value.kind == Kind::dict && at + 1 < value.items.size(); at += 2) {
     const Value& name = values_[value.items[at]];
-    if (name.kind == Kind::text && name.text == key) {
-      found = value.items[at + 1];  // the last one counts, as in Python
+    const auto key = name.kind == Kind::text ? std::find(keys.begin(), keys.end(), name.text) : keys.end();
+    if (key != keys.end()) {  // the last one counts, as in Python
+      found[static_cast<std::size_t>(key - keys.begin())] = value.items[at + 1];
     }
   }
   return found;
@@ -481,9 +488,13 @@ bool PickleReader::fill_json(Id id, int depth, nlohmann::json& json) {
 Result<nlohmann::json> PickleReader::json(Id value) {
   nlohmann::json json;
   if (!fill_json(value, 0, json)) {
-    return failure(fmt::format("the pickle holds more than {} bytes of data", limits_.json_size));
+    return beyond_limit();
   }
   return json;
+}
+
+tl::unexpected<Error> PickleReader::beyond_limit() const {
+  return failure(fmt::format("the pickle holds more than {} bytes of data", limits_.json_size));
 }
 
 }  // namespace commlens

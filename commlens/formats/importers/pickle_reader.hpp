@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,8 +35,9 @@ class PickleReader {
   /// Reads up to the opcode STOP. The error names the opcode and its byte.
   Result<Id> read();
 
-  /// The value of a dict's key that is this string; nothing where there is none or `dict` is no dict.
-  std::optional<Id> find(Id dict, std::string_view key) const;
+  /// The values of a dict's keys that are these strings; nothing for one that is not there, or where `dict`
+  /// is no dict. What is looked at counts as handed out, for a dict may stand in a list any number of times.
+  Result<std::vector<std::optional<Id>>> find(Id dict, std::span<const std::string_view> keys);
   /// The elements of a list or tuple; none of anything else.
   const std::vector<Id>& elements(Id list) const;
   /// A value with all in it. Keys become strings, tuples arrays. Deeper than 16 is null. Fails beyond the
@@ -67,6 +69,7 @@ class PickleReader {
   Result<std::string_view> take(std::size_t size);
   Result<std::string_view> take_line();
   tl::unexpected<Error> wrong(std::string_view what) const;
+  tl::unexpected<Error> beyond_limit() const;
   bool fill_json(Id value, int depth, nlohmann::json& json);
 
   std::string_view bytes_;

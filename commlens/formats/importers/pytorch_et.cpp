@@ -83,9 +83,9 @@ class TorchEtImport {
     for (const TorchEtCall& call : calls_) {
       has_one_group_ = has_one_group_ && call.group == calls_.front().group;
       const std::int64_t size = size_by_tensors(call);
-      TorchGroup group = call.members;
+      StridedGroup group = call.members;
       group.size = group.size > 0 ? group.size : size;
-      groups_.add(call.group, std::move(group));
+      groups_.add(call.group, group);
     }
   }
 
@@ -104,8 +104,9 @@ class TorchEtImport {
     return !has_root(kind) && !is_point_to_point(kind) && kind != CommKind::other;
   }
 
-  /// The global rank: a place in a group whose ranks are known; else in the only group there is, which is
-  /// taken for that of all ranks; else the number in the file's name.
+  /// The global rank: a place in a group whose ranks are known; else the number behind "rank" in the file's
+  /// name; else the place in the only group there is, which is taken for that of all ranks; else the number
+  /// that ends the name.
   std::int64_t find_rank() {
     std::optional<std::int64_t> place;
     for (const TorchEtCall& call : calls_) {
@@ -117,7 +118,11 @@ class TorchEtImport {
       }
       place = call.rank;
     }
+    if (const std::optional<std::int64_t> said = rank_by_word(path_)) {
+      return *said;
+    }
     if (place && has_one_group_ && *place >= 0 && *place < k_max_ranks) {
+      provenance().skip("rank not said, taken from the place in the only group");
       return *place;
     }
     const std::optional<std::int64_t> named = rank_in_name(path_);

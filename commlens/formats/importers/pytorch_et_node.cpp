@@ -107,14 +107,13 @@ std::optional<std::size_t> place_of_name(const TorchEtJson& values) {
 
 /// What the arguments behind the name tell of the group: [in_split, out_split, size] (1.0.2) or [in_split,
 /// out_split, start, stride, size]; in 1.0.1 a split has an element per rank.
-TorchGroup members_of(const TorchEtJson& values, std::size_t name) {
-  TorchGroup group;
+StridedGroup members_of(const TorchEtJson& values, std::size_t name) {
+  StridedGroup group;
   const std::size_t behind = values.size() - name - 1;
   if (behind >= 5) {
     group.size = whole_number(values[name + 5]).value_or(0);
-    group.ranks = strided_ranks(whole_number(values[name + 3]).value_or(-1),
-                                whole_number(values[name + 4]).value_or(-1), group.size)
-                      .value_or(std::vector<Rank>());
+    group.start = whole_number(values[name + 3]).value_or(-1);
+    group.stride = whole_number(values[name + 4]).value_or(-1);
   } else if (behind >= 3) {
     group.size = whole_number(values[name + 3]).value_or(0);
   } else if (element(values, name + 1).is_array()) {
@@ -187,7 +186,7 @@ TorchEtNode call_of(const TorchEtJson& node) {
 }  // namespace
 
 TorchEtNode read_torch_et_node(std::string_view json) {
-  const TorchEtJson node = TorchEtJson::parse(json, nullptr, false);
+  const TorchEtJson node = shallow_json(json);
   TorchEtNode read;
   if (!node.is_object()) {
     read.kind = TorchEtNode::Kind::unreadable;

@@ -24,9 +24,9 @@ struct TorchEtCall {
   TensorsOfCall input;
   TensorsOfCall output;
   std::optional<std::int64_t>
-      rank;            // this rank's place in the group; of rooted and paired calls, the other's
-  std::string group;   // PyTorch's name for the group, or its address
-  TorchGroup members;  // as far as the call itself tells
+      rank;              // this rank's place in the group; of rooted and paired calls, the other's
+  std::string group;     // PyTorch's name for the group, or its address
+  StridedGroup members;  // as far as the call itself tells
 };
 
 /// A node of an execution trace that says something about communication.

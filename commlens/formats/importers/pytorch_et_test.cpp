@@ -145,6 +145,50 @@ TEST(ReadPytorchEt, TakesSizesFromAttributesWhereThereAreNoTensors) {
             (std::vector<std::string>{"reduce_scatter bf16 8->4 [ 4 6 ] root -1 in -2147483648 "}));
 }
 
+TEST(ReadPytorchEt, TheFilesNameGoesBeforeAGuessedPlace) {
+  // Place 1 in a group of unknown ranks, which may be any two of the job's.
+  const std::string node = call_node(5, R"([[[1, 1, 0, 4, 4, "cuda:0"]]], 1, ["7", "tp"], 1)", "allreduce",
+                                     "[], [], -1, -1, 2", "");
+  const Result<Trace> named = read_nodes({node}, "et_rank-5.json");
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(named->streams.at(0).ranks.first, Rank{5});
+  EXPECT_TRUE(named->provenance.skipped.empty());
+  const Result<Trace> guessed = read_nodes({node}, "et_3.json");
+  ASSERT_TRUE(guessed) << guessed.error().message;
+  EXPECT_EQ(guessed->streams.at(0).ranks.first, Rank{1});
+  EXPECT_EQ(skipped_nodes(*guessed, "rank not said, taken from the place in the only group"), 1);
+}
+
+TEST(ReadPytorchEt, OfAGroupTooLargeToListOnlyTheSizeIsKept) {
+  const std::string ten = R"([[1, 2, 0, 10, 4, "cuda:3"]])";
+  const Result<Trace> trace = read_nodes(
+      {call_node(1, ten + R"(, 5, ["0", "default_pg"], 0)", "allreduce", "[], [], 0, 1, 1048577", ten),
+       call_node(2, ten + R"(, 5, ["0", "default_pg"], 0)", "allreduce", "[], [], 0, 1, 1048577", ten)});
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(spelled(trace, Rank{0}),
+            (std::vector<std::string>(2, "all_reduce fp32 10->10 [ ] root -1 in -2147483648 ")));
+  EXPECT_EQ(trace->groups.size(trace->op(trace->streams.at(0).events.at(0).op).group), 1'048'577);
+}
+
+TEST(TorchGroupsOfOneProcess, ListNoMoreThan2To24StridedRanks) {
+  TorchGroups groups;
+  const std::int64_t size = std::int64_t{1} << 20;
+  for (int group = 0; group < 17; ++group) {
+    groups.add(std::to_string(group), StridedGroup{.start = 0, .stride = 2, .size = size});
+  }
+  EXPECT_EQ(groups.find("15").global(size - 1), 2 * (size - 1));
+  EXPECT_EQ(groups.find("16").ranks.size(), 0U);
+  EXPECT_EQ(groups.find("16").size, size);
+}
+
+TEST(TorchGroupsOfOneProcess, ParseNoJsonThatNestsDeeperThan64) {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_FALSE(shallow_json(nested(64)).is_discarded());
+  EXPECT_TRUE(shallow_json(nested(65)).is_discarded());
+  EXPECT_FALSE(shallow_json("[\"\\\"" + std::string(100, '[') + "\"]").is_discarded());
+  EXPECT_TRUE(shallow_json("[").is_discarded());
+}
+
 TEST(ReadPytorchEt, CountsWhatItCannotUse) {
   const std::string one = R"([[1, 2, 0, 1, 4, "cpu"]])";
   const Result<Trace> trace =

@@ -11,8 +11,9 @@
 namespace commlens {
 namespace {
 
-/// More in a text is no list of ranks but a broken file: a million jobs of a million ranks.
-constexpr std::size_t k_longest_list = std::size_t{1} << 20;
+/// More is no list of ranks but a broken file: a million jobs of a million ranks.
+constexpr std::int64_t k_longest_list = std::int64_t{1} << 20;
+constexpr int k_deepest_nesting = 64;
 
 std::optional<std::int64_t> whole_number_at(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
@@ -28,6 +29,24 @@ std::string text_at(const nlohmann::json& object, const char* key) {
     return std::to_string(found->get<std::int64_t>());
   }
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// Nothing when that cannot be.
+std::optional<std::vector<Rank>> strided_ranks(std::int64_t start, std::int64_t stride, std::int64_t size) {
+  const bool is_one = size == 1 && start >= 0;
+  if (start >= k_max_ranks) {
+    return std::nullopt;
+  }
+  if (!is_one && (start < 0 || stride < 1 || size < 1 || size > k_longest_list || stride > k_max_ranks ||
+                  start + (size - 1) * stride >= k_max_ranks)) {
+    return std::nullopt;
+  }
+  std::vector<Rank> ranks;
+  ranks.reserve(static_cast<std::size_t>(size));
+  for (std::int64_t position = 0; position < size; ++position) {
+    ranks.push_back(Rank{start + position * stride});
+  }
+  return ranks;
 }
 
 TorchGroup group_at(const nlohmann::json& object) {
@@ -48,9 +67,6 @@ TorchGroup group_at(const nlohmann::json& object) {
     }
     group.ranks.push_back(Rank{rank.get<std::int64_t>()});
   }
-  if (ranks->empty() && group.size <= static_cast<std::int64_t>(k_longest_list)) {
-    group.ranks = strided_ranks(0, 1, group.size).value_or(std::vector<Rank>());
-  }
   group.size = group.ranks.empty() ? group.size : static_cast<std::int64_t>(group.ranks.size());
   return group;
 }
@@ -65,7 +81,7 @@ std::optional<std::int64_t> TorchGroup::global(std::int64_t group_rank) const {
 }
 
 bool TorchGroups::read_list(std::string_view json) {
-  const nlohmann::json list = nlohmann::json::parse(json, nullptr, false);
+  const nlohmann::json list = shallow_json(json);
   if (!list.is_array()) {
     return false;
   }
@@ -74,7 +90,11 @@ bool TorchGroups::read_list(std::string_view json) {
     if (name.empty()) {
       return false;
     }
-    const TorchGroup group = group_at(object);
+    TorchGroup group = group_at(object);
+    if (const auto ranks = object.find("ranks");
+        ranks != object.end() && ranks->is_array() && ranks->empty()) {
+      group = listed({.start = 0, .stride = 1, .size = group.size});
+    }
     add(name, group);
     if (const std::string backend = text_at(object, "backend_id"); !backend.empty()) {
       add(backend, group);
@@ -88,6 +108,19 @@ void TorchGroups::add(const std::string& name, TorchGroup group) {
   if (known.ranks.empty() && (!group.ranks.empty() || known.size == 0)) {
     known = std::move(group);
   }
+}
+
+void TorchGroups::add(const std::string& name, const StridedGroup& group) {
+  if (find(name).ranks.empty()) {
+    add(name, listed(group));
+  }
+}
+
+TorchGroup TorchGroups::listed(const StridedGroup& group) {
+  std::optional<std::vector<Rank>> ranks =
+      group.size <= listable_ ? strided_ranks(group.start, group.stride, group.size) : std::nullopt;
+  listable_ -= ranks ? group.size : 0;
+  return {std::move(ranks).value_or(std::vector<Rank>()), group.size};
 }
 
 const TorchGroup& TorchGroups::find(std::string_view name) const {
@@ -108,20 +141,25 @@ void set_group(const TorchGroup& group, const std::string& name, CallRecord& rec
   }
 }
 
-std::optional<std::vector<Rank>> strided_ranks(std::int64_t start, std::int64_t stride, std::int64_t size) {
-  const bool is_one = size == 1 && start >= 0;
-  if (start >= k_max_ranks) {
-    return std::nullopt;
+nlohmann::json shallow_json(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char mark = text[at];
+    if (in_string) {
+      at += mark == '\\' ? 1 : 0;
+      in_string = mark != '"';
+    } else if (mark == '"') {
+      in_string = true;
+    } else if (mark == '[' || mark == '{') {
+      if (++depth > k_deepest_nesting) {
+        return nlohmann::json(nlohmann::json::value_t::discarded);
+      }
+    } else if (mark == ']' || mark == '}') {
+      --depth;
+    }
   }
-  if (!is_one && (start < 0 || stride < 1 || size < 1 || size > k_max_ranks || stride > k_max_ranks ||
-                  start + (size - 1) * stride >= k_max_ranks)) {
-    return std::nullopt;
-  }
-  std::vector<Rank> ranks;
-  for (std::int64_t position = 0; position < size; ++position) {
-    ranks.push_back(Rank{start + position * stride});
-  }
-  return ranks;
+  return nlohmann::json::parse(text, nullptr, false);
 }
 
 }  // namespace commlens

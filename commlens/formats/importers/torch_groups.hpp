@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "commlens/base/rank.hpp"
 #include "commlens/formats/importers/call_builder.hpp"
 
@@ -21,6 +23,13 @@ struct TorchGroup {
   std::optional<std::int64_t> global(std::int64_t group_rank) const;
 };
 
+/// A group as `start`, `start` + `stride`, …, which is a list only when it is asked for.
+struct StridedGroup {
+  std::int64_t start = -1;  // not known
+  std::int64_t stride = -1;
+  std::int64_t size = 0;  // or 0
+};
+
 /// The process groups of one process by the name that its calls use.
 class TorchGroups {
  public:
@@ -32,11 +41,18 @@ class TorchGroups {
   /// Adds a group of `name`; a group that is known with its ranks stays as it is.
   void add(const std::string& name, TorchGroup group);
 
+  /// The same of a group with a stride; of ranks that cannot be or are too many, 2^20 in a group or 2^24 in
+  /// all, only the number is kept.
+  void add(const std::string& name, const StridedGroup& group);
+
   /// The group of that name; an empty one when there is none.
   const TorchGroup& find(std::string_view name) const;
   bool empty() const { return groups_.empty(); }
 
  private:
+  TorchGroup listed(const StridedGroup& group);
+
+  std::int64_t listable_ = std::int64_t{1} << 24;  // ranks that short texts may still become
   std::map<std::string, TorchGroup, std::less<>> groups_;
 };
 
@@ -44,8 +60,8 @@ class TorchGroups {
 /// `name`, or that nothing is known.
 void set_group(const TorchGroup& group, const std::string& name, CallRecord& record);
 
-/// `start`, `start` + `stride`, …: the ranks of a group that a call describes so; nothing when that cannot
-/// be.
-std::optional<std::vector<Rank>> strided_ranks(std::int64_t start, std::int64_t stride, std::int64_t size);
+/// Parses JSON of unknown origin; a discarded value when it is none or nests deeper than 64, as nlohmann's
+/// copies, dumps and destructors need stack for each level.
+nlohmann::json shallow_json(std::string_view text);
 
 }  // namespace commlens
