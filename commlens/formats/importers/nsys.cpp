@@ -4,6 +4,8 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -105,9 +107,15 @@ class NsysReading {
     std::stable_sort(by_launch.begin(), by_launch.end(), [](const NsysKernel* a, const NsysKernel* b) {
       return a->launched.value_or(a->started) < b->launched.value_or(b->started);
     });
-    std::map<const NsysKernel*, std::vector<const NsysCall*>> calls_of;
+    std::map<std::int64_t, std::vector<const NsysKernel*>> by_thread;
     for (const NsysKernel* const kernel : by_launch) {
-      calls_of[kernel] = take_calls(*kernel);
+      if (kernel->thread && kernel->launched) {
+        by_thread[*kernel->thread].push_back(kernel);
+      }
+    }
+    CallsOfKernels calls_of;
+    for (const auto& [thread, kernels] : by_thread) {
+      match(waiting_[thread], kernels, calls_of);
     }
     for (const NsysKernel& kernel : report_.kernels()) {
       const std::int64_t rank = ranks_.rank(kernel.where).value_or(0);
@@ -154,19 +162,93 @@ class NsysReading {
   }
 
  private:
-  /// The calls made on the kernel's thread before it was launched and not carried out by another kernel: one,
-  /// or all of a group (ncclGroupStart … ncclGroupEnd).
-  std::vector<const NsysCall*> take_calls(const NsysKernel& kernel) {
-    std::vector<const NsysCall*> taken;
-    if (!kernel.thread || !kernel.launched) {
-      return taken;
+  using CallsOfKernels = std::map<const NsysKernel*, std::vector<const NsysCall*>>;
+
+  /// Gives the calls of a thread to the kernels it launched after them and before its next call.
+  void match(std::deque<const NsysCall*>& waiting, std::span<const NsysKernel* const> kernels,
+             CallsOfKernels& calls_of) const {
+    while (!kernels.empty()) {
+      std::vector<const NsysCall*> calls;
+      while (!waiting.empty() && waiting.front()->started <= *kernels.front()->launched) {
+        calls.push_back(waiting.front());
+        waiting.pop_front();
+      }
+      const auto next = std::find_if(kernels.begin(), kernels.end(), [&](const NsysKernel* kernel) {
+        return !waiting.empty() && waiting.front()->started <= *kernel->launched;
+      });
+      const auto launched = static_cast<std::size_t>(next - kernels.begin());
+      match_group(calls, kernels.first(launched), calls_of);
+      kernels = kernels.subspan(launched);
     }
-    std::deque<const NsysCall*>& waiting = waiting_[*kernel.thread];
-    while (!waiting.empty() && waiting.front()->started <= *kernel.launched) {
-      taken.push_back(waiting.front());
-      waiting.pop_front();
+  }
+
+  /// `kernels` is not empty. Several kernels carry out a group (ncclGroupStart … ncclGroupEnd) when it has
+  /// several devices or communicators. NCCL does not launch them in the order of the calls (ncclGroupCommJoin
+  /// in its group.h), so calls are told apart by what they are, or not at all.
+  void match_group(std::vector<const NsysCall*>& calls, std::span<const NsysKernel* const> kernels,
+                   CallsOfKernels& calls_of) const {
+    if (calls.empty()) {
+      return;
     }
-    return taken;
+    const NsysKernel& first = *kernels.front();
+    const bool one_device = std::all_of(kernels.begin(), kernels.end(), [&](const NsysKernel* kernel) {
+      return kernel->where == first.where;
+    });
+    const bool one_stream = std::all_of(kernels.begin(), kernels.end(), [&](const NsysKernel* kernel) {
+      return kernel->where == first.where && kernel->stream == first.stream;
+    });
+    const bool one_comm = std::all_of(
+        calls.begin(), calls.end(), [&](const NsysCall* call) { return call->comm == calls.front()->comm; });
+    if (calls.size() == 1 || one_stream || (one_device && one_comm)) {
+      calls_of[&first] = std::move(calls);  // later kernels are of calls that were not recorded
+    } else if (!deal_alike(calls, kernels, calls_of) && !deal_by_kind(calls, kernels, calls_of)) {
+      sink_.skip("call of a group over several devices or streams (sizes are not told apart)",
+                 static_cast<std::int64_t>(calls.size()));
+    }
+  }
+
+  /// One call to each device, where all say the same.
+  static bool deal_alike(const std::vector<const NsysCall*>& calls,
+                         std::span<const NsysKernel* const> kernels, CallsOfKernels& calls_of) {
+    const auto says = [](const NsysCall* call) {
+      return std::tuple(call->function, call->comm, call->bytes, call->root, call->peer);
+    };
+    std::set<NsysDevice> devices;
+    for (const NsysKernel* const kernel : kernels) {
+      devices.insert(kernel->where);
+    }
+    if (calls.size() != kernels.size() || devices.size() != kernels.size() ||
+        !std::all_of(calls.begin(), calls.end(),
+                     [&](const NsysCall* call) { return says(call) == says(calls.front()); })) {
+      return false;
+    }
+    for (std::size_t row = 0; row < calls.size(); ++row) {
+      calls_of[kernels[row]] = {calls[row]};
+    }
+    return true;
+  }
+
+  /// To each kernel the call of the op that its name tells, where each op is there once.
+  bool deal_by_kind(const std::vector<const NsysCall*>& calls, std::span<const NsysKernel* const> kernels,
+                    CallsOfKernels& calls_of) const {
+    std::map<CommKind, const NsysCall*> by_kind;
+    for (const NsysCall* const call : calls) {
+      by_kind.emplace(call->function->kind, call);
+    }
+    std::set<CommKind> kinds;
+    for (const NsysKernel* const kernel : kernels) {
+      const CommKind kind = kind_of_kernel(report_.name(kernel->name));
+      if (kind == CommKind::other || !by_kind.contains(kind) || !kinds.insert(kind).second) {
+        return false;
+      }
+    }
+    if (by_kind.size() != calls.size() || kinds.size() != calls.size()) {
+      return false;
+    }
+    for (const NsysKernel* const kernel : kernels) {
+      calls_of[kernel] = {by_kind[kind_of_kernel(report_.name(kernel->name))]};
+    }
+    return true;
   }
 
   static CallRecord blank(std::int64_t rank) {
@@ -286,11 +368,8 @@ Result<Trace> read_nsys(const std::filesystem::path& path) {
 
 bool sniff_nsys(const std::filesystem::path& /*path*/, std::string_view head) {
   constexpr std::string_view magic("SQLite format 3\0", 16);
-  if (!head.starts_with(magic)) {
-    return false;
-  }
-  const auto names = [&](std::string_view table) { return head.find(table) != std::string_view::npos; };
-  return names("CUPTI_ACTIVITY_KIND_") || names("NVTX_EVENTS") || names("TARGET_INFO_");
+  // Tables may be named anywhere in the file. Ours say what they are in the second page (table meta).
+  return head.starts_with(magic) && head.find("commlens.sqlite/") == std::string_view::npos;
 }
 
 }  // namespace commlens

@@ -15,7 +15,7 @@ Result<Trace> read_nsys(const std::filesystem::path& path);
 /// What that process does.
 Result<void> read_nsys_tables(const std::filesystem::path& path, const RecordSink& sink);
 
-/// True for an SQLite file whose schema has Nsight's tables within `head`.
+/// True for every SQLite file that is no export of ours; `read_nsys` says what it lacks.
 bool sniff_nsys(const std::filesystem::path& path, std::string_view head);
 
 }  // namespace commlens

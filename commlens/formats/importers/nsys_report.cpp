@@ -105,8 +105,10 @@ Result<void> NsysReport::read_schema() {
         tables_[std::string(row.text(0))].insert(std::string(row.text(1)));
       });
   if (listed && !has(k_kernel_table) && !has(k_range_table)) {
-    return failure(fmt::format("the report has neither {} nor {}; record with nsys profile --trace=cuda,nvtx",
-                               k_kernel_table, k_range_table));
+    return failure(fmt::format(
+        "an SQLite file with neither table {} nor {}: no report of Nsight Systems, or one to record "
+        "with nsys profile --trace=cuda,nvtx",
+        k_kernel_table, k_range_table));
   }
   for (const auto& [table, columns] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {k_kernel_table, {"start", "end", "deviceId"}}, {k_range_table, {"start", "end", "globalTid"}}}) {
@@ -161,9 +163,10 @@ Result<void> NsysReport::read_kernels() {
   if (!has(k_kernel_table)) {
     return {};
   }
-  const std::string sql = fmt::format(
-      R"(SELECT {}, {}, {} FROM {})", kernel_columns(has(k_kernel_table, "globalPid")), kernel_name_column(),
-      has(k_kernel_table, "correlationId") ? "correlationId" : "0", k_kernel_table);
+  const std::string sql =
+      fmt::format(R"(SELECT {}, {}, {}, {} FROM {})", kernel_columns(has(k_kernel_table, "globalPid")),
+                  kernel_name_column(), has(k_kernel_table, "correlationId") ? "correlationId" : "0",
+                  has(k_kernel_table, "streamId") ? "streamId" : "0", k_kernel_table);
   Result<void> read = each(sql, [&](const SqliteStatement& row) {
     const std::int64_t name = row.integer(4).value_or(-1);
     if (!communication_names_.contains(name)) {
@@ -179,7 +182,8 @@ Result<void> NsysReport::read_kernels() {
                         .started = *start,
                         .finished = *end,
                         .name = name,
-                        .correlation = row.integer(5).value_or(0)});
+                        .correlation = row.integer(5).value_or(0),
+                        .stream = row.integer(6).value_or(0)});
   });
   std::stable_sort(kernels_.begin(), kernels_.end(),
                    [](const NsysKernel& a, const NsysKernel& b) { return a.started < b.started; });
@@ -195,16 +199,19 @@ Result<void> NsysReport::read_launches() {
   for (std::size_t row = 0; row < kernels_.size(); ++row) {
     waiting[{kernels_[row].where.process, kernels_[row].correlation}].push_back(row);
   }
-  return each(
-      fmt::format(R"(SELECT globalTid, correlationId, "start" FROM {})", k_runtime_table),
-      [&](const SqliteStatement& row) {
-        const std::int64_t thread = row.integer(0).value_or(0);
-        const auto found = waiting.find({process_of_thread(thread), row.integer(1).value_or(-1)});
-        for (const std::size_t kernel : found == waiting.end() ? std::vector<std::size_t>() : found->second) {
-          kernels_[kernel].thread = thread;
-          kernels_[kernel].launched = row.integer(2);
-        }
-      });
+  return each(fmt::format(R"(SELECT globalTid, correlationId, "start" FROM {})", k_runtime_table),
+              [&](const SqliteStatement& row) {
+                const std::int64_t thread = row.integer(0).value_or(0);
+                const auto found = waiting.find({process_of_thread(thread), row.integer(1).value_or(-1)});
+                if (found == waiting.end()) {
+                  return;
+                }
+                for (const std::size_t kernel : found->second) {
+                  kernels_[kernel].thread = thread;
+                  kernels_[kernel].launched = row.integer(2);
+                }
+                waiting.erase(found);
+              });
 }
 
 Result<void> NsysReport::read_ranges() {

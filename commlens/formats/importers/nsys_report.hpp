@@ -27,8 +27,9 @@ struct NsysKernel {
   NsysDevice where;
   std::int64_t started = 0;
   std::int64_t finished = 0;
-  std::int64_t name = 0;                 // StringIds.id
-  std::int64_t correlation = 0;          // with the call that launched it
+  std::int64_t name = 0;         // StringIds.id
+  std::int64_t correlation = 0;  // with the call that launched it
+  std::int64_t stream = 0;
   std::optional<std::int64_t> thread;    // globalTid of that call
   std::optional<std::int64_t> launched;  // its start
 };

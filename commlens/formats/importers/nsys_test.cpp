@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "commlens/formats/exporters/sqlite.hpp"
 #include "commlens/formats/importers/importers.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/sqlite.hpp"
@@ -180,6 +181,79 @@ TEST(Nsys, TakesCallsOnTheHostWhereKernelsWereNotTraced) {
       (Skipped{{"time of the kernel (it was not traced; that of the call on the host stands for it)", 6}}));
 }
 
+constexpr std::string_view k_4096_bytes = R"({"NCCL communicator ID": 77, "Message size [bytes]": 4096})";
+
+/// One thread that drives two devices, its calls before its kernels (nccl-tests -g 2).
+void fill_two_devices(SyntheticReport& report) {
+  for (int device = 0; device < 2; ++device) {
+    report.range(
+        k_first, "ncclCommInitRank", 10 + device,
+        fmt::format(R"({{"NCCL communicator ID": 77, "No. of ranks": 2, "Rank": {0}, "CUDA device": {0}}})",
+                    device));
+  }
+}
+
+TEST(Nsys, DealsTheCallsOfAGroupToItsDevices) {
+  const ScratchFolder folder;
+  SyntheticReport report(folder / "r.sqlite");
+  fill_two_devices(report);
+  for (const int turn : {1'000, 2'000}) {
+    report.range(k_first, "ncclAllReduce", turn, k_4096_bytes);
+    report.range(k_first, "ncclAllReduce", turn + 20, k_4096_bytes);
+    report.launch(k_first, turn, turn + 50);
+    report.launch(k_first, turn + 1, turn + 60);
+    report.kernel(k_first, 0, 1, turn, {turn + 100, turn + 300});
+    report.kernel(k_first, 1, 1, turn + 1, {turn + 110, turn + 300});
+  }
+  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->provenance.skipped, Skipped{});
+  EXPECT_EQ(calls_of(*trace, Rank{0}), (std::vector<std::string>{"all_reduce 4096>4096 0 1 @1100+200",
+                                                                 "all_reduce 4096>4096 0 1 @2100+200"}));
+  EXPECT_EQ(calls_of(*trace, Rank{1}), (std::vector<std::string>{"all_reduce 4096>4096 0 1 @1110+190",
+                                                                 "all_reduce 4096>4096 0 1 @2110+190"}));
+}
+
+TEST(Nsys, LeavesOutSizesOfAGroupWhoseCallsCannotBeToldApart) {
+  const ScratchFolder folder;
+  SyntheticReport report(folder / "r.sqlite");
+  fill_two_devices(report);
+  report.range(k_first, "ncclAllReduce", 1'000, k_4096_bytes);
+  report.range(k_first, "ncclAllReduce", 1'020, R"({"NCCL communicator ID": 77, "Message size [bytes]": 8})");
+  report.launch(k_first, 1, 1'050);
+  report.launch(k_first, 2, 1'060);
+  report.kernel(k_first, 0, 1, 1, {1'100, 1'300});
+  report.kernel(k_first, 1, 1, 2, {1'110, 1'300});
+  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->provenance.skipped,
+            (Skipped{{"call of a group over several devices or streams (sizes are not told apart)", 2}}));
+  EXPECT_EQ(calls_of(*trace, Rank{0}), std::vector<std::string>{"all_reduce 0>0 @1100+200"});
+  EXPECT_EQ(calls_of(*trace, Rank{1}), std::vector<std::string>{"all_reduce 0>0 @1110+190"});
+}
+
+TEST(Nsys, TellsCallsOfAGroupOverCommunicatorsApartByTheirOp) {
+  const ScratchFolder folder;
+  SyntheticReport report(folder / "r.sqlite");
+  report.range(k_first, "ncclCommInitRank", 10,
+               R"({"NCCL communicator ID": 77, "No. of ranks": 4, "Rank": 0, "CUDA device": 0})");
+  report.range(k_first, "ncclCommSplit", 20,
+               R"({"NCCL communicator ID": 99, "No. of ranks": 2, "Rank": 0, "CUDA device": 0})");
+  report.range(k_first, "ncclAllReduce", 1'000, k_4096_bytes);
+  report.range(k_first, "ncclAllGather", 1'020,
+               R"({"NCCL communicator ID": 99, "Message size [bytes]": 100})");
+  report.launch(k_first, 1, 1'050);
+  report.launch(k_first, 2, 1'060);
+  report.kernel(k_first, 0, 5, 1, {1'100, 1'300});  // all_gather, on a stream of its own
+  report.run("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 8");
+  report.kernel(k_first, 0, 1, 2, {1'110, 1'300});
+  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->provenance.skipped, Skipped{});
+  EXPECT_EQ(calls_of(*trace, Rank{0}), (std::vector<std::string>{"all_gather 100>200 @1100+200",
+                                                                 "all_reduce 4096>4096 0 1 2 3 @1110+190"}));
+}
+
 TEST(Nsys, CountsWhatItCannotUse) {
   const ScratchFolder folder;
   SyntheticReport report(folder / "r.sqlite");
@@ -257,7 +331,8 @@ TEST(Nsys, IsSniffedByItsTablesAndByNoOtherImporter) {
   {
     SyntheticReport report(folder / "r.sqlite");
     fill(report);
-    EXPECT_TRUE(SqliteDatabase::create(folder / "own.db").run("CREATE TABLE calls (rank)"));
+    EXPECT_TRUE(SqliteDatabase::create(folder / "other.db").run("CREATE TABLE calls (rank)"));
+    ASSERT_TRUE(write_sqlite(*read_nsys(folder / "r.sqlite"), {}, folder / "own.db"));
   }
   const auto takers = [&](const char* name) {
     const std::string head = read_head(folder / name, 65'536).value();
@@ -269,8 +344,11 @@ TEST(Nsys, IsSniffedByItsTablesAndByNoOtherImporter) {
   };
   EXPECT_EQ(takers("r.sqlite"), "nsys ");
   EXPECT_EQ(takers("own.db"), "");
+  EXPECT_EQ(takers("other.db"), "nsys ");
   const Result<Trace> trace = import_any(folder / "r.sqlite");
   EXPECT_TRUE(trace.has_value());
+  const Result<Trace> other = import_any(folder / "other.db");
+  EXPECT_NE((other ? "no error" : other.error().message).find("neither table"), std::string::npos);
 }
 
 }  // namespace
