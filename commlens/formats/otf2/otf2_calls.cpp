@@ -7,17 +7,19 @@
 
 namespace commlens {
 
-void Otf2Calls::enter(std::int64_t time_ns, bool is_call) { regions_.push_back({time_ns, is_call}); }
+void Otf2Calls::enter(std::int64_t time_ns, bool is_call) {
+  regions_.push_back({.entered = time_ns, .is_call = is_call, .last = std::nullopt});
+}
 
 void Otf2Calls::leave(std::int64_t time_ns) {
   if (regions_.empty()) {
     return;
   }
-  for (auto call = calls_.rbegin(); call != calls_.rend() && call->depth >= regions_.size(); ++call) {
-    if (call->depth == regions_.size() && !call->returned) {
-      call->returned = time_ns;
-      call->completed = call->has_request ? call->completed : call->returned;
-    }
+  for (std::optional<std::uint64_t> number = regions_.back().last; number && *number >= handed_over_;) {
+    Call& call = calls_[*number - handed_over_];
+    call.returned = time_ns;
+    call.completed = call.has_request ? call.completed : call.returned;
+    number = call.previous;
   }
   regions_.pop_back();
   collective_began_.reset();
@@ -28,8 +30,9 @@ Otf2Calls::Call& Otf2Calls::append(std::int64_t time_ns) {
   Call& call = calls_.emplace_back();
   const bool is_in_call = !regions_.empty() && regions_.back().is_call;
   call.started = is_in_call ? regions_.back().entered : collective_began_.value_or(time_ns);
-  call.depth = is_in_call ? regions_.size() : 0;
-  if (!is_in_call) {
+  if (is_in_call) {
+    call.previous = std::exchange(regions_.back().last, handed_over_ + calls_.size() - 1);
+  } else {
     call.returned = time_ns;
   }
   return call;

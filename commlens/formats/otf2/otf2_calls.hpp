@@ -44,7 +44,7 @@ class Otf2Calls {
     std::int64_t started = 0;
     std::optional<std::int64_t> returned;   // from the function
     std::optional<std::int64_t> completed;  // the request, or the call
-    std::size_t depth = 0;                  // of the function; 0: none
+    std::optional<std::uint64_t> previous;  // number of the call before it in the same function
     bool has_request = false;
     bool is_complete = false;  // the request, by an event of its own
     bool is_cancelled = false;
@@ -52,6 +52,7 @@ class Otf2Calls {
   struct Region {
     std::int64_t entered = 0;
     bool is_call = false;
+    std::optional<std::uint64_t> last;  // number of the last call made in it
   };
 
   Call& append(std::int64_t time_ns);

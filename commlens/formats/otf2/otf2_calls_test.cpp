@@ -139,6 +139,31 @@ TEST(Otf2Calls, HoldsABoundedNumberBehindACallThatNeverCompletes) {
   EXPECT_EQ(handed.calls.size(), Otf2Calls::k_most_waiting + 2);
 }
 
+// One standing receive must not make every return look at all calls behind it: 50 000 of them would take
+// 1.25 * 10^9 steps.
+TEST(Otf2Calls, AFunctionsReturnConcernsItsOwnCallsAlone) {
+  Handed handed;
+  Otf2Calls location = handed.location();
+  location.enter(0, true);
+  location.start(0, 1, named("irecv"));
+  location.enter(1, true);  // a function of the library within
+  location.call(2, named("inner"));
+  location.leave(3);
+  location.call(4, named("outer"));
+  location.leave(5);
+  for (std::int64_t call = 0; call < 50'000; ++call) {
+    location.enter(10 * call + 10, true);
+    location.call(10 * call + 11, named("send"));
+    location.leave(10 * call + 12);
+  }
+  location.finish();
+  ASSERT_EQ(handed.calls.size(), 50'003U);
+  EXPECT_EQ(handed.calls[0], "irecv 0+5");
+  EXPECT_EQ(handed.calls[1], "inner 1+2");
+  EXPECT_EQ(handed.calls[2], "outer 0+5");
+  EXPECT_EQ(handed.calls[50'002], "send 500000+2");
+}
+
 TEST(Otf2Calls, HoldsReceivesThatCompleteWithoutARequest) {
   Handed handed;
   Otf2Calls location = handed.location();
