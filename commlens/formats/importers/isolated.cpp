@@ -89,8 +89,14 @@ class Child {
   static constexpr int k_out_of_memory = 77;
 
  private:
-  void confine() const {
+  void confine() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (pipe_ <= STDERR_FILENO) {  // where the standard files were closed; they are replaced below
+      pipe_ = fcntl(pipe_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+      if (pipe_ < 0) {
+        _exit(1);
+      }
+    }
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) {
       std::signal(signal, SIG_DFL);
     }

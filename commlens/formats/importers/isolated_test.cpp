@@ -185,6 +185,27 @@ TEST(Isolated, TheChildWritesNoFilesAndNothingOnTheTerminal) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
+TEST(Isolated, ReadsWhereTheStandardFilesAreClosed) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+      close(standard);
+    }
+    const Result<Trace> trace =
+        read_isolated({"test",
+                       [](const std::filesystem::path& /*path*/, const RecordSink& sink) {
+                         sink.add(all_reduce_of(0, 0));
+                         return Result<void>{};
+                       }},
+                      "some.file");
+    _exit(trace ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 TEST(RecordDecoder, RefusesWhatNoEncoderWrites) {
   for (const std::string_view line :
        {"", "X", "R", "R 0 {}", "R -1 {}", "R - nonsense", "S x y", "S -1 y", "G 1 x", "R 99999999999 {}"}) {
