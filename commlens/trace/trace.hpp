@@ -59,10 +59,10 @@ std::optional<Accounting> accounting_from(std::string_view name);
 
 /// What recording cost, and how good its times are; the largest figure of all ranks.
 struct RecorderCost {
-  std::string clock;  // "tsc" or "monotonic"
+  std::string clock;                         // "tsc" or "monotonic"
   std::chrono::nanoseconds cost_per_call{};  // a rank's median; of NCCL's calls the mean of all
-  std::int64_t clock_error_ppb = 0;  // how far the clock's rate may be off, in parts per billion
-  std::int64_t dropped = 0;          // calls that were made and not recorded, of all ranks
+  std::int64_t clock_error_ppb = 0;          // how far the clock's rate may be off, in parts per billion
+  std::int64_t dropped = 0;                  // calls that were made and not recorded, of all ranks
   friend bool operator==(const RecorderCost&, const RecorderCost&) = default;
 };
 

@@ -155,44 +155,46 @@ Result<bool> JsonStream::next(Piece& piece) {
   return false;
 }
 
+/// Looks at the unread text from scan.at on, as far as the value at its start goes; whether its end was
+/// found.
+bool JsonStream::look_for_end(ValueScan& scan) const {
+  const char* const text = &buffer_[begin_];
+  const std::size_t size = end_ - begin_;
+  while (scan.at < size) {
+    if (scan.in_string) {
+      const char* const behind = end_of_string(text + scan.at, text + size);
+      scan.at = behind == nullptr ? size : static_cast<std::size_t>(behind - text);
+      scan.in_string = behind == nullptr;
+      if (!scan.in_string && scan.depth == 0) {
+        return true;
+      }
+      continue;
+    }
+    const Mark mark = mark_of(text[scan.at]);
+    if (scan.depth == 0 && (mark == Mark::space || mark == Mark::comma || mark == Mark::closing)) {
+      return true;  // of a number or a word
+    }
+    scan.depth += mark == Mark::opening ? 1 : mark == Mark::closing ? -1 : 0;
+    scan.in_string = mark == Mark::quote;
+    ++scan.at;
+    if (scan.depth == 0 && mark == Mark::closing) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// The length of the value at begin_; false when the text ends within it.
 Result<bool> JsonStream::skip_value_text(std::size_t& length) {
-  std::size_t at = 0;
-  std::int64_t depth = 0;
-  bool in_string = false;
-  while (true) {
-    const char* const text = &buffer_[begin_];
-    const std::size_t size = end_ - begin_;
-    while (at < size) {
-      if (in_string) {
-        const char* const behind = end_of_string(text + at, text + size);
-        at = behind == nullptr ? size : static_cast<std::size_t>(behind - text);
-        in_string = behind == nullptr;
-        if (!in_string && depth == 0) {
-          length = at;
-          return true;
-        }
-        continue;
-      }
-      const Mark mark = mark_of(text[at]);
-      const bool ends_scalar = mark == Mark::space || mark == Mark::comma || mark == Mark::closing;
-      if (depth == 0 && ends_scalar) {
-        length = at;
-        return true;
-      }
-      depth += mark == Mark::opening ? 1 : mark == Mark::closing ? -1 : 0;
-      in_string = mark == Mark::quote;
-      ++at;
-      if (depth == 0 && mark == Mark::closing) {
-        length = at;
-        return true;
-      }
-    }
-    const Result<bool> more = fill();
+  ValueScan scan;
+  while (!look_for_end(scan)) {
+    Result<bool> more = fill();
     if (!more || !*more) {
       return more;
     }
   }
+  length = scan.at;
+  return true;
 }
 
 /// False when the members are over, or the array begins.
@@ -330,13 +332,12 @@ Result<bool> JsonStream::next_run(Piece& piece) {
       state_ = is_array_text_ ? State::finished : State::members;
       return false;
     }
-    const Result<bool> more = fill();
+    Result<bool> more = fill();
     if (!more) {
       return more;
     }
     // The element at the end of a text that was cut off is whole if its bracket is closed.
-    const bool is_closed =
-        has_text_ && depth_ == 0 && !in_string_ && mark_of(buffer_[begin_ + looked_at_ - 1]) == Mark::closing;
+    const bool is_closed = has_text_ && depth_ == 0 && !in_string_ && last_is_bracket();
     if (!*more && is_closed) {
       whole_ = looked_at_;
       has_text_ = false;

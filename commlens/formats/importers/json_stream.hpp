@@ -48,6 +48,13 @@ class JsonStream {
   Result<bool> start();
   Result<bool> next_member(Piece& piece);
   Result<bool> next_run(Piece& piece);
+  /// How far a value was looked at, relative to begin_.
+  struct ValueScan {
+    std::size_t at = 0;
+    std::int64_t depth = 0;
+    bool in_string = false;
+  };
+  bool look_for_end(ValueScan& scan) const;
   Result<bool> skip_value_text(std::size_t& length);
   void take_whole_elements();
   void hand_out_run(Piece& piece);

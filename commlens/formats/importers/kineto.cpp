@@ -23,6 +23,12 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+struct Stretch {
+  std::int64_t start = 0;
+  std::int64_t duration = 0;
+  std::int64_t end() const { return start + duration; }
+};
+
 /// A stretch of a CPU thread that launched something.
 struct Launch {
   std::int64_t correlation = 0;
@@ -75,16 +81,16 @@ std::string first_type(std::string_view types) {
 /// Collects what the events of a file say, then relates them.
 class KinetoReader {
  public:
-  KinetoReader(const std::filesystem::path& path, const std::string& name)
-      : path_(path), calls_("PyTorch profiler (Kineto)", name) {}
+  KinetoReader(std::filesystem::path path, const std::string& name)
+      : path_(std::move(path)), calls_("PyTorch profiler (Kineto)", name) {}
 
   Result<Trace> read(JsonStream stream);
 
  private:
   void take(const KinetoEvent& event);
-  void take_kernel(const KinetoEvent& event);
-  void take_collective(const KinetoEvent& event);
-  void take_step(const KinetoEvent& event);
+  void take_kernel(const KinetoEvent& event, Stretch when);
+  void take_collective(const KinetoEvent& event, Stretch when);
+  void take_step(const KinetoEvent& event, Stretch when);
 
   void put_in_order();
   void choose_rank();
@@ -109,7 +115,6 @@ class KinetoReader {
   std::filesystem::path path_;
   CallBuilder calls_;
   KinetoJob job_;
-  KinetoGroups groups_{job_};
   std::int64_t base_ = 0;  // of all stamps, in ns since 1970
   Rank rank_;
   std::vector<Launch> launches_;
@@ -123,33 +128,33 @@ class KinetoReader {
   std::int64_t untimed_ = 0;
 };
 
-void KinetoReader::take_kernel(const KinetoEvent& event) {
+void KinetoReader::take_kernel(const KinetoEvent& event, Stretch when) {
   const std::int64_t correlation = event.correlation.value_or(-1);
   const bool is_collective = !event.metadata.collective.empty();
   if (is_collective || is_communication_kernel(event.name)) {
     communication_.push_back(
-        {correlation, *event.start_ns, *event.duration_ns, std::string(event.name), event.metadata});
+        {correlation, when.start, when.duration, std::string(event.name), event.metadata});
   } else {
-    compute_.push_back({correlation, *event.start_ns, *event.duration_ns});
+    compute_.push_back({correlation, when.start, when.duration});
   }
 }
 
-void KinetoReader::take_collective(const KinetoEvent& event) {
+void KinetoReader::take_collective(const KinetoEvent& event, Stretch when) {
   ops_.push_back({.thread = event.thread,
-                  .start = *event.start_ns,
-                  .end = *event.start_ns + *event.duration_ns,
+                  .start = when.start,
+                  .end = when.end(),
                   .name = std::string(event.name),
                   .metadata = event.metadata,
                   .elements = element_counts(event.input_dims),
                   .type = first_type(event.input_types)});
 }
 
-void KinetoReader::take_step(const KinetoEvent& event) {
+void KinetoReader::take_step(const KinetoEvent& event, Stretch when) {
   const std::size_t hash = event.name.find('#');
   const Result<std::int64_t> number =
       hash == std::string_view::npos ? failure("") : parse_integer(event.name.substr(hash + 1));
   if (number && *number >= 0 && *number <= INT32_MAX) {
-    steps_.push_back({*event.start_ns, *event.start_ns + *event.duration_ns, *number});
+    steps_.push_back({when.start, when.end(), *number});
   }
 }
 
@@ -163,27 +168,28 @@ void KinetoReader::take(const KinetoEvent& event) {
     ++untimed_;
     return;
   }
+  const Stretch when{*event.start_ns, *event.duration_ns};
   switch (role) {
     case KinetoRole::none:
       break;
     case KinetoRole::kernel:
-      take_kernel(event);
+      take_kernel(event, when);
       break;
     case KinetoRole::memory:
       ++memory_;
       break;
     case KinetoRole::launch:
       if (event.correlation) {
-        launches_.push_back({*event.correlation, *event.start_ns, event.thread});
+        launches_.push_back({*event.correlation, when.start, event.thread});
       }
       ++others_;
       break;
     case KinetoRole::step:
-      take_step(event);
+      take_step(event, when);
       ++others_;
       break;
     case KinetoRole::collective:
-      take_collective(event);
+      take_collective(event, when);
       break;
   }
 }
@@ -278,6 +284,7 @@ void KinetoReader::add(CallRecord record, std::int64_t start, std::int64_t durat
 }
 
 void KinetoReader::add_kernels() {
+  TorchCallDescriber describer(job_, rank_, calls_.provenance());
   for (const CommunicationKernel& kernel : communication_) {
     const Launch* const launch = launch_of(kernel.correlation);
     std::vector<CollectiveOp*> ops;
@@ -295,7 +302,7 @@ void KinetoReader::add_kernels() {
       call = is_taken ? TorchCall() : call;
     }
     CallRecord record;
-    describe_torch_call(call, kernel.name, groups_, rank_, record, calls_.provenance());
+    describer.describe(call, kernel.name, record);
     add(std::move(record), kernel.start, kernel.duration,
         launch == nullptr ? k_unknown_iteration : step_at(launch->at));
   }
@@ -357,13 +364,14 @@ void KinetoReader::add_cpu_ops() {
   }
   std::stable_sort(calls.begin(), calls.end(),
                    [](const Nest& a, const Nest& b) { return a.start < b.start; });
+  TorchCallDescriber describer(job_, rank_, calls_.provenance());
   for (const Nest& nest : calls) {
     if (!torch_collective(name_of_torch_call(nest.call)).moves_data) {
       calls_.provenance().skip("call that only waits or sets up");
       continue;
     }
     CallRecord record;
-    describe_torch_call(nest.call, {}, groups_, rank_, record, calls_.provenance());
+    describer.describe(nest.call, {}, record);
     add(std::move(record), nest.start, nest.end - nest.start, step_at(nest.start));
   }
 }

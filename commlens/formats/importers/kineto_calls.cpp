@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/formats/importers/kineto_names.hpp"
 
 namespace commlens {
@@ -69,47 +70,34 @@ Sizes sizes_of(const TorchCall& call) {
   return sizes;
 }
 
-/// Both buffers as docs/formats/calls.md defines them for the kind.
-void put_sizes(Sizes sizes, CommKind kind, CallRecord& record, Provenance& provenance) {
-  const std::optional<DType> dtype = torch_dtype(sizes.type);
-  record.dtype = name_of(dtype.value_or(DType::uint8));
-  if (!dtype && kind != CommKind::barrier && (sizes.in.value_or(0) > 0 || sizes.out.value_or(0) > 0)) {
-    provenance.skip(k_unknown_type);
-    sizes.in = sizes.out = 0;
-  }
-  std::int64_t in = sizes.in.value_or(sizes.out.value_or(0));
-  std::int64_t out = sizes.out.value_or(in);
+/// What the two buffers hold, in elements, as docs/formats/calls.md defines them for the kind.
+std::pair<std::int64_t, std::int64_t> buffers_of(const Sizes& sizes, CommKind kind) {
+  const std::int64_t in = sizes.in.value_or(sizes.out.value_or(0));
+  const std::int64_t out = sizes.out.value_or(in);
   switch (kind) {
     case CommKind::send:
-      out = 0;
-      break;
+      return {in, 0};
     case CommKind::recv:
-      out = std::max(in, out);
-      in = 0;
-      break;
+      return {0, std::max(in, out)};
     case CommKind::barrier:
-      in = out = 0;
-      break;
+      return {0, 0};
     case CommKind::all_reduce:
     case CommKind::broadcast:
     case CommKind::reduce:
-      in = out = std::max(in, out);
-      break;
+      return {std::max(in, out), std::max(in, out)};
     case CommKind::all_gather:
     case CommKind::reduce_scatter:
     case CommKind::all_to_all:
     case CommKind::other:
-      if (sizes.in && !sizes.out && in > 0) {
-        provenance.skip(k_unknown_output);
-      }
       break;
   }
-  const std::int64_t size = size_of(dtype.value_or(DType::uint8));
-  const auto bytes = [&](std::int64_t elements) {
-    return elements > INT64_MAX / 8 ? INT64_MAX : elements * size;
-  };
-  record.input_bytes = bytes(in);
-  record.output_bytes = bytes(out);
+  return {in, out};
+}
+
+/// Whether the two buffers differ for this kind, so that one does not tell the other.
+bool has_two_sizes(CommKind kind) {
+  return kind == CommKind::all_gather || kind == CommKind::reduce_scatter || kind == CommKind::all_to_all ||
+         kind == CommKind::other;
 }
 
 /// The sizes of a gather or scatter tell how many ranks share the whole.
@@ -167,32 +155,6 @@ void put_pair(const KinetoMetadata* metadata, CommKind kind, Rank rank, CallReco
   }
 }
 
-void put_group(const TorchCall& call, KinetoGroups& groups, CommKind kind, Rank rank, CallRecord& record,
-               Provenance& provenance) {
-  const KinetoMetadata none;
-  const KinetoMetadata& metadata = call.metadata == nullptr ? none : *call.metadata;
-  const KinetoGroups::Group& group = groups.of(metadata);
-  record.group.is_given = true;
-  record.root_unknown = has_root(kind);
-  if (std::binary_search(group.ascending.begin(), group.ascending.end(), rank)) {
-    const std::int64_t place = metadata.rank.value_or(-1);
-    if (has_root(kind) && place >= 0 && place < std::ssize(group.in_order)) {
-      record.root = group.in_order[static_cast<std::size_t>(place)].value;
-      record.root_unknown = false;
-    }
-    record.group.ranks = group.ascending;
-    return;
-  }
-  if (!group.in_order.empty()) {
-    provenance.skip(k_rank_not_in_group);
-  }
-  const auto size = metadata.group_size ? metadata.group_size : size_by_shards(sizes_of(call), kind);
-  if (size && *size >= 1 && *size <= k_max_ranks) {
-    record.group_size = size;
-    record.group_name = metadata.group_name.empty() ? "" : fmt::format("pg {}", metadata.group_name);
-  }
-}
-
 }  // namespace
 
 std::string name_of_torch_call(const TorchCall& call) {
@@ -221,19 +183,60 @@ const KinetoGroups::Group& KinetoGroups::of(const KinetoMetadata& metadata) {
   return found->second;
 }
 
-void describe_torch_call(const TorchCall& call, std::string_view kernel, KinetoGroups& groups, Rank rank,
-                         CallRecord& record, Provenance& provenance) {
+void TorchCallDescriber::put_sizes(const TorchCall& call, CommKind kind, CallRecord& record) {
+  Sizes sizes = sizes_of(call);
+  const std::optional<DType> known = torch_dtype(sizes.type);
+  const DType dtype = known.value_or(DType::uint8);
+  if (!known && kind != CommKind::barrier && (sizes.in.value_or(0) > 0 || sizes.out.value_or(0) > 0)) {
+    provenance_.skip(k_unknown_type);
+    sizes.in = sizes.out = 0;
+  }
+  if (has_two_sizes(kind) && sizes.in.value_or(0) > 0 && !sizes.out) {
+    provenance_.skip(k_unknown_output);
+  }
+  const auto [in, out] = buffers_of(sizes, kind);
+  record.dtype = name_of(dtype);
+  record.input_bytes = saturating_product(in, size_of(dtype));
+  record.output_bytes = saturating_product(out, size_of(dtype));
+}
+
+void TorchCallDescriber::put_group(const TorchCall& call, CommKind kind, CallRecord& record) {
+  const KinetoMetadata none;
+  const KinetoMetadata& metadata = call.metadata == nullptr ? none : *call.metadata;
+  const KinetoGroups::Group& group = groups_.of(metadata);
+  record.group.is_given = true;
+  record.root_unknown = has_root(kind);
+  if (std::binary_search(group.ascending.begin(), group.ascending.end(), rank_)) {
+    const std::int64_t place = metadata.rank.value_or(-1);
+    if (has_root(kind) && place >= 0 && place < std::ssize(group.in_order)) {
+      record.root = group.in_order[static_cast<std::size_t>(place)].value;
+      record.root_unknown = false;
+    }
+    record.group.ranks = group.ascending;
+    return;
+  }
+  if (!group.in_order.empty()) {
+    provenance_.skip(k_rank_not_in_group);
+  }
+  const auto size = metadata.group_size ? metadata.group_size : size_by_shards(sizes_of(call), kind);
+  if (size && *size >= 1 && *size <= k_max_ranks) {
+    record.group_size = size;
+    record.group_name = metadata.group_name.empty() ? "" : fmt::format("pg {}", metadata.group_name);
+  }
+}
+
+void TorchCallDescriber::describe(const TorchCall& call, std::string_view kernel, CallRecord& record) {
   const std::string name = name_of_torch_call(call);
   const CommKind kind = name.empty() ? kind_of_kernel(kernel) : torch_collective(name).kind;
   record.op = name_of(kind);
   if (kind == CommKind::other) {
     record.name = name.empty() ? std::string(short_kernel_name(kernel)) : name;
   }
-  put_sizes(sizes_of(call), kind, record, provenance);
+  put_sizes(call, kind, record);
   if (is_point_to_point(kind)) {
-    put_pair(call.metadata, kind, rank, record);
+    put_pair(call.metadata, kind, rank_, record);
   } else {
-    put_group(call, groups, kind, rank, record, provenance);
+    put_group(call, kind, record);
   }
 }
 

@@ -43,10 +43,24 @@ struct TorchCall {
 /// What PyTorch calls it: "allreduce", "nccl:all_reduce", "c10d::allreduce_"; empty when nothing tells.
 std::string name_of_torch_call(const TorchCall& call);
 
-/// Fills in what a call is: op, type, sizes, group, root or peer. `rank` is whose call it is, `kernel` the
-/// name of the kernel (empty: none). Reasons for what could not be told go to `provenance`.
-void describe_torch_call(const TorchCall& call, std::string_view kernel, KinetoGroups& groups, Rank rank,
-                         CallRecord& record, Provenance& provenance);
+/// Says what the calls of one rank are.
+class TorchCallDescriber {
+ public:
+  /// Reasons for what could not be told go to `provenance`.
+  TorchCallDescriber(const KinetoJob& job, Rank rank, Provenance& provenance)
+      : groups_(job), rank_(rank), provenance_(provenance) {}
+
+  /// Fills in op, type, sizes, group, root or peer. `kernel` is the name of the kernel (empty: none).
+  void describe(const TorchCall& call, std::string_view kernel, CallRecord& record);
+
+ private:
+  void put_sizes(const TorchCall& call, CommKind kind, CallRecord& record);
+  void put_group(const TorchCall& call, CommKind kind, CallRecord& record);
+
+  KinetoGroups groups_;
+  Rank rank_;
+  Provenance& provenance_;
+};
 
 /// Whether the first arguments of a c10d op are tensors of the collective, and not lists of them:
 /// c10d::_allgather_base_, _reduce_scatter_base_ and alltoall_base_ take (output, input, …).

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include <simdjson.h>
@@ -72,8 +73,8 @@ std::uint64_t hashed(std::uint64_t seed, std::string_view text) {
 /// "1.5e+03", which JSON allows and PyTorch does not write.
 std::optional<std::int64_t> scientific_nanoseconds(std::string_view microseconds) {
   double value = 0;
-  const char* const end = microseconds.data() + microseconds.size();
-  const auto [stop, failed] = std::from_chars(microseconds.data(), end, value);
+  const char* const end = std::to_address(microseconds.end());
+  const auto [stop, failed] = std::from_chars(std::to_address(microseconds.begin()), end, value);
   if (failed != std::errc() || stop != end || !(std::abs(value) < static_cast<double>(k_furthest_ns) / 1e3)) {
     return std::nullopt;
   }
@@ -285,6 +286,21 @@ void read_group(od::object& object, KinetoJob& job) {
   }
 }
 
+/// The groups up to the first that is no object.
+void read_groups(od::value& value, KinetoJob& job) {
+  od::array groups;
+  if (value.get_array().get(groups) != simdjson::SUCCESS) {
+    return;
+  }
+  for (auto element : groups) {
+    od::object group;
+    if (element.get_object().get(group) != simdjson::SUCCESS) {
+      return;
+    }
+    read_group(group, job);
+  }
+}
+
 }  // namespace
 
 KinetoRole role_of(std::string_view category, std::string_view name) {
@@ -315,7 +331,7 @@ KinetoRole role_of(std::string_view category, std::string_view name) {
 }
 
 KinetoRun read_kineto_events(std::string_view run, const KinetoSink& take) {
-  thread_local od::parser parser;
+  static thread_local od::parser parser;
   KinetoRun result;
   if (read_run(run, parser, take, result)) {
     return result;
@@ -350,17 +366,7 @@ KinetoJob read_kineto_job(std::string_view json) {
     } else if (key == "world_size") {
       job.world_size = integer_of(text_of(value));
     } else if (key == "pg_config") {
-      od::array groups;
-      if (value.get_array().get(groups) != simdjson::SUCCESS) {
-        return true;
-      }
-      for (auto element : groups) {
-        od::object group;
-        if (element.get_object().get(group) != simdjson::SUCCESS) {
-          return true;
-        }
-        read_group(group, job);
-      }
+      read_groups(value, job);
     }
     return true;
   });
@@ -369,7 +375,7 @@ KinetoJob read_kineto_job(std::string_view json) {
 
 std::optional<std::int64_t> nanoseconds_of(std::string_view microseconds) {
   const bool is_negative = microseconds.starts_with('-');
-  std::string_view digits = microseconds.substr(is_negative ? 1 : 0);
+  const std::string_view digits = microseconds.substr(is_negative ? 1 : 0);
   if (digits.empty() || digits.front() < '0' || digits.front() > '9') {
     return std::nullopt;
   }
