@@ -170,7 +170,7 @@ TEST(Sqlite, GivesNoTimesForCallsWithoutTimes) {
   ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
   const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
   const std::vector<std::string> queries = documented_queries();
-  for (const std::size_t about_times : {1, 2, 4}) {
+  for (const std::size_t about_times : {1U, 2U, 4U}) {
     EXPECT_EQ(rows_of_table(own, queries.at(about_times)), std::vector<std::string>{})
         << queries[about_times];
   }
