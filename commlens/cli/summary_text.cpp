@@ -134,6 +134,7 @@ Json summary_json(const SummaryView& view) {
       {"totals",
        {{"message_bytes_all_ranks", summary.message.value},
         {"wire_bytes_all_ranks", summary.wire.value},
+        {"calls_without_wire_bytes_all_ranks", calls_without_wire_bytes(tables_of(view))},
         {"time", time_json(summary.time)}}},
       {"link_bandwidth_bytes_per_s", view.link ? Json(view.link->value) : Json()},
       {"ops", summary_rows_json(tables_of(view))},

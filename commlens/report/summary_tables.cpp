@@ -28,10 +28,11 @@ std::string iteration_of(const SummaryRow& row) {
   return row.iteration ? iteration_text(*row.iteration) : "";
 }
 
+/// Not on groups of unknown size, but for messages, which are on the wire once.
+bool knows_wire(const SummaryRow& row) { return row.group_size > 0 || row.wire != Bytes{}; }
+
 std::string wire_text(const SummaryRow& row) {
-  return row.group_size == 1                          ? "no traffic"
-         : row.group_size <= 0 && row.wire == Bytes{} ? "-"
-                                                      : to_text(row.wire);
+  return row.group_size == 1 ? "no traffic" : knows_wire(row) ? to_text(row.wire) : "-";
 }
 
 std::string bandwidth_text(const std::optional<BytesPerSecond>& bandwidth) {
@@ -208,6 +209,14 @@ Json time_json(const std::optional<TimeStats>& stats) {
           {"exact", stats->exact}};
 }
 
+std::int64_t calls_without_wire_bytes(const SummaryTables& tables) {
+  std::int64_t calls = 0;
+  for (const SummaryRow& row : tables.rows) {
+    calls += knows_wire(row) ? 0 : row.calls;
+  }
+  return calls;
+}
+
 Json summary_rows_json(const SummaryTables& tables) {
   const Bytes message = message_of(tables.rows);
   const nanoseconds time = time_of(tables.rows);
@@ -220,7 +229,7 @@ Json summary_rows_json(const SummaryTables& tables) {
                  {"smallest_message_bytes", row.smallest.value},
                  {"largest_message_bytes", row.largest.value},
                  {"message_bytes_all_ranks", row.message.value},
-                 {"wire_bytes_all_ranks", row.wire.value}};
+                 {"wire_bytes_all_ranks", knows_wire(row) ? Json(row.wire.value) : Json()}};
     if (tables.by_node) {
       json["wire_inter_node_bytes_all_ranks"] = row.wire_inter_node.value;
     }
@@ -234,7 +243,10 @@ Json summary_rows_json(const SummaryTables& tables) {
       json["iteration"] = iteration_json(*row.iteration);
     }
     json["wire_bytes_mean_per_rank"] =
-        tables.ranks == 0 ? 0.0 : static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks);
+        knows_wire(row) ? Json(tables.ranks == 0
+                                   ? 0.0
+                                   : static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks))
+                        : Json();
     json["share_of_message_bytes"] = share(row.message.value, message.value);
     json["share_of_time"] = row.time ? Json(share(row.time->total.count(), time.count())) : Json();
     json["time"] = time_json(row.time);
@@ -256,10 +268,11 @@ std::string summary_rows_csv(const SummaryTables& tables) {
   for (const SummaryRow& row : tables.rows) {
     std::vector<std::string> cells = {std::string(name_of(row.kind)), tables.trace.names.text(row.name),
                                       std::string(name_of(row.axis))};
-    for (const std::int64_t number : {row.group_size, row.calls, row.smallest.value, row.largest.value,
-                                      row.message.value, row.wire.value}) {
+    for (const std::int64_t number :
+         {row.group_size, row.calls, row.smallest.value, row.largest.value, row.message.value}) {
       cells.push_back(std::to_string(number));
     }
+    cells.push_back(knows_wire(row) ? std::to_string(row.wire.value) : "");
     if (tables.by_node) {
       cells.push_back(std::to_string(row.wire_inter_node.value));
     }

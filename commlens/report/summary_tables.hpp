@@ -28,6 +28,10 @@ std::string volumes_text(const SummaryTables& tables, const TextStyle& style);
 /// when there are none.
 std::string times_text(const SummaryTables& tables, const TextStyle& style);
 
+/// Calls of all ranks whose wire bytes are not known, because nothing tells how many ranks take part; the
+/// totals leave them out, rows have null.
+std::int64_t calls_without_wire_bytes(const SummaryTables& tables);
+
 /// Everything of each row; keys end in their unit and scope.
 nlohmann::ordered_json summary_rows_json(const SummaryTables& tables);
 std::string summary_rows_csv(const SummaryTables& tables);

@@ -119,6 +119,21 @@ TEST(SummaryRowsJson, KeysEndInUnitAndScope) {
   EXPECT_TRUE(json[1]["bus_bandwidth_bytes_per_s"].is_null());
 }
 
+TEST(SummaryRows, LeaveOpenWhatAGroupOfUnknownSizePutsOnTheWire) {
+  const Trace trace;
+  SummaryRow unknown = all_reduce();
+  unknown.group_size = 0;
+  unknown.wire = Bytes{};
+  const SummaryTables tables{trace, {all_reduce(), unknown}, 2};
+  EXPECT_EQ(calls_without_wire_bytes(tables), 3);
+  const nlohmann::ordered_json json = summary_rows_json(tables);
+  EXPECT_EQ(json[0]["wire_bytes_all_ranks"], 75);
+  EXPECT_TRUE(json[1]["wire_bytes_all_ranks"].is_null());
+  EXPECT_TRUE(json[1]["wire_bytes_mean_per_rank"].is_null());
+  const std::string csv = summary_rows_csv(tables);
+  EXPECT_NE(csv.find("all_reduce,,dp,0,3,1,2,75,,"), std::string::npos) << csv;
+}
+
 TEST(SummaryRowsCsv, LeavesUnknownCellsEmpty) {
   const Trace trace;
   std::vector<SummaryRow> rows = timed_rows();
