@@ -60,7 +60,7 @@ class GoalChecker {
   std::int64_t operations_ = 0;
 };
 
-/// Fails when the trace does not tell the ranks of a group, or a root.
+/// Fails when the trace does not tell the ranks of a group, a root, or the parts of an all_to_all.
 Result<void> GoalChecker::check_told() const {
   const UntoldCalls groupless = untold_calls(trace_, [&](const CommOp& op) {
     return op.kind != CommKind::other && !trace_.groups.knows_members(op.group);
@@ -76,6 +76,15 @@ Result<void> GoalChecker::check_told() const {
     return failure(
         fmt::format("GOAL needs the root of every broadcast and reduce; the trace does not tell that of {}",
                     text_of(trace_, rootless)));
+  }
+  const UntoldCalls uneven = untold_calls(trace_, [&](const CommOp& op) {
+    return op.kind == CommKind::all_to_all && op.input != op.output && trace_.groups.size(op.group) > 1;
+  });
+  if (uneven.calls > 0) {
+    return failure(
+        fmt::format("GOAL needs to know how much each rank sends to each other one; of an all_to_all that "
+                    "gives and gets different amounts the trace tells the sums alone: {}",
+                    text_of(trace_, uneven)));
   }
   return {};
 }

@@ -276,6 +276,28 @@ TEST(Goal, CountsEveryCallThatItRefuses) {
       << goal_of(rootless);
 }
 
+/// Of three ranks the first gives nine bytes and gets none, so nobody can tell to whom.
+TEST(Goal, RefusesAnAllToAllWhoseBuffersDiffer) {
+  Trace trace;
+  const GroupId group = trace.groups.intern({Rank{0}, Rank{1}, Rank{2}});
+  std::int64_t rank = 0;
+  for (const auto& [input, output] : {std::pair(9, 0), std::pair(0, 9), std::pair(0, 0)}) {
+    const OpId op = trace.intern(CommOp{.kind = CommKind::all_to_all,
+                                        .dtype = DType::uint8,
+                                        .group = group,
+                                        .input = Elements{input},
+                                        .output = Elements{output}});
+    trace.streams.push_back({{Rank{rank}, Rank{rank}}, {{op, 0, k_no_micro_batch}}, {}, {}});
+    ++rank;
+  }
+  EXPECT_EQ(
+      goal_of(trace),
+      "GOAL needs to know how much each rank sends to each other one; of an all_to_all that gives and gets "
+      "different amounts the trace tells the sums alone: 2 calls (the first: all_to_all of rank 0 on a group "
+      "of 3 "
+      "ranks)");
+}
+
 TEST(Goal, RefusesWhatCannotMatch) {
   Trace hidden;
   const OpId op = hidden.intern(CommOp{
