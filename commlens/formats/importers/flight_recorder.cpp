@@ -224,31 +224,6 @@ Result<void> read_json_dump(const std::filesystem::path& path, FlightImport& imp
   return {};
 }
 
-Result<std::string> whole_file(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  std::string content;
-  constexpr std::size_t block = std::size_t{1} << 20;
-  while (true) {
-    const std::size_t size = content.size();
-    content.resize(size + block);
-    const Result<std::size_t> got = source->read(content.data() + size, block);
-    if (!got) {
-      return tl::unexpected(got.error());
-    }
-    content.resize(size + *got);
-    if (*got == 0) {
-      return content;
-    }
-    if (content.size() > k_largest_pickle) {
-      return failure(
-          fmt::format("{}: a pickle beyond 256 MiB, which no flight recorder writes", path.string()));
-    }
-  }
-}
-
 Result<void> take_pickle_entry(PickleReader& pickle, PickleReader::Id entry, FlightImport& import) {
   constexpr std::array<std::string_view, 17> keys = {"frames",
                                                      "profiling_name",
@@ -298,7 +273,7 @@ Result<void> take_pickle_entry(PickleReader& pickle, PickleReader::Id entry, Fli
 }
 
 Result<void> read_pickle_dump(const std::filesystem::path& path, FlightImport& import) {
-  const Result<std::string> content = whole_file(path);
+  const Result<std::string> content = read_whole(path, k_largest_pickle, "dump of a flight recorder");
   if (!content) {
     return tl::unexpected(content.error());
   }

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/mpi_benchmark.hpp"
+#include "commlens/formats/importers/read_lines.hpp"
 #include "commlens/formats/importers/text_search.hpp"
 #include "commlens/trace/json_text.hpp"
 
@@ -126,25 +126,7 @@ class ImbReader {
 
 }  // namespace
 
-Result<Trace> read_imb(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  ImbReader log(source->name());
-  LineReader lines(std::move(*source));
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      return log.finish();
-    }
-    log.take(line);
-  }
-}
+Result<Trace> read_imb(const std::filesystem::path& path) { return read_lines<ImbReader>(path); }
 
 bool sniff_imb(const std::filesystem::path& path, std::string_view head) {
   bool has_title = false;

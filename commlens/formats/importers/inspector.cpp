@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/formats/importers/json_members.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/nccl_comms.hpp"
 #include "commlens/formats/importers/nccl_names.hpp"
+#include "commlens/formats/importers/read_lines.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens {
@@ -268,25 +268,7 @@ Result<Trace> InspectorReader::finish() {
 
 }  // namespace
 
-Result<Trace> read_inspector(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  InspectorReader reader(source->name());
-  LineReader lines(std::move(*source));
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      return reader.finish();
-    }
-    reader.take(line);
-  }
-}
+Result<Trace> read_inspector(const std::filesystem::path& path) { return read_lines<InspectorReader>(path); }
 
 bool sniff_inspector(const std::filesystem::path&, std::string_view head) {
   const std::size_t start = head.find_first_not_of(" \t\r\n");

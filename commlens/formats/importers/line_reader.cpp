@@ -145,4 +145,26 @@ Result<std::string> read_head(const std::filesystem::path& path, std::size_t siz
   return head;
 }
 
+Result<std::string> read_whole(const std::filesystem::path& path, std::size_t limit, std::string_view what) {
+  constexpr std::size_t block = std::size_t{1} << 20;
+  Result<TextSource> source = TextSource::open(path);
+  if (!source) {
+    return tl::unexpected(source.error());
+  }
+  std::string content;
+  while (content.size() <= limit) {
+    const std::size_t size = content.size();
+    content.resize(size + block);
+    const Result<std::size_t> got = source->read(content.data() + size, block);
+    if (!got) {
+      return tl::unexpected(got.error());
+    }
+    content.resize(size + *got);
+    if (*got == 0) {
+      return content;
+    }
+  }
+  return failure(fmt::format("{}: more than {} MiB, which no {} has", source->name(), limit >> 20, what));
+}
+
 }  // namespace commlens

@@ -61,4 +61,7 @@ class LineReader {
 /// what there is.
 Result<std::string> read_head(const std::filesystem::path& path, std::size_t size);
 
+/// All of a (decompressed) file. Fails beyond `limit` bytes, saying that no `what` is so large.
+Result<std::string> read_whole(const std::filesystem::path& path, std::size_t limit, std::string_view what);
+
 }  // namespace commlens

@@ -92,5 +92,16 @@ TEST(ReadHead, GivesTheStartOfTheDecompressedText) {
   EXPECT_FALSE(read_head(folder / "x", 3));
 }
 
+TEST(ReadWhole, GivesAFileUpToItsLimit) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.write("f", std::string(std::size_t{3} << 20, 'x'));
+  const Result<std::string> whole = read_whole(file, std::size_t{3} << 20, "list");
+  ASSERT_TRUE(whole.has_value()) << whole.error().message;
+  EXPECT_EQ(whole->size(), std::size_t{3} << 20);
+  const Result<std::string> larger = read_whole(file, std::size_t{2} << 20, "list");
+  ASSERT_FALSE(larger.has_value());
+  EXPECT_EQ(larger.error().message, file.string() + ": more than 2 MiB, which no list has");
+}
+
 }  // namespace
 }  // namespace commlens

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "commlens/formats/importers/call_builder.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/mpip_lines.hpp"
+#include "commlens/formats/importers/read_lines.hpp"
 
 namespace commlens {
 namespace {
@@ -187,25 +187,7 @@ Result<Trace> MpipReader::finish() {
 
 }  // namespace
 
-Result<Trace> read_mpip(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  MpipReader report(source->name());
-  LineReader lines(std::move(*source));
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      return report.finish();
-    }
-    report.take(line);
-  }
-}
+Result<Trace> read_mpip(const std::filesystem::path& path) { return read_lines<MpipReader>(path); }
 
 bool sniff_mpip(const std::filesystem::path&, std::string_view head) {
   return head.starts_with("@ mpiP\n") || head.starts_with("@ mpiP\r\n");

@@ -13,6 +13,7 @@
 #include "commlens/formats/importers/nccl_comms.hpp"
 #include "commlens/formats/importers/nccl_lines.hpp"
 #include "commlens/formats/importers/nccl_names.hpp"
+#include "commlens/formats/importers/read_lines.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens {
@@ -203,25 +204,7 @@ Result<Trace> NcclLogReader::finish() {
 
 }  // namespace
 
-Result<Trace> read_nccl_log(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  NcclLogReader log(source->name());
-  LineReader lines(std::move(*source));
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      return log.finish();
-    }
-    log.take(line);
-  }
-}
+Result<Trace> read_nccl_log(const std::filesystem::path& path) { return read_lines<NcclLogReader>(path); }
 
 bool sniff_nccl_log(const std::filesystem::path& path, std::string_view head) {
   constexpr std::int64_t furthest = std::int64_t{1} << 30;

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/nccl_tests_rows.hpp"
+#include "commlens/formats/importers/read_lines.hpp"
 #include "commlens/formats/importers/text_search.hpp"
 
 namespace commlens {
@@ -113,25 +113,7 @@ class NcclTestsReader {
 
 }  // namespace
 
-Result<Trace> read_nccl_tests(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  NcclTestsReader log(source->name());
-  LineReader lines(std::move(*source));
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      return log.finish();
-    }
-    log.take(line);
-  }
-}
+Result<Trace> read_nccl_tests(const std::filesystem::path& path) { return read_lines<NcclTestsReader>(path); }
 
 bool sniff_nccl_tests(const std::filesystem::path& path, std::string_view head) {
   return any_line(path, head, k_furthest_table,

@@ -82,33 +82,10 @@ std::int64_t ranks_of(const nlohmann::json& report) {
   return ranks_by_group[json_whole(devices->front(), "group").value_or(0)] * per_process;
 }
 
-Result<std::string> whole_text(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  constexpr std::size_t block = std::size_t{1} << 20;
-  std::string text;
-  while (text.size() < k_largest_report) {
-    const std::size_t filled = text.size();
-    text.resize(filled + block);
-    const Result<std::size_t> got = source->read(text.data() + filled, block);
-    if (!got) {
-      return tl::unexpected(got.error());
-    }
-    text.resize(filled + *got);
-    if (*got == 0) {
-      return text;
-    }
-  }
-  return failure(fmt::format("{}: more than {} MiB, which no report of nccl-tests has", path.string(),
-                             k_largest_report >> 20));
-}
-
 }  // namespace
 
 Result<Trace> read_nccl_tests_json(const std::filesystem::path& path) {
-  const Result<std::string> text = whole_text(path);
+  const Result<std::string> text = read_whole(path, k_largest_report, "report of nccl-tests");
   if (!text) {
     return tl::unexpected(text.error());
   }

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/mpi_benchmark.hpp"
+#include "commlens/formats/importers/read_lines.hpp"
 #include "commlens/formats/importers/text_search.hpp"
 #include "commlens/trace/json_text.hpp"
 
@@ -244,25 +244,7 @@ class OsuReader {
 
 }  // namespace
 
-Result<Trace> read_osu(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  OsuReader log(source->name());
-  LineReader lines(std::move(*source));
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      return log.finish();
-    }
-    log.take(line);
-  }
-}
+Result<Trace> read_osu(const std::filesystem::path& path) { return read_lines<OsuReader>(path); }
 
 bool sniff_osu(const std::filesystem::path& path, std::string_view head) {
   return any_line(path, head, k_furthest_table,

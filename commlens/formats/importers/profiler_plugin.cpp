@@ -11,8 +11,8 @@
 
 #include "commlens/base/text.hpp"
 #include "commlens/formats/importers/call_builder.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/nccl_names.hpp"
+#include "commlens/formats/importers/read_lines.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens {
@@ -179,23 +179,7 @@ Result<Trace> PluginReader::finish() {
 }  // namespace
 
 Result<Trace> read_profiler_plugin(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  PluginReader dump(source->name());
-  LineReader lines(std::move(*source));
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      return dump.finish();
-    }
-    dump.take(line);
-  }
+  return read_lines<PluginReader>(path);
 }
 
 bool sniff_profiler_plugin(const std::filesystem::path&, std::string_view head) {
