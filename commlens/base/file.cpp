@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "commlens/base/unfinished.hpp"
+
 namespace commlens {
 namespace {
 
@@ -50,31 +52,33 @@ Result<std::string> read_text_file(const std::filesystem::path& path, std::int64
   return content;
 }
 
+namespace {
+
+void write_content(const std::filesystem::path& into, std::string_view content,
+                   const std::filesystem::path& shown) {
+  File file = open_file(into, "wb");
+  if (!file) {
+    throw_cannot_write(shown);
+  }
+  const bool is_written = std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
+  if (!is_written || std::fclose(file.release()) != 0) {
+    throw_cannot_write(shown);
+  }
+}
+
+}  // namespace
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
   std::error_code status;
-  const bool is_special =
-      std::filesystem::exists(path, status) && !std::filesystem::is_regular_file(path, status);
-  std::filesystem::path temporary = path;  // a device or pipe is written to, not replaced
-  temporary += is_special ? "" : fmt::format(".{}.tmp", getpid());
-  {
-    File file = open_file(temporary, "wb");
-    if (!file) {
-      throw_cannot_write(path);
-    }
-    const bool written = std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
-    if (!written || std::fclose(file.release()) != 0) {
-      const int cause = errno;
-      if (!is_special) {
-        std::filesystem::remove(temporary);
-      }
-      errno = cause;
-      throw_cannot_write(path);
-    }
+  if (std::filesystem::exists(path, status) && !std::filesystem::is_regular_file(path, status)) {
+    write_content(path, content, path);  // a device or pipe is written to, not replaced
+    return;
   }
-  if (!is_special && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int cause = errno;
-    std::filesystem::remove(temporary);
-    errno = cause;
+  std::filesystem::path temporary = path;
+  temporary += fmt::format(".{}.tmp", getpid());
+  const Unfinished unfinished(temporary);
+  write_content(temporary, content, path);
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
     throw_cannot_write(path);
   }
 }

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "commlens/base/unfinished.hpp"
 #include "commlens/cli/command.hpp"
 
 namespace {
@@ -40,6 +41,7 @@ int failed(const char* why) {
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently, whatever the parent made of the signal
+  commlens::remove_unfinished_on_signals();
   commlens::Console console{std::cout, std::cerr, standard_output_style(), isatty(STDERR_FILENO) != 0};
   try {
     return static_cast<int>(commlens::run({argv + 1, argv + argc}, console));

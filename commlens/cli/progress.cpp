@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -38,6 +39,9 @@ Progress::Progress(Console& console, std::string label, std::int64_t total) : co
   }
   painter_ = std::make_unique<Painter>();
   painter_->thread = std::jthread([this, label = std::move(label), total](const std::stop_token& stop) {
+    sigset_t all;  // signals are for the thread that works: what removes its files must not race with it
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
     const auto start = std::chrono::steady_clock::now();
     std::unique_lock lock(painter_->mutex);
     auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(k_silence);

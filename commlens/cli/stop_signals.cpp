@@ -14,15 +14,21 @@ constexpr std::array<int, 2> k_signals = {SIGINT, SIGTERM};
 // A handler has nothing but what is global.
 std::atomic<bool> came_flag = false;
 std::atomic<bool> tells_flag = false;
+std::array<struct sigaction, k_signals.size()> before_first = {};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not wait for a lock");
 
-void take_note(int) {
+void take_note(int signal) {
   constexpr std::string_view answer =
       "\r\033[Kcommlens: stopping after this iteration; once more to stop at once\n";
   const int error = errno;
   came_flag = true;
   if (tells_flag) {
     static_cast<void>(!write(STDERR_FILENO, answer.data(), answer.size()));
+  }
+  for (std::size_t i = 0; i < k_signals.size(); ++i) {
+    if (k_signals[i] == signal) {
+      sigaction(signal, &before_first[i], nullptr);  // the second one does what it did before
+    }
   }
   errno = error;
 }
@@ -34,10 +40,12 @@ StopSignals::StopSignals(bool tells) {
   tells_flag = tells;
   struct sigaction action = {};
   action.sa_handler = &take_note;
-  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < k_signals.size(); ++i) {
-    sigaction(k_signals[i], &action, &before_[i]);
+    sigaction(k_signals[i], nullptr, &before_[i]);
+    before_first[i] = before_[i];
+    sigaction(k_signals[i], &action, nullptr);
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "commlens/base/file.hpp"
+#include "commlens/base/unfinished.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -30,30 +31,22 @@ class UnfinishedFolder {
     for (int other = 0; !error; ++other) {
       path_ = parent / fmt::format("{}.{}-{}", name, getpid(), other);
       if (fs::create_directory(path_, error)) {
+        unfinished_.emplace(path_);
         return;
       }
     }
-    throw SystemError(fmt::format("cannot make the folder {}: {}",
-                                  path_.empty() ? parent.string() : path_.string(), error.message()));
+    throw SystemError(fmt::format("cannot make a folder in {}: {}", parent.string(), error.message()));
   }
-  ~UnfinishedFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  UnfinishedFolder(const UnfinishedFolder&) = delete;
-  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
   const fs::path& path() const { return path_; }
+  /// Fills it; where that fails, the error names `target`.
+  void fill(const std::function<void(const fs::path&)>& fill_folder, const fs::path& target) const {
+    unfinished_->write_as(target, [&] { fill_folder(path_); });
+  }
 
  private:
   fs::path path_;
+  std::optional<Unfinished> unfinished_;
 };
-
-void rename_or_throw(const fs::path& from, const fs::path& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) {
-    throw SystemError(
-        fmt::format("cannot move {} to {}: {}", from.string(), to.string(), std::strerror(errno)));
-  }
-}
 
 /// The folder itself, without links and trailing slashes, so that it can be renamed.
 fs::path resolved(const fs::path& folder) {
@@ -104,21 +97,13 @@ void replace_trace_folder(const fs::path& folder, const std::function<void(const
   if (const Result<void> replaceable = check_trace_target(target); !replaceable) {
     throw SystemError(replaceable.error().message);
   }
-  const std::string name = target.filename().string();
-  const UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", name));
-  fill(unfinished.path());
+  const UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", target.filename().string()));
+  unfinished.fill(fill, folder);
   std::error_code error;
-  if (!fs::exists(target, error) || fs::is_empty(target, error)) {
-    rename_or_throw(unfinished.path(), target);
-    return;
-  }
-  const UnfinishedFolder outdated(target.parent_path(), fmt::format(".{}.old", name));
-  const fs::path old_trace = outdated.path() / "trace";
-  rename_or_throw(target, old_trace);
-  if (std::rename(unfinished.path().c_str(), target.c_str()) != 0) {
-    const int cause = errno;
-    rename_or_throw(old_trace, target);
-    throw_cannot_write(target, cause);
+  if (fs::exists(target, error) && !fs::is_empty(target, error)) {
+    replace_folder(target, unfinished.path());
+  } else if (std::rename(unfinished.path().c_str(), target.c_str()) != 0) {
+    throw_cannot_write(target, errno);
   }
 }
 
@@ -126,7 +111,7 @@ void replace_trace_folder(const fs::path& folder, const std::function<void(const
 bool place_trace_folder(const fs::path& folder, const std::function<void(const fs::path&)>& fill) {
   const fs::path target = resolved(folder);
   const UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", target.filename().string()));
-  fill(unfinished.path());
+  unfinished.fill(fill, folder);
   if (std::rename(unfinished.path().c_str(), target.c_str()) == 0) {
     return true;
   }

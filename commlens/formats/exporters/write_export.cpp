@@ -1,5 +1,5 @@
-#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "commlens/base/file.hpp"
+#include "commlens/base/text.hpp"
+#include "commlens/base/unfinished.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
 
 namespace commlens {
@@ -15,25 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name beside `target` for what is not finished; removed at the end, whatever it is by then.
-class UnfinishedExport {
- public:
-  explicit UnfinishedExport(const fs::path& target) : path_(target) {
-    path_ += fmt::format(".{}.tmp", getpid());
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);  // of a process of the same number that was killed
-  }
-  ~UnfinishedExport() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  UnfinishedExport(const UnfinishedExport&) = delete;
-  UnfinishedExport& operator=(const UnfinishedExport&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+/// The name beside `target` for what is not finished. One of a process of the same number that was killed
+/// goes.
+fs::path unfinished_name(const fs::path& target) {
+  fs::path path = target;
+  path += fmt::format(".{}.tmp", getpid());
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+  return path;
+}
 
 void move_to(const fs::path& from, const fs::path& to) {
   std::error_code status;
@@ -43,16 +35,20 @@ void move_to(const fs::path& from, const fs::path& to) {
   }
 }
 
-/// Whether every name in a folder is one in another, folders within included.
+/// Whether every name in a folder is one in another, folders within included. Not where a folder cannot be
+/// read.
 bool has_no_other_names(const fs::path& old, const fs::path& fresh) {
   std::error_code status;
-  return std::all_of(fs::recursive_directory_iterator(old, status), fs::recursive_directory_iterator(),
-                     [&](const fs::directory_entry& entry) {
-                       std::error_code missing;
-                       const fs::file_status there =
-                           fs::status(fresh / entry.path().lexically_relative(old), missing);
-                       return fs::exists(there) && fs::is_directory(there) == entry.is_directory(missing);
-                     });
+  fs::recursive_directory_iterator at(old, status);
+  while (!status && at != fs::recursive_directory_iterator()) {
+    std::error_code missing;
+    const fs::file_status there = fs::status(fresh / at->path().lexically_relative(old), missing);
+    if (!fs::exists(there) || fs::is_directory(there) != at->is_directory(missing)) {
+      return false;
+    }
+    at.increment(status);
+  }
+  return !status;
 }
 
 /// Whether what was written at `fresh` may take the place of what stands at `target`: nothing; a regular file
@@ -75,18 +71,28 @@ Result<void> check_replaceable(const fs::path& target, const fs::path& fresh) {
 void replace(const fs::path& target, const fs::path& fresh) {
   std::error_code status;
   if (fs::is_directory(target, status)) {
-    const UnfinishedExport old(target.parent_path() / (target.filename().string() + ".old"));
-    move_to(target, old.path());
+    replace_folder(target, fresh);
+  } else {
     move_to(fresh, target);
-    return;
   }
-  move_to(fresh, target);
+}
+
+/// Runs an exporter's `write`; what it says of the unfinished name, it says of `target`.
+Result<void> write_into(const Unfinished& unfinished, const fs::path& target,
+                        const std::function<Result<void>()>& write) {
+  Result<void> written;
+  unfinished.write_as(target, [&] { written = write(); });
+  return written.map_error([&](const Error& error) {
+    return Error{replaced(error.message, unfinished.path().string(), target.string())};
+  });
 }
 
 Result<void> write_as_file(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
                            const fs::path& target) {
-  const UnfinishedExport unfinished(target);
-  if (Result<void> written = exporter.file(trace, selection, unfinished.path()); !written) {
+  const Unfinished unfinished(unfinished_name(target));
+  const Result<void> written =
+      write_into(unfinished, target, [&] { return exporter.file(trace, selection, unfinished.path()); });
+  if (!written) {
     return written;
   }
   if (Result<void> checked = check_replaceable(target, unfinished.path()); !checked) {
@@ -111,12 +117,15 @@ std::vector<std::pair<fs::path, fs::path>> spread(const Exporter& exporter, cons
 
 Result<void> write_as_folder(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
                              const fs::path& target) {
-  const UnfinishedExport unfinished(target);
+  const Unfinished unfinished(unfinished_name(target));
   std::error_code status;
-  if (!fs::create_directory(unfinished.path(), status)) {
+  fs::create_directories(unfinished.path(), status);
+  if (status) {
     throw_cannot_write(target, status.value());
   }
-  if (Result<void> written = exporter.folder(trace, selection, unfinished.path()); !written) {
+  const Result<void> written =
+      write_into(unfinished, target, [&] { return exporter.folder(trace, selection, unfinished.path()); });
+  if (!written) {
     return written;
   }
   const bool is_spread =

@@ -1,11 +1,17 @@
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "commlens/base/unfinished.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
 #include "commlens/trace/test_support.hpp"
 
@@ -161,17 +167,97 @@ TEST(WriteExport, RefusesNamesOfCompressedFilesForWhatIsNotCompressed) {
   EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{});
 }
 
-TEST(WriteExport, ThrowsWhereItCannotWrite) {
+TEST(WriteExport, MakesTheFolderThatAFolderStandsIn) {
   const ScratchFolder folder;
-  for (const Exporter& exporter : {k_two}) {
-    bool has_thrown = false;
-    try {
-      (void)write_export(exporter, Trace{}, {}, (folder / "no/such").string());
-    } catch (const SystemError&) {
-      has_thrown = true;
-    }
-    EXPECT_TRUE(has_thrown);
+  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / "a/b/out").string()));
+  EXPECT_EQ(content_of(folder / "a/b/out/traces/0"), "zero");
+}
+
+TEST(WriteExport, ThrowsWhereItCannotWriteAndNamesWhatWasGiven) {
+  const ScratchFolder folder;
+  folder.write("file", "");
+  const std::string target = (folder / "file/out").string();
+  try {
+    (void)write_export(k_two, Trace{}, {}, target);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const SystemError& error) {
+    EXPECT_EQ(error.what(), "cannot write " + target + ": Not a directory");
   }
+}
+
+Result<void> throw_late(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                        const std::filesystem::path& path) {
+  throw SystemError("cannot write " + path.string() + "/a: No space left on device");
+}
+
+Result<void> name_the_path(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                           const std::filesystem::path& path) {
+  return failure(path.string() + ": no");
+}
+
+TEST(WriteExport, NamesTheTargetWhereTheExporterNamesTheUnfinishedFile) {
+  const ScratchFolder folder;
+  const std::string target = (folder / "x").string();
+  for (const Exporter& exporter :
+       {Exporter{.name = "f", .file = throw_late}, Exporter{.name = "d", .folder = throw_late}}) {
+    try {
+      (void)write_export(exporter, Trace{}, {}, target);
+      ADD_FAILURE() << exporter.name;
+    } catch (const SystemError& error) {
+      EXPECT_EQ(error.what(), "cannot write " + target + "/a: No space left on device");
+    }
+  }
+  const Exporter refusing{.name = "f", .file = name_the_path};
+  EXPECT_EQ(write_export(refusing, Trace{}, {}, target).error().message, target + ": no");
+}
+
+Result<void> die_in_file(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                         const std::filesystem::path& path) {
+  std::ofstream(path) << "half";
+  EXPECT_TRUE(std::filesystem::exists(path));
+  std::raise(SIGINT);
+  return {};
+}
+
+Result<void> die_in_folder(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                           const std::filesystem::path& path) {
+  std::filesystem::create_directory(path / "traces");
+  std::ofstream(path / "traces" / "0") << "half";
+  std::raise(SIGTERM);
+  return {};
+}
+
+Result<void> die_in_stream(const Trace& /*trace*/, const CallSelection& /*selection*/, const TextSink& sink) {
+  sink("half");
+  std::raise(SIGHUP);
+  return {};
+}
+
+TEST(WriteExport, LeavesEverythingAsItWasWhenASignalEndsIt) {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder / "mine");
+  folder.write("mine/precious", "old");
+  folder.write("f", "old");
+  const std::array exporters = {
+      std::tuple(Exporter{.name = "f", .file = die_in_file}, "f", SIGINT),
+      std::tuple(Exporter{.name = "d", .folder = die_in_folder}, "mine", SIGTERM),
+      std::tuple(Exporter{.name = "s", .stream = die_in_stream}, "f", SIGHUP),
+      std::tuple(Exporter{.name = "s", .stream = die_in_stream}, "f.gz", SIGHUP),
+  };
+  for (const auto& [exporter, name, signal] : exporters) {
+    const pid_t child = fork();
+    if (child == 0) {
+      remove_unfinished_on_signals();
+      (void)write_export(exporter, Trace{}, {}, (folder / name).string());
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << exporter.name << ' ' << status;
+  }
+  EXPECT_EQ(content_of(folder / "f"), "old");
+  EXPECT_EQ(names_in(folder / "mine"), std::vector<std::string>{"precious"});
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"f", "mine"}));
 }
 
 }  // namespace

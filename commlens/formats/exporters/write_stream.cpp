@@ -14,6 +14,7 @@
 #include <zlib.h>
 
 #include "commlens/base/check.hpp"
+#include "commlens/base/unfinished.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
 
 namespace commlens {
@@ -123,28 +124,13 @@ Result<void> write_into(Descriptor& file, const std::string& name, const Write& 
   return name.ends_with(".gz") ? write_compressed(file, name, write) : write_plain(file, write);
 }
 
-/// Removes the unfinished file unless it was renamed.
-struct Unfinished {
-  std::filesystem::path path;
-  bool is_finished = false;
-  explicit Unfinished(std::filesystem::path unfinished) : path(std::move(unfinished)) {}
-  ~Unfinished() {
-    std::error_code ignored;
-    if (!is_finished) {
-      std::filesystem::remove(path, ignored);
-    }
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-};
-
 Result<void> write_whole_file(const std::filesystem::path& target, const std::string& name,
                               const Write& write) {
   std::filesystem::path path = target;
   path += fmt::format(".{}.tmp", getpid());
+  const Unfinished unfinished(path);
   constexpr mode_t readable = 0666;  // less the umask, as any new file
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, readable), name);
-  Unfinished unfinished(path);
   Result<void> written = write_into(file, name, write);
   file.close();
   if (!written) {
@@ -153,7 +139,6 @@ Result<void> write_whole_file(const std::filesystem::path& target, const std::st
   if (std::rename(path.c_str(), target.c_str()) != 0) {
     throw_cannot_write(name, errno);
   }
-  unfinished.is_finished = true;
   return {};
 }
 

@@ -1,0 +1,179 @@
+#include "commlens/base/unfinished.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "commlens/base/file.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/base/text.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t k_slots = 16;
+constexpr std::size_t k_longest_path = 4096;
+constexpr std::array<int, 3> k_ending_signals = {SIGINT, SIGTERM, SIGHUP};
+
+enum class SlotState : int { free, filling, used };
+
+/// A handler has nothing but what is global, and may not read memory that could be freed.
+struct Slot {
+  std::atomic<SlotState> state = SlotState::free;
+  std::array<char, k_longest_path> path{};
+};
+static_assert(std::atomic<SlotState>::is_always_lock_free, "a signal handler may not wait for a lock");
+std::array<Slot, k_slots> slots;
+std::atomic<pid_t> owner = 0;
+
+/// The slot that remembers a path; -1 where none is left, then no signal removes it.
+int remember(const std::string& path) {
+  for (std::size_t at = 0; at < k_slots && path.size() < k_longest_path; ++at) {
+    SlotState expected = SlotState::free;
+    if (slots[at].state.compare_exchange_strong(expected, SlotState::filling)) {
+      std::memcpy(slots[at].path.data(), path.c_str(), path.size() + 1);
+      slots[at].state = SlotState::used;
+      return static_cast<int>(at);
+    }
+  }
+  return -1;
+}
+
+/// As rm -r does, with nothing but system calls, since it runs in a signal handler.
+void remove_tree(int parent, const char* name, int depth) {
+  constexpr int deepest = 16;
+  if (unlinkat(parent, name, 0) == 0 || errno == ENOENT || depth > deepest) {
+    return;
+  }
+  const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) {
+    return;
+  }
+  alignas(dirent64) std::array<char, 4096> entries;
+  constexpr int most_turns = 8;  // names are skipped where others are removed; new ones may appear
+  for (int turn = 0; turn < most_turns && unlinkat(parent, name, AT_REMOVEDIR) != 0; ++turn) {
+    lseek(folder, 0, SEEK_SET);
+    while (true) {
+      const ssize_t size = getdents64(folder, entries.data(), entries.size());
+      if (size <= 0) {
+        break;
+      }
+      for (ssize_t at = 0; at < size;) {
+        const auto* const entry = reinterpret_cast<const dirent64*>(&entries[static_cast<std::size_t>(at)]);
+        const bool is_dots =
+            std::strcmp(&entry->d_name[0], ".") == 0 || std::strcmp(&entry->d_name[0], "..") == 0;
+        if (!is_dots) {
+          remove_tree(folder, &entry->d_name[0], depth + 1);
+        }
+        at += entry->d_reclen;
+      }
+    }
+  }
+  close(folder);
+}
+
+void remove_all_unfinished(int signal) {
+  if (getpid() == owner) {  // a child that was forked has no part in our files
+    for (const Slot& slot : slots) {
+      if (slot.state == SlotState::used) {
+        remove_tree(AT_FDCWD, slot.path.data(), 0);
+      }
+    }
+  }
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // comes when this handler returns
+}
+
+/// Between the two renames of an exchange no signal may end us.
+class EndingSignalsBlocked {
+ public:
+  EndingSignalsBlocked() {
+    sigset_t ending;
+    sigemptyset(&ending);
+    for (const int signal : k_ending_signals) {
+      sigaddset(&ending, signal);
+    }
+    pthread_sigmask(SIG_BLOCK, &ending, &before_);
+  }
+  ~EndingSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  EndingSignalsBlocked(const EndingSignalsBlocked&) = delete;
+  EndingSignalsBlocked& operator=(const EndingSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+Unfinished::Unfinished(fs::path path) : path_(std::move(path)), slot_(remember(path_.string())) {}
+
+Unfinished::~Unfinished() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  if (slot_ >= 0) {
+    slots[static_cast<std::size_t>(slot_)].state = SlotState::free;
+  }
+}
+
+void Unfinished::write_as(const fs::path& shown, const std::function<void()>& write) const {
+  try {
+    write();
+  } catch (const SystemError& error) {
+    throw SystemError(replaced(error.what(), path_.string(), shown.string()));
+  }
+}
+
+void remove_unfinished_on_signals() {
+  owner = getpid();
+  for (const int signal : k_ending_signals) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) {
+      continue;
+    }
+    struct sigaction action = {};
+    action.sa_handler = &remove_all_unfinished;
+    sigfillset(&action.sa_mask);
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+void replace_folder(const fs::path& target, const fs::path& fresh) {
+  std::string aside =
+      (target.parent_path() / fmt::format(".{}.old.XXXXXX", target.filename().string())).string();
+  const EndingSignalsBlocked blocked;
+  if (mkdtemp(aside.data()) == nullptr) {
+    throw_cannot_write(target, errno);
+  }
+  std::error_code ignored;
+  if (std::rename(target.c_str(), aside.c_str()) != 0) {  // in the place of the empty folder
+    const int cause = errno;
+    fs::remove(aside, ignored);
+    throw_cannot_write(target, cause);
+  }
+  if (std::rename(fresh.c_str(), target.c_str()) != 0) {
+    const int cause = errno;
+    if (std::rename(aside.c_str(), target.c_str()) != 0) {
+      throw SystemError(fmt::format("cannot write {}: {}; what stood there is now {}", target.string(),
+                                    std::strerror(cause), aside));
+    }
+    throw_cannot_write(target, cause);
+  }
+  fs::remove_all(aside, ignored);
+}
+
+}  // namespace commlens
