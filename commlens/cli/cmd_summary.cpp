@@ -7,6 +7,7 @@
 
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/json_result.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/summary_subject.hpp"
 #include "commlens/cli/summary_text.hpp"
 #include "commlens/cli/trace_source.hpp"
@@ -72,6 +73,9 @@ std::string sizes_of(const SummaryView& view, Format format, const TextStyle& st
 }
 
 Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
+  if (const Result<void> usable = check_file_place("-o", flags.output.file); !usable) {
+    return tl::unexpected(usable.error());
+  }
   const SummaryWish wish = wish_of(flags);
   if (const Result<void> apart = check_not_the_input(flags.output.file, flags.trace); !apart) {
     return tl::unexpected(apart.error());
@@ -100,8 +104,7 @@ Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
 Action declare_summary(CLI::App& verb) {
   const auto flags = std::make_shared<SummaryFlags>();
   verb.footer(k_summary_examples);
-  verb.add_option("TRACE", flags->trace,
-                  "A native trace, or a file that import reads; - reads calls JSON Lines from standard input")
+  verb.add_option("TRACE", flags->trace, "A native trace, or a file that import reads; - is standard input")
       ->required();
   verb.add_option("--rank", flags->rank, "Only this rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))

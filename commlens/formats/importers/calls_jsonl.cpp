@@ -191,12 +191,14 @@ Result<void> parse_call_line(std::string_view line, CallRecord& record) {
 }
 
 Result<Trace> read_calls_jsonl(const std::filesystem::path& path) {
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return tl::unexpected(source.error());
-  }
-  CallBuilder calls("calls JSON Lines", source->name());
-  LineReader lines(std::move(*source));
+  return TextSource::open(path).and_then(
+      [](TextSource&& source) -> Result<Trace> { return read_calls_jsonl(std::move(source)); });
+}
+
+Result<Trace> read_calls_jsonl(TextSource source) {
+  const std::string name = source.name();
+  CallBuilder calls("calls JSON Lines", name);
+  LineReader lines(std::move(source));
   CallRecord record;
   std::int64_t count = 0;
   while (true) {
@@ -222,7 +224,7 @@ Result<Trace> read_calls_jsonl(const std::filesystem::path& path) {
     }
   }
   if (count == 0) {
-    return failure(fmt::format("{}: no calls in it", path == "-" ? "standard input" : path.string()));
+    return failure(fmt::format("{}: no calls in it", name));
   }
   return calls.finish();
 }

@@ -4,6 +4,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/formats/importers/call_builder.hpp"
+#include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -12,8 +13,11 @@ namespace commlens {
 /// field that stands twice or has another type is an error.
 Result<void> parse_call_line(std::string_view line, CallRecord& record);
 
-/// Calls JSON Lines (docs/formats/calls.md): a file, gzip file, or "-" for standard input.
+/// Calls JSON Lines (docs/formats/calls.md): a file or gzip file.
 Result<Trace> read_calls_jsonl(const std::filesystem::path& path);
+
+/// The same of a source that is open, such as a pipe.
+Result<Trace> read_calls_jsonl(TextSource source);
 
 /// True when the first line that is not blank is a JSON object with the keys "rank" and "op".
 bool sniff_calls_jsonl(const std::filesystem::path& path, std::string_view head);

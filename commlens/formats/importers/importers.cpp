@@ -1,9 +1,12 @@
 #include "commlens/formats/importers/importers.hpp"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "commlens/base/text.hpp"
 #include "commlens/formats/importers/calls_csv.hpp"
 #include "commlens/formats/importers/calls_jsonl.hpp"
 #include "commlens/formats/importers/chakra_et.hpp"
@@ -21,6 +24,7 @@
 #include "commlens/formats/importers/otf2.hpp"
 #include "commlens/formats/importers/profiler_plugin.hpp"
 #include "commlens/formats/importers/pytorch_et.hpp"
+#include "commlens/formats/importers/spool.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
@@ -63,12 +67,61 @@ std::string importer_names() {
 
 namespace {
 
-/// A pipe can be read once, so its head cannot be looked at first.
+const Importer* importer_for(const std::filesystem::path& path, std::string_view head) {
+  const auto* const found = std::find_if(k_importers.begin(), k_importers.end(),
+                                         [&](const Importer& each) { return each.sniff(path, head); });
+  return found == k_importers.end() ? nullptr : found;
+}
+
+Error unknown_format(const std::string& name, std::string_view head) {
+  return {fmt::format("{}: {}; expected a trace folder or one of: {}", name,
+                      head.empty() ? "the file is empty" : "no format we know", importer_names())};
+}
+
+/// Reads what `spool` keeps under the name `shown`.
+Result<Trace> read_spool(const Importer& importer, const Spool& spool, const std::string& shown) {
+  if (importer.read == read_otf2) {
+    return failure(
+        fmt::format("{}: an OTF2 archive is several files; name its .otf2 file, not a pipe", shown));
+  }
+  const std::string kept = spool.file().string();
+  Result<Trace> trace = importer.read(spool.file());
+  if (!trace) {
+    return failure(replaced(trace.error().message, kept, shown));
+  }
+  Provenance& provenance = trace->provenance;
+  provenance.description = replaced(std::move(provenance.description), kept, shown);
+  return trace;
+}
+
 Result<Trace> import_pipe(const std::filesystem::path& path) {
-  Result<Trace> trace = read_calls_jsonl(path);
-  return trace ? std::move(trace)
-               : failure(trace.error().message +
-                         "; a pipe is read as calls JSON Lines: put other formats into a file");
+  constexpr std::int64_t furthest = std::int64_t{1} << 30;  // that any format is searched for in a text
+  Result<TextSource> source = TextSource::open(path);
+  const Result<std::string_view> peeked = source ? source->peek(k_head) : tl::unexpected(source.error());
+  if (!peeked) {
+    return tl::unexpected(peeked.error());
+  }
+  const std::string head(*peeked);
+  if (sniff_calls_jsonl(path, head)) {  // read once and line by line: no need to keep it
+    return read_calls_jsonl(std::move(*source));
+  }
+  if (head.empty()) {
+    return tl::unexpected(unknown_format(source->name(), head));
+  }
+  Spool spool(path);
+  const Importer* importer = importer_for(spool.file(), head);  // by the head alone, for the file is empty
+  Result<bool> more = true;
+  if (importer == nullptr && head.find('\0') == std::string::npos) {
+    more = spool.take(*source, furthest);
+    importer = more ? importer_for(spool.file(), head) : nullptr;
+  }
+  if (more && importer == nullptr) {
+    return tl::unexpected(unknown_format(source->name(), head));
+  }
+  if (more && *more) {
+    more = spool.take(*source, INT64_MAX);
+  }
+  return more ? read_spool(*importer, spool, source->name()) : tl::unexpected(more.error());
 }
 
 }  // namespace
@@ -88,13 +141,8 @@ Result<Trace> import_any(const std::filesystem::path& path) {
   if (!head) {
     return tl::unexpected(head.error());
   }
-  for (const Importer& importer : importers()) {
-    if (importer.sniff(path, *head)) {
-      return importer.read(path);
-    }
-  }
-  return failure(fmt::format("{}: {}; expected a trace folder or one of: {}", path.string(),
-                             head->empty() ? "the file is empty" : "no format we know", importer_names()));
+  const Importer* const importer = importer_for(path, *head);
+  return importer == nullptr ? tl::unexpected(unknown_format(path.string(), *head)) : importer->read(path);
 }
 
 }  // namespace commlens

@@ -22,7 +22,9 @@ std::span<const Importer> importers();
 /// "calls-jsonl, calls-csv, …", for messages.
 std::string importer_names();
 
-/// Reads a native trace folder or any importable file; "-" is calls JSON Lines on standard input.
+/// Reads a native trace folder or any importable file. "-" is standard input; it and other pipes are kept in
+/// a file in TMPDIR for as long as they are read, calls JSON Lines are not. Throws SystemError where that
+/// cannot be written.
 Result<Trace> import_any(const std::filesystem::path& path);
 
 }  // namespace commlens

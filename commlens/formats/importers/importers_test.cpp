@@ -1,8 +1,13 @@
 #include "commlens/formats/importers/importers.hpp"
 
 #include <array>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -172,19 +177,127 @@ TEST(ImportAny, SaysWhatItCannotRead) {
   }
 }
 
-TEST(ImportAny, ReadsCallsFromAPipe) {
-  const ScratchFolder folder;
-  const std::string pipe = (folder / "pipe").string();
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+/// A folder for temporary files, as TMPDIR says while this lives.
+class TemporaryPlace {
+ public:
+  TemporaryPlace() {
+    if (const char* const before = std::getenv("TMPDIR")) {
+      before_ = before;
+    }
+    std::filesystem::create_directory(folder_ / "tmp");
+    setenv("TMPDIR", (folder_ / "tmp").c_str(), 1);
+  }
+  ~TemporaryPlace() { before_ ? setenv("TMPDIR", before_->c_str(), 1) : unsetenv("TMPDIR"); }
+  TemporaryPlace(const TemporaryPlace&) = delete;
+  TemporaryPlace& operator=(const TemporaryPlace&) = delete;
+  bool is_empty() const { return std::filesystem::is_empty(folder_ / "tmp"); }
+  std::string path() const { return (folder_ / "tmp").string(); }
+
+ private:
+  ScratchFolder folder_;
+  std::optional<std::string> before_;
+};
+
+/// What import_any makes of a named pipe into which `content` is written `times` times, or until nobody
+/// reads.
+Result<Trace> imported_from(const std::filesystem::path& pipe, std::string_view content, int times = 1) {
+  std::filesystem::remove(pipe);
+  EXPECT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const pid_t writer = fork();
   if (writer == 0) {
-    std::ofstream(pipe) << k_jsonl;
+    std::signal(SIGPIPE, SIG_DFL);
+    std::ofstream out(pipe, std::ios::binary);
+    for (int time = 0; time < times; ++time) {
+      out << content;
+    }
+    out.close();
     _exit(0);
   }
-  const Result<Trace> trace = import_any(pipe);
+  Result<Trace> trace = import_any(pipe);
   EXPECT_EQ(waitpid(writer, nullptr, 0), writer);
+  return trace;
+}
+
+TEST(ImportAny, ReadsEveryFormatFromAPipe) {
+  const ScratchFolder folder;
+  const TemporaryPlace temporary;
+  for (const auto& [text, importer] : k_samples) {
+    const Result<Trace> file = import_any(folder.write("f", text));
+    write_stream((folder / "f.gz").string(), [&](const TextSink& sink) { sink(text); });
+    for (const std::string& content : {std::string(text), test_support::content_of(folder / "f.gz")}) {
+      const Result<Trace> piped = imported_from(folder / "pipe", content);
+      ASSERT_TRUE(piped) << importer << ": " << piped.error().message;
+      ASSERT_EQ(piped->streams.size(), file->streams.size()) << importer;
+      EXPECT_EQ(piped->streams[0].events.size(), file->streams[0].events.size()) << importer;
+      EXPECT_EQ(piped->provenance.producer, file->provenance.producer);
+      EXPECT_EQ(piped->provenance.skipped, file->provenance.skipped) << importer;
+      EXPECT_EQ(piped->provenance.description.find(temporary.path()), std::string::npos)
+          << piped->provenance.description;
+    }
+    EXPECT_TRUE(temporary.is_empty()) << importer;
+  }
+}
+
+TEST(ImportAny, ReadsAPipeThatIsLongerThanItsHead) {
+  const ScratchFolder folder;
+  const Result<Trace> trace = imported_from(folder / "pipe", k_nccl, 10'000);  // 1.4 MB
   ASSERT_TRUE(trace) << trace.error().message;
-  EXPECT_EQ(trace->streams.size(), 1U);
+  EXPECT_EQ(trace->streams.at(0).events.size(), 10'000U);
+  // A table that begins behind the first 64 KiB.
+  const Result<Trace> late =
+      imported_from(folder / "pipe", std::string(100'000, '\n') + std::string(k_nccl_table));
+  ASSERT_TRUE(late) << late.error().message;
+  EXPECT_EQ(late->provenance.producer, "nccl-tests");
+}
+
+TEST(ImportAny, ReadsStandardInput) {
+  const ScratchFolder folder;
+  const TemporaryPlace temporary;
+  const int before = dup(STDIN_FILENO);
+  for (const auto& [text, importer] : k_samples) {
+    const int file = open(folder.write("f", text).c_str(), O_RDONLY | O_CLOEXEC);
+    dup2(file, STDIN_FILENO);
+    close(file);
+    const Result<Trace> trace = import_any("-");
+    ASSERT_TRUE(trace) << importer << ": " << trace.error().message;
+    EXPECT_GE(trace->streams.at(0).events.size(), 1U) << importer;
+    EXPECT_EQ(trace->provenance.description.find(temporary.path()), std::string::npos);
+    EXPECT_EQ(import_any("-").error().message.substr(0, 33), "standard input: the file is empty");
+  }
+  dup2(before, STDIN_FILENO);
+  close(before);
+  EXPECT_TRUE(temporary.is_empty());
+}
+
+TEST(ImportAny, SaysOfAPipeWhatItSaysOfAFile) {
+  const ScratchFolder folder;
+  const TemporaryPlace temporary;
+  const std::string head = R"({"schemaVersion": 1, "distributedInfo": {"rank": 3}})";
+  for (const std::string& text : {std::string("hello\n"), std::string(70'000, '\0'), head}) {
+    std::filesystem::remove(folder / "pipe");
+    const Result<Trace> file = import_any(folder.write("pipe", text));
+    const Result<Trace> piped = imported_from(folder / "pipe", text);
+    ASSERT_FALSE(piped);
+    EXPECT_EQ(piped.error().message, file.error().message);
+  }
+  const Result<Trace> archive = imported_from(folder / "pipe",
+                                              "\x03"
+                                              "BOTF2\x02\x02");
+  EXPECT_NE(archive.error().message.find("pipe: an OTF2 archive is several files"), std::string::npos);
+  EXPECT_TRUE(temporary.is_empty());
+}
+
+TEST(ImportAny, EndsOnAPipeWithoutAnEnd) {
+  const ScratchFolder folder;
+  const TemporaryPlace temporary;
+  const std::string block(std::size_t{1} << 20, 'x');
+  const std::string call(k_jsonl.substr(0, k_jsonl.find("send")));
+  const std::string zeros(std::size_t{1} << 20, '\0');
+  const Result<Trace> line = imported_from(folder / "pipe", call + block, 1'000'000);
+  EXPECT_NE(line.error().message.find("pipe:1: a line of more than 16 MiB"), std::string::npos);
+  const Result<Trace> binary = imported_from(folder / "pipe", zeros, 1'000'000);
+  EXPECT_NE(binary.error().message.find("pipe: no format we know"), std::string::npos);
+  EXPECT_TRUE(temporary.is_empty());
 }
 
 TEST(ImportAny, SurvivesEveryCutOfEverySample) {

@@ -43,7 +43,34 @@ Result<TextSource> TextSource::open(const std::filesystem::path& path) {
   return source;
 }
 
+Result<std::string_view> TextSource::peek(std::size_t size) {
+  std::size_t filled = ahead_.size();
+  ahead_.resize(std::max(filled, size));
+  while (filled < ahead_.size()) {
+    const Result<std::size_t> got = read_file(ahead_.data() + filled, ahead_.size() - filled);
+    if (!got && filled == 0) {
+      ahead_.clear();
+      return tl::unexpected(got.error());
+    }
+    if (!got || *got == 0) {
+      break;
+    }
+    filled += *got;
+  }
+  ahead_.resize(filled);
+  return std::string_view(ahead_);
+}
+
 Result<std::size_t> TextSource::read(char* into, std::size_t size) {
+  if (ahead_.empty()) {
+    return read_file(into, size);
+  }
+  const std::size_t got = ahead_.copy(into, size);
+  ahead_.erase(0, got);
+  return got;
+}
+
+Result<std::size_t> TextSource::read_file(char* into, std::size_t size) {
   const int got =
       gzread(as_gz(file_.get()), into, static_cast<unsigned>(std::min(size, std::size_t{1} << 30)));
   if (got > 0) {
@@ -129,20 +156,7 @@ Result<std::string> read_head(const std::filesystem::path& path, std::size_t siz
   if (!source) {
     return tl::unexpected(source.error());
   }
-  std::string head(size, '\0');
-  std::size_t filled = 0;
-  while (filled < size) {
-    const Result<std::size_t> got = source->read(head.data() + filled, size - filled);
-    if (!got && filled == 0) {
-      return tl::unexpected(got.error());
-    }
-    if (!got || *got == 0) {
-      break;
-    }
-    filled += *got;
-  }
-  head.resize(filled);
-  return head;
+  return source->peek(size).map([](std::string_view head) { return std::string(head); });
 }
 
 Result<std::string> read_whole(const std::filesystem::path& path, std::size_t limit, std::string_view what) {

@@ -18,14 +18,20 @@ class TextSource {
 
   /// Up to `size` bytes of decompressed text; 0 at the end. Fails on a damaged or truncated gzip file.
   Result<std::size_t> read(char* into, std::size_t size);
+  /// The first `size` bytes, fewer only at the end or before damage, which read() gives again. Only before
+  /// the first read(); stays valid until then.
+  Result<std::string_view> peek(std::size_t size);
   const std::string& name() const { return name_; }
 
  private:
+  Result<std::size_t> read_file(char* into, std::size_t size);
+
   struct Closer {
     void operator()(void* file) const;
   };
   std::unique_ptr<void, Closer> file_;  // a gzFile, which also reads plain text
   std::string name_;                    // as messages show it
+  std::string ahead_;                   // peeked at, not read yet
 };
 
 /// Lines of a text source, never more than one of them in memory.
