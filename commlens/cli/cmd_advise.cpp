@@ -11,6 +11,7 @@
 #include "commlens/cli/job_text.hpp"
 #include "commlens/cli/json_result.hpp"
 #include "commlens/cli/layout_flags.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/compare/compare.hpp"
 #include "commlens/model/readers/read_config.hpp"
@@ -156,6 +157,9 @@ Result<AdviseAnswer> answer_for(Console& console, const AdviseFlags& flags, cons
 }
 
 Result<ExitCode> advise_verb(Console& console, const AdviseFlags& flags) {
+  if (const Result<void> usable = check_file_place("-o", flags.output.file); !usable) {
+    return tl::unexpected(usable.error());
+  }
   const Result<Sources> sources = sources_of(flags.sources);
   if (!sources) {
     return tl::unexpected(sources.error());

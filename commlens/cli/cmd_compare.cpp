@@ -9,6 +9,7 @@
 #include "commlens/cli/compare_sides.hpp"
 #include "commlens/cli/explain_sides.hpp"
 #include "commlens/cli/json_result.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/explain_report.hpp"
 #include "commlens/report/wrapped.hpp"
@@ -187,6 +188,9 @@ Result<CompareAnswer> answer_for(Side& a, Side& b, const CompareFlags& flags, Co
 }
 
 Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
+  if (const Result<void> usable = check_file_place("-o", flags.output.file); !usable) {
+    return tl::unexpected(usable.error());
+  }
   const auto [framework_a, framework_b] = frameworks_of(flags.framework);
   for (const std::string& framework : {framework_a, framework_b}) {
     if (const Result<std::string> known = checked_framework(framework); !known) {

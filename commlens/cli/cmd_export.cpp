@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
@@ -63,6 +64,11 @@ Result<void> check_flags(const Exporter& exporter, const ExportFlags& flags) {
   if (flags.file == "-" && exporter.stream == nullptr) {
     return failure(fmt::format("--to {} writes a {}; name it with -o", flags.to,
                                exporter.folder != nullptr ? "folder" : "file"));
+  }
+  if (const Result<void> usable =
+          (exporter.folder != nullptr ? check_folder_place : check_file_place)("-o", flags.file);
+      !usable) {
+    return usable;
   }
   if (flags.file == "-" && !exporter.is_text && isatty(STDOUT_FILENO) == 1) {
     return failure(fmt::format("--to {} is not for terminals; name a file with -o", flags.to));

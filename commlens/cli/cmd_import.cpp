@@ -5,6 +5,7 @@
 
 #include "commlens/base/units.hpp"
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/formats/importers/importers.hpp"
 #include "commlens/report/coverage_report.hpp"
@@ -39,6 +40,9 @@ std::string matched_text(const Trace& trace) {
 Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
   if (const Result<void> usable = check_trace_target(flags.folder); !usable) {
     return failure("-o " + usable.error().message);
+  }
+  if (const Result<void> usable = check_folder_place("-o", flags.folder); !usable) {
+    return tl::unexpected(usable.error());
   }
   std::vector<Trace> traces;
   for (const std::string& file : flags.files) {

@@ -10,6 +10,7 @@
 #include "commlens/cli/job_source.hpp"
 #include "commlens/cli/json_result.hpp"
 #include "commlens/cli/layout_flags.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/prediction.hpp"
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/sweep.hpp"
@@ -170,10 +171,14 @@ Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, cons
 
 /// Two results may not go to one place.
 Result<void> check_places(const PredictFlags& flags) {
-  if (flags.calls.empty()) {
-    return {};
-  }
   const std::string& file = flags.output.file;
+  Result<void> usable = check_file_place("-o", file);
+  if (usable && !flags.calls.empty()) {
+    usable = check_file_place("--calls", flags.calls);
+  }
+  if (!usable || flags.calls.empty()) {
+    return usable;
+  }
   if (flags.calls == "-" && file == "-" && flags.output.kind() != Format::table) {
     return failure(fmt::format("--calls - and --format {} both write to standard output; give one a file",
                                flags.output.format));

@@ -15,6 +15,7 @@
 #include "commlens/base/modules.hpp"
 #include "commlens/capture/environment.hpp"
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/record_child.hpp"
 #include "commlens/cli/record_program.hpp"
 #include "commlens/cli/record_result.hpp"
@@ -170,6 +171,9 @@ Result<void> clear_folder(const std::string& folder, bool is_nccl) {
   }
   if (!*is_removed) {
     return failure(fmt::format("-o {}: another job is being recorded there; choose another folder", folder));
+  }
+  if (Result<void> usable = check_folder_place("-o", folder); !usable) {
+    return usable;
   }
   std::error_code error;
   fs::create_directories(folder, error);

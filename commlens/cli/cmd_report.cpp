@@ -9,6 +9,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/report_input.hpp"
 #include "commlens/report/figure_files.hpp"
@@ -34,12 +35,12 @@ struct ReportFlags {
 
 /// A file that is no report of ours stays.
 Result<void> check_target(const ReportFlags& flags) {
+  if (Result<void> usable = check_file_place("-o", flags.file); !usable) {
+    return usable;
+  }
   std::error_code status;
   if (flags.file == "-" || flags.force || !std::filesystem::exists(flags.file, status)) {
     return {};
-  }
-  if (std::filesystem::is_directory(flags.file, status)) {
-    return failure(fmt::format("-o {}: is a folder; give the name of a file", flags.file));
   }
   if (!std::filesystem::is_regular_file(flags.file, status)) {
     return {};  // a device or a pipe
@@ -59,11 +60,16 @@ Result<void> check_target(const ReportFlags& flags) {
 
 Result<void> check_folder(const std::string& folder) {
   std::error_code status;
-  if (!folder.empty() && std::filesystem::exists(folder, status) &&
-      !std::filesystem::is_directory(folder, status)) {
+  if (folder.empty()) {
+    return {};
+  }
+  if (!std::filesystem::exists(folder, status)) {
+    return check_folder_place("--data", folder);
+  }
+  if (!std::filesystem::is_directory(folder, status)) {
     return failure(fmt::format("--data {}: is a file; give the name of a folder", folder));
   }
-  return {};
+  return check_file_place("--data", (std::filesystem::path(folder) / "index.json").string());
 }
 
 std::string title_of(const ReportFlags& flags, const FigureInput& input) {

@@ -1,0 +1,86 @@
+#include "commlens/cli/output_place.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "commlens/base/unfinished.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+/// Why no file of that name can be made in a folder, if the choice of the place is to blame.
+std::optional<std::string> obstacle_in(const fs::path& folder, const std::string& name) {
+  constexpr std::array place_is_wrong = {EACCES, EPERM, EROFS, ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP, EINVAL};
+  const Unfinished probe(folder / fmt::format("{}.{}.tmp", name, getpid()));
+  constexpr mode_t ours = 0600;
+  const int made = open(probe.path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, ours);
+  if (made >= 0) {
+    close(made);
+    return std::nullopt;
+  }
+  const int cause = errno;
+  return std::find(place_is_wrong.begin(), place_is_wrong.end(), cause) == place_is_wrong.end()
+             ? std::nullopt
+             : std::optional(
+                   fmt::format("nothing can be made in {} ({})", folder.string(), std::strerror(cause)));
+}
+
+Result<void> place_unless(const std::string& flag, const std::string& path,
+                          const std::optional<std::string>& obstacle) {
+  return obstacle ? failure(fmt::format("{} {}: {}; choose another place", flag, path, *obstacle))
+                  : Result<void>();
+}
+
+}  // namespace
+
+Result<void> check_file_place(const std::string& flag, const std::string& path) {
+  if (path == "-") {
+    return {};
+  }
+  std::error_code status;
+  const fs::path file = path;
+  if (!file.has_filename() || fs::is_directory(file, status)) {
+    return failure(fmt::format("{} {}: is a folder; give the name of a file", flag, path));
+  }
+  if (fs::exists(file, status) && !fs::is_regular_file(file, status)) {
+    return place_unless(
+        flag, path, access(file.c_str(), W_OK) == 0 ? std::nullopt : std::optional("it cannot be written"));
+  }
+  const fs::path folder = folder_of(file);
+  if (!fs::exists(folder, status)) {
+    return failure(fmt::format("{} {}: there is no folder {}; make it, or choose another place", flag, path,
+                               folder.string()));
+  }
+  return place_unless(flag, path, obstacle_in(folder, file.filename().string()));
+}
+
+Result<void> check_folder_place(const std::string& flag, const std::string& path) {
+  fs::path folder = fs::path(path).lexically_normal();
+  folder = folder.has_filename() ? folder : folder.parent_path();  // "out/"
+  if (folder.empty()) {
+    return failure(fmt::format("{}: give the name of a folder", flag));
+  }
+  fs::path above = folder_of(folder);
+  std::error_code status;
+  while (!fs::exists(above, status) && above != folder_of(above)) {
+    above = folder_of(above);
+  }
+  return place_unless(flag, path, obstacle_in(above, folder.filename().string()));
+}
+
+}  // namespace commlens

@@ -1,0 +1,110 @@
+#include "commlens/cli/output_place.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "commlens/cli/test_support.hpp"
+
+namespace commlens {
+namespace {
+
+using test_support::Outcome;
+using test_support::run_with;
+
+class OutputPlace : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_ / "folder" / "full");
+    std::ofstream(folder_ / "file") << "x";
+    std::ofstream(folder_ / "calls.jsonl")
+        << R"({"rank":0,"iteration":0,"op":"all_reduce","dtype":"fp16","input_bytes":8,"output_bytes":8,"group":[0,1]})"
+        << '\n';
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// Each verb with everything but the place, which comes last.
+  std::vector<std::vector<std::string>> verbs_with_files() const {
+    return {{"predict", "19M", "-o"},
+            {"predict", "19M", "--calls"},
+            {"compare", "19M", "19M", "-o"},
+            {"advise", "19M", "--ranks", "2", "-o"},
+            {"summary", path("calls.jsonl"), "-o"},
+            {"report", path("calls.jsonl"), "-o"},
+            {"export", path("calls.jsonl"), "--to", "calls", "-o"},
+            {"export", path("calls.jsonl"), "--to", "sqlite", "-o"}};
+  }
+  std::vector<std::vector<std::string>> verbs_with_folders() const {
+    return {{"import", path("calls.jsonl"), "-o"},
+            {"train", "19M", "--ranks", "1", "--dtype", "bf16", "-o"},
+            {"report", path("calls.jsonl"), "-o", "/dev/null", "--data"},
+            {"export", path("calls.jsonl"), "--to", "chakra", "-o"}};
+  }
+
+  static void expect_refused(std::vector<std::string> arguments, const std::string& place,
+                             const std::string& why) {
+    const std::string shown = arguments.front() + " " + arguments.back() + " " + place;
+    const std::string flag = arguments.back();
+    arguments.push_back(place);
+    const Outcome outcome = run_with(arguments);
+    EXPECT_EQ(outcome.code, ExitCode::bad_input) << shown;
+    EXPECT_EQ(outcome.out, "") << shown;
+    EXPECT_EQ(outcome.err.substr(0, outcome.err.find(": ", 12)), "commlens: " + flag + " " + place) << shown;
+    EXPECT_NE(outcome.err.find(why), std::string::npos) << shown << ": " << outcome.err;
+    EXPECT_EQ(outcome.err.find(".tmp"), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << shown << outcome.err;
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("commlens_output_place." + std::to_string(getpid()));
+};
+
+TEST_F(OutputPlace, EveryVerbThatWritesAFileRefusesTheSamePlaces) {
+  for (const std::vector<std::string>& verb : verbs_with_files()) {
+    expect_refused(verb, path("folder"), "is a folder; give the name of a file");
+    expect_refused(verb, path("new/"), "is a folder; give the name of a file");
+    expect_refused(verb, path("no/such/x"), "there is no folder " + path("no/such") + "; make it");
+    expect_refused(verb, path("file/x"), "nothing can be made in " + path("file") + " (Not a directory)");
+    expect_refused(verb, "/proc/x", "nothing can be made in /proc (");
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 3)
+      << "something was left behind";
+}
+
+TEST_F(OutputPlace, EveryVerbThatWritesAFolderRefusesTheSamePlaces) {
+  for (const std::vector<std::string>& verb : verbs_with_folders()) {
+    expect_refused(verb, path("file/x/y"), "nothing can be made in " + path("file") + " (Not a directory)");
+    expect_refused(verb, "/proc/x/y", "nothing can be made in /proc (");
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 3)
+      << "something was left behind";
+}
+
+TEST_F(OutputPlace, FoldersAreMadeWithThoseTheyStandIn) {
+  for (std::vector<std::string> verb : verbs_with_folders()) {
+    if (verb.front() != "train") {
+      const std::string place = path("made by " + verb.front() + "/a/b");
+      verb.push_back(place);
+      EXPECT_EQ(run_with(verb).code, ExitCode::done) << verb.front();
+      EXPECT_FALSE(std::filesystem::is_empty(place)) << place;
+    }
+  }
+}
+
+TEST_F(OutputPlace, ADiskThatIsFullIsTheSystemsFault) {
+  for (std::vector<std::string> verb : verbs_with_files()) {
+    if (std::find(verb.begin(), verb.end(), "sqlite") == verb.end()) {  // which replaces files only
+      verb.emplace_back("/dev/full");
+      EXPECT_THROW(run_with(verb), SystemError) << verb.front();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace commlens
