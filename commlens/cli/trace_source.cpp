@@ -77,8 +77,15 @@ Result<Trace> open_trace(Console& console, const std::string& argument) {
                                      argument))
                : failure(fmt::format("{}: there is no such file or folder", argument));
   }
-  const Progress progress(console, fmt::format("reading {}", argument), 0);
-  return import_any(argument);
+  std::string cut_off;
+  Result<Trace> trace = [&] {
+    const Progress progress(console, fmt::format("reading {}", argument), 0);
+    return import_any(argument, &cut_off);
+  }();
+  if (!cut_off.empty()) {
+    warn(console, cut_off);
+  }
+  return trace;
 }
 
 std::int64_t ranks_of_job(const Trace& trace) {

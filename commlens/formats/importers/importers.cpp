@@ -10,11 +10,13 @@
 #include "commlens/formats/importers/calls_csv.hpp"
 #include "commlens/formats/importers/calls_jsonl.hpp"
 #include "commlens/formats/importers/chakra_et.hpp"
+#include "commlens/formats/importers/cut_off.hpp"
 #include "commlens/formats/importers/deepspeed_log.hpp"
 #include "commlens/formats/importers/flight_recorder.hpp"
 #include "commlens/formats/importers/imb.hpp"
 #include "commlens/formats/importers/inspector.hpp"
 #include "commlens/formats/importers/kineto.hpp"
+#include "commlens/formats/importers/known_formats.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/mpip.hpp"
 #include "commlens/formats/importers/nccl_log.hpp"
@@ -73,19 +75,44 @@ const Importer* importer_for(const std::filesystem::path& path, std::string_view
   return found == k_importers.end() ? nullptr : found;
 }
 
+/// `name` is the path as messages show it.
 Error unknown_format(const std::string& name, std::string_view head) {
-  return {fmt::format("{}: {}; expected a trace folder or one of: {}", name,
-                      head.empty() ? "the file is empty" : "no format we know", importer_names())};
+  if (head.empty()) {
+    return {
+        fmt::format("{}: the file is empty; expected a trace folder or one of: {}", name, importer_names())};
+  }
+  const std::string known = unreadable_format(name, head);
+  return {known.empty() ? fmt::format("{}: no format we know; expected a trace folder or one of: {}", name,
+                                      importer_names())
+                        : fmt::format("{}: {}", name, known)};
+}
+
+Result<Trace> read_folder(const std::filesystem::path& folder) {
+  Result<Trace> trace = read_trace(folder);
+  if (trace || is_trace(folder)) {
+    return trace;
+  }
+  return failure(trace.error().message + importable_files_text(folder));
+}
+
+Result<Trace> read_file(const Importer& importer, const std::filesystem::path& file, const std::string& name,
+                        std::string* cut_off) {
+  Result<Trace> trace = importer.read(file);
+  if (trace && cut_off != nullptr) {
+    *cut_off = cut_off_text(*trace, file, name);
+  }
+  return trace;
 }
 
 /// Reads what `spool` keeps under the name `shown`.
-Result<Trace> read_spool(const Importer& importer, const Spool& spool, const std::string& shown) {
+Result<Trace> read_spool(const Importer& importer, const Spool& spool, const std::string& shown,
+                         std::string* cut_off) {
   if (importer.read == read_otf2) {
     return failure(
         fmt::format("{}: an OTF2 archive is several files; name its .otf2 file, not a pipe", shown));
   }
   const std::string kept = spool.file().string();
-  Result<Trace> trace = importer.read(spool.file());
+  Result<Trace> trace = read_file(importer, spool.file(), shown, cut_off);
   if (!trace) {
     return failure(replaced(trace.error().message, kept, shown));
   }
@@ -94,7 +121,7 @@ Result<Trace> read_spool(const Importer& importer, const Spool& spool, const std
   return trace;
 }
 
-Result<Trace> import_pipe(const std::filesystem::path& path) {
+Result<Trace> import_pipe(const std::filesystem::path& path, std::string* cut_off) {
   constexpr std::int64_t furthest = std::int64_t{1} << 30;  // that any format is searched for in a text
   Result<TextSource> source = TextSource::open(path);
   const Result<std::string_view> peeked = source ? source->peek(k_head) : tl::unexpected(source.error());
@@ -121,28 +148,32 @@ Result<Trace> import_pipe(const std::filesystem::path& path) {
   if (more && *more) {
     more = spool.take(*source, INT64_MAX);
   }
-  return more ? read_spool(*importer, spool, source->name()) : tl::unexpected(more.error());
+  return more ? read_spool(*importer, spool, source->name(), cut_off) : tl::unexpected(more.error());
 }
 
 }  // namespace
 
-Result<Trace> import_any(const std::filesystem::path& path) {
+Result<Trace> import_any(const std::filesystem::path& path, std::string* cut_off) {
+  if (cut_off != nullptr) {
+    cut_off->clear();
+  }
   std::error_code status;
   if (path == "-") {
-    return import_pipe(path);
+    return import_pipe(path, cut_off);
   }
   if (std::filesystem::is_directory(path, status)) {
-    return read_trace(path);
+    return read_folder(path);
   }
   if (std::filesystem::exists(path, status) && !std::filesystem::is_regular_file(path, status)) {
-    return import_pipe(path);
+    return import_pipe(path, cut_off);
   }
   const Result<std::string> head = read_head(path, k_head);
   if (!head) {
     return tl::unexpected(head.error());
   }
   const Importer* const importer = importer_for(path, *head);
-  return importer == nullptr ? tl::unexpected(unknown_format(path.string(), *head)) : importer->read(path);
+  return importer == nullptr ? tl::unexpected(unknown_format(path.string(), *head))
+                             : read_file(*importer, path, path.string(), cut_off);
 }
 
 }  // namespace commlens

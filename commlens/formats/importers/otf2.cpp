@@ -1,5 +1,7 @@
 #include "commlens/formats/importers/otf2.hpp"
 
+#include <fmt/format.h>
+
 #include "commlens/formats/importers/isolated.hpp"
 #include "commlens/formats/otf2/otf2_api.hpp"
 
@@ -8,7 +10,7 @@ namespace commlens {
 Result<Trace> read_otf2(const std::filesystem::path& path) {
   const Result<const Otf2Api*> api = load_otf2();
   if (!api) {
-    return tl::unexpected(api.error());
+    return failure(fmt::format("{}: an OTF2 archive; {}", path.string(), api.error().message));
   }
   return read_isolated({.producer = "OTF2", .read = (*api)->read, .limits = {}}, path);
 }
