@@ -146,6 +146,22 @@ TEST_F(Advise, NamesThatAreNotUtf8MakeValidJson) {
   }
 }
 
+TEST_F(Advise, RegressionRefusesFlagsThatChooseCallsAndTheHelpDoesNotRepeatIt) {
+  const std::string a = recorded("a.jsonl", 4, 1000);
+  for (const std::vector<std::string>& flag : std::vector<std::vector<std::string>>{
+           {"--order"}, {"--tp", "2"}, {"--iterations", "0-"}, {"--framework", "paper"}}) {
+    for (const bool before : {true, false}) {
+      std::vector<std::string> words = {"compare", a, a};
+      words.insert(words.end(), flag.begin(), flag.end());
+      words.insert(before ? words.begin() + 3 : words.end(), "--regression");
+      const Outcome refused = run_with(words);
+      EXPECT_EQ(refused.code, ExitCode::bad_input) << flag.front();
+      EXPECT_NE(refused.err.find("--regression excludes " + flag.front()), std::string::npos) << refused.err;
+    }
+  }
+  EXPECT_EQ(run_with({"compare", "--help"}).out.find("xcludes"), std::string::npos);
+}
+
 TEST_F(Advise, RegressionRefusesWhatHasNoTimesAndOtherJobs) {
   const std::string a = recorded("a.jsonl", 4, 1000);
   for (const auto& [arguments, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{

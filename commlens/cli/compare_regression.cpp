@@ -37,9 +37,10 @@ Result<double> share_from(const std::string& text) {
 
 void RegressionFlags::declare(CLI::App& verb) {
   const char* const group = "Regression";
-  const std::vector<CLI::Option*> others = verb.get_options();
-  CLI::Option* const asked = verb.add_flag(
-      "--regression", asked_, "A and B are runs of one job: compare their times; exit 1 if B is slower");
+  std::vector<CLI::Option*> others = verb.get_options();
+  CLI::Option* const asked = verb.add_flag("--regression", asked_,
+                                           "A and B are runs of one job: compare their times; exit 1 if B is "
+                                           "slower; goes with --format and -o only");
   verb.add_option("--tolerance", tolerance_, "Slower by more than this counts, if it is significant")
       ->type_name("SHARE")
       ->capture_default_str()
@@ -51,13 +52,19 @@ void RegressionFlags::declare(CLI::App& verb) {
       ->group(group)
       ->needs(asked);
   asked->group(group);
-  // What chooses or predicts calls has no meaning here.
-  for (CLI::Option* const other : others) {
+  // What chooses or predicts calls has no meaning here. Said by Option::excludes, it would stand in the help
+  // of every option.
+  std::erase_if(others, [](const CLI::Option* other) {
     const std::string name = other->get_single_name();
-    if (!other->get_positional() && name != "format" && name != "output" && name != "help") {
-      asked->excludes(other);
+    return other->get_positional() || name == "format" || name == "output" || name == "help";
+  });
+  verb.parse_complete_callback([asked, others] {
+    for (const CLI::Option* const other : others) {
+      if (asked->count() > 0 && other->count() > 0) {
+        throw CLI::ExcludesError(asked->get_name(), other->get_name());
+      }
     }
-  }
+  });
 }
 
 Result<ExitCode> RegressionFlags::run(Console& console, const Side& a, const Side& b,

@@ -155,7 +155,7 @@ TEST_F(Run, AFullDiskIsTheSystemsFault) {
   out.setstate(std::ios::badbit);
   Console console{out, err, {}, false};
   EXPECT_THROW(run({"predict", "125M"}, console), SystemError);
-  EXPECT_THROW(run_with({"predict", "125M", "-o", path("no/such/folder")}), SystemError);
+  EXPECT_THROW(run_with({"predict", "125M", "-o", "/dev/full"}), SystemError);
 }
 
 TEST_F(Run, PredictPrintsThePapersEquationWithItsCorrection) {
@@ -181,6 +181,17 @@ TEST_F(Run, PredictPrintsThePapersEquationWithItsCorrection) {
   ASSERT_NE(equation, json["formulas"].end());
   EXPECT_EQ((*equation)["value"], 3'989'802'240);
   EXPECT_EQ((*equation)["value_exact"], 3'978'696'960);
+}
+
+TEST_F(Run, PredictWarnsOfATypeThatWasChosenAndChangedAlone) {
+  const Outcome builtin = run_with({"predict", "19M", "--framework", "commlens"});
+  EXPECT_EQ(builtin.code, ExitCode::done);
+  EXPECT_EQ(builtin.err, "");
+  EXPECT_NE(builtin.out.find(", bf16"), std::string::npos) << builtin.out;
+  const std::string fp16 =
+      written("ds.json", R"({"fp16": {"enabled": true}, "train_micro_batch_size_per_gpu": 4})");
+  EXPECT_EQ(run_with({"predict", "19M", fp16, "--framework", "commlens"}).err,
+            "commlens: warning: the trainer has no loss scaling: fp16 becomes bf16\n");
 }
 
 TEST_F(Run, PredictSaysWhichFrameworkAndWhichDefault) {

@@ -14,10 +14,12 @@
 #include "commlens/cli/engine_module.hpp"
 #include "commlens/cli/job_source.hpp"
 #include "commlens/cli/job_text.hpp"
+#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/recording_check.hpp"
 #include "commlens/cli/stop_signals.hpp"
 #include "commlens/cli/train_report.hpp"
 #include "commlens/model/memory.hpp"
+#include "commlens/model/presets.hpp"
 #include "commlens/model/readers/read_config.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -117,6 +119,11 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   if (!job) {
     return tl::unexpected(job.error());
   }
+  if (flags.config.size() == 1 && preset(flags.config.front()) && !overrides->dtype) {
+    warn(console, fmt::format("{} is in fp16, for which the trainer has no loss scaling: it trains in bf16; "
+                              "--dtype chooses",
+                              flags.config.front()));
+  }
   job->model.rotary_fraction = flags.rotary_fraction.value_or(job->model.rotary_fraction);
   Result<Plan> plan = Planner(console).plan(*job, *overrides);
   if (!plan) {
@@ -130,6 +137,9 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   }
   if (const Result<void> usable = check_trace_target(flags.trace); !usable) {
     return failure("-o " + usable.error().message);
+  }
+  if (const Result<void> usable = check_folder_place("-o", flags.trace); !usable) {
+    return tl::unexpected(usable.error());
   }
   const Result<const engine::EngineApi*> engine = load_engine();
   if (!engine) {

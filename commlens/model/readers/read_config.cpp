@@ -226,7 +226,15 @@ Result<Job> read_config(const std::vector<std::string>& config, std::string_view
     return job;
   }
   const Result<Framework> chosen = framework_from(framework);
-  return chosen ? Result<Job>(with_framework(std::move(*job), *chosen)) : tl::unexpected(chosen.error());
+  if (!chosen) {
+    return tl::unexpected(chosen.error());
+  }
+  Job changed = with_framework(std::move(*job), *chosen);
+  if (files.preset && files.deepspeed.empty() && *chosen == Framework::commlens) {
+    changed.train.dtype =
+        DType::bf16;  // nobody chose a built-in model's fp16, so there is nothing to warn of
+  }
+  return changed;
 }
 
 }  // namespace commlens
