@@ -29,8 +29,10 @@ struct Difference {
   std::int64_t group_size = 0;
   std::optional<CommOp> a;  // absent for extra
   std::optional<CommOp> b;  // absent for missing
-  std::int64_t calls = 0;   // over all ranks and iterations compared
-  std::int64_t ranks = 0;   // how many ranks show it
+  bool logged_a = false;    // A has of each call the one size that DeepSpeed's comms logger prints
+  bool logged_b = false;
+  std::int64_t calls = 0;  // over all ranks and iterations compared
+  std::int64_t ranks = 0;  // how many ranks show it
   Rank example_rank;
   Iteration example_iteration = 0;
   std::vector<Rank> example_group;

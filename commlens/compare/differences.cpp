@@ -3,15 +3,20 @@
 #include <algorithm>
 
 #include "commlens/comm/volume.hpp"
+#include "commlens/trace/logger_view.hpp"
 
 namespace commlens {
 namespace {
 
 const CommOp& either(const Finding& finding) { return finding.a != nullptr ? *finding.a : *finding.b; }
 
+double bytes_of(const std::optional<CommOp>& op, bool is_logged) {
+  return op ? static_cast<double>((is_logged ? logged_bytes(*op) : message_bytes(*op)).value) : 0.0;
+}
+
 double differing_bytes(const Difference& difference) {
-  const double a = difference.a ? static_cast<double>(message_bytes(*difference.a).value) : 0.0;
-  const double b = difference.b ? static_cast<double>(message_bytes(*difference.b).value) : 0.0;
+  const double a = bytes_of(difference.a, difference.logged_a);
+  const double b = bytes_of(difference.b, difference.logged_b);
   return std::max(a - b, b - a) * static_cast<double>(difference.calls);
 }
 
@@ -35,6 +40,8 @@ Difference Differences::described(const Finding& finding, Axis axis) const {
   const Trace& trace = finding.a != nullptr ? a_ : b_;
   const CommOp& op = either(finding);
   difference.verdict = finding.verdict;
+  difference.logged_a = a_.provenance.accounting == Accounting::deepspeed_logger;
+  difference.logged_b = b_.provenance.accounting == Accounting::deepspeed_logger;
   difference.kind = op.kind;
   difference.axis = axis;
   difference.group_size = trace.groups.size(op.group);

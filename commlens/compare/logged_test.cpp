@@ -150,5 +150,19 @@ TEST(CompareLogged, BarriersDoNotCountAndEmptyLogsAreRefused) {
   EXPECT_FALSE(compare_logged(Trace(), log_of({{CommKind::reduce, 1, 0, 3}}), 1).has_value());
 }
 
+TEST(Compare, OfTwoLogsKnowsThatTheirSizesArePrinted) {
+  const Result<Comparison> result =
+      compare(log_of({{CommKind::all_gather, 1024, 0, 1}}), log_of({{CommKind::all_gather, 2048, 0, 1}}), {});
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  ASSERT_EQ(result->differences.size(), 1U);
+  EXPECT_TRUE(result->differences[0].logged_a && result->differences[0].logged_b);
+  Trace more = prediction();
+  more.streams[0].events.push_back(more.streams[0].events.back());
+  const Result<Comparison> calls = compare(prediction(), more, {});
+  ASSERT_TRUE(calls.has_value()) << calls.error().message;
+  ASSERT_EQ(calls->differences.size(), 1U);
+  EXPECT_FALSE(calls->differences[0].logged_a || calls->differences[0].logged_b);
+}
+
 }  // namespace
 }  // namespace commlens

@@ -9,6 +9,7 @@
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/csv.hpp"
 #include "commlens/report/iteration_text.hpp"
+#include "commlens/trace/logger_view.hpp"
 
 namespace commlens {
 namespace {
@@ -28,10 +29,13 @@ std::string iterations_text(const std::vector<Iteration>& iterations) {
                  : fmt::format("iterations {}", fmt::join(iterations, ", "));
 }
 
-/// Dtype and exact sizes: differences may be of one byte.
-std::string shape_text(const std::optional<CommOp>& op) {
+/// Dtype and exact sizes: differences may be of one byte. A logger prints one size, whatever the kind.
+std::string shape_text(const std::optional<CommOp>& op, bool is_logged) {
   if (!op) {
     return "-";
+  }
+  if (is_logged) {
+    return fmt::format("{} {} B", name_of(op->dtype), with_commas(logged_bytes(*op).value));
   }
   const Bytes input = op->input * op->dtype;
   const Bytes output = op->output * op->dtype;
@@ -59,14 +63,22 @@ std::string example_text(const Difference& difference) {
                      members_text(difference.example_group));
 }
 
-Json shape_json(const std::optional<CommOp>& op) {
+/// Whether an op has its output: of a call with two sizes a logger prints one.
+bool knows_output(const CommOp& op, bool is_logged) {
+  const bool has_two = op.kind == CommKind::all_gather || op.kind == CommKind::reduce_scatter ||
+                       op.kind == CommKind::all_to_all || op.kind == CommKind::other;
+  return !is_logged || !has_two;
+}
+
+Json shape_json(const std::optional<CommOp>& op, bool is_logged) {
   if (!op) {
     return nullptr;
   }
+  const bool knows_message = !is_logged || op->kind != CommKind::all_gather;
   return {{"dtype", name_of(op->dtype)},
           {"input_bytes", (op->input * op->dtype).value},
-          {"output_bytes", (op->output * op->dtype).value},
-          {"message_bytes", message_bytes(*op).value}};
+          {"output_bytes", knows_output(*op, is_logged) ? Json((op->output * op->dtype).value) : Json()},
+          {"message_bytes", knows_message ? Json(message_bytes(*op).value) : Json()}};
 }
 
 std::string_view side_text(Verdict verdict) {
@@ -156,9 +168,9 @@ std::string differences_table(const std::vector<Difference>& differences, const 
     }
     ++shown;
     table.add({std::string(side_text(difference.verdict)), std::string(name_of(difference.kind)),
-               group_text(difference.kind, difference.axis, difference.group_size), shape_text(difference.a),
-               shape_text(difference.b), with_commas(difference.calls), with_commas(difference.ranks),
-               example_text(difference),
+               group_text(difference.kind, difference.axis, difference.group_size),
+               shape_text(difference.a, difference.logged_a), shape_text(difference.b, difference.logged_b),
+               with_commas(difference.calls), with_commas(difference.ranks), example_text(difference),
                difference.rule.name.empty() ? difference.tag : difference.rule.name});
   }
   std::string text = table.text_with_hidden(style);
@@ -180,8 +192,8 @@ Json differences_json(const std::vector<Difference>& all) {
                            {"op", name_of(difference.kind)},
                            {"axis", name_of(difference.axis)},
                            {"group_size", difference.group_size},
-                           {"a", shape_json(difference.a)},
-                           {"b", shape_json(difference.b)},
+                           {"a", shape_json(difference.a, difference.logged_a)},
+                           {"b", shape_json(difference.b, difference.logged_b)},
                            {"calls_all_ranks", difference.calls},
                            {"ranks", difference.ranks},
                            {"example",
@@ -243,10 +255,12 @@ std::string comparison_csv(const Comparison& comparison, bool order_counts) {
     std::vector<std::string> cells = {
         std::string(name_of(difference.verdict)), std::string(name_of(difference.kind)),
         std::string(name_of(difference.axis)), std::to_string(difference.group_size)};
-    for (const std::optional<CommOp>& op : {difference.a, difference.b}) {
+    for (const auto& [op, is_logged] :
+         {std::pair(difference.a, difference.logged_a), std::pair(difference.b, difference.logged_b)}) {
       cells.push_back(op ? std::string(name_of(op->dtype)) : "");
       cells.push_back(op ? std::to_string((op->input * op->dtype).value) : "");
-      cells.push_back(op ? std::to_string((op->output * op->dtype).value) : "");
+      cells.push_back(op && knows_output(*op, is_logged) ? std::to_string((op->output * op->dtype).value)
+                                                         : "");
     }
     for (const std::int64_t number : {difference.calls, difference.ranks, difference.example_rank.value}) {
       cells.push_back(std::to_string(number));

@@ -68,6 +68,26 @@ TEST(ComparisonText, ShowsSizesToTheByte) {
   EXPECT_NE(text.find("rank 0 iteration 1 group [0 1 2 3]"), std::string::npos) << text;
 }
 
+TEST(ComparisonText, OfALoggersViewHasTheOneSizeThatWasPrinted) {
+  Comparison comparison = different_sides();
+  Difference& gathers = comparison.differences[0];
+  gathers.a->output = gathers.b->output = Elements{0};  // not printed
+  gathers.logged_a = gathers.logged_b = true;
+  const std::string text = comparison_text(comparison, false, {});
+  EXPECT_NE(text.find("fp16 1,000 B  fp16 1,002 B"), std::string::npos) << text;
+  EXPECT_EQ(text.find("out 0"), std::string::npos) << text;
+  const nlohmann::ordered_json json = differences_json(comparison.differences);
+  EXPECT_EQ(json[0]["a"]["input_bytes"], 1000);
+  EXPECT_TRUE(json[0]["a"]["output_bytes"].is_null());
+  EXPECT_TRUE(json[0]["b"]["message_bytes"].is_null());
+  EXPECT_NE(
+      comparison_csv(comparison).find("size,all_gather,dp,4,fp16,1000,,fp16,1002,,4,4,0,1,step.gather,\n"),
+      std::string::npos);
+  // What a send has put out is known to be nothing.
+  gathers.kind = gathers.a->kind = gathers.b->kind = CommKind::send;
+  EXPECT_EQ(differences_json(comparison.differences)[0]["a"]["output_bytes"], 0);
+}
+
 TEST(ComparisonText, SaysWhatWasNotCompared) {
   Comparison comparison = equal_sides();
   comparison.only_b = {3, 4};

@@ -13,8 +13,11 @@
 namespace commlens {
 namespace {
 
-double message_of(const std::optional<CommOp>& op) {
-  return op ? static_cast<double>(message_bytes(*op).value) : std::numeric_limits<double>::quiet_NaN();
+/// A logger prints of an all_gather the shard alone.
+double message_of(const std::optional<CommOp>& op, bool is_logged) {
+  return op && !(is_logged && op->kind == CommKind::all_gather)
+             ? static_cast<double>(message_bytes(*op).value)
+             : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::string dtypes_of(const Difference& difference) {
@@ -75,8 +78,8 @@ FigureResult calls_figure(const FigureInput& input) {
     texts(verdict).add(verdict_text(difference.verdict));
     texts(call).add(fmt::format("{}{}{}", name_of(difference.kind), where.empty() ? "" : " ", where));
     texts(dtype).add(dtypes_of(difference));
-    numbers(a).push_back(message_of(difference.a));
-    numbers(b).push_back(message_of(difference.b));
+    numbers(a).push_back(message_of(difference.a, difference.logged_a));
+    numbers(b).push_back(message_of(difference.b, difference.logged_b));
     wholes(calls).push_back(difference.calls);
     wholes(ranks).push_back(difference.ranks);
     texts(example).add(fmt::format("rank {}, iteration {}", difference.example_rank.value,
