@@ -73,12 +73,19 @@ class ManifestReader {
     provenance.description = fields_.text(root_, "", "description");
     provenance.framework = fields_.text(root_, "", "framework");
     provenance.verified = fields_.flag(root_, "", "verified", true);
-    const json* const skipped = fields_.find(root_, "", "skipped", true);
-    if (skipped == nullptr) {
+    read_counts("skipped", provenance.skipped);
+    read_counts("assumed", provenance.assumed);
+    provenance.averaged_times = fields_.flag(root_, "", "averaged_times", false);
+    provenance.job_ranks = fields_.number(root_, "", "job_ranks", {1, k_max_ranks}, 0);
+  }
+
+  void read_counts(const char* key, std::map<std::string, std::int64_t>& counts) {
+    const json* const found = fields_.find(root_, "", key, true);
+    if (found == nullptr) {
       return;
     }
-    for (const auto& [reason, count] : skipped->items()) {
-      provenance.skipped[reason] = fields_.number(*skipped, "skipped", reason.c_str(), {0, INT64_MAX});
+    for (const auto& [reason, count] : found->items()) {
+      counts[reason] = fields_.number(*found, key, reason.c_str(), {0, INT64_MAX});
     }
   }
 

@@ -55,6 +55,17 @@ void append_group(std::string& out, const GroupTable& groups, GroupId id) {
   append_span(object, "tensor", pattern->tensor);
 }
 
+void append_counts(std::string& out, std::string_view key,
+                   const std::map<std::string, std::int64_t>& counts) {
+  out += ",\n";
+  append_json_string(out, key);
+  out += ": ";
+  JsonObject object(out);
+  for (const auto& [reason, count] : counts) {
+    object.number(reason, count);
+  }
+}
+
 void append_provenance(std::string& out, const Provenance& provenance) {
   const auto field = [&](std::string_view key, std::string_view value) {
     out += ",\n";
@@ -69,10 +80,16 @@ void append_provenance(std::string& out, const Provenance& provenance) {
   field("framework", provenance.framework);
   out += ",\n\"verified\": ";
   out += provenance.verified ? "true" : "false";
-  out += ",\n\"skipped\": ";
-  JsonObject skipped(out);
-  for (const auto& [reason, count] : provenance.skipped) {
-    skipped.number(reason, count);
+  append_counts(out, "skipped", provenance.skipped);
+  if (!provenance.assumed.empty()) {
+    append_counts(out, "assumed", provenance.assumed);
+  }
+  if (provenance.averaged_times) {
+    out += ",\n\"averaged_times\": true";
+  }
+  if (provenance.job_ranks > 0) {
+    out += ",\n\"job_ranks\": ";
+    append_number(out, provenance.job_ranks);
   }
 }
 

@@ -45,9 +45,14 @@ void append(const Trace& from, const FoundMembers& found, Trace& into) {
     into.streams.push_back(std::move(copy));
   }
   for (const auto& [reason, count] : from.provenance.skipped) {
-    into.provenance.skipped[reason] += count;
+    into.provenance.skip(reason, count);
+  }
+  for (const auto& [reason, count] : from.provenance.assumed) {
+    into.provenance.assume(reason, count);
   }
   into.provenance.verified = into.provenance.verified && from.provenance.verified;
+  into.provenance.averaged_times = into.provenance.averaged_times || from.provenance.averaged_times;
+  into.provenance.job_ranks = std::max(into.provenance.job_ranks, from.provenance.job_ranks);
 }
 
 /// What a rank calls on a group, in order: the kinds and how many.
@@ -88,8 +93,12 @@ FoundMembers found_members(const Trace& trace) {
   return found;
 }
 
-bool mixes_accounting(const Trace& a, const Trace& b) {
-  return a.provenance.accounting != b.provenance.accounting;
+bool are_of_one_job(const Trace& a, const Trace& b) {
+  const auto may_be_equal = [](std::int64_t one, std::int64_t other) {
+    return one == 0 || other == 0 || one == other;
+  };
+  return a.groups.mesh() == b.groups.mesh() && a.provenance.accounting == b.provenance.accounting &&
+         may_be_equal(a.provenance.job_ranks, b.provenance.job_ranks);
 }
 
 }  // namespace
@@ -102,7 +111,7 @@ Result<Trace> merged(std::vector<Trace> traces, const std::vector<std::string>& 
   }
   for (std::size_t at = 1; at < traces.size(); ++at) {
     const Trace& next = traces[at];
-    if (next.groups.mesh() != result.groups.mesh() || mixes_accounting(next, result)) {
+    if (!are_of_one_job(next, result)) {
       return failure(
           fmt::format("{} and {} are of different jobs; import them one by one", names[0], names[at]));
     }
@@ -134,8 +143,8 @@ Trace with_hidden_groups_resolved(Trace trace) {
   Trace result;
   append(trace, found, result);
   result.provenance = std::move(trace.provenance);
-  result.provenance.skip("list of a group's ranks, taken to be those that called on it",
-                         static_cast<std::int64_t>(found.size()));
+  result.provenance.assume("group whose ranks are taken to be those that called on it",
+                           static_cast<std::int64_t>(found.size()));
   return result;
 }
 

@@ -15,6 +15,7 @@ Trace trace_of(std::int64_t rank, const char* tag) {
   op.tag = trace.tags.intern(tag);
   trace.streams.push_back({{Rank{rank}, Rank{rank}}, {{trace.intern(op), 0}}, {}});
   trace.provenance.skipped["torn lines"] = 1;
+  trace.provenance.assumed["rank"] = 2;
   return trace;
 }
 
@@ -27,6 +28,31 @@ TEST(Merged, PutsRanksTogetherInOrder) {
   EXPECT_EQ(trace->tags.text(op.tag), "a");
   EXPECT_EQ(trace->groups.members(op.group, Rank{0}), (std::vector<Rank>{Rank{0}, Rank{1}}));
   EXPECT_EQ(trace->provenance.skipped.at("torn lines"), 2);
+  EXPECT_EQ(trace->provenance.assumed.at("rank"), 4);
+}
+
+TEST(Merged, KeepsWhatOneOfTheFilesSaysOfTheJobAndItsTimes) {
+  Trace zero = trace_of(0, "a");
+  zero.provenance.averaged_times = true;
+  zero.provenance.job_ranks = 16;
+  for (std::vector<Trace> traces :
+       {std::vector<Trace>{zero, trace_of(1, "b")}, std::vector<Trace>{trace_of(1, "b"), zero}}) {
+    const Result<Trace> trace = merged(std::move(traces), {"one", "other"});
+    ASSERT_TRUE(trace.has_value());
+    EXPECT_TRUE(trace->provenance.averaged_times);
+    EXPECT_EQ(trace->job_ranks(), 16);
+    EXPECT_EQ(trace->ranks(), 2);
+  }
+}
+
+TEST(Merged, RefusesFilesThatStateJobsOfDifferentSizes) {
+  Trace zero = trace_of(0, "a");
+  zero.provenance.job_ranks = 16;
+  Trace one = trace_of(1, "b");
+  one.provenance.job_ranks = 8;
+  const Result<Trace> trace = merged({zero, one}, {"zero", "one"});
+  ASSERT_FALSE(trace.has_value());
+  EXPECT_EQ(trace.error().message, "zero and one are of different jobs; import them one by one");
 }
 
 Trace with_hidden_group(std::int64_t rank, std::int64_t size, const char* name) {
@@ -47,7 +73,8 @@ TEST(Merged, NamesTheRanksOfAHiddenGroupOnceAllOfThemAreThere) {
       merged({with_hidden_group(3, 2, "pg 1"), with_hidden_group(1, 2, "pg 1")}, {"a", "b"});
   ASSERT_TRUE(whole.has_value());
   EXPECT_EQ(members_of_first(*whole), (std::vector<Rank>{Rank{1}, Rank{3}}));
-  EXPECT_EQ(whole->provenance.skipped.at("list of a group's ranks, taken to be those that called on it"), 1);
+  EXPECT_EQ(whole->provenance.assumed.at("group whose ranks are taken to be those that called on it"), 1);
+  EXPECT_TRUE(whole->provenance.skipped.empty());
 }
 
 TEST(Merged, LeavesAHiddenGroupWhoseCallersDisagree) {

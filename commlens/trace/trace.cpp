@@ -5,6 +5,7 @@
 #include <set>
 
 #include "commlens/base/check.hpp"
+#include "commlens/base/sums.hpp"
 
 namespace commlens {
 namespace {
@@ -102,7 +103,12 @@ RuleId Trace::intern(const Rule& rule) {
 
 void Provenance::skip(const std::string& reason, std::int64_t records) {
   std::int64_t& count = skipped[reason];
-  count = records > INT64_MAX - count ? INT64_MAX : count + records;
+  count = saturating_sum(count, records);
+}
+
+void Provenance::assume(const std::string& reason, std::int64_t records) {
+  std::int64_t& count = assumed[reason];
+  count = saturating_sum(count, records);
 }
 
 std::int64_t Trace::ranks() const {
@@ -112,6 +118,8 @@ std::int64_t Trace::ranks() const {
   }
   return ranks;
 }
+
+std::int64_t Trace::job_ranks() const { return std::max(provenance.job_ranks, ranks()); }
 
 const RankStream* Trace::stream_of(Rank rank) const {
   const auto after =

@@ -84,10 +84,17 @@ struct Provenance {
   std::string framework;                        // predicted traces
   bool verified = true;                         // every rule used was measured
   std::map<std::string, std::int64_t> skipped;  // records left out, by reason
+  std::map<std::string, std::int64_t> assumed;  // what the source does not say and the reader filled in
   std::optional<RecorderCost> recorder;         // finished recordings
+  /// Times are averages of several calls each (benchmark tables), their starts laid end to end. They tell
+  /// bandwidths, and nothing about single calls or about what went on at the same time.
+  bool averaged_times = false;
+  std::int64_t job_ranks = 0;  // ranks of the whole job, where the source says so; 0: it does not
 
   /// Counts records left out.
   void skip(const std::string& reason, std::int64_t records = 1);
+  /// Counts what was filled in; nothing is missing for it.
+  void assume(const std::string& reason, std::int64_t records = 1);
 };
 
 /// Ranks that do exactly the same: `first`, … , `last`, all of them.
@@ -142,6 +149,8 @@ class Trace {
 
   /// One more than the highest rank of any stream.
   std::int64_t ranks() const;
+  /// Ranks of the whole job, of which the trace may hold a few: as its source says, else ranks().
+  std::int64_t job_ranks() const;
   /// The stream that holds `rank`'s calls; null when there is none. Fast when `streams` ascends by rank.
   const RankStream* stream_of(Rank rank) const;
   /// The iterations that occur, ascending; empty for traces without iterations (k_unknown_iteration only).

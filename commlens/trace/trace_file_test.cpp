@@ -54,6 +54,24 @@ void replace_in(const std::filesystem::path& file, std::string_view from, std::s
   std::ofstream(file, std::ios::binary) << text.replace(at, from.size(), to);
 }
 
+TEST(TraceFile, HoldsWhatIsSaidOfTheSource) {
+  for (const bool is_said : {false, true}) {
+    const ScratchFolder folder;
+    Trace trace = test_support::RandomTrace(1).make();
+    if (is_said) {
+      trace.provenance.assumed = {{"rank \"not\" said", 3}, {"", 1}};
+      trace.provenance.averaged_times = true;
+      trace.provenance.job_ranks = 12345;
+    }
+    write_trace(trace, folder / "t");
+    const Result<Trace> read = read_trace(folder / "t");
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->provenance.assumed, trace.provenance.assumed);
+    EXPECT_EQ(read->provenance.averaged_times, is_said);
+    EXPECT_EQ(read->provenance.job_ranks, is_said ? 12345 : 0);
+  }
+}
+
 TEST(TraceFile, HoldsEveryTraceUnchanged) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;

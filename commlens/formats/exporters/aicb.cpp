@@ -81,7 +81,7 @@ std::string_view AicbWriter::group_of(const CommOp& op) const {
     return "pp_group";
   }
   const std::string_view name = aicb_group(trace_.groups.axis(op.group));
-  const bool is_of_all = trace_.groups.size(op.group) == trace_.ranks() || op.kind == CommKind::barrier;
+  const bool is_of_all = trace_.groups.size(op.group) == trace_.job_ranks() || op.kind == CommKind::barrier;
   return name.empty() && is_of_all ? "all" : name;
 }
 

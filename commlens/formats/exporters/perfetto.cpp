@@ -86,7 +86,8 @@ class PerfettoWriter {
     append_text("producer", trace_.provenance.producer);
     append_text("description", trace_.provenance.description);
     if (timeline_.has_times) {
-      append_text("time", "measured");
+      append_text("time", trace_.provenance.averaged_times ? "averages of several calls each, laid end to end"
+                                                           : "measured");
       append_text("time_zero_ns", fmt::format("{}", timeline_.origin_ns));
     } else {
       append_text("time",
@@ -98,6 +99,9 @@ class PerfettoWriter {
     append_count("messages_received_before_sent", timeline_.backward);
     for (const auto& [reason, count] : trace_.provenance.skipped) {
       append_count("skipped: " + reason, count);
+    }
+    for (const auto& [reason, count] : trace_.provenance.assumed) {
+      append_count("assumed: " + reason, count);
     }
     out_ += "},\n\"traceEvents\":[";
   }

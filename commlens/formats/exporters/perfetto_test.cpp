@@ -240,6 +240,16 @@ TEST(Perfetto, LaysCallsWithoutTimesInIssueOrderAndSaysSo) {
   EXPECT_EQ(ImporterRules(file).arrows(), 1U);
 }
 
+TEST(Perfetto, SaysThatTimesAreAveragesAndWhatWasAssumed) {
+  Trace trace = two_ranks();
+  EXPECT_EQ(Json::parse(perfetto_text(trace)).at("metadata").at("time"), "measured");
+  trace.provenance.averaged_times = true;
+  trace.provenance.assume("rank not said", 2);
+  const Json metadata = Json::parse(perfetto_text(trace)).at("metadata");
+  EXPECT_EQ(metadata.at("time"), "averages of several calls each, laid end to end");
+  EXPECT_EQ(metadata.at("assumed: rank not said"), 2);
+}
+
 TEST(Perfetto, LaysOutRanksThatWaitForEachOther) {
   Trace trace = two_ranks();
   for (RankStream& stream : trace.streams) {

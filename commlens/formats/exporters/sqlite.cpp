@@ -66,12 +66,19 @@ class SqliteWriter {
              {"description", provenance.description},
              {"framework", provenance.framework},
              {"verified", provenance.verified ? "true" : "false"},
-             {"ranks", fmt::format("{}", trace_.ranks())}}) {
+             {"averaged_times", provenance.averaged_times ? "true" : "false"},
+             {"ranks", fmt::format("{}", trace_.ranks())},
+             {"job_ranks", fmt::format("{}", trace_.job_ranks())}}) {
       insert(meta.bind(1, key).bind(2, value));
     }
-    SqliteStatement skipped = prepared("INSERT INTO skipped VALUES (?1, ?2)");
-    for (const auto& [reason, records] : provenance.skipped) {
-      insert(skipped.bind(1, reason).bind(2, std::optional(records)));
+    write_reasons("INSERT INTO skipped VALUES (?1, ?2)", provenance.skipped);
+    write_reasons("INSERT INTO assumed VALUES (?1, ?2)", provenance.assumed);
+  }
+
+  void write_reasons(const char* insertion, const std::map<std::string, std::int64_t>& reasons) {
+    SqliteStatement rows = prepared(insertion);
+    for (const auto& [reason, records] : reasons) {
+      insert(rows.bind(1, reason).bind(2, std::optional(records)));
     }
   }
 

@@ -5,6 +5,7 @@ namespace commlens {
 const char* const k_sqlite_tables = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE skipped (reason TEXT PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE assumed (reason TEXT PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE groups (
   id INTEGER PRIMARY KEY,
   axis TEXT NOT NULL,

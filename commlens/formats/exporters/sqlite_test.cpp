@@ -97,6 +97,7 @@ Trace two_stage_trace() {
   trace.streams[0].compute = {{nanoseconds(2000), nanoseconds(5000), 0}};
   trace.provenance.producer = "test";
   trace.provenance.skip("torn line", 3);
+  trace.provenance.assume("rank not said");
   return trace;
 }
 
@@ -196,11 +197,12 @@ TEST(Sqlite, SaysWhereTheTraceComesFromAndWhatItLacks) {
   ASSERT_TRUE(write_sqlite(two_stage_trace(), {}, folder / "t.db"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
   ASSERT_TRUE(database);
-  EXPECT_EQ(
-      rows_of_table(*database, "SELECT key, value FROM meta ORDER BY key"),
-      (std::vector<std::string>{"accounting|messages", "description|", "framework|", "producer|test",
-                                "ranks|4", "schema|commlens.sqlite/1", "source|predicted", "verified|true"}));
+  EXPECT_EQ(rows_of_table(*database, "SELECT key, value FROM meta ORDER BY key"),
+            (std::vector<std::string>{"accounting|messages", "averaged_times|false", "description|",
+                                      "framework|", "job_ranks|4", "producer|test", "ranks|4",
+                                      "schema|commlens.sqlite/1", "source|predicted", "verified|true"}));
   EXPECT_EQ(rows_of_table(*database, "SELECT * FROM skipped"), std::vector<std::string>{"torn line|3"});
+  EXPECT_EQ(rows_of_table(*database, "SELECT * FROM assumed"), std::vector<std::string>{"rank not said|1"});
 }
 
 TEST(Sqlite, GivesEachRankOfAClassItsOwnGroups) {

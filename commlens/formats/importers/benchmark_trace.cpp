@@ -30,7 +30,6 @@ void BenchmarkTrace::add(const BenchmarkPoint& point) {
   if (calls_.add_or_skip(record)) {
     next_start_ns_ += *record.duration_ns;
     ++points_;
-    skip(std::string(k_averaged_call));
   }
 }
 

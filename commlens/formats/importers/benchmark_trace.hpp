@@ -7,10 +7,6 @@
 
 namespace commlens {
 
-/// Counts the calls of such a trace, which `summary` would else show as exact times of single calls.
-constexpr std::string_view k_averaged_call =
-    "call whose time is an average of several calls, laid end to end";
-
 /// One printed average of a benchmark.
 struct BenchmarkPoint {
   CommKind kind = CommKind::other;
@@ -25,10 +21,12 @@ struct BenchmarkPoint {
 
 /// The trace of a benchmark's table: one call of rank 0 per printed average, which is its duration; they
 /// start one after the other, the first at 0. Groups have a size and no members.
-/// Every call is counted as k_averaged_call.
+/// Provenance::averaged_times says so to whoever reads it.
 class BenchmarkTrace {
  public:
-  BenchmarkTrace(std::string producer, std::string origin) : calls_(std::move(producer), std::move(origin)) {}
+  BenchmarkTrace(std::string producer, std::string origin) : calls_(std::move(producer), std::move(origin)) {
+    calls_.provenance().averaged_times = true;
+  }
 
   /// A point that cannot be (a time that is no number, a size beyond 1 PiB) is left out and counted.
   void add(const BenchmarkPoint& point);

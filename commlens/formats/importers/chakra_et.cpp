@@ -116,7 +116,7 @@ class ChakraImport {
   ChakraImport(const std::filesystem::path& path, ChakraSurvey survey)
       : survey_(std::move(survey)), builder_("Chakra execution trace", path.string()) {
     if (!survey_.rank) {
-      builder_.provenance().skip(std::string(k_skipped_rank_unsaid));
+      builder_.provenance().assume(k_rank_unsaid);
     }
   }
 

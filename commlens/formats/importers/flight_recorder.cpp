@@ -99,7 +99,7 @@ class FlightImport {
       }
     }
     if (!rank_) {
-      provenance().skip(k_skipped_rank_unsaid);
+      provenance().assume(k_rank_unsaid);
     }
   }
 
@@ -164,7 +164,7 @@ class FlightImport {
     if (entry.state == FlightEntry::State::completed) {
       if (is_timed_ && !entry.duration_ns && entry.created_ns && entry.completed_ns) {
         record.duration_ns = std::max<std::int64_t>(*entry.completed_ns - *entry.created_ns, 0);
-        provenance().skip("time of a call, taken from the watchdog, which is late");
+        provenance().assume("time of a call, taken from the watchdog, which is late");
       }
     } else {
       constexpr std::array<std::string_view, 4> words = {"scheduled", "started", "completed",

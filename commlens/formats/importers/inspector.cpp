@@ -236,7 +236,7 @@ void InspectorReader::add_events(Rank rank, std::vector<InspectorCall>& calls) {
     std::int64_t start = call.start_us * 1000;
     if (call.start_us < 0) {
       start = std::max(std::min(previous_end, INT64_MAX / 2), call.dumped_us * 1000 - call.duration_ns);
-      trace_.provenance.skip(k_no_start);
+      trace_.provenance.assume(k_no_start);
     }
     previous_end = start + call.duration_ns;
     using std::chrono::nanoseconds;
@@ -252,7 +252,7 @@ Result<Trace> InspectorReader::finish() {
                                trace_.provenance.description));
   }
   if (const std::int64_t numbered = comms_.number_ranks(); numbered > 0) {
-    trace_.provenance.skip(std::string(k_numbered_rank), numbered);
+    trace_.provenance.assume(std::string(k_numbered_rank), numbered);
   }
   std::map<Rank, std::vector<InspectorCall>> by_rank;
   for (const InspectorCall& call : calls_) {

@@ -15,7 +15,8 @@ namespace commlens {
 /// Where a reader puts what it finds.
 struct RecordSink {
   std::function<void(const CallRecord&)> add;
-  std::function<void(std::string_view reason, std::int64_t records)> skip;  // left out
+  std::function<void(std::string_view reason, std::int64_t records)> skip;    // left out
+  std::function<void(std::string_view reason, std::int64_t records)> assume;  // filled in
   std::function<void(std::string_view)> describe;  // what else to say of the file's origin; may be empty
 };
 

@@ -48,6 +48,7 @@ TEST(Isolated, HandsOverRecordsAndWhatWasLeftOut) {
                                 }
                                 sink.skip("torn line", 2);
                                 sink.skip("torn line", 3);
+                                sink.assume("rank", 4);
                                 return Result<void>{};
                               }};
   const Result<Trace> trace = read_isolated(reader, "some.file");
@@ -55,6 +56,7 @@ TEST(Isolated, HandsOverRecordsAndWhatWasLeftOut) {
   EXPECT_EQ(trace->provenance.producer, "test");
   EXPECT_EQ(trace->provenance.description, "some.file");
   EXPECT_EQ(trace->provenance.skipped.at("torn line"), 5);
+  EXPECT_EQ(trace->provenance.assumed, (std::map<std::string, std::int64_t>{{"rank", 4}}));
   ASSERT_EQ(trace->streams.size(), 2U);
   ASSERT_EQ(trace->streams[1].events.size(), 25'000U);
   EXPECT_EQ(trace->streams[1].times[24'999].started.count(), 49'999);

@@ -210,10 +210,13 @@ void KinetoReader::choose_rank() {
   std::optional<std::int64_t> rank = job_.rank;
   rank = rank ? rank : rank_by_word(path_);
   if (!rank || *rank < 0 || *rank >= k_max_ranks) {
-    calls_.provenance().skip(k_skipped_rank_unsaid);
+    calls_.provenance().assume(k_rank_unsaid);
     rank = 0;
   }
   rank_ = Rank{*rank};
+  if (job_.world_size && *job_.world_size > 0 && *job_.world_size <= k_max_ranks) {
+    calls_.provenance().job_ranks = *job_.world_size;
+  }
 }
 
 const Launch* KinetoReader::launch_of(std::int64_t correlation) const {

@@ -192,7 +192,7 @@ void TorchCallDescriber::put_sizes(const TorchCall& call, CommKind kind, CallRec
     sizes.in = sizes.out = 0;
   }
   if (has_two_sizes(kind) && sizes.in.value_or(0) > 0 && !sizes.out) {
-    provenance_.skip(k_unknown_output);
+    provenance_.assume(k_unknown_output);
   }
   const auto [in, out] = buffers_of(sizes, kind);
   record.dtype = name_of(dtype);

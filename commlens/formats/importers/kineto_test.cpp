@@ -224,6 +224,15 @@ TEST(Kineto, AddsTheBaseOfItsStamps) {
   EXPECT_EQ(trace.streams[0].compute.at(0).started.count(), 1711964646000001000);
 }
 
+TEST(Kineto, SaysHowManyRanksTheJobHas) {
+  const std::string event = kernel("ncclKernel_AllReduce(x)", "350", "10", 1);
+  EXPECT_EQ(read_profile(trace_of(event)).job_ranks(), 4);  // world_size, of which the file is rank 2
+  for (const char* const size : {"0", "-4", "99999999999"}) {
+    const std::string job = fmt::format(R"("distributedInfo": {{"rank": 2, "world_size": {}}})", size);
+    EXPECT_EQ(read_profile(trace_of(event, job)).provenance.job_ranks, 0) << size;
+  }
+}
+
 TEST(Kineto, CountsWhatItLeavesOut) {
   const Trace trace = read_profile(trace_of(
       std::string(R"({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD", "ts": 1, "dur": 1},)") +

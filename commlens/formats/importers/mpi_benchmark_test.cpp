@@ -42,8 +42,6 @@ std::vector<std::string> benchmarked_calls(const Result<Trace>& trace) {
 using BenchmarkedCalls = std::vector<std::string>;
 using BenchmarkSkips = std::map<std::string, std::int64_t>;
 
-constexpr const char* k_averages = "call whose time is an average of several calls, laid end to end";
-
 Result<Trace> read_osu_text(std::string_view text) {
   const ScratchFolder folder;
   return read_osu(folder.write("osu.log", text));
@@ -134,7 +132,8 @@ TEST(Osu, ReadsBarriersBandwidthsAndNonBlockingTests) {
                         "size / bandwidth] 3250+4000",
                         "all_reduce uint8 4->4 x0 [OSU MPI Non-blocking Allreduce Latency Test] 7250+9500"}));
   ASSERT_TRUE(trace);
-  EXPECT_EQ(trace->provenance.skipped, (BenchmarkSkips{{"call with impossible fields", 1}, {k_averages, 4}}));
+  EXPECT_TRUE(trace->provenance.averaged_times);
+  EXPECT_EQ(trace->provenance.skipped, (BenchmarkSkips{{"call with impossible fields", 1}}));
 }
 
 TEST(Osu, DividesBandwidthsThatAreSumsOfSeveralMessages) {
@@ -156,8 +155,7 @@ TEST(Osu, DividesBandwidthsThatAreSumsOfSeveralMessages) {
                 "/ bandwidth] 200000+4000"}));
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->provenance.skipped,
-            (BenchmarkSkips{{"row of a bandwidth summed over pairs whose number is not told", 2},
-                            {k_averages, 3}}));
+            (BenchmarkSkips{{"row of a bandwidth summed over pairs whose number is not told", 2}}));
 }
 
 TEST(Osu, CountsACutRowAndRefusesATableWithoutRows) {
@@ -165,7 +163,7 @@ TEST(Osu, CountsACutRowAndRefusesATableWithoutRows) {
   const Result<Trace> cut = read_osu_text(title + "1    2.0\n[warn] 3 nodes\n16");
   EXPECT_EQ(benchmarked_calls(cut), BenchmarkedCalls{"send uint8 1->0 x2 [OSU MPI Latency Test] 0+2000"});
   ASSERT_TRUE(cut);
-  EXPECT_EQ(cut->provenance.skipped, (BenchmarkSkips{{"row that is cut off", 1}, {k_averages, 1}}));
+  EXPECT_EQ(cut->provenance.skipped, (BenchmarkSkips{{"row that is cut off", 1}}));
   for (const std::string& text : {std::string(), title, std::string("1 2\n"), title + "-1 2.0\n",
                                   title + "1 nan\n", title + "9000000000000000000 1\n"}) {
     EXPECT_NE(benchmarked_calls(read_osu_text(text))[0].find("no row below the title"), std::string::npos)
@@ -198,7 +196,8 @@ TEST(Imb, ReadsEveryKindOfTable) {
                               "barrier uint8 0->0 x4 [IMB Barrier] 10560+49760",
                               "all_reduce uint8 8->8 x4 [IMB Iallreduce] 60320+10000"}));
   ASSERT_TRUE(trace);
-  EXPECT_EQ(trace->provenance.skipped, (BenchmarkSkips{{"row that is cut off", 1}, {k_averages, 5}}));
+  EXPECT_TRUE(trace->provenance.averaged_times);
+  EXPECT_EQ(trace->provenance.skipped, (BenchmarkSkips{{"row that is cut off", 1}}));
 }
 
 TEST(Imb, CountsRowsOfBandwidthsWithoutTimes) {
@@ -214,7 +213,7 @@ TEST(Imb, CountsRowsOfBandwidthsWithoutTimes) {
   EXPECT_EQ(benchmarked_calls(trace), BenchmarkedCalls{"all_reduce uint8 8->8 x2 [IMB Allreduce] 0+2000"});
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->provenance.skipped,
-            (BenchmarkSkips{{"row of a bandwidth of all pairs, without a time", 2}, {k_averages, 1}}));
+            (BenchmarkSkips{{"row of a bandwidth of all pairs, without a time", 2}}));
 }
 
 TEST(Imb, RefusesATableWithoutRows) {
@@ -276,7 +275,7 @@ TEST_F(PublishedOsu, LogOfNineTestsAgreesWithEveryRow) {
   }
   const Result<Trace> trace = read_osu(file("raw_log_README.md"));
   ASSERT_TRUE(trace) << trace.error().message;
-  EXPECT_EQ(trace->provenance.skipped, (BenchmarkSkips{{k_averages, 182}}));
+  EXPECT_EQ(trace->provenance.skipped, BenchmarkSkips{});
   const RankStream& stream = trace->streams.at(0);
   ASSERT_EQ(stream.events.size(), rows.size());
   ASSERT_EQ(rows.size(), 182U) << "as grep counts them: 4 x 23 one-sided, 1, 19, 24 and 2 x 23";

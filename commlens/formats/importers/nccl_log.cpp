@@ -179,7 +179,7 @@ Result<Trace> NcclLogReader::finish() {
                     trace_.provenance.description));
   }
   if (const std::int64_t numbered = comms_.number_ranks(); numbered > 0) {
-    trace_.provenance.skip(std::string(k_numbered_rank), numbered);
+    trace_.provenance.assume(std::string(k_numbered_rank), numbered);
   }
   std::unordered_map<std::uint64_t, OpId> ops;
   std::map<Rank, std::vector<CommEvent>> events;

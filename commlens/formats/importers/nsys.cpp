@@ -40,7 +40,7 @@ class NsysRanks {
       for (const NsysDevice& device : devices_) {
         ranks_.emplace(device, static_cast<std::int64_t>(ranks_.size()));
       }
-      sink.skip(k_numbered_rank, static_cast<std::int64_t>(devices_.size()));
+      sink.assume(k_numbered_rank, static_cast<std::int64_t>(devices_.size()));
     }
   }
 
@@ -143,8 +143,8 @@ class NsysReading {
       add(record_of(call, rank), call.started, call.finished);
     }
     if (!report_.calls().empty()) {
-      sink_.skip("time of the kernel (it was not traced; that of the call on the host stands for it)",
-                 static_cast<std::int64_t>(report_.calls().size()));
+      sink_.assume("time of the kernel (it was not traced; that of the call on the host stands for it)",
+                   static_cast<std::int64_t>(report_.calls().size()));
     }
   }
 

@@ -158,8 +158,8 @@ TEST(Nsys, NumbersProcessesAndDevicesWhereNoCommunicatorTells) {
   report.kernel(k_first + (std::int64_t{9} << 24), 0, 2, 1, {5, 40});  // a process that only computes
   const Result<Trace> trace = read_nsys(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
-  EXPECT_EQ(trace->provenance.skipped, (Skipped{{"rank not said, numbered by file or process", 3},
-                                                {"kernel of a process that does not communicate", 1}}));
+  EXPECT_EQ(trace->provenance.assumed, (Skipped{{"rank not said, numbered by file or process", 3}}));
+  EXPECT_EQ(trace->provenance.skipped, (Skipped{{"kernel of a process that does not communicate", 1}}));
   EXPECT_EQ(calls_of(*trace, Rank{0}), std::vector<std::string>{"all_reduce 0>0 @5+35"});
   EXPECT_EQ(calls_of(*trace, Rank{1}), std::vector<std::string>{"all_reduce 0>0 @10+30"});
   EXPECT_EQ(calls_of(*trace, Rank{2}), std::vector<std::string>{"all_reduce 0>0 @20+10"});
@@ -177,7 +177,7 @@ TEST(Nsys, TakesCallsOnTheHostWhereKernelsWereNotTraced) {
   EXPECT_EQ(calls_of(*trace, Rank{1}),
             (std::vector<std::string>{"all_reduce 4096>4096 0 1 @1200+10", "broadcast 64>64 @5500+10"}));
   EXPECT_EQ(
-      trace->provenance.skipped,
+      trace->provenance.assumed,
       (Skipped{{"time of the kernel (it was not traced; that of the call on the host stands for it)", 6}}));
 }
 

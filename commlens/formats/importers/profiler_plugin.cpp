@@ -165,8 +165,8 @@ Result<Trace> PluginReader::finish() {
     add(call);
   }
   if (comms_.size() > 1) {
-    calls_.provenance().skip("rank not said, that in the call's communicator taken",
-                             static_cast<std::int64_t>(found_.size()));
+    calls_.provenance().assume("rank not said, that in the call's communicator taken",
+                               static_cast<std::int64_t>(found_.size()));
   }
   Trace trace = calls_.finish();
   if (trace.streams.empty()) {

@@ -122,12 +122,12 @@ class TorchEtImport {
       return *said;
     }
     if (place && has_one_group_ && *place >= 0 && *place < k_max_ranks) {
-      provenance().skip("rank not said, taken from the place in the only group");
+      provenance().assume("rank not said, taken from the place in the only group");
       return *place;
     }
     const std::optional<std::int64_t> named = rank_in_name(path_);
     if (!named && !calls_.empty()) {
-      provenance().skip(k_skipped_rank_unsaid);
+      provenance().assume(k_rank_unsaid);
     }
     return named.value_or(0);
   }

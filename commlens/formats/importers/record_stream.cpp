@@ -95,6 +95,11 @@ void RecordEncoder::skip(std::string_view reason, std::int64_t records) {
   append_line_text(out_, reason);
 }
 
+void RecordEncoder::assume(std::string_view reason, std::int64_t records) {
+  out_ += fmt::format("A {} ", records);
+  append_line_text(out_, reason);
+}
+
 void RecordEncoder::describe(std::string_view text) {
   out_ += "D ";
   append_line_text(out_, text);
@@ -149,12 +154,13 @@ Result<void> RecordDecoder::take(std::string_view line) {
   if (kind == "G") {
     return take_group(line);
   }
-  if (kind == "S") {
+  if (kind == "S" || kind == "A") {
     const Result<std::int64_t> records = parse_integer(take_until_space(line));
     if (!records || *records < 0) {
       return torn(whole);
     }
-    calls_.provenance().skip(std::string(line), *records);
+    const auto count = kind == "S" ? &Provenance::skip : &Provenance::assume;
+    (calls_.provenance().*count)(std::string(line), *records);
     return {};
   }
   if (kind == "D") {

@@ -17,6 +17,7 @@ namespace commlens {
 ///   G 0 1 2         the next group: its ranks
 ///   R 7 {"rank":…}  a record; its group is the 7th, or none of those for "-"
 ///   S 12 torn line  records left out, and why
+///   A 1 no rank     what was filled in
 ///   D host gpu12    what else to say of the origin
 ///   E no such table the reader failed
 ///   .               everything was said
@@ -25,6 +26,7 @@ class RecordEncoder {
   explicit RecordEncoder(std::string& out) : out_(out) {}
   void add(const CallRecord& record);
   void skip(std::string_view reason, std::int64_t records);
+  void assume(std::string_view reason, std::int64_t records);
   void describe(std::string_view text);
   void fail(std::string_view message);
   void finish() { out_ += ".\n"; }

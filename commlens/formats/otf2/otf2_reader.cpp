@@ -459,7 +459,8 @@ Result<void> read_otf2_archive(const std::filesystem::path& anchor, const Record
                                  copy.start_ns = copy.duration_ns = std::nullopt;
                                  sink.add(copy);
                                },
-                           .skip = sink.skip};
+                           .skip = sink.skip,
+                           .assume = sink.assume};
   Reading all(has_times ? sink : untimed);
   all.is_ours = !times.empty();
   all.time_zero_ns = zero.value_or(0);
@@ -468,8 +469,8 @@ Result<void> read_otf2_archive(const std::filesystem::path& anchor, const Record
   }
   open_locations(reader.get(), all.definitions);
   if (!all.definitions.knows_ranks()) {
-    sink.skip("rank not said, numbered by file or process",
-              static_cast<std::int64_t>(all.definitions.locations().size()));
+    sink.assume("rank not said, numbered by file or process",
+                static_cast<std::int64_t>(all.definitions.locations().size()));
   }
   if (!read_events(reader.get(), all)) {
     return failure(fmt::format("its events cannot be read: {}", messages.first()));
