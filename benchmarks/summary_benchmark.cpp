@@ -217,8 +217,8 @@ void print_errors(const std::filesystem::path& folder, const Summary& summary) {
         "{} {}: {} calls, {}: error of P50 {:.3f} %, of its interval {:.3f} % and {:.3f} %, of P95 {:.3f} "
         "%\n",
         name_of(row.kind), name_of(row.axis), with_commas(calls), row.time->exact ? "exact" : "histogram",
-        error(row.time->p50, (calls + 1) / 2), error(row.time->p50_low, rank),
-        error(row.time->p50_high, calls + 1 - rank), error(row.time->p95, (95 * calls + 99) / 100));
+        error(*row.time->p50, (calls + 1) / 2), error(row.time->p50_low, rank),
+        error(row.time->p50_high, calls + 1 - rank), error(*row.time->p95, (95 * calls + 99) / 100));
   }
 }
 

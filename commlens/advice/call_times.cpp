@@ -103,6 +103,9 @@ CallTimes::Group CallTimes::group_of(const CallShape& call) const {
 }
 
 std::optional<CallTimes> CallTimes::of(const Trace& trace, const Mesh& mesh, Bytes small_limit) {
+  if (trace.provenance.averaged_times) {
+    return std::nullopt;
+  }
   const Iteration cold = cold_iteration(trace);
   CallTimes times;
   times.ranks_ = mesh.ranks();

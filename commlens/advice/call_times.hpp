@@ -19,7 +19,8 @@ namespace commlens {
 /// (trace/group_axes.hpp); a group of all ranks is one group, whatever its axis is called.
 class CallTimes {
  public:
-  /// Nothing when no stream of the trace has both times and an iteration after the first.
+  /// Nothing when no stream of the trace has both times and an iteration after the first, and when its times
+  /// are averages of several calls.
   ///   mesh  of the job that the trace is of
   static std::optional<CallTimes> of(const Trace& trace, const Mesh& mesh, Bytes small_limit);
 

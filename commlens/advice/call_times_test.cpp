@@ -71,6 +71,12 @@ TEST(CallTimes, AreMediansWithoutTheColdIteration) {
   EXPECT_EQ(times.nanoseconds_of(shape(CommKind::all_reduce, 1024)), 2000.0);
 }
 
+TEST(CallTimes, AreNotTakenFromAveragesOfSeveralCalls) {
+  Trace trace = timed({{CommKind::all_reduce, 256, 1000}}, 3);
+  trace.provenance.averaged_times = true;
+  EXPECT_FALSE(CallTimes::of(trace, k_data_only, Bytes{65536}).has_value());
+}
+
 // 1 KiB takes 1 us and 3 KiB take 5 us: 2 KiB take 3 us, 512 B as 1 KiB, 6 KiB twice as 3 KiB.
 TEST(CallTimes, AreInterpolatedBetweenSizes) {
   const CallTimes times =

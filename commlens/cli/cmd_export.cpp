@@ -12,6 +12,7 @@
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/report/coverage_report.hpp"
 
 namespace commlens {
 namespace {
@@ -114,6 +115,9 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
   if (flags.rank && trace->stream_of(Rank{*flags.rank}) == nullptr) {
     return failure(fmt::format("--rank {}: the trace has no calls of that rank, its highest is {}",
                                *flags.rank, trace->ranks() - 1));
+  }
+  if (trace->provenance.averaged_times) {
+    warn(console, fmt::format("the times of {} are {}", flags.trace, k_averages_text));
   }
   if (const Result<void> written = write(console, exporter, *trace, flags); !written) {
     return tl::unexpected(written.error());

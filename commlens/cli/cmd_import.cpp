@@ -63,12 +63,14 @@ Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
     ranks += stream.ranks.count();
     calls += static_cast<double>(stream.events.size()) * static_cast<double>(stream.ranks.count());
   }
-  const std::string skipped = skipped_text(trace->provenance.skipped);
+  const std::string skipped = reasons_text(trace->provenance.skipped);
+  const std::string assumed = reasons_text(trace->provenance.assumed);
   const std::string matched = flags.files.size() > 1 ? matched_text(*trace) : "";
-  console.out << fmt::format("{}: {} call{}, {} rank{}{}{}\n", flags.folder,
+  console.out << fmt::format("{}: {} call{}, {} rank{}{}{}{}\n", flags.folder,
                              with_commas(static_cast<std::int64_t>(calls)), calls == 1 ? "" : "s",
                              with_commas(ranks), ranks == 1 ? "" : "s", matched,
-                             skipped.empty() ? "" : "; left out: " + skipped)
+                             skipped.empty() ? "" : "; left out: " + skipped,
+                             assumed.empty() ? "" : "; assumed: " + assumed)
               << std::flush;
   return ExitCode::done;
 }

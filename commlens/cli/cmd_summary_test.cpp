@@ -201,5 +201,66 @@ TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
   }
 }
 
+/// What summary prints of a trace that is written first, without the folder's name.
+std::string summary_of(const Trace& trace, const std::string& format = "table") {
+  const test_support::ScratchFolder scratch;
+  const std::string folder = (scratch / "trace").string();
+  write_trace(trace, folder);
+  const test_support::Outcome outcome = test_support::run_with({"summary", folder, "--format", format});
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  return format == "table" ? outcome.out.substr(folder.size()) : outcome.out;
+}
+
+TEST(SummaryOfAverages, TellsNothingOfSingleCallsAndSaysWhy) {
+  Trace trace = cold_and_warm();
+  trace.provenance.skipped.clear();
+  trace.provenance.averaged_times = true;
+  const std::string text = summary_of(trace);
+  EXPECT_NE(text.find("covered: every record\n"
+                      "times: averages of several calls each, laid end to end, so nothing is told of single "
+                      "calls or of what they overlap with\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("op          group    total    alg bw    bus bw\n"
+                      "all_reduce  dp x2  20.0 µs  410 MB/s  410 MB/s\n"),
+            std::string::npos)
+      << text;
+  for (const char* const word : {"P50", "P95", "cold", "first call", "of time", "of the time",
+                                 "where the time", "overlap with\n\nwhere", "not matched"}) {
+    EXPECT_EQ(text.find(word), std::string::npos) << word << "\n" << text;
+  }
+  const nlohmann::json json = nlohmann::json::parse(summary_of(trace, "json"));
+  for (const char* const key : {"cold_start", "overlap", "stragglers", "bubble"}) {
+    EXPECT_TRUE(json.at(key).is_null()) << key;
+  }
+  EXPECT_TRUE(json.at("totals").at("time").at("p50_ns").is_null());
+  EXPECT_TRUE(json.at("sizes").at("small_share_of_time").is_null());
+  EXPECT_EQ(json.at("coverage").at("averaged_times"), true);
+  EXPECT_EQ(json.at("totals").at("time").at("total_ns_all_ranks"), 20'000);
+}
+
+/// Ranks 2 and 5 compute 300 ns in all and call nothing.
+TEST(SummaryOfComputing, ShowsRanksAndTimeWithoutAnyCall) {
+  Trace trace;
+  trace.provenance.source = Source::imported;
+  trace.provenance.producer = "test";
+  for (const std::int64_t rank : {2, 5}) {
+    trace.streams.push_back({{Rank{rank}, Rank{rank}}, {}, {}, {{nanoseconds(0), nanoseconds(150), 0}}});
+  }
+  EXPECT_EQ(summary_of(trace),
+            ": imported from test; 0 calls; 2 ranks computed for 300 ns in all\n"
+            "covered: every record\n"
+            "no calls\n"
+            "\n"
+            "where the time of each rank goes\n"
+            "ranks  iterations    time  computing  communicating  exposed  overlapped   idle\n"
+            "    2           1  150 ns    100.0 %          0.0 %    0.0 %       0.0 %  0.0 %\n"
+            "    5           1  150 ns    100.0 %          0.0 %    0.0 %       0.0 %  0.0 %\n");
+  const nlohmann::json json = nlohmann::json::parse(summary_of(trace, "json"));
+  EXPECT_EQ(json.at("computing"), (nlohmann::json{{"ranks", 2}, {"time_ns_all_ranks", 300}}));
+  EXPECT_EQ(json.at("overlap").size(), 2U);
+  EXPECT_TRUE(nlohmann::json::parse(summary_of(cold_and_warm(), "json")).at("computing").is_null());
+}
+
 }  // namespace
 }  // namespace commlens

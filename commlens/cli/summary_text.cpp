@@ -34,25 +34,37 @@ std::string iterations_text(const Summary& summary) {
                                               iterations.front(), iterations.back());
 }
 
+bool only_computed(const Summary& summary) { return summary.calls == 0 && summary.computing_ranks > 0; }
+
+std::string ranks_text(std::int64_t ranks) {
+  return fmt::format("{} rank{}", with_commas(ranks), ranks == 1 ? "" : "s");
+}
+
+/// "12 calls of 4 ranks, iterations unknown".
+std::string contents_text(const SummaryView& view) {
+  const Summary& summary = view.subject.summary;
+  if (only_computed(summary)) {
+    return fmt::format("0 calls; {} computed for {} in all", ranks_text(summary.computing_ranks),
+                       to_text(summary.computing));
+  }
+  return fmt::format("{} call{} of {}, {}", with_commas(summary.calls), summary.calls == 1 ? "" : "s",
+                     view.options.rank ? view.scope() : ranks_text(summary.ranks), iterations_text(summary));
+}
+
 /// What was read, and what it comes to.
 std::string head_text(const SummaryView& view, const TextStyle& style) {
-  const Summary& summary = view.subject.summary;
   const Provenance& provenance = view.subject.trace.provenance;
   const char* const link = provenance.source == Source::imported ? " from " : " by ";
-  const std::string ranks =
-      view.options.rank ? view.scope()
-                        : fmt::format("{} rank{}", with_commas(summary.ranks), summary.ranks == 1 ? "" : "s");
-  std::string text =
-      fmt::format("{}: {}{}{}; {} call{} of {}, {}\n", printable(view.name), name_of(provenance.source),
-                  provenance.producer.empty() ? "" : link, printable(provenance.producer),
-                  with_commas(summary.calls), summary.calls == 1 ? "" : "s", ranks, iterations_text(summary));
+  std::string text = fmt::format("{}: {}{}{}; {}\n", printable(view.name), name_of(provenance.source),
+                                 provenance.producer.empty() ? "" : link, printable(provenance.producer),
+                                 contents_text(view));
   if (provenance.accounting == Accounting::deepspeed_logger) {
     text +=
         "sizes as DeepSpeed's comms logger prints them (all_gather: input shard, rounded); groups unknown, "
         "so no "
         "wire bytes\n";
   }
-  return wrapped(text, style) + coverage_text(view.subject.trace, summary, style);
+  return wrapped(text, style) + coverage_text(view.subject.trace, view.subject.summary, style);
 }
 
 std::string cold_title(const ColdStart& cold) {
@@ -64,9 +76,11 @@ std::string cold_title(const ColdStart& cold) {
                            with_commas(cold.warm_iterations), cold.warm_iterations == 1 ? "" : "s");
 }
 
-/// What relates calls to each other; nothing without times, or when the calls were not kept.
+/// What relates calls to each other; nothing without their times, or when the calls were not kept.
 std::optional<Timing> known_timing(const SummaryView& view) {
-  if (!view.subject.has_calls || !view.subject.summary.time) {
+  const Summary& summary = view.subject.summary;
+  const bool is_known = summary.time ? !summary.coverage.averaged_times : only_computed(summary);
+  if (!view.subject.has_calls || !is_known) {
     return std::nullopt;
   }
   return timing_of(view.subject.trace, {view.options.iterations, view.options.rank}, view.with_stragglers);
@@ -76,7 +90,8 @@ std::string relations_text(const SummaryView& view, const TextStyle& style) {
   if (const std::optional<Timing> timing = known_timing(view)) {
     return "\n" + timing_text(view.subject.trace, *timing, style);
   }
-  if (view.subject.has_calls || !view.subject.summary.time) {
+  const Summary& summary = view.subject.summary;
+  if (view.subject.has_calls || !summary.time || summary.coverage.averaged_times) {
     return {};
   }
   const std::string limit = with_commas(k_most_calls_in_memory);
@@ -107,7 +122,7 @@ std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyl
 std::string summary_text(const SummaryView& view, const TextStyle& style) {
   std::string text = head_text(view, style);
   if (view.subject.summary.calls == 0) {
-    return text + "no calls\n";
+    return text + "no calls\n" + relations_text(view, style);
   }
   for (const SummaryBlock& block : summary_blocks(view, style)) {
     if (!block.body.empty()) {
@@ -134,12 +149,15 @@ Json summary_json(const SummaryView& view) {
       {"totals",
        {{"message_bytes_all_ranks", summary.message.value},
         {"wire_bytes_all_ranks", summary.wire.value},
-        {"calls_without_wire_bytes_all_ranks", calls_without_wire_bytes(tables_of(view))},
+        {"calls_without_wire_bytes_all_ranks", summary.calls_without_wire},
         {"time", time_json(summary.time)}}},
       {"link_bandwidth_bytes_per_s", view.link ? Json(view.link->value) : Json()},
       {"ops", summary_rows_json(tables_of(view))},
       {"sizes", histogram_json(summary.sizes, view.scope())},
-      {"cold_start", cold_json(trace, summary.cold)},
+      {"computing", summary.computing_ranks == 0 ? Json()
+                                                 : Json{{"ranks", summary.computing_ranks},
+                                                        {"time_ns_all_ranks", summary.computing.count()}}},
+      {"cold_start", summary.coverage.averaged_times ? Json() : cold_json(trace, summary.cold)},
       {"coverage", coverage_json(trace, summary.coverage)}};
   Json timing = Json::object();  // empty where it is not known
   if (const std::optional<Timing> known = known_timing(view)) {

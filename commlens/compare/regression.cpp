@@ -68,6 +68,11 @@ void add_calls(const Trace& trace, const RankStream& stream, Iteration cold,
 
 /// `side`: "A" or "B", for the error.
 Result<Run> run_of(const Trace& trace, const char* side) {
+  if (trace.provenance.averaged_times) {
+    return failure(fmt::format(
+        "{} has averages of several calls, not the times of each; --regression compares two recordings",
+        side));
+  }
   const Iteration cold = cold_iteration(trace);
   Run run;
   run.ranks = trace.ranks();

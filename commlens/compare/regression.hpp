@@ -54,9 +54,9 @@ struct Regression {
 };
 
 /// Rows per op, axis and phase, and the step. Initialisation and the first iteration of each run are left
-/// out: they are cold. Fails when a side has no times or no iteration after the first, and when the runs are
-/// not of the same job: another number of ranks, or other calls or bytes (of data-dependent calls: other
-/// calls) in a row of an iteration.
+/// out: they are cold. Fails when a side has no times (averages are none) or no iteration after the first,
+/// and when the runs are not of the same job: another number of ranks, or other calls or bytes (of
+/// data-dependent calls: other calls) in a row of an iteration.
 Result<Regression> regression(const Trace& a, const Trace& b, const RegressionOptions& options);
 
 }  // namespace commlens

@@ -192,6 +192,13 @@ TEST(Regression, RefusesSidesWithoutTimes) {
   expect_refused(timed, Trace{}, "B has no times");
 }
 
+TEST(Regression, RefusesAveragesOfSeveralCalls) {
+  const Trace timed = run_of({.iterations = 3}, noisy(1, 1000));
+  Trace averaged = timed;
+  averaged.provenance.averaged_times = true;
+  expect_refused(timed, averaged, "B has averages of several calls, not the times of each");
+}
+
 TEST(Regression, RefusesRunsThatAreColdThroughout) {
   const Trace warm = run_of({.iterations = 3}, noisy(1, 1000));
   expect_refused(run_of({.iterations = 0}, noisy(1, 1000)), warm, "A has no call after its first iteration");

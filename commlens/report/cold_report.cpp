@@ -21,7 +21,7 @@ Column right(std::string title, int drop_first = 0) {
 }
 
 std::string p50_text(const std::optional<TimeStats>& time) {
-  return !time ? "" : (time->exact ? "" : "~") + to_text(time->p50);
+  return time && time->p50 ? (time->exact ? "" : "~") + to_text(*time->p50) : "";
 }
 
 std::string mean_text(const std::optional<TimeStats>& time) {
@@ -128,7 +128,7 @@ std::string first_calls_text(const Trace& trace, const ColdStart& cold, const Te
                                       group_text(row.kind, row.axis, row.group_size),
                                       with_commas(row.calls),
                                       mean_text(row.time),
-                                      to_text(row.time->longest),
+                                      row.time->longest ? to_text(*row.time->longest) : "",
                                       with_commas(row.compared)};
     if (row.compared > 0) {
       const auto mean = [&](nanoseconds sum) { return to_text(sum / row.compared); };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <vector>
 
@@ -75,7 +76,8 @@ Packed packed_wholes(const std::vector<std::int64_t>& values) {
   Packed packed{"f64", {}};
   packed.bytes.reserve(values.size() * 8);
   for (const std::int64_t value : values) {
-    append_double(packed.bytes, static_cast<double>(value));
+    append_double(packed.bytes, value == k_no_value ? std::numeric_limits<double>::quiet_NaN()
+                                                    : static_cast<double>(value));
   }
   return packed;
 }

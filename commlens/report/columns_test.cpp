@@ -1,7 +1,10 @@
 #include "commlens/report/columns.hpp"
 
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -66,6 +69,18 @@ TEST(Columns, ValuesAreLittleEndian) {
   EXPECT_EQ(json["unit"], "bytes");
   EXPECT_EQ(json["encoding"], "deflate-base64");
   EXPECT_EQ(inflated(json["data"], 4), std::string("\x01\x00\x34\x12", 4));
+}
+
+TEST(Columns, WholeNumbersWithoutAValueAreNotANumber) {
+  FigureColumn column = whole_column("n", "n");
+  wholes(column) = {3, k_no_value};
+  const nlohmann::json json = json_of(column);
+  EXPECT_EQ(json["type"], "f64");
+  std::string bytes = inflated(json["data"], 16);
+  std::array<double, 2> values{};
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  EXPECT_EQ(values[0], 3);
+  EXPECT_TRUE(std::isnan(values[1]));
 }
 
 TEST(Columns, AscendingOnesAreDifferencesOfDoubles) {

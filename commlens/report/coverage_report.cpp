@@ -16,8 +16,9 @@ using Json = nlohmann::ordered_json;
 
 /// A reason as `count` records have it: its first word that counts something in the singular or the plural.
 std::string in_number(const std::string& reason, std::int64_t count) {
-  constexpr std::array<std::string_view, 8> counted = {"call", "record", "rank",  "time",
-                                                       "node", "line",   "event", "row"};
+  constexpr std::array<std::string_view, 15> counted = {"call", "record",  "rank",  "time",  "node",
+                                                        "line", "event",   "row",   "list",  "group",
+                                                        "size", "receive", "start", "table", "message"};
   for (std::size_t begin = 0; begin < reason.size();) {
     const std::size_t end = std::min(reason.find_first_of(" ,", begin), reason.size());
     const bool is_plural = end > begin && reason[end - 1] == 's';
@@ -55,9 +56,9 @@ std::string unclassified_text(const Trace& trace, const Coverage& coverage) {
 
 }  // namespace
 
-std::string skipped_text(const std::map<std::string, std::int64_t>& skipped) {
+std::string reasons_text(const std::map<std::string, std::int64_t>& reasons) {
   std::string text;
-  for (const auto& [reason, count] : skipped) {
+  for (const auto& [reason, count] : reasons) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", with_commas(count),
                         printable(in_number(reason, count)));
   }
@@ -66,9 +67,12 @@ std::string skipped_text(const std::map<std::string, std::int64_t>& skipped) {
 
 std::string coverage_text(const Trace& trace, const Summary& summary, const TextStyle& style) {
   const Coverage& coverage = summary.coverage;
-  const std::string skipped = skipped_text(coverage.skipped);
+  const std::string skipped = reasons_text(coverage.skipped);
   std::string text =
       skipped.empty() ? "covered: every record\n" : fmt::format("covered: all but {}\n", skipped);
+  if (!coverage.assumed.empty()) {
+    text += fmt::format("assumed: {}\n", reasons_text(coverage.assumed));
+  }
   if (!coverage.unclassified.empty()) {
     text += fmt::format("not classified: {}\n", unclassified_text(trace, coverage));
   }
@@ -80,6 +84,10 @@ std::string coverage_text(const Trace& trace, const Summary& summary, const Text
   } else if (coverage.without_times > 0) {
     text += fmt::format("times: all but {} ({})\n", calls_text(coverage.without_times),
                         percent(coverage.without_times, summary.calls));
+  }
+  if (coverage.averaged_times) {
+    text += fmt::format("times: {}, so nothing is told of single calls or of what they overlap with\n",
+                        k_averages_text);
   }
   return wrapped(text, style);
 }
@@ -94,7 +102,9 @@ Json coverage_json(const Trace& trace, const Coverage& coverage) {
           {"calls_without_times_all_ranks", coverage.without_times},
           {"unfinished_calls_whole_trace", coverage.unfinished},
           {"dropped_calls_whole_trace", coverage.dropped},
-          {"skipped_records_whole_trace", coverage.skipped}};
+          {"skipped_records_whole_trace", coverage.skipped},
+          {"assumed_whole_trace", coverage.assumed},
+          {"averaged_times", coverage.averaged_times}};
 }
 
 }  // namespace commlens

@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,8 +11,12 @@
 
 namespace commlens {
 
-/// "12 records without a size, 4 unfinished calls": what a reader left out, by reason; empty when nothing.
-std::string skipped_text(const std::map<std::string, std::int64_t>& skipped);
+/// "12 records without a size, 4 unfinished calls": what a reader left out or assumed, by reason; empty when
+/// nothing.
+std::string reasons_text(const std::map<std::string, std::int64_t>& reasons);
+
+/// What the times of a trace of Provenance::averaged_times are.
+constexpr std::string_view k_averages_text = "averages of several calls each, laid end to end";
 
 /// What the numbers of a summary cover, one line for each thing that is missing.
 std::string coverage_text(const Trace& trace, const Summary& summary, const TextStyle& style);

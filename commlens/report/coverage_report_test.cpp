@@ -6,14 +6,16 @@
 namespace commlens {
 namespace {
 
-TEST(SkippedText, NamesEveryReasonInItsNumber) {
-  EXPECT_EQ(skipped_text({}), "");
-  EXPECT_EQ(skipped_text({{"unfinished call", 4}, {"torn record", 1}}), "1 torn record, 4 unfinished calls");
-  EXPECT_EQ(skipped_text({{"unfinished call", 1}}), "1 unfinished call");
-  EXPECT_EQ(skipped_text({{"lines without a size", 1}}), "1 line without a size");
-  EXPECT_EQ(skipped_text({{"lines without a size", 1200}}), "1,200 lines without a size");
-  EXPECT_EQ(skipped_text({{"call not recorded, disk full", 2}}), "2 calls not recorded, disk full");
-  EXPECT_EQ(skipped_text({{"odd\x1b[31m thing", 2}}), "2 odd?[31m thing");
+TEST(ReasonsText, NamesEveryReasonInItsNumber) {
+  EXPECT_EQ(reasons_text({}), "");
+  EXPECT_EQ(reasons_text({{"unfinished call", 4}, {"torn record", 1}}), "1 torn record, 4 unfinished calls");
+  EXPECT_EQ(reasons_text({{"unfinished call", 1}}), "1 unfinished call");
+  EXPECT_EQ(reasons_text({{"lines without a size", 1}}), "1 line without a size");
+  EXPECT_EQ(reasons_text({{"lines without a size", 1200}}), "1,200 lines without a size");
+  EXPECT_EQ(reasons_text({{"call not recorded, disk full", 2}}), "2 calls not recorded, disk full");
+  EXPECT_EQ(reasons_text({{"group whose ranks are taken to be those that called on it", 3}}),
+            "3 groups whose ranks are taken to be those that called on it");
+  EXPECT_EQ(reasons_text({{"odd\x1b[31m thing", 2}}), "2 odd?[31m thing");
 }
 
 TEST(CoverageText, SaysThatNothingIsMissing) {
@@ -35,6 +37,31 @@ TEST(CoverageText, HasALineForEachThingThatIsMissing) {
             "times: all but 5 calls (50.0 %)\n");
   summary.coverage.without_times = 10;
   EXPECT_NE(coverage_text(trace, summary, {}).find("times: none\n"), std::string::npos);
+}
+
+TEST(CoverageText, TellsWhatWasAssumedFromWhatWasLeftOut) {
+  Summary summary;
+  summary.coverage.assumed = {{"rank not said, numbered by file or process", 2}};
+  EXPECT_EQ(coverage_text(Trace(), summary, {}),
+            "covered: every record\nassumed: 2 ranks not said, numbered by file or process\n");
+  summary.coverage.skipped = {{"torn record", 1}};
+  EXPECT_EQ(coverage_text(Trace(), summary, {}),
+            "covered: all but 1 torn record\nassumed: 2 ranks not said, numbered by file or process\n");
+  const nlohmann::ordered_json json = coverage_json(Trace(), summary.coverage);
+  EXPECT_EQ(json["skipped_records_whole_trace"], (nlohmann::ordered_json{{"torn record", 1}}));
+  EXPECT_EQ(json["assumed_whole_trace"],
+            (nlohmann::ordered_json{{"rank not said, numbered by file or process", 2}}));
+}
+
+TEST(CoverageText, SaysThatTimesAreAverages) {
+  Summary summary;
+  summary.coverage.averaged_times = true;
+  EXPECT_EQ(
+      coverage_text(Trace(), summary, {}),
+      "covered: every record\n"
+      "times: averages of several calls each, laid end to end, so nothing is told of single calls or of "
+      "what they overlap with\n");
+  EXPECT_EQ(coverage_json(Trace(), summary.coverage)["averaged_times"], true);
 }
 
 TEST(CoverageText, AddsUpNamesAfterTheFifth) {

@@ -33,7 +33,7 @@ Json time_json(std::int64_t timed_calls, std::chrono::nanoseconds time) {
 std::string histogram_text(const SizeHistogram& histogram, const TextStyle& style) {
   // Whole bars on a terminal of 80 columns too.
   const std::size_t bar_width = style.width == 0 || style.width >= 90 ? 24 : 16;
-  const bool has_times = histogram.timed_calls > 0;
+  const bool has_times = histogram.has_time_shares();
   std::int64_t most = 0;
   for (const SizeBin& bin : histogram.bins) {
     most = std::max(most, bin.calls);
@@ -72,19 +72,20 @@ Json histogram_json(const SizeHistogram& histogram, const std::string& scope) {
                     {"timed_calls", bin.timed_calls},
                     {"time_ns", time_json(bin.timed_calls, bin.time)}});
   }
-  return {{"scope", scope},
-          {"calls", histogram.calls},
-          {"message_bytes", histogram.message.value},
-          {"small_limit_bytes", histogram.small_limit.value},
-          {"small_calls", histogram.small_calls},
-          {"small_message_bytes", histogram.small_message.value},
-          {"small_share_of_calls", histogram.small_share_by_calls()},
-          {"small_share_of_bytes", histogram.small_share_by_bytes()},
-          {"timed_calls", histogram.timed_calls},
-          {"time_ns", time_json(histogram.timed_calls, histogram.time)},
-          {"small_time_ns", time_json(histogram.timed_calls, histogram.small_time)},
-          {"small_share_of_time", histogram.timed_calls > 0 ? Json(histogram.small_share_by_time()) : Json()},
-          {"bins", bins}};
+  return {
+      {"scope", scope},
+      {"calls", histogram.calls},
+      {"message_bytes", histogram.message.value},
+      {"small_limit_bytes", histogram.small_limit.value},
+      {"small_calls", histogram.small_calls},
+      {"small_message_bytes", histogram.small_message.value},
+      {"small_share_of_calls", histogram.small_share_by_calls()},
+      {"small_share_of_bytes", histogram.small_share_by_bytes()},
+      {"timed_calls", histogram.timed_calls},
+      {"time_ns", time_json(histogram.timed_calls, histogram.time)},
+      {"small_time_ns", time_json(histogram.timed_calls, histogram.small_time)},
+      {"small_share_of_time", histogram.has_time_shares() ? Json(histogram.small_share_by_time()) : Json()},
+      {"bins", bins}};
 }
 
 std::string histogram_csv(const SizeHistogram& histogram) {

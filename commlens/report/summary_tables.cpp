@@ -28,11 +28,8 @@ std::string iteration_of(const SummaryRow& row) {
   return row.iteration ? iteration_text(*row.iteration) : "";
 }
 
-/// Not on groups of unknown size, but for messages, which are on the wire once.
-bool knows_wire(const SummaryRow& row) { return row.group_size > 0 || row.wire != Bytes{}; }
-
 std::string wire_text(const SummaryRow& row) {
-  return row.group_size == 1 ? "no traffic" : knows_wire(row) ? to_text(row.wire) : "-";
+  return row.group_size == 1 ? "no traffic" : row.knows_wire() ? to_text(row.wire) : "-";
 }
 
 std::string bandwidth_text(const std::optional<BytesPerSecond>& bandwidth) {
@@ -51,8 +48,12 @@ std::string link_text(const SummaryTables& tables, const SummaryRow& row) {
   return share ? fmt::format("{:.1f} %", 100 * *share) : tables.link ? "-" : "";
 }
 
-/// What the quantiles of the rows are.
+/// What the quantiles of the rows are, if they have any.
 std::string exactness_text(const std::vector<SummaryRow>& rows) {
+  if (std::none_of(rows.begin(), rows.end(),
+                   [](const SummaryRow& row) { return row.time && row.time->p50; })) {
+    return "";
+  }
   const auto is_inexact = [](const SummaryRow& row) { return row.time && !row.time->exact; };
   const auto inexact = std::count_if(rows.begin(), rows.end(), is_inexact);
   if (inexact == 0) {
@@ -126,14 +127,18 @@ void add_time_cells(const SummaryRow& row, std::vector<std::string>& cells) {
   }
   const TimeStats& time = *row.time;
   const auto interval = [&](nanoseconds end) { return time.has_interval ? std::to_string(end.count()) : ""; };
+  const auto one = [](const std::optional<nanoseconds>& of_one) {
+    return of_one ? std::to_string(of_one->count()) : "";
+  };
   const auto value = [](const std::optional<BytesPerSecond>& bandwidth) {
     return number_text(bandwidth ? std::optional(bandwidth->value) : std::nullopt);
   };
-  cells.insert(
-      cells.end(),
-      {std::to_string(time.calls), std::to_string(time.total.count()), std::to_string(time.p50.count()),
-       interval(time.p50_low), interval(time.p50_high), std::to_string(time.p95.count()),
-       time.exact ? "true" : "false", value(row.algorithm_bandwidth), value(row.bus_bandwidth)});
+  cells.insert(cells.end(), {std::to_string(time.calls), std::to_string(time.total.count()), one(time.p50),
+                             interval(time.p50_low), interval(time.p50_high), one(time.p95),
+                             !time.p50    ? ""
+                             : time.exact ? "true"
+                                          : "false",
+                             value(row.algorithm_bandwidth), value(row.bus_bandwidth)});
 }
 
 }  // namespace
@@ -181,10 +186,11 @@ std::string times_text(const SummaryTables& tables, const TextStyle& style) {
     const std::string about = row.time->exact ? "" : "~";
     table.add({op_text(tables.trace, row.kind, row.name), group_text(row.kind, row.axis, row.group_size),
                phase_text(row), iteration_of(row), to_text(row.time->total),
-               percent(row.time->total.count(), all.count()), about + to_text(row.time->p50),
-               interval_text(*row.time), about + to_text(row.time->p95),
-               bandwidth_text(row.algorithm_bandwidth), bandwidth_text(row.bus_bandwidth),
-               link_text(tables, row)});
+               row.time->p50 ? percent(row.time->total.count(), all.count()) : "",
+               row.time->p50 ? about + to_text(*row.time->p50) : "",
+               row.time->p50 ? interval_text(*row.time) : "",
+               row.time->p95 ? about + to_text(*row.time->p95) : "", bandwidth_text(row.algorithm_bandwidth),
+               bandwidth_text(row.bus_bandwidth), link_text(tables, row)});
   }
   if (table.empty()) {
     return "";
@@ -197,24 +203,19 @@ Json time_json(const std::optional<TimeStats>& stats) {
     return nullptr;
   }
   const auto interval = [&](nanoseconds end) { return stats->has_interval ? Json(end.count()) : Json(); };
+  const auto one = [](const std::optional<nanoseconds>& of_one) {
+    return of_one ? Json(of_one->count()) : Json();
+  };
   return {{"calls_all_ranks", stats->calls},
           {"total_ns_all_ranks", stats->total.count()},
           {"mean_ns", stats->mean_ns()},
-          {"shortest_ns", stats->shortest.count()},
-          {"p50_ns", stats->p50.count()},
+          {"shortest_ns", one(stats->shortest)},
+          {"p50_ns", one(stats->p50)},
           {"p50_low_ns", interval(stats->p50_low)},
           {"p50_high_ns", interval(stats->p50_high)},
-          {"p95_ns", stats->p95.count()},
-          {"longest_ns", stats->longest.count()},
-          {"exact", stats->exact}};
-}
-
-std::int64_t calls_without_wire_bytes(const SummaryTables& tables) {
-  std::int64_t calls = 0;
-  for (const SummaryRow& row : tables.rows) {
-    calls += knows_wire(row) ? 0 : row.calls;
-  }
-  return calls;
+          {"p95_ns", one(stats->p95)},
+          {"longest_ns", one(stats->longest)},
+          {"exact", stats->p50 ? Json(stats->exact) : Json()}};
 }
 
 Json summary_rows_json(const SummaryTables& tables) {
@@ -229,7 +230,7 @@ Json summary_rows_json(const SummaryTables& tables) {
                  {"smallest_message_bytes", row.smallest.value},
                  {"largest_message_bytes", row.largest.value},
                  {"message_bytes_all_ranks", row.message.value},
-                 {"wire_bytes_all_ranks", knows_wire(row) ? Json(row.wire.value) : Json()}};
+                 {"wire_bytes_all_ranks", row.knows_wire() ? Json(row.wire.value) : Json()}};
     if (tables.by_node) {
       json["wire_inter_node_bytes_all_ranks"] = row.wire_inter_node.value;
     }
@@ -243,12 +244,13 @@ Json summary_rows_json(const SummaryTables& tables) {
       json["iteration"] = iteration_json(*row.iteration);
     }
     json["wire_bytes_mean_per_rank"] =
-        knows_wire(row) ? Json(tables.ranks == 0
-                                   ? 0.0
-                                   : static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks))
-                        : Json();
+        row.knows_wire() ? Json(tables.ranks == 0
+                                    ? 0.0
+                                    : static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks))
+                         : Json();
     json["share_of_message_bytes"] = share(row.message.value, message.value);
-    json["share_of_time"] = row.time ? Json(share(row.time->total.count(), time.count())) : Json();
+    json["share_of_time"] =
+        row.time && row.time->p50 ? Json(share(row.time->total.count(), time.count())) : Json();
     json["time"] = time_json(row.time);
     json["algorithm_bandwidth_bytes_per_s"] = bandwidth_json(row.algorithm_bandwidth);
     json["bus_bandwidth_bytes_per_s"] = bandwidth_json(row.bus_bandwidth);
@@ -272,7 +274,7 @@ std::string summary_rows_csv(const SummaryTables& tables) {
          {row.group_size, row.calls, row.smallest.value, row.largest.value, row.message.value}) {
       cells.push_back(std::to_string(number));
     }
-    cells.push_back(knows_wire(row) ? std::to_string(row.wire.value) : "");
+    cells.push_back(row.knows_wire() ? std::to_string(row.wire.value) : "");
     if (tables.by_node) {
       cells.push_back(std::to_string(row.wire_inter_node.value));
     }

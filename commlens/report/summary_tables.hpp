@@ -24,13 +24,9 @@ struct SummaryTables {
 /// Calls, sizes, message and wire bytes of each row, and its share of the message bytes.
 std::string volumes_text(const SummaryTables& tables, const TextStyle& style);
 
-/// Times and bandwidths of the rows that have times, and a line that says how exact the quantiles are; empty
-/// when there are none.
+/// Times and bandwidths of the rows that have times, and a line that says how exact the quantiles are, if
+/// there are any; empty when no row has times.
 std::string times_text(const SummaryTables& tables, const TextStyle& style);
-
-/// Calls of all ranks whose wire bytes are not known, because nothing tells how many ranks take part; the
-/// totals leave them out, rows have null.
-std::int64_t calls_without_wire_bytes(const SummaryTables& tables);
 
 /// Everything of each row; keys end in their unit and scope.
 nlohmann::ordered_json summary_rows_json(const SummaryTables& tables);

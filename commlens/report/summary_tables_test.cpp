@@ -125,13 +125,33 @@ TEST(SummaryRows, LeaveOpenWhatAGroupOfUnknownSizePutsOnTheWire) {
   unknown.group_size = 0;
   unknown.wire = Bytes{};
   const SummaryTables tables{trace, {all_reduce(), unknown}, 2};
-  EXPECT_EQ(calls_without_wire_bytes(tables), 3);
   const nlohmann::ordered_json json = summary_rows_json(tables);
   EXPECT_EQ(json[0]["wire_bytes_all_ranks"], 75);
   EXPECT_TRUE(json[1]["wire_bytes_all_ranks"].is_null());
   EXPECT_TRUE(json[1]["wire_bytes_mean_per_rank"].is_null());
   const std::string csv = summary_rows_csv(tables);
   EXPECT_NE(csv.find("all_reduce,,dp,0,3,1,2,75,,"), std::string::npos) << csv;
+}
+
+TEST(SummaryRows, OfAveragesHaveNoQuantiles) {
+  const Trace trace;
+  std::vector<SummaryRow> rows = timed_rows();
+  rows.resize(1);
+  rows[0].time = rows[0].time->sums_only();
+  EXPECT_EQ(times_text({trace, rows}, {}),
+            "op          group    total     alg bw     bus bw\n"
+            "all_reduce  dp x2  12.0 µs  1.00 GB/s  1.00 GB/s\n");
+  const nlohmann::ordered_json json = summary_rows_json({trace, rows, 2})[0];
+  EXPECT_EQ(json["time"]["total_ns_all_ranks"], 12'000);
+  EXPECT_EQ(json["time"]["mean_ns"], 2000.0);
+  for (const char* const key :
+       {"shortest_ns", "p50_ns", "p50_low_ns", "p50_high_ns", "p95_ns", "longest_ns", "exact"}) {
+    EXPECT_TRUE(json["time"][key].is_null()) << key;
+  }
+  EXPECT_TRUE(json["share_of_time"].is_null());
+  EXPECT_EQ(json["bus_bandwidth_bytes_per_s"], 1e9);
+  const std::string csv = summary_rows_csv({trace, rows});
+  EXPECT_NE(csv.find(",75,75,6,12000,,,,,,1000000000,1000000000\n"), std::string::npos) << csv;
 }
 
 TEST(SummaryRowsCsv, LeavesUnknownCellsEmpty) {

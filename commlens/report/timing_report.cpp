@@ -120,6 +120,9 @@ std::string overlap_text(const Trace& trace, const Timing& timing, const TextSty
         "computed\n",
         style);
   }
+  if (std::all_of(rows.begin(), rows.end(), [](const IterationOverlap& row) { return row.ops.empty(); })) {
+    return text;
+  }
   text += "\n" + title_of("communication time per op, all ranks", style) +
           overlap_table(
               "op", overlap_by_op(rows),

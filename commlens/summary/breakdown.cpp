@@ -80,7 +80,7 @@ Bytes wire_of(const BreakdownRow& row, Bytes message) {
 class StreamRows {
  public:
   StreamRows(const Trace& trace, const BreakdownOptions& options, RankRange ranks)
-      : trace_(trace), options_(options), ranks_(ranks), job_ranks_(trace.ranks()) {}
+      : trace_(trace), options_(options), ranks_(ranks), job_ranks_(trace.job_ranks()) {}
 
   void add(const OpCount& count) {
     const CommOp& op = trace_.op(count.op);

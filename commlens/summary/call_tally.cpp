@@ -75,7 +75,7 @@ OpFacts CallTally::facts_of(const Trace& tables, const CommOp& op) {
   RowKey key;
   key.kind = op.kind;
   key.name = op.kind == CommKind::other ? op.name : NameId{};
-  key.axis = axis_in(tables, op, tables.ranks());
+  key.axis = axis_in(tables, op, tables.job_ranks());
   key.group_size = tables.groups.size(op.group);
   if (options_.by_phase) {
     key.phase = op.phase;

@@ -23,6 +23,8 @@ struct Coverage {
   std::int64_t unfinished = 0;                  // began and never ended; left out everywhere else
   std::int64_t dropped = 0;                     // made, but not recorded
   std::map<std::string, std::int64_t> skipped;  // records left out, by reason; holds the two above as well
+  std::map<std::string, std::int64_t> assumed;  // what a reader filled in, by reason
+  bool averaged_times = false;                  // as in Provenance: nothing is told of single calls
 };
 
 }  // namespace commlens

@@ -31,6 +31,8 @@ struct SizeHistogram {
   std::int64_t timed_calls = 0;
   std::chrono::nanoseconds time{};
   std::chrono::nanoseconds small_time{};
+  bool averaged_times = false;  // as in Provenance: sums of averages, so shares of them say nothing
+  bool has_time_shares() const { return timed_calls > 0 && !averaged_times; }
   double small_share_by_calls() const { return calls == 0 ? 0.0 : double(small_calls) / double(calls); }
   double small_share_by_bytes() const {
     return message.value == 0 ? 0.0 : double(small_message.value) / double(message.value);

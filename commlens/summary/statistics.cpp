@@ -8,6 +8,8 @@
 #include "commlens/comm/volume.hpp"
 #include "commlens/summary/call_tally.hpp"
 #include "commlens/summary/cold_rows.hpp"
+#include "commlens/summary/intervals.hpp"
+#include "commlens/summary/overlap.hpp"
 
 namespace commlens {
 namespace {
@@ -139,6 +141,8 @@ Coverage coverage_of(const CallTally& tally, const Provenance& provenance) {
     coverage.dropped = saturating_sum(coverage.dropped, skipped_for(provenance, reason));
   }
   coverage.skipped = provenance.skipped;
+  coverage.assumed = provenance.assumed;
+  coverage.averaged_times = provenance.averaged_times;
   return coverage;
 }
 
@@ -150,6 +154,40 @@ std::optional<TimeStats> time_of_all(const CallTally& tally) {
     }
   }
   return all.stats();
+}
+
+/// Takes away what averages of several calls cannot tell.
+void keep_averages(Summary& summary) {
+  for (SummaryRow& row : summary.rows) {
+    row.time = row.time ? std::optional(row.time->sums_only()) : std::nullopt;
+  }
+  summary.time = summary.time ? std::optional(summary.time->sums_only()) : std::nullopt;
+  summary.cold = {};
+  summary.sizes.averaged_times = true;
+}
+
+void add_computing(const Trace& trace, const SummaryOptions& options, Summary& summary) {
+  const TimeSelection selection{options.iterations, options.rank};
+  for (const RankStream& stream : trace.streams) {
+    if (options.rank && !stream.ranks.contains(*options.rank)) {
+      continue;
+    }
+    Intervals stretches;
+    for (const ComputeInterval& stretch : stream.compute) {
+      if (selects(selection, stretch.iteration)) {
+        stretches.push_back(
+            occupied({.issued = {}, .started = stretch.started, .finished = stretch.finished}));
+      }
+    }
+    if (stretches.empty()) {
+      continue;
+    }
+    const std::int64_t ranks = options.rank ? 1 : stream.ranks.count();
+    const std::int64_t computed = length(united(std::move(stretches))).count();
+    summary.computing_ranks += ranks;
+    summary.computing = std::chrono::nanoseconds(
+        saturating_sum(summary.computing.count(), saturating_product(computed, ranks)));
+  }
 }
 
 }  // namespace
@@ -174,15 +212,21 @@ Summary SummaryBuilder::finish(const Trace& tables) {
     summary.calls = saturating_sum(summary.calls, row.calls);
     summary.message = saturating_sum(summary.message, row.message);
     summary.wire = saturating_sum(summary.wire, row.wire);
+    summary.calls_without_wire = saturating_sum(summary.calls_without_wire, row.knows_wire() ? 0 : row.calls);
   }
   summary.time = time_of_all(*tally_);
+  if (summary.coverage.averaged_times) {
+    keep_averages(summary);
+  }
   return summary;
 }
 
 Summary summarise(const Trace& trace, const SummaryOptions& options) {
   SummaryBuilder builder(options);
   visit_calls(trace, [&](const CallBlock& block) { builder.add(block); });
-  return builder.finish(trace);
+  Summary summary = builder.finish(trace);
+  add_computing(trace, options, summary);
+  return summary;
 }
 
 std::vector<SummaryRow> summary_rows(const Trace& trace, const SummaryOptions& options) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +47,12 @@ struct SummaryRow {
   /// That times the bus factor of nccl-tests (comm/volume.hpp): comparable with what a link can carry. Absent
   /// where the group's size is unknown.
   std::optional<BytesPerSecond> bus_bandwidth;
+
+  /// Whether `wire` says something: of no op without a kind of its own, and on groups of unknown size of
+  /// messages alone, which are on the wire once.
+  bool knows_wire() const {
+    return group_size == 1 || (kind != CommKind::other && (group_size > 0 || wire != Bytes{}));
+  }
 };
 
 /// What the calls of a trace, or of a part of it, come to. Nothing here relates a call to another one: that
@@ -60,8 +67,13 @@ struct Summary {
   std::int64_t ranks = 0;             // that have calls among them
   std::int64_t calls = 0;             // all ranks
   Bytes message;
-  Bytes wire;                     // aggregate
-  std::optional<TimeStats> time;  // of all calls
+  Bytes wire;                           // aggregate
+  std::optional<TimeStats> time;        // of all calls
+  std::int64_t calls_without_wire = 0;  // of rows that do not know theirs; `wire` leaves them out
+  /// Ranks, with calls or without, of which the trace says when they computed, and for how long in all.
+  /// summarise() alone knows both.
+  std::int64_t computing_ranks = 0;
+  std::chrono::nanoseconds computing{};
 };
 
 /// Summarises calls as they come. Memory grows with the rows (at most k_exact_samples durations each), ops

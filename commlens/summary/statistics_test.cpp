@@ -344,6 +344,70 @@ TEST(SizeHistogram, OfASummaryHasTimes) {
   EXPECT_EQ(summarise(of.trace, {.small_limit = Bytes{101}}).sizes.small_time, nanoseconds(10));
 }
 
+/// 16 ranks are the job; a group of 8 is not the world, although no rank beyond it is in the trace.
+TEST(Summary, TakesTheJobsSizeFromTheSourceThatStatesIt) {
+  std::vector<Rank> eight;
+  for (std::int64_t rank = 0; rank < 8; ++rank) {
+    eight.push_back({rank});
+  }
+  TraceOf of(8);
+  of.add(0, {.bytes = 1000, .group = eight});
+  EXPECT_EQ(row_of(of.trace).axis, Axis::world);
+  of.trace.provenance.job_ranks = 16;
+  EXPECT_EQ(row_of(of.trace).axis, Axis::unknown);
+  // All 16, of which two were imported.
+  TraceOf two(2);
+  CommOp op;
+  op.kind = CommKind::all_reduce;
+  op.group = two.trace.groups.intern_hidden(16, "");
+  two.trace.streams[0].events.push_back({two.trace.intern(op), 0, k_no_micro_batch});
+  EXPECT_EQ(row_of(two.trace).axis, Axis::unknown);
+  two.trace.provenance.job_ranks = 16;
+  EXPECT_EQ(row_of(two.trace).axis, Axis::world);
+}
+
+TEST(Summary, OfAveragesHasSumsAlone) {
+  TraceOf of(4);
+  of.add(0, {.bytes = 1000, .group = k_four}, 1000).add(0, {.bytes = 1000, .group = k_four}, 3000);
+  of.trace.provenance.averaged_times = true;
+  const Summary summary = summarise(of.trace);
+  ASSERT_TRUE(summary.time && summary.rows.at(0).time);
+  for (const TimeStats& time : {*summary.time, *summary.rows[0].time}) {
+    EXPECT_EQ(time.calls, 2);
+    EXPECT_EQ(time.total, nanoseconds(4000));
+    EXPECT_FALSE(time.shortest || time.longest || time.p50 || time.p95 || time.has_interval);
+  }
+  EXPECT_DOUBLE_EQ(summary.rows[0].bus_bandwidth->value, 7.5e8);  // 2 x 1500 B in 4 µs
+  EXPECT_TRUE(summary.cold.first_calls.empty());
+  EXPECT_FALSE(summary.sizes.has_time_shares());
+  EXPECT_TRUE(summary.coverage.averaged_times);
+}
+
+/// [0, 10) and [5, 30) are 30 ns on rank 0, [100, 140) 40 ns on rank 1; rank 2 did not compute.
+TEST(Summary, AddsUpHowLongRanksComputed) {
+  Trace trace = TraceOf(3).trace;
+  trace.streams[0].compute = {{nanoseconds(0), nanoseconds(10), 0}, {nanoseconds(5), nanoseconds(30), 0}};
+  trace.streams[1].compute = {{nanoseconds(100), nanoseconds(140), 1}};
+  const Summary all = summarise(trace);
+  EXPECT_EQ(all.calls, 0);
+  EXPECT_EQ(all.computing_ranks, 2);
+  EXPECT_EQ(all.computing, nanoseconds(70));
+  const Summary one = summarise(trace, {.rank = Rank{1}});
+  EXPECT_EQ(one.computing_ranks, 1);
+  EXPECT_EQ(one.computing, nanoseconds(40));
+  EXPECT_EQ(summarise(trace, {.iterations = std::pair{0, 0}}).computing, nanoseconds(30));
+}
+
+TEST(Summary, CountsCallsWhoseWireBytesAreNotKnown) {
+  TraceOf of(2);
+  of.add(0, {.bytes = 1000, .group = k_pair});                                          // known
+  of.add(0, {.bytes = 1000, .group = {}}).add(1, {.bytes = 1000, .group = {}});         // group not told
+  of.add(0, {.kind = CommKind::other, .bytes = 8, .group = k_pair, .name = "gather"});  // no formula
+  const Summary summary = summarise(of.trace);
+  EXPECT_EQ(summary.calls_without_wire, 3);
+  EXPECT_EQ(summary.wire, Bytes{1000});  // 2 x 1000 x 1 / 2
+}
+
 TEST(Coverage, NamesWhatIsNotClassified) {
   TraceOf of(2);
   for (int call = 0; call < 3; ++call) {

@@ -89,9 +89,9 @@ Places places_of(std::int64_t samples, std::int64_t calls) {
 template <typename At>
 void set_quantiles(TimeStats& stats, const Places& places, const At& at) {
   std::array<std::pair<std::int64_t, nanoseconds*>, 4> wanted = {{{places.low, &stats.p50_low},
-                                                                  {places.p50, &stats.p50},
+                                                                  {places.p50, &stats.p50.emplace()},
                                                                   {places.high, &stats.p50_high},
-                                                                  {places.p95, &stats.p95}}};
+                                                                  {places.p95, &stats.p95.emplace()}}};
   std::sort(wanted.begin(), wanted.end());
   for (const auto& [place, quantile] : wanted) {
     *quantile = nanoseconds(at(place));

@@ -26,14 +26,17 @@ namespace commlens {
 struct TimeStats {
   std::int64_t calls = 0;  // of all ranks, at least 1
   std::chrono::nanoseconds total{};
-  std::chrono::nanoseconds shortest{};
-  std::chrono::nanoseconds longest{};
-  std::chrono::nanoseconds p50{};
+  // Of one call each; absent where times are averages of several (Provenance::averaged_times).
+  std::optional<std::chrono::nanoseconds> shortest;
+  std::optional<std::chrono::nanoseconds> longest;
+  std::optional<std::chrono::nanoseconds> p50;
   std::chrono::nanoseconds p50_low{};  // without an interval: as p50
   std::chrono::nanoseconds p50_high{};
-  std::chrono::nanoseconds p95{};
+  std::optional<std::chrono::nanoseconds> p95;
   bool has_interval = false;
   bool exact = true;
+  /// Calls and total alone.
+  TimeStats sums_only() const { return {.calls = calls, .total = total}; }
   double mean_ns() const { return static_cast<double>(total.count()) / static_cast<double>(calls); }
   friend bool operator==(const TimeStats&, const TimeStats&) = default;
 };

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "commlens/report/coverage_report.hpp"
 #include "commlens/report/figures/labels.hpp"
 
 namespace commlens {
@@ -15,12 +18,14 @@ struct Parts {
   bool wire = false;
   bool node = false;
   bool time = false;
+  bool quantiles = false;
 };
 
 Parts parts_of(const FigureInput& input) {
-  return {.wire = !is_printed_log(input.trace()),
+  return {.wire = !is_printed_log(input.trace()) && wire_or_none(input.summary) != k_no_value,
           .node = input.ranks_per_node > 0,
-          .time = input.summary.time.has_value()};
+          .time = input.summary.time.has_value(),
+          .quantiles = input.summary.time && input.summary.time->p50};
 }
 
 void add_volumes(Figure& figure, const FigureInput& input, const Parts& parts) {
@@ -34,7 +39,7 @@ void add_volumes(Figure& figure, const FigureInput& input, const Parts& parts) {
     wholes(calls).push_back(row.calls);
     wholes(message).push_back(row.message.value);
     numbers(share).push_back(all > 0 ? static_cast<double>(row.message.value) / all : k_none);
-    wholes(wire).push_back(row.wire.value);
+    wholes(wire).push_back(wire_or_none(row));
     wholes(node).push_back(row.wire_inter_node.value);
   }
   figure.columns.push_back(std::move(calls));
@@ -48,7 +53,7 @@ void add_volumes(Figure& figure, const FigureInput& input, const Parts& parts) {
   }
 }
 
-void add_times(Figure& figure, const FigureInput& input) {
+void add_times(Figure& figure, const FigureInput& input, const Parts& parts) {
   FigureColumn total = number_column("time_ns", "time in calls", "ns");
   FigureColumn p50 = number_column("p50_ns", "P50", "ns");
   FigureColumn low = number_column("p50_low_ns", "P50 from", "ns");
@@ -67,7 +72,11 @@ void add_times(Figure& figure, const FigureInput& input) {
     numbers(algorithm).push_back(row.algorithm_bandwidth ? row.algorithm_bandwidth->value : k_none);
     numbers(bus).push_back(row.bus_bandwidth ? row.bus_bandwidth->value : k_none);
   }
-  for (FigureColumn* column : {&total, &p50, &low, &high, &p95, &algorithm, &bus}) {
+  std::vector<FigureColumn*> columns = {&total, &algorithm, &bus};
+  if (parts.quantiles) {
+    columns.insert(columns.begin() + 1, {&p50, &low, &high, &p95});
+  }
+  for (FigureColumn* const column : columns) {
     figure.columns.push_back(std::move(*column));
   }
 }
@@ -99,12 +108,18 @@ FigureResult breakdown_figure(const FigureInput& input) {
   if (parts.wire) {
     toggles.insert(toggles.begin() + 1, "wire_bytes");
     figure.formulas.emplace_back("wire-bytes");
+    note_unknown_wire(input.summary, figure);
   }
   if (parts.time) {
-    add_times(figure, input);
+    add_times(figure, input, parts);
     toggles.emplace_back("time_ns");
-    figure.caption += " Time in calls is from start to completion, added up over ranks.";
-    figure.formulas.insert(figure.formulas.end(), {"quantiles", "bandwidth"});
+    if (parts.quantiles) {
+      figure.caption += " Time in calls is from start to completion, added up over ranks.";
+      figure.formulas.emplace_back("quantiles");
+    } else {
+      figure.notes.push_back(fmt::format("Times are {}.", k_averages_text));
+    }
+    figure.formulas.emplace_back("bandwidth");
   }
   figure.options = {{"category", std::string("call")},
                     {"series", std::string("phase")},

@@ -10,6 +10,9 @@ namespace commlens {
 
 FigureResult cold_figure(const FigureInput& input) {
   const ColdStart& cold = input.summary.cold;
+  if (input.summary.coverage.averaged_times) {
+    return no_figure(no_times_reason(input.trace()));
+  }
   if (cold.cold_ranks == 0) {
     return no_figure("no iteration of training is shown");
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/coverage_report.hpp"
 #include "commlens/report/figures/labels.hpp"
 
 namespace commlens {
@@ -22,7 +23,7 @@ FigureResult coverage_figure(const FigureInput& input) {
   add("calls shown", input.summary.calls, "all of these are counted");
   for (const UnclassifiedCalls& other : coverage.unclassified) {
     add(fmt::format("of kind other: {}", op_text(input.trace(), CommKind::other, other.name)), other.calls,
-        "their wire bytes are not known and counted as 0");
+        "their wire bytes are not known");
   }
   add("without bytes", coverage.without_bytes, "counted as calls of 0 bytes");
   if (input.summary.time) {
@@ -31,8 +32,16 @@ FigureResult coverage_figure(const FigureInput& input) {
   for (const auto& [reason, records] : coverage.skipped) {
     add(fmt::format("left out: {}", reason), records, "not counted anywhere");
   }
+  for (const auto& [reason, records] : coverage.assumed) {
+    add(fmt::format("assumed: {}", reason), records, "the trace does not say it");
+  }
   Figure figure;
-  figure.caption = "What the numbers of this report cover. Records left out are of the whole trace.";
+  figure.caption =
+      "What the numbers of this report cover. Records left out and what was assumed are of the whole trace.";
+  if (coverage.averaged_times) {
+    figure.notes.push_back(fmt::format(
+        "Times are {}, so nothing is told of single calls or of what they overlap with.", k_averages_text));
+  }
   figure.columns = {std::move(what), std::move(count), std::move(effect)};
   if (figure.rows() == 0) {
     return no_figure("the trace has no calls, and no record was left out");

@@ -11,6 +11,9 @@ namespace commlens {
 namespace {
 
 std::string whole_cell(std::int64_t value, const std::string& unit) {
+  if (value == k_no_value) {
+    return "-";
+  }
   return unit == "ns" ? time_text(static_cast<double>(value)) : with_commas(value);
 }
 
@@ -85,7 +88,7 @@ std::string FigureColumn::cell(std::size_t row) const {
 
 std::string FigureColumn::plain(std::size_t row) const {
   if (const auto* whole = std::get_if<std::vector<std::int64_t>>(&values)) {
-    return fmt::format("{}", (*whole)[row]);
+    return (*whole)[row] == k_no_value ? "" : fmt::format("{}", (*whole)[row]);
   }
   if (const auto* number = std::get_if<std::vector<double>>(&values)) {
     return std::isnan((*number)[row]) ? "" : fmt::format("{}", (*number)[row]);

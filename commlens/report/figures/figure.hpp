@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,7 +30,10 @@ class TextColumn {
   std::vector<std::pair<std::string, std::uint32_t>> sorted_;  // ascending by text
 };
 
-/// One column of a figure: whole numbers, numbers (not a number: no value), or texts.
+/// What stands in a column of whole numbers where there is no value.
+constexpr std::int64_t k_no_value = std::numeric_limits<std::int64_t>::min();
+
+/// One column of a figure: whole numbers (k_no_value: none), numbers (not a number: none), or texts.
 struct FigureColumn {
   std::string name;   // of the JSON key and the CSV column: "message_bytes", ends in its unit
   std::string title;  // for people: "message"

@@ -20,9 +20,11 @@ TEST(TimeText, ShowsThreeDigitsThatCount) {
 
 TEST(FigureColumn, WritesCellsForPeopleAndPlainForPrograms) {
   FigureColumn bytes = whole_column("message_bytes", "message", "bytes");
-  wholes(bytes) = {4213760};
+  wholes(bytes) = {4213760, k_no_value};
   EXPECT_EQ(bytes.cell(0), "4,213,760");
   EXPECT_EQ(bytes.plain(0), "4213760");
+  EXPECT_EQ(bytes.cell(1), "-");
+  EXPECT_EQ(bytes.plain(1), "");
   FigureColumn share = number_column("share", "share", "share");
   numbers(share) = {0.125, std::numeric_limits<double>::quiet_NaN()};
   EXPECT_EQ(share.cell(0), "12.5 %");

@@ -59,15 +59,20 @@ FigureResult iterations_figure(const FigureInput& input) {
     texts(call).add(call_label(input.trace(), row->kind, row->name, row->axis, row->group_size));
     wholes(calls).push_back(row->calls);
     wholes(message).push_back(row->message.value);
-    wholes(wire).push_back(row->wire.value);
+    wholes(wire).push_back(wire_or_none(*row));
     numbers(time).push_back(nanoseconds_or_none(row->time, &TimeStats::total));
   }
   figure.kind = FigureKind::lines;
   figure.caption = "Calls and bytes per iteration, summed over all ranks; iteration -1 is initialisation.";
-  figure.columns = {std::move(iteration), std::move(call), std::move(calls), std::move(message),
-                    std::move(wire)};
-  std::vector<std::string> toggles = {"message_bytes", "wire_bytes", "calls"};
-  figure.formulas = {"message-bytes", "wire-bytes"};
+  figure.columns = {std::move(iteration), std::move(call), std::move(calls), std::move(message)};
+  std::vector<std::string> toggles = {"message_bytes", "calls"};
+  figure.formulas = {"message-bytes"};
+  if (wire_or_none(input.summary) != k_no_value) {
+    figure.columns.push_back(std::move(wire));
+    toggles.insert(toggles.begin() + 1, "wire_bytes");
+    figure.formulas.emplace_back("wire-bytes");
+  }
+  note_unknown_wire(input.summary, figure);
   if (input.summary.time) {
     figure.columns.push_back(std::move(time));
     toggles.insert(toggles.begin(), "time_ns");

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/coverage_report.hpp"
 
 namespace commlens {
 namespace {
@@ -65,12 +66,19 @@ bool is_printed_log(const Trace& trace) {
   return trace.provenance.accounting == Accounting::deepspeed_logger;
 }
 
+bool is_timed(const RankStream& stream) {
+  return !stream.times.empty() || (stream.events.empty() && !stream.compute.empty());
+}
+
 bool has_times(const Trace& trace) {
-  return std::any_of(trace.streams.begin(), trace.streams.end(),
-                     [](const RankStream& stream) { return !stream.times.empty(); });
+  return !trace.provenance.averaged_times &&
+         std::any_of(trace.streams.begin(), trace.streams.end(), is_timed);
 }
 
 std::string no_times_reason(const Trace& trace) {
+  if (trace.provenance.averaged_times) {
+    return fmt::format("the trace's times are {}", k_averages_text);
+  }
   return trace.provenance.source == Source::predicted
              ? "a prediction knows calls and sizes, not when they happen"
              : "the trace has no times";
@@ -78,11 +86,37 @@ std::string no_times_reason(const Trace& trace) {
 
 std::int64_t job_ranks(const Trace& trace) {
   const std::optional<Mesh> mesh = trace.groups.mesh();
-  return mesh ? mesh->ranks() : trace.ranks();
+  return mesh ? mesh->ranks() : trace.job_ranks();
+}
+
+double nanoseconds_or_none(const std::optional<std::chrono::nanoseconds>& time) {
+  return time ? static_cast<double>(time->count()) : std::numeric_limits<double>::quiet_NaN();
 }
 
 double nanoseconds_or_none(const std::optional<TimeStats>& time, std::chrono::nanoseconds TimeStats::* part) {
-  return time ? static_cast<double>(((*time).*part).count()) : std::numeric_limits<double>::quiet_NaN();
+  return nanoseconds_or_none(time ? std::optional((*time).*part) : std::nullopt);
+}
+
+double nanoseconds_or_none(const std::optional<TimeStats>& time,
+                           std::optional<std::chrono::nanoseconds> TimeStats::* part) {
+  return nanoseconds_or_none(time ? (*time).*part : std::nullopt);
+}
+
+std::int64_t wire_or_none(const SummaryRow& row) { return row.knows_wire() ? row.wire.value : k_no_value; }
+
+std::int64_t wire_or_none(const Summary& summary) {
+  const bool is_known = std::any_of(summary.rows.begin(), summary.rows.end(),
+                                    [](const SummaryRow& row) { return row.knows_wire(); });
+  return is_known || summary.calls == 0 ? summary.wire.value : k_no_value;
+}
+
+void note_unknown_wire(const Summary& summary, Figure& figure) {
+  if (summary.calls_without_wire > 0) {
+    figure.notes.push_back(
+        fmt::format("Wire bytes are without {}, of which they are not known: the trace does not say how many "
+                    "ranks take part, or they are of kind other.",
+                    counted(summary.calls_without_wire, "calls")));
+  }
 }
 
 }  // namespace commlens

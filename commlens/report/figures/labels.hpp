@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "commlens/report/figures/figure.hpp"
 #include "commlens/report/figures/figure_input.hpp"
 
 namespace commlens {
@@ -24,15 +25,26 @@ bool is_shown(const FigureInput& input, Iteration iteration);
 
 /// Whether a trace's sizes are those of DeepSpeed's comms logger, which has no groups, hence no wire bytes.
 bool is_printed_log(const Trace& trace);
-/// Whether any stream has times.
+/// Whether a stream says when what it has happened: its calls, or if it has none its computing.
+bool is_timed(const RankStream& stream);
+/// Whether any stream does, with times of single calls.
 bool has_times(const Trace& trace);
 /// Why a figure of times is absent from such a trace.
 std::string no_times_reason(const Trace& trace);
 
-/// Ranks of the job: of its layout, or one more than the highest rank that has calls.
+/// Ranks of the job: of its layout, or as the source says, or one more than the highest rank there is.
 std::int64_t job_ranks(const Trace& trace);
 
 /// A time as a number of a column; not a number where there is none.
+double nanoseconds_or_none(const std::optional<std::chrono::nanoseconds>& time);
 double nanoseconds_or_none(const std::optional<TimeStats>& time, std::chrono::nanoseconds TimeStats::* part);
+double nanoseconds_or_none(const std::optional<TimeStats>& time,
+                           std::optional<std::chrono::nanoseconds> TimeStats::* part);
+
+/// Wire bytes as a whole number of a column; k_no_value where they are not known: of all calls of a summary.
+std::int64_t wire_or_none(const SummaryRow& row);
+std::int64_t wire_or_none(const Summary& summary);
+/// Notes which calls the wire bytes of a figure leave out.
+void note_unknown_wire(const Summary& summary, Figure& figure);
 
 }  // namespace commlens

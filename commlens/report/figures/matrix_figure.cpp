@@ -47,7 +47,8 @@ std::int64_t calls_without_group(const FigureInput& input) {
     for (const CommEvent& event : stream.events) {
       const CommOp& op = trace.op(event.op);
       const bool sends = route_of(op.kind) != Route::none && message_bytes(op).value > 0;
-      of_one += sends && trace.groups.size(op.group) <= 0 && is_shown(input, event.iteration) ? 1 : 0;
+      const bool is_untold = !trace.groups.knows_members(op.group) && trace.groups.size(op.group) != 1;
+      of_one += sends && is_untold && is_shown(input, event.iteration) ? 1 : 0;
     }
     calls = saturating_sum(calls, saturating_product(of_one, stream.ranks.count()));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/report/coverage_report.hpp"
 #include "commlens/report/figures/labels.hpp"
 #include "commlens/report/shares.hpp"
 
@@ -41,9 +42,14 @@ void add_time(Lines& lines, const Summary& summary) {
   }
   const TimeStats& time = *summary.time;
   const auto text = [](std::chrono::nanoseconds ns) { return time_text(static_cast<double>(ns.count())); };
+  if (!time.p50 || !time.p95 || !time.longest) {
+    lines.add("times", k_averages_text);
+    return;
+  }
   lines.add("time in calls, all ranks", text(time.total));
-  lines.add("time of one call", fmt::format("P50 {}, P95 {}, longest {}{}", text(time.p50), text(time.p95),
-                                            text(time.longest), time.exact ? "" : " (quantiles within 1 %)"));
+  lines.add("time of one call",
+            fmt::format("P50 {}, P95 {}, longest {}{}", text(*time.p50), text(*time.p95), text(*time.longest),
+                        time.exact ? "" : " (quantiles within 1 %)"));
 }
 
 }  // namespace
@@ -60,10 +66,12 @@ FigureResult overview_figure(const FigureInput& input) {
   lines.add("ranks", ranks == summary.ranks ? with_commas(ranks)
                                             : fmt::format("{} of {} have calls in what is shown",
                                                           with_commas(summary.ranks), with_commas(ranks)));
-  lines.add("iterations", iterations_label(summary.iterations));
+  if (summary.calls > 0) {
+    lines.add("iterations", iterations_label(summary.iterations));
+  }
   lines.add("calls, all ranks", with_commas(summary.calls));
   lines.add("message bytes, all ranks", exact(summary.message));
-  if (!is_printed_log(trace)) {
+  if (!is_printed_log(trace) && wire_or_none(summary) != k_no_value) {
     lines.add("wire bytes, all ranks", exact(summary.wire));
   }
   const SizeHistogram& sizes = summary.sizes;
@@ -72,14 +80,21 @@ FigureResult overview_figure(const FigureInput& input) {
               fmt::format(
                   "{} of the calls, {} of the bytes{}", percent(sizes.small_calls, sizes.calls),
                   percent(sizes.small_message.value, sizes.message.value),
-                  sizes.timed_calls > 0
+                  sizes.has_time_shares()
                       ? fmt::format(", {} of the time", percent(sizes.small_time.count(), sizes.time.count()))
                       : ""));
   }
   add_time(lines, summary);
+  if (summary.computing_ranks > 0) {
+    lines.add("time computing, all ranks",
+              fmt::format("{} of {}", time_text(static_cast<double>(summary.computing.count())),
+                          counted(summary.computing_ranks, "ranks")));
+  }
   Figure figure;
   figure.caption = "Sums over all ranks and the iterations shown.";
-  if (is_printed_log(trace)) {
+  if (!is_printed_log(trace)) {
+    note_unknown_wire(summary, figure);
+  } else {
     figure.notes.emplace_back(
         "Sizes are as DeepSpeed's comms logger prints them: rounded, and an all_gather counts its input "
         "shard. The "

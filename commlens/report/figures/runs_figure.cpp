@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/report/figures/labels.hpp"
 
 namespace commlens {
@@ -20,6 +21,7 @@ FigureResult runs_figure(const FigureInput& input) {
   FigureColumn message = whole_column("message_bytes", "message bytes", "bytes");
   FigureColumn wire = whole_column("wire_bytes", "wire bytes, all ranks", "bytes");
   FigureColumn time = number_column("time_ns", "time in calls", "ns");
+  std::int64_t without_wire = 0;
   FigureColumn p50 = number_column("p50_ns", "P50 of a call", "ns");
   SummaryOptions options;
   options.iterations = input.iterations;
@@ -31,7 +33,8 @@ FigureResult runs_figure(const FigureInput& input) {
     wholes(iterations).push_back(static_cast<std::int64_t>(summary.iterations.size()));
     wholes(calls).push_back(summary.calls);
     wholes(message).push_back(summary.message.value);
-    wholes(wire).push_back(summary.wire.value);
+    wholes(wire).push_back(wire_or_none(summary));
+    without_wire = saturating_sum(without_wire, summary.calls_without_wire);
     numbers(time).push_back(nanoseconds_or_none(summary.time, &TimeStats::total));
     numbers(p50).push_back(nanoseconds_or_none(summary.time, &TimeStats::p50));
   }
@@ -43,6 +46,10 @@ FigureResult runs_figure(const FigureInput& input) {
   figure.columns = {std::move(name),       std::move(source), std::move(ranks),
                     std::move(iterations), std::move(calls),  std::move(message),
                     std::move(wire),       std::move(time),   std::move(p50)};
+  if (without_wire > 0) {
+    figure.notes.push_back(fmt::format("Wire bytes are without {}, of which they are not known.",
+                                       counted(without_wire, "calls")));
+  }
   figure.formulas = {"message-bytes", "wire-bytes", "quantiles"};
   return figure;
 }

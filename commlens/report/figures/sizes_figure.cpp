@@ -11,7 +11,7 @@ std::string small_text(const SizeHistogram& sizes) {
   std::string text = fmt::format("Messages below {} are {} of the calls and {} of the bytes",
                                  to_text(sizes.small_limit), percent(sizes.small_calls, sizes.calls),
                                  percent(sizes.small_message.value, sizes.message.value));
-  if (sizes.timed_calls > 0) {
+  if (sizes.has_time_shares()) {
     text += fmt::format(", and take {} of the time", percent(sizes.small_time.count(), sizes.time.count()));
   }
   return text + ".";

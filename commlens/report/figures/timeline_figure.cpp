@@ -76,15 +76,30 @@ std::vector<Iteration> by_interest(const std::vector<Iteration>& iterations) {
   return order;
 }
 
+/// Of the calls; without any, of the computing.
+std::vector<Iteration> known_iterations(const FigureInput& input) {
+  if (input.summary.calls > 0) {
+    return input.summary.iterations;
+  }
+  std::set<Iteration> found;
+  for (const RankStream& stream : input.trace().streams) {
+    for (const ComputeInterval& computed : stream.compute) {
+      found.insert(computed.iteration);
+    }
+  }
+  found.erase(k_unknown_iteration);
+  return {found.begin(), found.end()};
+}
+
 Choice choice_of(const FigureInput& input) {
   std::vector<const RankStream*> timed;
   for (const RankStream& stream : input.trace().streams) {
-    if (!stream.times.empty()) {
+    if (is_timed(stream)) {
       timed.push_back(&stream);
     }
   }
   Choice choice{spread(timed, k_most_ranks), {}, timed.size()};
-  std::vector<Iteration> iterations = input.summary.iterations;
+  std::vector<Iteration> iterations = known_iterations(input);
   if (iterations.empty()) {
     iterations = {k_unknown_iteration};
   }
@@ -157,7 +172,7 @@ Figure figure_of(const Trace& trace, const std::vector<Bar>& bars) {
   start.ascending = true;
   for (const Bar& bar : bars) {
     wholes(rank).push_back(bar.rank);
-    wholes(iteration).push_back(bar.iteration == k_unknown_iteration ? 0 : bar.iteration);
+    wholes(iteration).push_back(bar.iteration == k_unknown_iteration ? k_no_value : bar.iteration);
     wholes(start).push_back(bar.start_ns - origin);
     wholes(duration).push_back(bar.duration_ns);
     texts(op).add(bar.call == nullptr ? "compute" : op_text(trace, bar.call->kind, bar.call->name));
@@ -204,19 +219,24 @@ FigureResult timeline_figure(const FigureInput& input) {
   }
   std::vector<std::int64_t> iterations;
   for (const Iteration iteration : choice.iterations) {
-    iterations.push_back(iteration == k_unknown_iteration ? 0 : iteration);
+    if (iteration != k_unknown_iteration) {
+      iterations.push_back(iteration);
+    }
   }
   figure.options = {{"iterations", iterations}, {"ranks", ranks}};
   if (choice.streams.size() < choice.streams_with_times) {
     figure.notes.push_back(fmt::format("{} of {} ranks are shown, evenly spread.", choice.streams.size(),
                                        with_commas(static_cast<std::int64_t>(choice.streams_with_times))));
   }
-  const std::size_t shown = std::max<std::size_t>(input.summary.iterations.size(), 1);
+  const std::size_t shown = std::max<std::size_t>(known_iterations(input).size(), 1);
   if (choice.iterations.size() < shown) {
     figure.notes.push_back(
         fmt::format("{} of {} iterations are shown, so that the page stays small; choose others "
                     "with --iterations.",
                     choice.iterations.size(), with_commas(static_cast<std::int64_t>(shown))));
+  }
+  if (!iterations.empty() && bars_in(choice, k_unknown_iteration) > 0) {
+    figure.notes.emplace_back("What belongs to no known iteration is left out.");
   }
   if (bars.size() < all_bars) {
     figure.notes.push_back(fmt::format("The {} longest of {} intervals are shown.",
