@@ -143,10 +143,14 @@ TEST(SummaryLaws, QuantilesAreInOrder) {
     for (const SummaryRow& row : summary_rows(random_trace())) {
       if (row.time) {
         const TimeStats& time = *row.time;
-        RC_ASSERT(time.shortest <= time.p50_low && time.p50_low <= time.p50);
-        RC_ASSERT(time.p50 <= time.p50_high && time.p50_high <= time.longest);
-        RC_ASSERT(time.p50 <= time.p95 && time.p95 <= time.longest);
-        RC_ASSERT(*time.shortest * time.calls <= time.total && time.total <= *time.longest * time.calls);
+        const nanoseconds shortest = time.shortest.value();
+        const nanoseconds longest = time.longest.value();
+        const nanoseconds p50 = time.p50.value();
+        const nanoseconds p95 = time.p95.value();
+        RC_ASSERT(shortest <= time.p50_low && time.p50_low <= p50);
+        RC_ASSERT(p50 <= time.p50_high && time.p50_high <= longest);
+        RC_ASSERT(p50 <= p95 && p95 <= longest);
+        RC_ASSERT(shortest * time.calls <= time.total && time.total <= longest * time.calls);
       }
     }
   }));
@@ -190,7 +194,8 @@ TEST(SummaryLaws, AHistogramIsWithinOnePercentOfTheExactQuantiles) {
       RC_ASSERT(std::abs(static_cast<double>(quantiles(b)[at].count()) - expected) <=
                 k_quantile_error * expected);
     }
-    RC_ASSERT(a.total == b.total && a.shortest == b.shortest && a.longest == b.longest);
+    RC_ASSERT(a.total == b.total && a.shortest.value() == b.shortest.value() &&
+              a.longest.value() == b.longest.value());
   }));
 }
 
