@@ -92,7 +92,7 @@ std::int64_t ranks_of_job(const Trace& trace) {
   if (const std::optional<Mesh> mesh = trace.groups.mesh()) {
     return mesh->ranks();
   }
-  std::int64_t ranks = trace.ranks();
+  std::int64_t ranks = trace.job_ranks();
   std::set<GroupId> seen;
   for (const CommOp& op : trace.ops()) {
     if (!seen.insert(op.group).second) {

@@ -21,8 +21,8 @@ bool is_case_file(const std::string& argument);
 /// it.
 Result<Trace> open_trace(Console& console, const std::string& argument);
 
-/// Ranks of the job a trace is about: of its layout, or one more than the highest rank of any stream or
-/// group.
+/// Ranks of the job a trace is about: of its layout, or as its source says, or one more than the highest rank
+/// of any stream or group.
 std::int64_t ranks_of_job(const Trace& trace);
 
 /// Fails where -o OUTPUT would replace the file that is read.

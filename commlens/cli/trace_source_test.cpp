@@ -36,6 +36,8 @@ TEST(RanksOfJob, CountsGroupMembersWithoutCallsOfTheirOwn) {
   trace.streams.push_back({{Rank{0}, Rank{0}}, {{trace.intern(op), 0}}, {}});
   EXPECT_EQ(ranks_of_job(trace), 16);
   EXPECT_EQ(ranks_of_job(Trace(Mesh{2, 3, 4})), 24);
+  trace.provenance.job_ranks = 64;
+  EXPECT_EQ(ranks_of_job(trace), 64);
 }
 
 }  // namespace

@@ -221,6 +221,7 @@ TEST_F(KinetoTruth, ReadsATraceOfGloo) {
   ASSERT_TRUE(trace.has_value());
   ASSERT_EQ(trace->streams.size(), 1U);
   EXPECT_EQ(trace->streams[0].ranks.first, Rank{34});
+  EXPECT_EQ(trace->job_ranks(), 300);
   ASSERT_EQ(trace->streams[0].events.size(), 10U);
   const CommOp& op = trace->op(trace->streams[0].events[0].op);
   EXPECT_EQ(op.kind, CommKind::all_reduce);

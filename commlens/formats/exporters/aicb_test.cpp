@@ -79,6 +79,8 @@ TEST(Aicb, TakesTheGroupOfAllRanksWithoutAnAxis) {
   trace.streams.push_back({{Rank{0}, Rank{1}}, {{op, 0, -1}}, {}, {}});
   EXPECT_NE(aicb_of(trace).find("CommType.all_reduce,CommGroup.all,2,3,other,None,None,,"),
             std::string::npos);
+  trace.provenance.job_ranks = 4;  // then it is a group of half of them
+  EXPECT_EQ(aicb_of(trace).find("CommGroup.all"), std::string::npos);
 }
 
 TEST(Aicb, LeavesOutCallsOfOneRank) {
