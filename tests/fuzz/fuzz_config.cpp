@@ -1,4 +1,9 @@
-// A configuration file of the kind INPUT_NAME suggests: read, validated and, when the job is small, planned.
+// A configuration file with a name of the kind that the program is called after: read, validated and, when
+// the job is small, planned.
+#include <array>
+#include <utility>
+
+#include "commlens/base/check.hpp"
 #include "commlens/model/readers/read_config.hpp"
 #include "commlens/plan/planner.hpp"
 #include "tests/fuzz/input_file.hpp"
@@ -6,6 +11,14 @@
 namespace {
 
 using namespace commlens;
+
+constexpr std::array<std::pair<std::string_view, const char*>, 4> k_input_names = {{
+    {"case_yaml", "case.yaml"},
+    {"neox_yaml", "neox.yml"},
+    {"hf_json", "config.json"},
+    {"megatron_args", "args.txt"},
+}};
+const char* input_name = nullptr;
 
 /// Larger jobs are as correct but take seconds.
 bool is_small(const Job& job) {
@@ -15,9 +28,20 @@ bool is_small(const Job& job) {
 
 }  // namespace
 
+extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
+  const std::string name = fuzz_target_name(**argv);
+  for (const auto& [target, file] : k_input_names) {
+    if (target == name) {
+      input_name = file;
+    }
+  }
+  COMMLENS_CHECK(input_name != nullptr, "tests/fuzz/CMakeLists.txt names kinds of configuration only");
+  return 0;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   static const InputFolder folder;
-  const std::filesystem::path file = folder.write(INPUT_NAME, as_text(bytes, size));
+  const std::filesystem::path file = folder.write(input_name, as_text(bytes, size));
   const Result<Job> read = read_config({file.string()}, "");
   if (!read) {
     return 0;

@@ -1,4 +1,5 @@
-// A file given to the importer called IMPORTER, whatever its sniffing says.
+// A file given to the importer that the program is called after (fuzz_nccl_log: nccl-log), whatever its
+// sniffing says.
 #include <algorithm>
 
 #include "commlens/base/check.hpp"
@@ -7,20 +8,24 @@
 
 namespace {
 
-const commlens::Importer& tested() {
-  const auto all = commlens::importers();
-  const auto found = std::ranges::find(all, IMPORTER, &commlens::Importer::name);
-  COMMLENS_CHECK(found != all.end(), "tests/fuzz/CMakeLists.txt names listed importers only");
-  return *found;
-}
+const commlens::Importer* tested = nullptr;
 
 }  // namespace
 
+extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
+  std::string name = commlens::fuzz_target_name(**argv);
+  std::ranges::replace(name, '_', '-');
+  const auto all = commlens::importers();
+  const auto found = std::ranges::find(all, name, &commlens::Importer::name);
+  COMMLENS_CHECK(found != all.end(), "tests/fuzz/CMakeLists.txt names listed importers only");
+  tested = &*found;
+  return 0;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   static const commlens::InputFolder folder;
-  static const commlens::Importer& importer = tested();
   const std::string_view text = commlens::as_text(bytes, size);
-  importer.sniff("input", text);
-  importer.read(folder.write("input", text));
+  tested->sniff("input", text);
+  tested->read(folder.write("input", text));
   return 0;
 }

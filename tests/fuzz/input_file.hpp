@@ -29,4 +29,11 @@ inline std::string_view as_text(const std::uint8_t* bytes, std::size_t size) {
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
+/// What a program called FOLDER/fuzz_NAME tests: "NAME". One program has a name for each reader of its kind.
+inline std::string fuzz_target_name(std::string_view program) {
+  const std::size_t at = program.rfind("fuzz_");
+  return std::string(at == std::string_view::npos ? program
+                                                  : program.substr(at + std::string_view("fuzz_").size()));
+}
+
 }  // namespace commlens
