@@ -26,14 +26,17 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 /// Parts of the names of communication kernels, in bare form.
-constexpr std::array<std::string_view, 9> k_kernel_marks = {
+constexpr std::array<std::string_view, 15> k_kernel_marks = {
     "nccl",           // ncclKernel_*, ncclDevKernel_*; RCCL's kernels have the same names
     "rccl", "msccl",  // MSCCL and MSCCL++
     "allreduce",      // multimem_all_reduce_kernel, two_shot_all_reduce_kernel (torch symmetric memory),
                       // allreduce_fusion_kernel_oneshot_lamport (FlashInfer, TensorRT-LLM), quick_all_reduce
     "allgather", "reducescatter", "alltoall",
-    "crossdevicereduce",  // vLLM, SGLang, AITER
-    "userbuffers"};       // Transformer Engine
+    "crossdevicereduce",           // vLLM, SGLang, AITER
+    "userbuffers",                 // Transformer Engine
+    "epinternode", "epintranode",  // DeepEP: deep_ep::intranode::dispatch, dpsk::ep::internode::combine_ll
+    "epdispatch", "epcombine",     // MORI: EpDispatchIntraNodeKernel
+    "nvshmem", "hcom"};            // HCCL: hcom_allReduce_
 
 constexpr std::array<std::string_view, 5> k_kernel_ops = {"allreduce", "reducescatter", "allgather",
                                                           "alltoall", "broadcast"};
@@ -119,6 +122,11 @@ CommKind kind_of_kernel(std::string_view name) {
   }
   if (contains(text, "crossdevicereduce")) {
     return CommKind::all_reduce;
+  }
+  const bool is_of_experts = contains(text, "internode") || contains(text, "intranode");
+  if (is_of_experts && !contains(text, "notify") &&
+      (contains(text, "dispatch") || contains(text, "combine"))) {
+    return CommKind::all_to_all;
   }
   if (contains(text, "ncclkernelreduce") || contains(text, "nccldevkernelreduce")) {
     return CommKind::reduce;

@@ -119,6 +119,20 @@ TEST(Kineto, TakesTheKernelsNameLast) {
   EXPECT_EQ(trace.streams[0].compute.size(), 2U);
 }
 
+TEST(Kineto, KnowsTheKernelsThatCarryTokensToExperts) {
+  const Trace trace =
+      read_profile(trace_of(kernel("void dpsk::ep::internode::dispatch_ll<true, 7, 4>(void*)", "1", "1", 1) +
+                            kernel("void deep_ep::intranode::combine<__nv_bfloat16, 8>(x)", "3", "1", 2) +
+                            kernel("void deep_ep::intranode::notify_dispatch<8>(x)", "5", "1", 3) +
+                            kernel("void deep_ep::layout::get_dispatch_layout<32, 4, 8>(x)", "7", "1", 4)));
+  std::vector<CommKind> kinds;
+  for (const CommEvent& event : trace.streams.at(0).events) {
+    kinds.push_back(trace.op(event.op).kind);
+  }
+  EXPECT_EQ(kinds, (std::vector{CommKind::all_to_all, CommKind::all_to_all, CommKind::other}));
+  EXPECT_EQ(trace.streams[0].compute.size(), 1U);  // the layout is counted on one GPU
+}
+
 TEST(Kineto, GivesEventsTheStepOfTheirLaunch) {
   // Step 4 launches a kernel that runs in step 5; the last one was launched outside of all steps.
   const Trace trace = read_profile(trace_of(cpu("user_annotation", "ProfilerStep#4", 100, 100, "") +
