@@ -211,10 +211,10 @@ TEST_F(Training, LossThatIsNoNumberIsAFailure) {
   EXPECT_NE(answer.err.find("loss is nan in iteration 1"), std::string::npos) << answer.err;
 }
 
-TEST_F(Training, AFolderThatCannotBeWrittenIsTheSystemsFault) {
+TEST_F(Training, AFolderThatCannotBeMadeIsRefused) {
   const std::string file = folder_.write("file", "x");
   const Answer answer = train({"-o", file + "/trace"});
-  EXPECT_EQ(answer.code, 3);
+  EXPECT_EQ(answer.code, 2);
   EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << answer.err;
   EXPECT_NE(answer.err.find(file), std::string::npos) << answer.err;
 }
