@@ -25,6 +25,26 @@ Place* open(Description& out, PlaceOfHandle* known) {
   return out.kind == Description::Kind::call ? known->place : nullptr;
 }
 
+/// A tensor that goes from the root to all, or from all to the root. Between two groups one part gives, the
+/// other gets, and to those who only stand by (MPI_PROC_NULL) count and type mean nothing.
+void describe_rooted(Session& session, Description& out, const RootedCall& call, PartOf tensor,
+                     CommKind kind) {
+  const Place* const place = open_place(session, out, call.comm);
+  if (place == nullptr) {
+    return;
+  }
+  const Part here = part_of(*place, call.root);
+  const bool stands_by = place->is_inter() && here == Part::outside;
+  const Amount whole = stands_by ? Amount{} : session.amount(tensor.count, tensor.type);
+  Halves halves{whole, whole};
+  if (place->is_inter()) {
+    const bool gives = here == (kind == CommKind::broadcast ? Part::root : Part::other);
+    halves = {gives ? whole : Amount{}, gives ? Amount{} : whole};
+  }
+  describe_collective(out, *place, kind, halves);
+  set_root(out, *place, call.root);
+}
+
 }  // namespace
 
 std::int64_t received_bytes(const MPI_Status& status) {
@@ -66,26 +86,6 @@ void set_root(Description& out, const Place& place, int root) {
   if (!place.is_inter() && root >= 0 && root < place.size()) {
     out.call.root = GroupRank{root};
   }
-}
-
-/// A tensor that goes from the root to all, or from all to the root. Between two groups one part gives, the
-/// other gets, and to those who only stand by (MPI_PROC_NULL) count and type mean nothing.
-static void describe_rooted(Session& session, Description& out, const RootedCall& call, PartOf tensor,
-                            CommKind kind) {
-  const Place* const place = open_place(session, out, call.comm);
-  if (place == nullptr) {
-    return;
-  }
-  const Part here = part_of(*place, call.root);
-  const bool stands_by = place->is_inter() && here == Part::outside;
-  const Amount whole = stands_by ? Amount{} : session.amount(tensor.count, tensor.type);
-  Halves halves{whole, whole};
-  if (place->is_inter()) {
-    const bool gives = here == (kind == CommKind::broadcast ? Part::root : Part::other);
-    halves = {gives ? whole : Amount{}, gives ? Amount{} : whole};
-  }
-  describe_collective(out, *place, kind, halves);
-  set_root(out, *place, call.root);
 }
 
 void describe_broadcast(Session& session, Description& out, const RootedCall& call, PartOf tensor) {

@@ -32,6 +32,11 @@ NcclProcess::NcclProcess(std::string folder, LaunchedAs launched)
     : asked_(std::move(folder)), launched_(std::move(launched)) {}
 
 NcclProcess* NcclProcess::of_process() noexcept {
+  constexpr void (*let_go_in_child)() = [] {
+    if (NcclProcess* const process = current().exchange(nullptr); process != nullptr && process->folder_) {
+      process->folder_->let_go();
+    }
+  };
   static const bool is_made = [] {
     const char* const asked = std::getenv(k_folder_variable);
     if (asked == nullptr || *asked == '\0') {
@@ -39,12 +44,7 @@ NcclProcess* NcclProcess::of_process() noexcept {
     }
     try {
       current().store(new NcclProcess(std::filesystem::absolute(asked).string(), launched_as()));
-      pthread_atfork(nullptr, nullptr, [] {
-        if (NcclProcess* const process = current().exchange(nullptr);
-            process != nullptr && process->folder_) {
-          process->folder_->let_go();
-        }
-      });
+      pthread_atfork(nullptr, nullptr, let_go_in_child);
     } catch (const std::exception&) {
       return false;
     }

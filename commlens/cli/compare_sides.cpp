@@ -17,6 +17,11 @@ bool leaves_world_open(const Job& job, const LayoutFlags& flags) {
   return !flags.gives_world() && job.layout.dp == 0 && job.layout.ranks == 0;
 }
 
+bool has_calls(const Trace& trace) {
+  return std::any_of(trace.streams.begin(), trace.streams.end(),
+                     [](const RankStream& stream) { return !stream.events.empty(); });
+}
+
 /// The iterations of `other`, or of the job itself when the other side is a configuration too.
 std::vector<Iteration> iterations_to_predict(const Side& other, const Job& job,
                                              const std::optional<IterationRange>& range) {
@@ -141,11 +146,6 @@ Result<Overrides> overrides_for(const Job& job, const Side& other, const LayoutF
     overrides->ranks = ranks_of_job(other.trace);
   }
   return overrides;
-}
-
-bool has_calls(const Trace& trace) {
-  return std::any_of(trace.streams.begin(), trace.streams.end(),
-                     [](const RankStream& stream) { return !stream.events.empty(); });
 }
 
 bool records_own_trainer(const Trace& trace) {

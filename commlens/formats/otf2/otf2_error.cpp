@@ -9,6 +9,7 @@
 namespace commlens {
 namespace {
 
+// NOLINTNEXTLINE(readability-function-size): OTF2 says with how many arguments it is called
 OTF2_ErrorCode keep_message(void* user, const char* /*file*/, std::uint64_t /*line*/,
                             const char* /*function*/, OTF2_ErrorCode code, const char* format,
                             va_list values) {

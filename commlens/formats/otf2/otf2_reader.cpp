@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -37,24 +38,26 @@ class Reading {
 
   /// The calls of a location; null when it is no rank.
   Otf2Calls* calls(OTF2_LocationRef location) {
-    const auto found = calls_.find(location);
-    if (found != calls_.end()) {
-      return &found->second;
+    if (const auto found = locations_.find(location); found != locations_.end()) {
+      return &found->second.calls;
     }
-    return rank_of(location) ? &calls_.try_emplace(location, sink_).first->second : nullptr;
+    const std::optional<Rank> rank = definitions.rank_of(location);
+    return rank ? &locations_.try_emplace(location, Location{*rank, Otf2Calls(sink_)}).first->second.calls
+                : nullptr;
   }
-  std::optional<Rank> rank_of(OTF2_LocationRef location) const { return definitions.rank_of(location); }
+  /// The rank of a location that has calls.
+  Rank rank_of(OTF2_LocationRef location) const { return locations_.at(location).rank; }
 
   void skip(std::string_view reason) { sink_.skip(reason, 1); }
 
   void finish() {
     std::vector<OTF2_LocationRef> locations;
-    for (auto& [location, calls] : calls_) {
+    for (const auto& [location, has] : locations_) {
       locations.push_back(location);
     }
     std::sort(locations.begin(), locations.end());
     for (const OTF2_LocationRef location : locations) {
-      calls_.at(location).finish();
+      locations_.at(location).calls.finish();
     }
   }
 
@@ -72,6 +75,11 @@ class Reading {
   }
 
  private:
+  struct Location {
+    Rank rank;
+    Otf2Calls calls;
+  };
+
   void take_attribute(OTF2_AttributeRef self, OTF2_Type type, const OTF2_AttributeValue& value,
                       CallRecord& record) const {
     const CallField* const field = definitions.field(self);
@@ -95,10 +103,12 @@ class Reading {
   }
 
   const RecordSink& sink_;
-  std::unordered_map<OTF2_LocationRef, Otf2Calls> calls_;
+  std::unordered_map<OTF2_LocationRef, Location> locations_;  // those that are ranks
 };
 
 Reading& reading(void* user) { return *static_cast<Reading*>(user); }
+
+// NOLINTBEGIN(readability-function-size): OTF2 says with how many arguments they are called
 
 // ---- definitions
 
@@ -172,7 +182,7 @@ std::optional<CallRecord> taken(Reading& all, OTF2_LocationRef location, const O
     all.skip(k_inter_comm);
     return std::nullopt;
   }
-  CallRecord record = record_of(all.definitions, *all.rank_of(location), message, all.is_ours);
+  CallRecord record = record_of(all.definitions, all.rank_of(location), message, all.is_ours);
   all.take_attributes(attributes, record);
   return record;
 }
@@ -184,7 +194,7 @@ std::optional<CallRecord> taken(Reading& all, OTF2_LocationRef location, const O
     return std::nullopt;
   }
   std::optional<CallRecord> record =
-      record_of(all.definitions, *all.rank_of(location), collective, all.is_ours);
+      record_of(all.definitions, all.rank_of(location), collective, all.is_ours);
   if (!record) {
     all.skip("collective that moves no data of the program");
     return std::nullopt;
@@ -199,7 +209,7 @@ OTF2_CallbackCode on_enter(OTF2_LocationRef location, OTF2_TimeStamp time, void*
   if (Otf2Calls* const calls = all.calls(location)) {
     calls->enter(all.ns(time), all.definitions.is_call(region));
     CallRecord record;
-    record.rank = all.rank_of(location)->value;
+    record.rank = all.rank_of(location).value;
     record.iteration_unknown = true;
     record.group.is_given = true;
     all.take_attributes(attributes, record);
@@ -344,6 +354,8 @@ OTF2_CallbackCode on_one_sided(OTF2_LocationRef /*location*/, OTF2_TimeStamp /*t
   reading(user).skip("one-sided access");
   return OTF2_CALLBACK_SUCCESS;
 }
+
+// NOLINTEND(readability-function-size)
 
 // ---- the library's readers
 
