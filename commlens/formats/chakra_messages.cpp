@@ -206,8 +206,9 @@ Result<bool> ChakraReader::next_message() {
   if (length && length->value > k_longest_message) {
     return tl::unexpected(damaged(fmt::format("a message of {} bytes, beyond 16 MiB", length->value)));
   }
-  const std::size_t size = length ? static_cast<std::size_t>(length->value) : 0;
-  const Result<bool> is_whole = length ? fill(length->size + size) : Result<bool>(false);
+  const auto [value, length_size] = length.value_or(Varint{});
+  const auto size = static_cast<std::size_t>(value);
+  const Result<bool> is_whole = length ? fill(length_size + size) : Result<bool>(false);
   if (!is_whole) {
     return tl::unexpected(is_whole.error());
   }
@@ -217,8 +218,8 @@ Result<bool> ChakraReader::next_message() {
     return false;
   }
   message_size_ = size;
-  begin_ += length->size + size;
-  passed_ += static_cast<std::int64_t>(length->size + size);
+  begin_ += length_size + size;
+  passed_ += static_cast<std::int64_t>(length_size + size);
   return true;
 }
 

@@ -135,7 +135,8 @@ std::string ChakraGraph::group_number(GroupId group, const std::vector<Rank>& me
   if (!trace_.groups.pattern(group)) {
     return std::to_string(row);
   }
-  const std::int64_t ranks = trace_.groups.mesh() ? trace_.groups.mesh()->ranks() : trace_.ranks();
+  const std::optional<Mesh> mesh = trace_.groups.mesh();
+  const std::int64_t ranks = mesh ? mesh->ranks() : trace_.ranks();
   return std::to_string(static_cast<std::int64_t>(trace_.groups.count()) + row * ranks +
                         members.front().value);
 }
