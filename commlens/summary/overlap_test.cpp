@@ -11,7 +11,7 @@ using std::chrono::nanoseconds;
 class Calls {
  public:
   Calls() { trace.streams.push_back({{Rank{0}, Rank{0}}, {}, {}, {}}); }
-  void add(Iteration iteration, CommKind kind, std::vector<Rank> group) {
+  void add(Iteration iteration, CommKind kind, const std::vector<Rank>& group) {
     CommOp op;
     op.kind = kind;
     op.group = trace.groups.intern(group);

@@ -170,7 +170,7 @@ TEST(DurationStats, MergeToTheStatsOfAll) {
 
 TEST(DurationStats, MakeAHistogramWhereItTakesLessThanTheDurations) {
   // 64 counters hold 64 to 127 ns.
-  std::vector<std::int64_t> durations(64, 100);
+  const std::vector<std::int64_t> durations(64, 100);
   DurationStats stats = stats_of(durations);
   stats.save_memory();
   EXPECT_EQ(stats.held(), 64);
