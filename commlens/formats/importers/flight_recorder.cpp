@@ -258,7 +258,8 @@ Result<void> take_pickle_entry(PickleReader& pickle, PickleReader::Id entry, Fli
   }
   nlohmann::json& frames = json["frames"] = nlohmann::json::array();
   const std::vector<PickleReader::Id> none;
-  for (const PickleReader::Id id : found->front() ? pickle.elements(*found->front()) : none) {
+  const std::optional<PickleReader::Id> stack = found->front();
+  for (const PickleReader::Id id : stack ? pickle.elements(*stack) : none) {
     Result<nlohmann::json> frame = pickle.json(id);
     if (!frame) {
       return tl::unexpected(frame.error());

@@ -76,7 +76,7 @@ class ImbReader {
     } else if (const auto columns = imb_columns(line)) {
       columns_ = columns;
     } else if (columns_ && line.find('#') == std::string_view::npos) {
-      take_row(line);
+      take_row(line, *columns_);
     }
   }
 
@@ -88,20 +88,20 @@ class ImbReader {
   }
 
  private:
-  void take_row(std::string_view line) {
+  void take_row(std::string_view line, const ImbColumns& columns) {
     const std::vector<std::string_view> words = blank_separated(line, 20);
     if (words.empty() || !parse_number(words[0])) {
       return;
     }
-    if (!columns_->time) {
+    if (!columns.time) {
       trace_.skip(k_no_time_in_row);
       return;
     }
-    const Result<std::int64_t> bytes = words.size() < columns_->count ? failure("cut off")
-                                       : columns_->bytes              ? parse_integer(words[*columns_->bytes])
-                                                                      : Result<std::int64_t>(0);
-    const Result<double> time = words.size() < columns_->count ? Result<double>(failure("cut off"))
-                                                               : parse_number(words[*columns_->time]);
+    const Result<std::int64_t> bytes = words.size() < columns.count ? failure("cut off")
+                                       : columns.bytes              ? parse_integer(words[*columns.bytes])
+                                                                    : Result<std::int64_t>(0);
+    const Result<double> time = words.size() < columns.count ? Result<double>(failure("cut off"))
+                                                             : parse_number(words[*columns.time]);
     if (!bytes || !time) {
       trace_.skip("row that is cut off");
       return;

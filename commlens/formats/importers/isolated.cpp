@@ -256,8 +256,8 @@ Result<Trace> read_isolated(const IsolatedReader& reader, const fs::path& path) 
   Result<void> taken = take_all(child, records, reader.limits);
   if (taken && !records.is_finished()) {
     taken = failure(reason_of(child.wait(), reader.limits));
-  } else if (taken && records.failure_text()) {
-    taken = failure(*records.failure_text());
+  } else if (const std::optional<std::string>& said = records.failure_text(); taken && said) {
+    taken = failure(*said);
   } else if (taken && records.records() == 0) {
     taken = failure("no communication in it");
   }

@@ -173,16 +173,22 @@ std::optional<NcclTestsRow> nccl_tests_row(std::string_view line, const NcclTest
     return std::nullopt;
   }
   std::vector<std::string_view> words = blank_separated(unprefixed(line, columns), k_most_test_words);
+  const Result<std::int64_t> bytes = parse_integer(words[0]);
+  const Result<std::int64_t> count = parse_integer(words[1]);
+  const std::optional<DType> dtype = nccl_dtype(words[2]);
+  if (!bytes || !count || !dtype) {
+    return std::nullopt;
+  }
   NcclTestsRow row;
-  row.bytes = *parse_integer(words[0]);
-  row.count = *parse_integer(words[1]);
-  row.dtype = *nccl_dtype(words[2]);
+  row.bytes = *bytes;
+  row.count = *count;
+  row.dtype = *dtype;
   constexpr std::int64_t largest = std::int64_t{1} << 50;
   if (row.bytes < 0 || row.count < 0 || row.bytes > largest || row.count > largest / size_of(row.dtype)) {
     return std::nullopt;
   }
   const std::size_t behind =
-      columns.has_timestamp && words.size() > 2 && words.back().find(':') != words.back().npos ? 2 : 0;
+      columns.has_timestamp && words.size() > 2 && words.back().find(':') != std::string_view::npos ? 2 : 0;
   const std::size_t labels = (columns.has_redop ? 1U : 0U) + (columns.has_root ? 1U : 0U);
   const std::size_t figures = 2 * columns.per_placement;
   std::size_t at = 3;

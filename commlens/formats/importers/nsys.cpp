@@ -169,12 +169,12 @@ class NsysReading {
              CallsOfKernels& calls_of) const {
     while (!kernels.empty()) {
       std::vector<const NsysCall*> calls;
-      while (!waiting.empty() && waiting.front()->started <= *kernels.front()->launched) {
+      while (!waiting.empty() && waiting.front()->started <= kernels.front()->launched) {
         calls.push_back(waiting.front());
         waiting.pop_front();
       }
       const auto next = std::find_if(kernels.begin(), kernels.end(), [&](const NsysKernel* kernel) {
-        return !waiting.empty() && waiting.front()->started <= *kernel->launched;
+        return !waiting.empty() && waiting.front()->started <= kernel->launched;
       });
       const auto launched = static_cast<std::size_t>(next - kernels.begin());
       match_group(calls, kernels.first(launched), calls_of);
@@ -277,27 +277,26 @@ class NsysReading {
     record.name = fmt::format("nccl{}", call.function->name);
     put_sizes(call, record);
     const std::optional<std::int64_t> ranks = ranks_.size(call.comm);
-    const auto is_rank = [&](std::optional<std::int64_t> value) {
-      return value && ranks && *value >= 0 && *value < *ranks;
+    const auto as_rank = [&](std::optional<std::int64_t> value) {
+      return value && ranks && *value >= 0 && *value < *ranks ? std::optional(Rank{*value}) : std::nullopt;
     };
     if (is_point_to_point(kind)) {
-      if (ranks_.is_world(call.comm) && is_rank(call.peer)) {
-        const Rank peer{*call.peer};
+      if (const std::optional<Rank> peer = as_rank(call.peer); peer && ranks_.is_world(call.comm)) {
         record.group.ranks =
-            kind == CommKind::send ? std::vector{Rank{rank}, peer} : std::vector{peer, Rank{rank}};
+            kind == CommKind::send ? std::vector{Rank{rank}, *peer} : std::vector{*peer, Rank{rank}};
       }
       return record;
     }
     record.root_unknown = has_root(kind);
-    if (ranks_.is_world(call.comm)) {
+    if (ranks && ranks_.is_world(call.comm)) {
       for (std::int64_t member = 0; member < *ranks; ++member) {
         record.group.ranks.push_back(Rank{member});
       }
-      if (has_root(kind) && is_rank(call.root)) {
+      if (has_root(kind) && as_rank(call.root)) {
         record.root = call.root;
         record.root_unknown = false;
       }
-    } else if (ranks) {
+    } else if (ranks && call.comm) {
       record.group_size = ranks;
       record.group_name = fmt::format("comm {:#x}", static_cast<std::uint64_t>(*call.comm));
     }

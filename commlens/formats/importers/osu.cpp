@@ -156,7 +156,7 @@ class OsuReader {
     if (line.find('#') != std::string_view::npos) {
       take_comment(line);
     } else if (columns_) {
-      take_row(line);
+      take_row(line, *columns_);
     }
   }
 
@@ -178,22 +178,22 @@ class OsuReader {
     }
   }
 
-  void take_row(std::string_view line) {
+  void take_row(std::string_view line, const OsuColumns& columns) {
     const std::vector<std::string_view> words = blank_separated(line, 40);
-    if (words.size() <= columns_->value || !parse_number(words[0])) {
-      const bool is_size_alone = columns_->has_size && words.size() == 1 && parse_integer(words[0]);
+    if (words.size() <= columns.value || !parse_number(words[0])) {
+      const bool is_size_alone = columns.has_size && words.size() == 1 && parse_integer(words[0]);
       if (is_size_alone) {
         trace_.skip("row that is cut off");
       }
       return;
     }
-    const Result<double> value = parse_number(words[columns_->value]);
-    const Result<std::int64_t> bytes = columns_->has_size ? parse_integer(words[0]) : Result<std::int64_t>(0);
+    const Result<double> value = parse_number(words[columns.value]);
+    const Result<std::int64_t> bytes = columns.has_size ? parse_integer(words[0]) : Result<std::int64_t>(0);
     if (!value || !bytes) {
       trace_.skip("row that is cut off");
       return;
     }
-    add(*bytes, *value);
+    add(columns, *bytes, *value);
   }
 
   /// How many messages travel at once, of which the printed bandwidth is the sum; 0 when it is not told.
@@ -206,14 +206,14 @@ class OsuReader {
     return is_both_ways ? 2 : 1;
   }
 
-  void add(std::int64_t bytes, double value) {
-    const std::int64_t messages = columns_->is_bandwidth ? summed_messages() : 1;
+  void add(const OsuColumns& columns, std::int64_t bytes, double value) {
+    const std::int64_t messages = columns.is_bandwidth ? summed_messages() : 1;
     if (messages == 0) {
       trace_.skip(k_unknown_pairs);
       return;
     }
     std::optional<BenchmarkPoint> point = mpi_point(benchmark_, bytes, ranks_);
-    if (!point || (columns_->is_bandwidth && !(value > 0))) {
+    if (!point || (columns.is_bandwidth && !(value > 0))) {
       trace_.skip(std::string(k_skipped_impossible));
       return;
     }
@@ -223,7 +223,7 @@ class OsuReader {
     // 1 MB/s is one byte per µs.
     point->microseconds = value;
     point->tag = title_;
-    if (columns_->is_bandwidth) {
+    if (columns.is_bandwidth) {
       point->microseconds = static_cast<double>(bytes) * static_cast<double>(messages) / value;
       point->tag += messages == 1 ? std::string(", time = size / bandwidth")
                                   : fmt::format(", time = {} x size / bandwidth", messages);
