@@ -16,6 +16,7 @@ namespace commlens {
 struct GroupField {
   bool is_given = false;
   std::vector<Rank> ranks;
+  friend bool operator==(const GroupField&, const GroupField&) = default;
 };
 
 /// One line of a calls file as its fields stand there (docs/formats/calls.md), nothing checked but their
@@ -44,6 +45,7 @@ struct CallRecord {
   std::optional<std::int64_t> duration_ns;
   bool data_dependent = false;
   std::optional<std::int64_t> rounding_bytes;
+  friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 
 /// The `op` of a record that says when a rank computed.

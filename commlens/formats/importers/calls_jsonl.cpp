@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/formats/importers/call_fields.hpp"
+#include "commlens/formats/importers/call_line_parser.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 
 namespace commlens {
@@ -199,6 +200,7 @@ Result<Trace> read_calls_jsonl(TextSource source) {
   const std::string name = source.name();
   CallBuilder calls("calls JSON Lines", name);
   LineReader lines(std::move(source));
+  CallLineParser parser;
   CallRecord record;
   std::int64_t count = 0;
   while (true) {
@@ -213,7 +215,7 @@ Result<Trace> read_calls_jsonl(TextSource source) {
     if (is_blank(line)) {
       continue;
     }
-    Result<void> taken = parse_call_line(line, record);
+    Result<void> taken = parser.parse(line, record);
     if (taken) {
       taken = calls.add(record);
       ++count;

@@ -10,7 +10,7 @@
 namespace commlens {
 
 /// One line of calls JSON Lines into `record`, which is cleared first. Fields we do not know are skipped; a
-/// field that stands twice or has another type is an error.
+/// field that stands twice or has another type is an error. For many lines: CallLineParser.
 Result<void> parse_call_line(std::string_view line, CallRecord& record);
 
 /// Calls JSON Lines (docs/formats/calls.md): a file or gzip file.

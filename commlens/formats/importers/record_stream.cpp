@@ -7,7 +7,6 @@
 
 #include "commlens/base/text.hpp"
 #include "commlens/formats/importers/call_fields.hpp"
-#include "commlens/formats/importers/calls_jsonl.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens {
@@ -129,7 +128,7 @@ Result<void> RecordDecoder::take_group(std::string_view ranks) {
 
 Result<void> RecordDecoder::take_record(std::string_view text) {
   const std::string_view group = take_until_space(text);
-  if (const Result<void> parsed = parse_call_line(text, record_); !parsed) {
+  if (const Result<void> parsed = parser_.parse(text, record_); !parsed) {
     return parsed;
   }
   record_.group.is_given = true;

@@ -8,6 +8,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/formats/importers/call_builder.hpp"
+#include "commlens/formats/importers/call_line_parser.hpp"
 
 namespace commlens {
 
@@ -57,6 +58,7 @@ class RecordDecoder {
 
   CallBuilder& calls_;
   std::vector<std::vector<Rank>> groups_;
+  CallLineParser parser_;
   CallRecord record_;
   std::int64_t records_ = 0;
   bool is_finished_ = false;
