@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
+#include "commlens/formats/importers/json_members.hpp"
 #include "commlens/formats/importers/kineto_names.hpp"
 #include "commlens/formats/importers/torch_tensors.hpp"
 #include "commlens/trace/trace.hpp"
@@ -19,39 +20,16 @@ using FlightJson = nlohmann::json;
 
 constexpr std::int64_t k_largest_flight_buffer = std::int64_t{1} << 50;  // 1 PiB
 
-const FlightJson& flight_member(const FlightJson& object, const char* key) {
-  static const FlightJson nothing;
-  if (!object.is_object()) {
-    return nothing;
-  }
-  const auto found = object.find(key);
-  return found == object.end() ? nothing : *found;
-}
-
-std::string flight_text(const FlightJson& value) {
-  if (value.is_number_integer()) {
-    return value.dump();
-  }
-  return value.is_string() ? value.get<std::string>() : std::string();
-}
-
-std::optional<std::int64_t> flight_number(const FlightJson& value) {
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
-    return std::nullopt;
-  }
-  return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
-}
-
 /// A time; JSON dumps write 0 for one that has not come.
 std::optional<std::int64_t> flight_time(const FlightJson& value) {
-  const std::optional<std::int64_t> time = flight_number(value);
+  const std::optional<std::int64_t> time = json_whole(value);
   return time && *time > 0 ? time : std::nullopt;
 }
 
 std::optional<std::int64_t> elements_of(const FlightJson& dimensions) {
   std::int64_t elements = 1;
   for (const FlightJson& dimension : dimensions) {
-    const std::int64_t size = flight_number(dimension).value_or(-1);
+    const std::int64_t size = json_whole(dimension).value_or(-1);
     if (size < 0 || (size > 0 && elements > k_largest_flight_buffer / size)) {
       return std::nullopt;
     }
@@ -70,7 +48,7 @@ FlightBuffer buffer_of(const FlightJson& sizes, const FlightJson& types) {
   for (std::size_t tensor = 0; tensor < sizes.size(); ++tensor) {
     const bool is_typed = types.is_array() && !types.empty();
     const std::optional<DType> dtype =
-        is_typed ? torch_dtype(flight_text(types[std::min(tensor, types.size() - 1)])) : std::nullopt;
+        is_typed ? torch_dtype(json_word(types[std::min(tensor, types.size() - 1)])) : std::nullopt;
     const std::optional<std::int64_t> elements = elements_of(sizes[tensor]);
     if (!dtype || !elements || bytes > k_largest_flight_buffer) {
       return buffer;
@@ -104,7 +82,7 @@ void take_pair(std::string& text, FlightEntry& entry) {
 }
 
 FlightEntry::State state_of(const FlightJson& value) {
-  const std::string text = flight_text(value);
+  const std::string text = json_word(value);
   return text == "completed"   ? FlightEntry::State::completed
          : text == "started"   ? FlightEntry::State::started
          : text == "scheduled" ? FlightEntry::State::scheduled
@@ -114,12 +92,12 @@ FlightEntry::State state_of(const FlightJson& value) {
 /// The ranks of a group, "[0, 1]" or an array of them; nothing when that cannot be read.
 std::optional<std::vector<std::int64_t>> flight_ranks(const FlightJson& listed) {
   if (!listed.is_array()) {
-    return whole_numbers(flight_text(listed));
+    return whole_numbers(json_word(listed));
   }
   std::vector<std::int64_t> ranks;
   ranks.reserve(listed.size());
   for (const FlightJson& rank : listed) {
-    const std::optional<std::int64_t> number = flight_number(rank);
+    const std::optional<std::int64_t> number = json_whole(rank);
     if (!number) {
       return std::nullopt;
     }
@@ -134,11 +112,10 @@ std::string site_of(const FlightJson& frames) {
   }
   for (const FlightJson& frame : frames) {
     if (is_program_frame(frame)) {
-      const std::string file = flight_text(flight_member(frame, "filename"));
+      const std::string file = json_word(json_at(frame, "filename"));
       const std::size_t slash = file.rfind('/');
       return fmt::format("{}:{} {}", slash == std::string::npos ? file : file.substr(slash + 1),
-                         flight_text(flight_member(frame, "line")),
-                         flight_text(flight_member(frame, "name")));
+                         json_word(json_at(frame, "line")), json_word(json_at(frame, "name")));
     }
   }
   return {};
@@ -147,14 +124,14 @@ std::string site_of(const FlightJson& frames) {
 }  // namespace
 
 bool is_program_frame(const nlohmann::json& frame) {
-  const std::string file = flight_text(flight_member(frame, "filename"));
+  const std::string file = json_word(json_at(frame, "filename"));
   return !file.empty() && file != "??" && file.find("/torch/") == std::string::npos &&
          !file.ends_with(".cpp");
 }
 
 std::optional<FlightEntry> flight_entry(const nlohmann::json& json) {
   FlightEntry entry;
-  entry.name = flight_text(flight_member(json, "profiling_name"));
+  entry.name = json_word(json_at(json, "profiling_name"));
   if (const std::size_t colon = entry.name.find(':'); colon != std::string::npos) {
     entry.name.erase(0, colon + 1);
   }
@@ -162,25 +139,24 @@ std::optional<FlightEntry> flight_entry(const nlohmann::json& json) {
     return std::nullopt;
   }
   take_pair(entry.name, entry);
-  const FlightJson& group = flight_member(json, "process_group");
-  entry.group = flight_text(group.is_array() && !group.empty() ? group[0] : group);
-  entry.pg_id = flight_text(flight_member(json, "pg_id"));
-  entry.sequence = flight_number(flight_member(json, "collective_seq_id")).value_or(-1);
-  entry.sequence =
-      entry.sequence < 0 ? flight_number(flight_member(json, "seq_id")).value_or(-1) : entry.sequence;
-  entry.pair_sequence = flight_number(flight_member(json, "p2p_seq_id")).value_or(-1);
-  const FlightJson& is_pair = flight_member(json, "is_p2p");
+  const FlightJson& group = json_at(json, "process_group");
+  entry.group = json_word(group.is_array() && !group.empty() ? group[0] : group);
+  entry.pg_id = json_word(json_at(json, "pg_id"));
+  entry.sequence = json_whole(json, "collective_seq_id").value_or(-1);
+  entry.sequence = entry.sequence < 0 ? json_whole(json, "seq_id").value_or(-1) : entry.sequence;
+  entry.pair_sequence = json_whole(json, "p2p_seq_id").value_or(-1);
+  const FlightJson& is_pair = json_at(json, "is_p2p");
   entry.is_pair = is_pair.is_boolean() ? is_pair.get<bool>() : entry.source.has_value();
-  entry.input = buffer_of(flight_member(json, "input_sizes"), flight_member(json, "input_dtypes"));
-  entry.output = buffer_of(flight_member(json, "output_sizes"), flight_member(json, "output_dtypes"));
-  entry.state = state_of(flight_member(json, "state"));
-  entry.created_ns = flight_time(flight_member(json, "time_created_ns"));
-  entry.completed_ns = flight_time(flight_member(json, "time_discovered_completed_ns"));
-  const FlightJson& duration = flight_member(json, "duration_ms");
+  entry.input = buffer_of(json_at(json, "input_sizes"), json_at(json, "input_dtypes"));
+  entry.output = buffer_of(json_at(json, "output_sizes"), json_at(json, "output_dtypes"));
+  entry.state = state_of(json_at(json, "state"));
+  entry.created_ns = flight_time(json_at(json, "time_created_ns"));
+  entry.completed_ns = flight_time(json_at(json, "time_discovered_completed_ns"));
+  const FlightJson& duration = json_at(json, "duration_ms");
   if (duration.is_number() && duration.get<double>() >= 0 && duration.get<double>() < 1e12) {
     entry.duration_ns = std::llround(duration.get<double>() * 1e6);
   }
-  entry.site = site_of(flight_member(json, "frames"));
+  entry.site = site_of(json_at(json, "frames"));
   return entry;
 }
 
@@ -189,7 +165,7 @@ void add_flight_groups(const nlohmann::json& pg_config, TorchGroups& groups) {
     return;
   }
   for (const auto& [key, config] : pg_config.items()) {
-    const auto numbers = flight_ranks(flight_member(config, "ranks"));
+    const auto numbers = flight_ranks(json_at(config, "ranks"));
     TorchGroup group;
     for (const std::int64_t rank : numbers.value_or(std::vector<std::int64_t>())) {
       group.ranks.push_back(Rank{rank});
@@ -199,7 +175,7 @@ void add_flight_groups(const nlohmann::json& pg_config, TorchGroups& groups) {
       return rank.value >= 0 && rank.value < k_max_ranks;
     });
     if (numbers && is_possible && group.size > 0) {
-      const std::string name = flight_text(flight_member(config, "name"));
+      const std::string name = json_word(json_at(config, "name"));
       groups.add(name.empty() ? key : name, group);
       groups.add(key, group);
     }

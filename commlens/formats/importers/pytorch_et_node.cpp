@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/base/text.hpp"
+#include "commlens/formats/importers/json_members.hpp"
 #include "commlens/formats/importers/kineto_names.hpp"
 #include "commlens/formats/importers/torch_tensors.hpp"
 #include "commlens/trace/trace.hpp"
@@ -20,30 +21,9 @@ constexpr std::string_view k_et_groups = "## process_group:init ##";
 constexpr std::string_view k_et_step = "ProfilerStep#";
 constexpr std::int64_t k_largest_tensor = std::int64_t{1} << 50;  // bytes: 1 PiB
 
-/// The member of an object, or null.
-const TorchEtJson& member(const TorchEtJson& object, const char* key) {
-  static const TorchEtJson nothing;
-  if (!object.is_object()) {
-    return nothing;
-  }
-  const auto found = object.find(key);
-  return found == object.end() ? nothing : *found;
-}
-
 const TorchEtJson& element(const TorchEtJson& array, std::size_t at) {
   static const TorchEtJson nothing;
   return array.is_array() && at < array.size() ? array[at] : nothing;
-}
-
-std::optional<std::int64_t> whole_number(const TorchEtJson& value) {
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
-    return std::nullopt;
-  }
-  return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
-}
-
-std::string text_of(const TorchEtJson& value) {
-  return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 /// One side of a call: its values and their types, which schema 1.0.1 keeps beside each other.
@@ -52,9 +32,9 @@ struct Arguments {
   const TorchEtJson& types;
 };
 Arguments arguments_of(const TorchEtJson& node, const char* side, const char* flat_types) {
-  const TorchEtJson& values = member(node, side);
-  return values.is_array() ? Arguments{values, member(node, flat_types)}
-                           : Arguments{member(values, "values"), member(values, "types")};
+  const TorchEtJson& values = json_at(node, side);
+  return values.is_array() ? Arguments{values, json_at(node, flat_types)}
+                           : Arguments{json_at(values, "values"), json_at(values, "types")};
 }
 
 /// What the tensors in a value have together; a tensor is [tensor id, storage id, offset, elements, bytes of
@@ -69,8 +49,8 @@ void add_tensors(const TorchEtJson& value, int depth, TensorSum& sum) {
     return;
   }
   if (value.size() >= 6 && value[5].is_string() && value[3].is_number_integer()) {
-    const std::int64_t elements = whole_number(value[3]).value_or(-1);
-    const std::int64_t size = whole_number(value[4]).value_or(-1);
+    const std::int64_t elements = json_whole(value[3]).value_or(-1);
+    const std::int64_t size = json_whole(value[4]).value_or(-1);
     sum.is_absurd = sum.is_absurd || elements < 0 || size < 0 || size > 64 ||
                     elements > k_largest_tensor / 64 || sum.all.bytes > k_largest_tensor;
     sum.all.are_given = true;
@@ -86,12 +66,12 @@ void add_tensors(const TorchEtJson& value, int depth, TensorSum& sum) {
 /// The value of the attribute `name` (schema 1.0.2 on), or null.
 const TorchEtJson& attribute(const TorchEtJson& node, std::string_view name) {
   static const TorchEtJson nothing;
-  const TorchEtJson& attributes = member(node, "attrs");
+  const TorchEtJson& attributes = json_at(node, "attrs");
   const auto found = std::find_if(attributes.begin(), attributes.end(), [name](const TorchEtJson& candidate) {
-    const TorchEtJson& called = member(candidate, "name");
+    const TorchEtJson& called = json_at(candidate, "name");
     return called.is_string() && called.get_ref<const std::string&>() == name;
   });
-  return found == attributes.end() ? nothing : member(*found, "value");
+  return found == attributes.end() ? nothing : json_at(*found, "value");
 }
 
 /// The place of the call's name among its arguments: the first that is a string. What stands before it
@@ -111,11 +91,11 @@ StridedGroup members_of(const TorchEtJson& values, std::size_t name) {
   StridedGroup group;
   const std::size_t behind = values.size() - name - 1;
   if (behind >= 5) {
-    group.size = whole_number(values[name + 5]).value_or(0);
-    group.start = whole_number(values[name + 3]).value_or(-1);
-    group.stride = whole_number(values[name + 4]).value_or(-1);
+    group.size = json_whole(values[name + 5]).value_or(0);
+    group.start = json_whole(values[name + 3]).value_or(-1);
+    group.stride = json_whole(values[name + 4]).value_or(-1);
   } else if (behind >= 3) {
-    group.size = whole_number(values[name + 3]).value_or(0);
+    group.size = json_whole(values[name + 3]).value_or(0);
   } else if (element(values, name + 1).is_array()) {
     group.size =
         static_cast<std::int64_t>(std::max(values[name + 1].size(), element(values, name + 2).size()));
@@ -126,22 +106,22 @@ StridedGroup members_of(const TorchEtJson& values, std::size_t name) {
 
 /// The group's name where it has one, ["0", "default_pg"], else its address as a number.
 std::string group_of(const TorchEtJson& value) {
-  if (const std::optional<std::int64_t> address = whole_number(value)) {
+  if (const std::optional<std::int64_t> address = json_whole(value)) {
     return *address == 0 ? "" : std::to_string(*address);
   }
-  return text_of(element(value, 0));
+  return json_text(element(value, 0));
 }
 
 /// Takes the sizes from the attributes where the arguments show no tensors.
 void take_attributes(const TorchEtJson& node, TorchEtCall& call) {
-  const std::optional<DType> dtype = torch_dtype(text_of(attribute(node, "dtype")));
+  const std::optional<DType> dtype = torch_dtype(json_text(attribute(node, "dtype")));
   if (!dtype || call.input.are_given || call.output.are_given) {
     return;
   }
   call.dtype = *dtype;
   for (const auto& [key, side] :
        {std::pair{"in_msg_nelems", &call.input}, {"out_msg_nelems", &call.output}}) {
-    const std::optional<std::int64_t> elements = whole_number(attribute(node, key));
+    const std::optional<std::int64_t> elements = json_whole(attribute(node, key));
     if (elements && *elements > 0 && *elements <= k_largest_tensor / 8) {
       *side = {*elements * size_of(*dtype), true};
     }
@@ -158,9 +138,9 @@ TorchEtNode call_of(const TorchEtJson& node) {
     return read;
   }
   TorchEtCall& call = read.call;
-  call.id = whole_number(member(node, "id")).value_or(0);
-  call.name = text_of(inputs.values[*name]);
-  call.rank = *name >= 1 ? whole_number(inputs.values[*name - 1]) : std::nullopt;
+  call.id = json_whole(node, "id").value_or(0);
+  call.name = json_text(inputs.values[*name]);
+  call.rank = *name >= 1 ? json_whole(inputs.values[*name - 1]) : std::nullopt;
   call.group = *name >= 2 ? group_of(inputs.values[*name - 2]) : "";
   call.members = members_of(inputs.values, *name);
   TensorSum sent;
@@ -172,7 +152,7 @@ TorchEtNode call_of(const TorchEtJson& node) {
   if (sent.is_absurd || received.is_absurd) {
     return read;
   }
-  const std::string type = text_of(element(sent.all.are_given ? inputs.types : outputs.types, 0));
+  const std::string type = json_text(element(sent.all.are_given ? inputs.types : outputs.types, 0));
   const std::int64_t element_size = sent.all.are_given ? sent.element_size : received.element_size;
   const std::optional<DType> dtype = torch_dtype(torch_tensor_type(type));
   call.dtype = dtype && size_of(*dtype) == element_size ? *dtype : DType::uint8;
@@ -192,17 +172,17 @@ TorchEtNode read_torch_et_node(std::string_view json) {
     read.kind = TorchEtNode::Kind::unreadable;
     return read;
   }
-  const std::string name = text_of(member(node, "name"));
+  const std::string name = json_text(node, "name");
   if (name == k_et_call) {
     return call_of(node);
   }
   if (name == k_et_groups) {
     read.kind = TorchEtNode::Kind::groups;
-    read.groups = text_of(element(arguments_of(node, "inputs", "input_types").values, 0));
+    read.groups = json_text(element(arguments_of(node, "inputs", "input_types").values, 0));
   } else if (name.starts_with(k_et_step)) {
     const Result<std::int64_t> step = parse_integer(std::string_view(name).substr(k_et_step.size()));
     read.kind = step && *step >= 0 && *step <= INT32_MAX ? TorchEtNode::Kind::step : TorchEtNode::Kind::other;
-    read.id = whole_number(member(node, "id")).value_or(0);
+    read.id = json_whole(node, "id").value_or(0);
     read.step = step.value_or(0);
   }
   return read;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/formats/importers/json_members.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -14,22 +15,6 @@ namespace {
 /// More is no list of ranks but a broken file: a million jobs of a million ranks.
 constexpr std::int64_t k_longest_list = std::int64_t{1} << 20;
 constexpr int k_deepest_nesting = 64;
-
-std::optional<std::int64_t> whole_number_at(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number_integer()) {
-    return std::nullopt;
-  }
-  return found->get<std::int64_t>();
-}
-
-std::string text_at(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found != object.end() && found->is_number_integer()) {
-    return std::to_string(found->get<std::int64_t>());
-  }
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 /// Nothing when that cannot be.
 std::optional<std::vector<Rank>> strided_ranks(std::int64_t start, std::int64_t stride, std::int64_t size) {
@@ -51,7 +36,7 @@ std::optional<std::vector<Rank>> strided_ranks(std::int64_t start, std::int64_t 
 
 TorchGroup group_at(const nlohmann::json& object) {
   TorchGroup group;
-  group.size = whole_number_at(object, "group_size").value_or(0);
+  group.size = json_whole(object, "group_size").value_or(0);
   if (group.size < 0 || group.size > k_max_ranks) {
     group.size = 0;
   }
@@ -86,7 +71,7 @@ bool TorchGroups::read_list(std::string_view json) {
     return false;
   }
   for (const nlohmann::json& object : list) {
-    const std::string name = object.is_object() ? text_at(object, "pg_name") : std::string();
+    const std::string name = object.is_object() ? json_word(json_at(object, "pg_name")) : std::string();
     if (name.empty()) {
       return false;
     }
@@ -96,7 +81,7 @@ bool TorchGroups::read_list(std::string_view json) {
       group = listed({.start = 0, .stride = 1, .size = group.size});
     }
     add(name, group);
-    if (const std::string backend = text_at(object, "backend_id"); !backend.empty()) {
+    if (const std::string backend = json_word(json_at(object, "backend_id")); !backend.empty()) {
       add(backend, group);
     }
   }
@@ -153,6 +138,7 @@ nlohmann::json shallow_json(std::string_view text) {
       in_string = true;
     } else if (mark == '[' || mark == '{') {
       if (++depth > k_deepest_nesting) {
+        // NOLINTNEXTLINE(modernize-return-braced-init-list): braces would make it an array
         return nlohmann::json(nlohmann::json::value_t::discarded);
       }
     } else if (mark == ']' || mark == '}') {
