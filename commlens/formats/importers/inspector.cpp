@@ -204,10 +204,8 @@ GroupId InspectorReader::group_of(const InspectorCall& call, const InspectorShap
     return trace_.groups.intern(kind == CommKind::send ? std::vector{self, *peer} : std::vector{*peer, self});
   }
   // The root is not told; a group without a name stays without members.
-  const std::vector<Rank> members = has_root(kind) ? std::vector<Rank>{} : comms_.members(call.comm);
-  const std::string name = has_root(kind) ? std::string() : valid_utf8(comms_.name(call.comm));
-  return members.empty() ? trace_.groups.intern_hidden(comms_.size(call.comm), name)
-                         : trace_.groups.intern(members);
+  return has_root(kind) ? trace_.groups.intern_hidden(comms_.size(call.comm), "")
+                        : comms_.group(call.comm, trace_.groups);
 }
 
 OpId InspectorReader::op_of(const InspectorCall& call) {

@@ -137,6 +137,16 @@ TEST(Inspector, TellsTheRanksOfAProcessWithSeveralGpus) {
                             "rank 1: all_reduce 8->8 of 0 1 kernel_gpu 999000+1000"}));
 }
 
+TEST(Inspector, GivesAProcessThatTakesTheRankOfAnotherAGroupWithItself) {
+  const std::string call = coll_perf("AllReduce", 8, 1);
+  EXPECT_EQ(inspected_calls(read_dump(inspector_line(1, inspector_header("0xa", 0, 2), call) +
+                                      inspector_line(2, inspector_header("0xa", 1, 2), call) +
+                                      inspector_line(3, inspector_header("0xa", 1, 2), call))),
+            (InspectedCalls{"rank 0: all_reduce 8->8 of 0 1 kernel_gpu 999000+1000",
+                            "rank 1: all_reduce 8->8 of 0 1 kernel_gpu 999000+1000",
+                            "rank 2: all_reduce 8->8 of 0 2 kernel_gpu 999000+1000"}));
+}
+
 TEST(Inspector, LeavesOutRootsThatAreNotTold) {
   const Result<Trace> trace =
       read_dump(inspector_line(1, inspector_header("0xa", 0, 2), coll_perf("Broadcast", 8, 1)) +

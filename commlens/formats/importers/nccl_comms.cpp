@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "commlens/trace/json_text.hpp"
+
 namespace commlens {
 
 /// The rest of a broken line may stand right before the host. A process that prints a second line is known by
@@ -98,7 +100,7 @@ NcclComms::Row NcclComms::of_call(const NcclPrinter& printer, const NcclCallLine
                       ? found->second
                       : add(process, call.comm, call.ranks, printer.device);
   if (call.global_rank && *call.global_rank >= 0 && *call.global_rank < k_max_ranks) {
-    owners_[comms_[row].owner] = {*call.global_rank, true};
+    owners_[comms_[row].owner] = {call.global_rank, true};
   }
   return row;
 }
@@ -167,9 +169,10 @@ std::int64_t NcclComms::number_ranks() {
       ++numbered;
     }
   }
-  for (const Comm& comm : comms_) {
+  for (Row row = 0; row < comms_.size(); ++row) {
+    const Comm& comm = comms_[row];
     if (comm.rank && !comm.id.empty()) {
-      members_[comm.id].emplace(*comm.rank, *owners_[comm.owner].rank);
+      members_[comm.id].emplace(*comm.rank, owner(row));
     }
   }
   return numbered;
@@ -197,6 +200,7 @@ std::optional<Rank> NcclComms::member(Row row, std::int64_t rank) const {
   return is_of_world(comm) ? std::optional(Rank{rank}) : std::nullopt;
 }
 
+/// All members, ascending; none when not all are known.
 std::vector<Rank> NcclComms::members(Row row) const {
   const Comm& comm = comms_[row];
   std::vector<Rank> ranks;
@@ -219,6 +223,33 @@ std::vector<Rank> NcclComms::members(Row row) const {
   const bool is_whole = static_cast<std::int64_t>(ranks.size()) == comm.ranks &&
                         std::binary_search(ranks.begin(), ranks.end(), owner(row));
   return is_whole ? ranks : std::vector<Rank>{};
+}
+
+GroupId NcclComms::made_group(Row row, GroupTable& groups) const {
+  const std::vector<Rank> ranks = members(row);
+  return ranks.empty() ? groups.intern_hidden(size(row), valid_utf8(name(row))) : groups.intern(ranks);
+}
+
+GroupId NcclComms::group(Row row, GroupTable& groups) {
+  const auto [found, added] = groups_of_rows_.try_emplace(row);
+  if (!added) {
+    return found->second;
+  }
+  const Comm& comm = comms_[row];
+  const auto listed = members_.find(comm.id);
+  // Of the ends of a communicator whose members are all listed those that are among them have one group,
+  // which is made once: of a large job there are as many as ranks.
+  if (listed != members_.end() && comm.rank && listed->second.at(*comm.rank) == owner(row) &&
+      static_cast<std::int64_t>(listed->second.size()) == comm.ranks) {
+    const auto [whole, is_first] = whole_groups_.try_emplace({comm.id, comm.ranks});
+    if (is_first) {
+      whole->second = made_group(row, groups);
+    }
+    found->second = whole->second;
+  } else {
+    found->second = made_group(row, groups);
+  }
+  return found->second;
 }
 
 std::string NcclComms::name(Row row) const {

@@ -39,8 +39,9 @@ class NcclComms {
   Rank owner(Row row) const;
   /// After number_ranks: the global rank of a rank of the communicator, where it is known.
   std::optional<Rank> member(Row row, std::int64_t rank) const;
-  /// After number_ranks: all members, ascending; none when not all are known.
-  std::vector<Rank> members(Row row) const;
+  /// After number_ranks: the group of a communicator in `groups`, which is the same table in every call;
+  /// hidden when not all members are known.
+  GroupId group(Row row, GroupTable& groups);
   /// What the source calls the communicator: its id on all ranks, or where it stands in one process.
   std::string name(Row row) const;
   std::int64_t size(Row row) const { return comms_[row].ranks; }
@@ -66,6 +67,8 @@ class NcclComms {
   std::string world_id(std::int64_t size) const;
   void number_by_world();
   bool is_of_world(const Comm& comm) const;
+  std::vector<Rank> members(Row row) const;
+  GroupId made_group(Row row, GroupTable& groups) const;
 
   bool is_torn_text_;
   std::vector<Comm> comms_;
@@ -74,6 +77,8 @@ class NcclComms {
   std::unordered_map<std::string, Row> rows_;                                 // "process pointer"
   std::unordered_map<std::string, std::string> processes_;                    // as printed -> host:pid
   std::map<std::string, std::map<std::int64_t, Rank>> members_;               // id -> rank in it -> rank
+  std::unordered_map<Row, GroupId> groups_of_rows_;
+  std::map<std::pair<std::string, std::int64_t>, GroupId> whole_groups_;  // id, ranks
   std::int64_t world_ = 0;  // ranks of the communicator that numbers the ranks; 0: there is none
 };
 

@@ -69,13 +69,11 @@ class NcclLogReader {
   }
   std::optional<OpId> op_of(const Call& call);
   GroupId group_of(const Call& call, const NcclCallShape& shape);
-  GroupId collective_group(NcclComms::Row comm);
 
   NcclComms comms_{true};
   std::vector<NcclCallShape> shapes_;
   std::map<NcclCallShape, std::uint32_t> shape_rows_;
   std::vector<Call> calls_;
-  std::unordered_map<NcclComms::Row, GroupId> groups_;  // of collectives
   Trace trace_;
 };
 
@@ -123,21 +121,10 @@ void NcclLogReader::take_call(const NcclPrinter& printer, const NcclCallLine& li
   calls_.push_back({comms_.of_call(printer, line), row->second});
 }
 
-GroupId NcclLogReader::collective_group(NcclComms::Row comm) {
-  const auto [found, added] = groups_.try_emplace(comm);
-  if (added) {
-    const std::vector<Rank> members = comms_.members(comm);
-    found->second = members.empty()
-                        ? trace_.groups.intern_hidden(comms_.size(comm), valid_utf8(comms_.name(comm)))
-                        : trace_.groups.intern(members);
-  }
-  return found->second;
-}
-
 GroupId NcclLogReader::group_of(const Call& call, const NcclCallShape& shape) {
   const CommKind kind = shape.function->kind;
   if (!is_point_to_point(kind)) {
-    return collective_group(call.comm);
+    return comms_.group(call.comm, trace_.groups);
   }
   const Rank self = comms_.owner(call.comm);
   const std::optional<Rank> peer = comms_.member(call.comm, shape.root);
