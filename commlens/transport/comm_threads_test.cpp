@@ -311,7 +311,7 @@ TEST(ThreadUnwinding, BuffersOfAReadyCallAreGivenBackFirst) {
                                    std::atomic<int>& posted) {
   try {
     std::vector<double> lost(static_cast<std::size_t>(count));
-    const std::unique_ptr<Work> work =
+    [[maybe_unused]] const std::unique_ptr<Work> work =
         world.start(call_in_place(CommKind::all_reduce, DType::fp64, count, lost));
     throw std::runtime_error("early");
   } catch (const std::runtime_error&) {
