@@ -304,7 +304,7 @@ static void inter_communicators(void) {
   /* Who stands by says no sizes and types that mean anything. */
   const int is_by = is_even && r != 0;
   const int count = is_by ? -7 : 3;
-  const MPI_Datatype type = is_by ? MPI_DATATYPE_NULL : MPI_INT;
+  MPI_Datatype type = is_by ? MPI_DATATYPE_NULL : MPI_INT;
   MPI_Reduce(whole, others, 3, MPI_INT, MPI_SUM, root, inter); /* the odd ones' to rank 0; Open MPI looks at these */
   MPI_Gather(whole, count, type, others, count, type, root, inter);
   MPI_Scatter(whole, count, type, others, count, type, root, inter);

@@ -161,7 +161,7 @@ static void wait_for_some_in_vain(void) {
 static void post_many(void) {
   enum { many = (1 << 18) + 10 };
   static char box;
-  MPI_Request* requests = malloc(many * sizeof *requests);
+  MPI_Request* requests = (MPI_Request*)malloc(many * sizeof *requests);
   for (int i = 0; i < many; ++i) {
     MPI_Irecv(&box, 1, MPI_CHAR, 0, 0, MPI_COMM_SELF, &requests[i]);
   }
@@ -169,7 +169,7 @@ static void post_many(void) {
     MPI_Send(&box, 1, MPI_CHAR, 0, 0, MPI_COMM_SELF);
   }
   MPI_Waitall(many, requests, MPI_STATUSES_IGNORE);
-  free(requests);
+  free((void*)requests);
 }
 
 /* A process that this job does not have sends two messages, which are looked at before they are received. */
@@ -201,25 +201,9 @@ static void be_spawned(void) {
   MPI_Comm_disconnect(&parent);
 }
 
-int main(int count, char** arguments) {
-  const char* mode = arguments[1];
-  if (strcmp(mode, "never") == 0) {
-    puts("never called MPI");
-    return 7;
-  }
-  int level = MPI_THREAD_SINGLE;
-  const int is_threaded = strcmp(mode, "threads") == 0;
-  if (strcmp(mode, "threads-by-environment") == 0) { /* which gives more than the program asks for */
-    MPI_Init(&count, &arguments);
-    MPI_Query_thread(&level);
-  } else {
-    MPI_Init_thread(&count, &arguments, is_threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
-  }
-  say_world();
-  if (count > 2 && strcmp(mode, "wait") != 0) {
-    expect_into(arguments[2], r);
-  }
-  if (is_threaded || strcmp(mode, "threads-by-environment") == 0) {
+/* What the mode is about, between MPI_Init and MPI_Finalize. */
+static void act(const char* mode, int level, char** arguments) {
+  if (strcmp(mode, "threads") == 0 || strcmp(mode, "threads-by-environment") == 0) {
     if (level != MPI_THREAD_MULTIPLE) {
       puts("this MPI has no MPI_THREAD_MULTIPLE");
       MPI_Abort(MPI_COMM_WORLD, 9);
@@ -265,6 +249,27 @@ int main(int count, char** arguments) {
   } else if (strcmp(mode, "after-finalize") == 0) {
     reduce(10, MPI_COMM_WORLD);
   }
+}
+
+int main(int count, char** arguments) {
+  const char* mode = arguments[1];
+  if (strcmp(mode, "never") == 0) {
+    puts("never called MPI");
+    return 7;
+  }
+  int level = MPI_THREAD_SINGLE;
+  const int is_threaded = strcmp(mode, "threads") == 0;
+  if (strcmp(mode, "threads-by-environment") == 0) { /* which gives more than the program asks for */
+    MPI_Init(&count, &arguments);
+    MPI_Query_thread(&level);
+  } else {
+    MPI_Init_thread(&count, &arguments, is_threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+  }
+  say_world();
+  if (count > 2 && strcmp(mode, "wait") != 0) {
+    expect_into(arguments[2], r);
+  }
+  act(mode, level, arguments);
   if (expected_file != NULL) {
     expect_end();
   }

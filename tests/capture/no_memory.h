@@ -20,7 +20,8 @@
 
 static volatile int memory_is_out;
 #ifndef COMMLENS_TESTS_HAS_SANITIZER /* which has a malloc of its own */
-extern void* __libc_malloc(size_t bytes); /* NOLINT(bugprone-reserved-identifier): glibc's name of its malloc */
+/* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): glibc's name of its malloc */
+extern void* __libc_malloc(size_t bytes);
 
 void* malloc(size_t bytes) {
   Dl_info caller;
