@@ -200,14 +200,28 @@ static void runs_out_of_memory(void) {
   }
 }
 
+/* Waits until the other end of a pipe is open, too. */
+static void meet_at(const char* path, const char* mode) {
+  FILE* const end = fopen(path, mode);
+  if (end == NULL) {
+    perror(path);
+    exit(1);
+  }
+  fclose(end);
+}
+
 /* One of two ranks. Given two pipes, it opens the first when it has made its call, and waits for the second. */
 static void calls_of_a_pair(int count, char** arguments) {
-  const int rank = atoi(getenv("RANK"));
-  Comm comm = made_for(6, 2, rank);
+  const char* const rank = getenv("RANK");
+  if (rank == NULL) {
+    fprintf(stderr, "RANK is not set\n");
+    exit(1);
+  }
+  Comm comm = made_for(6, 2, atoi(rank));
   OK(ncclAllReduce(NULL, NULL, 31, f32, 0, comm, k_one));
   if (count > 3) {
-    fclose(fopen(arguments[2], "w"));
-    fclose(fopen(arguments[3], "r"));
+    meet_at(arguments[2], "w");
+    meet_at(arguments[3], "r");
     OK(ncclAllReduce(NULL, NULL, 32, f32, 0, comm, k_one));
   }
 }
