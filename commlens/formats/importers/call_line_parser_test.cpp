@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "commlens/formats/importers/calls_jsonl.hpp"
@@ -138,11 +139,11 @@ TEST(CallLineParser, AgreesWithTheCarefulReaderOnEveryValueOfEveryField) {
   for (const std::string key :
        {"rank", "iteration", "op", "group", "root", "data_dependent", "tag", "other", "", "ran\\u006b"}) {
     for (const std::string& value : values) {
-      const std::string field = "\"" + key + "\":" + value;
-      expect_same(parser, "{" + field + "}");
-      expect_same(parser, "\xef\xbb\xbf{" + field + "}");
-      expect_same(parser, "{" + field + "," + field + "}");
-      expect_same(parser, "{" + field + R"(,"rank":null})");
+      const std::string field = fmt::format(R"("{}":{})", key, value);
+      expect_same(parser, fmt::format("{{{}}}", field));
+      expect_same(parser, fmt::format("\xef\xbb\xbf{{{}}}", field));
+      expect_same(parser, fmt::format("{{{0},{0}}}", field));
+      expect_same(parser, fmt::format(R"({{{},"rank":null}})", field));
     }
   }
   for (const std::string& value : values) {
