@@ -156,7 +156,7 @@ TEST(NcclRecord, RanksOfAJobThatStartAndEndApartMakeOneTrace) {
   };
   const NcclJob job(
       fmt::format("{} record --nccl shim -o trace -- {} four 2>/dev/null; mkfifo ready go; ( {} ) 2>late & "
-                  "read nothing <ready; {}; echo >go; wait; cat late >&2",
+                  "read nothing <ready; {}; : >go; wait; cat late >&2",
                   binary(), program("shim_program"), rank(1, "ready go"), rank(0, "")));
   EXPECT_NE(job.err.find("some ranks had not ended yet"), std::string::npos) << job.err;
   EXPECT_FALSE(std::filesystem::exists(job.trace().string() + "-2"));
