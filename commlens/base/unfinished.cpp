@@ -53,6 +53,25 @@ int remember(const std::string& path) {
   return -1;
 }
 
+void remove_tree(int parent, const char* name, int depth);
+
+/// Removes what an open folder lists; names may be skipped where others are removed meanwhile.
+void remove_entries(int folder, int depth) {
+  alignas(dirent64) std::array<char, 4096> entries;
+  lseek(folder, 0, SEEK_SET);
+  for (ssize_t size = getdents64(folder, entries.data(), entries.size()); size > 0;
+       size = getdents64(folder, entries.data(), entries.size())) {
+    for (ssize_t at = 0; at < size;) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(&entries[static_cast<std::size_t>(at)]);
+      const char* const name = &entry->d_name[0];
+      if (std::strcmp(name, ".") != 0 && std::strcmp(name, "..") != 0) {
+        remove_tree(folder, name, depth + 1);
+      }
+      at += entry->d_reclen;
+    }
+  }
+}
+
 /// As rm -r does, with nothing but system calls, since it runs in a signal handler.
 void remove_tree(int parent, const char* name, int depth) {
   constexpr int deepest = 16;
@@ -63,25 +82,9 @@ void remove_tree(int parent, const char* name, int depth) {
   if (folder < 0) {
     return;
   }
-  alignas(dirent64) std::array<char, 4096> entries;
-  constexpr int most_turns = 8;  // names are skipped where others are removed; new ones may appear
+  constexpr int most_turns = 8;  // new names may appear meanwhile
   for (int turn = 0; turn < most_turns && unlinkat(parent, name, AT_REMOVEDIR) != 0; ++turn) {
-    lseek(folder, 0, SEEK_SET);
-    while (true) {
-      const ssize_t size = getdents64(folder, entries.data(), entries.size());
-      if (size <= 0) {
-        break;
-      }
-      for (ssize_t at = 0; at < size;) {
-        const auto* const entry = reinterpret_cast<const dirent64*>(&entries[static_cast<std::size_t>(at)]);
-        const bool is_dots =
-            std::strcmp(&entry->d_name[0], ".") == 0 || std::strcmp(&entry->d_name[0], "..") == 0;
-        if (!is_dots) {
-          remove_tree(folder, &entry->d_name[0], depth + 1);
-        }
-        at += entry->d_reclen;
-      }
-    }
+    remove_entries(folder, depth);
   }
   close(folder);
 }

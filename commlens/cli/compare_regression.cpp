@@ -55,7 +55,7 @@ void RegressionFlags::declare(CLI::App& verb) {
   // What chooses or predicts calls has no meaning here. Said by Option::excludes, it would stand in the help
   // of every option.
   std::erase_if(others, [](const CLI::Option* other) {
-    const std::string name = other->get_single_name();
+    const std::string& name = other->get_single_name();
     return other->get_positional() || name == "format" || name == "output" || name == "help";
   });
   verb.parse_complete_callback([asked, others] {

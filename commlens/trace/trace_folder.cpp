@@ -21,31 +21,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder under construction beside its final place, removed unless it got there. Another process, perhaps
-/// on another machine, may have our number.
+/// A new folder in `parent`. Another process, perhaps on another machine, may have our number.
+fs::path made_folder(const fs::path& parent, const std::string& name) {
+  std::error_code error;
+  fs::create_directories(parent, error);
+  for (int other = 0; !error; ++other) {
+    fs::path path = parent / fmt::format("{}.{}-{}", name, getpid(), other);
+    if (fs::create_directory(path, error)) {
+      return path;
+    }
+  }
+  throw SystemError(fmt::format("cannot make a folder in {}: {}", parent.string(), error.message()));
+}
+
+/// A folder under construction beside its final place, removed unless it got there.
 class UnfinishedFolder {
  public:
-  UnfinishedFolder(const fs::path& parent, const std::string& name) {
-    std::error_code error;
-    fs::create_directories(parent, error);
-    for (int other = 0; !error; ++other) {
-      path_ = parent / fmt::format("{}.{}-{}", name, getpid(), other);
-      if (fs::create_directory(path_, error)) {
-        unfinished_.emplace(path_);
-        return;
-      }
-    }
-    throw SystemError(fmt::format("cannot make a folder in {}: {}", parent.string(), error.message()));
-  }
-  const fs::path& path() const { return path_; }
+  UnfinishedFolder(const fs::path& parent, const std::string& name) : folder_(made_folder(parent, name)) {}
+  const fs::path& path() const { return folder_.path(); }
   /// Fills it; where that fails, the error names `target`.
   void fill(const std::function<void(const fs::path&)>& fill_folder, const fs::path& target) const {
-    unfinished_->write_as(target, [&] { fill_folder(path_); });
+    folder_.write_as(target, [&] { fill_folder(path()); });
   }
 
  private:
-  fs::path path_;
-  std::optional<Unfinished> unfinished_;
+  Unfinished folder_;
 };
 
 /// The folder itself, without links and trailing slashes, so that it can be renamed.

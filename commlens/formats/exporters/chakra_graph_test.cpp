@@ -13,7 +13,7 @@ using test_support::content_of;
 using test_support::ScratchFolder;
 using test_support::spelled_calls;
 
-CommOp all_reduce(Trace& trace, std::vector<Rank> group) {
+CommOp all_reduce(Trace& trace, const std::vector<Rank>& group) {
   return {.kind = CommKind::all_reduce,
           .dtype = DType::fp16,
           .phase = Phase::backward,

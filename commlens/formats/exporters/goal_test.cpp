@@ -37,8 +37,10 @@ struct GoalOperation {
   bool has_ended = false;
 };
 
-PlayedGoal play(const std::string& text) {
-  std::map<std::int64_t, std::vector<GoalOperation>> ranks;
+using GoalRanks = std::map<std::int64_t, std::vector<GoalOperation>>;
+
+GoalRanks read_goal(const std::string& text) {
+  GoalRanks ranks;
   std::istringstream lines(text);
   std::int64_t rank = -1;
   for (std::string line; std::getline(lines, line);) {
@@ -66,6 +68,20 @@ PlayedGoal play(const std::string& text) {
           .push_back(std::stoul(before.substr(1)) - 1);
     }
   }
+  return ranks;
+}
+
+bool may_start(const GoalOperation& operation, const std::vector<GoalOperation>& operations) {
+  const auto all = [&](const std::vector<std::size_t>& before, bool GoalOperation::* state) {
+    return std::all_of(before.begin(), before.end(),
+                       [&](std::size_t at) { return operations.at(at).*state; });
+  };
+  return !operation.has_started && all(operation.ended, &GoalOperation::has_ended) &&
+         all(operation.started, &GoalOperation::has_started);
+}
+
+PlayedGoal play(const std::string& text) {
+  GoalRanks ranks = read_goal(text);
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // source, destination, tag
   std::map<Key, std::vector<GoalOperation*>> sends;
   std::map<Key, std::vector<GoalOperation*>> receives;
@@ -75,12 +91,7 @@ PlayedGoal play(const std::string& text) {
     moved = false;
     for (auto& [self, operations] : ranks) {
       for (GoalOperation& operation : operations) {
-        const auto all = [&](const std::vector<std::size_t>& before, bool GoalOperation::* state) {
-          return std::all_of(before.begin(), before.end(),
-                             [&](std::size_t at) { return operations.at(at).*state; });
-        };
-        if (operation.has_started || !all(operation.ended, &GoalOperation::has_ended) ||
-            !all(operation.started, &GoalOperation::has_started)) {
+        if (!may_start(operation, operations)) {
           continue;
         }
         operation.has_started = true;

@@ -90,7 +90,7 @@ Result<void> write_into(const Unfinished& unfinished, const fs::path& target,
 Result<void> write_as_file(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
                            const fs::path& target) {
   const Unfinished unfinished(unfinished_name(target));
-  const Result<void> written =
+  Result<void> written =
       write_into(unfinished, target, [&] { return exporter.file(trace, selection, unfinished.path()); });
   if (!written) {
     return written;
@@ -123,7 +123,7 @@ Result<void> write_as_folder(const Exporter& exporter, const Trace& trace, const
   if (status) {
     throw_cannot_write(target, status.value());
   }
-  const Result<void> written =
+  Result<void> written =
       write_into(unfinished, target, [&] { return exporter.folder(trace, selection, unfinished.path()); });
   if (!written) {
     return written;

@@ -171,10 +171,9 @@ TEST(NcclLog, TellsAPointerThatIsUsedAgain) {
 
 TEST(NcclLog, ReadsWhatLaunchersAndTimestampsPutBefore) {
   const std::string call = nccl_call_text("AllReduce", 1, 7, 0, "0xa [nranks=1]");
-  for (const std::string& prefix : {std::string("[1,0]<stdout>:"), std::string("0: "),
-                                    std::string("(RayTrainWorker pid=7, ip=10.0.0.1) "),
-                                    std::string("[2025-01-02 03:04:05] "), std::string("[rank0]:")}) {
-    EXPECT_EQ(nccl_calls(read_nccl_text(prefix + "my-node.x:1:2 [3] NCCL INFO " + call)),
+  for (const std::string_view prefix : {"[1,0]<stdout>:", "0: ", "(RayTrainWorker pid=7, ip=10.0.0.1) ",
+                                        "[2025-01-02 03:04:05] ", "[rank0]:"}) {
+    EXPECT_EQ(nccl_calls(read_nccl_text(fmt::format("{}my-node.x:1:2 [3] NCCL INFO {}", prefix, call))),
               NcclCalls{"rank 0: all_reduce fp32 4->4 of 0"})
         << prefix;
   }

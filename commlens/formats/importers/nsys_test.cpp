@@ -297,7 +297,7 @@ TEST(Nsys, SaysWhatIsWrong) {
   }
   EXPECT_NE(error(folder / "empty.sqlite").find("--trace=cuda,nvtx"), std::string::npos);
   {
-    SyntheticReport no_rows(folder / "rows.sqlite");
+    const SyntheticReport no_rows(folder / "rows.sqlite");
   }
   EXPECT_NE(error(folder / "rows.sqlite").find("no communication in it"), std::string::npos);
   {

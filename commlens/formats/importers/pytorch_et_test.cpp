@@ -29,6 +29,7 @@ std::string nodes_text(const std::vector<std::string>& nodes) {
 }
 
 /// A call as schema 1.0.3 on writes it: `before` are the arguments before the name.
+// NOLINTNEXTLINE(readability-function-size): they stand as in the file
 std::string call_node(int id, const std::string& before, const std::string& name, const std::string& behind,
                       const std::string& outputs, const std::string& type = "GenericList[Tensor(float)]") {
   return R"({"id": )" + std::to_string(id) +
