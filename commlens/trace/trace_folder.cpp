@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
