@@ -19,10 +19,6 @@ File open_file(const std::filesystem::path& path, const char* mode) {
   return {std::fopen(path.c_str(), mode), &std::fclose};
 }
 
-[[noreturn]] void throw_cannot_write(const std::filesystem::path& path) {
-  throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
-}
-
 }  // namespace
 
 Result<std::string> read_text_file(const std::filesystem::path& path, std::int64_t limit) {
@@ -54,33 +50,32 @@ Result<std::string> read_text_file(const std::filesystem::path& path, std::int64
 
 namespace {
 
-void write_content(const std::filesystem::path& into, std::string_view content,
+void write_content(const std::filesystem::path& into, const char* mode, std::string_view content,
                    const std::filesystem::path& shown) {
-  File file = open_file(into, "wb");
+  File file = open_file(into, mode);
   if (!file) {
-    throw_cannot_write(shown);
+    throw_cannot_write(shown, errno);
   }
   const bool is_written = std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
   if (!is_written || std::fclose(file.release()) != 0) {
-    throw_cannot_write(shown);
+    throw_cannot_write(shown, errno);
   }
 }
 
 }  // namespace
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  std::error_code status;
-  if (std::filesystem::exists(path, status) && !std::filesystem::is_regular_file(path, status)) {
-    write_content(path, content, path);  // a device or pipe is written to, not replaced
+  const WritePlace place = write_place(path);
+  if (place.is_appended_to) {
+    write_content(path, "ab", content, path);
     return;
   }
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".{}.tmp", getpid());
-  const Unfinished unfinished(temporary);
-  write_content(temporary, content, path);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    throw_cannot_write(path);
+  Unfinished unfinished(new_file_beside(place.path));
+  write_content(unfinished.path(), "wb", content, path);
+  if (std::rename(unfinished.path().c_str(), place.path.c_str()) != 0) {
+    throw_cannot_write(path, errno);
   }
+  unfinished.finished();
 }
 
 void throw_cannot_write(const std::filesystem::path& path, int cause) {

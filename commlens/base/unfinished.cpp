@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commlens/base/file.hpp"
@@ -27,7 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t k_slots = 16;
 constexpr std::size_t k_longest_path = 4096;
-constexpr std::array<int, 3> k_ending_signals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array<int, 7> k_ending_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGXFSZ};
 
 enum class SlotState : int { free, filling, used };
 
@@ -40,7 +42,9 @@ static_assert(std::atomic<SlotState>::is_always_lock_free, "a signal handler may
 std::array<Slot, k_slots> slots;
 std::atomic<pid_t> owner = 0;
 
-/// The slot that remembers a path; -1 where none is left, then no signal removes it.
+constexpr int k_no_slot = -1;
+
+/// The slot that remembers a path; none where all are taken, then no signal removes it.
 int remember(const std::string& path) {
   for (std::size_t at = 0; at < k_slots && path.size() < k_longest_path; ++at) {
     SlotState expected = SlotState::free;
@@ -50,7 +54,13 @@ int remember(const std::string& path) {
       return static_cast<int>(at);
     }
   }
-  return -1;
+  return k_no_slot;
+}
+
+void forget(int slot) {
+  if (slot != k_no_slot) {
+    slots[static_cast<std::size_t>(slot)].state = SlotState::free;
+  }
 }
 
 void remove_tree(int parent, const char* name, int depth);
@@ -125,11 +135,16 @@ class EndingSignalsBlocked {
 Unfinished::Unfinished(fs::path path) : path_(std::move(path)), slot_(remember(path_.string())) {}
 
 Unfinished::~Unfinished() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-  if (slot_ >= 0) {
-    slots[static_cast<std::size_t>(slot_)].state = SlotState::free;
+  if (!is_finished_) {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
   }
+  forget(slot_);
+}
+
+void Unfinished::finished() {
+  is_finished_ = true;
+  forget(std::exchange(slot_, k_no_slot));
 }
 
 void Unfinished::write_as(const fs::path& shown, const std::function<void()>& write) const {
@@ -155,26 +170,112 @@ void remove_unfinished_on_signals() {
   }
 }
 
-void replace_folder(const fs::path& target, const fs::path& fresh) {
-  std::string aside =
-      (target.parent_path() / fmt::format(".{}.old.XXXXXX", target.filename().string())).string();
-  const EndingSignalsBlocked blocked;
-  if (mkdtemp(aside.data()) == nullptr) {
+WritePlace write_place(const fs::path& path) {
+  std::error_code status;
+  fs::path place = fs::absolute(path, status).lexically_normal();
+  constexpr int most_links = 40;  // as the system follows
+  for (int links = 0; links < most_links; ++links) {
+    const std::string name = place.string();
+    if ((name.starts_with("/proc/") || name.starts_with("/dev/fd/")) && fs::exists(place, status)) {
+      return {path, true};
+    }
+    if (!fs::is_symlink(place, status)) {
+      break;
+    }
+    place = (place.parent_path() / fs::read_symlink(place, status)).lexically_normal();
+  }
+  if (fs::exists(place, status) && !fs::is_regular_file(place, status) && !fs::is_directory(place, status)) {
+    return {path, true};
+  }
+  return {fs::is_symlink(path, status) ? place : path, false};
+}
+
+namespace {
+
+/// The first name "TARGET.PID-N.tmp" of which `made` makes something new; others are of a process that was
+/// killed, or of one of our number on another machine.
+template <typename Make>
+std::optional<fs::path> new_beside(const fs::path& target, const Make& made) {
+  for (int number = 0;; ++number) {
+    fs::path path = target;
+    path += fmt::format(".{}-{}.tmp", getpid(), number);
+    if (made(path)) {
+      return path;
+    }
+    if (errno != EEXIST) {
+      return std::nullopt;
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<fs::path> try_new_file_beside(const fs::path& target) {
+  return new_beside(target, [](const fs::path& path) {
+    constexpr mode_t readable = 0666;  // less the umask, as any new file
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, readable);
+    if (file >= 0) {
+      close(file);
+    }
+    return file >= 0;
+  });
+}
+
+fs::path new_file_beside(const fs::path& target) {
+  std::optional<fs::path> path = try_new_file_beside(target);
+  if (!path) {
     throw_cannot_write(target, errno);
   }
-  std::error_code ignored;
+  return std::move(*path);
+}
+
+fs::path new_folder_beside(const fs::path& target) {
+  std::error_code status;
+  fs::create_directories(fs::absolute(target, status).parent_path(), status);
+  std::optional<fs::path> path = new_beside(target, [](const fs::path& made) {
+    constexpr mode_t usable = 0777;  // less the umask
+    return mkdir(made.c_str(), usable) == 0;
+  });
+  if (!path) {
+    throw_cannot_write(target, status ? status.value() : errno);
+  }
+  return std::move(*path);
+}
+
+namespace {
+
+/// What a folder held moves aside, and comes back if the fresh one cannot take its place.
+void replace_folder_by_two_renames(const fs::path& target, const fs::path& fresh, const fs::path& aside) {
+  const EndingSignalsBlocked blocked;
   if (std::rename(target.c_str(), aside.c_str()) != 0) {  // in the place of the empty folder
-    const int cause = errno;
-    fs::remove(aside, ignored);
-    throw_cannot_write(target, cause);
+    throw_cannot_write(target, errno);
   }
   if (std::rename(fresh.c_str(), target.c_str()) != 0) {
     const int cause = errno;
     if (std::rename(aside.c_str(), target.c_str()) != 0) {
       throw SystemError(fmt::format("cannot write {}: {}; what stood there is now {}", target.string(),
-                                    std::strerror(cause), aside));
+                                    std::strerror(cause), aside.string()));
     }
     throw_cannot_write(target, cause);
+  }
+}
+
+}  // namespace
+
+void replace_folder(const fs::path& target, const fs::path& fresh) {
+  if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    return;
+  }
+  if (errno != EINVAL && errno != ENOSYS) {
+    throw_cannot_write(target, errno);
+  }
+  const fs::path aside = new_folder_beside(target);
+  std::error_code ignored;
+  try {
+    replace_folder_by_two_renames(target, fresh, aside);
+  } catch (const SystemError&) {
+    fs::remove(aside, ignored);  // where it is empty
+    throw;
   }
   fs::remove_all(aside, ignored);
 }

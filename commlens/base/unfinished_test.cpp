@@ -95,6 +95,25 @@ TEST_F(UnfinishedTest, WhatWasFinishedStays) {
   EXPECT_TRUE(fs::exists(folder_ / "a"));
 }
 
+TEST_F(UnfinishedTest, WhatGetsItsNameWhenItHasAnotherStays) {
+  {
+    Unfinished file(new_file_beside(folder_ / "a"));
+    fs::rename(file.path(), folder_ / "a");
+    file.finished();
+    std::ofstream(file.path()) << "of another process";
+  }
+  EXPECT_EQ(names(), 2);
+}
+
+TEST_F(UnfinishedTest, NewNamesAreNobodyElses) {
+  const fs::path first = new_file_beside(folder_ / "a");
+  const fs::path second = new_folder_beside(folder_ / "a");
+  EXPECT_NE(first, second);
+  EXPECT_TRUE(fs::is_regular_file(first));
+  EXPECT_TRUE(fs::is_directory(second));
+  EXPECT_FALSE(try_new_file_beside(folder_ / "no such folder" / "a").has_value());
+}
+
 TEST_F(UnfinishedTest, ASignalThatIsIgnoredStaysIgnored) {
   const int status = status_of([] {
     std::signal(SIGHUP, SIG_IGN);
@@ -126,9 +145,12 @@ TEST_F(UnfinishedTest, ErrorsNameWhatTheUserKnows) {
 
 TEST_F(UnfinishedTest, ReplacesAFolder) {
   filled("old");
-  fs::create_directory(folder_ / "fresh");
-  std::ofstream(folder_ / "fresh" / "new") << 'x';
-  replace_folder(folder_ / "old", folder_ / "fresh");
+  {
+    fs::create_directory(folder_ / "fresh");
+    const Unfinished fresh(folder_ / "fresh");
+    std::ofstream(fresh.path() / "new") << 'x';
+    replace_folder(folder_ / "old", fresh.path());
+  }
   EXPECT_TRUE(fs::exists(folder_ / "old/new"));
   EXPECT_FALSE(fs::exists(folder_ / "old/deep"));
   EXPECT_EQ(names(), 1);

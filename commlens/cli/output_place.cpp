@@ -26,11 +26,8 @@ fs::path folder_of(const fs::path& path) {
 /// Why no file of that name can be made in a folder, if the choice of the place is to blame.
 std::optional<std::string> obstacle_in(const fs::path& folder, const std::string& name) {
   constexpr std::array place_is_wrong = {EACCES, EPERM, EROFS, ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP, EINVAL};
-  const Unfinished probe(folder / fmt::format("{}.{}.tmp", name, getpid()));
-  constexpr mode_t ours = 0600;
-  const int made = open(probe.path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, ours);
-  if (made >= 0) {
-    close(made);
+  if (const std::optional<fs::path> made = try_new_file_beside(folder / name)) {
+    const Unfinished probe(*made);
     return std::nullopt;
   }
   const int cause = errno;
@@ -53,11 +50,11 @@ Result<void> check_file_place(const std::string& flag, const std::string& path) 
     return {};
   }
   std::error_code status;
-  const fs::path file = path;
+  const auto [file, is_appended_to] = write_place(path);
   if (!file.has_filename() || fs::is_directory(file, status)) {
     return failure(fmt::format("{} {}: is a folder; give the name of a file", flag, path));
   }
-  if (fs::exists(file, status) && !fs::is_regular_file(file, status)) {
+  if (is_appended_to) {
     return place_unless(
         flag, path, access(file.c_str(), W_OK) == 0 ? std::nullopt : std::optional("it cannot be written"));
   }
@@ -75,6 +72,7 @@ Result<void> check_folder_place(const std::string& flag, const std::string& path
   if (folder.empty()) {
     return failure(fmt::format("{}: give the name of a folder", flag));
   }
+  folder = write_place(folder).path;
   fs::path above = folder_of(folder);
   std::error_code status;
   while (!fs::exists(above, status) && above != folder_of(above)) {

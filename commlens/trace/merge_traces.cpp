@@ -51,7 +51,6 @@ void append(const Trace& from, const FoundMembers& found, Trace& into) {
     into.provenance.assume(reason, count);
   }
   into.provenance.verified = into.provenance.verified && from.provenance.verified;
-  into.provenance.averaged_times = into.provenance.averaged_times || from.provenance.averaged_times;
   into.provenance.job_ranks = std::max(into.provenance.job_ranks, from.provenance.job_ranks);
 }
 
@@ -93,12 +92,25 @@ FoundMembers found_members(const Trace& trace) {
   return found;
 }
 
-bool are_of_one_job(const Trace& a, const Trace& b) {
-  const auto may_be_equal = [](std::int64_t one, std::int64_t other) {
-    return one == 0 || other == 0 || one == other;
-  };
-  return a.groups.mesh() == b.groups.mesh() && a.provenance.accounting == b.provenance.accounting &&
-         may_be_equal(a.provenance.job_ranks, b.provenance.job_ranks);
+/// Why a trace cannot be one with those before it, which have become `before`. `stated`: the name of the one
+/// that said how many ranks the job has.
+Result<void> check_fits(const Trace& next, const std::string& name, const Trace& before,
+                        const std::string& first, const std::string& stated) {
+  const std::int64_t ranks = before.provenance.job_ranks;
+  const bool is_other_size =
+      ranks != 0 && next.provenance.job_ranks != 0 && next.provenance.job_ranks != ranks;
+  if (is_other_size || next.groups.mesh() != before.groups.mesh() ||
+      next.provenance.accounting != before.provenance.accounting) {
+    return failure(fmt::format("{} and {} are of different jobs; import them one by one",
+                               is_other_size ? stated : first, name));
+  }
+  if (next.provenance.averaged_times != before.provenance.averaged_times) {
+    return failure(
+        fmt::format("{} and {}: one has the times of calls, the other averages; import them "
+                    "one by one",
+                    first, name));
+  }
+  return {};
 }
 
 }  // namespace
@@ -109,11 +121,14 @@ Result<Trace> merged(std::vector<Trace> traces, const std::vector<std::string>& 
   for (const RankStream& stream : result.streams) {
     owners.emplace_back(stream.ranks, names.front());
   }
+  std::string stated = names.front();
   for (std::size_t at = 1; at < traces.size(); ++at) {
     const Trace& next = traces[at];
-    if (!are_of_one_job(next, result)) {
-      return failure(
-          fmt::format("{} and {} are of different jobs; import them one by one", names[0], names[at]));
+    if (const Result<void> fits = check_fits(next, names[at], result, names.front(), stated); !fits) {
+      return tl::unexpected(fits.error());
+    }
+    if (result.provenance.job_ranks == 0) {
+      stated = names[at];
     }
     for (const RankStream& stream : next.streams) {
       owners.emplace_back(stream.ranks, names[at]);

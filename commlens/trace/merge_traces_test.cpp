@@ -31,28 +31,35 @@ TEST(Merged, PutsRanksTogetherInOrder) {
   EXPECT_EQ(trace->provenance.assumed.at("rank"), 4);
 }
 
-TEST(Merged, KeepsWhatOneOfTheFilesSaysOfTheJobAndItsTimes) {
+TEST(Merged, KeepsWhatOneOfTheFilesSaysOfTheJob) {
   Trace zero = trace_of(0, "a");
-  zero.provenance.averaged_times = true;
   zero.provenance.job_ranks = 16;
   for (std::vector<Trace> traces :
        {std::vector<Trace>{zero, trace_of(1, "b")}, std::vector<Trace>{trace_of(1, "b"), zero}}) {
     const Result<Trace> trace = merged(std::move(traces), {"one", "other"});
     ASSERT_TRUE(trace.has_value());
-    EXPECT_TRUE(trace->provenance.averaged_times);
     EXPECT_EQ(trace->job_ranks(), 16);
     EXPECT_EQ(trace->ranks(), 2);
   }
 }
 
 TEST(Merged, RefusesFilesThatStateJobsOfDifferentSizes) {
-  Trace zero = trace_of(0, "a");
-  zero.provenance.job_ranks = 16;
   Trace one = trace_of(1, "b");
-  one.provenance.job_ranks = 8;
-  const Result<Trace> trace = merged({zero, one}, {"zero", "one"});
+  one.provenance.job_ranks = 16;
+  Trace two = trace_of(2, "c");
+  two.provenance.job_ranks = 8;
+  const Result<Trace> trace = merged({trace_of(0, "a"), one, two}, {"zero", "one", "two"});
   ASSERT_FALSE(trace.has_value());
-  EXPECT_EQ(trace.error().message, "zero and one are of different jobs; import them one by one");
+  EXPECT_EQ(trace.error().message, "one and two are of different jobs; import them one by one");
+}
+
+TEST(Merged, RefusesAveragesBesideTheTimesOfCalls) {
+  Trace one = trace_of(1, "b");
+  one.provenance.averaged_times = true;
+  const Result<Trace> trace = merged({trace_of(0, "a"), one}, {"zero", "one"});
+  ASSERT_FALSE(trace.has_value());
+  EXPECT_EQ(trace.error().message,
+            "zero and one: one has the times of calls, the other averages; import them one by one");
 }
 
 Trace with_hidden_group(std::int64_t rank, std::int64_t size, const char* name) {

@@ -42,6 +42,14 @@ class UnfinishedFolder {
   void fill(const std::function<void(const fs::path&)>& fill_folder, const fs::path& target) const {
     folder_.write_as(target, [&] { fill_folder(path()); });
   }
+  /// Moves it to its final place, where nothing or an empty folder stands.
+  bool move_to(const fs::path& place) {
+    if (std::rename(path().c_str(), place.c_str()) != 0) {
+      return false;
+    }
+    folder_.finished();
+    return true;
+  }
 
  private:
   Unfinished folder_;
@@ -96,12 +104,12 @@ void replace_trace_folder(const fs::path& folder, const std::function<void(const
   if (const Result<void> replaceable = check_trace_target(target); !replaceable) {
     throw SystemError(replaceable.error().message);
   }
-  const UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", target.filename().string()));
+  UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", target.filename().string()));
   unfinished.fill(fill, folder);
   std::error_code error;
   if (fs::exists(target, error) && !fs::is_empty(target, error)) {
     replace_folder(target, unfinished.path());
-  } else if (std::rename(unfinished.path().c_str(), target.c_str()) != 0) {
+  } else if (!unfinished.move_to(target)) {
     throw_cannot_write(target, errno);
   }
 }
@@ -109,9 +117,9 @@ void replace_trace_folder(const fs::path& folder, const std::function<void(const
 // In one step a rename puts a folder in the place of nothing or of an empty one, and fails before any other.
 bool place_trace_folder(const fs::path& folder, const std::function<void(const fs::path&)>& fill) {
   const fs::path target = resolved(folder);
-  const UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", target.filename().string()));
+  UnfinishedFolder unfinished(target.parent_path(), fmt::format(".{}.tmp", target.filename().string()));
   unfinished.fill(fill, folder);
-  if (std::rename(unfinished.path().c_str(), target.c_str()) == 0) {
+  if (unfinished.move_to(target)) {
     return true;
   }
   const int cause = errno;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "commlens/base/file.hpp"
 #include "commlens/base/text.hpp"
@@ -16,16 +15,6 @@ namespace commlens {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The name beside `target` for what is not finished. One of a process of the same number that was killed
-/// goes.
-fs::path unfinished_name(const fs::path& target) {
-  fs::path path = target;
-  path += fmt::format(".{}.tmp", getpid());
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
-  return path;
-}
 
 void move_to(const fs::path& from, const fs::path& to) {
   std::error_code status;
@@ -89,7 +78,8 @@ Result<void> write_into(const Unfinished& unfinished, const fs::path& target,
 
 Result<void> write_as_file(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
                            const fs::path& target) {
-  const Unfinished unfinished(unfinished_name(target));
+  const Unfinished unfinished(new_file_beside(target));
+  fs::remove(unfinished.path());  // an exporter makes its file; the name is nobody else's
   Result<void> written =
       write_into(unfinished, target, [&] { return exporter.file(trace, selection, unfinished.path()); });
   if (!written) {
@@ -117,12 +107,7 @@ std::vector<std::pair<fs::path, fs::path>> spread(const Exporter& exporter, cons
 
 Result<void> write_as_folder(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
                              const fs::path& target) {
-  const Unfinished unfinished(unfinished_name(target));
-  std::error_code status;
-  fs::create_directories(unfinished.path(), status);
-  if (status) {
-    throw_cannot_write(target, status.value());
-  }
+  const Unfinished unfinished(new_folder_beside(target));
   Result<void> written =
       write_into(unfinished, target, [&] { return exporter.folder(trace, selection, unfinished.path()); });
   if (!written) {
@@ -164,6 +149,7 @@ Result<void> write_export(const Exporter& exporter, const Trace& trace, const Ca
     return failure(fmt::format("{} is written as a {}, which is not compressed; name it without .gz",
                                exporter.name, is_folder ? "folder" : "file"));
   }
+  target = write_place(target).path;
   return is_folder ? write_as_folder(exporter, trace, selection, target)
                    : write_as_file(exporter, trace, selection, target);
 }

@@ -126,19 +126,17 @@ Result<void> write_into(Descriptor& file, const std::string& name, const Write& 
 
 Result<void> write_whole_file(const std::filesystem::path& target, const std::string& name,
                               const Write& write) {
-  std::filesystem::path path = target;
-  path += fmt::format(".{}.tmp", getpid());
-  const Unfinished unfinished(path);
-  constexpr mode_t readable = 0666;  // less the umask, as any new file
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, readable), name);
+  Unfinished unfinished(new_file_beside(target));
+  Descriptor file(::open(unfinished.path().c_str(), O_WRONLY | O_CLOEXEC), name);
   Result<void> written = write_into(file, name, write);
   file.close();
   if (!written) {
     return written;
   }
-  if (std::rename(path.c_str(), target.c_str()) != 0) {
+  if (std::rename(unfinished.path().c_str(), target.c_str()) != 0) {
     throw_cannot_write(name, errno);
   }
+  unfinished.finished();
   return {};
 }
 
@@ -152,16 +150,12 @@ Result<void> try_write_stream(const std::string& destination, const Write& write
     return write_plain(output, write);
   }
   std::error_code status;
-  std::filesystem::path target = destination;
-  if (std::filesystem::is_symlink(target, status)) {
-    target = std::filesystem::weakly_canonical(target, status);  // the file behind the link, not the link
-  }
+  const auto [target, is_appended_to] = write_place(destination);
   if (std::filesystem::is_directory(target, status)) {
     throw_cannot_write(destination, EISDIR);
   }
-  if (std::filesystem::exists(target, status) && !std::filesystem::is_regular_file(target, status)) {
-    Descriptor device(::open(target.c_str(), O_WRONLY | O_CLOEXEC),
-                      destination);  // a pipe or /dev/null: no renaming
+  if (is_appended_to) {
+    Descriptor device(::open(target.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), destination);
     Result<void> written = write_into(device, destination, write);
     device.close();
     return written;

@@ -26,17 +26,26 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 /// Parts of the names of communication kernels, in bare form.
-constexpr std::array<std::string_view, 15> k_kernel_marks = {
+constexpr std::array<std::string_view, 10> k_kernel_marks = {
     "nccl",           // ncclKernel_*, ncclDevKernel_*; RCCL's kernels have the same names
     "rccl", "msccl",  // MSCCL and MSCCL++
     "allreduce",      // multimem_all_reduce_kernel, two_shot_all_reduce_kernel (torch symmetric memory),
                       // allreduce_fusion_kernel_oneshot_lamport (FlashInfer, TensorRT-LLM), quick_all_reduce
     "allgather", "reducescatter", "alltoall",
-    "crossdevicereduce",           // vLLM, SGLang, AITER
-    "userbuffers",                 // Transformer Engine
-    "epinternode", "epintranode",  // DeepEP: deep_ep::intranode::dispatch, dpsk::ep::internode::combine_ll
-    "epdispatch", "epcombine",     // MORI: EpDispatchIntraNodeKernel
-    "nvshmem", "hcom"};            // HCCL: hcom_allReduce_
+    "crossdevicereduce",  // vLLM, SGLang, AITER
+    "userbuffers",        // Transformer Engine
+    "nvshmem"};
+
+/// Kernels that carry tokens to experts and back: deep_ep::intranode::dispatch,
+/// dpsk::ep::internode::combine_ll (DeepEP), EpDispatchIntraNodeKernel (MORI).
+bool is_expert_kernel(std::string_view name) {
+  return contains(name, "ep::internode") || contains(name, "ep::intranode") ||
+         ((contains(name, "EpDispatch") || contains(name, "EpCombine")) &&
+          (contains(name, "InterNode") || contains(name, "IntraNode")));
+}
+
+/// Huawei's library: "hcom_allReduce__123_0".
+bool is_hccl(std::string_view name) { return name.starts_with("hcom_"); }
 
 constexpr std::array<std::string_view, 5> k_kernel_ops = {"allreduce", "reducescatter", "allgather",
                                                           "alltoall", "broadcast"};
@@ -108,6 +117,9 @@ bool is_communication_kernel(std::string_view name) {
   if (name.starts_with("triton_")) {
     return false;  // Inductor names a kernel after the ops whose results it computes with
   }
+  if (is_expert_kernel(name) || is_hccl(name)) {
+    return true;
+  }
   const std::string text = bare(name);
   return std::any_of(k_kernel_marks.begin(), k_kernel_marks.end(),
                      [&](std::string_view mark) { return contains(text, mark); });
@@ -123,8 +135,7 @@ CommKind kind_of_kernel(std::string_view name) {
   if (contains(text, "crossdevicereduce")) {
     return CommKind::all_reduce;
   }
-  const bool is_of_experts = contains(text, "internode") || contains(text, "intranode");
-  if (is_of_experts && !contains(text, "notify") &&
+  if (is_expert_kernel(name) && !contains(text, "notify") &&
       (contains(text, "dispatch") || contains(text, "combine"))) {
     return CommKind::all_to_all;
   }

@@ -133,6 +133,15 @@ TEST(Kineto, KnowsTheKernelsThatCarryTokensToExperts) {
   EXPECT_EQ(trace.streams[0].compute.size(), 1U);  // the layout is counted on one GPU
 }
 
+TEST(Kineto, TakesNoPartOfAWordForALibrary) {
+  const Trace trace =
+      read_profile(trace_of(kernel("flash_combine_kernel(x)", "1", "1", 1) +  // not hcom
+                            kernel("prep_dispatch_kernel(x)", "3", "1", 2) +  // not EpDispatch
+                            kernel("void step_combine<8>(x)", "5", "1", 3)));
+  EXPECT_EQ(trace.streams.at(0).events.size(), 0U);
+  EXPECT_EQ(trace.streams.at(0).compute.size(), 3U);
+}
+
 TEST(Kineto, GivesEventsTheStepOfTheirLaunch) {
   // Step 4 launches a kernel that runs in step 5; the last one was launched outside of all steps.
   const Trace trace = read_profile(trace_of(cpu("user_annotation", "ProfilerStep#4", 100, 100, "") +
