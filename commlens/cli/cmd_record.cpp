@@ -162,6 +162,9 @@ ChildProgram child_of(const RecordFlags& flags, const Capture& chosen) {
 /// every process of the command. A folder that NCCL's ranks record into now is left to them: they may be of
 /// this job, whose launcher has started them earlier; those of another job have nothing to do with ours.
 Result<void> clear_folder(const std::string& folder, bool is_nccl) {
+  if (Result<void> usable = check_folder_place("-o", folder); !usable) {
+    return usable;
+  }
   const Result<bool> is_removed = remove_trace_unless_used(folder);
   if (!is_removed) {
     return failure("-o " + is_removed.error().message);
@@ -171,9 +174,6 @@ Result<void> clear_folder(const std::string& folder, bool is_nccl) {
   }
   if (!*is_removed) {
     return failure(fmt::format("-o {}: another job is being recorded there; choose another folder", folder));
-  }
-  if (Result<void> usable = check_folder_place("-o", folder); !usable) {
-    return usable;
   }
   std::error_code error;
   fs::create_directories(folder, error);

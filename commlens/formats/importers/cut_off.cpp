@@ -68,8 +68,8 @@ std::int64_t calls_of(const Trace& trace) {
 }  // namespace
 
 std::string cut_off_text(const Trace& trace, const std::filesystem::path& file, const std::string& name) {
-  // Readers of one big value know that it has no end. Those of lines only know a broken line, which may stand
-  // anywhere: it is the last one if that has no line end.
+  // Readers of one big value know that it has no end. Those of lines only know that there are broken ones:
+  // the last may be one of them if it has no line end.
   const bool ends_early = skipped_for(trace, {"end of the file", "the log is cut off"});
   if (!ends_early && !skipped_for(trace, {"cut off"})) {
     return "";
@@ -79,8 +79,10 @@ std::string cut_off_text(const Trace& trace, const std::filesystem::path& file, 
     return "";
   }
   const std::int64_t calls = calls_of(trace);
-  return fmt::format("{}: cut off at byte {}; {} call{} read", name, end.at, with_commas(calls),
-                     calls == 1 ? "" : "s");
+  return fmt::format("{}: {}; {} call{} read", name,
+                     ends_early ? fmt::format("cut off at byte {}", end.at)
+                                : fmt::format("ends within a line at byte {}, and has broken lines", end.at),
+                     with_commas(calls), calls == 1 ? "" : "s");
 }
 
 }  // namespace commlens

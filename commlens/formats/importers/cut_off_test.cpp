@@ -40,7 +40,8 @@ TEST(CutOff, SaysWhereAFileEnds) {
   const std::filesystem::path kineto = folder.write("k.json", joined(k_whole_event, k_half_event));
   EXPECT_EQ(said_of(kineto), kineto.string() + ": cut off at byte 143; 1 call read");
   const std::filesystem::path table = folder.write("t.txt", joined(k_header, k_row, k_half_row));
-  EXPECT_EQ(said_of(table), table.string() + ": cut off at byte 134; 2 calls read");
+  EXPECT_EQ(said_of(table),
+            table.string() + ": ends within a line at byte 134, and has broken lines; 2 calls read");
 }
 
 TEST(CutOff, SaysSoWhereAFileEndsBetweenTwoValues) {

@@ -6,7 +6,7 @@
 
 namespace commlens {
 
-/// Reason in Provenance::skipped of a file that does not say whose calls it holds, nor does its name.
+/// Reason in Provenance::assumed of a file that does not say whose calls it holds, nor does its name.
 constexpr const char* k_rank_unsaid = "rank not said, numbered by file or process";
 
 /// The number behind the word "rank" or "worker" in a file's name: 34 of "rank-34.json", 3 of

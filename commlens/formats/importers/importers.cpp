@@ -122,7 +122,7 @@ Result<Trace> read_spool(const Importer& importer, const Spool& spool, const std
 }
 
 Result<Trace> import_pipe(const std::filesystem::path& path, std::string* cut_off) {
-  constexpr std::int64_t furthest = std::int64_t{1} << 30;  // that any format is searched for in a text
+  constexpr std::int64_t furthest = std::int64_t{64} << 20;  // that any format is searched for in a text
   Result<TextSource> source = TextSource::open(path);
   const Result<std::string_view> peeked = source ? source->peek(k_head) : tl::unexpected(source.error());
   if (!peeked) {

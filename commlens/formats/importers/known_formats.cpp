@@ -21,7 +21,7 @@ constexpr std::string_view k_no_reader =
 constexpr std::string_view k_our_export = "an export of commlens; name the trace that it was made from";
 
 /// A format that is told by its name's ending, by its first bytes, or by both where both are set. In `what`,
-/// {0} is k_no_reader and {1} the file.
+/// {0} is k_no_reader.
 struct KnownFormat {
   std::string_view ending;
   std::string_view start;
@@ -47,24 +47,24 @@ constexpr std::array k_known = {
         ".cubex", "",
         "a Cube profile, which holds sums only; have Score-P trace (SCOREP_ENABLE_TRACING=true), and name "
         "its traces.otf2"},
-    KnownFormat{".evt", "", "a part of an OTF2 archive; name the archive's .otf2 file"},
-    KnownFormat{".def", "", "a part of an OTF2 archive; name the archive's .otf2 file"},
+    KnownFormat{".evt", "\x03", "a part of an OTF2 archive; name the archive's .otf2 file"},
+    KnownFormat{".def", "\x03", "a part of an OTF2 archive; name the archive's .otf2 file"},
     KnownFormat{"", "\x28\xb5\x2f\xfd"sv,
-                "compressed with zstd; read it through a pipe: zstdcat {1} | commlens summary -"},
+                "compressed with zstd; read it through a pipe: zstdcat FILE | commlens summary -"},
     KnownFormat{"",
                 "\xfd"
                 "7zXZ\0"sv,
-                "compressed with xz; read it through a pipe: xzcat {1} | commlens summary -"},
-    KnownFormat{"", "BZh", "compressed with bzip2; read it through a pipe: bzcat {1} | commlens summary -"},
+                "compressed with xz; read it through a pipe: xzcat FILE | commlens summary -"},
+    KnownFormat{"", "BZh", "compressed with bzip2; read it through a pipe: bzcat FILE | commlens summary -"},
     KnownFormat{"", "\x04\x22\x4d\x18"sv,
-                "compressed with lz4; read it through a pipe: lz4cat {1} | commlens summary -"},
+                "compressed with lz4; read it through a pipe: lz4cat FILE | commlens summary -"},
     KnownFormat{"", "PK\x03\x04", "a zip archive; unpack it and name the file in it"},
     KnownFormat{"", "#Paraver", "a Paraver trace, {0}"},
     KnownFormat{"", "CLOG-0", "an MPE log (CLOG), {0}"},
     KnownFormat{"",
                 "\x7f"
                 "ELF",
-                "a program; commlens record -- {1} records what it sends"},
+                "a program; commlens record -- PROGRAM records what it sends"},
     KnownFormat{"", "SQLite format 3", k_our_export},  // databases of others have an importer
     KnownFormat{"", "num_ranks ", k_our_export},
     KnownFormat{"", "comm_type,comm_group,comm_group_size,", k_our_export},
@@ -86,7 +86,7 @@ std::string unreadable_format(const std::filesystem::path& path, std::string_vie
   const auto* const known = std::find_if(
       k_known.begin(), k_known.end(), [&](const KnownFormat& format) { return is_of(format, name, head); });
   if (known != k_known.end()) {
-    return fmt::format(fmt::runtime(known->what), k_no_reader, path.string());
+    return fmt::format(fmt::runtime(known->what), k_no_reader);
   }
   constexpr std::size_t tar_magic = 257;
   if (head.size() > tar_magic && head.substr(tar_magic).starts_with("ustar")) {
