@@ -32,6 +32,10 @@ std::string wire_text(const SummaryRow& row) {
   return row.group_size == 1 ? "no traffic" : row.knows_wire() ? to_text(row.wire) : "-";
 }
 
+std::string inter_node_text(const SummaryRow& row) {
+  return row.knows_wire_inter_node() ? to_text(row.wire_inter_node) : "-";
+}
+
 std::string bandwidth_text(const std::optional<BytesPerSecond>& bandwidth) {
   return bandwidth ? to_text(*bandwidth) : "-";
 }
@@ -160,7 +164,7 @@ std::string volumes_text(const SummaryTables& tables, const TextStyle& style) {
     table.add({op_text(tables.trace, row.kind, row.name), group_text(row.kind, row.axis, row.group_size),
                phase_text(row), iteration_of(row), with_commas(row.calls), to_text(row.smallest),
                to_text(row.largest), to_text(row.message), percent(row.message.value, message.value),
-               wire_text(row), tables.by_node ? to_text(row.wire_inter_node) : ""});
+               wire_text(row), tables.by_node ? inter_node_text(row) : ""});
   }
   return table.text_with_hidden(style);
 }
@@ -232,7 +236,8 @@ Json summary_rows_json(const SummaryTables& tables) {
                  {"message_bytes_all_ranks", row.message.value},
                  {"wire_bytes_all_ranks", row.knows_wire() ? Json(row.wire.value) : Json()}};
     if (tables.by_node) {
-      json["wire_inter_node_bytes_all_ranks"] = row.wire_inter_node.value;
+      json["wire_inter_node_bytes_all_ranks"] =
+          row.knows_wire_inter_node() ? Json(row.wire_inter_node.value) : Json();
     }
     if (row.kind == CommKind::other) {
       json["name"] = tables.trace.names.text(row.name);
@@ -276,7 +281,7 @@ std::string summary_rows_csv(const SummaryTables& tables) {
     }
     cells.push_back(row.knows_wire() ? std::to_string(row.wire.value) : "");
     if (tables.by_node) {
-      cells.push_back(std::to_string(row.wire_inter_node.value));
+      cells.push_back(row.knows_wire_inter_node() ? std::to_string(row.wire_inter_node.value) : "");
     }
     if (by_phase) {
       cells.push_back(phase_text(row));

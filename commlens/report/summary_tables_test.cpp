@@ -133,6 +133,32 @@ TEST(SummaryRows, LeaveOpenWhatAGroupOfUnknownSizePutsOnTheWire) {
   EXPECT_NE(csv.find("all_reduce,,dp,0,3,1,2,75,,"), std::string::npos) << csv;
 }
 
+/// Messages between unknown ranks (the last row) are on the wire once, but may stay on a node or leave it.
+TEST(SummaryRows, LeaveOpenWhatLeavesTheNodeOfAnUnknownGroup) {
+  const Trace trace;
+  SummaryRow unknown = all_reduce();
+  unknown.group_size = 0;
+  unknown.wire = Bytes{};
+  SummaryRow sends = all_reduce();
+  sends.kind = CommKind::send;
+  sends.group_size = 0;
+  const SummaryTables tables{trace, {all_reduce(), broadcast(), unknown, sends}, 2, true};
+  const nlohmann::ordered_json json = summary_rows_json(tables);
+  EXPECT_EQ(json[0]["wire_inter_node_bytes_all_ranks"], 0);
+  EXPECT_EQ(json[1]["wire_inter_node_bytes_all_ranks"], 0);
+  EXPECT_TRUE(json[2]["wire_inter_node_bytes_all_ranks"].is_null());
+  EXPECT_EQ(json[3]["wire_bytes_all_ranks"], 75);
+  EXPECT_TRUE(json[3]["wire_inter_node_bytes_all_ranks"].is_null());
+  const std::string csv = summary_rows_csv(tables);
+  EXPECT_NE(csv.find("all_reduce,,dp,2,3,1,2,75,75,0,0,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("all_reduce,,dp,0,3,1,2,75,,,0,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("send,,dp,0,3,1,2,75,75,,0,"), std::string::npos) << csv;
+  const std::string text = volumes_text(tables, {});
+  EXPECT_NE(text.find("        75 B         0 B\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("           -           -\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("        75 B           -\n"), std::string::npos) << text;
+}
+
 TEST(SummaryRows, OfAveragesHaveNoQuantiles) {
   const Trace trace;
   std::vector<SummaryRow> rows = timed_rows();

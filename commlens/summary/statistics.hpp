@@ -53,6 +53,9 @@ struct SummaryRow {
   bool knows_wire() const {
     return group_size == 1 || (kind != CommKind::other && (group_size > 0 || wire != Bytes{}));
   }
+  /// The same of `wire_inter_node`, where ranks_per_node is given: messages on groups of unknown size are on
+  /// the wire, but nobody knows to whom.
+  bool knows_wire_inter_node() const { return knows_wire() && group_size > 0; }
 };
 
 /// What the calls of a trace, or of a part of it, come to. Nothing here relates a call to another one: that

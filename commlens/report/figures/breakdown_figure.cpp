@@ -22,8 +22,11 @@ struct Parts {
 };
 
 Parts parts_of(const FigureInput& input) {
+  const bool knows_none =
+      std::none_of(input.by_phase.begin(), input.by_phase.end(),
+                   [](const SummaryRow& row) { return inter_node_or_none(row) != k_no_value; });
   return {.wire = !is_printed_log(input.trace()) && wire_or_none(input.summary) != k_no_value,
-          .node = input.ranks_per_node > 0,
+          .node = input.ranks_per_node > 0 && !knows_none,
           .time = input.summary.time.has_value(),
           .quantiles = input.summary.time && input.summary.time->p50};
 }
@@ -40,7 +43,7 @@ void add_volumes(Figure& figure, const FigureInput& input, const Parts& parts) {
     wholes(message).push_back(row.message.value);
     numbers(share).push_back(all > 0 ? static_cast<double>(row.message.value) / all : k_none);
     wholes(wire).push_back(wire_or_none(row));
-    wholes(node).push_back(row.wire_inter_node.value);
+    wholes(node).push_back(inter_node_or_none(row));
   }
   figure.columns.push_back(std::move(calls));
   figure.columns.push_back(std::move(message));

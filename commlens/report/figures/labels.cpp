@@ -104,6 +104,10 @@ double nanoseconds_or_none(const std::optional<TimeStats>& time,
 
 std::int64_t wire_or_none(const SummaryRow& row) { return row.knows_wire() ? row.wire.value : k_no_value; }
 
+std::int64_t inter_node_or_none(const SummaryRow& row) {
+  return row.knows_wire_inter_node() ? row.wire_inter_node.value : k_no_value;
+}
+
 std::int64_t wire_or_none(const Summary& summary) {
   const bool is_known = std::any_of(summary.rows.begin(), summary.rows.end(),
                                     [](const SummaryRow& row) { return row.knows_wire(); });

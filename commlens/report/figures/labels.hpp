@@ -44,6 +44,8 @@ double nanoseconds_or_none(const std::optional<TimeStats>& time,
 /// Wire bytes as a whole number of a column; k_no_value where they are not known: of all calls of a summary.
 std::int64_t wire_or_none(const SummaryRow& row);
 std::int64_t wire_or_none(const Summary& summary);
+/// The same of the wire bytes between nodes of a row.
+std::int64_t inter_node_or_none(const SummaryRow& row);
 /// Notes which calls the wire bytes of a figure leave out.
 void note_unknown_wire(const Summary& summary, Figure& figure);
 
