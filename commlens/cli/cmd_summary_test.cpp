@@ -211,6 +211,25 @@ std::string summary_of(const Trace& trace, const std::string& format = "table") 
   return format == "table" ? outcome.out.substr(folder.size()) : outcome.out;
 }
 
+TEST(SummaryOfHalfKnownIterations, CountsTheCallsOfNone) {
+  Trace trace = cold_and_warm();
+  for (RankStream& stream : trace.streams) {
+    stream.events[1].iteration = k_unknown_iteration;
+  }
+  const test_support::ScratchFolder scratch;
+  const std::string folder = (scratch / "trace").string();
+  write_trace(trace, folder);
+  const std::string text = test_support::run_with({"summary", folder}).out;
+  EXPECT_NE(text.find("; 4 calls of 2 ranks, 1 iteration (0); 2 calls of no known iteration\n"),
+            std::string::npos)
+      << text;
+  const std::string chosen = test_support::run_with({"summary", folder, "--iterations", "0"}).out;
+  EXPECT_NE(chosen.find("; 2 calls of 2 ranks, 1 iteration (0)\n"), std::string::npos) << chosen;
+  const auto json =
+      nlohmann::json::parse(test_support::run_with({"summary", folder, "--format", "json"}).out);
+  EXPECT_EQ(json["coverage"]["calls_without_iteration_all_ranks"], 2);
+}
+
 TEST(SummaryOfAverages, TellsNothingOfSingleCallsAndSaysWhy) {
   Trace trace = cold_and_warm();
   trace.provenance.skipped.clear();

@@ -24,14 +24,21 @@ SummaryTables tables_of(const SummaryView& view) {
           .link = view.link};
 }
 
+std::string calls_text(std::int64_t calls) {
+  return fmt::format("{} call{}", with_commas(calls), calls == 1 ? "" : "s");
+}
+
 std::string iterations_text(const Summary& summary) {
   const std::vector<Iteration>& iterations = summary.iterations;
   if (iterations.empty()) {
     return "iterations unknown";
   }
-  return iterations.size() == 1 ? fmt::format("1 iteration ({})", iterations.front())
+  const std::string known = iterations.size() == 1
+                                ? fmt::format("1 iteration ({})", iterations.front())
                                 : fmt::format("{} iterations ({} to {})", with_commas(std::ssize(iterations)),
                                               iterations.front(), iterations.back());
+  const std::int64_t unknown = summary.coverage.without_iteration;
+  return unknown == 0 ? known : fmt::format("{}; {} of no known iteration", known, calls_text(unknown));
 }
 
 bool only_computed(const Summary& summary) { return summary.calls == 0 && summary.computing_ranks > 0; }
@@ -47,7 +54,7 @@ std::string contents_text(const SummaryView& view) {
     return fmt::format("0 calls; {} computed for {} in all", ranks_text(summary.computing_ranks),
                        to_text(summary.computing));
   }
-  return fmt::format("{} call{} of {}, {}", with_commas(summary.calls), summary.calls == 1 ? "" : "s",
+  return fmt::format("{} of {}, {}", calls_text(summary.calls),
                      view.options.rank ? view.scope() : ranks_text(summary.ranks), iterations_text(summary));
 }
 

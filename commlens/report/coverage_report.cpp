@@ -100,6 +100,7 @@ Json coverage_json(const Trace& trace, const Coverage& coverage) {
   return {{"unclassified", std::move(unclassified)},
           {"calls_without_bytes_all_ranks", coverage.without_bytes},
           {"calls_without_times_all_ranks", coverage.without_times},
+          {"calls_without_iteration_all_ranks", coverage.without_iteration},
           {"unfinished_calls_whole_trace", coverage.unfinished},
           {"dropped_calls_whole_trace", coverage.dropped},
           {"skipped_records_whole_trace", coverage.skipped},

@@ -78,9 +78,11 @@ TEST(CoverageJson, KeysSayTheirScope) {
   Coverage coverage;
   coverage.unfinished = 4;
   coverage.without_bytes = 2;
+  coverage.without_iteration = 3;
   const nlohmann::ordered_json json = coverage_json(Trace(), coverage);
   EXPECT_EQ(json["unfinished_calls_whole_trace"], 4);
   EXPECT_EQ(json["calls_without_bytes_all_ranks"], 2);
+  EXPECT_EQ(json["calls_without_iteration_all_ranks"], 3);
 }
 
 }  // namespace

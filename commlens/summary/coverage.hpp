@@ -14,12 +14,13 @@ struct UnclassifiedCalls {
   std::int64_t calls = 0;  // all ranks
 };
 
-/// What of a trace can be counted on. `unclassified`, `without_bytes` and `without_times` are of the calls
-/// that were summarised, all ranks together; the rest is of the whole trace, whatever was selected.
+/// What of a trace can be counted on. `unclassified` and `without_*` are of the calls that were summarised,
+/// all ranks together; the rest is of the whole trace, whatever was selected.
 struct Coverage {
   std::vector<UnclassifiedCalls> unclassified;  // most calls first
   std::int64_t without_bytes = 0;               // message of 0 bytes, barriers not counted
   std::int64_t without_times = 0;
+  std::int64_t without_iteration = 0;           // of k_unknown_iteration
   std::int64_t unfinished = 0;                  // began and never ended; left out everywhere else
   std::int64_t dropped = 0;                     // made, but not recorded
   std::map<std::string, std::int64_t> skipped;  // records left out, by reason; holds the two above as well

@@ -130,6 +130,12 @@ Coverage coverage_of(const CallTally& tally, const Provenance& provenance) {
     }
     coverage.without_times = saturating_sum(coverage.without_times, calls.calls - calls.timed_calls);
   }
+  for (const auto& [slice, tallies] : tally.slices()) {
+    for (const auto& [key, row] : tallies) {
+      coverage.without_iteration =
+          saturating_sum(coverage.without_iteration, slice.stage == Stage::unknown ? row.calls : 0);
+    }
+  }
   for (const auto& [name, calls] : unclassified) {
     coverage.unclassified.push_back({name, calls});
   }

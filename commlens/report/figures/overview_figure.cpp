@@ -67,7 +67,10 @@ FigureResult overview_figure(const FigureInput& input) {
                                             : fmt::format("{} of {} have calls in what is shown",
                                                           with_commas(summary.ranks), with_commas(ranks)));
   if (summary.calls > 0) {
-    lines.add("iterations", iterations_label(summary.iterations));
+    const std::int64_t unknown = summary.iterations.empty() ? 0 : summary.coverage.without_iteration;
+    lines.add("iterations",
+              iterations_label(summary.iterations) +
+                  (unknown == 0 ? "" : fmt::format("; {} of no known iteration", counted(unknown, "calls"))));
   }
   lines.add("calls, all ranks", with_commas(summary.calls));
   lines.add("message bytes, all ranks", exact(summary.message));
