@@ -132,10 +132,12 @@ std::string first_calls_text(const Trace& trace, const ColdStart& cold, const Te
                                       with_commas(row.compared)};
     if (row.compared > 0) {
       const auto mean = [&](nanoseconds sum) { return to_text(sum / row.compared); };
-      cells.insert(cells.end(), {mean(row.compared_time), mean(row.later_time),
-                                 times_as_long(static_cast<double>(row.compared_time.count()),
-                                               static_cast<double>(row.later_time.count())),
-                                 to_text(row.compared_time - row.later_time)});
+      cells.insert(cells.end(),
+                   {mean(row.compared_time), mean(row.later_time),
+                    times_as_long(static_cast<double>(row.compared_time.count()),
+                                  static_cast<double>(row.later_time.count())),
+                    // first calls that took less time than later ones lose nothing
+                    row.compared_time < row.later_time ? "-" : to_text(row.compared_time - row.later_time)});
     } else {
       cells.insert(cells.end(), {"-", "-", "-", "-"});
     }

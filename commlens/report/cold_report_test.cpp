@@ -62,6 +62,13 @@ TEST(FirstCallsText, ShowsWhatTheyLose) {
       "compared: with the mean of later calls of the same op, size and group; lost: all ranks added up\n");
 }
 
+TEST(FirstCallsText, HasNoLossWhereFirstCallsAreFaster) {
+  ColdStart cold = cold_start();
+  cold.first_calls[0].compared_time = nanoseconds(1'000'000);
+  EXPECT_NE(first_calls_text(Trace(), cold, {}).find("1.00 ms  2.00 ms   x 0.5     -\n"), std::string::npos)
+      << first_calls_text(Trace(), cold, {});
+}
+
 TEST(FirstCallsText, IsEmptyWithoutTimes) {
   ColdStart cold = cold_start();
   cold.first_calls[0].time.reset();
