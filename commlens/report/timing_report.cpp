@@ -64,12 +64,29 @@ std::string overlap_ranks_text(const std::vector<IterationOverlap>& rows, const 
                {.title = "overlapped", .align = k_right},
                {.title = "idle", .align = k_right}});
   for (const OverlapTotal& row : ranks) {
-    table.add({to_text(row.ranks), with_commas(row.iterations), to_text(row.span),
-               share_text(row.compute, row.span), share_text(row.time.total, row.span),
+    table.add({to_text(row.ranks), row.iterations == 0 ? "unknown" : with_commas(row.iterations),
+               to_text(row.span), share_text(row.compute, row.span), share_text(row.time.total, row.span),
                share_text(row.time.exposed, row.span), share_text(row.time.overlapped, row.span),
                share_text(row.idle, row.span)});
   }
   return title_of("where the time of each rank goes", style) + left_out + table.text_with_hidden(style);
+}
+
+/// What `rows` of training lack of all rows because it belongs to no known iteration.
+std::string without_iteration_text(const std::vector<IterationOverlap>& all,
+                                   const std::vector<IterationOverlap>& rows) {
+  const auto is_unknown = [](const IterationOverlap& row) { return row.iteration == k_unknown_iteration; };
+  if (std::any_of(rows.begin(), rows.end(), is_unknown) || std::none_of(all.begin(), all.end(), is_unknown)) {
+    return {};
+  }
+  std::int64_t calls = 0;
+  for (const IterationOverlap& row : all) {
+    const std::int64_t more = saturating_product(row.all.calls, row.ranks.count());
+    calls = saturating_sum(calls, is_unknown(row) ? more : 0);
+  }
+  return fmt::format(
+      "left out, as of no known iteration: {}\n",
+      calls == 0 ? "computing" : fmt::format("{} call{}", with_commas(calls), calls == 1 ? "" : "s"));
 }
 
 std::vector<Column> overlap_columns() {
@@ -113,7 +130,8 @@ std::string overlap_text(const Trace& trace, const Timing& timing, const TextSty
   const std::vector<IterationOverlap> rows = of_training(timing.overlap);
   const bool has_compute = std::any_of(
       rows.begin(), rows.end(), [](const IterationOverlap& row) { return row.all.exposed.has_value(); });
-  std::string text = overlap_ranks_text(rows, style);
+  std::string text =
+      overlap_ranks_text(rows, style) + wrapped(without_iteration_text(timing.overlap, rows), style);
   if (!has_compute) {
     text += wrapped(
         "exposed and overlapped communication are not known: the trace does not say when the ranks "
@@ -127,14 +145,12 @@ std::string overlap_text(const Trace& trace, const Timing& timing, const TextSty
           overlap_table(
               "op", overlap_by_op(rows),
               [&](const OverlapTotal& row) { return op_text(trace, row.kind, row.name); }, style);
+  const auto group_of = [](const OverlapTotal& row) {
+    return group_text(row.is_pair ? CommKind::send : CommKind::all_reduce, row.axis, row.group_size);
+  };
+  const std::vector<OverlapTotal> groups = overlap_by_axis(rows);
   return text + "\n" + title_of("communication time per stream, all ranks", style) +
-         overlap_table(
-             "group", overlap_by_axis(rows),
-             [](const OverlapTotal& row) {
-               return group_text(row.is_pair ? CommKind::send : CommKind::all_reduce, row.axis,
-                                 row.group_size);
-             },
-             style);
+         overlap_table("group", groups, group_of, style);
 }
 
 std::string collectives_text(const Stragglers& waits, const TextStyle& style) {

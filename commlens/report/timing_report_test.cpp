@@ -61,6 +61,41 @@ TEST(TimingReport, ShowsOverlapAndWaits) {
             "all_reduce  dp x2          0     0          1        1.00 µs  1.00 µs (rank 0)\n");
 }
 
+/// Two calls of an unknown group, each of 1 µs: one in iteration 7, one later in no known iteration.
+Trace half_known_trace() {
+  Trace trace;
+  const OpId op =
+      trace.intern(CommOp{.kind = CommKind::all_reduce, .group = trace.groups.intern(std::vector<Rank>{})});
+  const nanoseconds later(5000);
+  trace.streams.push_back({{Rank{0}, Rank{0}},
+                           {{op, 7}, {op, k_unknown_iteration}},
+                           {{{}, {}, nanoseconds(1000)}, {later, later, nanoseconds(6000)}},
+                           {}});
+  return trace;
+}
+
+TEST(TimingReport, CountsKnownIterationsAlone) {
+  const std::string text = text_of(half_known_trace());
+  EXPECT_EQ(text.find("where the time of each rank goes\n"
+                      "ranks  iterations     time  computing  communicating  exposed  overlapped  idle\n"
+                      "    0           1  1.00 µs          -        100.0 %        -           -     -\n"
+                      "left out, as of no known iteration: 1 call\n"
+                      "exposed and overlapped communication are not known"),
+            0U)
+      << text;
+  Trace computed = late_trace(1, true);
+  computed.streams[0].compute[0].iteration = k_unknown_iteration;
+  EXPECT_NE(text_of(computed).find("left out, as of no known iteration: computing\n"), std::string::npos);
+}
+
+TEST(TimingReport, OfNoKnownIterationSaysSo) {
+  Trace trace = half_known_trace();
+  trace.streams[0].events[0].iteration = k_unknown_iteration;
+  const std::string text = text_of(trace);
+  EXPECT_NE(text.find("    0     unknown  6.00 µs          -         33.3 %"), std::string::npos) << text;
+  EXPECT_EQ(text.find("left out"), std::string::npos) << text;
+}
+
 TEST(TimingReport, SaysThatExposedTimeIsNotKnown) {
   EXPECT_NE(text_of(late_trace(2, false)).find("exposed and overlapped communication are not known"),
             std::string::npos);

@@ -65,7 +65,8 @@ struct IterationOverlap {
   std::chrono::nanoseconds length() const { return span.finished - span.started; }
 };
 
-/// Absent: all iterations, or all ranks. Unknown iterations count as one, and are left out by `iterations`.
+/// Absent: all iterations, or all ranks. What is of no known iteration is one row, and left out by
+/// `iterations`.
 struct TimeSelection {
   std::optional<std::pair<Iteration, Iteration>> iterations;  // first and last
   std::optional<Rank> rank;

@@ -1,6 +1,7 @@
 #include "commlens/summary/overlap_totals.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -30,7 +31,7 @@ OverlapTotal nothing() {
 /// Adds the calls `time` of an iteration that `ranks` ranks make alike.
 void add(OverlapTotal& total, const CommunicationTime& time, const IterationOverlap& row,
          std::int64_t ranks) {
-  total.iterations += ranks;
+  total.iterations += row.iteration == k_unknown_iteration ? 0 : ranks;
   total.span = added(total.span, row.length(), ranks);
   total.time.calls = saturating_sum(total.time.calls, saturating_product(time.calls, ranks));
   total.time.sum = added(total.time.sum, time.sum, ranks);
@@ -62,11 +63,14 @@ std::vector<OverlapTotal> sorted(const std::map<Key, OverlapTotal>& totals,
 }  // namespace
 
 std::vector<IterationOverlap> of_training(std::vector<IterationOverlap> rows) {
-  const auto is_initialisation = [](const IterationOverlap& row) {
-    return row.iteration == k_init_iteration;
+  const auto is_known = [](const IterationOverlap& row) { return row.iteration != k_unknown_iteration; };
+  const auto is_training = [&](const IterationOverlap& row) {
+    return is_known(row) && row.iteration != k_init_iteration;
   };
-  if (!std::all_of(rows.begin(), rows.end(), is_initialisation)) {
-    std::erase_if(rows, is_initialisation);
+  if (std::any_of(rows.begin(), rows.end(), is_training)) {
+    std::erase_if(rows, std::not_fn(is_training));
+  } else if (!std::all_of(rows.begin(), rows.end(), is_known)) {
+    std::erase_if(rows, is_known);
   }
   return rows;
 }

@@ -17,14 +17,15 @@ struct OverlapTotal {
   Axis axis = Axis::unknown;  // of overlap_by_axis
   bool is_pair = false;
   std::int64_t group_size = 0;
-  std::int64_t iterations = 0;  // of one rank; of several: of all together
+  std::int64_t iterations = 0;  // that are known: of one rank; of several: of all together
   std::chrono::nanoseconds span{};
   CommunicationTime time;
   std::optional<std::chrono::nanoseconds> compute;
   std::optional<std::chrono::nanoseconds> idle;
 };
 
-/// Training iterations alone, where the trace has any (initialisation would drown them); else all rows.
+/// Training iterations alone, where the trace has any: initialisation would drown them, and what belongs to
+/// no known iteration may lie anywhere. Else what is of no known iteration; else all rows.
 std::vector<IterationOverlap> of_training(std::vector<IterationOverlap> rows);
 
 /// Over iterations: one for each rank or class, in one rank's time.

@@ -30,6 +30,11 @@ struct PartColumns {
   }
 };
 
+bool has_iteration(const std::vector<IterationOverlap>& rows, Iteration iteration) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const IterationOverlap& row) { return row.iteration == iteration; });
+}
+
 }  // namespace
 
 FigureResult overlap_figure(const FigureInput& input) {
@@ -38,7 +43,8 @@ FigureResult overlap_figure(const FigureInput& input) {
   }
   std::vector<IterationOverlap> rows =
       communication_overlap(input.trace(), {.iterations = input.iterations, .rank = {}});
-  const std::size_t all_rows = rows.size();
+  const bool has_init = has_iteration(rows, k_init_iteration);
+  const bool has_unknown = has_iteration(rows, k_unknown_iteration);
   rows = of_training(std::move(rows));
   const std::vector<OverlapTotal> ranks = overlap_by_rank(rows);
   if (ranks.empty()) {
@@ -78,8 +84,11 @@ FigureResult overlap_figure(const FigureInput& input) {
                 "How much of each rank's iterations was spent in calls: {:.1f} % over all ranks. The trace "
                 "does not say when {} computed, so what is hidden behind computing is not known.",
                 100 * share, ranks.size() == 1 ? "the rank" : "every rank");
-  if (rows.size() < all_rows) {
+  if (has_init && !has_iteration(rows, k_init_iteration)) {
     figure.notes.emplace_back("Initialisation is left out.");
+  }
+  if (has_unknown && !has_iteration(rows, k_unknown_iteration)) {
+    figure.notes.emplace_back("What belongs to no known iteration is left out.");
   }
   figure.columns = {std::move(columns.rank), std::move(columns.part), std::move(columns.time),
                     std::move(columns.share)};

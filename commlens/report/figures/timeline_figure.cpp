@@ -146,6 +146,27 @@ void add_bars(const Trace& trace, const RankStream& stream, const Choice& choice
   }
 }
 
+/// What of the ranks shown belongs to no known iteration: "…: 8 of 10 calls, 1 of 3 compute intervals".
+std::string left_out_text(const Choice& choice) {
+  std::string text;
+  const auto add = [&](const auto& items_of, const char* what) {
+    std::int64_t left_out = 0;
+    std::int64_t all = 0;
+    for (const RankStream* const stream : choice.streams) {
+      const auto& items = items_of(*stream);
+      all += std::ssize(items);
+      left_out += std::count_if(items.begin(), items.end(),
+                                [](const auto& item) { return item.iteration == k_unknown_iteration; });
+    }
+    if (left_out > 0) {
+      text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", with_commas(left_out), counted(all, what));
+    }
+  };
+  add([](const RankStream& stream) -> const auto& { return stream.events; }, "calls");
+  add([](const RankStream& stream) -> const auto& { return stream.compute; }, "compute intervals");
+  return fmt::format("Left out, as of no known iteration: {}.", text);
+}
+
 /// The longest bars, when there are more than fit.
 void keep_longest(std::vector<Bar>& bars) {
   if (bars.size() <= k_most_events) {
@@ -236,7 +257,7 @@ FigureResult timeline_figure(const FigureInput& input) {
                     choice.iterations.size(), with_commas(static_cast<std::int64_t>(shown))));
   }
   if (!iterations.empty() && bars_in(choice, k_unknown_iteration) > 0) {
-    figure.notes.emplace_back("What belongs to no known iteration is left out.");
+    figure.notes.push_back(left_out_text(choice));
   }
   if (bars.size() < all_bars) {
     figure.notes.push_back(fmt::format("The {} longest of {} intervals are shown.",

@@ -136,7 +136,54 @@ TEST(TimelineFigure, SaysThatItLeavesUnknownIterationsOut) {
   add_call(trace, 2, 5);
   const auto figures = all_figures(trace);
   EXPECT_EQ(column_of(*figures.at("timeline"), "iteration"), Plain{"5"});
-  EXPECT_EQ(figures.at("timeline")->notes, Plain{"What belongs to no known iteration is left out."});
+  EXPECT_EQ(figures.at("timeline")->notes, Plain{"Left out, as of no known iteration: 1 of 2 calls."});
+  trace.streams[0].compute = {{nanoseconds(0), nanoseconds(50), 5},
+                              {nanoseconds(50), nanoseconds(70), k_unknown_iteration},
+                              {nanoseconds(80), nanoseconds(90), k_unknown_iteration}};
+  EXPECT_EQ(all_figures(trace).at("timeline")->notes,
+            Plain{"Left out, as of no known iteration: 1 of 2 calls, 2 of 3 compute intervals."});
+}
+
+/// Rank 0 is in a call from 0 to 100 ns, of no known iteration, and from 200 to 300 ns, of iteration 5.
+TEST(OverlapFigure, IsOfKnownIterations) {
+  Trace trace = one_all_reduce(2);
+  add_call(trace, 2, 5);
+  const auto figures = all_figures(trace);
+  const Figure& figure = *figures.at("overlap");
+  EXPECT_EQ(column_of(figure, "part"), (Plain{"communication", "not in a call"}));
+  EXPECT_EQ(column_of(figure, "time_ns"), (Plain{"100", "0"}));
+  EXPECT_EQ(figure.notes, Plain{"What belongs to no known iteration is left out."});
+  const Trace untold = one_all_reduce(2);
+  EXPECT_TRUE(all_figures(untold).at("overlap")->notes.empty());
+}
+
+TEST(OverviewFigure, CountsCallsOfNoKnownIteration) {
+  Trace trace = one_all_reduce(2);
+  add_call(trace, 2, 5);
+  const auto figures = all_figures(trace);
+  const Plain values = column_of(*figures.at("overview"), "value");
+  EXPECT_EQ(std::count(values.begin(), values.end(), "1 iteration (5); 1 call of no known iteration"), 1);
+}
+
+/// Ranks 0 and 2 are on different nodes of two, so both messages of their ring leave the node; the group of
+/// the second call is not known.
+TEST(BreakdownFigure, LeavesUnknownInterNodeBytesEmpty) {
+  Trace trace;
+  CommOp op;
+  op.kind = CommKind::all_reduce;
+  op.dtype = DType::uint8;
+  op.input = op.output = {1000};
+  op.group = trace.groups.intern(std::vector<Rank>{{0}, {2}});
+  const OpId known = trace.intern(op);
+  op.group = trace.groups.intern(std::vector<Rank>{});
+  trace.streams.push_back({{Rank{0}, Rank{0}}, {{known, 0}, {trace.intern(op), 0}}, {}, {}});
+  for (const MadeFigure& made : make_figures(figure_input({"it", &trace}, std::nullopt, 2))) {
+    if (made.entry->id == "breakdown") {
+      Plain bytes = column_of(*made.figure, "wire_inter_node_bytes");
+      std::sort(bytes.begin(), bytes.end());
+      EXPECT_EQ(bytes, (Plain{"", "1000"}));
+    }
+  }
 }
 
 TEST(Figures, OfAveragedTimesTellNothingOfSingleCalls) {
