@@ -149,6 +149,9 @@ std::string overlap_text(const Trace& trace, const Timing& timing, const TextSty
     return group_text(row.is_pair ? CommKind::send : CommKind::all_reduce, row.axis, row.group_size);
   };
   const std::vector<OverlapTotal> groups = overlap_by_axis(rows);
+  if (groups.size() == 1 && group_of(groups.front()).empty()) {
+    return text;  // the sum of the ops again, under no name
+  }
   return text + "\n" + title_of("communication time per stream, all ranks", style) +
          overlap_table("group", groups, group_of, style);
 }

@@ -96,6 +96,11 @@ TEST(TimingReport, OfNoKnownIterationSaysSo) {
   EXPECT_EQ(text.find("left out"), std::string::npos) << text;
 }
 
+TEST(TimingReport, HasNoStreamsWhereTheOnlyOneHasNoName) {
+  EXPECT_EQ(text_of(half_known_trace()).find("per stream"), std::string::npos);
+  EXPECT_NE(text_of(late_trace(2, false)).find("per stream"), std::string::npos);
+}
+
 TEST(TimingReport, SaysThatExposedTimeIsNotKnown) {
   EXPECT_NE(text_of(late_trace(2, false)).find("exposed and overlapped communication are not known"),
             std::string::npos);
