@@ -160,6 +160,9 @@ Result<ExitCode> advise_verb(Console& console, const AdviseFlags& flags) {
   if (const Result<void> usable = check_file_place("-o", flags.output.file); !usable) {
     return tl::unexpected(usable.error());
   }
+  if (const Result<void> apart = check_apart("-o", flags.output.file, flags.sources); !apart) {
+    return tl::unexpected(apart.error());
+  }
   const Result<Sources> sources = sources_of(flags.sources);
   if (!sources) {
     return tl::unexpected(sources.error());

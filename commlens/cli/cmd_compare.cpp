@@ -191,6 +191,9 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
   if (const Result<void> usable = check_file_place("-o", flags.output.file); !usable) {
     return tl::unexpected(usable.error());
   }
+  if (const Result<void> apart = check_apart("-o", flags.output.file, {flags.a, flags.b}); !apart) {
+    return tl::unexpected(apart.error());
+  }
   const auto [framework_a, framework_b] = frameworks_of(flags.framework);
   for (const std::string& framework : {framework_a, framework_b}) {
     if (const Result<std::string> known = checked_framework(framework); !known) {

@@ -99,7 +99,7 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
   if (const Result<void> checked = check_flags(exporter, flags); !checked) {
     return tl::unexpected(checked.error());
   }
-  if (const Result<void> apart = check_not_the_input(flags.file, flags.trace); !apart) {
+  if (const Result<void> apart = check_apart("-o", flags.file, {flags.trace}); !apart) {
     return tl::unexpected(apart.error());
   }
   const Result<Trace> trace = open_trace(console, flags.trace);

@@ -44,6 +44,9 @@ Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
   if (const Result<void> usable = check_folder_place("-o", flags.folder); !usable) {
     return tl::unexpected(usable.error());
   }
+  if (const Result<void> apart = check_apart("-o", flags.folder, flags.files); !apart) {
+    return tl::unexpected(apart.error());
+  }
   std::vector<Trace> traces;
   for (const std::string& file : flags.files) {
     Result<Trace> trace = open_trace(console, file);

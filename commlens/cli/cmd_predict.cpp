@@ -169,12 +169,15 @@ Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, cons
   return ExitCode::done;
 }
 
-/// Two results may not go to one place.
+/// Two results may not go to one place, nor one to where the configuration is read.
 Result<void> check_places(const PredictFlags& flags) {
   const std::string& file = flags.output.file;
-  Result<void> usable = check_file_place("-o", file);
+  Result<void> usable =
+      check_file_place("-o", file).and_then([&] { return check_apart("-o", file, flags.config); });
   if (usable && !flags.calls.empty()) {
-    usable = check_file_place("--calls", flags.calls);
+    usable = check_file_place("--calls", flags.calls).and_then([&] {
+      return check_apart("--calls", flags.calls, flags.config);
+    });
   }
   if (!usable || flags.calls.empty()) {
     return usable;

@@ -38,6 +38,9 @@ Result<void> check_target(const ReportFlags& flags) {
   if (Result<void> usable = check_file_place("-o", flags.file); !usable) {
     return usable;
   }
+  if (Result<void> apart = check_apart("-o", flags.file, flags.request.arguments); !apart) {
+    return apart;
+  }
   std::error_code status;
   if (flags.file == "-" || flags.force || !std::filesystem::exists(flags.file, status)) {
     return {};
@@ -58,10 +61,22 @@ Result<void> check_target(const ReportFlags& flags) {
                   flags.file));
 }
 
-Result<void> check_folder(const std::string& folder) {
+Result<void> check_folder(const ReportFlags& flags) {
+  const std::string& folder = flags.data;
   std::error_code status;
   if (folder.empty()) {
     return {};
+  }
+  std::vector<std::string> files = {(std::filesystem::path(folder) / "index.json").string()};
+  for (const FigureEntry& entry : figure_entries()) {
+    for (const std::string_view ending : {"json", "csv"}) {
+      files.push_back((std::filesystem::path(folder) / fmt::format("{}.{}", entry.id, ending)).string());
+    }
+  }
+  for (const std::string& file : files) {
+    if (Result<void> apart = check_apart("--data", file, flags.request.arguments); !apart) {
+      return apart;
+    }
   }
   if (!std::filesystem::exists(folder, status)) {
     return check_folder_place("--data", folder);
@@ -69,7 +84,7 @@ Result<void> check_folder(const std::string& folder) {
   if (!std::filesystem::is_directory(folder, status)) {
     return failure(fmt::format("--data {}: is a file; give the name of a folder", folder));
   }
-  return check_file_place("--data", (std::filesystem::path(folder) / "index.json").string());
+  return check_file_place("--data", files.front());
 }
 
 std::string title_of(const ReportFlags& flags, const FigureInput& input) {
@@ -120,7 +135,7 @@ void write_figures(const std::filesystem::path& folder, const std::vector<MadeFi
 }
 
 Result<ExitCode> report(Console& console, const ReportFlags& flags) {
-  for (const Result<void>& checked : {check_target(flags), check_folder(flags.data)}) {
+  for (const Result<void>& checked : {check_target(flags), check_folder(flags)}) {
     if (!checked) {
       return tl::unexpected(checked.error());
     }

@@ -168,10 +168,11 @@ TEST_F(Report, OfHostileNamesStaysText) {
 
 TEST_F(Report, DoesNotOverwriteWhatIsNoReport) {
   const std::string calls = written("calls.jsonl", k_calls);
-  const Outcome refused = report({calls, "-o", calls});
+  const std::string notes = written("notes.txt", "mine");
+  const Outcome refused = report({calls, "-o", notes});
   EXPECT_EQ(refused.code, ExitCode::bad_input);
   EXPECT_NE(refused.err.find("is no report of commlens"), std::string::npos);
-  EXPECT_EQ(content_of(calls), k_calls);
+  EXPECT_EQ(content_of(notes), "mine");
   EXPECT_EQ(report({calls, "-o", path("r.html")}).code, ExitCode::done);
   EXPECT_EQ(report({calls, "-o", path("r.html")}).code, ExitCode::done);  // its own it does
   written("other.html", "<html>");

@@ -77,7 +77,7 @@ Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
     return tl::unexpected(usable.error());
   }
   const SummaryWish wish = wish_of(flags);
-  if (const Result<void> apart = check_not_the_input(flags.output.file, flags.trace); !apart) {
+  if (const Result<void> apart = check_apart("-o", flags.output.file, {flags.trace}); !apart) {
     return tl::unexpected(apart.error());
   }
   const Result<SummarySubject> subject = summary_subject(console, wish);

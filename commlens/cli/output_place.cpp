@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "commlens/base/unfinished.hpp"
+#include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
 namespace {
@@ -41,6 +42,40 @@ Result<void> place_unless(const std::string& flag, const std::string& path,
                           const std::optional<std::string>& obstacle) {
   return obstacle ? failure(fmt::format("{} {}: {}; choose another place", flag, path, *obstacle))
                   : Result<void>();
+}
+
+fs::path resolved_place(const fs::path& path) {
+  std::error_code status;
+  return fs::weakly_canonical(fs::absolute(path, status), status);
+}
+
+bool starts_with(const fs::path& path, const fs::path& folder) {
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end() && rest != path.end();
+}
+
+/// Whether a name, or what it is a link to, stands somewhere below a folder.
+bool is_in(const fs::path& path, const fs::path& folder) {
+  const fs::path outer = resolved_place(folder);
+  return starts_with(resolved_place(path), outer) ||
+         starts_with(resolved_place(folder_of(path)) / path.filename(), outer);
+}
+
+/// Whether a file has a second name in a folder.
+bool has_name_in(const fs::path& folder, const fs::path& file) {
+  std::error_code status;
+  const std::uintmax_t names = fs::hard_link_count(file, status);
+  if (status || names < 2) {
+    return false;
+  }
+  for (fs::directory_iterator entry(folder, status); !status && entry != fs::directory_iterator();
+       entry.increment(status)) {
+    std::error_code unknown;
+    if (fs::equivalent(entry->path(), file, unknown)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -79,6 +114,36 @@ Result<void> check_folder_place(const std::string& flag, const std::string& path
     above = folder_of(above);
   }
   return place_unless(flag, path, obstacle_in(above, folder.filename().string()));
+}
+
+Result<void> check_apart(const std::string& flag, const std::string& path,
+                         const std::vector<std::string>& inputs) {
+  std::error_code status;
+  if (path == "-" || (fs::exists(path, status) && fs::is_other(path, status))) {
+    return {};  // devices and pipes keep nothing that could be lost
+  }
+  for (const std::string& input : inputs) {
+    if (input == "-" || !fs::exists(input, status)) {
+      continue;  // a preset, or what the reader refuses
+    }
+    const bool is_folder = fs::is_directory(input, status);
+    if (is_folder && !is_trace(input)) {
+      continue;
+    }
+    if (fs::equivalent(path, input, status)) {
+      return failure(fmt::format("{} {}: that is the {} to be read; choose another name", flag, path,
+                                 is_folder ? "trace" : "file"));
+    }
+    if (is_folder && (is_in(path, input) || has_name_in(input, path))) {
+      return failure(fmt::format("{} {}: that is part of the trace {} to be read; choose another place", flag,
+                                 path, input));
+    }
+    if (fs::is_directory(path, status) && is_in(input, path)) {
+      return failure(fmt::format("{} {}: {}, which is read, stands in that folder; choose another place",
+                                 flag, path, input));
+    }
+  }
+  return {};
 }
 
 }  // namespace commlens

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "commlens/base/result.hpp"
 
@@ -12,5 +13,11 @@ Result<void> check_file_place(const std::string& flag, const std::string& path);
 
 /// The same of a folder that is written whole; those it stands in are made with it.
 Result<void> check_folder_place(const std::string& flag, const std::string& path);
+
+/// Fails where what is written to `path`, given as `flag`, would harm one of the `inputs` (words of the
+/// command line, files and others): it is that file by this name or another, stands in a trace folder that is
+/// read, or is a folder that holds an input and is replaced.
+Result<void> check_apart(const std::string& flag, const std::string& path,
+                         const std::vector<std::string>& inputs);
 
 }  // namespace commlens

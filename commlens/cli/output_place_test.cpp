@@ -97,6 +97,77 @@ TEST_F(OutputPlace, FoldersAreMadeWithThoseTheyStandIn) {
   }
 }
 
+/// Verbs, each with its inputs, that would write over a file they read, named with the flag last.
+std::vector<std::vector<std::string>> verbs_that_read(const std::string& config, const std::string& calls,
+                                                      const std::string& trace) {
+  return {{"predict", config, "-o"},
+          {"predict", config, "--calls"},
+          {"compare", config, trace, "-o"},
+          {"compare", trace, config, "-o"},
+          {"advise", config, trace, "-o"},
+          {"summary", calls, "-o"},
+          {"summary", trace, "-o"},
+          {"report", config, calls, trace, "--force", "-o"},
+          {"import", calls, trace, "-o"},
+          {"export", calls, "--to", "csv", "-o"},
+          {"export", trace, "--to", "csv", "-o"},
+          {"export", trace, "--to", "chakra", "-o"}};
+}
+
+TEST_F(OutputPlace, NoVerbWritesOverWhatItReads) {
+  namespace fs = std::filesystem;
+  const std::string config = path("job.yaml");
+  const std::string calls = path("calls.jsonl");
+  const std::string trace = path("trace");
+  std::ofstream(config)
+      << "framework: deepspeed\nranks: 2\nmodel: {family: gpt, layers: 1, hidden: 8, heads: 1, "
+         "sequence: 4, vocab: 16}\nmicro_batch: 1\n";
+  ASSERT_EQ(run_with({"import", calls, "-o", trace}).code, ExitCode::done);
+  fs::create_directory_symlink(trace, path("linked"));
+  fs::create_symlink(config, path("linked.yaml"));
+  fs::create_hard_link(config, path("second.yaml"));
+  fs::create_hard_link(calls, path("second.jsonl"));
+  fs::create_hard_link(trace + "/manifest.json", path("second.json"));
+  const std::string part = "that is part of the trace " + trace + " to be read; choose another place";
+  const std::string itself = "that is the file to be read; choose another name";
+  const auto has = [](const std::vector<std::string>& verb, const std::string& word) {
+    return std::find(verb.begin(), verb.end(), word) != verb.end();
+  };
+  for (const std::vector<std::string>& verb : verbs_that_read(config, calls, trace)) {
+    const bool makes_folder = has(verb, "import") || has(verb, "chakra");
+    for (const std::string& place : {config, path("linked.yaml"), path("second.yaml")}) {
+      if (has(verb, config)) {
+        expect_refused(verb, place, itself);
+      }
+    }
+    for (const std::string& place : {calls, path("second.jsonl")}) {
+      if (has(verb, calls) && !makes_folder) {
+        expect_refused(verb, place, itself);
+      }
+    }
+    for (const std::string& place : {trace + "/manifest.json", path("second.json"), trace + "/new",
+                                     path("linked/manifest.json"), path("folder/../linked/new")}) {
+      if (has(verb, trace) && (!makes_folder || place.ends_with("new"))) {
+        expect_refused(verb, place, part);
+      }
+    }
+    if (has(verb, trace) && makes_folder) {
+      expect_refused(verb, trace, "that is the trace to be read; choose another name");
+    }
+  }
+  EXPECT_EQ(run_with({"report", trace, "-o", "/dev/null", "--data", trace}).code, ExitCode::bad_input);
+  EXPECT_EQ(run_with({"summary", trace}).code, ExitCode::done) << "the trace was harmed";
+  EXPECT_EQ(run_with({"predict", config, "-o", path("result")}).code, ExitCode::done);
+}
+
+TEST_F(OutputPlace, FiguresAreNotWrittenOverWhatTheReportReads) {
+  std::filesystem::copy_file(path("calls.jsonl"), path("index.json"));
+  const Outcome outcome = run_with({"report", path("index.json"), "-o", "/dev/null", "--data", path("")});
+  EXPECT_EQ(outcome.code, ExitCode::bad_input);
+  EXPECT_EQ(outcome.err, "commlens: --data " + path("index.json") +
+                             ": that is the file to be read; choose another name\n");
+}
+
 TEST_F(OutputPlace, ADiskThatIsFullIsTheSystemsFault) {
   for (std::vector<std::string> verb : verbs_with_files()) {
     if (std::find(verb.begin(), verb.end(), "sqlite") == verb.end()) {  // which replaces files only

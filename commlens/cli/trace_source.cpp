@@ -105,15 +105,6 @@ std::int64_t ranks_of_job(const Trace& trace) {
   return ranks;
 }
 
-Result<void> check_not_the_input(const std::string& output, const std::string& input) {
-  std::error_code status;
-  if (std::filesystem::is_regular_file(output, status) &&
-      std::filesystem::equivalent(output, input, status)) {
-    return failure(fmt::format("-o {}: that is the file to be read; choose another name", output));
-  }
-  return {};
-}
-
 Result<void> check_groups_are_known(const Trace& trace) {
   const auto is_hidden = [&](const CommOp& op) {
     return trace.groups.size(op.group) > 1 && !trace.groups.knows_members(op.group);

@@ -25,9 +25,6 @@ Result<Trace> open_trace(Console& console, const std::string& argument);
 /// of any stream or group.
 std::int64_t ranks_of_job(const Trace& trace);
 
-/// Fails where -o OUTPUT would replace the file that is read.
-Result<void> check_not_the_input(const std::string& output, const std::string& input);
-
 /// Fails, for --gpus-per-node, where the trace does not tell which ranks are in a group.
 Result<void> check_groups_are_known(const Trace& trace);
 
