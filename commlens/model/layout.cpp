@@ -11,7 +11,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::int64_t k_most_ranks = 1'000'000'000;
+constexpr std::int64_t k_most_ranks = std::int64_t{1} << 24;  // as a trace: k_max_ranks of trace.hpp
 
 using Degree = std::pair<std::string_view, std::int64_t>;
 

@@ -50,8 +50,15 @@ TEST(Layout, RefusesDegreesThatAreNotPositive) {
 TEST(Layout, RefusesOverflow) {
   EXPECT_EQ(
       error_of({.dp = INT64_MAX, .tp = INT64_MAX}),
-      "tp 9223372036854775807 x dp 9223372036854775807 is more than 1000000000 ranks; use smaller degrees");
-  EXPECT_EQ(error_of({.ranks = INT64_MAX}), "ranks is 9223372036854775807; at most 1000000000 are supported");
+      "tp 9223372036854775807 x dp 9223372036854775807 is more than 16777216 ranks; use smaller degrees");
+  EXPECT_EQ(error_of({.ranks = INT64_MAX}), "ranks is 9223372036854775807; at most 16777216 are supported");
+}
+
+TEST(Layout, HasAtMostAsManyRanksAsATraceCanHold) {
+  EXPECT_EQ(resolved({.ranks = 16'777'216}).value().dp, 16'777'216);
+  EXPECT_EQ(error_of({.ranks = 16'777'217}), "ranks is 16777217; at most 16777216 are supported");
+  EXPECT_EQ(error_of({.dp = 4'194'304, .tp = 5}),
+            "tp 5 x dp 4194304 is more than 16777216 ranks; use smaller degrees");
 }
 
 }  // namespace
