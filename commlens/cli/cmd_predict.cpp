@@ -208,6 +208,9 @@ Result<ExitCode> predict(Console& console, const PredictFlags& flags) {
   if (!framework) {
     return tl::unexpected(framework.error());
   }
+  if (const Result<void> taken = check_takes_config(flags.config); !taken) {
+    return tl::unexpected(taken.error());
+  }
   const Result<Job> job = read_config(flags.config, *framework);
   if (!job) {
     return tl::unexpected(job.error());

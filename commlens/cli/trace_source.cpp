@@ -13,6 +13,7 @@
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/model/presets.hpp"
 #include "commlens/model/readers/read_config.hpp"
+#include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
 namespace {
@@ -29,6 +30,11 @@ bool is_config(const std::string& argument) {
   }
   const Result<std::string> head = read_head(argument, k_head);
   return head && sniff_config(argument, *head) != ConfigKind::not_a_config;
+}
+
+bool some_importer_knows(const std::string& argument, const std::string& head) {
+  return std::any_of(importers().begin(), importers().end(),
+                     [&](const Importer& importer) { return importer.sniff(argument, head); });
 }
 
 Result<Iteration> parse_iteration(std::string_view text) {
@@ -57,8 +63,7 @@ bool names_trace(const std::string& argument) {
   if (!head) {
     return !is_config(argument);
   }
-  const auto knows = [&](const Importer& importer) { return importer.sniff(argument, *head); };
-  return std::any_of(importers().begin(), importers().end(), knows) || !is_config(argument);
+  return some_importer_knows(argument, *head) || !is_config(argument);
 }
 
 bool is_case_file(const std::string& argument) {
@@ -86,6 +91,26 @@ Result<Trace> open_trace(Console& console, const std::string& argument) {
     warn(console, cut_off);
   }
   return trace;
+}
+
+Result<void> check_takes_config(const std::vector<std::string>& config) {
+  namespace fs = std::filesystem;
+  for (const std::string& argument : config) {
+    std::error_code status;
+    if (argument == "-" || fs::is_fifo(argument, status)) {
+      return failure(fmt::format("{}: a configuration cannot come through a pipe; name a file", argument));
+    }
+    if (is_config(argument) || preset(argument)) {
+      continue;
+    }
+    const bool is_file = fs::is_regular_file(argument, status);
+    const Result<std::string> head = is_file ? read_head(argument, k_head) : failure("no file");
+    if ((head && some_importer_knows(argument, *head)) || is_trace(argument)) {
+      return failure(
+          fmt::format("{} is a trace, not a configuration; try commlens summary {}", argument, argument));
+    }
+  }
+  return {};
 }
 
 std::int64_t ranks_of_job(const Trace& trace) {

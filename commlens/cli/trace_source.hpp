@@ -21,6 +21,10 @@ bool is_case_file(const std::string& argument);
 /// it.
 Result<Trace> open_trace(Console& console, const std::string& argument);
 
+/// Fails where a word given as a configuration is a pipe, which no configuration comes through, or a trace,
+/// with the verb that takes it. Other words are left to read_config.
+Result<void> check_takes_config(const std::vector<std::string>& config);
+
 /// Ranks of the job a trace is about: of its layout, or as its source says, or one more than the highest rank
 /// of any stream or group.
 std::int64_t ranks_of_job(const Trace& trace);

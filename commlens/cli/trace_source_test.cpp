@@ -1,9 +1,19 @@
 #include "commlens/cli/trace_source.hpp"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commlens/cli/test_support.hpp"
 
 namespace commlens {
 namespace {
+
+using test_support::Outcome;
+using test_support::run_with;
 
 TEST(IterationRange, ReadsOpenAndNegativeRanges) {
   const auto range = [](const char* text) { return iteration_range(text).value().value(); };
@@ -27,6 +37,50 @@ TEST(NamesTrace, PresetsAndConfigurationsAreNone) {
   EXPECT_FALSE(names_trace("no/such/file"));
   EXPECT_TRUE(names_trace("-"));
   EXPECT_TRUE(names_trace("."));
+}
+
+class TakesConfig : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string written(const std::string& name, std::string_view content) const {
+    std::ofstream(path(name), std::ios::binary) << content;
+    return path(name);
+  }
+  static void expect_refused(const std::string& argument, const std::string& why) {
+    for (const std::vector<std::string>& verb :
+         {std::vector<std::string>{"predict", argument}, {"train", argument, "-o", "no/such/folder"}}) {
+      const Outcome outcome = run_with(verb);
+      EXPECT_EQ(outcome.code, ExitCode::bad_input) << verb.front();
+      EXPECT_EQ(outcome.err, "commlens: " + argument + why + "\n") << verb.front();
+    }
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("commlens_takes_config." + std::to_string(getpid()));
+};
+
+TEST_F(TakesConfig, ATraceIsNamedWithTheVerbThatTakesIt) {
+  const std::string kineto = written(
+      "g.json", R"({"schemaVersion":1,"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]})");
+  const std::string calls = written(
+      "calls.jsonl",
+      R"({"rank":0,"iteration":0,"op":"barrier","dtype":"uint8","input_bytes":0,"output_bytes":0,"group":[0]})");
+  ASSERT_EQ(run_with({"export", calls, "--to", "calls", "-o", path("calls.jsonl.gz")}).code, ExitCode::done);
+  ASSERT_EQ(run_with({"import", calls, "-o", path("trace")}).code, ExitCode::done);
+  for (const std::string& trace : {kineto, calls, path("calls.jsonl.gz"), path("trace")}) {
+    expect_refused(trace, " is a trace, not a configuration; try commlens summary " + trace);
+  }
+  EXPECT_TRUE(check_takes_config({"1.3B", path("absent"), written("empty.yml", "")}).has_value());
+}
+
+TEST_F(TakesConfig, AConfigurationComesThroughNoPipe) {
+  const std::string pipe = path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR), 0);
+  for (const std::string& argument : {std::string("-"), pipe}) {
+    expect_refused(argument, ": a configuration cannot come through a pipe; name a file");
+  }
 }
 
 TEST(RanksOfJob, CountsGroupMembersWithoutCallsOfTheirOwn) {

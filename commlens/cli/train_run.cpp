@@ -17,6 +17,7 @@
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/recording_check.hpp"
 #include "commlens/cli/stop_signals.hpp"
+#include "commlens/cli/trace_source.hpp"
 #include "commlens/cli/train_report.hpp"
 #include "commlens/model/memory.hpp"
 #include "commlens/model/presets.hpp"
@@ -114,6 +115,9 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   const Result<Overrides> overrides = overrides_of(flags, launched);
   if (!overrides) {
     return tl::unexpected(overrides.error());
+  }
+  if (const Result<void> taken = check_takes_config(flags.config); !taken) {
+    return tl::unexpected(taken.error());
   }
   Result<Job> job = read_config(flags.config, "commlens");
   if (!job) {
