@@ -88,19 +88,20 @@ double layer_bytes_per_token(const Job& job) {
 }
 
 /// Layers whose activations the first stage keeps at its fullest moment: those of every micro-batch in
-/// flight.
+/// flight. Where stages differ, the first is taken to have as many layers as any, as in on_fullest_rank.
 double layers_in_flight(const Job& job) {
   const auto stages = static_cast<double>(job.layout.pp);
   const auto batches = static_cast<double>(job.train.micro_batches);
   const auto chunks = static_cast<double>(job.layout.virtual_stages);
   const auto layers = static_cast<double>(job.model.layers);
+  const auto of_stage = static_cast<double>(ceil_div(job.model.layers, job.layout.pp));
   switch (job.train.schedule) {
     case Schedule::gpipe:
-      return layers / stages * batches;
+      return of_stage * batches;
     case Schedule::one_f_one_b:
-      return layers / stages * std::min(stages, batches);
+      return of_stage * std::min(stages, batches);
     case Schedule::interleaved:  // arXiv 2205.05198 §4.2.3
-      return std::min(layers * (1 + (stages - 1) / (stages * chunks)), layers / stages * batches);
+      return std::min(layers * (1 + (stages - 1) / (stages * chunks)), of_stage * batches);
   }
   return layers;
 }

@@ -93,6 +93,20 @@ TEST(Memory, SchedulesKeepDifferentNumbersOfMicroBatches) {
   EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 5);  // L (1 + 1/4)
 }
 
+TEST(Memory, ActivationsAreThoseOfTheStageWithMostLayers) {
+  Job job = small_job();  // 4 layers on 3 stages: 2, 1 and 1
+  job.train.recompute = Recompute::full;
+  job.layout.pp = 3;
+  job.train.micro_batches = 8;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 2 * 3);
+  job.train.schedule = Schedule::gpipe;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 2 * 8);
+  Job large = preset("13B").value();  // 40 layers on 7 stages: at most 6, of 4 x 2048 x 5120 elements of fp16
+  large.layout.dp = 1;
+  large.layout.ranks = large.layout.pp = 7;
+  EXPECT_EQ(memory_per_rank(large).activations.value, 6 * 80 * 1024 * 1024);
+}
+
 TEST(Memory, Fp32TrainingNeedsSixteenBytesToo) {
   Job job = small_job();
   job.train.dtype = DType::fp32;
