@@ -149,7 +149,7 @@ Result<AdviseAnswer> answer_for(Console& console, const AdviseFlags& flags, cons
   }
   std::string note;
   if (sources.trace && trace) {
-    note = trace_note(*plan, *sources.trace, *trace);
+    note = trace_note(*plan, shown_name(*sources.trace), *trace);
   }
   return advise(plan->job, trace ? &*trace : nullptr, options_of(flags)).map([&](Advice advice) {
     return AdviseAnswer{std::move(*plan), std::move(advice), std::move(note)};

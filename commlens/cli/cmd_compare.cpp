@@ -43,6 +43,7 @@ struct CompareAnswer {
   Json json;
   std::string csv;
   bool equal = false;
+  std::string question = {};  // on what was given, when nothing is equal
 };
 
 Result<CompareOptions> options_of(const CompareFlags& flags, const std::optional<IterationRange>& range) {
@@ -123,6 +124,18 @@ Json guesses_json(const std::vector<SettingGuess>& guesses) {
   return json;
 }
 
+/// Sides without one equal call are most often not of one job. Two configurations may differ as they like.
+std::string question_on(const Side& a, const Side& b, const Comparison& comparison) {
+  const bool is_one_sided = comparison.calls_a == 0 || comparison.calls_b == 0;
+  if (comparison.exact > 0 || is_one_sided || (a.is_config() && b.is_config())) {
+    return "";
+  }
+  const std::string_view question = a.is_config()   ? "is B a run of this configuration?"
+                                    : b.is_config() ? "is A a run of this configuration?"
+                                                    : "are they of the same job?";
+  return fmt::format("A and B have not one call in common: {}\n", question);
+}
+
 Result<CompareAnswer> answer_for_traces(const Side& a, const Side& b, const CompareOptions& options,
                                         const TextStyle& style) {
   const Result<Comparison> comparison = compare(a.trace, b.trace, options);
@@ -135,7 +148,8 @@ Result<CompareAnswer> answer_for_traces(const Side& a, const Side& b, const Comp
   }
   const bool order = options.order_counts;
   CompareAnswer answer{"", comparison_json(*comparison, order), comparison_csv(*comparison, order),
-                       comparison->equal() && !(order && comparison->order_differs > 0)};
+                       comparison->equal() && !(order && comparison->order_differs > 0),
+                       question_on(a, b, *comparison)};
   const bool has_rules = a.is_prediction() || b.is_prediction();
   if (comparison->equal() || !has_rules) {
     answer.text = comparison_text(*comparison, order, style);
@@ -147,6 +161,9 @@ Result<CompareAnswer> answer_for_traces(const Side& a, const Side& b, const Comp
   }
   add_explanation(why->explanation, answer.json);
   answer.json["looks_like"] = guesses_json(why->guesses);
+  if (!why->guesses.empty()) {
+    answer.question.clear();  // one changed setting accounts for it
+  }
   answer.text = comparison_head(*comparison, order, style) +
                 explained_differences_text(why->differences, why->explanation, why->hints, style);
   return answer;
@@ -215,11 +232,11 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
   if (!answer) {
     return tl::unexpected(answer.error());
   }
-  // The verdict first, then what A and B are.
+  // The verdict first, what it lets us ask, then what A and B are.
   std::string& text = answer->text;
   const std::size_t verdict_end = text.find('\n') + 1;
-  const std::string head =
-      text.substr(0, verdict_end) + fmt::format("A = {}\nB = {}\n", a->description(), b->description());
+  const std::string head = text.substr(0, verdict_end) + answer->question +
+                           fmt::format("A = {}\nB = {}\n", a->description(), b->description());
   text.replace(0, verdict_end, wrapped(head, style_for(console, flags.output)));
   for (const auto& [key, side] : {std::pair("a", &*a), std::pair("b", &*b)}) {
     answer->json[key] = side->description();

@@ -110,14 +110,14 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
     return failure(fmt::format(
         "{}: a printed log has rounded sizes and no groups; calls cannot carry them; export it from a trace "
         "that does",
-        flags.trace));
+        shown_name(flags.trace)));
   }
   if (flags.rank && trace->stream_of(Rank{*flags.rank}) == nullptr) {
     return failure(fmt::format("--rank {}: the trace has no calls of that rank, its highest is {}",
                                *flags.rank, trace->ranks() - 1));
   }
   if (trace->provenance.averaged_times) {
-    warn(console, fmt::format("the times of {} are {}", flags.trace, k_averages_text));
+    warn(console, fmt::format("the times of {} are {}", shown_name(flags.trace), k_averages_text));
   }
   if (const Result<void> written = write(console, exporter, *trace, flags); !written) {
     return tl::unexpected(written.error());

@@ -89,7 +89,7 @@ Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
   if (!subject) {
     return tl::unexpected(subject.error());
   }
-  SummaryView view{*subject, flags.trace, wish.options};
+  SummaryView view{*subject, shown_name(flags.trace), wish.options};
   if (flags.link_gb_per_s) {
     view.link = BytesPerSecond{*flags.link_gb_per_s * 1e9};
   }

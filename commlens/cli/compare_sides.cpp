@@ -127,7 +127,7 @@ std::string Side::description() const {
 
 Result<Side> read_side(Console& console, const std::string& argument, const std::string& framework) {
   Side side;
-  side.argument = argument;
+  side.argument = shown_name(argument);
   if (names_trace(argument)) {
     return open_trace(console, argument).map([&](Trace trace) {
       side.trace = std::move(trace);

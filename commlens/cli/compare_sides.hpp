@@ -14,7 +14,7 @@ namespace commlens {
 
 /// One of the two things to compare: a trace, or a configuration that is yet to be predicted.
 struct Side {
-  std::string argument;
+  std::string argument;                 // as shown_name has it
   std::optional<Job> job;               // a configuration
   std::optional<Job> planned;           // the same as it was predicted: flags applied, degrees resolved
   Trace trace;                          // given, or predicted

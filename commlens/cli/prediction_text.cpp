@@ -97,8 +97,10 @@ std::string prediction_text(const Prediction& prediction, const TextStyle& style
   text += prediction.rows.empty()
               ? "no messages\n"
               : breakdown_text(prediction.trace, prediction.rows, style, prediction.view.accounting);
-  text += fmt::format("all {} ranks together: {} wire bytes in this iteration\n\n",
-                      with_commas(prediction.job.layout.ranks), to_text(prediction.aggregate_wire));
+  const std::int64_t ranks = prediction.job.layout.ranks;
+  text += fmt::format("{}: {} wire bytes in this iteration\n\n",
+                      ranks == 1 ? "the one rank" : fmt::format("all {} ranks together", with_commas(ranks)),
+                      to_text(prediction.aggregate_wire));
   return text + equations_text(prediction.job, style);
 }
 

@@ -75,6 +75,8 @@ bool is_case_file(const std::string& argument) {
   return head && sniff_config(argument, *head) == ConfigKind::case_yaml;
 }
 
+std::string shown_name(const std::string& argument) { return argument == "-" ? "standard input" : argument; }
+
 Result<Trace> open_trace(Console& console, const std::string& argument) {
   if (!names_trace(argument)) {
     return is_config(argument)
@@ -84,7 +86,7 @@ Result<Trace> open_trace(Console& console, const std::string& argument) {
   }
   std::string cut_off;
   Result<Trace> trace = [&] {
-    const Progress progress(console, fmt::format("reading {}", argument), 0);
+    const Progress progress(console, fmt::format("reading {}", shown_name(argument)), 0);
     return import_any(argument, &cut_off);
   }();
   if (!cut_off.empty()) {

@@ -17,6 +17,9 @@ bool names_trace(const std::string& argument);
 /// Whether `argument` is a case file, which names its framework itself.
 bool is_case_file(const std::string& argument);
 
+/// A trace as messages and headings call it: "-" is "standard input".
+std::string shown_name(const std::string& argument);
+
 /// The trace in a native folder or an importable file. A configuration is refused with the verb that takes
 /// it.
 Result<Trace> open_trace(Console& console, const std::string& argument);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,6 +82,28 @@ TEST_F(TakesConfig, AConfigurationComesThroughNoPipe) {
   for (const std::string& argument : {std::string("-"), pipe}) {
     expect_refused(argument, ": a configuration cannot come through a pipe; name a file");
   }
+}
+
+TEST_F(TakesConfig, StandardInputIsCalledSoEverywhere) {
+  const std::string calls = written(
+      "calls.jsonl",
+      R"({"rank":0,"iteration":0,"op":"all_reduce","dtype":"fp32","input_bytes":4,"output_bytes":4,"group":[0,1]})");
+  const auto from_input = [&](const std::vector<std::string>& arguments) {
+    const int before = dup(STDIN_FILENO);
+    const int file = open(calls.c_str(), O_RDONLY | O_CLOEXEC);
+    dup2(file, STDIN_FILENO);
+    close(file);
+    const std::string out = run_with(arguments).out;
+    dup2(before, STDIN_FILENO);
+    close(before);
+    return out;
+  };
+  EXPECT_TRUE(from_input({"summary", "-"}).starts_with("standard input: imported"));
+  EXPECT_NE(from_input({"compare", "-", calls}).find("\nA = standard input: imported"), std::string::npos);
+  EXPECT_NE(from_input({"report", "-", "-o", "-"}).find("<title>Communication of standard input<"),
+            std::string::npos);
+  EXPECT_NE(from_input({"advise", "19M", "-", "--ranks", "2"}).find("standard input: its calls differ"),
+            std::string::npos);
 }
 
 TEST(RanksOfJob, CountsGroupMembersWithoutCallsOfTheirOwn) {
