@@ -80,31 +80,39 @@ bool may_start(const GoalOperation& operation, const std::vector<GoalOperation>&
          all(operation.started, &GoalOperation::has_started);
 }
 
+/// Messages under way, by source, destination and tag.
+using GoalMessages =
+    std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::vector<GoalOperation*>>;
+
+/// Starts what may start on a rank; whether anything did.
+bool start_on(std::int64_t self, std::vector<GoalOperation>& operations, GoalMessages& sends,
+              GoalMessages& receives) {
+  bool moved = false;
+  for (GoalOperation& operation : operations) {
+    if (!may_start(operation, operations)) {
+      continue;
+    }
+    operation.has_started = true;
+    moved = true;
+    if (operation.what == "send") {
+      sends[{self, operation.peer, operation.tag}].push_back(&operation);
+    } else if (operation.what == "recv") {
+      receives[{operation.peer, self, operation.tag}].push_back(&operation);
+    } else {
+      operation.has_ended = true;
+    }
+  }
+  return moved;
+}
+
 PlayedGoal play(const std::string& text) {
   GoalRanks ranks = read_goal(text);
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // source, destination, tag
-  std::map<Key, std::vector<GoalOperation*>> sends;
-  std::map<Key, std::vector<GoalOperation*>> receives;
-  PlayedGoal played;
-  played.sent.resize(ranks.size());
+  GoalMessages sends;
+  GoalMessages receives;
   for (bool moved = true; moved;) {
     moved = false;
     for (auto& [self, operations] : ranks) {
-      for (GoalOperation& operation : operations) {
-        if (!may_start(operation, operations)) {
-          continue;
-        }
-        operation.has_started = true;
-        moved = true;
-        if (operation.what == "send") {
-          sends[{self, operation.peer, operation.tag}].push_back(&operation);
-          played.sent[static_cast<std::size_t>(self)] += operation.bytes;
-        } else if (operation.what == "recv") {
-          receives[{operation.peer, self, operation.tag}].push_back(&operation);
-        } else {
-          operation.has_ended = true;
-        }
-      }
+      moved = start_on(self, operations, sends, receives) || moved;
     }
     for (auto& [key, sent] : sends) {
       std::vector<GoalOperation*>& received = receives[key];
@@ -114,10 +122,14 @@ PlayedGoal play(const std::string& text) {
       }
     }
   }
+  PlayedGoal played;
+  played.sent.resize(ranks.size());
   played.is_complete = true;
   for (const auto& [self, operations] : ranks) {
     for (const GoalOperation& operation : operations) {
       played.is_complete = played.is_complete && operation.has_ended;
+      const bool is_sent = operation.what == "send" && operation.has_started;
+      played.sent[static_cast<std::size_t>(self)] += is_sent ? operation.bytes : 0;
     }
   }
   return played;
