@@ -43,7 +43,7 @@ struct CompareAnswer {
   Json json;
   std::string csv;
   bool equal = false;
-  std::string question = {};  // on what was given, when nothing is equal
+  std::string question;  // on what was given, when nothing is equal
 };
 
 Result<CompareOptions> options_of(const CompareFlags& flags, const std::optional<IterationRange>& range) {

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,7 +55,7 @@ class TakesConfig : public testing::Test {
          {std::vector<std::string>{"predict", argument}, {"train", argument, "-o", "no/such/folder"}}) {
       const Outcome outcome = run_with(verb);
       EXPECT_EQ(outcome.code, ExitCode::bad_input) << verb.front();
-      EXPECT_EQ(outcome.err, "commlens: " + argument + why + "\n") << verb.front();
+      EXPECT_EQ(outcome.err, fmt::format("commlens: {}{}\n", argument, why)) << verb.front();
     }
   }
 

@@ -35,6 +35,19 @@ bool has_iteration(const std::vector<IterationOverlap>& rows, Iteration iteratio
                      [&](const IterationOverlap& row) { return row.iteration == iteration; });
 }
 
+std::string caption_of(double share, bool all_know, std::size_t ranks) {
+  return all_know
+             ? fmt::format(
+                   "Where the time of each rank's iterations went. Over all ranks {:.1f} % of it is exposed "
+                   "communication: in calls, and not computing.",
+                   100 * share)
+             : fmt::format(
+                   "How much of each rank's iterations was spent in calls: {:.1f} % over all ranks. The "
+                   "trace "
+                   "does not say when {} computed, so what is hidden behind computing is not known.",
+                   100 * share, ranks == 1 ? "the rank" : "every rank");
+}
+
 }  // namespace
 
 FigureResult overlap_figure(const FigureInput& input) {
@@ -74,16 +87,7 @@ FigureResult overlap_figure(const FigureInput& input) {
   Figure figure;
   figure.kind = FigureKind::bars;
   const double share = static_cast<double>(exposed) / static_cast<double>(std::max<std::int64_t>(length, 1));
-  figure.caption =
-      all_know
-          ? fmt::format(
-                "Where the time of each rank's iterations went. Over all ranks {:.1f} % of it is exposed "
-                "communication: in calls, and not computing.",
-                100 * share)
-          : fmt::format(
-                "How much of each rank's iterations was spent in calls: {:.1f} % over all ranks. The trace "
-                "does not say when {} computed, so what is hidden behind computing is not known.",
-                100 * share, ranks.size() == 1 ? "the rank" : "every rank");
+  figure.caption = caption_of(share, all_know, ranks.size());
   if (has_init && !has_iteration(rows, k_init_iteration)) {
     figure.notes.emplace_back("Initialisation is left out.");
   }
