@@ -12,6 +12,7 @@
 #include "commlens/engine/data_parallel.hpp"
 #include "commlens/engine/fault.hpp"
 #include "commlens/engine/groups.hpp"
+#include "commlens/engine/instruction_set.hpp"
 #include "commlens/engine/layers/module_forward.hpp"
 #include "commlens/engine/optimizer.hpp"
 #include "commlens/engine/stage_executor.hpp"
@@ -217,6 +218,7 @@ TrainOutcome RankTrainer::run() {
 TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique_ptr<Communicator> world,
                         const OnIteration& on_iteration) {
   try {
+    avoid_broken_amx();
     at::set_num_threads(static_cast<int>(options.threads));
     std::unique_ptr<Recorder> recorder;
     if (options.trace) {

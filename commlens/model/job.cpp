@@ -323,6 +323,9 @@ Result<Job> validated(Job job) {
     return stop(ok);
   }
   job.model = with_padded_vocab(job.model, splitting_ranks(job));
+  if (job.framework == Framework::commlens && !job.model.vocab_is_padded) {
+    job.model.vocab = round_up(job.model.vocab, job.layout.tp);  // our trainer masks what it pads
+  }
   if (job.layout.virtual_stages > 1) {
     job.train.schedule = Schedule::interleaved;
   }

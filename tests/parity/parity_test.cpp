@@ -102,6 +102,21 @@ void six_layers(Job& job) { job.model.layers = 6; }
 void eight_layers(Job& job) { job.model.layers = 8; }
 void one_layer(Job& job) { job.model.layers = 1; }
 void padded_vocabulary(Job& job) { job.model.raw_vocab = 100; }
+/// 101 tokens: padded to 102 with tp 2, to 104 with tp 4 and 8.
+void ragged_vocabulary(Job& job) {
+  job.model.vocab = job.model.raw_vocab = 101;
+  job.model.vocab_is_padded = false;
+}
+/// 100 tokens, padded as GPT-NeoX does to a multiple of 128 tp: most of the tensor ranks hold padding only.
+void mostly_padding(Job& job) {
+  job.model.raw_vocab = 100;
+  job.model.vocab_is_padded = false;
+  job.model.vocab_multiple = 128;
+}
+void eight_heads(Job& job) {
+  job.model.heads = job.model.kv_heads = 8;
+  job.model.head_dim = 4;
+}
 void more_positions(Job& job) {
   learned(job);
   job.model.max_positions = 24;
@@ -247,6 +262,10 @@ const std::vector<Layout> k_layouts = {
     {.name = "pp4_fewer_micro_batches", .pp = 4, .micro_batches = 2},
     {.name = "one_layer_zero3_tied", .dp = 2, .zero = 3, .micro_batches = 2, .both = all({tied, one_layer})},
     {.name = "padded_vocabulary_tp4_sp", .tp = 4, .change = sequence_parallel, .both = padded_vocabulary},
+    {.name = "ragged_vocabulary_tp2", .tp = 2, .both = ragged_vocabulary},
+    {.name = "ragged_vocabulary_tp4_sp", .tp = 4, .change = sequence_parallel, .both = ragged_vocabulary},
+    {.name = "ragged_vocabulary_tp8_tied", .tp = 8, .both = all({ragged_vocabulary, eight_heads, tied})},
+    {.name = "mostly_padding_tp8", .tp = 8, .both = all({mostly_padding, eight_heads, clipped})},
     {.name = "more_positions_tp2_sp_zero3",
      .dp = 2,
      .tp = 2,

@@ -1,6 +1,7 @@
 #include "commlens/engine/layers/cross_entropy.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "commlens/engine/tensor_comm.hpp"
 
@@ -64,6 +65,14 @@ class LogitsInPlace {
     exponentials.scatter_add_(1, index_.narrow(0, first, count), of_target.unsqueeze(1));
     if (!shares_memory()) {
       logits_.narrow(0, first, count).copy_(exponentials);
+    }
+  }
+  /// Takes the columns from `valid` on out of the softmax.
+  void mask_padding(std::int64_t valid) {
+    const std::int64_t columns = logits_.size(1);
+    if (valid < columns) {
+      logits_.narrow(1, std::max<std::int64_t>(0, valid), columns - std::max<std::int64_t>(0, valid))
+          .fill_(-std::numeric_limits<double>::infinity());
     }
   }
   bool shares_memory() const { return logits_.scalar_type() == score_type_; }
@@ -133,9 +142,11 @@ Tokens split_vocabulary(LogitsInPlace& logits, Communicator& tp, bool wants_grad
 
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& logits,
-                               const torch::Tensor& targets, Communicator* tp) {
+                               const torch::Tensor& targets, Communicator* tp, std::int64_t vocab) {
     const bool is_split = tp != nullptr && tp->size() > 1;
-    LogitsInPlace in_place(logits, targets, is_split ? tp->rank().value * logits.size(1) : 0);
+    const std::int64_t first_row = is_split ? tp->rank().value * logits.size(1) : 0;
+    LogitsInPlace in_place(logits, targets, first_row);
+    in_place.mask_padding(vocab - first_row);
     const bool wants_gradient = logits.requires_grad();
     const Tokens tokens = is_split ? split_vocabulary(in_place, *tp, wants_gradient)
                                    : whole_vocabulary(in_place, wants_gradient);
@@ -144,14 +155,15 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const torch::Tensor gradient = context->saved_data["gradient"].toTensor();
-    return {gradient.mul_(gradients[0]), {}, {}};
+    return {gradient.mul_(gradients[0]), {}, {}, {}};
   }
 };
 
 }  // namespace
 
-torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets, Communicator* tp) {
-  return CrossEntropy::apply(logits, targets, tp);
+torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets, Communicator* tp,
+                            std::int64_t vocab) {
+  return CrossEntropy::apply(logits, targets, tp, vocab);
 }
 
 }  // namespace commlens::engine

@@ -1,6 +1,7 @@
 #include "commlens/engine/layers/cross_entropy.hpp"
 
 #include <cmath>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -83,6 +84,29 @@ TEST(CrossEntropy, WithoutGradientsTheLossIsTheSame) {
   const torch::NoGradGuard no_grad;
   EXPECT_FLOAT_EQ(cross_entropy(logits, torch::tensor({1}, torch::kInt64), nullptr).item<float>(),
                   std::log(4.0F / 3.0F));
+}
+
+TEST(CrossEntropy, PaddingHasNoProbabilityAndNoGradient) {
+  const torch::Tensor leaf = torch::tensor({{0.0F, 0.0F, 5.0F, 9.0F}}, torch::requires_grad());
+  const torch::Tensor loss = cross_entropy(leaf * 1.0, torch::tensor({1}, torch::kInt64), nullptr, 2);
+  loss.backward();
+  EXPECT_FLOAT_EQ(loss.item<float>(), 0.69314718F);
+  EXPECT_TRUE(torch::equal(leaf.grad(), torch::tensor({{0.5F, -0.5F, 0.0F, 0.0F}})));
+}
+
+TEST(CrossEntropy, ARankMayHoldPaddingOnly) {
+  // 3 ids on 4 ranks of 2 columns each: rank 1 holds one id and one column of padding, ranks 2 and 3 only
+  // padding.
+  test::as_ranks(4, [](Communicator& tp) {
+    const torch::Tensor leaf = torch::full({1, 2}, 7.0F, torch::requires_grad());
+    const torch::Tensor loss = cross_entropy(leaf * 1.0, torch::tensor({0}, torch::kInt64), &tp, 3);
+    loss.backward();
+    EXPECT_FLOAT_EQ(loss.item<float>(), 1.0986123F);  // ln 3
+    const std::vector<std::vector<float>> expected = {{-2.0F / 3, 1.0F / 3}, {1.0F / 3, 0}, {0, 0}, {0, 0}};
+    const std::vector<float>& own = expected[static_cast<std::size_t>(tp.rank().value)];
+    EXPECT_NEAR(leaf.grad()[0][0].item<float>(), own[0], 1e-6);
+    EXPECT_NEAR(leaf.grad()[0][1].item<float>(), own[1], 1e-6);
+  });
 }
 
 TEST(CrossEntropy, ASplitVocabularyGivesTheSameInBf16) {

@@ -180,7 +180,7 @@ torch::Tensor head_forward(const LayerContext& context, const std::vector<torch:
       into_columns(context, normalised(input, norm[0], norm[1]), "head", "head.grad");
   const torch::Tensor logits =
       torch::linear(columns, parameters[2]).flatten(0, 1);  // [batch * sequence, V / t]
-  return cross_entropy(logits, targets.flatten(), context.tp);
+  return cross_entropy(logits, targets.flatten(), context.tp, context.model.raw_vocab);
 }
 
 }  // namespace commlens::engine

@@ -11,7 +11,7 @@ namespace commlens::engine {
 
 /// What the layers of one rank need besides parameters and inputs; lives as long as the graphs built with it.
 struct LayerContext {
-  ModelConfig model;           // vocab padded
+  ModelConfig model;           // vocab padded; raw_vocab: the ids that take part in the softmax
   Communicator* tp = nullptr;  // null or of one rank: no tensor parallelism
   bool sequence_parallel = false;
   bool selective_recompute = false;  // attention scores are computed again in backward

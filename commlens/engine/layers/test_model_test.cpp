@@ -6,13 +6,23 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
+#include "commlens/engine/instruction_set.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 
 namespace commlens::engine::test {
 namespace {
 
 constexpr std::int64_t k_width = k_hidden / k_heads;
+
+/// What train_rank does before its first product, for tests that multiply without it.
+class Processor : public testing::Environment {
+ public:
+  void SetUp() override { avoid_broken_amx(); }
+};
+[[maybe_unused]] const testing::Environment* const k_processor =
+    testing::AddGlobalTestEnvironment(new Processor);
 
 torch::Tensor plain_norm(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias) {
   const torch::Tensor centred = input - input.mean(-1, true);
