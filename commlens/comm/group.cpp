@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <system_error>
 
 #include "commlens/base/check.hpp"
 
@@ -55,7 +57,58 @@ std::int64_t span_size(const Span& span, std::int64_t size) {
   return 1;
 }
 
+constexpr std::string_view k_communicator_prefix = "0x";
+constexpr std::size_t k_communicator_digits = 16;
+
+/// FNV-1a, its bits mixed as splitmix64 does: http://www.isthe.com/chongo/tech/comp/fnv,
+/// https://prng.di.unimi.it/splitmix64.c.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char letter : text) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
+  }
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9U;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebU;
+  return hash ^ (hash >> 31);
+}
+
 }  // namespace
+
+CommunicatorId communicator_named(std::string_view name) {
+  if (name.empty()) {
+    return k_no_communicator;
+  }
+  if (const std::optional<CommunicatorId> written = communicator_from(name)) {
+    return *written;
+  }
+  const std::uint64_t hash = hash_of(name);
+  return CommunicatorId{hash == 0 ? 1 : hash};
+}
+
+std::string text_of(CommunicatorId communicator) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text(k_communicator_prefix);
+  for (int shift = 60; shift >= 0; shift -= 4) {
+    text += digits[static_cast<std::uint64_t>(communicator) >> shift & 0xf];
+  }
+  return text;
+}
+
+std::optional<CommunicatorId> communicator_from(std::string_view text) {
+  if (text.size() != k_communicator_prefix.size() + k_communicator_digits ||
+      !text.starts_with(k_communicator_prefix)) {
+    return std::nullopt;
+  }
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data() + k_communicator_prefix.size(), end, value, 16);
+  if (error != std::errc{} || stopped != end || value == 0) {
+    return std::nullopt;
+  }
+  return CommunicatorId{value};
+}
+
+CommunicatorId world_communicator() { return communicator_named("MPI_COMM_WORLD"); }
 
 std::string_view name_of(Axis axis) { return k_axis_names.at(static_cast<std::size_t>(axis)); }
 
@@ -72,16 +125,22 @@ GroupId GroupTable::intern(const GroupPattern& pattern) {
   const auto [found, added] =
       by_pattern_.try_emplace(pattern, GroupId{static_cast<std::uint32_t>(entries_.size())});
   if (added) {
-    entries_.push_back({pattern, {}, false, 0, {}});
+    entries_.push_back({.pattern = pattern, .members = {}, .name = {}});
   }
   return found->second;
 }
 
-GroupId GroupTable::intern(const std::vector<Rank>& members, Axis axis) {
+GroupId GroupTable::intern(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator) {
+  std::map<CommunicatorId, GroupId>& alike = by_members_[{axis, members}];
   const auto [found, added] =
-      by_members_.try_emplace({axis, members}, GroupId{static_cast<std::uint32_t>(entries_.size())});
+      alike.try_emplace(communicator, GroupId{static_cast<std::uint32_t>(entries_.size())});
   if (added) {
-    entries_.push_back({GroupPattern{.axis = axis}, members, true, 0, {}});
+    entries_.push_back({.pattern = GroupPattern{.axis = axis},
+                        .members = members,
+                        .is_explicit = true,
+                        .name = {},
+                        .communicator = communicator,
+                        .ordinal = static_cast<std::int64_t>(alike.size())});
   }
   return found->second;
 }
@@ -91,7 +150,11 @@ GroupId GroupTable::intern_hidden(std::int64_t size, std::string_view name, Axis
   const auto [found, added] = by_name_.try_emplace({axis, size, std::string(name)},
                                                    GroupId{static_cast<std::uint32_t>(entries_.size())});
   if (added) {
-    entries_.push_back({GroupPattern{.axis = axis}, {}, true, size, std::string(name)});
+    entries_.push_back({.pattern = GroupPattern{.axis = axis},
+                        .members = {},
+                        .is_explicit = true,
+                        .hidden = size,
+                        .name = std::string(name)});
   }
   return found->second;
 }
@@ -148,6 +211,14 @@ bool GroupTable::knows_members(GroupId group) const {
 
 const std::string& GroupTable::name(GroupId group) const {
   return entries_.at(static_cast<std::size_t>(group)).name;
+}
+
+CommunicatorId GroupTable::communicator(GroupId group) const {
+  return entries_.at(static_cast<std::size_t>(group)).communicator;
+}
+
+std::int64_t GroupTable::ordinal(GroupId group) const {
+  return entries_.at(static_cast<std::size_t>(group)).ordinal;
 }
 
 Axis GroupTable::axis(GroupId group) const {

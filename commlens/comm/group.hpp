@@ -19,6 +19,21 @@ namespace commlens {
 enum class Axis : std::uint8_t { unknown, dp, tp, sp, pp, cp, ep, edp, model, world, self };
 std::string_view name_of(Axis axis);
 
+/// Tells communicators of the same members apart. A communicator has one number, the same for all of its
+/// members and in all files of a job; k_no_communicator where the source does not say which one it is.
+enum class CommunicatorId : std::uint64_t {};
+constexpr CommunicatorId k_no_communicator{};
+
+/// The number of the communicator that a source knows by `name`, the same for the same name and never
+/// k_no_communicator; that only for an empty name. Text that text_of() made gives its number back.
+CommunicatorId communicator_named(std::string_view name);
+/// As files have it: "0x" and 16 hexadecimal digits.
+std::string text_of(CommunicatorId communicator);
+/// The number in such text; nothing when it is none.
+std::optional<CommunicatorId> communicator_from(std::string_view text);
+/// MPI_COMM_WORLD in recordings of MPI programs: communicator_named("MPI_COMM_WORLD").
+CommunicatorId world_communicator();
+
 /// Where a rank stands. Pipeline is the slowest axis, tensor the fastest:
 /// rank = (pipeline * data_size + data) * tensor_size + tensor.
 /// Source: DeepSpeed runtime/pipe/topology.py:PipeModelDataParallelTopology, Megatron core/parallel_state.py.
@@ -77,9 +92,11 @@ class GroupTable {
   GroupTable() = default;
   explicit GroupTable(Mesh mesh) : mesh_(mesh), has_mesh_(true) {}
 
-  /// Same id for the same group. An explicit list keeps its order (send and recv: source, destination).
+  /// Same id for the same group. An explicit list keeps its order (send and recv: source, destination); lists
+  /// of the same ranks in different communicators are different groups.
   GroupId intern(const GroupPattern& pattern);
-  GroupId intern(const std::vector<Rank>& members, Axis axis = Axis::unknown);
+  GroupId intern(const std::vector<Rank>& members, Axis axis = Axis::unknown,
+                 CommunicatorId communicator = k_no_communicator);
   /// A group of `size` >= 1 ranks that the source does not tell; groups of another name are others.
   GroupId intern_hidden(std::int64_t size, std::string_view name, Axis axis = Axis::unknown);
 
@@ -91,6 +108,11 @@ class GroupTable {
   bool knows_members(GroupId group) const;
   /// What the source calls a hidden group; empty for others.
   const std::string& name(GroupId group) const;
+  /// The communicator of an explicit list; k_no_communicator of other groups and where it is not known.
+  CommunicatorId communicator(GroupId group) const;
+  /// Which of the lists of these ranks along this axis it is, in the order in which they were added: 1, 2, …;
+  /// 1 of groups that are no list.
+  std::int64_t ordinal(GroupId group) const;
   /// The axis, `self` when the group has one member.
   Axis axis(GroupId group) const;
   /// Ranks per node -> members of the group that share a node with `self` (itself included).
@@ -109,12 +131,14 @@ class GroupTable {
     bool is_explicit = false;
     std::int64_t hidden = 0;  // members of a hidden group, which is explicit and has none listed
     std::string name;
+    CommunicatorId communicator{};
+    std::int64_t ordinal = 1;
   };
   Mesh mesh_;
   bool has_mesh_ = false;
   std::vector<Entry> entries_;
   std::map<GroupPattern, GroupId> by_pattern_;
-  std::map<std::pair<Axis, std::vector<Rank>>, GroupId> by_members_;
+  std::map<std::pair<Axis, std::vector<Rank>>, std::map<CommunicatorId, GroupId>> by_members_;
   std::map<std::tuple<Axis, std::int64_t, std::string>, GroupId> by_name_;
 };
 

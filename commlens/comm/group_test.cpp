@@ -89,5 +89,35 @@ TEST(GroupTable, HiddenGroupsHaveASizeAndANameButNoMembers) {
   EXPECT_TRUE(groups.knows_members(groups.intern({Rank{0}, Rank{1}})));
 }
 
+TEST(GroupTable, TellsCommunicatorsOfTheSameRanksApart) {
+  GroupTable groups;
+  const std::vector<Rank> ranks{Rank{0}, Rank{1}};
+  const GroupId untold = groups.intern(ranks, Axis::world);
+  const GroupId first = groups.intern(ranks, Axis::world, CommunicatorId{7});
+  const GroupId second = groups.intern(ranks, Axis::world, CommunicatorId{3});
+  EXPECT_EQ(groups.intern(ranks, Axis::world, CommunicatorId{7}), first);
+  EXPECT_EQ(groups.count(), 3U);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(groups.communicator(untold), k_no_communicator);
+  EXPECT_EQ(groups.communicator(second), CommunicatorId{3});
+  EXPECT_EQ(groups.ordinal(untold), 1);
+  EXPECT_EQ(groups.ordinal(first), 2);
+  EXPECT_EQ(groups.ordinal(second), 3) << "in the order in which they were added";
+  EXPECT_EQ(groups.ordinal(groups.intern({Rank{1}, Rank{0}}, Axis::world, CommunicatorId{3})), 1);
+  EXPECT_EQ(groups.ordinal(groups.intern(ranks, Axis::dp, CommunicatorId{3})), 1) << "another axis";
+}
+
+TEST(CommunicatorId, IsTheSameForTheSameNameAndReadsItsOwnText) {
+  EXPECT_EQ(communicator_named("pg 1"), communicator_named("pg 1"));
+  EXPECT_NE(communicator_named("pg 1"), communicator_named("pg 2"));
+  EXPECT_EQ(communicator_named(""), k_no_communicator);
+  EXPECT_EQ(text_of(CommunicatorId{0x12ab}), "0x00000000000012ab");
+  EXPECT_EQ(communicator_named("0x00000000000012ab"), CommunicatorId{0x12ab});
+  EXPECT_EQ(communicator_from("0x00000000000012ab"), CommunicatorId{0x12ab});
+  for (const char* text : {"", "0x12ab", "0x00000000000012aX", "00000000000012ab00", "0x0000000000000000"}) {
+    EXPECT_FALSE(communicator_from(text).has_value()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace commlens

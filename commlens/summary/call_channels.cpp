@@ -19,6 +19,7 @@ Channel channel_of(const Trace& trace, const CommOp& op, Rank rank) {
   channel.kind = op.kind == CommKind::recv ? CommKind::send : op.kind;
   channel.axis = trace.groups.axis(op.group);
   channel.members = trace.groups.members(op.group, rank);
+  channel.communicator = trace.groups.communicator(op.group);
   if (op.root && op.root->value >= 0 && op.root->value < std::ssize(channel.members)) {
     channel.root = channel.members[static_cast<std::size_t>(op.root->value)].value;
   }

@@ -11,13 +11,14 @@
 
 namespace commlens {
 
-/// What calls of several ranks must have in common to be matched in order: kind, group and root; sends and
-/// receives of one ordered pair share a channel.
+/// What calls of several ranks must have in common to be matched in order: kind, group, communicator and
+/// root; sends and receives of one ordered pair in one communicator share a channel.
 struct Channel {
   CommKind kind = CommKind::other;  // of a pair: send
   Axis axis = Axis::unknown;
   std::int64_t root = -1;     // global rank; -1: none
   std::vector<Rank> members;  // in group order: of a pair source, destination
+  CommunicatorId communicator{};
   bool is_pair() const { return kind == CommKind::send; }
   friend auto operator<=>(const Channel&, const Channel&) = default;
 };

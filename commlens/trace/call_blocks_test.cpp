@@ -74,14 +74,14 @@ void change_record(const std::filesystem::path& file, std::size_t row, const aut
 TEST(CallBlocks, OfAFolderAreTheCallsThatReadingGives) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     const ScratchFolder scratch;
-    write_trace(RandomTrace(seed).make(), scratch / "trace");
+    write_trace(RandomTrace(seed).with_communicators().make(), scratch / "trace");
     SCOPED_TRACE(seed);
     expect_same_calls(visited(scratch / "trace"), read_trace(scratch / "trace").value());
   }
 }
 
 TEST(CallBlocks, OfATraceInMemoryAreItsStreams) {
-  const Trace trace = RandomTrace(7).make();
+  const Trace trace = RandomTrace(7).with_communicators().make();
   std::vector<RankStream> streams;
   visit_calls(trace, [&](const CallBlock& block) { collect(block, streams); });
   ASSERT_EQ(streams.size(), trace.streams.size());

@@ -59,7 +59,7 @@ TEST(ComputeFile, KeepsEveryStretch) {
 TEST(ComputeFile, OfRandomTracesIsReadAsItWasWritten) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;
-    const Trace trace = test_support::RandomTrace(seed).make();
+    const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
     write_trace(trace, folder / "t");
     const Result<Trace> read = read_trace(folder / "t");
     ASSERT_TRUE(read) << "seed=" << seed << ": " << read.error().message;

@@ -44,7 +44,7 @@ void append_group(std::string& out, const GroupTable& groups, GroupId id) {
     return;
   }
   if (!pattern) {
-    append_group_row(out, groups.members(id, Rank{0}), groups.axis(id));
+    append_group_row(out, groups.members(id, Rank{0}), groups.axis(id), groups.communicator(id));
     return;
   }
   JsonObject object(out);

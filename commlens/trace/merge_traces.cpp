@@ -15,7 +15,8 @@ using FoundMembers = std::map<GroupId, std::vector<Rank>>;
 
 GroupId copied_group(const GroupTable& from, GroupId group, const FoundMembers& found, GroupTable& into) {
   if (const auto members = found.find(group); members != found.end()) {
-    return into.intern(members->second, from.axis(group));
+    // The ranks were found because no two groups have this name.
+    return into.intern(members->second, from.axis(group), communicator_named(from.name(group)));
   }
   if (const std::optional<GroupPattern> pattern = from.pattern(group)) {
     return into.intern(*pattern);
@@ -23,7 +24,7 @@ GroupId copied_group(const GroupTable& from, GroupId group, const FoundMembers& 
   if (!from.knows_members(group) && from.size(group) > 0) {
     return into.intern_hidden(from.size(group), from.name(group), from.axis(group));
   }
-  return into.intern(from.members(group, Rank{0}), from.axis(group));
+  return into.intern(from.members(group, Rank{0}), from.axis(group), from.communicator(group));
 }
 
 /// Adds the calls of `from` to `into`, with descriptions numbered as `into` has them.

@@ -84,19 +84,31 @@ RankTablesFile::~RankTablesFile() {
 
 // A row is written when nothing can fail any more but the write, so that rows are numbered as they stand.
 
-GroupId RankTablesFile::group(const std::vector<Rank>& members, Axis axis) {
-  const std::pair key(axis, members);
-  if (const auto known = groups_.find(key); known != groups_.end()) {
-    return known->second;
+GroupId RankTablesFile::group(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator) {
+  const auto alike = groups_.find(std::pair(axis, members));
+  const bool is_listed = alike != groups_.end();
+  if (is_listed) {
+    if (const auto known = alike->second.find(communicator); known != alike->second.end()) {
+      return known->second;
+    }
   }
   if (!has_room()) {
     return k_no_group;
   }
   std::string line = "{\"group\": ";
-  append_group_row(line, members, axis);
+  if (is_listed) {  // the list may be long, and a program may make many communicators of it
+    append_group_row_alike(line, alike->second.begin()->second, axis, communicator);
+  } else {
+    append_group_row(line, members, axis, communicator);
+  }
   line += "}\n";
-  const GroupId id{static_cast<std::uint32_t>(groups_.size())};
-  groups_.emplace(key, id);
+  const GroupId id{group_count_};
+  if (is_listed) {
+    alike->second.emplace(communicator, id);
+  } else {
+    groups_.emplace(std::pair(axis, members), std::map<CommunicatorId, GroupId>{{communicator, id}});
+  }
+  ++group_count_;
   append(line);
   return id;
 }

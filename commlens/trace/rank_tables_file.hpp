@@ -26,7 +26,7 @@ class RankTablesFile {
   /// The row of an equal group, tag or op, added if new; after a line could not be written, rows have no
   /// meaning and is_broken() is true. In full tables (k_most_op_rows) new groups, tags and names have no row:
   /// k_no_group, 0; nor have new ops. Throws std::bad_alloc, and is as before then.
-  GroupId group(const std::vector<Rank>& members, Axis axis);
+  GroupId group(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator);
   TagId tag(std::string_view text);
   NameId name(std::string_view text);
   std::optional<std::uint32_t> op(const CommOp& op);
@@ -45,7 +45,8 @@ class RankTablesFile {
   int file_ = -1;
   std::int64_t size_ = 0;
   bool is_broken_ = false;
-  std::map<std::pair<Axis, std::vector<Rank>>, GroupId> groups_;
+  std::map<std::pair<Axis, std::vector<Rank>>, std::map<CommunicatorId, GroupId>> groups_;
+  std::uint32_t group_count_ = 0;
   std::map<std::string, TagId, std::less<>> tags_;
   std::map<std::string, NameId, std::less<>> names_;
   std::map<CommOp, std::uint32_t> ops_;

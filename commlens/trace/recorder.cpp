@@ -252,8 +252,8 @@ Recorder::Recorder(const std::filesystem::path& folder, Rank rank, RecorderParts
 
 Recorder::~Recorder() { close(); }
 
-GroupId Recorder::group(const std::vector<Rank>& members, Axis axis) {
-  const GroupId id = state_->tables.group(members, axis);
+GroupId Recorder::group(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator) {
+  const GroupId id = state_->tables.group(members, axis, communicator);
   state_->is_stopped = state_->is_stopped || state_->tables.is_broken();
   return id;
 }

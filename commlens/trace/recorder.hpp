@@ -83,8 +83,10 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// The id of a group in this rank's file; the same for the same members and axis.
-  GroupId group(const std::vector<Rank>& members, Axis axis);
+  /// The id of a group in this rank's file; the same for the same members, axis and communicator.
+  /// Communicators of the same members have numbers that all of them give; without, calls of several cannot
+  /// be told apart.
+  GroupId group(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator = k_no_communicator);
   /// The id of a call's name in this rank's file; the same for the same text. At most 65,535 names.
   NameId name(std::string_view text);
 

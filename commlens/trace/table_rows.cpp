@@ -69,7 +69,7 @@ void TableRows::add_rule(const json& row, const std::string& where) {
 
 void TableRows::add_group(const json& row, const std::string& where) {
   const Axis axis = fields_.word(row, where, "axis", axis_from);
-  const bool is_listed = row.is_object() && row.contains("ranks");
+  const bool is_listed = row.is_object() && (row.contains("ranks") || row.contains("ranks_of"));
   groups_.push_back(is_listed ? listed_group(row, where, axis) : pattern_group(row, where, axis));
 }
 
@@ -87,7 +87,20 @@ Span TableRows::span(const json& row, const std::string& where, const char* key,
   return result;
 }
 
+CommunicatorId TableRows::communicator(const json& row, const std::string& where) {
+  return row.contains("communicator") ? fields_.word(row, where, "communicator", communicator_from)
+                                      : k_no_communicator;
+}
+
 GroupId TableRows::listed_group(const json& row, const std::string& where, Axis axis) {
+  if (!row.contains("ranks")) {
+    const GroupId alike = row_of(groups_, row, where, "ranks_of");
+    if (groups_.empty() || tables_.groups.pattern(alike)) {
+      fields_.fail(where, "\"ranks_of\" must be an earlier row with \"ranks\"");
+      return {};
+    }
+    return tables_.groups.intern(tables_.groups.members(alike, Rank{0}), axis, communicator(row, where));
+  }
   std::vector<Rank> members;
   for (const json& member : fields_.array(row, where, "ranks")) {
     const bool fits = member.is_number_unsigned() && member.get<std::uint64_t>() < std::uint64_t{k_max_ranks};
@@ -102,7 +115,7 @@ GroupId TableRows::listed_group(const json& row, const std::string& where, Axis 
     const bool is_named = row.contains("name");
     return tables_.groups.intern_hidden(size, is_named ? fields_.text(row, where, "name") : "", axis);
   }
-  return tables_.groups.intern(members, axis);
+  return tables_.groups.intern(members, axis, communicator(row, where));
 }
 
 GroupId TableRows::pattern_group(const json& row, const std::string& where, Axis axis) {

@@ -39,6 +39,7 @@ class TableRows {
 
  private:
   Span span(const nlohmann::json& row, const std::string& where, const char* key, std::int64_t positions);
+  CommunicatorId communicator(const nlohmann::json& row, const std::string& where);
   GroupId listed_group(const nlohmann::json& row, const std::string& where, Axis axis);
   GroupId pattern_group(const nlohmann::json& row, const std::string& where, Axis axis);
   template <typename Id>

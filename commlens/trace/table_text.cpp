@@ -25,7 +25,18 @@ std::string& JsonObject::opened(std::string_view key) {
   return out_ += ": ";
 }
 
-void append_group_row(std::string& out, const std::vector<Rank>& members, Axis axis) {
+namespace {
+
+void add_communicator(JsonObject& object, CommunicatorId communicator) {
+  if (communicator != k_no_communicator) {
+    object.text("communicator", text_of(communicator));
+  }
+}
+
+}  // namespace
+
+void append_group_row(std::string& out, const std::vector<Rank>& members, Axis axis,
+                      CommunicatorId communicator) {
   JsonObject object(out);
   object.text("axis", name_of(axis));
   object.opened("ranks") += '[';
@@ -36,6 +47,14 @@ void append_group_row(std::string& out, const std::vector<Rank>& members, Axis a
     append_number(out, rank.value);
   }
   out += ']';
+  add_communicator(object, communicator);
+}
+
+void append_group_row_alike(std::string& out, GroupId alike, Axis axis, CommunicatorId communicator) {
+  JsonObject object(out);
+  object.text("axis", name_of(axis));
+  object.number("ranks_of", static_cast<std::int64_t>(alike));
+  add_communicator(object, communicator);
 }
 
 void append_hidden_group_row(std::string& out, std::int64_t size, std::string_view name, Axis axis) {

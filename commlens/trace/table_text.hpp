@@ -37,8 +37,12 @@ class JsonObject {
   bool is_first_ = true;
 };
 
-/// Appends a row of `groups`: a list of ranks.
-void append_group_row(std::string& out, const std::vector<Rank>& members, Axis axis);
+/// Appends a row of `groups`: a list of ranks, and of which communicator where that is known.
+void append_group_row(std::string& out, const std::vector<Rank>& members, Axis axis,
+                      CommunicatorId communicator = k_no_communicator);
+
+/// Appends a row of `groups`: the ranks that row `alike` of the same table has, in another communicator.
+void append_group_row_alike(std::string& out, GroupId alike, Axis axis, CommunicatorId communicator);
 
 /// Appends a row of `groups`: so many ranks that nobody named.
 void append_hidden_group_row(std::string& out, std::int64_t size, std::string_view name, Axis axis);

@@ -52,6 +52,7 @@ struct SpelledCall {
   Phase phase;
   bool data_dependent;
   std::vector<Rank> group;
+  CommunicatorId communicator;
   std::int64_t input;
   std::int64_t output;
   std::int64_t root;  // -1: none
@@ -75,10 +76,10 @@ inline std::vector<SpelledCall> spelled_calls(const Trace& trace, Rank rank) {
     const CommOp& op = trace.op(event.op);
     const Times times = stream->times.empty() ? Times{} : stream->times[row];
     calls.push_back({op.kind, op.dtype, op.phase, op.data_dependent, trace.groups.members(op.group, rank),
-                     op.input.value, op.output.value, op.root ? op.root->value : -1, op.rounding.value,
-                     trace.tags.text(op.tag), trace.rule(op.rule).name, trace.names.text(op.name),
-                     event.iteration, event.micro_batch, times.started.count(),
-                     (times.finished - times.started).count()});
+                     trace.groups.communicator(op.group), op.input.value, op.output.value,
+                     op.root ? op.root->value : -1, op.rounding.value, trace.tags.text(op.tag),
+                     trace.rule(op.rule).name, trace.names.text(op.name), event.iteration, event.micro_batch,
+                     times.started.count(), (times.finished - times.started).count()});
   }
   return calls;
 }
@@ -87,6 +88,12 @@ inline std::vector<SpelledCall> spelled_calls(const Trace& trace, Rank rank) {
 class RandomTrace {
  public:
   explicit RandomTrace(std::uint64_t seed) : random_(seed) {}
+
+  /// With several communicators of the same ranks, for formats that tell them apart.
+  RandomTrace&& with_communicators() && {
+    has_communicators_ = true;
+    return std::move(*this);
+  }
 
   Trace make() {
     const Mesh mesh{between(1, 3), between(1, 4), between(1, 2)};
@@ -131,13 +138,14 @@ class RandomTrace {
     }
     const Rank other{between(0, 40)};
     if (is_pair) {
-      return trace.groups.intern(sends ? std::vector{ranks.first, other} : std::vector{other, ranks.first});
+      return trace.groups.intern(sends ? std::vector{ranks.first, other} : std::vector{other, ranks.first},
+                                 Axis::unknown, communicator());
     }
     std::vector<Rank> members{ranks.first};
     while (coin()) {
       members.push_back(Rank{members.back().value + between(1, 5)});
     }
-    return trace.groups.intern(members, coin() ? Axis::tp : Axis::unknown);
+    return trace.groups.intern(members, coin() ? Axis::tp : Axis::unknown, communicator());
   }
 
   CommOp op(Trace& trace, RankRange ranks) {
@@ -182,7 +190,12 @@ class RandomTrace {
     return stream;
   }
 
+  CommunicatorId communicator() {
+    return has_communicators_ ? CommunicatorId{static_cast<std::uint64_t>(between(0, 2))} : k_no_communicator;
+  }
+
   std::mt19937_64 random_;
+  bool has_communicators_ = false;
 };
 
 }  // namespace commlens::test_support

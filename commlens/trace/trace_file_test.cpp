@@ -57,7 +57,7 @@ void replace_in(const std::filesystem::path& file, std::string_view from, std::s
 TEST(TraceFile, HoldsWhatIsSaidOfTheSource) {
   for (const bool is_said : {false, true}) {
     const ScratchFolder folder;
-    Trace trace = test_support::RandomTrace(1).make();
+    Trace trace = test_support::RandomTrace(1).with_communicators().make();
     if (is_said) {
       trace.provenance.assumed = {{"rank \"not\" said", 3}, {"", 1}};
       trace.provenance.averaged_times = true;
@@ -75,7 +75,7 @@ TEST(TraceFile, HoldsWhatIsSaidOfTheSource) {
 TEST(TraceFile, HoldsEveryTraceUnchanged) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;
-    const Trace trace = test_support::RandomTrace(seed).make();
+    const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
     write_trace(trace, folder / "t");
     ASSERT_TRUE(is_trace(folder / "t")) << "seed=" << seed;
     const Result<Trace> read = read_trace(folder / "t");
@@ -289,7 +289,7 @@ TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
 
 TEST(TraceFile, SurvivesAnyByteFlippedInTheManifest) {
   const ScratchFolder folder;
-  write_trace(test_support::RandomTrace(7).make(), folder / "t");
+  write_trace(test_support::RandomTrace(7).with_communicators().make(), folder / "t");
   const std::string text = content_of(folder / "t/manifest.json");
   for (std::size_t at = 0; at < text.size(); at += 41) {
     std::string damaged = text;

@@ -14,6 +14,7 @@ constexpr std::size_t k_block = std::size_t{1} << 20;
 struct GroupText {
   std::vector<Rank> members;
   std::string text;
+  std::string line_end;
   std::int64_t seen_by = -1;  // the rank; explicit groups look the same to all
 };
 
@@ -88,6 +89,7 @@ class CallWriter {
       append(syntax_.duration, std::nullopt);
     }
     block_ += text.end;
+    block_ += group.line_end;
   }
 
   void append_iteration(Iteration iteration) {
@@ -123,8 +125,9 @@ class CallWriter {
 
   const OpText& op_text(OpId id) {
     OpText& text = ops_[static_cast<std::size_t>(id)];
-    if (text.end.empty()) {
+    if (!text.is_made) {
       text = syntax_.op_text(trace_, trace_.op(id));
+      text.is_made = true;
     }
     return text;
   }
@@ -135,6 +138,7 @@ class CallWriter {
     if (group.seen_by < 0 || (!is_explicit && group.seen_by != rank.value)) {
       group.members = trace_.groups.members(id, rank);
       group.text = syntax_.group_text(trace_.groups, id, group.members);
+      group.line_end = syntax_.line_end(trace_.groups, id);
       group.seen_by = rank.value;
     }
     return group;

@@ -10,12 +10,13 @@
 
 namespace commlens {
 
-/// The parts of a line that depend on the op alone: from phase to output size; tag, rule and name; and the
-/// end.
+/// The parts of a line that depend on the op alone: from phase to output size; tag, rule and name; and what
+/// follows the times.
 struct OpText {
   std::string head;
   std::string labels;
   std::string end;
+  bool is_made = false;
 };
 
 /// How one format writes the fields of a call, in the order of docs/formats/calls.md.
@@ -32,6 +33,7 @@ struct CallSyntax {
   bool keeps_absent_fields = false;  // writes the opening of an absent field too (columns)
   OpText (*op_text)(const Trace&, const CommOp&);
   std::string (*group_text)(const GroupTable&, GroupId, const std::vector<Rank>& members);
+  std::string (*line_end)(const GroupTable&, GroupId);  // the communicator and the end of the line
   std::string_view compute;      // what stands between the iteration of a compute stretch and its start
   std::string_view compute_end;  // and behind its duration
 };

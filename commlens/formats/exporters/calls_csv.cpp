@@ -39,8 +39,12 @@ OpText csv_op_text(const Trace& trace, const CommOp& op) {
   if (op.rounding.value != 0) {
     append_number(text.end, op.rounding.value);
   }
-  text.end += '\n';
   return text;
+}
+
+std::string csv_line_end(const GroupTable& groups, GroupId id) {
+  const CommunicatorId communicator = groups.communicator(id);
+  return communicator == k_no_communicator ? ",\n" : "," + text_of(communicator) + "\n";
 }
 
 /// Three columns: the ranks, and for a group whose ranks are not known its size and name.
@@ -70,13 +74,14 @@ constexpr CallSyntax k_csv_syntax = {.rank = "",
                                      .keeps_absent_fields = true,
                                      .op_text = csv_op_text,
                                      .group_text = csv_group_text,
+                                     .line_end = csv_line_end,
                                      .compute = ",,compute,,,,,,,,,,,,,",
-                                     .compute_end = ",,\n"};
+                                     .compute_end = ",,,\n"};
 
 constexpr std::string_view k_header =
     "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,micro_"
     "batch,"
-    "tag,rule,name,start_ns,duration_ns,data_dependent,rounding_bytes\n";
+    "tag,rule,name,start_ns,duration_ns,data_dependent,rounding_bytes,communicator\n";
 
 }  // namespace
 

@@ -35,8 +35,12 @@ OpText json_op_text(const Trace& trace, const CommOp& op) {
     text.end += R"(,"rounding_bytes":)";
     append_number(text.end, op.rounding.value);
   }
-  text.end += "}\n";
   return text;
+}
+
+std::string json_line_end(const GroupTable& groups, GroupId id) {
+  const CommunicatorId communicator = groups.communicator(id);
+  return communicator == k_no_communicator ? "}\n" : R"(,"communicator":")" + text_of(communicator) + "\"}\n";
 }
 
 std::string json_group_text(const GroupTable& groups, GroupId id, const std::vector<Rank>& members) {
@@ -66,6 +70,7 @@ constexpr CallSyntax k_json_syntax = {.rank = R"({"rank":)",
                                       .keeps_absent_fields = false,
                                       .op_text = json_op_text,
                                       .group_text = json_group_text,
+                                      .line_end = json_line_end,
                                       .compute = R"(,"op":"compute","start_ns":)",
                                       .compute_end = "}\n"};
 

@@ -70,9 +70,9 @@ TEST(CallsCsvWriter, WritesTheDocumentedLines) {
   EXPECT_EQ(written(write_calls_csv, predicted_trace(), {.rank = Rank{0}}),
             "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,"
             "micro_batch,tag,rule,name,start_ns,"
-            "duration_ns,data_dependent,rounding_bytes\n"
-            "0,-1,init,broadcast,fp32,512000,512000,0 1,,,1,,,,,,,,,\n"
-            "0,0,forward,send,fp16,16,0,0 2,,,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,true,6\n");
+            "duration_ns,data_dependent,rounding_bytes,communicator\n"
+            "0,-1,init,broadcast,fp32,512000,512000,0 1,,,1,,,,,,,,,,\n"
+            "0,0,forward,send,fp16,16,0,0 2,,,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,true,6,\n");
 }
 
 TEST(CallsWriters, WriteEveryRankOfAClassInOrder) {
@@ -119,7 +119,8 @@ TEST(CallsWriters, WriteComputeLinesOnlyWhenAsked) {
                      "\n"))
       << text;
   const std::string csv = written(write_calls_csv, trace, {.rank = Rank{1}, .compute = true});
-  EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,,,100,50,,\n1,,,compute,,,,,,,,,,,,,200,0,,\n")) << csv;
+  EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,,,100,50,,,\n1,,,compute,,,,,,,,,,,,,200,0,,,\n"))
+      << csv;
 }
 
 TEST(CallsWriters, ComputeLinesAreReadBack) {
@@ -141,7 +142,7 @@ TEST(CallsWriters, ComputeLinesAreReadBack) {
 TEST(CallsWriters, LoseNothingThatTheReadersTake) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;
-    const Trace trace = test_support::RandomTrace(seed).make();
+    const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
     const Result<Trace> from_jsonl =
         read_calls_jsonl(folder.write("c.jsonl", written(write_calls_jsonl, trace)));
     const Result<Trace> from_csv = read_calls_csv(folder.write("c.csv", written(write_calls_csv, trace)));
@@ -228,6 +229,35 @@ TEST(WriteStream, WritesToStandardOutput) {
   ::testing::internal::CaptureStdout();
   write_stream("-", [](const TextSink& sink) { sink("line\n"); });
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "line\n");
+}
+
+TEST(Communicators, PassThroughCallsAndCsv) {
+  Trace trace;
+  CommOp op;
+  op.kind = CommKind::all_reduce;
+  op.dtype = DType::fp32;
+  op.input = op.output = Elements{4};
+  RankStream stream{{Rank{1}, Rank{1}}, {}, {}, {}};
+  for (const CommunicatorId communicator : {k_no_communicator, CommunicatorId{0x2f}, CommunicatorId{1}}) {
+    op.group = trace.groups.intern({Rank{0}, Rank{1}}, Axis::unknown, communicator);
+    stream.events.push_back({trace.intern(op), 0});
+  }
+  trace.streams.push_back(stream);
+  const std::string lines = written(write_calls_jsonl, trace);
+  EXPECT_NE(lines.find(R"("group":[0,1],"communicator":"0x000000000000002f"})"), std::string::npos) << lines;
+  EXPECT_NE(lines.find(R"("group":[0,1]})"), std::string::npos) << lines;
+  const ScratchFolder folder;
+  for (const bool as_csv : {false, true}) {
+    const std::filesystem::path file =
+        folder.write("calls", written(as_csv ? write_calls_csv : write_calls_jsonl, trace));
+    const Result<Trace> back = as_csv ? read_calls_csv(file) : read_calls_jsonl(file);
+    ASSERT_TRUE(back.has_value()) << back.error().message;
+    std::vector<CommunicatorId> read;
+    for (const CommEvent& event : back->streams.at(0).events) {
+      read.push_back(back->groups.communicator(back->op(event.op).group));
+    }
+    EXPECT_EQ(read, (std::vector{k_no_communicator, CommunicatorId{0x2f}, CommunicatorId{1}}));
+  }
 }
 
 TEST(HiddenGroups, PassThroughCallsAndCsv) {

@@ -33,6 +33,7 @@ struct CallRecord {
   GroupField group;
   std::optional<std::int64_t> group_size;  // of a group whose ranks are not known
   std::string group_name;                  // what the source calls that group
+  std::string communicator;                // what tells communicators of the same ranks apart
   std::optional<std::int64_t> root;
   bool root_unknown = false;  // a broadcast or reduce whose root the source does not tell
   std::optional<std::int64_t> peer;
@@ -91,6 +92,7 @@ class CallBuilder {
   std::optional<GroupId> previous_group_id_;
   std::int64_t previous_size_ = 0;  // of that group, where it is hidden
   std::string previous_name_;
+  std::string previous_communicator_;
   std::int64_t half_timed_ = 0;  // calls with a start or a duration alone
 };
 

@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-const std::array<CallField, 21> k_fields = {{{"rank", &CallRecord::rank},
+const std::array<CallField, 22> k_fields = {{{"rank", &CallRecord::rank},
                                              {"iteration", &CallRecord::iteration},
                                              {"phase", &CallRecord::phase},
                                              {"op", &CallRecord::op},
@@ -25,15 +25,17 @@ const std::array<CallField, 21> k_fields = {{{"rank", &CallRecord::rank},
                                              {"start_ns", &CallRecord::start_ns},
                                              {"duration_ns", &CallRecord::duration_ns},
                                              {"data_dependent", &CallRecord::data_dependent},
-                                             {"rounding_bytes", &CallRecord::rounding_bytes}}};
+                                             {"rounding_bytes", &CallRecord::rounding_bytes},
+                                             {"communicator", CallField::Label{&CallRecord::communicator}}}};
 
 }  // namespace
 
 std::span<const CallField> call_fields() { return k_fields; }
 
 std::string_view expected_value(const CallField& field) {
-  constexpr std::array<std::string_view, 4> expected = {"a whole number below 2^63", "a string",
-                                                        "an array of ranks", "true or false"};
+  constexpr std::array<std::string_view, 5> expected = {"a whole number below 2^63", "a string",
+                                                        "an array of ranks", "true or false",
+                                                        "a string or a whole number"};
   return expected.at(field.member.index());
 }
 

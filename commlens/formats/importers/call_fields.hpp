@@ -17,8 +17,12 @@ struct CallField {
   using Text = std::string CallRecord::*;
   using Ranks = GroupField CallRecord::*;
   using Flag = bool CallRecord::*;
+  /// Text, or a whole number that is kept as text.
+  struct Label {
+    std::string CallRecord::* text;
+  };
   std::string_view key;
-  std::variant<Number, Text, Ranks, Flag> member;
+  std::variant<Number, Text, Ranks, Flag, Label> member;
 };
 
 /// Every field that calls JSON Lines and calls CSV share, at most 32.

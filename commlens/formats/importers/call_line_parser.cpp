@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -39,6 +40,20 @@ bool take_ranks(const dom::element& value, std::vector<Rank>& ranks) {
   return true;
 }
 
+bool take_label(const dom::element& value, std::string& text) {
+  std::string_view words;
+  std::uint64_t whole = 0;
+  if (value.get_string().get(words) == simdjson::SUCCESS) {
+    text = words;
+    return true;
+  }
+  if (!value.is_uint64() || value.get_uint64().get(whole) != simdjson::SUCCESS) {
+    return false;  // negative numbers and others: the slow parser knows
+  }
+  text = std::to_string(whole);
+  return true;
+}
+
 /// Whether the value is what the field must have; only then it is taken.
 bool take_value(const dom::element& value, const CallField& field, CallRecord& record) {
   if (value.is_null()) {
@@ -57,6 +72,9 @@ bool take_value(const dom::element& value, const CallField& field, CallRecord& r
     const bool is_taken = value.get_string().get(words) == simdjson::SUCCESS;
     record.** text = words;
     return is_taken;
+  }
+  if (const auto* const label = std::get_if<CallField::Label>(&field.member)) {
+    return take_label(value, record.*(label->text));
   }
   if (const auto* const flag = std::get_if<CallField::Flag>(&field.member)) {
     return value.get_bool().get(record.**flag) == simdjson::SUCCESS;

@@ -14,7 +14,7 @@ namespace {
 /// Every field that there is, and some that are none.
 constexpr std::string_view k_every_field =
     R"({"rank":1,"iteration":-1,"phase":"init","op":"reduce","dtype":"fp32","input_bytes":8,"output_bytes":8,)"
-    R"("group":[0,1,70000],"group_size":3,"group_name":"tp ü","root":1,"peer":null,"micro_batch":2,"tag":"t",)"
+    R"("group":[0,1,70000],"group_size":3,"group_name":"tp ü","communicator":"pg 1","root":1,"peer":null,"micro_batch":2,"tag":"t",)"
     R"("rule":"r","name":"n","site":"engine.py:1077","start_ns":-9223372036854775808,"duration_ns":-0,)"
     R"("data_dependent":true,"rounding_bytes":9223372036854775807,"x":[1,{"y":"z"}],"z":1.5e3, "w" : "\u00e9"})";
 
@@ -57,6 +57,7 @@ TEST(CallLineParser, TakesEveryField) {
     EXPECT_EQ(record.group.ranks, (std::vector<Rank>{{0}, {1}, {70000}}));
     EXPECT_EQ(record.group_size, 3);
     EXPECT_EQ(record.group_name, "tp ü");
+    EXPECT_EQ(record.communicator, "pg 1");
     EXPECT_EQ(record.root, 1);
     EXPECT_FALSE(record.root_unknown);
     EXPECT_EQ(record.peer, std::nullopt);
@@ -149,6 +150,28 @@ TEST(CallLineParser, AgreesWithTheCarefulReaderOnEveryValueOfEveryField) {
   for (const std::string& value : values) {
     expect_same(parser, value);
   }
+}
+
+TEST(CallLineParser, TakesACommunicatorAsANumberOrAsText) {
+  CallLineParser parser;
+  for (const auto& [value, text] : {std::pair{"7", "7"},
+                                    {"\"7\"", "7"},
+                                    {"-7", "-7"},
+                                    {"18446744073709551615", "18446744073709551615"},
+                                    {"null", ""}}) {
+    CallRecord record;
+    const std::string line = fmt::format(R"({{"rank":1,"communicator":{}}})", value);
+    ASSERT_TRUE(parser.parse(line, record)) << line;
+    EXPECT_EQ(record.communicator, text) << line;
+    expect_same(parser, line);
+  }
+  for (const char* const value : {"1.5", "true", "[1]", "{}", "1e3"}) {
+    expect_same(parser, fmt::format(R"({{"rank":1,"communicator":{}}})", value));
+  }
+  CallRecord record;
+  const Result<void> taken = parser.parse(R"({"rank":1,"communicator":[1]})", record);
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().message, "field \"communicator\" must be a string or a whole number");
 }
 
 }  // namespace

@@ -141,6 +141,10 @@ struct Setter {
     record.*member = text;
     return {};
   }
+  Result<void> operator()(CallField::Label member) const {
+    record.*member.text = text;
+    return {};
+  }
   Result<void> operator()(CallField::Ranks member) const {
     const Result<std::vector<Rank>> ranks = ranks_of(text);
     if (!ranks) {

@@ -44,6 +44,9 @@ class LineFields {
   }
   bool number_integer(Json::number_integer_t value) { return number(value); }
   bool number_unsigned(Json::number_unsigned_t value) {
+    if (label() != nullptr) {
+      return string_of_label(std::to_string(value));
+    }
     return value > INT64_MAX ? number_float(0, {}) : number(static_cast<std::int64_t>(value));
   }
   bool number_float(Json::number_float_t /*value*/, const std::string& /*text*/) {
@@ -52,6 +55,9 @@ class LineFields {
   bool string(std::string& value) {
     if (wanted_ == nullptr) {
       return at_value("a string");
+    }
+    if (label() != nullptr) {
+      return string_of_label(value);
     }
     const Field::Text* const member = std::get_if<Field::Text>(&wanted_->member);
     if (member == nullptr) {
@@ -136,9 +142,19 @@ class LineFields {
     wanted_ = &call_fields()[index];
     return true;
   }
+  const Field::Label* label() const {
+    return wanted_ == nullptr ? nullptr : std::get_if<Field::Label>(&wanted_->member);
+  }
+  bool string_of_label(const std::string& text) {
+    record_.*(label()->text) = text;
+    return done();
+  }
   bool number(std::int64_t value) {
     if (wanted_ == nullptr) {
       return at_value("a number");
+    }
+    if (label() != nullptr) {
+      return string_of_label(std::to_string(value));
     }
     if (in_ranks_) {
       (record_.*std::get<Field::Ranks>(wanted_->member)).ranks.push_back(Rank{value});
