@@ -29,24 +29,6 @@ bool are_all_inside(const std::vector<std::int64_t>& members) {
   return std::find(members.begin(), members.end(), Place::k_outside) == members.end();
 }
 
-/// The members of `group` as ranks of MPI_COMM_WORLD.
-std::vector<std::int64_t> world_ranks(MPI_Group group) {
-  int size = 0;
-  COMMLENS_REAL(PMPI_Group_size)(group, &size);
-  std::vector<int> own(static_cast<std::size_t>(size));
-  std::iota(own.begin(), own.end(), 0);
-  std::vector<int> translated(own.size(), MPI_UNDEFINED);
-  MPI_Group world{};
-  COMMLENS_REAL(PMPI_Comm_group)(handles().world, &world);
-  COMMLENS_REAL(PMPI_Group_translate_ranks)(group, size, own.data(), world, translated.data());
-  COMMLENS_REAL(PMPI_Group_free)(&world);
-  std::vector<std::int64_t> ranks;
-  for (const int rank : translated) {
-    ranks.push_back(rank == MPI_UNDEFINED ? Place::k_outside : rank);
-  }
-  return ranks;
-}
-
 // Attributes are not copied to a duplicate.
 // NOLINTBEGIN(readability-function-size): MPI says with how many arguments they are called
 int copy_no_attribute(MPI_Comm, int, void*, void*, void*, int* is_copied) {
@@ -130,24 +112,50 @@ Neighbours neighbours_of(MPI_Comm comm) {
 
 }  // namespace
 
-Place::Place(Members members, std::int64_t self, Recorder& recorder)
-    : members_(std::move(members)),
-      self_(self),
-      is_within_job_(are_all_inside(members_.own) && are_all_inside(members_.other)) {
-  if (!is_within_job_) {
-    return;
+std::vector<std::int64_t> world_ranks(MPI_Group group) {
+  int size = 0;
+  COMMLENS_REAL(PMPI_Group_size)(group, &size);
+  std::vector<int> own(static_cast<std::size_t>(size));
+  std::iota(own.begin(), own.end(), 0);
+  std::vector<int> translated(own.size(), MPI_UNDEFINED);
+  MPI_Group world{};
+  COMMLENS_REAL(PMPI_Comm_group)(handles().world, &world);
+  COMMLENS_REAL(PMPI_Group_translate_ranks)(group, size, own.data(), world, translated.data());
+  COMMLENS_REAL(PMPI_Group_free)(&world);
+  std::vector<std::int64_t> ranks;
+  for (const int rank : translated) {
+    ranks.push_back(rank == MPI_UNDEFINED ? Place::k_outside : rank);
   }
-  int world = 0;
-  COMMLENS_REAL(PMPI_Comm_size)(handles().world, &world);
-  const std::vector<Rank> ranks = ranks_of(members_);
-  const bool is_world = ranks.size() == static_cast<std::size_t>(world);
-  const Axis axis = ranks.size() == 1 ? Axis::self : is_world ? Axis::world : Axis::unknown;
-  group_ = recorder.group(ranks, axis);
+  return ranks;
 }
 
-GroupId Place::pair(std::vector<GroupId>& known, int peer, bool is_to, Recorder& recorder) {
+Place::Place(Members members, std::int64_t self, std::uint64_t number, Recorder& recorder)
+    : members_(std::move(members)),
+      self_(self),
+      is_within_job_(are_all_inside(members_.own) && are_all_inside(members_.other)),
+      recorder_(recorder),
+      group_(k_not_asked) {
+  const std::vector<Rank> ranks = ranks_of(members_);
+  if (ranks.size() > 1) {  // with itself a rank waits for nobody
+    communicator_ = communicator_id(number, std::min_element(ranks.begin(), ranks.end())->value);
+  }
+}
+
+GroupId Place::group() const {
+  if (group_ == k_not_asked) {
+    int world = 0;
+    COMMLENS_REAL(PMPI_Comm_size)(handles().world, &world);
+    const std::vector<Rank> ranks = ranks_of(members_);
+    const bool is_world = ranks.size() == static_cast<std::size_t>(world);
+    const Axis axis = ranks.size() == 1 ? Axis::self : is_world ? Axis::world : Axis::unknown;
+    group_ = recorder_.group(ranks, axis, communicator_);
+  }
+  return group_;
+}
+
+GroupId Place::pair(std::vector<GroupId>& known, int peer, bool is_to) {
   if (peer < 0 || peer >= peers()) {
-    return recorder.group({}, Axis::unknown);
+    return recorder_.group({}, Axis::unknown);
   }
   if (known.empty()) {
     known.assign(addressed().size(), k_not_asked);
@@ -156,22 +164,23 @@ GroupId Place::pair(std::vector<GroupId>& known, int peer, bool is_to, Recorder&
   if (group == k_not_asked) {
     const Rank here{members_.own[static_cast<std::size_t>(self_)]};
     const Rank there{addressed()[static_cast<std::size_t>(peer)]};
-    group = recorder.group(is_to ? std::vector{here, there} : std::vector{there, here}, Axis::unknown);
+    group = recorder_.group(is_to ? std::vector{here, there} : std::vector{there, here}, Axis::unknown,
+                            communicator_);
   }
   return group;
 }
 
-GroupId Place::to(int peer, Recorder& recorder) { return pair(to_, peer, true, recorder); }
+GroupId Place::to(int peer) { return pair(to_, peer, true); }
 
-GroupId Place::from(int peer, Recorder& recorder) { return pair(from_, peer, false, recorder); }
+GroupId Place::from(int peer) { return pair(from_, peer, false); }
 
-GroupId Place::with(int peer, Recorder& recorder) {
+GroupId Place::with(int peer) {
   if (peer != self_ || is_inter()) {
-    return to(peer, recorder);
+    return to(peer);
   }
   with_.resize(1, k_not_asked);
   if (with_.front() == k_not_asked) {
-    with_.front() = recorder.group({Rank{members_.own[static_cast<std::size_t>(self_)]}}, Axis::self);
+    with_.front() = recorder_.group({Rank{members_.own[static_cast<std::size_t>(self_)]}}, Axis::self);
   }
   return with_.front();
 }
@@ -193,7 +202,7 @@ PlaceOfHandle* Places::find(MPI_Comm comm) {
     if (is_inter != 0) {
       COMMLENS_REAL(PMPI_Comm_remote_group)(comm, &other);
     }
-    Place* const place = place_of(own, is_inter != 0 ? other : own);
+    Place* const place = place_of(own, is_inter != 0 ? other : own, numbers_.number(key));
     COMMLENS_REAL(PMPI_Group_free)(&own);
     if (is_inter != 0) {
       COMMLENS_REAL(PMPI_Group_free)(&other);
@@ -216,7 +225,8 @@ PlaceOfHandle* Places::find_window(MPI_Win window) {
     if (COMMLENS_REAL(PMPI_Win_get_group)(window, &own) != MPI_SUCCESS) {
       return nullptr;
     }
-    Place* const place = place_of(own, own);
+    const auto number = window_numbers_.find(key);
+    Place* const place = place_of(own, own, number == window_numbers_.end() ? 0 : number->second);
     COMMLENS_REAL(PMPI_Group_free)(&own);
     found = windows_.emplace(key, PlaceOfHandle{.place = place, .neighbours = {}}).first;
     COMMLENS_REAL(PMPI_Win_set_attr)(window, window_mark(), nullptr);
@@ -225,13 +235,13 @@ PlaceOfHandle* Places::find_window(MPI_Win window) {
   return &found->second;
 }
 
-Place* Places::place_of(MPI_Group own, MPI_Group other) {
+Place* Places::place_of(MPI_Group own, MPI_Group other, std::uint64_t number) {
   int self = 0;
   COMMLENS_REAL(PMPI_Group_rank)(own, &self);
   Place::Members members{world_ranks(own), own == other ? std::vector<std::int64_t>{} : world_ranks(other)};
-  std::unique_ptr<Place>& place = places_[{members, self}];
+  std::unique_ptr<Place>& place = places_[{members, self, number}];
   if (!place) {
-    place = std::make_unique<Place>(std::move(members), self, recorder_);
+    place = std::make_unique<Place>(std::move(members), self, number, recorder_);
   }
   return place.get();
 }
@@ -252,11 +262,13 @@ const Neighbours& Places::neighbours(MPI_Comm comm) {
 void Places::forget_comm(std::uint64_t key) {
   recent_[slot_of(key)] = {};
   comms_.erase(key);
+  numbers_.forget(key);
 }
 
 void Places::forget_window(std::uint64_t key) {
   recent_windows_[slot_of(key)] = {};
   windows_.erase(key);
+  window_numbers_.erase(key);
 }
 
 }  // namespace commlens::capture

@@ -2,18 +2,21 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "commlens/base/rank.hpp"
 #include "commlens/capture/mpi_api.hpp"
+#include "commlens/capture/mpi_communicators.hpp"
 #include "commlens/comm/event.hpp"
+#include "commlens/comm/group.hpp"
 #include "commlens/trace/recorder.hpp"
 
 namespace commlens::capture {
 
-/// The ranks that a communicator or a window joins, as ranks of MPI_COMM_WORLD. One per set of ranks, however
-/// often a program makes and frees communicators of it; it lives as long as the process.
+/// The ranks that a communicator or a window joins, as ranks of MPI_COMM_WORLD. One per set of ranks and
+/// number of a communicator; it lives as long as the process.
 class Place {
  public:
   struct Members {
@@ -23,8 +26,8 @@ class Place {
   };
   static constexpr std::int64_t k_outside = -1;
 
-  /// `self`: this process's position in `members.own`.
-  Place(Members members, std::int64_t self, Recorder& recorder);
+  /// `self`: this process's position in `members.own`; `number`: CommunicatorNumbers::number.
+  Place(Members members, std::int64_t self, std::uint64_t number, Recorder& recorder);
 
   bool is_inter() const { return !members_.other.empty(); }
   /// Processes that this one addresses by rank: those of the other group of an inter-communicator.
@@ -35,22 +38,24 @@ class Place {
   bool is_within_job() const { return is_within_job_; }
 
   /// All members; of an inter-communicator both groups, ascending.
-  GroupId group() const { return group_; }
+  GroupId group() const;
   /// [this process, `peer`], [`peer`, this process]: of a send and a receive. A peer of -1 is nobody yet: the
   /// group without members.
-  GroupId to(int peer, Recorder& recorder);
-  GroupId from(int peer, Recorder& recorder);
+  GroupId to(int peer);
+  GroupId from(int peer);
   /// This process and `peer`, of a one-sided call; one member when they are the same.
-  GroupId with(int peer, Recorder& recorder);
+  GroupId with(int peer);
 
  private:
   const std::vector<std::int64_t>& addressed() const { return is_inter() ? members_.other : members_.own; }
-  GroupId pair(std::vector<GroupId>& known, int peer, bool is_to, Recorder& recorder);
+  GroupId pair(std::vector<GroupId>& known, int peer, bool is_to);
 
   Members members_;
   std::int64_t self_;
   bool is_within_job_;
-  GroupId group_{};
+  CommunicatorId communicator_{};
+  Recorder& recorder_;
+  mutable GroupId group_;    // once asked for: a communicator may have messages alone
   std::vector<GroupId> to_;  // by peer, once asked for
   std::vector<GroupId> from_;
   std::vector<GroupId> with_;
@@ -85,6 +90,11 @@ class Places {
     const Known& known = recent_windows_[slot_of(key_of(window))];
     return known.place != nullptr && known.key == key_of(window) ? known.place : find_window(window);
   }
+  /// Which communicator a handle stands for.
+  CommunicatorNumbers& numbers() { return numbers_; }
+  void made_window(MPI_Comm comm, MPI_Win window) {
+    window_numbers_[key_of(window)] = numbers_.number(key_of(comm));
+  }
   /// Of a communicator that of() knows.
   const Neighbours& neighbours(MPI_Comm comm);
 
@@ -101,14 +111,19 @@ class Places {
 
   PlaceOfHandle* find(MPI_Comm comm);
   PlaceOfHandle* find_window(MPI_Win window);
-  Place* place_of(MPI_Group own, MPI_Group other);
+  Place* place_of(MPI_Group own, MPI_Group other, std::uint64_t number);
 
   Recorder& recorder_;
   Known recent_[k_recent];
   Known recent_windows_[k_recent];
   std::unordered_map<std::uint64_t, PlaceOfHandle> comms_;
   std::unordered_map<std::uint64_t, PlaceOfHandle> windows_;
-  std::map<std::pair<Place::Members, std::int64_t>, std::unique_ptr<Place>> places_;
+  std::map<std::tuple<Place::Members, std::int64_t, std::uint64_t>, std::unique_ptr<Place>> places_;
+  CommunicatorNumbers numbers_;
+  std::unordered_map<std::uint64_t, std::uint64_t> window_numbers_;  // that of their communicator
 };
+
+/// The members of `group` as ranks of MPI_COMM_WORLD, Place::k_outside those that have none.
+std::vector<std::int64_t> world_ranks(MPI_Group group);
 
 }  // namespace commlens::capture

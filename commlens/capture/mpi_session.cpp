@@ -68,7 +68,7 @@ void Session::end(Slot slot, int code, std::int64_t now_ns) noexcept {
 
 RecordedCall Session::received(const RecordedCall& posted, Place& source, const MPI_Status& status) {
   RecordedCall call = posted;
-  call.group = source.from(status.MPI_SOURCE, *recorder_);
+  call.group = source.from(status.MPI_SOURCE);
   const std::int64_t bytes = received_bytes(status);
   const std::int64_t size = size_of(posted.dtype);
   call.dtype = bytes % size == 0 ? posted.dtype : DType::uint8;
@@ -255,6 +255,28 @@ void Session::set_phase(Phase phase) noexcept {
 
 void Session::set_micro_batch(std::int32_t micro_batch) noexcept {
   attempt([&] { recorder_->set_phase(recorder_->phase(), std::max(micro_batch, k_no_micro_batch)); });
+}
+
+void Session::made_by_all(MPI_Comm parent, const MPI_Comm* made, int code) noexcept {
+  attempt([&] { places_.numbers().made_by_all(parent, code == MPI_SUCCESS ? *made : handles().no_comm); });
+}
+
+void Session::made_by_part(const Part& part, const MPI_Comm* made, int code) noexcept {
+  if (code == MPI_SUCCESS) {
+    attempt([&] { places_.numbers().made_by_part(part.parent, part.group, part.tag, *made); });
+  }
+}
+
+void Session::made_by_members(const MPI_Comm* made, const char* word, int code) noexcept {
+  if (code == MPI_SUCCESS) {
+    attempt([&] { places_.numbers().made_by_members(*made, word); });
+  }
+}
+
+void Session::made_window(MPI_Comm comm, const MPI_Win* window, int code) noexcept {
+  if (code == MPI_SUCCESS) {
+    attempt([&] { places_.made_window(comm, *window); });
+  }
 }
 
 void Session::forget_comm(std::uint64_t key) noexcept {

@@ -88,6 +88,18 @@ class Session {
   void set_phase(Phase phase) noexcept;
   void set_micro_batch(std::int32_t micro_batch) noexcept;
 
+  /// A call that makes a communicator returned `code`: CommunicatorNumbers. `made` is read when it is
+  /// success.
+  void made_by_all(MPI_Comm parent, const MPI_Comm* made, int code) noexcept;
+  struct Part {
+    MPI_Comm parent;
+    MPI_Group group;
+    int tag;
+  };
+  void made_by_part(const Part& part, const MPI_Comm* made, int code) noexcept;
+  void made_by_members(const MPI_Comm* made, const char* word, int code) noexcept;
+  void made_window(MPI_Comm comm, const MPI_Win* window, int code) noexcept;
+
   void forget_comm(std::uint64_t key) noexcept;
   void forget_window(std::uint64_t key) noexcept;
 

@@ -104,7 +104,7 @@ void describe_send(Session& session, Description& out, MPI_Comm comm, int peer, 
     out.call.kind = CommKind::send;
     out.call.dtype = message.dtype;
     out.call.input = message.elements;
-    out.call.group = place->to(peer, session.recorder());
+    out.call.group = place->to(peer);
   }
 }
 
@@ -116,7 +116,7 @@ void describe_receive(Session& session, Description& out, MPI_Comm comm, int sou
     out.call.kind = CommKind::recv;
     out.call.dtype = most.dtype;
     out.call.output = most.elements;
-    out.call.group = place->from(source, session.recorder());
+    out.call.group = place->from(source);
     out.source = place;
   }
 }
@@ -138,7 +138,7 @@ void describe_one_sided(Session& session, Description& out, MPI_Win window, int 
   }
   if (Place* const place = open(out, session.place_of_window(window))) {
     out.call.kind = CommKind::other;
-    out.call.group = place->with(target, session.recorder());
+    out.call.group = place->with(target);
     set_sizes(out.call, halves);
   }
 }
