@@ -64,8 +64,8 @@ class Traffic {
     const std::int64_t size = groups_.size(group);
     const Bytes wire =
         wire_bytes(kind, std::min(message, Bytes{INT64_MAX / 2}), std::max<std::int64_t>(size, 1));
-    if (size < 2 || wire.value == 0) {
-      return;
+    if (size < 2 || wire.value == 0 || !groups_.knows_members(group)) {
+      return;  // nothing is sent, or it is not told between whom
     }
     // A group looks the same to all its members, so each is resolved once for those of the class.
     std::vector<bool> done(static_cast<std::size_t>(ranks.count()), false);
@@ -75,7 +75,9 @@ class Traffic {
       }
       std::vector<Rank> members = groups_.members(group, Rank{self});
       if (route_of(kind) == Route::pair) {
-        put(Rank{self}, members[1], wire.value);
+        if (members.size() == 2) {
+          put(Rank{self}, members[1], wire.value);
+        }
         continue;
       }
       std::sort(members.begin(), members.end());

@@ -33,6 +33,15 @@ class Calls {
     trace_.streams[static_cast<std::size_t>(rank)].events.push_back({trace_.intern(op), call.iteration});
   }
 
+  /// A call on `size` ranks of which only the number is known.
+  void add_untold(std::int64_t rank, CommKind kind, std::int64_t size, std::int64_t bytes) {
+    CommOp op;
+    op.kind = kind;
+    op.group = trace_.groups.intern_hidden(size, "");
+    op.input = op.output = {bytes};
+    trace_.streams[static_cast<std::size_t>(rank)].events.push_back({trace_.intern(op), 0});
+  }
+
   FigureInput input() const {
     FigureInput input;
     input.subject = {"calls", &trace_};
@@ -155,6 +164,26 @@ TEST(MatrixFigure, SaysWhenGroupsAreUnknown) {
   EXPECT_EQ(
       matrix_figure(calls.input())->notes,
       (std::vector<std::string>{"Not shown: 1 call of which the trace does not say between which ranks."}));
+}
+
+// As of osu_bw, sendrecv_perf and an NCCL log without INIT lines: "2 ranks", and not which.
+TEST(MatrixFigure, DrawsNoMessagesBetweenRanksThatAreNotTold) {
+  Calls calls(1);
+  calls.add_untold(0, CommKind::send, 2, 100);
+  calls.add_untold(0, CommKind::recv, 2, 100);
+  calls.add_untold(0, CommKind::all_to_all, 2000, 100'000);
+  EXPECT_TRUE(traffic_cells(calls.input(), 1).empty());
+  EXPECT_EQ(matrix_figure(calls.input()).error().reason,
+            "the trace does not say between which ranks its calls are");
+  calls.add(0, {CommKind::send, {Rank{0}, Rank{2}}, 100, 0});
+  EXPECT_EQ(traffic_cells(calls.input(), 1), (TrafficCells{{{0, 2}, 100}}));
+}
+
+// A trace folder written by hand may hold it; no reader of ours makes one.
+TEST(TrafficCells, AMessageAmongThreeRanksGoesNowhere) {
+  Calls calls(3);
+  calls.add(0, {CommKind::send, {Rank{0}, Rank{1}, Rank{2}}, 100, 0});
+  EXPECT_TRUE(traffic_cells(calls.input(), 1).empty());
 }
 
 }  // namespace
