@@ -97,7 +97,9 @@ ExitCode run(const std::vector<std::string>& arguments, Console& console) {
   std::vector<CLI::App*> verbs;
   for (const Command& command : commands()) {
     verbs.push_back(app.add_subcommand(std::string(command.name), std::string(command.description)));
-    actions.push_back(command.declare(*verbs.back()));
+    // Options of verbs that are not called would be most of the work of a short run.
+    const bool may_be_called = std::find(arguments.begin(), arguments.end(), command.name) != arguments.end();
+    actions.push_back(may_be_called ? command.declare(*verbs.back()) : Action());
   }
   if (arguments.empty()) {
     console.out << app.help() << std::flush;

@@ -16,6 +16,7 @@
 #include "commlens/formats/importers/imb.hpp"
 #include "commlens/formats/importers/inspector.hpp"
 #include "commlens/formats/importers/kineto.hpp"
+#include "commlens/formats/importers/kineto_sniff.hpp"
 #include "commlens/formats/importers/known_formats.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/formats/importers/mpip.hpp"

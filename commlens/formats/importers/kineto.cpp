@@ -427,16 +427,6 @@ Result<Trace> KinetoReader::read(JsonStream stream) {
 
 }  // namespace
 
-bool sniff_kineto(const std::filesystem::path& /*path*/, std::string_view head) {
-  const std::size_t first = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  if (first == std::string_view::npos || head[first] != '{') {
-    return false;
-  }
-  const auto has = [&](std::string_view part) { return head.find(part) != std::string_view::npos; };
-  return has("\"schemaVersion\"") &&
-         (has("\"traceEvents\"") || has("\"distributedInfo\"") || has("\"deviceProperties\""));
-}
-
 Result<Trace> read_kineto(const std::filesystem::path& path) {
   Result<JsonStream> stream = JsonStream::open(path, "traceEvents");
   if (!stream) {

@@ -283,7 +283,6 @@ TEST(Kineto, ReadsATraceThatWasCutOffAndSaysSo) {
 TEST(Kineto, RefusesATraceWithoutEvents) {
   const ScratchFolder folder;
   const auto path = folder.write("t.json", R"({"schemaVersion": 1, "deviceProperties": []})");
-  EXPECT_TRUE(sniff_kineto(path, R"({"schemaVersion": 1, "deviceProperties": []})"));
   const Result<Trace> trace = read_kineto(path);
   ASSERT_FALSE(trace.has_value());
   EXPECT_EQ(trace.error().message, path.string() + ": no traceEvents in it");

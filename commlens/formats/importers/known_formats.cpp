@@ -96,7 +96,9 @@ std::string unreadable_format(const std::filesystem::path& path, std::string_vie
     return std::string(k_our_export);
   }
   if (is_json(head) && head.find("\"traceEvents\"") != std::string_view::npos) {
-    return "a Chrome trace, but not of PyTorch's profiler (no schemaVersion); name the profiler's own file";
+    return "a Chrome trace, but not of PyTorch's profiler (no event of its categories, such as cpu_op, "
+           "kernel or "
+           "cuda_runtime); name the profiler's own file";
   }
   if (head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5) {
     return "a Python pickle, but no dump of PyTorch's flight recorder, the only one that holds calls";

@@ -35,13 +35,14 @@ class MpipReader {
   void take(std::string_view line) {
     if (const auto section = mpip_section(line)) {
       section_ = *section;
+      is_concise_ = is_concise_ || section_ == MpipSection::concise;
       return;
     }
     if (section_ == MpipSection::sites) {
       if (auto site = mpip_site(line)) {
         places_.try_emplace(site->site, std::move(site->place));
       }
-    } else if (section_ != MpipSection::other) {
+    } else if (section_ == MpipSection::times || section_ == MpipSection::sent) {
       take_row(line);
     }
   }
@@ -62,6 +63,7 @@ class MpipReader {
   std::vector<MpipRow> sent_;                                                 // per rank
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sent_calls_;  // site, rank -> calls
   bool has_sums_ = false;                                                     // of all ranks
+  bool is_concise_ = false;                                                   // made with mpiP's option -c
   std::map<std::int64_t, RankStream> streams_;
   std::int64_t calls_ = 0;
   Trace trace_;
@@ -173,6 +175,12 @@ Result<Trace> MpipReader::finish() {
         add_unsent(row);
       }
     }
+  }
+  if (is_concise_) {
+    return failure(fmt::format(
+        "{}: a concise report (mpiP's option -c) has the total bytes and milliseconds of a rank at "
+        "each call site, but not how many calls they were; run without -c",
+        origin));
   }
   if (streams_.empty()) {
     return failure(

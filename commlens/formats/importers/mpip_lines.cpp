@@ -21,10 +21,14 @@ std::optional<MpipSection> mpip_section(std::string_view line) {
   if (line.starts_with("Callsites:")) {
     return MpipSection::sites;
   }
-  if (line.starts_with("Callsite Time statistics (all")) {
-    return MpipSection::times;
-  }
-  return line.starts_with("Callsite Message Sent statistics (all") ? MpipSection::sent : MpipSection::other;
+  constexpr std::array<std::pair<std::string_view, MpipSection>, 4> tables = {
+      {{"Callsite Time statistics (all callsites,", MpipSection::concise},
+       {"Callsite Message Sent statistics (all callsites,", MpipSection::concise},
+       {"Callsite Time statistics (all", MpipSection::times},
+       {"Callsite Message Sent statistics (all", MpipSection::sent}}};
+  const auto* const table = std::find_if(tables.begin(), tables.end(),
+                                         [&](const auto& each) { return line.starts_with(each.first); });
+  return table == tables.end() ? MpipSection::other : table->second;
 }
 
 std::optional<MpipNumber> mpip_number(std::string_view text) {

@@ -8,8 +8,11 @@
 
 namespace commlens {
 
-/// The sections of a report that say what was called.
-enum class MpipSection : std::uint8_t { other, sites, times, sent };
+/// The sections of a report that say what was called. `concise` are the tables of mpiP's option -c
+/// (since 3.0), which look like `times` and `sent` and are not: "Barrier 6 4 7 5 3 2 0" is a name, a site, a
+/// number of ranks, then the largest, mean and smallest total of a rank, and the ranks of the largest and the
+/// smallest.
+enum class MpipSection : std::uint8_t { other, sites, times, sent, concise };
 
 /// The section that a line opens: "@--- Callsite Message Sent statistics (all, sent bytes) ---".
 std::optional<MpipSection> mpip_section(std::string_view line);

@@ -162,6 +162,34 @@ TEST(Mpip, RefusesReportsWithoutRanksAndDamagedCounts) {
       std::string::npos);
 }
 
+// As mpiP 3.5 report.c prints it (mpiPi_profile_print_concise): every number a whole one, so that a row has
+// the shape of "name site rank count max mean min sum" of a whole report.
+constexpr std::string_view k_concise =
+    "@ mpiP\n@ Version                  : 3.5.0\n\n"
+    "---------------------------------------------------------------------------\n"
+    "@--- Callsite Time statistics (all callsites, milliseconds): 2 ------------\n"
+    "---------------------------------------------------------------------------\n"
+    "Name              Site   Tasks       Max      Mean       Min MaxRnk MinRnk\n"
+    "Barrier              6       4        70        50        30      2      0\n"
+    "Send                 5       2        12        11        10      1      0\n"
+    "---------------------------------------------------------------------------\n"
+    "@--- Callsite Message Sent statistics (all callsites, sent bytes): 2 ------\n"
+    "---------------------------------------------------------------------------\n"
+    "Name              Site   Tasks       Max      Mean       Min MaxRnk MinRnk\n"
+    "Send                 5       2      6000      6000      6000      1   6000\n"
+    "Bcast                7       3         3         2         1      2      3\n";
+
+TEST(Mpip, RefusesConciseReportsWhoseColumnsAreOthers) {
+  for (const std::string_view text :
+       {k_concise, k_concise.substr(0, k_concise.find("@--- Callsite Message"))}) {
+    EXPECT_NE(
+        reported_calls(read_report(text))[0].find(
+            "a concise report (mpiP's option -c) has the total bytes and milliseconds of a rank at each "
+            "call site, but not how many calls they were; run without -c"),
+        std::string::npos);
+  }
+}
+
 TEST(Mpip, SurvivesEveryCut) {
   const std::string text = report("Barrier 6 1 7 0.01 0.01 0.01 0.0 0.1\n", "Isend 5 0 3 9 6.667 4 20\n");
   for (std::size_t size = 0; size <= text.size(); size += 3) {

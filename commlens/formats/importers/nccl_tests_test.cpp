@@ -254,13 +254,13 @@ TEST_F(PublishedNcclTests, AgreeWithEverySizeTimeAndBusBandwidth) {
     ASSERT_EQ(rows.size(), 68U) << name << ": 34 rows in the file, each twice";
     for (std::size_t row = 0; row < rows.size(); ++row) {
       const CommOp& op = trace->op(stream.events[row].op);
-      const double nanoseconds =
+      const double took_ns =
           static_cast<double>((stream.times[row].finished - stream.times[row].started).count());
       EXPECT_EQ(op.kind, kind) << name;
       EXPECT_EQ(message_bytes(op).value, rows[row].bytes) << name << " row " << row;
       EXPECT_EQ(trace->groups.size(op.group), 8) << name;
-      EXPECT_DOUBLE_EQ(nanoseconds, rows[row].microseconds * 1e3) << name << " row " << row;
-      const double bandwidth = static_cast<double>(rows[row].bytes) / nanoseconds * bus_factor(kind, 8);
+      EXPECT_DOUBLE_EQ(took_ns, rows[row].microseconds * 1e3) << name << " row " << row;
+      const double bandwidth = static_cast<double>(rows[row].bytes) / took_ns * bus_factor(kind, 8);
       const double tolerance = 0.0051 + bandwidth * rows[row].time_step / rows[row].microseconds / 2;
       EXPECT_NEAR(bandwidth, rows[row].bus_bandwidth, tolerance) << name << " row " << row;
     }

@@ -1,0 +1,38 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "commlens/cli/console.hpp"
+
+namespace commlens {
+
+/// How a verb ended that was run in this process, where the sanitizers see it.
+struct VerbRun {
+  std::string command;  // "report FILE -o …"
+  ExitCode code = ExitCode::done;
+  std::string fault;  // empty: it was done, said "differs", or refused the file in one line
+};
+
+/// Runs every verb that reads a trace: report (all figures), summary (table and JSON), compare with itself
+/// and with `other`, and each exporter. What they write goes below `scratch`, which is emptied before each.
+class EveryVerb {
+ public:
+  EveryVerb(std::filesystem::path scratch, std::filesystem::path other);
+
+  std::vector<VerbRun> run_on(const std::filesystem::path& file) const;
+  /// The same; where summary refuses the file, only that, since the others would say the same.
+  std::vector<VerbRun> run_on_readable(const std::filesystem::path& file) const;
+
+ private:
+  VerbRun run_verb(const std::vector<std::string>& arguments) const;
+  void run_rest(const std::string& file, std::vector<VerbRun>& runs) const;
+
+  std::filesystem::path scratch_;
+  std::filesystem::path other_;
+};
+
+/// "report FILE -o …: what was wrong", a line each; empty when nothing was.
+std::string faults_of(const std::vector<VerbRun>& runs);
+
+}  // namespace commlens

@@ -1,0 +1,28 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace commlens {
+
+/// Traces and logs of other tools that belong to others and so stand outside the repository:
+/// $COMMLENS_TEST_DATA/golden/foreign. Empty where the variable is not set.
+std::filesystem::path foreign_folder();
+
+/// The files in it, sorted; without licences and answers (ground_truth.json).
+std::vector<std::filesystem::path> foreign_files();
+
+/// A real file made small enough to be read many thousand times: what it is called, and its text, unpacked.
+struct ForeignSample {
+  std::string name;
+  std::string text;
+};
+
+/// Twenty of them, of every format there is a real file of. JSON of more than 32 KiB keeps its members and,
+/// of the events or nodes, those about communication and what launches it, then others until it is full.
+std::vector<ForeignSample> foreign_samples();
+
+/// Sets the folder in which modules (OTF2) are looked for to that of the program.
+void find_modules_beside_program();
+
+}  // namespace commlens
