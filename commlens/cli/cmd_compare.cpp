@@ -10,8 +10,10 @@
 #include "commlens/cli/explain_sides.hpp"
 #include "commlens/cli/json_result.hpp"
 #include "commlens/cli/output_place.hpp"
+#include "commlens/compare/whole_job.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/explain_report.hpp"
+#include "commlens/report/whole_job_report.hpp"
 #include "commlens/report/wrapped.hpp"
 
 namespace commlens {
@@ -113,6 +115,27 @@ Result<CompareAnswer> answer_for_volumes(const Side& a, const Side& b, const Com
   return answer;
 }
 
+/// Of two views of one job of which one has no iterations.
+Result<CompareAnswer> answer_for_whole_job(const Side& a, const Side& b, const CompareOptions& options,
+                                           const TextStyle& style) {
+  if (options.order_counts) {
+    return failure(fmt::format(
+        "--order: {} does not say which iteration a call is of, so calls are counted over the whole "
+        "job; leave --order out",
+        a.trace.iterations().empty() ? a.argument : b.argument));
+  }
+  const Result<WholeJobComparison> comparison = compare_whole_job(a.trace, b.trace, options);
+  if (!comparison) {
+    return tl::unexpected(comparison.error());
+  }
+  if (comparison->rows.empty()) {
+    return failure(fmt::format("nothing to compare: {} and {} have no call but barriers and ignored ops",
+                               a.argument, b.argument));
+  }
+  return CompareAnswer{whole_job_text(*comparison, style), whole_job_json(*comparison),
+                       whole_job_csv(*comparison), comparison->equal(), ""};
+}
+
 Json guesses_json(const std::vector<SettingGuess>& guesses) {
   Json json = Json::array();
   for (const SettingGuess& guess : guesses) {
@@ -200,6 +223,9 @@ Result<CompareAnswer> answer_for(Side& a, Side& b, const CompareFlags& flags, Co
   }
   if (a.has_volumes_only() != b.has_volumes_only()) {
     return answer_for_volumes(a, b, flags, *options, planner);
+  }
+  if (one_lacks_iterations(a.trace, b.trace)) {
+    return answer_for_whole_job(a, b, *options, style);
   }
   return answer_for_traces(a, b, *options, style);
 }

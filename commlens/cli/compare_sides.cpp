@@ -22,25 +22,30 @@ bool has_calls(const Trace& trace) {
                      [](const RankStream& stream) { return !stream.events.empty(); });
 }
 
+constexpr std::int64_t k_most_iterations = 1000;  // that are predicted
+
+std::vector<Iteration> every_iteration(const IterationRange& range) {
+  std::vector<Iteration> iterations;
+  for (std::int64_t iteration = range.first; iteration <= range.second; ++iteration) {
+    iterations.push_back(static_cast<Iteration>(iteration));
+  }
+  return iterations;
+}
+
 /// The iterations of `other`, or of the job itself when the other side is a configuration too.
 std::vector<Iteration> iterations_to_predict(const Side& other, const Job& job,
                                              const std::optional<IterationRange>& range) {
-  std::vector<Iteration> iterations;
   if (other.is_config()) {
-    constexpr std::int64_t most = 1000;
     std::int64_t last = std::max(job.iterations, other.config().iterations) - 1;
     std::int64_t first = k_init_iteration;
     if (range) {
       first = range->first;
       last = range->second == INT32_MAX ? std::max(last, first) : range->second;
     }
-    last = std::clamp(last, std::max<std::int64_t>(first, range ? first : 0), first + most - 1);
-    for (std::int64_t iteration = first; iteration <= last; ++iteration) {
-      iterations.push_back(static_cast<Iteration>(iteration));
-    }
-    return iterations;
+    last = std::clamp(last, std::max<std::int64_t>(first, range ? first : 0), first + k_most_iterations - 1);
+    return every_iteration({static_cast<Iteration>(first), static_cast<Iteration>(last)});
   }
-  iterations = other.trace.iterations();
+  std::vector<Iteration> iterations = other.trace.iterations();
   if (range) {
     std::erase_if(iterations, [&](Iteration i) { return i < range->first || i > range->second; });
   }
@@ -162,14 +167,15 @@ Result<void> predict_side(Side& side, const Side& other, const LayoutFlags& flag
   if (!plan) {
     return failure(fmt::format("{}: {}", side.argument, plan.error().message));
   }
-  if (!other.is_config() && has_calls(other.trace) && other.trace.iterations().empty()) {
-    return failure(
-        fmt::format("{}: it does not say which iteration a call is of, so it cannot be set against the "
-                    "prediction; compare it with "
-                    "another such trace, or look at it with commlens summary",
-                    other.argument));
+  const bool has_whole_job = !other.is_config() && has_calls(other.trace) && other.trace.iterations().empty();
+  if (has_whole_job && (!range || range->second - range->first >= k_most_iterations)) {
+    return failure(fmt::format(
+        "{}: it does not say which iteration a call is of; say how many ran, as --iterations -1-9 for "
+        "initialisation and ten, at most {}, or look at it with commlens summary",
+        other.argument, k_most_iterations));
   }
-  const std::vector<Iteration> iterations = iterations_to_predict(other, side.config(), range);
+  const std::vector<Iteration> iterations =
+      has_whole_job ? every_iteration(*range) : iterations_to_predict(other, side.config(), range);
   if (iterations.empty() && range && !other.trace.iterations().empty()) {
     return failure(
         fmt::format("no wanted iteration is in both: {} is a configuration and has any, {} has {}; change "

@@ -343,27 +343,69 @@ TEST_F(Run, CompareSaysWhichIterationsEachSideCouldHave) {
             std::string::npos);
 }
 
-TEST_F(Run, CompareRefusesATraceWithoutIterationsBesideOneThatHasThem) {
-  std::string unknown = k_two_ranks;
-  for (std::size_t at = unknown.find("\"iteration\":0"); at != std::string::npos;
-       at = unknown.find("\"iteration\":0")) {
-    unknown.replace(at, 13, "\"iteration\":null");
+/// k_two_ranks as a tool writes it that knows no iterations.
+std::string without_iterations(std::string text) {
+  const std::string known = "\"iteration\":0";
+  for (std::size_t at = text.find(known); at != std::string::npos; at = text.find(known)) {
+    text.replace(at, known.size(), "\"iteration\":null");
   }
+  return text;
+}
+
+TEST_F(Run, CompareSetsTwoViewsOfOneJobAgainstEachOtherWhole) {
   const std::string a = written("a.jsonl", k_two_ranks);
-  const std::string b = written("b.jsonl", unknown);
+  const std::string b = written("b.jsonl", without_iterations(k_two_ranks));
   EXPECT_EQ(run_with({"compare", b, b}).code, ExitCode::done);
-  const Outcome traces = run_with({"compare", a, b});
-  EXPECT_EQ(traces.code, ExitCode::bad_input);
-  EXPECT_EQ(
-      traces.err,
-      "commlens: B does not say which iteration a call is of, A does; compare traces that both say it, or "
-      "that both do not\n");
+  const Outcome same = run_with({"compare", a, b});
+  EXPECT_EQ(same.code, ExitCode::done) << same.err;
+  EXPECT_TRUE(same.out.starts_with("equal: 4 of 4 calls (2 ranks, the whole job)\nA = ")) << same.out;
+  EXPECT_NE(
+      same.out.find("B does not say which iteration a call is of: counted are the calls of each rank per "
+                    "op, group and message size, all of B against iteration 0 of A\n"),
+      std::string::npos)
+      << same.out;
+  const std::string all = without_iterations(k_two_ranks);
+  const std::string rank_0 = written("rank0.jsonl", all.substr(0, all.find("\n{\"rank\":1,") + 1));
+  const Outcome of_rank_0 = run_with({"compare", rank_0, a, "--format", "json"});
+  EXPECT_EQ(of_rank_0.code, ExitCode::done) << of_rank_0.err;
+  const nlohmann::json json = nlohmann::json::parse(of_rank_0.out);
+  EXPECT_EQ(json["schema"], "commlens.compare_whole_job/1");
+  EXPECT_EQ(json["iterations_unknown"], "a");
+  EXPECT_EQ(json["ranks_only_b"], 1);
+  EXPECT_TRUE(json["a"].is_string());
+}
+
+TEST_F(Run, CompareOfWholeJobsExitsWith1WhenTheyDiffer) {
+  const std::string a = written("a.jsonl", k_two_ranks);
+  const std::string b =
+      written("b.jsonl", replaced(without_iterations(k_two_ranks), "\"input_bytes\":4,\"output_bytes\":4",
+                                  "\"input_bytes\":8,\"output_bytes\":8"));
+  const Outcome outcome = run_with({"compare", a, b});
+  EXPECT_EQ(outcome.code, ExitCode::differs);
+  EXPECT_TRUE(outcome.out.starts_with(
+      "different: 3 of 5 calls equal, 1 only in A, 1 only in B (2 ranks, the whole job)\n"))
+      << outcome.out;
+  EXPECT_EQ(run_with({"compare", a, b, "--ignore-op", "broadcast"}).code, ExitCode::done);
+  EXPECT_EQ(run_with({"compare", a, b, "--order"}).err,
+            "commlens: --order: " + b +
+                " does not say which iteration a call is of, so calls are counted over the whole job; leave "
+                "--order out\n");
+  EXPECT_EQ(run_with({"compare", a, b, "--iterations", "3-4"}).err,
+            "commlens: no wanted iteration is in A: it has 0; change --iterations\n");
+}
+
+TEST_F(Run, CompareOfAConfigurationAsksHowManyIterationsRan) {
+  const std::string b = written("b.jsonl", without_iterations(k_two_ranks));
   for (const std::vector<std::string>& sides :
        {std::vector{std::string("19M"), b}, {b, std::string("19M")}}) {
     const Outcome predicted = run_with({"compare", sides[0], sides[1]});
     EXPECT_EQ(predicted.code, ExitCode::bad_input);
-    EXPECT_TRUE(predicted.err.starts_with("commlens: " + b + ": it does not say which iteration"))
+    EXPECT_TRUE(predicted.err.starts_with("commlens: " + b +
+                                          ": it does not say which iteration a call is of; say how many ran"))
         << predicted.err;
+    const Outcome told = run_with({"compare", sides[0], sides[1], "--iterations", "-1-9"});
+    EXPECT_EQ(told.code, ExitCode::differs) << told.err;
+    EXPECT_NE(told.out.find("against iterations -1 to 9 of"), std::string::npos) << told.out;
   }
 }
 

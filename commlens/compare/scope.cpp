@@ -54,12 +54,6 @@ std::vector<Iteration> wanted_iterations(const Trace& trace, const CompareOption
   return iterations;
 }
 
-/// A trace whose ranks make no call at all has none in whatever iteration the other one has.
-bool is_silent(const Trace& trace) {
-  return std::all_of(trace.streams.begin(), trace.streams.end(),
-                     [](const RankStream& stream) { return stream.events.empty(); });
-}
-
 std::string ranks_text(const Trace& trace) {
   if (trace.streams.empty()) {
     return "no ranks";
@@ -69,6 +63,11 @@ std::string ranks_text(const Trace& trace) {
 }
 
 }  // namespace
+
+bool is_silent(const Trace& trace) {
+  return std::all_of(trace.streams.begin(), trace.streams.end(),
+                     [](const RankStream& stream) { return stream.events.empty(); });
+}
 
 std::string to_text(const std::vector<Iteration>& iterations) {
   if (iterations.empty()) {
@@ -83,7 +82,7 @@ std::string to_text(const std::vector<Iteration>& iterations) {
                  : fmt::format("{}", fmt::join(iterations, ", "));
 }
 
-Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions& options) {
+Result<Scope> common_ranks(const Trace& a, const Trace& b) {
   Scope scope;
   scope.segments = common_segments(a, b);
   for (const Segment& segment : scope.segments) {
@@ -95,10 +94,18 @@ Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions&
   }
   scope.ranks_only_a = rank_count(a) - scope.ranks;
   scope.ranks_only_b = rank_count(b) - scope.ranks;
+  return scope;
+}
 
+Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions& options) {
+  Result<Scope> ranks = common_ranks(a, b);
+  if (!ranks) {
+    return ranks;
+  }
+  Scope& scope = *ranks;
   if (a.iterations().empty() && b.iterations().empty()) {
     scope.iterations = {k_unknown_iteration};
-    return scope;
+    return ranks;
   }
   const std::vector<Iteration> left = wanted_iterations(is_silent(a) ? b : a, options);
   const std::vector<Iteration> right = wanted_iterations(is_silent(b) ? a : b, options);
@@ -109,15 +116,14 @@ Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions&
   const bool a_says = !a.iterations().empty();
   if (a_says != !b.iterations().empty() && !is_silent(a) && !is_silent(b)) {
     return failure(
-        fmt::format("{} does not say which iteration a call is of, {} does; compare traces that both say it, "
-                    "or that both do not",
+        fmt::format("{} does not say which iteration a call is of, {} does; name a trace that does",
                     a_says ? "B" : "A", a_says ? "A" : "B"));
   }
   if (scope.iterations.empty()) {
     return failure(fmt::format("no wanted iteration is in both: A has {}, B has {}; change --iterations",
                                to_text(a.iterations()), to_text(b.iterations())));
   }
-  return scope;
+  return ranks;
 }
 
 }  // namespace commlens

@@ -25,9 +25,15 @@ struct Scope {
   std::int64_t ranks_only_b = 0;
 };
 
+/// The ranks of both, without iterations. Fails when no rank is in both, saying what each trace has.
+Result<Scope> common_ranks(const Trace& a, const Trace& b);
+
 /// Ranks that make no call at all have none in any iteration. Fails when no rank or no wanted iteration is in
 /// both, saying what each trace has.
 Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions& options);
+
+/// A trace whose ranks make no call at all has none in whatever iteration the other one has.
+bool is_silent(const Trace& trace);
 
 /// "-1 to 2", or "none": a list of iterations for people.
 std::string to_text(const std::vector<Iteration>& iterations);

@@ -1,0 +1,159 @@
+#include "commlens/report/whole_job_report.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/compare/scope.hpp"
+#include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/csv.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string whole_job_op(const WholeJobRow& row) {
+  return row.name.empty() ? std::string(name_of(row.kind)) : row.name;
+}
+
+std::string count_of_ranks(std::int64_t ranks) {
+  return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
+}
+
+std::string verdict_of(const WholeJobComparison& comparison) {
+  const std::int64_t only_a = comparison.calls_a - comparison.exact;
+  const std::int64_t only_b = comparison.calls_b - comparison.exact;
+  std::string parts;
+  for (const auto& [calls, side] : {std::pair(only_a, "A"), std::pair(only_b, "B")}) {
+    parts += calls == 0 ? "" : fmt::format(", {} only in {}", calls, side);
+  }
+  const std::int64_t all = comparison.exact + only_a + only_b;
+  const std::string scope = fmt::format("({}, the whole job)", count_of_ranks(comparison.ranks));
+  return comparison.equal()
+             ? fmt::format("equal: {} of {} calls {}", comparison.exact, all, scope)
+             : fmt::format("different: {} of {} calls equal{} {}", comparison.exact, all, parts, scope);
+}
+
+/// "" where the members are compared.
+std::string detail_text(std::string_view ops, GroupDetail detail) {
+  return detail == GroupDetail::members ? ""
+         : detail == GroupDetail::size
+             ? fmt::format("groups of {}: compared by their size, for one side does not tell their ranks\n",
+                           ops)
+             : fmt::format("groups of {}: not compared, for one side does not tell them\n", ops);
+}
+
+std::string how_text(const WholeJobComparison& comparison) {
+  const char* const lacking = comparison.b_lacks_iterations ? "B" : "A";
+  const char* const told = comparison.b_lacks_iterations ? "A" : "B";
+  std::string text = fmt::format(
+      "{0} does not say which iteration a call is of: counted are the calls of each rank per op, group and "
+      "message "
+      "size, all of {0} against {3} {2} of {1}\n"
+      "not compared: their order, element types and roots\n",
+      lacking, told, to_text(comparison.iterations),
+      comparison.iterations.size() == 1 ? "iteration" : "iterations");
+  text += detail_text("collectives", comparison.collectives);
+  if (comparison.messages != GroupDetail::members) {
+    text += "send and recv: compared without their other rank, for one side does not tell it\n";
+  }
+  for (const auto& [ranks, side] :
+       {std::pair(comparison.ranks_only_a, "A"), std::pair(comparison.ranks_only_b, "B")}) {
+    text +=
+        ranks == 0 ? "" : fmt::format("not compared: {}, which only {} has\n", count_of_ranks(ranks), side);
+  }
+  if (comparison.ignored > 0) {
+    text += fmt::format("left out: {} barriers and ignored calls of both sides\n", comparison.ignored);
+  }
+  return text;
+}
+
+std::string_view detail_name(GroupDetail detail) {
+  return detail == GroupDetail::members ? "members" : detail == GroupDetail::size ? "size" : "not compared";
+}
+
+}  // namespace
+
+std::string whole_job_text(const WholeJobComparison& comparison, const TextStyle& style, std::size_t most) {
+  std::string text =
+      in_colour(verdict_of(comparison), comparison.equal() ? Colour::green : Colour::red, style) + "\n" +
+      how_text(comparison) + "\n";
+  Table table({{.title = ""},
+               {.title = "op"},
+               {.title = "group"},
+               {.title = "message", .align = Column::Align::right},
+               {.title = "calls A", .align = Column::Align::right},
+               {.title = "calls B", .align = Column::Align::right},
+               {.title = "equal", .align = Column::Align::right}});
+  const std::size_t shown = most == 0 ? comparison.rows.size() : std::min(most, comparison.rows.size());
+  for (std::size_t at = 0; at < shown; ++at) {
+    const WholeJobRow& row = comparison.rows[at];
+    table.add({row.equal() ? "" : "differs", whole_job_op(row),
+               group_text(row.kind, Axis::unknown, row.group_size), with_commas(row.message.value) + " B",
+               with_commas(row.calls_a), with_commas(row.calls_b), with_commas(row.exact)});
+  }
+  text += table.text_with_hidden(style);
+  if (shown < comparison.rows.size()) {
+    text += fmt::format("… and {} more lines; --format json or csv has them all\n",
+                        comparison.rows.size() - shown);
+  }
+  return text;
+}
+
+Json whole_job_json(const WholeJobComparison& comparison) {
+  Json rows = Json::array();
+  for (const WholeJobRow& row : comparison.rows) {
+    rows.push_back({{"op", name_of(row.kind)},
+                    {"name", row.name},
+                    {"group_size", row.group_size == 0 ? Json() : Json(row.group_size)},
+                    {"message_bytes", row.message.value},
+                    {"calls_a_all_ranks", row.calls_a},
+                    {"calls_b_all_ranks", row.calls_b},
+                    {"equal_calls_all_ranks", row.exact},
+                    {"equal", row.equal()}});
+  }
+  return {{"schema", "commlens.compare_whole_job/1"},
+          {"equal", comparison.equal()},
+          {"scope", "whole job, all ranks that both sides have"},
+          {"iterations_unknown", comparison.b_lacks_iterations ? "b" : "a"},
+          {"iterations", comparison.iterations},
+          {"groups_of_collectives", detail_name(comparison.collectives)},
+          {"groups_of_send_and_recv", detail_name(comparison.messages)},
+          {"ranks", comparison.ranks},
+          {"ranks_only_a", comparison.ranks_only_a},
+          {"ranks_only_b", comparison.ranks_only_b},
+          {"calls_a", comparison.calls_a},
+          {"calls_b", comparison.calls_b},
+          {"exact", comparison.exact},
+          {"ignored", comparison.ignored},
+          {"rows", rows}};
+}
+
+std::string whole_job_csv(const WholeJobComparison& comparison) {
+  const std::vector<std::string> titles = {"op",
+                                           "name",
+                                           "group_size",
+                                           "message_bytes",
+                                           "calls_a_all_ranks",
+                                           "calls_b_all_ranks",
+                                           "equal_calls_all_ranks",
+                                           "equal"};
+  std::string text = csv_line(titles);
+  for (const WholeJobRow& row : comparison.rows) {
+    const std::vector<std::string> cells = {std::string(name_of(row.kind)),
+                                            row.name,
+                                            row.group_size == 0 ? "" : std::to_string(row.group_size),
+                                            std::to_string(row.message.value),
+                                            std::to_string(row.calls_a),
+                                            std::to_string(row.calls_b),
+                                            std::to_string(row.exact),
+                                            row.equal() ? "true" : "false"};
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+}  // namespace commlens
