@@ -8,6 +8,7 @@
 
 #include "commlens/cli/command.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/importers/importers.hpp"
 
 namespace commlens {
 namespace {
@@ -34,9 +35,13 @@ std::string fault_of_messages(const std::string& messages, ExitCode code) {
 EveryVerb::EveryVerb(std::filesystem::path scratch, std::filesystem::path other)
     : scratch_(std::move(scratch)), other_(std::move(other)) {}
 
-VerbRun EveryVerb::run_verb(const std::vector<std::string>& arguments) const {
+void EveryVerb::empty_scratch() const {
   std::filesystem::remove_all(scratch_);
   std::filesystem::create_directories(scratch_);
+}
+
+VerbRun EveryVerb::run_verb(const std::vector<std::string>& arguments) const {
+  empty_scratch();
   VerbRun result{fmt::format("{}", fmt::join(arguments, " ")), ExitCode::system_failed, ""};
   std::ostringstream out;
   std::ostringstream err;
@@ -50,31 +55,54 @@ VerbRun EveryVerb::run_verb(const std::vector<std::string>& arguments) const {
   return result;
 }
 
-void EveryVerb::run_rest(const std::string& file, std::vector<VerbRun>& runs) const {
-  const std::string place = (scratch_ / "out").string();
-  runs.push_back(run_verb({"summary", file, "--format", "json"}));
-  runs.push_back(run_verb({"report", file, "-o", place, "--data", (scratch_ / "figures").string()}));
-  runs.push_back(run_verb({"compare", file, file}));
-  if (runs.back().code == ExitCode::differs) {
-    runs.back().fault = "the file differs from itself";
+VerbRun EveryVerb::run_compare_with_itself(const std::string& file) const {
+  VerbRun result = run_verb({"compare", file, file});
+  if (result.code == ExitCode::differs) {
+    result.fault = "the file differs from itself";
   }
-  runs.push_back(run_verb({"compare", file, other_.string()}));
-  runs.push_back(run_verb({"compare", other_.string(), file, "--format", "json"}));
+  return result;
+}
+
+std::vector<VerbRun> EveryVerb::run_on(const std::filesystem::path& path) const {
+  const std::string file = path.string();
+  const std::string place = (scratch_ / "out").string();
+  std::vector<VerbRun> runs = {
+      run_verb({"summary", file}),
+      run_verb({"summary", file, "--format", "json"}),
+      run_verb({"report", file, "-o", place, "--data", (scratch_ / "figures").string()}),
+      run_compare_with_itself(file),
+      run_verb({"compare", file, other_.string()}),
+      run_verb({"compare", other_.string(), file, "--format", "json"})};
   for (const Exporter& exporter : exporters()) {
     runs.push_back(run_verb({"export", file, "--to", std::string(exporter.name), "-o", place}));
   }
-}
-
-std::vector<VerbRun> EveryVerb::run_on(const std::filesystem::path& file) const {
-  std::vector<VerbRun> runs = {run_verb({"summary", file.string()})};
-  run_rest(file.string(), runs);
   return runs;
 }
 
-std::vector<VerbRun> EveryVerb::run_on_readable(const std::filesystem::path& file) const {
-  std::vector<VerbRun> runs = {run_verb({"summary", file.string()})};
+void EveryVerb::run_exporters(const std::filesystem::path& file, std::vector<VerbRun>& runs) const {
+  const Result<Trace> trace = import_any(file);
+  for (const Exporter& exporter : exporters()) {
+    empty_scratch();
+    VerbRun result{fmt::format("export {} --to {}", file.string(), exporter.name), ExitCode::done, ""};
+    if (!trace) {
+      result.fault = trace.error().message;
+    } else if (const Result<void> written = write_export(exporter, *trace, {}, (scratch_ / "out").string());
+               !written) {
+      result.code = ExitCode::bad_input;
+      result.fault = written.error().message.find('\n') == std::string::npos ? "" : written.error().message;
+    }
+    runs.push_back(std::move(result));
+  }
+}
+
+std::vector<VerbRun> EveryVerb::run_fast_on(const std::filesystem::path& path) const {
+  const std::string file = path.string();
+  std::vector<VerbRun> runs = {run_verb({"summary", file})};
   if (runs.front().code == ExitCode::done) {
-    run_rest(file.string(), runs);
+    runs.push_back(run_verb({"report", file, "-o", "-"}));
+    runs.push_back(run_compare_with_itself(file));
+    runs.push_back(run_verb({"compare", file, other_.string(), "--format", "json"}));
+    run_exporters(path, runs);
   }
   return runs;
 }

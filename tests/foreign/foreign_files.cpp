@@ -17,7 +17,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::size_t k_sample_size = std::size_t{32} << 10;
+constexpr std::size_t k_sample_size = std::size_t{16} << 10;
 
 constexpr std::array k_sampled = {
     "chakra/chakra.0.et",

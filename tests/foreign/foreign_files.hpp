@@ -18,7 +18,7 @@ struct ForeignSample {
   std::string text;
 };
 
-/// Twenty of them, of every format there is a real file of. JSON of more than 32 KiB keeps its members and,
+/// Twenty of them, of every format there is a real file of. JSON of more than 16 KiB keeps its members and,
 /// of the events or nodes, those about communication and what launches it, then others until it is full.
 std::vector<ForeignSample> foreign_samples();
 
