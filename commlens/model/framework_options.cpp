@@ -1,5 +1,7 @@
 #include "commlens/model/framework_options.hpp"
 
+#include <cstdint>
+
 #include <fmt/format.h>
 
 namespace commlens {
@@ -25,6 +27,7 @@ void to_neox(Job& job) {
 void to_megatron(Job& job) {
   pad_vocab(job.model);
   job.megatron.recompute_num_layers = job.neox.checkpoint_num_layers;
+  job.megatron.is_script = true;
   set_zero_stage(job, job.train.zero_stage);
 }
 
@@ -71,6 +74,28 @@ void settle_carried_over(Job& job, bool keeps_dtype) {
   const bool is_split = job.layout.tp > 1 && !job.layout.sequence_parallel;
   options.partition_activations =
       options.partition_activations && is_split && job.train.recompute == Recompute::full;
+}
+
+void settle_width_sizes(Job& job) {
+  constexpr std::int64_t widest = 1'000'000'000;  // beyond it no job is valid, and the square overflows
+  const std::int64_t hidden = job.model.hidden;
+  DeepSpeedOptions& options = job.deepspeed;
+  if (hidden < 1 || hidden > widest) {
+    return;
+  }
+  if (options.follows_width.reduce_bucket) {
+    options.reduce_bucket_size = hidden * hidden;
+  }
+  if (options.follows_width.prefetch_bucket) {
+    const auto width = static_cast<double>(hidden);
+    options.prefetch_bucket_size = static_cast<std::int64_t>(0.9 * width * width);  // in Python's order
+  }
+  if (options.follows_width.persistence_threshold) {
+    options.param_persistence_threshold = 10 * hidden;
+    if (job.commlens.is_carried_over) {
+      job.commlens.persistence_threshold = options.param_persistence_threshold;
+    }
+  }
 }
 
 void set_recompute(Job& job, Recompute recompute) {

@@ -14,6 +14,12 @@ Job with_framework(Job job, Framework framework);
 /// split are left out. Leaves other jobs as they are. To be called once the stage and the layout are settled.
 void settle_carried_over(Job& job, bool keeps_dtype = false);
 
+/// Gives the sizes that follow the width of the model (DeepSpeedOptions::follows_width) their values, in
+/// elements: reduce_bucket_size hidden^2, prefetch_bucket_size int(0.9 hidden^2), param_persistence_threshold
+/// 10 hidden. To be called again whenever the width changes. Source: transformers integrations/deepspeed.py
+/// trainer_config_finalize; accelerate accelerator.py _prepare_deepspeed.
+void settle_width_sizes(Job& job);
+
 /// Sets recomputation everywhere a framework's own settings repeat it.
 void set_recompute(Job& job, Recompute recompute);
 

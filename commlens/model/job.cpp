@@ -7,8 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/model/framework_options.hpp"
+#include "commlens/model/version.hpp"
 
 namespace commlens {
 namespace {
@@ -279,6 +281,26 @@ Check settle_batches(Job& job) {
   return {};
 }
 
+/// A tensor group of one rank has nothing to split.
+void settle_sequence_parallelism(Job& job) {
+  if (job.layout.sequence_parallel && job.layout.tp == 1) {
+    job.layout.sequence_parallel = false;
+    job.warnings.emplace_back(
+        "sequence parallelism has no effect at tp 1: it splits over the tensor ranks; use --tp 2 or more");
+  }
+}
+
+/// Megatron's script switches this on by itself with bf16 (arguments.py), unlike the bare library.
+void settle_gradient_type(Job& job) {
+  MegatronOptions& options = job.megatron;
+  if (job.framework == Framework::megatron && options.is_script && job.train.dtype == DType::bf16 &&
+      !options.gradients_in_fp32) {
+    options.gradients_in_fp32 = true;
+    job.warnings.emplace_back("bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does");
+  }
+  options.is_script = false;
+}
+
 }  // namespace
 
 std::string_view name_of(Framework framework) {
@@ -298,10 +320,12 @@ Result<Framework> framework_from(std::string_view name) {
 }
 
 bool is_sequence_parallel_neox(const Job& job) {
-  constexpr std::string_view commit = "8b43196f";
-  constexpr std::size_t shortest_hash = 7;
-  const std::string_view version = job.framework_version;
-  return version.size() >= shortest_hash && (version.starts_with(commit) || commit.starts_with(version));
+  return is_same_version(job.framework_version, k_neox_sequence_parallel_version);
+}
+
+std::int64_t sequences_per_iteration(const Job& job) {
+  return saturating_product(saturating_product(job.layout.dp, job.train.micro_batch),
+                            job.train.micro_batches);
 }
 
 Result<Job> validated(Job job) {
@@ -317,8 +341,9 @@ Result<Job> validated(Job job) {
     return tl::unexpected(layout.error());
   }
   job.layout = *layout;
-  job.layout.sequence_parallel = layout->sequence_parallel && layout->tp > 1;
+  settle_sequence_parallelism(job);
   settle_carried_over(job);
+  settle_gradient_type(job);
   if (const Check ok = sizes_fit(job); !ok) {
     return stop(ok);
   }

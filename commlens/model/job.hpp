@@ -28,15 +28,22 @@ struct Job {
   DdpOptions ddp;
   CommlensOptions commlens;
   std::int64_t iterations = 3;        // how many a call list holds, besides initialisation
-  std::int64_t global_batch = 0;      // megatron: 0, or what decides micro_batches once dp is known
+  std::int64_t global_batch = 0;      // sequences per step, what decides micro_batches once dp is known; or 0
   std::vector<std::string> warnings;  // unknown keys and the like, each one line with file:line
+  /// Settings of the configuration that can change messages and that no rule covers, by name and file:line:
+  /// predictions leave them out, so that none of such a job is verified.
+  std::vector<std::string> unmodelled;
 };
 
 /// True for GPT-NeoX 8b43196f (a commit may be named by more or fewer of its digits), which has sequence
 /// parallelism and always runs DeepSpeed's pipeline engine. Source: rules/neox_megatron.md §8.1.
 bool is_sequence_parallel_neox(const Job& job);
 
-/// The job with its degrees resolved and its vocabulary padded, or why no framework could run it: heads or
+/// Sequences that all ranks together train on in one iteration, of a validated job.
+std::int64_t sequences_per_iteration(const Job& job);
+
+/// The job with its degrees resolved and its vocabulary padded (what that switches on or off is noted in
+/// `warnings`), or why no framework could run it: heads or
 /// hidden not divisible by tp, non-positive sizes, a product of sizes beyond 2^62. What a single rule set
 /// does not support is refused by that rule set.
 Result<Job> validated(Job job);

@@ -24,6 +24,7 @@ struct ModelConfig {
   std::int64_t raw_vocab = 0;  // tokens of the tokenizer, before padding
   std::int64_t vocab_multiple = 1;  // V is padded to a multiple of this times tp; 1 = as it is
   bool vocab_is_padded = false;     // `vocab` is given as padded: leave it
+  bool vocab_is_assumed = false;    // the configuration names a tokenizer whose vocabulary is not known
   Positions positions = Positions::rotary;
   double rotary_fraction = 1.0;  // part of each head that rotary positions turn (rotary_pct), 0 to 1
   bool tied_embeddings = false;

@@ -39,7 +39,8 @@ void override_layout(Job& job, const Overrides& flags) {
   }
   if (flags.sp) {
     layout.sequence_parallel = *flags.sp;
-    if (*flags.sp && job.framework == Framework::neox && job.framework_version == k_neox_version) {
+    if (*flags.sp && layout.tp > 1 && job.framework == Framework::neox &&
+        job.framework_version == k_neox_version) {
       job.framework_version = k_neox_sequence_parallel_version;
       job.warnings.push_back(
           fmt::format("--sp: GPT-NeoX {} has no sequence parallelism; using the rules of {}", k_neox_version,
@@ -56,6 +57,12 @@ void override_layout(Job& job, const Overrides& flags) {
 void override_batches(Job& job, const Overrides& flags) {
   TrainConfig& train = job.train;
   replace(train.micro_batch, flags.micro_batch);
+  if (flags.global_batch) {
+    job.global_batch = *flags.global_batch;
+    const std::int64_t open = train.micro_batch > 0 ? 0 : train.micro_batches;  // 0: what it leaves
+    train.micro_batches = flags.micro_batches.value_or(open);
+    return;
+  }
   const bool is_stated_twice = job.global_batch > 0 && train.micro_batches > 0 && train.micro_batch > 0;
   if (flags.micro_batches) {
     train.micro_batches = *flags.micro_batches == 0 ? -1 : *flags.micro_batches;
@@ -97,10 +104,12 @@ void override_model(Job& job, const Overrides& flags) {
     }
   }
   override_width(model, flags);
+  settle_width_sizes(job);
   if (flags.vocab) {
     model.raw_vocab = *flags.vocab;
     model.vocab = *flags.vocab;
     model.vocab_is_padded = false;
+    model.vocab_is_assumed = false;
   }
 }
 
@@ -122,6 +131,7 @@ Result<void> override_bucket(Job& job, Bytes bucket) {
     return failure(fmt::format("--bucket: {}", elements.error().message));
   }
   job.deepspeed.reduce_bucket_size = elements->value;
+  job.deepspeed.follows_width.reduce_bucket = false;
   return {};
 }
 

@@ -21,6 +21,7 @@ struct Overrides {
   std::optional<int> zero;
   std::optional<std::int64_t> micro_batch;
   std::optional<std::int64_t> micro_batches;
+  std::optional<std::int64_t> global_batch;  // sequences per optimizer step; decides micro_batches
   std::optional<std::int64_t> seq;
   std::optional<std::int64_t> vocab;
   std::optional<std::int64_t> layers;

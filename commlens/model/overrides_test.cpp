@@ -94,6 +94,46 @@ TEST(Overrides, TheFlagsReplaceAGlobalBatchStatedTwice) {
   EXPECT_TRUE(validated(result));
 }
 
+TEST(Overrides, AGlobalBatchDecidesTheMicroBatches) {  // N / (dp x micro-batch)
+  const auto micro_batches = [](const Overrides& flags) {
+    return resolved_with("1.3B", flags).train.micro_batches;
+  };
+  EXPECT_EQ(micro_batches({.ranks = 8, .global_batch = 64}), 2) << "64 / (8 x 4)";
+  EXPECT_EQ(micro_batches({.ranks = 8, .tp = 8, .global_batch = 64}), 16) << "64 / (1 x 4)";
+  EXPECT_EQ(micro_batches({.ranks = 8, .tp = 2, .micro_batch = 1, .global_batch = 64}), 16) << "64 / (4 x 1)";
+  EXPECT_EQ(validated(changed("1.3B", {.ranks = 8, .global_batch = 60})).error().message,
+            "the global batch 60 is not divisible by micro-batch 4 x dp 8; change one of them");
+  EXPECT_EQ(
+      validated(changed("1.3B", {.ranks = 8, .micro_batches = 3, .global_batch = 64})).error().message,
+      "the global batch 64 is not micro-batch 4 x 3 micro-batches x dp 8; change one of them or --ranks");
+  EXPECT_EQ(sequences_per_iteration(resolved_with("1.3B", {.ranks = 8, .pp = 2, .global_batch = 48})), 48);
+}
+
+TEST(Overrides, AGlobalBatchReplacesThatOfTheFile) {
+  Job job = preset("1.3B").value();
+  job.global_batch = 32;
+  job.train.micro_batches = 8;
+  const Job changed = validated(with_overrides(job, {.dp = 2, .global_batch = 16}).value()).value();
+  EXPECT_EQ(changed.train.micro_batches, 2);
+  EXPECT_TRUE(changed.warnings.empty());
+  job.train.micro_batch = 0;  // a file that says how many micro-batches there are: the micro-batch is open
+  job.train.micro_batches = 4;
+  EXPECT_EQ(validated(with_overrides(job, {.dp = 2, .global_batch = 16}).value()).value().train.micro_batch,
+            2);
+}
+
+TEST(Overrides, SequenceParallelismOverOneRankHasNoEffectAndSaysSo) {
+  const Job job = resolved_with("1.3B", {.framework = Framework::megatron, .tp = 1, .sp = true});
+  EXPECT_FALSE(job.layout.sequence_parallel);
+  EXPECT_EQ(job.warnings,
+            std::vector<std::string>({"sequence parallelism has no effect at tp 1: it splits over the tensor "
+                                      "ranks; use --tp 2 or more"}));
+  EXPECT_TRUE(
+      resolved_with("1.3B", {.framework = Framework::megatron, .tp = 2, .sp = true}).warnings.empty());
+  EXPECT_EQ(resolved_with("1.3B", {.sp = true}).framework_version, "4bc66703")
+      << "no later rules for nothing";
+}
+
 TEST(Overrides, VirtualStagesMeanTheInterleavedSchedule) {
   const Job job =
       resolved_with("1.3B", {.framework = Framework::megatron, .ranks = 4, .pp = 4, .virtual_stages = 2});

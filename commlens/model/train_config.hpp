@@ -23,6 +23,14 @@ struct TrainConfig {
   double gradient_clipping = 0.0;  // 0: off
 };
 
+/// Sizes of a DeepSpeed JSON that are "auto": transformers and accelerate set them from the width of the
+/// model (`settle_width_sizes`).
+struct WidthSizes {
+  bool reduce_bucket = false;          // hidden^2
+  bool prefetch_bucket = false;        // 0.9 hidden^2
+  bool persistence_threshold = false;  // 10 hidden
+};
+
 /// DeepSpeed's own settings, defaults of version 0.14.0 (rules/deepspeed.md D10). Sizes count elements.
 /// The stage, clipping and micro-batches stand in TrainConfig.
 struct DeepSpeedOptions {
@@ -46,6 +54,7 @@ struct DeepSpeedOptions {
   bool quantized_weights = false;                // zero_quantized_weights (qwZ)
   bool quantized_gradients = false;              // zero_quantized_gradients (qgZ)
   bool offload = false;                          // offload_optimizer or offload_param to cpu or nvme
+  WidthSizes follows_width;
 
   // What the client program does around DeepSpeed (case file: options).
   bool weight_decay_groups = false;  // two parameter groups: matrices and embeddings; biases and norms
@@ -71,6 +80,7 @@ struct NeoxOptions {
 struct MegatronOptions {
   bool distributed_optimizer = false;
   bool gradients_in_fp32 = false;  // accumulate-allreduce-grads-in-fp32
+  bool is_script = false;          // pretrain_gpt.py: bf16 switches gradients_in_fp32 on (arguments.py)
   bool distribute_saved_activations = false;
   bool variable_seq_lengths = false;
   std::string recompute_method;  // uniform, block, or empty

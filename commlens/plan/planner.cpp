@@ -6,12 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "commlens/model/version.hpp"
 #include "commlens/plan/rules/rules.hpp"
 
 namespace commlens {
 namespace {
-
-constexpr std::size_t k_shortest_hash = 7;
 
 /// A program that repeats the one before it says nothing new.
 void trim_repeats(std::vector<Program>& iterations) {
@@ -57,22 +56,35 @@ std::optional<std::string_view> measured_version(const Job& job, const RuleSet& 
     return rules.versions.front();
   }
   for (const std::string_view known : rules.versions) {
-    const bool is_short_hash =
-        job.framework_version.size() >= k_shortest_hash && known.starts_with(job.framework_version);
-    if (is_short_hash || job.framework_version.starts_with(known)) {
+    if (is_same_version(job.framework_version, known)) {
       return known;
     }
   }
   return std::nullopt;
 }
 
+/// Why nothing of this job is verified: its version, its settings.
+std::vector<std::string> unverified(const Job& job, const RuleSet& rules, bool is_measured,
+                                    std::string_view used) {
+  std::vector<std::string> reasons = rules.unverified(job);
+  if (!is_measured) {
+    reasons.push_back(
+        fmt::format("version {} was never recorded, the rules are those of {}", job.framework_version, used));
+  }
+  reasons.insert(reasons.end(), job.unmodelled.begin(), job.unmodelled.end());
+  if (job.model.vocab_is_assumed) {
+    reasons.push_back(fmt::format("the vocabulary, which the configuration leaves open: {} is assumed",
+                                  job.model.raw_vocab));
+  }
+  return reasons;
+}
+
 void describe(Plan& plan, const RuleSet& rules) {
   const Job& job = plan.job;
   const std::optional<std::string_view> measured = measured_version(job, rules);
   const std::string_view used = measured.value_or(rules.versions.empty() ? "" : rules.versions.front());
-  plan.unverified = rules.unverified(job);
+  plan.unverified = unverified(job, rules, measured.has_value(), used);
   if (!measured) {
-    plan.unverified.push_back(fmt::format("version {}", job.framework_version));
     plan.job.warnings.push_back(
         fmt::format("framework_version {} is unknown; the rules of {} {}{} are used, unverified",
                     job.framework_version, name_of(job.framework), used, rules.base));

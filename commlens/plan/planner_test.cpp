@@ -69,6 +69,54 @@ TEST(MakePlan, UsesTheNearestRulesForAnUnknownVersion) {
   EXPECT_TRUE(make_plan(job).value().tables.provenance.verified);
 }
 
+TEST(MakePlan, ComparesVersionsByTheirParts) {
+  const auto reasons = [](Framework framework, const char* version) {
+    Job job = preset_job("19M", {.framework = framework, .dtype = DType::fp32, .recompute = Recompute::none});
+    job.framework_version = version;
+    const Plan plan = make_plan(job).value();
+    return plan.unverified.empty() ? "" : plan.unverified.front();
+  };
+  EXPECT_EQ(reasons(Framework::megatron, "core_v0"),
+            "version core_v0 was never recorded, the rules are those of core_v0.7.0");
+  EXPECT_EQ(reasons(Framework::megatron, "core_v0.7.0"), "");
+  EXPECT_EQ(reasons(Framework::deepspeed, "0.14.0rc9"),
+            "version 0.14.0rc9 was never recorded, the rules are those of 0.14.0");
+  EXPECT_EQ(reasons(Framework::deepspeed, "0.14.0"), "");
+  EXPECT_EQ(reasons(Framework::torch_ddp, "1.131"),
+            "version 1.131 was never recorded, the rules are those of 1.13");
+  EXPECT_EQ(reasons(Framework::torch_ddp, "1.13.1"), "");
+}
+
+TEST(MakePlan,
+     ClaimsOfTorchDdpWhatWasRecorded) {  // golden/torch_ddp: fp32 models of family gpt, nothing else
+  const auto reasons = [](
+                           const Overrides& flags, const std::function<void(Job&)>& change = [](Job&) {}) {
+    Job job = preset_job("19M", flags);
+    change(job);
+    return make_plan(job).value().unverified;
+  };
+  using Reasons = std::vector<std::string>;
+  Overrides ddp{
+      .framework = Framework::torch_ddp, .dp = 2, .dtype = DType::fp32, .recompute = Recompute::none};
+  EXPECT_EQ(reasons(ddp), Reasons());
+  EXPECT_EQ(reasons(ddp, [](Job& job) { job.ddp.static_graph = true; }), Reasons({"static_graph"}));
+  EXPECT_EQ(reasons(ddp, [](Job& job) { job.model.tied_embeddings = true; }), Reasons({"tied embeddings"}));
+  ddp.dtype = DType::bf16;
+  ddp.recompute = Recompute::full;
+  EXPECT_EQ(reasons(ddp), Reasons({"gradients in fp16 or bf16", "recomputation"}));
+}
+
+TEST(MakePlan, SettingsThatAreLeftOutMakeItUnverified) {
+  Job job = preset_job("19M", {});
+  job.unmodelled = {"'tensor_parallel' (ds.json:2) has no rules"};
+  job.model.vocab_is_assumed = true;
+  const Plan plan = make_plan(job).value();
+  EXPECT_FALSE(plan.tables.provenance.verified);
+  EXPECT_EQ(plan.unverified, std::vector<std::string>(
+                                 {"'tensor_parallel' (ds.json:2) has no rules",
+                                  "the vocabulary, which the configuration leaves open: 50257 is assumed"}));
+}
+
 TEST(MakePlan, SaysWhyItIsUnverified) {
   EXPECT_TRUE(make_plan(preset_job("19M", {})).value().unverified.empty());
   const Plan plan = make_plan(preset_job("19M", {.dp = 2, .zero = 3})).value();

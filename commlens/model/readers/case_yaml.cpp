@@ -34,7 +34,7 @@ void set_family(ModelConfig& model, Family family) {
 
 Result<void> read_model(const ConfigNode& section, Job& job) {
   ModelConfig& model = job.model;
-  MapReader reader(section, job.warnings);
+  MapReader reader(section, {job.warnings, job.unmodelled});
   Family family = Family::gpt;
   reader.choose("family", {{"gpt", Family::gpt}, {"llama", Family::llama}}, family);
   set_family(model, family);
@@ -64,7 +64,7 @@ Result<void> read_model(const ConfigNode& section, Job& job) {
 
 Result<void> read_layout(const ConfigNode& section, Job& job) {
   ParallelLayout& layout = job.layout;
-  MapReader reader(section, job.warnings);
+  MapReader reader(section, {job.warnings, job.unmodelled});
   reader.read("pipeline", layout.pp);
   reader.read("tensor", layout.tp);
   reader.read("replicate", layout.replicate);
@@ -78,7 +78,7 @@ Result<void> read_layout(const ConfigNode& section, Job& job) {
 
 Result<void> read_options(const ConfigNode& section, Job& job) {
   DeepSpeedOptions& options = job.deepspeed;
-  MapReader reader(section, job.warnings);
+  MapReader reader(section, {job.warnings, job.unmodelled});
   reader.choose("parameter_groups", {{"weight_decay", true}, {"single", false}}, options.weight_decay_groups);
   reader.choose("engine", {{"pipeline", true}, {"default", false}}, options.pipeline_engine);
   reader.read("attention_mask", options.attention_mask);
@@ -104,7 +104,7 @@ Result<void> read_options(const ConfigNode& section, Job& job) {
 }
 
 Result<void> read_ddp(const ConfigNode& section, Job& job) {
-  MapReader reader(section, job.warnings);
+  MapReader reader(section, {job.warnings, job.unmodelled});
   double mebibytes = 25;
   reader.read("bucket_cap_mb", mebibytes);
   if (mebibytes <= 0 || mebibytes > 1e9) {
@@ -118,7 +118,7 @@ Result<void> read_ddp(const ConfigNode& section, Job& job) {
 
 Result<void> read_commlens(const ConfigNode& section, Job& job) {
   CommlensOptions& options = job.commlens;
-  MapReader reader(section, job.warnings);
+  MapReader reader(section, {job.warnings, job.unmodelled});
   reader.read("bucket", options.bucket.value);
   reader.read("persistence_threshold", options.persistence_threshold, 0);
   reader.read("deepspeed_like", options.deepspeed_like);
@@ -149,7 +149,15 @@ Result<void> read_deepspeed_section(const ConfigNode& section, Job& job) {
   const std::int64_t micro_batches = job.train.micro_batches;
   job.train.micro_batch = std::max<std::int64_t>(micro_batch, 1);
   job.train.micro_batches = std::max<std::int64_t>(micro_batches, 1);
-  if (const Result<void> ok = read_deepspeed(section, job); !ok) {
+  TrainingArguments given;
+  given.dtype = precision;
+  if (micro_batch != k_absent) {
+    given.micro_batch = micro_batch;
+  }
+  if (micro_batches != k_absent) {
+    given.micro_batches = micro_batches;
+  }
+  if (const Result<void> ok = read_deepspeed(section, job, given); !ok) {
     return ok;
   }
   if (job.train.dtype != precision) {
@@ -238,8 +246,8 @@ Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, Fra
 }  // namespace
 
 Result<Job> job_from_case(const ConfigNode& document) {
-  std::vector<std::string> warnings;
-  MapReader reader(document, warnings);
+  Job notes;  // of the outermost keys, before the job is there
+  MapReader reader(document, {notes.warnings, notes.unmodelled});
   std::string name;
   std::string version;
   reader.read("framework", name);
@@ -289,7 +297,8 @@ Result<Job> job_from_case(const ConfigNode& document) {
   result.layout.ranks = ranks;
   result.iterations = iterations;
   result.model.name = arguments != nullptr ? case_name(document) : result.model.name;
-  result.warnings.insert(result.warnings.begin(), warnings.begin(), warnings.end());
+  result.warnings.insert(result.warnings.begin(), notes.warnings.begin(), notes.warnings.end());
+  result.unmodelled.insert(result.unmodelled.begin(), notes.unmodelled.begin(), notes.unmodelled.end());
   return result;
 }
 

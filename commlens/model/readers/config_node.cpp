@@ -133,6 +133,23 @@ Result<std::string> as_text(const ConfigNode& node) {
   return node.text;
 }
 
+bool is_off(const ConfigNode& node) {
+  switch (node.kind) {
+    case ConfigNode::Kind::null:
+      return true;
+    case ConfigNode::Kind::list:
+      return node.items.empty();
+    case ConfigNode::Kind::map: {
+      const ConfigNode* enabled = find(node, "enabled");
+      return node.items.empty() || (enabled != nullptr && is_off(*enabled));
+    }
+    case ConfigNode::Kind::scalar:
+      break;
+  }
+  const bool is_none = node.text.empty() || node.text == "none" || node.text == "None";
+  return is_none || !as_boolean(node).value_or(true) || as_number(node).value_or(1) == 0;
+}
+
 void use_underscores(ConfigNode& node) {
   for (std::string& key : node.keys) {
     std::replace(key.begin(), key.end(), '-', '_');

@@ -38,6 +38,10 @@ Result<double> as_number(const ConfigNode& node);
 Result<bool> as_boolean(const ConfigNode& node);
 Result<std::string> as_text(const ConfigNode& node);
 
+/// Whether a setting asks for nothing: null, false, 0, "none", an empty list or map, or a map with
+/// `enabled: false`.
+bool is_off(const ConfigNode& node);
+
 /// GPT-NeoX and Megatron take "num-layers" for "num_layers": writes every key of the tree with underscores.
 void use_underscores(ConfigNode& node);
 

@@ -16,35 +16,47 @@ namespace {
 
 // Keys of runtime/config.py, runtime/constants.py and their sections that change no message.
 constexpr std::string_view k_other_keys =
-    "aio autotuning checkpoint comet comms_logger compile csv_monitor data_efficiency "
-    "dataloader_drop_last deepspeed dump_state eigenvalue flops_profiler gradient_predivide_factor "
-    "graph_harvesting hybrid_engine load_universal memory_breakdown nebula prescale_gradients "
-    "progressive_layer_drop scheduler seq_parallel_communication_data_type sparse_attention "
+    "aio checkpoint comet comms_logger csv_monitor dataloader_drop_last deepspeed dump_state "
+    "flops_profiler gradient_predivide_factor graph_harvesting load_universal memory_breakdown nebula "
+    "prescale_gradients scheduler seq_parallel_communication_data_type sparse_attention "
     "steps_per_print tensorboard timers use_data_before_expert_parallelism use_node_local_storage "
-    "wall_clock_breakdown wandb weight_quantization zero_allow_untested_optimizer "
-    "zero_force_ds_cpu_optimizer";
+    "wall_clock_breakdown wandb zero_allow_untested_optimizer zero_force_ds_cpu_optimizer";
 
 constexpr std::string_view k_read_keys =
-    "activation_checkpointing amp bf16 bfloat16 communication_data_type compression_training "
-    "curriculum_learning data_types disable_allgather elasticity fp16 gradient_accumulation_steps "
-    "gradient_clipping optimizer pipeline quantize_training sparse_gradients train_batch_size "
-    "train_micro_batch_size_per_gpu zero_optimization";
+    "activation_checkpointing amp autotuning bf16 bfloat16 communication_data_type compile "
+    "compression_training curriculum_learning data_efficiency data_types disable_allgather eigenvalue "
+    "elasticity fp16 gradient_accumulation_steps gradient_clipping hybrid_engine optimizer pipeline "
+    "progressive_layer_drop quantize_training sparse_gradients tensor_parallel train_batch_size "
+    "train_micro_batch_size_per_gpu weight_quantization zero_optimization";
 
 constexpr std::string_view k_precision_keys =
-    "auto_cast consecutive_hysteresis dynamic_loss_scale fp16 fp16_master_weights_and_grads hysteresis "
-    "immediate_grad_update initial_scale_power loss_scale loss_scale_window loss_scaler min_loss_scale "
-    "min_scale opt_level type";
+    "auto_cast consecutive_hysteresis dynamic_loss_scale fp16 hysteresis immediate_grad_update "
+    "initial_scale_power loss_scale loss_scale_window loss_scaler min_loss_scale min_scale opt_level type";
 
 constexpr std::string_view k_zero_keys =
-    "allgather_bucket_size allgather_partitions cpu_offload_params cpu_offload_use_pin_memory "
-    "elastic_checkpoint gather_16bit_weights_on_model_save ignore_unused_parameters legacy_stage1 "
-    "load_from_fp32_weights memory_efficient_linear mics_hierarchical_params_gather "
+    "allgather_bucket_size allgather_partitions cpu_offload_use_pin_memory elastic_checkpoint "
+    "gather_16bit_weights_on_model_save ignore_unused_parameters legacy_stage1 load_from_fp32_weights "
+    "log_trace_cache_warnings memory_efficient_linear mics_hierarchical_params_gather "
     "override_module_apply pin_memory pipeline_loading_checkpoint "
-    "stage3_gather_16bit_weights_on_model_save stage3_gather_fp16_weights_on_model_save "
-    "zero_quantized_nontrainable_weights zeropp_loco_param";
+    "stage3_gather_16bit_weights_on_model_save stage3_gather_fp16_weights_on_model_save";
 
-constexpr std::string_view k_pipeline_keys =
-    "activation_checkpoint_interval micro_batches partition seed_layers stages use_reentrant";
+constexpr std::string_view k_pipeline_keys = "micro_batches partition seed_layers stages use_reentrant";
+
+constexpr std::string_view k_checkpointing_keys =
+    "contiguous_memory_optimization cpu_checkpointing number_checkpoints profile "
+    "synchronize_checkpoint_boundary";
+
+// Optimizers that exchange nothing of their own (in lower case).
+constexpr std::string_view k_local_optimizers =
+    "adadelta adafactor adagrad adam adamax adamw cpuadam cpulion fusedadam fusedlamb fusedlion lamb lion "
+    "muadam "
+    "muadamw musgd rmsprop sgd";
+
+// What can change messages and has no rules, also of versions after 0.14.0: left out, unless switched off.
+constexpr std::string_view k_left_out_zero_keys =
+    "cpu_offload_params module_granularity_threshold "
+    "stage3_module_granularity_threshold stage3_use_all_reduce_for_fetch_params "
+    "use_all_reduce_for_fetch_params zenflow zero_quantized_nontrainable_weights zeropp_loco_param";
 
 void read_dtype(MapReader& reader, std::string_view key, std::optional<DType>& dtype) {
   reader.choose<std::optional<DType>>(key,
@@ -60,17 +72,31 @@ void read_dtype(MapReader& reader, std::string_view key, std::optional<DType>& d
 }
 
 /// Whether a section is there and switched on.
-bool is_enabled(MapReader& settings, std::string_view section, std::vector<std::string>& warnings) {
+bool is_enabled(MapReader& settings, std::string_view section) {
   const ConfigNode* map = settings.map(section);
-  if (map == nullptr) {
+  const ConfigNode* enabled = map == nullptr ? nullptr : find(*map, "enabled");
+  if (enabled == nullptr || enabled->kind == ConfigNode::Kind::null) {
     return false;
   }
-  bool enabled = false;
-  MapReader reader(*map, warnings);
-  reader.read("enabled", enabled);
-  reader.accept(k_precision_keys);
-  if (reader.failed()) {
+  const Result<bool> value = as_boolean(*enabled);
+  if (!value) {
     settings.fail(section, "needs a boolean 'enabled'");
+  }
+  return value.value_or(false);
+}
+
+/// The same of fp16 or bf16, whose other keys are looked at too.
+bool is_precision(MapReader& settings, std::string_view section, Job& job) {
+  const bool enabled = is_enabled(settings, section);
+  const ConfigNode* map = settings.map(section);
+  if (enabled && map != nullptr) {
+    MapReader reader(*map, {job.warnings, job.unmodelled});
+    reader.accept("enabled");
+    reader.accept(k_precision_keys);
+    reader.leave_out_unless_off("fp16_master_weights_and_grads");
+    if (const Result<void> ok = reader.finish(); !ok) {
+      settings.fail_at(*map, ok.error().message);
+    }
   }
   return enabled;
 }
@@ -78,8 +104,8 @@ bool is_enabled(MapReader& settings, std::string_view section, std::vector<std::
 Result<void> read_precision(MapReader& settings, Job& job) {
   const bool names_fp16 = settings.has("fp16");
   const bool names_bf16 = settings.has("bf16") || settings.has("bfloat16");
-  bool fp16 = is_enabled(settings, "fp16", job.warnings);
-  bool bf16 = is_enabled(settings, "bf16", job.warnings) || is_enabled(settings, "bfloat16", job.warnings);
+  bool fp16 = is_precision(settings, "fp16", job);
+  bool bf16 = is_precision(settings, "bf16", job) || is_precision(settings, "bfloat16", job);
   const ConfigNode* section = settings.map("fp16");
   const ConfigNode* type = section == nullptr ? nullptr : find(*section, "type");
   if (fp16 && type != nullptr && (type->text == "bfloat16" || type->text == "bf16")) {
@@ -98,7 +124,7 @@ Result<void> read_precision(MapReader& settings, Job& job) {
   }
   read_dtype(settings, "communication_data_type", job.deepspeed.communication_dtype);
   if (const ConfigNode* types = settings.map("data_types")) {
-    MapReader reader(*types, job.warnings);
+    MapReader reader(*types, {job.warnings, job.unmodelled});
     read_dtype(reader, "grad_accum_dtype", job.deepspeed.grad_accumulation_dtype);
     return reader.finish();
   }
@@ -122,7 +148,7 @@ void read_size(MapReader& zero, std::string_view key, std::int64_t& value) {
 
 Result<void> read_zero(const ConfigNode& section, Job& job) {
   DeepSpeedOptions& options = job.deepspeed;
-  MapReader zero(section, job.warnings);
+  MapReader zero(section, {job.warnings, job.unmodelled});
   std::int64_t stage = 0;
   zero.read("stage", stage, 0);
   if (stage > 3) {
@@ -155,6 +181,7 @@ Result<void> read_zero(const ConfigNode& section, Job& job) {
   if (mics > 0) {
     zero.fail("mics_shard_size", "asks for MiCS, which has no rules here; leave it out");
   }
+  zero.leave_out_unless_off(k_left_out_zero_keys);
   zero.accept(k_zero_keys);
   return zero.finish();
 }
@@ -178,9 +205,10 @@ Result<void> read_pipeline(MapReader& settings, Job& job) {
   if (section == nullptr) {
     return {};
   }
-  MapReader pipeline(*section, job.warnings);
+  MapReader pipeline(*section, {job.warnings, job.unmodelled});
   pipeline.read("pipe_partitioned", job.deepspeed.pipe_partitioned);
   pipeline.read("grad_partitioned", job.deepspeed.grad_partitioned);
+  pipeline.leave_out_unless_off("activation_checkpoint_interval");
   pipeline.accept(k_pipeline_keys);
   return pipeline.finish();
 }
@@ -204,46 +232,79 @@ void read_batch(MapReader& settings, Job& job) {
   }
 }
 
-void refuse_what_has_no_rules(MapReader& settings, Job& job) {
-  settings.refuse_true("sparse_gradients",
-                       "sends embedding gradients as sparse tensors, which has no rules here");
-  settings.refuse_true("disable_allgather", "is not supported");
-  for (const std::string_view section : {"amp", "curriculum_learning", "elasticity"}) {
-    if (is_enabled(settings, section, job.warnings)) {
-      settings.fail(section, "changes what is sent and has no rules here; switch it off");
-    }
+Result<void> read_checkpointing(MapReader& settings, Job& job) {
+  const ConfigNode* section = settings.map("activation_checkpointing");
+  if (section == nullptr) {
+    return {};
   }
-  settings.refuse("compression_training", "changes what is sent and has no rules here; leave it out");
-  settings.refuse("quantize_training", "changes what is sent and has no rules here; leave it out");
+  MapReader checkpointing(*section, {job.warnings, job.unmodelled});
+  checkpointing.read("partition_activations", job.deepspeed.partition_activations);
+  checkpointing.accept(k_checkpointing_keys);
+  return checkpointing.finish();
+}
+
+void read_optimizer(MapReader& settings) {
   const ConfigNode* optimizer = settings.map("optimizer");
   const ConfigNode* type = optimizer == nullptr ? nullptr : find(*optimizer, "type");
-  if (type == nullptr) {
+  if (type == nullptr || is_off(*type)) {
     return;
   }
   std::string name = type->text;
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  for (const std::string_view compressed : {"onebitadam", "zerooneadam", "onebitlamb"}) {
-    if (name == compressed) {
-      settings.fail("optimizer", fmt::format("is {}, whose compressed all_reduce has no rules here", name));
-    }
+  if (is_one_of(name, "onebitadam zerooneadam onebitlamb")) {
+    settings.fail("optimizer", fmt::format("is {}, whose compressed all_reduce has no rules here", name));
+  } else if (!is_one_of(name, k_local_optimizers)) {
+    settings.leave_out("optimizer", "optimizer " + shown_text(type->text));
   }
 }
 
-/// The Hugging Face trainer writes "auto" for what it fills in later: it counts as absent.
-void drop_automatic(ConfigNode& node, std::vector<std::string>& warnings) {
-  for (std::size_t index = 0; index < node.items.size(); ++index) {
-    ConfigNode& item = node.items[index];
-    drop_automatic(item, warnings);
-    if (item.kind != ConfigNode::Kind::scalar || item.text != "auto" || node.kind != ConfigNode::Kind::map) {
-      continue;
-    }
-    item.kind = ConfigNode::Kind::null;
-    if (is_deepspeed_key(node.keys[index]) || node.keys[index].find("size") != std::string::npos) {
-      warnings.push_back(fmt::format("{}: '{}' is \"auto\"; DeepSpeed's default is used", item.where(),
-                                     shown_text(node.keys[index])));
+void refuse_what_has_no_rules(MapReader& settings) {
+  settings.refuse_true("sparse_gradients",
+                       "sends embedding gradients as sparse tensors, which has no rules here");
+  settings.refuse_true("disable_allgather", "is not supported");
+  for (const std::string_view section : {"amp", "curriculum_learning", "elasticity"}) {
+    if (is_enabled(settings, section)) {
+      settings.fail(section, "changes what is sent and has no rules here; switch it off");
     }
   }
+  settings.refuse("compression_training", "changes what is sent and has no rules here; leave it out");
+  settings.refuse("quantize_training", "changes what is sent and has no rules here; leave it out");
+}
+
+/// Whether a section that is off by default is switched on.
+bool is_on(const ConfigNode* section) {
+  if (section == nullptr || section->kind != ConfigNode::Kind::map) {
+    return section != nullptr && !is_off(*section);
+  }
+  const ConfigNode* enabled = find(*section, "enabled");
+  return enabled != nullptr && !is_off(*enabled);
+}
+
+/// Notes what is left out: sections that are switched on, and degrees of more than one.
+void leave_out_the_rest(MapReader& settings) {
+  for (const std::string_view section :
+       {"autotuning", "data_efficiency", "eigenvalue", "hybrid_engine", "progressive_layer_drop"}) {
+    if (is_on(settings.node(section))) {
+      settings.leave_out(section);
+    }
+  }
+  settings.leave_out_unless_off("weight_quantization");
+  const ConfigNode* compile = settings.node("compile");
+  const ConfigNode* deep = compile == nullptr ? nullptr : find(*compile, "deepcompile");
+  if (deep != nullptr && !is_off(*deep)) {
+    settings.leave_out("compile", "compile.deepcompile");
+  } else if (is_on(compile)) {
+    settings.leave_out("compile");
+  }
+  const ConfigNode* tensor = settings.node("tensor_parallel");
+  const ConfigNode* degree = tensor == nullptr ? nullptr : find(*tensor, "autotp_size");
+  const bool is_one = degree != nullptr && as_integer(*degree).value_or(0) == 1;
+  if (tensor != nullptr && !is_off(*tensor) && !is_one) {
+    settings.leave_out("tensor_parallel");
+  }
+  settings.leave_out_unless_one("sequence_parallel_size");
+  settings.leave_out_unless_one("data_parallel_size");
 }
 
 }  // namespace
@@ -252,11 +313,10 @@ bool is_deepspeed_key(std::string_view key) {
   return is_one_of(key, k_read_keys) || is_one_of(key, k_other_keys);
 }
 
-Result<void> read_deepspeed(const ConfigNode& settings, Job& job) {
-  ConfigNode given = settings;
-  drop_automatic(given, job.warnings);
-  MapReader reader(given, job.warnings);
-  for (const auto read : {read_precision, read_zero_section, read_pipeline}) {
+Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given) {
+  const ConfigNode settled = with_auto_settled(settings, given, job);
+  MapReader reader(settled, {job.warnings, job.unmodelled});
+  for (const auto read : {read_precision, read_zero_section, read_pipeline, read_checkpointing}) {
     if (const Result<void> ok = read(reader, job); !ok) {
       return ok;
     }
@@ -266,13 +326,9 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job) {
   if (job.train.gradient_clipping < 0) {
     reader.fail("gradient_clipping", "must not be negative");
   }
-  if (const ConfigNode* checkpointing = reader.map("activation_checkpointing")) {
-    if (const ConfigNode* partition = find(*checkpointing, "partition_activations")) {
-      job.deepspeed.partition_activations =
-          as_boolean(*partition).value_or(job.deepspeed.partition_activations);
-    }
-  }
-  refuse_what_has_no_rules(reader, job);
+  read_optimizer(reader);
+  refuse_what_has_no_rules(reader);
+  leave_out_the_rest(reader);
   reader.accept(k_other_keys);
   return reader.finish();
 }

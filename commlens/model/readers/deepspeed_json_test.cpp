@@ -1,6 +1,8 @@
 #include "commlens/model/readers/deepspeed_json.hpp"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -86,14 +88,6 @@ TEST(DeepSpeedJson, LeavesOpenWhatTheGlobalBatchDecides) {
   EXPECT_EQ(read_deepspeed(R"({"train_micro_batch_size_per_gpu": 4})")->global_batch, 0);
 }
 
-TEST(DeepSpeedJson, TakesTheTrainersAutoAsAbsent) {
-  const Job job = read_deepspeed(R"({"train_batch_size": "auto", "gradient_clipping": "auto",
-                           "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}})")
-                      .value();
-  EXPECT_EQ(job.deepspeed.reduce_bucket_size, 500'000'000);
-  EXPECT_EQ(job.warnings.size(), 3U);
-}
-
 TEST(DeepSpeedJson, SeesOffloadInEveryForm) {
   for (const char* section : {R"("offload_optimizer": {"device": "cpu"})",
                               R"("offload_param": {"device": "nvme"})", R"("cpu_offload": true)"}) {
@@ -134,6 +128,49 @@ TEST(DeepSpeedJson, WarnsOfUnknownKeysAtBothLevels) {
   ASSERT_EQ(job.warnings.size(), 2U);
   EXPECT_EQ(job.warnings[0], "ds.json:1: unknown key 'stages'; did you mean 'stage'?");
   EXPECT_EQ(job.warnings[1], "ds.json:1: unknown key 'zero_optimisation'; did you mean 'zero_optimization'?");
+  EXPECT_EQ(job.unmodelled, std::vector<std::string>({"unknown key 'stages' (ds.json:1)",
+                                                      "unknown key 'zero_optimisation' (ds.json:1)"}));
+}
+
+TEST(DeepSpeedJson, NamesWhatItLeavesOut) {
+  const auto left_out = [](const std::string& text) {
+    const Job job = read_deepspeed("{" + text + "}").value();
+    return job.unmodelled.empty() ? "" : job.unmodelled.front();
+  };
+  const std::pair<std::string, std::string> rows[] = {
+      {R"("tensor_parallel": {"autotp_size": 4})", "tensor_parallel"},
+      {R"("sequence_parallel_size": 2)", "sequence_parallel_size"},
+      {R"("data_parallel_size": 2)", "data_parallel_size"},
+      {R"("compile": {"deepcompile": true})", "compile.deepcompile"},
+      {R"("compile": {"enabled": true})", "compile"},
+      {R"("autotuning": {"enabled": true})", "autotuning"},
+      {R"("data_efficiency": {"enabled": true})", "data_efficiency"},
+      {R"("hybrid_engine": {"enabled": true})", "hybrid_engine"},
+      {R"("optimizer": {"type": "Muon"})", "optimizer Muon"},
+      {R"("pipeline": {"activation_checkpoint_interval": 1})", "activation_checkpoint_interval"},
+      {R"("fp16": {"enabled": true, "fp16_master_weights_and_grads": true})",
+       "fp16_master_weights_and_grads"},
+      {R"("zero_optimization": {"zenflow": {"topk_ratio": 0.1}})", "zenflow"},
+      {R"("zero_optimization": {"stage3_use_all_reduce_for_fetch_params": true})",
+       "stage3_use_all_reduce_for_fetch_params"},
+      {R"("zero_optimization": {"zero_quantized_nontrainable_weights": true})",
+       "zero_quantized_nontrainable_weights"}};
+  for (const auto& [text, name] : rows) {
+    EXPECT_EQ(left_out(text), "'" + name + "' (ds.json:1) has no rules") << text;
+  }
+}
+
+TEST(DeepSpeedJson, WhatIsSwitchedOffOrChangesNoMessagePassesSilently) {
+  const Job job = read_deepspeed(R"({"tensor_parallel": {"autotp_size": 1}, "sequence_parallel_size": 1,
+      "compile": {"enabled": false, "deepcompile": false}, "autotuning": {"enabled": false},
+      "data_efficiency": {}, "progressive_layer_drop": {"enabled": false}, "weight_quantization": null,
+      "wall_clock_breakdown": true, "steps_per_print": 10, "aio": {"block_size": 1}, "flops_profiler": {"enabled": true},
+      "comms_logger": {"enabled": true}, "optimizer": {"type": "AdamW"}, "scheduler": {"type": "WarmupLR"},
+      "zero_optimization": {"stage": 3, "zenflow": null, "allgather_partitions": true, "sub_group_size": 1e9,
+                            "stage3_gather_16bit_weights_on_model_save": true}})")
+                      .value();
+  EXPECT_TRUE(job.unmodelled.empty()) << job.unmodelled.front();
+  EXPECT_TRUE(job.warnings.empty()) << job.warnings.front();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/model/framework_options.hpp"
 #include "commlens/model/readers/map_reader.hpp"
 
 namespace commlens {
@@ -13,18 +14,46 @@ namespace {
 
 // Keys of transformers' configurations that change neither parameters nor messages.
 constexpr std::string_view k_other_hf_keys =
-    "_attn_implementation _commit_hash _name_or_path activation_function add_cross_attention "
-    "architectures attention_dropout attention_probs_dropout_prob attn_pdrop auto_map bad_words_ids "
+    "_attn_implementation _commit_hash _name_or_path activation_function "
+    "architectures attention_dropout attention_probs_dropout_prob attn_pdrop bad_words_ids "
     "begin_suppress_tokens bos_token_id classifier_dropout cross_attention_hidden_size "
-    "decoder_start_token_id embd_pdrop eos_token_id finetuning_task gradient_checkpointing hidden_act "
-    "hidden_dropout hidden_dropout_prob id2label initializer_range is_decoder is_encoder_decoder "
+    "decoder_start_token_id embd_pdrop eos_token_id finetuning_task hidden_act "
+    "hidden_dropout hidden_dropout_prob id2label initializer_range is_decoder "
     "label2id layer_norm_eps layer_norm_epsilon mask_token_id model_type n_ctx output_attentions "
     "output_hidden_states output_past output_router_logits pad_token_id pretraining_tp problem_type "
-    "pruned_heads quantization_config reorder_and_upcast_attn resid_pdrop return_dict rms_norm_eps "
+    "reorder_and_upcast_attn resid_pdrop return_dict rms_norm_eps "
     "rope_parameters rope_scaling rope_theta rotary_emb_base rotary_pct router_aux_loss_coef "
     "router_jitter_noise scale_attn_by_inverse_layer_idx scale_attn_weights sliding_window "
     "summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj "
     "task_specific_params tokenizer_class transformers_version unk_token_id use_cache";
+
+// The same of generation, which configurations of older versions repeat.
+constexpr std::string_view k_generation_keys =
+    "chunk_size_feed_forward diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size "
+    "exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id initializer_factor "
+    "layer_types length_penalty max_length max_window_layers min_length no_repeat_ngram_size num_beam_groups "
+    "num_beams num_return_sequences output_scores partial_rotary_factor prefix remove_invalid_values "
+    "repetition_penalty return_dict_in_generate sep_token_id suppress_tokens temperature tf_legacy_loss "
+    "top_k "
+    "top_p typical_p use_bfloat16 use_sliding_window";
+
+// What changes the parameters or their type in a way that is not modelled: left out, unless switched off.
+constexpr std::string_view k_left_out_hf_keys =
+    "add_cross_attention auto_map is_encoder_decoder pruned_heads quantization_config tie_encoder_decoder "
+    "torchscript";
+
+/// Other heads than the language model's have other parameters.
+void read_architectures(MapReader& config) {
+  const ConfigNode* architectures = config.node("architectures");
+  if (architectures == nullptr) {
+    return;
+  }
+  for (const ConfigNode& name : architectures->items) {
+    if (!name.text.ends_with("ForCausalLM") && !name.text.ends_with("LMHeadModel")) {
+      config.leave_out("architectures", "architecture " + shown_text(name.text));
+    }
+  }
+}
 
 void read_gpt2(MapReader& config, ModelConfig& model) {
   config.require("n_layer", model.layers);
@@ -97,7 +126,7 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   job.framework = Framework::commlens;
   ModelConfig& model = job.model;
   model.name = hf_model_name(config);
-  MapReader reader(config, job.warnings);
+  MapReader reader(config, {job.warnings, job.unmodelled});
   ReadModel read_model = nullptr;
   reader.choose<ReadModel>("model_type",
                            {{"gpt2", read_gpt2},
@@ -122,7 +151,15 @@ Result<Job> job_from_hf(const ConfigNode& config) {
                   job.train.dtype);
   }
   job.commlens.is_carried_over = true;  // the dtype is the checkpoint's, not a choice of how to train
+  bool checkpoints = false;
+  reader.read("gradient_checkpointing", checkpoints);
+  if (checkpoints) {
+    set_recompute(job, Recompute::full);
+  }
+  read_architectures(reader);
+  reader.leave_out_unless_off(k_left_out_hf_keys);
   reader.accept(k_other_hf_keys);
+  reader.accept(k_generation_keys);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }

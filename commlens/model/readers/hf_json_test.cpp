@@ -1,6 +1,7 @@
 #include "commlens/model/readers/hf_json.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -75,6 +76,32 @@ TEST(HfJson, TrainsOneSequenceOfTheLongestLengthByDefault) {
   EXPECT_EQ(job.train.micro_batches, 1);
   EXPECT_EQ(job.train.dtype, DType::bf16);
   EXPECT_EQ(read_hf(k_gpt2 + "}")->train.dtype, DType::fp32);
+}
+
+TEST(HfJson, NamesWhatItLeavesOut) {
+  const auto left_out = [](const std::string& text) {
+    const Job job = read_hf(k_gpt2 + ", " + text + "}").value();
+    return job.unmodelled.empty() ? "" : job.unmodelled.front();
+  };
+  const std::pair<std::string, std::string> rows[] = {
+      {R"("quantization_config": {"load_in_4bit": true})", "'quantization_config'"},
+      {R"("auto_map": {"AutoModel": "modeling.py"})", "'auto_map'"},
+      {R"("add_cross_attention": true)", "'add_cross_attention'"},
+      {R"("architectures": ["GPT2ForSequenceClassification"])",
+       "'architecture GPT2ForSequenceClassification'"}};
+  for (const auto& [text, name] : rows) {
+    EXPECT_EQ(left_out(text), name + " (models/x/config.json:2) has no rules");
+  }
+  EXPECT_EQ(left_out(R"("attn_logit_softcapping": 50.0)"),
+            "unknown key 'attn_logit_softcapping' (models/x/config.json:2)");
+  EXPECT_EQ(left_out(R"("architectures": ["GPT2LMHeadModel"], "pruned_heads": {}, "quantization_config": null,
+                        "temperature": 1.0, "is_encoder_decoder": false, "attn_logit_softcapping": null)"),
+            "");
+}
+
+TEST(HfJson, GradientCheckpointingIsRecomputation) {
+  EXPECT_EQ(read_hf(k_gpt2 + R"(, "gradient_checkpointing": true})")->train.recompute, Recompute::full);
+  EXPECT_EQ(read_hf(k_gpt2 + R"(, "gradient_checkpointing": false})")->train.recompute, Recompute::none);
 }
 
 TEST(HfJson, RefusesOtherModelsByName) {

@@ -25,8 +25,7 @@ bool is_one_of(std::string_view word, std::string_view words) {
   return false;
 }
 
-MapReader::MapReader(const ConfigNode& map, std::vector<std::string>& warnings)
-    : map_(map), warnings_(warnings) {
+MapReader::MapReader(const ConfigNode& map, ReaderNotes notes) : map_(map), notes_(notes) {
   if (map.kind == ConfigNode::Kind::scalar || map.kind == ConfigNode::Kind::list) {
     fail_at(map, "keys with values are expected here");
     return;
@@ -35,8 +34,9 @@ MapReader::MapReader(const ConfigNode& map, std::vector<std::string>& warnings)
   for (std::size_t index = 0; index < map.keys.size(); ++index) {
     const auto [entry, is_new] = last_.emplace(map.keys[index], index);
     if (!is_new && repeated++ < k_most_warnings) {
-      warnings_.push_back(fmt::format("{}: {} repeats line {}; the last one counts", map.items[index].where(),
-                                      in_quotes(map.keys[index]), map.items[entry->second].line));
+      notes_.warnings.push_back(fmt::format("{}: {} repeats line {}; the last one counts",
+                                            map.items[index].where(), in_quotes(map.keys[index]),
+                                            map.items[entry->second].line));
     }
     entry->second = index;
   }
@@ -125,6 +125,36 @@ void MapReader::accept(std::string_view keys) {
   }
 }
 
+void MapReader::leave_out(std::string_view key, std::string_view name) {
+  constexpr std::size_t longest = 80;
+  const std::string quoted = fmt::format("'{}'", shown_text(name.empty() ? key : name, longest));
+  const auto is_noted = [&](const std::string& note) { return note.starts_with(quoted + " ("); };
+  if (node(key) == nullptr || std::any_of(notes_.unmodelled.begin(), notes_.unmodelled.end(), is_noted)) {
+    return;
+  }
+  notes_.warnings.push_back(
+      fmt::format("{}: {} has no rules here; it is left out, unverified", where(key), quoted));
+  notes_.unmodelled.push_back(fmt::format("{} ({}) has no rules", quoted, where(key)));
+}
+
+void MapReader::leave_out_unless_off(std::string_view keys) {
+  while (!keys.empty()) {
+    const std::size_t end = std::min(keys.find(' '), keys.size());
+    const ConfigNode* value = node(keys.substr(0, end));
+    if (value != nullptr && !is_off(*value)) {
+      leave_out(keys.substr(0, end));
+    }
+    keys.remove_prefix(std::min(end + 1, keys.size()));
+  }
+}
+
+void MapReader::leave_out_unless_one(std::string_view key) {
+  const ConfigNode* value = node(key);
+  if (value != nullptr && !is_off(*value) && as_integer(*value).value_or(0) != 1) {
+    leave_out(key);
+  }
+}
+
 void MapReader::refuse(std::string_view key, std::string_view reason) {
   if (has(key)) {
     fail(key, reason);
@@ -158,9 +188,13 @@ void MapReader::fail_at(const ConfigNode& node, std::string_view reason) {
 void MapReader::warn_of(std::size_t index) {
   const std::vector<std::string_view> known(known_.begin(), known_.end());
   const std::string meant = nearest(map_.keys[index], known);
-  warnings_.push_back(fmt::format("{}: unknown key {}{}", map_.items[index].where(),
-                                  in_quotes(map_.keys[index]),
-                                  meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)));
+  notes_.warnings.push_back(fmt::format("{}: unknown key {}{}", map_.items[index].where(),
+                                        in_quotes(map_.keys[index]),
+                                        meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)));
+  if (map_.items[index].kind != ConfigNode::Kind::null) {
+    notes_.unmodelled.push_back(
+        fmt::format("unknown key {} ({})", in_quotes(map_.keys[index]), map_.items[index].where()));
+  }
 }
 
 Result<void> MapReader::finish() {
@@ -177,7 +211,9 @@ Result<void> MapReader::finish() {
     }
   }
   if (unknown > k_most_warnings) {
-    warnings_.push_back(fmt::format("{}: {} more unknown keys", map_.where(), unknown - k_most_warnings));
+    const std::size_t more = unknown - k_most_warnings;
+    notes_.warnings.push_back(fmt::format("{}: {} more unknown keys", map_.where(), more));
+    notes_.unmodelled.push_back(fmt::format("{} more unknown keys ({})", more, map_.where()));
   }
   return {};
 }

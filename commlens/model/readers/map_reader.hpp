@@ -17,6 +17,12 @@ namespace commlens {
 /// Whether `word` is one of `words`, which stand with single spaces between them.
 bool is_one_of(std::string_view word, std::string_view words);
 
+/// What a reader says besides the values: both lists outlive the reader.
+struct ReaderNotes {
+  std::vector<std::string>& warnings;    // one line each, with file:line
+  std::vector<std::string>& unmodelled;  // settings that no rule covers (Job::unmodelled)
+};
+
 /// Takes the keys of one map, each into a variable that keeps its value when the key is absent or null. The
 /// first mistake is kept and everything after it is skipped, so that a reader is a plain list of keys and
 /// `finish`.
@@ -24,7 +30,7 @@ class MapReader {
  public:
   /// `map` must outlive the reader; something else than a map is a mistake, an absent or null one is an empty
   /// map.
-  MapReader(const ConfigNode& map, std::vector<std::string>& warnings);
+  MapReader(const ConfigNode& map, ReaderNotes notes);
 
   bool has(std::string_view key);
   /// The value of a key, null when absent or null.
@@ -55,6 +61,13 @@ class MapReader {
 
   /// Known keys that change no message, with spaces between them.
   void accept(std::string_view keys);
+  /// A setting that can change messages and that no rule covers: a prediction leaves it out and is
+  /// unverified. `name` is what the note calls it, the key itself when empty.
+  void leave_out(std::string_view key, std::string_view name = "");
+  /// The same for each of these keys that is there and not switched off (`is_off`).
+  void leave_out_unless_off(std::string_view keys);
+  /// The same for a degree or a count of which one is none.
+  void leave_out_unless_one(std::string_view key);
   /// A key that would change messages in a way no rule knows.
   void refuse(std::string_view key, std::string_view reason);
   /// The same, when it is switched on.
@@ -68,7 +81,8 @@ class MapReader {
   std::string where(std::string_view key) const;
 
   bool failed() const { return !error_.empty(); }
-  /// The mistake; otherwise warns of keys nobody asked for, with the nearest known one.
+  /// The mistake; otherwise warns of keys nobody asked for, with the nearest known one. Since nobody knows
+  /// what they do, they are noted as not modelled, unless they are null.
   Result<void> finish();
 
  private:
@@ -78,7 +92,7 @@ class MapReader {
   void warn_of(std::size_t index);
 
   const ConfigNode& map_;
-  std::vector<std::string>& warnings_;
+  ReaderNotes notes_;
   std::unordered_map<std::string, std::size_t> last_;
   std::set<std::string, std::less<>> known_;
   std::string error_;

@@ -15,7 +15,8 @@ ConfigNode yaml(const std::string& text) { return parse_yaml("f.yml", text).valu
 TEST(MapReader, KeepsValuesOfAbsentAndNullKeys) {
   const ConfigNode map = yaml("a: null\nb: 7\n");
   std::vector<std::string> warnings;
-  MapReader reader(map, warnings);
+  std::vector<std::string> unmodelled;
+  MapReader reader(map, {warnings, unmodelled});
   std::int64_t a = 1;
   std::int64_t b = 2;
   std::int64_t c = 3;
@@ -30,19 +31,23 @@ TEST(MapReader, KeepsValuesOfAbsentAndNullKeys) {
 TEST(MapReader, WarnsOfUnknownKeysWithTheNearestOne) {
   const ConfigNode map = yaml("layers: 4\nhiden: 128\nzzz: 1\n");
   std::vector<std::string> warnings;
-  MapReader reader(map, warnings);
+  std::vector<std::string> unmodelled;
+  MapReader reader(map, {warnings, unmodelled});
   std::int64_t value = 0;
   reader.read("layers", value);
   reader.read("hidden", value);
   EXPECT_TRUE(reader.finish());
   EXPECT_EQ(warnings, std::vector<std::string>({"f.yml:2: unknown key 'hiden'; did you mean 'hidden'?",
                                                 "f.yml:3: unknown key 'zzz'"}));
+  EXPECT_EQ(unmodelled,
+            std::vector<std::string>({"unknown key 'hiden' (f.yml:2)", "unknown key 'zzz' (f.yml:3)"}));
 }
 
 TEST(MapReader, WarnsOfRepeatedKeysAndTakesTheLast) {
   const ConfigNode map = yaml("a: 1\na: 2\n");
   std::vector<std::string> warnings;
-  MapReader reader(map, warnings);
+  std::vector<std::string> unmodelled;
+  MapReader reader(map, {warnings, unmodelled});
   std::int64_t value = 0;
   reader.read("a", value);
   EXPECT_EQ(value, 2);
@@ -52,7 +57,8 @@ TEST(MapReader, WarnsOfRepeatedKeysAndTakesTheLast) {
 TEST(MapReader, KeepsTheFirstMistake) {
   const ConfigNode map = yaml("a: x\nb: y\n");
   std::vector<std::string> warnings;
-  MapReader reader(map, warnings);
+  std::vector<std::string> unmodelled;
+  MapReader reader(map, {warnings, unmodelled});
   std::int64_t value = 5;
   reader.read("a", value);
   reader.read("b", value);
@@ -64,7 +70,8 @@ TEST(MapReader, ReportsRangesChoicesAndMissingKeys) {
   const auto error_of = [](const std::string& text, auto use) {
     const ConfigNode map = yaml(text);
     std::vector<std::string> warnings;
-    MapReader reader(map, warnings);
+    std::vector<std::string> unmodelled;
+    MapReader reader(map, {warnings, unmodelled});
     use(reader);
     return reader.finish().error().message;
   };
@@ -92,9 +99,38 @@ TEST(MapReader, StopsWarningAfterTwentyUnknownKeys) {
   }
   const ConfigNode map = yaml(text);
   std::vector<std::string> warnings;
-  EXPECT_TRUE(MapReader(map, warnings).finish());
+  std::vector<std::string> unmodelled;
+  EXPECT_TRUE(MapReader(map, {warnings, unmodelled}).finish());
   ASSERT_EQ(warnings.size(), 21U);
   EXPECT_EQ(warnings.back(), "f.yml:1: 980 more unknown keys");
+  ASSERT_EQ(unmodelled.size(), 21U);
+  EXPECT_EQ(unmodelled.back(), "980 more unknown keys (f.yml:1)");
+}
+
+TEST(MapReader, NotesAnUnknownKeyThatAsksForNothingAsAWarningAlone) {
+  const ConfigNode map = yaml("zzz: null\n");
+  std::vector<std::string> warnings;
+  std::vector<std::string> unmodelled;
+  EXPECT_TRUE(MapReader(map, {warnings, unmodelled}).finish());
+  EXPECT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(unmodelled.empty());
+}
+
+TEST(MapReader, LeavesOutWhatIsSwitchedOnAndNotesItOnce) {
+  const ConfigNode map =
+      yaml("on: true\noff: false\nzero: 0\nnone: none\nlist: []\nmap: {enabled: false}\none: 1\ntwo: 2\n");
+  std::vector<std::string> warnings;
+  std::vector<std::string> unmodelled;
+  MapReader reader(map, {warnings, unmodelled});
+  reader.leave_out_unless_off("on off zero none list map absent");
+  reader.leave_out_unless_off("on");
+  reader.leave_out_unless_one("one");
+  reader.leave_out_unless_one("two");
+  EXPECT_TRUE(reader.finish());
+  EXPECT_EQ(unmodelled,
+            std::vector<std::string>({"'on' (f.yml:1) has no rules", "'two' (f.yml:8) has no rules"}));
+  EXPECT_EQ(warnings.front(), "f.yml:1: 'on' has no rules here; it is left out, unverified");
+  EXPECT_EQ(warnings.size(), 2U);
 }
 
 TEST(IsOneOf, ComparesWholeWords) {

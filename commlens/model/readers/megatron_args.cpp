@@ -27,24 +27,24 @@ constexpr std::string_view k_other_arguments =
     "apply_layernorm_1p apply_query_key_layer_scaling apply_residual_connection_post_layernorm "
     "async_save attention_dropout attention_softmax_in_fp32 auto_detect_ckpt_format "
     "barrier_with_L1_time bias_dropout_fusion bias_gelu_fusion bias_swiglu_fusion "
-    "check_for_nan_in_loss_and_grad check_weight_hash_across_dp_replicas_interval ckpt_format "
+    "check_for_nan_in_loss_and_grad ckpt_format "
     "ckpt_fully_parallel_save clip_grad clone_scatter_output_in_embedding cpu_offloading "
     "data_cache_path data_parallel_random_init data_path dataloader_type decoder_seq_length "
     "delay_grad_reduce delay_param_gather deterministic_mode disable_straggler_on_startup "
     "dist_ckpt_format distributed_backend distributed_timeout_minutes empty_unused_memory_level "
-    "end_weight_decay eod_mask_loss eval_interval eval_iters exit_duration_in_mins exit_interval "
-    "exit_on_missing_checkpoint exit_signal_handler finetune fp16_lm_cross_entropy "
-    "fp32_residual_connection gradient_accumulation_fusion head_lr_mult hidden_dropout hysteresis "
+    "end_weight_decay eod_mask_loss eval_interval eval_iters exit_interval "
+    "exit_on_missing_checkpoint finetune "
+    "gradient_accumulation_fusion head_lr_mult hidden_dropout hysteresis "
     "inference_batch_times_seqlen_threshold init_method_std init_method_xavier_uniform "
     "initial_loss_scale layernorm_epsilon lazy_mpu_init legacy_tokenizer load local_rank "
     "log_batch_size_to_tensorboard log_interval log_learning_rate_to_tensorboard "
-    "log_loss_scale_to_tensorboard log_memory_to_tensorboard log_num_zeros_in_grad log_params_norm "
+    "log_loss_scale_to_tensorboard log_memory_to_tensorboard "
     "log_progress log_throughput log_timers_to_tensorboard log_validation_ppl_to_tensorboard "
-    "log_world_size_to_tensorboard loss_scale loss_scale_window lr lr_decay_iters lr_decay_samples "
+    "log_world_size_to_tensorboard loss_scale_window lr lr_decay_iters lr_decay_samples "
     "lr_decay_style lr_warmup_fraction lr_warmup_init lr_warmup_iters lr_warmup_samples manual_gc "
     "manual_gc_eval manual_gc_interval mask_prob masked_softmax_fusion merge_file min_loss_scale min_lr "
-    "mmap_bin_files mock_data moe_aux_loss_coeff moe_grouped_gemm moe_input_jitter_eps "
-    "moe_per_layer_logging moe_router_load_balancing_type moe_token_dropping moe_z_loss_coeff "
+    "mmap_bin_files mock_data moe_grouped_gemm moe_input_jitter_eps "
+    "moe_per_layer_logging moe_router_load_balancing_type moe_token_dropping "
     "nccl_communicator_config_path no_async_tensor_model_parallel_allreduce no_bias_dropout_fusion "
     "no_bias_gelu_fusion no_bias_swiglu_fusion no_create_attention_mask_in_dataloader "
     "no_gradient_accumulation_fusion no_initialization no_load_optim no_load_rng "
@@ -54,16 +54,23 @@ constexpr std::string_view k_other_arguments =
     "onnx_safe openai_gelu optimizer overlap_p2p_communication override_opt_param_scheduler "
     "params_dtype perform_initialization persist_layer_norm profile profile_ranks profile_step_end "
     "profile_step_start query_in_block_prob rank reset_attention_mask reset_position_ids "
-    "retro_add_retriever rotary_base rotary_interleaved rotary_percent rotary_scaling_factor "
+    "rotary_base rotary_interleaved rotary_percent rotary_scaling_factor "
     "rotary_seq_len_interpolation_factor sample_rate save save_interval seed sgd_momentum "
-    "short_seq_prob skip_train spec split start_weight_decay straggler_minmax_count tensorboard_dir "
+    "short_seq_prob skip_train split start_weight_decay straggler_minmax_count tensorboard_dir "
     "tensorboard_log_interval tensorboard_queue_size test_data_path tiktoken_num_special_tokens "
     "tiktoken_pattern timing_log_level timing_log_option titles_data_path tokenizer_model "
-    "tokenizer_type train_data_path train_iters train_samples transformer_impl use_checkpoint_args "
+    "tokenizer_type train_data_path train_iters train_samples transformer_impl "
     "use_checkpoint_opt_param_scheduler use_cpu_initialization use_dist_ckpt use_flash_attn "
-    "use_legacy_models use_mcore_models use_one_sent_docs valid_data_path vocab_extra_ids vocab_file "
-    "wandb_exp_name wandb_project wandb_save_dir weight_decay weight_decay_incr_style world_size "
-    "yaml_cfg";
+    "use_mcore_models use_one_sent_docs valid_data_path vocab_file "
+    "wandb_exp_name wandb_project wandb_save_dir weight_decay weight_decay_incr_style world_size";
+
+// Arguments that can add or change messages and have no rules: left out, unless switched off. Calls of the
+// training script (log_params_norm, exit_signal_handler and so on) are among them.
+constexpr std::string_view k_left_out_arguments =
+    "check_weight_hash_across_dp_replicas_interval exit_duration_in_mins exit_signal_handler "
+    "fp16_lm_cross_entropy fp32_residual_connection log_num_zeros_in_grad log_params_norm loss_scale "
+    "moe_aux_loss_coeff moe_z_loss_coeff retro_add_retriever spec use_checkpoint_args use_legacy_models "
+    "vocab_extra_ids yaml_cfg";
 
 constexpr std::string_view k_unsupported_switches =
     "defer_embedding_wgrad_compute fp8_param_gather moe_extended_tp moe_pad_expert_input_to_capacity "
@@ -279,7 +286,11 @@ void read_embeddings(MapReader& arguments, ModelConfig& model, std::int64_t padd
   arguments.read("make_vocab_size_divisible_by", model.vocab_multiple);
   model.raw_vocab = 50257;  // GPT2BPETokenizer
   arguments.read("vocab_size", model.raw_vocab);
+  std::string tokenizer = "GPT2BPETokenizer";
+  arguments.read("tokenizer_type", tokenizer);
   model.vocab_is_padded = padded_vocab > 0;
+  model.vocab_is_assumed =
+      padded_vocab == 0 && tokenizer != "GPT2BPETokenizer" && !arguments.has("vocab_size");
   if (padded_vocab > 0) {
     model.raw_vocab = model.vocab = padded_vocab;
   }
@@ -400,7 +411,7 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
   Job job;
   job.framework = Framework::megatron;
   job.model.name = "megatron";
-  MapReader reader(arguments, job.warnings);
+  MapReader reader(arguments, {job.warnings, job.unmodelled});
   read_megatron_sizes(reader, job.model);
   read_mlp(reader, job.model);
   read_embeddings(reader, job.model, padded_vocab);
@@ -412,6 +423,8 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
                 [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
   for_each_word(k_unsupported_values,
                 [&](std::string_view key) { reader.refuse(key, "has no rules here; leave it out"); });
+  reader.leave_out_unless_off(k_left_out_arguments);
+  reader.leave_out_unless_one("num_distributed_optimizer_instances");
   reader.accept(k_other_arguments);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());

@@ -131,6 +131,38 @@ TEST(MegatronArgs, RefusesByNameWhatHasNoRules) {
   EXPECT_EQ(megatron_error_of("--fp16 --bf16\n"), "args.txt:5: 'fp16' and bf16 are both on; leave one out");
 }
 
+TEST(MegatronArgs, NamesWhatItLeavesOut) {
+  const Job job =
+      read_megatron(
+          "--num-distributed-optimizer-instances 2 --log-num-zeros-in-grad\n"
+          "--fp32-residual-connection --loss-scale 1024 --moe-aux-loss-coeff 0.01 --brand-new-switch\n")
+          .value();
+  EXPECT_EQ(job.unmodelled,
+            std::vector<std::string>({"'fp32_residual_connection' (args.txt:6) has no rules",
+                                      "'log_num_zeros_in_grad' (args.txt:5) has no rules",
+                                      "'loss_scale' (args.txt:6) has no rules",
+                                      "'moe_aux_loss_coeff' (args.txt:6) has no rules",
+                                      "'num_distributed_optimizer_instances' (args.txt:5) has no rules",
+                                      "unknown key 'brand_new_switch' (args.txt:6)"}));
+}
+
+TEST(MegatronArgs, WhatIsSwitchedOffOrChangesNoMessagePassesSilently) {
+  const Job job =
+      read_megatron(
+          "--num-distributed-optimizer-instances 1 --log-params-norm=false --moe-aux-loss-coeff 0\n"
+          "--lr 1e-4 --train-iters 10 --log-interval 1 --transformer-impl local --use-flash-attn\n")
+          .value();
+  EXPECT_TRUE(job.unmodelled.empty()) << job.unmodelled.front();
+  EXPECT_TRUE(job.warnings.empty()) << job.warnings.front();
+}
+
+TEST(MegatronArgs, AVocabularyOfAnotherTokenizerIsAssumed) {
+  EXPECT_TRUE(read_megatron("--tokenizer-type Llama2Tokenizer\n")->model.vocab_is_assumed);
+  EXPECT_FALSE(
+      read_megatron("--tokenizer-type Llama2Tokenizer --vocab-size 32000\n")->model.vocab_is_assumed);
+  EXPECT_FALSE(read_megatron("--tokenizer-type GPT2BPETokenizer\n")->model.vocab_is_assumed);
+}
+
 TEST(MegatronArgs, NamesMistakesWithTheirLine) {
   EXPECT_EQ(megatron_error_of("--tensor-model-parallel-size $TP\n"),
             "args.txt:5: 'tensor_model_parallel_size' must be a whole number, it is '$TP'");

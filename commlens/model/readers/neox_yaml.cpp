@@ -31,17 +31,17 @@ constexpr std::string_view k_read_neox_keys =
 constexpr std::string_view k_other_neox_keys =
     "adlr_autoresume adlr_autoresume_interval allow_chopped apply_query_key_layer_scaling "
     "attention_dropout attention_softmax_in_fp32 autotuning_run base_shapes_file batch_size "
-    "bf16_lm_cross_entropy bias_dropout_fusion bias_gelu_fusion char_level_ppl checkpoint_factor "
+    "bias_dropout_fusion bias_gelu_fusion char_level_ppl checkpoint_factor "
     "checkpoint_in_cpu checkpoint_scale checkpoint_validation_with_forward_pass clip_grad comment "
-    "config_files contiguous_checkpointing coord_check data_impl data_path dataset_impl "
-    "decoder_seq_length deepscale deepscale_config deepspeed_activation_checkpointing deepspeed_mpi "
+    "config_files contiguous_checkpointing data_impl data_path dataset_impl "
+    "decoder_seq_length deepscale_config deepspeed_activation_checkpointing deepspeed_mpi "
     "deepspeed_slurm detect_nvlink_pairs dim_att distributed_backend do_test do_train do_valid "
     "dynamic_loss_scale eod_mask_loss eval_interval eval_iters eval_results_prefix eval_tasks exclude "
     "exit_interval extra_save_iters extra_sentinel_tokens finetune force_multi gas global_num_gpus "
     "gmlp_attn_dim gradient_noise_scale_cpu_offload gradient_noise_scale_n_batches hidden_dropout "
     "hostfile hysteresis include init_method init_method_std is_pipe_parallel iteration "
     "keep_last_n_checkpoints label_data_paths launcher layernorm_epsilon layernorm_fusion lazy_mpu_init "
-    "load local_rank log_dir log_grad_norm log_grad_pct_zeros log_gradient_noise_scale log_interval "
+    "load local_rank log_dir log_grad_norm log_grad_pct_zeros log_interval "
     "log_optimizer_states log_param_norm loss_scale loss_scale_window lr lr_decay_fraction "
     "lr_decay_iters lr_decay_style mamba_causal_conv_fusion mamba_inner_func_fusion "
     "mamba_selective_fp32_params mamba_selective_scan_fusion mamba_use_bias_in_conv "
@@ -66,6 +66,10 @@ constexpr std::string_view k_other_neox_keys =
     "weight_by_num_documents weighted_document_limit weighted_sampler_alpha world_size "
     "zero_allgather_bucket_size zero_contiguous_gradients zero_reduce_bucket_size zero_reduce_scatter "
     "zero_stage";
+
+// Arguments that can add or change messages and have no rules: left out, unless switched off.
+constexpr std::string_view k_left_out_neox_keys =
+    "bf16_lm_cross_entropy coord_check deepscale log_gradient_noise_scale";
 
 constexpr std::int64_t k_gpt2_vocab = 50257;      // GPT2BPETokenizer
 constexpr std::int64_t k_neox_20b_vocab = 50277;  // 20B_tokenizer.json
@@ -134,6 +138,7 @@ void read_vocab(MapReader& arguments, ModelConfig& model, std::vector<std::strin
   } else if (vocab_file.ends_with("20B_tokenizer.json")) {
     model.raw_vocab = k_neox_20b_vocab;
   } else if (tokenizer != "GPT2BPETokenizer" && tokenizer != "HFGPT2Tokenizer") {
+    model.vocab_is_assumed = true;
     warnings.push_back(fmt::format("{}: the vocabulary of '{}' is not known: GPT-2's {} is used; set --vocab",
                                    arguments.where("tokenizer_type"), shown_text(tokenizer), k_gpt2_vocab));
   }
@@ -299,7 +304,8 @@ std::string neox_model_name(const ConfigNode& arguments) {
 }  // namespace
 
 bool is_neox_key(std::string_view key) {
-  return is_one_of(key, k_read_neox_keys) || is_one_of(key, k_other_neox_keys);
+  return is_one_of(key, k_read_neox_keys) || is_one_of(key, k_left_out_neox_keys) ||
+         is_one_of(key, k_other_neox_keys);
 }
 
 Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
@@ -344,14 +350,16 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
   ModelConfig& model = job.model;
   model.name = neox_model_name(arguments);
   model.positions = Positions::learned;
-  MapReader reader(own, job.warnings);
+  MapReader reader(own, {job.warnings, job.unmodelled});
   reader.node("deepspeed_extra_args");
   read_neox_sizes(reader, model);
+  settle_width_sizes(job);
   read_norm_and_positions(reader, model);
   read_vocab(reader, model, job.warnings);
   read_neox_layout(reader, job);
   read_neox_training(reader, job);
   refuse_what_has_no_rules(reader, model);
+  reader.leave_out_unless_off(k_left_out_neox_keys);
   reader.accept(k_other_neox_keys);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
@@ -362,6 +370,7 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
   if (padded_vocab > 0) {
     model.vocab = model.raw_vocab = padded_vocab;
     model.vocab_is_padded = true;
+    model.vocab_is_assumed = false;
   }
   return job;
 }

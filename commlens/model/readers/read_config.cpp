@@ -139,18 +139,13 @@ Result<void> check_combination(const Files& files) {
   return {};
 }
 
-/// Megatron's script switches this on by itself with bf16 (arguments.py), unlike the bare library.
+/// A file of arguments belongs to Megatron's script, unlike the map in a case file.
 Result<Job> job_from_megatron_file(const ConfigNode& arguments) {
-  Result<Job> job = job_from_megatron(arguments, 0);
-  if (job && job->train.dtype == DType::bf16 && !job->megatron.gradients_in_fp32) {
-    job->megatron.gradients_in_fp32 = true;
-    job->warnings.push_back(fmt::format(
-        "{}: bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does", arguments.file));
-  }
-  if (job) {
-    job->model.name = std::filesystem::path(arguments.file).stem().string();
-  }
-  return job;
+  return job_from_megatron(arguments, 0).map([&](Job job) {
+    job.megatron.is_script = true;
+    job.model.name = std::filesystem::path(arguments.file).stem().string();
+    return job;
+  });
 }
 
 Result<Job> job_alone(const Files& files) {

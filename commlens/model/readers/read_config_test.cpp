@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "commlens/model/overrides.hpp"
 #include "commlens/model/parameters.hpp"
 
 namespace commlens {
@@ -90,8 +91,23 @@ TEST_F(ReadConfig, MegatronsScriptReducesBf16GradientsInFp32) {
                               "")
                       .value();
   EXPECT_EQ(job.framework, Framework::megatron);
-  EXPECT_TRUE(job.megatron.gradients_in_fp32);
+  EXPECT_TRUE(validated(job)->megatron.gradients_in_fp32);
   EXPECT_EQ(job.model.name, "args");
+  EXPECT_FALSE(validated(with_overrides(job, {.dtype = DType::fp16}).value())->megatron.gradients_in_fp32);
+}
+
+TEST_F(ReadConfig, MegatronsScriptReducesBf16GradientsOfOtherConfigurationsInFp32) {
+  const std::string config = file(
+      "config.json",
+      R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "n_positions": 8, "vocab_size": 128,
+               "torch_dtype": "bfloat16"})");
+  const Job job = validated(read_config({config}, "megatron").value()).value();
+  EXPECT_TRUE(job.megatron.gradients_in_fp32);
+  EXPECT_EQ(job.warnings, std::vector<std::string>(
+                              {"bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does"}));
+  const Job preset = read_config({"19M"}, "megatron").value();
+  EXPECT_FALSE(validated(preset)->megatron.gradients_in_fp32) << "fp16";
+  EXPECT_TRUE(validated(with_overrides(preset, {.dtype = DType::bf16}).value())->megatron.gradients_in_fp32);
 }
 
 TEST_F(ReadConfig, RefusesFilesThatDoNotBelongTogether) {

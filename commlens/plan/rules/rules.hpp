@@ -22,8 +22,8 @@ struct StagePrograms {
 /// One framework's rules.
 struct RuleSet {
   Framework framework;
-  /// Versions the rules were measured on, the default first, as a file may write them; a longer text that
-  /// starts so is the same. Empty for equations, which have no versions.
+  /// Versions the rules were measured on, the default first, as a file may write them (`is_same_version`).
+  /// Empty for equations, which have no versions.
   std::vector<std::string_view> versions;
   std::string_view base;  // what the framework ran on: " on deepspeed 0.14.0"
   /// Refuses, by name, what the rules do not cover.

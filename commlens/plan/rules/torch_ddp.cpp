@@ -77,14 +77,21 @@ Result<void> check(const Job& job) {
   return {};
 }
 
+/// The recorded runs: fp32, one micro-batch, no recomputation, embeddings of their own.
 std::vector<std::string> unverified(const Job& job) {
   std::vector<std::string> reasons;
-  if (job.train.micro_batches > 1) {
-    reasons.emplace_back("gradient accumulation");
-  }
-  if (job.model.family != Family::gpt) {
-    reasons.emplace_back("models other than gpt");
-  }
+  const auto add = [&](bool applies, const char* reason) {
+    if (applies) {
+      reasons.emplace_back(reason);
+    }
+  };
+  add(job.ddp.static_graph, "static_graph");
+  add(job.train.micro_batches > 1, "gradient accumulation");
+  add(job.model.family != Family::gpt, "models other than gpt");
+  add(job.train.dtype != DType::fp32, "gradients in fp16 or bf16");
+  add(job.train.recompute != Recompute::none, "recomputation");
+  add(job.model.tied_embeddings, "tied embeddings");
+  add(job.model.parallel_residual, "parallel residual");
   return reasons;
 }
 
