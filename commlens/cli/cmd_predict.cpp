@@ -25,6 +25,7 @@ namespace {
 constexpr const char* k_predict_examples = R"(Examples:
   commlens predict 1.3B --ranks 16 --zero 3
   commlens predict job.yml --framework deepspeed --seq 512,1024,2048 --format csv
+  commlens predict 1.3B --ranks 8 --framework neox,megatron --tp 1,2,4,8 --global-batch 64
   commlens predict case.yaml --calls calls.jsonl.gz)";
 
 struct PredictFlags {
@@ -121,38 +122,57 @@ Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const 
   return ExitCode::done;
 }
 
-Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, const Job& job,
+/// The configuration as one of the frameworks of a sweep runs it.
+struct SweptJob {
+  std::string framework;  // empty: the configuration's own
+  Job job;
+};
+
+/// One row per combination of a framework and of flags; a combination that cannot be says why.
+std::vector<SweepRow> sweep_rows(Planner& planner, const PredictFlags& flags,
+                                 const std::vector<SweptJob>& jobs,
+                                 const std::vector<Combination>& combinations) {
+  std::vector<SweepRow> rows;
+  Progress progress(planner.console(), "predicting",
+                    static_cast<std::int64_t>(jobs.size() * combinations.size()));
+  for (const SweptJob& swept : jobs) {
+    for (const Combination& combination : combinations) {
+      const Result<Plan> plan = planner.plan(swept.job, combination.overrides);
+      const Result<void> fits = plan ? check_rank(flags, *plan) : tl::unexpected(plan.error());
+      SweepRow row;
+      if (fits) {
+        row = sweep_row(predicted(*plan, view_of(flags)));
+      } else {
+        row.framework = name_of(swept.job.framework);
+        row.reason = fits.error().message;
+      }
+      row.swept = combination.swept;
+      if (jobs.size() > 1) {
+        row.swept.insert(row.swept.begin(), {"--framework", swept.framework});
+      }
+      rows.push_back(std::move(row));
+      progress.add(1);
+    }
+  }
+  return rows;
+}
+
+Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, const std::vector<SweptJob>& jobs,
                                const std::vector<Combination>& combinations) {
   if (!flags.calls.empty()) {
     return failure("--calls writes the calls of one job; give each flag one value");
   }
   Planner planner(console);
-  std::vector<SweepRow> rows;
-  bool any_possible = false;
-  {
-    Progress progress(console, "predicting", static_cast<std::int64_t>(combinations.size()));
-    for (const Combination& combination : combinations) {
-      const Result<Plan> plan = planner.plan(job, combination.overrides);
-      const Result<void> fits = plan ? check_rank(flags, *plan) : tl::unexpected(plan.error());
-      SweepRow row;
-      if (fits) {
-        row = sweep_row(predicted(*plan, view_of(flags)));
-        any_possible = true;
-      } else {
-        row.reason = fits.error().message;
-      }
-      row.swept = combination.swept;
-      rows.push_back(std::move(row));
-      progress.add(1);
-    }
-  }
-  if (!any_possible) {
+  const std::vector<SweepRow> rows = sweep_rows(planner, flags, jobs, combinations);
+  if (std::all_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.reason.empty(); })) {
     return failure(fmt::format("none of the {} combinations is possible; the first: {}", rows.size(),
                                rows.front().reason));
   }
-  const SweepHead head{job.model.name,         std::string(name_of(job.framework)),
-                       flags.iteration,        flags.accounting,
-                       flags.rank.value_or(0), flags.layout.ranks_per_node() > 0};
+  if (const std::string uneven = uneven_work_text(rows); !uneven.empty()) {
+    warn(console, uneven);
+  }
+  const SweepHead head{jobs.front().job.model.name, flags.iteration, flags.accounting, flags.rank.value_or(0),
+                       flags.layout.ranks_per_node() > 0};
   std::string text;
   switch (flags.output.kind()) {
     case Format::table:
@@ -167,6 +187,23 @@ Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, cons
   }
   write_result(console, flags.output, text);
   return ExitCode::done;
+}
+
+/// The configuration under each framework of --framework, in its own without that flag.
+Result<std::vector<SweptJob>> read_jobs(const PredictFlags& flags) {
+  std::vector<SweptJob> jobs;
+  for (const std::string& name : comma_list(flags.framework)) {
+    if (name.empty() && !flags.framework.empty()) {
+      return failure(fmt::format("--framework {}: a name is missing", flags.framework));
+    }
+    const Result<std::string> framework = checked_framework(name);
+    Result<Job> job = framework ? read_config(flags.config, *framework) : tl::unexpected(framework.error());
+    if (!job) {
+      return tl::unexpected(job.error());
+    }
+    jobs.push_back({name, std::move(*job)});
+  }
+  return jobs;
 }
 
 /// Two results may not go to one place, nor one to where the configuration is read.
@@ -204,21 +241,17 @@ Result<ExitCode> predict(Console& console, const PredictFlags& flags) {
   if (!combinations) {
     return tl::unexpected(combinations.error());
   }
-  const Result<std::string> framework = checked_framework(flags.framework);
-  if (!framework) {
-    return tl::unexpected(framework.error());
-  }
   if (const Result<void> taken = check_takes_config(flags.config); !taken) {
     return tl::unexpected(taken.error());
   }
-  const Result<Job> job = read_config(flags.config, *framework);
-  if (!job) {
-    return tl::unexpected(job.error());
+  const Result<std::vector<SweptJob>> jobs = read_jobs(flags);
+  if (!jobs) {
+    return tl::unexpected(jobs.error());
   }
-  if (combinations->size() > 1) {
-    return predict_sweep(console, flags, *job, *combinations);
+  if (jobs->size() * combinations->size() > 1) {
+    return predict_sweep(console, flags, *jobs, *combinations);
   }
-  const Result<Plan> plan = Planner(console).plan(*job, combinations->front().overrides);
+  const Result<Plan> plan = Planner(console).plan(jobs->front().job, combinations->front().overrides);
   const Result<void> fits = plan ? check_rank(flags, *plan) : tl::unexpected(plan.error());
   if (!fits) {
     return tl::unexpected(fits.error());
@@ -236,7 +269,7 @@ Action declare_predict(CLI::App& verb) {
                   "case file")
       ->required();
   verb.add_option("--framework", flags->framework,
-                  "Whose rules: paper, deepspeed, neox, megatron, torch-ddp, commlens")
+                  "Whose rules: paper, deepspeed, neox, megatron, torch-ddp, commlens (a comma list sweeps)")
       ->type_name("NAME");
   verb.add_option("--iteration", flags->iteration, "Which iteration the table shows")
       ->check(CLI::IsMember({"init", "cold", "steady"}))

@@ -1,5 +1,7 @@
 #include "commlens/cli/job_source.hpp"
 
+#include <fmt/format.h>
+
 #include "commlens/plan/planner.hpp"
 
 namespace commlens {
@@ -26,6 +28,9 @@ void Planner::pass_on(const std::vector<std::string>& warnings) {
 Result<std::string> checked_framework(const std::string& name) {
   if (name.empty()) {
     return name;
+  }
+  if (name.find(',') != std::string::npos) {
+    return failure(fmt::format("--framework {}: only predict sweeps over lists; give one name", name));
   }
   return framework_from(name).map([&](Framework) { return name; });
 }

@@ -103,7 +103,7 @@ struct Flag {
   Setter set;
 };
 
-constexpr std::array<Flag, 28> k_flags = {{
+constexpr std::array<Flag, 29> k_flags = {{
     {"--ranks", "N", "Processes in all", set_count<&Overrides::ranks>},
     {"--dp", "N", "Data-parallel degree", set_count<&Overrides::dp>},
     {"--tp", "N", "Tensor-parallel degree", set_count<&Overrides::tp>},
@@ -114,6 +114,8 @@ constexpr std::array<Flag, 28> k_flags = {{
     {"--zero", "0|1|2|3", "ZeRO stage", set_zero},
     {"--micro-batch", "N", "Sequences per rank and micro-batch", set_count<&Overrides::micro_batch>},
     {"--micro-batches", "N", "Micro-batches per iteration", set_count<&Overrides::micro_batches>},
+    {"--global-batch", "N", "Sequences per optimizer step, of all ranks; decides --micro-batches",
+     set_count<&Overrides::global_batch>},
     {"--seq", "N", "Sequence length", set_count<&Overrides::seq>},
     {"--vocab", "N", "Vocabulary before padding", set_count<&Overrides::vocab>},
     {"--layers", "N", "Layers of the model", set_count<&Overrides::layers>},
@@ -136,18 +138,6 @@ constexpr std::array<Flag, 28> k_flags = {{
     {"--iterations", "N", "Iterations besides initialisation", set_count<&Overrides::iterations>},
 }};
 
-std::vector<std::string> comma_list(std::string_view text) {
-  std::vector<std::string> values;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    values.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) {
-      return values;
-    }
-    text.remove_prefix(comma + 1);
-  }
-}
-
 /// Each combination with each value of the flag.
 Result<std::vector<Combination>> combined(const std::vector<Combination>& combinations, const Flag& flag,
                                           const std::vector<std::string>& values) {
@@ -168,6 +158,18 @@ Result<std::vector<Combination>> combined(const std::vector<Combination>& combin
 }
 
 }  // namespace
+
+std::vector<std::string> comma_list(std::string_view text) {
+  std::vector<std::string> values;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    values.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) {
+      return values;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
 
 void LayoutFlags::declare(CLI::App& verb, bool for_predict) {
   const char* group = for_predict ? "Layout (a comma list sweeps)" : "Layout";

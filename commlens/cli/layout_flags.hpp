@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,9 @@ class App;
 }
 
 namespace commlens {
+
+/// "a,b" as its values; an empty text is one empty value.
+std::vector<std::string> comma_list(std::string_view text);
 
 /// One combination of swept flags: what it sets, and the flags that vary with their values.
 struct Combination {

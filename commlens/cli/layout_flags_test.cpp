@@ -25,7 +25,8 @@ TEST(LayoutFlags, SetTheirMember) {
   const Overrides flags =
       parsed(
           "--ranks 64 --dp 4 --tp 2 --sp off --pp 8 --cp 1 --ep 2 --zero 2 --micro-batch 3 "
-          "--micro-batches 5 --seq 4096 --vocab 1000 --dtype bf16 --recompute full --schedule "
+          "--micro-batches 5 --global-batch 80 --seq 4096 --vocab 1000 --dtype bf16 --recompute full "
+          "--schedule "
           "interleaved --virtual-stages 6 --bucket 25MiB --iterations 7 --layers 8 --hidden 9 --heads 10 "
           "--clip "
           "0.5 --persistence-threshold 0 --hpz 11 --qwz --qgz --deepspeed-like --partition-activations")
@@ -41,6 +42,7 @@ TEST(LayoutFlags, SetTheirMember) {
   EXPECT_EQ(flags.zero, 2);
   EXPECT_EQ(flags.micro_batch, 3);
   EXPECT_EQ(flags.micro_batches, 5);
+  EXPECT_EQ(flags.global_batch, 80);
   EXPECT_EQ(flags.seq, 4096);
   EXPECT_EQ(flags.vocab, 1000);
   EXPECT_EQ(flags.dtype, DType::bf16);

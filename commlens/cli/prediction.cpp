@@ -14,6 +14,21 @@ Iteration iteration_of(const Plan& plan, const std::string& name) {
   return name == "init" ? k_init_iteration : name == "cold" ? 0 : plan.steady_iteration();
 }
 
+/// A call of the iteration whose rule was never measured makes it unverified, whatever the settings.
+void add_unmeasured_rules(Prediction& prediction) {
+  if (!prediction.unverified.empty()) {
+    return;  // the settings that bring such rules along are named already
+  }
+  for (const BreakdownRow& row : prediction.rows) {
+    const Rule& rule = prediction.trace.rule(row.rule);
+    const std::string reason = "rule " + rule.name;
+    std::vector<std::string>& reasons = prediction.unverified;
+    if (!rule.verified && std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) {
+      reasons.push_back(reason);
+    }
+  }
+}
+
 }  // namespace
 
 Prediction predicted(const Plan& plan, const PredictionView& view) {
@@ -32,6 +47,7 @@ Prediction predicted(const Plan& plan, const PredictionView& view) {
   prediction.aggregate_wire = aggregate_wire(all);
   options.rank = view.rank;
   prediction.rows = view.rank ? breakdown(prediction.trace, options) : std::move(all);
+  add_unmeasured_rules(prediction);
   const Rank rank = view.rank.value_or(Rank{0});
   for (const BreakdownRow& row : prediction.rows) {
     if (row.ranks.contains(rank)) {

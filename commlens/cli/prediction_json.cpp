@@ -49,6 +49,7 @@ Json formulas_json(const Job& job) {
 Json prediction_json(const Prediction& prediction) {
   const Job& job = prediction.job;
   const bool logger = prediction.view.accounting == Accounting::deepspeed_logger;
+  const bool has_work = prediction.iteration != k_init_iteration;
   return {{"schema", "commlens.predict/1"},
           {"model", model_json(job.model)},
           {"layout", layout_json(job)},
@@ -59,6 +60,7 @@ Json prediction_json(const Prediction& prediction) {
           {"unverified", prediction.unverified},
           {"iteration", prediction.view.iteration},
           {"iteration_number", prediction.iteration},
+          {"sequences_per_iteration", has_work ? Json(sequences_per_iteration(job)) : Json()},
           {"accounting", logger ? "deepspeed-logger" : "messages"},
           {"rows", breakdown_json(prediction.trace, prediction.rows, prediction.view.ranks_per_node > 0)},
           {"totals",

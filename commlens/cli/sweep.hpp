@@ -18,6 +18,8 @@ struct SweepRow {
   std::map<CommKind, Bytes> message_per_rank;  // of each op
   Bytes aggregate_wire;
   Bytes inter_node_per_rank;
+  std::int64_t sequences = 0;  // that all ranks together train on in the iteration; 0 at initialisation
+  std::string framework;
   std::string framework_version;
   std::vector<std::string> unverified;  // empty: every rule used was measured
 };
@@ -25,7 +27,6 @@ struct SweepRow {
 /// What all combinations of a sweep share.
 struct SweepHead {
   std::string model;
-  std::string framework;
   std::string iteration;
   std::string accounting;
   std::int64_t rank = 0;
@@ -34,7 +35,11 @@ struct SweepHead {
 
 SweepRow sweep_row(const Prediction& prediction);
 
-/// One row per combination: calls and bytes of one rank, wire bytes of all.
+/// One line for a sweep whose possible rows train on different numbers of sequences, so that their bytes do
+/// not compare: how many, and which flag holds them. Empty when the work is the same.
+std::string uneven_work_text(const std::vector<SweepRow>& rows);
+
+/// One row per combination: calls and bytes of one rank, wire bytes of all ranks, in all and per sequence.
 std::string sweep_text(const SweepHead& head, const std::vector<SweepRow>& rows, const TextStyle& style);
 nlohmann::ordered_json sweep_json(const SweepHead& head, const std::vector<SweepRow>& rows);
 std::string sweep_csv(const SweepHead& head, const std::vector<SweepRow>& rows);
