@@ -2,8 +2,9 @@
 find_package(Torch REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 commlens_folder(engine LINK commlens_plan commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
-                PRIVATE PkgConfig::PCRE2 nlohmann_json::nlohmann_json)
+                PRIVATE PkgConfig::PCRE2 PkgConfig::XXHASH nlohmann_json::nlohmann_json)
 # <torch/torch.h> takes 9 s to compile; once is enough.
 target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 # GCC 12 sees uninitialised members in nlohmann-json's initializer lists that are not there.

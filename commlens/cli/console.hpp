@@ -19,7 +19,16 @@ struct Console {
 };
 
 /// Exit codes of every verb (CONTRACT §1).
-enum class ExitCode : int { done = 0, differs = 1, bad_input = 2, system_failed = 3 };
+/// interrupted and terminated: `train` stopped by SIGINT or SIGTERM, and all was written (128 + the signal,
+/// as shells report it).
+enum class ExitCode : int {
+  done = 0,
+  differs = 1,
+  bad_input = 2,
+  system_failed = 3,
+  interrupted = 130,
+  terminated = 143
+};
 
 enum class Format { table, json, csv };
 

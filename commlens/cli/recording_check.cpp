@@ -51,6 +51,9 @@ RecordingCheck check_recording(const Plan& plan, const Trace& recorded, std::int
 }
 
 std::string verdict_line(const RecordingCheck& check) {
+  if (check.calls == 0) {
+    return "prediction: one rank makes no calls, and none were recorded";
+  }
   return fmt::format("prediction: {} of {} calls equal", check.equal, check.calls);
 }
 

@@ -22,7 +22,7 @@ struct RecordingCheck {
 RecordingCheck check_recording(const Plan& plan, const Trace& recorded, std::int64_t first,
                                std::int64_t iterations);
 
-/// "prediction: 1248 of 1248 calls equal".
+/// "prediction: 1248 of 1248 calls equal"; of one rank, which makes no calls, that.
 std::string verdict_line(const RecordingCheck& check);
 
 }  // namespace commlens

@@ -12,16 +12,17 @@ namespace {
 constexpr std::array<int, 2> k_signals = {SIGINT, SIGTERM};
 
 // A handler has nothing but what is global.
-std::atomic<bool> came_flag = false;
+std::atomic<int> first_signal = 0;
 std::atomic<bool> tells_flag = false;
 std::array<struct sigaction, k_signals.size()> before_first = {};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not wait for a lock");
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not wait for a lock");
 
 void take_note(int signal) {
   constexpr std::string_view answer =
       "\r\033[Kcommlens: stopping after this iteration; once more to stop at once\n";
   const int error = errno;
-  came_flag = true;
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
   if (tells_flag) {
     static_cast<void>(!write(STDERR_FILENO, answer.data(), answer.size()));
   }
@@ -36,7 +37,7 @@ void take_note(int signal) {
 }  // namespace
 
 StopSignals::StopSignals(bool tells) {
-  came_flag = false;
+  first_signal = 0;
   tells_flag = tells;
   struct sigaction action = {};
   action.sa_handler = &take_note;
@@ -55,6 +56,8 @@ StopSignals::~StopSignals() {
   }
 }
 
-bool StopSignals::came() { return came_flag; }
+bool StopSignals::came() { return first_signal != 0; }
+
+int StopSignals::first() { return first_signal; }
 
 }  // namespace commlens

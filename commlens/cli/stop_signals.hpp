@@ -15,6 +15,8 @@ class StopSignals {
 
   /// Any thread may ask.
   static bool came();
+  /// The first one that came; 0: none did.
+  static int first();
 
  private:
   std::array<struct sigaction, 2> before_{};

@@ -1,5 +1,6 @@
 #include "commlens/cli/train_run.hpp"
 
+#include <csignal>
 #include <exception>
 #include <fstream>
 #include <limits>
@@ -213,7 +214,13 @@ ExitCode conclude(TrainReport& report, const TrainRun& run, bool stopped) {
     end.check = check_recording(run.plan, *recorded, report.first(), report.done());
   }
   report.end(end);
-  return !end.check || end.check->all_equal() ? ExitCode::done : ExitCode::differs;
+  if (end.check && !end.check->all_equal()) {
+    return ExitCode::differs;
+  }
+  // A rank that another one's signal stopped knows none itself.
+  return !stopped                         ? ExitCode::done
+         : StopSignals::first() == SIGINT ? ExitCode::interrupted
+                                          : ExitCode::terminated;
 }
 
 Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
@@ -307,6 +314,7 @@ Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
 }  // namespace
 
 Result<ExitCode> run_training(Console& console, const TrainFlags& flags) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file above the limit is an error of the write, with one line
   return flags.uses_mpi() ? train_over_mpi(console, flags) : train_on_threads(console, flags);
 }
 

@@ -1,10 +1,10 @@
 #include "commlens/engine/checkpoint.hpp"
 
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -16,6 +16,8 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/base/text.hpp"
+#include "commlens/base/unfinished.hpp"
+#include "commlens/engine/checkpoint_file.hpp"
 #include "commlens/trace/mapped_file.hpp"
 
 namespace commlens::engine {
@@ -24,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* k_schema = "commlens.checkpoint/1";
+constexpr const char* k_schema = "commlens.checkpoint/2";
 constexpr std::int64_t k_json_limit = 64 * 1024 * 1024;
 constexpr std::int64_t k_most = std::numeric_limits<std::int32_t>::max();  // ranks, iterations
 constexpr std::int64_t k_arrays = 3;                                       // values, first and second moments
@@ -47,16 +49,20 @@ Json identity_of(const Job& job) {
           {"virtual_stages", job.layout.virtual_stages}};
 }
 
+Result<Json> parsed(const std::string& text, const fs::path& path) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) {
+    return failure(fmt::format("{}: damaged, it is no JSON object", path.string()));
+  }
+  return json;
+}
+
 Result<Json> read_json(const fs::path& path) {
   const Result<std::string> text = read_text_file(path, k_json_limit);
   if (!text) {
     return tl::unexpected(text.error());
   }
-  Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) {
-    return failure(fmt::format("{}: damaged, it is no JSON object", path.string()));
-  }
-  return json;
+  return parsed(*text, path);
 }
 
 template <typename T>
@@ -83,22 +89,17 @@ Result<fs::path> newest(const fs::path& folder) {
   return folder / name;
 }
 
-void write_floats(std::FILE* file, const torch::Tensor& part, const fs::path& path) {
+void write_floats(CheckpointFile& file, const torch::Tensor& part) {
   const torch::Tensor floats = part.to(torch::kCPU, torch::kFloat32).contiguous();
-  const auto count = static_cast<std::size_t>(floats.numel());
-  if (std::fwrite(floats.data_ptr<float>(), sizeof(float), count, file) != count) {
-    throw_cannot_write(path, errno);
-  }
+  const std::span<const float> values(floats.data_ptr<float>(), static_cast<std::size_t>(floats.numel()));
+  file.write(std::as_bytes(values));
 }
 
 /// Writes one rank's segments and says what they are.
-void write_rank(const fs::path& folder, std::int64_t rank, DataParallel& parameters,
-                const Coordinates& where) {
-  const fs::path path = folder / fmt::format("rank-{}.bin", rank);
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
-  if (!file) {
-    throw_cannot_write(path, errno);
-  }
+void write_rank(const fs::path& folder, std::int64_t iteration, DataParallel& parameters,
+                const RankGroups& groups) {
+  const std::int64_t rank = groups.world->rank().value;
+  CheckpointFile file(folder / fmt::format("rank-{}.bin", rank));
   Json segments = Json::array();
   std::int64_t at = 0;
   for (std::size_t chunk = 0; chunk < parameters.chunk_count(); ++chunk) {
@@ -110,27 +111,81 @@ void write_rank(const fs::path& folder, std::int64_t rank, DataParallel& paramet
                             {"count", segment.count},
                             {"at", at}});
         for (const torch::Tensor& owned : {unit.master, unit.first_moment, unit.second_moment}) {
-          write_floats(file.get(), owned.narrow(0, segment.offset, segment.count), path);
+          write_floats(file, owned.narrow(0, segment.offset, segment.count));
         }
         at += k_arrays * segment.count;
       }
     }
   }
-  if (std::fclose(file.release()) != 0) {
-    throw_cannot_write(path, errno);
-  }
-  const Json description{
-      {"stage", where.pipeline}, {"tensor", where.tensor}, {"segments", std::move(segments)}};
-  write_file_atomically(folder / fmt::format("rank-{}.json", rank), description.dump());
+  const Json description{{"iteration", iteration},
+                         {"stage", groups.where.pipeline},
+                         {"tensor", groups.where.tensor},
+                         {"xxh3", file.close()},
+                         {"segments", std::move(segments)}};
+  write_checkpoint_file(folder / fmt::format("rank-{}.json", rank), description.dump());
 }
 
-void rename_folder(const fs::path& from, const fs::path& to) {
+/// Ranks that write: with ZeRO all, without it the first data rank of each stage and tensor position.
+std::vector<std::int64_t> writing_ranks(const Job& job) {
+  const Mesh mesh{job.layout.pp, job.layout.dp, job.layout.tp};
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t rank = 0; rank < job.layout.ranks; ++rank) {
+    if (job.train.zero_stage > 0 || mesh.coordinates(Rank{rank}).data == 0) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+/// Checksums of the ranks' descriptions, which hold those of their data.
+Json described_files(const fs::path& folder, const Job& job) {
+  Json files = Json::object();
+  for (const std::int64_t rank : writing_ranks(job)) {
+    const std::string name = fmt::format("rank-{}.json", rank);
+    const Result<std::string> text = read_text_file(folder / name, k_json_limit);
+    if (!text) {
+      throw SystemError(text.error().message);
+    }
+    files[name] = checksum_of(std::as_bytes(std::span(*text)));
+  }
+  return files;
+}
+
+/// Folders of saves that a killed job did not finish. Whoever calls it has the lock.
+void remove_unfinished_saves(const fs::path& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> unfinished;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".iteration-") && name.ends_with(".tmp")) {
+      unfinished.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : unfinished) {
+    fs::remove_all(path, ignored);
+  }
+}
+
+void rename_path(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  fs::remove_all(to, error);
   fs::rename(from, to, error);
   if (error) {
     throw SystemError(fmt::format("cannot move {} to {}: {}", from.string(), to.string(), error.message()));
   }
+}
+
+void rename_folder(const fs::path& from, const fs::path& to) {
+  std::error_code ignored;
+  fs::remove_all(to, ignored);
+  rename_path(from, to);
+}
+
+void write_latest(const fs::path& folder, const std::string& name) {
+  Unfinished unfinished(folder / ".latest.tmp");
+  write_checkpoint_file(unfinished.path(), name + "\n");
+  rename_path(unfinished.path(), folder / "latest");
+  sync_folder(folder);
+  unfinished.finished();
 }
 
 /// Puts the segments of one file into the units; adds what was restored to `restored`, per chunk and row.
@@ -141,17 +196,20 @@ class RankReader {
         data_path_(folder / fmt::format("rank-{}.bin", rank)),
         parameters_(parameters) {}
 
-  void read(std::map<std::pair<std::size_t, std::size_t>, std::int64_t>& restored) {
-    const Result<Json> json = read_json(path_);
-    if (!json) {
-      throw SystemError(json.error().message);
-    }
+  /// `manifest`: of the checkpoint; `verifies`: whether it is this rank that checks the data's checksum.
+  void read(const Json& manifest, bool verifies,
+            std::map<std::pair<std::size_t, std::size_t>, std::int64_t>& restored) {
+    const Json json = description(manifest);
     const Result<MappedFile> data = MappedFile::open(data_path_);
     if (!data) {
       throw SystemError(data.error().message);
     }
-    const auto segments = json->find("segments");
-    if (segments == json->end() || !segments->is_array()) {
+    if (verifies && checksum_of(data->bytes()) != field<std::string>(json, "xxh3", path_)) {
+      throw SystemError(
+          fmt::format("{}: damaged, its checksum is another than when it was written", data_path_.string()));
+    }
+    const auto segments = json.find("segments");
+    if (segments == json.end() || !segments->is_array()) {
       throw SystemError(fmt::format("{}: damaged, it has no segments", path_.string()));
     }
     for (const Json& segment : *segments) {
@@ -163,6 +221,28 @@ class RankReader {
   }
 
  private:
+  Json description(const Json& manifest) const {
+    const Result<std::string> text = read_text_file(path_, k_json_limit);
+    if (!text) {
+      throw SystemError(text.error().message);
+    }
+    const auto files = manifest.find("files");
+    const auto expected = files == manifest.end() ? files : files->find(path_.filename().string());
+    if (files == manifest.end() || expected == files->end() ||
+        *expected != checksum_of(std::as_bytes(std::span(*text)))) {
+      throw SystemError(
+          fmt::format("{}: damaged or of another checkpoint, its checksum is not the one in checkpoint.json",
+                      path_.string()));
+    }
+    Result<Json> json = parsed(*text, path_);
+    if (!json) {
+      throw SystemError(json.error().message);
+    }
+    if (field<std::int64_t>(*json, "iteration", path_) != manifest["iteration"]) {
+      throw SystemError(fmt::format("{}: damaged, it is of another iteration", path_.string()));
+    }
+    return std::move(*json);
+  }
   void restore(const Json& segment, const MappedFile& data,
                std::map<std::pair<std::size_t, std::size_t>, std::int64_t>& restored) {
     const auto chunk = static_cast<std::size_t>(field<std::int64_t>(segment, "chunk", path_));
@@ -213,35 +293,41 @@ class RankReader {
 
 }  // namespace
 
-void save_checkpoint(const fs::path& folder, std::int64_t iteration, const Job& job, DataParallel& parameters,
-                     RankGroups& groups) {
+void save_checkpoint(const CheckpointPlace& place, std::int64_t iteration, const Job& job,
+                     DataParallel& parameters, RankGroups& groups) {
   const std::string name = fmt::format("iteration-{}", iteration);
-  const fs::path unfinished = folder / fmt::format(".{}.tmp", name);
+  Unfinished unfinished(place.folder / fmt::format(".{}.tmp", name));
   const bool is_first = groups.world->rank().value == 0;
   if (is_first) {
+    remove_unfinished_saves(place.folder);
     std::error_code error;
-    fs::remove_all(unfinished, error);
-    fs::create_directories(unfinished, error);
+    fs::create_directories(unfinished.path(), error);
     if (error) {
-      throw SystemError(fmt::format("cannot make the folder {}: {}", unfinished.string(), error.message()));
+      throw SystemError(
+          fmt::format("cannot make the folder {}: {}", unfinished.path().string(), error.message()));
     }
   }
   groups.world->barrier();
   if (job.train.zero_stage > 0 || groups.where.data == 0) {
-    write_rank(unfinished, groups.world->rank().value, parameters, groups.where);
+    write_rank(unfinished.path(), iteration, parameters, groups);
   }
   groups.world->barrier();
   if (is_first) {
     const Json manifest{{"schema", k_schema},
                         {"iteration", iteration},
+                        {"seed", place.seed},
                         {"model", identity_of(job)},
                         {"dp", job.train.zero_stage > 0 ? job.layout.dp : 1},
-                        {"dp_of_job", job.layout.dp}};
-    write_file_atomically(unfinished / "checkpoint.json", manifest.dump(2));
-    rename_folder(unfinished, folder / name);
-    write_file_atomically(folder / "latest", name + "\n");
+                        {"dp_of_job", job.layout.dp},
+                        {"files", described_files(unfinished.path(), job)}};
+    write_checkpoint_file(unfinished.path() / "checkpoint.json", manifest.dump(2));
+    sync_folder(unfinished.path());
+    rename_folder(unfinished.path(), place.folder / name);
+    sync_folder(place.folder);
+    write_latest(place.folder, name);
   }
   groups.world->barrier();
+  unfinished.finished();
 }
 
 Result<void> prepare_save_folder(const fs::path& folder) {
@@ -253,11 +339,12 @@ Result<void> prepare_save_folder(const fs::path& folder) {
   if (error) {
     return failure(fmt::format("--save {}: cannot write there: {}", folder.string(), error.message()));
   }
-  return {};
+  const std::optional<std::string> writer = writer_of(folder);
+  return writer ? Result<void>(failure(locked_by(folder, *writer))) : Result<void>();
 }
 
-Result<std::int64_t> check_checkpoint(const fs::path& folder, const Job& job) {
-  const Result<fs::path> path = newest(folder);
+Result<std::int64_t> check_checkpoint(const CheckpointPlace& place, const Job& job) {
+  const Result<fs::path> path = newest(place.folder);
   if (!path) {
     return tl::unexpected(path.error());
   }
@@ -271,8 +358,15 @@ Result<std::int64_t> check_checkpoint(const fs::path& folder, const Job& job) {
            (*json)[key] <= k_most;
   };
   if (!json->contains("schema") || (*json)["schema"] != k_schema || !is_count("iteration") ||
-      !is_count("dp") || !is_count("dp_of_job") || !json->contains("model")) {
+      !is_count("dp") || !is_count("dp_of_job") || !json->contains("seed") ||
+      !(*json)["seed"].is_number_unsigned() || !json->contains("files") || !(*json)["files"].is_object() ||
+      !json->contains("model")) {
     return failure(fmt::format("{}: no checkpoint of this version", manifest.string()));
+  }
+  if ((*json)["seed"] != place.seed) {
+    return failure(fmt::format(
+        "{}: the run was made with --seed {}, not {}, which gives it the same data in the same order",
+        manifest.string(), (*json)["seed"].dump(), place.seed));
   }
   const Json& model = (*json)["model"];
   const Json identity = identity_of(job);
@@ -289,20 +383,22 @@ Result<std::int64_t> check_checkpoint(const fs::path& folder, const Job& job) {
   return (*json)["iteration"].get<std::int64_t>();
 }
 
-std::int64_t load_checkpoint(const fs::path& folder, const Job& job, DataParallel& parameters,
-                             const RankGroups& groups) {
-  const Result<std::int64_t> iteration = check_checkpoint(folder, job);
+std::int64_t load_checkpoint(const CheckpointPlace& place, const Job& job, DataParallel& parameters,
+                             RankGroups& groups) {
+  const Result<std::int64_t> iteration = check_checkpoint(place, job);
   if (!iteration) {
     throw SystemError(iteration.error().message);
   }
-  const fs::path path = newest(folder).value();
+  const fs::path path = newest(place.folder).value();
   const Json manifest = read_json(path / "checkpoint.json").value();
   const auto writers = manifest["dp"].get<std::int64_t>();
   const Mesh mesh{job.layout.pp, manifest["dp_of_job"].get<std::int64_t>(), job.layout.tp};
   std::map<std::pair<std::size_t, std::size_t>, std::int64_t> restored;
   for (std::int64_t data = 0; data < writers; ++data) {
     const Rank rank = mesh.rank({groups.where.pipeline, data, groups.where.tensor});
-    RankReader(path, rank.value, parameters).read(restored);
+    // Every data rank reads the file, one of them checks it.
+    RankReader(path, rank.value, parameters)
+        .read(manifest, data % job.layout.dp == groups.where.data, restored);
   }
   for (std::size_t chunk = 0; chunk < parameters.chunk_count(); ++chunk) {
     const std::vector<HeldParameter>& held = parameters.chunk(chunk).parameters;
@@ -313,6 +409,7 @@ std::int64_t load_checkpoint(const fs::path& folder, const Job& job, DataParalle
       }
     }
   }
+  groups.world->barrier();  // nobody trains before every file was found whole
   return *iteration;
 }
 

@@ -9,22 +9,30 @@
 
 namespace commlens::engine {
 
-/// Writes DIR/iteration-N: the fp32 values and moments, each rank the part it owns, and then DIR/latest. A
-/// reader sees a whole checkpoint or the one before. Collective over the world (barriers). Throws
-/// SystemError.
-void save_checkpoint(const std::filesystem::path& folder, std::int64_t iteration, const Job& job,
+/// Where checkpoints are, and the seed of the run, which decides about data and start values.
+struct CheckpointPlace {
+  std::filesystem::path folder;
+  std::uint64_t seed = 0;
+};
+
+/// Writes DIR/iteration-N: the fp32 values and moments, each rank the part it owns, with checksums, and then
+/// DIR/latest. A reader sees a whole checkpoint or the one before, also after a crash of the machine (fsync).
+/// A save that fails removes what it wrote. Collective over the world (barriers). Throws SystemError.
+void save_checkpoint(const CheckpointPlace& place, std::int64_t iteration, const Job& job,
                      DataParallel& parameters, RankGroups& groups);
 
-/// Makes the folder, so that one that cannot be written is refused before the training, not after it.
+/// Makes the folder, so that one that cannot be written, or that another job writes to, is refused before the
+/// training, not after it.
 Result<void> prepare_save_folder(const std::filesystem::path& folder);
 
 /// Iterations the newest checkpoint of the folder has behind it. Fails when there is none, or it is of
-/// another model, tensor or pipeline layout (the data-parallel size and the ZeRO stage may differ).
-Result<std::int64_t> check_checkpoint(const std::filesystem::path& folder, const Job& job);
+/// another model, tensor or pipeline layout or seed (the data-parallel size and the ZeRO stage may differ).
+Result<std::int64_t> check_checkpoint(const CheckpointPlace& place, const Job& job);
 
-/// Fills in values and moments from the newest checkpoint and returns its iteration. Nothing is communicated.
-/// Throws SystemError when a file is missing or damaged.
-std::int64_t load_checkpoint(const std::filesystem::path& folder, const Job& job, DataParallel& parameters,
-                             const RankGroups& groups);
+/// Fills in values and moments from the newest checkpoint and returns its iteration. Collective (one
+/// barrier): nobody returns before every file was found whole. Throws SystemError when a file is missing or
+/// damaged (checksums).
+std::int64_t load_checkpoint(const CheckpointPlace& place, const Job& job, DataParallel& parameters,
+                             RankGroups& groups);
 
 }  // namespace commlens::engine

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "commlens/engine/checkpoint.hpp"
+#include "commlens/engine/checkpoint_file.hpp"
 #include "commlens/engine/data_parallel.hpp"
 #include "commlens/engine/fault.hpp"
 #include "commlens/engine/groups.hpp"
@@ -64,6 +65,9 @@ class RankTrainer {
       throw SystemError(fault.error().message);
     }
     fault_ = *fault;
+    if (options.save && groups_.world->rank().value == 0) {
+      lock_.emplace(*options.save);  // after the groups: every rank has checked the folder by then
+    }
   }
 
   TrainOutcome run();
@@ -87,6 +91,7 @@ class RankTrainer {
   Optimizer optimizer_;
   StageExecutor executor_;
   Fault fault_;
+  std::optional<CheckpointLock> lock_;  // rank 0, while checkpoints are written
 };
 
 void RankTrainer::initialise() {
@@ -184,14 +189,14 @@ bool RankTrainer::iterate(std::int64_t iteration) {
 
 void RankTrainer::save(std::int64_t iteration) {
   if (options_.save) {
-    save_checkpoint(*options_.save, iteration, job_, parameters_, groups_);
+    save_checkpoint({*options_.save, options_.seed}, iteration, job_, parameters_, groups_);
   }
 }
 
 TrainOutcome RankTrainer::run() {
   std::int64_t iteration = 0;
   if (options_.resume) {
-    iteration = load_checkpoint(*options_.resume, job_, parameters_, groups_);
+    iteration = load_checkpoint({*options_.resume, options_.seed}, job_, parameters_, groups_);
   } else {
     initialise();
   }
@@ -249,7 +254,7 @@ Result<void> check_trainable(const Job& job, const TrainOptions& options) {
     return failure("no data: give --data FILE or --data synthetic");
   }
   if (options.resume) {
-    const Result<std::int64_t> iteration = check_checkpoint(*options.resume, job);
+    const Result<std::int64_t> iteration = check_checkpoint({*options.resume, options.seed}, job);
     if (!iteration) {
       return tl::unexpected(iteration.error());
     }

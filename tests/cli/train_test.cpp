@@ -122,7 +122,7 @@ TEST_F(Training, CsvHasARowPerIteration) {
 TEST_F(Training, OfOneRankSendsNothing) {
   const Answer answer = train({"--ranks", "1", "--zero", "0"});
   EXPECT_EQ(answer.code, 0) << answer.err;
-  EXPECT_EQ(answer.last_line(), "prediction: 0 of 0 calls equal");
+  EXPECT_EQ(answer.last_line(), "prediction: one rank makes no calls, and none were recorded");
 }
 
 TEST_F(Training, OfOneIterationHasNoMean) {
@@ -170,10 +170,39 @@ TEST_F(Training, StopsByRequestAfterTheIteration) {
   program.read_lines(head_lines_and_two_iterations);
   program.signal(SIGINT);
   const Answer answer = program.wait();
-  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_EQ(answer.code, 128 + SIGINT) << answer.err;
   EXPECT_NE(answer.out.find("\nstopped by request after iteration "), std::string::npos) << answer.out;
   EXPECT_TRUE(std::filesystem::exists(folder_.path("checkpoint/latest")));
   expect_equal_verdict(answer);
+}
+
+TEST_F(Training, OnADataFileThatIsCutEndsWithOneLine) {
+  const std::string text = folder_.write("text.txt", std::string(100'000, 'x'));
+  Words words = command({"--iterations", "1000000", "--data", text});
+  words.insert(words.begin(), commlens_binary());
+  RunningProgram program(words, {});
+  constexpr std::size_t head_lines_and_one_iteration = 7;
+  program.read_lines(head_lines_and_one_iteration);
+  std::filesystem::resize_file(text, 1);
+  const Answer answer = program.wait();
+  EXPECT_EQ(answer.code, 3);
+  EXPECT_NE(answer.err.find("text.txt: the file became shorter during the training\n"), std::string::npos)
+      << answer.err;
+}
+
+TEST_F(Training, ASecondJobOnOneCheckpointFolderIsRefused) {
+  Words words = command({"--iterations", "1000000", "--save", folder_.path("checkpoint")});
+  words.insert(words.begin(), commlens_binary());
+  RunningProgram first(words, {});
+  constexpr std::size_t head_lines_and_one_iteration = 7;
+  first.read_lines(head_lines_and_one_iteration);
+  const Answer second = train({"--save", folder_.path("checkpoint"), "-o", folder_.path("other")});
+  EXPECT_EQ(second.code, 2);
+  EXPECT_NE(second.err.find("writes its checkpoints there; give another folder"), std::string::npos)
+      << second.err;
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.wait().code, 128 + SIGTERM);
+  EXPECT_EQ(train({"--save", folder_.path("checkpoint"), "-o", folder_.path("other")}).code, 0);
 }
 
 TEST_F(Training, OverMpiIsTheSame) {

@@ -1,9 +1,12 @@
 // What a job does when something breaks.
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -114,6 +117,90 @@ TEST(Checkpoint, WithMoreBytesThanItsSegmentsIsRefused) {
   EXPECT_NE(message.find("rank-1.bin: damaged"), std::string::npos) << message;
 }
 
+/// Why a checkpoint whose file `name` was changed by `damage` is refused.
+std::string refusal_after(const std::string& name,
+                          const std::function<void(const std::filesystem::path&)>& damage) {
+  TrainOptions options{.iterations = 1};
+  options.save = scratch_folder("spoilt-checkpoint");
+  train_on_threads("spoilt", zero3_job(), options);
+  damage(*options.save / "iteration-1" / name);
+  TrainOptions resumed{.iterations = 2};
+  resumed.resume = options.save;
+  return failure_of("resumed-spoilt", zero3_job(), resumed);
+}
+
+/// Writes `bytes` over the file from `at` on.
+void overwrite(const std::filesystem::path& path, std::int64_t at, const std::string& bytes) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(at).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+TEST(Checkpoint, WithOneFlippedBitIsRefused) {
+  const std::string message = refusal_after("rank-3.bin", [](const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    in.seekg(1000);
+    const char flipped = static_cast<char>(in.get() ^ 1);
+    in.close();
+    overwrite(path, 1000, {flipped});
+  });
+  EXPECT_NE(message.find("rank-3.bin: damaged, its checksum"), std::string::npos) << message;
+}
+
+TEST(Checkpoint, WithAPageOfZerosIsRefused) {
+  const std::string message = refusal_after("rank-1.bin", [](const std::filesystem::path& path) {
+    overwrite(path, 4096, std::string(4096, '\0'));
+  });
+  EXPECT_NE(message.find("rank-1.bin: damaged, its checksum"), std::string::npos) << message;
+}
+
+TEST(Checkpoint, WithAFileOfAnotherIterationIsRefused) {
+  TrainOptions options{.iterations = 2};
+  options.save = scratch_folder("two-checkpoints");
+  options.save_every = 1;
+  train_on_threads("two", zero3_job(), options);
+  for (const char* const name : {"rank-2.bin", "rank-2.json"}) {
+    std::filesystem::copy_file(*options.save / "iteration-1" / name, *options.save / "iteration-2" / name,
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  TrainOptions resumed{.iterations = 3};
+  resumed.resume = options.save;
+  const std::string message = failure_of("resumed-mixed", zero3_job(), resumed);
+  EXPECT_NE(message.find("rank-2.json: damaged or of another checkpoint"), std::string::npos) << message;
+}
+
+TEST(Checkpoint, OfAnotherSeedIsRefused) {
+  TrainOptions options{.iterations = 1, .seed = 7};
+  options.save = scratch_folder("seed-checkpoint");
+  train_on_threads("seed", zero3_job(), options);
+  TrainOptions resumed{.iterations = 2};
+  resumed.resume = options.save;
+  const std::string message = failure_of("resumed-seed", zero3_job(), resumed);
+  EXPECT_NE(message.find("with --seed 7, not 1234"), std::string::npos) << message;
+}
+
+TEST(Checkpoint, ThatFailsLeavesNothingBehind) {
+  TrainOptions options{.iterations = 1};
+  options.save = scratch_folder("failing-checkpoint");
+  std::filesystem::create_directories(*options.save / ".iteration-0.tmp");  // of a job that was killed
+  struct rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  options.stop_requested = [&] {  // after the trace's files have their size, before the checkpoint's
+    const struct rlimit small = {4096, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    return false;
+  };
+  const std::string message = failure_of("failing", zero3_job(), options);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_NE(message.find("cannot write"), std::string::npos) << message;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(*options.save)) {
+    names.push_back(entry.path().filename().string());
+  }
+  EXPECT_EQ(names, std::vector<std::string>{".lock"});
+}
+
 /// Why a checkpoint whose description has `from` replaced by `to` is refused.
 std::string refusal(const std::string& from, const std::string& to) {
   TrainOptions options{.iterations = 1};
@@ -136,7 +223,7 @@ TEST(Checkpoint, WithAnImpossibleDescriptionIsRefused) {
       {"\"iteration\": 1", "\"iteration\": \"1\""},
       {"\"dp\": 4", "\"dp\": 9223372036854775807"},
       {"\"dp_of_job\": 4", "\"dp_of_job\": 9223372036854775807"},
-      {"\"commlens.checkpoint/1\"", "1"},
+      {"\"commlens.checkpoint/2\"", "1"},
   };
   for (const auto& [from, to] : edits) {
     EXPECT_NE(refusal(from, to).find("no checkpoint of this version"), std::string::npos)

@@ -1,45 +1,90 @@
 #include "commlens/engine/data/byte_tokens.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <utility>
+#include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "commlens/base/units.hpp"
-#include "commlens/trace/mapped_file.hpp"
 
 namespace commlens::engine {
 namespace {
 
-class ByteTokens : public TokenSource {
+class Descriptor {
  public:
-  ByteTokens(MappedFile text, std::string name) : text_(std::move(text)), name_(std::move(name)) {}
-
-  std::int64_t vocab() const override { return 256; }
-  std::int64_t size() const override { return static_cast<std::int64_t>(text_.bytes().size()); }
-  void read(std::int64_t first, std::span<std::int64_t> into) const override {
-    const auto part = text_.bytes().subspan(static_cast<std::size_t>(first), into.size());
-    std::transform(part.begin(), part.end(), into.begin(),
-                   [](std::byte value) { return std::to_integer<std::int64_t>(value); });
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) {
+      close(number_);
+    }
   }
-  std::string description() const override { return fmt::format("{}, {} bytes", name_, with_commas(size())); }
+  int number() const { return number_; }
 
  private:
-  MappedFile text_;
-  std::string name_;
+  int number_;
+};
+
+/// Read, not mapped: a file that somebody shortens meanwhile is an error of one line, not a SIGBUS.
+class ByteTokens : public TokenSource {
+ public:
+  ByteTokens(Descriptor text, std::int64_t size, std::string path)
+      : text_(std::move(text)), size_(size), path_(std::move(path)) {}
+
+  std::int64_t vocab() const override { return 256; }
+  std::int64_t size() const override { return size_; }
+  void read(std::int64_t first, std::span<std::int64_t> into) const override {
+    std::vector<unsigned char> bytes(into.size());
+    for (std::size_t done = 0; done < bytes.size();) {
+      const ssize_t got = pread(text_.number(), bytes.data() + done, bytes.size() - done,
+                                static_cast<off_t>(first + static_cast<std::int64_t>(done)));
+      if (got < 0 && errno == EINTR) {
+        continue;
+      }
+      if (got <= 0) {
+        throw SystemError(fmt::format(
+            "{}: {}", path_, got < 0 ? std::strerror(errno) : "the file became shorter during the training"));
+      }
+      done += static_cast<std::size_t>(got);
+    }
+    std::copy(bytes.begin(), bytes.end(), into.begin());
+  }
+  std::string description() const override {
+    return fmt::format("{}, {} bytes", std::filesystem::path(path_).filename().string(), with_commas(size()));
+  }
+
+ private:
+  Descriptor text_;
+  std::int64_t size_;
+  std::string path_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<TokenSource>> open_bytes(const std::filesystem::path& file) {
-  Result<MappedFile> text = MappedFile::open(file);
-  if (!text) {
-    return tl::unexpected(text.error());
+  // O_NONBLOCK: opening a pipe without a writer must not wait; it is refused below.
+  Descriptor text(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat about = {};
+  if (text.number() < 0 || fstat(text.number(), &about) != 0) {
+    return failure(
+        fmt::format("{}: {}", file.string(), errno == ENOENT ? "no such file" : std::strerror(errno)));
   }
-  if (text->bytes().empty()) {
+  if (!S_ISREG(about.st_mode)) {
+    return failure(fmt::format("{}: not a regular file", file.string()));
+  }
+  if (about.st_size == 0) {
     return failure(fmt::format("{}: the file is empty; give a text to train on", file.string()));
   }
-  return std::make_unique<ByteTokens>(std::move(*text), file.filename().string());
+  return std::make_unique<ByteTokens>(std::move(text), about.st_size, file.string());
 }
 
 }  // namespace commlens::engine
