@@ -10,10 +10,11 @@ target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-pre
 # GCC 12 sees uninitialised members in nlohmann-json's initializer lists that are not there.
 set_source_files_properties(commlens/engine/checkpoint.cpp PROPERTIES
   COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+set_source_files_properties(commlens/engine/adamw_kernel.cpp PROPERTIES COMPILE_OPTIONS -fno-math-errno)
 target_precompile_headers(commlens_engine PRIVATE ${PROJECT_SOURCE_DIR}/commlens/engine/torch.hpp)
 # With that header GCC instantiates LibTorch's templates again in every file: not where it is not needed.
 file(GLOB without_torch CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/commlens/engine/data/*.cpp
-     ${PROJECT_SOURCE_DIR}/commlens/engine/fault*.cpp)
+     ${PROJECT_SOURCE_DIR}/commlens/engine/fault*.cpp ${PROJECT_SOURCE_DIR}/commlens/engine/adamw_kernel.cpp)
 set_source_files_properties(${without_torch} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 # commlens_use_engine(TARGET): a program of the same compile flags, so that the precompiled header is of use.
 function(commlens_use_engine target)

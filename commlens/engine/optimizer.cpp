@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "commlens/engine/adamw.hpp"
+
 namespace commlens::engine {
 namespace {
 
@@ -92,25 +94,21 @@ double Optimizer::global_norm() {
 }
 
 void Optimizer::update(UnitStorage& unit, std::size_t chunk, std::int64_t step, double gradient_scale) {
-  const double rate = learning_rate_at(options_, step);
-  const double correction1 = 1.0 - std::pow(options_.beta1, static_cast<double>(step + 1));
-  const double correction2 = 1.0 - std::pow(options_.beta2, static_cast<double>(step + 1));
-  torch::Tensor& gradient = unit.owned_gradient;
-  if (gradient_scale != 1.0) {
-    gradient.mul_(gradient_scale);
-  }
+  AdamwStep by{.rate = learning_rate_at(options_, step),
+               .beta1 = options_.beta1,
+               .beta2 = options_.beta2,
+               .epsilon = options_.epsilon,
+               .gradient_scale = gradient_scale,
+               .correction1 = 1.0 - std::pow(options_.beta1, static_cast<double>(step + 1)),
+               .correction2 = 1.0 - std::pow(options_.beta2, static_cast<double>(step + 1))};
   const HeldChunk& held = parameters_.chunk(chunk);
   const auto decays = [&](std::size_t row) { return held.parameters[row].decays; };
   for (const Run& run : runs_of(unit, decays)) {
-    if (run.flag) {
-      unit.master.narrow(0, run.offset, run.count).mul_(1.0 - rate * options_.weight_decay);
-    }
+    by.weight_decay = run.flag ? options_.weight_decay : 0.0;
+    const auto part = [&](const torch::Tensor& owned) { return owned.narrow(0, run.offset, run.count); };
+    adamw(by, part(unit.owned_gradient), part(unit.master), part(unit.first_moment),
+          part(unit.second_moment));
   }
-  unit.first_moment.lerp_(gradient, 1.0 - options_.beta1);
-  unit.second_moment.mul_(options_.beta2).addcmul_(gradient, gradient, 1.0 - options_.beta2);
-  const torch::Tensor denominator =
-      unit.second_moment.sqrt().div_(std::sqrt(correction2)).add_(options_.epsilon);
-  unit.master.addcdiv_(unit.first_moment, denominator, -rate / correction1);
 }
 
 }  // namespace commlens::engine

@@ -13,9 +13,9 @@
 #include "commlens/engine/data_parallel.hpp"
 #include "commlens/engine/fault.hpp"
 #include "commlens/engine/groups.hpp"
-#include "commlens/engine/instruction_set.hpp"
 #include "commlens/engine/layers/module_forward.hpp"
 #include "commlens/engine/optimizer.hpp"
+#include "commlens/engine/processor.hpp"
 #include "commlens/engine/stage_executor.hpp"
 
 namespace commlens::engine {
@@ -224,7 +224,8 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
                         const OnIteration& on_iteration) {
   try {
     avoid_broken_amx();
-    at::set_num_threads(static_cast<int>(options.threads));
+    keep_freed_memory();
+    use_threads(options.threads);
     std::unique_ptr<Recorder> recorder;
     if (options.trace) {
       recorder = std::make_unique<Recorder>(*options.trace, Rank{world->rank().value},

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "commlens/engine/instruction_set.hpp"
+#include "commlens/engine/processor.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 
 namespace commlens::engine::test {
