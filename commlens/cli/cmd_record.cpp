@@ -15,11 +15,12 @@
 #include "commlens/base/modules.hpp"
 #include "commlens/capture/environment.hpp"
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/earlier_trace.hpp"
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/record_child.hpp"
 #include "commlens/cli/record_program.hpp"
 #include "commlens/cli/record_result.hpp"
-#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
 namespace {
@@ -40,6 +41,7 @@ struct RecordFlags {
   std::string folder = "commlens-trace";
   std::string mpi;
   std::string nccl;
+  bool no_summary = false;
   std::vector<std::string> command;
 };
 
@@ -146,55 +148,72 @@ std::vector<std::string> with_exports(std::vector<std::string> command,
   return command;
 }
 
-ChildProgram child_of(const RecordFlags& flags, const Capture& chosen) {
+ChildProgram child_of(const RecordFlags& flags, const Capture& chosen, const fs::path& folder) {
   const char* const preloaded = std::getenv("LD_PRELOAD");
   const std::string others = preloaded == nullptr || *preloaded == '\0' ? "" : fmt::format(":{}", preloaded);
   std::vector<std::string> variables = {
       fmt::format("LD_PRELOAD={}{}", chosen.library.string(), others),
-      fmt::format("{}={}", capture::k_folder_variable, fs::absolute(flags.folder).string()),
+      fmt::format("{}={}", capture::k_folder_variable, folder.string()),
       fmt::format("{}={}", capture::k_command_variable, joined(flags.command)),
   };
   variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
   return {.command = with_exports(flags.command, variables), .variables = variables};
 }
 
-/// Makes room for the trace: what is there must be a trace of before, which goes. Better to fail here than in
-/// every process of the command. A folder that NCCL's ranks record into now is left to them: they may be of
-/// this job, whose launcher has started them earlier; those of another job have nothing to do with ours.
-Result<void> clear_folder(const std::string& folder, bool is_nccl) {
-  if (Result<void> usable = check_folder_place("-o", folder); !usable) {
-    return usable;
+/// Makes room for the trace: what is there must be a trace of before, which steps aside. Better to fail here
+/// than in every process of the command. A folder that NCCL's ranks record into now is left to them: they may
+/// be of this job, whose launcher has started them earlier; those of another job have nothing to do with
+/// ours.
+Result<EarlierTrace> make_room(const std::string& folder, bool is_nccl) {
+  if (const Result<void> usable = check_folder_place("-o", folder); !usable) {
+    return tl::unexpected(usable.error());
   }
-  const Result<bool> is_removed = remove_trace_unless_used(folder);
-  if (!is_removed) {
-    return failure("-o " + is_removed.error().message);
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder);
+  if (!earlier) {
+    return failure("-o " + earlier.error().message);
   }
-  if (!*is_removed && is_nccl) {
-    return {};
-  }
-  if (!*is_removed) {
-    return failure(fmt::format("-o {}: another job is being recorded there; choose another folder", folder));
+  if (earlier->is_used()) {
+    return is_nccl ? std::move(earlier)
+                   : failure(fmt::format("-o {}: another job is being recorded there; choose another folder",
+                                         folder));
   }
   std::error_code error;
-  fs::create_directories(folder, error);
+  fs::create_directories(earlier->folder(), error);
   if (error) {
     throw SystemError(fmt::format("cannot make the folder {}: {}", folder, error.message()));
   }
-  fs::remove(folder, error);
-  return {};
+  fs::remove(earlier->folder(), error);
+  return earlier;
 }
 
-/// Concludes the recordings that were not there before the command ran; how many there are.
-std::size_t conclude(Console& console, const fs::path& folder, const std::vector<fs::path>& before,
-                     std::chrono::nanoseconds elapsed) {
+/// How the command ended, and what was there before it.
+struct Ended {
+  std::vector<fs::path> before;  // traces beside this one, by number
+  std::chrono::nanoseconds elapsed{};
+};
+
+/// Concludes the recordings that the command has made. The earlier trace comes back where there is none.
+void conclude(Console& console, const RecordFlags& flags, EarlierTrace& earlier, const Ended& ended,
+              const Capture& chosen) {
+  const fs::path& folder = earlier.folder();
+  const bool has_started = is_trace(folder);
+  const bool is_earlier = earlier.settle();
   std::size_t concluded = 0;
   for (const fs::path& recorded : recorded_folders(folder)) {
-    if (std::find(before.begin(), before.end(), recorded) == before.end()) {
-      conclude_recording(console, recorded, elapsed);
+    const bool is_new = std::find(ended.before.begin(), ended.before.end(), recorded) == ended.before.end();
+    if (is_new && !(is_earlier && recorded == folder)) {
+      conclude_recording(console, recorded, {.elapsed = ended.elapsed, .has_summary = !flags.no_summary});
       ++concluded;
     }
   }
-  return concluded;
+  if (concluded == 0) {
+    warn(console,
+         fmt::format("nothing was recorded: {}{}{}",
+                     has_started ? "the command ended before its first call"
+                                 : fmt::format("no process of the command {}", chosen.reason),
+                     is_earlier ? fmt::format("; {} still holds the earlier trace", folder.string()) : "",
+                     has_started ? "" : "; see commlens doctor"));
+  }
 }
 
 Result<ExitCode> record(Console& console, const RecordFlags& flags) {
@@ -210,22 +229,19 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
   }
   // MPI_Init orders the ranks behind the first one. Those of NCCL may record before it has started, so each
   // makes room for itself.
-  if (is_first || !flags.nccl.empty()) {
-    if (const Result<void> cleared = clear_folder(flags.folder, !flags.nccl.empty()); !cleared) {
-      return tl::unexpected(cleared.error());
-    }
+  if (!is_first && flags.nccl.empty()) {
+    return static_cast<ExitCode>(run_child(child_of(flags, *chosen, fs::absolute(flags.folder))));
   }
-  const fs::path folder = fs::absolute(flags.folder);
-  const std::vector<fs::path> before = numbered_folders(folder);
+  Result<EarlierTrace> earlier = make_room(flags.folder, !flags.nccl.empty());
+  if (!earlier) {
+    return tl::unexpected(earlier.error());
+  }
+  Ended ended{.before = numbered_folders(earlier->folder())};
   const auto start = std::chrono::steady_clock::now();
-  const auto code = static_cast<ExitCode>(run_child(child_of(flags, *chosen)));
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  if (!is_first) {
-    return code;
-  }
-  if (conclude(console, folder, before, elapsed) == 0) {
-    warn(console, fmt::format("nothing was recorded: no process of the command {}; see commlens doctor",
-                              chosen->reason));
+  const auto code = static_cast<ExitCode>(run_child(child_of(flags, *chosen, earlier->folder())));
+  ended.elapsed = std::chrono::steady_clock::now() - start;
+  if (is_first) {
+    conclude(console, flags, *earlier, ended, *chosen);
   }
   return code;
 }
@@ -235,7 +251,8 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
 Action declare_record(CLI::App& verb) {
   const auto flags = std::make_shared<RecordFlags>();
   verb.footer(k_record_examples);
-  verb.add_option("-o,--output", flags->folder, "Folder of the trace; replaces a trace that is there")
+  verb.add_option("-o,--output", flags->folder,
+                  "Folder of the trace; replaces a trace that is there once something was recorded")
       ->capture_default_str()
       ->type_name("DIR");
   verb.add_option("--mpi", flags->mpi, "The program's MPI, where it cannot be seen: openmpi or mpich")
@@ -246,6 +263,7 @@ Action declare_record(CLI::App& verb) {
           "standing before either library")
       ->check(CLI::IsMember({"profiler", "shim"}))
       ->excludes("--mpi");
+  verb.add_flag("--no-summary", flags->no_summary, "Say only where the trace is and what recording cost");
   verb.add_option("COMMAND", flags->command, "What to run, after --")->required();
   return [flags](Console& console) { return record(console, *flags); };
 }

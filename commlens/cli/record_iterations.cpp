@@ -155,8 +155,9 @@ std::string period_text(const std::vector<RepeatingPart>& parts) {
           ? with_commas(static_cast<std::int64_t>(least->period))
           : fmt::format("{} to {}", with_commas(static_cast<std::int64_t>(least->period)),
                         with_commas(static_cast<std::int64_t>(most->period)));
-  return fmt::format("{} iterations found by repetition: the same {} calls of a rank again and again",
-                     parts.front().repeats, calls);
+  return fmt::format("{} iterations found by repetition: the same {} of a rank again and again",
+                     with_commas(static_cast<std::int64_t>(parts.front().repeats)),
+                     most->period == 1 ? "call" : calls + " calls");
 }
 
 }  // namespace

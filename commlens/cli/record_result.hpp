@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "commlens/base/result.hpp"
 #include "commlens/cli/console.hpp"
 
 namespace commlens {
@@ -15,14 +14,14 @@ std::vector<std::filesystem::path> recorded_folders(const std::filesystem::path&
 /// The same without the first.
 std::vector<std::filesystem::path> numbered_folders(const std::filesystem::path& folder);
 
-/// Removes the trace that is in `folder`, if any, in one step as others see it. False, and nothing happens,
-/// when some process records into it. Fails when the folder holds anything else than a trace. Throws
-/// SystemError.
-Result<bool> remove_trace_unless_used(const std::filesystem::path& folder);
+/// What to say of a recording.
+struct RecordingEnd {
+  std::chrono::nanoseconds elapsed{};  // how long the command took
+  bool has_summary = true;             // as `commlens summary` has it; else a line
+};
 
-/// Finishes one recording and prints, on `console.err` (standard output is the program's), what `commlens
-/// summary` says of it and what recording cost. `elapsed`: how long the command took. Throws SystemError.
-void conclude_recording(Console& console, const std::filesystem::path& folder,
-                        std::chrono::nanoseconds elapsed);
+/// Finishes one recording and prints, on `console.err` (standard output is the program's), what it holds, how
+/// its iterations are known and what recording cost. Throws SystemError.
+void conclude_recording(Console& console, const std::filesystem::path& folder, const RecordingEnd& end);
 
 }  // namespace commlens

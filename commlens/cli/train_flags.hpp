@@ -42,8 +42,8 @@ struct TrainFlags {
   std::string save;
   std::int64_t save_every = 0;
   std::string resume;
-  std::string trace = "commlens-trace";
-  OutputFlags output;  // the format only
+  std::string trace = "commlens-training";  // not that of `record`, which keeps the trace of another job
+  OutputFlags output;                       // the format only
 
   void declare(CLI::App& verb);
   Transport chosen_transport() const;

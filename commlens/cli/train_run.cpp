@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/earlier_trace.hpp"
 #include "commlens/cli/engine_module.hpp"
 #include "commlens/cli/job_source.hpp"
 #include "commlens/cli/job_text.hpp"
@@ -146,6 +147,10 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   if (const Result<void> usable = check_folder_place("-o", flags.trace); !usable) {
     return tl::unexpected(usable.error());
   }
+  if (is_being_recorded(flags.trace)) {
+    return failure(
+        fmt::format("-o {}: another job is being recorded there; choose another folder", flags.trace));
+  }
   const Result<const engine::EngineApi*> engine = load_engine();
   if (!engine) {
     return tl::unexpected(engine.error());
@@ -172,7 +177,12 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   return prepared;
 }
 
-void start_recording(const TrainRun& run) {
+/// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded.
+EarlierTrace start_recording(const TrainRun& run) {
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(run.trace());
+  if (!earlier) {
+    throw SystemError(earlier.error().message);
+  }
   const Job& job = run.plan.job;
   create_recording(run.trace(),
                    {.producer = fmt::format("commlens {}", k_version),
@@ -180,6 +190,7 @@ void start_recording(const TrainRun& run) {
                     .framework = "commlens",
                     .ranks = job.layout.ranks,
                     .compute = true});
+  return std::move(*earlier);
 }
 
 /// Trains on one rank of `world`, over NCCL where the flags say so.
@@ -228,7 +239,7 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
   if (!prepared) {
     return tl::unexpected(prepared.error());
   }
-  start_recording(prepared->run);
+  const EarlierTrace earlier = start_recording(prepared->run);
   TrainReport report(console, flags.output.kind(), prepared->run);
   report.begin();
   bool stopped = false;
@@ -268,9 +279,10 @@ Result<bool> all_ready(Communicator& world, const Result<Prepared>& prepared) {
 ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared& prepared,
                       Communicator& world) {
   const bool is_first = world.rank().value == 0;
+  std::optional<EarlierTrace> earlier;
   std::optional<TrainReport> report;
   if (is_first) {
-    start_recording(prepared.run);
+    earlier.emplace(start_recording(prepared.run));
     report.emplace(console, flags.output.kind(), prepared.run);
     report->begin();
   }

@@ -1,0 +1,210 @@
+#include "commlens/cli/earlier_trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "commlens/base/unfinished.hpp"
+#include "commlens/capture/environment.hpp"
+#include "commlens/trace/growing_file.hpp"
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/rank_tables.hpp"
+#include "commlens/trace/stream_file.hpp"
+#include "commlens/trace/trace_file.hpp"
+#include "commlens/trace/trace_folder.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The file by which the ranks of an NCCL job find out who uses a folder; locked for us alone as long as this
+/// lives.
+class JobFile {
+ public:
+  explicit JobFile(const fs::path& folder)
+      : file_(::open((folder / capture::k_job_file_name).c_str(), O_RDWR | O_CLOEXEC)),
+        is_used_(file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {}
+  ~JobFile() {
+    if (file_ >= 0) {
+      ::close(file_);
+    }
+  }
+  JobFile(const JobFile&) = delete;
+  JobFile& operator=(const JobFile&) = delete;
+  bool is_used() const { return is_used_; }
+
+ private:
+  int file_;
+  bool is_used_;
+};
+
+bool has_open_rank(const fs::path& folder) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with("rank-") && entry.path().extension() == ".bin" &&
+        is_being_filled(entry.path())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a rank has recorded a call, could not, or has come to its end without one. A file that is not
+/// understood may hold anything.
+bool has_recorded(const fs::path& folder, const StreamEntry& entry) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(folder / entry.file, error);
+  if (error || size == 0) {
+    return false;  // the rank never came so far
+  }
+  const Result<StreamFile> stream = StreamFile::open(folder / entry.file, entry);
+  if (!stream || entry.tables.empty() || stream->use().records > 0 || stream->use().dropped > 0) {
+    return true;
+  }
+  Trace rows;
+  const Result<RankTables> tables = read_rank_tables(folder / entry.tables, rows);
+  return tables && tables->closing;
+}
+
+/// Whether a trace was begun and nothing came of it.
+bool is_vain(const fs::path& folder) {
+  const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+  return manifest && !has_open_rank(folder) &&
+         std::none_of(manifest->streams.begin(), manifest->streams.end(),
+                      [&](const StreamEntry& entry) { return has_recorded(folder, entry); });
+}
+
+bool is_nothing(const fs::path& folder) {
+  std::error_code error;
+  return !fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error));
+}
+
+/// Names of `folder` put aside start so: those of this machine, whose processes can be asked for.
+std::string start_of_aside(const fs::path& folder) {
+  std::array<char, 256> machine = {};
+  ::gethostname(machine.data(), machine.size() - 1);
+  return fmt::format(".{}.before-{}-", folder.filename().string(), machine.data());
+}
+
+/// The process that has put `folder` aside under this name.
+std::optional<pid_t> process_in(std::string_view name, const fs::path& folder) {
+  const std::string start = start_of_aside(folder);
+  pid_t process = 0;
+  if (!name.starts_with(start)) {
+    return std::nullopt;
+  }
+  name.remove_prefix(start.size());
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), process);
+  return error == std::errc() && end == name.data() + name.size() && process > 0 ? std::optional(process)
+                                                                                 : std::nullopt;
+}
+
+/// Removes it, also when a signal ends us meanwhile.
+void remove_folder(const fs::path& folder) { const Unfinished unwanted(folder); }
+
+/// Brings `aside` back where nothing came of the recording into `folder`, else removes it. False when it
+/// cannot be brought back.
+bool settled(const fs::path& aside, const fs::path& folder, bool& is_back) {
+  if (is_vain(folder)) {
+    remove_folder(folder);
+  }
+  is_back = is_nothing(folder);
+  if (!is_back) {
+    remove_folder(aside);
+    return true;
+  }
+  std::error_code error;
+  fs::rename(aside, folder, error);
+  return !error;
+}
+
+/// What killed processes have put aside.
+void settle_left_over(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> left;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.parent_path(), error)) {
+    const std::optional<pid_t> process = process_in(entry.path().filename().string(), folder);
+    if (process && ::kill(*process, 0) != 0 && errno == ESRCH && is_trace(entry.path())) {
+      left.push_back(entry.path());
+    }
+  }
+  for (const fs::path& aside : left) {
+    bool is_back = false;
+    settled(aside, folder, is_back);
+  }
+}
+
+fs::path without_links(const fs::path& folder) {
+  const fs::path path = write_place(fs::absolute(folder).lexically_normal()).path;
+  return path.has_filename() ? path : path.parent_path();
+}
+
+}  // namespace
+
+bool is_being_recorded(const fs::path& folder) { return JobFile(folder).is_used() || has_open_rank(folder); }
+
+Result<EarlierTrace> EarlierTrace::put_aside(const fs::path& folder) {
+  EarlierTrace earlier(without_links(folder));
+  const fs::path& path = earlier.folder_;
+  const JobFile job(path);
+  earlier.is_used_ = job.is_used() || has_open_rank(path);
+  if (earlier.is_used_) {
+    return earlier;
+  }
+  if (const Result<void> usable = check_trace_target(path); !usable) {
+    return tl::unexpected(usable.error());
+  }
+  settle_left_over(path);
+  if (is_nothing(path)) {
+    return earlier;
+  }
+  // Who waits for the lock meanwhile finds the file gone, and makes a folder of its own.
+  const fs::path aside = path.parent_path() / fmt::format("{}{}", start_of_aside(path), getpid());
+  std::error_code error;
+  fs::rename(path, aside, error);
+  if (error == std::errc::no_such_file_or_directory) {
+    return earlier;  // another process of the job was faster
+  }
+  if (error) {
+    throw SystemError(fmt::format("cannot put {} aside: {}", path.string(), error.message()));
+  }
+  earlier.aside_ = aside;
+  return earlier;
+}
+
+EarlierTrace::EarlierTrace(EarlierTrace&& other) noexcept
+    : folder_(std::move(other.folder_)), aside_(std::exchange(other.aside_, {})), is_used_(other.is_used_) {}
+
+EarlierTrace::~EarlierTrace() {
+  try {
+    settle();
+  } catch (const std::exception&) {
+    return;  // it stays aside, for the next one
+  }
+}
+
+bool EarlierTrace::settle() {
+  const fs::path aside = std::exchange(aside_, {});
+  bool is_back = false;
+  if (!aside.empty() && !settled(aside, folder_, is_back)) {
+    throw SystemError(fmt::format("cannot bring the earlier trace back to {}; it is in {}", folder_.string(),
+                                  aside.string()));
+  }
+  return is_back;
+}
+
+}  // namespace commlens
