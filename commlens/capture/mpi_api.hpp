@@ -31,12 +31,14 @@ constexpr std::string_view k_library =
 /// Stands in for a function that the loaded library does not have.
 int mpi_function_is_missing();
 
+inline void* function_or_missing(void* function) {
+  return function != nullptr ? function : reinterpret_cast<void*>(&mpi_function_is_missing);
+}
+
 /// The loaded library's function of that name, of the type its declaration has.
 template <typename Function>
 Function* mpi_function(const char* name) {
-  void* const found = mpi_symbol(name);
-  return reinterpret_cast<Function*>(found != nullptr ? found
-                                                      : reinterpret_cast<void*>(&mpi_function_is_missing));
+  return reinterpret_cast<Function*>(function_or_missing(mpi_symbol(name)));
 }
 
 /// Handles in one word, whatever the library makes them of.
@@ -102,5 +104,19 @@ const Handles& handles();
     static_assert(commlens::capture::TakesArguments<decltype(NAME), int PARAMETERS>::value, "as in mpi.h"); \
     static auto* const function = commlens::capture::mpi_function<int PARAMETERS>(#NAME);                   \
     return function;                                                                                        \
+  }())
+
+/// Where a call of the program goes on: to a tool behind us, or the library's function (mpi_callers.hpp).
+/// NAME is that of the PMPI function.
+#define COMMLENS_NEXT(NAME)                                                                           \
+  ([] {                                                                                               \
+    static const commlens::capture::Passage passage = commlens::capture::passage_of(#NAME);           \
+    return reinterpret_cast<decltype(NAME)*>(commlens::capture::function_or_missing(passage.next())); \
+  }())
+#define COMMLENS_NEXT_AS(NAME, PARAMETERS)                                                                  \
+  ([] {                                                                                                     \
+    static_assert(commlens::capture::TakesArguments<decltype(NAME), int PARAMETERS>::value, "as in mpi.h"); \
+    static const commlens::capture::Passage passage = commlens::capture::passage_of(#NAME);                 \
+    return reinterpret_cast<int(*) PARAMETERS>(commlens::capture::function_or_missing(passage.next()));     \
   }())
 // NOLINTEND(bugprone-macro-parentheses)

@@ -1,6 +1,6 @@
 #pragma once
 #include "commlens/capture/mpi_api.hpp"
-#include "commlens/capture/mpi_fortran.hpp"
+#include "commlens/capture/mpi_callers.hpp"
 #include "commlens/capture/mpi_has.hpp"
 
 /// Macros that make the exported functions of mpi_calls.def. Macros, because a C function needs its own name
@@ -22,17 +22,23 @@
 #define COMMLENS_WHEN(NAME) COMMLENS_JOIN(COMMLENS_WHEN_, COMMLENS_HAS(NAME))
 
 // The exported NAME, which is `recorded_NAME`. Fortran functions call MPI functions of the C library (MPICH's
-// module mpi) or PMPI functions (its mpi_f08, and all of Open MPI's); so PMPI functions are ours too, and
-// pass on what does not come from Fortran. In C++ they have names of their own, because mpi.h declares
-// MPI_NAME with narrower arguments.
-#define COMMLENS_ENTRY(NAME, PNAME, PARAMETERS, ARGUMENTS)                       \
-  COMMLENS_EXPORT int entry_##NAME PARAMETERS __asm__(#NAME);                    \
-  COMMLENS_EXPORT int entry_##PNAME PARAMETERS __asm__(#PNAME);                  \
-  int entry_##NAME PARAMETERS { return recorded_##NAME ARGUMENTS; }              \
-  int entry_##PNAME PARAMETERS {                                                 \
-    return commlens::capture::is_in_fortran_library(__builtin_return_address(0)) \
-               ? recorded_##NAME ARGUMENTS                                       \
-               : COMMLENS_REAL_AS(PNAME, PARAMETERS) ARGUMENTS;                  \
+// module mpi) or PMPI functions (its mpi_f08, and all of Open MPI's), and a tool before us calls PMPI
+// functions; so these are ours too, and pass on what the program has not made. In C++ they have names of
+// their own, because mpi.h declares MPI_NAME with narrower arguments.
+#define COMMLENS_ENTRY(NAME, PNAME, PARAMETERS, ARGUMENTS)                                       \
+  COMMLENS_EXPORT int entry_##NAME PARAMETERS __asm__(#NAME);                                    \
+  COMMLENS_EXPORT int entry_##PNAME PARAMETERS __asm__(#PNAME);                                  \
+  int entry_##NAME PARAMETERS {                                                                  \
+    const commlens::capture::Entered entered(commlens::capture::Entrance::mpi);                  \
+    return recorded_##NAME ARGUMENTS;                                                            \
+  }                                                                                              \
+  int entry_##PNAME PARAMETERS {                                                                 \
+    static const commlens::capture::ToolsBefore tools = commlens::capture::tools_before(#PNAME); \
+    if (!commlens::capture::is_of_program(__builtin_return_address(0), tools)) {                 \
+      return COMMLENS_REAL_AS(PNAME, PARAMETERS) ARGUMENTS;                                      \
+    }                                                                                            \
+    const commlens::capture::Entered entered(commlens::capture::Entrance::pmpi);                 \
+    return recorded_##NAME ARGUMENTS;                                                            \
   }
 
 // A call that is complete when it returns. The rest of the arguments fills `out`.
@@ -40,7 +46,7 @@
   COMMLENS_WHEN(NAME)                                                              \
   (static int recorded_##NAME PARAMETERS {                                         \
     static commlens::NameId name{};                                                \
-    auto* const real = COMMLENS_REAL_AS(PNAME, PARAMETERS);                        \
+    auto* const real = COMMLENS_NEXT_AS(PNAME, PARAMETERS);                        \
     Session* const recording = Session::of_process();                              \
     if (recording == nullptr) {                                                    \
       return real ARGUMENTS;                                                       \
@@ -61,7 +67,7 @@
   COMMLENS_WHEN(NAME)                                                                       \
   (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {           \
     static commlens::NameId name{};                                                         \
-    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
+    auto* const real = COMMLENS_NEXT_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
     Session* const recording = Session::of_process();                                       \
     if (recording == nullptr) {                                                             \
       return real(COMMLENS_UNWRAP ARGUMENTS, request);                                      \
@@ -83,7 +89,7 @@
   COMMLENS_WHEN(NAME)                                                                       \
   (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {           \
     static commlens::NameId name{};                                                         \
-    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
+    auto* const real = COMMLENS_NEXT_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
     Session* const recording = Session::of_process();                                       \
     const int code = real(COMMLENS_UNWRAP ARGUMENTS, request);                              \
     if (recording == nullptr) {                                                             \
@@ -104,7 +110,7 @@
   COMMLENS_WHEN(NAME)                                                                      \
   (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Status* status) {            \
     static commlens::NameId name{};                                                        \
-    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status*)); \
+    auto* const real = COMMLENS_NEXT_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status*)); \
     return record_receive(                                                                 \
         {#NAME, name}, status, [&](Session& session, Description& out) { DESCRIBE; },      \
         [&](MPI_Status* seen) { return real(COMMLENS_UNWRAP ARGUMENTS, seen); });          \
@@ -116,7 +122,7 @@
   COMMLENS_WHEN(NAME)                                                                      \
   (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Status* status) {            \
     static commlens::NameId name{};                                                        \
-    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status*)); \
+    auto* const real = COMMLENS_NEXT_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Status*)); \
     return record_exchange(                                                                \
         {#NAME, name}, status, [&](Session& session, Description& out) { SEND; },          \
         [&](Session& session, Description& out) { RECEIVE; },                              \
@@ -127,7 +133,7 @@
   COMMLENS_WHEN(NAME)                                                                       \
   (static int recorded_##NAME(COMMLENS_UNWRAP PARAMETERS, MPI_Request* request) {           \
     static commlens::NameId name{};                                                         \
-    auto* const real = COMMLENS_REAL_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
+    auto* const real = COMMLENS_NEXT_AS(PNAME, (COMMLENS_UNWRAP PARAMETERS, MPI_Request*)); \
     return record_exchange_request(                                                         \
         {#NAME, name}, request, [&](Session& session, Description& out) { SEND; },          \
         [&](Session& session, Description& out) { RECEIVE; },                               \
@@ -141,7 +147,7 @@
   (static int recorded_##NAME(void* buffer, COUNT_TYPE count, HandleArgument<MPI_Datatype> type,             \
                               MPI_Message* message, LAST_TYPE* last) {                                       \
     static commlens::NameId name{};                                                                          \
-    auto* const real = COMMLENS_REAL_AS(                                                                     \
+    auto* const real = COMMLENS_NEXT_AS(                                                                     \
         PNAME, (void*, COUNT_TYPE, HandleArgument<MPI_Datatype>, MPI_Message*, LAST_TYPE*));                 \
     return ENDED({#NAME, name}, message, type, last,                                                         \
                  [&](LAST_TYPE* given) { return real(buffer, count, type, message, given); });               \

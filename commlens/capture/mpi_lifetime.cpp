@@ -185,7 +185,7 @@ void Session::finish() noexcept {
 using commlens::capture::Session;
 
 static int recorded_MPI_Init(int* count, char*** arguments) {
-  const int code = COMMLENS_REAL(PMPI_Init)(count, arguments);
+  const int code = COMMLENS_NEXT(PMPI_Init)(count, arguments);
   if (code == MPI_SUCCESS) {
     Session::start();
   }
@@ -194,7 +194,7 @@ static int recorded_MPI_Init(int* count, char*** arguments) {
 COMMLENS_ENTRY(MPI_Init, PMPI_Init, (int* count, char*** arguments), (count, arguments))
 
 static int recorded_MPI_Init_thread(int* count, char*** arguments, int required, int* provided) {
-  const int code = COMMLENS_REAL(PMPI_Init_thread)(count, arguments, required, provided);
+  const int code = COMMLENS_NEXT(PMPI_Init_thread)(count, arguments, required, provided);
   if (code == MPI_SUCCESS) {
     Session::start();
   }
@@ -206,7 +206,7 @@ COMMLENS_ENTRY(MPI_Init_thread, PMPI_Init_thread,
 
 static int recorded_MPI_Finalize() {
   Session::finish();
-  return COMMLENS_REAL(PMPI_Finalize)();
+  return COMMLENS_NEXT(PMPI_Finalize)();
 }
 COMMLENS_ENTRY(MPI_Finalize, PMPI_Finalize, (void), ())
 // NOLINTEND(misc-use-anonymous-namespace)

@@ -107,7 +107,7 @@ int record_one_end(int count, const MPI_Request requests[], MPI_Status* status, 
 // standard's
 
 static int recorded_MPI_Wait(MPI_Request* request, MPI_Status* status) {
-  auto* const real = COMMLENS_REAL(PMPI_Wait);
+  auto* const real = COMMLENS_NEXT(PMPI_Wait);
   Session* const recording = Session::of_process();
   if (recording == nullptr || is_none(*request)) {
     return real(request, status);
@@ -122,7 +122,7 @@ static int recorded_MPI_Wait(MPI_Request* request, MPI_Status* status) {
 COMMLENS_ENTRY(MPI_Wait, PMPI_Wait, (MPI_Request * request, MPI_Status* status), (request, status))
 
 static int recorded_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  auto* const real = COMMLENS_REAL(PMPI_Test);
+  auto* const real = COMMLENS_NEXT(PMPI_Test);
   Session* const recording = Session::of_process();
   if (recording == nullptr || is_none(*request)) {
     return real(request, flag, status);
@@ -140,7 +140,7 @@ COMMLENS_ENTRY(MPI_Test, PMPI_Test, (MPI_Request * request, int* flag, MPI_Statu
                (request, flag, status))
 
 static int recorded_MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
-  auto* const real = COMMLENS_REAL(PMPI_Waitall);
+  auto* const real = COMMLENS_NEXT(PMPI_Waitall);
   return record_ends(
       count, requests, statuses, [&](MPI_Status* seen) { return real(count, requests, seen); },
       [](Session& recording, const Watched& watched, int code) {
@@ -153,7 +153,7 @@ COMMLENS_ENTRY(MPI_Waitall, PMPI_Waitall, (int count, MPI_Request requests[], MP
                (count, requests, statuses))
 
 static int recorded_MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
-  auto* const real = COMMLENS_REAL(PMPI_Testall);
+  auto* const real = COMMLENS_NEXT(PMPI_Testall);
   return record_ends(
       count, requests, statuses, [&](MPI_Status* seen) { return real(count, requests, flag, seen); },
       [&](Session& recording, const Watched& watched, int code) {
@@ -167,7 +167,7 @@ COMMLENS_ENTRY(MPI_Testall, PMPI_Testall,
                (count, requests, flag, statuses))
 
 static int recorded_MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
-  auto* const real = COMMLENS_REAL(PMPI_Waitany);
+  auto* const real = COMMLENS_NEXT(PMPI_Waitany);
   return record_one_end(
       count, requests, status, [&](MPI_Status* seen) { return real(count, requests, index, seen); },
       [&](Session& recording, const Watched& watched, int code) {
@@ -181,7 +181,7 @@ COMMLENS_ENTRY(MPI_Waitany, PMPI_Waitany, (int count, MPI_Request requests[], in
 
 static int recorded_MPI_Testany(int count, MPI_Request requests[], int* index, int* flag,
                                 MPI_Status* status) {
-  auto* const real = COMMLENS_REAL(PMPI_Testany);
+  auto* const real = COMMLENS_NEXT(PMPI_Testany);
   return record_one_end(
       count, requests, status, [&](MPI_Status* seen) { return real(count, requests, index, flag, seen); },
       [&](Session& recording, const Watched& watched, int code) {
@@ -209,7 +209,7 @@ static void record_some_ends(Session& recording, const Watched& watched, int cod
 
 static int recorded_MPI_Waitsome(int count, MPI_Request requests[], int* ended, int* indices,
                                  MPI_Status* statuses) {
-  auto* const real = COMMLENS_REAL(PMPI_Waitsome);
+  auto* const real = COMMLENS_NEXT(PMPI_Waitsome);
   return record_ends(
       count, requests, statuses,
       [&](MPI_Status* seen) { return real(count, requests, ended, indices, seen); },
@@ -223,7 +223,7 @@ COMMLENS_ENTRY(MPI_Waitsome, PMPI_Waitsome,
 
 static int recorded_MPI_Testsome(int count, MPI_Request requests[], int* ended, int* indices,
                                  MPI_Status* statuses) {
-  auto* const real = COMMLENS_REAL(PMPI_Testsome);
+  auto* const real = COMMLENS_NEXT(PMPI_Testsome);
   return record_ends(
       count, requests, statuses,
       [&](MPI_Status* seen) { return real(count, requests, ended, indices, seen); },
@@ -238,7 +238,7 @@ COMMLENS_ENTRY(MPI_Testsome, PMPI_Testsome,
 static int recorded_MPI_Request_get_status(HandleArgument<MPI_Request> request, int* flag,
                                            MPI_Status* status) {
   auto* const real =
-      COMMLENS_REAL_AS(PMPI_Request_get_status, (HandleArgument<MPI_Request>, int*, MPI_Status*));
+      COMMLENS_NEXT_AS(PMPI_Request_get_status, (HandleArgument<MPI_Request>, int*, MPI_Status*));
   Session* const recording = Session::of_process();
   if (recording == nullptr || is_none(request)) {
     return real(request, flag, status);
@@ -255,7 +255,7 @@ COMMLENS_ENTRY(MPI_Request_get_status, PMPI_Request_get_status,
                (HandleArgument<MPI_Request> request, int* flag, MPI_Status* status), (request, flag, status))
 
 static int recorded_MPI_Request_free(MPI_Request* request) {
-  auto* const real = COMMLENS_REAL(PMPI_Request_free);
+  auto* const real = COMMLENS_NEXT(PMPI_Request_free);
   Session* const recording = Session::of_process();
   if (recording == nullptr || is_none(*request)) {
     return real(request);
@@ -270,7 +270,7 @@ static int recorded_MPI_Request_free(MPI_Request* request) {
 COMMLENS_ENTRY(MPI_Request_free, PMPI_Request_free, (MPI_Request * request), (request))
 
 static int recorded_MPI_Cancel(MPI_Request* request) {
-  auto* const real = COMMLENS_REAL(PMPI_Cancel);
+  auto* const real = COMMLENS_NEXT(PMPI_Cancel);
   if (Session* const recording = Session::of_process(); recording != nullptr && !is_none(*request)) {
     recording->cancelling(key_of(*request));
   }
@@ -279,7 +279,7 @@ static int recorded_MPI_Cancel(MPI_Request* request) {
 COMMLENS_ENTRY(MPI_Cancel, PMPI_Cancel, (MPI_Request * request), (request))
 
 static int recorded_MPI_Start(MPI_Request* request) {
-  auto* const real = COMMLENS_REAL(PMPI_Start);
+  auto* const real = COMMLENS_NEXT(PMPI_Start);
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(request);
@@ -295,7 +295,7 @@ static int recorded_MPI_Start(MPI_Request* request) {
 COMMLENS_ENTRY(MPI_Start, PMPI_Start, (MPI_Request * request), (request))
 
 static int recorded_MPI_Startall(int count, MPI_Request requests[]) {
-  auto* const real = COMMLENS_REAL(PMPI_Startall);
+  auto* const real = COMMLENS_NEXT(PMPI_Startall);
   Session* const recording = Session::of_process();
   for (int at = 0; recording != nullptr && at < count; ++at) {
     recording->starting(key_of(requests[at]));
@@ -317,7 +317,7 @@ static void record_probed(Session& recording, MPI_Comm comm, MPI_Message message
 static int recorded_MPI_Mprobe(int source, int tag, HandleArgument<MPI_Comm> comm, MPI_Message* message,
                                MPI_Status* status) {
   auto* const real =
-      COMMLENS_REAL_AS(PMPI_Mprobe, (int, int, HandleArgument<MPI_Comm>, MPI_Message*, MPI_Status*));
+      COMMLENS_NEXT_AS(PMPI_Mprobe, (int, int, HandleArgument<MPI_Comm>, MPI_Message*, MPI_Status*));
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(source, tag, comm, message, status);
@@ -337,7 +337,7 @@ COMMLENS_ENTRY(MPI_Mprobe, PMPI_Mprobe,
 static int recorded_MPI_Improbe(int source, int tag, HandleArgument<MPI_Comm> comm, int* flag,
                                 MPI_Message* message, MPI_Status* status) {
   auto* const real =
-      COMMLENS_REAL_AS(PMPI_Improbe, (int, int, HandleArgument<MPI_Comm>, int*, MPI_Message*, MPI_Status*));
+      COMMLENS_NEXT_AS(PMPI_Improbe, (int, int, HandleArgument<MPI_Comm>, int*, MPI_Message*, MPI_Status*));
   Session* const recording = Session::of_process();
   if (recording == nullptr) {
     return real(source, tag, comm, flag, message, status);
