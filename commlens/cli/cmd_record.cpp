@@ -7,6 +7,7 @@
 #include <ostream>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +19,7 @@
 #include "commlens/cli/earlier_trace.hpp"
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/record_child.hpp"
+#include "commlens/cli/record_preload.hpp"
 #include "commlens/cli/record_program.hpp"
 #include "commlens/cli/record_result.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -67,14 +69,13 @@ Result<fs::path> capture_library(const std::string& file, std::string_view what)
   for (const fs::path& folder : module_folders()) {
     std::error_code ignored;
     if (fs::exists(folder / file, ignored)) {
-      return fs::absolute(folder / file);
+      return preloadable(fs::absolute(folder / file));
     }
     places += (places.empty() ? "" : ", ") + folder.string();
   }
   return failure(
       fmt::format("cannot record {}: {} is missing in {}; build commlens where its headers are installed, or "
-                  "name the folder "
-                  "in COMMLENS_MODULE_PATH",
+                  "name the folder in COMMLENS_MODULE_PATH",
                   what, file, places));
 }
 
@@ -131,8 +132,6 @@ Result<Capture> nccl_capture(const RecordFlags& flags) {
                  {fmt::format("NCCL_PROFILER_PLUGIN={}", library->string())}};
 }
 
-std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
-
 /// Open MPI's launcher hands variables to processes on other machines only when it is told to.
 std::vector<std::string> with_exports(std::vector<std::string> command,
                                       const std::vector<std::string>& variables) {
@@ -149,13 +148,9 @@ std::vector<std::string> with_exports(std::vector<std::string> command,
 }
 
 ChildProgram child_of(const RecordFlags& flags, const Capture& chosen, const fs::path& folder) {
-  const char* const preloaded = std::getenv("LD_PRELOAD");
-  const std::string others = preloaded == nullptr || *preloaded == '\0' ? "" : fmt::format(":{}", preloaded);
-  std::vector<std::string> variables = {
-      fmt::format("LD_PRELOAD={}{}", chosen.library.string(), others),
-      fmt::format("{}={}", capture::k_folder_variable, folder.string()),
-      fmt::format("{}={}", capture::k_command_variable, joined(flags.command)),
-  };
+  std::vector<std::string> variables = preload_variables(chosen.library);
+  variables.push_back(fmt::format("{}={}", capture::k_folder_variable, folder.string()));
+  variables.push_back(fmt::format("{}={}", capture::k_command_variable, as_typed(flags.command)));
   variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
   return {.command = with_exports(flags.command, variables), .variables = variables};
 }
@@ -191,6 +186,21 @@ struct Ended {
   std::vector<fs::path> before;  // traces beside this one, by number
   std::chrono::nanoseconds elapsed{};
 };
+
+/// A launcher may end before the ranks that it kills. Those that live on for other reasons are not waited for
+/// long.
+void await_killed_ranks(const fs::path& folder) {
+  constexpr std::chrono::milliseconds between(10);
+  constexpr int most_looks = 200;
+  const auto is_filled = [](const fs::path& recorded) { return is_being_recorded(recorded); };
+  for (int look = 0; look < most_looks; ++look) {
+    const std::vector<fs::path> recorded = recorded_folders(folder);
+    if (std::none_of(recorded.begin(), recorded.end(), is_filled)) {
+      return;
+    }
+    std::this_thread::sleep_for(between);
+  }
+}
 
 /// Concludes the recordings that the command has made. The earlier trace comes back where there is none.
 void conclude(Console& console, const RecordFlags& flags, EarlierTrace& earlier, const Ended& ended,
@@ -241,6 +251,9 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
   const auto code = static_cast<ExitCode>(run_child(child_of(flags, *chosen, earlier->folder())));
   ended.elapsed = std::chrono::steady_clock::now() - start;
   if (is_first) {
+    if (code != ExitCode::done) {
+      await_killed_ranks(earlier->folder());
+    }
     conclude(console, flags, *earlier, ended, *chosen);
   }
   return code;

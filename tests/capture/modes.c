@@ -224,6 +224,8 @@ static void act(const char* mode, int level, char** arguments) {
     reduce(1000, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Abort(MPI_COMM_WORLD, 5);
+  } else if (strcmp(mode, "abort-at-once") == 0) {
+    MPI_Abort(MPI_COMM_WORLD, 5);
   } else if (strcmp(mode, "fork") == 0) {
     fork_a_child();
   } else if (strcmp(mode, "fork-and-finalize") == 0) {
