@@ -1,4 +1,6 @@
 // From MPI_Init to MPI_Finalize: where the recording goes, who takes part, what is said at the end.
+#include "commlens/capture/mpi_lifetime.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -6,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -20,20 +23,6 @@ namespace commlens::capture {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// What stays until the end, whatever becomes of the session. Threads of the program may still look at it
-/// when the process ends, so it is never given back.
-struct Kept {
-  Session* session = nullptr;
-  MPI_Comm world;  // ours alone, of all ranks
-  bool has_world = false;
-  int rank = 0;
-  std::string trouble;  // why there is no recording, on rank 0
-};
-Kept& kept() {
-  static Kept& only = *new Kept;
-  return only;
-}
 
 void say(const std::string& text) {
   const std::string line = "commlens: " + text + "\n";
@@ -107,47 +96,81 @@ std::int64_t sum_on_first_rank(std::int64_t value) {
 
 }  // namespace
 
-void Session::start() noexcept {
+Kept& kept() {
+  static Kept& only = *new Kept;
+  return only;
+}
+
+const char* asked_folder() {
   const char* const asked = std::getenv(k_folder_variable);
-  if (asked == nullptr || *asked == '\0' || kept().has_world) {
-    return;
+  return asked == nullptr || *asked == '\0' || kept().has_world ? nullptr : asked;
+}
+
+bool is_library_known() {
+  if (is_matching_library()) {
+    return true;
   }
-  if (!is_matching_library()) {
-    kept().trouble = fmt::format("this program's MPI is not {}; record it with --mpi {}", k_library,
-                                 k_library == "MPICH" ? "openmpi" : "mpich");
+  kept().trouble = fmt::format("this program's MPI is not {}; record it with --mpi {}", k_library,
+                               k_library == "MPICH" ? "openmpi" : "mpich");
+  return false;
+}
+
+bool is_world_model_used() {
+  int is_initialized = 0;
+  int is_finalized = 0;
+  COMMLENS_REAL(PMPI_Initialized)(&is_initialized);
+  COMMLENS_REAL(PMPI_Finalized)(&is_finalized);
+  return is_initialized != 0 && is_finalized == 0;
+}
+
+MPI_Comm job_comm() noexcept { return kept().world; }
+
+void Session::start() noexcept {
+  const char* const asked = asked_folder();
+  if (asked == nullptr) {
     return;
   }
   try {
-    int ranks = 1;
-    COMMLENS_REAL(PMPI_Comm_rank)(handles().world, &kept().rank);
-    COMMLENS_REAL(PMPI_Comm_size)(handles().world, &ranks);
-    if (COMMLENS_REAL(PMPI_Comm_dup)(handles().world, &kept().world) != MPI_SUCCESS) {
-      return;
+    MPI_Comm world{};
+    if (is_library_known() && COMMLENS_REAL(PMPI_Comm_dup)(handles().world, &world) == MPI_SUCCESS) {
+      start_over(world, asked);
     }
-    COMMLENS_REAL(PMPI_Comm_set_errhandler)(kept().world, MPI_ERRORS_RETURN);
-    kept().has_world = true;
-    std::unique_ptr<Recorder> recorder = opened_recorder(made_folder(asked, ranks));
-    const ClockPoint point = clock_point(kept().world);
-    if (!recorder) {
-      return;
-    }
-    recorder->add_clock_point(point);
-    int level = MPI_THREAD_MULTIPLE;  // the environment may give more than was asked for
-    COMMLENS_REAL(PMPI_Query_thread)(&level);
-    kept().session = new Session(std::move(recorder), level == MPI_THREAD_MULTIPLE);
-    pthread_atfork(nullptr, nullptr, [] {  // a child that finalizes has no part in the recording
-      current_.store(nullptr, std::memory_order_release);
-      kept().has_world = false;
-      kept().session = nullptr;
-    });
-    current_.store(kept().session, std::memory_order_release);
   } catch (const std::exception& error) {
     kept().trouble = error.what();
   }
 }
 
+void Session::start_over(MPI_Comm world, const char* folder) {
+  int ranks = 1;
+  COMMLENS_REAL(PMPI_Comm_rank)(world, &kept().rank);
+  COMMLENS_REAL(PMPI_Comm_size)(world, &ranks);
+  COMMLENS_REAL(PMPI_Comm_set_errhandler)(world, MPI_ERRORS_RETURN);
+  kept().world = world;
+  kept().has_world = true;
+  std::unique_ptr<Recorder> recorder = opened_recorder(made_folder(folder, ranks));
+  const ClockPoint point = clock_point(world);
+  if (!recorder) {
+    return;
+  }
+  recorder->add_clock_point(point);
+  int level = MPI_THREAD_MULTIPLE;  // the environment may give more than was asked for
+  if (is_world_model_used()) {
+    COMMLENS_REAL(PMPI_Query_thread)(&level);
+  }
+  kept().session = new Session(std::move(recorder), level == MPI_THREAD_MULTIPLE);
+  pthread_atfork(nullptr, nullptr, [] {  // a child that finalizes has no part in the recording
+    current_.store(nullptr, std::memory_order_release);
+    kept().has_world = false;
+    kept().session = nullptr;
+  });
+  current_.store(kept().session, std::memory_order_release);
+}
+
 void Session::finish() noexcept {
   current_.store(nullptr, std::memory_order_release);
+  if (std::exchange(kept().is_over, true)) {
+    return;
+  }
   try {
     if (!kept().has_world) {
       if (!kept().trouble.empty() && kept().rank == 0) {
@@ -205,7 +228,10 @@ COMMLENS_ENTRY(MPI_Init_thread, PMPI_Init_thread,
                (count, arguments, required, provided))
 
 static int recorded_MPI_Finalize() {
-  Session::finish();
+  if (!commlens::capture::is_recorded_over_sessions()) {
+    Session::finish();
+    commlens::capture::end_own_session();
+  }
   return COMMLENS_NEXT(PMPI_Finalize)();
 }
 COMMLENS_ENTRY(MPI_Finalize, PMPI_Finalize, (void), ())

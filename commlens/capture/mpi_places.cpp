@@ -119,7 +119,7 @@ std::vector<std::int64_t> world_ranks(MPI_Group group) {
   std::iota(own.begin(), own.end(), 0);
   std::vector<int> translated(own.size(), MPI_UNDEFINED);
   MPI_Group world{};
-  COMMLENS_REAL(PMPI_Comm_group)(handles().world, &world);
+  COMMLENS_REAL(PMPI_Comm_group)(job_comm(), &world);
   COMMLENS_REAL(PMPI_Group_translate_ranks)(group, size, own.data(), world, translated.data());
   COMMLENS_REAL(PMPI_Group_free)(&world);
   std::vector<std::int64_t> ranks;
@@ -144,7 +144,7 @@ Place::Place(Members members, std::int64_t self, std::uint64_t number, Recorder&
 GroupId Place::group() const {
   if (group_ == k_not_asked) {
     int world = 0;
-    COMMLENS_REAL(PMPI_Comm_size)(handles().world, &world);
+    COMMLENS_REAL(PMPI_Comm_size)(job_comm(), &world);
     const std::vector<Rank> ranks = ranks_of(members_);
     const bool is_world = ranks.size() == static_cast<std::size_t>(world);
     const Axis axis = ranks.size() == 1 ? Axis::self : is_world ? Axis::world : Axis::unknown;

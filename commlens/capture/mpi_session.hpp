@@ -28,6 +28,10 @@ struct Description {
   Kind kind = Kind::nothing;
 };
 
+/// All ranks of the job that is recorded, in its order: of MPI_COMM_WORLD, or of the process set mpi://WORLD
+/// where the program uses MPI sessions. Ours alone.
+MPI_Comm job_comm() noexcept;
+
 /// The recording of this process between MPI_Init and MPI_Finalize. Its functions never throw, block or
 /// print; what goes wrong stops the recording, and the calls that follow are counted. Calls of several
 /// threads take turns when the program asked for MPI_THREAD_MULTIPLE.
@@ -40,6 +44,8 @@ class Session {
   static Session* of_process() noexcept { return current_.load(std::memory_order_acquire); }
   /// After MPI_Init: agrees with the other ranks on a folder and opens this rank's files.
   static void start() noexcept;
+  /// The same over `world`, which will be job_comm().
+  static void start_over(MPI_Comm world, const char* folder);
   /// Before MPI_Finalize: closes the files and says once what was lost.
   static void finish() noexcept;
 

@@ -105,7 +105,7 @@ Result<Capture> mpi_capture(Console& console, const RecordFlags& flags, bool is_
   if (is_first && !mpi->is_sure) {
     warn(console, fmt::format("taking the MPI for {} ({}); say otherwise with --mpi", title, mpi->reason));
   }
-  return Capture{*library, fmt::format("started {} ({})", title, mpi->reason), {}};
+  return Capture{*library, fmt::format("called MPI_Init of {} ({})", title, mpi->reason), {}};
 }
 
 /// The profiler plug-in is loaded by NCCL; it is preloaded too, so that a program finds the functions of

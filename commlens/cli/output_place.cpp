@@ -78,6 +78,18 @@ bool has_name_in(const fs::path& folder, const fs::path& file) {
   return false;
 }
 
+/// Nobody writes into a pipe from which we read until our own result is there: we would wait for ourselves.
+Result<void> check_pipe(const std::string& flag, const std::string& path,
+                        const std::vector<std::string>& inputs) {
+  std::error_code status;
+  for (const std::string& input : inputs) {
+    if (fs::equivalent(path, input, status)) {
+      return failure(fmt::format("{} {}: that is the pipe to be read; choose another name", flag, path));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_file_place(const std::string& flag, const std::string& path) {
@@ -119,8 +131,12 @@ Result<void> check_folder_place(const std::string& flag, const std::string& path
 Result<void> check_apart(const std::string& flag, const std::string& path,
                          const std::vector<std::string>& inputs) {
   std::error_code status;
-  if (path == "-" || (fs::exists(path, status) && fs::is_other(path, status))) {
-    return {};  // devices and pipes keep nothing that could be lost
+  if (path == "-") {
+    return {};
+  }
+  if (fs::exists(path, status) && fs::is_other(path, status)) {
+    return fs::is_fifo(path, status) ? check_pipe(flag, path, inputs)
+                                     : Result<void>();  // a device keeps nothing that could be lost
   }
   for (const std::string& input : inputs) {
     if (input == "-" || !fs::exists(input, status)) {
