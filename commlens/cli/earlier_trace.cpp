@@ -19,6 +19,7 @@
 
 #include "commlens/base/unfinished.hpp"
 #include "commlens/capture/environment.hpp"
+#include "commlens/trace/compute_file.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/rank_tables.hpp"
@@ -63,9 +64,9 @@ bool has_open_rank(const fs::path& folder) {
   return false;
 }
 
-/// Whether a rank has recorded a call, could not, or has come to its end without one. A file that is not
-/// understood may hold anything.
-bool has_recorded(const fs::path& folder, const StreamEntry& entry) {
+/// Whether a rank has recorded something or could not, or has come to its end without anything where that
+/// counts. A file that is not understood may hold anything.
+bool has_recorded(const fs::path& folder, const StreamEntry& entry, bool ends_count) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(folder / entry.file, error);
   if (error || size == 0) {
@@ -76,16 +77,18 @@ bool has_recorded(const fs::path& folder, const StreamEntry& entry) {
     return true;
   }
   Trace rows;
+  Provenance ignored;
   const Result<RankTables> tables = read_rank_tables(folder / entry.tables, rows);
-  return tables && tables->closing;
+  const auto computing = read_compute(folder, entry, {}, ignored);
+  return (ends_count && tables && tables->closing) || !computing || !computing->empty();
 }
 
 /// Whether a trace was begun and nothing came of it.
-bool is_vain(const fs::path& folder) {
+bool is_vain(const fs::path& folder, bool ends_count) {
   const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
   return manifest && !has_open_rank(folder) &&
          std::none_of(manifest->streams.begin(), manifest->streams.end(),
-                      [&](const StreamEntry& entry) { return has_recorded(folder, entry); });
+                      [&](const StreamEntry& entry) { return has_recorded(folder, entry, ends_count); });
 }
 
 bool is_nothing(const fs::path& folder) {
@@ -116,20 +119,20 @@ std::optional<pid_t> process_in(std::string_view name, const fs::path& folder) {
 /// Removes it, also when a signal ends us meanwhile.
 void remove_folder(const fs::path& folder) { const Unfinished unwanted(folder); }
 
-/// Brings `aside` back where nothing came of the recording into `folder`, else removes it. False when it
-/// cannot be brought back.
-bool settled(const fs::path& aside, const fs::path& folder, bool& is_back) {
-  if (is_vain(folder)) {
+enum class Settled : std::uint8_t { removed, is_back, stays_aside };
+
+/// Brings `aside` back where nothing came of the recording into `folder`, else removes it.
+Settled settled(const fs::path& aside, const fs::path& folder, bool ends_count) {
+  if (is_vain(folder, ends_count)) {
     remove_folder(folder);
   }
-  is_back = is_nothing(folder);
-  if (!is_back) {
+  if (!is_nothing(folder)) {
     remove_folder(aside);
-    return true;
+    return Settled::removed;
   }
   std::error_code error;
   fs::rename(aside, folder, error);
-  return !error;
+  return error ? Settled::stays_aside : Settled::is_back;
 }
 
 /// What killed processes have put aside.
@@ -143,8 +146,7 @@ void settle_left_over(const fs::path& folder) {
     }
   }
   for (const fs::path& aside : left) {
-    bool is_back = false;
-    settled(aside, folder, is_back);
+    settled(aside, folder, true);
   }
 }
 
@@ -190,21 +192,19 @@ EarlierTrace::EarlierTrace(EarlierTrace&& other) noexcept
     : folder_(std::move(other.folder_)), aside_(std::exchange(other.aside_, {})), is_used_(other.is_used_) {}
 
 EarlierTrace::~EarlierTrace() {
-  try {
-    settle();
-  } catch (const std::exception&) {
-    return;  // it stays aside, for the next one
+  if (!aside_.empty()) {
+    settled(aside_, folder_, false);  // where it stays aside, the next one finds it
   }
 }
 
 bool EarlierTrace::settle() {
   const fs::path aside = std::exchange(aside_, {});
-  bool is_back = false;
-  if (!aside.empty() && !settled(aside, folder_, is_back)) {
+  const Settled outcome = aside.empty() ? Settled::removed : settled(aside, folder_, true);
+  if (outcome == Settled::stays_aside) {
     throw SystemError(fmt::format("cannot bring the earlier trace back to {}; it is in {}", folder_.string(),
                                   aside.string()));
   }
-  return is_back;
+  return outcome == Settled::is_back;
 }
 
 }  // namespace commlens

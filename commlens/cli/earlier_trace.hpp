@@ -28,9 +28,10 @@ class EarlierTrace {
   /// Where the recording goes: `folder`, absolute and without links.
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// The recording has ended: removes the earlier trace, or brings it back where nothing was recorded (true
-  /// then). Throws a SystemError that says where the trace is when it cannot come back. The destructor does
-  /// the same, without a word.
+  /// The job is over: removes the earlier trace, or brings it back where nothing was recorded (true then). A
+  /// rank that came to its end without a call counts as recorded. Throws a SystemError that says where the
+  /// trace is when it cannot come back. The destructor, for a job that failed, does the same without a word,
+  /// and ranks without anything count for nothing.
   bool settle();
 
  private:

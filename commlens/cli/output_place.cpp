@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commlens/base/unfinished.hpp"
@@ -81,9 +82,12 @@ bool has_name_in(const fs::path& folder, const fs::path& file) {
 /// Nobody writes into a pipe from which we read until our own result is there: we would wait for ourselves.
 Result<void> check_pipe(const std::string& flag, const std::string& path,
                         const std::vector<std::string>& inputs) {
-  std::error_code status;
+  struct stat own = {};
+  const bool is_known = stat(path.c_str(), &own) == 0;
   for (const std::string& input : inputs) {
-    if (fs::equivalent(path, input, status)) {
+    struct stat read = {};  // fs::equivalent does not compare pipes
+    if (is_known && stat(input.c_str(), &read) == 0 && own.st_dev == read.st_dev &&
+        own.st_ino == read.st_ino) {
       return failure(fmt::format("{} {}: that is the pipe to be read; choose another name", flag, path));
     }
   }

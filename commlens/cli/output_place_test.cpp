@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commlens/cli/test_support.hpp"
@@ -158,6 +159,18 @@ TEST_F(OutputPlace, NoVerbWritesOverWhatItReads) {
   EXPECT_EQ(run_with({"report", trace, "-o", "/dev/null", "--data", trace}).code, ExitCode::bad_input);
   EXPECT_EQ(run_with({"summary", trace}).code, ExitCode::done) << "the trace was harmed";
   EXPECT_EQ(run_with({"predict", config, "-o", path("result")}).code, ExitCode::done);
+}
+
+// It would open the pipe and wait for a writer, which is to be itself.
+TEST_F(OutputPlace, APipeThatIsReadIsNotWritten) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
+           {"summary", path("pipe"), "-o"},
+           {"report", path("pipe"), "-o"},
+           {"compare", "19M", path("pipe"), "-o"},
+           {"export", path("pipe"), "--to", "calls", "-o"}}) {
+    expect_refused(verb, path("pipe"), "that is the pipe to be read; choose another name");
+  }
 }
 
 TEST_F(OutputPlace, FiguresAreNotWrittenOverWhatTheReportReads) {

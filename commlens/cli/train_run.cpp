@@ -209,8 +209,9 @@ TrainOutcome train_on(std::unique_ptr<Communicator> world, const Prepared& prepa
 }
 
 /// What one process does when all ranks are done: closes the trace, compares, prints.
-ExitCode conclude(TrainReport& report, const TrainRun& run, bool stopped) {
+ExitCode conclude(TrainReport& report, const TrainRun& run, EarlierTrace& earlier, bool stopped) {
   report.finish_iterations();
+  earlier.settle();
   const std::filesystem::path& folder = run.trace();
   finish_recording(folder);
   const Result<Trace> recorded = read_trace(folder);
@@ -239,7 +240,7 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
   if (!prepared) {
     return tl::unexpected(prepared.error());
   }
-  const EarlierTrace earlier = start_recording(prepared->run);
+  EarlierTrace earlier = start_recording(prepared->run);
   TrainReport report(console, flags.output.kind(), prepared->run);
   report.begin();
   bool stopped = false;
@@ -255,7 +256,7 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
       }
     });
   }
-  return conclude(report, prepared->run, stopped);
+  return conclude(report, prepared->run, earlier, stopped);
 }
 
 /// Whether every rank is ready. Where some are not, the first of them says why.
@@ -294,7 +295,7 @@ ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared&
                        [&](const engine::IterationReport& iteration) { report->add(iteration); });
   }
   world.barrier();  // all ranks have closed their files
-  return report ? conclude(*report, prepared.run, outcome.stopped) : ExitCode::done;
+  return report ? conclude(*report, prepared.run, *earlier, outcome.stopped) : ExitCode::done;
 }
 
 Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {

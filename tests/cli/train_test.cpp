@@ -74,6 +74,31 @@ TEST_F(Training, EndsWithThePredictionThatIsEqual) {
   EXPECT_NE(answer.out.find("trace: " + trace()), std::string::npos) << answer.out;
 }
 
+// The second training finds its checkpoint damaged when the ranks read it, before their first call.
+TEST_F(Training, KeepsTheEarlierTraceUntilACallIsRecorded) {
+  ASSERT_EQ(train().code, 0);
+  const auto iterations = [&] {
+    return Json::parse(commlens_with({"summary", trace(), "--format", "json"}).out)["iterations"];
+  };
+  ASSERT_EQ(iterations().size(), 3u);
+  const Words saved = {"--save", folder_.path("saved"), "-o", folder_.path("other")};
+  ASSERT_EQ(train(saved).code, 0);
+  std::filesystem::resize_file(folder_.path("saved/iteration-3/rank-0.bin"), 8);
+  const Answer failed = train({"--resume", folder_.path("saved"), "--iterations", "5"});
+  EXPECT_EQ(failed.code, 3) << failed.out << failed.err;
+  EXPECT_EQ(iterations().size(), 3u);
+  ASSERT_EQ(train({"--iterations", "2"}).code, 0);
+  EXPECT_EQ(iterations().size(), 2u);
+}
+
+// What `record` makes by default is another job's.
+TEST_F(Training, HasAFolderOfItsOwnByDefault) {
+  const Answer help = commlens_with({"train", "--help"});
+  const Answer of_record = commlens_with({"record", "--help"});
+  EXPECT_NE(help.out.find("commlens-training"), std::string::npos) << help.out;
+  EXPECT_EQ(of_record.out.find("commlens-training"), std::string::npos) << of_record.out;
+}
+
 TEST_F(Training, MarksTheColdIterationAndLeavesItOutOfTheMean) {
   const Answer answer = train();
   const std::size_t cold = answer.out.find("  cold\n");
