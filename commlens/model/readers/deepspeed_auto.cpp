@@ -140,10 +140,10 @@ ConfigNode with_auto_settled(const ConfigNode& settings, const TrainingArguments
   settle_width_sizes(job);
   const std::vector<std::string> notes = automatic.notes();
   if (!notes.empty()) {
-    job.warnings.push_back(fmt::format(
-        "{}: \"auto\" becomes what transformers sets by default: {}; other training arguments are "
-        "--micro-batch, --micro-batches, --clip and --dtype",
-        settings.file, fmt::join(notes, ", ")));
+    job.warnings.push_back(
+        fmt::format("{}: \"auto\" becomes what transformers sets: {}; other training arguments are "
+                    "--micro-batch, --micro-batches, --clip and --dtype",
+                    settings.file, fmt::join(notes, ", ")));
   }
   return settled;
 }

@@ -38,7 +38,7 @@ TEST(DeepSpeedAuto, SizesFollowTheWidthOfTheModel) {
   EXPECT_EQ(job.deepspeed.param_persistence_threshold, 40'960);
   EXPECT_EQ(job.warnings,
             std::vector<std::string>(
-                {"ds.json: \"auto\" becomes what transformers sets by default: reduce_bucket_size 16777216 "
+                {"ds.json: \"auto\" becomes what transformers sets: reduce_bucket_size 16777216 "
                  "(hidden^2), stage3_prefetch_bucket_size 15099494 (0.9 hidden^2), "
                  "stage3_param_persistence_threshold 40960 (10 hidden); other training arguments are "
                  "--micro-batch, --micro-batches, --clip and --dtype"}));
