@@ -135,6 +135,7 @@ void write_records(benchmark::State& state) {
 class CompleteWork final : public Work {
  public:
   void wait() override {}
+  bool is_complete() override { return true; }
 };
 
 /// A communicator whose calls do nothing.

@@ -322,6 +322,12 @@ void Recorder::finish(Slot slot, std::int64_t now_ns) noexcept {
   }
 }
 
+void Recorder::finish(Slot slot, const Times& times) noexcept {
+  if (slot != k_dropped && state_->records.is_open()) {
+    state_->records.finish(slot, times);
+  }
+}
+
 /// False when what the call was cannot be written any more: it stays unfinished.
 bool Recorder::State::set_call(Slot slot, const RecordedCall& actual) noexcept {
   if (slot == k_dropped || !records.is_open()) {

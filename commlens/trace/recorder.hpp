@@ -105,6 +105,8 @@ class Recorder {
   void finish(Slot slot, std::int64_t now_ns) noexcept;
   /// The call is complete now and turned out to be `actual`: a receive whose source and size its end tells.
   void finish(Slot slot, const RecordedCall& actual, std::int64_t now_ns) noexcept;
+  /// The same for a call whose three times are known now.
+  void finish(Slot slot, const Times& times) noexcept;
   /// The same for a call that ran elsewhere, on a GPU for instance, and whose times are known now. May be
   /// called again when more is known.
   void finish(Slot slot, const RecordedCall& actual, const Times& times) noexcept;

@@ -193,13 +193,22 @@ class NcclWork final : public Work {
       return;
     }
     // Asking instead of blocking: the call never ends when a peer is lost.
-    for (int state = api.event_query(done_); state != k_gpu_success; state = api.event_query(done_)) {
-      if (state != k_gpu_not_ready) {
-        handle_->gpu(state, "an NCCL call under way");
-      }
-      handle_->throw_async_error();
+    while (!is_complete()) {
       std::this_thread::yield();
     }
+  }
+
+  bool is_complete() override {
+    handle_->use_device();
+    const int state = handle_->api().event_query(done_);
+    if (state == k_gpu_success) {
+      return true;
+    }
+    if (state != k_gpu_not_ready) {
+      handle_->gpu(state, "an NCCL call under way");
+    }
+    handle_->throw_async_error();
+    return false;
   }
 
  private:

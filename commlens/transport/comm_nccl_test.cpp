@@ -13,6 +13,7 @@ namespace {
 class NoWork final : public Work {
  public:
   void wait() override {}
+  bool is_complete() override { return true; }
 };
 
 /// A job of one rank, whose calls leave the buffers as they are; counts them.

@@ -1,5 +1,6 @@
 #include "commlens/transport/comm_recording.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -45,30 +46,66 @@ class BlockedTime {
   bool is_over_ = false;
 };
 
+/// A call that is recorded when it is known to be complete.
 class RecordedWork final : public Work {
  public:
   RecordedWork(std::unique_ptr<Work> work, CommKind kind, Recorder& recorder, Recorder::Slot slot,
-               CommClock& clock)
-      : work_(std::move(work)), kind_(kind), recorder_(recorder), slot_(slot), clock_(clock) {}
+               CommClock& clock, std::int64_t issued_ns)
+      : work_(std::move(work)),
+        kind_(kind),
+        recorder_(recorder),
+        slot_(slot),
+        clock_(clock),
+        issued_ns_(issued_ns) {}
 
   void wait() override {
-    if (is_complete_) {
+    if (is_recorded_) {
       work_->wait();
       return;
     }
     BlockedTime blocked(clock_, kind_, recorder_);
     work_->wait();
-    is_complete_ = true;
-    recorder_.finish(slot_, blocked.end());
+    record(blocked.start_ns(), blocked.end());
   }
 
+  bool is_complete() override {
+    if (is_recorded_) {
+      return true;
+    }
+    BlockedTime blocked(clock_, kind_, recorder_);
+    if (!work_->is_complete()) {
+      return false;
+    }
+    record(blocked.start_ns(), blocked.end());
+    return true;
+  }
+
+  std::optional<MovedTimes> moved() const override { return work_->moved(); }
+
  private:
+  /// The call occupies its rank from when its data start to move, or the rank to wait for it, whichever comes
+  /// first, to when they have moved. Where the transport does not know, it is busy with it from its issue.
+  void record(std::int64_t waits_from_ns, std::int64_t now_ns) {
+    is_recorded_ = true;
+    const std::optional<MovedTimes> moved = work_->moved();
+    if (!moved) {
+      recorder_.finish(slot_, now_ns);
+      return;
+    }
+    const std::int64_t started_ns = std::max(issued_ns_, std::min(moved->started_ns, waits_from_ns));
+    const std::int64_t finished_ns = std::max(started_ns, std::min(moved->finished_ns, now_ns));
+    recorder_.finish(slot_, {.issued = std::chrono::nanoseconds(issued_ns_),
+                             .started = std::chrono::nanoseconds(started_ns),
+                             .finished = std::chrono::nanoseconds(finished_ns)});
+  }
+
   std::unique_ptr<Work> work_;
   CommKind kind_;
   Recorder& recorder_;
   Recorder::Slot slot_;
   CommClock& clock_;
-  bool is_complete_ = false;
+  std::int64_t issued_ns_;
+  bool is_recorded_ = false;
 };
 
 class RecordingCommunicator final : public Communicator {
@@ -87,13 +124,26 @@ class RecordingCommunicator final : public Communicator {
   GroupRank rank() const override { return communicator_->rank(); }
 
   std::unique_ptr<Work> start(const CommCall& call) override {
-    if ((call.kind == CommKind::barrier && size() == 1) || names_nobody(call)) {
+    if (is_left_out(call)) {
       return communicator_->start(call);
     }
     const BlockedTime blocked(clock_, call.kind, recorder_);
     ++clock_.calls[static_cast<std::size_t>(call.kind)];
     const Recorder::Slot slot = recorder_.begin(record_of(call), blocked.start_ns());
-    return std::make_unique<RecordedWork>(communicator_->start(call), call.kind, recorder_, slot, clock_);
+    return std::make_unique<RecordedWork>(communicator_->start(call), call.kind, recorder_, slot, clock_,
+                                          blocked.start_ns());
+  }
+
+  void run(const CommCall& call) override {
+    if (is_left_out(call)) {
+      communicator_->run(call);
+      return;
+    }
+    BlockedTime blocked(clock_, call.kind, recorder_);
+    ++clock_.calls[static_cast<std::size_t>(call.kind)];
+    const Recorder::Slot slot = recorder_.begin(record_of(call), blocked.start_ns());
+    communicator_->run(call);
+    recorder_.finish(slot, blocked.end());
   }
 
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
@@ -103,6 +153,10 @@ class RecordingCommunicator final : public Communicator {
   void abort(std::string_view reason) override { communicator_->abort(reason); }
 
  private:
+  bool is_left_out(const CommCall& call) const {
+    return (call.kind == CommKind::barrier && size() == 1) || names_nobody(call);
+  }
+
   /// Whether the other rank of the call is not in the group: the transport refuses it, and no reader would
   /// take a record of it.
   bool names_nobody(const CommCall& call) const {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/base/result.hpp"
+#include "commlens/trace/clock.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
 #include "commlens/transport/conformance_cases.hpp"
@@ -160,9 +161,95 @@ void spend_time() {
   }
 }
 
+/// A call of which the transport says when its data moved.
+class MovedWork final : public Work {
+ public:
+  explicit MovedWork(const MovedTimes& moved) : moved_(moved) {}
+  void wait() override {}
+  bool is_complete() override { return true; }
+  std::optional<MovedTimes> moved() const override { return moved_; }
+
+ private:
+  MovedTimes moved_;
+};
+
+/// Says of each call that its data moved from and to so many nanoseconds after its issue.
+class MovingCommunicator final : public Communicator {
+ public:
+  MovingCommunicator(std::int64_t from_ns, std::int64_t to_ns) : from_ns_(from_ns), to_ns_(to_ns) {}
+  const std::vector<Rank>& members() const override { return members_; }
+  GroupRank rank() const override { return GroupRank{0}; }
+  std::unique_ptr<Work> start(const CommCall& /*call*/) override {
+    const std::int64_t now_ns = Clock::of_process().now_ns();
+    return std::make_unique<MovedWork>(MovedTimes{now_ns + from_ns_, now_ns + to_ns_});
+  }
+  std::unique_ptr<Communicator> split(std::int64_t /*color*/, std::int64_t /*key*/) override {
+    return nullptr;
+  }
+  void abort(std::string_view /*reason*/) override {}
+
+ private:
+  std::vector<Rank> members_{Rank{0}, Rank{1}};
+  std::int64_t from_ns_;
+  std::int64_t to_ns_;
+};
+
+/// The times of one call of such a communicator that is waited for at once.
+Times times_of_moved(std::int64_t from_ns, std::int64_t to_ns) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", {.producer = "test", .ranks = 1});
+  {
+    Recorder recorder(folder / "t", Rank{0});
+    CommClock clock;
+    const std::unique_ptr<Communicator> seen =
+        recorded(std::make_unique<MovingCommunicator>(from_ns, to_ns), Axis::dp, recorder, clock);
+    seen->start({.kind = CommKind::all_reduce})->wait();
+  }
+  finish_recording(folder / "t");
+  const Result<Trace> trace = read_trace(folder / "t");
+  EXPECT_TRUE(trace && trace->streams.size() == 1 && trace->streams[0].times.size() == 1);
+  return trace->streams.at(0).times.at(0);
+}
+
+constexpr std::int64_t k_hour_ns = 3'600'000'000'000;
+
+TEST(RecordedTimes, StartWhenTheDataDo) {
+  // All of it after the issue and before the wait, as far as the clock can tell.
+  const Times times = times_of_moved(0, 0);
+  EXPECT_GE(times.started, times.issued);
+  EXPECT_EQ(times.finished, times.started);
+}
+
+TEST(RecordedTimes, StartWhenTheRankWaitsWhereDataMoveLater) {
+  // An hour later than the wait: the rank is blocked from the wait on, and was not for longer than it took.
+  const Times times = times_of_moved(k_hour_ns, 2 * k_hour_ns);
+  EXPECT_GE(times.started, times.issued);
+  EXPECT_LT(times.finished - times.issued, std::chrono::nanoseconds(k_hour_ns));
+}
+
+TEST(RecordedTimes, NeverStartBeforeTheIssue) {
+  const Times times = times_of_moved(-k_hour_ns, 0);
+  EXPECT_EQ(times.started, times.issued);
+}
+
+TEST(RecordedTimes, OfACallThatNobodyMovedMeanwhileAreThoseOfTheWait) {
+  const Recording recording(2, [](Communicator& world, Recorder&, CommClock&) {
+    std::vector<float> buffer(300'000);
+    const std::unique_ptr<Work> work = world.start(call_on(CommKind::all_reduce, buffer, 300'000, 300'000));
+    world.barrier();  // both have issued it and not waited
+    work->wait();
+  });
+  for (const RankStream& stream : recording.trace().streams) {
+    ASSERT_EQ(stream.times.size(), 2U);
+    EXPECT_GT(stream.times[0].started, stream.times[0].issued);
+    EXPECT_GE(stream.times[0].started, stream.times[1].issued);
+  }
+}
+
 class SlowWork final : public Work {
  public:
   void wait() override { spend_time(); }
+  bool is_complete() override { return true; }
 };
 
 /// A group of two whose other rank needs no calls.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "commlens/base/result.hpp"
+#include "commlens/trace/clock.hpp"
 #include "commlens/transport/thread_exchange.hpp"
 
 namespace commlens {
@@ -14,41 +16,63 @@ namespace {
 
 class ThreadWork final : public Work {
  public:
-  ThreadWork(std::shared_ptr<ThreadGroup> group, ThreadGroup::Slot& slot)
-      : group_(std::move(group)), slot_(&slot) {}
+  ThreadWork(std::shared_ptr<ThreadGroup> group, const ThreadGroup::Part& part)
+      : group_(std::move(group)), part_(part) {}
   ThreadWork(const ThreadWork&) = delete;
   ThreadWork& operator=(const ThreadWork&) = delete;
 
   ~ThreadWork() override {
-    if (slot_ == nullptr) {
+    if (part_.slot == nullptr) {
       return;
     }
     // An exception takes the buffers away: others may not use them after this.
     const bool unwinds = std::uncaught_exceptions() > 0;
-    if (unwinds ? group_->complete_or_withdraw(*slot_) : group_->complete(*slot_)) {
-      group_->release(*slot_);
+    if (unwinds ? group_->complete_or_withdraw(part_) : group_->complete(part_)) {
+      group_->release(*part_.slot);
     }
   }
 
   void wait() override {
-    if (slot_ != nullptr) {
-      ThreadGroup::Slot& slot = *std::exchange(slot_, nullptr);
-      if (group_->complete(slot)) {
-        group_->release(slot);
+    if (part_.slot != nullptr) {
+      const ThreadGroup::Part part = std::exchange(part_, {});
+      if (group_->complete(part)) {
+        leave(part);
       }
     }
     group_->job().throw_if_ended();
   }
 
+  bool is_complete() override {
+    if (part_.slot != nullptr && ThreadGroup::is_done(*part_.slot)) {
+      leave(std::exchange(part_, {}));
+    }
+    group_->job().throw_if_ended();
+    return part_.slot == nullptr;
+  }
+
+  std::optional<MovedTimes> moved() const override { return moved_; }
+
  private:
+  void leave(const ThreadGroup::Part& part) {
+    moved_ = ThreadGroup::moved(*part.slot);
+    group_->release(*part.slot);
+  }
+
   std::shared_ptr<ThreadGroup> group_;
-  ThreadGroup::Slot* slot_;  // until the call is complete
+  ThreadGroup::Part part_;  // until the call is complete
+  std::optional<MovedTimes> moved_;
 };
 
 /// Of a group of one rank, or of a call that is over.
 class DoneWork final : public Work {
  public:
+  explicit DoneWork(const MovedTimes& moved) : moved_(moved) {}
   void wait() override {}
+  bool is_complete() override { return true; }
+  std::optional<MovedTimes> moved() const override { return moved_; }
+
+ private:
+  MovedTimes moved_;
 };
 
 class ThreadCommunicator final : public Communicator {
@@ -69,10 +93,19 @@ class ThreadCommunicator final : public Communicator {
 
   std::unique_ptr<Work> start(const CommCall& call) override {
     if (members().size() == 1) {
+      const std::int64_t started_ns = Clock::of_process().now_ns();
       perform_alone(call);
-      return std::make_unique<DoneWork>();
+      return std::make_unique<DoneWork>(MovedTimes{started_ns, Clock::of_process().now_ns()});
     }
     return std::make_unique<ThreadWork>(group_, group_->post(self_, call));
+  }
+
+  void run(const CommCall& call) override {
+    if (members().size() == 1) {
+      perform_alone(call);
+      return;
+    }
+    ThreadWork(group_, group_->post(self_, call)).wait();
   }
 
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
@@ -107,7 +140,7 @@ class ThreadCommunicator final : public Communicator {
       ranks.push_back(members()[i]);
     }
     const auto place = std::find(chosen.begin(), chosen.end(), static_cast<std::size_t>(self_.value));
-    return thread_communicator(group_->part(number, color, ranks), GroupRank{place - chosen.begin()});
+    return thread_communicator(group_->subgroup(number, color, ranks), GroupRank{place - chosen.begin()});
   }
 
   void abort(std::string_view reason) override {

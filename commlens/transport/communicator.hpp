@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,14 @@ struct CommCall {
   std::string_view tag;  // what moves, for people; the text lives as long as the program
 };
 
+/// When the data of a call moved, in nanoseconds of Clock::of_process(), `started_ns` <= `finished_ns`. They
+/// start to move when the transport takes the call up, which it can once all ranks of the call have issued
+/// it.
+struct MovedTimes {
+  std::int64_t started_ns = 0;
+  std::int64_t finished_ns = 0;
+};
+
 /// A call under way.
 class Work {
  public:
@@ -40,6 +49,12 @@ class Work {
   /// stream see the result). Throws SystemError when the job was aborted or the library failed. May be called
   /// again.
   virtual void wait() = 0;
+  /// Whether the call is complete, without waiting. A transport that makes no progress by itself makes some
+  /// here. Throws as wait() does.
+  virtual bool is_complete() = 0;
+  /// Once wait() has returned, or is_complete() was true: when the data moved; nothing where the transport
+  /// does not know.
+  virtual std::optional<MovedTimes> moved() const { return std::nullopt; }
 };
 
 /// A group of ranks that communicate; a rank uses its communicators from one thread. All ranks of a group
@@ -66,8 +81,8 @@ class Communicator {
   /// (threads, NCCL) or the process ends (MPI). Any thread may call it.
   virtual void abort(std::string_view reason) = 0;
 
-  /// start(call), then wait.
-  void run(const CommCall& call) { start(call)->wait(); }
+  /// As start(call), then wait; cheaper where the transport has blocking calls.
+  virtual void run(const CommCall& call) { start(call)->wait(); }
   void barrier() { run({.kind = CommKind::barrier}); }
 };
 

@@ -15,6 +15,10 @@ namespace {
 // piece costs nothing beside it.
 constexpr Bytes k_piece{64 << 10};
 
+// Outputs of an all_gather that are larger together do not stay in caches: a piece is then read from memory
+// once and written to all of them.
+constexpr Bytes k_gathered_apart{4 << 20};
+
 bool combines(CommKind kind) {
   return kind == CommKind::all_reduce || kind == CommKind::reduce || kind == CommKind::reduce_scatter;
 }
@@ -130,8 +134,8 @@ std::int64_t Exchange::cut(std::size_t members) {
   const auto ranks = static_cast<std::int64_t>(members);
   switch (call_.kind) {
     case CommKind::all_gather:
-      rows_ = ranks;
-      row_count_ = call_.input.value;
+      rows_ = call_.output * call_.dtype * ranks < k_gathered_apart ? ranks : 1;
+      row_count_ = call_.output.value;
       break;
     case CommKind::reduce_scatter:
       rows_ = ranks;
@@ -185,7 +189,9 @@ void Exchange::perform_part(std::int64_t row, std::int64_t first, std::int64_t c
                      {in_whole, first, count});
     case CommKind::all_gather:
       for (std::size_t member = 0; member < members_; ++member) {
-        copy(place, first, member, in_whole, count);
+        if (rows_ == 1 || member == place) {
+          gather(member, first, count);
+        }
       }
       return;
     case CommKind::all_to_all:
@@ -204,6 +210,17 @@ void Exchange::perform_part(std::int64_t row, std::int64_t first, std::int64_t c
     case CommKind::barrier:
     case CommKind::other:
       return;
+  }
+}
+
+/// Elements [first, first + count) of what all_gather writes to one output: parts of several inputs.
+void Exchange::gather(std::size_t destination, std::int64_t first, std::int64_t count) const {
+  const std::int64_t shard = call_.input.value;
+  for (std::int64_t at = first; at < first + count;) {
+    const std::int64_t within = at % shard;
+    const std::int64_t here = std::min(shard - within, first + count - at);
+    copy(static_cast<std::size_t>(at / shard), within, destination, at, here);
+    at += here;
   }
 }
 

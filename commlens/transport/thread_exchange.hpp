@@ -28,14 +28,23 @@ class Exchange {
   void post(std::size_t member, const CommCall& call, bool is_first);
   const CommCall& call() const { return call_; }
 
-  /// Once all `members` have posted: how many pieces there are, 0 when there is nothing to do.
+  /// Once all `members` have posted: how many pieces there are, 0 when there is nothing to do. Neighbouring
+  /// pieces belong to the same member.
   std::int64_t cut(std::size_t members);
+
+  /// The pieces [first_piece(m), first_piece(m + 1)) are best carried out by the thread of member m: they
+  /// write to its output, whose memory then stays in the cache of its core. Where all outputs are written
+  /// alike, each member has an equal share.
+  std::int64_t first_piece(std::size_t member) const {
+    return pieces_ * static_cast<std::int64_t>(member) / static_cast<std::int64_t>(members_);
+  }
 
   /// Carries out one piece, [0, cut()). Pieces write to different places.
   void perform(std::int64_t piece) const;
 
  private:
   void perform_part(std::int64_t row, std::int64_t first, std::int64_t count) const;
+  void gather(std::size_t destination, std::int64_t first, std::int64_t count) const;
   void copy(std::size_t source, std::int64_t from, std::size_t destination, std::int64_t to,
             std::int64_t count) const;
 
@@ -43,7 +52,7 @@ class Exchange {
   std::vector<const std::byte*> inputs_;  // by member
   std::vector<std::byte*> outputs_;
   std::size_t members_ = 0;
-  std::int64_t rows_ = 0;        // parts of equal size: one per member for gathers and scatters
+  std::int64_t rows_ = 0;        // parts of equal size: the outputs of the members, or one for all
   std::int64_t row_count_ = 0;   // elements of a row
   std::int64_t row_pieces_ = 0;  // pieces of a row
   std::int64_t pieces_ = 0;

@@ -8,17 +8,28 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/base/result.hpp"
+#include "commlens/trace/clock.hpp"
+#include "commlens/transport/thread_assistants.hpp"
 #include "commlens/transport/thread_exchange.hpp"
 
 namespace commlens {
 
-ThreadJob::ThreadJob(std::int64_t ranks) {
+ThreadJob::ThreadJob(std::int64_t ranks, int assistants) {
   // A thread that has a core of its own waits a little for the others: waking it up takes longer than a small
   // call does. Where threads share cores, the others need them.
-  constexpr int k_alone = 100;
-  constexpr int k_shared = 4;
-  patience_ = ranks <= static_cast<std::int64_t>(std::thread::hardware_concurrency()) ? k_alone : k_shared;
+  constexpr Patience k_alone{.lock_tries = 200, .yields = 100};
+  constexpr Patience k_shared{.lock_tries = 0, .yields = 4};
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  patience_ = ranks <= cores ? k_alone : k_shared;
+  if (assistants > 0) {
+    assistants_ = std::make_unique<Assistants>(assistants);
+    if (!assistants_->any()) {
+      assistants_.reset();
+    }
+  }
 }
+
+ThreadJob::~ThreadJob() = default;
 
 void ThreadJob::end(End end) {
   const std::lock_guard lock(mutex_);
@@ -56,13 +67,15 @@ void ThreadJob::remove(ThreadGroup& group) {
 
 class ThreadGroup::Slot {
  public:
-  explicit Slot(std::size_t most_members) : exchange(most_members) {}
+  explicit Slot(std::size_t most_members) : exchange(most_members), next(most_members) {}
 
   /// Makes it a call of `members` that none has posted to.
   void open(std::size_t of_members) {
     members = of_members;
     posted = 0;
     withdrawn = false;
+    has_assistants = false;
+    started_ns.store(0, std::memory_order_relaxed);
     released.store(0, std::memory_order_relaxed);
     stage.store(Stage::open, std::memory_order_relaxed);
   }
@@ -75,11 +88,17 @@ class ThreadGroup::Slot {
   bool withdrawn = false;  // a rank has taken back its buffers: the call stays open for ever
 
   std::condition_variable changed;
-  Exchange exchange;  // unchanged once ready
+  Exchange exchange;  // unchanged once ready, and so are the next three
   std::int64_t pieces = 0;
-  std::atomic<Stage> stage = Stage::open;  // changed with the mutex held
+  bool has_assistants = false;               // they release the slot too
+  std::int64_t finished_ns = 0;              // unchanged once done
+  std::atomic<std::int64_t> started_ns = 0;  // when the first piece was taken; 0: none was
+  std::atomic<Stage> stage = Stage::open;    // changed with the mutex held
   std::atomic<std::size_t> released = 0;
-  alignas(64) std::atomic<std::int64_t> next = 0;  // piece to take
+  struct alignas(64) NextPiece {
+    std::atomic<std::int64_t> piece = 0;
+  };
+  std::vector<NextPiece> next;  // to take, by the member it belongs to
   alignas(64) std::atomic<std::int64_t> performed = 0;
 };
 
@@ -93,6 +112,12 @@ std::vector<GroupRank> all_of(const std::vector<Rank>& members) {
   return all;
 }
 
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 }  // namespace
 
 ThreadGroup::ThreadGroup(std::shared_ptr<ThreadJob> job, std::vector<Rank> members)
@@ -104,21 +129,27 @@ ThreadGroup::ThreadGroup(std::shared_ptr<ThreadJob> job, std::vector<Rank> membe
   job_->add(*this);
 }
 
-ThreadGroup::~ThreadGroup() { job_->remove(*this); }
+ThreadGroup::~ThreadGroup() {
+  if (Assistants* const assistants = job_->assistants()) {
+    assistants->forget(*this);
+  }
+  job_->remove(*this);
+}
 
-ThreadGroup::Slot& ThreadGroup::post(GroupRank self, const CommCall& call) {
+ThreadGroup::Part ThreadGroup::post(GroupRank self, const CommCall& call) {
   job_->throw_if_ended();
   std::string reason = fault_of(call, self, static_cast<std::int64_t>(members_.size()));
   if (!reason.empty()) {
     throw SystemError(reason);
   }
   Slot* slot = nullptr;
+  std::size_t member = 0;
   bool is_last = false;
   {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock = locked();
     Channel& channel = channel_of(self, call);
     const auto place = std::find(channel.members.begin(), channel.members.end(), self);
-    const auto member = static_cast<std::size_t>(place - channel.members.begin());
+    member = static_cast<std::size_t>(place - channel.members.begin());
     reason = fault(channel, member, call);
     if (reason.empty()) {
       slot = &slot_of(channel, member);
@@ -137,7 +168,21 @@ ThreadGroup::Slot& ThreadGroup::post(GroupRank self, const CommCall& call) {
   if (is_last) {
     begin(*slot);
   }
-  return *slot;
+  return {slot, member};
+}
+
+/// Holds the mutex. Others have it for less time than the system takes to put a thread to sleep and wake it
+/// up.
+std::unique_lock<std::mutex> ThreadGroup::locked() const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (int tries = job_->patience().lock_tries; !lock.owns_lock() && tries > 0; --tries) {
+    pause_core();
+    static_cast<void>(lock.try_lock());
+  }
+  if (!lock.owns_lock()) {
+    lock.lock();
+  }
+  return lock;
 }
 
 ThreadGroup::Channel& ThreadGroup::channel_of(GroupRank self, const CommCall& call) {
@@ -212,29 +257,38 @@ std::string ThreadGroup::fault(const Channel& channel, std::size_t member, const
 void ThreadGroup::begin(Slot& slot) {
   slot.pieces = slot.exchange.cut(slot.members);
   if (slot.pieces <= 1) {
+    slot.started_ns.store(Clock::of_process().now_ns(), std::memory_order_relaxed);
     if (slot.pieces == 1) {
       slot.exchange.perform(0);
     }
     finish(slot);
     return;
   }
-  slot.next.store(0, std::memory_order_relaxed);
+  for (std::size_t owner = 0; owner < slot.members; ++owner) {
+    slot.next[owner].piece.store(slot.exchange.first_piece(owner), std::memory_order_relaxed);
+  }
   slot.performed.store(0, std::memory_order_relaxed);
+  Assistants* const assistants = job_->assistants();
+  slot.has_assistants = assistants != nullptr;
   bool has_sleepers = false;
   {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock = locked();
     slot.stage.store(Stage::ready, std::memory_order_release);
     has_sleepers = slot.sleepers > 0;
   }
   if (has_sleepers) {
     slot.changed.notify_all();
   }
+  if (assistants != nullptr) {
+    assistants->offer(*this, slot);
+  }
 }
 
 void ThreadGroup::finish(Slot& slot) {
+  slot.finished_ns = Clock::of_process().now_ns();
   bool has_sleepers = false;
   {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock = locked();
     slot.stage.store(Stage::done, std::memory_order_release);
     has_sleepers = slot.sleepers > 0;
   }
@@ -243,11 +297,24 @@ void ThreadGroup::finish(Slot& slot) {
   }
 }
 
-void ThreadGroup::take_pieces(Slot& slot) {
-  while (true) {
-    const std::int64_t piece = slot.next.fetch_add(1, std::memory_order_relaxed);
-    if (piece >= slot.pieces) {
+/// The pieces of `first_owner`, then those that the others have not come to.
+void ThreadGroup::take_pieces(Slot& slot, std::size_t first_owner) {
+  for (std::size_t i = 0; i < slot.members; ++i) {
+    take_pieces_of(slot, (first_owner + i) % slot.members);
+  }
+}
+
+void ThreadGroup::take_pieces_of(Slot& slot, std::size_t owner) {
+  std::atomic<std::int64_t>& next = slot.next[owner].piece;
+  const std::int64_t end = slot.exchange.first_piece(owner + 1);
+  while (next.load(std::memory_order_relaxed) < end) {
+    const std::int64_t piece = next.fetch_add(1, std::memory_order_relaxed);
+    if (piece >= end) {
       return;
+    }
+    if (slot.started_ns.load(std::memory_order_relaxed) == 0) {
+      std::int64_t none = 0;
+      slot.started_ns.compare_exchange_strong(none, Clock::of_process().now_ns(), std::memory_order_relaxed);
     }
     slot.exchange.perform(piece);
     if (slot.performed.fetch_add(1, std::memory_order_acq_rel) + 1 == slot.pieces) {
@@ -256,14 +323,17 @@ void ThreadGroup::take_pieces(Slot& slot) {
   }
 }
 
-bool ThreadGroup::complete(Slot& slot) {
+void ThreadGroup::assist(Slot& slot) { take_pieces(slot, 0); }
+
+bool ThreadGroup::complete(const Part& part) {
+  Slot& slot = *part.slot;
   while (true) {
     const Stage stage = slot.stage.load(std::memory_order_acquire);
     if (stage == Stage::done) {
       return true;
     }
     if (stage == Stage::ready) {
-      take_pieces(slot);
+      take_pieces(slot, part.member);
     } else if (job_->has_ended() && withdraw(slot)) {
       return false;
     }
@@ -271,7 +341,15 @@ bool ThreadGroup::complete(Slot& slot) {
   }
 }
 
-bool ThreadGroup::complete_or_withdraw(Slot& slot) { return !withdraw(slot) && complete(slot); }
+bool ThreadGroup::complete_or_withdraw(const Part& part) { return !withdraw(*part.slot) && complete(part); }
+
+bool ThreadGroup::is_done(const Slot& slot) {
+  return slot.stage.load(std::memory_order_acquire) == Stage::done;
+}
+
+MovedTimes ThreadGroup::moved(const Slot& slot) {
+  return {slot.started_ns.load(std::memory_order_relaxed), slot.finished_ns};
+}
 
 /// Whether the call was still open: then it will never be carried out.
 bool ThreadGroup::withdraw(Slot& slot) {
@@ -290,7 +368,7 @@ void ThreadGroup::sleep(Slot& slot, Stage stage) const {
   const auto is_over = [&] {
     return slot.stage.load(std::memory_order_acquire) != stage || (stage == Stage::open && job_->has_ended());
   };
-  for (int i = 0; i < job_->patience(); ++i) {
+  for (int i = 0; i < job_->patience().yields; ++i) {
     if (is_over()) {
       return;
     }
@@ -303,9 +381,10 @@ void ThreadGroup::sleep(Slot& slot, Stage stage) const {
 }
 
 void ThreadGroup::release(Slot& slot) {
-  const std::size_t members = slot.members;  // once all others have released, it may be another call's
-  if (slot.released.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
-    const std::lock_guard lock(mutex_);
+  // Once all others have released, it may be another call's.
+  const std::size_t users = slot.members + (slot.has_assistants ? 1 : 0);
+  if (slot.released.fetch_add(1, std::memory_order_acq_rel) + 1 == users) {
+    const std::unique_lock lock = locked();
     if (!has_withdrawn_) {
       unused_.push_back(&slot);
     }
@@ -344,17 +423,17 @@ void ThreadGroup::leave(GroupRank self) {
   }
 }
 
-std::shared_ptr<ThreadGroup> ThreadGroup::part(std::int64_t split, std::int64_t color,
-                                               const std::vector<Rank>& members) {
-  const std::lock_guard lock(parts_mutex_);
-  const auto place = parts_.try_emplace({split, color}).first;
-  Part& part = place->second;
+std::shared_ptr<ThreadGroup> ThreadGroup::subgroup(std::int64_t split, std::int64_t color,
+                                                   const std::vector<Rank>& members) {
+  const std::lock_guard lock(subgroups_mutex_);
+  const auto place = subgroups_.try_emplace({split, color}).first;
+  Subgroup& part = place->second;
   if (part.group == nullptr) {
     part.group = std::make_shared<ThreadGroup>(job_, members);
   }
   std::shared_ptr<ThreadGroup> group = part.group;
   if (++part.taken == members.size()) {
-    parts_.erase(place);
+    subgroups_.erase(place);
   }
   return group;
 }

@@ -15,9 +15,10 @@
 
 namespace commlens {
 
+class Assistants;
 class ThreadGroup;
 
-/// What the ranks of one job of threads share: whether, why and by whom it was ended.
+/// What the ranks of one job of threads share: whether, why and by whom it was ended, and who helps them.
 class ThreadJob {
  public:
   struct End {
@@ -26,8 +27,11 @@ class ThreadJob {
     std::string told;     // what calls of all ranks throw
   };
 
-  /// `ranks`: threads of the job.
-  explicit ThreadJob(std::int64_t ranks);
+  /// `ranks`: threads of the job. `assistants`: threads beside them that carry out calls while they compute.
+  explicit ThreadJob(std::int64_t ranks, int assistants = 0);
+  ThreadJob(const ThreadJob&) = delete;
+  ThreadJob& operator=(const ThreadJob&) = delete;
+  ~ThreadJob();
 
   /// Only the first end counts. Wakes all who wait in a group of the job.
   void end(End end);
@@ -35,8 +39,15 @@ class ThreadJob {
   void throw_if_ended() const;
   std::optional<End> how_it_ended() const;
 
-  /// How often a thread lets others run, before it sleeps until something happens.
-  int patience() const { return patience_; }
+  /// What a thread does before it sleeps.
+  struct Patience {
+    int lock_tries = 0;  // for a mutex that another one holds
+    int yields = 0;      // while a call is not complete
+  };
+  const Patience& patience() const { return patience_; }
+
+  /// Null where there are none.
+  Assistants* assistants() const { return assistants_.get(); }
 
  private:
   friend class ThreadGroup;
@@ -47,12 +58,14 @@ class ThreadJob {
   std::vector<ThreadGroup*> groups_;
   std::optional<End> end_;  // unchanged once has_ended_
   std::atomic<bool> has_ended_ = false;
-  int patience_;
+  Patience patience_;
+  std::unique_ptr<Assistants> assistants_;
 };
 
 /// The state that the ranks of a group share. A call lives in a slot: the ranks post their buffers to it, the
-/// threads that wait for it share the work, and the last one that is done with it gives it back for a later
-/// call. Calls of all ranks are matched by their number: per group, and per ordered pair for messages.
+/// threads that wait for it (and the job's assistants) share the work, and the last one that is done with it
+/// gives it back for a later call. Calls of all ranks are matched by their number: per group, and per ordered
+/// pair for messages.
 class ThreadGroup {
  public:
   ThreadGroup(std::shared_ptr<ThreadJob> job, std::vector<Rank> members);
@@ -64,26 +77,40 @@ class ThreadGroup {
   ThreadJob& job() const { return *job_; }
 
   class Slot;
+  /// A member's part of a call: its place among those that make the call.
+  struct Part {
+    Slot* slot = nullptr;
+    std::size_t member = 0;
+  };
   /// Adds the part of `self` to the call that is its turn; the last rank carries out small ones. A call that
   /// does not fit what other ranks call ends the job and throws SystemError.
-  Slot& post(GroupRank self, const CommCall& call);
+  Part post(GroupRank self, const CommCall& call);
 
   /// Shares the work of the call and returns true once it is done; false, when the job has ended before all
   /// ranks posted: then none will touch the buffers any more.
-  bool complete(Slot& slot);
+  bool complete(const Part& part);
 
   /// As complete(), but does not wait for ranks that have not posted.
-  bool complete_or_withdraw(Slot& slot);
+  bool complete_or_withdraw(const Part& part);
 
-  /// A rank is done with a call that was completed; the last one gives the slot back.
+  /// Whether the call is done.
+  static bool is_done(const Slot& slot);
+  /// Of a call that is done.
+  static MovedTimes moved(const Slot& slot);
+
+  /// A rank, or the assistants, are done with a call that was completed; the last one gives the slot back.
   void release(Slot& slot);
+
+  /// An assistant's share of the work; returns when no piece is left to take.
+  void assist(Slot& slot);
 
   /// `self` makes no more calls. Ends the job when another one waits for a call of it, or, later, makes one.
   void leave(GroupRank self);
 
   /// The group of `members` that a split makes, the same for all of them: `split` counts the splits of a
   /// rank.
-  std::shared_ptr<ThreadGroup> part(std::int64_t split, std::int64_t color, const std::vector<Rank>& members);
+  std::shared_ptr<ThreadGroup> subgroup(std::int64_t split, std::int64_t color,
+                                        const std::vector<Rank>& members);
 
  private:
   friend class ThreadJob;
@@ -100,13 +127,15 @@ class ThreadGroup {
     std::int64_t next = 0;    // number of the first call that none has made
   };
 
+  std::unique_lock<std::mutex> locked() const;
   Channel& channel_of(GroupRank self, const CommCall& call);
   Slot& slot_of(Channel& channel, std::size_t member);
   Slot& unused_slot();
   std::string fault(const Channel& channel, std::size_t member, const CommCall& call) const;
   std::string missing_call(const Channel& channel, GroupRank left) const;
   void begin(Slot& slot);
-  void take_pieces(Slot& slot);
+  void take_pieces(Slot& slot, std::size_t first_owner);
+  void take_pieces_of(Slot& slot, std::size_t owner);
   void finish(Slot& slot);
   void sleep(Slot& slot, Stage stage) const;
   bool withdraw(Slot& slot);
@@ -124,12 +153,12 @@ class ThreadGroup {
   std::vector<bool> has_left_;  // by group rank
   bool has_withdrawn_ = false;  // a call will never be complete: slots are not used again
 
-  struct Part {
+  struct Subgroup {
     std::shared_ptr<ThreadGroup> group;
     std::size_t taken = 0;
   };
-  std::mutex parts_mutex_;  // taken before that of the job
-  std::map<std::pair<std::int64_t, std::int64_t>, Part> parts_;
+  std::mutex subgroups_mutex_;  // taken before that of the job
+  std::map<std::pair<std::int64_t, std::int64_t>, Subgroup> subgroups_;
 };
 
 }  // namespace commlens

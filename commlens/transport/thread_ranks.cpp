@@ -30,9 +30,9 @@ void run_rank(const std::shared_ptr<ThreadGroup>& world, std::int64_t rank, cons
 
 }  // namespace
 
-void run_thread_ranks(std::int64_t ranks, const Body& body) {
+void run_thread_ranks(std::int64_t ranks, const Body& body, const ThreadOptions& options) {
   COMMLENS_CHECK(ranks >= 1, "a job has a rank");
-  const auto job = std::make_shared<ThreadJob>(ranks);
+  const auto job = std::make_shared<ThreadJob>(ranks, options.assistants);
   std::vector<Rank> members;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     members.push_back(Rank{rank});
