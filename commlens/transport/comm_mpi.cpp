@@ -29,8 +29,9 @@ constexpr int k_exit_status = 3;  // of a job that was aborted
 /// What decides whether the process finalises MPI when it exits; MPI exists once per process, and so does
 /// this.
 struct ProcessState {
-  std::atomic<int> open = 0;         // communicators alive
-  std::atomic<bool> broken = false;  // aborted, or an exception went through a communicator's owner
+  std::atomic<int> open = 0;              // communicators alive
+  std::atomic<bool> broken = false;       // aborted, or an exception went through a communicator's owner
+  std::shared_ptr<MpiProgress> progress;  // ends before MPI does
 };
 
 ProcessState& process_state() {
@@ -47,6 +48,9 @@ bool is_finalised() {
 /// MPI_Finalize waits for all ranks. A process that leaves early must not wait for ranks that wait for it: it
 /// exits without, which the launcher sees, and ends the job.
 void leave_mpi() {
+  if (process_state().progress != nullptr) {
+    process_state().progress->stop();
+  }
   if (!is_finalised() && !process_state().broken && process_state().open == 0) {
     MPI_Finalize();
   }
@@ -91,6 +95,8 @@ class MpiCommunicator final : public Communicator {
   GroupRank rank() const override { return rank_; }
 
   std::unique_ptr<Work> start(const CommCall& call) override { return start_mpi_call(*job_, comm_, call); }
+  void run(const CommCall& call) override { run_mpi_call(*job_, comm_, call); }
+  bool makes_progress() const override { return job_->progress != nullptr; }
 
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
     constexpr std::int64_t k_most = std::numeric_limits<int>::max();
@@ -149,7 +155,8 @@ Result<Bytes> piece_size(Bytes otherwise) {
   return std::min(otherwise, Bytes{bytes});
 }
 
-Result<std::shared_ptr<const MpiJob>> joined_job() {
+/// `with_progress`: MPI may be used by several threads at once, and one of them is to move calls on.
+Result<std::shared_ptr<const MpiJob>> joined_job(bool with_progress) {
   auto job = std::make_shared<MpiJob>();
   int rank = 0;
   mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
@@ -161,6 +168,10 @@ Result<std::shared_ptr<const MpiJob>> joined_job() {
   }
   job->piece = *piece;
   job->operations = MpiOperations::made();
+  if (with_progress) {
+    job->progress = std::make_shared<MpiProgress>();
+    process_state().progress = job->progress;
+  }
   return job;
 }
 
@@ -170,7 +181,8 @@ Result<std::unique_ptr<Communicator>> open_world(const MpiLaunch& launch) {
   int threads = MPI_THREAD_SINGLE;
   if (initialised == 0) {
     show_library_to_its_plugins();
-    mpi_check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
+    const int wanted = launch.progress ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
+    mpi_check(MPI_Init_thread(nullptr, nullptr, wanted, &threads), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     std::atexit(&leave_mpi);
   }
@@ -186,7 +198,8 @@ Result<std::unique_ptr<Communicator>> open_world(const MpiLaunch& launch) {
                     "than the module; choose the other module or the other mpirun",
                     launch.ranks));
   }
-  const Result<std::shared_ptr<const MpiJob>> job = joined_job();
+  const Result<std::shared_ptr<const MpiJob>> job =
+      joined_job(launch.progress && threads == MPI_THREAD_MULTIPLE);
   if (!job) {
     return tl::unexpected(job.error());
   }

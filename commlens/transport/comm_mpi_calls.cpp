@@ -52,102 +52,78 @@ MPI_Datatype mpi_type(DType type) {
   return MPI_DATATYPE_NULL;
 }
 
-class MpiWork final : public Work {
- public:
-  MpiWork() = default;
-  MpiWork(const MpiWork&) = delete;
-  MpiWork& operator=(const MpiWork&) = delete;
-  ~MpiWork() override = default;
+// Open MPI's nonblocking all_reduce in place reduces to one rank and broadcasts from it (coll/libnbc,
+// nbc_iallreduce.c), which sends log2(n) messages of the whole from one rank. Out of place it takes a ring
+// from this size and number of ranks on: 2(n-1)/n.
+#if defined(OPEN_MPI)
+constexpr bool k_copies_inputs = true;
+#else
+constexpr bool k_copies_inputs = false;
+#endif
+// MPICH 4.0 reads from MPI_IN_PLACE itself in a blocking MPI_Reduce whose root is not the first rank of its
+// machine.
+#if defined(MPICH_VERSION)
+constexpr bool k_reduces_in_place = false;
+#else
+constexpr bool k_reduces_in_place = true;
+#endif
+constexpr int k_ring_ranks = 4;
+constexpr Bytes k_ring_bytes{64 << 10};
 
-  void wait() override {
-    for (Pending& pending : pending_) {
-      MPI_Status status{};
-      mpi_check(MPI_Wait(&pending.request, &status), pending.function);
-      if (pending.received_bytes >= 0) {
-        check_received(pending, status);
-      }
-    }
-    pending_.clear();
-  }
-
-  struct Pending {
-    MPI_Request request = MPI_REQUEST_NULL;
-    const char* function = "";
-    int received_bytes = -1;  // recv: the size that the message must have
-  };
-  Pending& add(const char* function) { return pending_.emplace_back(Pending{.function = function}); }
-
- private:
-  static void check_received(const Pending& pending, const MPI_Status& status) {
-    int bytes = 0;
-    MPI_Get_count(&status, MPI_BYTE, &bytes);
-    if (bytes != pending.received_bytes) {
-      throw SystemError(
-          fmt::format("a message has {} bytes where its receiver expects {}", bytes, pending.received_bytes));
-    }
-  }
-
-  std::vector<Pending> pending_;
-};
-
-/// Makes one call on a communicator as nonblocking MPI calls of at most job.piece each. Every rank splits
-/// alike, because sizes agree by the contract of CommCall.
+/// Makes one call on a communicator as MPI calls of at most job.piece each. Every rank splits alike, because
+/// sizes agree by the contract of CommCall.
 class Issue {
  public:
-  Issue(const MpiJob& job, MPI_Comm comm, const CommCall& call)
+  /// `work` null: blocking MPI calls; else nonblocking ones, added to it.
+  Issue(const MpiJob& job, MPI_Comm comm, const CommCall& call, MpiWork* work)
       : job_(job),
         comm_(comm),
         call_(call),
         type_(mpi_type(call.dtype)),
-        peer_(static_cast<int>(call.peer.value)) {
+        peer_(static_cast<int>(call.peer.value)),
+        work_(work) {
     MPI_Comm_size(comm, &ranks_);
     MPI_Comm_rank(comm, &rank_);
   }
 
-  std::unique_ptr<MpiWork> issue() {
+  void issue() {
     switch (call_.kind) {
       case CommKind::all_reduce:
-        all_reduce();
-        break;
+        return all_reduce();
       case CommKind::all_gather:
-        all_gather();
-        break;
+        return all_gather();
       case CommKind::reduce_scatter:
-        reduce_scatter();
-        break;
+        return reduce_scatter();
       case CommKind::all_to_all:
-        all_to_all();
-        break;
+        return all_to_all();
       case CommKind::broadcast:
         if (rank_ == peer_ && !is_in_place()) {
           copy_own_part(in(0), out(0), call_.input * call_.dtype);
         }
-        broadcast(0, call_.output.value, peer_);
-        break;
+        return broadcast(0, call_.output.value, peer_);
       case CommKind::reduce:
-        reduce(0, 0, call_.input.value, peer_);
-        break;
+        return reduce(0, 0, call_.input.value, peer_);
       case CommKind::send:
-        send(0, call_.input.value, peer_, k_message_tag);
-        break;
+        return send(0, call_.input.value, peer_, k_message_tag);
       case CommKind::recv:
-        recv(0, call_.output.value, peer_, k_message_tag);
-        break;
+        return recv(0, call_.output.value, peer_, k_message_tag);
       case CommKind::barrier:
-        request("MPI_Ibarrier", [&](MPI_Request* out) { return MPI_Ibarrier(comm_, out); });
-        break;
+        return make(
+            "MPI_Barrier", [&] { return MPI_Barrier(comm_); },
+            [&](MPI_Request* made) { return MPI_Ibarrier(comm_, made); });
       case CommKind::other:
         throw SystemError("a communicator cannot make a call of kind other");
     }
-    return std::move(work_);
   }
 
  private:
-  template <typename Call>
-  MpiWork::Pending& request(const char* function, const Call& call) {
-    MpiWork::Pending& pending = work_->add(function);
-    mpi_check(call(&pending.request), function);
-    return pending;
+  template <typename Blocking, typename Nonblocking>
+  void make(const char* function, const Blocking& blocking, const Nonblocking& nonblocking) {
+    if (work_ == nullptr) {
+      mpi_check(blocking(), function);
+    } else {
+      mpi_check(nonblocking(&work_->add(function).request), function);
+    }
   }
 
   const char* in(std::int64_t element) const {
@@ -171,43 +147,76 @@ class Issue {
     } while (offset < elements);
   }
 
+  /// The input of an all_reduce in place: the output itself, or a copy where MPI is better with one.
+  const char* input_in_place() {
+    const Bytes bytes = call_.input * call_.dtype;
+    if (!k_copies_inputs || work_ == nullptr || ranks_ < k_ring_ranks || bytes < k_ring_bytes) {
+      return nullptr;
+    }
+    char* const copy = work_->keep(*job_.buffers, static_cast<std::size_t>(bytes.value));
+    copy_own_part(in(0), copy, bytes);
+    return copy;
+  }
+
   void all_reduce() {
     const auto op = job_.operations.op(call_.dtype, call_.reduction);
+    const char* const input = is_in_place() ? input_in_place() : in(0);
     for_pieces(call_.input.value, [&](std::int64_t offset, int count) {
-      const void* from = is_in_place() ? MPI_IN_PLACE : in(offset);
-      request("MPI_Iallreduce", [&](MPI_Request* made) {
-        return MPI_Iallreduce(from, out(offset), count, type_, op, comm_, made);
-      });
+      const void* from = input == nullptr ? MPI_IN_PLACE : input + (Elements{offset} * call_.dtype).value;
+      make(
+          "MPI_Allreduce", [&] { return MPI_Allreduce(from, out(offset), count, type_, op, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Iallreduce(from, out(offset), count, type_, op, comm_, made);
+          });
     });
   }
 
   /// `elements` from `from` of the input to `to` of the root's output.
   void reduce(std::int64_t from, std::int64_t to, std::int64_t elements, int root) {
+    if (work_ == nullptr && !k_reduces_in_place && rank_ == root && is_in_place()) {
+      MpiBuffers::Memory copy =
+          job_.buffers->take(static_cast<std::size_t>((Elements{elements} * call_.dtype).value));
+      copy_own_part(in(from), copy.data(), Elements{elements} * call_.dtype);
+      reduce_from(copy.data(), to, elements, root);
+      job_.buffers->give_back(std::move(copy));
+      return;
+    }
+    reduce_from(rank_ == root && is_in_place() ? nullptr : in(from), to, elements, root);
+  }
+
+  /// From `input`; null: in place.
+  void reduce_from(const char* input, std::int64_t to, std::int64_t elements, int root) {
     const auto op = job_.operations.op(call_.dtype, call_.reduction);
     for_pieces(elements, [&](std::int64_t offset, int count) {
-      const void* source = rank_ == root && is_in_place() ? MPI_IN_PLACE : in(from + offset);
+      const void* source = input == nullptr ? MPI_IN_PLACE : input + (Elements{offset} * call_.dtype).value;
       void* destination = rank_ == root ? out(to + offset) : nullptr;
-      request("MPI_Ireduce", [&](MPI_Request* made) {
-        return MPI_Ireduce(source, destination, count, type_, op, root, comm_, made);
-      });
+      make(
+          "MPI_Reduce", [&] { return MPI_Reduce(source, destination, count, type_, op, root, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Ireduce(source, destination, count, type_, op, root, comm_, made);
+          });
     });
   }
 
   void reduce_scatter() {
     const std::int64_t shard = call_.output.value;
-    if (!fits(call_.input)) {  // MPI_Ireduce_scatter_block takes the whole only, and counts it in int
+    if (!fits(call_.input)) {  // MPI_Reduce_scatter_block takes the whole only, and counts it in int
       for (int root = 0; root < ranks_; ++root) {
         reduce(root * shard, 0, shard, root);
       }
       return;
     }
     const auto op = job_.operations.op(call_.dtype, call_.reduction);
-    request("MPI_Ireduce_scatter_block", [&](MPI_Request* made) {
-      return MPI_Ireduce_scatter_block(in(0), out(0), static_cast<int>(shard), type_, op, comm_, made);
-    });
+    const auto count = static_cast<int>(shard);
+    make(
+        "MPI_Reduce_scatter_block",
+        [&] { return MPI_Reduce_scatter_block(in(0), out(0), count, type_, op, comm_); },
+        [&](MPI_Request* made) {
+          return MPI_Ireduce_scatter_block(in(0), out(0), count, type_, op, comm_, made);
+        });
   }
 
-  void copy_own_part(const char* from, char* to, Bytes bytes) const {
+  static void copy_own_part(const char* from, char* to, Bytes bytes) {
     if (bytes.value > 0) {
       std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
     }
@@ -220,11 +229,12 @@ class Issue {
   void all_gather() {
     const std::int64_t shard = call_.input.value;
     if (fits(call_.output)) {
-      request("MPI_Iallgather", [&](MPI_Request* made) {
-        const int count = static_cast<int>(shard);
-        return MPI_Iallgather(in(0), count, type_, out(0), count, type_, comm_, made);
-      });
-      return;
+      const int count = static_cast<int>(shard);
+      return make(
+          "MPI_Allgather", [&] { return MPI_Allgather(in(0), count, type_, out(0), count, type_, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Iallgather(in(0), count, type_, out(0), count, type_, comm_, made);
+          });
     }
     copy_own_part(in(0), out(rank_ * shard), call_.input * call_.dtype);
     for (int root = 0; root < ranks_; ++root) {
@@ -235,12 +245,16 @@ class Issue {
   void all_to_all() {
     const std::int64_t part = call_.input.value / ranks_;
     if (fits(call_.input)) {
-      request("MPI_Ialltoall", [&](MPI_Request* made) {
-        const int count = static_cast<int>(part);
-        return MPI_Ialltoall(in(0), count, type_, out(0), count, type_, comm_, made);
-      });
-      return;
+      const int count = static_cast<int>(part);
+      return make(
+          "MPI_Alltoall", [&] { return MPI_Alltoall(in(0), count, type_, out(0), count, type_, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Ialltoall(in(0), count, type_, out(0), count, type_, comm_, made);
+          });
     }
+    MpiWork messages(nullptr);  // all under way at once, or ranks wait for each other
+    MpiWork* const whole = work_;
+    work_ = whole == nullptr ? &messages : whole;
     copy_own_part(in(rank_ * part), out(rank_ * part), Elements{part} * call_.dtype);
     for (int distance = 1; distance < ranks_; ++distance) {
       const int source = (rank_ - distance + ranks_) % ranks_;
@@ -248,31 +262,44 @@ class Issue {
       recv(source * part, part, source, k_part_tag);
       send(destination * part, part, destination, k_part_tag);
     }
+    work_ = whole;
+    messages.wait();
   }
 
   /// `elements` from `first` of the output, which at the root holds them.
   void broadcast(std::int64_t first, std::int64_t elements, int root) {
     for_pieces(elements, [&](std::int64_t offset, int count) {
-      request("MPI_Ibcast", [&](MPI_Request* made) {
-        return MPI_Ibcast(out(first + offset), count, type_, root, comm_, made);
-      });
+      make(
+          "MPI_Bcast", [&] { return MPI_Bcast(out(first + offset), count, type_, root, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Ibcast(out(first + offset), count, type_, root, comm_, made);
+          });
     });
   }
 
   void send(std::int64_t first, std::int64_t elements, int to, int tag) {
     for_pieces(elements, [&](std::int64_t offset, int count) {
-      request("MPI_Isend", [&](MPI_Request* made) {
-        return MPI_Isend(in(first + offset), count, type_, to, tag, comm_, made);
-      });
+      make(
+          "MPI_Send", [&] { return MPI_Send(in(first + offset), count, type_, to, tag, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Isend(in(first + offset), count, type_, to, tag, comm_, made);
+          });
     });
   }
 
   void recv(std::int64_t first, std::int64_t elements, int from, int tag) {
     for_pieces(elements, [&](std::int64_t offset, int count) {
-      MpiWork::Pending& pending = request("MPI_Irecv", [&](MPI_Request* made) {
-        return MPI_Irecv(out(first + offset), count, type_, from, tag, comm_, made);
-      });
-      pending.received_bytes = static_cast<int>((Elements{count} * call_.dtype).value);
+      const auto bytes = static_cast<int>((Elements{count} * call_.dtype).value);
+      char* const to = out(first + offset);
+      if (work_ == nullptr) {
+        MPI_Status status{};
+        mpi_check(MPI_Recv(to, count, type_, from, tag, comm_, &status), "MPI_Recv");
+        check_received(status, bytes);
+        return;
+      }
+      MpiWork::Pending& pending = work_->add("MPI_Recv");
+      pending.received_bytes = bytes;
+      mpi_check(MPI_Irecv(to, count, type_, from, tag, comm_, &pending.request), pending.function);
     });
   }
 
@@ -281,22 +308,12 @@ class Issue {
   const CommCall& call_;
   MPI_Datatype type_;
   int peer_;
+  MpiWork* work_;
   int ranks_ = 1;
   int rank_ = 0;
-  std::unique_ptr<MpiWork> work_ = std::make_unique<MpiWork>();
 };
 
 }  // namespace
-
-void mpi_check(int status, const char* function) {
-  if (status == MPI_SUCCESS) {
-    return;
-  }
-  char text[MPI_MAX_ERROR_STRING] = {};
-  int length = 0;
-  MPI_Error_string(status, text, &length);
-  throw SystemError(fmt::format("{} failed: {}", function, text));
-}
 
 template <DType Type>
 MpiOperations::Pair MpiOperations::own() {
@@ -346,7 +363,14 @@ const MpiOperations::Pair& MpiOperations::of(DType type) const {
 }
 
 std::unique_ptr<Work> start_mpi_call(const MpiJob& job, MPI_Comm comm, const CommCall& call) {
-  return Issue(job, comm, call).issue();
+  auto work = std::make_unique<MpiWork>(job.progress.get());
+  Issue(job, comm, call, work.get()).issue();
+  work->issued();
+  return work;
+}
+
+void run_mpi_call(const MpiJob& job, MPI_Comm comm, const CommCall& call) {
+  Issue(job, comm, call, nullptr).issue();
 }
 
 }  // namespace commlens

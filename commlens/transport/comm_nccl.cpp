@@ -337,6 +337,7 @@ class NcclCommunicator final : public Communicator {
 
   const std::vector<Rank>& members() const override { return control_.members(); }
   GroupRank rank() const override { return control_.rank(); }
+  bool makes_progress() const override { return true; }  // a stream of its own
 
   std::unique_ptr<Work> start(const CommCall& call) override {
     handle_->use_device();

@@ -90,6 +90,7 @@ class ThreadCommunicator final : public Communicator {
 
   const std::vector<Rank>& members() const override { return group_->members(); }
   GroupRank rank() const override { return self_; }
+  bool makes_progress() const override { return group_->job().assistants() != nullptr; }
 
   std::unique_ptr<Work> start(const CommCall& call) override {
     if (members().size() == 1) {

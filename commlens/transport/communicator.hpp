@@ -58,9 +58,9 @@ class Work {
 };
 
 /// A group of ranks that communicate; a rank uses its communicators from one thread. All ranks of a group
-/// make the same collective calls in the same order; send and recv match in order per pair of ranks. Sums of
-/// fp16 and bf16 are accumulated in fp32 where the transport does the arithmetic itself, and then rounded
-/// once.
+/// make the same collective calls in the same order, each of them in the same way (start, or run); send and
+/// recv match in order per pair of ranks. Sums of fp16 and bf16 are accumulated in fp32 where the transport
+/// does the arithmetic itself, and then rounded once.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -68,6 +68,10 @@ class Communicator {
   /// Global ranks of the group, in group order.
   virtual const std::vector<Rank>& members() const = 0;
   virtual GroupRank rank() const = 0;
+
+  /// Whether calls that were started move on while their ranks are busy with something else. Where they do
+  /// not, their data move when a rank waits, and computing hides nothing.
+  virtual bool makes_progress() const { return false; }
   std::int64_t size() const { return static_cast<std::int64_t>(members().size()); }
 
   /// Issues a call and returns at once. The Work may be dropped after wait() only.

@@ -10,6 +10,7 @@ namespace commlens {
 /// What mpi_world.cpp tells the module it loads.
 struct MpiLaunch {
   std::int64_t ranks = 0;  // how many the launcher says it started; 0 when it does not say
+  bool progress = false;   // a thread is to move calls on while the rank computes
 };
 
 /// The one function of a libcommlens-mpi-*.so, exported as k_mpi_module_entry: starts MPI and puts the

@@ -80,7 +80,7 @@ Result<MpiModuleEntry*> loaded_module(const std::string& library) {
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library) {
+Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library, bool progress) {
   if (!library.empty() && library != "openmpi" && library != "mpich") {
     return failure(fmt::format("there is no MPI module '{}'; openmpi and mpich are supported", library));
   }
@@ -94,7 +94,7 @@ Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library)
     return tl::unexpected(open.error());
   }
   Result<std::unique_ptr<Communicator>> world = failure("the MPI module did not answer");
-  (*open)(MpiLaunch{.ranks = launched_ranks()}, world);
+  (*open)(MpiLaunch{.ranks = launched_ranks(), .progress = progress}, world);
   return world;
 }
 

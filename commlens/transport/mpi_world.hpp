@@ -11,7 +11,8 @@ namespace commlens {
 /// libcommlens-mpi-mpich.so) is loaded now, from beside the program or ../lib/commlens; `library` is
 /// "openmpi", "mpich", or empty: the one whose launcher's variables are in the environment. Fails, naming
 /// what to do, when there is no module, no launcher, or MPI does not start. MPI is finalised when the process
-/// exits normally.
-Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library);
+/// exits normally. `progress`: a thread moves calls on while the rank computes, where the library allows it
+/// (Communicator::makes_progress).
+Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library, bool progress = false);
 
 }  // namespace commlens

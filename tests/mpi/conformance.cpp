@@ -1,6 +1,7 @@
-// One rank of an MPI job that goes through what every transport must do. Exit 0: all of it passed; 2: no MPI;
-// else failed.
+// One rank of an MPI job that goes through what every transport must do: mpi_conformance [progress]. Exit 0:
+// all of it passed; 2: no MPI; else failed.
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -37,11 +38,16 @@ int run_cases(Communicator& world) {
 
 }  // namespace
 
-int main() {
-  auto world = commlens::open_mpi_world("");
+int main(int argc, char** argv) {
+  const bool wants_progress = argc > 1 && std::string_view(argv[1]) == "progress";
+  auto world = commlens::open_mpi_world("", wants_progress);
   if (!world) {
     fmt::print(stderr, "{}\n", world.error().message);
     return 2;
+  }
+  if ((*world)->makes_progress() != wants_progress) {
+    fmt::print(stderr, "this MPI cannot be used by several threads at once\n");
+    return 1;
   }
   return run_cases(**world);
 }

@@ -201,6 +201,24 @@ int wrong_size(std::unique_ptr<Communicator> world) {
   return 0;
 }
 
+/// One all_reduce of 4 MiB in place, for those who count its messages.
+int all_reduce_in_place(std::unique_ptr<Communicator> world, bool started) {
+  constexpr std::int64_t k_count = 1 << 20;
+  std::vector<float> buffer(k_count, 1.0F);
+  const CommCall call{.kind = CommKind::all_reduce,
+                      .dtype = DType::fp32,
+                      .input_buffer = buffer.data(),
+                      .output_buffer = buffer.data(),
+                      .input = {k_count},
+                      .output = {k_count}};
+  if (started) {
+    world->start(call)->wait();
+  } else {
+    world->run(call);
+  }
+  return buffer == std::vector<float>(k_count, static_cast<float>(world->size())) ? 0 : 1;
+}
+
 int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
   if (mode == "sum") {
     const std::int32_t ranks = static_cast<std::int32_t>(world->size());
@@ -217,6 +235,9 @@ int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
   }
   if (mode == "exception") {
     return fail_midway(std::move(world), &left_by_exception);
+  }
+  if (mode == "all-reduce-run" || mode == "all-reduce-started") {
+    return all_reduce_in_place(std::move(world), mode == "all-reduce-started");
   }
   if (mode == "small-sums") {
     return small_sums(std::move(world));
