@@ -231,18 +231,16 @@ void DataParallel::gather_module(std::size_t chunk, std::size_t module, std::int
 
 void DataParallel::reduce(UnitStorage& unit) {
   Reduction reduction{&unit, {}, {}};
+  const Completion completion = overlap_.reductions ? Completion::later : Completion::now;
   const bool is_whole = stage_ == 0 || (options_.deepspeed_like && stage_ < 3);
   if (is_whole) {
     const std::int64_t count = stage_ == 0 ? unit.unit().count : unit.unit().padded;
-    reduction.work = all_reduce(*groups_.dp, unit.gradient.narrow(0, 0, count), "gradients");
+    reduction.work = all_reduce(*groups_.dp, unit.gradient.narrow(0, 0, count), "gradients", completion);
   } else if (options_.quantized_gradients && !unit.unit().is_persistent && groups_.dp->size() > 1) {
     reduction.shard = quantized_reduction(unit);
   } else {
     reduction.shard = torch::empty({unit.owned_count()}, unit.gradient.options());
-    reduction.work = reduce_scatter(*groups_.dp, unit.gradient, reduction.shard, "gradients");
-  }
-  if (!overlap_.reductions) {
-    reduction.work.wait();
+    reduction.work = reduce_scatter(*groups_.dp, unit.gradient, reduction.shard, "gradients", completion);
   }
   reductions_.push_back(std::move(reduction));
 }
@@ -254,7 +252,7 @@ torch::Tensor DataParallel::quantized_hop(Communicator& group, const torch::Tens
   const std::int64_t width = parts.size(2);
   const torch::Tensor bytes = quantized(parts.reshape({-1, width}), QuantizedBits::int4);
   const torch::Tensor arrived = torch::empty_like(bytes);
-  all_to_all(group, bytes, arrived, tag).wait();
+  all_to_all(group, bytes, arrived, tag);
   return dequantized(arrived, width, QuantizedBits::int4).view(parts.sizes()).sum(0);
 }
 
@@ -305,12 +303,12 @@ void DataParallel::sum_tied() {
       if (unit.unit().is_tied_copy && stage_ == 0) {
         const torch::NoGradGuard no_grad;
         const torch::Tensor gradient = unit.gradient.narrow(0, 0, unit.unit().count);
-        all_reduce(*groups_.ends, gradient, "tied.gradients").wait();
+        all_reduce(*groups_.ends, gradient, "tied.gradients", Completion::now);
         if (unit.owned_gradient.data_ptr() != unit.gradient.data_ptr()) {
           unit.owned_gradient.copy_(gradient);
         }
       } else if (unit.unit().is_tied_copy) {
-        all_reduce(*groups_.ends, unit.owned_gradient, "tied.gradients").wait();
+        all_reduce(*groups_.ends, unit.owned_gradient, "tied.gradients", Completion::now);
       }
     }
   }

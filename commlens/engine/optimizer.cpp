@@ -89,7 +89,7 @@ double Optimizer::global_norm() {
       }
     }
   }
-  all_reduce(stage_ > 0 ? *groups_.world : *groups_.model, square, "gradient.norm").wait();
+  all_reduce(stage_ > 0 ? *groups_.world : *groups_.model, square, "gradient.norm", Completion::now);
   return std::sqrt(square.item<double>());
 }
 

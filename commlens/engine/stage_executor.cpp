@@ -74,7 +74,7 @@ torch::Tensor StageExecutor::receive(Communicator& group, std::int64_t from, std
   const torch::Tensor tensor = torch::empty(
       {job_.train.micro_batch, job_.model.sequence / split, job_.model.hidden},
       torch::TensorOptions().dtype(scalar_type_of(job_.train.dtype)).device(layers_.causal_mask.device()));
-  recv(group, tensor, {from}, tag).wait();
+  recv(group, tensor, {from}, tag);
   return tensor;
 }
 
@@ -108,7 +108,7 @@ torch::Tensor StageExecutor::whole_input(const torch::Tensor& kept) const {
   }
   torch::Tensor whole =
       torch::empty({job_.train.micro_batch, job_.model.sequence, job_.model.hidden}, kept.options());
-  all_gather(*groups_.tp, kept, whole, "block.input").wait();
+  all_gather(*groups_.tp, kept, whole, "block.input", Completion::now);
   return whole;
 }
 

@@ -29,9 +29,13 @@ CommCall call_of(CommKind kind, const torch::Tensor& input, const torch::Tensor&
 }
 
 TensorWork collective(Communicator& group, const CommCall& call, const torch::Tensor& input,
-                      const torch::Tensor& output) {
-  if (group.size() > 1) {
+                      const torch::Tensor& output, Completion completion) {
+  if (group.size() > 1 && completion == Completion::later) {
     return {group.start(call), input, output};
+  }
+  if (group.size() > 1) {
+    group.run(call);
+    return {};
   }
   if (input.data_ptr() != output.data_ptr()) {
     const torch::NoGradGuard no_grad;
@@ -106,37 +110,37 @@ void TensorWork::wait() {
 }
 
 TensorWork all_reduce(Communicator& group, const torch::Tensor& tensor, std::string_view tag,
-                      ReduceOp reduction) {
+                      Completion completion, ReduceOp reduction) {
   CommCall call = call_of(CommKind::all_reduce, tensor, tensor, tag);
   call.reduction = reduction;
-  return collective(group, call, tensor, tensor);
+  return collective(group, call, tensor, tensor, completion);
 }
 
 TensorWork all_gather(Communicator& group, const torch::Tensor& shard, const torch::Tensor& whole,
-                      std::string_view tag) {
-  return collective(group, call_of(CommKind::all_gather, shard, whole, tag), shard, whole);
+                      std::string_view tag, Completion completion) {
+  return collective(group, call_of(CommKind::all_gather, shard, whole, tag), shard, whole, completion);
 }
 
 TensorWork reduce_scatter(Communicator& group, const torch::Tensor& whole, const torch::Tensor& shard,
-                          std::string_view tag) {
-  return collective(group, call_of(CommKind::reduce_scatter, whole, shard, tag), whole, shard);
+                          std::string_view tag, Completion completion) {
+  return collective(group, call_of(CommKind::reduce_scatter, whole, shard, tag), whole, shard, completion);
 }
 
-TensorWork all_to_all(Communicator& group, const torch::Tensor& input, const torch::Tensor& output,
-                      std::string_view tag) {
-  return collective(group, call_of(CommKind::all_to_all, input, output, tag), input, output);
+void all_to_all(Communicator& group, const torch::Tensor& input, const torch::Tensor& output,
+                std::string_view tag) {
+  collective(group, call_of(CommKind::all_to_all, input, output, tag), input, output, Completion::now);
+}
+
+void recv(Communicator& group, const torch::Tensor& tensor, GroupRank from, std::string_view tag) {
+  CommCall call = call_of(CommKind::recv, {}, tensor, tag);
+  call.peer = from;
+  group.run(call);
 }
 
 TensorWork send(Communicator& group, const torch::Tensor& tensor, GroupRank to, std::string_view tag) {
   CommCall call = call_of(CommKind::send, tensor, {}, tag);
   call.peer = to;
   return {group.start(call), tensor, {}};
-}
-
-TensorWork recv(Communicator& group, const torch::Tensor& tensor, GroupRank from, std::string_view tag) {
-  CommCall call = call_of(CommKind::recv, {}, tensor, tag);
-  call.peer = from;
-  return {group.start(call), {}, tensor};
 }
 
 }  // namespace commlens::engine

@@ -167,7 +167,7 @@ bool RankTrainer::iterate(std::int64_t iteration) {
       holds_loss || !std::isfinite(own_loss) ? own_loss / static_cast<double>(job_.layout.dp) : 0;
   const bool wishes_to_stop = options_.stop_requested && options_.stop_requested();
   const torch::Tensor sums = torch::tensor({share, wishes_to_stop ? 1.0 : 0.0}, torch::kFloat32).to(device_);
-  all_reduce(*groups_.world, sums, "loss").wait();
+  all_reduce(*groups_.world, sums, "loss", Completion::now);
   const torch::Tensor host = sums.to(torch::kCPU);
   const double loss = host[0].item<double>();
   if (groups_.world->rank().value == 0 && on_iteration_) {

@@ -119,9 +119,9 @@ Tokens split_vocabulary(LogitsInPlace& logits, Communicator& tp, bool wants_grad
     torch::amax_out(largest, scores, 1);
     tokens.wanted.narrow(0, first, count).copy_(logits.target_logits(scores, first));
   });
-  all_reduce(tp, tokens.largest, "loss.max", ReduceOp::max).wait();
+  all_reduce(tp, tokens.largest, "loss.max", Completion::now, ReduceOp::max);
   tokens.wanted.sub_(tokens.largest).masked_fill_(logits.is_elsewhere(), 0.0);
-  all_reduce(tp, tokens.wanted, "loss.target").wait();
+  all_reduce(tp, tokens.wanted, "loss.target", Completion::now);
   const auto exponentials = [&](std::int64_t first, std::int64_t count) {
     const torch::Tensor largest = tokens.largest.narrow(0, first, count).unsqueeze(1);
     return logits.scores(first, count).sub_(largest).exp_();
@@ -130,7 +130,7 @@ Tokens split_vocabulary(LogitsInPlace& logits, Communicator& tp, bool wants_grad
     torch::Tensor total = tokens.total.narrow(0, first, count);
     torch::sum_out(total, exponentials(first, count), 1);
   });
-  all_reduce(tp, tokens.total, "loss.sum").wait();
+  all_reduce(tp, tokens.total, "loss.sum", Completion::now);
   if (wants_gradient) {
     each_piece([&](std::int64_t first, std::int64_t count) {
       logits.store_gradient(logits.shares_memory() ? logits.scores(first, count) : exponentials(first, count),

@@ -29,7 +29,7 @@ torch::Tensor gathered(const torch::Tensor& shard, Communicator& tp, const char*
   const torch::Tensor contiguous = shard.contiguous();
   const torch::Tensor parts =
       torch::empty({ranks, shard.size(0), shard.size(1), shard.size(2)}, shard.options());
-  all_gather(tp, contiguous, parts, tag).wait();
+  all_gather(tp, contiguous, parts, tag, Completion::now);
   return parts.transpose(0, 1).reshape({shard.size(0), ranks * shard.size(1), shard.size(2)});
 }
 
@@ -40,7 +40,7 @@ torch::Tensor scattered(const torch::Tensor& partial, Communicator& tp, const ch
   const torch::Tensor parts =
       partial.reshape({partial.size(0), ranks, length, partial.size(2)}).transpose(0, 1).contiguous();
   const torch::Tensor shard = torch::empty({partial.size(0), length, partial.size(2)}, partial.options());
-  reduce_scatter(tp, parts, shard, tag).wait();
+  reduce_scatter(tp, parts, shard, tag, Completion::now);
   return shard;
 }
 
@@ -52,7 +52,7 @@ struct CopyToTp : torch::autograd::Function<CopyToTp> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const torch::Tensor sum = gradients[0].contiguous();
-    all_reduce(group_of(context), sum, tag_of(context)).wait();
+    all_reduce(group_of(context), sum, tag_of(context), Completion::now);
     return {sum, {}, {}};
   }
 };
@@ -61,7 +61,7 @@ struct ReduceFromTp : torch::autograd::Function<ReduceFromTp> {
   static torch::Tensor forward(AutogradContext*, const torch::Tensor& partial, Communicator* tp,
                                const char* tag) {
     torch::Tensor sum = partial.contiguous();
-    all_reduce(*tp, sum, tag).wait();
+    all_reduce(*tp, sum, tag, Completion::now);
     return sum;
   }
   static variable_list backward(AutogradContext*, const variable_list& gradients) {
@@ -103,7 +103,7 @@ struct SharedParameters : torch::autograd::Function<SharedParameters> {
       flat.push_back(gradient.reshape({-1}));
     }
     const torch::Tensor sum = torch::cat(flat);
-    all_reduce(group_of(context), sum, tag_of(context)).wait();
+    all_reduce(group_of(context), sum, tag_of(context), Completion::now);
     variable_list results;
     std::int64_t offset = 0;
     for (const torch::Tensor& gradient : gradients) {
