@@ -1,0 +1,84 @@
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "commlens/transport/call_board.hpp"
+#include "commlens/transport/communicator.hpp"
+
+namespace commlens {
+
+struct WatchOptions {
+  /// Longest time that a rank waits for one call; 0: any.
+  std::chrono::nanoseconds timeout{};
+  /// Called once when the job, ended for a timeout, has not come to its end after `grace`: a rank is stuck
+  /// outside of communication and cannot be told. Ends the process. Null: the others wait for that rank.
+  std::function<void(const std::string& reason)> give_up;
+  std::chrono::nanoseconds grace{std::chrono::seconds(5)};
+};
+
+/// Watches over the ranks of this process, so that none waits for ever for a rank that does not come: after
+/// the timeout it aborts the job, with a reason that names the rank, its call, and who of the group has not
+/// made it. The process that was first on its machine says so; the board tells what ranks of other processes
+/// do.
+class CallWatch : public std::enable_shared_from_this<CallWatch> {
+ public:
+  static std::shared_ptr<CallWatch> make(CallBoard board, WatchOptions options);
+  CallWatch(CallBoard board, WatchOptions options);
+  CallWatch(const CallWatch&) = delete;
+  CallWatch& operator=(const CallWatch&) = delete;
+  ~CallWatch();
+
+  /// Decorates the communicator of all ranks; so are those that come from it by split(). Its abort() must not
+  /// wait for ranks. `layer` tells transports apart of which a rank uses several at once.
+  std::unique_ptr<Communicator> watched(std::unique_ptr<Communicator> world, std::uint64_t layer = 1);
+
+ private:
+  friend class WatchedCommunicator;
+  friend class WatchedWork;
+
+  /// A call of a device that its rank does not wait for in wait().
+  struct Unfinished {
+    std::int64_t rank = 0;
+    RankEntry::Waiting waiting;
+    std::unique_ptr<Work> work;
+  };
+
+  void add(Communicator& world);
+  void remove(Communicator& world);
+  void add_group(std::uint64_t key, const std::vector<Rank>& members);
+  void keep(Unfinished call);
+  void run();
+  void look();
+  void end_job(std::int64_t rank, const RankEntry::Waiting& waiting);
+  std::string reason_of(std::int64_t rank, const RankEntry::Waiting& waiting) const;
+  struct Absent {
+    std::vector<Rank> missing;
+    std::vector<Rank> unknown;
+  };
+  std::string call_text(const WaitedCall& call) const;
+  std::uint64_t key_of_others(std::int64_t rank, const WaitedCall& call) const;
+  Absent absent(std::int64_t rank, const WaitedCall& call) const;
+  std::string missing_text(const std::vector<Rank>& missing) const;
+
+  CallBoard board_;
+  WatchOptions options_;
+  mutable std::mutex mutex_;  // of all below
+  std::condition_variable over_changed_;
+  bool is_over_ = false;
+  std::vector<Communicator*> worlds_;  // of the ranks of this process
+  std::map<std::uint64_t, std::vector<Rank>> groups_;
+  std::vector<Unfinished> unfinished_;
+  std::string ended_for_;  // the reason, once a rank has waited too long
+  std::int64_t ended_ns_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace commlens
