@@ -1,8 +1,10 @@
 #include "commlens/base/units.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -30,6 +32,27 @@ std::string in_thousands(double value, std::span<const std::string_view> units) 
     ++unit;
   }
   return fmt::format("{} {}", three_digits(value), units[unit]);
+}
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+
+/// A number of at least 0 and one of the units after it, as their product.
+std::optional<double> number_with_unit(std::string_view text, std::span<const Unit> units) {
+  double number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || !std::isfinite(number) || number < 0) {
+    return std::nullopt;
+  }
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  while (!unit.empty() && unit.front() == ' ') {
+    unit.remove_prefix(1);
+  }
+  const auto found =
+      std::find_if(units.begin(), units.end(), [&](const Unit& one) { return one.name == unit; });
+  return found == units.end() ? std::nullopt : std::optional(number * found->factor);
 }
 
 }  // namespace
@@ -86,40 +109,34 @@ std::string with_commas(std::int64_t value) {
 }
 
 Result<Bytes> parse_bytes(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, double>, 11> units = {{{"", 1.0},
-                                                                          {"B", 1.0},
-                                                                          {"KB", 1e3},
-                                                                          {"MB", 1e6},
-                                                                          {"GB", 1e9},
-                                                                          {"TB", 1e12},
-                                                                          {"KiB", 1024.0},
-                                                                          {"MiB", 1048576.0},
-                                                                          {"GiB", 1073741824.0},
-                                                                          {"TiB", 1099511627776.0},
-                                                                          {"K", 1024.0}}};
-  const auto wrong = [&] {
+  constexpr std::array<Unit, 11> units = {{{"", 1.0},
+                                           {"B", 1.0},
+                                           {"KB", 1e3},
+                                           {"MB", 1e6},
+                                           {"GB", 1e9},
+                                           {"TB", 1e12},
+                                           {"KiB", 1024.0},
+                                           {"MiB", 1048576.0},
+                                           {"GiB", 1073741824.0},
+                                           {"TiB", 1099511627776.0},
+                                           {"K", 1024.0}}};
+  const std::optional<double> bytes = number_with_unit(text, units);
+  if (!bytes || *bytes > 4.0e18 || *bytes != std::floor(*bytes)) {
     return failure(
         fmt::format("'{}' is not a size; write bytes or a size such as 25MiB, 64KiB or 5e8", text));
-  };
-  double number = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc() || !std::isfinite(number) || number < 0) {
-    return wrong();
   }
-  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  while (!unit.empty() && unit.front() == ' ') {
-    unit.remove_prefix(1);
+  return Bytes{static_cast<std::int64_t>(*bytes)};
+}
+
+Result<std::chrono::nanoseconds> parse_duration(std::string_view text) {
+  constexpr std::array<Unit, 6> units = {
+      {{"", 1e9}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"m", 60e9}, {"h", 3600e9}}};
+  const std::optional<double> nanoseconds = number_with_unit(text, units);
+  if (!nanoseconds || *nanoseconds > 4.0e18) {
+    return failure(
+        fmt::format("'{}' is not a time; write seconds or a time such as 500ms, 90s, 10min or 2h", text));
   }
-  for (const auto& [name, factor] : units) {
-    if (unit == name) {
-      const double bytes = number * factor;
-      if (bytes > 4.0e18 || bytes != std::floor(bytes)) {
-        return wrong();
-      }
-      return Bytes{static_cast<std::int64_t>(bytes)};
-    }
-  }
-  return wrong();
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::round(*nanoseconds)));
 }
 
 }  // namespace commlens

@@ -61,6 +61,9 @@ std::string with_commas(std::int64_t value);
 /// A size as a user writes it: "500000000", "5e8", "25MiB", "25MB" (decimal), "64KiB".
 Result<Bytes> parse_bytes(std::string_view text);
 
+/// A time as a user writes it, not below 0: "90" (seconds), "500ms", "1.5s", "10min", "2h".
+Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
+
 /// Smallest multiple of `multiple` (>= 1) that is >= `value` (>= 0).
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

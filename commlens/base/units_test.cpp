@@ -71,5 +71,23 @@ TEST(Units, RoundUpward) {
   EXPECT_EQ(ceil_div(9, 8), 2);
 }
 
+TEST(Durations, AreReadWithTheirUnit) {
+  using std::chrono::nanoseconds;
+  EXPECT_EQ(parse_duration("90"), nanoseconds(90'000'000'000));
+  EXPECT_EQ(parse_duration("1.5s"), nanoseconds(1'500'000'000));
+  EXPECT_EQ(parse_duration("500 ms"), nanoseconds(500'000'000));
+  EXPECT_EQ(parse_duration("10min"), nanoseconds(600'000'000'000));
+  EXPECT_EQ(parse_duration("2h"), nanoseconds(7'200'000'000'000));
+  EXPECT_EQ(parse_duration("0"), nanoseconds(0));
+}
+
+TEST(Durations, ThatAreNoneAreRefused) {
+  for (const char* const text : {"", "-1s", "ten", "5 weeks", "nan", "1e30h", "s"}) {
+    const auto parsed = parse_duration(text);
+    ASSERT_FALSE(parsed.has_value()) << text;
+    EXPECT_NE(parsed.error().message.find("is not a time"), std::string::npos) << parsed.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace commlens

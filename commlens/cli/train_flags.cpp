@@ -103,6 +103,15 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
       ->group(group);
   verb.add_flag("--no-overlap", flags.no_overlap, "Wait for each gradient reduction before backward goes on")
       ->group(group);
+  verb.add_option("--progress", flags.progress,
+                  "Threads that move calls on while ranks compute; auto: where cores are free for them")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--timeout", flags.timeout, "Longest wait for one call, as 90s or 2h; 0: for ever")
+      ->type_name("TIME")
+      ->capture_default_str()
+      ->group(group);
 }
 
 void declare_files(CLI::App& verb, TrainFlags& flags) {
@@ -192,6 +201,9 @@ Result<void> check_flags(const TrainFlags& flags) {
     return failure(
         fmt::format("--min-lr {}: it is above --lr {}", *flags.min_learning_rate, flags.learning_rate));
   }
+  if (const auto timeout = parse_duration(flags.timeout); !timeout) {
+    return failure("--timeout: " + timeout.error().message);
+  }
   if (flags.save_every > 0 && flags.save.empty()) {
     return failure("--save-every: say where to with --save DIR");
   }
@@ -225,6 +237,10 @@ engine::TrainOptions train_options(const TrainFlags& flags, std::int64_t ranks) 
     options.resume = flags.resume;
   }
   return options;
+}
+
+std::int64_t launched_ranks() {
+  return number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}).value_or(1);
 }
 
 std::int64_t local_rank(std::int64_t rank) {

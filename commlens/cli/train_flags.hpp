@@ -39,6 +39,8 @@ struct TrainFlags {
   std::string merge_file;
   bool no_prefetch = false;
   bool no_overlap = false;
+  std::string progress = "auto";
+  std::string timeout = "10min";
   std::string save;
   std::int64_t save_every = 0;
   std::string resume;
@@ -56,6 +58,9 @@ Result<void> check_flags(const TrainFlags& flags);
 
 /// What the flags say about how to train, for a job of `ranks`; the data are yet to be opened.
 engine::TrainOptions train_options(const TrainFlags& flags, std::int64_t ranks);
+
+/// How many processes a launcher started, by its variables; 1 where there are none.
+std::int64_t launched_ranks();
 
 /// This process's place among those the launcher started on this machine: by Open MPI's, MPICH's or Slurm's
 /// variables; where there are none, `rank` and `ranks`.

@@ -21,6 +21,7 @@
 #include "commlens/cli/stop_signals.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/cli/train_report.hpp"
+#include "commlens/cli/train_transport.hpp"
 #include "commlens/model/memory.hpp"
 #include "commlens/model/presets.hpp"
 #include "commlens/model/readers/read_config.hpp"
@@ -177,8 +178,9 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   return prepared;
 }
 
-/// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded.
-EarlierTrace start_recording(const TrainRun& run) {
+/// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded. `progress`: whether the
+/// transport moves calls on while ranks compute.
+EarlierTrace start_recording(const TrainRun& run, bool progress) {
   Result<EarlierTrace> earlier = EarlierTrace::put_aside(run.trace());
   if (!earlier) {
     throw SystemError(earlier.error().message);
@@ -189,13 +191,14 @@ EarlierTrace start_recording(const TrainRun& run) {
                     .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
                     .framework = "commlens",
                     .ranks = job.layout.ranks,
-                    .compute = true});
+                    .compute = true,
+                    .progress = progress});
   return std::move(*earlier);
 }
 
-/// Trains on one rank of `world`, over NCCL where the flags say so.
-TrainOutcome train_on(std::unique_ptr<Communicator> world, const Prepared& prepared, const TrainFlags& flags,
-                      const engine::OnIteration& on_iteration) {
+/// Trains on one rank of `world`, which is watched over, and over NCCL where the flags say so.
+TrainOutcome train_on(std::unique_ptr<Communicator> world, CallWatch& watch, const Prepared& prepared,
+                      const TrainFlags& flags, const engine::OnIteration& on_iteration) {
   const Job& job = prepared.run.plan.job;
   if (flags.chosen_transport() != Transport::nccl) {
     return prepared.engine->train_rank(job, prepared.run.options, std::move(world), on_iteration);
@@ -205,7 +208,9 @@ TrainOutcome train_on(std::unique_ptr<Communicator> world, const Prepared& prepa
   if (!nccl) {
     throw SystemError(nccl.error().message);
   }
-  return prepared.engine->train_rank(job, prepared.run.options, std::move(*nccl), on_iteration);
+  constexpr std::uint64_t k_nccl_layer = 2;
+  return prepared.engine->train_rank(job, prepared.run.options, watch.watched(std::move(*nccl), k_nccl_layer),
+                                     on_iteration);
 }
 
 /// What one process does when all ranks are done: closes the trace, compares, prints.
@@ -240,21 +245,27 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
   if (!prepared) {
     return tl::unexpected(prepared.error());
   }
-  EarlierTrace earlier = start_recording(prepared->run);
+  const std::int64_t ranks = prepared->run.plan.job.layout.ranks;
+  const bool over_nccl = flags.chosen_transport() == Transport::nccl;
+  const ThreadOptions threads{.assistants =
+                                  over_nccl ? 0 : assistants_of(flags, ranks, prepared->run.options.threads)};
+  EarlierTrace earlier = start_recording(prepared->run, over_nccl || threads.assistants > 0);
   TrainReport report(console, flags.output.kind(), prepared->run);
   report.begin();
   bool stopped = false;
   {
     const StopSignals signals(console.err_is_terminal);
-    run_thread_ranks(prepared->run.plan.job.layout.ranks, [&](std::unique_ptr<Communicator> world) {
+    const auto watch = watch_of(flags, CallBoard::of_threads(ranks), console);
+    const auto train = [&](std::unique_ptr<Communicator> world) {
       const bool is_first = world->rank().value == 0;
       const TrainOutcome outcome =
-          train_on(std::move(world), *prepared, flags,
+          train_on(watch->watched(std::move(world)), *watch, *prepared, flags,
                    [&](const engine::IterationReport& iteration) { report.add(iteration); });
       if (is_first) {
         stopped = outcome.stopped;
       }
-    });
+    };
+    run_thread_ranks(ranks, train, threads);
   }
   return conclude(report, prepared->run, earlier, stopped);
 }
@@ -277,13 +288,14 @@ Result<bool> all_ready(Communicator& world, const Result<Prepared>& prepared) {
   return first_failed == 0;
 }
 
-ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared& prepared,
+ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared& prepared, CallWatch& watch,
                       Communicator& world) {
   const bool is_first = world.rank().value == 0;
+  const bool over_nccl = flags.chosen_transport() == Transport::nccl;
   std::optional<EarlierTrace> earlier;
   std::optional<TrainReport> report;
   if (is_first) {
-    earlier.emplace(start_recording(prepared.run));
+    earlier.emplace(start_recording(prepared.run, over_nccl || world.makes_progress()));
     report.emplace(console, flags.output.kind(), prepared.run);
     report->begin();
   }
@@ -291,7 +303,7 @@ ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared&
   TrainOutcome outcome;
   {
     const StopSignals signals(console.err_is_terminal && is_first);
-    outcome = train_on(world.split(0, world.rank().value), prepared, flags,
+    outcome = train_on(world.split(0, world.rank().value), watch, prepared, flags,
                        [&](const engine::IterationReport& iteration) { report->add(iteration); });
   }
   world.barrier();  // all ranks have closed their files
@@ -299,17 +311,20 @@ ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared&
 }
 
 Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
-  const Result<std::unique_ptr<Communicator>> world = open_mpi_world(flags.mpi);
-  if (!world) {
-    return tl::unexpected(world.error());
+  Result<std::unique_ptr<Communicator>> own =
+      open_mpi_world(flags.mpi, wants_mpi_progress(flags, launched_ranks()));
+  if (!own) {
+    return tl::unexpected(own.error());
   }
   // What looks like a terminal is the launcher's; where it passes our lines on to is not known.
   Console plain{console.out, console.err, {}, false};
   std::ostream nowhere(nullptr);
   Console quiet{nowhere, nowhere, {}, false};
-  const bool is_first = (*world)->rank().value == 0;
-  const Result<Prepared> prepared = prepare(is_first ? plain : quiet, flags, (*world)->size());
-  const Result<bool> ready = all_ready(**world, prepared);
+  const bool is_first = (*own)->rank().value == 0;
+  const auto watch = watch_of(flags, CallBoard::of_processes(**own), console);
+  const std::unique_ptr<Communicator> world = watch->watched(std::move(*own));
+  const Result<Prepared> prepared = prepare(is_first ? plain : quiet, flags, world->size());
+  const Result<bool> ready = all_ready(*world, prepared);
   if (!ready) {
     return tl::unexpected(ready.error());
   }
@@ -317,9 +332,9 @@ Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
     return ExitCode::bad_input;
   }
   try {
-    return train_in_job(is_first ? plain : quiet, flags, *prepared, **world);
+    return train_in_job(is_first ? plain : quiet, flags, *prepared, *watch, *world);
   } catch (const std::exception& error) {
-    (*world)->abort(error.what());  // the others would wait for this rank for ever
+    world->abort(error.what());  // the others would wait for this rank for ever
     throw;
   }
 }

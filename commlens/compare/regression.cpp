@@ -266,7 +266,8 @@ Result<Regression> regression(const Trace& a, const Trace& b, const RegressionOp
   if (const Result<void> same = check_same_job(*run_a, *run_b); !same) {
     return tl::unexpected(same.error());
   }
-  Regression result{.options = options};
+  Regression result{
+      .options = options, .progress_a = a.provenance.progress, .progress_b = b.provenance.progress};
   for (const auto& [key, iterations] : run_a->rows) {
     result.rows.push_back(row_of(key, iterations, run_b->rows.at(key), options.metric));
   }

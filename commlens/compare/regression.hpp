@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct Regression {
   RegressionOptions options;
   std::vector<RegressionRow> rows;     // the step first, then those that take most of A's time
   std::int64_t iterations_needed = 0;  // of each run, before a row can be significant at all
+  std::optional<bool> progress_a;      // Provenance::progress of the runs
+  std::optional<bool> progress_b;
   bool any_slower() const;
   /// Whether every row has enough iterations to be significant.
   bool has_enough() const;

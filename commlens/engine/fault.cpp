@@ -13,11 +13,14 @@ namespace {
 
 Result<void> set_field(Fault& fault, std::string_view key, std::string_view value) {
   if (key == "kind") {
-    fault.kind = value == "kill" ? Fault::Kind::kill : value == "nan" ? Fault::Kind::nan : Fault::Kind::error;
+    fault.kind = value == "kill"    ? Fault::Kind::kill
+                 : value == "nan"   ? Fault::Kind::nan
+                 : value == "stall" ? Fault::Kind::stall
+                                    : Fault::Kind::error;
     if (fault.kind != Fault::Kind::error || value == "throw") {
       return {};
     }
-    return failure(fmt::format("COMMLENS_FAULT: '{}' is no kind; choose throw, kill or nan", value));
+    return failure(fmt::format("COMMLENS_FAULT: '{}' is no kind; choose throw, kill, nan or stall", value));
   }
   const Result<std::int64_t> number = parse_integer(value);
   if (!number || *number < 0 || (key != "rank" && key != "iteration")) {

@@ -8,9 +8,10 @@ namespace commlens::engine {
 
 /// A failure on purpose, to try what a job does then (docs/training.md#faults), from the environment variable
 /// COMMLENS_FAULT="rank=2,iteration=1,kind=throw"; kinds: throw (a SystemError, the default), kill (SIGKILL
-/// of the process), nan (the loss of that rank).
+/// of the process), nan (the loss of that rank), stall (the rank does nothing
+/// any more).
 struct Fault {
-  enum class Kind : std::uint8_t { none, error, kill, nan };
+  enum class Kind : std::uint8_t { none, error, kill, nan, stall };
   Kind kind = Kind::none;
   std::int64_t rank = 0;
   std::int64_t iteration = 0;

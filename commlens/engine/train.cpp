@@ -3,6 +3,7 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -138,6 +139,9 @@ double RankTrainer::inject_fault(std::int64_t iteration, double loss) const {
   }
   if (fault_.kind == Fault::Kind::error) {
     throw SystemError(fmt::format("failure on purpose in iteration {}", iteration));
+  }
+  while (fault_.kind == Fault::Kind::stall) {
+    std::this_thread::sleep_for(std::chrono::hours(1));  // until the process ends
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

@@ -67,8 +67,18 @@ std::string method_text(const Regression& regression) {
         "can\n",
         regression.iterations_needed + 1);
   }
+  if (regression.progress_a == false || regression.progress_b == false) {
+    const bool both = regression.progress_a == regression.progress_b;
+    text += fmt::format(
+        "{}: transport without progress: overlap not meaningful; its calls count from when a rank waits\n",
+        both                             ? "A and B"
+        : regression.progress_a == false ? "A"
+                                         : "B");
+  }
   return text;
 }
+
+Json progress_json(const std::optional<bool>& progress) { return progress ? Json(*progress) : Json(nullptr); }
 
 Json ratio_json(const RegressionRow& row) {
   return std::isfinite(row.ratio()) ? Json(row.ratio()) : Json(nullptr);
@@ -122,6 +132,8 @@ Json regression_json(const Regression& regression) {
           {"metric", name_of(regression.options.metric)},
           {"test", "Mann-Whitney U, normal approximation with tie correction, two-sided; Holm over the rows"},
           {"enough_iterations", regression.has_enough()},
+          {"progress_a", progress_json(regression.progress_a)},
+          {"progress_b", progress_json(regression.progress_b)},
           {"rows", rows}};
 }
 

@@ -52,6 +52,18 @@ TEST(RegressionText, SaysWhenIterationsAreTooFew) {
   EXPECT_NE(text.find("with 9 steady iterations in each run all can"), std::string::npos) << text;
 }
 
+TEST(RegressionText, NamesTransportsWithoutProgress) {
+  Regression one = sample_regression();
+  one.progress_a = true;
+  EXPECT_EQ(regression_text(one, {}).find("without progress"), std::string::npos);
+  one.progress_b = false;
+  EXPECT_NE(regression_text(one, {}).find("\nB: transport without progress: overlap not meaningful"),
+            std::string::npos);
+  one.progress_a = false;
+  EXPECT_NE(regression_text(one, {}).find("\nA and B: transport without progress"), std::string::npos);
+  EXPECT_EQ(regression_json(one)["progress_a"], false);
+}
+
 TEST(RegressionJson, HasBothMediansAndTheTest) {
   const nlohmann::ordered_json json = regression_json(sample_regression());
   EXPECT_EQ(json["regressed"], true);

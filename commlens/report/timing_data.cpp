@@ -150,6 +150,9 @@ Json timing_json(const Trace& trace, const Timing& timing) {
   for (const IterationOverlap& row : timing.overlap) {
     json["overlap"].push_back(overlap_json(trace, row));
   }
+  if (trace.provenance.progress) {
+    json["progress"] = *trace.provenance.progress;
+  }
   if (timing.waits) {
     json["waits"] = waits_json(*timing.waits);
   }

@@ -138,6 +138,9 @@ std::string overlap_text(const Trace& trace, const Timing& timing, const TextSty
         "computed\n",
         style);
   }
+  if (has_compute && trace.provenance.progress == false) {
+    text += wrapped(std::string(k_no_progress) + "\n", style);
+  }
   if (std::all_of(rows.begin(), rows.end(), [](const IterationOverlap& row) { return row.ops.empty(); })) {
     return text;
   }

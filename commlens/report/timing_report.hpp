@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,6 +13,10 @@
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
+
+/// What overlap is worth where Provenance::progress is false.
+constexpr std::string_view k_no_progress =
+    "transport without progress: overlap not meaningful (data moved only while a rank waited for them)";
 
 /// Where the time of a trace went (docs/timing.md).
 struct Timing {

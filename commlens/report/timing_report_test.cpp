@@ -61,6 +61,18 @@ TEST(TimingReport, ShowsOverlapAndWaits) {
             "all_reduce  dp x2          0     0          1        1.00 µs  1.00 µs (rank 0)\n");
 }
 
+TEST(TimingReport, SaysWhatOverlapIsWorthWithoutProgress) {
+  constexpr std::string_view note = "transport without progress: overlap not meaningful";
+  Trace trace = late_trace(2, true);
+  EXPECT_EQ(text_of(trace).find(note), std::string::npos);
+  EXPECT_FALSE(timing_json(trace, timing_of(trace, {}, true)).contains("progress"));
+  trace.provenance.progress = true;
+  EXPECT_EQ(text_of(trace).find(note), std::string::npos);
+  trace.provenance.progress = false;
+  EXPECT_NE(text_of(trace).find(note), std::string::npos);
+  EXPECT_EQ(timing_json(trace, timing_of(trace, {}, true))["progress"], false);
+}
+
 /// Two calls of an unknown group, each of 1 µs: one in iteration 7, one later in no known iteration.
 Trace half_known_trace() {
   Trace trace;

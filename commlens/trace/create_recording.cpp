@@ -16,6 +16,7 @@ void write_recording_manifest(const std::filesystem::path& folder, const Recordi
   trace.provenance.producer = info.producer;
   trace.provenance.description = info.description;
   trace.provenance.framework = info.framework;
+  trace.provenance.progress = info.progress;
   std::vector<StreamEntry> streams;
   for (Rank rank{0}; rank.value < info.ranks; ++rank.value) {
     streams.push_back({.file = fmt::format("rank-{}.bin", rank.value),

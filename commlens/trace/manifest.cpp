@@ -76,6 +76,9 @@ class ManifestReader {
     read_counts("skipped", provenance.skipped);
     read_counts("assumed", provenance.assumed);
     provenance.averaged_times = fields_.flag(root_, "", "averaged_times", false);
+    if (fields_.find(root_, "", "progress", true) != nullptr) {
+      provenance.progress = fields_.flag(root_, "", "progress", false);
+    }
     provenance.job_ranks = fields_.number(root_, "", "job_ranks", {1, k_max_ranks}, 0);
   }
 

@@ -87,6 +87,10 @@ void append_provenance(std::string& out, const Provenance& provenance) {
   if (provenance.averaged_times) {
     out += ",\n\"averaged_times\": true";
   }
+  if (provenance.progress) {
+    out += ",\n\"progress\": ";
+    out += *provenance.progress ? "true" : "false";
+  }
   if (provenance.job_ranks > 0) {
     out += ",\n\"job_ranks\": ";
     append_number(out, provenance.job_ranks);

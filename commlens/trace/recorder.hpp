@@ -19,7 +19,8 @@ struct RecordingInfo {
   std::string description;  // model and layout
   std::string framework;    // "commlens"
   std::int64_t ranks = 1;
-  bool compute = false;  // recorders are opened with RecorderParts::calls_and_compute
+  bool compute = false;          // recorders are opened with RecorderParts::calls_and_compute
+  std::optional<bool> progress;  // Provenance::progress
 };
 
 /// Makes the trace folder and its manifest; one process of the job calls it before any Recorder of that job

@@ -90,6 +90,9 @@ struct Provenance {
   /// bandwidths, and nothing about single calls or about what went on at the same time.
   bool averaged_times = false;
   std::int64_t job_ranks = 0;  // ranks of the whole job, where the source says so; 0: it does not
+  /// Whether the transport moved calls on while their ranks computed; absent where the source does not say.
+  /// Without, nothing can be hidden: overlap then tells of the transport, not of the job.
+  std::optional<bool> progress;
 
   /// Counts records left out.
   void skip(const std::string& reason, std::int64_t records = 1);

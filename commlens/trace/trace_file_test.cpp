@@ -62,6 +62,7 @@ TEST(TraceFile, HoldsWhatIsSaidOfTheSource) {
       trace.provenance.assumed = {{"rank \"not\" said", 3}, {"", 1}};
       trace.provenance.averaged_times = true;
       trace.provenance.job_ranks = 12345;
+      trace.provenance.progress = false;
     }
     write_trace(trace, folder / "t");
     const Result<Trace> read = read_trace(folder / "t");
@@ -69,6 +70,7 @@ TEST(TraceFile, HoldsWhatIsSaidOfTheSource) {
     EXPECT_EQ(read->provenance.assumed, trace.provenance.assumed);
     EXPECT_EQ(read->provenance.averaged_times, is_said);
     EXPECT_EQ(read->provenance.job_ranks, is_said ? 12345 : 0);
+    EXPECT_EQ(read->provenance.progress, is_said ? std::optional(false) : std::nullopt);
   }
 }
 

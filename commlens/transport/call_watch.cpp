@@ -330,7 +330,7 @@ void CallWatch::look() {
   const std::int64_t now_ns = Clock::of_process().now_ns();
   if (!ended_for_.empty()) {
     if (options_.give_up && now_ns - ended_ns_ > options_.grace.count()) {
-      std::exchange(options_.give_up, nullptr)(ended_for_);
+      std::exchange(options_.give_up, nullptr)(fmt::format("rank {}: {}", ended_rank_, ended_for_));
     }
     return;
   }
@@ -360,6 +360,7 @@ void CallWatch::look() {
 
 void CallWatch::end_job(std::int64_t rank, const RankEntry::Waiting& waiting) {
   ended_for_ = reason_of(rank, waiting);
+  ended_rank_ = rank;
   ended_ns_ = Clock::of_process().now_ns();
   if (!board_.claim_end()) {
     return;  // another process of the machine ends the job
@@ -460,8 +461,7 @@ std::string CallWatch::reason_of(std::int64_t rank, const RankEntry::Waiting& wa
   if (lacks.empty()) {
     lacks = "all its ranks have made it: the network or the library does not move it";
   }
-  return fmt::format("rank {} has waited {} for {}; {}", rank, to_text(options_.timeout),
-                     call_text(waiting.call), lacks);
+  return fmt::format("waited {} for {}; {}", to_text(options_.timeout), call_text(waiting.call), lacks);
 }
 
 }  // namespace commlens

@@ -19,7 +19,8 @@ struct WatchOptions {
   /// Longest time that a rank waits for one call; 0: any.
   std::chrono::nanoseconds timeout{};
   /// Called once when the job, ended for a timeout, has not come to its end after `grace`: a rank is stuck
-  /// outside of communication and cannot be told. Ends the process. Null: the others wait for that rank.
+  /// outside of communication and cannot be told. Ends the process, saying "rank 0: REASON". Null: the others
+  /// wait for that rank.
   std::function<void(const std::string& reason)> give_up;
   std::chrono::nanoseconds grace{std::chrono::seconds(5)};
 };
@@ -77,6 +78,7 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
   std::map<std::uint64_t, std::vector<Rank>> groups_;
   std::vector<Unfinished> unfinished_;
   std::string ended_for_;  // the reason, once a rank has waited too long
+  std::int64_t ended_rank_ = 0;
   std::int64_t ended_ns_ = 0;
   std::thread thread_;
 };

@@ -259,6 +259,28 @@ TEST_F(Training, FailureOfARankIsOneLineThatNamesIt) {
   EXPECT_EQ(Json::parse(summary.out)["ranks"], 4);
 }
 
+/// Nothing says so to a rank that is stuck in something else: its process ends all the same.
+TEST_F(Training, AStalledRankIsNamedWithTheCallThatWaitsForIt) {
+  const Answer answer = train({"--timeout", "1s"}, {{"COMMLENS_FAULT", "rank=2,iteration=1,kind=stall"}});
+  EXPECT_EQ(answer.code, 3);
+  EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << answer.err;
+  EXPECT_NE(answer.err.find(": waited 1.00 s for all_reduce of 1 fp32 \"gradient.norm\", call "),
+            std::string::npos)
+      << answer.err;
+  EXPECT_NE(answer.err.find(" of ranks 0-3; missing: rank 2 (busy outside of communication)"),
+            std::string::npos)
+      << answer.err;
+  const Answer summary = commlens_with({"summary", trace(), "--iterations", "0", "--format", "json"});
+  EXPECT_EQ(summary.code, 0) << summary.err;
+  EXPECT_EQ(Json::parse(summary.out)["ranks"], 4);
+}
+
+TEST_F(Training, ATimeoutThatIsNoTimeIsRefused) {
+  const Answer answer = train({"--timeout", "soon"});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("--timeout: 'soon' is not a time"), std::string::npos) << answer.err;
+}
+
 TEST_F(Training, LossThatIsNoNumberIsAFailure) {
   const Answer answer = train({}, {{"COMMLENS_FAULT", "rank=1,iteration=1,kind=nan"}});
   EXPECT_EQ(answer.code, 3);

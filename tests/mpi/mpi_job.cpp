@@ -1,6 +1,7 @@
 // One rank of a small MPI job that a ctest starts: mpi_job MODE [LIBRARY]. Exit 0: as expected; 1: a wrong
 // result; 2: no MPI; 3: the rank failed.
 #include <bit>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "commlens/transport/call_watch.hpp"
 #include "commlens/transport/mpi_world.hpp"
 
 namespace {
@@ -85,6 +87,15 @@ int left_by_exception(std::unique_ptr<Communicator> world) {
     fmt::print(stderr, "rank left: {}\n", error.what());
     return 3;
   }
+}
+
+/// The last rank does nothing any more; the others wait for it, and the watch ends the job.
+int stalled(std::unique_ptr<Communicator> own) {
+  const auto watch = CallWatch::make(CallBoard::of_processes(*own), {.timeout = std::chrono::seconds(1)});
+  return fail_midway(watch->watched(std::move(own)), [](std::unique_ptr<Communicator> /*world*/) {
+    std::this_thread::sleep_for(std::chrono::hours(1));
+    return 1;
+  });
 }
 
 int differs(std::string_view what, std::uint16_t left, std::uint16_t right, std::uint16_t got,
@@ -235,6 +246,9 @@ int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
   }
   if (mode == "exception") {
     return fail_midway(std::move(world), &left_by_exception);
+  }
+  if (mode == "stall") {
+    return stalled(std::move(world));
   }
   if (mode == "all-reduce-run" || mode == "all-reduce-started") {
     return all_reduce_in_place(std::move(world), mode == "all-reduce-started");

@@ -94,6 +94,10 @@ FigureResult overlap_figure(const FigureInput& input) {
   if (has_unknown && !has_iteration(rows, k_unknown_iteration)) {
     figure.notes.emplace_back("What belongs to no known iteration is left out.");
   }
+  if (all_know && input.trace().provenance.progress == false) {
+    figure.notes.emplace_back(
+        "Transport without progress: overlap not meaningful (data moved only while a rank waited for them).");
+  }
   figure.columns = {std::move(columns.rank), std::move(columns.part), std::move(columns.time),
                     std::move(columns.share)};
   figure.options = {{"category", std::string("rank")},

@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "commlens/cli/console.hpp"
+#include "commlens/cli/train_flags.hpp"
+#include "commlens/transport/call_watch.hpp"
+
+namespace commlens {
+
+/// Cores that this process may use.
+std::int64_t usable_cores();
+
+/// Threads beside the ranks of one process that carry out calls while these compute: --progress, by default
+/// as many as cores are left, at most one a rank and four.
+int assistants_of(const TrainFlags& flags, std::int64_t ranks, std::int64_t threads_a_rank);
+
+/// Whether a thread of each process moves calls on over MPI: --progress, by default where each process of the
+/// machine has a core left for it. `ranks`: of the whole job, where the launcher does not say how many are
+/// here.
+bool wants_mpi_progress(const TrainFlags& flags, std::int64_t ranks);
+
+/// Watches over the ranks on `board` as --timeout says. A job that cannot end otherwise is ended with exit
+/// code 3 and one line on the error stream, as any failing rank ends it.
+std::shared_ptr<CallWatch> watch_of(const TrainFlags& flags, CallBoard board, Console& console);
+
+}  // namespace commlens
