@@ -16,7 +16,7 @@ using Info = HandleArgument<MPI_Info>;
 #define COMMLENS_MAKER(NAME, PNAME, PARAMETERS, ARGUMENTS, ...)                   \
   COMMLENS_WHEN(NAME)                                                             \
   (static int recorded_##NAME PARAMETERS {                                        \
-    const int code = COMMLENS_REAL_AS(PNAME, PARAMETERS) ARGUMENTS;               \
+    const int code = COMMLENS_NEXT_AS(PNAME, PARAMETERS) ARGUMENTS;               \
     if (Session* const recording = Session::of_process(); recording != nullptr) { \
       __VA_ARGS__;                                                                \
     }                                                                             \
@@ -67,8 +67,8 @@ COMMLENS_MAKER(MPI_Comm_create_group, PMPI_Comm_create_group,
                (Comm comm, Group group, int tag, MPI_Comm* made), (comm, group, tag, made),
                recording->made_by_part({comm, group, tag}, made, code))
 
-// --- by processes that need have no communicator in common. What is made with processes of other jobs is
-// none that a trace can say.
+// --- by processes that need have no communicator in common; MPI_Comm_create_from_group is in
+// mpi_sessions.cpp. What is made with processes of other jobs is none that a trace can say.
 COMMLENS_MAKER(MPI_Intercomm_create, PMPI_Intercomm_create,
                (Comm comm, int leader, Comm peers, int other_leader, int tag, MPI_Comm* made),
                (comm, leader, peers, other_leader, tag, made), recording->made_by_members(made, "", code))
@@ -80,10 +80,6 @@ COMMLENS_MAKER(MPI_Comm_connect, PMPI_Comm_connect,
                (port, info, root, comm, made), recording->made_by_members(made, "", code))
 COMMLENS_MAKER(MPI_Comm_join, PMPI_Comm_join, (int socket, MPI_Comm* made), (socket, made),
                recording->made_by_members(made, "", code))
-COMMLENS_MAKER(MPI_Comm_create_from_group, PMPI_Comm_create_from_group,
-               (Group group, const char* word, Info info, HandleArgument<MPI_Errhandler> handler,
-                MPI_Comm* made),
-               (group, word, info, handler, made), recording->made_by_members(made, word, code))
 COMMLENS_MAKER(MPI_Intercomm_create_from_groups, PMPI_Intercomm_create_from_groups,
                (Group group, int leader, Group others, int other_leader, const char* word, Info info,
                 HandleArgument<MPI_Errhandler> handler, MPI_Comm* made),

@@ -146,6 +146,10 @@ static int recorded_MPI_Comm_create_from_group(HandleArgument<MPI_Group> group, 
   if (code == MPI_SUCCESS) {
     commlens::capture::comm_created(*comm);
   }
+  if (commlens::capture::Session* const recording = commlens::capture::Session::of_process();
+      recording != nullptr) {
+    recording->made_by_members(comm, tag, code);
+  }
   return code;
 }
 COMMLENS_ENTRY(MPI_Comm_create_from_group, PMPI_Comm_create_from_group,
