@@ -164,11 +164,11 @@ TEST_F(OutputPlace, NoVerbWritesOverWhatItReads) {
 // It would open the pipe and wait for a writer, which is to be itself.
 TEST_F(OutputPlace, APipeThatIsReadIsNotWritten) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
-  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
-           {"summary", path("pipe"), "-o"},
-           {"report", path("pipe"), "-o"},
-           {"compare", "19M", path("pipe"), "-o"},
-           {"export", path("pipe"), "--to", "calls", "-o"}}) {
+  for (const std::vector<std::string>& verb :
+       std::vector<std::vector<std::string>>{{"summary", path("pipe"), "-o"},
+                                             {"report", path("pipe"), "-o"},
+                                             {"compare", "19M", path("pipe"), "-o"},
+                                             {"export", path("pipe"), "--to", "calls", "-o"}}) {
     expect_refused(verb, path("pipe"), "that is the pipe to be read; choose another name");
   }
 }
