@@ -85,6 +85,10 @@ GroupOfComm NcclComm::unresolved_group() const {
           .is_likely_world = identity_.size == job_ranks_ && stream_.self().value == identity_.rank};
 }
 
+CommunicatorId NcclComm::communicator() const {
+  return identity_.is_agreed && identity_.size != 1 ? CommunicatorId{identity_.comm} : k_no_communicator;
+}
+
 GroupId NcclComm::group() {
   const bool is_known = is_resolved();
   if (whole_) {
@@ -97,7 +101,7 @@ GroupId NcclComm::group() {
   if (is_known) {
     const bool is_world = static_cast<std::int64_t>(ranks.size()) == job_ranks_;
     const Axis axis = ranks.size() == 1 ? Axis::self : is_world ? Axis::world : Axis::unknown;
-    whole_ = stream_.recorder().group(ranks, axis);
+    whole_ = stream_.recorder().group(ranks, axis, communicator());
     return *whole_;
   }
   if (identity_.size == 0) {
@@ -120,8 +124,8 @@ GroupId NcclComm::pair(int peer, bool is_to) {
   GroupOfComm unresolved = unresolved_group();
   unresolved.shape = is_to ? GroupOfComm::Shape::to_peer : GroupOfComm::Shape::from_peer;
   unresolved.peer = peer;
-  const GroupId group =
-      is_known ? stream_.recorder().group(ranks, Axis::unknown) : stream_.unresolved(unresolved, ranks);
+  const GroupId group = is_known ? stream_.recorder().group(ranks, Axis::unknown, communicator())
+                                 : stream_.unresolved(unresolved, ranks);
   pairs_.emplace(std::pair(peer, is_to), group);
   return group;
 }

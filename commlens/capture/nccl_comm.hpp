@@ -13,8 +13,9 @@ namespace commlens::capture {
 struct CommIdentity {
   std::uint64_t comm = 0;  // the same for all members, and for no other communicator of the job
   int rank = 0;
-  int size = 0;     // 0: not told (profiler interface before v4)
-  int device = -1;  // -1: not known
+  int size = 0;           // 0: not told (profiler interface before v4)
+  int device = -1;        // -1: not known
+  bool is_agreed = true;  // false: other members may know it by another number
 };
 
 /// One communicator as one of its members sees it. All is called in the turn of the member's stream.
@@ -32,6 +33,7 @@ class NcclComm {
   std::optional<RecordedCall> call(NcclFunction function, DType dtype, std::size_t count, int root_or_peer);
 
  private:
+  CommunicatorId communicator() const;
   GroupId group();
   GroupId pair(int peer, bool is_to);
   /// Whether all members are known. Looks for them from time to time until they are.

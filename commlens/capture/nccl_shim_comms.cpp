@@ -126,7 +126,7 @@ void ShimComms::made_from(void* comm, std::uint64_t split) noexcept {
   }
   try {
     const std::lock_guard guard(mutex_);
-    add(comm, {.comm = split != 0 ? split : own_number()});
+    add(comm, {.comm = split != 0 ? split : own_number(), .is_agreed = split != 0});
   } catch (const std::exception&) {
     NcclProcess::stop();
   }

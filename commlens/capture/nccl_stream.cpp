@@ -72,10 +72,11 @@ std::optional<std::vector<Rank>> members_of(const std::filesystem::path& folder,
   return group.shape == GroupOfComm::Shape::to_peer ? std::vector{here, there} : std::vector{there, here};
 }
 
-std::string group_line(const std::vector<Rank>& members, Axis axis) {
+std::string group_line(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator,
+                       std::uint32_t row) {
   std::string line = "{\"group\": ";
-  append_group_row(line, members, axis);
-  return line + "}";
+  append_group_row(line, members, axis, communicator);
+  return line + fmt::format(", \"row\": {}}}", row);
 }
 
 /// Puts what was not known when a rank's tables were written into them, in two passes over their lines.
@@ -89,9 +90,9 @@ class TablesCorrection {
         const bool is_whole = group.shape == GroupOfComm::Shape::whole;
         const bool is_world = is_whole && static_cast<std::int64_t>(members->size()) == job_ranks;
         const bool is_self = is_whole && members->size() == 1;
-        groups_known_[row] = group_line(*members, is_self    ? Axis::self
-                                                  : is_world ? Axis::world
-                                                             : Axis::unknown);
+        const Axis axis = is_self ? Axis::self : is_world ? Axis::world : Axis::unknown;
+        groups_known_[row] =
+            group_line(*members, axis, is_self ? k_no_communicator : group.communicator, row);
       }
       if (group.size == 0 && group.shape == GroupOfComm::Shape::whole) {
         are_all_sizes_known_ = are_all_sizes_known_ && members;
@@ -126,7 +127,8 @@ class TablesCorrection {
     // No other row says that a call was only enqueued, so this one will.
     const bool is_both = line.starts_with("{\"tag\"") && line.find(k_tag_both) != std::string_view::npos;
     return is_both && tag_enqueued_ == k_no_row && are_all_sizes_known_
-               ? fmt::format("{{\"tag\": \"{}\"}}", k_tag_enqueued)
+               ? fmt::format(R"({{"tag": "{}", "row": {}}})", k_tag_enqueued,
+                             number_in(line, "row").value_or(0))
                : std::string(line);
   }
 
@@ -194,7 +196,8 @@ NameId NcclStream::name(NcclFunction function) {
 }
 
 GroupId NcclStream::unresolved(const GroupOfComm& group, const std::vector<Rank>& members) {
-  const GroupId id = recorder_.group(members, members.size() == 1 ? Axis::self : Axis::unknown);
+  const GroupId id =
+      recorder_.group(members, members.size() == 1 ? Axis::self : Axis::unknown, group.communicator);
   unresolved_.emplace(static_cast<std::uint32_t>(id), group);
   return id;
 }

@@ -24,6 +24,7 @@ constexpr std::string_view k_tag_both = "enqueued only, communicator size not kn
 struct GroupOfComm {
   enum class Shape : std::uint8_t { whole, to_peer, from_peer };
   std::uint64_t comm = 0;
+  CommunicatorId communicator{};  // what tells it from others of the same ranks
   int rank = 0;
   int size = 0;  // 0: not known
   bool is_likely_world =

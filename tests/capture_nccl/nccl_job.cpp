@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -73,6 +74,27 @@ std::vector<SeenCall> calls_of(const Trace& trace) {
     }
   }
   return calls;
+}
+
+Counts communicators_of(const Trace& trace) {
+  std::map<std::string, std::set<CommunicatorId>> communicators;
+  for (const RankStream& stream : trace.streams) {
+    for (const CommEvent& event : stream.events) {
+      const CommOp& op = trace.op(event.op);
+      std::string ranks;
+      for (const Rank rank : trace.groups.members(op.group, stream.ranks.first)) {
+        ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank.value);
+      }
+      if (!is_point_to_point(op.kind) && trace.groups.size(op.group) > 1) {
+        communicators[ranks].insert(trace.groups.communicator(op.group));
+      }
+    }
+  }
+  Counts counts;
+  for (const auto& [ranks, ids] : communicators) {
+    counts[ranks + (ids.contains(k_no_communicator) ? " without" : "")] = static_cast<int>(ids.size());
+  }
+  return counts;
 }
 
 Counts counted(const std::vector<SeenCall>& calls) {

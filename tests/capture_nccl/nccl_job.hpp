@@ -42,6 +42,10 @@ std::vector<SeenCall> calls_of(const Trace& trace);
 using Counts = std::map<std::string, int>;
 Counts counted(const std::vector<SeenCall>& calls);
 
+/// In how many communicators each list of ranks (of several) made its collectives; calls without one count as
+/// one.
+Counts communicators_of(const Trace& trace);
+
 /// The path of a library that the tests record with, or of a program that they built.
 std::string library(const std::string& name);
 std::string program(const std::string& name);

@@ -61,6 +61,11 @@ TEST_P(NcclShim, RecordsEveryCallOfFourRanks) {
             (std::map<std::string, std::int64_t>{{"cancelled call", 4}, {"failed call", 8}}));
 }
 
+TEST_P(NcclShim, TellsCommunicatorsApart) {
+  EXPECT_EQ(communicators_of(NcclJob(preloaded(program(GetParam()) + " four")).read()),
+            (Counts{{"0,1,2,3", 1}, {"2,0", 1}, {"3,1", 1}}));
+}
+
 TEST(NcclShimOnAGpu, MeasuresHowLongTheGpuWorked) {
   const NcclJob job(preloaded(program("shim_program_cuda") + " four"));
   ASSERT_EQ(job.exit_code, 0) << job.err;
