@@ -123,7 +123,7 @@ void write_records(benchmark::State& state) {
   auto* record = static_cast<StreamRecord*>(start);
   const std::int64_t faults = page_faults();
   for ([[maybe_unused]] auto _ : state) {
-    *record++ = {.op = 1, .started_ns = 2, .duration_ns = 3};
+    *record++ = {.op_number = 1, .started_ns = 2, .duration_ns = 3};
     benchmark::ClobberMemory();
   }
   state.counters["page_faults"] =

@@ -114,7 +114,7 @@ void write_stream(const std::filesystem::path& file, std::uint32_t index, std::i
   for (std::int64_t call = 0; call < calls; ++call) {
     const auto place = static_cast<std::size_t>(call) % ops.size();
     const std::int64_t duration = durations.next();
-    records.push_back({.op = static_cast<std::uint32_t>(ops[place]),
+    records.push_back({.op_number = static_cast<std::uint32_t>(ops[place]) + 1,
                        .iteration = static_cast<std::int32_t>(static_cast<std::size_t>(call) / ops.size()),
                        .started_ns = now,
                        .duration_ns = duration});

@@ -95,8 +95,12 @@ class Records {
     }
     const std::size_t room = (size_ - sizeof(StreamHeader)) / sizeof(StreamRecord);
     const auto* const header = static_cast<const StreamHeader*>(bytes_);
-    return {reinterpret_cast<StreamRecord*>(static_cast<std::byte*>(bytes_) + sizeof(StreamHeader)),
-            static_cast<std::size_t>(std::min<std::uint64_t>(header->records, room))};
+    auto* const records =
+        reinterpret_cast<StreamRecord*>(static_cast<std::byte*>(bytes_) + sizeof(StreamHeader));
+    const std::uint64_t used =
+        is_lost(*header) ? records_before_zeros(std::as_bytes(std::span(records, room)), sizeof(StreamRecord))
+                         : header->records;
+    return {records, static_cast<std::size_t>(std::min<std::uint64_t>(used, room))};
   }
 
  private:
@@ -122,8 +126,9 @@ std::vector<Records> records_of_ranks(const std::filesystem::path& folder) {
 bool are_marked(const std::vector<Records>& ranks) {
   return std::any_of(ranks.begin(), ranks.end(), [](const Records& rank) {
     const std::span<StreamRecord> records = rank.all();
-    return std::any_of(records.begin(), records.end(),
-                       [](const StreamRecord& record) { return record.iteration != k_init_iteration; });
+    return std::any_of(records.begin(), records.end(), [](const StreamRecord& record) {
+      return record.op_number != 0 && record.iteration != k_init_iteration;
+    });
   });
 }
 
@@ -131,7 +136,7 @@ std::optional<RepeatingPart> repeating_part_of(const Records& rank) {
   std::vector<std::uint32_t> ops;
   ops.reserve(rank.all().size());
   for (const StreamRecord& record : rank.all()) {
-    ops.push_back(record.op);
+    ops.push_back(record.op_number);
   }
   return repeating_part(ops);
 }

@@ -21,6 +21,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+constexpr std::int64_t k_furthest = INT64_MAX / 2;  // ns from the clock's zero
 constexpr std::uint64_t k_most_stretches_dropped = std::uint64_t{1}
                                                    << 38;  // of one stream; a sum of streams fits
 
@@ -29,8 +30,8 @@ std::string header_fault(const StreamHeader& header, const StreamEntry& entry) {
   if (header.magic != k_compute_magic) {
     return "no compute times of a commlens trace (its first bytes are not \"commcomp\")";
   }
-  if (header.version != k_compute_version) {
-    return fmt::format("version {}, this program reads version {}", header.version, k_compute_version);
+  if (header.version < 1 || header.version > k_compute_version) {
+    return fmt::format("version {}, this program reads versions 1 to {}", header.version, k_compute_version);
   }
   if (header.header_bytes != sizeof(StreamHeader) || header.record_bytes != sizeof(ComputeRecord)) {
     return fmt::format("header of {} bytes and records of {}, expected {} and {}", header.header_bytes,
@@ -47,15 +48,25 @@ std::string header_fault(const StreamHeader& header, const StreamEntry& entry) {
   return {};
 }
 
-/// The header of a file of this content.
-Result<StreamHeader> header_of(std::span<const std::byte> bytes, const StreamEntry& entry) {
+/// The header of a file of this content, or what it said where its page was lost.
+struct FoundHeader {
   StreamHeader header;
+  bool is_lost = false;
+};
+Result<FoundHeader> header_of(std::span<const std::byte> bytes, const StreamEntry& entry) {
+  FoundHeader found;
+  StreamHeader& header = found.header;
   if (bytes.size() < sizeof header) {
     return failure(fmt::format("{} bytes, shorter than the header of {}", bytes.size(), sizeof header));
   }
   std::memcpy(&header, bytes.data(), sizeof header);
+  found.is_lost = is_lost(header) && entry.version == k_files_version;
+  if (found.is_lost) {
+    header = compute_header(entry.ranks, 0,
+                            records_before_zeros(bytes.subspan(sizeof header), sizeof(ComputeRecord)));
+  }
   const std::string fault = header_fault(header, entry);
-  return fault.empty() ? Result<StreamHeader>(header) : failure(fault);
+  return fault.empty() ? Result<FoundHeader>(found) : failure(fault);
 }
 
 bool has_content(const std::filesystem::path& path) {
@@ -63,25 +74,26 @@ bool has_content(const std::filesystem::path& path) {
   return std::filesystem::exists(path, error) && std::filesystem::file_size(path, error) > 0;
 }
 
-/// What is wrong with a record whose times move by `shift`, or nothing.
-std::string stretch_fault(const ComputeRecord& record, nanoseconds shift) {
-  constexpr std::int64_t furthest = INT64_MAX / 2;
-  if (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) {
-    return fmt::format("has iteration {}", record.iteration);
+/// Whether the fields of a record are none that a writer gives.
+bool is_impossible(const ComputeRecord& record) {
+  return record.started_ns < -k_furthest || record.started_ns > k_furthest || record.duration_ns < 0 ||
+         record.duration_ns > k_furthest ||
+         (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration);
+}
+
+/// Whether a record that moves by `shift` gets centuries away from the calls of other machines.
+bool moves_far(const ComputeRecord& record, nanoseconds shift) {
+  return shift != nanoseconds(0) &&
+         (std::abs(record.started_ns) > k_furthest / 2 || record.duration_ns > k_furthest / 2 ||
+          std::abs(shift.count()) > k_furthest / 2);
+}
+
+/// Whether a record is as it was written. Those of version 1 cannot tell but by being all zeros.
+bool is_whole(const ComputeRecord& record, std::uint32_t version) {
+  if (version == 1) {
+    return record.check == 0 && (record.started_ns != 0 || record.duration_ns != 0 || record.iteration != 0);
   }
-  if (record.started_ns < -furthest || record.started_ns > furthest || record.duration_ns < 0 ||
-      record.duration_ns > furthest) {
-    return fmt::format("starts at {} ns and lasts {} ns", record.started_ns, record.duration_ns);
-  }
-  if (shift != nanoseconds(0) &&
-      (std::abs(record.started_ns) > furthest / 2 || record.duration_ns > furthest / 2 ||
-       std::abs(shift.count()) > furthest / 2)) {
-    return "lies centuries away from the calls of other machines";
-  }
-  if (record.reserved != 0) {
-    return fmt::format("has {} where 0 is reserved", record.reserved);
-  }
-  return {};
+  return record.check == compute_check(record);
 }
 
 void count_missing(const StreamHeader& header, std::uint64_t records, Provenance& provenance) {
@@ -117,9 +129,10 @@ void write_compute_file(const RankStream& stream, std::uint32_t index, const std
   const StreamHeader header = compute_header(stream.ranks, index, stream.compute.size());
   bool is_written = std::fwrite(&header, sizeof header, 1, out.get()) == 1;
   for (const ComputeInterval& interval : stream.compute) {
-    const ComputeRecord record{.started_ns = interval.started.count(),
-                               .duration_ns = (interval.finished - interval.started).count(),
-                               .iteration = interval.iteration};
+    ComputeRecord record{.started_ns = interval.started.count(),
+                         .duration_ns = (interval.finished - interval.started).count(),
+                         .iteration = interval.iteration};
+    record.check = compute_check(record);
     is_written = is_written && std::fwrite(&record, sizeof record, 1, out.get()) == 1;
   }
   if (!is_written || std::fflush(out.get()) != 0) {
@@ -143,23 +156,33 @@ Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& f
   if (!mapped) {
     return tl::unexpected(mapped.error());
   }
-  const Result<StreamHeader> header = header_of(mapped->bytes(), entry);
-  if (!header) {
-    return failure(fmt::format("{}: {}", path.string(), header.error().message));
+  const Result<FoundHeader> found = header_of(mapped->bytes(), entry);
+  if (!found) {
+    return failure(fmt::format("{}: {}", path.string(), found.error().message));
+  }
+  const StreamHeader& header = found->header;
+  if (found->is_lost) {
+    provenance.skip("file of compute times that lost its header");
   }
   const std::span<const std::byte> bytes = mapped->bytes().subspan(sizeof(StreamHeader));
-  const std::uint64_t count = std::min<std::uint64_t>(bytes.size() / sizeof(ComputeRecord), header->records);
-  count_missing(*header, count, provenance);
+  const std::uint64_t count = std::min<std::uint64_t>(bytes.size() / sizeof(ComputeRecord), header.records);
+  count_missing(header, count, provenance);
   intervals.reserve(count);
+  std::int64_t lost = 0;
   for (std::uint64_t row = 0; row < count; ++row) {
     ComputeRecord record;
     std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
-    if (const std::string fault = stretch_fault(record, shift.of(nanoseconds(record.started_ns)));
-        !fault.empty()) {
-      return failure(fmt::format("{}: record {} {}", path.string(), row, fault));
+    const bool is_possible = is_whole(record, header.version) && !is_impossible(record);
+    const nanoseconds moved = is_possible ? shift.of(nanoseconds(record.started_ns)) : nanoseconds(0);
+    if (!is_possible || moves_far(record, moved)) {
+      ++lost;
+      continue;
     }
-    const nanoseconds started = nanoseconds(record.started_ns) + shift.of(nanoseconds(record.started_ns));
+    const nanoseconds started = nanoseconds(record.started_ns) + moved;
     intervals.push_back({started, started + nanoseconds(record.duration_ns), record.iteration});
+  }
+  if (lost > 0) {
+    provenance.skip(std::string(k_skipped_compute), lost);
   }
   if (!std::is_sorted(intervals.begin(), intervals.end())) {
     std::sort(intervals.begin(), intervals.end());

@@ -46,7 +46,9 @@ void ComputeRecorder::stop(std::int64_t now_ns, Iteration iteration) noexcept {
     return;
   }
   // A reader, and the file of a killed process, has the record before it is counted.
-  records_[count_] = {.started_ns = since_ns, .duration_ns = now_ns - since_ns, .iteration = iteration};
+  ComputeRecord record{.started_ns = since_ns, .duration_ns = now_ns - since_ns, .iteration = iteration};
+  record.check = compute_check(record);
+  records_[count_] = record;
   std::atomic_ref(header_->records).store(++count_, std::memory_order_release);
   file_.set_used(sizeof(StreamHeader) + count_ * sizeof(ComputeRecord));
 }

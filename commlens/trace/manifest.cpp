@@ -102,6 +102,7 @@ class ManifestReader {
     if (row.is_object() && row.contains("events")) {
       stream.events = fields_.number(row, where, "events", {0, INT64_MAX});
     }
+    stream.version = fields_.number(row, where, "version", {1, INT32_MAX}, 1);
     check_file_name(stream.file, where, "file");
     if (row.is_object() && row.contains("tables")) {
       stream.tables = fields_.text(row, where, "tables");

@@ -20,6 +20,9 @@ struct ClockAlignment {
   friend bool operator==(const ClockAlignment&, const ClockAlignment&) = default;
 };
 
+/// Of the files of a stream: how their records are to be read (docs/formats/trace.md).
+constexpr std::int64_t k_files_version = 2;
+
 /// A stream as the manifest names it.
 struct StreamEntry {
   std::string file;  // within the trace folder
@@ -28,6 +31,7 @@ struct StreamEntry {
   std::string tables;                   // recordings: the file of the rank's own tables; else empty
   std::optional<ClockAlignment> clock;  // finished recordings of ranks that compared their clocks
   std::string compute;                  // the file of its compute stretches; empty where they are not known
+  std::int64_t version = k_files_version;  // of its files, for when their headers are lost
 };
 
 /// What manifest.json holds: everything but the events (docs/formats/trace.md).
@@ -36,6 +40,9 @@ struct Manifest {
   std::vector<OpId> ops;             // row in the file -> op of `tables`
   std::vector<StreamEntry> streams;  // ascending, no rank twice
 };
+
+/// A row of a rank's tables that was lost with a part of the file.
+constexpr OpId k_lost_op{UINT32_MAX};
 
 constexpr std::string_view k_manifest_name = "manifest.json";
 constexpr std::string_view k_trace_schema = "commlens.trace/1";

@@ -162,6 +162,7 @@ std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& st
     if (!stream.compute.empty()) {
       object.text("compute", stream.compute);
     }
+    object.number_unless("version", stream.version, 1);
   });
   return out + "}\n";
 }

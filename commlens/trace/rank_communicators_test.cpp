@@ -55,11 +55,13 @@ TEST(RankCommunicators, WriteTheListOfTheirRanksOnce) {
   }
   const std::string tables = content_of(folder / "t/rank-0.jsonl");
   EXPECT_NE(
-      tables.find(R"({"group": {"axis": "world", "ranks": [0,1], "communicator": "0x0000000000000011"}})"),
+      tables.find(
+          R"({"group": {"axis": "world", "ranks": [0,1], "communicator": "0x0000000000000011"}, "row": 0})"),
       std::string::npos)
       << tables;
   EXPECT_NE(
-      tables.find(R"({"group": {"axis": "world", "ranks_of": 0, "communicator": "0x0000000000000022"}})"),
+      tables.find(
+          R"({"group": {"axis": "world", "ranks_of": 0, "communicator": "0x0000000000000022"}, "row": 1})"),
       std::string::npos)
       << tables;
 }

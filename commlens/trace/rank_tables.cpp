@@ -1,6 +1,7 @@
 #include "commlens/trace/rank_tables.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -25,33 +26,47 @@ constexpr JsonFields::Range k_any_wall = {0, std::int64_t{1} << 62};  // their d
 /// Reads rank-R.jsonl line by line.
 class RankTablesReader {
  public:
-  explicit RankTablesReader(Trace& tables) : rows_(tables, fields_) {
+  /// A file of `bytes` has no row of a higher number.
+  RankTablesReader(Trace& tables, std::size_t bytes)
+      : rows_(tables, fields_), most_rows_(static_cast<std::int64_t>(bytes / k_least_row)) {
     rows_.add_name("", "");
     rows_.add_tag("", "");
   }
 
   /// False when something is wrong; the reason is in error().
   bool read(std::string_view text) {
+    ++line_;
+    if (text.find('\0') != std::string_view::npos) {
+      lose();
+      return true;
+    }
     const json line = parse(text);
-    const std::string where = fmt::format("line {}", ++line_);
     if (!fields_.error) {
-      read_line(line, where);
+      read_line(line, fmt::format("line {}", line_));
     }
     return !fields_.error;
+  }
+  /// A part of the file was lost.
+  void lose() {
+    ++damages_;
+    rows_.set_damaged(most_rows_);
   }
 
   const std::optional<std::string>& error() const { return fields_.error; }
 
   RankTables take() {
     result_.ops = rows_.take_ops();
+    result_.lost_lines = std::max(damages_, lost_rows_);
     return std::move(result_);
   }
 
  private:
+  static constexpr std::size_t k_least_row = 8;  // bytes, {"tag":1}
+
   json parse(std::string_view text) {
     Result<json> line = parse_json(text);
     if (!line) {
-      fields_.fail(fmt::format("line {}", line_ + 1), line.error().message);
+      fields_.fail(fmt::format("line {}", line_), line.error().message);
       return {};
     }
     return std::move(*line);
@@ -62,14 +77,8 @@ class RankTablesReader {
       read_opening(line, where);
     } else if (result_.closing) {
       fields_.fail(where, "stands behind the closing line");
-    } else if (const json* const tag = fields_.find(line, where, "tag", true)) {
-      rows_.add_tag(*tag, where);
-    } else if (const json* const name = fields_.find(line, where, "name", true)) {
-      rows_.add_name(*name, where);
-    } else if (const json* const group = fields_.find(line, where, "group", true)) {
-      rows_.add_group(*group, where);
-    } else if (const json* const op = fields_.find(line, where, "op", true)) {
-      rows_.add_op(*op, where);
+    } else if (read_row(line, where)) {
+      return;
     } else if (const json* const aligned = fields_.find(line, where, "aligned", true)) {
       read_clock_point(*aligned, where);
     } else if (const json* const closing = fields_.find(line, where, "closed", true)) {
@@ -79,13 +88,54 @@ class RankTablesReader {
     }
   }
 
+  /// False when the line is no row.
+  bool read_row(const json& line, const std::string& where) {
+    using Add = void (TableRows::*)(const json&, const std::string&);
+    constexpr std::array<std::pair<const char*, Add>, 4> kinds = {{{"tag", &TableRows::add_tag},
+                                                                   {"name", &TableRows::add_name},
+                                                                   {"group", &TableRows::add_group},
+                                                                   {"op", &TableRows::add_op}}};
+    for (const auto& [kind, add] : kinds) {
+      const json* const row = fields_.find(line, where, kind, true);
+      if (row == nullptr) {
+        continue;
+      }
+      if (is_placed(line, where, kind)) {
+        (rows_.*add)(*row, where);
+      }
+      return true;
+    }
+    return false;
+  }
+
+  /// Whether the number of a row is known: what a line says, or how many there were before, unless some were
+  /// lost.
+  bool is_placed(const json& line, const std::string& where, const char* kind) {
+    const auto before = static_cast<std::int64_t>(rows_.count(kind));
+    if (!line.contains("row")) {
+      lost_rows_ += damages_ > 0 ? 1 : 0;
+      return damages_ == 0;
+    }
+    const std::int64_t number = fields_.number(line, where, "row", {before, std::max(before, most_rows_)});
+    if (fields_.error) {
+      return false;
+    }
+    if (number > before && damages_ == 0) {
+      fields_.fail(where, fmt::format("is row {}, and row {} is missing", number, before));
+      return false;
+    }
+    lost_rows_ += number - before;
+    rows_.skip_to(kind, static_cast<std::size_t>(number));
+    return true;
+  }
+
   void read_opening(const json& line, const std::string& where) {
     const std::string schema = fields_.text(line, where, "schema");
-    if (!fields_.error && schema != k_rank_schema) {
+    if (!fields_.error && schema != k_rank_schema && schema != k_old_rank_schema) {
       fields_.fail(where, fmt::format("\"schema\" is \"{}\", this version reads \"{}\"", schema.substr(0, 40),
                                       k_rank_schema));
     }
-    result_.rank.value = fields_.number(line, where, "rank", {0, k_max_ranks - 1});
+    result_.rank.emplace().value = fields_.number(line, where, "rank", {0, k_max_ranks - 1});
     const json* const found = fields_.find(line, where, "clock", false);
     if (found == nullptr) {
       return;
@@ -128,12 +178,18 @@ class RankTablesReader {
   TableRows rows_;
   RankTables result_;
   int line_ = 0;
+  std::int64_t most_rows_;
+  std::int64_t damages_ = 0;
+  std::int64_t lost_rows_ = 0;
 };
 
 /// How far the times of a rank must be moved to have the zero of the recording's first rank.
 TimeShift shift_of(const RankTables& rank, RankClocks& clocks) {
   if (const std::optional<ClockAlignment> aligned = alignment_of(rank.aligned)) {
     return {aligned->offset, aligned->at, static_cast<double>(aligned->drift_ppb) * 1e-9};
+  }
+  if (!rank.rank) {
+    return {};
   }
   const RankClock& clock = rank.clock;
   if (!clocks.base) {
@@ -178,9 +234,9 @@ Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& ta
   if (!text) {
     return tl::unexpected(text.error());
   }
-  RankTablesReader reader(tables);
+  RankTablesReader reader(tables, text->size());
   std::string_view rest = *text;
-  if (rest.find('\n') == std::string_view::npos) {
+  if (rest.find_first_of(std::string_view("\n\0", 2)) == std::string_view::npos) {
     return failure(fmt::format("{}: has no whole line", file.string()));
   }
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
@@ -189,6 +245,9 @@ Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& ta
       return failure(fmt::format("{}: {}", file.string(), *wrong));
     }
     rest.remove_prefix(end + 1);
+  }
+  if (rest.find('\0') != std::string_view::npos) {
+    reader.lose();
   }
   return reader.take();
 }
@@ -211,9 +270,15 @@ Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::pa
   if (!rank) {
     return tl::unexpected(rank.error());
   }
-  if (rank->rank != entry.ranks.first) {
+  if (rank->rank.value_or(entry.ranks.first) != entry.ranks.first) {
     return failure(fmt::format("{}: these are the tables of rank {}, the manifest wants those of rank {}",
-                               (folder / entry.tables).string(), rank->rank.value, entry.ranks.first.value));
+                               (folder / entry.tables).string(), rank->rank->value, entry.ranks.first.value));
+  }
+  if (rank->lost_lines > 0) {
+    tables.provenance.skip(std::string(k_skipped_table_line), rank->lost_lines);
+  }
+  if (!rank->rank && rank->aligned.empty()) {
+    tables.provenance.assume("rank whose clock is lost, taken for the first one's");
   }
   if (const std::optional<RankClosing>& closing = rank->closing) {
     for (const auto& [reason, calls] : closing->skipped) {
@@ -223,14 +288,11 @@ Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::pa
     tables.provenance.skip("rank killed with full tables, whose other calls nobody counted");
   }
   const TimeShift shift = shift_of(*rank, clocks);
-  const Result<StreamSurvey> survey = opened->survey(rank->ops.size());
-  if (!survey) {
-    return tl::unexpected(survey.error());
-  }
-  if (!can_move(*survey, shift)) {
+  const StreamSurvey survey = opened->survey(rank->ops);
+  if (!can_move(survey, shift)) {
     return failure(fmt::format("{}: a call lies centuries away from the others", file.string()));
   }
-  return OpenStream{std::move(*opened), *survey, std::move(rank->ops), shift};
+  return OpenStream{std::move(*opened), survey, std::move(rank->ops), shift};
 }
 
 }  // namespace commlens

@@ -15,7 +15,9 @@
 
 namespace commlens {
 
-constexpr std::string_view k_rank_schema = "commlens.rank/1";
+/// In version 1 rows have no numbers: they are counted.
+constexpr std::string_view k_rank_schema = "commlens.rank/2";
+constexpr std::string_view k_old_rank_schema = "commlens.rank/1";
 
 /// A recorder's tables take no more rows of calls, so that a job with ever-new sizes of messages costs
 /// bounded memory (about 250 MiB a rank) and its tables stay readable; calls that would need one more are
@@ -44,9 +46,10 @@ struct RankClosing {
 
 /// What rank-R.jsonl holds.
 struct RankTables {
-  Rank rank;
+  std::optional<Rank> rank;  // with the clock; absent when the first line was lost
   RankClock clock;
-  std::vector<OpId> ops;               // row in the file -> op of the trace
+  std::int64_t lost_lines = 0;         // at least, with a part of the file
+  std::vector<OpId> ops;               // row in the file -> op of the trace; k_lost_op where it was lost
   std::vector<ClockPoint> aligned;     // ascending in time; empty: the wall clocks must do
   std::optional<RankClosing> closing;  // absent when the rank was killed
 };
@@ -55,7 +58,8 @@ struct RankTables {
 std::optional<ClockAlignment> alignment_of(const std::vector<ClockPoint>& points);
 
 /// Reads a rank's tables and merges them into those of the trace. A last line without its end, as a killed
-/// process leaves it, is not read.
+/// process leaves it, is not read. Lines with zeros in them were lost with a part of the file; no row gets
+/// the place of another for it.
 Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& tables);
 
 /// Wall-clock offset of the first rank of each machine, by RankClock::boot; the first of all in `base`.

@@ -48,14 +48,22 @@ std::string closing_line(const RankClosing& closing) {
   return line;
 }
 
-/// The line that says `text` under `key`, and its end.
-std::string text_line(std::string_view key, std::string_view text) {
+/// The line of row `row` that says `text` under `key`, and its end.
+std::string text_line(std::string_view key, std::string_view text, std::size_t row) {
   std::string line;
   {
     JsonObject object(line);
     object.text(key, text);
+    object.number("row", static_cast<std::int64_t>(row));
   }
   return line + "\n";
+}
+
+/// What follows the row itself.
+std::string row_end(std::size_t row) {
+  std::string end = ", \"row\": ";
+  append_number(end, static_cast<std::int64_t>(row));
+  return end + "}\n";
 }
 
 }  // namespace
@@ -101,7 +109,7 @@ GroupId RankTablesFile::group(const std::vector<Rank>& members, Axis axis, Commu
   } else {
     append_group_row(line, members, axis, communicator);
   }
-  line += "}\n";
+  line += row_end(group_count_);
   const GroupId id{group_count_};
   if (is_listed) {
     alike->second.emplace(communicator, id);
@@ -121,7 +129,7 @@ TagId RankTablesFile::tag(std::string_view text) {
   if (!has_room()) {
     return {};
   }
-  const std::string line = text_line("tag", text);
+  const std::string line = text_line("tag", text, tags_.size());
   const TagId id{static_cast<std::uint32_t>(tags_.size())};
   tags_.emplace(text, id);
   append(line);
@@ -136,7 +144,7 @@ NameId RankTablesFile::name(std::string_view text) {
   if (!has_room()) {
     return {};
   }
-  const std::string line = text_line("name", text);
+  const std::string line = text_line("name", text, names_.size());
   const NameId id{static_cast<std::uint32_t>(names_.size())};
   names_.emplace(text, id);
   append(line);
@@ -164,7 +172,7 @@ std::optional<std::uint32_t> RankTablesFile::op(const CommOp& op) {
   }
   std::string line = "{\"op\": ";
   append_op_row(line, op);
-  line += "}\n";
+  line += row_end(ops_.size());
   const auto row = static_cast<std::uint32_t>(ops_.size());
   ops_.emplace(op, row);
   append(line);

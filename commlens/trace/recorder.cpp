@@ -87,8 +87,8 @@ class Records {
                std::memory_order_release);
     finish(slot, times.finished.count());
   }
-  void set_op(std::uint64_t slot, std::uint32_t row) {
-    std::atomic_ref(records_[slot].op).store(row, std::memory_order_relaxed);
+  void set_op(std::uint64_t slot, std::uint32_t number) {
+    std::atomic_ref(records_[slot].op_number).store(number, std::memory_order_relaxed);
   }
   void fail(std::uint64_t slot, std::int64_t mark) {
     std::atomic_ref(records_[slot].duration_ns).store(mark, std::memory_order_release);
@@ -118,7 +118,7 @@ struct Recorder::State {
   bool set_call(Slot slot, const RecordedCall& actual) noexcept;
   bool make_room(Records& target) noexcept;
   enum class Refusal : std::uint8_t { none, tables_full, no_memory };
-  std::uint32_t new_row(const RecordedCall& call, const OpCache::Key& key) noexcept;
+  std::uint32_t new_number(const RecordedCall& call, const OpCache::Key& key) noexcept;
   Slot drop() noexcept;
   void count_refused();
   std::chrono::nanoseconds measured_cost();
@@ -127,7 +127,7 @@ struct Recorder::State {
   Iteration iteration = k_init_iteration;
   std::int32_t micro_batch = k_no_micro_batch;
   Phase phase = Phase::init;
-  OpCache cache;
+  OpCache cache;  // what a record has: a row + 1
   RankTablesFile tables;
   StreamHeader head;
   GrowingFile file;
@@ -136,7 +136,7 @@ struct Recorder::State {
   bool is_stopped = false;                   // the disk was full once
   std::uint64_t dropped_full = 0;
   std::uint64_t dropped_late = 0;
-  Refusal refusal = Refusal::none;  // of the last new_row
+  Refusal refusal = Refusal::none;  // of the last new_number
   std::uint64_t dropped_tables_full = 0;
   std::uint64_t dropped_no_memory = 0;
   std::chrono::nanoseconds cost{};
@@ -160,21 +160,21 @@ Recorder::State::State(const std::filesystem::path& folder, Rank rank, RecorderP
 Recorder::Slot Recorder::State::begin(Records& target, const RecordedCall& call,
                                       std::int64_t now_ns) noexcept {
   const OpCache::Key key = key_of(call, phase);
-  std::uint32_t row = cache.find(key);
+  std::uint32_t number = cache.find(key);
   if (!target.has_room() && !make_room(target)) {
     return drop();
   }
-  if (row == OpCache::k_absent && !is_stopped) {
-    row = new_row(call, key);
+  if (number == OpCache::k_absent && !is_stopped) {
+    number = new_number(call, key);
   }
   if (is_stopped) {
     return drop();
   }
-  if (row == OpCache::k_absent) {
+  if (number == OpCache::k_absent) {
     ++(refusal == Refusal::tables_full ? dropped_tables_full : dropped_no_memory);
     return k_dropped;
   }
-  return target.add({.op = row,
+  return target.add({.op_number = number,
                      .iteration = iteration,
                      .started_ns = now_ns,
                      .duration_ns = k_unfinished,
@@ -189,9 +189,9 @@ bool Recorder::State::make_room(Records& target) noexcept {
   return target.has_room();
 }
 
-/// Writes the line of a description; the record that names it must come after it. When it cannot,
-/// `is_stopped` or `refusal` says why.
-std::uint32_t Recorder::State::new_row(const RecordedCall& call, const OpCache::Key& key) noexcept {
+/// Writes the line of a description; the record that names it, by its row + 1, must come after it. When it
+/// cannot, `is_stopped` or `refusal` says why.
+std::uint32_t Recorder::State::new_number(const RecordedCall& call, const OpCache::Key& key) noexcept {
   try {
     CommOp op;
     op.kind = call.kind;
@@ -210,8 +210,9 @@ std::uint32_t Recorder::State::new_row(const RecordedCall& call, const OpCache::
     if (!row) {
       return OpCache::k_absent;
     }
-    cache.insert(key, *row);
-    return *row;
+    const std::uint32_t number = *row + 1;
+    cache.insert(key, number);
+    return number;
   } catch (const std::bad_alloc&) {
     refusal = Refusal::no_memory;
     return OpCache::k_absent;
@@ -334,17 +335,17 @@ bool Recorder::State::set_call(Slot slot, const RecordedCall& actual) noexcept {
     return false;
   }
   const OpCache::Key key = key_of(actual, phase);
-  std::uint32_t row = cache.find(key);
-  if (row == OpCache::k_absent && !is_stopped) {
-    row = new_row(actual, key);
-    if (row == OpCache::k_absent && refusal == Refusal::tables_full) {
+  std::uint32_t number = cache.find(key);
+  if (number == OpCache::k_absent && !is_stopped) {
+    number = new_number(actual, key);
+    if (number == OpCache::k_absent && refusal == Refusal::tables_full) {
       records.fail(slot, k_no_row);
     }
   }
-  if (row == OpCache::k_absent || tables.is_broken()) {
+  if (number == OpCache::k_absent || tables.is_broken()) {
     return false;
   }
-  records.set_op(slot, row);
+  records.set_op(slot, number);
   return true;
 }
 

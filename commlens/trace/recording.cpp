@@ -42,7 +42,7 @@ bool add_rank(const fs::path& folder, StreamEntry& entry, RecorderCost& cost) {
   if (!rank->closing) {
     cut(folder / entry.file, stream->use().records);
   }
-  cost.clock = rank->clock.source;
+  cost.clock = rank->rank ? rank->clock.source : cost.clock;
   cost.clock_error_ppb = std::max(cost.clock_error_ppb, rank->clock.rate_error_ppb);
   cost.dropped += stream->use().dropped;
   if (const std::optional<RankClosing>& closing = rank->closing) {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t k_most_dropped = std::int64_t{1} << 38;  // of one stream; a sum of streams fits
 
 StreamRecord record_of(const CommEvent& event, const Times* times) {
-  StreamRecord record{.op = static_cast<std::uint32_t>(event.op),
+  StreamRecord record{.op_number = static_cast<std::uint32_t>(event.op) + 1,
                       .iteration = event.iteration,
                       .started_ns = k_no_time,
                       .duration_ns = 0,
@@ -37,26 +37,21 @@ StreamRecord record_of(const CommEvent& event, const Times* times) {
 
 constexpr std::int64_t k_furthest_ns = INT64_MAX / 2;
 
-bool is_faulty(const StreamRecord& record, std::size_t ops) {
+/// Whether the fields of a call are none that a writer gives.
+bool is_impossible(const StreamRecord& record) {
   const bool is_far = record.started_ns < -k_furthest_ns || record.started_ns > k_furthest_ns ||
                       record.duration_ns < k_no_row || record.duration_ns > k_furthest_ns;
-  return record.op >= ops ||
-         (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) ||
+  return (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) ||
          record.micro_batch < k_no_micro_batch || (is_far && record.started_ns != k_no_time);
 }
 
-/// What is wrong with a record that is faulty.
-std::string fault_of(const StreamRecord& record, std::size_t ops) {
-  if (record.op >= ops) {
-    return fmt::format("names op {}, the tables have {}", record.op, ops);
-  }
-  if (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) {
-    return fmt::format("has iteration {}", record.iteration);
-  }
-  if (record.micro_batch < k_no_micro_batch) {
-    return fmt::format("has micro-batch {}", record.micro_batch);
-  }
-  return fmt::format("starts at {} ns and lasts {} ns", record.started_ns, record.duration_ns);
+/// In version 1 the first row has the number 0. A record of zeros would be its call at time 0, of no length,
+/// in micro-batch 0: it is taken for a part of the file that was lost.
+StreamRecord as_version_2(StreamRecord record) {
+  const bool is_zero = record.op_number == 0 && record.iteration == 0 && record.started_ns == 0 &&
+                       record.duration_ns == 0 && record.issue_lead_ns == 0 && record.micro_batch == 0;
+  record.op_number += is_zero ? 0 : 1;
+  return record;
 }
 
 Times times_of(const StreamRecord& record) {
@@ -70,8 +65,8 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
   if (header.magic != k_stream_magic) {
     return "no stream of a commlens trace (its first bytes are not \"commlens\")";
   }
-  if (header.version != k_stream_version) {
-    return fmt::format("version {}, this program reads version {}", header.version, k_stream_version);
+  if (header.version < 1 || header.version > k_stream_version) {
+    return fmt::format("version {}, this program reads versions 1 to {}", header.version, k_stream_version);
   }
   if (header.header_bytes != sizeof(StreamHeader) || header.record_bytes != sizeof(StreamRecord)) {
     return fmt::format("header of {} bytes and records of {}, expected {} and {}", header.header_bytes,
@@ -91,6 +86,16 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
   return {};
 }
 
+/// What the lost header of a file with these records said, as far as it is known.
+StreamHeader header_instead(std::span<const std::byte> records, const StreamEntry& entry) {
+  StreamHeader header;
+  header.first_rank = entry.ranks.first.value;
+  header.last_rank = entry.ranks.last.value;
+  header.records = entry.events ? static_cast<std::uint64_t>(*entry.events)
+                                : records_before_zeros(records, sizeof(StreamRecord));
+  return header;
+}
+
 constexpr std::size_t k_block = 1024;                   // calls given at a time: stays in the nearest caches
 constexpr std::size_t k_window = std::size_t{8} << 20;  // bytes of a file kept mapped at a time
 
@@ -103,27 +108,55 @@ void count_dropped(const StreamHeader& header, Provenance& provenance) {
   }
 }
 
-/// Calls that are not in the trace, by the negative of their mark (k_unfinished, k_failed, k_cancelled,
-/// k_no_row).
-using LeftOut = std::array<std::int64_t, 5>;
+/// Records that give no call of the trace: calls by the negative of their mark (k_unfinished, k_failed,
+/// k_cancelled, k_no_row), and what is left of calls in a damaged file.
+struct LeftOut {
+  std::array<std::int64_t, 5> marked = {};
+  std::int64_t zeros = 0;
+  std::int64_t impossible = 0;
+  std::int64_t undescribed = 0;
+};
 
 void count_left_out(const LeftOut& calls, Provenance& provenance) {
-  const auto count = [&](std::string_view reason, std::int64_t mark) {
-    if (const std::int64_t left_out = calls[static_cast<std::size_t>(-mark)]; left_out > 0) {
+  const auto count = [&](std::string_view reason, std::int64_t left_out) {
+    if (left_out > 0) {
       provenance.skip(std::string(reason), left_out);
     }
   };
-  count(k_skipped_unfinished, k_unfinished);
-  count(k_skipped_failed, k_failed);
-  count(k_skipped_cancelled, k_cancelled);
-  count(k_skipped_tables_full, k_no_row);
+  const auto marked = [&](std::int64_t mark) { return calls.marked[static_cast<std::size_t>(-mark)]; };
+  count(k_skipped_unfinished, marked(k_unfinished));
+  count(k_skipped_failed, marked(k_failed));
+  count(k_skipped_cancelled, marked(k_cancelled));
+  count(k_skipped_tables_full, marked(k_no_row));
+  count(k_skipped_zeros, calls.zeros);
+  count(k_skipped_impossible_record, calls.impossible);
+  count(k_skipped_undescribed, calls.undescribed);
 }
 
+/// Whether a record is a call that the tables describe; counts it when not. `number` - 1 wraps for 0.
+bool is_call(const StreamRecord& record, const std::vector<OpId>& ops, LeftOut& left_out) {
+  const std::size_t row = record.op_number - std::uint32_t{1};
+  if (row < ops.size() && ops[row] != k_lost_op && !is_impossible(record)) {
+    return true;
+  }
+  std::int64_t& count = record.op_number == 0   ? left_out.zeros
+                        : is_impossible(record) ? left_out.impossible
+                                                : left_out.undescribed;
+  ++count;
+  return false;
+}
+
+/// What the records of a stream are to be read with.
+struct RecordTable {
+  const std::vector<OpId>& ops;
+  std::uint32_t version;
+};
+
 /// Goes through the records of `bytes`, a window at a time, and gives those of finished calls to
-/// `take(record)`. What is wrong with one of them, or nothing; `left_out` counts the other calls.
+/// `take(record)`; `left_out` counts the others.
 template <typename Take>
-std::string each_finished(const MappedFile& file, std::span<const std::byte> bytes, std::size_t ops,
-                          LeftOut& left_out, const Take& take) {
+void each_finished(const MappedFile& file, std::span<const std::byte> bytes, const RecordTable& table,
+                   LeftOut& left_out, const Take& take) {
   const std::size_t count = bytes.size() / sizeof(StreamRecord);
   constexpr std::size_t window = k_window / sizeof(StreamRecord);
   for (std::size_t begin = 0; begin < count; begin += window) {
@@ -131,18 +164,20 @@ std::string each_finished(const MappedFile& file, std::span<const std::byte> byt
     for (std::size_t row = begin; row < end; ++row) {
       StreamRecord record;
       std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
-      if (is_faulty(record, ops)) {
-        return fmt::format("record {} {}", row, fault_of(record, ops));
+      if (table.version == 1) {
+        record = as_version_2(record);
+      }
+      if (!is_call(record, table.ops, left_out)) {
+        continue;
       }
       if (record.started_ns != k_no_time && record.duration_ns < 0) {
-        ++left_out[static_cast<std::size_t>(-record.duration_ns)];
+        ++left_out.marked[static_cast<std::size_t>(-record.duration_ns)];
       } else {
         take(record);
       }
     }
     file.forget(bytes.subspan(begin * sizeof(StreamRecord), (end - begin) * sizeof(StreamRecord)));
   }
-  return {};
 }
 
 /// Collects a block of calls for a sink.
@@ -161,7 +196,7 @@ class BlockOfCalls {
       const std::chrono::nanoseconds shift = shift_.of(times.started);
       times_.push_back({times.issued + shift, times.started + shift, times.finished + shift});
     }
-    events_.push_back({ops_[record.op], record.iteration, record.micro_batch});
+    events_.push_back({ops_[record.op_number - 1], record.iteration, record.micro_batch});
     if (events_.size() == k_block) {
       give();
     }
@@ -214,9 +249,8 @@ void write_stream_file(const RankStream& stream, std::uint32_t index, const std:
   }
 }
 
-StreamFile::StreamFile(std::filesystem::path path, StreamEntry entry, MappedFile mapped,
-                       const StreamHeader& header)
-    : path_(std::move(path)), entry_(std::move(entry)), mapped_(std::move(mapped)), header_(header) {}
+StreamFile::StreamFile(StreamEntry entry, MappedFile mapped, const StreamHeader& header, bool has_header)
+    : entry_(std::move(entry)), mapped_(std::move(mapped)), header_(header), has_header_(has_header) {}
 
 Result<StreamFile> StreamFile::open(const std::filesystem::path& path, const StreamEntry& entry) {
   Result<MappedFile> mapped = MappedFile::open(path);
@@ -230,10 +264,14 @@ Result<StreamFile> StreamFile::open(const std::filesystem::path& path, const Str
   }
   StreamHeader header;
   std::memcpy(&header, bytes.data(), sizeof header);
+  const bool has_header = !is_lost(header) || entry.version != k_files_version;
+  if (!has_header) {
+    header = header_instead(bytes.subspan(sizeof header), entry);
+  }
   if (const std::string fault = fault_of(header, entry); !fault.empty()) {
     return failure(fmt::format("{}: {}", path.string(), fault));
   }
-  return StreamFile(path, entry, std::move(*mapped), header);
+  return StreamFile(entry, std::move(*mapped), header, has_header);
 }
 
 StreamUse StreamFile::use() const {
@@ -264,10 +302,10 @@ void StreamFile::count_missing(Provenance& provenance) const {
   }
 }
 
-Result<StreamSurvey> StreamFile::survey(std::size_t ops) const {
+StreamSurvey StreamFile::survey(const std::vector<OpId>& ops) const {
   StreamSurvey survey{.records = use().records};
-  LeftOut left_out = {};
-  const std::string fault = each_finished(mapped_, records(), ops, left_out, [&](const StreamRecord& record) {
+  LeftOut left_out;
+  each_finished(mapped_, records(), {ops, header_.version}, left_out, [&](const StreamRecord& record) {
     if (record.started_ns == k_no_time) {
       ++survey.untimed;
       return;
@@ -279,29 +317,25 @@ Result<StreamSurvey> StreamFile::survey(std::size_t ops) const {
     survey.last_started = std::max(survey.last_started, times.started);
     survey.last_finished = std::max(survey.last_finished, times.finished);
   });
-  if (!fault.empty()) {
-    return failure(fmt::format("{}: {}", path_.string(), fault));
-  }
   return survey;
 }
 
-Result<void> StreamFile::visit(const std::vector<OpId>& ops, const StreamSurvey& survey,
-                               const TimeShift& shift, Provenance& provenance, const Sink& sink) const {
+void StreamFile::visit(const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
+                       Provenance& provenance, const Sink& sink) const {
   count_dropped(header_, provenance);
   count_missing(provenance);
-  BlockOfCalls block(ops, survey.has_times(), shift, sink);
-  LeftOut left_out = {};
-  const std::string fault = each_finished(mapped_, records(), ops.size(), left_out,
-                                          [&](const StreamRecord& record) { block.add(record); });
-  if (!fault.empty()) {
-    return failure(fmt::format("{}: {}", path_.string(), fault));
+  if (!has_header_) {
+    provenance.skip(std::string(k_skipped_header));
   }
+  BlockOfCalls block(ops, survey.has_times(), shift, sink);
+  LeftOut left_out;
+  each_finished(mapped_, records(), {ops, header_.version}, left_out,
+                [&](const StreamRecord& record) { block.add(record); });
   block.give();
   count_left_out(left_out, provenance);
   if (!survey.has_times() && survey.timed > 0) {
     provenance.skip("time where other calls of the rank have none", survey.timed);
   }
-  return {};
 }
 
 }  // namespace commlens

@@ -54,35 +54,36 @@ struct TimeShift {
 /// tables that are read after the opening have every row that its records need.
 class StreamFile {
  public:
-  /// Fails, naming the file, when it cannot be read or its header is none of `entry`.
+  /// Fails, naming the file, when it cannot be read or its header is none of `entry`. A header of zeros was
+  /// lost with the page it was on: then the manifest says what it said.
   static Result<StreamFile> open(const std::filesystem::path& path, const StreamEntry& entry);
 
   StreamUse use() const;
 
-  /// Reads the records that are in use and checks each; `ops` rows are in the tables. Fails, naming the
-  /// record.
-  Result<StreamSurvey> survey(std::size_t ops) const;
+  /// Reads the records that are in use; `ops` are the tables' rows, k_lost_op those that were lost.
+  StreamSurvey survey(const std::vector<OpId>& ops) const;
 
   /// Some calls in issue order, and their times: none, or one for each.
   using Sink = std::function<void(std::span<const CommEvent>, std::span<const Times>)>;
   /// Gives the calls, block by block and in bounded memory, to `sink`; `ops` are the tables' rows, times have
   /// `shift` added. What is left out is counted in `skipped` of the provenance: a torn last record, records
-  /// that the header or the manifest promises and the file lacks, calls that never finished or were not
-  /// recorded, and times that other calls of the stream do not have. Checks each record again, since one that
-  /// is being recorded may have changed since `survey`.
-  Result<void> visit(const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
-                     Provenance& provenance, const Sink& sink) const;
+  /// that the header or the manifest promises and the file lacks, records that are no calls (zeros,
+  /// impossible ones, those that the tables do not describe), calls that never finished or were not recorded,
+  /// and times that other calls of the stream do not have. Checks each record again, since one that is being
+  /// recorded may have changed since `survey`.
+  void visit(const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
+             Provenance& provenance, const Sink& sink) const;
 
  private:
-  StreamFile(std::filesystem::path path, StreamEntry entry, MappedFile mapped, const StreamHeader& header);
+  StreamFile(StreamEntry entry, MappedFile mapped, const StreamHeader& header, bool has_header);
 
   std::span<const std::byte> records() const;
   void count_missing(Provenance& provenance) const;
 
-  std::filesystem::path path_;
   StreamEntry entry_;
   MappedFile mapped_;
   StreamHeader header_;
+  bool has_header_;
 };
 
 /// A stream whose tables are known.

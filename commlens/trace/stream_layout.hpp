@@ -1,7 +1,9 @@
 #pragma once
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "commlens/comm/event.hpp"
 
@@ -11,7 +13,8 @@ namespace commlens {
 static_assert(std::endian::native == std::endian::little, "records are copied as they lie in memory");
 
 constexpr std::array<char, 8> k_stream_magic = {'c', 'o', 'm', 'm', 'l', 'e', 'n', 's'};
-constexpr std::uint32_t k_stream_version = 1;
+// Version 1 has rows of `ops` from 0, so that a record of zeros is the call of a row.
+constexpr std::uint32_t k_stream_version = 2;
 constexpr std::int64_t k_no_time = INT64_MIN;
 constexpr std::int64_t k_unfinished = -1;  // duration of a call that is under way
 constexpr std::int64_t k_failed = -2;      // … of one that returned an error
@@ -35,11 +38,11 @@ static_assert(sizeof(StreamHeader) == 64);
 
 /// A file of calls, or (with its own magic and record size) of compute stretches.
 constexpr std::array<char, 8> k_compute_magic = {'c', 'o', 'm', 'm', 'c', 'o', 'm', 'p'};
-constexpr std::uint32_t k_compute_version = 1;
+constexpr std::uint32_t k_compute_version = 2;  // version 1 has 0 for `check`
 
 /// One call.
 struct StreamRecord {
-  std::uint32_t op = 0;
+  std::uint32_t op_number = 0;  // row of `ops` + 1; 0: no call, whatever else is there
   std::int32_t iteration = 0;
   std::int64_t started_ns = k_no_time;
   std::int64_t duration_ns = 0;
@@ -53,8 +56,23 @@ struct ComputeRecord {
   std::int64_t started_ns = 0;
   std::int64_t duration_ns = 0;
   std::int32_t iteration = 0;
-  std::uint32_t reserved = 0;  // 0
+  std::uint32_t check = 0;  // compute_check
 };
 static_assert(sizeof(ComputeRecord) == 24);
+
+/// What stands in `check`, never 0: a page of the file that was lost and reads as zeros may hold any part of
+/// a record, since 24 bytes do not divide one.
+constexpr std::uint32_t compute_check(const ComputeRecord& record) {
+  std::uint64_t hash = static_cast<std::uint64_t>(record.started_ns) * 0x9e3779b97f4a7c15U;
+  hash = (hash ^ (hash >> 32) ^ static_cast<std::uint64_t>(record.duration_ns)) * 0xbf58476d1ce4e5b9U;
+  hash = (hash ^ (hash >> 32) ^ static_cast<std::uint32_t>(record.iteration)) * 0x94d049bb133111ebU;
+  return static_cast<std::uint32_t>(hash >> 32) | 1U;
+}
+
+/// Whether the first page of a file was lost: nothing of its header is left.
+bool is_lost(const StreamHeader& header);
+
+/// How many records of `size` bytes stand before the zeros at the end of a file's `records`.
+std::uint64_t records_before_zeros(std::span<const std::byte> records, std::size_t size);
 
 }  // namespace commlens

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "commlens/trace/manifest.hpp"
 #include "commlens/trace/manifest_names.hpp"
 
 namespace commlens {
@@ -11,6 +12,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t k_most_elements = std::int64_t{1} << 50;
+template <typename Id>
+constexpr Id k_lost_row{UINT32_MAX};
+static_assert(k_lost_row<OpId> == k_lost_op);
 constexpr int k_axes = static_cast<int>(Axis::self) + 1;
 
 template <typename Names>
@@ -69,6 +73,7 @@ void TableRows::add_rule(const json& row, const std::string& where) {
 
 void TableRows::add_group(const json& row, const std::string& where) {
   const Axis axis = fields_.word(row, where, "axis", axis_from);
+  refers_to_lost_ = false;
   const bool is_listed = row.is_object() && (row.contains("ranks") || row.contains("ranks_of"));
   groups_.push_back(is_listed ? listed_group(row, where, axis) : pattern_group(row, where, axis));
 }
@@ -95,7 +100,10 @@ CommunicatorId TableRows::communicator(const json& row, const std::string& where
 GroupId TableRows::listed_group(const json& row, const std::string& where, Axis axis) {
   if (!row.contains("ranks")) {
     const GroupId alike = row_of(groups_, row, where, "ranks_of");
-    if (groups_.empty() || tables_.groups.pattern(alike)) {
+    if (refers_to_lost_) {
+      return k_lost_row<GroupId>;
+    }
+    if (groups_.empty() || fields_.error || tables_.groups.pattern(alike)) {
       fields_.fail(where, "\"ranks_of\" must be an earlier row with \"ranks\"");
       return {};
     }
@@ -135,21 +143,46 @@ GroupId TableRows::pattern_group(const json& row, const std::string& where, Axis
 }
 
 template <typename Id>
-Id TableRows::row_of(const std::vector<Id>& rows, const json& row, const std::string& where,
-                     const char* key) {
+Id TableRows::row_of(const std::vector<Id>& rows, const json& row, const std::string& where, const char* key,
+                     std::optional<std::int64_t> usual) {
   const auto count = static_cast<std::int64_t>(rows.size());
-  const std::int64_t index = fields_.number(row, where, key, {0, std::max<std::int64_t>(count - 1, 0)}, 0);
-  return rows.empty() ? Id{} : rows[static_cast<std::size_t>(index)];
+  const std::int64_t least = usual ? 0 : -1;  // without rows there is nothing that must be named
+  const std::int64_t last = std::max({count - 1, most_lost_ - 1, least});
+  const std::int64_t index = fields_.number(row, where, key, {0, last}, usual);
+  const bool is_there = index < count;
+  const bool is_nothing = !is_there && most_lost_ == 0;
+  const Id id = is_there ? rows[static_cast<std::size_t>(index)] : is_nothing ? Id{} : k_lost_row<Id>;
+  refers_to_lost_ = refers_to_lost_ || id == k_lost_row<Id>;
+  return id;
+}
+
+void TableRows::skip_to(std::string_view kind, std::size_t number) {
+  if (kind == "name") {
+    names_.ids.resize(number, k_lost_row<NameId>);
+  } else if (kind == "tag") {
+    tags_.ids.resize(number, k_lost_row<TagId>);
+  } else if (kind == "group") {
+    groups_.resize(number, k_lost_row<GroupId>);
+  } else if (kind == "op") {
+    ops_.resize(number, k_lost_op);
+  }
+}
+
+std::size_t TableRows::count(std::string_view kind) const {
+  return kind == "name"    ? names_.ids.size()
+         : kind == "tag"   ? tags_.ids.size()
+         : kind == "group" ? groups_.size()
+                           : ops_.size();
 }
 
 void TableRows::add_op(const json& row, const std::string& where) {
+  refers_to_lost_ = false;
   CommOp op;
   op.kind = fields_.word(row, where, "op", comm_kind_from);
   op.dtype = fields_.word(row, where, "dtype", dtype_from);
   op.phase = phase_from(fields_.text(row, where, "phase"));
   op.data_dependent = fields_.flag(row, where, "data_dependent", false);
-  const auto groups = static_cast<std::int64_t>(groups_.size());
-  const std::int64_t group = fields_.number(row, where, "group", {0, groups - 1});
+  op.group = row_of(groups_, row, where, "group", std::nullopt);
   const JsonFields::Range elements = {0, k_most_elements / size_of(op.dtype)};
   op.input.value = fields_.number(row, where, "input_elements", elements);
   op.output.value = fields_.number(row, where, "output_elements", elements);
@@ -160,7 +193,10 @@ void TableRows::add_op(const json& row, const std::string& where) {
   if (fields_.error) {
     return;
   }
-  op.group = groups_[static_cast<std::size_t>(group)];
+  if (refers_to_lost_) {
+    ops_.push_back(k_lost_op);
+    return;
+  }
   const std::int64_t ranks = tables_.groups.size(op.group);
   if (row.contains("root")) {
     op.root = GroupRank{fields_.number(row, where, "root", {0, ranks - 1})};

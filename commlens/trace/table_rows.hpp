@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -22,7 +24,7 @@ struct StringRows {
 };
 
 /// Adds the rows of one file's tables to the tables of a trace. A row refers to earlier rows of its own file,
-/// by their number there.
+/// by their number there. Rows of a damaged file may be missing; those that refer to them are missing too.
 class TableRows {
  public:
   /// Both outlive this. What is wrong with a row is kept in `fields`.
@@ -34,7 +36,14 @@ class TableRows {
   void add_group(const nlohmann::json& row, const std::string& where);
   void add_op(const nlohmann::json& row, const std::string& where);
 
-  /// Row in the file -> row of the trace.
+  /// From here on rows may be missing, whose numbers are below `most`.
+  void set_damaged(std::int64_t most) { most_lost_ = most; }
+  /// The next row of a kind ("name", "tag", "group" or "op") has this number, not below the number of rows of
+  /// that kind; those between were lost.
+  void skip_to(std::string_view kind, std::size_t number);
+  std::size_t count(std::string_view kind) const;
+
+  /// Row in the file -> row of the trace; k_lost_op where it was lost.
   std::vector<OpId> take_ops() { return std::move(ops_); }
 
  private:
@@ -43,8 +52,8 @@ class TableRows {
   GroupId listed_group(const nlohmann::json& row, const std::string& where, Axis axis);
   GroupId pattern_group(const nlohmann::json& row, const std::string& where, Axis axis);
   template <typename Id>
-  Id row_of(const std::vector<Id>& rows, const nlohmann::json& row, const std::string& where,
-            const char* key);
+  Id row_of(const std::vector<Id>& rows, const nlohmann::json& row, const std::string& where, const char* key,
+            std::optional<std::int64_t> usual = 0);
 
   Trace& tables_;
   JsonFields& fields_;
@@ -53,6 +62,8 @@ class TableRows {
   std::vector<RuleId> rules_;
   std::vector<GroupId> groups_;
   std::vector<OpId> ops_;
+  std::int64_t most_lost_ = 0;
+  bool refers_to_lost_ = false;  // the row at hand
 };
 
 }  // namespace commlens

@@ -70,6 +70,13 @@ struct RecorderCost {
 constexpr std::string_view k_skipped_unfinished = "unfinished call";
 constexpr std::string_view k_skipped_failed = "failed call";
 constexpr std::string_view k_skipped_cancelled = "cancelled call";
+// Parts of a file that a crashed machine or a file system lost, which read as zeros.
+constexpr std::string_view k_skipped_zeros = "call lost, record of zeros";
+constexpr std::string_view k_skipped_impossible_record = "call lost, impossible record";
+constexpr std::string_view k_skipped_undescribed = "call lost, not described in the tables";
+constexpr std::string_view k_skipped_compute = "compute time lost, zeros or impossible record";
+constexpr std::string_view k_skipped_header = "rank whose file lost its header";
+constexpr std::string_view k_skipped_table_line = "line of a rank's tables lost";
 constexpr std::string_view k_skipped_disk_full = "call not recorded, disk full";
 constexpr std::string_view k_skipped_recorder_late = "call not recorded, recorder late";
 constexpr std::string_view k_skipped_no_memory = "call not recorded, memory was out";

@@ -39,16 +39,13 @@ void write_files(const Trace& trace, const fs::path& folder) {
 }
 
 Result<std::optional<OpenStream>> open_written_stream(const fs::path& folder, const StreamEntry& entry,
-                                                      std::size_t ops) {
+                                                      const std::vector<OpId>& ops) {
   Result<StreamFile> file = StreamFile::open(folder / entry.file, entry);
   if (!file) {
     return tl::unexpected(file.error());
   }
-  const Result<StreamSurvey> survey = file->survey(ops);
-  if (!survey) {
-    return tl::unexpected(survey.error());
-  }
-  return OpenStream{std::move(*file), *survey, {}, {}};
+  const StreamSurvey survey = file->survey(ops);
+  return OpenStream{std::move(*file), survey, {}, {}};
 }
 
 Result<Manifest> manifest_of(const fs::path& folder) {
@@ -77,7 +74,7 @@ Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& mani
   const StreamEntry& entry = manifest.streams[row];
   const bool is_written = entry.tables.empty();
   const Result<std::optional<OpenStream>> opened =
-      is_written ? open_written_stream(folder, entry, manifest.ops.size())
+      is_written ? open_written_stream(folder, entry, manifest.ops)
                  : open_recorded_stream(folder, entry, manifest.tables, clocks);
   if (!opened) {
     return tl::unexpected(opened.error());
@@ -96,11 +93,12 @@ Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& mani
     }
     reader.take_compute(row, std::move(*compute));
   }
-  return stream.file.visit(is_written ? manifest.ops : stream.ops, stream.survey, stream.shift,
-                           manifest.tables.provenance,
-                           [&](std::span<const CommEvent> events, std::span<const Times> times) {
-                             reader.take(row, events, times);
-                           });
+  stream.file.visit(is_written ? manifest.ops : stream.ops, stream.survey, stream.shift,
+                    manifest.tables.provenance,
+                    [&](std::span<const CommEvent> events, std::span<const Times> times) {
+                      reader.take(row, events, times);
+                    });
+  return {};
 }
 
 /// Reads all streams; the ranks of each are in `streams` before its calls are read.

@@ -102,14 +102,14 @@ TEST(TraceFile, WritesTheDocumentedBytes) {
   write_trace(timed_trace(), folder / "t");
   const std::string expected(
       "commlens"
-      "\x01\x00\x00\x00\x40\x00\x00\x00\x20\x00\x00\x00\x00\x00\x00\x00"  // version, header, record, stream
+      "\x02\x00\x00\x00\x40\x00\x00\x00\x20\x00\x00\x00\x00\x00\x00\x00"  // version, header, record, stream
       "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"  // first and last rank
       "\x02\x00\x00\x00\x00\x00\x00\x00"                                  // records in use
       "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"  // none dropped
-      "\x00\x00\x00\x00\xff\xff\xff\xff\x64\x00\x00\x00\x00\x00\x00\x00"  // op 0, iteration -1, started 100
+      "\x01\x00\x00\x00\xff\xff\xff\xff\x64\x00\x00\x00\x00\x00\x00\x00"  // op 0, iteration -1, started 100
       "\xfa\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\xff\xff\xff\xff"  // lasts 250, issued 10 before, no
                                                                           // micro-batch
-      "\x00\x00\x00\x00\x00\x00\x00\x00\xe8\x03\x00\x00\x00\x00\x00\x00"  // op 0, iteration 0, started 1000
+      "\x01\x00\x00\x00\x00\x00\x00\x00\xe8\x03\x00\x00\x00\x00\x00\x00"  // op 0, iteration 0, started 1000
       "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00",
       128);
   EXPECT_EQ(content_of(folder / "t/stream-0.bin"), expected);
@@ -214,16 +214,12 @@ TEST(TraceFile, SaysWhatIsWrongWithAStream) {
   };
   const std::vector<Case> cases = {
       {0, "C", "its first bytes are not \"commlens\""},
-      {8, "\x02", "version 2, this program reads version 1"},
+      {8, "\x03", "version 3, this program reads versions 1 to 2"},
+      {8, std::string(1, '\0'), "version 0, this program reads versions 1 to 2"},
       {12, "\x41", "header of 65 bytes"},
       {16, "\x21", "records of 33"},
       {32, "\x01", "holds ranks 0 to 1, the manifest says 0 to 0"},
       {55, "\x01", "says that 72057594037927936 and 0 calls were dropped"},
-      {64, "\x01", "record 0 names op 1, the tables have 1"},
-      {100, "\xfe\xff\xff\xff", "record 1 has iteration -2"},
-      {124, "\xfe\xff\xff\xff", "record 1 has micro-batch -2"},
-      {79, "\x7f", "record 0 starts at"},
-      {87, "\x80", "record 0 starts at"},
   };
   for (const Case& c : cases) {
     const ScratchFolder folder;
@@ -233,6 +229,49 @@ TEST(TraceFile, SaysWhatIsWrongWithAStream) {
     EXPECT_NE(error_of(folder / "t").find("stream-0.bin: "), std::string::npos) << c.said;
     EXPECT_NE(error_of(folder / "t").find(c.said), std::string::npos) << error_of(folder / "t");
   }
+}
+
+TEST(TraceFile, CountsRecordsThatAreImpossible) {
+  const std::vector<std::pair<std::size_t, std::string>> cases = {
+      {100, "\xfe\xff\xff\xff"},  // iteration -2
+      {124, "\xfe\xff\xff\xff"},  // micro-batch -2
+      {79, "\x7f"},               // starts in 292 years …
+      {87, "\x7f"},               // lasts as long
+      {87, "\x80"}};              // lasts less than nothing
+  for (const auto& [offset, bytes] : cases) {
+    const ScratchFolder folder;
+    write_trace(timed_trace(), folder / "t");
+    std::string content = content_of(folder / "t/stream-0.bin");
+    folder.write("t/stream-0.bin", content.replace(offset, bytes.size(), bytes));
+    const Result<Trace> read = read_trace(folder / "t");
+    ASSERT_TRUE(read) << offset << ": " << read.error().message;
+    EXPECT_EQ(read->streams[0].events.size(), 1U) << offset;
+    EXPECT_EQ(read->provenance.skipped.at("call lost, impossible record"), 1) << offset;
+  }
+}
+
+// As version 1 wrote them: rows from 0, and no number in the manifest.
+TEST(TraceFile, OfVersionOneIsRead) {
+  const ScratchFolder folder;
+  write_trace(timed_trace(), folder / "t");
+  replace_in(folder / "t/manifest.json", ", \"version\": 2", "");
+  std::string content = content_of(folder / "t/stream-0.bin");
+  content[8] = 1;
+  content[64] = 0;
+  content[96] = 0;
+  folder.write("t/stream-0.bin", content);
+  const Result<Trace> read = read_trace(folder / "t");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->streams[0].times, timed_trace().streams[0].times);
+  EXPECT_TRUE(read->provenance.skipped.empty());
+  // A lost part of it, and a lost header, which does not say that the version is 1.
+  folder.write("t/stream-0.bin", content.substr(0, 96) + std::string(32, '\0'));
+  const Result<Trace> lost = read_trace(folder / "t");
+  ASSERT_TRUE(lost) << lost.error().message;
+  EXPECT_EQ(lost->streams[0].events.size(), 1U);
+  EXPECT_EQ(lost->provenance.skipped.at("call lost, record of zeros"), 1);
+  folder.write("t/stream-0.bin", std::string(64, '\0') + content.substr(64));
+  EXPECT_NE(error_of(folder / "t").find("its first bytes are not \"commlens\""), std::string::npos);
 }
 
 TEST(TraceFile, RefusesAStreamShorterThanItsHeaderOrLongerThanPromised) {
