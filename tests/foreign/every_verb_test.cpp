@@ -62,6 +62,18 @@ TEST_F(EveryVerbOn, RealFilesOfOtherTools) {
   }
 }
 
+// The same files made short, for the sanitizers, under which the long ones take minutes.
+TEST_F(EveryVerbOn, BeginningsOfRealFiles) {
+  if (foreign_folder().empty()) {
+    GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/foreign";
+  }
+  for (const fs::path& file : foreign_files()) {
+    SCOPED_TRACE(file.string());
+    const ForeignSample sample = foreign_sample(file);
+    EXPECT_EQ(faults_of(verbs_.run_on(folder_.write(sample.name, sample.text))), "");
+  }
+}
+
 /// A seed of fuzz_native_trace as the folder that it stands for (see there).
 fs::path native_folder(const ScratchFolder& folder, const std::string& name, std::string_view input) {
   const fs::path path = folder / ("native-" + name);

@@ -157,17 +157,20 @@ std::vector<std::filesystem::path> foreign_files() {
   return files;
 }
 
-std::vector<ForeignSample> foreign_samples() {
-  std::vector<ForeignSample> samples;
-  for (const char* const name : k_sampled) {
-    const std::filesystem::path file = foreign_folder() / name;
-    std::string plain_name = file.filename().string();
-    if (plain_name.ends_with(".gz")) {
-      plain_name.resize(plain_name.size() - std::string_view(".gz").size());
-    }
-    samples.push_back({plain_name, sample_of(file)});
+ForeignSample foreign_sample(const std::filesystem::path& file) {
+  std::string name = file.filename().string();
+  if (name.ends_with(".gz")) {
+    name.resize(name.size() - std::string_view(".gz").size());
   }
-  return samples;
+  return {name, sample_of(file)};
+}
+
+std::vector<std::filesystem::path> sampled_files() {
+  std::vector<std::filesystem::path> files;
+  for (const char* const name : k_sampled) {
+    files.push_back(foreign_folder() / name);
+  }
+  return files;
 }
 
 void find_modules_beside_program() {

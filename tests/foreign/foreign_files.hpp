@@ -18,9 +18,12 @@ struct ForeignSample {
   std::string text;
 };
 
-/// Twenty of them, of every format there is a real file of. JSON of more than 16 KiB keeps its members and,
-/// of the events or nodes, those about communication and what launches it, then others until it is full.
-std::vector<ForeignSample> foreign_samples();
+/// JSON of more than 16 KiB keeps its members and, of the events or nodes, those about communication and what
+/// launches it, then others until it is full; other files keep their beginning.
+ForeignSample foreign_sample(const std::filesystem::path& file);
+
+/// Twenty real files, of every format there is one of.
+std::vector<std::filesystem::path> sampled_files();
 
 /// Sets the folder in which modules (OTF2) are looked for to that of the program.
 void find_modules_beside_program();

@@ -47,7 +47,7 @@ void write_file(const fs::path& file, std::string_view content) {
 }
 
 struct Campaign {
-  std::int64_t mutations = number_from("COMMLENS_MUTATIONS", 4);
+  std::int64_t mutations = number_from("COMMLENS_MUTATIONS", 2);
   std::int64_t first = number_from("COMMLENS_MUTATION_FIRST", 0);
   std::int64_t seed = number_from("COMMLENS_MUTATION_SEED", 20261122);
   fs::path folder = work_folder();
@@ -85,13 +85,14 @@ TEST(Mutations, OfRealFilesAreReadOrRefused) {
   find_modules_beside_program();
   const Campaign campaign;
   fs::create_directories(campaign.folder / "original");
-  const std::vector<ForeignSample> samples = foreign_samples();
+  const std::vector<fs::path> files = sampled_files();
   std::cout << fmt::format("{} files, mutations {} to {} of each, seed {}; a crash leaves its file in {}\n",
-                           samples.size(), campaign.first, campaign.first + campaign.mutations - 1,
+                           files.size(), campaign.first, campaign.first + campaign.mutations - 1,
                            campaign.seed, campaign.folder.string())
             << std::flush;
-  for (const ForeignSample& sample : samples) {
-    SCOPED_TRACE(sample.name);
+  for (const fs::path& real : files) {
+    SCOPED_TRACE(real.string());
+    const ForeignSample sample = foreign_sample(real);
     write_file(campaign.folder / "original" / sample.name, sample.text);
     Tally tally;
     for (std::int64_t at = campaign.first; at < campaign.first + campaign.mutations; ++at) {
