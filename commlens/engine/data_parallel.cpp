@@ -29,7 +29,11 @@ std::vector<std::size_t> touched_units(const HeldModule& module, const std::vect
 
 DataParallel::DataParallel(const Job& job, std::vector<HeldChunk> chunks, RankGroups& groups,
                            const Overlap& overlap, torch::Device device)
-    : stage_(job.train.zero_stage), options_(job.commlens), overlap_(overlap), groups_(groups) {
+    : stage_(job.train.zero_stage),
+      options_(job.commlens),
+      overlap_(overlap),
+      gathered_(groups.dp->starting_pays() ? Completion::later : Completion::now),
+      groups_(groups) {
   const Sharding sharding{stage_, groups.dp->size(), groups.dp->rank().value, options_.hpz};
   for (HeldChunk& held : chunks) {
     Chunk chunk;
@@ -158,7 +162,7 @@ void DataParallel::share_updated() {
     for (UnitStorage& unit : chunk.units) {
       unit.publish();
       if (stage_ > 0 && unit.keeps_parameters()) {
-        works.push_back(all_gather(*groups_.dp, unit.shard.clone(), unit.flat, "parameters"));
+        works.push_back(all_gather(*groups_.dp, unit.shard.clone(), unit.flat, "parameters", gathered_));
       }
     }
   }
@@ -174,13 +178,13 @@ void DataParallel::start_gather(std::size_t chunk, std::size_t index, bool is_fo
   gather.is_for_backward = is_for_backward;
   unit.allocate_parameters();
   if (is_for_backward && options_.hpz > 1) {
-    gather.work = all_gather(*groups_.block, unit.secondary, unit.flat, "parameters.hpz");
+    gather.work = all_gather(*groups_.block, unit.secondary, unit.flat, "parameters.hpz", gathered_);
   } else if (options_.quantized_weights && groups_.dp->size() > 1) {
     const torch::Tensor bytes = quantized(unit.shard.unsqueeze(0), QuantizedBits::int8).view({-1});
     gather.bytes = torch::empty({groups_.dp->size() * bytes.numel()}, bytes.options());
-    gather.work = all_gather(*groups_.dp, bytes, gather.bytes, "parameters.qwz");
+    gather.work = all_gather(*groups_.dp, bytes, gather.bytes, "parameters.qwz", gathered_);
   } else {
-    gather.work = all_gather(*groups_.dp, unit.shard, unit.flat, "parameters");
+    gather.work = all_gather(*groups_.dp, unit.shard, unit.flat, "parameters", gathered_);
   }
 }
 

@@ -76,6 +76,7 @@ class DataParallel {
   int stage_;
   CommlensOptions options_;
   Overlap overlap_;
+  Completion gathered_;  // of gathers whose result is needed soon
   RankGroups& groups_;
   std::vector<Chunk> chunks_;
   std::vector<std::vector<Gather>> gathers_;  // per chunk and unit

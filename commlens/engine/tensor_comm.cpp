@@ -98,7 +98,7 @@ torch::ScalarType scalar_type_of(DType dtype) {
 }
 
 TensorWork::TensorWork(std::unique_ptr<Work> work, torch::Tensor input, torch::Tensor output)
-    : work_(std::move(work)), input_(std::move(input)), output_(std::move(output)) {}
+    : input_(std::move(input)), output_(std::move(output)), work_(std::move(work)) {}
 
 void TensorWork::wait() {
   if (work_) {

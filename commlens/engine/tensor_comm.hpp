@@ -21,9 +21,9 @@ class TensorWork {
   void wait();
 
  private:
-  std::unique_ptr<Work> work_;
   torch::Tensor input_;
   torch::Tensor output_;
+  std::unique_ptr<Work> work_;  // ends before the memory it uses
 };
 
 /// When a call is complete: with the TensorWork's wait(), or already when the function returns (the

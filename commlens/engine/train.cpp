@@ -55,7 +55,9 @@ class RankTrainer {
         groups_(make_groups(job, std::move(world), recorder, clock_)),
         layers_(make_layer_context(job.model, job.model.rotary_fraction, device_)),
         parameters_(job, held_chunks(job, groups_.where.pipeline), groups_,
-                    {.gathers = options.prefetch, .reductions = options.overlap}, device_),
+                    {.gathers = options.prefetch && groups_.dp->starting_pays(),
+                     .reductions = options.overlap && groups_.dp->starting_pays()},
+                    device_),
         optimizer_(job, options, parameters_, groups_),
         executor_(job, layers_, parameters_, groups_, recorder) {
     layers_.tp = groups_.tp.get();

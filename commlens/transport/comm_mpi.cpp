@@ -19,6 +19,7 @@
 #include <mpi.h>
 
 #include "commlens/transport/comm_mpi_calls.hpp"
+#include "commlens/transport/comm_mpi_queue.hpp"
 #include "commlens/transport/mpi_module.hpp"
 
 namespace commlens {
@@ -75,6 +76,9 @@ class MpiCommunicator final : public Communicator {
     mpi_check(MPI_Group_translate_ranks(group, ranks, here.data(), job_->world, global.data()),
               "MPI_Group_translate_ranks");
     MPI_Group_free(&group);
+    if (job_->progress != nullptr) {
+      queue_ = std::make_unique<MpiCallQueue>(job_, comm_);
+    }
     for (const int member : global) {
       members_.push_back(Rank{member});
     }
@@ -85,7 +89,9 @@ class MpiCommunicator final : public Communicator {
   ~MpiCommunicator() override {
     if (std::uncaught_exceptions() > 0) {
       process_state().broken = true;
+      static_cast<void>(queue_.release());  // its thread may wait for ranks that wait for this one
     } else if (!process_state().broken && !is_finalised()) {
+      queue_.reset();
       MPI_Comm_free(&comm_);
     }
     --process_state().open;
@@ -94,15 +100,29 @@ class MpiCommunicator final : public Communicator {
   const std::vector<Rank>& members() const override { return members_; }
   GroupRank rank() const override { return rank_; }
 
-  std::unique_ptr<Work> start(const CommCall& call) override { return start_mpi_call(*job_, comm_, call); }
-  void run(const CommCall& call) override { run_mpi_call(*job_, comm_, call); }
+  std::unique_ptr<Work> start(const CommCall& call) override {
+    return is_queued(call) ? queue_->start(call) : start_mpi_call(*job_, comm_, call);
+  }
+  void run(const CommCall& call) override {
+    if (is_queued(call)) {
+      queue_->run(call);
+    } else {
+      run_mpi_call(*job_, comm_, call);
+    }
+  }
   bool makes_progress() const override { return job_->progress != nullptr; }
+  /// Nonblocking collectives that nobody moves on hide nothing and are slower than blocking ones
+  /// (docs/adr/0006).
+  bool starting_pays() const override { return makes_progress(); }
 
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
     constexpr std::int64_t k_most = std::numeric_limits<int>::max();
     if (color > k_most || key > k_most || key < -k_most) {
       throw SystemError(
           fmt::format("MPI cannot split by color {} and key {}: they must fit 32 bits", color, key));
+    }
+    if (queue_ != nullptr) {
+      queue_->drain();
     }
     MPI_Comm part = MPI_COMM_NULL;
     mpi_check(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : static_cast<int>(color),
@@ -125,8 +145,12 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  /// Messages are not: one that waits for its receiver would hold up those behind it.
+  bool is_queued(const CommCall& call) const { return queue_ != nullptr && !is_point_to_point(call.kind); }
+
   std::shared_ptr<const MpiJob> job_;
   MPI_Comm comm_;
+  std::unique_ptr<MpiCallQueue> queue_;  // where calls are to make progress
   GroupRank rank_;
   std::vector<Rank> members_;
 };

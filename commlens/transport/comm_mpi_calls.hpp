@@ -45,7 +45,7 @@ struct MpiJob {
   Bytes piece{std::int64_t{1} << 30};  // most that one MPI call moves: its counts are int
   MpiOperations operations;
   std::shared_ptr<MpiBuffers> buffers = std::make_shared<MpiBuffers>();
-  std::shared_ptr<MpiProgress> progress;  // null: calls move on inside calls only
+  std::shared_ptr<MpiProgress> progress;  // null: calls move on inside of calls only
 };
 
 /// Issues `call` on `comm` as nonblocking MPI calls of at most job.piece each. Every rank splits alike,

@@ -80,7 +80,8 @@ class MpiWork final : public Work {
   MpiBuffers::Memory copy_;
 };
 
-/// A thread of the process that moves calls on while the rank computes. Needs MPI_THREAD_MULTIPLE.
+/// A thread of the process that moves messages on while the rank computes (collectives have MpiCallQueue).
+/// Needs MPI_THREAD_MULTIPLE.
 class MpiProgress {
  public:
   MpiProgress();

@@ -123,6 +123,7 @@ class RecordingCommunicator final : public Communicator {
   const std::vector<Rank>& members() const override { return communicator_->members(); }
   GroupRank rank() const override { return communicator_->rank(); }
   bool makes_progress() const override { return communicator_->makes_progress(); }
+  bool starting_pays() const override { return communicator_->starting_pays(); }
 
   std::unique_ptr<Work> start(const CommCall& call) override {
     if (is_left_out(call)) {

@@ -72,6 +72,9 @@ class Communicator {
   /// Whether calls that were started move on while their ranks are busy with something else. Where they do
   /// not, their data move when a rank waits, and computing hides nothing.
   virtual bool makes_progress() const { return false; }
+
+  /// Whether it can pay to start a call before its result is needed, in place of run() when it is.
+  virtual bool starting_pays() const { return true; }
   std::int64_t size() const { return static_cast<std::int64_t>(members().size()); }
 
   /// Issues a call and returns at once. The Work may be dropped after wait() only.

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <latch>
 #include <string_view>
@@ -230,6 +231,27 @@ int all_reduce_in_place(std::unique_ptr<Communicator> world, bool started) {
   return buffer == std::vector<float>(k_count, static_cast<float>(world->size())) ? 0 : 1;
 }
 
+/// A call that no rank waits for, and that no rank's asking moves on, is complete in the end.
+int completed_in_background(std::unique_ptr<Communicator> world) {
+  constexpr std::int64_t k_count = 1 << 18;
+  std::vector<float> buffer(k_count, 1.0F);
+  const std::unique_ptr<Work> work = world->start({.kind = CommKind::all_reduce,
+                                                   .dtype = DType::fp32,
+                                                   .input_buffer = buffer.data(),
+                                                   .output_buffer = buffer.data(),
+                                                   .input = {k_count},
+                                                   .output = {k_count}});
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!work->is_complete()) {
+    if (std::chrono::steady_clock::now() > end) {
+      fmt::print(stderr, "not complete after 30 s\n");
+      std::_Exit(1);  // nothing else ends its thread
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return buffer == std::vector<float>(k_count, static_cast<float>(world->size())) ? 0 : 1;
+}
+
 int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
   if (mode == "sum") {
     const std::int32_t ranks = static_cast<std::int32_t>(world->size());
@@ -246,6 +268,9 @@ int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
   }
   if (mode == "exception") {
     return fail_midway(std::move(world), &left_by_exception);
+  }
+  if (mode == "background") {
+    return completed_in_background(std::move(world));
   }
   if (mode == "stall") {
     return stalled(std::move(world));
@@ -267,13 +292,14 @@ int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
 
 int main(int argc, char** argv) {
   try {
-    auto world = commlens::open_mpi_world(argc > 2 ? argv[2] : "");
+    const std::string_view mode = argc > 1 ? argv[1] : "";
+    auto world = commlens::open_mpi_world(argc > 2 ? argv[2] : "", mode == "background");
     if (!world) {
       fmt::print(stderr, "{}\n", world.error().message);
       return 2;
     }
     const auto rank = (*world)->rank().value;
-    const int status = run_mode(argc > 1 ? argv[1] : "", std::move(*world));
+    const int status = run_mode(mode, std::move(*world));
     if (status == 1) {
       fmt::print(stderr, "rank {} has a wrong result\n", rank);
     }
