@@ -57,8 +57,12 @@ MPI_Datatype mpi_type(DType type) {
 // from this size and number of ranks on: 2(n-1)/n.
 #if defined(OPEN_MPI)
 constexpr bool k_copies_inputs = true;
+// Its MPI_Reduce_scatter_block reduces to one rank and scatters from it; MPI_Reduce_scatter has a ring and
+// recursive halving (coll/tuned, coll_tuned_decision_fixed.c).
+constexpr bool k_has_block_algorithms = false;
 #else
 constexpr bool k_copies_inputs = false;
+constexpr bool k_has_block_algorithms = true;
 #endif
 // MPICH 4.0 reads from MPI_IN_PLACE itself in a blocking MPI_Reduce whose root is not the first rank of its
 // machine.
@@ -210,7 +214,13 @@ class Issue {
     const auto count = static_cast<int>(shard);
     make(
         "MPI_Reduce_scatter_block",
-        [&] { return MPI_Reduce_scatter_block(in(0), out(0), count, type_, op, comm_); },
+        [&] {
+          if (!k_has_block_algorithms) {
+            const std::vector<int> counts(static_cast<std::size_t>(ranks_), count);
+            return MPI_Reduce_scatter(in(0), out(0), counts.data(), type_, op, comm_);
+          }
+          return MPI_Reduce_scatter_block(in(0), out(0), count, type_, op, comm_);
+        },
         [&](MPI_Request* made) {
           return MPI_Ireduce_scatter_block(in(0), out(0), count, type_, op, comm_, made);
         });
