@@ -178,8 +178,8 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   return prepared;
 }
 
-/// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded. `progress`: whether the
-/// transport moves calls on while ranks compute.
+/// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded. `progress`:
+/// whether the transport moves calls on while ranks compute.
 EarlierTrace start_recording(const TrainRun& run, bool progress) {
   Result<EarlierTrace> earlier = EarlierTrace::put_aside(run.trace());
   if (!earlier) {
@@ -255,7 +255,8 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
   bool stopped = false;
   {
     const StopSignals signals(console.err_is_terminal);
-    const auto watch = watch_of(flags, CallBoard::of_threads(ranks), console);
+    const auto settle = [&] { const EarlierTrace settled(std::move(earlier)); };
+    const auto watch = watch_of(flags, CallBoard::of_threads(ranks), console, settle);
     const auto train = [&](std::unique_ptr<Communicator> world) {
       const bool is_first = world->rank().value == 0;
       const TrainOutcome outcome =

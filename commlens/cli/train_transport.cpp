@@ -47,11 +47,15 @@ bool wants_mpi_progress(const TrainFlags& flags, std::int64_t ranks) {
   return cores >= sharing * (threads + 1);
 }
 
-std::shared_ptr<CallWatch> watch_of(const TrainFlags& flags, CallBoard board, Console& console) {
+std::shared_ptr<CallWatch> watch_of(const TrainFlags& flags, CallBoard board, Console& console,
+                                    std::function<void()> clean_up) {
   const Result<std::chrono::nanoseconds> timeout = parse_duration(flags.timeout);
   COMMLENS_CHECK(timeout.has_value(), "check_flags has read it");
   WatchOptions options{.timeout = *timeout, .give_up = {}, .grace = std::min(*timeout, WatchOptions().grace)};
-  options.give_up = [&console](const std::string& reason) {
+  options.give_up = [&console, clean_up = std::move(clean_up)](const std::string& reason) {
+    if (clean_up) {
+      clean_up();
+    }
     console.out << std::flush;
     console.err << fmt::format("commlens: {}\n", reason) << std::flush;
     std::_Exit(static_cast<int>(ExitCode::system_failed));  // a thread that is stuck cannot be ended

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "commlens/cli/console.hpp"
@@ -21,7 +22,9 @@ int assistants_of(const TrainFlags& flags, std::int64_t ranks, std::int64_t thre
 bool wants_mpi_progress(const TrainFlags& flags, std::int64_t ranks);
 
 /// Watches over the ranks on `board` as --timeout says. A job that cannot end otherwise is ended with exit
-/// code 3 and one line on the error stream, as any failing rank ends it.
-std::shared_ptr<CallWatch> watch_of(const TrainFlags& flags, CallBoard board, Console& console);
+/// code 3 and one line on the error stream, as any failing rank ends it; `clean_up`, if any, comes before
+/// that.
+std::shared_ptr<CallWatch> watch_of(const TrainFlags& flags, CallBoard board, Console& console,
+                                    std::function<void()> clean_up = {});
 
 }  // namespace commlens
