@@ -1,5 +1,7 @@
 #include "commlens/engine/groups.hpp"
 
+#include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,22 +21,29 @@ RankGroups make_groups(const Job& job, std::unique_ptr<Communicator> world, Reco
   groups.where = mesh.coordinates(Rank{world->rank().value});
   const auto [stage, data, tensor] = groups.where;
   const std::int64_t block = job.commlens.hpz > 1 ? job.commlens.hpz : mesh.data;
-  const auto keep = [&](std::unique_ptr<Communicator> group, Axis axis) {
-    return recorder != nullptr && group ? recorded(std::move(group), axis, *recorder, clock)
-                                        : std::move(group);
+  // Several of one axis may have the same ranks: `name` tells them apart in the recording.
+  const auto keep = [&](std::unique_ptr<Communicator> group, Axis axis, std::string_view name) {
+    if (recorder == nullptr || !group) {
+      return group;
+    }
+    const std::int64_t first = group->members().front().value;
+    const CommunicatorId number = group->size() == 1
+                                      ? k_no_communicator
+                                      : communicator_named(fmt::format("{} of rank {}", name, first));
+    return recorded(std::move(group), axis, *recorder, clock, number);
   };
   const std::int64_t column = data * mesh.tensor + tensor;  // same data and tensor position: one pipeline
   const std::int64_t row = stage * mesh.tensor + tensor;    // same stage and tensor position: one dp group
-  groups.tp = keep(world->split(stage * mesh.data + data, tensor), Axis::tp);
-  groups.dp = keep(world->split(row, data), Axis::dp);
-  groups.forward = keep(world->split(column, stage), Axis::pp);
-  groups.backward = keep(world->split(column, stage), Axis::pp);
-  groups.model = keep(world->split(data, stage * mesh.tensor + tensor), Axis::model);
-  groups.block = keep(world->split(row * mesh.data + data / block, data), Axis::dp);
-  groups.stride = keep(world->split(row * mesh.data + data % block, data), Axis::dp);
+  groups.tp = keep(world->split(stage * mesh.data + data, tensor), Axis::tp, "tp");
+  groups.dp = keep(world->split(row, data), Axis::dp, "dp");
+  groups.forward = keep(world->split(column, stage), Axis::pp, "forward");
+  groups.backward = keep(world->split(column, stage), Axis::pp, "backward");
+  groups.model = keep(world->split(data, stage * mesh.tensor + tensor), Axis::model, "model");
+  groups.block = keep(world->split(row * mesh.data + data / block, data), Axis::dp, "block");
+  groups.stride = keep(world->split(row * mesh.data + data % block, data), Axis::dp, "stride");
   const bool is_end = stage == 0 || stage + 1 == mesh.pipeline;
-  groups.ends = keep(world->split(is_end ? column : -1, stage), Axis::pp);
-  groups.world = keep(std::move(world), Axis::world);
+  groups.ends = keep(world->split(is_end ? column : -1, stage), Axis::pp, "ends");
+  groups.world = keep(std::move(world), Axis::world, "world");
   return groups;
 }
 

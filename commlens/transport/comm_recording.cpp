@@ -111,12 +111,12 @@ class RecordedWork final : public Work {
 class RecordingCommunicator final : public Communicator {
  public:
   RecordingCommunicator(std::unique_ptr<Communicator> communicator, Axis axis, Recorder& recorder,
-                        CommClock& clock)
+                        CommClock& clock, CommunicatorId number)
       : communicator_(std::move(communicator)),
         axis_(axis),
         recorder_(recorder),
         clock_(clock),
-        group_(recorder.group(communicator_->members(), axis)),
+        number_(number),
         sent_(communicator_->members().size()),
         received_(communicator_->members().size()) {}
 
@@ -169,11 +169,19 @@ class RecordingCommunicator final : public Communicator {
   RecordedCall record_of(const CommCall& call) {
     return {.kind = call.kind,
             .dtype = call.dtype,
-            .group = is_point_to_point(call.kind) ? pair_of(call) : group_,
+            .group = is_point_to_point(call.kind) ? pair_of(call) : whole(),
             .input = call.input,
             .output = call.output,
             .root = has_root(call.kind) ? std::optional(call.peer) : std::nullopt,
             .tag = call.tag};
+  }
+
+  /// All members. A communicator that has messages alone is no group of the trace.
+  GroupId whole() {
+    if (!whole_) {
+      whole_ = recorder_.group(members(), axis_, number_);
+    }
+    return *whole_;
   }
 
   /// The ordered pair of a send or recv.
@@ -183,7 +191,7 @@ class RecordingCommunicator final : public Communicator {
     if (!known) {
       const Rank self = members()[static_cast<std::size_t>(rank().value)];
       const Rank peer = members()[static_cast<std::size_t>(call.peer.value)];
-      known = recorder_.group(sends ? std::vector{self, peer} : std::vector{peer, self}, axis_);
+      known = recorder_.group(sends ? std::vector{self, peer} : std::vector{peer, self}, axis_, number_);
     }
     return *known;
   }
@@ -192,7 +200,8 @@ class RecordingCommunicator final : public Communicator {
   Axis axis_;
   Recorder& recorder_;
   CommClock& clock_;
-  GroupId group_;
+  CommunicatorId number_;
+  std::optional<GroupId> whole_;
   std::vector<std::optional<GroupId>> sent_;  // by peer
   std::vector<std::optional<GroupId>> received_;
 };
@@ -200,8 +209,8 @@ class RecordingCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> recorded(std::unique_ptr<Communicator> communicator, Axis axis,
-                                       Recorder& recorder, CommClock& clock) {
-  return std::make_unique<RecordingCommunicator>(std::move(communicator), axis, recorder, clock);
+                                       Recorder& recorder, CommClock& clock, CommunicatorId number) {
+  return std::make_unique<RecordingCommunicator>(std::move(communicator), axis, recorder, clock, number);
 }
 
 }  // namespace commlens

@@ -20,9 +20,11 @@ struct CommClock {
 
 /// Decorates a communicator: every call (but barriers of a group of one) is written to `recorder`, and its
 /// blocking time added to `clock`; outside of it the rank computes, as far as a recorder of compute is told.
-/// Groups are recorded under `axis`; send and recv under the ordered pair. Both references outlive the
-/// communicator. split() of it returns undecorated communicators: the caller knows their axis.
+/// Groups are recorded under `axis`; send and recv under the ordered pair. `number` tells communicators of
+/// the same ranks apart; all members give the same. Both references outlive the communicator. split() of it
+/// returns undecorated communicators: the caller knows their axis.
 std::unique_ptr<Communicator> recorded(std::unique_ptr<Communicator> communicator, Axis axis,
-                                       Recorder& recorder, CommClock& clock);
+                                       Recorder& recorder, CommClock& clock,
+                                       CommunicatorId number = k_no_communicator);
 
 }  // namespace commlens

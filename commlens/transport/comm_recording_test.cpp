@@ -352,5 +352,42 @@ TEST_P(RecordedConformance, HoldsForThreeRanks) {
 INSTANTIATE_TEST_SUITE_P(Threads, RecordedConformance, ::testing::ValuesIn(conformance::k_cases),
                          [](const auto& made) { return std::string(made.param.name); });
 
+// The pipeline of the engine has one communicator for activations and one for gradients, of the same ranks.
+TEST(RecordedCommunicator, TellsCommunicatorsOfTheSameRanksApart) {
+  const ScratchFolder folder;
+  create_recording(folder / "t",
+                   {.producer = "test", .description = "", .framework = "commlens", .ranks = 2});
+  run_thread_ranks(2, [&](std::unique_ptr<Communicator> world) {
+    Recorder recorder(folder / "t", Rank{world->rank().value});
+    CommClock clock;
+    const auto forward =
+        recorded(world->split(0, world->rank().value), Axis::pp, recorder, clock, CommunicatorId{1});
+    const auto backward =
+        recorded(world->split(0, world->rank().value), Axis::pp, recorder, clock, CommunicatorId{2});
+    std::int32_t box = 0;
+    for (const auto& communicator : {&forward, &backward, &backward}) {
+      const bool sends = world->rank().value == 0;
+      (*communicator)
+          ->run({.kind = sends ? CommKind::send : CommKind::recv,
+                 .dtype = DType::int32,
+                 .input_buffer = sends ? &box : nullptr,
+                 .output_buffer = sends ? nullptr : &box,
+                 .input = Elements{sends ? 1 : 0},
+                 .output = Elements{sends ? 0 : 1},
+                 .peer = GroupRank{sends ? 1 : 0}});
+    }
+  });
+  const Result<Trace> trace = read_trace(folder / "t");
+  ASSERT_TRUE(trace) << trace.error().message;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    std::vector<CommunicatorId> communicators;
+    for (const SpelledCall& call : spelled_calls(*trace, Rank{rank})) {
+      communicators.push_back(call.communicator);
+    }
+    EXPECT_EQ(communicators, (std::vector{CommunicatorId{1}, CommunicatorId{2}, CommunicatorId{2}}));
+  }
+  EXPECT_EQ(trace->groups.count(), 2U);  // the two pairs: nothing was called on all members
+}
+
 }  // namespace
 }  // namespace commlens
