@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "commlens/cli/command.hpp"
+#include "commlens/compare/compare.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
 #include "commlens/formats/importers/importers.hpp"
 
@@ -79,19 +80,23 @@ std::vector<VerbRun> EveryVerb::run_on(const std::filesystem::path& path) const 
   return runs;
 }
 
-void EveryVerb::run_exporters(const std::filesystem::path& file, std::vector<VerbRun>& runs) const {
+void EveryVerb::run_on_trace(const std::filesystem::path& file, std::vector<VerbRun>& runs) const {
   const Result<Trace> trace = import_any(file);
+  if (!trace) {
+    runs.push_back({"import " + file.string(), ExitCode::bad_input, trace.error().message});
+    return;
+  }
+  const Result<Comparison> itself = compare(*trace, *trace, {});
+  runs.push_back({"compare with itself " + file.string(), ExitCode::done,
+                  itself && !itself->equal() ? "the file differs from itself" : ""});
   for (const Exporter& exporter : exporters()) {
     empty_scratch();
-    VerbRun result{fmt::format("export {} --to {}", file.string(), exporter.name), ExitCode::done, ""};
-    if (!trace) {
-      result.fault = trace.error().message;
-    } else if (const Result<void> written = write_export(exporter, *trace, {}, (scratch_ / "out").string());
-               !written) {
-      result.code = ExitCode::bad_input;
-      result.fault = written.error().message.find('\n') == std::string::npos ? "" : written.error().message;
-    }
-    runs.push_back(std::move(result));
+    const Result<void> written = write_export(exporter, *trace, {}, (scratch_ / "out").string());
+    const std::string error = written ? "" : written.error().message;
+    runs.push_back(
+        {fmt::format("export {} --to {}", file.string(), exporter.name),
+         written ? ExitCode::done : ExitCode::bad_input,
+         error.find('\n') == std::string::npos ? "" : "a message of more than one line: " + error});
   }
 }
 
@@ -100,9 +105,8 @@ std::vector<VerbRun> EveryVerb::run_fast_on(const std::filesystem::path& path) c
   std::vector<VerbRun> runs = {run_verb({"summary", file})};
   if (runs.front().code == ExitCode::done) {
     runs.push_back(run_verb({"report", file, "-o", "-"}));
-    runs.push_back(run_compare_with_itself(file));
     runs.push_back(run_verb({"compare", file, other_.string(), "--format", "json"}));
-    run_exporters(path, runs);
+    run_on_trace(path, runs);
   }
   return runs;
 }

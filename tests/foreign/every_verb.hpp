@@ -21,14 +21,14 @@ class EveryVerb {
   EveryVerb(std::filesystem::path scratch, std::filesystem::path other);
 
   std::vector<VerbRun> run_on(const std::filesystem::path& file) const;
-  /// The same in half the time, for many files: the exporters share one import, and a file that summary
-  /// refuses is not given to the others, which would say the same.
+  /// The same in a third of the time, for many files: the exporters and the comparison with itself share one
+  /// import, and a file that summary refuses is not given to the others, which would say the same.
   std::vector<VerbRun> run_fast_on(const std::filesystem::path& file) const;
 
  private:
   VerbRun run_verb(const std::vector<std::string>& arguments) const;
   VerbRun run_compare_with_itself(const std::string& file) const;
-  void run_exporters(const std::filesystem::path& file, std::vector<VerbRun>& runs) const;
+  void run_on_trace(const std::filesystem::path& file, std::vector<VerbRun>& runs) const;
   void empty_scratch() const;
 
   std::filesystem::path scratch_;

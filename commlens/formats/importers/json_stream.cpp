@@ -10,7 +10,6 @@
 namespace commlens {
 namespace {
 
-constexpr std::size_t k_read = std::size_t{1} << 20;
 constexpr std::size_t k_run = std::size_t{256} << 10;  // a run is handed out once it is this long
 
 enum class Mark : std::uint8_t { none, space, quote, opening, closing, comma };
@@ -54,7 +53,7 @@ const char* end_of_string(const char* at, const char* end) {
 }  // namespace
 
 JsonStream::JsonStream(TextSource source, std::string_view array)
-    : source_(std::move(source)), array_(array), buffer_(2 * k_read + k_padding) {}
+    : source_(std::move(source)), array_(array), buffer_(2 * source_.block() + k_padding) {}
 
 Result<JsonStream> JsonStream::open(const std::filesystem::path& path, std::string_view array) {
   Result<TextSource> source = TextSource::open(path);
@@ -80,7 +79,7 @@ Result<bool> JsonStream::fill() {
     end_ -= begin_ - 1;
     begin_ = 1;
   }
-  if (buffer_.size() - k_padding - end_ < k_read) {
+  if (buffer_.size() - k_padding - end_ < source_.block()) {
     if (end_ > k_largest_piece) {
       return tl::unexpected(wrong(fmt::format(
           "a single value of more than {} MiB; is a bracket or quote left open?", k_largest_piece >> 20)));

@@ -39,7 +39,14 @@ Result<TextSource> TextSource::open(const std::filesystem::path& path) {
     return failure(
         fmt::format("{}: {}", source.name_, errno == ENOENT ? "no such file" : std::strerror(errno)));
   }
-  gzbuffer(as_gz(source.file_.get()), static_cast<unsigned>(k_line_block));
+  constexpr std::size_t least = std::size_t{4} << 10;
+  if (!is_standard_input && std::filesystem::is_regular_file(path, status)) {
+    const std::uintmax_t size = std::filesystem::file_size(path, status);
+    // One byte more, so that a plain text is read to its end at once.
+    source.block_ =
+        std::clamp<std::uintmax_t>(status ? k_largest_block : size, least - 1, k_largest_block - 1) + 1;
+  }
+  gzbuffer(as_gz(source.file_.get()), static_cast<unsigned>(std::min(source.block_, k_line_block)));
   return source;
 }
 
@@ -95,8 +102,9 @@ Result<bool> LineReader::fill() {
             buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
   end_ -= begin_;
   begin_ = 0;
-  if (buffer_.size() < end_ + k_line_block) {
-    buffer_.resize(std::max(buffer_.size() * 2, end_ + k_line_block));
+  const std::size_t block = std::min(source_.block(), k_line_block);
+  if (buffer_.size() < end_ + block) {
+    buffer_.resize(std::max(buffer_.size() * 2, end_ + block));
   }
   const Result<std::size_t> got = source_.read(buffer_.data() + end_, buffer_.size() - end_);
   if (!got) {

@@ -13,6 +13,8 @@ namespace commlens {
 /// A text file, gzip file (several members too) or, for "-", standard input, read in blocks.
 class TextSource {
  public:
+  static constexpr std::size_t k_largest_block = std::size_t{1} << 20;
+
   /// Fails, naming the file, when it is missing, a folder or unreadable.
   static Result<TextSource> open(const std::filesystem::path& path);
 
@@ -22,6 +24,9 @@ class TextSource {
   /// the first read(); stays valid until then.
   Result<std::string_view> peek(std::size_t size);
   const std::string& name() const { return name_; }
+  /// How much to read at a time, at most: no more than a small file holds, so that looking into one costs
+  /// little.
+  std::size_t block() const { return block_; }
 
  private:
   Result<std::size_t> read_file(char* into, std::size_t size);
@@ -31,7 +36,8 @@ class TextSource {
   };
   std::unique_ptr<void, Closer> file_;  // a gzFile, which also reads plain text
   std::string name_;                    // as messages show it
-  std::string ahead_;                   // peeked at, not read yet
+  std::size_t block_ = k_largest_block;
+  std::string ahead_;  // peeked at, not read yet
 };
 
 /// Lines of a text source, never more than one of them in memory.
