@@ -35,6 +35,8 @@ constexpr std::string_view k_own_rule = "commlens_rule";
 constexpr std::string_view k_own_name = "commlens_name";
 constexpr std::string_view k_own_rounding = "commlens_rounding_bytes";
 constexpr std::string_view k_own_data_dependent = "commlens_data_dependent";
+constexpr std::string_view k_own_row =
+    "commlens_row";  // place among the calls, where the nodes' order is not theirs
 constexpr std::string_view k_own_start = "commlens_start_ns";
 constexpr std::string_view k_own_duration = "commlens_duration_ns";
 

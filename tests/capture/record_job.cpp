@@ -16,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string content_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 std::string binary() {
   const char* const path = std::getenv("COMMLENS_BINARY");
   return path == nullptr ? "build/release/commlens" : path;
@@ -45,6 +40,11 @@ std::string line_of(const Trace& trace, const CommOp& op, Rank rank) {
 }
 
 }  // namespace
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
 
 bool has_mpi(const std::string& mpi) { return !mpirun(mpi).empty(); }
 

@@ -45,6 +45,8 @@ class JobFolder {
   std::filesystem::path path_;
 };
 
+std::string content_of(const std::filesystem::path& file);
+
 /// Whether the tests of that MPI can run here.
 bool has_mpi(const std::string& mpi);
 

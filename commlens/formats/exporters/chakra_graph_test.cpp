@@ -87,7 +87,7 @@ TEST(WriteChakra, NodesWaitForTheCallBeforeAndForFinishedComputing) {
   ASSERT_EQ(nodes.size(), 5U);  // the groups, computing, a call, computing, a call
   EXPECT_EQ(nodes[0].name, "## process_group:init ##");
   EXPECT_EQ(nodes[0].input_values,
-            R"(['[{"pg_name": "0", "pg_desc": "unknown", "ranks": [0, 1], "group_size": 2}]'])");
+            R"(['[{"pg_name": "1", "pg_desc": "unknown", "ranks": [0, 1], "group_size": 2}]'])");
   EXPECT_EQ(nodes[1].data_dependencies, Ids{});
   EXPECT_EQ(nodes[1].start_us, 0U);  // the earliest time of the rank
   EXPECT_EQ(nodes[2].data_dependencies, Ids{2});
@@ -95,7 +95,7 @@ TEST(WriteChakra, NodesWaitForTheCallBeforeAndForFinishedComputing) {
   EXPECT_EQ(nodes[2].duration_us, 3U);            // 2.5, rounded up
   EXPECT_EQ(nodes[3].data_dependencies, Ids{2});  // the call runs until 8000
   EXPECT_EQ(nodes[4].data_dependencies, (Ids{3, 4}));
-  EXPECT_EQ(nodes[4].attributes.text("pg_name"), "0");
+  EXPECT_EQ(nodes[4].attributes.text("pg_name"), "1");
 }
 
 TEST(WriteChakra, GroupsOfAClassHaveOneNumberOnAllTheirRanks) {

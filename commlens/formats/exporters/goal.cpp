@@ -1,14 +1,19 @@
 #include "commlens/formats/exporters/goal.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <chrono>
+#include <functional>
 #include <optional>
+#include <queue>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "commlens/formats/exporters/goal_check.hpp"
+#include "commlens/formats/exporters/schedule.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens {
@@ -16,8 +21,8 @@ namespace {
 
 constexpr std::size_t k_goal_block = std::size_t{1} << 20;
 
-/// What an operation waits for: the end of some before it, and the start of others (GOAL: requires,
-/// irequires).
+/// What an operation waits for: the end of some before it (GOAL: requires), and the start of others
+/// (irequires).
 struct GoalAfter {
   std::vector<std::int64_t> ended;
   std::vector<std::int64_t> started;
@@ -25,14 +30,24 @@ struct GoalAfter {
 
 /// One rank's part of a collective: where it stands among the members, and who its neighbours are.
 struct GoalSeat {
-  std::vector<Rank> members;
+  const std::vector<Rank>* members = nullptr;
   std::int64_t place = 0;
   std::uint32_t tag = 0;
 
-  std::int64_t ranks() const { return static_cast<std::int64_t>(members.size()); }
+  std::int64_t ranks() const { return static_cast<std::int64_t>(members->size()); }
   Rank at(std::int64_t position) const {
-    return members[static_cast<std::size_t>(((position % ranks()) + ranks()) % ranks())];
+    return (*members)[static_cast<std::size_t>(((position % ranks()) + ranks()) % ranks())];
   }
+};
+
+/// A call under way: what waits for it will wait for `end`; `first` is its first operation, 0 where it has
+/// none.
+struct OpenCall {
+  std::uint32_t waited_at = 0;
+  std::int64_t first = 0;
+  GoalAfter end;
+  std::chrono::nanoseconds finished{};
+  friend bool operator>(const OpenCall& a, const OpenCall& b) { return a.waited_at > b.waited_at; }
 };
 
 /// Bytes of part `part` of a message that is cut into `parts`: the first ones get one more where it does not
@@ -44,10 +59,10 @@ std::int64_t part_of(std::int64_t bytes, std::int64_t parts, std::int64_t part) 
 
 class GoalWriter {
  public:
-  GoalWriter(const Trace& trace, const GoalPlan& plan, const TextSink& sink)
-      : trace_(trace), plan_(plan), sink_(sink) {}
+  GoalWriter(const CallSchedule& schedule, const TextSink& sink)
+      : schedule_(schedule), trace_(schedule.trace()), sink_(sink) {}
 
-  void write_header();
+  void write_header(const GoalLeftOut& left_out);
   void write_rank(const RankStream* stream, Rank rank);
   void flush() {
     if (!text_.empty()) {
@@ -57,9 +72,11 @@ class GoalWriter {
   }
 
  private:
-  void write_call(const CommOp& op, Rank rank);
-  void write_gap(const Times& times);
-  void message(const CommOp& op, Rank rank);
+  OpenCall write_call(const CommOp& op, const ScheduledCall& call);
+  void write_collective(const CommOp& op, const GoalSeat& seat);
+  void write_gap(std::chrono::nanoseconds started);
+  void settle(std::uint32_t position);
+  void message(const CommOp& op, const ScheduledCall& call);
   void ring(const GoalSeat& seat, std::int64_t bytes, std::int64_t steps, std::int64_t first_part);
   void all_to_all(const GoalSeat& seat, const CommOp& op);
   void tree_down(const GoalSeat& seat, const CommOp& op);
@@ -75,27 +92,35 @@ class GoalWriter {
         fmt::format("recv {}b from {} tag {}", std::max<std::int64_t>(bytes, 1), from.value, tag), after);
   }
   std::int64_t operation(const std::string& what, const GoalAfter& after);
-  GoalSeat seat_of(const CommOp& op, Rank rank) const;
+  const GoalSeat& seat_of(const ScheduledCall& call);
 
+  const CallSchedule& schedule_;
   const Trace& trace_;
-  const GoalPlan& plan_;
   const TextSink& sink_;
   std::string text_;
+  Rank rank_;
   std::int64_t label_ = 0;  // of this rank's last operation
-  GoalAfter now_;           // what the next call waits for
-  std::optional<std::chrono::nanoseconds> busy_until_;
+  GoalAfter now_;           // what the next operation waits for
+  std::priority_queue<OpenCall, std::vector<OpenCall>, std::greater<>> open_;
+  std::optional<std::chrono::nanoseconds> last_change_;  // when a call last began or ended
+  std::unordered_map<std::uint32_t, GoalSeat> seats_;    // by series
 };
 
-void GoalWriter::write_header() {
+void GoalWriter::write_header(const GoalLeftOut& left_out) {
   text_ +=
       "// all_reduce, all_gather, reduce_scatter: ring; broadcast, reduce: binomial tree; all_to_all: "
       "direct;\n"
       "// barrier: dissemination. Messages of no bytes have one.\n";
-  for (const auto& [name, calls] : plan_.left_out) {
+  for (const auto& [name, calls] : left_out) {
     std::string printable = valid_utf8(name);
     std::replace_if(printable.begin(), printable.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
     text_ += fmt::format("// left out: {} calls of {}\n", calls,
                          printable.empty() ? "an unknown kind" : printable);
+  }
+  if (schedule_.relaxed_waits() > 0) {
+    text_ +=
+        fmt::format("// waited for later than the next call, or ranks would wait for each other: {} calls\n",
+                    schedule_.relaxed_waits());
   }
   text_ += fmt::format("num_ranks {}\n\n", trace_.ranks());
 }
@@ -115,25 +140,24 @@ std::int64_t GoalWriter::operation(const std::string& what, const GoalAfter& aft
   return label;
 }
 
-GoalSeat GoalWriter::seat_of(const CommOp& op, Rank rank) const {
-  GoalSeat seat;
-  seat.members = trace_.groups.members(op.group, rank);
-  seat.place = std::find(seat.members.begin(), seat.members.end(), rank) - seat.members.begin();
-  const auto tag = plan_.tags.find(seat.members);
-  seat.tag = tag == plan_.tags.end() ? 0 : tag->second;
+const GoalSeat& GoalWriter::seat_of(const ScheduledCall& call) {
+  GoalSeat& seat = seats_[call.role.index];
+  if (seat.members == nullptr) {
+    seat.members = &schedule_.series()[call.role.index].members;
+    seat.place = std::find(seat.members->begin(), seat.members->end(), rank_) - seat.members->begin();
+  }
+  seat.tag = call.tag;
   return seat;
 }
 
-/// A receive holds up what follows; a send does not, since the receiver may be about to send as well.
-void GoalWriter::message(const CommOp& op, Rank rank) {
-  const std::vector<Rank> pair = trace_.groups.members(op.group, rank);
-  if (pair.at(0) == pair.at(1)) {
-    return;
-  }
+/// A send ends by itself: nothing waits for it but for its start.
+void GoalWriter::message(const CommOp& op, const ScheduledCall& call) {
+  const MessagePair& pair = schedule_.pairs()[call.role.index];
   if (op.kind == CommKind::send) {
-    now_ = {{}, {send((op.input * op.dtype).value, pair[1], 0, now_)}};
+    now_ = {{}, {send((op.input * op.dtype).value, pair.destination, call.tag, now_)}};
   } else {
-    now_ = {{receive((op.output * op.dtype).value, pair[0], 0, now_)}, {}};
+    const std::int64_t bytes = pair.bytes(call.number, (op.output * op.dtype).value);
+    now_ = {{receive(bytes, pair.source, call.tag, now_)}, {}};
   }
 }
 
@@ -226,19 +250,8 @@ void GoalWriter::barrier(const GoalSeat& seat) {
   }
 }
 
-void GoalWriter::write_call(const CommOp& op, Rank rank) {
-  if (is_point_to_point(op.kind)) {
-    message(op, rank);
-    return;
-  }
-  if (op.kind == CommKind::other) {
-    return;
-  }
-  const GoalSeat seat = seat_of(op, rank);
+void GoalWriter::write_collective(const CommOp& op, const GoalSeat& seat) {
   const std::int64_t ranks = seat.ranks();
-  if (ranks < 2) {
-    return;
-  }
   switch (op.kind) {
     case CommKind::all_reduce:
       // Scatters the sums, then gathers them: a member ends the first half with the part behind its own.
@@ -266,25 +279,64 @@ void GoalWriter::write_call(const CommOp& op, Rank rank) {
   }
 }
 
-/// The time from the end of all calls before to the start of the next.
-void GoalWriter::write_gap(const Times& times) {
-  if (busy_until_ && times.started > *busy_until_) {
-    const std::int64_t gap = (times.started - *busy_until_).count();
+/// The call's operations, one after the other; what follows it waits for its first one to start, and from
+/// `waited_at` on for its end.
+OpenCall GoalWriter::write_call(const CommOp& op, const ScheduledCall& call) {
+  const std::int64_t before = label_;
+  if (call.role.kind == CallRole::Kind::collective) {
+    write_collective(op, seat_of(call));
+  } else if (call.role.kind != CallRole::Kind::nothing) {
+    message(op, call);
+  }
+  OpenCall open{.waited_at = call.waited_at};
+  if (label_ > before) {
+    open.first = before + 1;
+    open.end = std::exchange(now_, {{}, {open.first}});
+  }
+  return open;
+}
+
+/// Calls that the one at `position` finds finished.
+void GoalWriter::settle(std::uint32_t position) {
+  for (; !open_.empty() && open_.top().waited_at <= position; open_.pop()) {
+    const OpenCall& call = open_.top();
+    std::erase(now_.started, call.first);  // which its end implies
+    now_.ended.insert(now_.ended.end(), call.end.ended.begin(), call.end.ended.end());
+    now_.started.insert(now_.started.end(), call.end.started.begin(), call.end.started.end());
+    last_change_ = std::max(last_change_.value_or(call.finished), call.finished);
+  }
+}
+
+/// Since the last call that began or ended the rank has been busy with something else.
+void GoalWriter::write_gap(std::chrono::nanoseconds started) {
+  if (last_change_ && started > *last_change_) {
+    const std::int64_t gap = (started - *last_change_).count();
     now_ = {{operation(fmt::format("calc {}", gap), now_)}, {}};
   }
-  busy_until_ = std::max(busy_until_.value_or(times.finished), times.finished);
+  last_change_ = started;
 }
 
 void GoalWriter::write_rank(const RankStream* stream, Rank rank) {
   text_ += fmt::format("rank {} {{\n", rank.value);
+  rank_ = rank;
   label_ = 0;
   now_ = {};
-  busy_until_.reset();
-  for (std::size_t row = 0; stream != nullptr && row < stream->events.size(); ++row) {
-    if (!stream->times.empty()) {
-      write_gap(stream->times[row]);
+  open_ = {};
+  seats_.clear();
+  last_change_.reset();
+  if (stream != nullptr) {
+    ScheduledRank calls(schedule_, *stream, rank);
+    for (ScheduledCall call; calls.next(call);) {
+      settle(call.position);
+      if (!stream->times.empty()) {
+        write_gap(stream->times[call.row].started);
+      }
+      OpenCall open = write_call(trace_.op(stream->events[call.row].op), call);
+      if (!stream->times.empty()) {
+        open.finished = stream->times[call.row].finished;
+      }
+      open_.push(std::move(open));
     }
-    write_call(trace_.op(stream->events[row].op), rank);
   }
   text_ += "}\n\n";
 }
@@ -292,12 +344,24 @@ void GoalWriter::write_rank(const RankStream* stream, Rank rank) {
 }  // namespace
 
 Result<void> write_goal(const Trace& trace, const CallSelection&, const TextSink& sink) {
-  const Result<GoalPlan> plan = plan_goal(trace);
-  if (!plan) {
-    return tl::unexpected(plan.error());
+  const Result<GoalLeftOut> left_out = check_goal(trace);
+  if (!left_out) {
+    return tl::unexpected(left_out.error());
   }
-  GoalWriter writer(trace, *plan, sink);
-  writer.write_header();
+  const CallSchedule schedule(trace);
+  if (schedule.mismatch()) {
+    return failure(fmt::format("{}; GOAL needs the calls of all ranks", *schedule.mismatch()));
+  }
+  for (const CollectiveSeries& series : schedule.series()) {
+    if (series.is_uneven) {
+      return failure(
+          fmt::format("GOAL needs to know how much each rank sends to each other one; of an all_to_all of "
+                      "different amounts on a group of {} ranks the trace tells the sums alone",
+                      series.members.size()));
+    }
+  }
+  GoalWriter writer(schedule, sink);
+  writer.write_header(*left_out);
   for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
     writer.write_rank(trace.stream_of(rank), rank);
   }

@@ -9,16 +9,12 @@
 
 namespace commlens {
 
-/// What must be known of a trace before a schedule of messages is made of it.
-struct GoalPlan {
-  std::map<std::vector<Rank>, std::uint32_t> tags;  // of collectives by members; 0 is of send and recv
-  std::map<std::string, std::int64_t> left_out;     // calls of kind `other`, by name
-};
+/// Calls of kind `other`, which GOAL has no word for, by name.
+using GoalLeftOut = std::map<std::string, std::int64_t>;
 
-/// Fails when the messages of the schedule would not match: a group or a root that is not known, a member
-/// without calls, members that call a group a different number of times, sends without their receives; and
-/// when the schedule would have more than 10^9 operations.
-Result<GoalPlan> plan_goal(const Trace& trace);
+/// Fails when the trace does not tell what the messages of its calls were (a group, a root, the parts of an
+/// all_to_all), and when the schedule would have more than 10^9 operations.
+Result<GoalLeftOut> check_goal(const Trace& trace);
 
 /// Operations that one rank's part of a call takes, `ranks` >= 1.
 std::int64_t goal_operations(CommKind kind, std::int64_t ranks);

@@ -73,7 +73,7 @@ struct ChakraSurvey {
   TorchGroups groups;
   std::unordered_map<std::uint64_t, std::int64_t> outputs;  // bytes by node, of what a CPU launched
   bool has_starts = false;
-  bool is_own = false;  // our own export, whose calls stand in issue order
+  bool is_own = false;  // our own export
   std::int64_t nodes = 0;
 };
 
@@ -146,6 +146,8 @@ class ChakraImport {
     for (RankStream& stream : trace.streams) {
       if (!survey_.is_own) {
         sort_by_start(stream);
+      } else if (rows_.size() == stream.events.size()) {
+        reorder(stream, [&](std::size_t a, std::size_t b) { return rows_[a] < rows_[b]; });
       }
     }
     return trace;
@@ -203,7 +205,9 @@ class ChakraImport {
       skip("call whose size cannot be told");
       return;
     }
-    builder_.add_or_skip(record);
+    if (builder_.add_or_skip(record) && node.attributes.integer(k_own_row)) {
+      rows_.push_back(*node.attributes.integer(k_own_row));
+    }
   }
 
   static void set_iteration(const ChakraNode& node, CallRecord& record) {
@@ -309,14 +313,21 @@ class ChakraImport {
     if (std::is_sorted(stream.times.begin(), stream.times.end(), earlier)) {
       return;
     }
-    std::vector<std::size_t> order(stream.times.size());
+    reorder(stream, [&](std::size_t a, std::size_t b) { return earlier(stream.times[a], stream.times[b]); });
+  }
+
+  /// Puts the calls of a stream into the order that `stands_before` says of their rows.
+  template <typename Before>
+  static void reorder(RankStream& stream, const Before& stands_before) {
+    std::vector<std::size_t> order(stream.events.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return earlier(stream.times[a], stream.times[b]); });
+    std::stable_sort(order.begin(), order.end(), stands_before);
     RankStream sorted{stream.ranks, {}, {}, std::move(stream.compute)};
     for (const std::size_t row : order) {
       sorted.events.push_back(stream.events[row]);
-      sorted.times.push_back(stream.times[row]);
+      if (!stream.times.empty()) {
+        sorted.times.push_back(stream.times[row]);
+      }
     }
     stream = std::move(sorted);
   }
@@ -324,6 +335,7 @@ class ChakraImport {
   ChakraSurvey survey_;
   CallBuilder builder_;
   bool is_groups_read_ = false;
+  std::vector<std::int64_t> rows_;  // of our own exports: which call each is
 };
 
 }  // namespace
