@@ -29,6 +29,7 @@ constexpr std::string_view k_own_phase = "commlens_phase";
 constexpr std::string_view k_own_root = "commlens_root";
 constexpr std::string_view k_own_group_size = "commlens_group_size";  // of a group whose ranks are not known
 constexpr std::string_view k_own_group_name = "commlens_group_name";
+constexpr std::string_view k_own_communicator = "commlens_communicator";  // where ranks have several
 constexpr std::string_view k_own_micro_batch = "commlens_micro_batch";
 constexpr std::string_view k_own_tag = "commlens_tag";
 constexpr std::string_view k_own_rule = "commlens_rule";

@@ -80,7 +80,7 @@ class History {
 
   /// Few sizes, so that many messages of a pair have the same.
   void add_message(std::int64_t from, std::int64_t to) {
-    const GroupId pair = trace_.groups.intern({Rank{from}, Rank{to}});
+    const GroupId pair = trace_.groups.intern({Rank{from}, Rank{to}}, Axis::unknown, CommunicatorId{1});
     const Elements bytes{between(0, 3)};
     const std::int64_t sent = moment();
     const std::int64_t posted = moment();
@@ -103,6 +103,7 @@ class History {
   /// All members call them in the same order, which is all that MPI asks for.
   void add_collectives(const std::vector<Rank>& members) {
     const auto calls = static_cast<std::size_t>(between(1, 5));
+    const GroupId group = trace_.groups.intern(members, Axis::unknown, CommunicatorId{++communicators_});
     std::map<Rank, std::vector<std::int64_t>> starts;
     for (const Rank member : members) {
       for (std::size_t call = 0; call < calls; ++call) {
@@ -111,7 +112,7 @@ class History {
       std::sort(starts[member].begin(), starts[member].end());
     }
     for (std::size_t call = 0; call < calls; ++call) {
-      CommOp op{.kind = static_cast<CommKind>(between(0, 5)), .group = trace_.groups.intern(members)};
+      CommOp op{.kind = static_cast<CommKind>(between(0, 5)), .group = group};
       const Elements shard{between(0, 2)};
       const Elements whole{shard.value * static_cast<std::int64_t>(members.size())};
       op.input = op.kind == CommKind::all_gather ? shard : whole;
@@ -145,6 +146,7 @@ class History {
 
   std::mt19937_64 random_;
   Trace trace_;
+  std::uint64_t communicators_ = 1;
   std::vector<std::vector<Call>> calls_;
 };
 

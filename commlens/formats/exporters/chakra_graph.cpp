@@ -52,7 +52,8 @@ void add_text(std::string_view name, const std::string& text, ChakraNode& node) 
 /// One group of the list, in the words of PyTorch's profiler; no ranks are all of them.
 std::string group_text(const std::string& number, const std::vector<Rank>& members, std::string_view axis) {
   const bool is_everyone = members.size() > k_longest_listed_group && members.front().value == 0 &&
-                           members.back().value + 1 == static_cast<std::int64_t>(members.size());
+                           members.back().value + 1 == static_cast<std::int64_t>(members.size()) &&
+                           std::is_sorted(members.begin(), members.end());
   std::string ranks;
   for (const Rank member : members) {
     if (!is_everyone) {
@@ -285,6 +286,10 @@ void ChakraGraph::set_own(const CommOp& op, const CommEvent& event, ChakraNode& 
   }
   if (op.data_dependent) {
     attributes.add(k_own_data_dependent, true);
+  }
+  if (const CommunicatorId communicator = trace_.groups.communicator(op.group);
+      communicator != k_no_communicator) {
+    attributes.add(k_own_communicator, text_of(communicator));
   }
   add_text(k_own_tag, trace_.tags.text(op.tag), node);
   add_text(k_own_rule, trace_.rule(op.rule).name, node);

@@ -129,7 +129,7 @@ TEST(WriteChakra, WritesTheSelectedRankAlone) {
 TEST(WriteChakra, LosesNothingThatTheReaderTakes) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;
-    const Trace trace = test_support::RandomTrace(seed).make();
+    const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
     ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
     for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
       const std::string name = "chakra." + std::to_string(rank.value) + ".et";

@@ -31,13 +31,13 @@ CallRole CallSchedule::role(OpId id, Rank rank) const {
   if (op.kind == CommKind::other || !trace_.groups.knows_members(op.group)) {
     return {};
   }
-  const std::vector<Rank> members = trace_.groups.members(op.group, rank);
+  std::vector<Rank> members = trace_.groups.members(op.group, rank);
   if (is_point_to_point(op.kind)) {
     const auto pair = members.size() == 2 ? pair_ids_.find({members[0], members[1]}) : pair_ids_.end();
     const auto kind = op.kind == CommKind::send ? CallRole::Kind::send : CallRole::Kind::receive;
     return pair == pair_ids_.end() ? CallRole{} : CallRole{kind, pair->second};
   }
-  const auto group = series_ids_.find(members);
+  const auto group = series_ids_.find({trace_.groups.communicator(op.group), std::move(members)});
   if (group == series_ids_.end() || group->second.empty()) {
     return {};
   }

@@ -30,6 +30,9 @@ struct MessagePair {
   }
 };
 
+/// A group as its members see it.
+using GroupKey = std::pair<CommunicatorId, std::vector<Rank>>;
+
 /// Collectives of a group of which the k-th of each member belong together.
 struct CollectiveSeries {
   std::vector<Rank> members;
@@ -106,7 +109,7 @@ class CallSchedule {
   std::map<std::pair<Rank, Rank>, std::uint32_t> pair_ids_;
   std::vector<CollectiveSeries> series_;
   /// The series of a group: one, or where the members call it in different orders, one per kind of call.
-  std::map<std::vector<Rank>, std::map<CallSignature, std::uint32_t>> series_ids_;
+  std::map<GroupKey, std::map<CallSignature, std::uint32_t>> series_ids_;
   std::uint32_t instances_ = 0;
   std::map<Place, std::uint32_t> later_waits_;
   std::map<Place, std::vector<std::uint32_t>> let_pass_;

@@ -57,8 +57,12 @@ SchedulePlanner::Target SchedulePlanner::target_of(const CommOp& op, Rank rank) 
     return {};
   }
   std::vector<Rank> members = trace_.groups.members(op.group, rank);
+  if (!is_point_to_point(op.kind) && members.size() < 2) {
+    return {};
+  }
   if (!is_point_to_point(op.kind)) {
-    return {.group = members.size() > 1 ? &*groups_.try_emplace(std::move(members)).first : nullptr};
+    GroupKey key{trace_.groups.communicator(op.group), std::move(members)};
+    return {.group = &*groups_.try_emplace(std::move(key)).first};
   }
   if (members.size() != 2 || members[0] == members[1]) {
     return {};
@@ -91,12 +95,13 @@ void SchedulePlanner::collect(const RankStream& stream, Rank rank) {
 }
 
 void SchedulePlanner::collect_message(const CommOp& op, std::uint32_t pair, std::uint32_t waited_at) {
+  const CommunicatorId communicator = trace_.groups.communicator(op.group);
   if (op.kind == CommKind::send) {
     ++schedule_.pairs_[pair].sends;
-    messages_[pair].sends.push_back((op.input * op.dtype).value);
+    messages_[pair].sends.push_back({communicator, (op.input * op.dtype).value});
   } else {
     ++schedule_.pairs_[pair].receives;
-    messages_[pair].receives.push_back({(op.output * op.dtype).value, waited_at});
+    messages_[pair].receives.push_back({communicator, (op.output * op.dtype).value, waited_at});
   }
 }
 
@@ -126,7 +131,8 @@ std::optional<std::string> SchedulePlanner::pairs_mismatch() const {
 }
 
 std::optional<std::string> SchedulePlanner::groups_mismatch() const {
-  for (const auto& [members, group] : groups_) {
+  for (const auto& [key, group] : groups_) {
+    const std::vector<Rank>& members = key.second;
     const auto& [first_rank, first] = *group.callers.begin();
     for (const Rank rank : members) {
       const auto found = group.callers.find(rank);
@@ -150,22 +156,26 @@ std::optional<std::string> SchedulePlanner::groups_mismatch() const {
   return std::nullopt;
 }
 
-/// The k-th message of a size belongs to the k-th receive of that size, in the order in which receives are
-/// waited for. Where sizes do not agree on the two sides, they do not count.
+/// The k-th message of a communicator and size belongs to the k-th receive of these, in the order in which
+/// receives are waited for. Where the two sides tell other ones, they do not count.
 void SchedulePlanner::match_messages() {
+  const auto in_order = [](const Message& message) { return message.waited_at; };
+  const auto alike = [](const Message& message) {
+    return std::tuple(message.communicator, message.bytes, message.waited_at);
+  };
   for (std::uint32_t id = 0; id < messages_.size(); ++id) {
-    Messages& messages = messages_[id];
-    std::vector<std::uint32_t> sends = sorted_by(messages.sends, [](std::int64_t bytes) { return bytes; });
-    std::vector<std::uint32_t> receives = sorted_by(messages.receives, [](const Receive& receive) {
-      return std::tuple(receive.bytes, receive.waited_at);
-    });
+    const Messages& messages = messages_[id];
+    std::vector<std::uint32_t> sends = sorted_by(messages.sends, alike);
+    std::vector<std::uint32_t> receives = sorted_by(messages.receives, alike);
     const auto agrees = [&](std::uint32_t send, std::uint32_t receive) {
-      return messages.sends[send] == messages.receives[receive].bytes;
+      return messages.sends[send].bytes == messages.receives[receive].bytes;
     };
     if (!std::equal(sends.begin(), sends.end(), receives.begin(), agrees)) {
-      std::iota(sends.begin(), sends.end(), 0U);
-      receives = sorted_by(messages.receives, [](const Receive& receive) { return receive.waited_at; });
-      schedule_.pairs_[id].sent_bytes = std::move(messages.sends);
+      sends = sorted_by(messages.sends, in_order);
+      receives = sorted_by(messages.receives, in_order);
+      for (const Message& message : messages.sends) {
+        schedule_.pairs_[id].sent_bytes.push_back(message.bytes);
+      }
     }
     if (sends != receives) {
       std::vector<std::uint32_t>& matched = schedule_.pairs_[id].matched;
@@ -184,7 +194,7 @@ void SchedulePlanner::add_series() {
   for (const MessagePair& pair : schedule_.pairs_) {
     tag = std::max(tag, static_cast<std::uint32_t>(pair.matched.size()) + 1);
   }
-  for (const auto& [members, group] : groups_) {
+  for (const auto& [key, group] : groups_) {
     const Member& first = group.callers.begin()->second;
     const auto all_have = [&group](std::uint64_t Member::* hash) {
       return std::all_of(group.callers.begin(), group.callers.end(), [&](const auto& caller) {
@@ -197,9 +207,9 @@ void SchedulePlanner::add_series() {
       calls = {{CallSignature{}, first.calls}};
     }
     for (const auto& [signature, count] : calls) {
-      schedule_.series_ids_[members][signature] = static_cast<std::uint32_t>(schedule_.series_.size());
+      schedule_.series_ids_[key][signature] = static_cast<std::uint32_t>(schedule_.series_.size());
       const bool has_tag_per_call = group.overlaps || !in_one_order;
-      schedule_.series_.push_back({.members = members,
+      schedule_.series_.push_back({.members = key.second,
                                    .calls = count,
                                    .first_tag = tag,
                                    .has_tag_per_call = has_tag_per_call,

@@ -16,13 +16,14 @@ class SchedulePlanner {
   void plan();
 
  private:
-  struct Receive {
+  struct Message {
+    CommunicatorId communicator{};
     std::int64_t bytes = 0;
-    std::uint32_t waited_at = 0;
+    std::uint32_t waited_at = 0;  // of a receive
   };
-  struct Messages {
-    std::vector<std::int64_t> sends;  // bytes, in order of their starts
-    std::vector<Receive> receives;
+  struct Messages {  // in order of their starts
+    std::vector<Message> sends;
+    std::vector<Message> receives;
   };
   /// What one member calls on a group.
   struct Member {
@@ -36,7 +37,7 @@ class SchedulePlanner {
     std::map<Rank, Member> callers;
     bool overlaps = false;
   };
-  using Groups = std::map<std::vector<Rank>, Group>;
+  using Groups = std::map<GroupKey, Group>;
   struct Target {  // of an op, as one rank calls it
     std::uint32_t pair = 0;
     Groups::value_type* group = nullptr;

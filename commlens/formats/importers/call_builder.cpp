@@ -110,6 +110,17 @@ Result<void> check_pair(const CallRecord& record, CommKind kind, Rank rank) {
   return {};
 }
 
+/// A rank that stands in the list twice. Most lists ascend, and are not copied for it.
+std::optional<Rank> repeated_in(const std::vector<Rank>& group) {
+  if (std::adjacent_find(group.begin(), group.end(), std::greater_equal<>()) == group.end()) {
+    return std::nullopt;
+  }
+  std::vector<Rank> sorted = group;
+  std::sort(sorted.begin(), sorted.end());
+  const auto repeated = std::adjacent_find(sorted.begin(), sorted.end());
+  return repeated == sorted.end() ? std::nullopt : std::optional(*repeated);
+}
+
 Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
   const std::vector<Rank>& group = record.group.ranks;
   if (!record.group.is_given && !record.group_size) {
@@ -141,13 +152,10 @@ Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
   if (is_point_to_point(kind)) {
     return check_pair(record, kind, rank);
   }
-  const auto repeated = std::adjacent_find(group.begin(), group.end(), std::greater_equal<>());
-  if (repeated != group.end()) {
-    return failure(
-        fmt::format("field \"group\" must name ranks in ascending order, each once: {} stands before {}",
-                    repeated->value, std::next(repeated)->value));
+  if (const std::optional<Rank> repeated = repeated_in(group)) {
+    return failure(fmt::format("field \"group\" must name each rank once: {} stands there twice", repeated->value));
   }
-  if (!std::binary_search(group.begin(), group.end(), rank)) {
+  if (std::find(group.begin(), group.end(), rank) == group.end()) {
     return failure(fmt::format("field \"group\" does not name rank {}, whose call this is", rank.value));
   }
   return {};

@@ -190,6 +190,7 @@ class ChakraImport {
     record.op = name_of(*kind);
     record.phase = node.attributes.text(k_own_phase);
     record.micro_batch = node.attributes.integer(k_own_micro_batch);
+    record.communicator = node.attributes.text(k_own_communicator);
     record.tag = node.attributes.text(k_own_tag);
     record.rule = node.attributes.text(k_own_rule);
     record.name = node.attributes.text(k_own_name);
@@ -248,6 +249,9 @@ class ChakraImport {
       set_group(group, std::string(node.attributes.text(k_own_group_name)), record);
     } else {
       set_group(group, name, record);
+    }
+    if (survey_.is_own) {
+      record.group.ranks = group.ranks;  // in the order of the communicator
     }
     record.root = node.attributes.integer(k_own_root);
     record.root_unknown = true;
