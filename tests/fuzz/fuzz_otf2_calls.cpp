@@ -56,7 +56,7 @@ void define(Bytes8& input, Otf2Definitions& definitions) {
     case 6:
       return definitions.add_self_group(input.reference());
     case 7:
-      return definitions.add_comm(input.reference(), input.reference());
+      return definitions.add_comm(input.reference(), input.reference(), input.reference());
     default:
       return definitions.add_attribute(input.reference(), input.reference());
   }

@@ -153,7 +153,8 @@ Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
     return check_pair(record, kind, rank);
   }
   if (const std::optional<Rank> repeated = repeated_in(group)) {
-    return failure(fmt::format("field \"group\" must name each rank once: {} stands there twice", repeated->value));
+    return failure(
+        fmt::format("field \"group\" must name each rank once: {} stands there twice", repeated->value));
   }
   if (std::find(group.begin(), group.end(), rank) == group.end()) {
     return failure(fmt::format("field \"group\" does not name rank {}, whose call this is", rank.value));

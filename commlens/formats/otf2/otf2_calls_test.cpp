@@ -9,6 +9,7 @@
 
 #include "commlens/formats/otf2/otf2_definitions.hpp"
 #include "commlens/formats/otf2/otf2_events.hpp"
+#include "commlens/formats/otf2/otf2_names.hpp"
 
 namespace commlens {
 namespace {
@@ -176,39 +177,95 @@ TEST(Otf2Calls, HoldsReceivesThatCompleteWithoutARequest) {
   EXPECT_EQ(handed.calls, Calls{"irecv 10+0"});
 }
 
-std::string spelled_records(const std::vector<TimelineSlice>& slices) {
+std::string spelled_records(const std::vector<TimelineSlice>& slices,
+                            const std::vector<Otf2Function>& functions) {
   constexpr std::array<const char*, 6> names = {"enter", "call", "post", "start", "complete", "leave"};
   std::string text;
-  for (const Otf2Event& event : otf2_events(slices)) {
+  for (const Otf2Event& event : otf2_events(slices, functions)) {
     text += fmt::format("{}{}@{} ", names.at(static_cast<std::size_t>(event.kind)), event.slice, event.time);
   }
   return text;
 }
 
-TEST(Otf2Events, CallsThatOverlapBecomeRequests) {
-  EXPECT_EQ(spelled_records({{.started = 0, .finished = 10}, {.started = 10, .finished = 10}}),
+TEST(Otf2Events, ACallThatLetsOthersStartHasARequest) {
+  EXPECT_EQ(spelled_records({{.started = 0, .finished = 10}, {.started = 10, .finished = 10}}, {{}, {}}),
             "enter0@0 call0@10 leave0@10 enter1@10 call1@10 leave1@10 ");
-  EXPECT_EQ(spelled_records({{.started = 0, .finished = 10}, {.started = 5, .finished = 20}}),
-            "post0@0 start0@0 leave0@0 post1@5 start1@5 leave1@5 complete0@10 complete1@20 ");
-  // The third touches the first alone, which lasts longer than the second.
+  EXPECT_EQ(spelled_records({{.started = 0, .finished = 10}, {.started = 5, .finished = 20}}, {{}, {}}),
+            "post0@0 start0@0 leave0@0 enter1@5 complete0@10 call1@20 leave1@20 ");
+  // The second and the third last while the first is under way, each as long as it takes.
   EXPECT_EQ(spelled_records({{.started = 0, .finished = 10},
                              {.started = 2, .finished = 4},
                              {.started = 9, .finished = 12},
-                             {.started = 12, .finished = 13}}),
-            "post0@0 start0@0 leave0@0 post1@2 start1@2 leave1@2 complete1@4 post2@9 start2@9 leave2@9 "
-            "complete0@10 complete2@12 enter3@12 call3@13 leave3@13 ");
+                             {.started = 12, .finished = 13}},
+                            {{}, {}, {}, {}}),
+            "post0@0 start0@0 leave0@0 enter1@2 call1@4 leave1@4 enter2@9 complete0@10 call2@12 leave2@12 "
+            "enter3@12 call3@13 leave3@13 ");
+}
+
+TEST(Otf2Events, AFunctionThatReturnsAtOnceHasARequestWhateverFollows) {
+  EXPECT_EQ(spelled_records({{.started = 0, .finished = 10}}, {{.returns_at_once = true}}),
+            "post0@0 start0@0 leave0@0 complete0@10 ");
+}
+
+TEST(Otf2Events, TheHalvesOfAnExchangeAreOneFunction) {
+  const std::vector<TimelineSlice> halves = {{.started = 5, .finished = 9}, {.started = 5, .finished = 9}};
+  EXPECT_EQ(spelled_records(halves, {{.exchange = 3}, {.exchange = 3}}),
+            "enter0@5 call0@9 call1@9 leave1@9 ");
+  EXPECT_EQ(spelled_records(halves, {{.exchange = 3}, {.exchange = 4}}),
+            "post0@5 start0@5 leave0@5 enter1@5 complete0@9 call1@9 leave1@9 ");
+  // Another thread's call begins before it is over.
+  EXPECT_EQ(spelled_records(
+                {{.started = 5, .finished = 9}, {.started = 5, .finished = 9}, {.started = 8, .finished = 9}},
+                {{.exchange = 3}, {.exchange = 3}, {}}),
+            "post0@5 start0@5 leave0@5 post1@5 start1@5 leave1@5 enter2@8 complete0@9 complete1@9 call2@9 "
+            "leave2@9 ");
+}
+
+TEST(Otf2Names, AreThoseOfMpi) {
+  EXPECT_EQ(otf2_region_name(CommKind::all_reduce, "", false), "MPI_Allreduce");
+  EXPECT_EQ(otf2_region_name(CommKind::reduce_scatter, "engine.py:33", true), "MPI_Ireduce_scatter");
+  EXPECT_EQ(otf2_region_name(CommKind::recv, "MPI_Sendrecv", false), "MPI_Sendrecv");
+  EXPECT_EQ(otf2_region_name(CommKind::other, "win_fence", false), "win_fence");
+  EXPECT_EQ(otf2_region_name(CommKind::other, "", false), "other");
+  for (const char* const name :
+       {"MPI_Irecv", "MPI_Ibcast_c", "MPI_Rput", "MPI_Send_init", "MPI_Psend_init"}) {
+    EXPECT_TRUE(returns_at_once(name)) << name;
+  }
+  for (const char* const name :
+       {"MPI_Recv", "MPI_Init", "MPI_Reduce", "MPI_Initialized", "Irecv", "MPI_", ""}) {
+    EXPECT_FALSE(returns_at_once(name)) << name;
+  }
+}
+
+TEST(Otf2Names, TellCommunicatorsApart) {
+  const auto ranks = [](std::initializer_list<std::int64_t> values) {
+    std::vector<Rank> list;
+    for (const std::int64_t value : values) {
+      list.push_back(Rank{value});
+    }
+    return list;
+  };
+  EXPECT_EQ(otf2_comm_name(ranks({0, 1, 2, 3}), 4, Axis::world, 1), "MPI_COMM_WORLD");
+  EXPECT_EQ(otf2_comm_name(ranks({0, 1, 2, 3}), 4, Axis::unknown, 2), "MPI_COMM_WORLD dup");
+  EXPECT_EQ(otf2_comm_name(ranks({0, 1, 2, 3}), 4, Axis::unknown, 3), "MPI_COMM_WORLD dup 2");
+  EXPECT_EQ(otf2_comm_name(ranks({3, 2, 1, 0}), 4, Axis::unknown, 1), "ranks 3,2,1,0");
+  EXPECT_EQ(otf2_comm_name(ranks({4, 5, 6, 7}), 8, Axis::tp, 1), "tp ranks 4-7");
+  EXPECT_EQ(otf2_comm_name(ranks({1, 2}), 8, Axis::unknown, 2), "ranks 1,2 dup");
+  EXPECT_EQ(otf2_comm_name(ranks({5}), 8, Axis::self, 1), "MPI_COMM_SELF");
+  EXPECT_EQ(otf2_comm_name(ranks({0, 2, 4, 6, 8, 10, 12, 14, 16}), 18, Axis::dp, 1),
+            "dp ranks 0,2,4,…,16 (9)");
 }
 
 TEST(Otf2Definitions, ResolvesCommunicatorsInAnyOrderOfDefinitions) {
   Otf2Definitions definitions;
-  definitions.add_comm(5, 9);
+  definitions.add_comm(5, 9, 0);
   definitions.add_group(9, {2, 0}, false);
-  definitions.add_comm(6, 10);
+  definitions.add_comm(6, 10, 0);
   definitions.add_group(10, {70, 80}, true);  // locations themselves
-  definitions.add_comm(7, 11);
+  definitions.add_comm(7, 11, 0);
   definitions.add_self_group(11);
-  definitions.add_comm(8, 0);  // the group of all, which has the locations
-  definitions.add_comm(9, 12);
+  definitions.add_comm(8, 0, 0);  // the group of all, which has the locations
+  definitions.add_comm(9, 12, 0);
   definitions.add_group(12, {3}, false);  // no such rank
   definitions.add_inter_comm(10);
   for (const std::uint64_t location : {70U, 80U, 90U, 91U}) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "commlens/formats/otf2/otf2_api.hpp"
 
 namespace commlens {
@@ -79,10 +81,10 @@ std::optional<std::vector<Rank>> Otf2Definitions::members(std::uint32_t comm, Ra
   if (group_of == comms_.end()) {
     return std::nullopt;
   }
-  if (self_groups_.contains(group_of->second)) {
+  if (self_groups_.contains(group_of->second.group)) {
     return std::vector{self};
   }
-  const auto found = groups_.find(group_of->second);
+  const auto found = groups_.find(group_of->second.group);
   std::vector<Rank> ranks;
   if (found == groups_.end()) {  // the group of all ranks itself
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -100,6 +102,15 @@ std::optional<std::vector<Rank>> Otf2Definitions::members(std::uint32_t comm, Ra
     ranks.push_back(*rank);
   }
   return ranks;
+}
+
+std::string Otf2Definitions::comm_label(std::uint32_t comm) const {
+  const auto found = comms_.find(comm);
+  if (found == comms_.end() || self_groups_.contains(found->second.group)) {
+    return {};
+  }
+  constexpr std::string_view world = "MPI_COMM_WORLD";
+  return text(found->second.name) == world ? std::string(world) : fmt::format("comm {}", comm);
 }
 
 bool Otf2Definitions::is_call(std::uint32_t region) const {

@@ -22,7 +22,7 @@ class Otf2Definitions {
   void add_ranks(std::vector<std::uint64_t> locations) { ranks_ = std::move(locations); }
   void add_group(std::uint32_t self, std::vector<std::uint64_t> members, bool are_locations);
   void add_self_group(std::uint32_t self) { self_groups_[self] = true; }
-  void add_comm(std::uint32_t self, std::uint32_t group) { comms_[self] = group; }
+  void add_comm(std::uint32_t self, std::uint32_t group, std::uint32_t name) { comms_[self] = {group, name}; }
   void add_inter_comm(std::uint32_t self) { inter_comms_[self] = true; }
   void add_attribute(std::uint32_t self, std::uint32_t name) { attributes_[self] = name; }
 
@@ -36,6 +36,8 @@ class Otf2Definitions {
   bool knows_ranks() const { return knows_ranks_; }
   /// Members of a communicator in its own order; nothing when it is not defined or joins two groups.
   std::optional<std::vector<Rank>> members(std::uint32_t comm, Rank self) const;
+  /// What tells a communicator from others of the same ranks: "MPI_COMM_WORLD", or its number in the archive.
+  std::string comm_label(std::uint32_t comm) const;
   bool is_inter_comm(std::uint32_t comm) const { return inter_comms_.contains(comm); }
   /// Whether a region is a function of a communication library.
   bool is_call(std::uint32_t region) const;
@@ -53,6 +55,10 @@ class Otf2Definitions {
     std::vector<std::uint64_t> members;
     bool are_locations = false;
   };
+  struct Comm {
+    std::uint32_t group = 0;
+    std::uint32_t name = 0;
+  };
   struct Region {
     std::uint32_t name = 0;
     bool is_mpi = false;
@@ -68,7 +74,7 @@ class Otf2Definitions {
   std::unordered_map<std::uint32_t, Rank> rank_of_process_;
   std::unordered_map<std::uint32_t, Group> groups_;
   std::unordered_map<std::uint32_t, bool> self_groups_;
-  std::unordered_map<std::uint32_t, std::uint32_t> comms_;
+  std::unordered_map<std::uint32_t, Comm> comms_;
   std::unordered_map<std::uint32_t, bool> inter_comms_;
   std::unordered_map<std::uint32_t, Region> regions_;
   std::unordered_map<std::uint32_t, bool> call_regions_;

@@ -6,37 +6,50 @@
 namespace commlens {
 namespace {
 
-/// Whether each slice overlaps no other; touching is allowed.
-std::vector<bool> slices_alone(const std::vector<TimelineSlice>& slices) {
-  std::vector<bool> is_alone(slices.size(), true);
-  std::uint64_t busy_until = 0;
-  for (std::size_t row = 0; row < slices.size(); ++row) {
-    const bool follows = slices[row].started >= busy_until;
-    const bool precedes = row + 1 == slices.size() || slices[row].finished <= slices[row + 1].started;
-    is_alone[row] = follows && precedes;
-    busy_until = std::max(busy_until, slices[row].finished);
-  }
-  return is_alone;
+bool is_exchange(const std::vector<TimelineSlice>& slices, const std::vector<Otf2Function>& functions,
+                 std::size_t row) {
+  return row + 1 < slices.size() && functions[row].exchange != 0 &&
+         functions[row].exchange == functions[row + 1].exchange &&
+         slices[row].started == slices[row + 1].started && slices[row].finished == slices[row + 1].finished;
 }
 
 }  // namespace
 
-std::vector<Otf2Event> otf2_events(const std::vector<TimelineSlice>& slices) {
+std::vector<bool> otf2_requests(const std::vector<TimelineSlice>& slices,
+                                const std::vector<Otf2Function>& functions) {
+  std::vector<bool> requests(slices.size(), false);
+  for (std::size_t row = 0; row < slices.size(); ++row) {
+    const std::size_t last = row + (is_exchange(slices, functions, row) ? 1 : 0);
+    const bool is_left = last + 1 < slices.size() && slices[last].finished > slices[last + 1].started;
+    for (; row < last; ++row) {
+      requests[row] = is_left || functions[row].returns_at_once;
+    }
+    requests[row] = is_left || functions[row].returns_at_once;
+  }
+  return requests;
+}
+
+std::vector<Otf2Event> otf2_events(const std::vector<TimelineSlice>& slices,
+                                   const std::vector<Otf2Function>& functions) {
   using Kind = Otf2Event::Kind;
-  const std::vector<bool> is_alone = slices_alone(slices);
+  const std::vector<bool> requests = otf2_requests(slices, functions);
   std::vector<Otf2Event> events;
   events.reserve(slices.size() * 4);
   for (std::uint32_t row = 0; row < slices.size(); ++row) {
     const auto [begin, end] = std::pair(slices[row].started, slices[row].finished);
-    events.push_back({is_alone[row] ? Kind::enter : Kind::post, begin, row});
-    if (is_alone[row]) {
-      events.push_back({Kind::call, end, row});
-      events.push_back({Kind::leave, end, row});
-    } else {
+    events.push_back({requests[row] ? Kind::post : Kind::enter, begin, row});
+    if (requests[row]) {
       events.push_back({Kind::start, begin, row});
       events.push_back({Kind::leave, begin, row});
       events.push_back({Kind::complete, end, row});
+      continue;
     }
+    if (is_exchange(slices, functions, row)) {
+      events.push_back({Kind::call, end, row});
+      ++row;
+    }
+    events.push_back({Kind::call, end, row});
+    events.push_back({Kind::leave, end, row});
   }
   std::stable_sort(events.begin(), events.end(),
                    [](const Otf2Event& a, const Otf2Event& b) { return a.time < b.time; });

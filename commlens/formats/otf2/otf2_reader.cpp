@@ -89,6 +89,7 @@ class Reading {
     const auto* const number = std::get_if<CallField::Number>(&field->member);
     const auto* const text = std::get_if<CallField::Text>(&field->member);
     const auto* const flag = std::get_if<CallField::Flag>(&field->member);
+    const auto* const label = std::get_if<CallField::Label>(&field->member);
     if (number != nullptr && type == OTF2_TYPE_INT64) {
       record.** number = value.int64;
       record.iteration_unknown = record.iteration_unknown && field->key != "iteration";
@@ -96,6 +97,10 @@ class Reading {
       record.** text = definitions.text(value.stringRef);
     } else if (flag != nullptr && type == OTF2_TYPE_UINT8) {
       record.** flag = value.uint8 != 0;
+    } else if (label != nullptr && type == OTF2_TYPE_STRING) {
+      record.*(label->text) = definitions.text(value.stringRef);
+    } else if (field->key == "group" && type == OTF2_TYPE_STRING) {
+      record.group.ranks = ranks_in(definitions.text(value.stringRef));
     } else if (field->key == "group" && type == OTF2_TYPE_COMM) {
       record.group.ranks =
           definitions.members(value.commRef, Rank{record.rank.value_or(0)}).value_or(std::vector<Rank>());
@@ -155,9 +160,9 @@ OTF2_CallbackCode on_group(void* user, OTF2_GroupRef self, OTF2_StringRef /*name
   return OTF2_CALLBACK_SUCCESS;
 }
 
-OTF2_CallbackCode on_comm(void* user, OTF2_CommRef self, OTF2_StringRef /*name*/, OTF2_GroupRef group,
+OTF2_CallbackCode on_comm(void* user, OTF2_CommRef self, OTF2_StringRef name, OTF2_GroupRef group,
                           OTF2_CommRef /*parent*/, OTF2_CommFlag /*flags*/) {
-  reading(user).definitions.add_comm(self, group);
+  reading(user).definitions.add_comm(self, group, name);
   return OTF2_CALLBACK_SUCCESS;
 }
 

@@ -5,6 +5,8 @@
 
 #include <otf2/otf2.h>
 
+#include "commlens/base/text.hpp"
+
 namespace commlens {
 namespace {
 
@@ -70,6 +72,7 @@ CallRecord record_of(const Otf2Definitions& definitions, Rank self, const Otf2Me
     record.peer = peer.value;
   }
   record.name = is_ours ? "" : message.name;
+  record.communicator = is_ours ? "" : definitions.comm_label(message.comm);
   return record;
 }
 
@@ -102,9 +105,23 @@ std::optional<CallRecord> record_of(const Otf2Definitions& definitions, Rank sel
     record.root = members[collective.root].value;
   }
   record.root_unknown = has_root(row->kind) && !record.root;
-  std::sort(members.begin(), members.end());
+  record.communicator = is_ours || members.size() == 1 ? "" : definitions.comm_label(collective.comm);
   record.group.ranks = std::move(members);
   return record;
+}
+
+std::vector<Rank> ranks_in(std::string_view text) {
+  std::vector<Rank> ranks;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const Result<std::int64_t> rank = parse_integer(text.substr(0, end));
+    if (!rank) {
+      return {};
+    }
+    ranks.push_back(Rank{*rank});
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return ranks;
 }
 
 std::optional<std::uint8_t> otf2_collective(CommKind kind, std::string_view name) {

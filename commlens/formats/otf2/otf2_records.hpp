@@ -34,6 +34,9 @@ CallRecord record_of(const Otf2Definitions& definitions, Rank self, const Otf2Me
 std::optional<CallRecord> record_of(const Otf2Definitions& definitions, Rank self,
                                     const Otf2Collective& collective, bool is_ours);
 
+/// The ranks in the text of an attribute, "2 1"; none when it is no such text.
+std::vector<Rank> ranks_in(std::string_view text);
+
 /// The operation of a kind, by the name of the call where the kind is `other`; nothing when OTF2 has none.
 std::optional<std::uint8_t> otf2_collective(CommKind kind, std::string_view name);
 

@@ -15,8 +15,10 @@
 
 #include "commlens/formats/exporters/perfetto_timeline.hpp"
 #include "commlens/formats/otf2/otf2_api.hpp"
+#include "commlens/formats/otf2/otf2_comms.hpp"
 #include "commlens/formats/otf2/otf2_error.hpp"
 #include "commlens/formats/otf2/otf2_events.hpp"
+#include "commlens/formats/otf2/otf2_names.hpp"
 #include "commlens/formats/otf2/otf2_records.hpp"
 #include "commlens/trace/json_text.hpp"
 
@@ -24,7 +26,6 @@ namespace commlens {
 namespace {
 
 constexpr std::int64_t k_most_ranks = std::int64_t{1} << 20;
-constexpr std::uint32_t k_all_ranks = 0;  // the communicator and the group that all others refer to
 constexpr std::uint64_t k_chunk = std::uint64_t{1} << 20;
 
 OTF2_FlushType always_flush(void* /*user*/, OTF2_FileType /*type*/, OTF2_LocationRef /*location*/,
@@ -64,6 +65,31 @@ struct AttributeName {
   friend auto operator<=>(const AttributeName&, const AttributeName&) = default;
 };
 
+/// A function, and what it does.
+struct RegionName {
+  std::string name;
+  CommKind kind = CommKind::other;
+  friend auto operator<=>(const RegionName&, const RegionName&) = default;
+};
+
+OTF2_RegionRole role_of(CommKind kind) {
+  switch (kind) {
+    case CommKind::send:
+    case CommKind::recv:
+      return OTF2_REGION_ROLE_POINT2POINT;
+    case CommKind::broadcast:
+      return OTF2_REGION_ROLE_COLL_ONE2ALL;
+    case CommKind::reduce:
+      return OTF2_REGION_ROLE_COLL_ALL2ONE;
+    case CommKind::barrier:
+      return OTF2_REGION_ROLE_BARRIER;
+    case CommKind::other:
+      return OTF2_REGION_ROLE_FUNCTION;
+    default:
+      return OTF2_REGION_ROLE_COLL_ALL2ALL;
+  }
+}
+
 std::int64_t ranks_in(const Trace& trace) {
   std::int64_t ranks = trace.ranks();
   std::set<GroupId> seen;
@@ -86,12 +112,8 @@ class Otf2Writer {
         ranks_(ranks),
         timeline_(timeline_of(trace, std::nullopt)),
         attributes_(OTF2_AttributeList_New()),
-        events_(static_cast<std::size_t>(ranks), 0) {
-    std::vector<std::int64_t> all;
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      all.push_back(rank);
-    }
-    comms_.of(all);  // k_all_ranks
+        events_(static_cast<std::size_t>(ranks), 0),
+        comms_(trace, ranks) {
     strings_.of("");
   }
 
@@ -135,7 +157,9 @@ class Otf2Writer {
         fail();
       }
       const std::vector<TimelineSlice>& slices = by_rank[static_cast<std::size_t>(rank)];
-      for (const Otf2Event& event : otf2_events(slices)) {
+      const std::vector<Otf2Function> functions = functions_of(slices);
+      requests_ = otf2_requests(slices, functions);
+      for (const Otf2Event& event : otf2_events(slices, functions)) {
         if (Result<void> written = write_event(writer, slices[event.slice], event); !written) {
           return written;
         }
@@ -147,11 +171,26 @@ class Otf2Writer {
     return {};
   }
 
+  std::vector<Otf2Function> functions_of(const std::vector<TimelineSlice>& slices) const {
+    std::vector<Otf2Function> functions;
+    functions.reserve(slices.size());
+    for (const TimelineSlice& slice : slices) {
+      const CommOp& op = op_of(slice);
+      const std::string& name = trace_.names.text(op.name);
+      const bool may_exchange = is_point_to_point(op.kind) && is_mpi_function(name);
+      functions.push_back({.returns_at_once = returns_at_once(name),
+                           .exchange = may_exchange ? static_cast<std::uint32_t>(op.name) : 0});
+    }
+    return functions;
+  }
+
   Result<void> write_event(OTF2_EvtWriter* writer, const TimelineSlice& slice, const Otf2Event& event) {
     using Kind = Otf2Event::Kind;
     const CommOp& op = op_of(slice);
-    const std::uint32_t region = regions_.of(region_of(op));
-    const std::optional<std::uint8_t> collective = otf2_collective(op.kind, trace_.names.text(op.name));
+    const std::string& name = trace_.names.text(op.name);
+    const std::uint32_t region =
+        regions_.of({valid_utf8(otf2_region_name(op.kind, name, requests_[event.slice])), op.kind});
+    const std::optional<std::uint8_t> collective = otf2_collective(op.kind, name);
     const bool has_own_event = is_point_to_point(op.kind) || collective;
     if (event.kind == Kind::leave) {
       check(OTF2_EvtWriter_Leave(writer, nullptr, event.time, region));
@@ -183,7 +222,7 @@ class Otf2Writer {
       return unknown_group(slice);
     }
     const bool sends = op.kind == CommKind::send;
-    const auto peer = static_cast<std::uint32_t>(pair[sends ? 1 : 0].value);
+    const auto [comm, peer] = comms_.of_message(op.group, slice.rank, pair[sends ? 1 : 0]);
     const auto bytes = static_cast<std::uint64_t>(((sends ? op.input : op.output) * op.dtype).value);
     OTF2_AttributeList* const list = attributes_.get();
     if (event.kind == Kind::start && !sends) {
@@ -199,13 +238,11 @@ class Otf2Writer {
       add_number(sends ? "output_bytes" : "input_bytes", (other * op.dtype).value);
     }
     if (event.kind == Kind::call) {
-      check(sends ? OTF2_EvtWriter_MpiSend(writer, list, event.time, peer, k_all_ranks, 0, bytes)
-                  : OTF2_EvtWriter_MpiRecv(writer, list, event.time, peer, k_all_ranks, 0, bytes));
+      check(sends ? OTF2_EvtWriter_MpiSend(writer, list, event.time, peer, comm, 0, bytes)
+                  : OTF2_EvtWriter_MpiRecv(writer, list, event.time, peer, comm, 0, bytes));
     } else {
-      check(
-          sends
-              ? OTF2_EvtWriter_MpiIsend(writer, list, event.time, peer, k_all_ranks, 0, bytes, event.slice)
-              : OTF2_EvtWriter_MpiIrecv(writer, list, event.time, peer, k_all_ranks, 0, bytes, event.slice));
+      check(sends ? OTF2_EvtWriter_MpiIsend(writer, list, event.time, peer, comm, 0, bytes, event.slice)
+                  : OTF2_EvtWriter_MpiIrecv(writer, list, event.time, peer, comm, 0, bytes, event.slice));
     }
     return {};
   }
@@ -218,7 +255,7 @@ class Otf2Writer {
       check(OTF2_EvtWriter_NonBlockingCollectiveRequest(writer, nullptr, event.time, event.slice));
       return {};
     }
-    const std::optional<std::uint32_t> comm = comm_of(slice);
+    const std::optional<std::uint32_t> comm = comms_.of_group(op.group, slice.rank);
     if (!comm) {
       return unknown_group(slice);
     }
@@ -246,7 +283,9 @@ class Otf2Writer {
     if (op.root && op.root->value < static_cast<std::int64_t>(members.size())) {
       add_number("root", members[static_cast<std::size_t>(op.root->value)].value);
     }
-    if (const std::optional<std::uint32_t> comm = comm_of(slice)) {
+    if (members.size() == 2) {  // of a one-sided call: no communicator, but its two ends
+      add_text("group", fmt::format("{} {}", members[0].value, members[1].value));
+    } else if (const std::optional<std::uint32_t> comm = comms_.of_group(op.group, slice.rank)) {
       check(OTF2_AttributeList_AddCommRef(attributes_.get(), attribute("group", OTF2_TYPE_COMM), *comm));
     }
     if (returns_at_once) {
@@ -262,6 +301,9 @@ class Otf2Writer {
     add_text("tag", trace_.tags.text(op.tag));
     add_text("rule", trace_.rule(op.rule).name);
     add_text("name", trace_.names.text(op.name));
+    if (const CommunicatorId id = trace_.groups.communicator(op.group); id != k_no_communicator) {
+      add_text("communicator", text_of(id));
+    }
     if (event.iteration != k_unknown_iteration) {
       add_number("iteration", event.iteration);
     }
@@ -291,31 +333,10 @@ class Otf2Writer {
     return attribute_names_.of({std::string(k_otf2_attribute).append(field), type});
   }
 
-  std::optional<std::uint32_t> comm_of(const TimelineSlice& slice) {
-    const GroupId group = op_of(slice).group;
-    const Rank self = trace_.groups.pattern(group) ? slice.rank : Rank{0};  // a list is the same to all
-    const auto [found, added] = comm_of_group_.try_emplace({group, self});
-    if (added) {
-      std::vector<std::int64_t> members;
-      for (const Rank member : trace_.groups.members(group, self)) {
-        members.push_back(member.value);
-      }
-      found->second = members.empty() ? std::nullopt : std::optional(comms_.of(members));
-    }
-    return found->second;
-  }
-
   Result<void> unknown_group(const TimelineSlice& slice) const {
     return failure(
         fmt::format("OTF2 needs the ranks of every group; the trace does not tell those of {} of rank {}",
-                    region_of(op_of(slice)), slice.rank.value));
-  }
-
-  /// The name of the function that a call is shown as.
-  std::string region_of(const CommOp& op) const {
-    const std::string& own_name = trace_.names.text(op.name);
-    return op.kind == CommKind::other && !own_name.empty() ? valid_utf8(own_name)
-                                                           : std::string(name_of(op.kind));
+                    name_of(op_of(slice).kind), slice.rank.value));
   }
 
   /// Empty: all numbers are those of the archive.
@@ -350,11 +371,11 @@ class Otf2Writer {
     for (std::int64_t rank = 0; rank < ranks_; ++rank) {
       numbered("rank", rank);
     }
-    for (std::size_t comm = 0; comm < comms_.keys().size(); ++comm) {
-      numbered("group", static_cast<std::int64_t>(comm));
+    for (const Otf2Comms::Comm& comm : comms_.list()) {
+      strings_.of(comm.name);
     }
-    for (const std::string& region : regions_.keys()) {
-      strings_.of(region);
+    for (const RegionName& region : regions_.keys()) {
+      strings_.of(region.name);
     }
     for (const AttributeName& name : attribute_names_.keys()) {
       strings_.of(name.name);
@@ -373,8 +394,9 @@ class Otf2Writer {
                                                OTF2_LOCATION_TYPE_CPU_THREAD, events_[self], self));
     }
     for (std::uint32_t row = 0; row < regions_.keys().size(); ++row) {
-      const std::uint32_t name = strings_.of(regions_.keys()[row]);
-      check(OTF2_GlobalDefWriter_WriteRegion(writer, row, name, name, 0, OTF2_REGION_ROLE_FUNCTION,
+      const RegionName& region = regions_.keys()[row];
+      const std::uint32_t name = strings_.of(region.name);
+      check(OTF2_GlobalDefWriter_WriteRegion(writer, row, name, name, 0, role_of(region.kind),
                                              OTF2_PARADIGM_MPI, OTF2_REGION_FLAG_NONE, 0, 0, 0));
     }
     for (std::uint32_t row = 0; row < attribute_names_.keys().size(); ++row) {
@@ -385,21 +407,26 @@ class Otf2Writer {
   }
 
   void write_comms(OTF2_GlobalDefWriter* writer) {
-    for (std::uint32_t row = 0; row < comms_.keys().size(); ++row) {
-      const std::vector<std::int64_t>& ranks = comms_.keys()[row];
-      const std::vector<std::uint64_t> members(ranks.begin(), ranks.end());
-      const std::uint32_t name = strings_.of(fmt::format("group {}", row));
+    const std::vector<Otf2Comms::Comm>& comms = comms_.list();
+    for (std::uint32_t row = 0; row < comms.size(); ++row) {
+      std::vector<std::uint64_t> members;
+      for (const Rank member : comms[row].members) {
+        members.push_back(static_cast<std::uint64_t>(member.value));
+      }
+      const std::uint32_t name = strings_.of(comms[row].name);
       const auto count = static_cast<std::uint32_t>(members.size());
-      if (row == k_all_ranks) {
+      if (row == Otf2Comms::k_all_ranks) {
         check(OTF2_GlobalDefWriter_WriteGroup(writer, row, name, OTF2_GROUP_TYPE_COMM_LOCATIONS,
                                               OTF2_PARADIGM_MPI, OTF2_GROUP_FLAG_NONE, count,
                                               members.data()));
       }
-      check(OTF2_GlobalDefWriter_WriteGroup(writer, row + 1, name, OTF2_GROUP_TYPE_COMM_GROUP,
-                                            OTF2_PARADIGM_MPI, OTF2_GROUP_FLAG_NONE, count, members.data()));
-      check(OTF2_GlobalDefWriter_WriteComm(writer, row, name, row + 1,
-                                           row == k_all_ranks ? OTF2_UNDEFINED_COMM : k_all_ranks,
-                                           OTF2_COMM_FLAG_NONE));
+      check(OTF2_GlobalDefWriter_WriteGroup(
+          writer, row + 1, name, members.empty() ? OTF2_GROUP_TYPE_COMM_SELF : OTF2_GROUP_TYPE_COMM_GROUP,
+          OTF2_PARADIGM_MPI, OTF2_GROUP_FLAG_NONE, count, members.data()));
+      check(OTF2_GlobalDefWriter_WriteComm(
+          writer, row, name, row + 1,
+          row == Otf2Comms::k_all_ranks || members.empty() ? OTF2_UNDEFINED_COMM : Otf2Comms::k_all_ranks,
+          OTF2_COMM_FLAG_NONE));
     }
   }
 
@@ -427,10 +454,10 @@ class Otf2Writer {
   std::unique_ptr<OTF2_AttributeList, AttributesDeleter> attributes_;
   std::vector<std::uint64_t> events_;  // of each rank
   Numbers<std::string> strings_;
-  Numbers<std::string> regions_;
+  Numbers<RegionName> regions_;
+  std::vector<bool> requests_;  // of the calls of the rank that is written
   Numbers<AttributeName> attribute_names_;
-  Numbers<std::vector<std::int64_t>> comms_;
-  std::map<std::pair<GroupId, Rank>, std::optional<std::uint32_t>> comm_of_group_;  // as that rank sees it
+  Otf2Comms comms_;
 };
 
 }  // namespace
