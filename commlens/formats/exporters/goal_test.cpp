@@ -1,14 +1,12 @@
 #include "commlens/formats/exporters/goal.hpp"
 
-#include <map>
-#include <sstream>
-#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "commlens/trace/trace.hpp"
+#include "tests/simulators/goal_player.hpp"
 
 namespace commlens {
 namespace {
@@ -17,122 +15,6 @@ std::string goal_of(const Trace& trace) {
   std::string text;
   const Result<void> written = write_goal(trace, {}, [&](std::string_view block) { text += block; });
   return written ? text : written.error().message;
-}
-
-/// What a program that reads the schedule finds: messages match and nothing waits for ever, although a send
-/// ends only when it is received.
-struct PlayedGoal {
-  bool is_complete = false;
-  std::vector<std::int64_t> sent;  // bytes, by rank
-};
-
-struct GoalOperation {
-  std::string what;
-  std::int64_t bytes = 0;
-  std::int64_t peer = 0;
-  std::int64_t tag = 0;
-  std::vector<std::size_t> ended;
-  std::vector<std::size_t> started;
-  bool has_started = false;
-  bool has_ended = false;
-};
-
-using GoalRanks = std::map<std::int64_t, std::vector<GoalOperation>>;
-
-GoalRanks read_goal(const std::string& text) {
-  GoalRanks ranks;
-  std::istringstream lines(text);
-  std::int64_t rank = -1;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string first;
-    std::string second;
-    words >> first >> second;
-    if (first == "rank") {
-      rank = std::stoll(second);
-      ranks[rank];
-    } else if (first.ends_with(':')) {
-      GoalOperation operation{.what = second};
-      std::string skipped;
-      words >> operation.bytes;
-      if (second != "calc") {
-        words >> skipped >> skipped >> operation.peer >> skipped >> operation.tag;
-      }
-      ranks[rank].push_back(operation);
-      EXPECT_EQ(first, fmt::format("l{}:", ranks[rank].size()));
-    } else if (second == "requires" || second == "irequires") {
-      std::string before;
-      words >> before;
-      GoalOperation& operation = ranks[rank].at(std::stoul(first.substr(1)) - 1);
-      (second == "requires" ? operation.ended : operation.started)
-          .push_back(std::stoul(before.substr(1)) - 1);
-    }
-  }
-  return ranks;
-}
-
-bool may_start(const GoalOperation& operation, const std::vector<GoalOperation>& operations) {
-  const auto all = [&](const std::vector<std::size_t>& before, bool GoalOperation::* state) {
-    return std::all_of(before.begin(), before.end(),
-                       [&](std::size_t at) { return operations.at(at).*state; });
-  };
-  return !operation.has_started && all(operation.ended, &GoalOperation::has_ended) &&
-         all(operation.started, &GoalOperation::has_started);
-}
-
-/// Messages under way, by source, destination and tag.
-using GoalMessages =
-    std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::vector<GoalOperation*>>;
-
-/// Starts what may start on a rank; whether anything did.
-bool start_on(std::int64_t self, std::vector<GoalOperation>& operations, GoalMessages& sends,
-              GoalMessages& receives) {
-  bool moved = false;
-  for (GoalOperation& operation : operations) {
-    if (!may_start(operation, operations)) {
-      continue;
-    }
-    operation.has_started = true;
-    moved = true;
-    if (operation.what == "send") {
-      sends[{self, operation.peer, operation.tag}].push_back(&operation);
-    } else if (operation.what == "recv") {
-      receives[{operation.peer, self, operation.tag}].push_back(&operation);
-    } else {
-      operation.has_ended = true;
-    }
-  }
-  return moved;
-}
-
-PlayedGoal play(const std::string& text) {
-  GoalRanks ranks = read_goal(text);
-  GoalMessages sends;
-  GoalMessages receives;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (auto& [self, operations] : ranks) {
-      moved = start_on(self, operations, sends, receives) || moved;
-    }
-    for (auto& [key, sent] : sends) {
-      std::vector<GoalOperation*>& received = receives[key];
-      for (std::size_t at = 0; at < std::min(sent.size(), received.size()); ++at) {
-        EXPECT_EQ(sent[at]->bytes, received[at]->bytes);
-        sent[at]->has_ended = received[at]->has_ended = true;
-      }
-    }
-  }
-  PlayedGoal played;
-  played.sent.resize(ranks.size());
-  played.is_complete = true;
-  for (const auto& [self, operations] : ranks) {
-    for (const GoalOperation& operation : operations) {
-      played.is_complete = played.is_complete && operation.has_ended;
-      const bool is_sent = operation.what == "send" && operation.has_started;
-      played.sent[static_cast<std::size_t>(self)] += is_sent ? operation.bytes : 0;
-    }
-  }
-  return played;
 }
 
 /// Every rank of `ranks` makes the calls `kinds` on the group of all.
@@ -183,8 +65,8 @@ TEST(Goal, WritesAnAllReduceOfTwoRanksLetterByLetter) {
 
 TEST(Goal, SendsTheBytesOfEachAlgorithm) {
   const auto sent = [](CommKind kind, std::int64_t ranks, std::int64_t bytes) {
-    const PlayedGoal played = play(goal_of(collective_trace(ranks, {kind}, bytes)));
-    EXPECT_TRUE(played.is_complete) << name_of(kind);
+    const test::PlayedGoal played = test::play_goal(goal_of(collective_trace(ranks, {kind}, bytes)));
+    EXPECT_TRUE(played.is_complete()) << name_of(kind);
     return played.sent;
   };
   using Sent = std::vector<std::int64_t>;
@@ -212,7 +94,7 @@ TEST(Goal, PlaysEveryCollectiveInARowOnGroupsOfEverySize) {
                                      CommKind::broadcast,  CommKind::reduce_scatter};
   for (std::int64_t ranks = 1; ranks <= 9; ++ranks) {
     for (const std::int64_t bytes : {std::int64_t{0}, ranks, 24 * ranks}) {
-      EXPECT_TRUE(play(goal_of(collective_trace(ranks, all, bytes))).is_complete)
+      EXPECT_TRUE(test::play_goal(goal_of(collective_trace(ranks, all, bytes))).is_complete())
           << ranks << " ranks, " << bytes;
     }
   }
@@ -236,13 +118,13 @@ TEST(Goal, LetsNeighboursExchangeAndPipelinesRun) {
   Trace exchange;  // both send first
   add_messages(exchange, 0, {2, -2, 2, -2});
   add_messages(exchange, 1, {1, -1, 1, -1});
-  EXPECT_TRUE(play(goal_of(exchange)).is_complete);
+  EXPECT_TRUE(test::play_goal(goal_of(exchange)).is_complete());
   Trace pipeline;  // three stages, 1F1B with two micro-batches
   add_messages(pipeline, 0, {2, 2, -2, -2});
   add_messages(pipeline, 1, {-1, 3, -1, -3, 1, 3, -3, 1});
   add_messages(pipeline, 2, {-2, 2, -2, 2});
-  const PlayedGoal played = play(goal_of(pipeline));
-  EXPECT_TRUE(played.is_complete);
+  const test::PlayedGoal played = test::play_goal(goal_of(pipeline));
+  EXPECT_TRUE(played.is_complete());
   EXPECT_EQ(played.sent, (std::vector<std::int64_t>{14, 28, 14}));
 }
 
@@ -268,7 +150,7 @@ TEST(Goal, MakesTheTimeBetweenCallsComputing) {
                       "}\n"),
             std::string::npos)
       << text;
-  EXPECT_TRUE(play(text).is_complete);
+  EXPECT_TRUE(test::play_goal(text).is_complete());
 }
 
 TEST(Goal, SaysWhatItLeavesOut) {

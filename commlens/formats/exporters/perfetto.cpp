@@ -167,6 +167,10 @@ class PerfettoWriter {
     const std::vector<Rank> members = trace_.groups.members(op.group, slice.rank);
     append_text("group", members.empty() ? trace_.groups.name(op.group) : group_as_text(members));
     append_count("group_size", trace_.groups.size(op.group));
+    if (const CommunicatorId communicator = trace_.groups.communicator(op.group);
+        communicator != k_no_communicator) {
+      append_text("communicator", text_of(communicator));
+    }
     if (op.root && op.root->value < static_cast<std::int64_t>(members.size())) {
       append_count("root", members[static_cast<std::size_t>(op.root->value)].value);
     }

@@ -216,6 +216,39 @@ TEST(Perfetto, BindsArrowsOfMessagesThatTouch) {
   EXPECT_EQ(rules.arrows(), 60U);
 }
 
+// Two messages of one size, received in the other order: only their communicators tell which is which.
+TEST(Perfetto, DrawsArrowsWithinACommunicator) {
+  Trace trace;
+  RankStream from{{Rank{0}, Rank{0}}, {}, {}, {}};
+  RankStream to{{Rank{1}, Rank{1}}, {}, {}, {}};
+  for (const std::uint64_t number : {1U, 2U}) {
+    const GroupId pair = trace.groups.intern({Rank{0}, Rank{1}}, Axis::unknown, CommunicatorId{number});
+    const OpId send = trace.intern(CommOp{.kind = CommKind::send, .group = pair, .input = Elements{4}});
+    const OpId recv = trace.intern(CommOp{.kind = CommKind::recv, .group = pair, .output = Elements{4}});
+    from.events.push_back({send, 0, -1});
+    to.events.insert(to.events.begin(), {recv, 0, -1});
+    const nanoseconds start(static_cast<std::int64_t>(number) * 1000);
+    from.times.push_back({start, start, start + nanoseconds(10)});
+    to.times.push_back({start, start, start + nanoseconds(5000)});
+  }
+  trace.streams = {from, to};
+  std::map<std::string, std::vector<std::int64_t>> arrows;  // start and end of each, in ns
+  for (const Json& event : Json::parse(perfetto_text(trace)).at("traceEvents")) {
+    if (event.at("ph") == "s" || event.at("ph") == "f") {
+      arrows[event.at("id").dump()].push_back(ns_of(event.at("ts")));
+    } else if (event.at("ph") == "X") {
+      EXPECT_TRUE(event.at("args").contains("communicator"));
+    }
+  }
+  std::vector<std::vector<std::int64_t>> ends;
+  for (const auto& [id, both] : arrows) {
+    ends.push_back(both);
+  }
+  std::sort(ends.begin(), ends.end());
+  // Sent at 0, its receive begins at 1000; sent at 1000, its receive has been waiting since 0.
+  EXPECT_EQ(ends, (std::vector<std::vector<std::int64_t>>{{0, 1000}, {1000, 1000}}));
+}
+
 TEST(Perfetto, LaysCallsWithoutTimesInIssueOrderAndSaysSo) {
   Trace trace = two_ranks();
   for (RankStream& stream : trace.streams) {

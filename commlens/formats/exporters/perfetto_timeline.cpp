@@ -16,8 +16,8 @@ constexpr std::uint64_t k_unit_ns = 1000;  // of a call whose time is not known
 
 using Slices = std::vector<TimelineSlice>;
 
-/// The ordered pair of ranks, element type and size that sends and receives are matched by.
-using MessageKey = std::tuple<std::int64_t, std::int64_t, DType, std::int64_t>;
+/// The communicator, ordered pair of ranks, element type and size that sends and receives are matched by.
+using MessageKey = std::tuple<CommunicatorId, std::int64_t, std::int64_t, DType, std::int64_t>;
 
 std::optional<MessageKey> message_of(const Trace& trace, const TimelineSlice& slice) {
   if (slice.is_compute) {
@@ -31,7 +31,8 @@ std::optional<MessageKey> message_of(const Trace& trace, const TimelineSlice& sl
   if (pair.size() != 2) {
     return std::nullopt;
   }
-  return MessageKey{pair[0].value, pair[1].value, op.dtype, message_bytes(op).value};
+  return MessageKey{trace.groups.communicator(op.group), pair[0].value, pair[1].value, op.dtype,
+                    message_bytes(op).value};
 }
 
 bool sends(const Trace& trace, const TimelineSlice& slice) {

@@ -39,7 +39,7 @@ struct Timeline {
 };
 
 /// Lays a trace out. The k-th send from one rank to another goes with the k-th receive there, among those of
-/// one element type and size. Two slices of a track never overlap and never start together.
+/// one communicator, element type and size. Two slices of a track never overlap and never start together.
 Timeline timeline_of(const Trace& trace, std::optional<Rank> only);
 
 /// Calls and stretches of computing that timeline_of would give, as a double: it may pass any integer.

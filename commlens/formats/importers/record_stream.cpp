@@ -26,6 +26,13 @@ void append_key(std::string& out, std::string_view key) {
   out += ':';
 }
 
+void append_text_field(std::string& out, std::string_view key, const std::string& value) {
+  if (!value.empty()) {
+    append_key(out, key);
+    append_json_string(out, value);
+  }
+}
+
 /// A field that says something, except the group.
 void append_record_field(std::string& out, const CallField& field, const CallRecord& record) {
   if (const auto* const number = std::get_if<CallField::Number>(&field.member)) {
@@ -34,10 +41,9 @@ void append_record_field(std::string& out, const CallField& field, const CallRec
       append_number(out, *value);
     }
   } else if (const auto* const text = std::get_if<CallField::Text>(&field.member)) {
-    if (const std::string& value = record.**text; !value.empty()) {
-      append_key(out, field.key);
-      append_json_string(out, value);
-    }
+    append_text_field(out, field.key, record.**text);
+  } else if (const auto* const label = std::get_if<CallField::Label>(&field.member)) {
+    append_text_field(out, field.key, record.*(label->text));
   } else if (const auto* const flag = std::get_if<CallField::Flag>(&field.member)) {
     if (record.**flag) {
       append_key(out, field.key);

@@ -31,7 +31,8 @@ Otf2Comms::Otf2Comms(const Trace& trace, std::int64_t ranks) : trace_(trace), ra
   }
 }
 
-/// Of several communicators of all ranks it is the one that MPI calls so, or else the first.
+/// Of several communicators of all ranks it is the one that MPI calls so. Where calls are not MPI's, the
+/// first.
 void Otf2Comms::find_world(const Trace& trace) {
   for (const CommOp& op : trace.ops()) {
     const CommunicatorId communicator = trace.groups.communicator(op.group);
@@ -39,7 +40,8 @@ void Otf2Comms::find_world(const Trace& trace) {
       world_ = communicator;
       return;
     }
-    const bool is_of_all = !is_point_to_point(op.kind) && trace.groups.size(op.group) == ranks_;
+    const bool is_of_all = !is_point_to_point(op.kind) && trace.groups.size(op.group) == ranks_ &&
+                           !is_mpi_function(trace.names.text(op.name));
     if (world_ == k_no_communicator && is_of_all && communicator != k_no_communicator) {
       const std::vector<Rank> members = trace.groups.members(op.group, Rank{0});
       world_ = std::is_sorted(members.begin(), members.end()) ? communicator : world_;

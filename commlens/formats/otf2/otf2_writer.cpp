@@ -188,8 +188,9 @@ class Otf2Writer {
     using Kind = Otf2Event::Kind;
     const CommOp& op = op_of(slice);
     const std::string& name = trace_.names.text(op.name);
+    const CommKind role = op.kind == CommKind::recv ? CommKind::send : op.kind;  // MPI_Sendrecv is both
     const std::uint32_t region =
-        regions_.of({valid_utf8(otf2_region_name(op.kind, name, requests_[event.slice])), op.kind});
+        regions_.of({valid_utf8(otf2_region_name(op.kind, name, requests_[event.slice])), role});
     const std::optional<std::uint8_t> collective = otf2_collective(op.kind, name);
     const bool has_own_event = is_point_to_point(op.kind) || collective;
     if (event.kind == Kind::leave) {
