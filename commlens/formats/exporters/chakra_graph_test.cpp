@@ -1,5 +1,11 @@
 #include "commlens/formats/exporters/chakra_graph.hpp"
 
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "commlens/formats/importers/chakra_et.hpp"
@@ -124,6 +130,101 @@ TEST(WriteChakra, WritesTheSelectedRankAlone) {
   ASSERT_TRUE(write_chakra(trace, {.rank = Rank{1}}, folder / "."));
   EXPECT_FALSE(std::filesystem::exists(folder / "chakra.0.et"));
   EXPECT_TRUE(std::filesystem::exists(folder / "chakra.1.et"));
+}
+
+/// The node of each call of rank 0, which all ranks of `members` make alike.
+std::vector<ChakraNode> calls_of(const std::vector<CommOp>& ops, Trace& trace) {
+  for (const Rank rank : {Rank{0}, Rank{1}, Rank{2}, Rank{3}}) {
+    RankStream stream{{rank, rank}, {}, {}, {}};
+    for (const CommOp& op : ops) {
+      stream.events.push_back({trace.intern(op), 0, k_no_micro_batch});
+    }
+    trace.streams.push_back(std::move(stream));
+  }
+  const ScratchFolder folder;
+  EXPECT_TRUE(write_chakra(trace, {}, folder / "."));
+  std::vector<ChakraNode> nodes = nodes_of(folder / "chakra.0.et");
+  std::erase_if(nodes, [](const ChakraNode& node) { return node.name == "## process_group:init ##"; });
+  return nodes;
+}
+
+// ASTRA-sim knows all_reduce (0), all_gather (2), broadcast (5), all_to_all (6) and reduce_scatter (7).
+TEST(WriteChakra, SimulatesWhatAstraSimRefusesWithWhatItTakes) {
+  Trace trace;
+  const GroupId all = trace.groups.intern({Rank{0}, Rank{1}, Rank{2}, Rank{3}});
+  const auto op = [&](CommKind kind, std::int64_t input, std::int64_t output) {
+    CommOp made{.kind = kind, .group = all, .input = Elements{input}, .output = Elements{output}};
+    made.root = has_root(kind) ? std::optional(GroupRank{1}) : std::nullopt;
+    return made;
+  };
+  const std::vector<ChakraNode> nodes =
+      calls_of({op(CommKind::barrier, 0, 0), op(CommKind::reduce, 40, 40), op(CommKind::all_gather, 0, 0),
+                op(CommKind::broadcast, 12, 12), op(CommKind::all_gather, 7, 41)},
+               trace);
+  ASSERT_EQ(nodes.size(), 5U);
+  using Simulated = std::pair<std::int64_t, std::int64_t>;                              // type and bytes
+  const std::vector<Simulated> expected = {{0, 1}, {7, 40}, {0, 1}, {5, 12}, {2, 11}};  // 41 / 4, rounded up
+  const std::vector<std::string> own = {"barrier", "reduce", "all_gather", "broadcast", "all_gather"};
+  for (std::size_t row = 0; row < nodes.size(); ++row) {
+    EXPECT_EQ(Simulated(nodes[row].attributes.integer("comm_type").value_or(-1),
+                        nodes[row].attributes.integer("comm_size").value_or(-1)),
+              expected[row])
+        << row;
+    EXPECT_EQ(nodes[row].attributes.text("commlens_op"), own[row]);
+  }
+}
+
+TEST(WriteChakra, WhatMovesNothingIsMetadata) {
+  Trace trace;
+  const std::vector<ChakraNode> nodes = calls_of(
+      {{.kind = CommKind::all_reduce, .group = trace.groups.intern({Rank{0}}), .input = Elements{8}},
+       {.kind = CommKind::send, .group = trace.groups.intern({Rank{0}, Rank{0}}), .input = Elements{8}}},
+      trace);
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].type, ChakraNodeType::metadata);
+  EXPECT_EQ(nodes[1].type, ChakraNodeType::metadata);
+}
+
+// The second all_to_all of each rank moves another amount; simulated are 1 + 2 + 3 + 6 bytes over four ranks.
+TEST(WriteChakra, AnUnevenAllToAllHasTheMeanOfItsRanks) {
+  Trace trace;
+  const GroupId all = trace.groups.intern({Rank{0}, Rank{1}, Rank{2}, Rank{3}});
+  for (const std::int64_t rank : {0, 1, 2, 3}) {
+    const Elements bytes{rank == 3 ? 6 : rank + 1};
+    const OpId op = trace.intern(
+        CommOp{.kind = CommKind::all_to_all, .group = all, .input = bytes, .output = Elements{3}});
+    trace.streams.push_back({{Rank{rank}, Rank{rank}}, {{op, 0, k_no_micro_batch}}, {}, {}});
+  }
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+  for (const char* const file : {"chakra.0.et", "chakra.3.et"}) {
+    EXPECT_EQ(nodes_of(folder / file).at(1).attributes.integer("comm_size"), 3) << file;
+  }
+}
+
+TEST(WriteChakra, ASendWaitsForTheReceivesThatWereOverAndNothingForASend) {
+  Trace trace;
+  const OpId recv = trace.intern(CommOp{
+      .kind = CommKind::recv, .group = trace.groups.intern({Rank{1}, Rank{0}}), .output = Elements{8}});
+  const OpId send = trace.intern(
+      CommOp{.kind = CommKind::send, .group = trace.groups.intern({Rank{0}, Rank{1}}), .input = Elements{8}});
+  RankStream stream{{Rank{0}, Rank{0}}, {}, {}, {}};
+  // A receive is open until 30, while two messages are sent; the third is sent behind its wait.
+  for (const auto& [op, start, end] : {std::tuple(recv, 0, 30), std::tuple(send, 5, 6),
+                                       std::tuple(send, 10, 11), std::tuple(send, 40, 41)}) {
+    stream.events.push_back({op, 0, k_no_micro_batch});
+    stream.times.push_back({nanoseconds(start), nanoseconds(start), nanoseconds(end)});
+  }
+  trace.streams.push_back(std::move(stream));
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+  const std::vector<ChakraNode> nodes = nodes_of(folder / "chakra.0.et");
+  using Ids = std::vector<std::uint64_t>;
+  ASSERT_EQ(nodes.size(), 4U);
+  EXPECT_EQ(nodes[0].data_dependencies, Ids{});
+  EXPECT_EQ(nodes[1].data_dependencies, Ids{});
+  EXPECT_EQ(nodes[2].data_dependencies, Ids{});
+  EXPECT_EQ(nodes[3].data_dependencies, Ids{1});
 }
 
 TEST(WriteChakra, LosesNothingThatTheReaderTakes) {

@@ -233,7 +233,8 @@ TEST(Perfetto, DrawsArrowsWithinACommunicator) {
   }
   trace.streams = {from, to};
   std::map<std::string, std::vector<std::int64_t>> arrows;  // start and end of each, in ns
-  for (const Json& event : Json::parse(perfetto_text(trace)).at("traceEvents")) {
+  const Json file = Json::parse(perfetto_text(trace));
+  for (const Json& event : file.at("traceEvents")) {
     if (event.at("ph") == "s" || event.at("ph") == "f") {
       arrows[event.at("id").dump()].push_back(ns_of(event.at("ts")));
     } else if (event.at("ph") == "X") {
