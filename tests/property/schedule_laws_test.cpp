@@ -199,7 +199,6 @@ TEST(ScheduleLaws, PlansOfPipelinesCanBePlayed) {
         std::tuple(Framework::commlens, chunks, Schedule::interleaved),
         std::tuple(Framework::megatron, deep, Schedule::one_f_one_b),
         std::tuple(Framework::megatron, chunks, Schedule::interleaved),
-        std::tuple(Framework::neox, deep, Schedule::one_f_one_b),
         std::tuple(Framework::neox, wide, Schedule::one_f_one_b)}) {
     SCOPED_TRACE(std::string(name_of(framework)));
     const Trace trace = planned(framework, layout, schedule);
