@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-std::string goal_of(const Trace& trace) {
+std::string schedule_text(const Trace& trace) {
   std::string text;
   const Result<void> written = write_goal(trace, {}, [&](std::string_view block) { text += block; });
   return written ? text : written.error().message;
@@ -34,7 +34,7 @@ std::string goal_of(const Trace& trace) {
 enum class Waits : std::uint8_t { as_recorded, may_be_later };
 
 void expect_both_complete(const Trace& trace, Waits waits) {
-  const std::string goal = goal_of(trace);
+  const std::string goal = schedule_text(trace);
   for (const std::int64_t eager : {std::int64_t{1} << 40, std::int64_t{0}}) {
     const test::PlayedGoal played = test::play_goal(goal, {.eager = eager});
     ASSERT_TRUE(played.is_complete()) << "eager up to " << eager << ": " << played.text() << "\n" << goal;
