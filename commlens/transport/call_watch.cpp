@@ -69,7 +69,7 @@ WaitedCall waited_call(const CommCall& call, std::uint64_t group, std::int64_t n
                     .kind = call.kind,
                     .dtype = call.dtype};
   const std::size_t bytes = std::min(call.tag.size(), waited.tag.size() - 1);
-  std::memcpy(waited.tag.data(), call.tag.data(), bytes);
+  call.tag.copy(waited.tag.data(), bytes);  // a call without a tag has no data at all
   return waited;
 }
 

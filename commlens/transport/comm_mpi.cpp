@@ -35,9 +35,10 @@ struct ProcessState {
   std::shared_ptr<MpiProgress> progress;  // ends before MPI does
 };
 
+/// Never destroyed: leave_mpi needs it at the exit, after what is static is gone.
 ProcessState& process_state() {
-  static ProcessState state;
-  return state;
+  static auto* const state = new ProcessState;
+  return *state;
 }
 
 bool is_finalised() {
