@@ -1,7 +1,6 @@
 #include "commlens/transport/call_watch.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <utility>
 
