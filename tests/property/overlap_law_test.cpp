@@ -20,17 +20,17 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-struct Run {
+struct Variant {
   int assistants = 0;
   bool overlaps = true;
+  nanoseconds compute = std::chrono::milliseconds(20);  // of each step
 };
 
 constexpr int k_steps = 6;
-constexpr std::chrono::milliseconds k_compute{20};
 
-/// Each step computes on a device, so that the rank's core is free, and reduces 16 MiB.
-void train(Communicator& world, bool overlaps) {
-  std::vector<float> gradients(4 << 20, 1.0F);
+/// Each step computes on a device, so that the rank's core is free, and reduces 4 MiB.
+void train(Communicator& world, const Variant& run) {
+  std::vector<float> gradients(1 << 20, 1.0F);
   const Elements count{static_cast<std::int64_t>(gradients.size())};
   const CommCall call{.kind = CommKind::all_reduce,
                       .dtype = DType::fp32,
@@ -40,12 +40,12 @@ void train(Communicator& world, bool overlaps) {
                       .input = count,
                       .output = count};
   for (int step = 0; step < k_steps; ++step) {
-    if (overlaps) {
+    if (run.overlaps) {
       const std::unique_ptr<Work> work = world.start(call);
-      std::this_thread::sleep_for(k_compute);
+      std::this_thread::sleep_for(run.compute);
       work->wait();
     } else {
-      std::this_thread::sleep_for(k_compute);
+      std::this_thread::sleep_for(run.compute);
       world.run(call);
     }
   }
@@ -76,7 +76,7 @@ nanoseconds hidden_by_all(const Trace& trace) {
   return hidden;
 }
 
-Outcome outcome_of(const Run& run) {
+Outcome outcome_of(const Variant& run) {
   const test_support::ScratchFolder folder;
   create_recording(folder / "t", {.producer = "test", .ranks = 2, .compute = true});
   std::array<nanoseconds, 2> blocked{};
@@ -88,7 +88,7 @@ Outcome outcome_of(const Run& run) {
                      const std::unique_ptr<Communicator> world =
                          recorded(std::move(own), Axis::dp, recorder, clock);
                      world->barrier();
-                     train(*world, run.overlaps);
+                     train(*world, run);
                      blocked.at(static_cast<std::size_t>(self)) =
                          clock.blocked.at(static_cast<std::size_t>(CommKind::all_reduce));
                    },
@@ -96,8 +96,7 @@ Outcome outcome_of(const Run& run) {
   finish_recording(folder / "t");
   const Result<Trace> trace = read_trace(folder / "t");
   EXPECT_TRUE(trace.has_value());
-  return {.time = k_steps * nanoseconds(k_compute) + (blocked[0] + blocked[1]) / 2,
-          .hidden = hidden_by_all(*trace)};
+  return {.time = k_steps * run.compute + (blocked[0] + blocked[1]) / 2, .hidden = hidden_by_all(*trace)};
 }
 
 nanoseconds median(std::vector<nanoseconds> values) {
@@ -106,23 +105,47 @@ nanoseconds median(std::vector<nanoseconds> values) {
   return *middle;
 }
 
-/// The ranks' devices leave their cores free, so an assistant can hide the calls: some milliseconds of
-/// each 20. On a busy machine it hides less, and then the recording must say less: the law is of what was
-/// measured, over the medians of runs in turn, and asks for a tenth of what was hidden, not for all of it.
-TEST(OverlapLaw, HiddenTimeMakesTheStepShorter) {
+struct Medians {
+  nanoseconds apart{};
+  nanoseconds overlapped{};
+  nanoseconds hidden{};
+};
+
+/// Pairs of runs in turn.
+Medians measured(nanoseconds compute) {
   constexpr int k_pairs = 5;
   std::vector<nanoseconds> apart;
   std::vector<nanoseconds> overlapped;
   std::vector<nanoseconds> hidden;
   for (int pair = 0; pair < k_pairs; ++pair) {
-    const Outcome with = outcome_of({.assistants = 1, .overlaps = true});
-    apart.push_back(outcome_of({.assistants = 1, .overlaps = false}).time);
+    const Outcome with = outcome_of({.assistants = 1, .overlaps = true, .compute = compute});
+    apart.push_back(outcome_of({.assistants = 1, .overlaps = false, .compute = compute}).time);
     overlapped.push_back(with.time);
     hidden.push_back(with.hidden);
   }
-  EXPECT_GT(median(hidden).count(), 0);
-  EXPECT_LT(median(overlapped) + median(hidden) / 10, median(apart))
-      << "hidden: " << median(hidden).count() << " ns";
+  return {.apart = median(apart), .overlapped = median(overlapped), .hidden = median(hidden)};
+}
+
+/// The ranks' devices leave their cores free, so an assistant can hide the calls. Each step computes about as
+/// long as its call takes on this machine in this build, so that what is hidden is a large part of the step.
+/// On a busy machine less is hidden, and then the recording must say less: the law is of what was measured,
+/// and asks for a tenth of what was hidden, not for all of it. The machine's other work may still disturb one
+/// round of runs, hardly three.
+TEST(OverlapLaw, HiddenTimeMakesTheStepShorter) {
+  constexpr int k_rounds = 3;
+  const Variant apart{.assistants = 1, .overlaps = false};
+  const nanoseconds call = outcome_of(apart).time / k_steps - apart.compute;
+  const nanoseconds compute = std::clamp(call, apart.compute, nanoseconds(std::chrono::milliseconds(250)));
+  Medians last;
+  for (int round = 0; round < k_rounds; ++round) {
+    last = measured(compute);
+    ASSERT_GT(last.hidden.count(), 0);
+    if (last.overlapped + last.hidden / 10 < last.apart) {
+      return;
+    }
+  }
+  FAIL() << "hidden: " << last.hidden.count() << " ns, with overlap: " << last.overlapped.count()
+         << " ns, without: " << last.apart.count() << " ns";
 }
 
 /// Without an assistant some rank carries a call out while it waits for it, so not every rank can have
