@@ -15,10 +15,6 @@
 namespace commlens {
 namespace {
 
-bool runs_deepspeed(const Job& job) {
-  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
-}
-
 /// What one rank of a row's class does.
 StepVolume volume_of(const BreakdownRow& row, Bytes small_limit) {
   const bool is_small = row.kind != CommKind::barrier && row.message < small_limit;
@@ -53,44 +49,7 @@ std::map<CallShape, std::int64_t> calls_of(const Trace& trace, RankRange ranks) 
   return calls;
 }
 
-Bytes reduction_buffers(const Job& job) {
-  const DeepSpeedOptions& options = job.deepspeed;
-  const int stage = job.train.zero_stage;
-  if (!runs_deepspeed(job) || stage == 0 || !options.contiguous_gradients) {
-    return {};
-  }
-  const bool is_double = stage < 3 && options.overlap_comm;
-  const DType dtype = options.communication_dtype.value_or(job.train.dtype);
-  return Elements{options.reduce_bucket_size} * dtype * (is_double ? 2 : 1);
-}
-
 }  // namespace
-
-KeptParameters kept_gathered(const Job& job) {
-  const bool is_ours = job.framework == Framework::commlens;
-  if (job.train.zero_stage != 3 || (!is_ours && !runs_deepspeed(job))) {
-    return {};
-  }
-  const std::int64_t threshold =
-      is_ours ? job.commlens.persistence_threshold : job.deepspeed.param_persistence_threshold;
-  const std::int64_t most = is_ours ? INT64_MAX : job.deepspeed.model_persistence_threshold;
-  const std::int64_t tp = job.deepspeed.replicated_tensor_parallel ? 1 : job.layout.tp;
-  KeptParameters kept;
-  const ParameterList parameters(job.model);
-  for (const Parameter& parameter : parameters.all()) {
-    const std::int64_t count = on_tensor_rank(parameter, tp).value;
-    if (count <= threshold && kept.elements.value <= most - count) {
-      ++kept.count;
-      kept.elements += Elements{count};
-    }
-  }
-  return kept;
-}
-
-Bytes memory_of(const Job& job) {
-  return memory_per_rank(job).total() + kept_gathered(job).elements * job.train.dtype +
-         reduction_buffers(job);
-}
 
 double pipeline_bubble(const Job& job) {
   const auto waits = static_cast<double>(job.layout.pp - 1);
@@ -120,7 +79,7 @@ PlannedStep planned_step(const Plan& plan, const AdviceOptions& options) {
     step.cost.per_rank = busiest->second;
     step.calls = calls_of(trace, busiest->first);
   }
-  step.cost.memory = memory_of(plan.job);
+  step.cost.memory = memory_per_rank(plan.job).total();
   step.cost.bubble = pipeline_bubble(plan.job);
   return step;
 }

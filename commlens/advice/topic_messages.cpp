@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
+#include "commlens/model/memory.hpp"
 #include "commlens/model/parameters.hpp"
 
 namespace commlens {

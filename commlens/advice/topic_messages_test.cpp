@@ -32,7 +32,8 @@ TEST(PersistenceThreshold, SavesTheGathersOfSingleParameters) {
   EXPECT_EQ(made->calls_saved(), 26);
   EXPECT_EQ(made->message_saved(), Bytes{0});
   EXPECT_EQ(made->wire_saved(), Bytes{0});
-  EXPECT_EQ(made->memory_added(), Bytes{-26 * 128 * 4});
+  // At the turn from forward to backward so small a model is gathered whole, whatever is kept before.
+  EXPECT_EQ(made->memory_added(), Bytes{0});
   EXPECT_EQ(made->before.all_ranks.calls, 4 * 29);
 }
 

@@ -25,13 +25,17 @@ TEST(ZeroStage, IsLoweredWhereMemoryAllows) {
   ASSERT_NE(made, nullptr);
   EXPECT_EQ(made->flag, "--zero 2");
   EXPECT_EQ(made->wire_saved(), Bytes{(459'776 - 26'112) * 3 / 4});
-  EXPECT_EQ(made->memory_added(), Bytes{459'776 * 3 / 4});  // whole parameters instead of a quarter
+  // Whole parameters instead of a quarter, and one bucket of all gradients; instead of two gathered layers of
+  // 49,984 parameters, the gradients of both and the reduced quarter of one.
+  EXPECT_EQ(made->memory_added(), Bytes{459'776 * 3 / 4 + 459'776 - 4 * (4 * 49'984 + 49'984 / 4)});
   EXPECT_FALSE(made->required);
 }
 
 TEST(ZeroStage, StaysWhereALowerOneDoesNotFit) {
-  const Bytes memory = advised(sharded(3)).cost.memory;
-  const Advice advice = advised(sharded(3), {.memory = memory + Bytes{1000}});
+  Job deep = sharded(3);
+  deep.model.layers = 12;  // two of them gathered are little beside the shards
+  const Bytes memory = advised(deep).cost.memory;
+  const Advice advice = advised(deep, {.memory = memory + Bytes{1000}});
   EXPECT_EQ(find(advice, "zero_stage"), nullptr);
   EXPECT_TRUE(says(advice.not_advised, "a lower stage than ZeRO-3"));
 }
@@ -42,8 +46,9 @@ TEST(ZeroStage, IsNotJudgedWithoutTheMemoryOfAGpu) {
   EXPECT_TRUE(says(advice.not_judged, "add --gpu-memory"));
 }
 
-// Stage 0 holds 16 bytes a parameter, stage 1 shares 8 of them among 4 ranks: 6 x 114,944 less. An all_reduce
-// sends what reduce_scatter and all_gather send.
+// Stage 0 holds 16 bytes a parameter, stage 1 shares 8 of them among 4 ranks and keeps the sum of a quarter
+// of the gradients, 4 bytes each: 6 - 1 = 5 x 114,944 less. An all_reduce sends what reduce_scatter and
+// all_gather send.
 TEST(ZeroStage, IsRaisedWhereTheJobDoesNotFit) {
   const Bytes memory = advised(sharded(0)).cost.memory;
   const Advice advice = advised(sharded(0), {.memory = memory - Bytes{1}});
@@ -51,7 +56,7 @@ TEST(ZeroStage, IsRaisedWhereTheJobDoesNotFit) {
   ASSERT_NE(made, nullptr);
   EXPECT_TRUE(made->required);
   EXPECT_EQ(made->flag, "--zero 1");
-  EXPECT_EQ(made->memory_added(), Bytes{-6 * 114'944});
+  EXPECT_EQ(made->memory_added(), Bytes{(-6 + 1) * 114'944});
   EXPECT_EQ(made->wire_saved(), Bytes{0});
   EXPECT_TRUE(advice.recommended.front().required);
 }

@@ -52,6 +52,10 @@ Result<void> set_schedule(Overrides& overrides, std::string_view text) {
   return schedule_from(text).map([&](Schedule value) { overrides.schedule = value; });
 }
 
+Result<void> set_attention(Overrides& overrides, std::string_view text) {
+  return attention_from(text).map([&](Attention value) { overrides.attention = value; });
+}
+
 Result<void> set_bucket(Overrides& overrides, std::string_view text) {
   return parse_bytes(text).map([&](Bytes value) { overrides.bucket = value; });
 }
@@ -103,7 +107,7 @@ struct Flag {
   Setter set;
 };
 
-constexpr std::array<Flag, 29> k_flags = {{
+constexpr std::array<Flag, 30> k_flags = {{
     {"--ranks", "N", "Processes in all", set_count<&Overrides::ranks>},
     {"--dp", "N", "Data-parallel degree", set_count<&Overrides::dp>},
     {"--tp", "N", "Tensor-parallel degree", set_count<&Overrides::tp>},
@@ -123,6 +127,7 @@ constexpr std::array<Flag, 29> k_flags = {{
     {"--heads", "N", "Attention heads", set_count<&Overrides::heads>},
     {"--dtype", "TYPE", "fp32, fp16 or bf16", set_dtype},
     {"--recompute", "MODE", "none, selective or full", set_recompute},
+    {"--attention", "MODE", "flash or eager: whether memory is without the scores", set_attention},
     {"--schedule", "NAME", "gpipe, 1f1b or interleaved", set_schedule},
     {"--virtual-stages", "N", "Model chunks per stage", set_count<&Overrides::virtual_stages>},
     {"--bucket", "BYTES", "Gradient bucket, such as 25MiB", set_bucket},

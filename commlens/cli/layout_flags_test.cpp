@@ -27,7 +27,8 @@ TEST(LayoutFlags, SetTheirMember) {
           "--ranks 64 --dp 4 --tp 2 --sp off --pp 8 --cp 1 --ep 2 --zero 2 --micro-batch 3 "
           "--micro-batches 5 --global-batch 80 --seq 4096 --vocab 1000 --dtype bf16 --recompute full "
           "--schedule "
-          "interleaved --virtual-stages 6 --bucket 25MiB --iterations 7 --layers 8 --hidden 9 --heads 10 "
+          "interleaved --attention flash --virtual-stages 6 --bucket 25MiB --iterations 7 --layers 8 "
+          "--hidden 9 --heads 10 "
           "--clip "
           "0.5 --persistence-threshold 0 --hpz 11 --qwz --qgz --deepspeed-like --partition-activations")
           .value()[0]
@@ -48,6 +49,7 @@ TEST(LayoutFlags, SetTheirMember) {
   EXPECT_EQ(flags.dtype, DType::bf16);
   EXPECT_EQ(flags.recompute, Recompute::full);
   EXPECT_EQ(flags.schedule, Schedule::interleaved);
+  EXPECT_EQ(flags.attention, Attention::flash);
   EXPECT_EQ(flags.virtual_stages, 6);
   EXPECT_EQ(flags.bucket, Bytes{26'214'400});
   EXPECT_EQ(flags.iterations, 7);
@@ -76,8 +78,8 @@ TEST(LayoutFlags, ListsMakeEveryCombination) {
 TEST(LayoutFlags, RefuseWhatIsNoValue) {
   for (const char* text :
        {"--tp 0", "--tp x", "--tp 1,,2", "--zero 4", "--zero -1", "--dtype int8", "--recompute some",
-        "--schedule none", "--bucket 1.5B", "--clip -1", "--clip x", "--persistence-threshold -1", "--hpz 0",
-        "--sp 4", "--ranks 99999999999999999999"}) {
+        "--attention paged", "--schedule none", "--bucket 1.5B", "--clip -1", "--clip x",
+        "--persistence-threshold -1", "--hpz 0", "--sp 4", "--ranks 99999999999999999999"}) {
     const auto combinations = parsed(text);
     ASSERT_FALSE(combinations.has_value()) << text;
     EXPECT_EQ(combinations.error().message.rfind("--", 0), 0u) << combinations.error().message;

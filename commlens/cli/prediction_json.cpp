@@ -24,10 +24,10 @@ Json number(double value) {
 }
 
 Json memory_json(const MemoryEstimate& memory) {
-  return {{"parameters", memory.parameters.value},
-          {"gradients", memory.gradients.value},
-          {"optimizer", memory.optimizer.value},
-          {"activations", memory.activations.value}};
+  return {{"parameters", memory.parameters.value}, {"gradients", memory.gradients.value},
+          {"optimizer", memory.optimizer.value},   {"activations", memory.activations.value},
+          {"logits", memory.logits.value},         {"buffers", memory.buffers.value},
+          {"working", memory.working.value},       {"total", memory.total().value}};
 }
 
 Json formulas_json(const Job& job) {

@@ -52,6 +52,21 @@ std::string iteration_text(const Prediction& prediction) {
   return fmt::format("steady (iteration {} and all after it)", prediction.steady_iteration);
 }
 
+/// What is not empty of the fullest rank's memory.
+std::string memory_parts_text(const MemoryEstimate& memory) {
+  const std::pair<const char*, Bytes> parts[] = {
+      {"parameters", memory.parameters},   {"gradients", memory.gradients}, {"optimizer", memory.optimizer},
+      {"activations", memory.activations}, {"logits", memory.logits},       {"buffers", memory.buffers},
+      {"module at work", memory.working}};
+  std::vector<std::string> texts;
+  for (const auto& [name, bytes] : parts) {
+    if (bytes.value > 0) {
+      texts.push_back(fmt::format("{} {}", name, to_text(bytes)));
+    }
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 std::string head_text(const Prediction& prediction) {
   const Job& job = prediction.job;
   const MemoryEstimate memory = memory_per_rank(job);
@@ -64,11 +79,9 @@ std::string head_text(const Prediction& prediction) {
                       prediction.view.accounting == Accounting::deepspeed_logger
                           ? "; as DeepSpeed's comms logger shows it (all_gather: input shard)"
                           : "");
-  text += fmt::format(
-      "one rank: {} TFLOP per iteration; memory {} (parameters {}, gradients {}, optimizer {}, "
-      "activations {})\n",
-      tera_text(iteration_flops_per_rank(job).value), to_text(memory.total()), to_text(memory.parameters),
-      to_text(memory.gradients), to_text(memory.optimizer), to_text(memory.activations));
+  text += fmt::format("one rank: {} TFLOP per iteration; memory {} ({})\n",
+                      tera_text(iteration_flops_per_rank(job).value), to_text(memory.total()),
+                      memory_parts_text(memory));
   return text;
 }
 

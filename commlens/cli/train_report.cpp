@@ -8,6 +8,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/cli/job_text.hpp"
+#include "commlens/model/memory.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/summary_tables.hpp"
 #include "commlens/report/wrapped.hpp"
@@ -126,6 +127,20 @@ void TrainReport::end(const TrainEnd& end) {
   }
 }
 
+/// The fullest rank beside what was predicted, and the emptiest, which pipelines and uneven shards make.
+std::string TrainReport::memory_text(const std::vector<Bytes>& peaks) const {
+  if (peaks.empty()) {
+    return "";
+  }
+  const auto [least, most] = std::minmax_element(peaks.begin(), peaks.end());
+  const auto rank = [&](auto of) { return of - peaks.begin(); };
+  const std::string others =
+      *least == *most ? "every rank"
+                      : fmt::format("rank {}, least {} on rank {}", rank(most), to_text(*least), rank(least));
+  return fmt::format("memory: at most {} of tensors on {}; predicted {}\n", to_text(*most), others,
+                     to_text(memory_per_rank(run_.plan.job).total()));
+}
+
 std::string TrainReport::end_text(const TrainEnd& end) const {
   const TextStyle& style = console_.style;
   std::string text;
@@ -143,6 +158,7 @@ std::string TrainReport::end_text(const TrainEnd& end) const {
   if (end.stopped && !rows_.empty()) {
     text += fmt::format("stopped by request after iteration {}\n", rows_.back().iteration);
   }
+  text += memory_text(end.peak_memory);
   text += files_text(run_, end, first() + done());
   if (!end.check) {
     return text + fmt::format("prediction: not compared, {} calls are not in the trace (the disk is full)\n",
@@ -171,27 +187,34 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
   }
   const auto& recorder = end.trace.provenance.recorder;
   const std::vector<SummaryRow> rows = summary_rows(end.trace);
-  Json json = {{"schema", "commlens.train/1"},
-               {"model", model_json(job.model)},
-               {"layout", layout_json(job)},
-               {"framework", name_of(job.framework)},
-               {"transport", run_.transport},
-               {"device", run_.options.device},
-               {"threads_per_rank", run_.options.threads},
-               {"data", run_.data},
-               {"seed", run_.options.seed},
-               {"iterations", std::move(iterations)},
-               {"totals",
-                {{"iterations", rows_.size()},
-                 {"warm_iterations", rows_.empty() ? 0 : rows_.size() - 1},
-                 {"mean_of_warm", std::move(mean)}}},
-               {"ops", summary_rows_json({end.trace, rows, end.trace.ranks()})},
-               {"stopped", end.stopped},
-               {"trace", run_.trace().string()},
-               {"recording_ns_per_call", recorder ? Json(recorder->cost_per_call.count()) : Json()},
-               {"dropped_calls", end.dropped},
-               {"checkpoint", run_.options.save ? Json(run_.options.save->string()) : Json()},
-               {"prediction", Json()}};
+  Json peaks = Json::array();
+  for (const Bytes peak : end.peak_memory) {
+    peaks.push_back(peak.value);
+  }
+  Json json = {
+      {"schema", "commlens.train/1"},
+      {"model", model_json(job.model)},
+      {"layout", layout_json(job)},
+      {"framework", name_of(job.framework)},
+      {"transport", run_.transport},
+      {"device", run_.options.device},
+      {"threads_per_rank", run_.options.threads},
+      {"data", run_.data},
+      {"seed", run_.options.seed},
+      {"iterations", std::move(iterations)},
+      {"totals",
+       {{"iterations", rows_.size()},
+        {"warm_iterations", rows_.empty() ? 0 : rows_.size() - 1},
+        {"mean_of_warm", std::move(mean)}}},
+      {"ops", summary_rows_json({end.trace, rows, end.trace.ranks()})},
+      {"memory",
+       {{"peak_bytes_of_ranks", std::move(peaks)}, {"predicted_bytes", memory_per_rank(job).total().value}}},
+      {"stopped", end.stopped},
+      {"trace", run_.trace().string()},
+      {"recording_ns_per_call", recorder ? Json(recorder->cost_per_call.count()) : Json()},
+      {"dropped_calls", end.dropped},
+      {"checkpoint", run_.options.save ? Json(run_.options.save->string()) : Json()},
+      {"prediction", Json()}};
   if (end.check) {
     json["prediction"] = {{"calls", end.check->calls}, {"equal", end.check->equal}};
     if (!end.check->all_equal() && end.check->comparison) {

@@ -33,6 +33,7 @@ struct TrainEnd {
   bool stopped = false;
   std::int64_t dropped = 0;             // calls of all ranks that are not in the trace
   std::optional<RecordingCheck> check;  // absent when calls were dropped
+  std::vector<Bytes> peak_memory;       // of each rank's tensors; empty where it is not known
 };
 
 /// Prints a training to the console, as a table or CSV line by line, as JSON at its end.
@@ -55,6 +56,7 @@ class TrainReport {
  private:
   void write(const std::string& text);
   std::string end_text(const TrainEnd& end) const;
+  std::string memory_text(const std::vector<Bytes>& peaks) const;
   std::string end_json(const TrainEnd& end) const;
 
   Console& console_;

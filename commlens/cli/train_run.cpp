@@ -95,7 +95,7 @@ std::optional<Bytes> available_memory() {
 /// the fullest stage, so half of it must be too much.
 Result<void> check_memory(const Job& job) {
   const MemoryEstimate rank = memory_per_rank(job);
-  const Bytes states = rank.parameters + rank.gradients + rank.optimizer;
+  const Bytes states = rank.states();
   const std::optional<Bytes> available = available_memory();
   if (!available || states.value / 2 <= available->value / job.layout.ranks) {
     return {};
@@ -213,8 +213,15 @@ TrainOutcome train_on(std::unique_ptr<Communicator> world, CallWatch& watch, con
                                      on_iteration);
 }
 
+/// How all ranks ended.
+struct JobOutcome {
+  bool stopped = false;
+  std::vector<Bytes> peak_memory;  // of each rank; empty where it is not known
+};
+
 /// What one process does when all ranks are done: closes the trace, compares, prints.
-ExitCode conclude(TrainReport& report, const TrainRun& run, EarlierTrace& earlier, bool stopped) {
+ExitCode conclude(TrainReport& report, const TrainRun& run, EarlierTrace& earlier,
+                  const JobOutcome& outcome) {
   report.finish_iterations();
   earlier.settle();
   const std::filesystem::path& folder = run.trace();
@@ -223,7 +230,7 @@ ExitCode conclude(TrainReport& report, const TrainRun& run, EarlierTrace& earlie
   if (!recorded) {
     throw SystemError(fmt::format("the recording cannot be read: {}", recorded.error().message));
   }
-  TrainEnd end{*recorded, stopped, 0, std::nullopt};
+  TrainEnd end{*recorded, outcome.stopped, 0, std::nullopt, outcome.peak_memory};
   if (const auto& recorder = recorded->provenance.recorder) {
     end.dropped = recorder->dropped;
   }
@@ -235,7 +242,7 @@ ExitCode conclude(TrainReport& report, const TrainRun& run, EarlierTrace& earlie
     return ExitCode::differs;
   }
   // A rank that another one's signal stopped knows none itself.
-  return !stopped                         ? ExitCode::done
+  return !outcome.stopped                 ? ExitCode::done
          : StopSignals::first() == SIGINT ? ExitCode::interrupted
                                           : ExitCode::terminated;
 }
@@ -252,23 +259,27 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
   EarlierTrace earlier = start_recording(prepared->run, over_nccl || threads.assistants > 0);
   TrainReport report(console, flags.output.kind(), prepared->run);
   report.begin();
-  bool stopped = false;
+  JobOutcome job;
+  job.peak_memory.resize(prepared->run.options.device == "cpu" ? static_cast<std::size_t>(ranks) : 0);
   {
     const StopSignals signals(console.err_is_terminal);
     const auto settle = [&] { const EarlierTrace settled(std::move(earlier)); };
     const auto watch = watch_of(flags, CallBoard::of_threads(ranks), console, settle);
     const auto train = [&](std::unique_ptr<Communicator> world) {
-      const bool is_first = world->rank().value == 0;
+      const auto rank = static_cast<std::size_t>(world->rank().value);
       const TrainOutcome outcome =
           train_on(watch->watched(std::move(world)), *watch, *prepared, flags,
                    [&](const engine::IterationReport& iteration) { report.add(iteration); });
-      if (is_first) {
-        stopped = outcome.stopped;
+      if (outcome.peak_memory) {
+        job.peak_memory.at(rank) = *outcome.peak_memory;
+      }
+      if (rank == 0) {
+        job.stopped = outcome.stopped;
       }
     };
     run_thread_ranks(ranks, train, threads);
   }
-  return conclude(report, prepared->run, earlier, stopped);
+  return conclude(report, prepared->run, earlier, job);
 }
 
 /// Whether every rank is ready. Where some are not, the first of them says why.
@@ -289,6 +300,26 @@ Result<bool> all_ready(Communicator& world, const Result<Prepared>& prepared) {
   return first_failed == 0;
 }
 
+/// What each rank held at most, once all of them have closed their files. Known of all ranks or of none.
+std::vector<Bytes> of_all_ranks(Communicator& world, const std::optional<Bytes>& own) {
+  const std::int64_t peak = own.value_or(Bytes{-1}).value;
+  std::vector<std::int64_t> peaks(static_cast<std::size_t>(world.size()));
+  world.run({.kind = CommKind::all_gather,
+             .dtype = DType::int64,
+             .input_buffer = &peak,
+             .output_buffer = peaks.data(),
+             .input = {1},
+             .output = {world.size()}});
+  std::vector<Bytes> known;
+  for (const std::int64_t bytes : peaks) {
+    if (bytes < 0) {
+      return {};
+    }
+    known.push_back({bytes});
+  }
+  return known;
+}
+
 ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared& prepared, CallWatch& watch,
                       Communicator& world) {
   const bool is_first = world.rank().value == 0;
@@ -307,8 +338,8 @@ ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared&
     outcome = train_on(world.split(0, world.rank().value), watch, prepared, flags,
                        [&](const engine::IterationReport& iteration) { report->add(iteration); });
   }
-  world.barrier();  // all ranks have closed their files
-  return report ? conclude(*report, prepared.run, *earlier, outcome.stopped) : ExitCode::done;
+  const JobOutcome job{outcome.stopped, of_all_ranks(world, outcome.peak_memory)};
+  return report ? conclude(*report, prepared.run, *earlier, job) : ExitCode::done;
 }
 
 Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {

@@ -25,6 +25,17 @@ std::vector<std::size_t> touched_units(const HeldModule& module, const std::vect
   return touched;
 }
 
+/// to += from, whatever their types. A sum of two types first copies all of one: here a piece at a time.
+void add_in_pieces(const torch::Tensor& to, const torch::Tensor& from) {
+  constexpr std::int64_t k_host_piece = std::int64_t{1} << 18;
+  const std::int64_t count = to.numel();
+  const std::int64_t piece = to.is_cpu() && to.scalar_type() != from.scalar_type() ? k_host_piece : count;
+  for (std::int64_t first = 0; first < count; first += piece) {
+    const std::int64_t length = std::min(piece, count - first);
+    to.narrow(0, first, length).add_(from.narrow(0, first, length));
+  }
+}
+
 }  // namespace
 
 DataParallel::DataParallel(const Job& job, std::vector<HeldChunk> chunks, RankGroups& groups,
@@ -288,10 +299,10 @@ void DataParallel::take(Reduction& reduction) {
   UnitStorage& unit = *reduction.unit;
   reduction.work.wait();
   if (reduction.shard.defined()) {
-    unit.owned_gradient.add_(reduction.shard);
+    add_in_pieces(unit.owned_gradient, reduction.shard);
   } else if (unit.owned_gradient.data_ptr() != unit.gradient.data_ptr()) {
     const std::int64_t first = stage_ == 0 ? 0 : groups_.dp->rank().value * unit.owned_count();
-    unit.owned_gradient.add_(unit.gradient.narrow(0, first, unit.owned_count()));
+    add_in_pieces(unit.owned_gradient, unit.gradient.narrow(0, first, unit.owned_count()));
   }
   if (stage_ >= 2) {
     unit.release_gradient();

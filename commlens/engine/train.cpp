@@ -18,6 +18,7 @@
 #include "commlens/engine/optimizer.hpp"
 #include "commlens/engine/processor.hpp"
 #include "commlens/engine/stage_executor.hpp"
+#include "commlens/engine/tensor_memory.hpp"
 
 namespace commlens::engine {
 namespace {
@@ -232,6 +233,7 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
     avoid_broken_amx();
     keep_freed_memory();
     use_threads(options.threads);
+    const TensorMemoryScope tensors;
     std::unique_ptr<Recorder> recorder;
     if (options.trace) {
       recorder = std::make_unique<Recorder>(*options.trace, Rank{world->rank().value},
@@ -239,6 +241,9 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
     }
     const c10::DeviceGuard on_device(device_of(options, *world));
     TrainOutcome outcome = RankTrainer(job, options, std::move(world), recorder.get(), on_iteration).run();
+    if (options.device == "cpu") {
+      outcome.peak_memory = tensors.memory().peak();
+    }
     if (recorder) {
       recorder->close();
       outcome.dropped = recorder->dropped();

@@ -50,9 +50,10 @@ struct IterationReport {
 
 /// How a training ended.
 struct TrainOutcome {
-  std::int64_t iterations = 0;  // done in this run
-  bool stopped = false;         // by request
-  std::int64_t dropped = 0;     // calls of this rank that could not be recorded
+  std::int64_t iterations = 0;       // done in this run
+  bool stopped = false;              // by request
+  std::int64_t dropped = 0;          // calls of this rank that could not be recorded
+  std::optional<Bytes> peak_memory;  // most that this rank's tensors took; not known on a GPU
 };
 
 using OnIteration = std::function<void(const IterationReport&)>;

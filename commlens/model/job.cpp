@@ -26,10 +26,6 @@ constexpr std::int64_t k_most_bytes = std::int64_t{1} << 62;
 using Check = Result<void>;
 using Field = std::pair<std::string_view, std::int64_t>;
 
-bool runs_deepspeed(const Job& job) {
-  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
-}
-
 /// Ranks that really split tensors: 1 when each tensor rank holds full parameters.
 std::int64_t splitting_ranks(const Job& job) {
   return job.deepspeed.replicated_tensor_parallel ? 1 : job.layout.tp;
@@ -317,6 +313,10 @@ Result<Framework> framework_from(std::string_view name) {
   return failure(fmt::format("there is no framework '{}'; {}choose from {}", name.substr(0, 40),
                              meant.empty() ? "" : fmt::format("did you mean '{}'? ", meant),
                              fmt::join(k_framework_names, ", ")));
+}
+
+bool runs_deepspeed(const Job& job) {
+  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
 }
 
 bool is_sequence_parallel_neox(const Job& job) {

@@ -35,6 +35,9 @@ struct Job {
   std::vector<std::string> unmodelled;
 };
 
+/// Whether DeepSpeed's engine trains it: of the deepspeed and neox rules.
+bool runs_deepspeed(const Job& job);
+
 /// True for GPT-NeoX 8b43196f (a commit may be named by more or fewer of its digits), which has sequence
 /// parallelism and always runs DeepSpeed's pipeline engine. Source: rules/neox_megatron.md §8.1.
 bool is_sequence_parallel_neox(const Job& job);

@@ -98,13 +98,69 @@ TEST(Memory, ActivationsAreThoseOfTheStageWithMostLayers) {
   job.train.recompute = Recompute::full;
   job.layout.pp = 3;
   job.train.micro_batches = 8;
-  EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 2 * 3);
+  EXPECT_EQ(memory_of_stage(job, 0).activations.value, 2 * 16'384 * 2 * 3);
+  EXPECT_EQ(memory_of_stage(job, 2).activations.value, 2 * 16'384 * 1 * 1);
   job.train.schedule = Schedule::gpipe;
-  EXPECT_EQ(memory_per_rank(job).activations.value, 2 * 16'384 * 2 * 8);
+  EXPECT_EQ(memory_of_stage(job, 0).activations.value, 2 * 16'384 * 2 * 8);
   Job large = preset("13B").value();  // 40 layers on 7 stages: at most 6, of 4 x 2048 x 5120 elements of fp16
   large.layout.dp = 1;
   large.layout.ranks = large.layout.pp = 7;
   EXPECT_EQ(memory_per_rank(large).activations.value, 6 * 80 * 1024 * 1024);
+}
+
+TEST(Memory, FusedAttentionKeepsNoScores) {
+  Job job = small_job();
+  job.train.attention = Attention::flash;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 16'384 * 34 * 4);
+}
+
+/// Llama-2-13B with ZeRO-3: per token and layer 2 (2 x 5120 + 2 x 5120 + 3 x 13824) + 10 x 5120 = 175,104 B.
+TEST(Memory, OfLlamaTypeModelsIsWithoutScores) {
+  Job job;
+  job.framework = Framework::deepspeed;
+  job.model.family = Family::llama;
+  job.model.layers = 40;
+  job.model.hidden = 5120;
+  job.model.heads = job.model.kv_heads = 40;
+  job.model.head_dim = 128;
+  job.model.ffn_hidden = 13'824;
+  job.model.gated_mlp = true;
+  job.model.linear_bias = job.model.qkv_bias = job.model.norm_bias = false;
+  job.model.sequence = job.model.max_positions = 4096;
+  job.model.vocab = 32'000;
+  job.layout.dp = job.layout.ranks = 8;
+  job.train.zero_stage = 3;
+  job.train.dtype = DType::bf16;
+  const MemoryEstimate memory = memory_per_rank(job);
+  EXPECT_EQ(memory.activations.value, 175'104LL * 4096 * 40);  // 26.7 GiB
+  EXPECT_EQ(memory.logits.value, 4096LL * (2 * 5120 + 10 * 32'000));
+  // 13,015,864,320 parameters. Gathered: half of the reuse distance of 1e9, the head of 163,840,000 and the
+  // prefetch of 5e7 elements; and a reduction bucket of 5e8; of 2 bytes each.
+  EXPECT_EQ(memory.parameters.value, 13'015'864'320 * 2 / 8);
+  EXPECT_EQ(memory.buffers.value, 2 * (500'000'000LL + 163'840'000 + 50'000'000 + 500'000'000));
+  job.train.attention = Attention::eager;  // 5 bytes a score, of 40 heads and 4096 positions
+  EXPECT_EQ(memory_per_rank(job).activations.value, (175'104LL + 5 * 40 * 4096) * 4096 * 40);
+}
+
+TEST(Memory, PartsAddUp) {
+  Job job = small_job();
+  job.framework = Framework::torch_ddp;
+  job.layout.dp = job.layout.ranks = 2;
+  const MemoryEstimate memory = memory_per_rank(job);
+  EXPECT_EQ(memory.buffers.value, 2 * 924'416);  // buckets: the gradients once more
+  EXPECT_EQ(memory.logits.value, 128 * (2 * 128 + 10 * 512));
+  EXPECT_EQ(memory.total().value, 16 * 924'416 + memory.activations.value + memory.logits.value +
+                                      memory.buffers.value + memory.working.value);
+}
+
+TEST(Memory, RecomputedLayersAreThereOneAtATime) {
+  Job job = small_job();
+  job.train.recompute = Recompute::full;
+  job.model.vocab = 8;  // so that the head is not the fullest moment
+  EXPECT_EQ(memory_per_rank(job).working.value, 16'384 * (34 + 10));
+  job.framework = Framework::neox;
+  job.neox.checkpoint_num_layers = 3;
+  EXPECT_EQ(memory_per_rank(job).working.value, 3 * 16'384 * (34 + 10));
 }
 
 TEST(Memory, Fp32TrainingNeedsSixteenBytesToo) {

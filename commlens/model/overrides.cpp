@@ -160,6 +160,9 @@ Result<void> refuse_unknown(const Job& job, const Overrides& flags) {
                     "commlens instead of {}",
                     name_of(job.framework)));
   }
+  if (is_ours && flags.attention == Attention::flash) {
+    return failure("--attention flash: our trainer has eager attention only; leave it out");
+  }
   if (flags.partition_activations && job.train.recompute != Recompute::full) {
     return failure("--partition-activations splits what full recomputation stores; use --recompute full");
   }
@@ -223,6 +226,16 @@ Result<Schedule> schedule_from(std::string_view name) {
       fmt::format("there is no schedule '{}'; choose gpipe, 1f1b or interleaved", name.substr(0, 40)));
 }
 
+Result<Attention> attention_from(std::string_view name) {
+  if (name == "flash") {
+    return Attention::flash;
+  }
+  if (name == "eager") {
+    return Attention::eager;
+  }
+  return failure(fmt::format("there is no attention '{}'; choose flash or eager", name.substr(0, 40)));
+}
+
 Result<Job> with_overrides(Job job, const Overrides& flags) {
   if (flags.framework) {
     job = with_framework(std::move(job), *flags.framework);
@@ -237,6 +250,9 @@ Result<Job> with_overrides(Job job, const Overrides& flags) {
   }
   if (flags.recompute) {
     set_recompute(job, *flags.recompute);
+  }
+  if (flags.attention) {
+    job.train.attention = flags.attention;
   }
   replace(job.train.gradient_clipping, flags.clip);
   settle_carried_over(job, flags.dtype.has_value());

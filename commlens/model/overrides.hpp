@@ -30,6 +30,7 @@ struct Overrides {
   std::optional<DType> dtype;
   std::optional<Recompute> recompute;
   std::optional<Schedule> schedule;
+  std::optional<Attention> attention;
   std::optional<std::int64_t> virtual_stages;
   std::optional<Bytes> bucket;
   std::optional<double> clip;                         // gradient clipping by global norm, 0: off
@@ -42,9 +43,10 @@ struct Overrides {
   std::optional<std::int64_t> iterations;
 };
 
-/// The values of --recompute and --schedule; the error names the choices.
+/// The values of --recompute, --schedule and --attention; the error names the choices.
 Result<Recompute> recompute_from(std::string_view name);
 Result<Schedule> schedule_from(std::string_view name);
+Result<Attention> attention_from(std::string_view name);
 
 /// The job with the flags applied; not yet `validated`. `--ranks` without `--dp` leaves dp open (what
 /// remains),

@@ -152,6 +152,8 @@ TEST(Overrides, NamesOfModesAreChecked) {
   EXPECT_EQ(schedule_from("1f1b").value(), Schedule::one_f_one_b);
   EXPECT_EQ(recompute_from("all").error().message,
             "there is no recompute mode 'all'; choose none, selective or full");
+  EXPECT_EQ(attention_from("flash").value(), Attention::flash);
+  EXPECT_EQ(attention_from("paged").error().message, "there is no attention 'paged'; choose flash or eager");
   EXPECT_EQ(schedule_from("zb").error().message,
             "there is no schedule 'zb'; choose gpipe, 1f1b or interleaved");
 }
@@ -219,6 +221,8 @@ TEST(Overrides, RefuseWhatAFrameworkDoesNotHave) {
                       given.partition_activations = true;
                     }),
             "--partition-activations splits what full recomputation stores; use --recompute full");
+  EXPECT_EQ(refusal(Framework::commlens, [](Overrides& given) { given.attention = Attention::flash; }),
+            "--attention flash: our trainer has eager attention only; leave it out");
 }
 
 TEST(Overrides, Fp16ThatIsAskedForStaysAndIsRefusedByTheRules) {

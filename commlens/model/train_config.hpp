@@ -10,6 +10,8 @@
 namespace commlens {
 
 enum class Recompute : std::uint8_t { none, selective, full };
+/// Attention scores kept for backward, or one fused kernel that computes them again (FlashAttention, SDPA).
+enum class Attention : std::uint8_t { eager, flash };
 enum class Schedule : std::uint8_t { gpipe, one_f_one_b, interleaved };
 
 /// How an iteration is trained, in terms every framework shares.
@@ -19,6 +21,7 @@ struct TrainConfig {
   DType dtype = DType::fp32;       // of the model: fp32, fp16 or bf16
   Recompute recompute = Recompute::none;
   Schedule schedule = Schedule::one_f_one_b;
+  std::optional<Attention> attention;  // absent: as the model's family usually has it (memory.hpp)
   int zero_stage = 0;
   double gradient_clipping = 0.0;  // 0: off
 };

@@ -163,8 +163,7 @@ const std::array<Setting, 7> k_settings = {{
 /// Whether the setting means anything to the framework of the job: the last one is our trainer's.
 bool concerns(const Setting& setting, const Job& job) {
   const bool is_own = &setting == &k_settings.back();
-  const bool runs_deepspeed = job.framework == Framework::deepspeed || job.framework == Framework::neox;
-  return is_own ? job.framework == Framework::commlens : runs_deepspeed;
+  return is_own ? job.framework == Framework::commlens : runs_deepspeed(job);
 }
 
 Result<void> add_settings(const Job& job, PaperSteps& steps) {

@@ -1,5 +1,8 @@
-// What a rank keeps of parameters and gradients while a step runs.
+// What a rank keeps while a step runs.
+#include "commlens/model/memory.hpp"
+
 #include <algorithm>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -98,6 +101,94 @@ TEST(HeldMemory, OfStage3IsTheParametersAndGradientsOfTwoModules) {
   EXPECT_EQ(step.left.parameters, 0);
   EXPECT_EQ(step.left.gradients, 0);
 }
+
+struct MemoryLayout {
+  std::string name;
+  ParallelLayout layout;
+  TrainConfig train;
+  CommlensOptions options;
+};
+
+void PrintTo(const MemoryLayout& layout, std::ostream* out) { *out << layout.name; }
+
+std::vector<MemoryLayout> memory_layouts() {
+  const ParallelLayout two{.ranks = 2, .dp = 2};
+  const ParallelLayout tensors{.ranks = 2, .dp = 1, .tp = 2};
+  const ParallelLayout stages{.ranks = 2, .dp = 1, .pp = 2};
+  ParallelLayout chunks = stages;
+  chunks.virtual_stages = 2;
+  ParallelLayout sequence = tensors;
+  sequence.sequence_parallel = true;
+  const ParallelLayout mixed{.ranks = 8, .dp = 2, .tp = 2, .pp = 2};
+  const TrainConfig plain{.micro_batch = 8, .dtype = DType::bf16};
+  const auto with = [&](int zero, Recompute recompute = Recompute::none) {
+    TrainConfig train = plain;
+    train.zero_stage = zero;
+    train.recompute = recompute;
+    return train;
+  };
+  const auto pipelined = [&](Schedule schedule, Recompute recompute = Recompute::none) {
+    TrainConfig train = with(0, recompute);
+    train.micro_batches = 4;
+    train.schedule = schedule;
+    return train;
+  };
+  TrainConfig fp32 = plain;
+  fp32.dtype = DType::fp32;
+  const CommlensOptions small{.bucket = Bytes{200'000}, .persistence_threshold = 100};
+  CommlensOptions secondary = small;
+  secondary.hpz = 2;
+  CommlensOptions quantized = small;
+  quantized.quantized_weights = quantized.quantized_gradients = true;
+  CommlensOptions partitioned = small;
+  partitioned.partition_activations = true;
+  return {{"one_rank", {.ranks = 1, .dp = 1}, plain, small},
+          {"fp32", {.ranks = 1, .dp = 1}, fp32, small},
+          {"selective", {.ranks = 1, .dp = 1}, with(0, Recompute::selective), small},
+          {"full", {.ranks = 1, .dp = 1}, with(0, Recompute::full), small},
+          {"ddp", two, plain, small},
+          {"zero1", two, with(1), small},
+          {"zero2", two, with(2), small},
+          {"zero3", two, with(3), small},
+          {"zero3_full", {.ranks = 4, .dp = 4}, with(3, Recompute::full), small},
+          {"hpz", {.ranks = 4, .dp = 4}, with(3), secondary},
+          {"quantized", two, with(3), quantized},
+          {"tp", tensors, plain, small},
+          {"sp", sequence, plain, small},
+          {"partitioned", tensors, with(0, Recompute::full), partitioned},
+          {"pp_1f1b", stages, pipelined(Schedule::one_f_one_b), small},
+          {"pp_1f1b_full", stages, pipelined(Schedule::one_f_one_b, Recompute::full), small},
+          {"pp_gpipe", stages, pipelined(Schedule::gpipe), small},
+          {"pp_interleaved", chunks, pipelined(Schedule::interleaved), small},
+          {"mixed", mixed, with(1), small}};
+}
+
+class PredictedMemory : public testing::TestWithParam<MemoryLayout> {};
+
+/// The fullest rank's tensors at their peak, counted where they are allocated, against the prediction.
+TEST_P(PredictedMemory, IsWithinATenthOfTheMeasuredPeak) {
+  Job job = tiny_job();
+  ModelConfig& model = job.model;
+  model.hidden = 128;
+  model.head_dim = 32;
+  model.ffn_hidden = 512;
+  model.sequence = model.max_positions = 64;
+  model.vocab = model.raw_vocab = 1024;
+  job.layout = GetParam().layout;
+  job.train = GetParam().train;
+  job.commlens = GetParam().options;
+  TrainOptions options;
+  options.iterations = 2;
+  const double peak = static_cast<double>(train_on_threads("memory", job, options).peak_memory.value);
+  const MemoryEstimate estimate = memory_per_rank(validated(job).value());
+  EXPECT_NEAR(static_cast<double>(estimate.total().value) / peak, 1.0, 0.1)
+      << "states " << estimate.states().value << ", activations " << estimate.activations.value << ", logits "
+      << estimate.logits.value << ", buffers " << estimate.buffers.value << ", working "
+      << estimate.working.value << "; measured " << peak;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, PredictedMemory, testing::ValuesIn(memory_layouts()),
+                         [](const auto& layout) { return layout.param.name; });
 
 }  // namespace
 }  // namespace commlens::engine

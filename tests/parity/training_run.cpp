@@ -83,8 +83,8 @@ fs::path scratch_folder(const std::string& name) {
   return root.path() / name;
 }
 
-void train_job(Job job, TrainOptions options, const fs::path& trace, std::unique_ptr<Communicator> world,
-               const OnIteration& on_iteration) {
+TrainOutcome train_job(Job job, TrainOptions options, const fs::path& trace,
+                       std::unique_ptr<Communicator> world, const OnIteration& on_iteration) {
   job = checked(validated(std::move(job)));
   const auto tokens = checked(open_tokens({}, job.model.sequence, job.model.raw_vocab, options.seed));
   options.tokens = tokens.get();
@@ -92,18 +92,22 @@ void train_job(Job job, TrainOptions options, const fs::path& trace, std::unique
   if (const Result<void> trainable = check_trainable(job, options); !trainable) {
     throw std::runtime_error(trainable.error().message);
   }
-  train_rank(job, options, std::move(world), on_iteration);
+  return train_rank(job, options, std::move(world), on_iteration);
 }
 
 TrainingRun train_on_threads(const std::string& name, Job job, TrainOptions options) {
   job = checked(validated(std::move(job)));
   TrainingRun run{.trace = scratch_folder(name)};
   create_recording(run.trace, {.producer = "test", .ranks = job.layout.ranks, .compute = true});
+  std::mutex held;
   run_thread_ranks(job.layout.ranks, [&](std::unique_ptr<Communicator> world) {
-    train_job(job, options, run.trace, std::move(world), [&](const IterationReport& report) {
-      run.losses.push_back(report.loss);
-      run.norms.push_back(report.gradient_norm);
-    });
+    const TrainOutcome outcome =
+        train_job(job, options, run.trace, std::move(world), [&](const IterationReport& report) {
+          run.losses.push_back(report.loss);
+          run.norms.push_back(report.gradient_norm);
+        });
+    const std::lock_guard lock(held);
+    run.peak_memory = std::max(run.peak_memory, outcome.peak_memory.value());
   });
   finish_recording(run.trace);
   return run;

@@ -19,6 +19,7 @@ std::filesystem::path scratch_folder(const std::string& name);
 struct TrainingRun {
   std::vector<double> losses;
   std::vector<double> norms;
+  Bytes peak_memory;  // of the rank whose tensors took most
   std::filesystem::path trace;
 };
 
@@ -28,8 +29,8 @@ TrainingRun train_on_threads(const std::string& name, Job job, TrainOptions opti
 
 /// One rank's part of a training of `job` (validated here) on synthetic tokens, recorded in `trace`, which
 /// exists.
-void train_job(Job job, TrainOptions options, const std::filesystem::path& trace,
-               std::unique_ptr<Communicator> world, const OnIteration& on_iteration);
+TrainOutcome train_job(Job job, TrainOptions options, const std::filesystem::path& trace,
+                       std::unique_ptr<Communicator> world, const OnIteration& on_iteration);
 
 /// Differences between the prediction for `job` and a recording, one line each; empty: equal.
 std::vector<std::string> differences_from_prediction(Job job, const std::filesystem::path& trace,

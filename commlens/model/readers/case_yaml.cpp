@@ -93,6 +93,8 @@ Result<void> read_options(const ConfigNode& section, Job& job) {
       "schedule",
       {{"gpipe", Schedule::gpipe}, {"1f1b", Schedule::one_f_one_b}, {"interleaved", Schedule::interleaved}},
       job.train.schedule);
+  reader.choose<std::optional<Attention>>(
+      "attention", {{"flash", Attention::flash}, {"eager", Attention::eager}}, job.train.attention);
   bool checkpoints = job.train.recompute == Recompute::full;
   reader.read("checkpoint_activations", checkpoints);
   if (checkpoints) {

@@ -14,7 +14,7 @@ namespace {
 
 // Keys of transformers' configurations that change neither parameters nor messages.
 constexpr std::string_view k_other_hf_keys =
-    "_attn_implementation _commit_hash _name_or_path activation_function "
+    "_commit_hash _name_or_path activation_function "
     "architectures attention_dropout attention_probs_dropout_prob attn_pdrop bad_words_ids "
     "begin_suppress_tokens bos_token_id classifier_dropout cross_attention_hidden_size "
     "decoder_start_token_id embd_pdrop eos_token_id finetuning_task hidden_act "
@@ -107,6 +107,14 @@ void read_mixtral(MapReader& config, ModelConfig& model) {
   config.require("num_experts_per_tok", model.top_k);
 }
 
+/// transformers' names: eager, sdpa, flash_attention_2 and others that are all fused.
+void read_hf_attention(MapReader& config, TrainConfig& train) {
+  const ConfigNode* const name = config.node("_attn_implementation");
+  if (name != nullptr && name->kind == ConfigNode::Kind::scalar && !name->text.empty()) {
+    train.attention = name->text == "eager" ? Attention::eager : Attention::flash;
+  }
+}
+
 using ReadModel = void (*)(MapReader&, ModelConfig&);
 
 std::string hf_model_name(const ConfigNode& config) {
@@ -156,6 +164,7 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   if (checkpoints) {
     set_recompute(job, Recompute::full);
   }
+  read_hf_attention(reader, job.train);
   read_architectures(reader);
   reader.leave_out_unless_off(k_left_out_hf_keys);
   reader.accept(k_other_hf_keys);

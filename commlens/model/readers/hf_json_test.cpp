@@ -104,6 +104,16 @@ TEST(HfJson, GradientCheckpointingIsRecomputation) {
   EXPECT_EQ(read_hf(k_gpt2 + R"(, "gradient_checkpointing": false})")->train.recompute, Recompute::none);
 }
 
+TEST(HfJson, ReadsWhichAttentionKeepsScores) {
+  const auto attention = [](const std::string& name) {
+    return read_hf(k_gpt2 + R"(, "_attn_implementation": )" + name + "}")->train.attention;
+  };
+  EXPECT_EQ(attention(R"("flash_attention_2")"), Attention::flash);
+  EXPECT_EQ(attention(R"("sdpa")"), Attention::flash);
+  EXPECT_EQ(attention(R"("eager")"), Attention::eager);
+  EXPECT_FALSE(attention("null").has_value());
+}
+
 TEST(HfJson, RefusesOtherModelsByName) {
   EXPECT_EQ(
       hf_error_of("{\n\"model_type\": \"t5\"}"),

@@ -59,8 +59,8 @@ constexpr std::string_view k_other_arguments =
     "short_seq_prob skip_train split start_weight_decay straggler_minmax_count tensorboard_dir "
     "tensorboard_log_interval tensorboard_queue_size test_data_path tiktoken_num_special_tokens "
     "tiktoken_pattern timing_log_level timing_log_option titles_data_path tokenizer_model "
-    "tokenizer_type train_data_path train_iters train_samples transformer_impl "
-    "use_checkpoint_opt_param_scheduler use_cpu_initialization use_dist_ckpt use_flash_attn "
+    "tokenizer_type train_data_path train_iters train_samples "
+    "use_checkpoint_opt_param_scheduler use_cpu_initialization use_dist_ckpt "
     "use_mcore_models use_one_sent_docs valid_data_path vocab_file "
     "wandb_exp_name wandb_project wandb_save_dir weight_decay weight_decay_incr_style world_size";
 
@@ -373,6 +373,17 @@ void read_recompute(MapReader& arguments, Job& job) {
   arguments.read("distribute_saved_activations", job.megatron.distribute_saved_activations);
 }
 
+/// The layers of Transformer Engine, the default, choose a fused kernel; the local ones only when told to.
+/// Source: Megatron-LM core_v0.7.0 megatron/training/arguments.py, core/transformer/dot_product_attention.py.
+void read_megatron_attention(MapReader& arguments, TrainConfig& train) {
+  bool is_flash = false;
+  std::string layers = "transformer_engine";
+  arguments.read("use_flash_attn", is_flash);
+  arguments.choose<std::string>("transformer_impl",
+                                {{"local", "local"}, {"transformer_engine", "transformer_engine"}}, layers);
+  train.attention = is_flash || layers != "local" ? Attention::flash : Attention::eager;
+}
+
 template <typename Use>
 void for_each_word(std::string_view words, Use use) {
   while (!words.empty()) {
@@ -419,6 +430,7 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
   read_megatron_precision(reader, job);
   read_megatron_training(reader, job);
   read_recompute(reader, job);
+  read_megatron_attention(reader, job.train);
   for_each_word(k_unsupported_switches,
                 [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
   for_each_word(k_unsupported_values,

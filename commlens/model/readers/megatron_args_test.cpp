@@ -88,6 +88,12 @@ TEST(MegatronArgs, ReadsTheTraining) {
   EXPECT_EQ(read_megatron("--recompute-activations")->train.recompute, Recompute::selective);
 }
 
+TEST(MegatronArgs, ReadsWhichAttentionKeepsScores) {
+  EXPECT_EQ(read_megatron("")->train.attention, Attention::flash);  // Transformer Engine's
+  EXPECT_EQ(read_megatron("--transformer-impl local")->train.attention, Attention::eager);
+  EXPECT_EQ(read_megatron("--transformer-impl local --use-flash-attn")->train.attention, Attention::flash);
+}
+
 TEST(MegatronArgs, ReadsLlamaLikeModels) {
   const Job job =
       read_megatron(

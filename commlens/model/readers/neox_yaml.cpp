@@ -243,6 +243,10 @@ void read_neox_training(MapReader& arguments, Job& job) {
   arguments.read("checkpoint_activations", checkpoints);
   arguments.read("checkpoint_num_layers", job.neox.checkpoint_num_layers);
   set_recompute(job, checkpoints ? Recompute::full : Recompute::none);
+  if (const ConfigNode* attention = arguments.node("attention_config")) {
+    // "flash" is one of its names, the others are sparse or plain attention (neox_arguments/neox_args.py).
+    job.train.attention = mentions(*attention, "flash") ? Attention::flash : Attention::eager;
+  }
   bool partitions = false;
   arguments.read("partition_activations", partitions);
   job.neox.partition_activations = partitions && checkpoints;

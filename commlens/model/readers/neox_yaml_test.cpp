@@ -78,6 +78,12 @@ TEST(NeoxYaml, ReadsWhatTheFilesSay) {
   EXPECT_TRUE(job.deepspeed.grad_partitioned);
 }
 
+TEST(NeoxYaml, ReadsWhichAttentionKeepsScores) {
+  EXPECT_FALSE(read_neox("")->train.attention.has_value());
+  EXPECT_EQ(read_neox("attention_config: [[[flash], 6]]\n")->train.attention, Attention::flash);
+  EXPECT_EQ(read_neox("attention_config: [[[global], 6]]\n")->train.attention, Attention::eager);
+}
+
 TEST(NeoxYaml, PipelineSwitchesMayStandAtTheTop) {
   EXPECT_FALSE(read_neox("pipeline: {grad_partitioned: false}\n")->deepspeed.grad_partitioned);
 }

@@ -24,10 +24,7 @@ double count_on_first_rank(const Job& job) {
   return as_double(total_count(local_parameters(job.model, ParameterList(job.model), job.layout.tp, first)));
 }
 
-bool runs_deepspeed(const Job& job) {
-  return job.framework == Framework::deepspeed || job.framework == Framework::neox ||
-         job.framework == Framework::paper;
-}
+bool is_read_as_deepspeed(const Job& job) { return runs_deepspeed(job) || job.framework == Framework::paper; }
 
 bool sends_mask(const Job& job) {
   return job.framework == Framework::neox ||
@@ -61,7 +58,7 @@ EquationValue data_equation(const Job& job) {
       "true count of the parameters that a rank of the first stage holds"};
   equation.value_exact = zero3 ? zero3_elements(exact, ranks, micro_batches)
                                : zero12_elements(exact, ranks, job.train.zero_stage == 2 ? micro_batches : 1);
-  const bool deepspeed_below = runs_deepspeed(job);
+  const bool deepspeed_below = is_read_as_deepspeed(job);
   if (zero3) {
     equation.note += "; once per micro-batch";
     equation.note +=

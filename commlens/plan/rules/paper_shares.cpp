@@ -13,10 +13,6 @@ namespace {
 
 using Corrections = std::set<Correction>;
 
-bool runs_deepspeed(const Job& job) {
-  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
-}
-
 /// Eq. 1, or what corrections make of its terms.
 std::int64_t parameters_of_model(const Job& job, const Corrections& corrections) {
   const ModelConfig& model = job.model;
