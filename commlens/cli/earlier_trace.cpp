@@ -19,6 +19,7 @@
 
 #include "commlens/base/unfinished.hpp"
 #include "commlens/capture/environment.hpp"
+#include "commlens/cli/recording_place.hpp"
 #include "commlens/trace/compute_file.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/manifest.hpp"
@@ -32,20 +33,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file by which the ranks of an NCCL job find out who uses a folder; locked for us alone as long as this
-/// lives.
-class JobFile {
+/// A file that those who record into a folder hold locked; locked for us alone as long as this lives.
+class LockFile {
  public:
-  explicit JobFile(const fs::path& folder)
-      : file_(::open((folder / capture::k_job_file_name).c_str(), O_RDWR | O_CLOEXEC)),
+  explicit LockFile(const fs::path& path)
+      : file_(::open(path.c_str(), O_RDWR | O_CLOEXEC)),
         is_used_(file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {}
-  ~JobFile() {
+  ~LockFile() {
     if (file_ >= 0) {
       ::close(file_);
     }
   }
-  JobFile(const JobFile&) = delete;
-  JobFile& operator=(const JobFile&) = delete;
+  LockFile(const LockFile&) = delete;
+  LockFile& operator=(const LockFile&) = delete;
   bool is_used() const { return is_used_; }
 
  private:
@@ -63,6 +63,21 @@ bool has_open_rank(const fs::path& folder) {
   }
   return false;
 }
+
+/// Whether some process records into a folder. Where none does, none can begin as long as this lives.
+class FolderUse {
+ public:
+  explicit FolderUse(const fs::path& folder)
+      : nccl_job_(folder / capture::k_job_file_name),
+        training_(folder / k_recording_lock_name),
+        has_open_rank_(has_open_rank(folder)) {}
+  bool is_used() const { return nccl_job_.is_used() || training_.is_used() || has_open_rank_; }
+
+ private:
+  LockFile nccl_job_;
+  LockFile training_;
+  bool has_open_rank_;
+};
 
 /// Whether a rank has recorded something or could not, or has come to its end without anything where that
 /// counts. A file that is not understood may hold anything.
@@ -157,13 +172,13 @@ fs::path without_links(const fs::path& folder) {
 
 }  // namespace
 
-bool is_being_recorded(const fs::path& folder) { return JobFile(folder).is_used() || has_open_rank(folder); }
+bool is_being_recorded(const fs::path& folder) { return FolderUse(folder).is_used(); }
 
 Result<EarlierTrace> EarlierTrace::put_aside(const fs::path& folder) {
   EarlierTrace earlier(without_links(folder));
   const fs::path& path = earlier.folder_;
-  const JobFile job(path);
-  earlier.is_used_ = job.is_used() || has_open_rank(path);
+  const FolderUse use(path);
+  earlier.is_used_ = use.is_used();
   if (earlier.is_used_) {
     return earlier;
   }

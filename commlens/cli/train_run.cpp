@@ -18,6 +18,7 @@
 #include "commlens/cli/job_text.hpp"
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/recording_check.hpp"
+#include "commlens/cli/recording_place.hpp"
 #include "commlens/cli/stop_signals.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/cli/train_report.hpp"
@@ -113,6 +114,10 @@ std::string transport_text(const TrainFlags& flags) {
                                                      : std::string(ranks);
 }
 
+std::string being_recorded_text(const std::string& folder) {
+  return fmt::format("-o {}: another job is being recorded there; choose another folder", folder);
+}
+
 /// `launched`: how many ranks an MPI launcher started.
 Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optional<std::int64_t> launched) {
   const Result<Overrides> overrides = overrides_of(flags, launched);
@@ -149,8 +154,7 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
     return tl::unexpected(usable.error());
   }
   if (is_being_recorded(flags.trace)) {
-    return failure(
-        fmt::format("-o {}: another job is being recorded there; choose another folder", flags.trace));
+    return failure(being_recorded_text(flags.trace));
   }
   const Result<const engine::EngineApi*> engine = load_engine();
   if (!engine) {
@@ -178,22 +182,34 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   return prepared;
 }
 
+/// Where a training records, and what was there before.
+struct Recording {
+  EarlierTrace earlier;
+  RecordingPlace place;
+};
+
 /// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded. `progress`:
-/// whether the transport moves calls on while ranks compute.
-EarlierTrace start_recording(const TrainRun& run, bool progress) {
+/// whether the transport moves calls on while ranks compute. Throws SystemError.
+Recording start_recording(const TrainRun& run, bool progress) {
   Result<EarlierTrace> earlier = EarlierTrace::put_aside(run.trace());
   if (!earlier) {
     throw SystemError(earlier.error().message);
   }
   const Job& job = run.plan.job;
-  create_recording(run.trace(),
-                   {.producer = fmt::format("commlens {}", k_version),
-                    .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
-                    .framework = "commlens",
-                    .ranks = job.layout.ranks,
-                    .compute = true,
-                    .progress = progress});
-  return std::move(*earlier);
+  if (earlier->is_used()) {
+    throw SystemError(being_recorded_text(run.trace().string()));
+  }
+  std::optional<RecordingPlace> place = RecordingPlace::taken(
+      earlier->folder(), {.producer = fmt::format("commlens {}", k_version),
+                          .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
+                          .framework = "commlens",
+                          .ranks = job.layout.ranks,
+                          .compute = true,
+                          .progress = progress});
+  if (!place) {
+    throw SystemError(being_recorded_text(run.trace().string()));
+  }
+  return {std::move(*earlier), std::move(*place)};
 }
 
 /// Trains on one rank of `world`, which is watched over, and over NCCL where the flags say so.
@@ -220,10 +236,9 @@ struct JobOutcome {
 };
 
 /// What one process does when all ranks are done: closes the trace, compares, prints.
-ExitCode conclude(TrainReport& report, const TrainRun& run, EarlierTrace& earlier,
-                  const JobOutcome& outcome) {
+ExitCode conclude(TrainReport& report, const TrainRun& run, Recording& recording, const JobOutcome& outcome) {
   report.finish_iterations();
-  earlier.settle();
+  recording.earlier.settle();
   const std::filesystem::path& folder = run.trace();
   finish_recording(folder);
   const Result<Trace> recorded = read_trace(folder);
@@ -256,14 +271,14 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
   const bool over_nccl = flags.chosen_transport() == Transport::nccl;
   const ThreadOptions threads{.assistants =
                                   over_nccl ? 0 : assistants_of(flags, ranks, prepared->run.options.threads)};
-  EarlierTrace earlier = start_recording(prepared->run, over_nccl || threads.assistants > 0);
+  Recording recording = start_recording(prepared->run, over_nccl || threads.assistants > 0);
   TrainReport report(console, flags.output.kind(), prepared->run);
   report.begin();
   JobOutcome job;
   job.peak_memory.resize(prepared->run.options.device == "cpu" ? static_cast<std::size_t>(ranks) : 0);
   {
     const StopSignals signals(console.err_is_terminal);
-    const auto settle = [&] { const EarlierTrace settled(std::move(earlier)); };
+    const auto settle = [&] { const Recording settled(std::move(recording)); };
     const auto watch = watch_of(flags, CallBoard::of_threads(ranks), console, settle);
     const auto train = [&](std::unique_ptr<Communicator> world) {
       const auto rank = static_cast<std::size_t>(world->rank().value);
@@ -279,7 +294,7 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
     };
     run_thread_ranks(ranks, train, threads);
   }
-  return conclude(report, prepared->run, earlier, job);
+  return conclude(report, prepared->run, recording, job);
 }
 
 /// Whether every rank is ready. Where some are not, the first of them says why.
@@ -324,10 +339,10 @@ ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared&
                       Communicator& world) {
   const bool is_first = world.rank().value == 0;
   const bool over_nccl = flags.chosen_transport() == Transport::nccl;
-  std::optional<EarlierTrace> earlier;
+  std::optional<Recording> recording;
   std::optional<TrainReport> report;
   if (is_first) {
-    earlier.emplace(start_recording(prepared.run, over_nccl || world.makes_progress()));
+    recording.emplace(start_recording(prepared.run, over_nccl || world.makes_progress()));
     report.emplace(console, flags.output.kind(), prepared.run);
     report->begin();
   }
@@ -339,7 +354,7 @@ ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared&
                        [&](const engine::IterationReport& iteration) { report->add(iteration); });
   }
   const JobOutcome job{outcome.stopped, of_all_ranks(world, outcome.peak_memory)};
-  return report ? conclude(*report, prepared.run, *earlier, job) : ExitCode::done;
+  return report ? conclude(*report, prepared.run, *recording, job) : ExitCode::done;
 }
 
 Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {

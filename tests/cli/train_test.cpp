@@ -230,6 +230,36 @@ TEST_F(Training, ASecondJobOnOneCheckpointFolderIsRefused) {
   EXPECT_EQ(train({"--save", folder_.path("checkpoint"), "-o", folder_.path("other")}).code, 0);
 }
 
+/// Whichever is first, each of two jobs that start at once records all its calls or is refused.
+TEST_F(Training, ASecondJobOnOneTraceFolderIsRefused) {
+  for (int round = 0; round < 3; ++round) {
+    Words words = command({"--iterations", "40"});
+    words.insert(words.begin(), commlens_binary());
+    RunningProgram first(words, {});
+    RunningProgram second(words, {});
+    int recorded = 0;
+    for (const Answer& answer : {first.wait(), second.wait()}) {
+      if (answer.code == 0) {
+        expect_equal_verdict(answer);
+        ++recorded;
+      } else {
+        EXPECT_NE(answer.err.find("another job is being recorded there"), std::string::npos)
+            << answer.code << answer.err << answer.out;
+      }
+    }
+    EXPECT_GE(recorded, 1);
+  }
+}
+
+TEST_F(Training, TensorsAtTheirPeakStandBesideThePrediction) {
+  const Json memory = train_json({}).at("memory");
+  const auto peaks = memory.at("peak_bytes_of_ranks").get<std::vector<std::int64_t>>();
+  ASSERT_EQ(peaks.size(), 4U);
+  const double most = static_cast<double>(*std::max_element(peaks.begin(), peaks.end()));
+  EXPECT_NEAR(memory.at("predicted_bytes").get<double>() / most, 1.0, 0.1);
+  EXPECT_NE(train().out.find("memory: at most "), std::string::npos);
+}
+
 TEST_F(Training, OverMpiIsTheSame) {
   const auto module = std::filesystem::path(commlens_binary()).parent_path() / "libcommlens-mpi-openmpi.so";
   if (std::system("command -v mpirun.openmpi >/dev/null") != 0 || !std::filesystem::exists(module)) {
