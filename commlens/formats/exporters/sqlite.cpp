@@ -21,7 +21,7 @@ class SqliteWriter {
       : trace_(trace),
         path_(path),
         database_(with_tables(path)),
-        group_(prepared("INSERT INTO groups VALUES (?1, ?2, ?3, ?4)")),
+        group_(prepared("INSERT INTO groups VALUES (?1, ?2, ?3, ?4, ?5)")),
         member_(prepared("INSERT INTO group_members VALUES (?1, ?2, ?3)")),
         op_(prepared("INSERT INTO ops VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
                      "?15, ?16)")),
@@ -117,14 +117,17 @@ class SqliteWriter {
     std::vector<Rank> members = trace_.groups.members(id, rank);
     const Axis axis = trace_.groups.axis(id);
     const std::string& name = trace_.groups.name(id);
+    const CommunicatorId communicator = trace_.groups.communicator(id);
     const auto [found, added] =
-        groups_.try_emplace({members, axis, name, members.empty() ? trace_.groups.size(id) : 0},
+        groups_.try_emplace({members, axis, name, members.empty() ? trace_.groups.size(id) : 0, communicator},
                             static_cast<std::int64_t>(groups_.size()) + 1);
     if (added) {
       group_.bind(1, std::optional(found->second))
           .bind(2, name_of(axis))
           .bind(3, std::optional(trace_.groups.size(id)));
       name.empty() ? group_.bind(4, std::nullopt) : group_.bind(4, std::string_view(name));
+      communicator == k_no_communicator ? group_.bind(5, std::nullopt)
+                                        : group_.bind(5, std::string_view(text_of(communicator)));
       insert(group_);
       for (std::size_t position = 0; position < members.size(); ++position) {
         insert(member_.bind(1, std::optional(found->second))
@@ -219,6 +222,7 @@ class SqliteWriter {
     Axis axis;
     std::string name;
     std::int64_t size;  // of one whose members are not known
+    CommunicatorId communicator;
     friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
   };
 

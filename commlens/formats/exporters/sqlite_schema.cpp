@@ -10,7 +10,8 @@ CREATE TABLE groups (
   id INTEGER PRIMARY KEY,
   axis TEXT NOT NULL,
   size INTEGER NOT NULL,
-  name TEXT);
+  name TEXT,
+  communicator TEXT);
 CREATE TABLE group_members (
   group_id INTEGER NOT NULL REFERENCES groups(id),
   position INTEGER NOT NULL,

@@ -119,6 +119,9 @@ class FlightImport {
       set_group(group_of(entry), "pg " + (entry.group.empty() ? entry.pg_id : entry.group), record);
       record.root_unknown = true;  // a dump never names it
     }
+    if (!entry.group.empty() && record.group.ranks.size() > 1) {
+      record.communicator = "pg " + entry.group;
+    }
     set_sizes(entry, kind, record);
     set_state(entry, kind, record);
     builder_.add_or_skip(record);

@@ -201,7 +201,8 @@ GroupId InspectorReader::group_of(const InspectorCall& call, const InspectorShap
       return trace_.groups.intern_hidden(2, fmt::format("{} {} {}", valid_utf8(comms_.name(call.comm)),
                                                         kind == CommKind::send ? "to" : "from", shape.peer));
     }
-    return trace_.groups.intern(kind == CommKind::send ? std::vector{self, *peer} : std::vector{*peer, self});
+    return trace_.groups.intern(kind == CommKind::send ? std::vector{self, *peer} : std::vector{*peer, self},
+                                Axis::unknown, comms_.communicator(call.comm));
   }
   // The root is not told; a group without a name stays without members.
   return has_root(kind) ? trace_.groups.intern_hidden(comms_.size(call.comm), "")

@@ -144,6 +144,12 @@ std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob
   return ranks;
 }
 
+/// PyTorch numbers its process groups alike on all ranks.
+/// Source: torch/distributed/distributed_c10d.py:_process_group_name.
+std::string communicator_of(const KinetoMetadata& metadata) {
+  return metadata.group_name.empty() ? "" : fmt::format("pg {}", metadata.group_name);
+}
+
 void put_pair(const KinetoMetadata* metadata, CommKind kind, Rank rank, CallRecord& record) {
   record.group.is_given = true;
   const bool sends = kind == CommKind::send;
@@ -152,6 +158,7 @@ void put_pair(const KinetoMetadata* metadata, CommKind kind, Rank rank, CallReco
                                                                : metadata->source;
   if (peer && *peer >= 0 && *peer < k_max_ranks) {
     record.group.ranks = sends ? std::vector{rank, Rank{*peer}} : std::vector{Rank{*peer}, rank};
+    record.communicator = communicator_of(*metadata);
   }
 }
 
@@ -213,6 +220,7 @@ void TorchCallDescriber::put_group(const TorchCall& call, CommKind kind, CallRec
       record.root_unknown = false;
     }
     record.group.ranks = group.ascending;
+    record.communicator = communicator_of(metadata);
     return;
   }
   if (!group.in_order.empty()) {
@@ -221,7 +229,7 @@ void TorchCallDescriber::put_group(const TorchCall& call, CommKind kind, CallRec
   const auto size = metadata.group_size ? metadata.group_size : size_by_shards(sizes_of(call), kind);
   if (size && *size >= 1 && *size <= k_max_ranks) {
     record.group_size = size;
-    record.group_name = metadata.group_name.empty() ? "" : fmt::format("pg {}", metadata.group_name);
+    record.group_name = communicator_of(metadata);
   }
 }
 

@@ -200,19 +200,27 @@ std::optional<Rank> NcclComms::member(Row row, std::int64_t rank) const {
   return is_of_world(comm) ? std::optional(Rank{rank}) : std::nullopt;
 }
 
+bool NcclComms::is_complete(const Comm& comm) const {
+  const auto group = members_.find(comm.id);
+  return group != members_.end() && static_cast<std::int64_t>(group->second.size()) == comm.ranks;
+}
+
+CommunicatorId NcclComms::communicator(Row row) const {
+  const Comm& comm = comms_[row];
+  const bool is_agreed = comm.ranks > 1 && !comm.id.empty() && is_complete(comm);
+  return is_agreed ? communicator_named(valid_utf8(name(row))) : k_no_communicator;
+}
+
 /// All members, ascending; none when not all are known.
 std::vector<Rank> NcclComms::members(Row row) const {
   const Comm& comm = comms_[row];
   std::vector<Rank> ranks;
   // Alone, a process does not show that its largest communicator is the one of all ranks.
-  const auto group = members_.find(comm.id);
-  const bool is_complete =
-      group != members_.end() && static_cast<std::int64_t>(group->second.size()) == comm.ranks;
   const bool is_world = is_of_world(comm) && static_cast<std::int64_t>(owners_.size()) == world_;
   if (comm.ranks == 1) {
     return {owner(row)};
   }
-  if (!is_complete && !is_world) {
+  if (!is_complete(comm) && !is_world) {
     return {};
   }
   for (std::int64_t rank = 0; rank < comm.ranks; ++rank) {
@@ -227,7 +235,8 @@ std::vector<Rank> NcclComms::members(Row row) const {
 
 GroupId NcclComms::made_group(Row row, GroupTable& groups) const {
   const std::vector<Rank> ranks = members(row);
-  return ranks.empty() ? groups.intern_hidden(size(row), valid_utf8(name(row))) : groups.intern(ranks);
+  return ranks.empty() ? groups.intern_hidden(size(row), valid_utf8(name(row)))
+                       : groups.intern(ranks, Axis::unknown, communicator(row));
 }
 
 GroupId NcclComms::group(Row row, GroupTable& groups) {

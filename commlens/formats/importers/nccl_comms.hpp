@@ -42,6 +42,9 @@ class NcclComms {
   /// After number_ranks: the group of a communicator in `groups`, which is the same table in every call;
   /// hidden when not all members are known.
   GroupId group(Row row, GroupTable& groups);
+  /// After number_ranks: what tells the communicator from others of the same ranks, where all its members
+  /// have shown its id; that of a hidden group of this name once its ranks are found.
+  CommunicatorId communicator(Row row) const;
   /// What the source calls the communicator: its id on all ranks, or where it stands in one process.
   std::string name(Row row) const;
   std::int64_t size(Row row) const { return comms_[row].ranks; }
@@ -67,6 +70,7 @@ class NcclComms {
   std::string world_id(std::int64_t size) const;
   void number_by_world();
   bool is_of_world(const Comm& comm) const;
+  bool is_complete(const Comm& comm) const;
   std::vector<Rank> members(Row row) const;
   GroupId made_group(Row row, GroupTable& groups) const;
 

@@ -133,7 +133,8 @@ GroupId NcclLogReader::group_of(const Call& call, const NcclCallShape& shape) {
                                          kind == CommKind::send ? "to" : "from", shape.root);
     return trace_.groups.intern_hidden(2, name);
   }
-  return trace_.groups.intern(kind == CommKind::send ? std::vector{self, *peer} : std::vector{*peer, self});
+  return trace_.groups.intern(kind == CommKind::send ? std::vector{self, *peer} : std::vector{*peer, self},
+                              Axis::unknown, comms_.communicator(call.comm));
 }
 
 std::optional<OpId> NcclLogReader::op_of(const Call& call) {
