@@ -250,6 +250,28 @@ TEST(Sqlite, KeepsTheNameAndSizeOfAGroupWhoseRanksAreNotKnown) {
   EXPECT_EQ(rows_of_table(*database, "SELECT count(*) FROM group_members"), std::vector<std::string>{"0"});
 }
 
+TEST(Sqlite, KeepsCommunicatorsOfTheSameRanksApart) {
+  Trace trace;
+  for (const std::int64_t rank : {0, 1}) {
+    RankStream stream{{Rank{rank}, Rank{rank}}, {}, {}, {}};
+    for (const CommunicatorId communicator :
+         {CommunicatorId{0x2f}, CommunicatorId{0x30}, k_no_communicator}) {
+      const GroupId group = trace.groups.intern({Rank{0}, Rank{1}}, Axis::unknown, communicator);
+      stream.events.push_back({trace.intern(CommOp{.kind = CommKind::barrier, .group = group}), 0, -1});
+    }
+    trace.streams.push_back(std::move(stream));
+  }
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
+  const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
+  ASSERT_TRUE(database);
+  EXPECT_EQ(
+      rows_of_table(*database,
+                    "SELECT groups.id, size, communicator, count(*) FROM calls JOIN ops ON op_id = ops.id "
+                    "JOIN groups ON group_id = groups.id GROUP BY groups.id ORDER BY groups.id"),
+      (std::vector<std::string>{"1|2|0x000000000000002f|2", "2|2|0x0000000000000030|2", "3|2|-|2"}));
+}
+
 TEST(Sqlite, KeepsCountsAndBytesWhateverTheTrace) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Trace trace = test_support::RandomTrace(seed).make();

@@ -68,29 +68,54 @@ NcclComms::Row NcclComms::add(const std::string& process, std::string_view point
                     .pointer = std::string(pointer),
                     .ranks = ranks,
                     .rank = std::nullopt,
+                    .told_id = {},
                     .id = {},
                     .owner = owner});
   return row;
+}
+
+/// NCCL 2.18 gives the same commId to all splits of one parent by one color. Making a communicator is a
+/// collective call, so the n-th one of an id is the same on all its members.
+std::string NcclComms::unique_id(const std::string& process, const std::string& told, std::int64_t rank) {
+  if (told.empty()) {
+    return {};
+  }
+  const std::int64_t use = ++uses_of_ids_[{process, told, rank}];
+  return use == 1 ? told : fmt::format("{} #{}", told, use);
+}
+
+/// Whether a line whose pointer is that of `comm` is about it. A pointer is used again for the next
+/// communicator; the line of a destroyed one may come after the first line of that.
+bool NcclComms::is_line_of(const Comm& comm, const NcclCommLine& line, const std::string& id) {
+  using Moment = NcclCommLine::Moment;
+  const bool is_making = line.moment == Moment::start || line.moment == Moment::complete;
+  const bool is_next = (comm.moment == Moment::end && is_making) ||
+                       (comm.moment == Moment::complete && line.moment == Moment::start);
+  if (comm.ranks != line.ranks || (comm.rank && comm.rank != line.rank) || is_next) {
+    return false;
+  }
+  // The second line of a split says neither parent nor color in NCCL 2.18.
+  const bool is_second = comm.moment == Moment::start && line.moment == Moment::complete;
+  return is_second || comm.told_id.empty() || id.empty() || comm.told_id == id;
 }
 
 void NcclComms::describe(const NcclPrinter& printer, const NcclCommLine& line) {
   const std::string& process = process_of(printer);
   const std::string id = id_of(process, line);
   const auto found = rows_.find(fmt::format("{} {}", process, line.comm));
-  if (found != rows_.end()) {
-    Comm& comm = comms_[found->second];
-    const bool is_same = comm.ranks == line.ranks && (!comm.rank || comm.rank == line.rank) &&
-                         (comm.id.empty() || id.empty() || comm.id == id);
-    if (is_same) {
-      comm.rank = line.rank;
-      comm.id = comm.id.empty() ? id : comm.id;
-      return;
-    }
-  }
-  // A pointer is used again for the next communicator.
-  Comm& comm = comms_[add(process, line.comm, line.ranks, line.device.value_or(printer.device))];
+  const bool is_known = found != rows_.end() && is_line_of(comms_[found->second], line, id);
+  Comm& comm = comms_[is_known ? found->second
+                               : add(process, line.comm, line.ranks, line.device.value_or(printer.device))];
   comm.rank = line.rank;
-  comm.id = id;
+  if (comm.told_id.empty()) {
+    comm.told_id = id;
+    comm.id = unique_id(process, id, line.rank);
+  }
+  const bool is_of_one_before =
+      comm.moment == NcclCommLine::Moment::start && line.moment == NcclCommLine::Moment::end;
+  if (line.moment != NcclCommLine::Moment::unknown && !is_of_one_before) {
+    comm.moment = line.moment;
+  }
 }
 
 NcclComms::Row NcclComms::of_call(const NcclPrinter& printer, const NcclCallLine& call) {

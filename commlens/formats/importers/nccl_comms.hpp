@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -55,8 +56,10 @@ class NcclComms {
     std::string pointer;
     std::int64_t ranks = 0;
     std::optional<std::int64_t> rank;  // in the communicator
-    std::string id;                    // the same on all members; empty when not known
+    std::string told_id;               // as its lines have it; empty when not known
+    std::string id;                    // the same on all members and of no other communicator, or empty
     std::uint32_t owner = 0;           // row of owners_
+    NcclCommLine::Moment moment = NcclCommLine::Moment::unknown;  // the latest that a line told
   };
   struct Owner {
     std::optional<std::int64_t> rank;
@@ -66,6 +69,8 @@ class NcclComms {
   const std::string& process_of(const NcclPrinter& printer);
   std::uint32_t owner_of(const std::string& process, std::int64_t device);
   std::string id_of(const std::string& process, const NcclCommLine& line) const;
+  std::string unique_id(const std::string& process, const std::string& told, std::int64_t rank);
+  static bool is_line_of(const Comm& comm, const NcclCommLine& line, const std::string& id);
   Row add(const std::string& process, std::string_view pointer, std::int64_t ranks, std::int64_t device);
   std::string world_id(std::int64_t size) const;
   void number_by_world();
@@ -80,7 +85,9 @@ class NcclComms {
   std::map<std::pair<std::string, std::int64_t>, std::uint32_t> owner_rows_;  // process, device
   std::unordered_map<std::string, Row> rows_;                                 // "process pointer"
   std::unordered_map<std::string, std::string> processes_;                    // as printed -> host:pid
-  std::map<std::string, std::map<std::int64_t, Rank>> members_;               // id -> rank in it -> rank
+  // Process, told id and rank -> how many communicators had them.
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::int64_t> uses_of_ids_;
+  std::map<std::string, std::map<std::int64_t, Rank>> members_;  // id -> rank in it -> rank
   std::unordered_map<Row, GroupId> groups_of_rows_;
   std::map<std::pair<std::string, std::int64_t>, GroupId> whole_groups_;  // id, ranks
   std::int64_t world_ = 0;  // ranks of the communicator that numbers the ranks; 0: there is none

@@ -132,6 +132,18 @@ bool is_pointer(std::string_view text) {
   return !text.empty() && text.size() <= 16 && text.find_first_not_of(hexadecimal) == std::string_view::npos;
 }
 
+NcclCommLine::Moment moment_of(std::string_view text) {
+  using Moment = NcclCommLine::Moment;
+  constexpr std::array<std::pair<std::string_view, Moment>, 4> words = {{{"Init START", Moment::start},
+                                                                         {"Init COMPLETE", Moment::complete},
+                                                                         {"Destroy COMPLETE", Moment::end},
+                                                                         {"Abort COMPLETE", Moment::end}}};
+  const auto* const found = std::find_if(words.begin(), words.end(), [&](const auto& word) {
+    return text.find(word.first) != std::string_view::npos;
+  });
+  return found == words.end() ? Moment::unknown : found->second;
+}
+
 }  // namespace
 
 std::string_view for_each_nccl_message(std::string_view line,
@@ -223,7 +235,9 @@ std::optional<NcclCommLine> nccl_comm_line(std::string_view text) {
   line.rank = *rank;
   line.ranks = *ranks;
   line.device = whole(field_of(text, "cudaDev"));
+  line.moment = moment_of(text);
   line.id = field_of(text, "commId");
+  line.id = line.id == "0x0" ? std::string_view() : line.id;  // of a split: "no commId was used"
   line.parent = field_of(text, "parent");
   line.split = field_of(text, "splitCount");
   line.split = line.split.empty() ? field_of(text, "childCount") : line.split;

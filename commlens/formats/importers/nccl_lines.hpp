@@ -46,11 +46,14 @@ bool starts_nccl_call(std::string_view text);
 /// "[ncclCommInitRank ]comm 0x1 rank 0 nranks 2 cudaDev 0 …": a communicator and the place of its owner in
 /// it. Printed when one is made and when it is destroyed. Source: NCCL 2.3 to 2.30 init.cc.
 struct NcclCommLine {
+  /// What the line says: a communicator is being made, has been made, has been destroyed or aborted.
+  enum class Moment : std::uint8_t { unknown, start, complete, end };
+  Moment moment = Moment::unknown;
   std::string_view comm;
   std::int64_t rank = 0;
   std::int64_t ranks = 0;
   std::optional<std::int64_t> device;  // cudaDev
-  std::string_view id;                 // commId, the same on all members (2.16 on); else empty
+  std::string_view id;                 // commId, the same on all members (2.16 on); else, and if 0x0, empty
   std::string_view parent;             // of a split: the parent's comm, which split, and which part
   std::string_view split;
   std::string_view color;

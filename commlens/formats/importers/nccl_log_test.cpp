@@ -169,6 +169,110 @@ TEST(NcclLog, TellsAPointerThatIsUsedAgain) {
                                                          "rank 0: all_reduce fp32 4->4 of 2x[commId 0x2]"}));
 }
 
+/// Which calls have one group, in the order of the ranks' calls: "rank 0: 0 1 0" are three calls, the first
+/// and the last of them on one communicator. Groups have numbers in order of appearance.
+std::vector<std::string> groups_of_calls(const Result<Trace>& trace) {
+  if (!trace) {
+    return {trace.error().message};
+  }
+  std::map<GroupId, std::size_t> numbers;
+  std::vector<std::string> ranks;
+  for (const RankStream& stream : trace->streams) {
+    std::string text = fmt::format("rank {}:", stream.ranks.first.value);
+    for (const CommEvent& event : stream.events) {
+      const GroupId group = trace->op(event.op).group;
+      EXPECT_NE(trace->groups.communicator(group), k_no_communicator);
+      text += fmt::format(" {}", numbers.try_emplace(group, numbers.size()).first->second);
+    }
+    ranks.push_back(text);
+  }
+  return ranks;
+}
+
+/// A synthetic log of two processes that print the same lines but for "{rank}".
+std::string log_of_two(const std::vector<std::string>& lines) {
+  std::string text;
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const std::string& line : lines) {
+      text += fmt::format("h:{}:9 [{}] NCCL INFO {}\n", rank, rank,
+                          fmt::format(fmt::runtime(line), fmt::arg("rank", rank)));
+    }
+  }
+  return text;
+}
+
+std::string init_line(std::string_view pointer, std::string_view more) {
+  return fmt::format("ncclCommInitRank comm {} rank {{rank}} nranks 2 cudaDev {{rank}} busId 1b000 {}",
+                     pointer, more);
+}
+
+std::string reduce_line(std::string_view pointer) {
+  return nccl_call_text("AllReduce", 1, 7, 0, fmt::format("{} [nranks=2]", pointer));
+}
+
+TEST(NcclLog, GivesCommunicatorsOfTheSameRanksGroupsOfTheirOwn) {
+  EXPECT_EQ(
+      groups_of_calls(read_nccl_text(log_of_two(
+          {init_line("0xa", "commId 0x1 - Init COMPLETE"), init_line("0xb", "commId 0x2 - Init COMPLETE"),
+           reduce_line("0xa"), reduce_line("0xb"), reduce_line("0xa")}))),
+      (NcclCalls{"rank 0: 0 1 0", "rank 1: 0 1 0"}));
+}
+
+TEST(NcclLog, TellsCommunicatorsApartThatHadOnePointerOneAfterTheOther) {
+  EXPECT_EQ(groups_of_calls(read_nccl_text(log_of_two(
+                {init_line("0xa", "commId 0x1 - Init START"), init_line("0xa", "commId 0x1 - Init COMPLETE"),
+                 reduce_line("0xa"), init_line("0xa", "- Destroy COMPLETE"),
+                 init_line("0xa", "commId 0x2 - Init START"), init_line("0xa", "commId 0x2 - Init COMPLETE"),
+                 reduce_line("0xa"), init_line("0xa", "- Abort COMPLETE")}))),
+            (NcclCalls{"rank 0: 0 1", "rank 1: 0 1"}));
+}
+
+TEST(NcclLog, TellsCommunicatorsApartThatHaveOneIdOneAfterTheOther) {
+  // Also where the second one got the pointer before the line of the first one's end was printed.
+  const std::string start = init_line("0xa", "commId 0x1 - Init START");
+  const std::string complete = init_line("0xa", "commId 0x1 - Init COMPLETE");
+  const std::string end = init_line("0xa", "- Destroy COMPLETE");
+  const std::string call = reduce_line("0xa");
+  for (const auto& lines : {std::vector{start, complete, call, end, start, complete, call, call},
+                            std::vector{start, complete, call, start, end, complete, call, call},
+                            std::vector{start, complete, call, start, complete, call, call}}) {
+    EXPECT_EQ(groups_of_calls(read_nccl_text(log_of_two(lines))),
+              (NcclCalls{"rank 0: 0 1 1", "rank 1: 0 1 1"}));
+  }
+}
+
+TEST(NcclLog, TellsSplitsOfOneParentApart) {
+  const std::string parent = init_line("0xa", "commId 0x1 - Init COMPLETE");
+  const auto split = [](std::string_view pointer, std::string_view more) {
+    return fmt::format("ncclCommSplit comm {} rank {{rank}} nranks 2 cudaDev {{rank}} busId 1b000 {}",
+                       pointer, more);
+  };
+  // By version: 2.18 has one commId for all splits by one color, and no color in the second line; then the
+  // number of the split stands there, and the second line may have "no commId", 0x0.
+  const std::vector<std::string> calls = {reduce_line("0xa"), reduce_line("0xb"), reduce_line("0xc")};
+  const std::vector<std::vector<std::string>> splits = {
+      {split("0xb", "parent 0xa color 0 key 0 commId 0x9 - Init START"),
+       init_line("0xb", "commId 0x9 - Init COMPLETE"),
+       split("0xc", "parent 0xa color 0 key 0 commId 0x9 - Init START"),
+       init_line("0xc", "commId 0x9 - Init COMPLETE")},
+      {split("0xb", "parent 0xa splitCount 1 color 0 key 0- Init START"),
+       init_line("0xb", "commId 0x0 - Init COMPLETE"),
+       split("0xc", "parent 0xa splitCount 2 color 0 key 0- Init START"),
+       init_line("0xc", "commId 0x0 - Init COMPLETE")},
+      {split("0xb", "parent 0xa childCount 1 color 0 key 0 - Init START"),
+       split("0xb", "parent 0xa childCount 1 color 0 key 0 - Init COMPLETE"),
+       split("0xc", "parent 0xb childCount 1 color 0 key 0 - Init START"),
+       split("0xc", "parent 0xb childCount 1 color 0 key 0 - Init COMPLETE")}};
+  for (const std::vector<std::string>& made : splits) {
+    std::vector<std::string> lines = {parent};
+    lines.insert(lines.end(), made.begin(), made.end());
+    lines.insert(lines.end(), calls.begin(), calls.end());
+    EXPECT_EQ(groups_of_calls(read_nccl_text(log_of_two(lines))),
+              (NcclCalls{"rank 0: 0 1 2", "rank 1: 0 1 2"}))
+        << made.front();
+  }
+}
+
 TEST(NcclLog, ReadsWhatLaunchersAndTimestampsPutBefore) {
   const std::string call = nccl_call_text("AllReduce", 1, 7, 0, "0xa [nranks=1]");
   for (const std::string_view prefix : {"[1,0]<stdout>:", "0: ", "(RayTrainWorker pid=7, ip=10.0.0.1) ",
