@@ -17,6 +17,7 @@
 #include "commlens/capture/environment.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/earlier_trace.hpp"
+#include "commlens/cli/folder_watch.hpp"
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/record_child.hpp"
 #include "commlens/cli/record_preload.hpp"
@@ -185,6 +186,7 @@ Result<EarlierTrace> make_room(const std::string& folder, bool is_nccl) {
 struct Ended {
   std::vector<fs::path> before;  // traces beside this one, by number
   std::chrono::nanoseconds elapsed{};
+  bool has_lost_folder = false;  // somebody took it away
 };
 
 /// A launcher may end before the ranks that it kills. Those that live on for other reasons are not waited for
@@ -216,13 +218,21 @@ void conclude(Console& console, const RecordFlags& flags, EarlierTrace& earlier,
       ++concluded;
     }
   }
-  if (concluded == 0) {
+  if (concluded > 0) {
+    return;
+  }
+  const std::string still = is_earlier ? fmt::format("; {} {} the earlier trace", folder.string(),
+                                                     ended.has_lost_folder ? "holds" : "still holds")
+                                       : "";
+  if (ended.has_lost_folder) {
     warn(console,
-         fmt::format("nothing was recorded: {}{}{}",
-                     has_started ? "the command ended before its first call"
-                                 : fmt::format("no process of the command {}", chosen.reason),
-                     is_earlier ? fmt::format("; {} still holds the earlier trace", folder.string()) : "",
-                     has_started ? "" : "; see commlens doctor"));
+         fmt::format("{} was deleted or moved while the command ran, and what was recorded with it{}",
+                     folder.string(), still));
+  } else {
+    warn(console, fmt::format("nothing was recorded: {}{}{}",
+                              has_started ? "the command ended before its first call"
+                                          : fmt::format("no process of the command {}", chosen.reason),
+                              still, has_started ? "" : "; see commlens doctor"));
   }
 }
 
@@ -247,6 +257,7 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
     return tl::unexpected(earlier.error());
   }
   Ended ended{.before = numbered_folders(earlier->folder())};
+  FolderWatch watch(earlier->folder());
   const auto start = std::chrono::steady_clock::now();
   const auto code = static_cast<ExitCode>(run_child(child_of(flags, *chosen, earlier->folder())));
   ended.elapsed = std::chrono::steady_clock::now() - start;
@@ -254,6 +265,7 @@ Result<ExitCode> record(Console& console, const RecordFlags& flags) {
     if (code != ExitCode::done) {
       await_killed_ranks(earlier->folder());
     }
+    ended.has_lost_folder = !is_trace(earlier->folder()) && watch.has_seen_it_go();
     conclude(console, flags, *earlier, ended, *chosen);
   }
   return code;

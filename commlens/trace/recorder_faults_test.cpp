@@ -300,6 +300,30 @@ TEST(Recorder, WithinALimitOfFileSizesCountsTheComputeStretchesBeyondIt) {
   EXPECT_EQ(said, "intact");
 }
 
+TEST(Recorder, GoesOnInADeletedFolderAndConcludingSaysSo) {
+  const ScratchFolder folder;
+  create_recording(folder / "t", {.producer = "test", .ranks = 1});
+  Recorder recorder(folder / "t", Rank{0});
+  const GroupId group = recorder.group({Rank{0}}, Axis::dp);
+  for (std::int64_t call = 0; call < 400'000; ++call) {  // 12.8 MB: more than was reserved before
+    if (call == 1000) {
+      std::filesystem::remove_all(folder / "t");
+    }
+    recorder.finish(recorder.begin(call_of(group, call % 3000)));
+  }
+  recorder.close();
+  EXPECT_FALSE(std::filesystem::exists(folder / "t"));
+  try {
+    finish_recording(folder / "t");
+    ADD_FAILURE() << "no error";
+  } catch (const SystemError& error) {
+    EXPECT_NE(std::string(error.what()).find((folder / "t").string()), std::string::npos) << error.what();
+  }
+  const Result<Trace> trace = read_trace(folder / "t");
+  ASSERT_FALSE(trace);
+  EXPECT_NE(trace.error().message.find((folder / "t").string()), std::string::npos) << trace.error().message;
+}
+
 TEST(Recorder, ThrowsOnADiskThatIsFullFromTheStart) {
   const ScratchFolder folder;
   const std::string said = in_child([&]() -> std::string {
