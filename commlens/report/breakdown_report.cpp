@@ -130,6 +130,12 @@ std::string group_text(CommKind kind, Axis axis, std::int64_t size) {
   return axis == Axis::unknown ? fmt::format("x{}", size) : fmt::format("{} x{}", name_of(axis), size);
 }
 
+std::string group_text(const Trace& trace, const CommOp& op) {
+  const std::string text = group_text(op.kind, trace.groups.axis(op.group), trace.groups.size(op.group));
+  const std::int64_t ordinal = trace.groups.ordinal(op.group);
+  return ordinal > 1 ? fmt::format("{} #{}", text, ordinal) : text;
+}
+
 std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& rows, const TextStyle& style,
                            Accounting accounting) {
   const bool by_node = std::any_of(rows.begin(), rows.end(),

@@ -32,5 +32,7 @@ std::string op_text(const Trace& trace, CommKind kind, NameId name);
 /// "dp x16", "x4" when the axis is not known, "" when the group is not known either; for send and recv the
 /// axis or "pair".
 std::string group_text(CommKind kind, Axis axis, std::int64_t size);
+/// The same of a call; "world x4 #2" on the second communicator of the same ranks.
+std::string group_text(const Trace& trace, const CommOp& op);
 
 }  // namespace commlens

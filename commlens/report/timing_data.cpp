@@ -51,6 +51,9 @@ Json overlap_json(const Trace& trace, const IterationOverlap& row) {
     Json part = {{"axis", name_of(stream.axis)},
                  {"kind", stream.is_pair ? "pair" : "collective"},
                  {"group", ranks_json(stream.members)}};
+    if (stream.communicator != k_no_communicator) {
+      part["communicator"] = text_of(stream.communicator);
+    }
     put_time(part, stream.time);
     json["streams"].push_back(std::move(part));
   }

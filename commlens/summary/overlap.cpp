@@ -60,7 +60,7 @@ class Division {
     }
     for (auto* const entry : in_order(met_streams_)) {
       auto& [key, calls] = *entry;
-      into.streams.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key),
+      into.streams.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), std::get<3>(key),
                               time_of(calls, united(calls.occupied), compute)});
       calls = {};
     }
@@ -70,7 +70,7 @@ class Division {
 
  private:
   using OpKey = std::pair<CommKind, NameId>;
-  using StreamKey = std::tuple<Axis, bool, std::vector<Rank>>;
+  using StreamKey = std::tuple<Axis, bool, std::vector<Rank>, CommunicatorId>;
   using Ops = std::map<OpKey, Collected>;
   using Streams = std::map<StreamKey, Collected>;
   struct Slots {
@@ -98,7 +98,7 @@ class Division {
     if (is_pair) {
       std::sort(members.begin(), members.end());
     }
-    return {trace_.groups.axis(op.group), is_pair, std::move(members)};
+    return {trace_.groups.axis(op.group), is_pair, std::move(members), trace_.groups.communicator(op.group)};
   }
 
   const Trace& trace_;

@@ -39,13 +39,15 @@ struct OpCommunication {
   CommunicationTime time;
 };
 
-/// Calls that share a communicator and therefore, with NCCL, a CUDA stream: those of one group, and sends and
-/// receives between the same two ranks in either direction (torch.distributed makes one communicator per pair
-/// of ranks: ProcessGroupNCCL.cpp, getKeySendRecv).
+/// Calls that share a communicator and therefore, with NCCL, a CUDA stream: those of one group (where the
+/// source tells communicators of the same ranks apart, of one communicator), and sends and receives between
+/// the same two ranks in either direction (torch.distributed makes one communicator per pair of ranks:
+/// ProcessGroupNCCL.cpp, getKeySendRecv).
 struct StreamCommunication {
   Axis axis = Axis::unknown;
   bool is_pair = false;       // sends and receives
   std::vector<Rank> members;  // of a pair ascending; empty where the source does not say
+  CommunicatorId communicator = k_no_communicator;
   CommunicationTime time;
 };
 
@@ -61,7 +63,7 @@ struct IterationOverlap {
   std::optional<std::chrono::nanoseconds> compute;  // the part of the span in K; absent with all.exposed
   std::optional<std::chrono::nanoseconds> idle;     // neither in C nor in K
   std::vector<OpCommunication> ops;                 // by kind, then name
-  std::vector<StreamCommunication> streams;         // by axis, collectives before pairs, then members
+  std::vector<StreamCommunication> streams;  // by axis, collectives before pairs, then members, communicator
   std::chrono::nanoseconds length() const { return span.finished - span.started; }
 };
 

@@ -11,10 +11,11 @@ using std::chrono::nanoseconds;
 class Calls {
  public:
   Calls() { trace.streams.push_back({{Rank{0}, Rank{0}}, {}, {}, {}}); }
-  void add(Iteration iteration, CommKind kind, const std::vector<Rank>& group) {
+  void add(Iteration iteration, CommKind kind, const std::vector<Rank>& group,
+           CommunicatorId communicator = k_no_communicator) {
     CommOp op;
     op.kind = kind;
-    op.group = trace.groups.intern(group);
+    op.group = trace.groups.intern(group, Axis::unknown, communicator);
     RankStream& stream = trace.streams[0];
     const nanoseconds start(10 * std::ssize(stream.events));
     stream.events.push_back({trace.intern(op), iteration});
@@ -47,6 +48,21 @@ TEST(CommunicationOverlap, RowsOfAnIterationAreInOrderHoweverTheirCallsCame) {
   EXPECT_EQ(rows[1].streams[0].time.sum, nanoseconds(20));
   EXPECT_EQ(rows[1].streams[1].members, b);
   EXPECT_EQ(rows[1].streams[1].time.sum, nanoseconds(20));
+}
+
+TEST(CommunicationOverlap, CommunicatorsOfTheSameRanksAreStreamsOfTheirOwn) {
+  const std::vector<Rank> both = {Rank{0}, Rank{1}};
+  Calls calls;
+  calls.add(0, CommKind::all_reduce, both, CommunicatorId{1});
+  calls.add(0, CommKind::all_reduce, both, CommunicatorId{2});
+  calls.add(0, CommKind::broadcast, both, CommunicatorId{1});
+  const std::vector<IterationOverlap> rows = communication_overlap(calls.trace);
+  ASSERT_EQ(rows.size(), 1U);
+  ASSERT_EQ(rows[0].streams.size(), 2U);
+  EXPECT_EQ(rows[0].streams[0].communicator, CommunicatorId{1});
+  EXPECT_EQ(rows[0].streams[0].time.calls, 2);
+  EXPECT_EQ(rows[0].streams[1].communicator, CommunicatorId{2});
+  EXPECT_EQ(rows[0].streams[1].time.calls, 1);
 }
 
 }  // namespace

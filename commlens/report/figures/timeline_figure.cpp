@@ -177,6 +177,21 @@ void keep_longest(std::vector<Bar>& bars) {
   bars.resize(k_most_events);
 }
 
+/// Names of the bars' groups; none where no bar is of a second communicator of the same ranks.
+std::optional<FigureColumn> groups_of(const Trace& trace, const std::vector<Bar>& bars) {
+  const auto is_second = [&](const Bar& bar) {
+    return bar.call != nullptr && trace.groups.ordinal(bar.call->group) > 1;
+  };
+  if (std::none_of(bars.begin(), bars.end(), is_second)) {
+    return std::nullopt;
+  }
+  FigureColumn group = text_column("group", "group");
+  for (const Bar& bar : bars) {
+    texts(group).add(bar.call == nullptr ? "" : group_text(trace, *bar.call));
+  }
+  return group;
+}
+
 Figure figure_of(const Trace& trace, const std::vector<Bar>& bars) {
   std::int64_t origin = std::numeric_limits<std::int64_t>::max();
   for (const Bar& bar : bars) {
@@ -210,6 +225,9 @@ Figure figure_of(const Trace& trace, const std::vector<Bar>& bars) {
       "their wall clocks agree.";
   figure.columns = {std::move(rank), std::move(iteration), std::move(start), std::move(duration),
                     std::move(op),   std::move(axis),      std::move(bytes), std::move(kind)};
+  if (std::optional<FigureColumn> group = groups_of(trace, bars)) {
+    figure.columns.push_back(std::move(*group));
+  }
   return figure;
 }
 
