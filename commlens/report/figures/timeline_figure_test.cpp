@@ -27,11 +27,10 @@ Trace calls_on(const std::vector<CommunicatorId>& communicators) {
 
 /// The column "group" row by row; nothing without it.
 std::vector<std::string> groups_in(const Trace& trace) {
-  FigureInput input;
-  input.subject = {"calls", &trace};
-  const FigureResult figure = timeline_figure(input);
+  const FigureResult figure = timeline_figure(figure_input({"calls", &trace}, std::nullopt, 0));
   std::vector<std::string> names;
-  for (const FigureColumn& column : figure.value().columns) {
+  EXPECT_TRUE(figure);
+  for (const FigureColumn& column : figure.value_or(Figure()).columns) {
     for (std::size_t row = 0; column.name == "group" && row < column.rows(); ++row) {
       names.push_back(column.plain(row));
     }
