@@ -140,19 +140,20 @@ void write_compute_file(const RankStream& stream, std::uint32_t index, const std
   }
 }
 
-Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& folder,
-                                                  const StreamEntry& entry, const TimeShift& shift,
-                                                  Provenance& provenance) {
-  std::vector<ComputeInterval> intervals;
+ComputeFile::ComputeFile(MappedFile mapped, std::uint32_t version, std::size_t size)
+    : mapped_(std::move(mapped)), version_(version), size_(size) {}
+
+Result<std::optional<ComputeFile>> ComputeFile::open(const std::filesystem::path& folder,
+                                                     const StreamEntry& entry, Provenance& provenance) {
   if (entry.compute.empty()) {
-    return intervals;
+    return std::nullopt;
   }
   const std::filesystem::path path = folder / entry.compute;
   if (!entry.tables.empty() && !has_content(path)) {
     provenance.skip("rank without its compute times");
-    return intervals;
+    return std::nullopt;
   }
-  const Result<MappedFile> mapped = MappedFile::open(path);
+  Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) {
     return tl::unexpected(mapped.error());
   }
@@ -164,25 +165,47 @@ Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& f
   if (found->is_lost) {
     provenance.skip("file of compute times that lost its header");
   }
-  const std::span<const std::byte> bytes = mapped->bytes().subspan(sizeof(StreamHeader));
-  const std::uint64_t count = std::min<std::uint64_t>(bytes.size() / sizeof(ComputeRecord), header.records);
+  const std::size_t whole = (mapped->bytes().size() - sizeof(StreamHeader)) / sizeof(ComputeRecord);
+  const std::uint64_t count = std::min<std::uint64_t>(whole, header.records);
   count_missing(header, count, provenance);
-  intervals.reserve(count);
-  std::int64_t lost = 0;
-  for (std::uint64_t row = 0; row < count; ++row) {
+  return ComputeFile(std::move(*mapped), header.version, static_cast<std::size_t>(count));
+}
+
+std::size_t ComputeFile::read(std::size_t first, std::size_t count, const TimeShift& shift,
+                              std::vector<ComputeInterval>& stretches) const {
+  const std::span<const std::byte> bytes = mapped_.bytes().subspan(sizeof(StreamHeader));
+  const std::size_t end = first + std::min(count, size_ - std::min(first, size_));
+  std::size_t lost = 0;
+  for (std::size_t row = first; row < end; ++row) {
     ComputeRecord record;
     std::memcpy(&record, bytes.data() + row * sizeof record, sizeof record);
-    const bool is_possible = is_whole(record, header.version) && !is_impossible(record);
+    const bool is_possible = is_whole(record, version_) && !is_impossible(record);
     const nanoseconds moved = is_possible ? shift.of(nanoseconds(record.started_ns)) : nanoseconds(0);
     if (!is_possible || moves_far(record, moved)) {
       ++lost;
       continue;
     }
     const nanoseconds started = nanoseconds(record.started_ns) + moved;
-    intervals.push_back({started, started + nanoseconds(record.duration_ns), record.iteration});
+    stretches.push_back({started, started + nanoseconds(record.duration_ns), record.iteration});
   }
-  if (lost > 0) {
-    provenance.skip(std::string(k_skipped_compute), lost);
+  return lost;
+}
+
+Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& folder,
+                                                  const StreamEntry& entry, const TimeShift& shift,
+                                                  Provenance& provenance) {
+  std::vector<ComputeInterval> intervals;
+  const Result<std::optional<ComputeFile>> opened = ComputeFile::open(folder, entry, provenance);
+  if (!opened) {
+    return tl::unexpected(opened.error());
+  }
+  const std::optional<ComputeFile>& file = *opened;
+  if (!file) {
+    return intervals;
+  }
+  intervals.reserve(file->size());
+  if (const std::size_t lost = file->read(0, file->size(), shift, intervals); lost > 0) {
+    provenance.skip(std::string(k_skipped_compute), static_cast<std::int64_t>(lost));
   }
   if (!std::is_sorted(intervals.begin(), intervals.end())) {
     std::sort(intervals.begin(), intervals.end());

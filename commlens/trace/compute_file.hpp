@@ -2,10 +2,12 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/manifest.hpp"
+#include "commlens/trace/mapped_file.hpp"
 #include "commlens/trace/stream_file.hpp"
 #include "commlens/trace/stream_layout.hpp"
 #include "commlens/trace/trace.hpp"
@@ -17,6 +19,32 @@ StreamHeader compute_header(RankRange ranks, std::uint32_t index, std::uint64_t 
 
 /// Writes the compute stretches of `stream` (docs/formats/trace.md). Throws SystemError.
 void write_compute_file(const RankStream& stream, std::uint32_t index, const std::filesystem::path& file);
+
+/// A file of compute stretches that is open.
+class ComputeFile {
+ public:
+  /// Of a stream in `folder`. Nothing when the manifest names none, or when a recorded rank has none although
+  /// the manifest names it, which is counted in `skipped`, and so is what the file promises and lacks. Fails,
+  /// naming the file, when it is no such file.
+  static Result<std::optional<ComputeFile>> open(const std::filesystem::path& folder,
+                                                 const StreamEntry& entry, Provenance& provenance);
+
+  /// Records, lost ones with them.
+  std::size_t size() const { return size_; }
+  /// Appends the stretches of at most `count` records, from row `first` on, `shift` added to their times.
+  /// Returns how many records gave none, since they are not as they were written.
+  std::size_t read(std::size_t first, std::size_t count, const TimeShift& shift,
+                   std::vector<ComputeInterval>& stretches) const;
+  /// Gives back the memory that the file took so far; it is read again when needed.
+  void forget() const { mapped_.forget(mapped_.bytes()); }
+
+ private:
+  ComputeFile(MappedFile mapped, std::uint32_t version, std::size_t size);
+
+  MappedFile mapped_;
+  std::uint32_t version_;
+  std::size_t size_;
+};
 
 /// Reads the compute stretches of a stream in `folder`, ascending by start, `shift` added to their times;
 /// every field is checked. What the file promises and lacks, records that are not as they were written, and

@@ -60,6 +60,12 @@ Times times_of(const StreamRecord& record) {
           nanoseconds(record.started_ns + record.duration_ns)};
 }
 
+Times moved_times_of(const StreamRecord& record, const TimeShift& shift) {
+  const Times times = times_of(record);
+  const std::chrono::nanoseconds moved = shift.of(times.started);
+  return {times.issued + moved, times.started + moved, times.finished + moved};
+}
+
 /// What is wrong with the header, or nothing.
 std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
   if (header.magic != k_stream_magic) {
@@ -192,9 +198,7 @@ class BlockOfCalls {
 
   void add(const StreamRecord& record) {
     if (has_times_) {
-      const Times times = times_of(record);
-      const std::chrono::nanoseconds shift = shift_.of(times.started);
-      times_.push_back({times.issued + shift, times.started + shift, times.finished + shift});
+      times_.push_back(moved_times_of(record, shift_));
     }
     events_.push_back({ops_[record.op_number - 1], record.iteration, record.micro_batch});
     if (events_.size() == k_block) {
@@ -336,6 +340,22 @@ void StreamFile::visit(const std::vector<OpId>& ops, const StreamSurvey& survey,
   if (!survey.has_times() && survey.timed > 0) {
     provenance.skip("time where other calls of the rank have none", survey.timed);
   }
+}
+
+void StreamFile::read(Part part, const std::vector<OpId>& ops, const StreamSurvey& survey,
+                      const TimeShift& shift, Calls& calls) const {
+  const std::size_t size = records().size() / sizeof(StreamRecord);
+  const std::size_t first = std::min(part.first, size);
+  const std::size_t count = std::min(part.count, size - first);
+  const bool has_times = survey.has_times();
+  LeftOut ignored;  // visit() counts it
+  each_finished(mapped_, records().subspan(first * sizeof(StreamRecord), count * sizeof(StreamRecord)),
+                {ops, header_.version}, ignored, [&](const StreamRecord& record) {
+                  calls.events.push_back({ops[record.op_number - 1], record.iteration, record.micro_batch});
+                  if (has_times) {
+                    calls.times.push_back(moved_times_of(record, shift));
+                  }
+                });
 }
 
 }  // namespace commlens

@@ -74,6 +74,20 @@ class StreamFile {
   void visit(const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
              Provenance& provenance, const Sink& sink) const;
 
+  /// Rows `first` to `first` + `count` - 1 of the records; what lies behind the last one is not there.
+  struct Part {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  /// Some calls and their times: none, or one for each.
+  struct Calls {
+    std::vector<CommEvent> events;
+    std::vector<Times> times;
+  };
+  /// Appends the calls among some records as visit() gives them, and counts nothing.
+  void read(Part part, const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
+            Calls& calls) const;
+
  private:
   StreamFile(StreamEntry entry, MappedFile mapped, const StreamHeader& header, bool has_header);
 

@@ -11,10 +11,9 @@
 #include <fmt/format.h>
 
 #include "commlens/base/file.hpp"
-#include "commlens/trace/call_blocks.hpp"
 #include "commlens/trace/compute_file.hpp"
 #include "commlens/trace/manifest.hpp"
-#include "commlens/trace/rank_tables.hpp"
+#include "commlens/trace/open_stream.hpp"
 #include "commlens/trace/stream_file.hpp"
 #include "commlens/trace/trace_folder.hpp"
 
@@ -38,31 +37,8 @@ void write_files(const Trace& trace, const fs::path& folder) {
   write_file_atomically(folder / k_manifest_name, manifest_text(trace, entries));
 }
 
-Result<std::optional<OpenStream>> open_written_stream(const fs::path& folder, const StreamEntry& entry,
-                                                      const std::vector<OpId>& ops) {
-  Result<StreamFile> file = StreamFile::open(folder / entry.file, entry);
-  if (!file) {
-    return tl::unexpected(file.error());
-  }
-  const StreamSurvey survey = file->survey(ops);
-  return OpenStream{std::move(*file), survey, {}, {}};
-}
-
-Result<Manifest> manifest_of(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    return failure(
-        fmt::format("{}: {}", folder.string(),
-                    fs::exists(folder, error) ? "not a folder, so no commlens trace" : "no such folder"));
-  }
-  if (!fs::exists(folder / k_manifest_name, error)) {
-    return failure(fmt::format("{}: no commlens trace (it has no {})", folder.string(), k_manifest_name));
-  }
-  return read_manifest(folder / k_manifest_name);
-}
-
-/// What to do before the calls of a stream, whose row is given, and with its calls; and, where that is
-/// wanted, with its compute stretches.
+/// What to do before the calls of a stream, whose row is given, with its calls, and with its compute
+/// stretches.
 struct StreamReader {
   std::function<void(std::size_t, const StreamSurvey&)> begin;
   std::function<void(std::size_t, std::span<const CommEvent>, std::span<const Times>)> take;
@@ -72,10 +48,7 @@ struct StreamReader {
 Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& manifest, RankClocks& clocks,
                          const StreamReader& reader) {
   const StreamEntry& entry = manifest.streams[row];
-  const bool is_written = entry.tables.empty();
-  const Result<std::optional<OpenStream>> opened =
-      is_written ? open_written_stream(folder, entry, manifest.ops)
-                 : open_recorded_stream(folder, entry, manifest.tables, clocks);
+  const Result<std::optional<OpenStream>> opened = open_stream(folder, row, manifest, clocks);
   if (!opened) {
     return tl::unexpected(opened.error());
   }
@@ -85,15 +58,13 @@ Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& mani
     return {};
   }
   const OpenStream& stream = *found;
-  if (reader.take_compute) {
-    Result<std::vector<ComputeInterval>> compute =
-        read_compute(folder, entry, stream.shift, manifest.tables.provenance);
-    if (!compute) {
-      return tl::unexpected(compute.error());
-    }
-    reader.take_compute(row, std::move(*compute));
+  Result<std::vector<ComputeInterval>> compute =
+      read_compute(folder, entry, stream.shift, manifest.tables.provenance);
+  if (!compute) {
+    return tl::unexpected(compute.error());
   }
-  stream.file.visit(is_written ? manifest.ops : stream.ops, stream.survey, stream.shift,
+  reader.take_compute(row, std::move(*compute));
+  stream.file.visit(entry.tables.empty() ? manifest.ops : stream.ops, stream.survey, stream.shift,
                     manifest.tables.provenance,
                     [&](std::span<const CommEvent> events, std::span<const Times> times) {
                       reader.take(row, events, times);
@@ -140,26 +111,6 @@ Result<Trace> read_trace(const fs::path& folder) {
     streams[row].compute = std::move(compute);
   };
   if (const Result<void> read = read_streams(folder, *manifest, {begin, take, take_compute}); !read) {
-    return tl::unexpected(read.error());
-  }
-  return std::move(manifest->tables);
-}
-
-Result<Trace> visit_calls(const fs::path& folder, const CallSink& sink) {
-  Result<Manifest> manifest = manifest_of(folder);
-  if (!manifest) {
-    return tl::unexpected(manifest.error());
-  }
-  const Trace& tables = manifest->tables;
-  const auto begin = [&](std::size_t row, const StreamSurvey& survey) {
-    if (survey.records == 0) {
-      sink({.tables = tables, .stream = row, .events = {}, .times = {}});
-    }
-  };
-  const auto take = [&](std::size_t row, std::span<const CommEvent> events, std::span<const Times> times) {
-    sink({.tables = tables, .stream = row, .events = events, .times = times});
-  };
-  if (const Result<void> read = read_streams(folder, *manifest, {begin, take}); !read) {
     return tl::unexpected(read.error());
   }
   return std::move(manifest->tables);

@@ -1,0 +1,197 @@
+#include "commlens/trace/call_source.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "commlens/trace/compute_file.hpp"
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/open_stream.hpp"
+#include "commlens/trace/stream_file.hpp"
+
+namespace commlens {
+
+CallSource call_source(const Trace& trace) {
+  CallSource source{trace, {}, {}, {}, {}};
+  for (const RankStream& stream : trace.streams) {
+    source.has_times.push_back(stream.times.size() == stream.events.size());
+    source.has_compute.push_back(!stream.compute.empty());
+  }
+  source.calls = [&trace](StreamCursor& cursor, std::size_t most) -> Result<CallSpan> {
+    const RankStream& stream = trace.streams[cursor.stream];
+    const std::size_t first =
+        std::exchange(cursor.next, cursor.next + std::min(most, stream.events.size() - cursor.next));
+    const std::size_t count = cursor.next - first;
+    const bool has_times = stream.times.size() == stream.events.size();
+    return CallSpan{std::span(stream.events).subspan(first, count),
+                    has_times ? std::span(stream.times).subspan(first, count) : std::span<const Times>()};
+  };
+  source.compute = [&trace](StreamCursor& cursor) -> Result<std::span<const ComputeInterval>> {
+    const std::vector<ComputeInterval>& compute = trace.streams[cursor.stream].compute;
+    return std::span(compute).subspan(std::exchange(cursor.next, compute.size()));
+  };
+  return source;
+}
+
+struct FolderCalls::State {
+  /// A stream that has its files.
+  struct Stream {
+    std::optional<OpenStream> calls;
+    std::optional<ComputeFile> compute;
+    bool is_compute_ascending = true;
+  };
+
+  const std::vector<OpId>& ops_of(std::size_t row) const {
+    return manifest.streams[row].tables.empty() ? manifest.ops : streams[row].calls->ops;
+  }
+  Result<CallSpan> calls(StreamCursor& cursor, std::size_t most);
+  Result<std::span<const ComputeInterval>> compute(StreamCursor& cursor);
+
+  Manifest manifest;
+  std::vector<Stream> streams;
+  StreamFile::Calls some;  // given last
+  std::vector<ComputeInterval> stretches;
+};
+
+namespace {
+
+constexpr std::size_t k_stretches_at_a_time = 1024;
+
+/// What going through a file of compute stretches once tells.
+struct ComputeSurvey {
+  bool is_ascending = true;  // by start
+  std::size_t lost = 0;      // records that give no stretch
+};
+
+ComputeSurvey survey_of(const ComputeFile& file, const TimeShift& shift) {
+  ComputeSurvey survey;
+  std::vector<ComputeInterval> stretches;
+  std::optional<ComputeInterval> last;
+  for (std::size_t row = 0; row < file.size(); row += k_stretches_at_a_time) {
+    stretches.clear();
+    survey.lost += file.read(row, k_stretches_at_a_time, shift, stretches);
+    if (stretches.empty()) {
+      continue;
+    }
+    survey.is_ascending = survey.is_ascending && std::is_sorted(stretches.begin(), stretches.end()) &&
+                          (!last || *last <= stretches.front());
+    last = stretches.back();
+  }
+  file.forget();
+  return survey;
+}
+
+}  // namespace
+
+Result<CallSpan> FolderCalls::State::calls(StreamCursor& cursor, std::size_t most) {
+  const std::optional<OpenStream>& stream = streams[cursor.stream].calls;
+  some.events.clear();
+  some.times.clear();
+  const std::size_t records = stream ? static_cast<std::size_t>(stream->survey.records) : 0;
+  while (some.events.empty() && cursor.next < records) {  // records of calls that never finished give no call
+    stream->file.read({cursor.next, most}, ops_of(cursor.stream), stream->survey, stream->shift, some);
+    cursor.next += most;
+  }
+  return CallSpan{some.events, some.times};
+}
+
+Result<std::span<const ComputeInterval>> FolderCalls::State::compute(StreamCursor& cursor) {
+  const Stream& stream = streams[cursor.stream];
+  stretches.clear();
+  const TimeShift shift = stream.calls ? stream.calls->shift : TimeShift();
+  while (stream.compute && stretches.empty() &&
+         cursor.next < stream.compute->size()) {  // lost ones give none
+    const std::size_t count = stream.is_compute_ascending ? k_stretches_at_a_time : stream.compute->size();
+    stream.compute->read(cursor.next, count, shift, stretches);
+    cursor.next += count;
+  }
+  if (!stream.is_compute_ascending) {
+    std::sort(stretches.begin(), stretches.end());
+  }
+  return std::span<const ComputeInterval>(stretches);
+}
+
+FolderCalls::FolderCalls(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FolderCalls::FolderCalls(FolderCalls&&) noexcept = default;
+FolderCalls& FolderCalls::operator=(FolderCalls&&) noexcept = default;
+FolderCalls::~FolderCalls() = default;
+
+Result<FolderCalls> FolderCalls::open(const std::filesystem::path& folder) {
+  Result<Manifest> manifest = manifest_of(folder);
+  if (!manifest) {
+    return tl::unexpected(manifest.error());
+  }
+  auto state = std::make_unique<State>();
+  state->manifest = std::move(*manifest);
+  Trace& tables = state->manifest.tables;
+  RankClocks clocks;
+  for (std::size_t row = 0; row < state->manifest.streams.size(); ++row) {
+    const StreamEntry& entry = state->manifest.streams[row];
+    tables.streams.push_back({entry.ranks, {}, {}, {}});
+    Result<std::optional<OpenStream>> opened = open_stream(folder, row, state->manifest, clocks);
+    if (!opened) {
+      return tl::unexpected(opened.error());
+    }
+    State::Stream stream{std::move(*opened), std::nullopt};
+    if (stream.calls) {
+      Result<std::optional<ComputeFile>> compute = ComputeFile::open(folder, entry, tables.provenance);
+      if (!compute) {
+        return tl::unexpected(compute.error());
+      }
+      stream.compute = std::move(*compute);
+    }
+    if (stream.compute) {
+      const ComputeSurvey survey = survey_of(*stream.compute, stream.calls->shift);
+      stream.is_compute_ascending = survey.is_ascending;
+      if (survey.lost > 0) {
+        tables.provenance.skip(std::string(k_skipped_compute), static_cast<std::int64_t>(survey.lost));
+      }
+    }
+    state->streams.push_back(std::move(stream));
+  }
+  return FolderCalls(std::move(state));
+}
+
+const Trace& FolderCalls::tables() const { return state_->manifest.tables; }
+
+void FolderCalls::visit(const CallSink& sink) {
+  for (std::size_t row = 0; row < state_->streams.size(); ++row) {
+    const std::optional<OpenStream>& stream = state_->streams[row].calls;
+    if (!stream || stream->survey.records == 0) {
+      sink({.tables = tables(), .stream = row, .events = {}, .times = {}});
+    }
+    if (!stream) {
+      continue;
+    }
+    stream->file.visit(state_->ops_of(row), stream->survey, stream->shift, state_->manifest.tables.provenance,
+                       [&](std::span<const CommEvent> events, std::span<const Times> times) {
+                         sink({.tables = tables(), .stream = row, .events = events, .times = times});
+                       });
+  }
+}
+
+CallSource FolderCalls::source() const {
+  State* const state = state_.get();
+  CallSource source{tables(), {}, {}, {}, {}};
+  for (const State::Stream& stream : state->streams) {
+    source.has_times.push_back(!stream.calls || stream.calls->survey.has_times());
+    source.has_compute.push_back(stream.compute && stream.compute->size() > 0);
+  }
+  source.calls = [state](StreamCursor& cursor, std::size_t most) { return state->calls(cursor, most); };
+  source.compute = [state](StreamCursor& cursor) { return state->compute(cursor); };
+  return source;
+}
+
+Trace FolderCalls::take_tables() && { return std::move(state_->manifest.tables); }
+
+Result<Trace> visit_calls(const std::filesystem::path& folder, const CallSink& sink) {
+  Result<FolderCalls> calls = FolderCalls::open(folder);
+  if (!calls) {
+    return tl::unexpected(calls.error());
+  }
+  calls->visit(sink);
+  return std::move(*calls).take_tables();
+}
+
+}  // namespace commlens
