@@ -4,14 +4,6 @@
 
 namespace commlens {
 
-std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum) || sum == INT64_MIN) {
-    return a < 0 ? -INT64_MAX : INT64_MAX;
-  }
-  return sum;
-}
-
 std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;

@@ -6,7 +6,10 @@
 namespace commlens {
 
 /// a + b, held at the largest integer and at its negative: a foreign file may claim any size and any count.
-std::int64_t saturating_sum(std::int64_t a, std::int64_t b);
+inline std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;  // inline: it stands in loops over all calls of a trace
+  return __builtin_add_overflow(a, b, &sum) || sum == INT64_MIN ? (a < 0 ? -INT64_MAX : INT64_MAX) : sum;
+}
 /// a * b for a, b >= 0, held at the largest integer.
 std::int64_t saturating_product(std::int64_t a, std::int64_t b);
 

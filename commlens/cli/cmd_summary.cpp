@@ -44,6 +44,9 @@ SummaryWish wish_of(const SummaryFlags& flags) {
   wish.options.ranks_per_node = flags.ranks_per_node;
   wish.options.by_phase = flags.is_by("phase");
   wish.options.by_iteration = flags.is_by("iteration");
+  wish.with_timing = !flags.sizes && flags.output.kind() != Format::csv;
+  wish.with_stragglers = !flags.no_stragglers;
+  wish.most_calls = flags.output.kind() == Format::json ? k_most_calls_in_memory : k_most_calls_for_totals;
   return wish;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/cli/summary_subject.hpp"
+#include "commlens/cli/summary_text.hpp"
 #include "commlens/cli/test_support.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -184,6 +185,50 @@ TEST_F(CommandSummary, OfALargeFolderIsStreamed) {
   EXPECT_EQ(streamed->summary.time, kept->summary.time);
   EXPECT_EQ(streamed->summary.wire, kept->summary.wire);
   EXPECT_EQ(streamed->summary.coverage.skipped, kept->summary.coverage.skipped);
+}
+
+/// Two ranks that meet 100 times in iterations, of which rank 1 works twice as long before each.
+Trace slow_rank_trace(bool has_compute) {
+  Trace trace;
+  const OpId op = trace.intern(CommOp{.kind = CommKind::all_reduce,
+                                      .group = trace.groups.intern(std::vector<Rank>{{0}, {1}}, Axis::dp),
+                                      .input = Elements{64},
+                                      .output = Elements{64}});
+  for (const Rank rank : {Rank{0}, Rank{1}}) {
+    RankStream stream{{rank, rank}, {}, {}, {}};
+    for (Iteration step = 0; step < 100; ++step) {
+      const nanoseconds begin(2100 * step);
+      const nanoseconds arrived = begin + nanoseconds(rank.value == 1 ? 2000 : 1000);
+      stream.events.push_back({op, step});
+      stream.times.push_back({arrived, arrived, begin + nanoseconds(2100)});
+      if (has_compute) {
+        stream.compute.push_back({begin, arrived, step});
+      }
+    }
+    trace.streams.push_back(std::move(stream));
+  }
+  trace.provenance.source = Source::recorded;
+  return trace;
+}
+
+TEST(SummaryText, IsTheSameOfAFolderThatIsNotKept) {
+  for (const bool has_compute : {false, true}) {
+    const test_support::ScratchFolder scratch;
+    const std::string folder = (scratch / "trace").string();
+    write_trace(slow_rank_trace(has_compute), folder);
+    std::ostringstream out;
+    Console console{out, out, {}, false};
+    const Result<SummarySubject> kept = summary_subject(console, {.trace = folder});
+    const Result<SummarySubject> streamed = summary_subject(console, {.trace = folder, .most_calls = 3});
+    ASSERT_TRUE(kept && streamed);
+    EXPECT_FALSE(streamed->has_calls);
+    const std::string text = summary_text({*kept, "trace", {}, {}}, {});
+    EXPECT_EQ(summary_text({*streamed, "trace", {}, {}}, {}), text) << "computing known: " << has_compute;
+    // A block of 64 steps, the first of which begins with its call, and one of 36: 99 times 1000 ns.
+    EXPECT_NE(text.find("rank 1 is slow: in 2 of 2 blocks of dp x2 it spent 99.0 µs more between its calls"),
+              std::string::npos)
+        << text;
+  }
 }
 
 TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {

@@ -8,12 +8,18 @@
 
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/trace_source.hpp"
+#include "commlens/summary/stragglers.hpp"
+#include "commlens/summary/time_tally.hpp"
 #include "commlens/trace/call_blocks.hpp"
+#include "commlens/trace/call_source.hpp"
 #include "commlens/trace/stream_layout.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
 namespace {
+
+/// Of a rank whose calls cannot be added up as they come.
+constexpr std::int64_t k_most_calls_of_a_rank_in_memory = 1'000'000;
 
 /// At least as many calls as a native folder holds.
 std::int64_t most_calls_of(const std::filesystem::path& folder) {
@@ -59,30 +65,72 @@ class Iterations {
   Iteration last_ = INT32_MIN;
 };
 
-Result<SummarySubject> streamed(Console& console, const std::string& folder, const SummaryOptions& options,
-                                Iterations& iterations) {
-  const Progress progress(console, fmt::format("reading {}", folder), 0);
-  SummaryBuilder builder(options);
-  Result<Trace> tables = visit_calls(folder, [&](const CallBlock& block) {
+/// Where the time of a large folder went, as far as its totals tell.
+Result<TimingTotals> timing_of(const CallSource& source, const SummaryWish& wish, TimeTally& tally,
+                               const IterationFacts& facts) {
+  Result<TimeTotals> times = tally.finish(k_most_calls_of_a_rank_in_memory);
+  if (!times) {
+    return tl::unexpected(times.error());
+  }
+  TimingTotals timing{std::move(*times), std::nullopt};
+  if (!wish.with_stragglers) {
+    return timing;
+  }
+  Result<Stragglers> waits = stragglers(source, facts, {.iterations = wish.options.iterations});
+  if (!waits) {
+    return tl::unexpected(waits.error());
+  }
+  select_rank(*waits, {wish.options.iterations, wish.options.rank});
+  timing.waits = std::move(*waits);
+  return timing;
+}
+
+Result<SummarySubject> streamed(Console& console, const SummaryWish& wish, Iterations& iterations) {
+  const Progress progress(console, fmt::format("reading {}", wish.trace), 0);
+  Result<FolderCalls> calls = FolderCalls::open(wish.trace);
+  if (!calls) {
+    return tl::unexpected(calls.error());
+  }
+  const CallSource source = calls->source();
+  SummaryBuilder builder(wish.options);
+  IterationSurvey survey;
+  TimeTally tally(source, {wish.options.iterations, wish.options.rank});
+  const Result<void> visited = calls->visit([&](const CallBlock& block) {
     builder.add(block);
     iterations.add(block);
+    if (wish.with_timing) {
+      survey.add(block);
+      tally.add(block);
+    }
   });
-  if (!tables) {
-    return tl::unexpected(tables.error());
+  if (!visited) {
+    return tl::unexpected(visited.error());
   }
-  SummarySubject subject{std::move(*tables), false, {}};
-  subject.summary = builder.finish(subject.trace);
+  SummarySubject subject;
+  subject.has_calls = false;
+  subject.summary = builder.finish(calls->tables());
+  if (const Result<void> added = add_computing(source, wish.options, subject.summary); !added) {
+    return tl::unexpected(added.error());
+  }
+  const bool has_times = subject.summary.time || subject.summary.computing_ranks > 0;
+  if (wish.with_timing && has_times && !subject.summary.coverage.averaged_times) {
+    Result<TimingTotals> timing = timing_of(source, wish, tally, survey.facts());
+    if (!timing) {
+      return tl::unexpected(timing.error());
+    }
+    subject.timing = std::move(*timing);
+  }
+  subject.trace = std::move(*calls).take_tables();
   return subject;
 }
 
-Result<SummarySubject> in_memory(Console& console, const std::string& name, const SummaryOptions& options,
-                                 Iterations& iterations) {
-  Result<Trace> trace = open_trace(console, name);
+Result<SummarySubject> in_memory(Console& console, const SummaryWish& wish, Iterations& iterations) {
+  Result<Trace> trace = open_trace(console, wish.trace);
   if (!trace) {
     return tl::unexpected(trace.error());
   }
-  SummarySubject subject{std::move(*trace), true, {}};
-  subject.summary = summarise(subject.trace, options);
+  SummarySubject subject{std::move(*trace), true, {}, {}};
+  subject.summary = summarise(subject.trace, wish.options);
   visit_calls(subject.trace, [&](const CallBlock& block) { iterations.add(block); });
   return subject;
 }
@@ -98,7 +146,7 @@ Result<SummarySubject> summary_subject(Console& console, SummaryWish wish) {
   Iterations iterations(*range);
   const bool is_large = is_trace(wish.trace) && most_calls_of(wish.trace) > wish.most_calls;
   const auto read = is_large ? streamed : in_memory;
-  Result<SummarySubject> subject = read(console, wish.trace, wish.options, iterations);
+  Result<SummarySubject> subject = read(console, wish, iterations);
   if (!subject) {
     return subject;
   }

@@ -1,29 +1,36 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "commlens/base/result.hpp"
 #include "commlens/cli/console.hpp"
+#include "commlens/report/timing_report.hpp"
 #include "commlens/summary/statistics.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
 
-/// A trace and its summary. Of a large native folder the calls were read once and are not kept: then `trace`
-/// has tables and provenance alone, and nothing that relates calls to each other can be said.
+/// A trace and its summary. The calls of a large native folder were read and are not kept: then `trace` has
+/// tables and provenance alone, and `timing` says what the calls have to do with each other.
 struct SummarySubject {
   Trace trace;
   bool has_calls = true;
   Summary summary;
+  std::optional<TimingTotals> timing;  // without calls; absent where there are no times of single calls
 };
 
-/// Folders with more calls than this are not kept in memory.
+/// Folders with more calls than this are not kept in memory: where every iteration is shown, …
 constexpr std::int64_t k_most_calls_in_memory = 5'000'000;
+/// … and where totals are, which need no more than one pass.
+constexpr std::int64_t k_most_calls_for_totals = 1'000'000;
 
 /// --rank and --iterations, still to be checked against the trace.
 struct SummaryWish {
   std::string trace;
   std::string iterations;
   SummaryOptions options;
+  bool with_timing = true;      // say where the time went, too
+  bool with_stragglers = true;  // in that, match the calls of all ranks with each other
   std::int64_t most_calls = k_most_calls_in_memory;
 };
 

@@ -29,13 +29,13 @@ std::string calls_text(std::int64_t calls) {
 }
 
 std::string iterations_text(const Summary& summary) {
-  const std::vector<Iteration>& iterations = summary.iterations;
+  const IterationSet& iterations = summary.iterations;
   if (iterations.empty()) {
     return "iterations unknown";
   }
   const std::string known = iterations.size() == 1
                                 ? fmt::format("1 iteration ({})", iterations.front())
-                                : fmt::format("{} iterations ({} to {})", with_commas(std::ssize(iterations)),
+                                : fmt::format("{} iterations ({} to {})", with_commas(iterations.size()),
                                               iterations.front(), iterations.back());
   const std::int64_t unknown = summary.coverage.without_iteration;
   return unknown == 0 ? known : fmt::format("{}; {} of no known iteration", known, calls_text(unknown));
@@ -83,28 +83,27 @@ std::string cold_title(const ColdStart& cold) {
                            with_commas(cold.warm_iterations), cold.warm_iterations == 1 ? "" : "s");
 }
 
-/// What relates calls to each other; nothing without their times, or when the calls were not kept.
-std::optional<Timing> known_timing(const SummaryView& view) {
-  const Summary& summary = view.subject.summary;
-  const bool is_known = summary.time ? !summary.coverage.averaged_times : only_computed(summary);
-  if (!view.subject.has_calls || !is_known) {
-    return std::nullopt;
-  }
-  return timing_of(view.subject.trace, {view.options.iterations, view.options.rank}, view.with_stragglers);
+/// Whether the trace says when its calls were made, each of them, or when ranks computed.
+bool knows_times(const Summary& summary) {
+  return summary.time ? !summary.coverage.averaged_times : only_computed(summary);
 }
 
+TimeSelection selection_of(const SummaryView& view) { return {view.options.iterations, view.options.rank}; }
+
+/// What relates calls to each other.
 std::string relations_text(const SummaryView& view, const TextStyle& style) {
-  if (const std::optional<Timing> timing = known_timing(view)) {
-    return "\n" + timing_text(view.subject.trace, *timing, style);
-  }
-  const Summary& summary = view.subject.summary;
-  if (view.subject.has_calls || !summary.time || summary.coverage.averaged_times) {
+  const SummarySubject& subject = view.subject;
+  if (!knows_times(subject.summary)) {
     return {};
   }
-  const std::string limit = with_commas(k_most_calls_in_memory);
-  return "\n" +
-         wrapped(fmt::format("overlap, waits and bubbles: left out of traces of more than {} calls\n", limit),
-                 style);
+  if (subject.timing) {
+    return "\n" + timing_text(subject.trace, *subject.timing, style);
+  }
+  return subject.has_calls
+             ? "\n" + timing_text(subject.trace,
+                                  timing_totals_of(subject.trace, selection_of(view), view.with_stragglers),
+                                  style)
+             : "";
 }
 
 }  // namespace
@@ -150,7 +149,7 @@ Json summary_json(const SummaryView& view) {
       {"accounting", provenance.accounting == Accounting::messages ? "messages" : "deepspeed-logger"},
       {"scope", view.scope()},
       {"ranks", summary.ranks},
-      {"iterations", summary.iterations},
+      {"iterations", summary.iterations.list()},
       {"calls", summary.calls},
       {"skipped_records", provenance.skipped},
       {"totals",
@@ -166,9 +165,12 @@ Json summary_json(const SummaryView& view) {
                                                         {"time_ns_all_ranks", summary.computing.count()}}},
       {"cold_start", summary.coverage.averaged_times ? Json() : cold_json(trace, summary.cold)},
       {"coverage", coverage_json(trace, summary.coverage)}};
-  Json timing = Json::object();  // empty where it is not known
-  if (const std::optional<Timing> known = known_timing(view)) {
-    timing = timing_json(trace, *known);
+  // Of a large trace, whose iterations are not kept, the waits alone are known.
+  Json timing = Json::object();
+  if (view.subject.has_calls && knows_times(summary)) {
+    timing = timing_json(trace, timing_of(trace, selection_of(view), view.with_stragglers));
+  } else if (view.subject.timing && view.subject.timing->waits) {
+    timing["waits"] = waits_json(*view.subject.timing->waits);
   }
   json["overlap"] = timing.value("overlap", Json());
   json["stragglers"] = timing.value("waits", Json());

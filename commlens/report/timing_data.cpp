@@ -2,6 +2,7 @@
 
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/iteration_text.hpp"
+#include "commlens/report/slow_ranks_report.hpp"
 #include "commlens/report/timing_report.hpp"
 
 namespace commlens {
@@ -81,13 +82,38 @@ Json worst_json(const WaitInstance& row) {
           {"longest_ns", row.longest.count()}};
 }
 
+Json bubble_json(const Bubbles& bubbles) {
+  Json json = Json::object();
+  if (bubbles.shape) {
+    json["stages"] = bubbles.shape->stages;
+    json["micro_batches"] = bubbles.shape->micro_batches;
+    json["chunks_per_rank"] = bubbles.shape->chunks;
+    json["ideal_share"] = bubbles.shape->ideal_bubble();
+  }
+  json["rows"] = Json::array();
+  for (const PipelineBubble& row : bubbles.rows) {
+    Json part = {{"ranks", {row.ranks.first.value, row.ranks.last.value}},
+                 {"iteration", iteration_json(row.iteration)},
+                 {"span_ns", row.span.count()},
+                 {"bubble_ns", row.bubble().count()},
+                 {"in_pipeline_calls_ns", row.in_pipeline_calls.count()},
+                 {"from", row.idle ? "compute" : "calls"}};
+    json["rows"].push_back(std::move(part));
+  }
+  return json;
+}
+
+}  // namespace
+
 Json waits_json(const Stragglers& waits) {
   Json json = {{"matched_collectives", waits.instances},
                {"matched_messages", waits.messages},
                {"incomplete", waits.incomplete},
                {"calls_of_unknown_groups", waits.without_group},
                {"calls_of_kind_other", waits.unclassified},
-               {"calls_without_times", waits.without_times}};
+               {"calls_without_times", waits.without_times},
+               {"calls_too_far_apart", waits.too_far_apart},
+               {"between_calls", slow_ranks_json(waits.slow)}};
   put(json, "clock_error_ns", waits.clock_error);
   json["collectives"] = Json::array();
   for (const CollectiveWait& row : waits.collectives) {
@@ -124,29 +150,6 @@ Json waits_json(const Stragglers& waits) {
   }
   return json;
 }
-
-Json bubble_json(const Bubbles& bubbles) {
-  Json json = Json::object();
-  if (bubbles.shape) {
-    json["stages"] = bubbles.shape->stages;
-    json["micro_batches"] = bubbles.shape->micro_batches;
-    json["chunks_per_rank"] = bubbles.shape->chunks;
-    json["ideal_share"] = bubbles.shape->ideal_bubble();
-  }
-  json["rows"] = Json::array();
-  for (const PipelineBubble& row : bubbles.rows) {
-    Json part = {{"ranks", {row.ranks.first.value, row.ranks.last.value}},
-                 {"iteration", iteration_json(row.iteration)},
-                 {"span_ns", row.span.count()},
-                 {"bubble_ns", row.bubble().count()},
-                 {"in_pipeline_calls_ns", row.in_pipeline_calls.count()},
-                 {"from", row.idle ? "compute" : "calls"}};
-    json["rows"].push_back(std::move(part));
-  }
-  return json;
-}
-
-}  // namespace
 
 Json timing_json(const Trace& trace, const Timing& timing) {
   Json json = {{"schema", "commlens.timing/1"}, {"overlap", Json::array()}};

@@ -1,13 +1,14 @@
 #include "commlens/report/timing_report.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include "commlens/base/sums.hpp"
 #include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/most_rows.hpp"
 #include "commlens/report/shares.hpp"
+#include "commlens/report/slow_ranks_report.hpp"
 #include "commlens/report/wrapped.hpp"
 #include "commlens/summary/overlap_totals.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t k_most_rows = 16;  // of a table with a row for each rank or pair
 constexpr Column::Align k_right = Column::Align::right;
 
 std::string time_text(std::optional<nanoseconds> time) { return time ? to_text(*time) : "-"; }
@@ -29,29 +29,7 @@ std::string title_of(std::string_view text, const TextStyle& style) {
   return in_colour(text, Colour::bold, style) + "\n";
 }
 
-/// Keeps the rows with most of something, as they stood, and says how many it leaves out.
-template <typename Row, typename Weight>
-std::string keep_most(std::vector<Row>& rows, std::string_view what, const Weight& weight) {
-  if (rows.size() <= k_most_rows) {
-    return {};
-  }
-  const std::size_t all = rows.size();
-  std::vector<std::size_t> order(all);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return weight(rows[a]) > weight(rows[b]); });
-  order.resize(k_most_rows);
-  std::sort(order.begin(), order.end());
-  std::vector<Row> kept;
-  for (const std::size_t row : order) {
-    kept.push_back(std::move(rows[row]));
-  }
-  rows = std::move(kept);
-  return fmt::format("the {} of {} {}\n", rows.size(), with_commas(static_cast<std::int64_t>(all)), what);
-}
-
-std::string overlap_ranks_text(const std::vector<IterationOverlap>& rows, const TextStyle& style) {
-  std::vector<OverlapTotal> ranks = overlap_by_rank(rows);
+std::string overlap_ranks_text(std::vector<OverlapTotal> ranks, const TextStyle& style) {
   const std::string left_out =
       keep_most(ranks, "ranks with the longest exposed communication",
                 [](const OverlapTotal& row) { return row.time.exposed.value_or(row.time.total); });
@@ -72,21 +50,20 @@ std::string overlap_ranks_text(const std::vector<IterationOverlap>& rows, const 
   return title_of("where the time of each rank goes", style) + left_out + table.text_with_hidden(style);
 }
 
-/// What `rows` of training lack of all rows because it belongs to no known iteration.
-std::string without_iteration_text(const std::vector<IterationOverlap>& all,
-                                   const std::vector<IterationOverlap>& rows) {
-  const auto is_unknown = [](const IterationOverlap& row) { return row.iteration == k_unknown_iteration; };
-  if (std::any_of(rows.begin(), rows.end(), is_unknown) || std::none_of(all.begin(), all.end(), is_unknown)) {
-    return {};
+/// What is left out: what belongs to no known iteration, and ranks.
+std::string left_out_text(const OverlapTotals& totals) {
+  std::string text;
+  if (totals.leaves_out) {
+    const std::int64_t calls = totals.calls_left_out;
+    text += fmt::format(
+        "left out, as of no known iteration: {}\n",
+        calls == 0 ? "computing" : fmt::format("{} call{}", with_commas(calls), calls == 1 ? "" : "s"));
   }
-  std::int64_t calls = 0;
-  for (const IterationOverlap& row : all) {
-    const std::int64_t more = saturating_product(row.all.calls, row.ranks.count());
-    calls = saturating_sum(calls, is_unknown(row) ? more : 0);
+  if (totals.ranks_left_out > 0) {
+    text += fmt::format("left out: {} rank{} with more calls than are held in memory\n",
+                        with_commas(totals.ranks_left_out), totals.ranks_left_out == 1 ? "" : "s");
   }
-  return fmt::format(
-      "left out, as of no known iteration: {}\n",
-      calls == 0 ? "computing" : fmt::format("{} call{}", with_commas(calls), calls == 1 ? "" : "s"));
+  return text;
 }
 
 std::vector<Column> overlap_columns() {
@@ -126,13 +103,9 @@ std::string overlap_table(std::string_view title, const std::vector<OverlapTotal
   return table.text_with_hidden(style);
 }
 
-std::string overlap_text(const Trace& trace, const Timing& timing, const TextStyle& style) {
-  const std::vector<IterationOverlap> rows = of_training(timing.overlap);
-  const bool has_compute = std::any_of(
-      rows.begin(), rows.end(), [](const IterationOverlap& row) { return row.all.exposed.has_value(); });
-  std::string text =
-      overlap_ranks_text(rows, style) + wrapped(without_iteration_text(timing.overlap, rows), style);
-  if (!has_compute) {
+std::string overlap_text(const Trace& trace, const OverlapTotals& totals, const TextStyle& style) {
+  std::string text = overlap_ranks_text(totals.by_rank, style) + wrapped(left_out_text(totals), style);
+  if (!totals.knows_exposed) {
     text += wrapped(
         "exposed and overlapped communication are not known: the trace does not say when the ranks "
         "computed\n",
@@ -141,17 +114,17 @@ std::string overlap_text(const Trace& trace, const Timing& timing, const TextSty
   if (has_compute && trace.provenance.progress == false) {
     text += wrapped(std::string(k_no_progress) + "\n", style);
   }
-  if (std::all_of(rows.begin(), rows.end(), [](const IterationOverlap& row) { return row.ops.empty(); })) {
+  if (totals.by_op.empty()) {
     return text;
   }
   text += "\n" + title_of("communication time per op, all ranks", style) +
           overlap_table(
-              "op", overlap_by_op(rows),
-              [&](const OverlapTotal& row) { return op_text(trace, row.kind, row.name); }, style);
+              "op", totals.by_op, [&](const OverlapTotal& row) { return op_text(trace, row.kind, row.name); },
+              style);
   const auto group_of = [](const OverlapTotal& row) {
     return group_text(row.is_pair ? CommKind::send : CommKind::all_reduce, row.axis, row.group_size);
   };
-  const std::vector<OverlapTotal> groups = overlap_by_axis(rows);
+  const std::vector<OverlapTotal>& groups = totals.by_axis;
   if (groups.size() == 1 && group_of(groups.front()).empty()) {
     return text;  // the sum of the ops again, under no name
   }
@@ -192,7 +165,11 @@ std::string lateness_text(const Stragglers& waits, const TextStyle& style) {
                to_text(late.caused), to_text(late.mean_caused()), to_text(late.waited),
                row.messages.instances > 0 ? to_text(row.messages.waited) : ""});
   }
-  return title_of("who came last, and what it cost", style) + left_out + table.text_with_hidden(style);
+  return title_of("who came last, and what it cost", style) + left_out + table.text_with_hidden(style) +
+         wrapped(
+             "by when each rank came, on its clock: one that waited for a slow rank elsewhere comes last "
+             "too\n",
+             style);
 }
 
 std::string worst_text(const Stragglers& waits, const TextStyle& style) {
@@ -243,6 +220,7 @@ std::string unmatched_text(const Stragglers& waits, const TextStyle& style) {
   part(waits.without_group, "calls of unknown groups");
   part(waits.unclassified, "calls of kind other");
   part(waits.without_times, "calls without times");
+  part(waits.too_far_apart, "calls of groups whose ranks make them in too different an order");
   text += text.empty() ? "" : "\n";
   if (waits.clock_error && *waits.clock_error > nanoseconds(0)) {
     text += fmt::format("clocks of two processes may differ by {}; shorter waits mean nothing\n",
@@ -252,7 +230,7 @@ std::string unmatched_text(const Stragglers& waits, const TextStyle& style) {
 }
 
 std::string waits_text(const Stragglers& waits, const TextStyle& style) {
-  std::string text;
+  std::string text = slow_ranks_text(waits.slow, style);
   if (waits.instances > 0) {
     text += "\n" + title_of("waiting for the last rank, all ranks", style) + collectives_text(waits, style) +
             "\n" + lateness_text(waits, style);
@@ -267,39 +245,8 @@ std::string waits_text(const Stragglers& waits, const TextStyle& style) {
   return text + (text.empty() && !unmatched.empty() ? "\n" : "") + unmatched;
 }
 
-struct BubbleTotal {
-  RankRange ranks;
-  std::int64_t iterations = 0;
-  nanoseconds span{};
-  nanoseconds bubble{};
-  nanoseconds in_calls{};
-  bool is_idle_known = true;
-};
-
-std::vector<BubbleTotal> bubble_by_rank(const Bubbles& bubbles) {
-  std::vector<BubbleTotal> totals;
-  for (const PipelineBubble& row : bubbles.rows) {
-    if (row.iteration == k_init_iteration) {
-      continue;
-    }
-    if (totals.empty() || totals.back().ranks != row.ranks) {
-      totals.push_back({.ranks = row.ranks});
-    }
-    BubbleTotal& total = totals.back();
-    ++total.iterations;
-    const auto add = [](nanoseconds& sum, nanoseconds time) {
-      sum = nanoseconds(saturating_sum(sum.count(), time.count()));
-    };
-    add(total.span, row.span);
-    add(total.bubble, row.bubble());
-    add(total.in_calls, row.in_pipeline_calls);
-    total.is_idle_known = total.is_idle_known && row.idle.has_value();
-  }
-  return totals;
-}
-
-std::string bubble_text(const Bubbles& bubbles, const TextStyle& style) {
-  std::vector<BubbleTotal> rows = bubble_by_rank(bubbles);
+std::string bubble_text(const BubbleTotals& bubbles, const TextStyle& style) {
+  std::vector<BubbleTotal> rows = bubbles.by_rank;
   if (rows.empty()) {
     return {};
   }
@@ -334,24 +281,36 @@ std::string bubble_text(const Bubbles& bubbles, const TextStyle& style) {
 
 }  // namespace
 
+void select_rank(Stragglers& waits, const TimeSelection& selection) {
+  if (selection.rank) {
+    std::erase_if(waits.ranks, [&](const RankLateness& row) { return row.rank != *selection.rank; });
+  }
+}
+
 Timing timing_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers) {
   Timing timing{communication_overlap(trace, selection), pipeline_bubbles(trace, selection), std::nullopt};
   if (with_stragglers) {
     timing.waits = stragglers(trace, {.iterations = selection.iterations});
-    if (selection.rank) {
-      std::erase_if(timing.waits->ranks,
-                    [&](const RankLateness& row) { return row.rank != *selection.rank; });
-    }
+    select_rank(*timing.waits, selection);
   }
   return timing;
 }
 
-std::string timing_text(const Trace& trace, const Timing& timing, const TextStyle& style) {
-  if (timing.overlap.empty()) {
+TimingTotals timing_totals_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers) {
+  TimingTotals timing{time_totals(trace, selection), std::nullopt};
+  if (with_stragglers) {
+    timing.waits = stragglers(trace, {.iterations = selection.iterations});
+    select_rank(*timing.waits, selection);
+  }
+  return timing;
+}
+
+std::string timing_text(const Trace& tables, const TimingTotals& timing, const TextStyle& style) {
+  if (timing.times.overlap.empty()) {
     return "the trace has no times\n";
   }
-  return overlap_text(trace, timing, style) + (timing.waits ? waits_text(*timing.waits, style) : "") +
-         bubble_text(timing.bubbles, style);
+  return overlap_text(tables, timing.times.overlap, style) +
+         (timing.waits ? waits_text(*timing.waits, style) : "") + bubble_text(timing.times.bubbles, style);
 }
 
 }  // namespace commlens

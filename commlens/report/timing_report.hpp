@@ -10,6 +10,7 @@
 #include "commlens/summary/bubble.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/summary/stragglers.hpp"
+#include "commlens/summary/time_tally.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -18,7 +19,7 @@ namespace commlens {
 constexpr std::string_view k_no_progress =
     "transport without progress: overlap not meaningful (data moved only while a rank waited for them)";
 
-/// Where the time of a trace went (docs/timing.md).
+/// Where the time of a trace went (docs/timing.md), iteration by iteration.
 struct Timing {
   std::vector<IterationOverlap> overlap;
   Bubbles bubbles;
@@ -28,11 +29,23 @@ struct Timing {
 /// All of it for the selected iterations. Waits are matched between all ranks whatever rank is selected.
 Timing timing_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers);
 
+/// The same added up over iterations.
+struct TimingTotals {
+  TimeTotals times;
+  std::optional<Stragglers> waits;
+};
+TimingTotals timing_totals_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers);
+
+/// Keeps the waits of the selected rank.
+void select_rank(Stragglers& waits, const TimeSelection& selection);
+
 /// Tables of overlap, waits and bubble, each under a title; the ranks with most to say where there are many.
-/// One line that says so for a trace without times.
-std::string timing_text(const Trace& trace, const Timing& timing, const TextStyle& style);
+/// One line that says so for a trace without times. `tables` need not have the calls.
+std::string timing_text(const Trace& tables, const TimingTotals& timing, const TextStyle& style);
 
 /// {"schema": "commlens.timing/1", "overlap": […], "waits": …, "bubble": …}: every row, times in "_ns".
 nlohmann::ordered_json timing_json(const Trace& trace, const Timing& timing);
+/// Its "waits".
+nlohmann::ordered_json waits_json(const Stragglers& waits);
 
 }  // namespace commlens

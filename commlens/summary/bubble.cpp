@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/summary/iteration_parts.hpp"
 
 namespace commlens {
@@ -17,14 +18,6 @@ bool is_pipeline_call(const Trace& trace, const CommOp& op) {
   const Axis axis = trace.groups.axis(op.group);
   const bool has_phase = op.phase != Phase::init && op.phase != Phase::other;
   return axis == Axis::pp || (axis == Axis::unknown && has_phase);
-}
-
-std::vector<bool> pipeline_ops(const Trace& trace) {
-  std::vector<bool> ops;
-  for (const CommOp& op : trace.ops()) {
-    ops.push_back(is_pipeline_call(trace, op));
-  }
-  return ops;
 }
 
 PipelineBubble bubble_of(const RankStream& stream, const IterationPart& part, const std::vector<bool>& ops) {
@@ -47,9 +40,22 @@ bool has_pipeline_call(const RankStream& stream, const IterationPart& part, cons
                      [&](std::uint32_t row) { return ops[static_cast<std::size_t>(stream.events[row].op)]; });
 }
 
+}  // namespace
+
 /// What one iteration's sends say about the ranks they connect.
 class PipelineGraph {
  public:
+  /// Adds a send that `ranks` make alike.
+  void add_sends(const Trace& trace, const RankRange& ranks, const CommEvent& send) {
+    const CommOp& op = trace.op(send.op);
+    for (Rank rank = ranks.first; rank <= ranks.last; ++rank.value) {
+      const std::vector<Rank> pair = trace.groups.members(op.group, rank);
+      if (pair.size() == 2) {
+        add(pair[0], pair[1], op.phase, send.micro_batch);
+      }
+    }
+  }
+
   void add(Rank source, Rank destination, Phase phase, std::int32_t micro_batch) {
     neighbours_[source].insert(destination);
     neighbours_[destination].insert(source);
@@ -147,78 +153,107 @@ class PipelineGraph {
   std::map<Rank, std::set<std::int32_t>> micro_batches_;
 };
 
-/// The first iteration of training in which a rank sends something along its pipeline.
-std::optional<Iteration> first_iteration(const Trace& trace, const std::vector<bool>& ops,
-                                         const TimeSelection& selection) {
-  std::optional<Iteration> first;
-  for (const RankStream& stream : trace.streams) {
-    for (const CommEvent& event : stream.events) {
-      if (ops[static_cast<std::size_t>(event.op)] && event.iteration != k_init_iteration &&
-          selects(selection, event.iteration)) {
-        first = first ? std::min(*first, event.iteration) : event.iteration;
-      }
-    }
-  }
-  return first;
-}
-
-/// Adds a send that `ranks` make alike.
-void add_sends(PipelineGraph& graph, const Trace& trace, const RankRange& ranks, const CommEvent& send) {
-  const CommOp& op = trace.op(send.op);
-  for (Rank rank = ranks.first; rank <= ranks.last; ++rank.value) {
-    const std::vector<Rank> pair = trace.groups.members(op.group, rank);
-    if (pair.size() == 2) {
-      graph.add(pair[0], pair[1], op.phase, send.micro_batch);
-    }
-  }
-}
-
-std::optional<PipelineShape> shape_of(const Trace& trace, const std::vector<bool>& ops,
-                                      const TimeSelection& selection) {
-  const std::optional<Iteration> iteration = first_iteration(trace, ops, selection);
-  PipelineGraph graph;
-  for (const RankStream& stream : trace.streams) {
-    for (const CommEvent& event : stream.events) {
-      if (event.iteration == iteration && ops[static_cast<std::size_t>(event.op)] &&
-          trace.op(event.op).kind == CommKind::send) {
-        add_sends(graph, trace, stream.ranks, event);
-      }
-    }
-  }
-  return graph.shape();
-}
-
-}  // namespace
-
 double PipelineShape::ideal_bubble() const {
   const auto idle = static_cast<double>(stages - 1);
   return idle / (static_cast<double>(chunks) * static_cast<double>(micro_batches) + idle);
 }
 
-Bubbles pipeline_bubbles(const Trace& trace, const TimeSelection& selection) {
-  const std::vector<bool> ops = pipeline_ops(trace);
-  Bubbles bubbles;
-  if (std::find(ops.begin(), ops.end(), true) == ops.end()) {
-    return bubbles;
+std::vector<bool> pipeline_ops(const Trace& trace) {
+  std::vector<bool> ops;
+  for (const CommOp& op : trace.ops()) {
+    ops.push_back(is_pipeline_call(trace, op));
   }
-  for (const RankStream& stream : trace.streams) {
-    if (selection.rank && !stream.ranks.contains(*selection.rank)) {
+  return ops;
+}
+
+PipelineShapeTally::PipelineShapeTally(const Trace& tables, const TimeSelection& selection)
+    : tables_(tables),
+      selection_(selection),
+      ops_(pipeline_ops(tables)),
+      has_ops_(std::find(ops_.begin(), ops_.end(), true) != ops_.end()),
+      graph_(std::make_unique<PipelineGraph>()) {}
+
+PipelineShapeTally::~PipelineShapeTally() = default;
+
+void PipelineShapeTally::add(const RankRange& ranks, std::span<const CommEvent> events) {
+  if (!has_ops_) {
+    return;
+  }
+  for (const CommEvent& event : events) {
+    const bool may_be_first = !first_ || event.iteration <= *first_;
+    if (!may_be_first || event.iteration == k_init_iteration || !ops_[static_cast<std::size_t>(event.op)] ||
+        !selects(selection_, event.iteration)) {
       continue;
     }
-    for (const IterationPart& part : iteration_parts(stream, selection)) {
-      if (has_pipeline_call(stream, part, ops)) {
-        bubbles.rows.push_back(bubble_of(stream, part, ops));
-        bubbles.rows.back().ranks =
-            selection.rank ? RankRange{*selection.rank, *selection.rank} : stream.ranks;
-      }
+    if (first_ != event.iteration) {
+      first_ = event.iteration;
+      *graph_ = {};
     }
+    if (tables_.op(event.op).kind == CommKind::send) {
+      graph_->add_sends(tables_, ranks, event);
+    }
+  }
+}
+
+std::optional<PipelineShape> PipelineShapeTally::shape() const { return graph_->shape(); }
+
+std::vector<PipelineBubble> stream_bubbles(const std::vector<bool>& ops, const RankStream& stream,
+                                           const TimeSelection& selection) {
+  std::vector<PipelineBubble> rows;
+  if (std::find(ops.begin(), ops.end(), true) == ops.end() ||
+      (selection.rank && !stream.ranks.contains(*selection.rank))) {
+    return rows;
+  }
+  for (const IterationPart& part : iteration_parts(stream, selection)) {
+    if (has_pipeline_call(stream, part, ops)) {
+      rows.push_back(bubble_of(stream, part, ops));
+      rows.back().ranks = selection.rank ? RankRange{*selection.rank, *selection.rank} : stream.ranks;
+    }
+  }
+  return rows;
+}
+
+Bubbles pipeline_bubbles(const Trace& trace, const TimeSelection& selection) {
+  Bubbles bubbles;
+  PipelineShapeTally shape(trace, selection);
+  const std::vector<bool> ops = pipeline_ops(trace);
+  for (const RankStream& stream : trace.streams) {
+    const std::vector<PipelineBubble> rows = stream_bubbles(ops, stream, selection);
+    bubbles.rows.insert(bubbles.rows.end(), rows.begin(), rows.end());
+    shape.add(stream.ranks, stream.events);
   }
   std::stable_sort(bubbles.rows.begin(), bubbles.rows.end(),
                    [](const PipelineBubble& a, const PipelineBubble& b) { return a.ranks < b.ranks; });
   if (!bubbles.rows.empty()) {
-    bubbles.shape = shape_of(trace, ops, selection);
+    bubbles.shape = shape.shape();
   }
   return bubbles;
+}
+
+void BubbleTotal::add(const PipelineBubble& row) {
+  const auto add_to = [](std::chrono::nanoseconds& sum, std::chrono::nanoseconds time) {
+    sum = std::chrono::nanoseconds(saturating_sum(sum.count(), time.count()));
+  };
+  ++iterations;
+  add_to(span, row.span);
+  add_to(bubble, row.bubble());
+  add_to(in_calls, row.in_pipeline_calls);
+  is_idle_known = is_idle_known && row.idle.has_value();
+}
+
+BubbleTotals bubble_totals(const Bubbles& bubbles) {
+  BubbleTotals totals;
+  for (const PipelineBubble& row : bubbles.rows) {
+    if (row.iteration == k_init_iteration) {
+      continue;
+    }
+    if (totals.by_rank.empty() || totals.by_rank.back().ranks != row.ranks) {
+      totals.by_rank.push_back({.ranks = row.ranks});
+    }
+    totals.by_rank.back().add(row);
+  }
+  totals.shape = totals.by_rank.empty() ? std::nullopt : bubbles.shape;
+  return totals;
 }
 
 }  // namespace commlens

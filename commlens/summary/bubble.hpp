@@ -1,7 +1,9 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "commlens/summary/overlap.hpp"
@@ -52,5 +54,49 @@ struct Bubbles {
 
 /// Empty for traces without pipeline calls or without times.
 Bubbles pipeline_bubbles(const Trace& trace, const TimeSelection& selection = {});
+
+/// The bubble of a rank, or of each rank of a class, in all iterations but initialisation.
+struct BubbleTotal {
+  RankRange ranks;
+  std::int64_t iterations = 0;
+  std::chrono::nanoseconds span{};
+  std::chrono::nanoseconds bubble{};
+  std::chrono::nanoseconds in_calls{};
+  bool is_idle_known = true;  // else `bubble` is, in some iterations, the time in pipeline calls
+  void add(const PipelineBubble& row);
+};
+
+struct BubbleTotals {
+  std::vector<BubbleTotal> by_rank;  // ascending
+  std::optional<PipelineShape> shape;
+};
+
+BubbleTotals bubble_totals(const Bubbles& bubbles);
+
+/// Whether each op of the trace is of a pipeline, by OpId.
+std::vector<bool> pipeline_ops(const Trace& trace);
+/// The rows of one stream of a trace whose pipeline_ops are `ops`.
+std::vector<PipelineBubble> stream_bubbles(const std::vector<bool>& ops, const RankStream& stream,
+                                           const TimeSelection& selection);
+
+/// Finds the shape from calls as they come, in any order of the streams.
+class PipelineShapeTally {
+ public:
+  PipelineShapeTally(const Trace& tables, const TimeSelection& selection);
+  ~PipelineShapeTally();
+  PipelineShapeTally(const PipelineShapeTally&) = delete;
+  PipelineShapeTally& operator=(const PipelineShapeTally&) = delete;
+
+  void add(const RankRange& ranks, std::span<const CommEvent> events);
+  std::optional<PipelineShape> shape() const;
+
+ private:
+  const Trace& tables_;
+  TimeSelection selection_;
+  std::vector<bool> ops_;
+  bool has_ops_;
+  std::optional<Iteration> first_;  // in which somebody sends or receives along a pipeline
+  std::unique_ptr<class PipelineGraph> graph_;
+};
 
 }  // namespace commlens

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "commlens/base/sums.hpp"
+#include "commlens/summary/iteration_set.hpp"
 #include "commlens/summary/statistics.hpp"
 #include "commlens/summary/time_stats.hpp"
 #include "commlens/trace/call_blocks.hpp"
@@ -88,9 +88,9 @@ class CallTally {
   const std::vector<OpTally>& ops() const { return ops_; }
   const std::vector<OpFacts>& facts() const { return facts_; }
   const std::map<RowKey, FirstTally>& first_calls() const { return first_calls_; }
-  const std::set<Iteration>& iterations() const { return iterations_; }
-  const std::set<Iteration>& cold_iterations() const { return cold_iterations_; }
-  const std::set<Iteration>& warm_iterations() const { return warm_iterations_; }
+  const IterationSet& iterations() const { return iterations_; }
+  const IterationSet& cold_iterations() const { return cold_iterations_; }
+  const IterationSet& warm_iterations() const { return warm_iterations_; }
   std::int64_t ranks() const { return ranks_; }
   std::int64_t cold_ranks() const { return cold_ranks_; }
 
@@ -130,9 +130,9 @@ class CallTally {
   std::vector<OpTally> ops_;
   std::vector<OpFacts> facts_;
   std::map<RowKey, FirstTally> first_calls_;
-  std::set<Iteration> iterations_;
-  std::set<Iteration> cold_iterations_;
-  std::set<Iteration> warm_iterations_;
+  IterationSet iterations_;
+  IterationSet cold_iterations_;
+  IterationSet warm_iterations_;
   std::int64_t ranks_ = 0;
   std::int64_t cold_ranks_ = 0;
   std::int64_t added_durations_ = 0;  // since limit_memory looked

@@ -91,10 +91,10 @@ std::vector<FirstCallRow> first_call_rows(const CallTally& tally, const Trace& t
 ColdStart cold_start_of(const CallTally& tally, const Trace& tables) {
   ColdStart start;
   if (tally.cold_iterations().size() == 1) {
-    start.cold_iteration = *tally.cold_iterations().begin();
+    start.cold_iteration = tally.cold_iterations().front();
   }
   start.cold_ranks = tally.cold_ranks();
-  start.warm_iterations = static_cast<std::int64_t>(tally.warm_iterations().size());
+  start.warm_iterations = tally.warm_iterations().size();
   start.rows = cold_rows(tally);
   start.first_calls = first_call_rows(tally, tables);
   return start;

@@ -134,30 +134,26 @@ IterationOverlap overlap_of(const RankStream& stream, const IterationPart& part,
 
 }  // namespace
 
-nanoseconds held(nanoseconds time) { return std::clamp(time, -k_furthest_time, k_furthest_time); }
-
-Interval occupied(const Times& times) {
-  const nanoseconds started = held(times.started);
-  return {started, std::max(started, held(times.finished))};
-}
-
-bool selects(const TimeSelection& selection, Iteration iteration) {
-  return !selection.iterations ||
-         (iteration >= selection.iterations->first && iteration <= selection.iterations->second);
+std::vector<IterationOverlap> stream_overlap(const Trace& tables, const RankStream& stream,
+                                             const TimeSelection& selection) {
+  std::vector<IterationOverlap> rows;
+  if (selection.rank && !stream.ranks.contains(*selection.rank)) {
+    return rows;
+  }
+  const RankRange ranks = selection.rank ? RankRange{*selection.rank, *selection.rank} : stream.ranks;
+  Division division(tables, ranks.first);
+  for (const IterationPart& part : iteration_parts(stream, selection)) {
+    rows.push_back(overlap_of(stream, part, division));
+    rows.back().ranks = ranks;
+  }
+  return rows;
 }
 
 std::vector<IterationOverlap> communication_overlap(const Trace& trace, const TimeSelection& selection) {
   std::vector<IterationOverlap> rows;
   for (const RankStream& stream : trace.streams) {
-    if (selection.rank && !stream.ranks.contains(*selection.rank)) {
-      continue;
-    }
-    const RankRange ranks = selection.rank ? RankRange{*selection.rank, *selection.rank} : stream.ranks;
-    Division division(trace, ranks.first);
-    for (const IterationPart& part : iteration_parts(stream, selection)) {
-      rows.push_back(overlap_of(stream, part, division));
-      rows.back().ranks = ranks;
-    }
+    std::vector<IterationOverlap> of_stream = stream_overlap(trace, stream, selection);
+    std::move(of_stream.begin(), of_stream.end(), std::back_inserter(rows));
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const IterationOverlap& a, const IterationOverlap& b) { return a.ranks < b.ranks; });

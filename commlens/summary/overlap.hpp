@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -13,10 +14,14 @@ namespace commlens {
 /// Times of foreign files may be anything; what the analyses of time see is held to this far from zero (73
 /// years either way), so that no difference overflows.
 constexpr std::chrono::nanoseconds k_furthest_time{std::int64_t{1} << 61};
-std::chrono::nanoseconds held(std::chrono::nanoseconds time);
+inline std::chrono::nanoseconds held(std::chrono::nanoseconds time) {
+  return std::clamp(time, -k_furthest_time, k_furthest_time);
+}
 
 /// The stretch in which a call occupies its rank: [started, finished], empty where it ends before it starts.
-Interval occupied(const Times& times);
+inline Interval occupied(const Times& times) {
+  return {held(times.started), std::max(held(times.started), held(times.finished))};
+}
 
 /// How much of its time a rank spends in some calls, and how much of that hides behind computing. A call
 /// occupies [started, finished]; C is the union of the calls' stretches, K the union of the rank's compute
@@ -73,10 +78,16 @@ struct TimeSelection {
   std::optional<std::pair<Iteration, Iteration>> iterations;  // first and last
   std::optional<Rank> rank;
 };
-bool selects(const TimeSelection& selection, Iteration iteration);
+inline bool selects(const TimeSelection& selection, Iteration iteration) {
+  return !selection.iterations ||
+         (iteration >= selection.iterations->first && iteration <= selection.iterations->second);
+}
 
 /// By rank, then iteration. Ranks whose calls have no times are left out; a rank has `exposed` when the trace
 /// has compute stretches of it, in whatever iteration.
 std::vector<IterationOverlap> communication_overlap(const Trace& trace, const TimeSelection& selection = {});
+/// The same of one stream, which need not be in `tables`; none where the rank that is selected is not in it.
+std::vector<IterationOverlap> stream_overlap(const Trace& tables, const RankStream& stream,
+                                             const TimeSelection& selection);
 
 }  // namespace commlens

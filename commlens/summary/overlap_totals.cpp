@@ -60,6 +60,8 @@ std::vector<OverlapTotal> sorted(const std::map<Key, OverlapTotal>& totals,
   return result;
 }
 
+bool is_unknown(const IterationOverlap& row) { return row.iteration == k_unknown_iteration; }
+
 }  // namespace
 
 std::vector<IterationOverlap> of_training(std::vector<IterationOverlap> rows) {
@@ -115,6 +117,35 @@ std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& r
     }
   }
   return sorted(totals, rows);
+}
+
+OverlapTotals overlap_totals(const std::vector<IterationOverlap>& rows) {
+  const std::vector<IterationOverlap> training = of_training(rows);
+  OverlapTotals totals{.by_rank = overlap_by_rank(training),
+                       .by_op = overlap_by_op(training),
+                       .by_axis = overlap_by_axis(training)};
+  totals.knows_exposed = std::any_of(training.begin(), training.end(),
+                                     [](const IterationOverlap& row) { return row.all.exposed.has_value(); });
+  if (std::none_of(training.begin(), training.end(), is_unknown)) {
+    for (const IterationOverlap& row : rows) {
+      totals.leaves_out |= is_unknown(row);
+      const std::int64_t calls = saturating_product(row.all.calls, row.ranks.count());
+      totals.calls_left_out = saturating_sum(totals.calls_left_out, is_unknown(row) ? calls : 0);
+    }
+  }
+  return totals;
+}
+
+void merge(OverlapTotal& into, const OverlapTotal& from) {
+  into.iterations += from.iterations;
+  into.span = added(into.span, from.span, 1);
+  into.time.calls = saturating_sum(into.time.calls, from.time.calls);
+  into.time.sum = added(into.time.sum, from.time.sum, 1);
+  into.time.total = added(into.time.total, from.time.total, 1);
+  into.time.exposed = added(into.time.exposed, from.time.exposed, 1);
+  into.time.overlapped = added(into.time.overlapped, from.time.overlapped, 1);
+  into.compute = added(into.compute, from.compute, 1);
+  into.idle = added(into.idle, from.idle, 1);
 }
 
 }  // namespace commlens

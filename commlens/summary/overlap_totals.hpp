@@ -36,4 +36,25 @@ std::vector<OverlapTotal> overlap_by_op(const std::vector<IterationOverlap>& row
 /// The same for communicators of one axis and size together. Two that run at the same time count twice.
 std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& rows);
 
+/// All of these, of training. What a table of a trace shows.
+struct OverlapTotals {
+  std::vector<OverlapTotal> by_rank;
+  std::vector<OverlapTotal> by_op;
+  std::vector<OverlapTotal> by_axis;
+  bool knows_exposed = false;  // of any rank and iteration
+  /// What is left out because it belongs to no known iteration, where there is training: calls of all ranks,
+  /// or computing alone.
+  bool leaves_out = false;
+  std::int64_t calls_left_out = 0;
+  /// Ranks whose calls come in such an order that their sums would take too much memory, and the calls of
+  /// which are not in here.
+  std::int64_t ranks_left_out = 0;
+  bool empty() const { return by_rank.empty() && ranks_left_out == 0; }
+};
+
+OverlapTotals overlap_totals(const std::vector<IterationOverlap>& rows);
+
+/// Adds up totals of different ranks.
+void merge(OverlapTotal& into, const OverlapTotal& from);
+
 }  // namespace commlens

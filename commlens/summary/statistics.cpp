@@ -5,11 +5,12 @@
 #include <tuple>
 #include <utility>
 
+#include "commlens/base/check.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/summary/call_tally.hpp"
 #include "commlens/summary/cold_rows.hpp"
-#include "commlens/summary/intervals.hpp"
 #include "commlens/summary/overlap.hpp"
+#include "commlens/summary/running_union.hpp"
 
 namespace commlens {
 namespace {
@@ -172,30 +173,6 @@ void keep_averages(Summary& summary) {
   summary.sizes.averaged_times = true;
 }
 
-void add_computing(const Trace& trace, const SummaryOptions& options, Summary& summary) {
-  const TimeSelection selection{options.iterations, options.rank};
-  for (const RankStream& stream : trace.streams) {
-    if (options.rank && !stream.ranks.contains(*options.rank)) {
-      continue;
-    }
-    Intervals stretches;
-    for (const ComputeInterval& stretch : stream.compute) {
-      if (selects(selection, stretch.iteration)) {
-        stretches.push_back(
-            occupied({.issued = {}, .started = stretch.started, .finished = stretch.finished}));
-      }
-    }
-    if (stretches.empty()) {
-      continue;
-    }
-    const std::int64_t ranks = options.rank ? 1 : stream.ranks.count();
-    const std::int64_t computed = length(united(std::move(stretches))).count();
-    summary.computing_ranks += ranks;
-    summary.computing = std::chrono::nanoseconds(
-        saturating_sum(summary.computing.count(), saturating_product(computed, ranks)));
-  }
-}
-
 }  // namespace
 
 SummaryBuilder::SummaryBuilder(const SummaryOptions& options)
@@ -212,7 +189,7 @@ Summary SummaryBuilder::finish(const Trace& tables) {
   summary.sizes = sizes_of(*tally_);
   summary.cold = cold_start_of(*tally_, tables);
   summary.coverage = coverage_of(*tally_, tables.provenance);
-  summary.iterations = {tally_->iterations().begin(), tally_->iterations().end()};
+  summary.iterations = tally_->iterations();
   summary.ranks = tally_->ranks();
   for (const SummaryRow& row : summary.rows) {
     summary.calls = saturating_sum(summary.calls, row.calls);
@@ -227,11 +204,43 @@ Summary SummaryBuilder::finish(const Trace& tables) {
   return summary;
 }
 
+Result<void> add_computing(const CallSource& source, const SummaryOptions& options, Summary& summary) {
+  const TimeSelection selection{options.iterations, options.rank};
+  for (std::size_t row = 0; row < source.has_compute.size(); ++row) {
+    const RankRange ranks = source.tables.streams[row].ranks;
+    if (!source.has_compute[row] || (options.rank && !ranks.contains(*options.rank))) {
+      continue;
+    }
+    RunningUnion stretches;  // ascending by start, so it is exact
+    bool has_stretches = false;
+    StreamCursor cursor{row};
+    for (bool has_more = true; has_more;) {
+      const Result<std::span<const ComputeInterval>> some = source.compute(cursor);
+      if (!some) {
+        return tl::unexpected(some.error());
+      }
+      has_more = !some->empty();
+      for (const ComputeInterval& stretch : *some) {
+        if (selects(selection, stretch.iteration)) {
+          has_stretches = true;
+          stretches.add(occupied({.issued = {}, .started = stretch.started, .finished = stretch.finished}));
+        }
+      }
+    }
+    const std::int64_t alike = !has_stretches ? 0 : options.rank ? 1 : ranks.count();
+    summary.computing_ranks += alike;
+    summary.computing = std::chrono::nanoseconds(
+        saturating_sum(summary.computing.count(), saturating_product(stretches.take().count(), alike)));
+  }
+  return {};
+}
+
 Summary summarise(const Trace& trace, const SummaryOptions& options) {
   SummaryBuilder builder(options);
   visit_calls(trace, [&](const CallBlock& block) { builder.add(block); });
   Summary summary = builder.finish(trace);
-  add_computing(trace, options, summary);
+  const Result<void> added = add_computing(call_source(trace), options, summary);
+  COMMLENS_CHECK(added.has_value(), "a trace in memory can be read");
   return summary;
 }
 

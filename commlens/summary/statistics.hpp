@@ -6,12 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "commlens/base/result.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/summary/cold_start.hpp"
 #include "commlens/summary/coverage.hpp"
 #include "commlens/summary/histogram.hpp"
+#include "commlens/summary/iteration_set.hpp"
 #include "commlens/summary/time_stats.hpp"
 #include "commlens/trace/call_blocks.hpp"
+#include "commlens/trace/call_source.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -66,15 +69,14 @@ struct Summary {
   SizeHistogram sizes;
   ColdStart cold;
   Coverage coverage;
-  std::vector<Iteration> iterations;  // that were counted, ascending; without unknown ones
-  std::int64_t ranks = 0;             // that have calls among them
-  std::int64_t calls = 0;             // all ranks
+  IterationSet iterations;  // that were counted, without unknown ones
+  std::int64_t ranks = 0;   // that have calls among them
+  std::int64_t calls = 0;   // all ranks
   Bytes message;
   Bytes wire;                           // aggregate
   std::optional<TimeStats> time;        // of all calls
   std::int64_t calls_without_wire = 0;  // of rows that do not know theirs; `wire` leaves them out
   /// Ranks, with calls or without, of which the trace says when they computed, and for how long in all.
-  /// summarise() alone knows both.
   std::int64_t computing_ranks = 0;
   std::chrono::nanoseconds computing{};
 };
@@ -96,6 +98,9 @@ class SummaryBuilder {
  private:
   std::unique_ptr<class CallTally> tally_;
 };
+
+/// Adds when the ranks computed. Fails as the source does.
+Result<void> add_computing(const CallSource& source, const SummaryOptions& options, Summary& summary);
 
 Summary summarise(const Trace& trace, const SummaryOptions& options = {});
 

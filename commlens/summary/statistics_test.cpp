@@ -246,7 +246,7 @@ TEST(Summary, GroupsByIterationAndPhase) {
 
 TEST(Summary, OfSomeIterationsLeavesTheOthersOut) {
   const Summary summary = summarise(four_iterations().trace, {.iterations = std::pair(1, 2)});
-  EXPECT_EQ(summary.iterations, (std::vector<Iteration>{1, 2}));
+  EXPECT_EQ(summary.iterations.list(), (std::vector<Iteration>{1, 2}));
   EXPECT_EQ(summary.calls, 4);
   EXPECT_EQ(summary.time->total, nanoseconds(280));
   EXPECT_FALSE(summary.cold.cold_iteration.has_value());

@@ -5,14 +5,17 @@
 #include <utility>
 #include <vector>
 
-#include "commlens/summary/overlap.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/summary/iteration_facts.hpp"
+#include "commlens/summary/slow_ranks.hpp"
+#include "commlens/trace/call_source.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
 
-/// Who waited for whom. The k-th call of the same kind, group (axis and members) and root in an iteration on
-/// each member is one collective: an *instance*. A member arrives when it issues its call. With A_i the
-/// arrival and E_i the end on member i, and L = max A_i the last arrival,
+/// Who waited for whom, by when each came. The k-th call of the same kind, group (axis and members) and root
+/// in an iteration on each member is one collective: an *instance*. A member arrives when it issues its call.
+/// With A_i the arrival and E_i the end on member i, and L = max A_i the last arrival,
 ///
 ///   wait of i = min(E_i, L) - A_i >= 0,
 ///
@@ -22,8 +25,10 @@ namespace commlens {
 /// The k-th send of (source, destination) in an iteration and the k-th receive of that pair are one message;
 /// the side that came first waited, by the same formula.
 ///
-/// Arrivals are compared between ranks, so waits below how well their clocks agree (Stragglers::clock_error,
-/// where it is known) mean nothing. Ranks that are threads of one process share a clock.
+/// The rank that came last need not be the one that was slow: it may have waited for that one in another
+/// group. Who was slow is in slow_ranks.hpp. Arrivals are compared between ranks, so waits below how well
+/// their clocks agree (Stragglers::clock_error, where it is known) mean nothing. Ranks that are threads of
+/// one process share a clock.
 struct Lateness {
   std::int64_t instances = 0;         // collectives (or messages) it took part in, matched
   std::int64_t last = 0;              // of them it came last and somebody waited
@@ -94,6 +99,9 @@ struct Stragglers {
   std::int64_t without_group = 0;
   std::int64_t unclassified = 0;
   std::int64_t without_times = 0;
+  /// Calls of groups whose ranks' calls come in so different an order that too many would have to be held.
+  std::int64_t too_far_apart = 0;
+  SlowRanks slow;
   /// How far two ranks of one machine may disagree at the end of the trace: twice the rate error of the
   /// recorder's clock over the time the trace covers. Absent when the trace says nothing about its clock.
   std::optional<std::chrono::nanoseconds> clock_error;
@@ -104,7 +112,12 @@ struct StragglerOptions {
   std::size_t worst = 10;
 };
 
-/// Matches all calls of the trace: memory of 4 bytes a call beside the trace, time linear in the calls.
+/// Matches all calls of the trace, in time linear in the calls.
 Stragglers stragglers(const Trace& trace, const StragglerOptions& options = {});
+
+/// The same of calls that are not in memory; `iterations` of all of them. Holds what some ranks have done and
+/// others not yet, which stays little as ranks are read side by side. Fails as the source does.
+Result<Stragglers> stragglers(const CallSource& source, const IterationFacts& iterations,
+                              const StragglerOptions& options = {});
 
 }  // namespace commlens

@@ -82,7 +82,7 @@ TEST(SummaryLaws, IterationsOneByOneAddUpToTheTrace) {
     const Summary whole = summarise(trace);
     std::int64_t calls = 0;
     Bytes message;
-    for (const Iteration iteration : whole.iterations) {
+    for (const Iteration iteration : whole.iterations.list()) {
       const Summary one = summarise(trace, {.iterations = std::pair(iteration, iteration)});
       calls += one.calls;
       message += one.message;

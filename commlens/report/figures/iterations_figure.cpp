@@ -33,7 +33,7 @@ std::vector<IterationRow> rows_by_iteration(const FigureInput& input) {
 }  // namespace
 
 FigureResult iterations_figure(const FigureInput& input) {
-  std::vector<Iteration> iterations = input.summary.iterations;
+  std::vector<Iteration> iterations = input.summary.iterations.list();
   if (iterations.size() < 2) {
     return no_figure(iterations.empty() ? "the trace does not say which iteration a call is of"
                                         : "the trace, or what of it is shown, has one iteration");

@@ -69,7 +69,7 @@ FigureResult overview_figure(const FigureInput& input) {
   if (summary.calls > 0) {
     const std::int64_t unknown = summary.iterations.empty() ? 0 : summary.coverage.without_iteration;
     lines.add("iterations",
-              iterations_label(summary.iterations) +
+              iterations_label(summary.iterations.list()) +
                   (unknown == 0 ? "" : fmt::format("; {} of no known iteration", counted(unknown, "calls"))));
   }
   lines.add("calls, all ranks", with_commas(summary.calls));

@@ -79,7 +79,7 @@ std::vector<Iteration> by_interest(const std::vector<Iteration>& iterations) {
 /// Of the calls; without any, of the computing.
 std::vector<Iteration> known_iterations(const FigureInput& input) {
   if (input.summary.calls > 0) {
-    return input.summary.iterations;
+    return input.summary.iterations.list();
   }
   std::set<Iteration> found;
   for (const RankStream& stream : input.trace().streams) {

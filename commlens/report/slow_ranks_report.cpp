@@ -1,0 +1,141 @@
+#include "commlens/report/slow_ranks_report.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/most_rows.hpp"
+#include "commlens/report/shares.hpp"
+#include "commlens/report/wrapped.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Column::Align k_right = Column::Align::right;
+constexpr std::size_t k_most_verdicts = 4;
+
+std::string group_of(const SlowRanks& slow, const RankWork& row) {
+  const GroupWork& group = slow.groups[row.group];
+  return group_text(CommKind::all_reduce, group.axis, std::ssize(group.members));
+}
+
+std::string blocks_text(std::int64_t blocks) {
+  return fmt::format("{} block{}", with_commas(blocks), blocks == 1 ? "" : "s");
+}
+
+std::string differing_text(const SlowRanks& slow) {
+  return slow.differing == 0
+             ? ""
+             : fmt::format(
+                   "left out of the blocks: {} part{} in which the members of a group made different calls "
+                   "or "
+                   "numbers of calls; a rank that lacks records seems to work in their place\n",
+                   with_commas(slow.differing), slow.differing == 1 ? "" : "s");
+}
+
+/// Persistently slow ranks, the one that cost most first.
+std::vector<RankWork> slow_ranks_of(const SlowRanks& slow) {
+  std::vector<RankWork> rows;
+  std::copy_if(slow.ranks.begin(), slow.ranks.end(), std::back_inserter(rows),
+               [](const RankWork& row) { return row.is_slow(); });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const RankWork& a, const RankWork& b) { return a.excess > b.excess; });
+  return rows;
+}
+
+std::vector<std::int64_t> numbers_of(const std::vector<Rank>& ranks) {
+  std::vector<std::int64_t> numbers;
+  for (const Rank rank : ranks) {
+    numbers.push_back(rank.value);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string slow_ranks_verdict(const SlowRanks& slow) {
+  if (slow.blocks == 0) {
+    return {};
+  }
+  const std::vector<RankWork> rows = slow_ranks_of(slow);
+  if (rows.empty()) {
+    return "no rank is persistently slow: none stands out from its group in half of the blocks\n";
+  }
+  std::string text;
+  for (std::size_t place = 0; place < std::min(rows.size(), k_most_verdicts); ++place) {
+    const RankWork& row = rows[place];
+    text += fmt::format(
+        "rank {} is slow: in {} of {} of {} it spent {} more between its calls than the median rank\n",
+        row.rank.value, with_commas(row.slow), blocks_text(row.blocks), group_of(slow, row),
+        to_text(row.excess));
+  }
+  if (rows.size() > k_most_verdicts) {
+    text += fmt::format("and {} more ranks\n",
+                        with_commas(static_cast<std::int64_t>(rows.size() - k_most_verdicts)));
+  }
+  return text;
+}
+
+std::string slow_ranks_text(const SlowRanks& slow, const TextStyle& style) {
+  if (slow.blocks == 0) {
+    return slow.differing == 0 ? "" : "\n" + wrapped(differing_text(slow), style);
+  }
+  std::vector<RankWork> rows = slow.ranks;
+  const std::string left_out = keep_most(rows, "ranks with the largest excess", [](const RankWork& row) {
+    return std::tuple(row.excess, row.between_calls);
+  });
+  Table table({{.title = "rank", .align = k_right},
+               {.title = "between calls", .align = k_right},
+               {.title = "share", .align = k_right, .drop_first = 3},
+               {.title = "in calls", .align = k_right, .drop_first = 4},
+               {.title = "slow blocks", .align = k_right},
+               {.title = "of", .align = k_right},
+               {.title = "more than the median", .align = k_right},
+               {.title = "group", .drop_first = 2}});
+  for (const RankWork& row : rows) {
+    const bool is_compared = row.blocks > 0;
+    table.add({std::to_string(row.rank.value), to_text(row.between_calls),
+               percent(row.between_calls.count(), (row.between_calls + row.in_calls).count()),
+               to_text(row.in_calls), is_compared ? with_commas(row.slow) : "-", with_commas(row.blocks),
+               is_compared ? to_text(row.excess) : "-", is_compared ? group_of(slow, row) : ""});
+  }
+  return "\n" + in_colour("who is slow: time between calls, by each rank's own clock", Colour::bold, style) +
+         "\n" + left_out + table.text_with_hidden(style) + wrapped(slow_ranks_verdict(slow), style) +
+         wrapped(differing_text(slow), style);
+}
+
+Json slow_ranks_json(const SlowRanks& slow) {
+  Json json = {{"block_calls", k_block_calls},
+               {"blocks", slow.blocks},
+               {"parts_not_compared", slow.differing},
+               {"ranks", Json::array()},
+               {"groups", Json::array()}};
+  for (const RankWork& row : slow.ranks) {
+    const bool is_compared = row.blocks > 0;
+    json["ranks"].push_back(
+        {{"rank", row.rank.value},
+         {"between_calls_ns", row.between_calls.count()},
+         {"in_calls_ns", row.in_calls.count()},
+         {"blocks", row.blocks},
+         {"slow_blocks", row.slow},
+         {"excess_ns", row.excess.count()},
+         {"slow", row.is_slow()},
+         {"group", is_compared ? Json(numbers_of(slow.groups[row.group].members)) : Json()}});
+  }
+  for (const GroupWork& group : slow.groups) {
+    json["groups"].push_back({{"axis", name_of(group.axis)},
+                              {"group", numbers_of(group.members)},
+                              {"calls", group.calls},
+                              {"blocks", group.blocks},
+                              {"slow_blocks", group.slow_blocks},
+                              {"parts_not_compared", group.differing}});
+  }
+  return json;
+}
+
+}  // namespace commlens

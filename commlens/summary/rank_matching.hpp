@@ -1,0 +1,107 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "commlens/summary/arrivals.hpp"
+#include "commlens/summary/call_routes.hpp"
+#include "commlens/summary/iteration_facts.hpp"
+#include "commlens/summary/rank_time.hpp"
+#include "commlens/summary/slow_ranks.hpp"
+#include "commlens/summary/stragglers.hpp"
+#include "commlens/trace/call_source.hpp"
+
+namespace commlens {
+
+/// Numbers of ops that a rank uses, few of those of the trace: a hash table with linear probing.
+class OpRows {
+ public:
+  /// The number of an op, or a new one, the number of ops before it.
+  std::pair<std::uint32_t, bool> row_of(OpId op);
+
+ private:
+  void grow();
+  struct Slot {
+    std::uint32_t op = 0;  // + 1; 0: free
+    std::uint32_t row = 0;
+  };
+  std::size_t place_of(std::uint32_t op) const;
+  std::vector<Slot> slots_ = std::vector<Slot>(16);
+  std::uint32_t rows_ = 0;
+};
+
+/// One rank while its calls are read.
+struct RankCalls {
+  RankCalls(Rank which, std::size_t stream) : rank(which), cursor{stream} {}
+
+  /// The calls of one op.
+  struct Route {
+    CallRoute call;
+    Iteration iteration = 0;             // of `arrivals`, where iterations come in any order
+    ArrivalChannel* arrivals = nullptr;  // of matched calls
+    std::uint32_t strand = 0;            // place in `strands`, k_no_strand of other calls
+    std::uint64_t signature = 0;
+  };
+
+  Rank rank;
+  StreamCursor cursor;
+  std::int64_t held = 0;  // of its calls, those that wait for others'
+  bool has_ended = false;
+  RankLateness lateness{.rank = rank, .collectives = {}, .messages = {}};
+  OpRows ops;
+  std::vector<Route> routes;
+  RankTime time;
+  std::vector<GroupStrand> strands;
+  std::vector<std::pair<BlockComparison*, std::size_t>> comparisons;  // it is a member of, and which
+  std::vector<std::pair<ArrivalChannel*, std::size_t>> channels;      // the same
+  RankWork work;
+  bool has_mark = false;
+  RankTime::Totals mark;
+};
+
+/// Matches the calls of ranks as they come, in any order of the ranks.
+class RankMatching {
+ public:
+  /// What is given outlives it. `ranks` ascend and stay where they are.
+  RankMatching(const CallSource& source, const IterationFacts& iterations, const StragglerOptions& options,
+               std::vector<RankCalls>& ranks);
+
+  void add(RankCalls& rank, const CallSpan& calls);
+  /// No call of a rank is left.
+  void end(RankCalls& rank);
+  /// What went wrong in reading compute stretches.
+  const std::optional<Error>& fault() const { return fault_; }
+  /// Leaves out the groups with most calls that wait, until at most `most` do.
+  void limit_held(std::int64_t most);
+  /// After the end of all ranks: all but what the source alone knows.
+  Stragglers finish();
+
+ private:
+  RankCalls::Route& route(RankCalls& rank, OpId op);
+  ArrivalChannel& channel_of(const CallRoute& call, Iteration iteration);
+  std::uint32_t strand_of(RankCalls& rank, const CallRoute& call);
+  BlockComparison& comparison_of(const CallRoute& call);
+  void arrive(RankCalls::Route& route, Iteration iteration, const Times& times);
+  void ended(RankCalls& rank, std::uint32_t route, Iteration iteration, const RankTime::Totals& totals);
+  bool counts_as_work(Iteration iteration) const;
+  std::int64_t label_in_group(Iteration iteration) const;
+  RankTime::MoreCompute compute_of(const CallSource& source, std::size_t stream);
+  RankCalls* rank_at(Rank rank);
+  void collect_work(Stragglers& result);
+
+  const Trace& tables_;
+  IterationFacts iterations_;
+  TimeSelection selection_;
+  std::vector<RankCalls>& ranks_;
+  ArrivalMatching arrivals_;
+  std::map<ChannelKey, ArrivalChannel*> channels_;
+  std::deque<BlockComparison> comparisons_;
+  std::map<GroupKey, BlockComparison*> groups_;
+  Stragglers result_;
+  std::optional<Error> fault_;
+};
+
+}  // namespace commlens

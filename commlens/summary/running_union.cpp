@@ -1,0 +1,41 @@
+#include "commlens/summary/running_union.hpp"
+
+#include <utility>
+
+namespace commlens {
+
+using std::chrono::nanoseconds;
+
+nanoseconds RunningUnion::take() {
+  retire(last_.size());
+  retired_until_ = nanoseconds::min();
+  return nanoseconds(std::exchange(retired_ns_, 0));
+}
+
+void RunningUnion::insert(Interval stretch) {
+  is_exact_ &= stretch.started >= retired_until_;
+  // Those that overlap or touch it are one after the other.
+  const auto first = std::partition_point(
+      last_.begin(), last_.end(), [&](const Interval& other) { return other.finished < stretch.started; });
+  auto end = first;
+  for (; end != last_.end() && end->started <= stretch.finished; ++end) {
+    stretch.started = std::min(stretch.started, end->started);
+    stretch.finished = std::max(stretch.finished, end->finished);
+  }
+  if (first == end) {
+    last_.insert(first, stretch);
+    return;
+  }
+  *first = stretch;
+  last_.erase(first + 1, end);
+}
+
+void RunningUnion::retire(std::size_t count) {
+  for (std::size_t at = 0; at < count; ++at) {
+    retired_ns_ = saturating_sum(retired_ns_, (last_[at].finished - last_[at].started).count());
+    retired_until_ = last_[at].finished;
+  }
+  last_.erase(last_.begin(), last_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+}  // namespace commlens
