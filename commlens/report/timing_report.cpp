@@ -111,7 +111,7 @@ std::string overlap_text(const Trace& trace, const OverlapTotals& totals, const 
         "computed\n",
         style);
   }
-  if (has_compute && trace.provenance.progress == false) {
+  if (totals.knows_exposed && trace.provenance.progress == false) {
     text += wrapped(std::string(k_no_progress) + "\n", style);
   }
   if (totals.by_op.empty()) {
