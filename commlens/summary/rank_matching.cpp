@@ -17,15 +17,34 @@ std::uint64_t signature_of(const ChannelKey& key) {
   return (bits ^ (bits >> 29U)) * odd;
 }
 
-/// Takes over what the blocks of a communicator tell of a rank, if that is more than what is told so far.
-void prefer(RankWork& work, const BlockComparison& group, std::size_t member, std::size_t row) {
-  const BlockComparison::Member& its = group.members()[member];
-  const auto told = std::tuple(work.excess.count(), work.slow, work.blocks);
-  if (std::tuple(its.excess_ns, its.slow, group.work().blocks) > told) {
-    work.blocks = group.work().blocks;
-    work.slow = its.slow;
-    work.excess = std::chrono::nanoseconds(its.excess_ns);
-    work.group = row;
+constexpr std::int64_t k_enough_blocks = 8;
+
+/// A rank in the blocks of one of its communicators.
+struct Candidate {
+  const BlockComparison* group = nullptr;
+  std::size_t row = 0;
+  std::size_t member = 0;
+};
+
+/// The communicator by which a rank is judged (slow_ranks.hpp).
+void judge(RankWork& work, const std::vector<Candidate>& candidates) {
+  std::int64_t most = 0;
+  for (const Candidate& candidate : candidates) {
+    most = std::max(most, candidate.group->work().blocks);
+  }
+  const std::int64_t enough = std::min(k_enough_blocks, (most + 1) / 2);
+  std::tuple<std::size_t, std::int64_t, std::int64_t> best;
+  for (const Candidate& candidate : candidates) {
+    const GroupWork& group = candidate.group->work();
+    const BlockComparison::Member& its = candidate.group->members()[candidate.member];
+    const std::tuple weight(group.members.size(), its.excess_ns, group.blocks);
+    if (group.blocks > 0 && group.blocks >= enough && weight > best) {
+      best = weight;
+      work.blocks = group.blocks;
+      work.slow = its.slow;
+      work.excess = std::chrono::nanoseconds(its.excess_ns);
+      work.group = candidate.row;
+    }
   }
 }
 
@@ -285,17 +304,18 @@ void RankMatching::collect_work(Stragglers& result) {
   std::stable_sort(groups.begin(), groups.end(), [](const BlockComparison* a, const BlockComparison* b) {
     return std::tie(a->work().axis, a->work().members) < std::tie(b->work().axis, b->work().members);
   });
+  std::map<Rank, std::vector<Candidate>> candidates;
   for (std::size_t row = 0; row < groups.size(); ++row) {
     const BlockComparison& group = *groups[row];
     slow.groups.push_back(group.work());
     slow.blocks += group.work().blocks;
     slow.differing += group.work().differing;
     for (std::size_t member = 0; member < group.members().size(); ++member) {
-      RankCalls* const rank = rank_at(group.work().members[member]);
-      if (rank != nullptr) {
-        prefer(rank->work, group, member, row);
-      }
+      candidates[group.work().members[member]].push_back({&group, row, member});
     }
+  }
+  for (RankCalls& rank : ranks_) {
+    judge(rank.work, candidates[rank.rank]);
   }
   for (const RankCalls& rank : ranks_) {
     slow.ranks.push_back(rank.work);

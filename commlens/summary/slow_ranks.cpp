@@ -80,7 +80,12 @@ void BlockComparison::compare_block() {
   });
   constexpr std::int64_t of_median = 20;
   constexpr std::int64_t of_block = 100;
-  const std::int64_t least = std::max(median / of_median, saturating_product(spread, std::int64_t{3}));
+  std::int64_t largest = 0;
+  for (const Part& part : block_) {
+    largest = std::max(largest, part.between_ns - median);
+  }
+  const std::int64_t least =
+      std::max({median / of_median, saturating_product(spread, std::int64_t{3}), (largest - 1) / 2});
   bool has_slow = false;
   for (std::size_t member = 0; member < block_.size(); ++member) {
     const Part& part = block_[member];

@@ -24,13 +24,18 @@ namespace commlens {
 ///
 /// With m the median of the members' times between calls (of an even number the lower middle one) and d the
 /// median of their distances to m, a member is *slow* in a block when its time between calls exceeds m by
-/// more than m / 20, 3 d and a hundredth of the block, and its time in calls is not above the median of
-/// those.
+/// more than m / 20, 3 d and a hundredth of the block, by at least half as much as that of any other member
+/// (what is less hides behind it), and its time in calls is not above the median of those.
+///
+/// Blocks of several communicators cover the same time. A rank is judged by the widest of its communicators
+/// that have at least 8 blocks or half as many as any of them: one that holds its small group up while
+/// another holds up all of them costs nothing. Of several as wide it is the one on which its excess is
+/// largest.
 struct RankWork {
   Rank rank;
   std::chrono::nanoseconds between_calls{};  // from its first call to the end of its last …
   std::chrono::nanoseconds in_calls{};       // … in the iterations that were selected
-  // On the communicator on which its excess is largest (blocks of several communicators cover the same time):
+  // On the communicator by which it is judged:
   std::int64_t blocks = 0;            // that were compared
   std::int64_t slow = 0;              // of them it was slow in
   std::chrono::nanoseconds excess{};  // over the median, in the blocks in which it was slow

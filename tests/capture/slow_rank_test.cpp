@@ -27,13 +27,13 @@ TEST_P(SlowRank, IsNamedAndNotTheOneThatWaitsForIt) {
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   const SlowRanks slow = stragglers(*trace).slow;
   ASSERT_EQ(slow.ranks.size(), 4U);
-  // 200 meetings of all: three blocks of 64 and a last one of 8; the machine may disturb one of them. 200 times 4
-  // ms are 800 ms, of which the first steps and what the others' sleeps take too long are not seen.
+  // 200 meetings of all: three blocks of 64 and a last one of 8, of which a busy machine may disturb one. 200
+  // times 10 ms are 2 s, less the first step and what the others' sleeps take too long.
   const RankWork& culprit = slow.ranks[2];
   EXPECT_TRUE(culprit.is_slow());
   EXPECT_GE(culprit.blocks, 3);
   EXPECT_GE(culprit.slow, culprit.blocks - 1);
-  EXPECT_GT(culprit.excess, std::chrono::milliseconds(400));
+  EXPECT_GT(culprit.excess, std::chrono::milliseconds(1000));
   for (const std::size_t other : {0U, 1U, 3U}) {
     EXPECT_FALSE(slow.ranks[other].is_slow()) << "rank " << other;
     EXPECT_LT(slow.ranks[other].excess, culprit.excess / 4) << "rank " << other;
