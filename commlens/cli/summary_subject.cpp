@@ -66,22 +66,14 @@ class Iterations {
 };
 
 /// Where the time of a large folder went, as far as its totals tell.
-Result<TimingTotals> timing_of(const CallSource& source, const SummaryWish& wish, TimeTally& tally,
+TimingTotals timing_of(const CallSource& source, const SummaryWish& wish, TimeTally& tally,
                                const IterationFacts& facts) {
-  Result<TimeTotals> times = tally.finish(k_most_calls_of_a_rank_in_memory);
-  if (!times) {
-    return tl::unexpected(times.error());
-  }
-  TimingTotals timing{std::move(*times), std::nullopt};
+  TimingTotals timing{tally.finish(k_most_calls_of_a_rank_in_memory), std::nullopt};
   if (!wish.with_stragglers) {
     return timing;
   }
-  Result<Stragglers> waits = stragglers(source, facts, {.iterations = wish.options.iterations});
-  if (!waits) {
-    return tl::unexpected(waits.error());
-  }
-  select_rank(*waits, {wish.options.iterations, wish.options.rank});
-  timing.waits = std::move(*waits);
+  timing.waits = stragglers(source, facts, {.iterations = wish.options.iterations});
+  select_rank(*timing.waits, {wish.options.iterations, wish.options.rank});
   return timing;
 }
 
@@ -95,7 +87,7 @@ Result<SummarySubject> streamed(Console& console, const SummaryWish& wish, Itera
   SummaryBuilder builder(wish.options);
   IterationSurvey survey;
   TimeTally tally(source, {wish.options.iterations, wish.options.rank});
-  const Result<void> visited = calls->visit([&](const CallBlock& block) {
+  calls->visit([&](const CallBlock& block) {
     builder.add(block);
     iterations.add(block);
     if (wish.with_timing) {
@@ -103,22 +95,13 @@ Result<SummarySubject> streamed(Console& console, const SummaryWish& wish, Itera
       tally.add(block);
     }
   });
-  if (!visited) {
-    return tl::unexpected(visited.error());
-  }
   SummarySubject subject;
   subject.has_calls = false;
   subject.summary = builder.finish(calls->tables());
-  if (const Result<void> added = add_computing(source, wish.options, subject.summary); !added) {
-    return tl::unexpected(added.error());
-  }
+  add_computing(source, wish.options, subject.summary);
   const bool has_times = subject.summary.time || subject.summary.computing_ranks > 0;
   if (wish.with_timing && has_times && !subject.summary.coverage.averaged_times) {
-    Result<TimingTotals> timing = timing_of(source, wish, tally, survey.facts());
-    if (!timing) {
-      return tl::unexpected(timing.error());
-    }
-    subject.timing = std::move(*timing);
+    subject.timing = timing_of(source, wish, tally, survey.facts());
   }
   subject.trace = std::move(*calls).take_tables();
   return subject;

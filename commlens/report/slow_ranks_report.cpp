@@ -56,6 +56,12 @@ std::vector<std::int64_t> numbers_of(const std::vector<Rank>& ranks) {
   return numbers;
 }
 
+void add_communicator(Json& json, const GroupWork& group) {
+  if (group.communicator != k_no_communicator) {
+    json["communicator"] = text_of(group.communicator);
+  }
+}
+
 }  // namespace
 
 std::string slow_ranks_verdict(const SlowRanks& slow) {
@@ -117,23 +123,29 @@ Json slow_ranks_json(const SlowRanks& slow) {
                {"groups", Json::array()}};
   for (const RankWork& row : slow.ranks) {
     const bool is_compared = row.blocks > 0;
-    json["ranks"].push_back(
-        {{"rank", row.rank.value},
-         {"between_calls_ns", row.between_calls.count()},
-         {"in_calls_ns", row.in_calls.count()},
-         {"blocks", row.blocks},
-         {"slow_blocks", row.slow},
-         {"excess_ns", row.excess.count()},
-         {"slow", row.is_slow()},
-         {"group", is_compared ? Json(numbers_of(slow.groups[row.group].members)) : Json()}});
+    Json rank = {
+        {"rank", row.rank.value},
+        {"between_calls_ns", row.between_calls.count()},
+        {"in_calls_ns", row.in_calls.count()},
+        {"blocks", row.blocks},
+        {"slow_blocks", row.slow},
+        {"excess_ns", row.excess.count()},
+        {"slow", row.is_slow()},
+        {"group", is_compared ? Json(numbers_of(slow.groups[row.group].members)) : Json()}};
+    if (is_compared) {
+      add_communicator(rank, slow.groups[row.group]);
+    }
+    json["ranks"].push_back(std::move(rank));
   }
   for (const GroupWork& group : slow.groups) {
-    json["groups"].push_back({{"axis", name_of(group.axis)},
-                              {"group", numbers_of(group.members)},
-                              {"calls", group.calls},
-                              {"blocks", group.blocks},
-                              {"slow_blocks", group.slow_blocks},
-                              {"parts_not_compared", group.differing}});
+    Json row = {{"axis", name_of(group.axis)},
+                {"group", numbers_of(group.members)},
+                {"calls", group.calls},
+                {"blocks", group.blocks},
+                {"slow_blocks", group.slow_blocks},
+                {"parts_not_compared", group.differing}};
+    add_communicator(row, group);
+    json["groups"].push_back(std::move(row));
   }
   return json;
 }

@@ -99,13 +99,9 @@ RankMatching::RankMatching(const CallSource& source, const IterationFacts& itera
 
 /// Gives the compute stretches of a stream in parts that belong to the caller.
 RankTime::MoreCompute RankMatching::compute_of(const CallSource& source, std::size_t stream) {
-  return [this, &source, cursor = StreamCursor{stream}]() mutable -> std::vector<ComputeInterval> {
-    const Result<std::span<const ComputeInterval>> some = source.compute(cursor);
-    if (!some) {
-      fault_ = some.error();
-      return {};
-    }
-    return {some->begin(), some->end()};
+  return [&source, cursor = StreamCursor{stream}]() mutable -> std::vector<ComputeInterval> {
+    const std::span<const ComputeInterval> some = source.compute(cursor);
+    return {some.begin(), some.end()};
   };
 }
 
@@ -152,8 +148,11 @@ BlockComparison& RankMatching::comparison_of(const CallRoute& call) {
     RankCalls* const rank = rank_at(member);
     held.push_back(rank == nullptr ? nullptr : &rank->held);
   }
-  BlockComparison& comparison =
-      comparisons_.emplace_back(call.channel.group.axis, call.members, std::move(held));
+  GroupWork group{.axis = call.channel.group.axis, .members = call.members};
+  if (call.channel.group.list) {
+    group.communicator = tables_.groups.communicator(*call.channel.group.list);
+  }
+  BlockComparison& comparison = comparisons_.emplace_back(std::move(group), std::move(held));
   found->second = &comparison;
   for (std::size_t member = 0; member < call.members.size(); ++member) {
     RankCalls* const rank = rank_at(call.members[member]);
@@ -302,7 +301,10 @@ void RankMatching::collect_work(Stragglers& result) {
     groups.push_back(&comparison);
   }
   std::stable_sort(groups.begin(), groups.end(), [](const BlockComparison* a, const BlockComparison* b) {
-    return std::tie(a->work().axis, a->work().members) < std::tie(b->work().axis, b->work().members);
+    const auto key = [](const GroupWork& work) {
+      return std::tie(work.axis, work.members, work.communicator);
+    };
+    return key(a->work()) < key(b->work());
   });
   std::map<Rank, std::vector<Candidate>> candidates;
   for (std::size_t row = 0; row < groups.size(); ++row) {

@@ -72,8 +72,6 @@ class RankMatching {
   void add(RankCalls& rank, const CallSpan& calls);
   /// No call of a rank is left.
   void end(RankCalls& rank);
-  /// What went wrong in reading compute stretches.
-  const std::optional<Error>& fault() const { return fault_; }
   /// Leaves out the groups with most calls that wait, until at most `most` do.
   void limit_held(std::int64_t most);
   /// After the end of all ranks: all but what the source alone knows.
@@ -88,7 +86,7 @@ class RankMatching {
   void ended(RankCalls& rank, std::uint32_t route, Iteration iteration, const RankTime::Totals& totals);
   bool counts_as_work(Iteration iteration) const;
   std::int64_t label_in_group(Iteration iteration) const;
-  RankTime::MoreCompute compute_of(const CallSource& source, std::size_t stream);
+  static RankTime::MoreCompute compute_of(const CallSource& source, std::size_t stream);
   RankCalls* rank_at(Rank rank);
   void collect_work(Stragglers& result);
 
@@ -101,7 +99,6 @@ class RankMatching {
   std::deque<BlockComparison> comparisons_;
   std::map<GroupKey, BlockComparison*> groups_;
   Stragglers result_;
-  std::optional<Error> fault_;
 };
 
 }  // namespace commlens

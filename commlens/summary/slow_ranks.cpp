@@ -30,10 +30,8 @@ std::int64_t median_of(const std::vector<BlockComparison::Part>& block, const Nu
 
 }  // namespace
 
-BlockComparison::BlockComparison(Axis axis, std::vector<Rank> members, std::vector<std::int64_t*> held)
-    : parts_(std::move(held)) {
-  work_.axis = axis;
-  work_.members = std::move(members);
+BlockComparison::BlockComparison(GroupWork group, std::vector<std::int64_t*> held)
+    : work_(std::move(group)), parts_(std::move(held)) {
   block_.resize(work_.members.size());
   members_.resize(work_.members.size());
 }

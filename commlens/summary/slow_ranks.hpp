@@ -49,7 +49,8 @@ struct RankWork {
 struct GroupWork {
   Axis axis = Axis::unknown;
   std::vector<Rank> members;  // in group order
-  std::int64_t calls = 0;     // in the blocks that were compared
+  CommunicatorId communicator = k_no_communicator;
+  std::int64_t calls = 0;  // in the blocks that were compared
   std::int64_t blocks = 0;
   std::int64_t slow_blocks = 0;  // in which a member was slow
   /// Parts of iterations (or of 64 calls) in which the members' calls differ in number, kind or root: records
@@ -62,7 +63,7 @@ constexpr std::int64_t k_block_calls = 64;
 
 struct SlowRanks {
   std::vector<RankWork> ranks;    // ascending; every rank whose calls have times
-  std::vector<GroupWork> groups;  // by axis, then members; those of several members that have calls
+  std::vector<GroupWork> groups;  // by axis, members, communicator; those of several members that have calls
   std::int64_t differing = 0;     // of all groups
   std::int64_t blocks = 0;        // of all groups
 };
@@ -82,7 +83,8 @@ class BlockComparison {
     std::int64_t excess_ns = 0;
   };
 
-  BlockComparison(Axis axis, std::vector<Rank> members, std::vector<std::int64_t*> held);
+  /// `group`: which it is, without counts; `held`: as of Lanes.
+  BlockComparison(GroupWork group, std::vector<std::int64_t*> held);
 
   Lanes<Part>& parts() { return parts_; }
   std::int64_t waiting() const { return parts_.waiting(); }

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "commlens/base/result.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/summary/cold_start.hpp"
 #include "commlens/summary/coverage.hpp"
@@ -99,8 +98,8 @@ class SummaryBuilder {
   std::unique_ptr<class CallTally> tally_;
 };
 
-/// Adds when the ranks computed. Fails as the source does.
-Result<void> add_computing(const CallSource& source, const SummaryOptions& options, Summary& summary);
+/// Adds when the ranks computed.
+void add_computing(const CallSource& source, const SummaryOptions& options, Summary& summary);
 
 Summary summarise(const Trace& trace, const SummaryOptions& options = {});
 

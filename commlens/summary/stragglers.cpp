@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "commlens/base/check.hpp"
 #include "commlens/summary/arrivals.hpp"
 #include "commlens/summary/rank_matching.hpp"
 
@@ -25,7 +24,7 @@ class SideBySide {
         at_a_time_(std::clamp<std::size_t>(k_most_of_all / std::max<std::size_t>(ranks.size(), 1), 16,
                                            k_most_at_a_time)) {}
 
-  Result<void> read() {
+  void read() {
     std::size_t left = ranks_.size();
     while (left > 0) {
       const std::int64_t limit = std::max(least_held(), static_cast<std::int64_t>(2 * at_a_time_));
@@ -33,15 +32,10 @@ class SideBySide {
         if (rank.has_ended || rank.held > limit) {
           continue;
         }
-        const Result<bool> more = advance(rank);
-        if (!more) {
-          return tl::unexpected(more.error());
-        }
-        left -= *more ? 0U : 1U;
+        left -= advance(rank) ? 0U : 1U;
       }
       matching_.limit_held(k_most_held);
     }
-    return {};
   }
 
  private:
@@ -54,16 +48,13 @@ class SideBySide {
   }
 
   /// Reads some calls of a rank; false at its end.
-  Result<bool> advance(RankCalls& rank) {
-    const Result<CallSpan> calls = source_.calls(rank.cursor, at_a_time_);
-    if (!calls) {
-      return tl::unexpected(calls.error());
-    }
-    if (calls->events.empty()) {
+  bool advance(RankCalls& rank) {
+    const CallSpan calls = source_.calls(rank.cursor, at_a_time_);
+    if (calls.events.empty()) {
       matching_.end(rank);
       return false;
     }
-    matching_.add(rank, *calls);
+    matching_.add(rank, calls);
     return true;
   }
 
@@ -89,21 +80,18 @@ std::vector<RankCalls> timed_ranks(const CallSource& source) {
 }
 
 /// Calls of the streams without times, of all their ranks.
-Result<std::int64_t> untimed_calls(const CallSource& source, const StragglerOptions& options) {
+std::int64_t untimed_calls(const CallSource& source, const StragglerOptions& options) {
   std::int64_t count = 0;
   const TimeSelection selection{options.iterations, {}};
   for (std::size_t row = 0; row < source.has_times.size(); ++row) {
     StreamCursor cursor{row};
     while (!source.has_times[row]) {
-      const Result<CallSpan> calls = source.calls(cursor, k_most_at_a_time);
-      if (!calls) {
-        return tl::unexpected(calls.error());
-      }
-      if (calls->events.empty()) {
+      const CallSpan calls = source.calls(cursor, k_most_at_a_time);
+      if (calls.events.empty()) {
         break;
       }
       const std::int64_t ranks = source.tables.streams[row].ranks.count();
-      count += ranks * std::count_if(calls->events.begin(), calls->events.end(), [&](const CommEvent& event) {
+      count += ranks * std::count_if(calls.events.begin(), calls.events.end(), [&](const CommEvent& event) {
                  return selects(selection, event.iteration);
                });
     }
@@ -126,22 +114,13 @@ std::optional<nanoseconds> clock_error(const Provenance& provenance, const Itera
 
 nanoseconds Lateness::mean_caused() const { return last > 0 ? caused / last : nanoseconds(0); }
 
-Result<Stragglers> stragglers(const CallSource& source, const IterationFacts& iterations,
+Stragglers stragglers(const CallSource& source, const IterationFacts& iterations,
                               const StragglerOptions& options) {
   std::vector<RankCalls> ranks = timed_ranks(source);
   RankMatching matching(source, iterations, options, ranks);
-  if (const Result<void> read = SideBySide(source, matching, ranks).read(); !read) {
-    return tl::unexpected(read.error());
-  }
-  if (matching.fault()) {
-    return tl::unexpected(*matching.fault());
-  }
+  SideBySide(source, matching, ranks).read();
   Stragglers result = matching.finish();
-  const Result<std::int64_t> untimed = untimed_calls(source, options);
-  if (!untimed) {
-    return tl::unexpected(untimed.error());
-  }
-  result.without_times = *untimed;
+  result.without_times = untimed_calls(source, options);
   result.clock_error = clock_error(source.tables.provenance, iterations);
   return result;
 }
@@ -149,9 +128,7 @@ Result<Stragglers> stragglers(const CallSource& source, const IterationFacts& it
 Stragglers stragglers(const Trace& trace, const StragglerOptions& options) {
   IterationSurvey survey;
   visit_calls(trace, [&](const CallBlock& block) { survey.add(block); });
-  Result<Stragglers> found = stragglers(call_source(trace), survey.facts(), options);
-  COMMLENS_CHECK(found.has_value(), "a trace in memory can be read");
-  return std::move(*found);
+  return stragglers(call_source(trace), survey.facts(), options);
 }
 
 }  // namespace commlens

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "commlens/base/result.hpp"
 #include "commlens/summary/iteration_facts.hpp"
 #include "commlens/summary/slow_ranks.hpp"
 #include "commlens/trace/call_source.hpp"
@@ -116,8 +115,8 @@ struct StragglerOptions {
 Stragglers stragglers(const Trace& trace, const StragglerOptions& options = {});
 
 /// The same of calls that are not in memory; `iterations` of all of them. Holds what some ranks have done and
-/// others not yet, which stays little as ranks are read side by side. Fails as the source does.
-Result<Stragglers> stragglers(const CallSource& source, const IterationFacts& iterations,
+/// others not yet, which stays little as ranks are read side by side.
+Stragglers stragglers(const CallSource& source, const IterationFacts& iterations,
                               const StragglerOptions& options = {});
 
 }  // namespace commlens

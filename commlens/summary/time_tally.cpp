@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "commlens/base/check.hpp"
 #include "commlens/base/sums.hpp"
 
 namespace commlens {
@@ -153,29 +152,23 @@ void TimeTally::fold(EraSums& era, const std::vector<IterationOverlap>& rows) {
                                    [](const IterationOverlap& row) { return row.all.exposed.has_value(); });
 }
 
-Result<std::optional<RankStream>> TimeTally::read_stream(std::size_t row, std::int64_t most) {
+std::optional<RankStream> TimeTally::read_stream(std::size_t row, std::int64_t most) {
   RankStream stream{source_.tables.streams[row].ranks, {}, {}, {}};
   StreamCursor calls{row};
   for (bool has_more = true; has_more;) {
-    const Result<CallSpan> some = source_.calls(calls, k_at_a_time);
-    if (!some) {
-      return tl::unexpected(some.error());
-    }
-    has_more = !some->events.empty();
-    stream.events.insert(stream.events.end(), some->events.begin(), some->events.end());
-    stream.times.insert(stream.times.end(), some->times.begin(), some->times.end());
+    const CallSpan some = source_.calls(calls, k_at_a_time);
+    has_more = !some.events.empty();
+    stream.events.insert(stream.events.end(), some.events.begin(), some.events.end());
+    stream.times.insert(stream.times.end(), some.times.begin(), some.times.end());
     if (std::ssize(stream.events) > most) {
       return std::nullopt;
     }
   }
   StreamCursor compute{row};
   for (bool has_more = true; has_more;) {
-    const Result<std::span<const ComputeInterval>> some = source_.compute(compute);
-    if (!some) {
-      return tl::unexpected(some.error());
-    }
-    has_more = !some->empty();
-    stream.compute.insert(stream.compute.end(), some->begin(), some->end());
+    const std::span<const ComputeInterval> some = source_.compute(compute);
+    has_more = !some.empty();
+    stream.compute.insert(stream.compute.end(), some.begin(), some.end());
     if (std::ssize(stream.compute) > 2 * most) {
       return std::nullopt;
     }
@@ -183,19 +176,16 @@ Result<std::optional<RankStream>> TimeTally::read_stream(std::size_t row, std::i
   return stream;
 }
 
-Result<void> TimeTally::add_rows_of(std::size_t row, std::int64_t most) {
+void TimeTally::add_rows_of(std::size_t row, std::int64_t most) {
   const RankStream* stream = &source_.tables.streams[row];
-  Result<std::optional<RankStream>> copy;
+  std::optional<RankStream> copy;
   if (stream->events.empty() && stream->compute.empty()) {
     copy = read_stream(row, most);
     if (!copy) {
-      return tl::unexpected(copy.error());
-    }
-    if (!*copy) {
       ranks_left_out_ += selection_.rank ? 1 : stream->ranks.count();
-      return {};
+      return;
     }
-    stream = &**copy;
+    stream = &*copy;
   }
   fold(stream_overlap(source_.tables, *stream, selection_));
   for (const PipelineBubble& bubble : stream_bubbles(pipeline_ops_, *stream, selection_)) {
@@ -203,7 +193,6 @@ Result<void> TimeTally::add_rows_of(std::size_t row, std::int64_t most) {
       bubbles_.try_emplace(bubble.ranks, BubbleTotal{.ranks = bubble.ranks}).first->second.add(bubble);
     }
   }
-  return {};
 }
 
 OverlapTotals TimeTally::overlap() const {
@@ -236,12 +225,10 @@ OverlapTotals TimeTally::overlap() const {
   return totals;
 }
 
-Result<TimeTotals> TimeTally::finish(std::int64_t most) {
+TimeTotals TimeTally::finish(std::int64_t most) {
   end_stream();
   for (const std::size_t stream : again_) {
-    if (const Result<void> added = add_rows_of(stream, most); !added) {
-      return tl::unexpected(added.error());
-    }
+    add_rows_of(stream, most);
   }
   TimeTotals totals{overlap(), {}};
   for (const auto& [ranks, bubble] : bubbles_) {
@@ -255,9 +242,7 @@ TimeTotals time_totals(const Trace& trace, const TimeSelection& selection) {
   const CallSource source = call_source(trace);
   TimeTally tally(source, selection);
   visit_calls(trace, [&](const CallBlock& block) { tally.add(block); });
-  Result<TimeTotals> totals = tally.finish(INT64_MAX);
-  COMMLENS_CHECK(totals.has_value(), "a trace in memory can be read");
-  return std::move(*totals);
+  return tally.finish(INT64_MAX);
 }
 
 }  // namespace commlens

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "commlens/base/result.hpp"
 #include "commlens/summary/bubble.hpp"
 #include "commlens/summary/iteration_set.hpp"
 #include "commlens/summary/overlap.hpp"
@@ -97,8 +96,8 @@ class TimeTally {
   /// Blocks of the trace, as visit_calls gives them.
   void add(const CallBlock& block);
   /// Reads from the source again what could not be added up in passing; ranks of more calls than `most` are
-  /// left out then, unless the source has the trace in memory. Fails as the source does.
-  Result<TimeTotals> finish(std::int64_t most);
+  /// left out then, unless the source has the trace in memory.
+  TimeTotals finish(std::int64_t most);
 
  private:
   struct EraSums {
@@ -114,8 +113,8 @@ class TimeTally {
   void fold(const RankTimeTally& tally);
   void fold(const std::vector<IterationOverlap>& rows);
   void fold(EraSums& era, const std::vector<IterationOverlap>& rows);
-  Result<void> add_rows_of(std::size_t stream, std::int64_t most);
-  Result<std::optional<RankStream>> read_stream(std::size_t row, std::int64_t most);
+  void add_rows_of(std::size_t stream, std::int64_t most);
+  std::optional<RankStream> read_stream(std::size_t row, std::int64_t most);
   OverlapTotals overlap() const;
 
   const CallSource& source_;

@@ -18,7 +18,7 @@ CallSource call_source(const Trace& trace) {
     source.has_times.push_back(stream.times.size() == stream.events.size());
     source.has_compute.push_back(!stream.compute.empty());
   }
-  source.calls = [&trace](StreamCursor& cursor, std::size_t most) -> Result<CallSpan> {
+  source.calls = [&trace](StreamCursor& cursor, std::size_t most) -> CallSpan {
     const RankStream& stream = trace.streams[cursor.stream];
     const std::size_t first =
         std::exchange(cursor.next, cursor.next + std::min(most, stream.events.size() - cursor.next));
@@ -27,7 +27,7 @@ CallSource call_source(const Trace& trace) {
     return CallSpan{std::span(stream.events).subspan(first, count),
                     has_times ? std::span(stream.times).subspan(first, count) : std::span<const Times>()};
   };
-  source.compute = [&trace](StreamCursor& cursor) -> Result<std::span<const ComputeInterval>> {
+  source.compute = [&trace](StreamCursor& cursor) -> std::span<const ComputeInterval> {
     const std::vector<ComputeInterval>& compute = trace.streams[cursor.stream].compute;
     return std::span(compute).subspan(std::exchange(cursor.next, compute.size()));
   };
@@ -45,8 +45,8 @@ struct FolderCalls::State {
   const std::vector<OpId>& ops_of(std::size_t row) const {
     return manifest.streams[row].tables.empty() ? manifest.ops : streams[row].calls->ops;
   }
-  Result<CallSpan> calls(StreamCursor& cursor, std::size_t most);
-  Result<std::span<const ComputeInterval>> compute(StreamCursor& cursor);
+  CallSpan calls(StreamCursor& cursor, std::size_t most);
+  std::span<const ComputeInterval> compute(StreamCursor& cursor);
 
   Manifest manifest;
   std::vector<Stream> streams;
@@ -84,7 +84,7 @@ ComputeSurvey survey_of(const ComputeFile& file, const TimeShift& shift) {
 
 }  // namespace
 
-Result<CallSpan> FolderCalls::State::calls(StreamCursor& cursor, std::size_t most) {
+CallSpan FolderCalls::State::calls(StreamCursor& cursor, std::size_t most) {
   const std::optional<OpenStream>& stream = streams[cursor.stream].calls;
   some.events.clear();
   some.times.clear();
@@ -93,10 +93,10 @@ Result<CallSpan> FolderCalls::State::calls(StreamCursor& cursor, std::size_t mos
     stream->file.read({cursor.next, most}, ops_of(cursor.stream), stream->survey, stream->shift, some);
     cursor.next += most;
   }
-  return CallSpan{some.events, some.times};
+  return {some.events, some.times};
 }
 
-Result<std::span<const ComputeInterval>> FolderCalls::State::compute(StreamCursor& cursor) {
+std::span<const ComputeInterval> FolderCalls::State::compute(StreamCursor& cursor) {
   const Stream& stream = streams[cursor.stream];
   stretches.clear();
   const TimeShift shift = stream.calls ? stream.calls->shift : TimeShift();
@@ -109,7 +109,7 @@ Result<std::span<const ComputeInterval>> FolderCalls::State::compute(StreamCurso
   if (!stream.is_compute_ascending) {
     std::sort(stretches.begin(), stretches.end());
   }
-  return std::span<const ComputeInterval>(stretches);
+  return stretches;
 }
 
 FolderCalls::FolderCalls(std::unique_ptr<State> state) : state_(std::move(state)) {}

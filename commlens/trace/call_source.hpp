@@ -32,9 +32,9 @@ struct CallSource {
   std::vector<bool> has_times;  // per stream; a stream without calls has times
   std::vector<bool> has_compute;
   /// The next calls of a stream, at most `most`; none at its end.
-  std::function<Result<CallSpan>(StreamCursor&, std::size_t most)> calls;
+  std::function<CallSpan(StreamCursor&, std::size_t most)> calls;
   /// The next compute stretches of a stream, ascending by start; none at its end.
-  std::function<Result<std::span<const ComputeInterval>>(StreamCursor&)> compute;
+  std::function<std::span<const ComputeInterval>(StreamCursor&)> compute;
 };
 
 /// Of a trace in memory, which outlives the source.
