@@ -67,7 +67,7 @@ class Iterations {
 
 /// Where the time of a large folder went, as far as its totals tell.
 TimingTotals timing_of(const CallSource& source, const SummaryWish& wish, TimeTally& tally,
-                               const IterationFacts& facts) {
+                       const IterationFacts& facts) {
   TimingTotals timing{tally.finish(k_most_calls_of_a_rank_in_memory), std::nullopt};
   if (!wish.with_stragglers) {
     return timing;

@@ -19,23 +19,8 @@ using Json = nlohmann::ordered_json;
 constexpr Column::Align k_right = Column::Align::right;
 constexpr std::size_t k_most_verdicts = 4;
 
-std::string group_of(const SlowRanks& slow, const RankWork& row) {
-  const GroupWork& group = slow.groups[row.group];
-  return group_text(CommKind::all_reduce, group.axis, std::ssize(group.members));
-}
-
 std::string blocks_text(std::int64_t blocks) {
   return fmt::format("{} block{}", with_commas(blocks), blocks == 1 ? "" : "s");
-}
-
-std::string differing_text(const SlowRanks& slow) {
-  return slow.differing == 0
-             ? ""
-             : fmt::format(
-                   "left out of the blocks: {} part{} in which the members of a group made different calls "
-                   "or "
-                   "numbers of calls; a rank that lacks records seems to work in their place\n",
-                   with_commas(slow.differing), slow.differing == 1 ? "" : "s");
 }
 
 /// Persistently slow ranks, the one that cost most first.
@@ -64,32 +49,46 @@ void add_communicator(Json& json, const GroupWork& group) {
 
 }  // namespace
 
-std::string slow_ranks_verdict(const SlowRanks& slow) {
+std::string slow_ranks_group(const SlowRanks& slow, const RankWork& rank) {
+  const GroupWork& group = slow.groups[rank.group];
+  return group_text(CommKind::all_reduce, group.axis, std::ssize(group.members));
+}
+
+std::vector<std::string> slow_ranks_verdicts(const SlowRanks& slow) {
   if (slow.blocks == 0) {
     return {};
   }
   const std::vector<RankWork> rows = slow_ranks_of(slow);
   if (rows.empty()) {
-    return "no rank is persistently slow: none stands out from its group in half of the blocks\n";
+    return {"no rank is persistently slow: none stands out from its group in half of the blocks"};
   }
-  std::string text;
+  std::vector<std::string> lines;
   for (std::size_t place = 0; place < std::min(rows.size(), k_most_verdicts); ++place) {
     const RankWork& row = rows[place];
-    text += fmt::format(
-        "rank {} is slow: in {} of {} of {} it spent {} more between its calls than the median rank\n",
-        row.rank.value, with_commas(row.slow), blocks_text(row.blocks), group_of(slow, row),
-        to_text(row.excess));
+    lines.push_back(fmt::format(
+        "rank {} is slow: in {} of {} of {} it spent {} more between its calls than the median rank",
+        row.rank.value, with_commas(row.slow), blocks_text(row.blocks), slow_ranks_group(slow, row),
+        to_text(row.excess)));
   }
-  if (rows.size() > k_most_verdicts) {
-    text += fmt::format("and {} more ranks\n",
-                        with_commas(static_cast<std::int64_t>(rows.size() - k_most_verdicts)));
+  if (const std::size_t more = rows.size() - lines.size(); more > 0) {
+    lines.push_back(fmt::format("and {} more rank{}", with_commas(static_cast<std::int64_t>(more)),
+                                more == 1 ? "" : "s"));
   }
-  return text;
+  return lines;
+}
+
+std::string slow_ranks_left_out(const SlowRanks& slow) {
+  return slow.differing == 0
+             ? ""
+             : fmt::format(
+                   "left out of the blocks: {} part{} in which the members of a group made different calls "
+                   "or numbers of calls; a rank that lacks records seems to work in their place",
+                   with_commas(slow.differing), slow.differing == 1 ? "" : "s");
 }
 
 std::string slow_ranks_text(const SlowRanks& slow, const TextStyle& style) {
   if (slow.blocks == 0) {
-    return slow.differing == 0 ? "" : "\n" + wrapped(differing_text(slow), style);
+    return slow.differing == 0 ? "" : "\n" + wrapped(slow_ranks_left_out(slow) + "\n", style);
   }
   std::vector<RankWork> rows = slow.ranks;
   const std::string left_out = keep_most(rows, "ranks with the largest excess", [](const RankWork& row) {
@@ -108,11 +107,15 @@ std::string slow_ranks_text(const SlowRanks& slow, const TextStyle& style) {
     table.add({std::to_string(row.rank.value), to_text(row.between_calls),
                percent(row.between_calls.count(), (row.between_calls + row.in_calls).count()),
                to_text(row.in_calls), is_compared ? with_commas(row.slow) : "-", with_commas(row.blocks),
-               is_compared ? to_text(row.excess) : "-", is_compared ? group_of(slow, row) : ""});
+               is_compared ? to_text(row.excess) : "-", is_compared ? slow_ranks_group(slow, row) : ""});
   }
+  std::string notes;
+  for (const std::string& verdict : slow_ranks_verdicts(slow)) {
+    notes += verdict + "\n";
+  }
+  notes += slow.differing == 0 ? "" : slow_ranks_left_out(slow) + "\n";
   return "\n" + in_colour("who is slow: time between calls, by each rank's own clock", Colour::bold, style) +
-         "\n" + left_out + table.text_with_hidden(style) + wrapped(slow_ranks_verdict(slow), style) +
-         wrapped(differing_text(slow), style);
+         "\n" + left_out + table.text_with_hidden(style) + wrapped(notes, style);
 }
 
 Json slow_ranks_json(const SlowRanks& slow) {
@@ -123,15 +126,14 @@ Json slow_ranks_json(const SlowRanks& slow) {
                {"groups", Json::array()}};
   for (const RankWork& row : slow.ranks) {
     const bool is_compared = row.blocks > 0;
-    Json rank = {
-        {"rank", row.rank.value},
-        {"between_calls_ns", row.between_calls.count()},
-        {"in_calls_ns", row.in_calls.count()},
-        {"blocks", row.blocks},
-        {"slow_blocks", row.slow},
-        {"excess_ns", row.excess.count()},
-        {"slow", row.is_slow()},
-        {"group", is_compared ? Json(numbers_of(slow.groups[row.group].members)) : Json()}};
+    Json rank = {{"rank", row.rank.value},
+                 {"between_calls_ns", row.between_calls.count()},
+                 {"in_calls_ns", row.in_calls.count()},
+                 {"blocks", row.blocks},
+                 {"slow_blocks", row.slow},
+                 {"excess_ns", row.excess.count()},
+                 {"slow", row.is_slow()},
+                 {"group", is_compared ? Json(numbers_of(slow.groups[row.group].members)) : Json()}};
     if (is_compared) {
       add_communicator(rank, slow.groups[row.group]);
     }

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -8,10 +9,16 @@
 
 namespace commlens {
 
-/// "rank 2 is slow: 371 ms between its calls, 270 ms more than the median of world x4, in 8 of 8 blocks". One
-/// such line for each rank that is persistently slow, the slowest first, at most a few; without one a line
-/// that says so. Empty when no blocks were compared.
-std::string slow_ranks_verdict(const SlowRanks& slow);
+/// The group by which a rank was judged: "dp x4". The rank was compared.
+std::string slow_ranks_group(const SlowRanks& slow, const RankWork& rank);
+
+/// "rank 2 is slow: in 8 of 8 blocks of world x4 it spent 270 ms more between its calls than the median
+/// rank". One such line for each rank that is persistently slow, the slowest first, at most a few; without
+/// one a line that says so. None when no blocks were compared.
+std::vector<std::string> slow_ranks_verdicts(const SlowRanks& slow);
+
+/// What is in no block because the members' calls differ; empty where all is.
+std::string slow_ranks_left_out(const SlowRanks& slow);
 
 /// The time of each rank between its calls and in them, under a title, and the verdict; the ranks with most
 /// to say where there are many. Empty when no blocks were compared.

@@ -33,7 +33,7 @@ CallRoute route_of(const Trace& tables, OpId id, Rank rank) {
   }
   route.channel.kind = op.kind == CommKind::recv ? CommKind::send : op.kind;
   route.members = tables.groups.members(op.group, rank);
-  GroupKey& group = route.channel.group;
+  MatchedGroup& group = route.channel.group;
   group.axis = tables.groups.axis(op.group);
   if (tables.groups.pattern(op.group)) {
     group.members = route.members;

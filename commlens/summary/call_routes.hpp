@@ -20,11 +20,11 @@ enum class CallFate : std::uint8_t {
 
 /// A group as one of its members sees it. Each list of ranks in a trace's groups is a communicator of its
 /// own. A pattern stands for many, which their axis and members tell apart.
-struct GroupKey {
+struct MatchedGroup {
   std::optional<GroupId> list;
   Axis axis = Axis::unknown;
   std::vector<Rank> members;  // of a pattern
-  friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
+  friend auto operator<=>(const MatchedGroup&, const MatchedGroup&) = default;
 };
 
 /// What calls of several ranks must have in common to be matched in order: kind, group and root; sends and
@@ -32,7 +32,7 @@ struct GroupKey {
 struct ChannelKey {
   CommKind kind = CommKind::other;  // of a pair: send
   std::int64_t root = -1;           // global rank; -1: none
-  GroupKey group;
+  MatchedGroup group;
   /// Where iterations come in any order, calls of different ones are matched apart; else 0.
   Iteration iteration = 0;
   friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;

@@ -97,7 +97,7 @@ class RankMatching {
   ArrivalMatching arrivals_;
   std::map<ChannelKey, ArrivalChannel*> channels_;
   std::deque<BlockComparison> comparisons_;
-  std::map<GroupKey, BlockComparison*> groups_;
+  std::map<MatchedGroup, BlockComparison*> groups_;
   Stragglers result_;
 };
 

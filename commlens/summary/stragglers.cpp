@@ -115,7 +115,7 @@ std::optional<nanoseconds> clock_error(const Provenance& provenance, const Itera
 nanoseconds Lateness::mean_caused() const { return last > 0 ? caused / last : nanoseconds(0); }
 
 Stragglers stragglers(const CallSource& source, const IterationFacts& iterations,
-                              const StragglerOptions& options) {
+                      const StragglerOptions& options) {
   std::vector<RankCalls> ranks = timed_ranks(source);
   RankMatching matching(source, iterations, options, ranks);
   SideBySide(source, matching, ranks).read();

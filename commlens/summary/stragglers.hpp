@@ -117,6 +117,6 @@ Stragglers stragglers(const Trace& trace, const StragglerOptions& options = {});
 /// The same of calls that are not in memory; `iterations` of all of them. Holds what some ranks have done and
 /// others not yet, which stays little as ranks are read side by side.
 Stragglers stragglers(const CallSource& source, const IterationFacts& iterations,
-                              const StragglerOptions& options = {});
+                      const StragglerOptions& options = {});
 
 }  // namespace commlens

@@ -1,5 +1,7 @@
 #include "commlens/report/figures/figure_input.hpp"
 
+#include "commlens/report/figures/labels.hpp"
+
 namespace commlens {
 
 FigureInput figure_input(NamedTrace subject, std::optional<std::pair<Iteration, Iteration>> iterations,
@@ -17,6 +19,9 @@ FigureInput figure_input(NamedTrace subject, std::optional<std::pair<Iteration, 
   options.by_phase = false;
   options.by_iteration = true;
   input.by_iteration = summary_rows(input.trace(), options);
+  if (has_times(input.trace())) {
+    input.waits = stragglers(input.trace(), {.iterations = iterations, .worst = 1});
+  }
   input.all = {input.subject};
   return input;
 }

@@ -10,6 +10,7 @@
 #include "commlens/compare/compare.hpp"
 #include "commlens/compare/explain.hpp"
 #include "commlens/summary/statistics.hpp"
+#include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -47,6 +48,7 @@ struct FigureInput {
   Summary summary;                                            // of the subject, in those iterations
   std::vector<SummaryRow> by_phase;
   std::vector<SummaryRow> by_iteration;
+  std::optional<Stragglers> waits;         // absent where no call has a time of its own
   std::vector<NamedTrace> all;             // every trace given, the subject among them
   std::optional<ComparedTraces> compared;  // two traces
   std::string not_compared;                // why `compared` is absent

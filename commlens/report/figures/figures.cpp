@@ -21,6 +21,7 @@
 #include "commlens/report/figures/recommendations_figure.hpp"
 #include "commlens/report/figures/runs_figure.hpp"
 #include "commlens/report/figures/sizes_figure.hpp"
+#include "commlens/report/figures/slow_ranks_figure.hpp"
 #include "commlens/report/figures/timeline_figure.hpp"
 #include "commlens/report/figures/waits_figure.hpp"
 
@@ -34,7 +35,7 @@ constexpr std::string_view k_against = "Side by side";
 constexpr std::string_view k_advice = "What to change";
 constexpr std::string_view k_sources = "Where the numbers come from";
 
-constexpr std::array<FigureEntry, 20> k_entries = {{
+constexpr std::array<FigureEntry, 21> k_entries = {{
     {"overview", "The trace at a glance", k_overview, overview_figure},
     {"runs", "What was given", k_overview, runs_figure},
     {"breakdown", "Breakdown by op, group and phase", k_volume, breakdown_figure},
@@ -45,7 +46,8 @@ constexpr std::array<FigureEntry, 20> k_entries = {{
     {"overlap", "Exposed and hidden communication", k_time, overlap_figure},
     {"cold", "Cold start", k_time, cold_figure},
     {"first-calls", "First calls on each group", k_time, first_calls_figure},
-    {"lateness", "Stragglers: who is late", k_time, lateness_figure},
+    {"slow-ranks", "Slow ranks", k_time, slow_ranks_figure},
+    {"lateness", "Who came last", k_time, lateness_figure},
     {"waits", "Waits inside calls", k_time, waits_figure},
     {"bubble", "Pipeline bubble", k_time, bubble_figure},
     {"prediction", "The two sides per op", k_against, prediction_figure},

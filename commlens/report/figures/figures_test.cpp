@@ -128,7 +128,8 @@ TEST(Figures, OptionsThatNameColumnsNameSomeThatExist) {
 
 TEST(Figures, TracesWithoutTimesSayWhyFiguresOfTimesAreAbsent) {
   const auto figures = figures_of(TwoRanks(false).input());
-  for (const char* const id : {"timeline", "overlap", "first-calls", "lateness", "waits", "bubble"}) {
+  for (const char* const id :
+       {"timeline", "overlap", "first-calls", "slow-ranks", "lateness", "waits", "bubble"}) {
     ASSERT_FALSE(figures.at(id)) << id;
     EXPECT_EQ(figures.at(id).error().reason, "a prediction knows calls and sizes, not when they happen")
         << id;
@@ -252,6 +253,23 @@ TEST(ColdFigure, SetsTheFirstIterationAgainstTheMeanOfTheLaterOnes) {
   EXPECT_EQ(values_of(figure, "when"), (Texts{"cold", "warm, mean", "cold", "warm, mean"}));
   EXPECT_EQ(values_of(figure, "calls_per_iteration"), (Texts{"2", "2", "0", "2"}));
   EXPECT_EQ(values_of(figure, "time_per_iteration_ns"), (Texts{"400", "150", "", "20"}));
+}
+
+TEST(SlowRanksFigure, NamesWhoWorkedLonger) {
+  // From the end of the first call: rank 0 works 700 + 100 ns, rank 1 750 + 100; 110 and 60 ns in calls. One
+  // block of 3 calls; the median of two is the lower one, 800, and 50 is more than its twentieth.
+  const auto figures = figures_of(TwoRanks(true).input());
+  const Figure& figure = *figures.at("slow-ranks");
+  EXPECT_EQ(values_of(figure, "rank"), (Texts{"0", "1"}));
+  EXPECT_EQ(values_of(figure, "verdict"), (Texts{"not slow", "slow"}));
+  EXPECT_EQ(values_of(figure, "between_calls_ns"), (Texts{"800", "850"}));
+  EXPECT_EQ(values_of(figure, "in_calls_ns"), (Texts{"110", "60"}));
+  EXPECT_EQ(values_of(figure, "excess_ns"), (Texts{"0", "50"}));
+  EXPECT_EQ(values_of(figure, "group"), (Texts{"dp x2", "dp x2"}));
+  EXPECT_NE(figure.caption.find(" Rank 1 is slow: in 1 of 1 block of dp x2 it spent 50 ns more between its "
+                                "calls than the median rank."),
+            std::string::npos)
+      << figure.caption;
 }
 
 TEST(LatenessFigure, NamesWhoWasWaitedFor) {

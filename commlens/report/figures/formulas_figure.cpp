@@ -9,7 +9,7 @@ namespace commlens {
 namespace {
 
 // n is the number of ranks of a call's group, m its message bytes.
-constexpr std::array<Formula, 13> k_formulas = {{
+constexpr std::array<Formula, 14> k_formulas = {{
     {"message-bytes", "message bytes m of a call",
      "all_reduce, broadcast, reduce, send, recv: the tensor; all_gather: the gathered whole; reduce_scatter: "
      "the "
@@ -52,6 +52,13 @@ constexpr std::array<Formula, 13> k_formulas = {{
      "K|, "
      "overlapped = |C and K|; exposed + overlapped = total",
      "commlens/summary/overlap.hpp"},
+    {"slow-ranks", "slow ranks",
+     "time between calls: the pieces of a rank's time that end because a call starts, by its own clock, and "
+     "what it computes in calls; over blocks of 64 calls of the same numbers of a communicator. A rank is "
+     "slow in a block when it exceeds the median m of the members by more than m/20, three times their "
+     "median distance to m, 1/100 of the block and half of the largest excess, and its time in calls is not "
+     "above the median",
+     "commlens/summary/slow_ranks.hpp"},
     {"waits", "waits",
      "the k-th calls of the same kind, group and root of all members are one collective; a member that "
      "arrives at A and "

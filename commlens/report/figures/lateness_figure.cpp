@@ -32,10 +32,10 @@ struct LatenessColumns {
 }  // namespace
 
 FigureResult lateness_figure(const FigureInput& input) {
-  if (!has_times(input.trace())) {
+  if (!input.waits) {
     return no_figure(no_times_reason(input.trace()));
   }
-  const Stragglers found = stragglers(input.trace(), {.iterations = input.iterations, .worst = 0});
+  const Stragglers& found = *input.waits;
   LatenessColumns columns;
   for (const RankLateness& lateness : found.ranks) {
     columns.add(lateness.rank, "collectives", lateness.collectives);
@@ -48,8 +48,8 @@ FigureResult lateness_figure(const FigureInput& input) {
   figure.kind = FigureKind::bars;
   figure.caption = fmt::format(
       "For each rank, how long others waited for it because it arrived last, and how long it waited for "
-      "others, over {} "
-      "and {} that were matched.{}",
+      "others, over {} and {} that were matched. By the ranks' clocks: a rank that waits for a slow one "
+      "elsewhere comes last too.{}",
       counted(found.instances, "collectives"), counted(found.messages, "messages"),
       found.clock_error
           ? fmt::format(" Clocks of two ranks of one machine may differ by up to {}; waits below that mean "

@@ -191,7 +191,8 @@ TEST(Figures, OfAveragedTimesTellNothingOfSingleCalls) {
   add_call(trace, 4, 1);
   trace.provenance.averaged_times = true;
   const auto figures = all_figures(trace);
-  for (const char* const id : {"timeline", "overlap", "cold", "first-calls", "lateness", "waits", "bubble"}) {
+  for (const char* const id :
+       {"timeline", "overlap", "cold", "first-calls", "slow-ranks", "lateness", "waits", "bubble"}) {
     ASSERT_FALSE(figures.at(id)) << id;
     EXPECT_NE(figures.at(id).error().reason.find("averages of several calls"), std::string::npos) << id;
   }

@@ -41,10 +41,10 @@ std::string worst_text(const WaitInstance& worst) {
 }  // namespace
 
 FigureResult waits_figure(const FigureInput& input) {
-  if (!has_times(input.trace())) {
+  if (!input.waits) {
     return no_figure(no_times_reason(input.trace()));
   }
-  const Stragglers found = stragglers(input.trace(), {.iterations = input.iterations, .worst = 1});
+  const Stragglers& found = *input.waits;
   WaitColumns columns;
   for (const CollectiveWait& wait : found.collectives) {
     const std::string label =
