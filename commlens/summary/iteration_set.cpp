@@ -5,7 +5,22 @@
 
 namespace commlens {
 
-void IterationSet::insert(Iteration iteration) { insert_range(iteration, iteration); }
+void IterationSet::insert(Iteration iteration) {
+  if (last_of_.empty()) {
+    last_of_.emplace(iteration, iteration);
+    return;
+  }
+  const auto last = std::prev(last_of_.end());  // most come in order
+  if (iteration < last->first) {
+    insert_range(iteration, iteration);
+  } else if (iteration > last->second) {
+    if (std::int64_t{last->second} + 1 == iteration) {
+      last->second = iteration;
+    } else {
+      last_of_.emplace_hint(last_of_.end(), iteration, iteration);
+    }
+  }
+}
 
 void IterationSet::merge(const IterationSet& other) {
   other.each_range([&](Iteration first, Iteration last) { insert_range(first, last); });
@@ -30,6 +45,9 @@ void IterationSet::insert_range(Iteration first, Iteration last) {
 }
 
 bool IterationSet::contains(Iteration iteration) const {
+  if (last_of_.empty() || iteration > std::prev(last_of_.end())->second) {
+    return false;
+  }
   const auto behind = last_of_.upper_bound(iteration);
   return behind != last_of_.begin() && std::prev(behind)->second >= iteration;
 }

@@ -14,14 +14,6 @@ RankTimeTally::Era era_of(Iteration iteration) {
                                           : RankTimeTally::Era::training;
 }
 
-/// Adds the calls of an iteration; nothing is known of what is exposed.
-void add_to(OverlapTotal& total, const CommunicationTime& time, bool is_known) {
-  total.iterations += is_known ? 1 : 0;
-  total.time.calls += time.calls;
-  total.time.sum = nanoseconds(saturating_sum(total.time.sum.count(), time.sum.count()));
-  total.time.total = nanoseconds(saturating_sum(total.time.total.count(), time.total.count()));
-}
-
 /// The place of a key among entries, to which it is added if new.
 template <typename Key, typename Part>
 std::uint32_t place_of(std::vector<std::pair<Key, Part>>& entries, const Key& key) {
@@ -34,6 +26,13 @@ std::uint32_t place_of(std::vector<std::pair<Key, Part>>& entries, const Key& ke
   return static_cast<std::uint32_t>(found - entries.begin());
 }
 
+void add_to(OverlapTotal& into, const OverlapTotal& from) {
+  into.iterations += from.iterations;
+  into.time.calls += from.time.calls;
+  into.time.sum = nanoseconds(saturating_sum(into.time.sum.count(), from.time.sum.count()));
+  into.time.total = nanoseconds(saturating_sum(into.time.total.count(), from.time.total.count()));
+}
+
 }  // namespace
 
 void RankTimeTally::Part::add(const Interval& stretch) {
@@ -42,11 +41,34 @@ void RankTimeTally::Part::add(const Interval& stretch) {
   stretches.add(stretch);
 }
 
-CommunicationTime RankTimeTally::Part::take() {
-  const CommunicationTime time{calls, nanoseconds(sum_ns), stretches.take(), {}, {}};
+nanoseconds RankTimeTally::Part::close(Era era) {
+  EraTotal& into = totals[static_cast<std::size_t>(era)];
+  const nanoseconds total = stretches.take();
+  into.iterations += era == Era::unknown ? 0 : 1;
+  into.calls += calls;
+  into.sum_ns = saturating_sum(into.sum_ns, sum_ns);
+  into.total_ns = saturating_sum(into.total_ns, total.count());
   calls = 0;
   sum_ns = 0;
-  return time;
+  return total;
+}
+
+void RankTimeTally::Part::add_iteration(Era era, const Interval& only) {
+  EraTotal& into = totals[static_cast<std::size_t>(era)];
+  const std::int64_t length = (only.finished - only.started).count();
+  into.iterations += era == Era::unknown ? 0 : 1;
+  ++into.calls;
+  into.sum_ns = saturating_sum(into.sum_ns, length);
+  into.total_ns = saturating_sum(into.total_ns, length);
+}
+
+/// Nothing is known of what is exposed.
+OverlapTotal RankTimeTally::Part::total(Era era) const {
+  const EraTotal& sums = totals[static_cast<std::size_t>(era)];
+  OverlapTotal total;
+  total.iterations = sums.iterations;
+  total.time = {sums.calls, nanoseconds(sums.sum_ns), nanoseconds(sums.total_ns), {}, {}};
+  return total;
 }
 
 RankTimeTally::RankTimeTally(const Trace& tables, RankRange ranks, const std::vector<bool>& pipeline_ops)
@@ -76,8 +98,20 @@ void RankTimeTally::add(const CommEvent& event, const Times& times) {
     iteration_ = event.iteration;
     is_exact_ &= !closed_.contains(event.iteration);
     span_ = stretch;
+    lone_ = event.op;
+    return;
   }
-  const Slots& slots = slots_of(event.op);
+  if (lone_) {
+    put(*lone_, span_);
+    lone_.reset();
+  }
+  put(event.op, stretch);
+  span_.started = std::min(span_.started, stretch.started);
+  span_.finished = std::max(span_.finished, stretch.finished);
+}
+
+void RankTimeTally::put(OpId id, const Interval& stretch) {
+  const Slots& slots = slots_of(id);
   Part& op = ops_[slots.op].second;
   Part& group = groups_[slots.group].second;
   if (op.calls == 0) {
@@ -89,11 +123,17 @@ void RankTimeTally::add(const CommEvent& event, const Times& times) {
   all_.add(stretch);
   op.add(stretch);
   group.add(stretch);
-  if (pipeline_ops_[static_cast<std::size_t>(event.op)]) {
+  if (pipeline_ops_[static_cast<std::size_t>(id)]) {
     pipeline_.add(stretch);
   }
-  span_.started = std::min(span_.started, stretch.started);
-  span_.finished = std::max(span_.finished, stretch.finished);
+}
+
+/// The iteration at hand has one call alone, of no pipeline.
+void RankTimeTally::close_lone(OpId id, Era era) {
+  const Slots& slots = slots_of(id);
+  all_.add_iteration(era, span_);
+  ops_[slots.op].second.add_iteration(era, span_);
+  groups_[slots.group].second.add_iteration(era, span_);
 }
 
 void RankTimeTally::close_iteration() {
@@ -101,32 +141,67 @@ void RankTimeTally::close_iteration() {
     return;
   }
   const Era era = era_of(*iteration_);
-  const bool is_known = era != Era::unknown;
-  std::optional<Sums>& sums = sums_[static_cast<std::size_t>(era)];
-  if (!sums) {
-    sums.emplace();
-  }
   const nanoseconds span = span_.finished - span_.started;
-  add_to(sums->all, all_.take(), is_known);
-  sums->all.span = nanoseconds(saturating_sum(sums->all.span.count(), span.count()));
-  for (const std::uint32_t place : met_ops_) {
-    add_to(sums->ops[ops_[place].first], ops_[place].second.take(), is_known);
+  std::int64_t& spans_ns = spans_ns_[static_cast<std::size_t>(era)];
+  spans_ns = saturating_sum(spans_ns, span.count());
+  if (lone_ && !pipeline_ops_[static_cast<std::size_t>(*lone_)]) {
+    close_lone(*lone_, era);
+  } else {
+    close_parts(era, span);
   }
-  for (const std::uint32_t place : met_groups_) {
-    add_to(sums->groups[groups_[place].first.first], groups_[place].second.take(), is_known);
-  }
-  met_ops_.clear();
-  met_groups_.clear();
-  const bool has_pipeline = pipeline_.calls > 0;
-  const CommunicationTime pipeline = pipeline_.take();
-  if (has_pipeline && era != Era::init) {
-    bubble_ = bubble_.value_or(BubbleTotal{.ranks = ranks_});
-    bubble_->add({ranks_, *iteration_, span, pipeline.total, {}});
-  }
+  lone_.reset();
   closed_.insert(*iteration_);
 }
 
-void RankTimeTally::finish() { close_iteration(); }
+void RankTimeTally::close_parts(Era era, nanoseconds span) {
+  if (lone_) {
+    put(*lone_, span_);
+  }
+  all_.close(era);
+  for (const std::uint32_t place : met_ops_) {
+    ops_[place].second.close(era);
+  }
+  for (const std::uint32_t place : met_groups_) {
+    groups_[place].second.close(era);
+  }
+  met_ops_.clear();
+  met_groups_.clear();
+  if (pipeline_.calls > 0) {
+    const nanoseconds in_pipeline = pipeline_.close(era);
+    if (era != Era::init) {
+      bubble_ = bubble_.value_or(BubbleTotal{.ranks = ranks_});
+      bubble_->add({ranks_, *iteration_, span, in_pipeline, {}});
+    }
+  }
+}
+
+void RankTimeTally::finish() {
+  close_iteration();
+  for (const Era era : {Era::init, Era::training, Era::unknown}) {
+    if (all_.has(era)) {
+      sums_[static_cast<std::size_t>(era)] = sums_of(era);
+    }
+  }
+}
+
+RankTimeTally::Sums RankTimeTally::sums_of(Era era) const {
+  Sums sums{all_.total(era), {}, {}};
+  sums.all.span = nanoseconds(spans_ns_[static_cast<std::size_t>(era)]);
+  for (const auto& [key, part] : ops_) {
+    if (part.has(era)) {
+      sums.ops.emplace(key, part.total(era));
+    }
+  }
+  for (const auto& [key, part] : groups_) {
+    if (part.has(era)) {  // several of a kind: each by its own members
+      const auto [found, is_new] = sums.groups.try_emplace(key.first, part.total(era));
+      if (!is_new) {
+        add_to(found->second, part.total(era));
+      }
+    }
+  }
+  return sums;
+}
 
 bool RankTimeTally::is_exact() const {
   const auto has_exact = [](const auto& entry) { return entry.second.stretches.is_exact(); };

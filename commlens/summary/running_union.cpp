@@ -7,6 +7,12 @@ namespace commlens {
 using std::chrono::nanoseconds;
 
 nanoseconds RunningUnion::take() {
+  if (last_.size() == 1 && retired_ns_ == 0) {
+    const Interval only = last_.front();
+    last_.clear();
+    retired_until_ = nanoseconds::min();
+    return only.finished - only.started;
+  }
   retire(last_.size());
   retired_until_ = nanoseconds::min();
   return nanoseconds(std::exchange(retired_ns_, 0));

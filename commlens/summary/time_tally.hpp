@@ -52,13 +52,26 @@ class RankTimeTally {
   const std::optional<BubbleTotal>& bubble() const { return bubble_; }
 
  private:
-  /// Some of the calls of the iteration at hand.
+  /// Sums over the iterations of an era.
+  struct EraTotal {
+    std::int64_t iterations = 0;
+    std::int64_t calls = 0;
+    std::int64_t sum_ns = 0;
+    std::int64_t total_ns = 0;
+  };
+  /// Some of the calls: of the iteration at hand, and of those before it.
   struct Part {
     std::int64_t calls = 0;
     std::int64_t sum_ns = 0;
     RunningUnion stretches;
+    std::array<EraTotal, k_eras> totals;
     void add(const Interval& stretch);
-    CommunicationTime take();
+    /// At the end of an iteration; the time the calls took in it.
+    std::chrono::nanoseconds close(Era era);
+    /// An iteration of one call.
+    void add_iteration(Era era, const Interval& only);
+    OverlapTotal total(Era era) const;
+    bool has(Era era) const { return totals[static_cast<std::size_t>(era)].calls > 0; }
   };
   struct Slots {
     std::uint32_t op = 0;  // places in ops_ …
@@ -67,7 +80,11 @@ class RankTimeTally {
   };
 
   Slots& slots_of(OpId id);
+  void put(OpId id, const Interval& stretch);
   void close_iteration();
+  void close_lone(OpId id, Era era);
+  void close_parts(Era era, std::chrono::nanoseconds span);
+  Sums sums_of(Era era) const;
 
   const Trace& tables_;
   RankRange ranks_;
@@ -81,7 +98,9 @@ class RankTimeTally {
   Part pipeline_;
   std::optional<Iteration> iteration_;
   IterationSet closed_;
+  std::optional<OpId> lone_;  // the only call of the iteration so far, which is in `span_` alone
   Interval span_;
+  std::array<std::int64_t, k_eras> spans_ns_{};
   bool is_exact_ = true;
   std::array<std::optional<Sums>, k_eras> sums_;
   std::optional<BubbleTotal> bubble_;
