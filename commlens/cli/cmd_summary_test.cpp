@@ -231,6 +231,29 @@ TEST(SummaryText, IsTheSameOfAFolderThatIsNotKept) {
   }
 }
 
+/// A trace of many iterations has their totals in JSON and no row of each.
+TEST(SummaryJson, OfManyIterationsIsBounded) {
+  const Trace trace = slow_rank_trace(false);
+  SummarySubject subject{trace, true, summarise(trace), {}};
+  const nlohmann::ordered_json all = summary_json({subject, "trace", {}, {}});
+  EXPECT_EQ(all["iterations"].size(), 100U);
+  EXPECT_EQ(all["overlap"].size(), 200U);
+  SummaryView view{subject, "trace", {}, {}};
+  view.most_json_rows = 99;
+  const nlohmann::ordered_json bounded = summary_json(view);
+  EXPECT_TRUE(bounded["iterations"].is_null());
+  EXPECT_EQ(bounded["iteration_count"], 100);
+  EXPECT_TRUE(bounded["overlap"].is_null());
+  EXPECT_TRUE(bounded["bubble"].is_null());
+  for (const char* const key : {"overlap_totals", "stragglers", "bubble_totals", "totals", "cold_start"}) {
+    EXPECT_EQ(bounded[key], all[key]) << key;
+  }
+  // Rank 1 is 100 ns of each step in its call, rank 0 1100.
+  EXPECT_EQ(bounded["overlap_totals"]["ranks"][1]["communication_ns"], 100 * 100);
+  EXPECT_EQ(bounded["overlap_totals"]["ops"][0]["communication_ns"], 100 * 1200);
+  EXPECT_EQ(bounded["overlap_totals"]["streams"][0]["group_size"], 2);
+}
+
 TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
   std::ostringstream out;
   Console console{out, out, {}, false};

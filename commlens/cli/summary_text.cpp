@@ -106,6 +106,44 @@ std::string relations_text(const SummaryView& view, const TextStyle& style) {
              : "";
 }
 
+/// How often the iteration changes: at least the rows of single iterations of a trace in memory.
+std::int64_t iteration_stretches(const Trace& trace) {
+  std::int64_t count = 0;
+  for (const RankStream& stream : trace.streams) {
+    std::optional<Iteration> latest;
+    for (const CommEvent& event : stream.events) {
+      count += latest != event.iteration ? 1 : 0;
+      latest = event.iteration;
+    }
+  }
+  return count;
+}
+
+/// What relates calls to each other: iteration by iteration, unless there are too many or the calls of the
+/// trace are not kept, and in totals. Empty where times are not known.
+Json relations_json(const SummaryView& view) {
+  const SummarySubject& subject = view.subject;
+  if (!knows_times(subject.summary)) {
+    return Json::object();
+  }
+  if (subject.timing) {
+    return timing_totals_json(subject.trace, *subject.timing);
+  }
+  if (!subject.has_calls) {
+    return Json::object();
+  }
+  if (iteration_stretches(subject.trace) > view.most_json_rows) {
+    return timing_totals_json(subject.trace,
+                              timing_totals_of(subject.trace, selection_of(view), view.with_stragglers));
+  }
+  return timing_json(subject.trace, timing_of(subject.trace, selection_of(view), view.with_stragglers));
+}
+
+Json iterations_json(const SummaryView& view) {
+  const IterationSet& iterations = view.subject.summary.iterations;
+  return iterations.size() > view.most_json_rows ? Json() : Json(iterations.list());
+}
+
 }  // namespace
 
 std::string SummaryView::scope() const {
@@ -149,7 +187,8 @@ Json summary_json(const SummaryView& view) {
       {"accounting", provenance.accounting == Accounting::messages ? "messages" : "deepspeed-logger"},
       {"scope", view.scope()},
       {"ranks", summary.ranks},
-      {"iterations", summary.iterations.list()},
+      {"iterations", iterations_json(view)},
+      {"iteration_count", summary.iterations.size()},
       {"calls", summary.calls},
       {"skipped_records", provenance.skipped},
       {"totals",
@@ -165,16 +204,14 @@ Json summary_json(const SummaryView& view) {
                                                         {"time_ns_all_ranks", summary.computing.count()}}},
       {"cold_start", summary.coverage.averaged_times ? Json() : cold_json(trace, summary.cold)},
       {"coverage", coverage_json(trace, summary.coverage)}};
-  // Of a large trace, whose iterations are not kept, the waits alone are known.
-  Json timing = Json::object();
-  if (view.subject.has_calls && knows_times(summary)) {
-    timing = timing_json(trace, timing_of(trace, selection_of(view), view.with_stragglers));
-  } else if (view.subject.timing && view.subject.timing->waits) {
-    timing["waits"] = waits_json(*view.subject.timing->waits);
+  const Json timing = relations_json(view);
+  for (const auto& [key, place] : {std::pair("overlap", "overlap"),
+                                   {"overlap_totals", "overlap_totals"},
+                                   {"stragglers", "waits"},
+                                   {"bubble", "bubble"},
+                                   {"bubble_totals", "bubble_totals"}}) {
+    json[key] = timing.value(place, Json());
   }
-  json["overlap"] = timing.value("overlap", Json());
-  json["stragglers"] = timing.value("waits", Json());
-  json["bubble"] = timing.value("bubble", Json());
   return json;
 }
 

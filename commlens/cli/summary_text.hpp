@@ -10,6 +10,10 @@
 
 namespace commlens {
 
+/// Where there would be more rows of single iterations than this, JSON has their totals alone; of as many
+/// iterations it has the number alone.
+constexpr std::int64_t k_most_json_rows = 100'000;
+
 /// How a summary is shown.
 struct SummaryView {
   const SummarySubject& subject;
@@ -17,7 +21,8 @@ struct SummaryView {
   SummaryOptions options;
   std::optional<BytesPerSecond> link;  // --link-bandwidth
   bool with_stragglers = true;         // match the calls of all ranks with each other
-  std::string scope() const;           // "rank 3", "all ranks"
+  std::int64_t most_json_rows = k_most_json_rows;
+  std::string scope() const;  // "rank 3", "all ranks"
 };
 
 /// A part of the text under a title; left out when its body is empty.

@@ -19,10 +19,6 @@ using Json = nlohmann::ordered_json;
 constexpr Column::Align k_right = Column::Align::right;
 constexpr std::size_t k_most_verdicts = 4;
 
-std::string blocks_text(std::int64_t blocks) {
-  return fmt::format("{} block{}", with_commas(blocks), blocks == 1 ? "" : "s");
-}
-
 /// Persistently slow ranks, the one that cost most first.
 std::vector<RankWork> slow_ranks_of(const SlowRanks& slow) {
   std::vector<RankWork> rows;
@@ -47,6 +43,19 @@ void add_communicator(Json& json, const GroupWork& group) {
   }
 }
 
+std::string verdict_text(const SlowRanks& slow, const RankWork& row) {
+  if (row.blocks == 1) {
+    return fmt::format(
+        "rank {} stands out in the only block of {}: it spent {} more between its calls than the median "
+        "rank; one block does not tell whether that lasts",
+        row.rank.value, slow_ranks_group(slow, row), to_text(row.excess));
+  }
+  return fmt::format(
+      "rank {} is slow: in {} of {} blocks of {} it spent {} more between its calls than the median rank",
+      row.rank.value, with_commas(row.slow), with_commas(row.blocks), slow_ranks_group(slow, row),
+      to_text(row.excess));
+}
+
 }  // namespace
 
 std::string slow_ranks_group(const SlowRanks& slow, const RankWork& rank) {
@@ -65,10 +74,7 @@ std::vector<std::string> slow_ranks_verdicts(const SlowRanks& slow) {
   std::vector<std::string> lines;
   for (std::size_t place = 0; place < std::min(rows.size(), k_most_verdicts); ++place) {
     const RankWork& row = rows[place];
-    lines.push_back(fmt::format(
-        "rank {} is slow: in {} of {} of {} it spent {} more between its calls than the median rank",
-        row.rank.value, with_commas(row.slow), blocks_text(row.blocks), slow_ranks_group(slow, row),
-        to_text(row.excess)));
+    lines.push_back(verdict_text(slow, row));
   }
   if (const std::size_t more = rows.size() - lines.size(); more > 0) {
     lines.push_back(fmt::format("and {} more rank{}", with_commas(static_cast<std::int64_t>(more)),

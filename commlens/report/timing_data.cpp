@@ -103,7 +103,52 @@ Json bubble_json(const Bubbles& bubbles) {
   return json;
 }
 
-}  // namespace
+Json total_json(const OverlapTotal& total) {
+  Json json = {{"iterations", total.iterations}, {"span_ns", total.span.count()}};
+  put(json, "compute_ns", total.compute);
+  put(json, "idle_ns", total.idle);
+  put_time(json, total.time);
+  return json;
+}
+
+Json overlap_totals_json(const Trace& trace, const OverlapTotals& totals) {
+  Json json = {{"ranks", Json::array()},
+               {"ops", Json::array()},
+               {"streams", Json::array()},
+               {"calls_of_no_known_iteration", totals.calls_left_out},
+               {"ranks_left_out", totals.ranks_left_out}};
+  const auto add = [&](const char* list, Json row, const OverlapTotal& total) {
+    row.update(total_json(total));
+    json[list].push_back(std::move(row));
+  };
+  for (const OverlapTotal& total : totals.by_rank) {
+    add("ranks", {{"ranks", {total.ranks.first.value, total.ranks.last.value}}}, total);
+  }
+  for (const OverlapTotal& total : totals.by_op) {
+    add("ops", {{"op", op_text(trace, total.kind, total.name)}}, total);
+  }
+  for (const OverlapTotal& total : totals.by_axis) {
+    add("streams",
+        {{"axis", name_of(total.axis)},
+         {"kind", total.is_pair ? "pair" : "collective"},
+         {"group_size", total.group_size}},
+        total);
+  }
+  return json;
+}
+
+Json bubble_totals_json(const BubbleTotals& bubbles) {
+  Json json = Json::array();
+  for (const BubbleTotal& row : bubbles.by_rank) {
+    json.push_back({{"ranks", {row.ranks.first.value, row.ranks.last.value}},
+                    {"iterations", row.iterations},
+                    {"span_ns", row.span.count()},
+                    {"bubble_ns", row.bubble.count()},
+                    {"in_pipeline_calls_ns", row.in_calls.count()},
+                    {"from", row.is_idle_known ? "compute" : "calls"}});
+  }
+  return json;
+}
 
 Json waits_json(const Stragglers& waits) {
   Json json = {{"matched_collectives", waits.instances},
@@ -151,18 +196,34 @@ Json waits_json(const Stragglers& waits) {
   return json;
 }
 
+/// What both kinds have.
+void put_totals(Json& json, const Trace& tables, const TimeTotals& times,
+                const std::optional<Stragglers>& waits) {
+  json["overlap_totals"] = overlap_totals_json(tables, times.overlap);
+  if (tables.provenance.progress) {
+    json["progress"] = *tables.provenance.progress;
+  }
+  if (waits) {
+    json["waits"] = waits_json(*waits);
+  }
+  json["bubble_totals"] = bubble_totals_json(times.bubbles);
+}
+
+}  // namespace
+
 Json timing_json(const Trace& trace, const Timing& timing) {
   Json json = {{"schema", "commlens.timing/1"}, {"overlap", Json::array()}};
   for (const IterationOverlap& row : timing.overlap) {
     json["overlap"].push_back(overlap_json(trace, row));
   }
-  if (trace.provenance.progress) {
-    json["progress"] = *trace.provenance.progress;
-  }
-  if (timing.waits) {
-    json["waits"] = waits_json(*timing.waits);
-  }
+  put_totals(json, trace, {overlap_totals(timing.overlap), bubble_totals(timing.bubbles)}, timing.waits);
   json["bubble"] = bubble_json(timing.bubbles);
+  return json;
+}
+
+Json timing_totals_json(const Trace& tables, const TimingTotals& timing) {
+  Json json = {{"schema", "commlens.timing/1"}};
+  put_totals(json, tables, timing.times, timing.waits);
   return json;
 }
 

@@ -43,9 +43,11 @@ void select_rank(Stragglers& waits, const TimeSelection& selection);
 /// One line that says so for a trace without times. `tables` need not have the calls.
 std::string timing_text(const Trace& tables, const TimingTotals& timing, const TextStyle& style);
 
-/// {"schema": "commlens.timing/1", "overlap": […], "waits": …, "bubble": …}: every row, times in "_ns".
+/// {"schema": "commlens.timing/1", "overlap": […], "overlap_totals": …, "waits": …, "bubble": …,
+/// "bubble_totals": …}: every row, times in "_ns".
 nlohmann::ordered_json timing_json(const Trace& trace, const Timing& timing);
-/// Its "waits".
-nlohmann::ordered_json waits_json(const Stragglers& waits);
+/// The same without "overlap" and "bubble", which have a row for each iteration. `tables` need not have the
+/// calls.
+nlohmann::ordered_json timing_totals_json(const Trace& tables, const TimingTotals& timing);
 
 }  // namespace commlens

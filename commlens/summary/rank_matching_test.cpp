@@ -41,5 +41,35 @@ TEST(RankMatching, CommunicatorsOfTheSameRanksAreMatchedApart) {
   EXPECT_EQ(waits.slow.groups[1].communicator, CommunicatorId{2});
 }
 
+// Rank 0 makes 100 calls before the first of rank 1 is read: what would have to be held is given up and
+// counted, once, whatever comes later.
+TEST(RankMatching, LimitsWhatItHolds) {
+  Trace trace;
+  trace.streams.push_back({{Rank{0}, Rank{0}}, {}, {}, {}});
+  trace.streams.push_back({{Rank{1}, Rank{1}}, {}, {}, {}});
+  for (std::int64_t call = 0; call < 100; ++call) {
+    add_call(trace, 0, k_no_communicator, 20 * call);
+    add_call(trace, 1, k_no_communicator, 20 * call);
+  }
+  const CallSource source = call_source(trace);
+  std::vector<RankCalls> ranks;
+  ranks.emplace_back(Rank{0}, 0);
+  ranks.emplace_back(Rank{1}, 1);
+  RankMatching matching(source, {}, {}, ranks);
+  matching.add(ranks[0], source.calls(ranks[0].cursor, 100));
+  EXPECT_EQ(ranks[0].held, 101);  // arrivals, and one part of a block
+  matching.limit_held(101);
+  EXPECT_EQ(ranks[0].held, 101);
+  matching.limit_held(100);
+  EXPECT_EQ(ranks[0].held, 1);
+  matching.add(ranks[1], source.calls(ranks[1].cursor, 100));
+  matching.end(ranks[0]);
+  matching.end(ranks[1]);
+  const Stragglers waits = matching.finish();
+  EXPECT_EQ(waits.instances, 0);
+  EXPECT_EQ(waits.too_far_apart, 200);
+  EXPECT_EQ(waits.slow.blocks, 2);  // 64 calls and 36, by the clocks of each
+}
+
 }  // namespace
 }  // namespace commlens

@@ -22,7 +22,10 @@ struct WorkColumns {
   void add(const SlowRanks& found, const RankWork& work) {
     const bool is_compared = work.blocks > 0;
     wholes(rank).push_back(work.rank.value);
-    texts(verdict).add(!is_compared ? "not compared" : work.is_slow() ? "slow" : "not slow");
+    texts(verdict).add(!is_compared       ? "not compared"
+                       : !work.is_slow()  ? "not slow"
+                       : work.blocks == 1 ? "slow in one block"
+                                          : "slow");
     wholes(between).push_back(work.between_calls.count());
     wholes(in_calls).push_back(work.in_calls.count());
     wholes(excess).push_back(is_compared ? work.excess.count() : k_no_value);
