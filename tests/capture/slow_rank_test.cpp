@@ -27,7 +27,7 @@ TEST_P(SlowRank, IsNamedAndNotTheOneThatWaitsForIt) {
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   const SlowRanks slow = stragglers(*trace).slow;
   ASSERT_EQ(slow.ranks.size(), 4U);
-  // 320 meetings of all are five blocks; of what a busy machine does to the others, each would need half of
+  // 192 meetings of all are three blocks; of what a busy machine does to the others, each would need half of
   // the 800 ms that rank 2 rests in one.
   for (const RankWork& rank : slow.ranks) {
     EXPECT_EQ(rank.is_slow(), rank.rank == Rank{2})

@@ -1,0 +1,113 @@
+#include "commlens/trace/call_source.hpp"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "commlens/trace/test_support.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Two ranks of 3,000 calls and stretches of computing; those of rank 1 descend in pairs.
+Trace long_trace() {
+  Trace trace;
+  const OpId op =
+      trace.intern(CommOp{.kind = CommKind::barrier, .group = trace.groups.intern({Rank{0}, Rank{1}})});
+  for (const Rank rank : {Rank{0}, Rank{1}}) {
+    RankStream stream{{rank, rank}, {}, {}, {}};
+    for (std::int64_t step = 0; step < 3000; ++step) {
+      const nanoseconds start(100 + 100 * step);
+      stream.events.push_back({op, static_cast<Iteration>(step / 10)});
+      stream.times.push_back({start, start, start + nanoseconds(20)});
+      const nanoseconds computing(150 + 100 * (rank.value == 1 ? step ^ 1 : step));
+      stream.compute.push_back({computing, computing + nanoseconds(30), static_cast<Iteration>(step / 10)});
+    }
+    trace.streams.push_back(std::move(stream));
+  }
+  return trace;
+}
+
+/// The second page of each file of records becomes zeros, as a crashed node leaves it.
+void lose_pages(const std::filesystem::path& folder) {
+  constexpr std::size_t page = 4096;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".bin") {
+      std::fstream file(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
+      file.seekp(page);
+      file.write(std::string(page, '\0').data(), page);
+    }
+  }
+}
+
+/// What is read side by side, some calls of each rank in turn.
+std::vector<RankStream> read_in_turn(const CallSource& source) {
+  std::vector<RankStream> streams;
+  std::vector<StreamCursor> calls;
+  for (std::size_t row = 0; row < source.tables.streams.size(); ++row) {
+    streams.push_back({source.tables.streams[row].ranks, {}, {}, {}});
+    calls.push_back({row});
+    StreamCursor cursor{row};
+    for (auto some = source.compute(cursor); !some.empty(); some = source.compute(cursor)) {
+      streams[row].compute.insert(streams[row].compute.end(), some.begin(), some.end());
+    }
+  }
+  for (bool has_more = true; has_more;) {
+    has_more = false;
+    for (std::size_t row = 0; row < streams.size(); ++row) {
+      const CallSpan some = source.calls(calls[row], 100);
+      streams[row].events.insert(streams[row].events.end(), some.events.begin(), some.events.end());
+      streams[row].times.insert(streams[row].times.end(), some.times.begin(), some.times.end());
+      has_more |= !some.events.empty();
+    }
+  }
+  return streams;
+}
+
+void expect_equal(const std::vector<RankStream>& streams, const Trace& trace) {
+  ASSERT_EQ(streams.size(), trace.streams.size());
+  for (std::size_t row = 0; row < streams.size(); ++row) {
+    EXPECT_EQ(streams[row].events, trace.streams[row].events) << "stream " << row;
+    EXPECT_EQ(streams[row].times, trace.streams[row].times) << "stream " << row;
+    EXPECT_EQ(streams[row].compute, trace.streams[row].compute) << "stream " << row;
+  }
+}
+
+TEST(FolderCalls, AreThoseOfTheTrace) {
+  const test_support::ScratchFolder scratch;
+  write_trace(long_trace(), scratch / "trace");
+  const Result<FolderCalls> calls = FolderCalls::open(scratch / "trace");
+  ASSERT_TRUE(calls) << calls.error().message;
+  const Result<Trace> trace = read_trace(scratch / "trace");
+  ASSERT_TRUE(trace);
+  expect_equal(read_in_turn(calls->source()), *trace);
+}
+
+TEST(FolderCalls, OfADamagedFolderAreThoseOfTheTrace) {
+  const test_support::ScratchFolder scratch;
+  write_trace(long_trace(), scratch / "trace");
+  lose_pages(scratch / "trace");
+  const Result<Trace> trace = read_trace(scratch / "trace");
+  ASSERT_TRUE(trace);
+  // A page has 128 calls of 32 bytes, and 4096 bytes of stretches of 24 touch 171 or 172.
+  EXPECT_EQ(trace->streams[0].events.size(), 3000U - 128U);
+  Result<FolderCalls> calls = FolderCalls::open(scratch / "trace");
+  ASSERT_TRUE(calls) << calls.error().message;
+  expect_equal(read_in_turn(calls->source()), *trace);
+  calls->visit([](const CallBlock&) {});
+  EXPECT_EQ(calls->tables().provenance.skipped, trace->provenance.skipped);
+  EXPECT_EQ(trace->provenance.skipped.count(std::string(k_skipped_compute)), 1U);
+}
+
+TEST(FolderCalls, OfNoTraceSayWhatIsWrong) {
+  const test_support::ScratchFolder scratch;
+  const Result<FolderCalls> calls = FolderCalls::open(scratch / "nothing");
+  ASSERT_FALSE(calls);
+  EXPECT_NE(calls.error().message.find("no such folder"), std::string::npos) << calls.error().message;
+}
+
+}  // namespace
+}  // namespace commlens
