@@ -18,9 +18,6 @@
 namespace commlens {
 namespace {
 
-/// Of a rank whose calls cannot be added up as they come.
-constexpr std::int64_t k_most_calls_of_a_rank_in_memory = 1'000'000;
-
 /// At least as many calls as a native folder holds.
 std::int64_t most_calls_of(const std::filesystem::path& folder) {
   std::uintmax_t bytes = 0;
@@ -68,7 +65,7 @@ class Iterations {
 /// Where the time of a large folder went, as far as its totals tell.
 TimingTotals timing_of(const CallSource& source, const SummaryWish& wish, TimeTally& tally,
                        const IterationFacts& facts) {
-  TimingTotals timing{tally.finish(k_most_calls_of_a_rank_in_memory), std::nullopt};
+  TimingTotals timing{tally.finish(k_most_calls_in_memory), std::nullopt};
   if (!wish.with_stragglers) {
     return timing;
   }

@@ -19,7 +19,8 @@ struct SummarySubject {
   std::optional<TimingTotals> timing;  // without calls; absent where there are no times of single calls
 };
 
-/// Folders with more calls than this are not kept in memory: where every iteration is shown, …
+/// Folders with more calls than this are not kept in memory: where every iteration is shown, … Nor are those
+/// of a rank whose calls cannot be added up as they come, since it says when it computed: one at a time.
 constexpr std::int64_t k_most_calls_in_memory = 5'000'000;
 /// … and where totals are, which need no more than one pass.
 constexpr std::int64_t k_most_calls_for_totals = 1'000'000;
