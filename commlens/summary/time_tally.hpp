@@ -106,6 +106,16 @@ class RankTimeTally {
   std::optional<BubbleTotal> bubble_;
 };
 
+/// Sums of an era over ranks.
+struct EraSums {
+  std::map<RankRange, OverlapTotal> ranks;
+  std::map<RankTimeTally::OpKey, OverlapTotal> ops;
+  std::map<RankTimeTally::GroupKind, OverlapTotal> groups;
+  std::chrono::nanoseconds span{};  // of all ranks
+  bool knows_exposed = false;
+  std::int64_t calls = 0;  // of all ranks
+};
+
 /// Adds up where the time of a trace went without holding more of it than one iteration of a rank, or, of
 /// ranks with compute times, one rank.
 class TimeTally {
@@ -119,15 +129,6 @@ class TimeTally {
   TimeTotals finish(std::int64_t most);
 
  private:
-  struct EraSums {
-    std::map<RankRange, OverlapTotal> ranks;
-    std::map<RankTimeTally::OpKey, OverlapTotal> ops;
-    std::map<RankTimeTally::GroupKind, OverlapTotal> groups;
-    std::chrono::nanoseconds span{};  // of all ranks
-    bool knows_exposed = false;
-    std::int64_t calls = 0;  // of all ranks
-  };
-
   void end_stream();
   void fold(const RankTimeTally& tally);
   void fold(const std::vector<IterationOverlap>& rows);
