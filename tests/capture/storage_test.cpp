@@ -65,7 +65,8 @@ TEST_P(Storage, AFullFileSystemStopsTheRecordingAndNotTheJob) {
   }
   EXPECT_EQ(job.exit_code, 7) << job.err;
   EXPECT_EQ(job.out, "made them all\nmade them all\n");
-  EXPECT_EQ(messages_in(job.err), 1U) << job.err;
+  // One line, and one more where a rank came too late to record anything.
+  EXPECT_EQ(messages_in(job.err), job.err.find("not recorded\n") == std::string::npos ? 1U : 2U) << job.err;
   EXPECT_NE(job.err.find("calls were not recorded (commlens summary says why)"), std::string::npos)
       << job.err;
   const Result<Trace> trace = read_trace(folder.path() / "kept/trace");
