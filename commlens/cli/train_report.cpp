@@ -8,6 +8,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/cli/job_text.hpp"
+#include "commlens/cli/train_recipe.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/summary_tables.hpp"
 #include "commlens/report/wrapped.hpp"
@@ -32,10 +33,25 @@ std::vector<CommKind> ops_of(const Plan& plan) {
 
 std::string head_text(const TrainRun& run) {
   const Job& job = run.plan.job;
-  return fmt::format("{}, vocabulary {}\n{}\n{}, {}, {} thread{} a rank; data: {}; seed {}\n",
+  return fmt::format("{}, vocabulary {}\n{}\n{}, {}, {} thread{} a rank; data: {}; seed {}\n{}\n",
                      parameters_text(job.model), with_commas(job.model.vocab), layout_text(job),
                      run.transport, run.options.device, run.options.threads,
-                     run.options.threads == 1 ? "" : "s", run.data, run.options.seed);
+                     run.options.threads == 1 ? "" : "s", run.data, run.options.seed,
+                     recipe_text(run.options));
+}
+
+Json optimizer_json(const engine::TrainOptions& options) {
+  const LearningRateSchedule& schedule = options.schedule;
+  return {{"name", "adamw"},
+          {"beta1", options.beta1},
+          {"beta2", options.beta2},
+          {"epsilon", options.epsilon},
+          {"weight_decay", options.weight_decay},
+          {"learning_rate", schedule.peak},
+          {"min_learning_rate", schedule.minimum},
+          {"decay", name_of(schedule.style)},
+          {"decay_iterations", schedule.iterations},
+          {"warmup_iterations", schedule.warmup}};
 }
 
 std::string files_text(const TrainRun& run, const TrainEnd& end, std::int64_t iterations_behind) {
@@ -180,6 +196,7 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
                {"threads_per_rank", run_.options.threads},
                {"data", run_.data},
                {"seed", run_.options.seed},
+               {"optimizer", optimizer_json(run_.options)},
                {"iterations", std::move(iterations)},
                {"totals",
                 {{"iterations", rows_.size()},

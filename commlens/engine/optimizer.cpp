@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "commlens/engine/adamw.hpp"
 
@@ -33,23 +32,19 @@ std::vector<Run> runs_of(const UnitStorage& unit, const Flag& flag_of) {
 
 }  // namespace
 
-double learning_rate_at(const TrainOptions& options, std::int64_t iteration) {
-  if (iteration < options.warmup) {
-    return options.learning_rate * static_cast<double>(iteration + 1) / static_cast<double>(options.warmup);
-  }
-  const double steps = static_cast<double>(std::max<std::int64_t>(1, options.iterations - options.warmup));
-  const double done = std::min(1.0, static_cast<double>(iteration - options.warmup) / steps);
-  const double share = 0.5 * (1.0 + std::cos(std::numbers::pi * done));
-  return options.min_learning_rate + (options.learning_rate - options.min_learning_rate) * share;
-}
-
 Optimizer::Optimizer(const Job& job, const TrainOptions& options, DataParallel& parameters,
                      RankGroups& groups)
     : clipping_(job.train.gradient_clipping),
       stage_(job.train.zero_stage),
       options_(options),
       parameters_(parameters),
-      groups_(groups) {}
+      groups_(groups) {
+  if (options_.schedule.iterations <= 0) {
+    options_.schedule.iterations = static_cast<double>(options_.iterations);
+  }
+}
+
+double Optimizer::learning_rate(std::int64_t step) const { return learning_rate_at(options_.schedule, step); }
 
 double Optimizer::step(std::int64_t step) {
   const torch::NoGradGuard no_grad;
@@ -94,7 +89,7 @@ double Optimizer::global_norm() {
 }
 
 void Optimizer::update(UnitStorage& unit, std::size_t chunk, std::int64_t step, double gradient_scale) {
-  AdamwStep by{.rate = learning_rate_at(options_, step),
+  AdamwStep by{.rate = learning_rate(step),
                .beta1 = options_.beta1,
                .beta2 = options_.beta2,
                .epsilon = options_.epsilon,

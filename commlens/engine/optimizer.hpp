@@ -7,9 +7,6 @@
 
 namespace commlens::engine {
 
-/// Linear warm-up over `warmup` steps, then a cosine from learning_rate to min_learning_rate at `iterations`.
-double learning_rate_at(const TrainOptions& options, std::int64_t iteration);
-
 /// AdamW with decoupled weight decay (arXiv 1711.05101) on the fp32 values each rank owns; biases and norms
 /// do not decay.
 class Optimizer {
@@ -20,6 +17,8 @@ class Optimizer {
   /// One update from the summed gradients of all data ranks; step 0 is the first. Returns the global norm of
   /// the mean gradient before clipping, or 0 when the job does not clip.
   double step(std::int64_t step);
+
+  double learning_rate(std::int64_t step) const;
 
  private:
   double global_norm();

@@ -180,7 +180,7 @@ bool RankTrainer::iterate(std::int64_t iteration) {
     on_iteration_({.iteration = iteration,
                    .loss = loss,
                    .gradient_norm = norm,
-                   .learning_rate = learning_rate_at(options_, iteration),
+                   .learning_rate = optimizer_.learning_rate(iteration),
                    .time = Clock::now() - start,
                    .communication = difference(clock_, before)});
   }

@@ -19,9 +19,7 @@ namespace commlens::engine {
 struct TrainOptions {
   std::int64_t iterations = 10;  // optimizer steps of the whole run, those before a resume included
   std::uint64_t seed = 1234;
-  double learning_rate = 6e-4;
-  double min_learning_rate = 6e-5;
-  std::int64_t warmup = 0;  // steps of linear warm-up; then cosine down to the minimum at `iterations`
+  LearningRateSchedule schedule;  // where it has no iterations of its own, over `iterations`
   double weight_decay = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.95;

@@ -1,5 +1,6 @@
 // Every scheme trains like one rank does, and sends what is predicted for it.
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <memory>
 
@@ -50,7 +51,46 @@ Job one_rank_job_of(const Layout& layout) {
   return job;
 }
 
-TrainOptions options() { return {.iterations = k_steps, .learning_rate = 1e-3, .min_learning_rate = 1e-4}; }
+/// What a GPT-NeoX configuration may ask for, all of it unlike the defaults.
+void other_recipe(Job& job) {
+  job.model.norm_epsilon = 1e-3;
+  job.model.activation = Activation::gelu_tanh;
+  job.model.rotary_base = 500;
+  job.model.rotary_fraction = 0.5;
+  job.model.initialisation = {InitMethod::small, InitMethod::wang, 0.05};
+  job.train.gradient_clipping = 0.5;
+}
+void alibi(Job& job) {
+  other_recipe(job);
+  job.model.positions = Positions::alibi;
+  job.model.activation = Activation::silu;
+  job.model.initialisation = {InitMethod::xavier_uniform, InitMethod::xavier_normal, 0.05};
+}
+void sinusoidal(Job& job) {
+  job.model.positions = Positions::sinusoidal;
+  job.model.activation = Activation::relu;
+  job.model.initialisation.deviation = 0.05;
+}
+
+TrainOptions options() { return {.iterations = k_steps, .schedule = {.peak = 1e-3, .minimum = 1e-4}}; }
+
+/// GPT-NeoX's exponential decay after a warm-up, betas, epsilon and decay unlike the defaults.
+TrainOptions other_options() {
+  TrainOptions other = options();
+  other.schedule = {.style = DecayStyle::exponential,
+                    .peak = 5e-3,
+                    .minimum = 1e-4,
+                    .warmup = 2.5,
+                    .iterations = 9,
+                    .warms_up_from_zero = true,
+                    .linear_to_zero = true};
+  other.weight_decay = 0.3;
+  other.beta1 = 0.8;
+  other.beta2 = 0.99;
+  other.epsilon = 1e-4;
+  other.seed = 7;
+  return other;
+}
 
 class Parity : public testing::TestWithParam<Layout> {};
 
@@ -329,6 +369,55 @@ TEST(Parity, WithoutPrefetchAndOverlapTheCallsAndTheLossesAreTheSame) {
     const TrainingRun run = train_on_threads("in-place", job, in_place);
     EXPECT_EQ(run.losses, ahead.losses);
     EXPECT_EQ(differences_from_prediction(job, run.trace, k_steps), std::vector<std::string>{});
+  }
+}
+
+TEST(Parity, OtherRecipesTrainAlikeInEveryLayout) {
+  for (const auto& recipe : {other_recipe, alibi, sinusoidal}) {
+    const TrainingRun alone =
+        train_on_threads("recipe-alone", one_rank_job_of({.name = "alone", .both = recipe}), other_options());
+    for (const Layout& layout :
+         {Layout{.name = "tp2", .tp = 2, .both = recipe},
+          Layout{.name = "tp2_sp", .tp = 2, .change = sequence_parallel, .both = recipe},
+          Layout{.name = "pp2", .pp = 2, .micro_batches = 2, .both = recipe},
+          Layout{.name = "zero3", .dp = 4, .zero = 3, .both = recipe}}) {
+      SCOPED_TRACE(layout.name);
+      const Job job = job_of(layout);
+      const TrainingRun run = train_on_threads("recipe", job, other_options());
+      ASSERT_EQ(run.losses.size(), static_cast<std::size_t>(k_steps));
+      for (std::size_t i = 0; i < run.losses.size(); ++i) {
+        EXPECT_NEAR(run.losses[i], alone.losses[i], k_fp32_tolerance * alone.losses[i]) << "iteration " << i;
+      }
+      EXPECT_EQ(differences_from_prediction(job, run.trace, k_steps), std::vector<std::string>{});
+    }
+    EXPECT_LT(alone.losses.back(), alone.losses.front());
+  }
+}
+
+TEST(Parity, EachPartOfTheRecipeChangesTheLosses) {
+  using Change = std::function<void(Job&, TrainOptions&)>;
+  const Job usual = one_rank_job_of({.name = "usual"});
+  const std::vector<double> losses = train_on_threads("usual", usual, options()).losses;
+  const std::vector<Change> changes{
+      [](Job& job, TrainOptions&) { job.model.norm_epsilon = 0.1; },
+      [](Job& job, TrainOptions&) { job.model.activation = Activation::relu; },
+      [](Job& job, TrainOptions&) { job.model.rotary_base = 100; },
+      [](Job& job, TrainOptions&) { job.model.positions = Positions::alibi; },
+      [](Job& job, TrainOptions&) { job.model.initialisation.deviation = 0.03; },
+      [](Job& job, TrainOptions&) { job.model.initialisation.output_method = InitMethod::wang; },
+      [](Job&, TrainOptions& other) { other.beta1 = 0.5; },
+      [](Job&, TrainOptions& other) { other.beta2 = 0.5; },
+      [](Job&, TrainOptions& other) { other.epsilon = 1e-3; },
+      [](Job&, TrainOptions& other) { other.weight_decay = 10; },
+      [](Job&, TrainOptions& other) { other.schedule.style = DecayStyle::linear; },
+      [](Job&, TrainOptions& other) { other.schedule.warmup = 4; },
+      [](Job&, TrainOptions& other) { other.schedule.iterations = 5; }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    Job job = usual;
+    TrainOptions other = options();
+    changes[i](job, other);
+    EXPECT_GT(std::abs(train_on_threads("changed", job, other).losses.back() - losses.back()), 1e-5)
+        << "change " << i;
   }
 }
 

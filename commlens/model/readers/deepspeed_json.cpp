@@ -10,24 +10,11 @@
 
 #include "commlens/model/framework_options.hpp"
 #include "commlens/model/readers/map_reader.hpp"
+#include "commlens/model/readers/recipe_reader.hpp"
+#include "commlens/model/readers/training_keys.hpp"
 
 namespace commlens {
 namespace {
-
-// Keys of runtime/config.py, runtime/constants.py and their sections that change no message.
-constexpr std::string_view k_other_keys =
-    "aio checkpoint comet comms_logger csv_monitor dataloader_drop_last deepspeed dump_state "
-    "flops_profiler gradient_predivide_factor graph_harvesting load_universal memory_breakdown nebula "
-    "prescale_gradients scheduler seq_parallel_communication_data_type sparse_attention "
-    "steps_per_print tensorboard timers use_data_before_expert_parallelism use_node_local_storage "
-    "wall_clock_breakdown wandb zero_allow_untested_optimizer zero_force_ds_cpu_optimizer";
-
-constexpr std::string_view k_read_keys =
-    "activation_checkpointing amp autotuning bf16 bfloat16 communication_data_type compile "
-    "compression_training curriculum_learning data_efficiency data_types disable_allgather eigenvalue "
-    "elasticity fp16 gradient_accumulation_steps gradient_clipping hybrid_engine optimizer pipeline "
-    "progressive_layer_drop quantize_training sparse_gradients tensor_parallel train_batch_size "
-    "train_micro_batch_size_per_gpu weight_quantization zero_optimization";
 
 constexpr std::string_view k_precision_keys =
     "auto_cast consecutive_hysteresis dynamic_loss_scale fp16 hysteresis immediate_grad_update "
@@ -309,9 +296,7 @@ void leave_out_the_rest(MapReader& settings) {
 
 }  // namespace
 
-bool is_deepspeed_key(std::string_view key) {
-  return is_one_of(key, k_read_keys) || is_one_of(key, k_other_keys);
-}
+bool is_deepspeed_key(std::string_view key) { return is_known_key(KeySource::deepspeed, key); }
 
 Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given) {
   const ConfigNode settled = with_auto_settled(settings, given, job);
@@ -327,9 +312,16 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
     reader.fail("gradient_clipping", "must not be negative");
   }
   read_optimizer(reader);
+  if (const Result<void> ok = read_optimizer_section(reader, job.recipe); !ok) {
+    return ok;
+  }
   refuse_what_has_no_rules(reader);
   leave_out_the_rest(reader);
-  reader.accept(k_other_keys);
+  const std::vector<std::string> notes = not_honoured(settled, KeySource::deepspeed);
+  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
+  for (const std::string_view key : known_keys(KeySource::deepspeed)) {
+    reader.accept(key);
+  }
   return reader.finish();
 }
 
