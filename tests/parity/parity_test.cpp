@@ -396,7 +396,8 @@ TEST(Parity, OtherRecipesTrainAlikeInEveryLayout) {
 
 TEST(Parity, EachPartOfTheRecipeChangesTheLosses) {
   using Change = std::function<void(Job&, TrainOptions&)>;
-  const Job usual = one_rank_job_of({.name = "usual"});
+  Job usual = one_rank_job_of({.name = "usual"});
+  usual.model.initialisation.deviation = 0.1;  // large enough for positions to matter
   const std::vector<double> losses = train_on_threads("usual", usual, options()).losses;
   const std::vector<Change> changes{
       [](Job& job, TrainOptions&) { job.model.norm_epsilon = 0.1; },
@@ -424,15 +425,15 @@ TEST(Parity, EachPartOfTheRecipeChangesTheLosses) {
 class Resume : public testing::TestWithParam<Layout> {};
 
 /// 6 iterations, then 4 more from the checkpoint.
-TrainingRun interrupted(const Job& before, const Job& after) {
-  TrainOptions first = options();
+TrainingRun interrupted(const Job& before, const Job& after, const TrainOptions& usual = options()) {
+  TrainOptions first = usual;
   first.stop_requested = [calls = std::make_shared<std::atomic<std::int64_t>>(0),
                           ranks = before.layout.dp * before.layout.tp * before.layout.pp] {
     return ++*calls > 5 * ranks;  // polled once per rank and iteration: in the sixth
   };
   first.save = scratch_folder("checkpoint");
   train_on_threads("first", before, first);
-  TrainOptions second = options();
+  TrainOptions second = usual;
   second.resume = first.save;
   return train_on_threads("second", after, second);
 }
@@ -458,6 +459,13 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{.name = "tied_pp2_zero3", .dp = 2, .pp = 2, .zero = 3, .micro_batches = 2, .both = tied},
         Layout{.name = "interleaved", .pp = 2, .micro_batches = 4, .change = interleaved}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST(Resume, TheScheduleGoesOnWhereItWas) {
+  const Job job = job_of({.name = "", .dp = 2, .zero = 1, .both = alibi});
+  const TrainingRun whole = train_on_threads("whole", job, other_options());
+  const TrainingRun resumed = interrupted(job, job, other_options());
+  EXPECT_EQ(resumed.losses, std::vector<double>(whole.losses.begin() + 6, whole.losses.end()));
+}
 
 TEST(Resume, WorksUnderAnotherDataParallelSizeAndZeroStage) {
   const Layout before{.name = "", .dp = 4, .zero = 3};
