@@ -86,6 +86,7 @@ Result<void> apply_recipe(const RecipeFlags& flags, const TrainingRecipe& recipe
   options.weight_decay = either(flags.weight_decay, recipe.weight_decay, options.weight_decay);
   options.beta1 = either(flags.beta1, recipe.beta1, options.beta1);
   options.beta2 = either(flags.beta2, recipe.beta2, options.beta2);
+  options.loss_scaling = recipe.loss_scaling;
   options.epsilon = recipe.epsilon.value_or(options.epsilon);
   return {};
 }

@@ -79,6 +79,13 @@ std::string annotated(const std::string& line, std::string_view note, const Text
   return fits ? fmt::format("{}  {}", line, note) : line;
 }
 
+/// What stands behind a line.
+std::string note_of(const IterationReport& report, bool is_cold) {
+  const std::string skipped =
+      report.skipped ? fmt::format("skipped: overflow at loss scale {:g}", report.loss_scale) : "";
+  return is_cold && report.skipped ? "cold, " + skipped : is_cold ? "cold" : skipped;
+}
+
 }  // namespace
 
 const std::filesystem::path& TrainRun::trace() const {
@@ -117,7 +124,8 @@ void TrainReport::add(const IterationReport& report) {
   rows_.push_back(report);
   if (format_ == Format::table) {
     const std::string line = table_.line(report);
-    write((is_cold ? annotated(line, "cold", console_.style) : line) + "\n");
+    const std::string note = note_of(report, is_cold);
+    write((note.empty() ? line : annotated(line, note, console_.style)) + "\n");
   } else if (format_ == Format::csv) {
     write(iteration_csv(report, run_.plan.job, is_cold));
   }
@@ -181,7 +189,8 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
   Json mean;
   if (const auto warm = warm_mean(rows_)) {
     mean = iteration_json(*warm, job, false);
-    for (const char* const key : {"iteration", "cold", "loss", "gradient_norm", "learning_rate"}) {
+    for (const char* const key :
+         {"iteration", "cold", "loss", "gradient_norm", "learning_rate", "loss_scale", "skipped"}) {
       mean.erase(key);
     }
   }

@@ -127,7 +127,7 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
     return tl::unexpected(job.error());
   }
   if (flags.config.size() == 1 && preset(flags.config.front()) && !overrides->dtype) {
-    warn(console, fmt::format("{} is in fp16, for which the trainer has no loss scaling: it trains in bf16; "
+    warn(console, fmt::format("{} is in fp16; the trainer takes bf16 for it, which needs no loss scaling; "
                               "--dtype chooses",
                               flags.config.front()));
   }

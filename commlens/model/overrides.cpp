@@ -239,7 +239,7 @@ Result<Job> with_overrides(Job job, const Overrides& flags) {
     set_recompute(job, *flags.recompute);
   }
   replace(job.train.gradient_clipping, flags.clip);
-  settle_carried_over(job, flags.dtype.has_value());
+  settle_carried_over(job);
   if (const Result<void> ok = override_details(job, flags); !ok) {
     return tl::unexpected(ok.error());
   }

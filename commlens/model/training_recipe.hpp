@@ -35,6 +35,16 @@ struct LearningRateSchedule {
 /// minimum. Source: gpt-neox 4bc66703 megatron/learning_rates.py AnnealingLR.get_lr.
 double learning_rate_at(const LearningRateSchedule& schedule, std::int64_t iteration);
 
+/// How the loss of a model in fp16 is scaled, defaults of DeepSpeed 0.14.0.
+struct LossScaling {
+  double fixed = 0;                 // loss_scale; 0: by overflows
+  std::int64_t initial_power = 16;  // of two
+  std::int64_t window = 1000;       // iterations without overflow after which it doubles
+  std::int64_t hysteresis = 2;      // overflows until it halves, less one
+  bool consecutive_hysteresis = false;
+  double minimum = 1;
+};
+
 /// What a configuration says about the optimizer; what is absent is decided by the trainer.
 struct TrainingRecipe {
   std::optional<double> learning_rate;
@@ -50,6 +60,7 @@ struct TrainingRecipe {
   std::optional<double> epsilon;
   std::optional<double> weight_decay;  // of matrices and embeddings
   std::optional<std::int64_t> seed;
+  LossScaling loss_scaling;
   /// Tokens that attention looks back, where the configuration limits them: sliding_window=4096.
   struct Window {
     std::string key;

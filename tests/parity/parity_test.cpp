@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t k_steps = 10;
 constexpr double k_fp32_tolerance = 1e-5;
 constexpr double k_bf16_tolerance = 2e-2;
+constexpr double k_fp16_tolerance = 2e-3;
 constexpr double k_quantized_tolerance = 5e-2;
 
 /// One layout. The global batch is 8 sequences: micro_batch = 8 / (dp * micro_batches).
@@ -131,6 +132,7 @@ void gptj(Job& job) { job.model.parallel_residual = true; }
 void learned(Job& job) { job.model.positions = Positions::learned; }
 void clipped(Job& job) { job.train.gradient_clipping = 0.5; }
 void bf16(Job& job) { job.train.dtype = DType::bf16; }
+void fp16(Job& job) { job.train.dtype = DType::fp16; }
 void hpz2(Job& job) { job.commlens.hpz = 2; }
 void qwz(Job& job) { job.commlens.quantized_weights = true; }
 void hpz4(Job& job) { job.commlens.hpz = 4; }
@@ -331,6 +333,28 @@ const std::vector<Layout> k_layouts = {
     // bf16.
     {.name = "bf16_ddp2", .dp = 2, .both = bf16, .tolerance = k_bf16_tolerance},
     {.name = "bf16_zero3", .dp = 4, .zero = 3, .both = bf16, .tolerance = k_bf16_tolerance},
+    {.name = "fp16_ddp2", .dp = 2, .both = fp16, .tolerance = k_fp16_tolerance},
+    {.name = "fp16_tp2", .tp = 2, .both = all({fp16, tied, clipped}), .tolerance = k_fp16_tolerance},
+    {.name = "fp16_tp2_sp",
+     .tp = 2,
+     .change = sequence_parallel,
+     .both = all({fp16, learned}),
+     .tolerance = k_fp16_tolerance},
+    {.name = "fp16_zero1_pp2",
+     .dp = 2,
+     .pp = 2,
+     .zero = 1,
+     .micro_batches = 2,
+     .change = full,
+     .both = fp16,
+     .tolerance = k_fp16_tolerance},
+    {.name = "fp16_zero3_hpz",
+     .dp = 4,
+     .zero = 3,
+     .micro_batches = 2,
+     .change = hpz2,
+     .both = all({fp16, clipped}),
+     .tolerance = k_fp16_tolerance},
     {.name = "bf16_zero1_tp2_sp_pp2",
      .dp = 2,
      .tp = 2,
@@ -354,6 +378,50 @@ TEST(Parity, Bf16IsNearFp32) {
   for (std::size_t i = 0; i < exact.losses.size(); ++i) {
     EXPECT_NEAR(rounded.losses[i], exact.losses[i], k_bf16_tolerance * exact.losses[i]) << "iteration " << i;
   }
+}
+
+TEST(Parity, Fp16IsNearFp32) {
+  Job job = tiny_job();
+  job.layout.dp = 1;
+  const TrainingRun exact = train_on_threads("fp32", job, options());
+  job.train.dtype = DType::fp16;
+  const TrainingRun rounded = train_on_threads("fp16", job, options());
+  for (std::size_t i = 0; i < exact.losses.size(); ++i) {
+    EXPECT_NEAR(rounded.losses[i], exact.losses[i], k_fp16_tolerance * exact.losses[i]) << "iteration " << i;
+  }
+}
+
+/// At a loss scale of 2^60 every gradient overflows, and nothing is updated; a small one grows.
+TEST(Parity, OverflowSkipsTheUpdateOfAllRanks) {
+  for (const Layout& layout :
+       {Layout{.name = "alone", .both = fp16}, Layout{.name = "ddp2", .dp = 2, .both = fp16},
+        Layout{.name = "pp2", .pp = 2, .both = all({fp16, clipped})},
+        Layout{.name = "zero3", .dp = 4, .zero = 3, .both = fp16}}) {
+    SCOPED_TRACE(layout.name);
+    const Job job = job_of(layout);
+    TrainOptions large = options();
+    large.loss_scaling = {.initial_power = 60, .hysteresis = 1};
+    const TrainingRun run = train_on_threads("overflow", job, large);
+    EXPECT_EQ(run.skipped, std::vector<bool>(k_steps, true));
+    EXPECT_EQ(run.loss_scales.front(), std::exp2(60));
+    EXPECT_EQ(run.loss_scales.back(), std::exp2(61 - k_steps));
+    EXPECT_EQ(run.rates, std::vector<double>(k_steps, options().schedule.peak));
+    if (job.layout.dp * job.layout.pp > 1) {
+      EXPECT_EQ(differences_from_prediction(job, run.trace, k_steps), std::vector<std::string>{});
+    }
+    TrainOptions small = options();
+    small.loss_scaling = {.initial_power = 8, .window = 4};
+    const TrainingRun grows = train_on_threads("grows", job, small);
+    EXPECT_EQ(grows.skipped, std::vector<bool>(k_steps, false));
+    EXPECT_EQ(grows.loss_scales, (std::vector<double>{256, 256, 256, 256, 512, 512, 512, 512, 1024, 1024}));
+  }
+}
+
+TEST(Parity, OverflowAtTheLeastLossScaleEndsTheTraining) {
+  TrainOptions hopeless = options();
+  hopeless.loss_scaling = {.initial_power = 60, .hysteresis = 1, .minimum = std::exp2(58)};
+  EXPECT_THROW(train_on_threads("hopeless", one_rank_job_of({.name = "", .both = fp16}), hopeless),
+               SystemError);
 }
 
 TEST(Parity, WithoutPrefetchAndOverlapTheCallsAndTheLossesAreTheSame) {
@@ -465,6 +533,19 @@ TEST(Resume, TheScheduleGoesOnWhereItWas) {
   const TrainingRun whole = train_on_threads("whole", job, other_options());
   const TrainingRun resumed = interrupted(job, job, other_options());
   EXPECT_EQ(resumed.losses, std::vector<double>(whole.losses.begin() + 6, whole.losses.end()));
+}
+
+TEST(Resume, TheLossScaleGoesOnWhereItWas) {
+  const Job job = job_of({.name = "", .dp = 2, .zero = 1, .both = fp16});
+  TrainOptions scaled = other_options();
+  scaled.loss_scaling = {.initial_power = 22, .window = 2, .hysteresis = 2};  // overflows at first
+  const TrainingRun whole = train_on_threads("whole", job, scaled);
+  EXPECT_TRUE(whole.skipped.front());
+  EXPECT_FALSE(whole.skipped.back());
+  const TrainingRun resumed = interrupted(job, job, scaled);
+  EXPECT_EQ(resumed.losses, std::vector<double>(whole.losses.begin() + 6, whole.losses.end()));
+  EXPECT_EQ(resumed.rates, std::vector<double>(whole.rates.begin() + 6, whole.rates.end()));
+  EXPECT_EQ(resumed.loss_scales, std::vector<double>(whole.loss_scales.begin() + 6, whole.loss_scales.end()));
 }
 
 TEST(Resume, WorksUnderAnotherDataParallelSizeAndZeroStage) {

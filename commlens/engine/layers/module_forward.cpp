@@ -12,6 +12,18 @@
 namespace commlens::engine {
 namespace {
 
+/// LibTorch 1.x multiplies no fp16 on CPUs (nor normalises, nor takes softmax or gelu of it): there it is
+/// stored and sent, and each operation computes in fp32 and rounds its result.
+torch::Tensor widened(const torch::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == torch::kHalf ? tensor.to(torch::kFloat32) : tensor;
+}
+
+torch::Tensor projected(const torch::Tensor& input, const torch::Tensor& weight,
+                        const torch::Tensor& bias = {}) {
+  const torch::Tensor wide_bias = bias.defined() ? widened(bias) : bias;
+  return torch::linear(widened(input), widened(weight), wide_bias).to(input.scalar_type());
+}
+
 /// A block's parameters by name.
 struct BlockParameters {
   torch::Tensor ln1_weight, ln1_bias;    // [h]
@@ -41,7 +53,9 @@ BlockParameters named(const LayerContext& context, const std::vector<torch::Tens
 
 torch::Tensor normalised(const LayerContext& context, const torch::Tensor& input, const torch::Tensor& weight,
                          const torch::Tensor& bias) {
-  return torch::layer_norm(input, {input.size(-1)}, weight, bias, context.model.norm_epsilon);
+  return torch::layer_norm(widened(input), {input.size(-1)}, widened(weight), widened(bias),
+                           context.model.norm_epsilon)
+      .to(input.scalar_type());
 }
 
 /// The input of a column-split layer: the whole sequence, its gradient summed over tensor ranks.
@@ -84,7 +98,7 @@ torch::Tensor attention(const LayerContext& context, const BlockParameters& bloc
   const std::int64_t batch = input.size(0);
   const std::int64_t length = input.size(1);
   const std::int64_t width = context.model.head_dim;
-  const torch::Tensor qkv = torch::linear(input, block.qkv_weight, block.qkv_bias);
+  const torch::Tensor qkv = widened(projected(input, block.qkv_weight, block.qkv_bias));
   torch::Tensor cos;
   torch::Tensor sin;
   if (context.rotary_cos.defined()) {
@@ -96,7 +110,10 @@ torch::Tensor attention(const LayerContext& context, const BlockParameters& bloc
       core_attention(split_heads(qkv, width, cos, sin), attention_bias(context, qkv),
                      1.0 / std::sqrt(static_cast<double>(width)), context.selective_recompute);
   const std::int64_t heads = result.size(0) / batch;
-  return result.view({batch, heads, length, width}).transpose(1, 2).reshape({batch, length, heads * width});
+  return result.view({batch, heads, length, width})
+      .transpose(1, 2)
+      .reshape({batch, length, heads * width})
+      .to(input.scalar_type());
 }
 
 torch::Tensor mlp_input(const LayerContext& context, const BlockParameters& block,
@@ -105,7 +122,7 @@ torch::Tensor mlp_input(const LayerContext& context, const BlockParameters& bloc
                       "block.fc1.grad");
 }
 
-torch::Tensor activated(const torch::Tensor& input, Activation activation) {
+torch::Tensor activated_wide(const torch::Tensor& input, Activation activation) {
   constexpr double steepness = 1.702;
   switch (activation) {
     case Activation::gelu:
@@ -126,8 +143,12 @@ torch::Tensor activated(const torch::Tensor& input, Activation activation) {
   return torch::gelu(input);
 }
 
+torch::Tensor activated(const torch::Tensor& input, Activation activation) {
+  return activated_wide(widened(input), activation).to(input.scalar_type());
+}
+
 torch::Tensor mlp(const LayerContext& context, const BlockParameters& block, const torch::Tensor& input) {
-  return activated(torch::linear(input, block.fc1_weight, block.fc1_bias), context.model.activation);
+  return activated(projected(input, block.fc1_weight, block.fc1_bias), context.model.activation);
 }
 
 /// Sines of the first half of the width, cosines of the second. [sequence, h]
@@ -190,11 +211,12 @@ torch::Tensor embedding_forward(const LayerContext& context, const std::vector<t
   if (is_split) {
     const torch::Tensor own = tokens - context.tp->rank().value * table.size(0);
     const torch::Tensor is_elsewhere = own.lt(0).logical_or(own.ge(table.size(0)));
-    activations = torch::embedding(table, own.masked_fill(is_elsewhere, 0))
-                      .masked_fill_(is_elsewhere.unsqueeze(2), 0.0);
+    activations = torch::embedding(widened(table), own.masked_fill(is_elsewhere, 0))
+                      .masked_fill_(is_elsewhere.unsqueeze(2), 0.0)
+                      .to(table.scalar_type());
     activations = out_of_rows(context, activations, "embedding", "embedding.grad");
   } else {
-    activations = torch::embedding(table, tokens);
+    activations = torch::embedding(widened(table), tokens).to(table.scalar_type());
   }
   const std::int64_t length = activations.size(1);
   const std::int64_t first = context.sequence_parallel && is_split ? context.tp->rank().value * length : 0;
@@ -218,25 +240,24 @@ torch::Tensor block_forward(const LayerContext& context, const std::vector<torch
   const torch::Tensor heads = attention(context, block, columns);
   const bool is_split = context.tp != nullptr && context.tp->size() > 1;
   if (!is_split) {
-    const torch::Tensor middle = input + torch::linear(heads, block.proj_weight, block.proj_bias);
+    const torch::Tensor middle = input + projected(heads, block.proj_weight, block.proj_bias);
     const torch::Tensor& mlp_reads = context.model.parallel_residual ? input : middle;
-    return middle + torch::linear(mlp(context, block, mlp_input(context, block, mlp_reads)), block.fc2_weight,
-                                  block.fc2_bias);
+    return middle + projected(mlp(context, block, mlp_input(context, block, mlp_reads)), block.fc2_weight,
+                              block.fc2_bias);
   }
   if (context.model.parallel_residual) {
     const torch::Tensor partial =
-        torch::linear(heads, block.proj_weight) +
-        torch::linear(mlp(context, block, mlp_input(context, block, input)), block.fc2_weight);
+        projected(heads, block.proj_weight) +
+        projected(mlp(context, block, mlp_input(context, block, input)), block.fc2_weight);
     const torch::Tensor sum = out_of_rows(context, partial, "block.residual", "block.residual.grad");
     return input + sum + (block.proj_bias + block.fc2_bias);
   }
-  const torch::Tensor middle = input + (out_of_rows(context, torch::linear(heads, block.proj_weight),
-                                                    "block.proj", "block.proj.grad") +
-                                        block.proj_bias);
+  const torch::Tensor middle =
+      input + (out_of_rows(context, projected(heads, block.proj_weight), "block.proj", "block.proj.grad") +
+               block.proj_bias);
   const torch::Tensor wide = mlp(context, block, mlp_input(context, block, middle));
-  return middle +
-         (out_of_rows(context, torch::linear(wide, block.fc2_weight), "block.fc2", "block.fc2.grad") +
-          block.fc2_bias);
+  return middle + (out_of_rows(context, projected(wide, block.fc2_weight), "block.fc2", "block.fc2.grad") +
+                   block.fc2_bias);
 }
 
 torch::Tensor head_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
@@ -247,8 +268,9 @@ torch::Tensor head_forward(const LayerContext& context, const std::vector<torch:
   }
   const torch::Tensor columns =
       into_columns(context, normalised(context, input, norm[0], norm[1]), "head", "head.grad");
-  const torch::Tensor logits =
-      torch::linear(columns, parameters[2]).flatten(0, 1);  // [batch * sequence, V / t]
+  // [batch * sequence, V / t]; widened, because gradients of a mean over many tokens are less than fp16's
+  // least
+  const torch::Tensor logits = widened(projected(columns, parameters[2])).flatten(0, 1);
   return cross_entropy(logits, targets.flatten(), context.tp, context.model.raw_vocab);
 }
 

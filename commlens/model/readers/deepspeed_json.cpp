@@ -72,6 +72,21 @@ bool is_enabled(MapReader& settings, std::string_view section) {
   return value.value_or(false);
 }
 
+/// DeepSpeed's section fp16.
+void read_loss_scaling(MapReader& reader, LossScaling& scaling) {
+  constexpr double largest = 1e30;
+  constexpr std::int64_t largest_power = 100;
+  read_within(reader, "loss_scale", {0, largest}, scaling.fixed);
+  reader.read("initial_scale_power", scaling.initial_power, 0);
+  reader.read("loss_scale_window", scaling.window);
+  reader.read("hysteresis", scaling.hysteresis);
+  reader.read("consecutive_hysteresis", scaling.consecutive_hysteresis);
+  read_within(reader, "min_loss_scale", {0, largest}, scaling.minimum);
+  if (scaling.initial_power > largest_power) {
+    reader.fail("initial_scale_power", "is above 100, which no gradient survives");
+  }
+}
+
 /// The same of fp16 or bf16, whose other keys are looked at too.
 bool is_precision(MapReader& settings, std::string_view section, Job& job) {
   const bool enabled = is_enabled(settings, section);
@@ -79,6 +94,9 @@ bool is_precision(MapReader& settings, std::string_view section, Job& job) {
   if (enabled && map != nullptr) {
     MapReader reader(*map, {job.warnings, job.unmodelled});
     reader.accept("enabled");
+    if (section == "fp16") {
+      read_loss_scaling(reader, job.recipe.loss_scaling);
+    }
     reader.accept(k_precision_keys);
     reader.leave_out_unless_off("fp16_master_weights_and_grads");
     if (const Result<void> ok = reader.finish(); !ok) {
@@ -106,6 +124,7 @@ Result<void> read_precision(MapReader& settings, Job& job) {
       (names_fp16 && job.train.dtype == DType::fp16) || (names_bf16 && job.train.dtype == DType::bf16);
   if (fp16 || bf16) {
     job.train.dtype = fp16 ? DType::fp16 : DType::bf16;
+    job.train.dtype_is_chosen = true;
   } else if (switched_off) {
     job.train.dtype = DType::fp32;
   }

@@ -211,6 +211,8 @@ constexpr std::array<UnhonouredKey, 23> k_megatron_warned = {{
 
 // DeepSpeed 0.14.0 runtime/config.py and runtime/constants.py; keys of sections as section.key
 constexpr std::string_view k_deepspeed_honoured =
+    "fp16.consecutive_hysteresis fp16.hysteresis fp16.initial_scale_power fp16.loss_scale "
+    "fp16.loss_scale_window fp16.min_loss_scale "
     "activation_checkpointing activation_checkpointing.partition_activations bf16 bf16.enabled bfloat16 "
     "bfloat16.enabled fp16 fp16.auto_cast fp16.enabled fp16.fp16 fp16.type gradient_accumulation_steps "
     "gradient_clipping optimizer optimizer.params optimizer.params.betas optimizer.params.eps "
@@ -225,8 +227,8 @@ constexpr std::string_view k_deepspeed_irrelevant =
     "activation_checkpointing.number_checkpoints activation_checkpointing.profile "
     "activation_checkpointing.synchronize_checkpoint_boundary aio checkpoint comet comms_logger "
     "csv_monitor data_types dataloader_drop_last deepspeed dump_state flops_profiler "
-    "fp16.consecutive_hysteresis fp16.dynamic_loss_scale fp16.hysteresis fp16.immediate_grad_update "
-    "fp16.initial_scale_power fp16.loss_scale fp16.loss_scale_window fp16.loss_scaler fp16.min_loss_scale "
+    "fp16.dynamic_loss_scale fp16.immediate_grad_update "
+    "fp16.loss_scaler "
     "fp16.min_scale fp16.opt_level gradient_predivide_factor graph_harvesting load_universal "
     "memory_breakdown nebula optimizer.legacy_fusion optimizer.params.cuda_aware "
     "optimizer.params.fp32_optimizer_states optimizer.params.freeze_step optimizer.params.torch_adam "

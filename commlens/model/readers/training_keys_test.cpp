@@ -214,6 +214,19 @@ TEST(TrainingKeys, OfGptNeoxAreHonoured) {
   EXPECT_EQ(recipe.not_honoured, Notes{});
 }
 
+TEST(TrainingKeys, LossScalingIsThatOfTheFile) {
+  const LossScaling scaling = neox(
+                                  "fp16: {enabled: true, loss_scale: 0, loss_scale_window: 500, "
+                                  "initial_scale_power: 12, hysteresis: 3, "
+                                  "min_loss_scale: 2}\n")
+                                  ->recipe.loss_scaling;
+  EXPECT_EQ(scaling.fixed, 0);
+  EXPECT_EQ(scaling.window, 500);
+  EXPECT_EQ(scaling.initial_power, 12);
+  EXPECT_EQ(scaling.hysteresis, 3);
+  EXPECT_EQ(scaling.minimum, 2);
+}
+
 TEST(TrainingKeys, GptNeoxDecidesWhatItsFilesLeaveOpen) {  // neox_args.py and OPT_PARAMS_DEFAULT
   const TrainingRecipe recipe = neox("train_iters: 90\nlr_decay_fraction: 0.5\n")->recipe;
   EXPECT_EQ(recipe.learning_rate, 1e-3);
