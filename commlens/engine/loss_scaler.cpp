@@ -1,7 +1,6 @@
 #include "commlens/engine/loss_scaler.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace commlens::engine {
 namespace {
@@ -14,8 +13,7 @@ LossScaler::LossScaler(const LossScaling& settings, bool is_needed)
     : settings_(settings), is_needed_(is_needed) {
   state_.hysteresis_left = settings.hysteresis;
   if (is_needed) {
-    state_.scale =
-        settings.fixed > 0 ? settings.fixed : std::exp2(static_cast<double>(settings.initial_power));
+    state_.scale = settings.fixed > 0 ? settings.fixed : settings.initial;
   }
 }
 

@@ -21,23 +21,23 @@ std::vector<double> scales_of(const LossScaling& settings, const std::string& it
 // By hand from DeepSpeed's DynamicLossScaler.update_scale; the last overflow is iteration -1 at first, so
 // that the factor doubles after iteration `window` - 1.
 TEST(LossScaler, HalvesAtOverflowAndDoublesAfterAWindow) {
-  EXPECT_EQ(scales_of({.initial_power = 4, .window = 3, .hysteresis = 1}, "...x..."),
+  EXPECT_EQ(scales_of({.initial = 16, .window = 3, .hysteresis = 1}, "...x..."),
             (std::vector<double>{16, 16, 32, 16, 16, 16, 32}));
 }
 
 TEST(LossScaler, HysteresisForgivesTheFirstOverflowsUntilTheFactorGrows) {
-  EXPECT_EQ(scales_of({.initial_power = 4, .window = 3, .hysteresis = 2}, "x.xx...x"),
+  EXPECT_EQ(scales_of({.initial = 16, .window = 3, .hysteresis = 2}, "x.xx...x"),
             (std::vector<double>{16, 16, 8, 4, 4, 4, 8, 8}));
 }
 
 TEST(LossScaler, ConsecutiveHysteresisIsRefilledByEveryGoodIteration) {
-  EXPECT_EQ(scales_of({.initial_power = 4, .window = 100, .hysteresis = 2, .consecutive_hysteresis = true},
-                      "x.x.xx"),
-            (std::vector<double>{16, 16, 16, 16, 16, 8}));
+  EXPECT_EQ(
+      scales_of({.initial = 16, .window = 100, .hysteresis = 2, .consecutive_hysteresis = true}, "x.x.xx"),
+      (std::vector<double>{16, 16, 16, 16, 16, 8}));
 }
 
 TEST(LossScaler, StopsAtTheLeastFactor) {
-  LossScaler scaler({.initial_power = 1, .hysteresis = 1, .minimum = 1}, true);
+  LossScaler scaler({.initial = 2, .hysteresis = 1, .minimum = 1}, true);
   EXPECT_TRUE(scaler.update(true));
   EXPECT_EQ(scaler.scale(), 1);
   EXPECT_FALSE(scaler.update(true));

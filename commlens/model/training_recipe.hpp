@@ -37,10 +37,10 @@ double learning_rate_at(const LearningRateSchedule& schedule, std::int64_t itera
 
 /// How the loss of a model in fp16 is scaled, defaults of DeepSpeed 0.14.0.
 struct LossScaling {
-  double fixed = 0;                 // loss_scale; 0: by overflows
-  std::int64_t initial_power = 16;  // of two
-  std::int64_t window = 1000;       // iterations without overflow after which it doubles
-  std::int64_t hysteresis = 2;      // overflows until it halves, less one
+  double fixed = 0;             // loss_scale; 0: by overflows
+  double initial = 65536;       // 2 to the initial_scale_power
+  std::int64_t window = 1000;   // iterations without overflow after which it doubles
+  std::int64_t hysteresis = 2;  // overflows until it halves, less one
   bool consecutive_hysteresis = false;
   double minimum = 1;
 };

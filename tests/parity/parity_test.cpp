@@ -400,7 +400,7 @@ TEST(Parity, OverflowSkipsTheUpdateOfAllRanks) {
     SCOPED_TRACE(layout.name);
     const Job job = job_of(layout);
     TrainOptions large = options();
-    large.loss_scaling = {.initial_power = 60, .hysteresis = 1};
+    large.loss_scaling = {.initial = std::exp2(60), .hysteresis = 1};
     const TrainingRun run = train_on_threads("overflow", job, large);
     EXPECT_EQ(run.skipped, std::vector<bool>(k_steps, true));
     EXPECT_EQ(run.loss_scales.front(), std::exp2(60));
@@ -410,7 +410,7 @@ TEST(Parity, OverflowSkipsTheUpdateOfAllRanks) {
       EXPECT_EQ(differences_from_prediction(job, run.trace, k_steps), std::vector<std::string>{});
     }
     TrainOptions small = options();
-    small.loss_scaling = {.initial_power = 8, .window = 4};
+    small.loss_scaling = {.initial = 256, .window = 4};
     const TrainingRun grows = train_on_threads("grows", job, small);
     EXPECT_EQ(grows.skipped, std::vector<bool>(k_steps, false));
     EXPECT_EQ(grows.loss_scales, (std::vector<double>{256, 256, 256, 256, 512, 512, 512, 512, 1024, 1024}));
@@ -419,7 +419,7 @@ TEST(Parity, OverflowSkipsTheUpdateOfAllRanks) {
 
 TEST(Parity, OverflowAtTheLeastLossScaleEndsTheTraining) {
   TrainOptions hopeless = options();
-  hopeless.loss_scaling = {.initial_power = 60, .hysteresis = 1, .minimum = std::exp2(58)};
+  hopeless.loss_scaling = {.initial = std::exp2(60), .hysteresis = 1, .minimum = std::exp2(58)};
   EXPECT_THROW(train_on_threads("hopeless", one_rank_job_of({.name = "", .both = fp16}), hopeless),
                SystemError);
 }
@@ -538,7 +538,7 @@ TEST(Resume, TheScheduleGoesOnWhereItWas) {
 TEST(Resume, TheLossScaleGoesOnWhereItWas) {
   const Job job = job_of({.name = "", .dp = 2, .zero = 1, .both = fp16});
   TrainOptions scaled = other_options();
-  scaled.loss_scaling = {.initial_power = 22, .window = 2, .hysteresis = 2};  // overflows at first
+  scaled.loss_scaling = {.initial = std::exp2(22), .window = 2, .hysteresis = 2};  // overflows at first
   const TrainingRun whole = train_on_threads("whole", job, scaled);
   EXPECT_TRUE(whole.skipped.front());
   EXPECT_FALSE(whole.skipped.back());

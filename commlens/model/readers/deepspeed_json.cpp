@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,12 +78,14 @@ void read_loss_scaling(MapReader& reader, LossScaling& scaling) {
   constexpr double largest = 1e30;
   constexpr std::int64_t largest_power = 100;
   read_within(reader, "loss_scale", {0, largest}, scaling.fixed);
-  reader.read("initial_scale_power", scaling.initial_power, 0);
+  std::int64_t power = 16;
+  reader.read("initial_scale_power", power, 0);
+  scaling.initial = std::exp2(static_cast<double>(power));
   reader.read("loss_scale_window", scaling.window);
   reader.read("hysteresis", scaling.hysteresis);
   reader.read("consecutive_hysteresis", scaling.consecutive_hysteresis);
   read_within(reader, "min_loss_scale", {0, largest}, scaling.minimum);
-  if (scaling.initial_power > largest_power) {
+  if (power > largest_power) {
     reader.fail("initial_scale_power", "is above 100, which no gradient survives");
   }
 }

@@ -361,6 +361,17 @@ void read_megatron_layers(MapReader& arguments, Job& job) {
   }
 }
 
+/// fp16: DynamicGradScaler of megatron/core/optimizer/grad_scaler.py, which works as DeepSpeed's.
+void read_megatron_scaling(MapReader& arguments, LossScaling& scaling) {
+  constexpr double largest = 1e30;
+  scaling.initial = 4294967296.0;
+  read_within(arguments, "loss_scale", {0, largest}, scaling.fixed);
+  read_within(arguments, "initial_loss_scale", {0, largest}, scaling.initial);
+  read_within(arguments, "min_loss_scale", {0, largest}, scaling.minimum);
+  arguments.read("loss_scale_window", scaling.window);
+  arguments.read("hysteresis", scaling.hysteresis);
+}
+
 /// The optimizer and its schedule, with Megatron's defaults for what is left open; only the rate has none.
 void read_megatron_recipe(MapReader& arguments, TrainingRecipe& recipe) {
   recipe.beta1 = 0.9;
@@ -440,6 +451,7 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
   read_recompute(reader, job);
   read_megatron_layers(reader, job);
   read_megatron_recipe(reader, job.recipe);
+  read_megatron_scaling(reader, job.recipe.loss_scaling);
   for_each_word(k_unsupported_switches,
                 [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
   for_each_word(k_unsupported_values,

@@ -125,6 +125,7 @@ constexpr std::array<UnhonouredKey, 12> k_hugging_face_warned = {{
 
 // Megatron-LM core_v0.7.0 megatron/training/arguments.py
 constexpr std::string_view k_megatron_honoured =
+    "hysteresis initial_loss_scale loss_scale_window min_loss_scale "
     "adam_beta1 adam_beta2 adam_eps add_qkv_bias bf16 clip_grad context_parallel_size disable_bias_linear "
     "encoder_num_layers encoder_seq_length expert_model_parallel_size ffn_hidden_size fp16 "
     "global_batch_size group_query_attention hidden_size init_method_std init_method_xavier_uniform "
@@ -146,13 +147,13 @@ constexpr std::string_view k_megatron_irrelevant =
     "decoder_seq_length delay_grad_reduce delay_param_gather deterministic_mode "
     "disable_straggler_on_startup dist_ckpt_format distribute_saved_activations distributed_backend "
     "distributed_timeout_minutes empty_unused_memory_level eval_interval eval_iters exit_interval "
-    "exit_on_missing_checkpoint gradient_accumulation_fusion hysteresis "
-    "inference_batch_times_seqlen_threshold initial_loss_scale lazy_mpu_init legacy_tokenizer load "
+    "exit_on_missing_checkpoint gradient_accumulation_fusion "
+    "inference_batch_times_seqlen_threshold lazy_mpu_init legacy_tokenizer load "
     "local_rank log_batch_size_to_tensorboard log_interval log_learning_rate_to_tensorboard "
     "log_loss_scale_to_tensorboard log_memory_to_tensorboard log_progress log_throughput "
     "log_timers_to_tensorboard log_validation_ppl_to_tensorboard log_world_size_to_tensorboard "
-    "loss_scale_window manual_gc manual_gc_eval manual_gc_interval mask_prob masked_softmax_fusion "
-    "merge_file min_loss_scale mmap_bin_files mock_data moe_grouped_gemm moe_input_jitter_eps "
+    "manual_gc manual_gc_eval manual_gc_interval mask_prob masked_softmax_fusion "
+    "merge_file mmap_bin_files mock_data moe_grouped_gemm moe_input_jitter_eps "
     "moe_per_layer_logging moe_router_load_balancing_type moe_token_dropping "
     "nccl_communicator_config_path no_async_tensor_model_parallel_allreduce no_bias_dropout_fusion "
     "no_bias_swiglu_fusion no_create_attention_mask_in_dataloader no_gradient_accumulation_fusion "

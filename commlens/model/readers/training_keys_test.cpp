@@ -222,7 +222,7 @@ TEST(TrainingKeys, LossScalingIsThatOfTheFile) {
                                   ->recipe.loss_scaling;
   EXPECT_EQ(scaling.fixed, 0);
   EXPECT_EQ(scaling.window, 500);
-  EXPECT_EQ(scaling.initial_power, 12);
+  EXPECT_EQ(scaling.initial, 4096);
   EXPECT_EQ(scaling.hysteresis, 3);
   EXPECT_EQ(scaling.minimum, 2);
 }
