@@ -1,6 +1,7 @@
 #include "commlens/cli/train_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,10 +80,15 @@ std::string annotated(const std::string& line, std::string_view note, const Text
   return fits ? fmt::format("{}  {}", line, note) : line;
 }
 
+std::string scale_text(double scale) {
+  constexpr double exact = 9e15;  // whole numbers up to here
+  return scale >= 1 && scale < exact ? with_commas(std::llround(scale)) : fmt::format("{:g}", scale);
+}
+
 /// What stands behind a line.
 std::string note_of(const IterationReport& report, bool is_cold) {
   const std::string skipped =
-      report.skipped ? fmt::format("skipped: overflow at loss scale {:g}", report.loss_scale) : "";
+      report.skipped ? fmt::format("skipped: overflow at loss scale {}", scale_text(report.loss_scale)) : "";
   return is_cold && report.skipped ? "cold, " + skipped : is_cold ? "cold" : skipped;
 }
 
