@@ -147,6 +147,8 @@ Json iteration_json(const IterationReport& iteration, const Job& job, bool is_co
           {"loss", iteration.loss},
           {"gradient_norm", job.train.gradient_clipping > 0 ? Json(iteration.gradient_norm) : Json()},
           {"learning_rate", iteration.learning_rate},
+          {"loss_scale", iteration.loss_scale},
+          {"skipped", iteration.skipped},
           {"time_s", rates.time_s},
           {"tokens_per_second", rates.tokens_per_second},
           {"flops_per_second_per_rank", rates.flops_per_second_per_rank},

@@ -11,25 +11,11 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
+#include "commlens/cli/number_check.hpp"
 
 namespace commlens {
 namespace {
 
-/// A range whose bounds the help text does not spell out.
-CLI::Validator between(std::int64_t least, std::int64_t most) {
-  return CLI::Range(least, most).description("");
-}
-/// The same for finite numbers; CLI::Range takes nan.
-CLI::Validator between(double least, double most) {
-  const auto error_of = [least, most](const std::string& text) {
-    const Result<double> number = parse_number(text);
-    const bool is_inside = number && *number >= least && *number <= most;
-    return is_inside ? std::string() : fmt::format("Value {} not in range {} to {}", text, least, most);
-  };
-  return {error_of, ""};
-}
-
-constexpr double k_largest_factor = 1e6;
 constexpr std::int64_t k_most_iterations = std::numeric_limits<std::int32_t>::max();
 
 std::optional<std::int64_t> number_from_environment(std::initializer_list<const char*> names) {
@@ -45,29 +31,6 @@ std::optional<std::int64_t> number_from_environment(std::initializer_list<const 
 
 bool has_launcher() {
   return number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}).has_value();
-}
-
-void declare_optimizer(CLI::App& verb, TrainFlags& flags) {
-  const char* const group = "Optimizer";
-  verb.add_option("--lr", flags.learning_rate, "Learning rate after the warm-up")
-      ->check(between(0.0, k_largest_factor))
-      ->type_name("X")
-      ->capture_default_str()
-      ->group(group);
-  verb.add_option("--min-lr", flags.min_learning_rate, "Learning rate at the end; default: a tenth of --lr")
-      ->check(between(0.0, k_largest_factor))
-      ->type_name("X")
-      ->group(group);
-  verb.add_option("--warmup", flags.warmup, "Iterations of linear warm-up, then cosine")
-      ->check(between(std::int64_t{0}, k_most_iterations))
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(group);
-  verb.add_option("--weight-decay", flags.weight_decay, "Of AdamW")
-      ->check(between(0.0, k_largest_factor))
-      ->type_name("X")
-      ->capture_default_str()
-      ->group(group);
 }
 
 void declare_data(CLI::App& verb, TrainFlags& flags) {
@@ -159,10 +122,10 @@ void TrainFlags::declare(CLI::App& verb) {
       ->check(between(std::int64_t{1}, k_most_iterations))
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--seed", seed, "Of parameters and data")
+  verb.add_option("--seed", recipe.seed,
+                  "Of parameters and data; default: that of the configuration, else 1234")
       ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
-      ->type_name("N")
-      ->capture_default_str();
+      ->type_name("N");
   verb.add_option("--rotary-fraction", rotary_fraction,
                   "Part of each head that rotary positions turn; default: rotary_pct of the file, else 1")
       ->check(between(0.0, 1.0))
@@ -175,7 +138,7 @@ void TrainFlags::declare(CLI::App& verb) {
       ->check(CLI::IsMember({"table", "json", "csv"}))
       ->capture_default_str();
   declare_data(verb, *this);
-  declare_optimizer(verb, *this);
+  recipe.declare(verb);
   declare_files(verb, *this);
   declare_execution(verb, *this);
   layout.declare(verb, false);
@@ -197,9 +160,10 @@ Result<void> check_flags(const TrainFlags& flags) {
                     "--framework out (predict and compare take {})",
                     flags.framework, flags.framework));
   }
-  if (flags.min_learning_rate && *flags.min_learning_rate > flags.learning_rate) {
+  const RecipeFlags& recipe = flags.recipe;
+  if (recipe.learning_rate && recipe.min_learning_rate.value_or(0) > *recipe.learning_rate) {
     return failure(
-        fmt::format("--min-lr {}: it is above --lr {}", *flags.min_learning_rate, flags.learning_rate));
+        fmt::format("--min-lr {}: it is above --lr {}", *recipe.min_learning_rate, *recipe.learning_rate));
   }
   if (const auto timeout = parse_duration(flags.timeout); !timeout) {
     return failure("--timeout: " + timeout.error().message);
@@ -210,22 +174,19 @@ Result<void> check_flags(const TrainFlags& flags) {
   return check_transport(flags);
 }
 
-engine::TrainOptions train_options(const TrainFlags& flags, std::int64_t ranks) {
-  constexpr double usual_decay = 0.1;
+Result<engine::TrainOptions> train_options(const TrainFlags& flags, const Job& job) {
   engine::TrainOptions options;
   options.iterations = flags.iterations;
-  options.seed = static_cast<std::uint64_t>(flags.seed);
-  options.learning_rate = flags.learning_rate;
-  options.min_learning_rate = flags.min_learning_rate.value_or(usual_decay * flags.learning_rate);
-  options.warmup = flags.warmup;
-  options.weight_decay = flags.weight_decay;
+  if (const Result<void> ok = apply_recipe(flags.recipe, job.recipe, options); !ok) {
+    return tl::unexpected(ok.error());
+  }
   options.prefetch = !flags.no_prefetch;
   options.overlap = !flags.no_overlap;
   options.device = !flags.device.empty()                         ? flags.device
                    : flags.chosen_transport() == Transport::nccl ? "cuda"
                                                                  : "cpu";
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  const std::int64_t here = flags.uses_mpi() ? local_ranks(ranks) : ranks;
+  const std::int64_t here = flags.uses_mpi() ? local_ranks(job.layout.ranks) : job.layout.ranks;
   options.threads =
       flags.threads.value_or(std::max<std::int64_t>(1, cores / std::max<std::int64_t>(1, here)));
   options.trace = flags.trace;

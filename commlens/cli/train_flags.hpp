@@ -7,6 +7,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/cli/console.hpp"
 #include "commlens/cli/layout_flags.hpp"
+#include "commlens/cli/train_recipe.hpp"
 #include "commlens/engine/train.hpp"
 
 namespace CLI {
@@ -27,11 +28,7 @@ struct TrainFlags {
   std::string mpi;
   std::string device;
   std::int64_t iterations = 10;
-  std::int64_t warmup = 0;
-  std::int64_t seed = 1234;
-  double learning_rate = 6e-4;
-  std::optional<double> min_learning_rate;
-  double weight_decay = 0.1;
+  RecipeFlags recipe;
   std::optional<double> rotary_fraction;
   std::optional<std::int64_t> threads;
   engine::DataOptions data;
@@ -56,8 +53,8 @@ struct TrainFlags {
 /// Refuses flags that contradict each other.
 Result<void> check_flags(const TrainFlags& flags);
 
-/// What the flags say about how to train, for a job of `ranks`; the data are yet to be opened.
-engine::TrainOptions train_options(const TrainFlags& flags, std::int64_t ranks);
+/// What flags and configuration say about how to train; the data are yet to be opened.
+Result<engine::TrainOptions> train_options(const TrainFlags& flags, const Job& job);
 
 /// How many processes a launcher started, by its variables; 1 where there are none.
 std::int64_t launched_ranks();

@@ -1,6 +1,7 @@
 #include "commlens/cli/train_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/cli/job_text.hpp"
+#include "commlens/cli/train_recipe.hpp"
 #include "commlens/model/memory.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/summary_tables.hpp"
@@ -33,10 +35,25 @@ std::vector<CommKind> ops_of(const Plan& plan) {
 
 std::string head_text(const TrainRun& run) {
   const Job& job = run.plan.job;
-  return fmt::format("{}, vocabulary {}\n{}\n{}, {}, {} thread{} a rank; data: {}; seed {}\n",
+  return fmt::format("{}, vocabulary {}\n{}\n{}, {}, {} thread{} a rank; data: {}; seed {}\n{}\n",
                      parameters_text(job.model), with_commas(job.model.vocab), layout_text(job),
                      run.transport, run.options.device, run.options.threads,
-                     run.options.threads == 1 ? "" : "s", run.data, run.options.seed);
+                     run.options.threads == 1 ? "" : "s", run.data, run.options.seed,
+                     recipe_text(run.options));
+}
+
+Json optimizer_json(const engine::TrainOptions& options) {
+  const LearningRateSchedule& schedule = options.schedule;
+  return {{"name", "adamw"},
+          {"beta1", options.beta1},
+          {"beta2", options.beta2},
+          {"epsilon", options.epsilon},
+          {"weight_decay", options.weight_decay},
+          {"learning_rate", schedule.peak},
+          {"min_learning_rate", schedule.minimum},
+          {"decay", name_of(schedule.style)},
+          {"decay_iterations", schedule.iterations},
+          {"warmup_iterations", schedule.warmup}};
 }
 
 std::string files_text(const TrainRun& run, const TrainEnd& end, std::int64_t iterations_behind) {
@@ -62,6 +79,18 @@ std::optional<IterationReport> warm_mean(const std::vector<IterationReport>& row
 std::string annotated(const std::string& line, std::string_view note, const TextStyle& style) {
   const bool fits = style.width == 0 || line.size() + 2 + note.size() <= style.width;
   return fits ? fmt::format("{}  {}", line, note) : line;
+}
+
+std::string scale_text(double scale) {
+  constexpr double exact = 9e15;  // whole numbers up to here
+  return scale >= 1 && scale < exact ? with_commas(std::llround(scale)) : fmt::format("{:g}", scale);
+}
+
+/// What stands behind a line.
+std::string note_of(const IterationReport& report, bool is_cold) {
+  const std::string skipped =
+      report.skipped ? fmt::format("skipped: overflow at loss scale {}", scale_text(report.loss_scale)) : "";
+  return is_cold && report.skipped ? "cold, " + skipped : is_cold ? "cold" : skipped;
 }
 
 }  // namespace
@@ -102,7 +131,8 @@ void TrainReport::add(const IterationReport& report) {
   rows_.push_back(report);
   if (format_ == Format::table) {
     const std::string line = table_.line(report);
-    write((is_cold ? annotated(line, "cold", console_.style) : line) + "\n");
+    const std::string note = note_of(report, is_cold);
+    write((note.empty() ? line : annotated(line, note, console_.style)) + "\n");
   } else if (format_ == Format::csv) {
     write(iteration_csv(report, run_.plan.job, is_cold));
   }
@@ -181,7 +211,8 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
   Json mean;
   if (const auto warm = warm_mean(rows_)) {
     mean = iteration_json(*warm, job, false);
-    for (const char* const key : {"iteration", "cold", "loss", "gradient_norm", "learning_rate"}) {
+    for (const char* const key :
+         {"iteration", "cold", "loss", "gradient_norm", "learning_rate", "loss_scale", "skipped"}) {
       mean.erase(key);
     }
   }
@@ -201,6 +232,7 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
       {"threads_per_rank", run_.options.threads},
       {"data", run_.data},
       {"seed", run_.options.seed},
+      {"optimizer", optimizer_json(run_.options)},
       {"iterations", std::move(iterations)},
       {"totals",
        {{"iterations", rows_.size()},

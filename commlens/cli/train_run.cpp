@@ -132,7 +132,7 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
     return tl::unexpected(job.error());
   }
   if (flags.config.size() == 1 && preset(flags.config.front()) && !overrides->dtype) {
-    warn(console, fmt::format("{} is in fp16, for which the trainer has no loss scaling: it trains in bf16; "
+    warn(console, fmt::format("{} is in fp16; the trainer takes bf16 for it, which needs no loss scaling; "
                               "--dtype chooses",
                               flags.config.front()));
   }
@@ -160,17 +160,24 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   if (!engine) {
     return tl::unexpected(engine.error());
   }
+  Result<engine::TrainOptions> options = train_options(flags, plan->job);
+  if (!options) {
+    return tl::unexpected(options.error());
+  }
+  if (const std::string line = not_honoured_line(plan->job); !line.empty()) {
+    warn(console, line);
+  }
   const ModelConfig& model = plan->job.model;
   engine::DataOptions data = flags.data;
   data.vocab_file = flags.vocab_file;
   data.merge_file = flags.merge_file;
   Result<std::unique_ptr<engine::TokenSource>> tokens =
-      (*engine)->open_tokens(data, model.sequence, model.raw_vocab, static_cast<std::uint64_t>(flags.seed));
+      (*engine)->open_tokens(data, model.sequence, model.raw_vocab, options->seed);
   if (!tokens) {
     return tl::unexpected(tokens.error());
   }
   Prepared prepared{*engine, std::move(*tokens), {}};
-  prepared.run.options = train_options(flags, plan->job.layout.ranks);
+  prepared.run.options = std::move(*options);
   prepared.run.options.tokens = prepared.tokens.get();
   prepared.run.options.stop_requested = &StopSignals::came;
   prepared.run.plan = std::move(*plan);

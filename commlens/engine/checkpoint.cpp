@@ -42,6 +42,9 @@ Json identity_of(const Job& job) {
           {"positions", static_cast<int>(model.positions)},
           {"max_positions", model.max_positions},
           {"rotary_fraction", model.rotary_fraction},
+          {"rotary_base", model.rotary_base},
+          {"activation", static_cast<int>(model.activation)},
+          {"norm_epsilon", model.norm_epsilon},
           {"tied_embeddings", model.tied_embeddings},
           {"parallel_residual", model.parallel_residual},
           {"tp", job.layout.tp},
@@ -75,6 +78,26 @@ T field(const Json& json, const char* key, const fs::path& path) {
         fmt::format("{}: damaged, field '{}' is missing or of another type", path.string(), key));
   }
   return found->get<T>();
+}
+
+Json json_of(const LossScaler::State& state) {
+  return {{"scale", state.scale},
+          {"hysteresis_left", state.hysteresis_left},
+          {"iteration", state.iteration},
+          {"last_overflow", state.last_overflow},
+          {"skipped", state.skipped}};
+}
+
+LossScaler::State scaler_of(const Json& json, const fs::path& path) {
+  const auto scale = json.find("scale");
+  if (scale == json.end() || !scale->is_number() || !(scale->get<double>() > 0)) {
+    throw SystemError(fmt::format("{}: damaged, the loss scale is no number above 0", path.string()));
+  }
+  return {.scale = scale->get<double>(),
+          .hysteresis_left = field<std::int64_t>(json, "hysteresis_left", path),
+          .iteration = field<std::int64_t>(json, "iteration", path),
+          .last_overflow = field<std::int64_t>(json, "last_overflow", path),
+          .skipped = field<std::int64_t>(json, "skipped", path)};
 }
 
 Result<fs::path> newest(const fs::path& folder) {
@@ -293,8 +316,9 @@ class RankReader {
 
 }  // namespace
 
-void save_checkpoint(const CheckpointPlace& place, std::int64_t iteration, const Job& job,
+void save_checkpoint(const CheckpointPlace& place, const Progress& progress, const Job& job,
                      DataParallel& parameters, RankGroups& groups) {
+  const std::int64_t iteration = progress.iteration;
   const std::string name = fmt::format("iteration-{}", iteration);
   Unfinished unfinished(place.folder / fmt::format(".{}.tmp", name));
   const bool is_first = groups.world->rank().value == 0;
@@ -313,13 +337,16 @@ void save_checkpoint(const CheckpointPlace& place, std::int64_t iteration, const
   }
   groups.world->barrier();
   if (is_first) {
-    const Json manifest{{"schema", k_schema},
-                        {"iteration", iteration},
-                        {"seed", place.seed},
-                        {"model", identity_of(job)},
-                        {"dp", job.train.zero_stage > 0 ? job.layout.dp : 1},
-                        {"dp_of_job", job.layout.dp},
-                        {"files", described_files(unfinished.path(), job)}};
+    Json manifest{{"schema", k_schema},
+                  {"iteration", iteration},
+                  {"seed", place.seed},
+                  {"model", identity_of(job)},
+                  {"dp", job.train.zero_stage > 0 ? job.layout.dp : 1},
+                  {"dp_of_job", job.layout.dp},
+                  {"files", described_files(unfinished.path(), job)}};
+    if (progress.scaler && job.train.dtype == DType::fp16) {
+      manifest["loss_scaling"] = json_of(*progress.scaler);
+    }
     write_checkpoint_file(unfinished.path() / "checkpoint.json", manifest.dump(2));
     sync_folder(unfinished.path());
     rename_folder(unfinished.path(), place.folder / name);
@@ -383,8 +410,8 @@ Result<std::int64_t> check_checkpoint(const CheckpointPlace& place, const Job& j
   return (*json)["iteration"].get<std::int64_t>();
 }
 
-std::int64_t load_checkpoint(const CheckpointPlace& place, const Job& job, DataParallel& parameters,
-                             RankGroups& groups) {
+Progress load_checkpoint(const CheckpointPlace& place, const Job& job, DataParallel& parameters,
+                         RankGroups& groups) {
   const Result<std::int64_t> iteration = check_checkpoint(place, job);
   if (!iteration) {
     throw SystemError(iteration.error().message);
@@ -410,7 +437,11 @@ std::int64_t load_checkpoint(const CheckpointPlace& place, const Job& job, DataP
     }
   }
   groups.world->barrier();  // nobody trains before every file was found whole
-  return *iteration;
+  Progress progress{*iteration, std::nullopt};
+  if (const auto scaling = manifest.find("loss_scaling"); scaling != manifest.end()) {
+    progress.scaler = scaler_of(*scaling, path / "checkpoint.json");
+  }
+  return progress;
 }
 
 }  // namespace commlens::engine

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+
+#include <fmt/format.h>
 
 #include "commlens/engine/adamw.hpp"
 
@@ -33,39 +34,56 @@ std::vector<Run> runs_of(const UnitStorage& unit, const Flag& flag_of) {
 
 }  // namespace
 
-double learning_rate_at(const TrainOptions& options, std::int64_t iteration) {
-  if (iteration < options.warmup) {
-    return options.learning_rate * static_cast<double>(iteration + 1) / static_cast<double>(options.warmup);
-  }
-  const double steps = static_cast<double>(std::max<std::int64_t>(1, options.iterations - options.warmup));
-  const double done = std::min(1.0, static_cast<double>(iteration - options.warmup) / steps);
-  const double share = 0.5 * (1.0 + std::cos(std::numbers::pi * done));
-  return options.min_learning_rate + (options.learning_rate - options.min_learning_rate) * share;
-}
-
 Optimizer::Optimizer(const Job& job, const TrainOptions& options, DataParallel& parameters,
                      RankGroups& groups)
     : clipping_(job.train.gradient_clipping),
       stage_(job.train.zero_stage),
       options_(options),
+      scaler_(options.loss_scaling, job.train.dtype == DType::fp16),
       parameters_(parameters),
-      groups_(groups) {}
+      groups_(groups) {
+  if (options_.schedule.iterations <= 0) {
+    options_.schedule.iterations = static_cast<double>(options_.iterations);
+  }
+}
 
-double Optimizer::step(std::int64_t step) {
+Optimizer::Step Optimizer::step(std::int64_t iteration) {
   const torch::NoGradGuard no_grad;
-  const double replicas = static_cast<double>(groups_.dp->size());
-  double scale = 1.0 / replicas;
-  double norm = 0;
+  const std::int64_t updates = iteration - scaler_.state().skipped;
+  Step result{.learning_rate = learning_rate_at(options_.schedule, updates), .loss_scale = scaler_.scale()};
+  result.skipped = scaler_.is_needed() && overflowed();
+  double scale = 1.0 / static_cast<double>(groups_.dp->size()) / result.loss_scale;
   if (clipping_ > 0) {
-    norm = global_norm() / replicas;
+    const double norm = global_norm() * scale;  // asked for when nothing is updated too: calls stay the same
+    result.norm = result.skipped ? 0 : norm;
     scale *= std::min(1.0, clipping_ / (norm + 1e-6));
   }
-  for (std::size_t chunk = 0; chunk < parameters_.chunk_count(); ++chunk) {
+  if (!scaler_.update(result.skipped)) {
+    throw SystemError(
+        fmt::format("gradients overflow fp16 at the least loss scale {:g} in iteration {}; lower --lr, or "
+                    "use --dtype bf16",
+                    result.loss_scale, iteration));
+  }
+  for (std::size_t chunk = 0; chunk < parameters_.chunk_count() && !result.skipped; ++chunk) {
     for (UnitStorage& unit : parameters_.units(chunk)) {
-      update(unit, chunk, step, scale);
+      update(unit, chunk, updates, scale);
     }
   }
-  return norm;
+  return result;
+}
+
+/// Whether any rank's gradients have a number that is not finite.
+bool Optimizer::overflowed() {
+  torch::Tensor flag = torch::zeros({1}, parameters_.units(0).front().master.options());
+  for (std::size_t chunk = 0; chunk < parameters_.chunk_count(); ++chunk) {
+    for (UnitStorage& unit : parameters_.units(chunk)) {
+      if (!unit.owned_gradient.sum().isfinite().item<bool>()) {  // inf and nan stay in a sum
+        flag.fill_(1.0);
+      }
+    }
+  }
+  all_reduce(*groups_.world, flag, "gradient.overflow", Completion::now, ReduceOp::max);
+  return flag.item<double>() > 0;
 }
 
 /// Norm of the summed gradient over all distinct parameters: what tensor ranks or both ends of the pipeline
@@ -94,7 +112,7 @@ double Optimizer::global_norm() {
 }
 
 void Optimizer::update(UnitStorage& unit, std::size_t chunk, std::int64_t step, double gradient_scale) {
-  AdamwStep by{.rate = learning_rate_at(options_, step),
+  AdamwStep by{.rate = learning_rate_at(options_.schedule, step),
                .beta1 = options_.beta1,
                .beta2 = options_.beta2,
                .epsilon = options_.epsilon,

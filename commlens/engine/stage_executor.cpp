@@ -40,8 +40,9 @@ std::vector<ComputeStep> StageExecutor::order() const {
   return one_f_one_b(stage_, stages_, micro_batches);
 }
 
-double StageExecutor::run(const std::vector<MicroBatch>& batches) {
+double StageExecutor::run(const std::vector<MicroBatch>& batches, double loss_scale) {
   loss_ = 0;
+  loss_scale_ = loss_scale;
   passages_.clear();
   for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
     passages_.emplace_back(batches.size());
@@ -176,7 +177,7 @@ void StageExecutor::backward(std::int64_t micro_batch, std::int64_t chunk, const
       set_phase(Phase::backward, micro_batch);
     }
     if (!gradient.defined()) {
-      gradient = torch::full_like(kept.output, 1.0 / static_cast<double>(job_.train.micro_batches));
+      gradient = torch::full_like(kept.output, loss_scale_ / static_cast<double>(job_.train.micro_batches));
     }
     torch::autograd::backward({kept.output}, {gradient});
     gradient = kept.input.defined() ? kept.input.grad() : torch::Tensor();

@@ -28,7 +28,8 @@ class StageExecutor {
 
   /// All micro-batches of a step. Returns the sum of their losses over this rank's micro-batches divided by
   /// their number, on the stage that holds the head; else 0.
-  double run(const std::vector<MicroBatch>& batches);
+  /// The gradients are those of the loss times `loss_scale`.
+  double run(const std::vector<MicroBatch>& batches, double loss_scale = 1);
 
  private:
   /// What one module keeps of one micro-batch between forward and backward.
@@ -65,6 +66,7 @@ class StageExecutor {
   std::int64_t chunks_;
   std::vector<std::vector<Passage>> passages_;  // [chunk][micro-batch]
   double loss_ = 0;
+  double loss_scale_ = 1;
 };
 
 }  // namespace commlens::engine

@@ -159,12 +159,12 @@ bool RankTrainer::iterate(std::int64_t iteration) {
   }
   const std::vector<MicroBatch> batches = read_batches(iteration);
   parameters_.begin_iteration();
-  const double own_loss = inject_fault(iteration, executor_.run(batches));
+  const double own_loss = inject_fault(iteration, executor_.run(batches, optimizer_.scaler().scale()));
   if (recorder_ != nullptr) {
     recorder_->set_phase(Phase::optimizer);
   }
   parameters_.finish_gradients();
-  const double norm = optimizer_.step(iteration);
+  const Optimizer::Step step = optimizer_.step(iteration);
   parameters_.share_updated();
   if (recorder_ != nullptr) {
     recorder_->set_phase(Phase::other);
@@ -180,30 +180,37 @@ bool RankTrainer::iterate(std::int64_t iteration) {
   if (groups_.world->rank().value == 0 && on_iteration_) {
     on_iteration_({.iteration = iteration,
                    .loss = loss,
-                   .gradient_norm = norm,
-                   .learning_rate = learning_rate_at(options_, iteration),
+                   .gradient_norm = step.norm,
+                   .learning_rate = step.learning_rate,
+                   .loss_scale = step.loss_scale,
+                   .skipped = step.skipped,
                    .time = Clock::now() - start,
                    .communication = difference(clock_, before)});
   }
-  if (!std::isfinite(loss) || !std::isfinite(norm)) {
+  if (!step.skipped && (!std::isfinite(loss) || !std::isfinite(step.norm))) {
     throw SystemError(fmt::format(
         "the {} is {} in iteration {}; lower --lr or set --clip 1, and start from "
         "the last checkpoint",
-        std::isfinite(loss) ? "gradient norm" : "loss", std::isfinite(loss) ? norm : loss, iteration));
+        std::isfinite(loss) ? "gradient norm" : "loss", std::isfinite(loss) ? step.norm : loss, iteration));
   }
   return host[1].item<double>() == 0;
 }
 
 void RankTrainer::save(std::int64_t iteration) {
   if (options_.save) {
-    save_checkpoint({*options_.save, options_.seed}, iteration, job_, parameters_, groups_);
+    save_checkpoint({*options_.save, options_.seed}, {iteration, optimizer_.scaler().state()}, job_,
+                    parameters_, groups_);
   }
 }
 
 TrainOutcome RankTrainer::run() {
   std::int64_t iteration = 0;
   if (options_.resume) {
-    iteration = load_checkpoint({*options_.resume, options_.seed}, job_, parameters_, groups_);
+    const Progress progress = load_checkpoint({*options_.resume, options_.seed}, job_, parameters_, groups_);
+    iteration = progress.iteration;
+    if (progress.scaler) {
+      optimizer_.restore(*progress.scaler);
+    }
   } else {
     initialise();
   }
@@ -255,9 +262,6 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
 }
 
 Result<void> check_trainable(const Job& job, const TrainOptions& options) {
-  if (job.train.dtype == DType::fp16) {
-    return failure("--dtype fp16: the trainer has no loss scaling; use --dtype bf16 or fp32");
-  }
   if (options.device != "cpu" && !torch::cuda::is_available()) {
     return failure(
         "--device cuda: this LibTorch finds no GPU; use --device cpu, or build with a LibTorch for CUDA");

@@ -19,13 +19,12 @@ namespace commlens::engine {
 struct TrainOptions {
   std::int64_t iterations = 10;  // optimizer steps of the whole run, those before a resume included
   std::uint64_t seed = 1234;
-  double learning_rate = 6e-4;
-  double min_learning_rate = 6e-5;
-  std::int64_t warmup = 0;  // steps of linear warm-up; then cosine down to the minimum at `iterations`
+  LearningRateSchedule schedule;  // where it has no iterations of its own, over `iterations`
   double weight_decay = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
+  LossScaling loss_scaling;                     // of a model in fp16
   bool prefetch = true;                         // ZeRO-3: the next module's units are gathered ahead
   bool overlap = true;                          // gradient reductions run while backward goes on
   std::string device = "cpu";                   // cpu or cuda
@@ -44,6 +43,8 @@ struct IterationReport {
   double loss = 0;           // mean over the global batch
   double gradient_norm = 0;  // before clipping; 0 without clipping
   double learning_rate = 0;
+  double loss_scale = 1;  // the gradients were multiplied by it; 1 unless the model is in fp16
+  bool skipped = false;   // gradients overflowed fp16: nothing was updated
   std::chrono::nanoseconds time{};
   CommClock communication;  // of this iteration alone
 };

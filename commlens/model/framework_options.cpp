@@ -50,6 +50,9 @@ void to_commlens(Job& job) {
   options.quantized_gradients = deepspeed.quantized_gradients;
   options.partition_activations = deepspeed.partition_activations || job.neox.partition_activations;
   options.is_carried_over = true;
+  if (job.train.dtype == DType::fp16 && !job.train.dtype_is_chosen) {
+    job.train.dtype = DType::bf16;  // which needs no loss scaling and is faster on CPUs
+  }
   if (deepspeed.offload) {
     job.warnings.emplace_back("our trainer keeps everything on its device: offload is left out");
   }
@@ -57,16 +60,12 @@ void to_commlens(Job& job) {
 
 }  // namespace
 
-void settle_carried_over(Job& job, bool keeps_dtype) {
+void settle_carried_over(Job& job) {
   CommlensOptions& options = job.commlens;
   if (job.framework != Framework::commlens || !options.is_carried_over) {
     return;
   }
   options.is_carried_over = false;
-  if (job.train.dtype == DType::fp16 && !keeps_dtype) {
-    job.train.dtype = DType::bf16;
-    job.warnings.emplace_back("the trainer has no loss scaling: fp16 becomes bf16");
-  }
   if (job.train.zero_stage != 3) {
     options.hpz = 1;
     options.quantized_weights = options.quantized_gradients = false;

@@ -9,10 +9,10 @@ namespace commlens {
 /// as it is.
 Job with_framework(Job job, Framework framework);
 
-/// Of a job that came to our trainer from another framework: fp16 becomes bf16, with a warning, unless the
-/// dtype is to be kept; ZeRO++ outside stage 3 and partitioned activations where nothing is recomputed or
-/// split are left out. Leaves other jobs as they are. To be called once the stage and the layout are settled.
-void settle_carried_over(Job& job, bool keeps_dtype = false);
+/// Of a job that came to our trainer from another framework: ZeRO++ outside stage 3 and partitioned
+/// activations where nothing is recomputed or split are left out. Leaves other jobs as they are. To be called
+/// once the stage and the layout are settled.
+void settle_carried_over(Job& job);
 
 /// Gives the sizes that follow the width of the model (DeepSpeedOptions::follows_width) their values, in
 /// elements: reduce_bucket_size hidden^2, prefetch_bucket_size int(0.9 hidden^2), param_persistence_threshold

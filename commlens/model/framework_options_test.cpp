@@ -74,11 +74,13 @@ TEST(FrameworkOptions, OurTrainerTakesDeepSpeedsSharding) {
   EXPECT_EQ(ours.model.vocab, 50304);
 }
 
-TEST(FrameworkOptions, OurTrainerHasNoLossScaling) {
+TEST(FrameworkOptions, OurTrainerTakesBf16WhereNobodyChoseFp16) {
   const Job job = validated(with_framework(preset("1.3B").value(), Framework::commlens)).value();
   EXPECT_EQ(job.train.dtype, DType::bf16);
-  ASSERT_EQ(job.warnings.size(), 1U);
-  EXPECT_EQ(job.warnings[0], "the trainer has no loss scaling: fp16 becomes bf16");
+  EXPECT_TRUE(job.warnings.empty());
+  Job chosen = preset("1.3B").value();
+  chosen.train.dtype_is_chosen = true;
+  EXPECT_EQ(validated(with_framework(chosen, Framework::commlens))->train.dtype, DType::fp16);
 }
 
 TEST(FrameworkOptions, OurTrainerLeavesOutWhatDoesNotApply) {

@@ -8,6 +8,7 @@
 #include "commlens/model/layout.hpp"
 #include "commlens/model/model_config.hpp"
 #include "commlens/model/train_config.hpp"
+#include "commlens/model/training_recipe.hpp"
 
 namespace commlens {
 
@@ -27,6 +28,7 @@ struct Job {
   MegatronOptions megatron;
   DdpOptions ddp;
   CommlensOptions commlens;
+  TrainingRecipe recipe;              // of the optimizer: no message depends on it
   std::int64_t iterations = 3;        // how many a call list holds, besides initialisation
   std::int64_t global_batch = 0;      // sequences per step, what decides micro_batches once dp is known; or 0
   std::vector<std::string> warnings;  // unknown keys and the like, each one line with file:line

@@ -6,7 +6,22 @@ namespace commlens {
 
 /// gpt: LayerNorm with bias, biases everywhere, 4h MLP. llama: RMSNorm, no biases, gated MLP.
 enum class Family : std::uint8_t { gpt, llama };
-enum class Positions : std::uint8_t { learned, rotary, none };
+/// alibi: attention falls with distance (arXiv 2108.12409); sinusoidal: fixed waves are added to the
+/// embeddings.
+enum class Positions : std::uint8_t { learned, rotary, none, alibi, sinusoidal };
+/// What the MLP does between its two projections. gelu: with the error function; gelu_tanh: its approximation
+/// by tanh; gelu_sigmoid: by x sigmoid(1.702 x); silu: x sigmoid(x), also called swish.
+enum class Activation : std::uint8_t { gelu, gelu_tanh, gelu_sigmoid, relu, silu, mish, softsign };
+
+/// How matrices are drawn. normal: with the deviation of the configuration; scaled_normal: the same / sqrt(2
+/// L); small: sqrt(2 / 5h) (arXiv 1910.05895); wang: 2 / (L sqrt(h)); xavier: by the sizes of the matrix
+/// (Glorot and Bengio, 2010). Source: gpt-neox megatron/model/init_functions.py.
+enum class InitMethod : std::uint8_t { normal, scaled_normal, small, wang, xavier_normal, xavier_uniform };
+struct Initialisation {
+  InitMethod method = InitMethod::normal;                // embeddings, qkv, fc1, head
+  InitMethod output_method = InitMethod::scaled_normal;  // proj and fc2, which end a residual
+  double deviation = 0.02;                               // of normal and scaled_normal
+};
 
 /// Architecture of a transformer language model; nothing about how it is split or trained.
 struct ModelConfig {
@@ -27,6 +42,7 @@ struct ModelConfig {
   bool vocab_is_assumed = false;    // the configuration names a tokenizer whose vocabulary is not known
   Positions positions = Positions::rotary;
   double rotary_fraction = 1.0;  // part of each head that rotary positions turn (rotary_pct), 0 to 1
+  double rotary_base = 10'000;   // of the wave lengths of rotary positions
   bool tied_embeddings = false;
   bool parallel_residual =
       false;                // gpt_j_residual: attention and MLP read the same input, one all_reduce less
@@ -35,6 +51,9 @@ struct ModelConfig {
   bool qkv_bias = true;
   bool norm_bias = true;  // LayerNorm (true) or RMSNorm (false)
   bool final_norm = true;
+  double norm_epsilon = 1e-5;                // added to the variance
+  Activation activation = Activation::gelu;  // of an MLP that is not gated
+  Initialisation initialisation;
   std::int64_t experts = 0;  // 0: dense
   std::int64_t top_k = 0;
 };

@@ -255,7 +255,7 @@ Result<Job> with_overrides(Job job, const Overrides& flags) {
     job.train.attention = flags.attention;
   }
   replace(job.train.gradient_clipping, flags.clip);
-  settle_carried_over(job, flags.dtype.has_value());
+  settle_carried_over(job);
   if (const Result<void> ok = override_details(job, flags); !ok) {
     return tl::unexpected(ok.error());
   }

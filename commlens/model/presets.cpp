@@ -75,6 +75,7 @@ Job job_of(const Row& row) {
   job.model = model_of(row);
   job.train.micro_batch = 4;
   job.train.dtype = DType::fp16;
+  job.train.dtype_is_chosen = false;
   job.train.recompute = Recompute::full;
   job.train.gradient_clipping = 1.0;
   job.train.zero_stage = 1;

@@ -24,6 +24,7 @@ struct TrainConfig {
   std::optional<Attention> attention;  // absent: as the model's family usually has it (memory.hpp)
   int zero_stage = 0;
   double gradient_clipping = 0.0;  // 0: off
+  bool dtype_is_chosen = true;     // false: it is that of a built-in model, which nobody asked for
 };
 
 /// Sizes of a DeepSpeed JSON that are "auto": transformers and accelerate set them from the width of the

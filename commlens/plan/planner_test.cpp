@@ -40,7 +40,6 @@ TEST(MakePlan, RefusesByNameWhatARuleSetDoesNotKnow) {
       holds(refusal({.framework = Framework::paper, .schedule = Schedule::gpipe}), "pipeline schedules"));
   EXPECT_TRUE(holds(refusal({.framework = Framework::megatron, .zero = 3}), "no ZeRO-3"));
   EXPECT_TRUE(holds(refusal({.framework = Framework::megatron, .pp = 4}), "divisible"));
-  EXPECT_TRUE(holds(refusal({.framework = Framework::commlens, .dtype = DType::fp16}), "use --dtype bf16"));
 }
 
 TEST(MakePlan, RefusesSequenceParallelismWhereItDidNotExist) {

@@ -75,7 +75,6 @@ TEST(Train, RefusesOtherFrameworksByName) {
 TEST(Train, RefusesWhatTheTrainerDoesNotKnow) {
   expect_refused({"--ranks", "2", "--cp", "2"}, "--cp");
   expect_refused({"--ranks", "2", "--ep", "2"}, "ep 2");
-  expect_refused({"--dtype", "fp16"}, "fp16");
   expect_refused({"--zero", "1,2"}, "--zero: only predict sweeps");
   expect_refused({"--pp", "7"}, "7 pipeline parts");
 }

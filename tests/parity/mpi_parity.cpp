@@ -51,7 +51,7 @@ Job job_of(const Layout& layout) {
   return job;
 }
 
-TrainOptions options() { return {.iterations = k_steps, .learning_rate = 1e-3, .min_learning_rate = 1e-4}; }
+TrainOptions options() { return {.iterations = k_steps, .schedule = {.peak = 1e-3, .minimum = 1e-4}}; }
 
 /// Differences as rank 0 sees them.
 std::vector<std::string> differences(const Layout& layout, const std::vector<double>& losses,

@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t k_steps = 10;
 constexpr double k_fp32_tolerance = 1e-5;
 constexpr double k_bf16_tolerance = 2e-2;
+constexpr double k_fp16_tolerance = 2e-3;
 constexpr double k_quantized_tolerance = 5e-2;
 
 /// One layout. The global batch is 8 sequences: micro_batch = 8 / (dp * micro_batches).
@@ -50,7 +51,7 @@ Job one_rank_job_of(const Layout& layout) {
   return job;
 }
 
-TrainOptions options() { return {.iterations = k_steps, .learning_rate = 1e-3, .min_learning_rate = 1e-4}; }
+TrainOptions options() { return {.iterations = k_steps, .schedule = {.peak = 1e-3, .minimum = 1e-4}}; }
 
 class Parity : public testing::TestWithParam<Layout> {};
 
@@ -91,6 +92,7 @@ void gptj(Job& job) { job.model.parallel_residual = true; }
 void learned(Job& job) { job.model.positions = Positions::learned; }
 void clipped(Job& job) { job.train.gradient_clipping = 0.5; }
 void bf16(Job& job) { job.train.dtype = DType::bf16; }
+void fp16(Job& job) { job.train.dtype = DType::fp16; }
 void hpz2(Job& job) { job.commlens.hpz = 2; }
 void qwz(Job& job) { job.commlens.quantized_weights = true; }
 void hpz4(Job& job) { job.commlens.hpz = 4; }
@@ -291,6 +293,28 @@ const std::vector<Layout> k_layouts = {
     // bf16.
     {.name = "bf16_ddp2", .dp = 2, .both = bf16, .tolerance = k_bf16_tolerance},
     {.name = "bf16_zero3", .dp = 4, .zero = 3, .both = bf16, .tolerance = k_bf16_tolerance},
+    {.name = "fp16_ddp2", .dp = 2, .both = fp16, .tolerance = k_fp16_tolerance},
+    {.name = "fp16_tp2", .tp = 2, .both = all({fp16, tied, clipped}), .tolerance = k_fp16_tolerance},
+    {.name = "fp16_tp2_sp",
+     .tp = 2,
+     .change = sequence_parallel,
+     .both = all({fp16, learned}),
+     .tolerance = k_fp16_tolerance},
+    {.name = "fp16_zero1_pp2",
+     .dp = 2,
+     .pp = 2,
+     .zero = 1,
+     .micro_batches = 2,
+     .change = full,
+     .both = fp16,
+     .tolerance = k_fp16_tolerance},
+    {.name = "fp16_zero3_hpz",
+     .dp = 4,
+     .zero = 3,
+     .micro_batches = 2,
+     .change = hpz2,
+     .both = all({fp16, clipped}),
+     .tolerance = k_fp16_tolerance},
     {.name = "bf16_zero1_tp2_sp_pp2",
      .dp = 2,
      .tp = 2,
@@ -313,6 +337,17 @@ TEST(Parity, Bf16IsNearFp32) {
   const TrainingRun rounded = train_on_threads("bf16", job, options());
   for (std::size_t i = 0; i < exact.losses.size(); ++i) {
     EXPECT_NEAR(rounded.losses[i], exact.losses[i], k_bf16_tolerance * exact.losses[i]) << "iteration " << i;
+  }
+}
+
+TEST(Parity, Fp16IsNearFp32) {
+  Job job = tiny_job();
+  job.layout.dp = 1;
+  const TrainingRun exact = train_on_threads("fp32", job, options());
+  job.train.dtype = DType::fp16;
+  const TrainingRun rounded = train_on_threads("fp16", job, options());
+  for (std::size_t i = 0; i < exact.losses.size(); ++i) {
+    EXPECT_NEAR(rounded.losses[i], exact.losses[i], k_fp16_tolerance * exact.losses[i]) << "iteration " << i;
   }
 }
 

@@ -105,6 +105,9 @@ TrainingRun train_on_threads(const std::string& name, Job job, TrainOptions opti
         train_job(job, options, run.trace, std::move(world), [&](const IterationReport& report) {
           run.losses.push_back(report.loss);
           run.norms.push_back(report.gradient_norm);
+          run.rates.push_back(report.learning_rate);
+          run.loss_scales.push_back(report.loss_scale);
+          run.skipped.push_back(report.skipped);
         });
     const std::lock_guard lock(held);
     run.peak_memory = std::max(run.peak_memory, outcome.peak_memory.value());

@@ -19,6 +19,9 @@ std::filesystem::path scratch_folder(const std::string& name);
 struct TrainingRun {
   std::vector<double> losses;
   std::vector<double> norms;
+  std::vector<double> rates;
+  std::vector<double> loss_scales;
+  std::vector<bool> skipped;
   Bytes peak_memory;  // of the rank whose tensors took most
   std::filesystem::path trace;
 };

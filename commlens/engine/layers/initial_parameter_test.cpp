@@ -83,6 +83,44 @@ TEST(InitialParameter, MatricesAreNormalAndSmallerWhereAResidualEnds) {
   }
 }
 
+/// GPT-NeoX's megatron/model/init_functions.py, by hand: 8 layers, h = 250, matrices of 1000 x 1000.
+TEST(InitialParameter, MethodsHaveTheDeviationsOfGptNeoX) {
+  const std::vector<std::pair<InitMethod, double>> rows{
+      {InitMethod::normal, 0.01},                // the configuration's
+      {InitMethod::scaled_normal, 0.0025},       // / sqrt(2 x 8)
+      {InitMethod::small, 0.04},                 // sqrt(2 / (5 x 250))
+      {InitMethod::wang, 0.0158114},             // 2 / 8 / sqrt(250)
+      {InitMethod::xavier_normal, 0.0316228},    // sqrt(2 / 2000)
+      {InitMethod::xavier_uniform, 0.0316228}};  // uniform up to sqrt(6 / 2000)
+  for (const auto& [method, deviation] : rows) {
+    for (const bool ends_a_residual : {false, true}) {
+      ModelConfig model = small_model();
+      model.hidden = 250;
+      model.initialisation.deviation = 0.01;
+      (ends_a_residual ? model.initialisation.output_method : model.initialisation.method) = method;
+      const std::string name = ends_a_residual ? "layers.3.fc2.weight" : "layers.3.fc1.weight";
+      const torch::Tensor values =
+          initial_parameter(held(name, {1000, 1000}, TensorSplit::replicated, 1), model, k_seed, 1, 0);
+      EXPECT_NEAR(values.std().item<double>(), deviation, 0.005 * deviation)
+          << name << static_cast<int>(method);
+      const double largest = values.abs().max().item<double>();
+      const double bound = std::sqrt(3.0) * deviation;
+      EXPECT_EQ(largest <= bound * 1.000001, method == InitMethod::xavier_uniform)
+          << static_cast<int>(method);
+    }
+  }
+}
+
+TEST(InitialParameter, ThePaddingOfTheVocabularyDecidesNothing) {
+  ModelConfig model = small_model();
+  model.raw_vocab = 100;
+  model.initialisation.method = InitMethod::xavier_normal;
+  const auto drawn = [&](std::int64_t rows) {
+    return initial_parameter(held("wte.weight", {rows, 16}, TensorSplit::replicated, 1), model, k_seed, 1, 0);
+  };
+  EXPECT_TRUE(torch::equal(drawn(128).narrow(0, 0, 100), drawn(100)));
+}
+
 TEST(InitialParameter, NamesAndSeedsAndBlocksOfRowsDiffer) {
   const torch::Tensor one = whole_of("layers.0.qkv.weight", {512, 8});
   EXPECT_FALSE(torch::equal(one, whole_of("layers.1.qkv.weight", {512, 8})));

@@ -1,5 +1,6 @@
 #include "commlens/engine/layers/module_forward.hpp"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -11,8 +12,17 @@
 namespace commlens::engine {
 namespace {
 
-constexpr double k_norm_epsilon = 1e-5;
-constexpr double k_rotary_base = 10000.0;
+/// LibTorch 1.x multiplies no fp16 on CPUs (nor normalises, nor takes softmax or gelu of it): there it is
+/// stored and sent, and each operation computes in fp32 and rounds its result.
+torch::Tensor widened(const torch::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == torch::kHalf ? tensor.to(torch::kFloat32) : tensor;
+}
+
+torch::Tensor projected(const torch::Tensor& input, const torch::Tensor& weight,
+                        const torch::Tensor& bias = {}) {
+  const torch::Tensor wide_bias = bias.defined() ? widened(bias) : bias;
+  return torch::linear(widened(input), widened(weight), wide_bias).to(input.scalar_type());
+}
 
 /// A block's parameters by name.
 struct BlockParameters {
@@ -41,8 +51,11 @@ BlockParameters named(const LayerContext& context, const std::vector<torch::Tens
   return block;
 }
 
-torch::Tensor normalised(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias) {
-  return torch::layer_norm(input, {input.size(-1)}, weight, bias, k_norm_epsilon);
+torch::Tensor normalised(const LayerContext& context, const torch::Tensor& input, const torch::Tensor& weight,
+                         const torch::Tensor& bias) {
+  return torch::layer_norm(widened(input), {input.size(-1)}, widened(weight), widened(bias),
+                           context.model.norm_epsilon)
+      .to(input.scalar_type());
 }
 
 /// The input of a column-split layer: the whole sequence, its gradient summed over tensor ranks.
@@ -59,13 +72,33 @@ torch::Tensor out_of_rows(const LayerContext& context, const torch::Tensor& part
                                    : reduce_from_tp(partial, context.tp, tag);
 }
 
+/// What is added to the scores of qkv [batch, sequence, ...]: -inf where a token would see a later one and,
+/// with ALiBi, minus slope times distance. [1, sequence, sequence], with ALiBi [batch * heads, sequence,
+/// sequence].
+torch::Tensor attention_bias(const LayerContext& context, const torch::Tensor& qkv) {
+  const std::int64_t length = qkv.size(1);
+  const torch::Tensor mask = context.causal_mask.narrow(0, 0, length).narrow(1, 0, length);
+  const double never = -std::numeric_limits<double>::infinity();
+  if (context.model.positions != Positions::alibi) {
+    return torch::zeros({length, length}, qkv.options()).masked_fill_(mask, never).unsqueeze(0);
+  }
+  const std::int64_t heads = qkv.size(2) / (3 * context.model.head_dim);
+  const std::int64_t first = context.tp == nullptr ? 0 : context.tp->rank().value * heads;
+  const std::vector<double> slopes = alibi_slopes(context.model.heads);
+  const torch::Tensor own =
+      torch::tensor(slopes, torch::kFloat64).narrow(0, first, heads).view({heads, 1, 1});
+  const torch::Tensor places = torch::arange(length, torch::kFloat64);
+  const torch::Tensor distance = places.view({length, 1}) - places.view({1, length});
+  return (distance * own.neg()).to(qkv.options()).masked_fill_(mask, never).repeat({qkv.size(0), 1, 1});
+}
+
 /// input [batch, sequence, h] -> the heads' outputs [batch, sequence, h / t].
 torch::Tensor attention(const LayerContext& context, const BlockParameters& block,
                         const torch::Tensor& input) {
   const std::int64_t batch = input.size(0);
   const std::int64_t length = input.size(1);
   const std::int64_t width = context.model.head_dim;
-  const torch::Tensor qkv = torch::linear(input, block.qkv_weight, block.qkv_bias);
+  const torch::Tensor qkv = widened(projected(input, block.qkv_weight, block.qkv_bias));
   torch::Tensor cos;
   torch::Tensor sin;
   if (context.rotary_cos.defined()) {
@@ -73,25 +106,60 @@ torch::Tensor attention(const LayerContext& context, const BlockParameters& bloc
     cos = context.rotary_cos.narrow(0, 0, length).narrow(1, 0, half).to(qkv.scalar_type());
     sin = context.rotary_sin.narrow(0, 0, length).narrow(1, 0, half).to(qkv.scalar_type());
   }
-  const torch::Tensor bias = torch::zeros({length, length}, qkv.options())
-                                 .masked_fill_(context.causal_mask.narrow(0, 0, length).narrow(1, 0, length),
-                                               -std::numeric_limits<double>::infinity())
-                                 .unsqueeze(0);
   const torch::Tensor result =
-      core_attention(split_heads(qkv, width, cos, sin), bias, 1.0 / std::sqrt(static_cast<double>(width)),
-                     context.selective_recompute);
+      core_attention(split_heads(qkv, width, cos, sin), attention_bias(context, qkv),
+                     1.0 / std::sqrt(static_cast<double>(width)), context.selective_recompute);
   const std::int64_t heads = result.size(0) / batch;
-  return result.view({batch, heads, length, width}).transpose(1, 2).reshape({batch, length, heads * width});
+  return result.view({batch, heads, length, width})
+      .transpose(1, 2)
+      .reshape({batch, length, heads * width})
+      .to(input.scalar_type());
 }
 
 torch::Tensor mlp_input(const LayerContext& context, const BlockParameters& block,
                         const torch::Tensor& input) {
-  return into_columns(context, normalised(input, block.ln2_weight, block.ln2_bias), "block.fc1",
+  return into_columns(context, normalised(context, input, block.ln2_weight, block.ln2_bias), "block.fc1",
                       "block.fc1.grad");
 }
 
-torch::Tensor mlp(const BlockParameters& block, const torch::Tensor& input) {
-  return torch::gelu(torch::linear(input, block.fc1_weight, block.fc1_bias));
+torch::Tensor activated_wide(const torch::Tensor& input, Activation activation) {
+  constexpr double steepness = 1.702;
+  switch (activation) {
+    case Activation::gelu:
+      break;
+    case Activation::gelu_tanh:
+      return torch::gelu(input, "tanh");
+    case Activation::gelu_sigmoid:
+      return input * torch::sigmoid(input * steepness);
+    case Activation::relu:
+      return torch::relu(input);
+    case Activation::silu:
+      return torch::silu(input);
+    case Activation::mish:
+      return torch::mish(input);
+    case Activation::softsign:
+      return input / (input.abs() + 1.0);
+  }
+  return torch::gelu(input);
+}
+
+torch::Tensor activated(const torch::Tensor& input, Activation activation) {
+  return activated_wide(widened(input), activation).to(input.scalar_type());
+}
+
+torch::Tensor mlp(const LayerContext& context, const BlockParameters& block, const torch::Tensor& input) {
+  return activated(projected(input, block.fc1_weight, block.fc1_bias), context.model.activation);
+}
+
+/// Sines of the first half of the width, cosines of the second. [sequence, h]
+/// Source: gpt-neox megatron/model/positional_embeddings.py SinusoidalPositionalEmbedding.
+torch::Tensor sinusoidal_positions(const ModelConfig& model) {
+  constexpr double base = 10000.0;
+  const torch::Tensor rates = torch::pow(
+      base, -torch::arange(0, model.hidden, 2, torch::kFloat64) / static_cast<double>(model.hidden));
+  const torch::Tensor angles =
+      torch::arange(model.sequence, torch::kFloat64).unsqueeze(1) * rates.unsqueeze(0);
+  return torch::cat({angles.sin(), angles.cos()}, 1).narrow(1, 0, model.hidden).to(torch::kFloat32);
 }
 
 }  // namespace
@@ -105,15 +173,34 @@ LayerContext make_layer_context(const ModelConfig& model, double rotary_fraction
   if (model.positions == Positions::rotary) {
     const auto width =
         static_cast<std::int64_t>(static_cast<double>(model.head_dim) * rotary_fraction) / 2 * 2;
-    const torch::Tensor rates =
-        torch::pow(k_rotary_base, -torch::arange(0, width, 2, torch::kFloat64) / static_cast<double>(width));
+    const torch::Tensor rates = torch::pow(
+        model.rotary_base, -torch::arange(0, width, 2, torch::kFloat64) / static_cast<double>(width));
     const torch::Tensor angles =
         torch::arange(model.sequence, torch::kFloat64).unsqueeze(1) * rates.unsqueeze(0);
     const torch::Tensor both = torch::cat({angles, angles}, 1);
     context.rotary_cos = both.cos().to(device, torch::kFloat32);
     context.rotary_sin = both.sin().to(device, torch::kFloat32);
   }
+  if (model.positions == Positions::sinusoidal) {
+    context.sinusoidal = sinusoidal_positions(model).to(device);
+  }
   return context;
+}
+
+std::vector<double> alibi_slopes(std::int64_t heads) {
+  const auto of_power_of_two = [](std::int64_t count, std::int64_t first, std::int64_t step,
+                                  std::int64_t how_many) {
+    std::vector<double> slopes;
+    for (std::int64_t i = 0; i < how_many; ++i) {
+      slopes.push_back(std::exp2(-8.0 * static_cast<double>(first + i * step) / static_cast<double>(count)));
+    }
+    return slopes;
+  };
+  const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
+  std::vector<double> slopes = of_power_of_two(power, 1, 1, power);
+  const std::vector<double> others = of_power_of_two(2 * power, 1, 2, heads - power);
+  slopes.insert(slopes.end(), others.begin(), others.end());
+  return slopes;
 }
 
 torch::Tensor embedding_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
@@ -124,17 +211,21 @@ torch::Tensor embedding_forward(const LayerContext& context, const std::vector<t
   if (is_split) {
     const torch::Tensor own = tokens - context.tp->rank().value * table.size(0);
     const torch::Tensor is_elsewhere = own.lt(0).logical_or(own.ge(table.size(0)));
-    activations = torch::embedding(table, own.masked_fill(is_elsewhere, 0))
-                      .masked_fill_(is_elsewhere.unsqueeze(2), 0.0);
+    activations = torch::embedding(widened(table), own.masked_fill(is_elsewhere, 0))
+                      .masked_fill_(is_elsewhere.unsqueeze(2), 0.0)
+                      .to(table.scalar_type());
     activations = out_of_rows(context, activations, "embedding", "embedding.grad");
   } else {
-    activations = torch::embedding(table, tokens);
+    activations = torch::embedding(widened(table), tokens).to(table.scalar_type());
+  }
+  const std::int64_t length = activations.size(1);
+  const std::int64_t first = context.sequence_parallel && is_split ? context.tp->rank().value * length : 0;
+  if (context.model.positions == Positions::sinusoidal) {
+    return activations + context.sinusoidal.narrow(0, first, length).to(activations.scalar_type());
   }
   if (context.model.positions != Positions::learned) {
     return activations;
   }
-  const std::int64_t length = activations.size(1);
-  const std::int64_t first = context.sequence_parallel && is_split ? context.tp->rank().value * length : 0;
   const torch::Tensor positions = context.sequence_parallel ? shared_parameters({parameters[1]}, context.tp,
                                                                                 "embedding.positions.grad")[0]
                                                             : parameters[1];
@@ -144,30 +235,29 @@ torch::Tensor embedding_forward(const LayerContext& context, const std::vector<t
 torch::Tensor block_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
                             const torch::Tensor& input) {
   const BlockParameters block = named(context, parameters);
-  const torch::Tensor columns = into_columns(context, normalised(input, block.ln1_weight, block.ln1_bias),
-                                             "block.qkv", "block.qkv.grad");
+  const torch::Tensor columns = into_columns(
+      context, normalised(context, input, block.ln1_weight, block.ln1_bias), "block.qkv", "block.qkv.grad");
   const torch::Tensor heads = attention(context, block, columns);
   const bool is_split = context.tp != nullptr && context.tp->size() > 1;
   if (!is_split) {
-    const torch::Tensor middle = input + torch::linear(heads, block.proj_weight, block.proj_bias);
+    const torch::Tensor middle = input + projected(heads, block.proj_weight, block.proj_bias);
     const torch::Tensor& mlp_reads = context.model.parallel_residual ? input : middle;
-    return middle +
-           torch::linear(mlp(block, mlp_input(context, block, mlp_reads)), block.fc2_weight, block.fc2_bias);
+    return middle + projected(mlp(context, block, mlp_input(context, block, mlp_reads)), block.fc2_weight,
+                              block.fc2_bias);
   }
   if (context.model.parallel_residual) {
     const torch::Tensor partial =
-        torch::linear(heads, block.proj_weight) +
-        torch::linear(mlp(block, mlp_input(context, block, input)), block.fc2_weight);
+        projected(heads, block.proj_weight) +
+        projected(mlp(context, block, mlp_input(context, block, input)), block.fc2_weight);
     const torch::Tensor sum = out_of_rows(context, partial, "block.residual", "block.residual.grad");
     return input + sum + (block.proj_bias + block.fc2_bias);
   }
-  const torch::Tensor middle = input + (out_of_rows(context, torch::linear(heads, block.proj_weight),
-                                                    "block.proj", "block.proj.grad") +
-                                        block.proj_bias);
-  const torch::Tensor wide = mlp(block, mlp_input(context, block, middle));
-  return middle +
-         (out_of_rows(context, torch::linear(wide, block.fc2_weight), "block.fc2", "block.fc2.grad") +
-          block.fc2_bias);
+  const torch::Tensor middle =
+      input + (out_of_rows(context, projected(heads, block.proj_weight), "block.proj", "block.proj.grad") +
+               block.proj_bias);
+  const torch::Tensor wide = mlp(context, block, mlp_input(context, block, middle));
+  return middle + (out_of_rows(context, projected(wide, block.fc2_weight), "block.fc2", "block.fc2.grad") +
+                   block.fc2_bias);
 }
 
 torch::Tensor head_forward(const LayerContext& context, const std::vector<torch::Tensor>& parameters,
@@ -177,9 +267,10 @@ torch::Tensor head_forward(const LayerContext& context, const std::vector<torch:
     norm = shared_parameters(norm, context.tp, "head.norm.grad");
   }
   const torch::Tensor columns =
-      into_columns(context, normalised(input, norm[0], norm[1]), "head", "head.grad");
-  const torch::Tensor logits =
-      torch::linear(columns, parameters[2]).flatten(0, 1);  // [batch * sequence, V / t]
+      into_columns(context, normalised(context, input, norm[0], norm[1]), "head", "head.grad");
+  // [batch * sequence, V / t]; widened, because gradients of a mean over many tokens are less than fp16's
+  // least
+  const torch::Tensor logits = widened(projected(columns, parameters[2])).flatten(0, 1);
   return cross_entropy(logits, targets.flatten(), context.tp, context.model.raw_vocab);
 }
 

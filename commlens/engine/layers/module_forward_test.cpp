@@ -26,6 +26,16 @@ const std::vector<Variant> k_variants{
     {.positions = Positions::rotary, .parallel_residual = true},
     {.positions = Positions::learned, .tied = true},
     {.positions = Positions::rotary, .selective = true},
+    {.positions = Positions::alibi},
+    {.positions = Positions::alibi, .parallel_residual = true, .selective = true},
+    {.positions = Positions::sinusoidal},
+    {.positions = Positions::rotary, .norm_epsilon = 0.1, .rotary_base = 100},
+    {.activation = Activation::gelu_tanh},
+    {.activation = Activation::gelu_sigmoid},
+    {.activation = Activation::relu},
+    {.activation = Activation::silu},
+    {.activation = Activation::mish},
+    {.activation = Activation::softsign},
 };
 
 TEST(ModuleForward, LossAndGradientsAreThoseOfPlainFormulas) {
@@ -41,6 +51,20 @@ TEST(ModuleForward, LossAndGradientsAreThoseOfPlainFormulas) {
     EXPECT_EQ(test::differences(test::gradients_of(ours), test::gradients_of(plain), 1e-5), "")
         << test::text_of(variant);
   }
+}
+
+TEST(ModuleForward, SlopesOfAlibiAreThoseOfThePaper) {
+  // arXiv 2108.12409: 8 heads from 1/2 to 1/256; 12 take these and 2^-0.5, 2^-1.5, 2^-2.5, 2^-3.5 of 16
+  // heads.
+  const std::vector<double> eight{0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625};
+  EXPECT_EQ(alibi_slopes(8), eight);
+  const std::vector<double> twelve = alibi_slopes(12);
+  ASSERT_EQ(twelve.size(), 12U);
+  EXPECT_TRUE(std::equal(eight.begin(), eight.end(), twelve.begin()));
+  EXPECT_NEAR(twelve[8], 0.70710678, 1e-8);
+  EXPECT_NEAR(twelve[9], 0.35355339, 1e-8);
+  EXPECT_NEAR(twelve[11], 0.08838835, 1e-8);
+  EXPECT_EQ(alibi_slopes(1), std::vector<double>{0.00390625});
 }
 
 TEST(ModuleForward, InDoublePrecisionABlockIsThePlainFormula) {

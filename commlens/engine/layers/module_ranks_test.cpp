@@ -54,7 +54,8 @@ TEST(ModuleRanks, LossAndGradientsAreThoseOfOneRank) {
            {Variant{.positions = Positions::rotary}, Variant{.positions = Positions::learned},
             Variant{.positions = Positions::rotary, .parallel_residual = true},
             Variant{.positions = Positions::learned, .tied = true},
-            Variant{.positions = Positions::none, .selective = true}}) {
+            Variant{.positions = Positions::none, .selective = true}, Variant{.positions = Positions::alibi},
+            Variant{.positions = Positions::sinusoidal, .activation = Activation::silu}}) {
         variant.sequence_parallel = sequence_parallel;
         SCOPED_TRACE(test::text_of(variant) + ", ranks " + std::to_string(ranks));
         expect_same_as_one_rank(variant, ranks);

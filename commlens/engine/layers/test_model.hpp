@@ -25,6 +25,9 @@ struct Variant {
   bool tied = false;
   bool sequence_parallel = false;
   bool selective = false;
+  Activation activation = Activation::gelu;
+  double norm_epsilon = 1e-5;
+  double rotary_base = 10'000;
 };
 std::string text_of(const Variant& variant);
 

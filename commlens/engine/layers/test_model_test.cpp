@@ -24,10 +24,11 @@ class Processor : public testing::Environment {
 [[maybe_unused]] const testing::Environment* const k_processor =
     testing::AddGlobalTestEnvironment(new Processor);
 
-torch::Tensor plain_norm(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias) {
+torch::Tensor plain_norm(const ModelConfig& model, const torch::Tensor& input, const torch::Tensor& weight,
+                         const torch::Tensor& bias) {
   const torch::Tensor centred = input - input.mean(-1, true);
   const torch::Tensor variance = (centred * centred).mean(-1, true);
-  return centred / (variance + 1e-5).sqrt() * weight + bias;
+  return centred / (variance + model.norm_epsilon).sqrt() * weight + bias;
 }
 
 torch::Tensor plain_linear(const torch::Tensor& input, const torch::Tensor& weight,
@@ -36,8 +37,8 @@ torch::Tensor plain_linear(const torch::Tensor& input, const torch::Tensor& weig
 }
 
 /// Element i of the first half of the rotating ones turns with element i of the second half, by
-/// position * 10000^(-2 i / rotating). head [batch, sequence, width].
-torch::Tensor plain_rotation(const torch::Tensor& head) {
+/// position * base^(-2 i / rotating). head [batch, sequence, width].
+torch::Tensor plain_rotation(const torch::Tensor& head, double base) {
   const auto rotating = static_cast<std::int64_t>(k_width * k_rotary_fraction);
   std::vector<torch::Tensor> columns(k_width);
   for (std::int64_t i = 0; i < k_width; ++i) {
@@ -47,7 +48,7 @@ torch::Tensor plain_rotation(const torch::Tensor& head) {
   for (std::int64_t i = 0; i < rotating / 2; ++i) {
     const auto j = static_cast<std::size_t>(i + rotating / 2);
     const torch::Tensor angle =
-        position * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(rotating));
+        position * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotating));
     const torch::Tensor x = head.select(2, i);
     const torch::Tensor y = head.select(2, i + rotating / 2);
     columns[static_cast<std::size_t>(i)] = x * angle.cos() - y * angle.sin();
@@ -64,17 +65,52 @@ torch::Tensor plain_attention(const ModelConfig& model, const torch::Tensor& qkv
       return qkv.narrow(2, (3 * head + which) * k_width, k_width);
     };
     const bool turns = model.positions == Positions::rotary;
-    const torch::Tensor query = turns ? plain_rotation(part(0)) : part(0);
-    const torch::Tensor key = turns ? plain_rotation(part(1)) : part(1);
-    const torch::Tensor scores = query.matmul(key.transpose(1, 2)) / std::sqrt(static_cast<double>(k_width));
+    const torch::Tensor query = turns ? plain_rotation(part(0), model.rotary_base) : part(0);
+    const torch::Tensor key = turns ? plain_rotation(part(1), model.rotary_base) : part(1);
+    torch::Tensor scores = query.matmul(key.transpose(1, 2)) / std::sqrt(static_cast<double>(k_width));
+    if (model.positions == Positions::alibi) {  // slopes 1/4, 1/16, 1/64, 1/256 of four heads
+      const torch::Tensor places = torch::arange(qkv.size(1), qkv.options());
+      scores = scores - (places.unsqueeze(1) - places.unsqueeze(0)) * std::pow(0.25, head + 1);
+    }
     const torch::Tensor powers = scores.exp().masked_fill(future, 0.0);
     outputs.push_back((powers / powers.sum(-1, true)).matmul(part(2)));
   }
   return torch::cat(outputs, 2);
 }
 
-torch::Tensor plain_gelu(const torch::Tensor& input) {
-  return input * 0.5 * (1.0 + torch::erf(input / std::sqrt(2.0)));
+torch::Tensor plain_activation(const torch::Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      break;
+    case Activation::gelu_tanh:
+      return x * 0.5 * (1.0 + torch::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case Activation::gelu_sigmoid:
+      return x / (1.0 + (-1.702 * x).exp());
+    case Activation::relu:
+      return (x + x.abs()) / 2.0;
+    case Activation::silu:
+      return x / (1.0 + (-x).exp());
+    case Activation::mish:
+      return x * torch::tanh((1.0 + x.exp()).log());
+    case Activation::softsign:
+      return x / (1.0 + x.abs());
+  }
+  return x * 0.5 * (1.0 + torch::erf(x / std::sqrt(2.0)));
+}
+
+/// Element i of the first half of the width is sin(position 10000^(-2i / width)), of the second half the
+/// cosine.
+torch::Tensor plain_sinusoids(const torch::TensorOptions& options) {
+  const torch::Tensor table = torch::zeros({k_sequence, k_hidden}, options);
+  for (std::int64_t position = 0; position < k_sequence; ++position) {
+    for (std::int64_t i = 0; i < k_hidden / 2; ++i) {
+      const double angle = static_cast<double>(position) *
+                           std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(k_hidden));
+      table[position][i] = std::sin(angle);
+      table[position][i + k_hidden / 2] = std::cos(angle);
+    }
+  }
+  return table;
 }
 
 using Tensors = std::vector<torch::Tensor>;
@@ -110,9 +146,11 @@ Tensors with_table(const Parameters& parameters) {
 }  // namespace
 
 std::string text_of(const Variant& variant) {
-  return fmt::format("positions {}, parallel residual {}, tied {}, sequence parallel {}, selective {}",
-                     static_cast<int>(variant.positions), variant.parallel_residual, variant.tied,
-                     variant.sequence_parallel, variant.selective);
+  return fmt::format(
+      "positions {}, parallel residual {}, tied {}, sequence parallel {}, selective {}, activation {}, "
+      "epsilon {}, rotary base {}",
+      static_cast<int>(variant.positions), variant.parallel_residual, variant.tied, variant.sequence_parallel,
+      variant.selective, static_cast<int>(variant.activation), variant.norm_epsilon, variant.rotary_base);
 }
 
 ModelConfig model_of(const Variant& variant) {
@@ -130,6 +168,9 @@ ModelConfig model_of(const Variant& variant) {
   model.positions = variant.positions;
   model.tied_embeddings = variant.tied;
   model.parallel_residual = variant.parallel_residual;
+  model.activation = variant.activation;
+  model.norm_epsilon = variant.norm_epsilon;
+  model.rotary_base = variant.rotary_base;
   return model;
 }
 
@@ -187,10 +228,11 @@ torch::Tensor loss_of(const LayerContext& context, const Parameters& parameters)
 torch::Tensor plain_block(const ModelConfig& model, const std::vector<torch::Tensor>& p,
                           const torch::Tensor& input) {
   const torch::Tensor attention = plain_linear(
-      plain_attention(model, plain_linear(plain_norm(input, p[0], p[1]), p[2], p[3])), p[4], p[5]);
+      plain_attention(model, plain_linear(plain_norm(model, input, p[0], p[1]), p[2], p[3])), p[4], p[5]);
   const torch::Tensor read = model.parallel_residual ? input : input + attention;
-  const torch::Tensor mlp =
-      plain_linear(plain_gelu(plain_linear(plain_norm(read, p[6], p[7]), p[8], p[9])), p[10], p[11]);
+  const torch::Tensor mlp = plain_linear(
+      plain_activation(plain_linear(plain_norm(model, read, p[6], p[7]), p[8], p[9]), model.activation),
+      p[10], p[11]);
   return input + attention + mlp;
 }
 
@@ -199,10 +241,12 @@ torch::Tensor plain_loss_of(const ModelConfig& model, const Parameters& paramete
   x = x.view({k_batch, k_sequence, k_hidden});
   if (model.positions == Positions::learned) {
     x = x + parameters.embedding[1].narrow(0, 0, k_sequence);
+  } else if (model.positions == Positions::sinusoidal) {
+    x = x + plain_sinusoids(x.options().requires_grad(false));
   }
   x = plain_block(model, parameters.block, x);
   const Tensors head = with_table(parameters);
-  const torch::Tensor logits = plain_norm(x, head[0], head[1]).matmul(head[2].t()).flatten(0, 1);
+  const torch::Tensor logits = plain_norm(model, x, head[0], head[1]).matmul(head[2].t()).flatten(0, 1);
   const torch::Tensor wanted = logits.gather(1, drawn_targets().view({-1, 1})).squeeze(1);
   return (logits.exp().sum(1).log() - wanted).mean();
 }

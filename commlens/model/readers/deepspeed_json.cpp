@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,24 +11,11 @@
 
 #include "commlens/model/framework_options.hpp"
 #include "commlens/model/readers/map_reader.hpp"
+#include "commlens/model/readers/recipe_reader.hpp"
+#include "commlens/model/readers/training_keys.hpp"
 
 namespace commlens {
 namespace {
-
-// Keys of runtime/config.py, runtime/constants.py and their sections that change no message.
-constexpr std::string_view k_other_keys =
-    "aio checkpoint comet comms_logger csv_monitor dataloader_drop_last deepspeed dump_state "
-    "flops_profiler gradient_predivide_factor graph_harvesting load_universal memory_breakdown nebula "
-    "prescale_gradients scheduler seq_parallel_communication_data_type sparse_attention "
-    "steps_per_print tensorboard timers use_data_before_expert_parallelism use_node_local_storage "
-    "wall_clock_breakdown wandb zero_allow_untested_optimizer zero_force_ds_cpu_optimizer";
-
-constexpr std::string_view k_read_keys =
-    "activation_checkpointing amp autotuning bf16 bfloat16 communication_data_type compile "
-    "compression_training curriculum_learning data_efficiency data_types disable_allgather eigenvalue "
-    "elasticity fp16 gradient_accumulation_steps gradient_clipping hybrid_engine optimizer pipeline "
-    "progressive_layer_drop quantize_training sparse_gradients tensor_parallel train_batch_size "
-    "train_micro_batch_size_per_gpu weight_quantization zero_optimization";
 
 constexpr std::string_view k_precision_keys =
     "auto_cast consecutive_hysteresis dynamic_loss_scale fp16 hysteresis immediate_grad_update "
@@ -85,6 +73,23 @@ bool is_enabled(MapReader& settings, std::string_view section) {
   return value.value_or(false);
 }
 
+/// DeepSpeed's section fp16.
+void read_loss_scaling(MapReader& reader, LossScaling& scaling) {
+  constexpr double largest = 1e30;
+  constexpr std::int64_t largest_power = 100;
+  read_within(reader, "loss_scale", {0, largest}, scaling.fixed);
+  std::int64_t power = 16;
+  reader.read("initial_scale_power", power, 0);
+  scaling.initial = std::exp2(static_cast<double>(power));
+  reader.read("loss_scale_window", scaling.window);
+  reader.read("hysteresis", scaling.hysteresis);
+  reader.read("consecutive_hysteresis", scaling.consecutive_hysteresis);
+  read_within(reader, "min_loss_scale", {0, largest}, scaling.minimum);
+  if (power > largest_power) {
+    reader.fail("initial_scale_power", "is above 100, which no gradient survives");
+  }
+}
+
 /// The same of fp16 or bf16, whose other keys are looked at too.
 bool is_precision(MapReader& settings, std::string_view section, Job& job) {
   const bool enabled = is_enabled(settings, section);
@@ -92,6 +97,9 @@ bool is_precision(MapReader& settings, std::string_view section, Job& job) {
   if (enabled && map != nullptr) {
     MapReader reader(*map, {job.warnings, job.unmodelled});
     reader.accept("enabled");
+    if (section == "fp16") {
+      read_loss_scaling(reader, job.recipe.loss_scaling);
+    }
     reader.accept(k_precision_keys);
     reader.leave_out_unless_off("fp16_master_weights_and_grads");
     if (const Result<void> ok = reader.finish(); !ok) {
@@ -119,6 +127,7 @@ Result<void> read_precision(MapReader& settings, Job& job) {
       (names_fp16 && job.train.dtype == DType::fp16) || (names_bf16 && job.train.dtype == DType::bf16);
   if (fp16 || bf16) {
     job.train.dtype = fp16 ? DType::fp16 : DType::bf16;
+    job.train.dtype_is_chosen = true;
   } else if (switched_off) {
     job.train.dtype = DType::fp32;
   }
@@ -309,9 +318,7 @@ void leave_out_the_rest(MapReader& settings) {
 
 }  // namespace
 
-bool is_deepspeed_key(std::string_view key) {
-  return is_one_of(key, k_read_keys) || is_one_of(key, k_other_keys);
-}
+bool is_deepspeed_key(std::string_view key) { return is_known_key(KeySource::deepspeed, key); }
 
 Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given) {
   const ConfigNode settled = with_auto_settled(settings, given, job);
@@ -327,9 +334,16 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
     reader.fail("gradient_clipping", "must not be negative");
   }
   read_optimizer(reader);
+  if (const Result<void> ok = read_optimizer_section(reader, job.recipe); !ok) {
+    return ok;
+  }
   refuse_what_has_no_rules(reader);
   leave_out_the_rest(reader);
-  reader.accept(k_other_keys);
+  const std::vector<std::string> notes = not_honoured(settled, KeySource::deepspeed);
+  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
+  for (const std::string_view key : known_keys(KeySource::deepspeed)) {
+    reader.accept(key);
+  }
   return reader.finish();
 }
 

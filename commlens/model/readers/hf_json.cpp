@@ -8,34 +8,11 @@
 
 #include "commlens/model/framework_options.hpp"
 #include "commlens/model/readers/map_reader.hpp"
+#include "commlens/model/readers/recipe_reader.hpp"
+#include "commlens/model/readers/training_keys.hpp"
 
 namespace commlens {
 namespace {
-
-// Keys of transformers' configurations that change neither parameters nor messages.
-constexpr std::string_view k_other_hf_keys =
-    "_commit_hash _name_or_path activation_function "
-    "architectures attention_dropout attention_probs_dropout_prob attn_pdrop bad_words_ids "
-    "begin_suppress_tokens bos_token_id classifier_dropout cross_attention_hidden_size "
-    "decoder_start_token_id embd_pdrop eos_token_id finetuning_task hidden_act "
-    "hidden_dropout hidden_dropout_prob id2label initializer_range is_decoder "
-    "label2id layer_norm_eps layer_norm_epsilon mask_token_id model_type n_ctx output_attentions "
-    "output_hidden_states output_past output_router_logits pad_token_id pretraining_tp problem_type "
-    "reorder_and_upcast_attn resid_pdrop return_dict rms_norm_eps "
-    "rope_parameters rope_scaling rope_theta rotary_emb_base rotary_pct router_aux_loss_coef "
-    "router_jitter_noise scale_attn_by_inverse_layer_idx scale_attn_weights sliding_window "
-    "summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj "
-    "task_specific_params tokenizer_class transformers_version unk_token_id use_cache";
-
-// The same of generation, which configurations of older versions repeat.
-constexpr std::string_view k_generation_keys =
-    "chunk_size_feed_forward diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size "
-    "exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id initializer_factor "
-    "layer_types length_penalty max_length max_window_layers min_length no_repeat_ngram_size num_beam_groups "
-    "num_beams num_return_sequences output_scores partial_rotary_factor prefix remove_invalid_values "
-    "repetition_penalty return_dict_in_generate sep_token_id suppress_tokens temperature tf_legacy_loss "
-    "top_k "
-    "top_p typical_p use_bfloat16 use_sliding_window";
 
 // What changes the parameters or their type in a way that is not modelled: left out, unless switched off.
 constexpr std::string_view k_left_out_hf_keys =
@@ -55,7 +32,8 @@ void read_architectures(MapReader& config) {
   }
 }
 
-void read_gpt2(MapReader& config, ModelConfig& model) {
+void read_gpt2(MapReader& config, Job& job) {
+  ModelConfig& model = job.model;
   config.require("n_layer", model.layers);
   config.require("n_embd", model.hidden);
   config.require("n_head", model.heads);
@@ -63,6 +41,12 @@ void read_gpt2(MapReader& config, ModelConfig& model) {
   config.read("n_inner", model.ffn_hidden);
   model.positions = Positions::learned;
   model.tied_embeddings = true;
+  model.activation = Activation::gelu_tanh;  // gelu_new, the default of GPT2Config
+  for (const std::string_view key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) {
+    if (!config.has(key)) {
+      job.recipe.not_honoured.push_back(not_honoured_text(key, "0.1, the default", "no dropout"));
+    }
+  }
 }
 
 void read_hf_sizes(MapReader& config, ModelConfig& model) {
@@ -75,11 +59,14 @@ void read_hf_sizes(MapReader& config, ModelConfig& model) {
   model.positions = Positions::rotary;
 }
 
-void read_gpt_neox(MapReader& config, ModelConfig& model) {
+void read_gpt_neox(MapReader& config, Job& job) {
+  ModelConfig& model = job.model;
   read_hf_sizes(config, model);
   model.parallel_residual = true;
   model.rotary_fraction = 0.25;  // the default of GPTNeoXConfig
+  config.read("partial_rotary_factor", model.rotary_fraction);
   config.read("rotary_pct", model.rotary_fraction);
+  model.initialisation.output_method = InitMethod::normal;  // GPTNeoXPreTrainedModel._init_weights
   if (!(model.rotary_fraction >= 0 && model.rotary_fraction <= 1)) {
     config.fail("rotary_pct", "is not between 0 and 1");
   }
@@ -91,7 +78,8 @@ void read_gpt_neox(MapReader& config, ModelConfig& model) {
   }
 }
 
-void read_llama(MapReader& config, ModelConfig& model) {
+void read_llama(MapReader& config, Job& job) {
+  ModelConfig& model = job.model;
   read_hf_sizes(config, model);
   config.read("num_key_value_heads", model.kv_heads);
   model.family = Family::llama;
@@ -101,8 +89,9 @@ void read_llama(MapReader& config, ModelConfig& model) {
   config.refuse_true("mlp_bias", "is not supported");
 }
 
-void read_mixtral(MapReader& config, ModelConfig& model) {
-  read_llama(config, model);
+void read_mixtral(MapReader& config, Job& job) {
+  read_llama(config, job);
+  ModelConfig& model = job.model;
   config.require("num_local_experts", model.experts);
   config.require("num_experts_per_tok", model.top_k);
 }
@@ -115,7 +104,46 @@ void read_hf_attention(MapReader& config, TrainConfig& train) {
   }
 }
 
-using ReadModel = void (*)(MapReader&, ModelConfig&);
+/// Where the wave lengths of rotary positions stand: in older files beside the sizes, in newer ones in a map.
+Result<void> read_rotary(MapReader& config, Job& job) {
+  double& base = job.model.rotary_base;
+  read_within(config, "rotary_emb_base", {1, 1e12}, base);
+  read_within(config, "rope_theta", {1, 1e12}, base);
+  const ConfigNode* parameters = config.map("rope_parameters");
+  if (parameters == nullptr) {
+    return {};
+  }
+  std::vector<std::string> ignored;  // of a map whose other keys are named below
+  MapReader reader(*parameters, {ignored, ignored});
+  read_within(reader, "rope_theta", {1, 1e12}, base);
+  read_within(reader, "partial_rotary_factor", {0, 1}, job.model.rotary_fraction);
+  std::string type = "default";
+  reader.read("rope_type", type);
+  if (type != "default") {
+    job.recipe.not_honoured.push_back(
+        not_honoured_text("rope_parameters.rope_type", shown_text(type), "default"));
+  }
+  return reader.finish();
+}
+
+/// What decides the numbers of a layer, besides the sizes.
+void read_hf_layers(MapReader& config, Job& job) {
+  ModelConfig& model = job.model;
+  read_within(config, "layer_norm_epsilon", {}, model.norm_epsilon);
+  read_within(config, "layer_norm_eps", {}, model.norm_epsilon);
+  read_within(config, "initializer_range", {}, model.initialisation.deviation);
+  if (!model.gated_mlp) {
+    read_activation(config, "activation_function", model.activation, job.recipe);
+    read_activation(config, "hidden_act", model.activation, job.recipe);
+  }
+  std::int64_t window = 0;
+  config.read("sliding_window", window, 0);
+  if (window > 0) {
+    job.recipe.attention_window = {"sliding_window", window};
+  }
+}
+
+using ReadModel = void (*)(MapReader&, Job&);
 
 std::string hf_model_name(const ConfigNode& config) {
   const ConfigNode* name = find(config, "_name_or_path");
@@ -149,7 +177,11 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   if (reader.failed() || read_model == nullptr) {
     return tl::unexpected(reader.finish().error());
   }
-  read_model(reader, model);
+  read_model(reader, job);
+  read_hf_layers(reader, job);
+  if (const Result<void> ok = read_rotary(reader, job); !ok) {
+    return tl::unexpected(ok.error());
+  }
   reader.require("vocab_size", model.raw_vocab);
   model.vocab = model.raw_vocab;
   reader.read("tie_word_embeddings", model.tied_embeddings);
@@ -167,8 +199,11 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   read_hf_attention(reader, job.train);
   read_architectures(reader);
   reader.leave_out_unless_off(k_left_out_hf_keys);
-  reader.accept(k_other_hf_keys);
-  reader.accept(k_generation_keys);
+  const std::vector<std::string> notes = not_honoured(config, KeySource::hugging_face);
+  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
+  for (const std::string_view key : known_keys(KeySource::hugging_face)) {
+    reader.accept(key);
+  }
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }

@@ -10,6 +10,8 @@
 
 #include "commlens/model/framework_options.hpp"
 #include "commlens/model/readers/map_reader.hpp"
+#include "commlens/model/readers/recipe_reader.hpp"
+#include "commlens/model/readers/training_keys.hpp"
 #include "commlens/model/readers/tree_builder.hpp"
 
 namespace commlens {
@@ -20,49 +22,6 @@ constexpr std::string_view k_own_keys =
     "accumulate_allreduce_grads_in_fp32 expert_model_parallel_size global_batch_size micro_batch_size "
     "pipeline_model_parallel_size position_embedding_type tensor_model_parallel_size "
     "untie_embeddings_and_output_weights use_distributed_optimizer";
-
-// Arguments of megatron/training/arguments.py that change neither parameters nor messages.
-constexpr std::string_view k_other_arguments =
-    "adam_beta1 adam_beta2 adam_eps add_position_embedding adlr_autoresume adlr_autoresume_interval "
-    "apply_layernorm_1p apply_query_key_layer_scaling apply_residual_connection_post_layernorm "
-    "async_save attention_dropout attention_softmax_in_fp32 auto_detect_ckpt_format "
-    "barrier_with_L1_time bias_dropout_fusion bias_gelu_fusion bias_swiglu_fusion "
-    "check_for_nan_in_loss_and_grad ckpt_format "
-    "ckpt_fully_parallel_save clip_grad clone_scatter_output_in_embedding cpu_offloading "
-    "data_cache_path data_parallel_random_init data_path dataloader_type decoder_seq_length "
-    "delay_grad_reduce delay_param_gather deterministic_mode disable_straggler_on_startup "
-    "dist_ckpt_format distributed_backend distributed_timeout_minutes empty_unused_memory_level "
-    "end_weight_decay eod_mask_loss eval_interval eval_iters exit_interval "
-    "exit_on_missing_checkpoint finetune "
-    "gradient_accumulation_fusion head_lr_mult hidden_dropout hysteresis "
-    "inference_batch_times_seqlen_threshold init_method_std init_method_xavier_uniform "
-    "initial_loss_scale layernorm_epsilon lazy_mpu_init legacy_tokenizer load local_rank "
-    "log_batch_size_to_tensorboard log_interval log_learning_rate_to_tensorboard "
-    "log_loss_scale_to_tensorboard log_memory_to_tensorboard "
-    "log_progress log_throughput log_timers_to_tensorboard log_validation_ppl_to_tensorboard "
-    "log_world_size_to_tensorboard loss_scale_window lr lr_decay_iters lr_decay_samples "
-    "lr_decay_style lr_warmup_fraction lr_warmup_init lr_warmup_iters lr_warmup_samples manual_gc "
-    "manual_gc_eval manual_gc_interval mask_prob masked_softmax_fusion merge_file min_loss_scale min_lr "
-    "mmap_bin_files mock_data moe_grouped_gemm moe_input_jitter_eps "
-    "moe_per_layer_logging moe_router_load_balancing_type moe_token_dropping "
-    "nccl_communicator_config_path no_async_tensor_model_parallel_allreduce no_bias_dropout_fusion "
-    "no_bias_gelu_fusion no_bias_swiglu_fusion no_create_attention_mask_in_dataloader "
-    "no_gradient_accumulation_fusion no_initialization no_load_optim no_load_rng "
-    "no_masked_softmax_fusion no_mmap_bin_files no_overlap_p2p_communication no_persist_layer_norm "
-    "no_position_embedding no_query_key_layer_scaling no_rope_fusion no_save_optim no_save_rng "
-    "no_scatter_gather_tensors_in_pipeline norm_epsilon num_dataset_builder_threads num_workers "
-    "onnx_safe openai_gelu optimizer overlap_p2p_communication override_opt_param_scheduler "
-    "params_dtype perform_initialization persist_layer_norm profile profile_ranks profile_step_end "
-    "profile_step_start query_in_block_prob rank reset_attention_mask reset_position_ids "
-    "rotary_base rotary_interleaved rotary_percent rotary_scaling_factor "
-    "rotary_seq_len_interpolation_factor sample_rate save save_interval seed sgd_momentum "
-    "short_seq_prob skip_train split start_weight_decay straggler_minmax_count tensorboard_dir "
-    "tensorboard_log_interval tensorboard_queue_size test_data_path tiktoken_num_special_tokens "
-    "tiktoken_pattern timing_log_level timing_log_option titles_data_path tokenizer_model "
-    "tokenizer_type train_data_path train_iters train_samples "
-    "use_checkpoint_opt_param_scheduler use_cpu_initialization use_dist_ckpt "
-    "use_mcore_models use_one_sent_docs valid_data_path vocab_file "
-    "wandb_exp_name wandb_project wandb_save_dir weight_decay weight_decay_incr_style world_size";
 
 // Arguments that can add or change messages and have no rules: left out, unless switched off. Calls of the
 // training script (log_params_norm, exit_signal_handler and so on) are among them.
@@ -84,6 +43,8 @@ constexpr std::string_view k_unsupported_values =
     "expert_tensor_parallel_size fp8_format moe_expert_capacity_factor moe_ffn_hidden_size "
     "moe_layer_freq moe_shared_expert_intermediate_size pipeline_model_parallel_layout "
     "pipeline_model_parallel_split_rank rampup_batch_size";
+
+constexpr double k_largest_beta = 1 - 1e-9;
 
 /// A word of the file and where it stands.
 struct Word {
@@ -384,6 +345,75 @@ void read_megatron_attention(MapReader& arguments, TrainConfig& train) {
   train.attention = is_flash || layers != "local" ? Attention::flash : Attention::eager;
 }
 
+/// What decides the numbers of a layer.
+void read_megatron_layers(MapReader& arguments, Job& job) {
+  ModelConfig& model = job.model;
+  read_within(arguments, "layernorm_epsilon", {}, model.norm_epsilon);
+  read_within(arguments, "norm_epsilon", {}, model.norm_epsilon);
+  read_within(arguments, "rotary_percent", {0, 1}, model.rotary_fraction);
+  read_within(arguments, "rotary_base", {1, 1e12}, model.rotary_base);
+  read_within(arguments, "init_method_std", {}, model.initialisation.deviation);
+  bool xavier = false;
+  arguments.read("init_method_xavier_uniform", xavier);
+  model.initialisation.method = xavier ? InitMethod::xavier_uniform : InitMethod::normal;
+  bool is_not_fused = false;
+  bool is_exact = false;
+  bool is_tanh = false;
+  arguments.read("no_bias_gelu_fusion", is_not_fused);
+  arguments.read("onnx_safe", is_exact);
+  arguments.read("openai_gelu", is_tanh);
+  // The fused kernel is the approximation; without biases there is none.
+  const bool is_fused = !is_not_fused && !is_exact && model.linear_bias;
+  model.activation = is_tanh || is_fused ? Activation::gelu_tanh : Activation::gelu;
+  for (const std::string_view key : {"attention_dropout", "hidden_dropout"}) {
+    if (!arguments.has(key)) {
+      job.recipe.not_honoured.push_back(not_honoured_text(key, "0.1, the default", "no dropout"));
+    }
+  }
+}
+
+/// fp16: DynamicGradScaler of megatron/core/optimizer/grad_scaler.py, which works as DeepSpeed's.
+void read_megatron_scaling(MapReader& arguments, LossScaling& scaling) {
+  constexpr double largest = 1e30;
+  scaling.initial = 4294967296.0;
+  read_within(arguments, "loss_scale", {0, largest}, scaling.fixed);
+  read_within(arguments, "initial_loss_scale", {0, largest}, scaling.initial);
+  read_within(arguments, "min_loss_scale", {0, largest}, scaling.minimum);
+  arguments.read("loss_scale_window", scaling.window);
+  arguments.read("hysteresis", scaling.hysteresis);
+}
+
+/// The optimizer and its schedule, with Megatron's defaults for what is left open; only the rate has none.
+void read_megatron_recipe(MapReader& arguments, TrainingRecipe& recipe) {
+  recipe.beta1 = 0.9;
+  recipe.beta2 = 0.999;
+  recipe.weight_decay = 0.01;
+  recipe.min_learning_rate = 0;
+  recipe.decay = DecayStyle::linear;
+  recipe.warms_up_from_zero = true;
+  std::string optimizer;
+  arguments.read("optimizer", optimizer);
+  note_other_optimizer("optimizer", optimizer, recipe);
+  read_within(arguments, "lr", {}, recipe.learning_rate);
+  read_within(arguments, "min_lr", {}, recipe.min_learning_rate);
+  read_within(arguments, "adam_beta1", {0, k_largest_beta}, recipe.beta1);
+  read_within(arguments, "adam_beta2", {0, k_largest_beta}, recipe.beta2);
+  read_within(arguments, "adam_eps", {}, recipe.epsilon);
+  read_within(arguments, "weight_decay", {}, recipe.weight_decay);
+  read_within(arguments, "lr_warmup_iters", {0, 1e9}, recipe.warmup);
+  read_within(arguments, "lr_warmup_fraction", {0, 1}, recipe.warmup_fraction);
+  read_decay(arguments, "lr_decay_style", recipe);
+  std::int64_t decay = 0;
+  arguments.read("train_iters", decay);
+  arguments.read("lr_decay_iters", decay);
+  if (decay > 0) {
+    recipe.decay_iterations = decay;
+  }
+  std::int64_t seed = 1234;
+  arguments.read("seed", seed, 0);
+  recipe.seed = seed;
+}
+
 template <typename Use>
 void for_each_word(std::string_view words, Use use) {
   while (!words.empty()) {
@@ -431,13 +461,20 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
   read_megatron_training(reader, job);
   read_recompute(reader, job);
   read_megatron_attention(reader, job.train);
+  read_megatron_layers(reader, job);
+  read_megatron_recipe(reader, job.recipe);
+  read_megatron_scaling(reader, job.recipe.loss_scaling);
   for_each_word(k_unsupported_switches,
                 [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
   for_each_word(k_unsupported_values,
                 [&](std::string_view key) { reader.refuse(key, "has no rules here; leave it out"); });
   reader.leave_out_unless_off(k_left_out_arguments);
   reader.leave_out_unless_one("num_distributed_optimizer_instances");
-  reader.accept(k_other_arguments);
+  const std::vector<std::string> notes = not_honoured(arguments, KeySource::megatron);
+  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
+  for (const std::string_view key : known_keys(KeySource::megatron)) {
+    reader.accept(key);
+  }
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }

@@ -1,5 +1,6 @@
 #include "commlens/model/readers/neox_yaml.hpp"
 
+#include <cmath>
 #include <filesystem>
 #include <string_view>
 #include <unordered_map>
@@ -10,62 +11,11 @@
 #include "commlens/model/framework_options.hpp"
 #include "commlens/model/readers/deepspeed_json.hpp"
 #include "commlens/model/readers/map_reader.hpp"
+#include "commlens/model/readers/recipe_reader.hpp"
+#include "commlens/model/readers/training_keys.hpp"
 
 namespace commlens {
 namespace {
-
-// Keys the functions below read or refuse; `is_neox_key` needs them by name.
-constexpr std::string_view k_read_neox_keys =
-    "activation attention_config checkpoint_activations checkpoint_num_layers context_parallel_size "
-    "deepspeed_extra_args feedforward_size fp16_lm_cross_entropy fp32_allreduce gpt_j_residual "
-    "gpt_j_tied hidden_size intermediate_size make_vocab_size_divisible_by max_position_embeddings "
-    "mlp_type model_arch model_parallel_size moe_expert_parallel_size moe_num_experts no_weight_tying "
-    "norm num_attention_heads num_encoder_layers num_kv_heads num_layers num_unique_layers "
-    "opt_pos_emb_offset output_layer_parallelism padded_vocab_size partition_activations "
-    "pipe_parallel_size pipe_partition_method pos_emb precision seq_length sequence_parallel "
-    "soft_prompt_tuning te_columnparallel te_fp8_mha te_layernorm_mlp te_mha te_rowparallel "
-    "tokenizer_type train_impl use_bias_in_attn_linear use_bias_in_mlp use_bias_in_norms "
-    "use_qk_layernorm use_tutel vocab_file weight_decay";
-
-// Other arguments of megatron/neox_arguments/neox_args.py: they change no message.
-constexpr std::string_view k_other_neox_keys =
-    "adlr_autoresume adlr_autoresume_interval allow_chopped apply_query_key_layer_scaling "
-    "attention_dropout attention_softmax_in_fp32 autotuning_run base_shapes_file batch_size "
-    "bias_dropout_fusion bias_gelu_fusion char_level_ppl checkpoint_factor "
-    "checkpoint_in_cpu checkpoint_scale checkpoint_validation_with_forward_pass clip_grad comment "
-    "config_files contiguous_checkpointing data_impl data_path dataset_impl "
-    "decoder_seq_length deepscale_config deepspeed_activation_checkpointing deepspeed_mpi "
-    "deepspeed_slurm detect_nvlink_pairs dim_att distributed_backend do_test do_train do_valid "
-    "dynamic_loss_scale eod_mask_loss eval_interval eval_iters eval_results_prefix eval_tasks exclude "
-    "exit_interval extra_save_iters extra_sentinel_tokens finetune force_multi gas global_num_gpus "
-    "gmlp_attn_dim gradient_noise_scale_cpu_offload gradient_noise_scale_n_batches hidden_dropout "
-    "hostfile hysteresis include init_method init_method_std is_pipe_parallel iteration "
-    "keep_last_n_checkpoints label_data_paths launcher layernorm_epsilon layernorm_fusion lazy_mpu_init "
-    "load local_rank log_dir log_grad_norm log_grad_pct_zeros log_interval "
-    "log_optimizer_states log_param_norm loss_scale loss_scale_window lr lr_decay_fraction "
-    "lr_decay_iters lr_decay_style mamba_causal_conv_fusion mamba_inner_func_fusion "
-    "mamba_selective_fp32_params mamba_selective_scan_fusion mamba_use_bias_in_conv "
-    "mamba_use_bias_in_linears master_addr master_port maximum_tokens memory_profiling "
-    "memory_profiling_path merge_file min_lr min_scale mmap_warmup mup_attn_temp mup_embedding_mult "
-    "mup_init_scale mup_output_temp mup_rp_embedding_mult mup_width_scale no_load_optim no_load_rng "
-    "no_save_optim no_save_rng no_ssh_check num_gpus num_nodes num_samples num_workers "
-    "online_dataserver_ips online_dataserver_ports onnx_safe optimizer_type output_layer_init_method "
-    "override_lr_scheduler pack_impl param_sharing_style profile profile_backward profile_step_start "
-    "profile_step_stop prompt_end pytorch_profile rank reward_data_paths rms_norm_epsilon "
-    "rmsnorm_fusion rope_fusion rotary_emb_base rotary_interleaved rotary_pct rotary_save_freqs_buffer "
-    "rpe_max_distance rpe_num_buckets s3_chunk_size s3_path sample_input_file sample_output_file save "
-    "save_base_shapes save_interval save_iters scaled_masked_softmax_fusion "
-    "scaled_upper_triang_masked_softmax_fusion scalenorm_epsilon seed short_seq_prob "
-    "sliding_window_width sparsity_config split synchronize_each_layer temperature tensorboard_dir "
-    "test_data_paths test_data_weights test_label_data_paths test_reward_data_paths text_gen_type top_k "
-    "top_p train_data_paths train_data_weights train_epochs train_iters train_label_data_paths "
-    "train_reward_data_paths use_bnb_optimizer use_checkpoint_lr_scheduler use_comet "
-    "use_cpu_initialization use_flashattn_swiglu use_mup use_shared_fs use_wandb user_script "
-    "valid_data_paths valid_data_weights valid_label_data_paths valid_reward_data_paths wandb_group "
-    "wandb_host wandb_init_all_ranks wandb_project wandb_run_name wandb_team warmup "
-    "weight_by_num_documents weighted_document_limit weighted_sampler_alpha world_size "
-    "zero_allgather_bucket_size zero_contiguous_gradients zero_reduce_bucket_size zero_reduce_scatter "
-    "zero_stage";
 
 // Arguments that can add or change messages and have no rules: left out, unless switched off.
 constexpr std::string_view k_left_out_neox_keys =
@@ -84,8 +34,8 @@ void read_norm_and_positions(MapReader& arguments, ModelConfig& model) {
   arguments.choose("pos_emb",
                    {{"learned", Positions::learned},
                     {"rotary", Positions::rotary},
-                    {"sinusoidal", Positions::none},
-                    {"alibi", Positions::none},
+                    {"sinusoidal", Positions::sinusoidal},
+                    {"alibi", Positions::alibi},
                     {"none", Positions::none}},
                    model.positions);
   arguments.require("max_position_embeddings", model.max_positions);
@@ -255,7 +205,8 @@ void read_neox_training(MapReader& arguments, Job& job) {
   arguments.read("fp16_lm_cross_entropy", job.neox.fp16_lm_cross_entropy);
   arguments.read("pipe_partition_method", job.neox.partition_method);
   double weight_decay = 0.01;
-  arguments.read("weight_decay", weight_decay);
+  read_within(arguments, "weight_decay", {}, weight_decay);
+  job.recipe.weight_decay = job.recipe.weight_decay.value_or(weight_decay);
   job.deepspeed.weight_decay_groups =
       weight_decay != 0.0;              // megatron/model/utils.py: one group without decay
   job.deepspeed.attention_mask = true;  // training.py:775 set_has_attention_mask(True)
@@ -269,6 +220,62 @@ void read_neox_training(MapReader& arguments, Job& job) {
                                             name_of(job.train.dtype)));
   }
   job.train.dtype = precision;
+}
+
+/// What decides the numbers of a layer.
+void read_neox_layers(MapReader& arguments, Job& job) {
+  ModelConfig& model = job.model;
+  read_within(arguments, "layernorm_epsilon", {}, model.norm_epsilon);
+  read_within(arguments, "rotary_emb_base", {1, 1e12}, model.rotary_base);
+  read_activation(arguments, "activation", model.activation, job.recipe);
+  bool is_fused = false;
+  bool is_exact = false;
+  arguments.read("bias_gelu_fusion", is_fused);
+  arguments.read("onnx_safe", is_exact);
+  if (model.activation == Activation::gelu && is_fused && !is_exact) {
+    model.activation = Activation::gelu_tanh;  // megatron/model/activations.py bias_gelu_impl
+  }
+  read_init_method(arguments, "init_method", model.initialisation.method, job.recipe);
+  read_init_method(arguments, "output_layer_init_method", model.initialisation.output_method, job.recipe);
+  read_within(arguments, "init_method_std", {}, model.initialisation.deviation);
+  const ConfigNode* attention = arguments.node("attention_config");
+  for (const std::string_view kind :
+       {"local", "sparse_fixed", "sparse_variable", "bigbird", "bslongformer"}) {
+    if (attention != nullptr && mentions(*attention, kind)) {
+      job.recipe.not_honoured.push_back(not_honoured_text("attention_config", kind, "full attention"));
+    }
+  }
+  std::int64_t window = 0;
+  arguments.read("sliding_window_width", window, 0);
+  if (window > 0) {
+    job.recipe.attention_window = {"sliding_window_width", window};
+  }
+}
+
+/// The optimizer and its schedule, with GPT-NeoX's defaults for what is left open.
+void read_neox_recipe(MapReader& arguments, TrainingRecipe& recipe) {
+  recipe.learning_rate = recipe.learning_rate.value_or(1e-3);  // OPT_PARAMS_DEFAULT
+  recipe.beta1 = recipe.beta1.value_or(0.9);
+  recipe.beta2 = recipe.beta2.value_or(0.999);
+  recipe.min_learning_rate = 0;
+  recipe.warmup_fraction = 0.01;
+  recipe.decay = DecayStyle::linear;
+  recipe.warms_up_from_zero = recipe.linear_to_zero = true;
+  read_within(arguments, "min_lr", {}, recipe.min_learning_rate);
+  read_within(arguments, "warmup", {0, 1}, recipe.warmup_fraction);
+  read_decay(arguments, "lr_decay_style", recipe);
+  std::int64_t iterations = 0;
+  arguments.read("train_iters", iterations);
+  double fraction = 1;
+  read_within(arguments, "lr_decay_fraction", {0, 1e6}, fraction);
+  std::int64_t decay = static_cast<std::int64_t>(std::floor(static_cast<double>(iterations) * fraction));
+  arguments.read("lr_decay_iters", decay);
+  if (decay > 0) {
+    recipe.decay_iterations = decay;
+  }
+  std::int64_t seed = 1234;
+  arguments.read("seed", seed, 0);
+  recipe.seed = seed;
 }
 
 /// Splits merged arguments into DeepSpeed's settings, the extra ones included, and GPT-NeoX's own.
@@ -307,10 +314,7 @@ std::string neox_model_name(const ConfigNode& arguments) {
 
 }  // namespace
 
-bool is_neox_key(std::string_view key) {
-  return is_one_of(key, k_read_neox_keys) || is_one_of(key, k_left_out_neox_keys) ||
-         is_one_of(key, k_other_neox_keys);
-}
+bool is_neox_key(std::string_view key) { return is_known_key(KeySource::neox, key); }
 
 Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
   ConfigNode all;
@@ -362,9 +366,15 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
   read_vocab(reader, model, job.warnings);
   read_neox_layout(reader, job);
   read_neox_training(reader, job);
+  read_neox_layers(reader, job);
+  read_neox_recipe(reader, job.recipe);
   refuse_what_has_no_rules(reader, model);
   reader.leave_out_unless_off(k_left_out_neox_keys);
-  reader.accept(k_other_neox_keys);
+  const std::vector<std::string> notes = not_honoured(own, KeySource::neox);
+  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
+  for (const std::string_view key : known_keys(KeySource::neox)) {
+    reader.accept(key);
+  }
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }

@@ -224,12 +224,7 @@ Result<Job> read_config(const std::vector<std::string>& config, std::string_view
   if (!chosen) {
     return tl::unexpected(chosen.error());
   }
-  Job changed = with_framework(std::move(*job), *chosen);
-  if (files.preset && files.deepspeed.empty() && *chosen == Framework::commlens) {
-    changed.train.dtype =
-        DType::bf16;  // nobody chose a built-in model's fp16, so there is nothing to warn of
-  }
-  return changed;
+  return with_framework(std::move(*job), *chosen);
 }
 
 }  // namespace commlens

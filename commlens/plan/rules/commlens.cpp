@@ -12,6 +12,7 @@ namespace {
 
 const Rule k_activation{"commlens.pipeline_activation", "docs/training.md#pipeline"};
 const Rule k_gradient{"commlens.pipeline_gradient", "docs/training.md#pipeline"};
+const Rule k_overflow{"commlens.gradient_overflow", "docs/training.md#step"};
 const Rule k_norm{"commlens.gradient_norm", "docs/training.md#step"};
 const Rule k_loss{"commlens.loss", "docs/training.md#step"};
 
@@ -48,6 +49,7 @@ class Stage {
     for (const ChunkUnits& units : units_) {
       units.sum_tied_gradient();
     }
+    write_overflow();
     write_norm();
     for (const ChunkUnits& units : units_) {
       units.share_updated();
@@ -124,6 +126,13 @@ class Stage {
     }
     modules_.forward(ModuleRole::block);
     out_.set_phase(Phase::backward, micro_batch);
+  }
+
+  /// fp16: whether the gradients of any rank overflowed.
+  void write_overflow() {
+    if (job_.train.dtype == DType::fp16 && job_.layout.mesh().ranks() > 1) {
+      out_.all_reduce(out_.groups.world, {1}, DType::fp32, k_overflow, "gradient.overflow");
+    }
   }
 
   /// The squared norm, over the ranks whose parts differ.

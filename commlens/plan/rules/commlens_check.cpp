@@ -20,9 +20,6 @@ Check check_model(const Job& job) {
         "framework commlens trains models of family gpt only (LayerNorm, biases, as many key/value heads as "
         "heads); use --framework megatron");
   }
-  if (job.train.dtype == DType::fp16) {
-    return failure("framework commlens has no loss scaling, which fp16 needs; use --dtype bf16");
-  }
   return {};
 }
 

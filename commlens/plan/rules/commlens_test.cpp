@@ -442,7 +442,6 @@ struct Refusal {
 
 TEST(Trainer, RefusesByNameWhatItDoesNotDo) {
   const std::vector<Refusal> refusals = {
-      {"use --dtype bf16", [](Job& job) { job.train.dtype = DType::fp16; }},
       {"--cp", [](Job& job) { job.layout.cp = 2; }},
       {"mixtures of experts",
        [](Job& job) {
