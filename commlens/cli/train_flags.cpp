@@ -57,7 +57,8 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--device", flags.device, "cpu or cuda; default: cpu, with nccl cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->group(group);
-  verb.add_option("--threads", flags.threads, "Threads of each rank; default: its share of the cores")
+  verb.add_option("--threads", flags.threads,
+                  "Threads of each rank; default: its share of the cores, 1 in tiny models")
       ->check(between(std::int64_t{1}, std::int64_t{4096}))
       ->type_name("N")
       ->group(group);
@@ -174,6 +175,25 @@ Result<void> check_flags(const TrainFlags& flags) {
   return check_transport(flags);
 }
 
+namespace {
+
+/// Of each of `here` ranks on this machine: its share of the cores, but no more than its largest product
+/// keeps busy. To wake a thread for less than some million operations costs what it saves.
+std::int64_t usual_threads(const Job& job, std::int64_t here) {
+  constexpr double least_operations = 2e6;
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  const std::int64_t share = std::max<std::int64_t>(1, cores / std::max<std::int64_t>(1, here));
+  const ModelConfig& model = job.model;
+  const double operations = 2.0 * static_cast<double>(job.train.micro_batch * model.sequence) *
+                            static_cast<double>(model.hidden) * static_cast<double>(model.ffn_hidden) /
+                            static_cast<double>(job.layout.tp);
+  return operations / least_operations >= static_cast<double>(share)
+             ? share
+             : std::max<std::int64_t>(1, static_cast<std::int64_t>(operations / least_operations));
+}
+
+}  // namespace
+
 Result<engine::TrainOptions> train_options(const TrainFlags& flags, const Job& job) {
   engine::TrainOptions options;
   options.iterations = flags.iterations;
@@ -185,10 +205,8 @@ Result<engine::TrainOptions> train_options(const TrainFlags& flags, const Job& j
   options.device = !flags.device.empty()                         ? flags.device
                    : flags.chosen_transport() == Transport::nccl ? "cuda"
                                                                  : "cpu";
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   const std::int64_t here = flags.uses_mpi() ? local_ranks(job.layout.ranks) : job.layout.ranks;
-  options.threads =
-      flags.threads.value_or(std::max<std::int64_t>(1, cores / std::max<std::int64_t>(1, here)));
+  options.threads = flags.threads.value_or(usual_threads(job, here));
   options.trace = flags.trace;
   options.save_every = flags.save_every;
   if (!flags.save.empty()) {

@@ -94,7 +94,8 @@ TEST_P(Storage, AFileSystemThatIsFullBeforeRecordsNothingAndSaysWhy) {
     GTEST_SKIP() << "no permission to mount a file system of our own";
   }
   EXPECT_EQ(job.exit_code, 7) << job.err;
-  EXPECT_EQ(job.out, "finalized 1\nfinalized 1\n");
+  EXPECT_EQ(job.out.rfind("finalized 1\n", 0), 0U)
+      << job.out;  // mpirun may end the other rank before it speaks
   EXPECT_EQ(messages_in(job.err), 1U) << job.err;
   EXPECT_NE(job.err.find("2 ranks were not recorded: cannot write "), std::string::npos) << job.err;
   EXPECT_NE(job.err.find("No space left on device"), std::string::npos) << job.err;

@@ -251,6 +251,10 @@ TEST_F(Training, ASecondJobOnOneTraceFolderIsRefused) {
   }
 }
 
+TEST_F(Training, OfATinyModelHasOneThreadARank) {
+  EXPECT_EQ(train_json({"--ranks", "1"}).at("threads_per_rank"), 1);
+}
+
 TEST_F(Training, TensorsAtTheirPeakStandBesideThePrediction) {
   const Json memory = train_json({}).at("memory");
   const auto peaks = memory.at("peak_bytes_of_ranks").get<std::vector<std::int64_t>>();
