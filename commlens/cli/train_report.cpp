@@ -167,8 +167,10 @@ std::string TrainReport::memory_text(const std::vector<Bytes>& peaks) const {
   const std::string others =
       *least == *most ? "every rank"
                       : fmt::format("rank {}, least {} on rank {}", rank(most), to_text(*least), rank(least));
-  return fmt::format("memory: at most {} of tensors on {}; predicted {}\n", to_text(*most), others,
-                     to_text(memory_per_rank(run_.plan.job).total()));
+  const bool has_copies = run_.plan.job.train.dtype == DType::fp16;  // peaks are known on CPUs alone
+  return fmt::format("memory: at most {} of tensors on {}; predicted {}{}\n", to_text(*most), others,
+                     to_text(memory_per_rank(run_.plan.job).total()),
+                     has_copies ? ", without the fp32 copies by which a CPU computes in fp16" : "");
 }
 
 std::string TrainReport::end_text(const TrainEnd& end) const {
