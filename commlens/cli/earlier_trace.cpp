@@ -69,7 +69,7 @@ class FolderUse {
  public:
   explicit FolderUse(const fs::path& folder)
       : nccl_job_(folder / capture::k_job_file_name),
-        training_(folder / k_recording_lock_name),
+        training_(folder / k_training_file_name),
         has_open_rank_(has_open_rank(folder)) {}
   bool is_used() const { return nccl_job_.is_used() || training_.is_used() || has_open_rank_; }
 
@@ -101,7 +101,7 @@ bool has_recorded(const fs::path& folder, const StreamEntry& entry, bool ends_co
 /// Whether a trace was begun and nothing came of it.
 bool is_vain(const fs::path& folder, bool ends_count) {
   const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
-  return manifest && !has_open_rank(folder) &&
+  return manifest &&
          std::none_of(manifest->streams.begin(), manifest->streams.end(),
                       [&](const StreamEntry& entry) { return has_recorded(folder, entry, ends_count); });
 }
@@ -138,8 +138,11 @@ enum class Settled : std::uint8_t { removed, is_back, stays_aside };
 
 /// Brings `aside` back where nothing came of the recording into `folder`, else removes it.
 Settled settled(const fs::path& aside, const fs::path& folder, bool ends_count) {
-  if (is_vain(folder, ends_count)) {
-    remove_folder(folder);
+  {
+    const FolderUse use(folder);  // nobody begins meanwhile
+    if (!use.is_used() && is_vain(folder, ends_count)) {
+      remove_folder(folder);
+    }
   }
   if (!is_nothing(folder)) {
     remove_folder(aside);

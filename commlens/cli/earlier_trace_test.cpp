@@ -10,8 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commlens/cli/recording_place.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
+#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens {
 namespace {
@@ -147,6 +149,52 @@ TEST_F(Earlier, TraceBehindALinkIsTheOneThatMoves) {
   make(earlier->folder(), "later");
   EXPECT_FALSE(earlier->settle());
   EXPECT_EQ(description_in(folder()), "later");
+}
+
+// Between putting aside and taking the place another job may come.
+TEST_F(Earlier, LeavesTheFolderOfAJobThatWasFaster) {
+  make(folder(), "old");
+  {
+    Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
+    ASSERT_TRUE(earlier && !earlier->is_used());
+    const auto other = RecordingPlace::taken(folder(), {.producer = "test", .description = "other"});
+    ASSERT_TRUE(other);
+    EXPECT_FALSE(RecordingPlace::taken(folder(), {.producer = "test"}));
+    {
+      const EarlierTrace settled = std::move(*earlier);
+    }
+    EXPECT_TRUE(is_being_recorded(folder()));
+    add_calls(folder(), 1);
+  }
+  EXPECT_EQ(description_in(folder()), "other");
+  EXPECT_EQ(names(), 1U);
+}
+
+TEST_F(Earlier, ReplacesWhatAKilledTrainingLeft) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto place = RecordingPlace::taken(folder(), {.producer = "test", .description = "killed"});
+    add_calls(folder(), 1);
+    _exit(place ? 0 : 1);  // its file stays
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  EXPECT_TRUE(fs::exists(folder() / k_training_file_name));
+  EXPECT_FALSE(is_being_recorded(folder()));
+  EXPECT_TRUE(check_trace_target(folder()));
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
+  ASSERT_TRUE(earlier && !earlier->is_used());
+  EXPECT_TRUE(RecordingPlace::taken(folder(), {.producer = "test"}));
+}
+
+TEST_F(Earlier, ThePlaceOfAnotherJobStaysTakenWhenOursIsGone) {
+  std::optional<RecordingPlace> ours = RecordingPlace::taken(folder(), {.producer = "test"});
+  fs::remove_all(folder());
+  const auto other = RecordingPlace::taken(folder(), {.producer = "test"});
+  ASSERT_TRUE(ours && other);
+  ours.reset();
+  EXPECT_TRUE(is_being_recorded(folder()));
 }
 
 }  // namespace

@@ -6,11 +6,13 @@
 
 namespace commlens {
 
-/// The file in a folder that `train` records into, which it holds locked as long as it does.
-inline constexpr const char* k_recording_lock_name = "recording.lock";
+/// The file in a folder that `train` records into, which it holds locked as long as it does. A process that
+/// is killed leaves it behind; so it has the ending of what a trace folder holds.
+inline constexpr const char* k_training_file_name = "training-job.bin";
 
 /// A recording that this process alone makes: from its first moment on, its folder counts as being recorded
-/// (is_being_recorded) until this is destroyed or the process ends.
+/// (is_being_recorded) until this is destroyed or the process ends. On file systems without locks it counts
+/// so only while ranks record.
 class RecordingPlace {
  public:
   /// Makes the folder and its manifest where nothing is, or an empty folder. Nothing when another process was

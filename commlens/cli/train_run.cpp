@@ -192,19 +192,25 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
 /// Where a training records, and what was there before.
 struct Recording {
   EarlierTrace earlier;
-  RecordingPlace place;
+  std::optional<RecordingPlace> place;  // gone before the earlier trace is settled
+
+  void settle() {
+    place.reset();
+    earlier.settle();
+  }
 };
 
 /// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded. `progress`:
-/// whether the transport moves calls on while ranks compute. Throws SystemError.
-Recording start_recording(const TrainRun& run, bool progress) {
+/// whether the transport moves calls on while ranks compute. Fails where another job is faster; throws
+/// SystemError.
+Result<Recording> start_recording(const TrainRun& run, bool progress) {
   Result<EarlierTrace> earlier = EarlierTrace::put_aside(run.trace());
   if (!earlier) {
-    throw SystemError(earlier.error().message);
+    return tl::unexpected(earlier.error());
   }
   const Job& job = run.plan.job;
   if (earlier->is_used()) {
-    throw SystemError(being_recorded_text(run.trace().string()));
+    return failure(being_recorded_text(run.trace().string()));
   }
   std::optional<RecordingPlace> place = RecordingPlace::taken(
       earlier->folder(), {.producer = fmt::format("commlens {}", k_version),
@@ -214,9 +220,9 @@ Recording start_recording(const TrainRun& run, bool progress) {
                           .compute = true,
                           .progress = progress});
   if (!place) {
-    throw SystemError(being_recorded_text(run.trace().string()));
+    return failure(being_recorded_text(run.trace().string()));
   }
-  return {std::move(*earlier), std::move(*place)};
+  return Recording{std::move(*earlier), std::move(place)};
 }
 
 /// Trains on one rank of `world`, which is watched over, and over NCCL where the flags say so.
@@ -245,7 +251,7 @@ struct JobOutcome {
 /// What one process does when all ranks are done: closes the trace, compares, prints.
 ExitCode conclude(TrainReport& report, const TrainRun& run, Recording& recording, const JobOutcome& outcome) {
   report.finish_iterations();
-  recording.earlier.settle();
+  recording.settle();
   const std::filesystem::path& folder = run.trace();
   finish_recording(folder);
   const Result<Trace> recorded = read_trace(folder);
@@ -278,14 +284,17 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
   const bool over_nccl = flags.chosen_transport() == Transport::nccl;
   const ThreadOptions threads{.assistants =
                                   over_nccl ? 0 : assistants_of(flags, ranks, prepared->run.options.threads)};
-  Recording recording = start_recording(prepared->run, over_nccl || threads.assistants > 0);
+  Result<Recording> recording = start_recording(prepared->run, over_nccl || threads.assistants > 0);
+  if (!recording) {
+    return tl::unexpected(recording.error());
+  }
   TrainReport report(console, flags.output.kind(), prepared->run);
   report.begin();
   JobOutcome job;
   job.peak_memory.resize(prepared->run.options.device == "cpu" ? static_cast<std::size_t>(ranks) : 0);
   {
     const StopSignals signals(console.err_is_terminal);
-    const auto settle = [&] { const Recording settled(std::move(recording)); };
+    const auto settle = [&] { const Recording settled(std::move(*recording)); };
     const auto watch = watch_of(flags, CallBoard::of_threads(ranks), console, settle);
     const auto train = [&](std::unique_ptr<Communicator> world) {
       const auto rank = static_cast<std::size_t>(world->rank().value);
@@ -301,7 +310,7 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
     };
     run_thread_ranks(ranks, train, threads);
   }
-  return conclude(report, prepared->run, recording, job);
+  return conclude(report, prepared->run, *recording, job);
 }
 
 /// Whether every rank is ready. Where some are not, the first of them says why.
@@ -342,18 +351,15 @@ std::vector<Bytes> of_all_ranks(Communicator& world, const std::optional<Bytes>&
   return known;
 }
 
-ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared& prepared, CallWatch& watch,
-                      Communicator& world) {
+/// `recording`: of the first rank.
+ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared& prepared,
+                      std::optional<Recording>& recording, CallWatch& watch, Communicator& world) {
   const bool is_first = world.rank().value == 0;
-  const bool over_nccl = flags.chosen_transport() == Transport::nccl;
-  std::optional<Recording> recording;
   std::optional<TrainReport> report;
   if (is_first) {
-    recording.emplace(start_recording(prepared.run, over_nccl || world.makes_progress()));
     report.emplace(console, flags.output.kind(), prepared.run);
     report->begin();
   }
-  world.barrier();  // the trace folder is there
   TrainOutcome outcome;
   {
     const StopSignals signals(console.err_is_terminal && is_first);
@@ -377,16 +383,26 @@ Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
   const bool is_first = (*own)->rank().value == 0;
   const auto watch = watch_of(flags, CallBoard::of_processes(**own), console);
   const std::unique_ptr<Communicator> world = watch->watched(std::move(*own));
-  const Result<Prepared> prepared = prepare(is_first ? plain : quiet, flags, world->size());
-  const Result<bool> ready = all_ready(*world, prepared);
-  if (!ready) {
-    return tl::unexpected(ready.error());
-  }
-  if (!*ready) {
-    return ExitCode::bad_input;
-  }
   try {
-    return train_in_job(is_first ? plain : quiet, flags, *prepared, *watch, *world);
+    Result<Prepared> prepared = prepare(is_first ? plain : quiet, flags, world->size());
+    std::optional<Recording> recording;
+    if (is_first && prepared) {
+      const bool over_nccl = flags.chosen_transport() == Transport::nccl;
+      Result<Recording> started = start_recording(prepared->run, over_nccl || world->makes_progress());
+      if (started) {
+        recording.emplace(std::move(*started));
+      } else {
+        prepared = tl::unexpected(started.error());
+      }
+    }
+    const Result<bool> ready = all_ready(*world, prepared);  // and the trace folder is there
+    if (!ready) {
+      return tl::unexpected(ready.error());
+    }
+    if (!*ready) {
+      return ExitCode::bad_input;
+    }
+    return train_in_job(is_first ? plain : quiet, flags, *prepared, recording, *watch, *world);
   } catch (const std::exception& error) {
     world->abort(error.what());  // the others would wait for this rank for ever
     throw;

@@ -71,7 +71,7 @@ void count_allocations() {
   static std::once_flag once;
   std::call_once(once, [] {
     // Never freed: tensors that are static objects may outlive it.
-    static auto* const allocator = new CountingAllocator(c10::GetAllocator(torch::kCPU));
+    auto* const allocator = new CountingAllocator(c10::GetAllocator(torch::kCPU));
     c10::SetAllocator(torch::kCPU, allocator, UINT8_MAX);
   });
 }

@@ -13,7 +13,6 @@ namespace commlens::engine {
 class TensorMemory {
  public:
   void add(std::int64_t bytes) noexcept;
-  Bytes now() const { return Bytes{now_.load(std::memory_order_relaxed)}; }
   Bytes peak() const { return Bytes{peak_.load(std::memory_order_relaxed)}; }
 
  private:
