@@ -92,7 +92,7 @@ Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
   if (!subject) {
     return tl::unexpected(subject.error());
   }
-  SummaryView view{*subject, shown_name(flags.trace), wish.options};
+  SummaryView view{*subject, shown_name(flags.trace), subject->options};
   if (flags.link_gb_per_s) {
     view.link = BytesPerSecond{*flags.link_gb_per_s * 1e9};
   }

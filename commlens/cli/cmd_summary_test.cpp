@@ -254,6 +254,17 @@ TEST(SummaryJson, OfManyIterationsIsBounded) {
   EXPECT_EQ(bounded["overlap_totals"]["streams"][0]["group_size"], 2);
 }
 
+// Every table is of the iterations that were asked for: each rank was 2 us in the one call of the warm one.
+TEST_F(CommandSummary, OfSomeIterationsIsSoThroughout) {
+  const auto json = nlohmann::json::parse(summary({"--iterations", "1-", "--format", "json"}));
+  EXPECT_EQ(json["calls"], 2);
+  ASSERT_EQ(json["overlap"].size(), 2U);
+  EXPECT_EQ(json["overlap"][0]["iteration"], 1);
+  EXPECT_EQ(json["stragglers"]["matched_collectives"], 1);
+  const std::string text = summary({"--iterations", "1-"});
+  EXPECT_NE(text.find("   0           1  2.00 µs"), std::string::npos) << text;
+}
+
 TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
   std::ostringstream out;
   Console console{out, out, {}, false};

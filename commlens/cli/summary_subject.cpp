@@ -109,7 +109,7 @@ Result<SummarySubject> in_memory(Console& console, const SummaryWish& wish, Iter
   if (!trace) {
     return tl::unexpected(trace.error());
   }
-  SummarySubject subject{std::move(*trace), true, {}, {}};
+  SummarySubject subject{.trace = std::move(*trace), .summary = {}, .options = {}, .timing = {}};
   subject.summary = summarise(subject.trace, wish.options);
   visit_calls(subject.trace, [&](const CallBlock& block) { iterations.add(block); });
   return subject;
@@ -138,6 +138,7 @@ Result<SummarySubject> summary_subject(Console& console, SummaryWish wish) {
   if (iterations.lacks_wanted()) {
     return iterations.none_in(wish.iterations);
   }
+  subject->options = wish.options;
   return subject;
 }
 

@@ -16,6 +16,7 @@ struct SummarySubject {
   Trace trace;
   bool has_calls = true;
   Summary summary;
+  SummaryOptions options;              // as wished, with the iterations read from their text
   std::optional<TimingTotals> timing;  // without calls; absent where there are no times of single calls
 };
 
