@@ -56,6 +56,35 @@ std::string verdict_text(const SlowRanks& slow, const RankWork& row) {
       to_text(row.excess));
 }
 
+/// Where no rank is persistently slow. Ranks that always have a call open compute beneath it, unseen; and a
+/// rank may be slow for a while.
+std::string nobody_text(const SlowRanks& slow) {
+  constexpr double least_share = 0.05;
+  std::int64_t between = 0;
+  std::int64_t all = 0;
+  const RankWork* most = nullptr;
+  for (const RankWork& row : slow.ranks) {
+    between += row.between_calls.count();
+    all += (row.between_calls + row.in_calls).count();
+    most = row.slow > 0 && (most == nullptr || row.excess > most->excess) ? &row : most;
+  }
+  if (static_cast<double>(between) < least_share * static_cast<double>(all)) {
+    return fmt::format(
+        "who is slow cannot be told: calls are open for {} of the time, and what ranks do beneath them is "
+        "not "
+        "seen",
+        percent(all - between, all));
+  }
+  if (most == nullptr) {
+    return "no rank is slow: none stands out from its group in any block";
+  }
+  return fmt::format(
+      "no rank is slow in half of the blocks; rank {} stands out for a while: in {} of {} blocks of {}, by "
+      "{}",
+      most->rank.value, with_commas(most->slow), with_commas(most->blocks), slow_ranks_group(slow, *most),
+      to_text(most->excess));
+}
+
 }  // namespace
 
 std::string slow_ranks_group(const SlowRanks& slow, const RankWork& rank) {
@@ -69,7 +98,7 @@ std::vector<std::string> slow_ranks_verdicts(const SlowRanks& slow) {
   }
   const std::vector<RankWork> rows = slow_ranks_of(slow);
   if (rows.empty()) {
-    return {"no rank is persistently slow: none stands out from its group in half of the blocks"};
+    return {nobody_text(slow)};
   }
   std::vector<std::string> lines;
   for (std::size_t place = 0; place < std::min(rows.size(), k_most_verdicts); ++place) {

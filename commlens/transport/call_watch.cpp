@@ -459,7 +459,8 @@ std::string CallWatch::reason_of(std::int64_t rank, const RankEntry::Waiting& wa
     lacks += fmt::format("{}not known here: {}", lacks.empty() ? "" : "; ", ranks_text(who.unknown));
   }
   if (lacks.empty()) {
-    lacks = "all its ranks have made it: the network or the library does not move it";
+    lacks =
+        "all its ranks have made it: one of them is stopped, or the network or the library does not move it";
   }
   return fmt::format("waited {} for {}; {}", to_text(options_.timeout), call_text(waiting.call), lacks);
 }
