@@ -234,6 +234,15 @@ void read_batch(MapReader& settings, Job& job) {
     return;
   }
   job.global_batch = total;
+  const std::int64_t of_a_rank = job.train.micro_batch > 0 && job.train.micro_batches > 0 &&
+                                         job.train.micro_batch <= total / job.train.micro_batches
+                                     ? job.train.micro_batch * job.train.micro_batches
+                                     : total + 1;
+  if (has_micro_batch && has_steps && total % of_a_rank != 0) {
+    settings.fail("train_batch_size",
+                  fmt::format("is {}, which no number of ranks makes of {} sequences and {} steps each",
+                              total, job.train.micro_batch, job.train.micro_batches));
+  }
   if (has_micro_batch && !has_steps) {
     job.train.micro_batches = 0;
   } else if (!has_micro_batch) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "commlens/model/readers/json_document.hpp"
@@ -86,6 +87,22 @@ TEST(DeepSpeedJson, LeavesOpenWhatTheGlobalBatchDecides) {
   EXPECT_EQ(micro.train.micro_batch, 0);
   EXPECT_EQ(micro.train.micro_batches, 2);
   EXPECT_EQ(read_deepspeed(R"({"train_micro_batch_size_per_gpu": 4})")->global_batch, 0);
+}
+
+TEST(DeepSpeedJson, RefusesABatchThatNoNumberOfRanksMakes) {
+  const auto of_total = [](int total) {
+    return read_deepspeed(fmt::format(R"({{"train_batch_size": {}, "train_micro_batch_size_per_gpu": 4,
+                                          "gradient_accumulation_steps": 2}})",
+                                      total));
+  };
+  EXPECT_EQ(of_total(64)->global_batch, 64);
+  for (const int total : {100, 4}) {
+    ASSERT_FALSE(of_total(total)) << total;
+    EXPECT_NE(
+        of_total(total).error().message.find("no number of ranks makes of 4 sequences and 2 steps each"),
+        std::string::npos)
+        << of_total(total).error().message;
+  }
 }
 
 TEST(DeepSpeedJson, SeesOffloadInEveryForm) {
