@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "commlens/cli/test_support.hpp"
+#include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
 namespace {
@@ -58,6 +59,23 @@ TEST_F(CompareSides, WithoutACallInCommonAreAskedWhetherTheyBelongTogether) {
 TEST_F(CompareSides, WithOneCallInCommonAreNotAsked) {
   const std::string a = calls("a.jsonl", "fp16", true);
   EXPECT_EQ(second_line(a, calls("b.jsonl", "int64", true)).substr(0, 4), "A = ");
+}
+
+TEST_F(CompareSides, ThatLackCallsOfTheJobSaySo) {
+  Trace trace;
+  trace.streams.push_back({.ranks = {Rank{0}, Rank{0}}});
+  trace.provenance.source = Source::recorded;
+  trace.provenance.skip(std::string(k_skipped_unfinished), 1);
+  write_trace(trace, folder_ / "whole");
+  trace.provenance.skip(std::string(k_skipped_zeros), 128);
+  write_trace(trace, folder_ / "damaged");
+  const std::string whole = (folder_ / "whole").string();
+  const std::string damaged = (folder_ / "damaged").string();
+  const std::string warning =
+      "commlens: warning: " + damaged + " lacks calls of the job: 128 calls lost, record of zeros\n";
+  EXPECT_EQ(run_with({"compare", whole, damaged}).err.find(warning), 0U);
+  EXPECT_EQ(run_with({"export", damaged, "--to", "calls"}).err.find(warning), 0U);
+  EXPECT_EQ(run_with({"compare", whole, whole}).err.find("lacks"), std::string::npos);
 }
 
 }  // namespace

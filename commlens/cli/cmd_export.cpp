@@ -116,6 +116,7 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
     return failure(fmt::format("--rank {}: the trace has no calls of that rank, its highest is {}",
                                *flags.rank, trace->ranks() - 1));
   }
+  warn_of_lost_calls(console, flags.trace, *trace);
   if (trace->provenance.averaged_times) {
     warn(console, fmt::format("the times of {} are {}", shown_name(flags.trace), k_averages_text));
   }

@@ -135,6 +135,7 @@ Result<Side> read_side(Console& console, const std::string& argument, const std:
   side.argument = shown_name(argument);
   if (names_trace(argument)) {
     return open_trace(console, argument).map([&](Trace trace) {
+      warn_of_lost_calls(console, argument, trace);
       side.trace = std::move(trace);
       return std::move(side);
     });

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -13,6 +15,7 @@
 #include "commlens/formats/importers/line_reader.hpp"
 #include "commlens/model/presets.hpp"
 #include "commlens/model/readers/read_config.hpp"
+#include "commlens/report/coverage_report.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
@@ -93,6 +96,18 @@ Result<Trace> open_trace(Console& console, const std::string& argument) {
     warn(console, cut_off);
   }
   return trace;
+}
+
+void warn_of_lost_calls(Console& console, const std::string& argument, const Trace& trace) {
+  std::map<std::string, std::int64_t> lost;
+  for (const auto& [reason, count] : trace.provenance.skipped) {
+    if (reason.find("lost") != std::string::npos || reason.find("not recorded") != std::string::npos) {
+      lost.emplace(reason, count);
+    }
+  }
+  if (!lost.empty()) {
+    warn(console, fmt::format("{} lacks calls of the job: {}", shown_name(argument), reasons_text(lost)));
+  }
 }
 
 Result<void> check_takes_config(const std::vector<std::string>& config) {

@@ -24,6 +24,10 @@ std::string shown_name(const std::string& argument);
 /// it.
 Result<Trace> open_trace(Console& console, const std::string& argument);
 
+/// One warning where a recorder or a damaged file lost calls, for verbs that do not show what a trace covers:
+/// the job made them, and the trace says it did not.
+void warn_of_lost_calls(Console& console, const std::string& argument, const Trace& trace);
+
 /// Fails where a word given as a configuration is a pipe, which no configuration comes through, or a trace,
 /// with the verb that takes it. Other words are left to read_config.
 Result<void> check_takes_config(const std::vector<std::string>& config);
