@@ -216,8 +216,10 @@ Json timing_json(const Trace& trace, const Timing& timing) {
   for (const IterationOverlap& row : timing.overlap) {
     json["overlap"].push_back(overlap_json(trace, row));
   }
-  put_totals(json, trace, {overlap_totals(timing.overlap), bubble_totals(timing.bubbles)}, timing.waits);
+  json["overlap_rows"] = timing.overlap_rows;
+  put_totals(json, trace, timing.totals, timing.waits);
   json["bubble"] = bubble_json(timing.bubbles);
+  json["bubble_rows"] = timing.bubble_rows;
   return json;
 }
 
