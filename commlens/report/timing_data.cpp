@@ -157,6 +157,7 @@ Json waits_json(const Stragglers& waits) {
                {"calls_of_unknown_groups", waits.without_group},
                {"calls_of_kind_other", waits.unclassified},
                {"calls_without_times", waits.without_times},
+               {"calls_of_several_ranks", waits.of_several_ranks},
                {"calls_too_far_apart", waits.too_far_apart},
                {"between_calls", slow_ranks_json(waits.slow)}};
   put(json, "clock_error_ns", waits.clock_error);

@@ -220,6 +220,7 @@ std::string unmatched_text(const Stragglers& waits, const TextStyle& style) {
   part(waits.without_group, "calls of unknown groups");
   part(waits.unclassified, "calls of kind other");
   part(waits.without_times, "calls without times");
+  part(waits.of_several_ranks, "calls of streams that stand for several ranks");
   part(waits.too_far_apart, "calls of groups whose ranks make them in too different an order");
   text += text.empty() ? "" : "\n";
   if (waits.clock_error && *waits.clock_error > nanoseconds(0)) {
