@@ -231,20 +231,24 @@ TEST(SummaryText, IsTheSameOfAFolderThatIsNotKept) {
   }
 }
 
-/// A trace of many iterations has their totals in JSON and no row of each.
+/// A trace of many iterations has the first rows of single ones in JSON, how many there are, and their
+/// totals.
 TEST(SummaryJson, OfManyIterationsIsBounded) {
   const Trace trace = slow_rank_trace(false);
   SummarySubject subject{trace, true, summarise(trace), {}};
   const nlohmann::ordered_json all = summary_json({subject, "trace", {}, {}});
   EXPECT_EQ(all["iterations"].size(), 100U);
   EXPECT_EQ(all["overlap"].size(), 200U);
+  EXPECT_EQ(all["overlap_rows"], 200);
   SummaryView view{subject, "trace", {}, {}};
   view.most_json_rows = 99;
   const nlohmann::ordered_json bounded = summary_json(view);
-  EXPECT_TRUE(bounded["iterations"].is_null());
+  EXPECT_EQ(bounded["iterations"], all["iterations"]);
   EXPECT_EQ(bounded["iteration_count"], 100);
-  EXPECT_TRUE(bounded["overlap"].is_null());
-  EXPECT_TRUE(bounded["bubble"].is_null());
+  ASSERT_EQ(bounded["overlap"].size(), 99U);
+  EXPECT_EQ(bounded["overlap"][98], all["overlap"][98]);
+  EXPECT_EQ(bounded["overlap_rows"], 200);
+  EXPECT_EQ(bounded["bubble"], all["bubble"]);
   for (const char* const key : {"overlap_totals", "stragglers", "bubble_totals", "totals", "cold_start"}) {
     EXPECT_EQ(bounded[key], all[key]) << key;
   }
@@ -263,6 +267,19 @@ TEST_F(CommandSummary, OfSomeIterationsIsSoThroughout) {
   EXPECT_EQ(json["stragglers"]["matched_collectives"], 1);
   const std::string text = summary({"--iterations", "1-"});
   EXPECT_NE(text.find("   0           1  2.00 µs"), std::string::npos) << text;
+}
+
+TEST(SummaryJson, OfSomeOfManyIterationsHasTheirRows) {
+  const Trace trace = slow_rank_trace(false);
+  const SummaryOptions options{.iterations = std::pair{90, 99}, .rank = Rank{1}};
+  const SummarySubject subject{
+      .trace = trace, .summary = summarise(trace, options), .options = options, .timing = {}};
+  SummaryView view{subject, "trace", options, {}};
+  view.most_json_rows = 99;
+  const nlohmann::ordered_json json = summary_json(view);
+  ASSERT_EQ(json["overlap"].size(), 10U);
+  EXPECT_EQ(json["overlap"][0]["iteration"], 90);
+  EXPECT_EQ(json["overlap_rows"], 10);
 }
 
 TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {

@@ -106,21 +106,8 @@ std::string relations_text(const SummaryView& view, const TextStyle& style) {
              : "";
 }
 
-/// How often the iteration changes: at least the rows of single iterations of a trace in memory.
-std::int64_t iteration_stretches(const Trace& trace) {
-  std::int64_t count = 0;
-  for (const RankStream& stream : trace.streams) {
-    std::optional<Iteration> latest;
-    for (const CommEvent& event : stream.events) {
-      count += latest != event.iteration ? 1 : 0;
-      latest = event.iteration;
-    }
-  }
-  return count;
-}
-
-/// What relates calls to each other: iteration by iteration, unless there are too many or the calls of the
-/// trace are not kept, and in totals. Empty where times are not known.
+/// What relates calls to each other: iteration by iteration, the first ones of too many, unless the calls
+/// of the trace are not kept, and in totals. Empty where times are not known.
 Json relations_json(const SummaryView& view) {
   const SummarySubject& subject = view.subject;
   if (!knows_times(subject.summary)) {
@@ -132,16 +119,8 @@ Json relations_json(const SummaryView& view) {
   if (!subject.has_calls) {
     return Json::object();
   }
-  if (iteration_stretches(subject.trace) > view.most_json_rows) {
-    return timing_totals_json(subject.trace,
-                              timing_totals_of(subject.trace, selection_of(view), view.with_stragglers));
-  }
-  return timing_json(subject.trace, timing_of(subject.trace, selection_of(view), view.with_stragglers));
-}
-
-Json iterations_json(const SummaryView& view) {
-  const IterationSet& iterations = view.subject.summary.iterations;
-  return iterations.size() > view.most_json_rows ? Json() : Json(iterations.list());
+  return timing_json(subject.trace, timing_of(subject.trace, selection_of(view), view.with_stragglers,
+                                              static_cast<std::size_t>(view.most_json_rows)));
 }
 
 }  // namespace
@@ -187,7 +166,7 @@ Json summary_json(const SummaryView& view) {
       {"accounting", provenance.accounting == Accounting::messages ? "messages" : "deepspeed-logger"},
       {"scope", view.scope()},
       {"ranks", summary.ranks},
-      {"iterations", iterations_json(view)},
+      {"iterations", summary.iterations.list()},
       {"iteration_count", summary.iterations.size()},
       {"calls", summary.calls},
       {"skipped_records", provenance.skipped},
@@ -206,9 +185,11 @@ Json summary_json(const SummaryView& view) {
       {"coverage", coverage_json(trace, summary.coverage)}};
   const Json timing = relations_json(view);
   for (const auto& [key, place] : {std::pair("overlap", "overlap"),
+                                   {"overlap_rows", "overlap_rows"},
                                    {"overlap_totals", "overlap_totals"},
                                    {"stragglers", "waits"},
                                    {"bubble", "bubble"},
+                                   {"bubble_rows", "bubble_rows"},
                                    {"bubble_totals", "bubble_totals"}}) {
     json[key] = timing.value(place, Json());
   }

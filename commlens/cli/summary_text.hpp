@@ -10,8 +10,8 @@
 
 namespace commlens {
 
-/// Where there would be more rows of single iterations than this, JSON has their totals alone; of as many
-/// iterations it has the number alone.
+/// Of more rows of single iterations than this, JSON has the first ones, how many there are, and their
+/// totals.
 constexpr std::int64_t k_most_json_rows = 100'000;
 
 /// How a summary is shown.

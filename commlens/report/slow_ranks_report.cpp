@@ -168,7 +168,7 @@ Json slow_ranks_json(const SlowRanks& slow) {
                  {"slow_blocks", row.slow},
                  {"excess_ns", row.excess.count()},
                  {"slow", row.is_slow()},
-                 {"group", is_compared ? Json(numbers_of(slow.groups[row.group].members)) : Json()}};
+                 {"group_row", is_compared ? Json(row.group) : Json()}};
     if (is_compared) {
       add_communicator(rank, slow.groups[row.group]);
     }

@@ -157,6 +157,7 @@ Json waits_json(const Stragglers& waits) {
                {"calls_of_unknown_groups", waits.without_group},
                {"calls_of_kind_other", waits.unclassified},
                {"calls_without_times", waits.without_times},
+               {"calls_of_several_ranks", waits.of_several_ranks},
                {"calls_too_far_apart", waits.too_far_apart},
                {"between_calls", slow_ranks_json(waits.slow)}};
   put(json, "clock_error_ns", waits.clock_error);
@@ -216,8 +217,10 @@ Json timing_json(const Trace& trace, const Timing& timing) {
   for (const IterationOverlap& row : timing.overlap) {
     json["overlap"].push_back(overlap_json(trace, row));
   }
-  put_totals(json, trace, {overlap_totals(timing.overlap), bubble_totals(timing.bubbles)}, timing.waits);
+  json["overlap_rows"] = timing.overlap_rows;
+  put_totals(json, trace, timing.totals, timing.waits);
   json["bubble"] = bubble_json(timing.bubbles);
+  json["bubble_rows"] = timing.bubble_rows;
   return json;
 }
 

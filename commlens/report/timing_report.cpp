@@ -220,6 +220,7 @@ std::string unmatched_text(const Stragglers& waits, const TextStyle& style) {
   part(waits.without_group, "calls of unknown groups");
   part(waits.unclassified, "calls of kind other");
   part(waits.without_times, "calls without times");
+  part(waits.of_several_ranks, "calls of streams that stand for several ranks");
   part(waits.too_far_apart, "calls of groups whose ranks make them in too different an order");
   text += text.empty() ? "" : "\n";
   if (waits.clock_error && *waits.clock_error > nanoseconds(0)) {
@@ -287,8 +288,17 @@ void select_rank(Stragglers& waits, const TimeSelection& selection) {
   }
 }
 
-Timing timing_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers) {
-  Timing timing{communication_overlap(trace, selection), pipeline_bubbles(trace, selection), std::nullopt};
+Timing timing_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers,
+                 std::size_t most_rows) {
+  FirstOverlapRows first = first_overlap_rows(trace, selection, most_rows);
+  const bool is_whole = std::ssize(first.rows) == first.total;
+  Timing timing{.overlap = std::move(first.rows),
+                .overlap_rows = first.total,
+                .bubbles = pipeline_bubbles(trace, selection)};
+  timing.bubble_rows = std::ssize(timing.bubbles.rows);
+  timing.totals = is_whole ? TimeTotals{overlap_totals(timing.overlap), bubble_totals(timing.bubbles)}
+                           : time_totals(trace, selection);
+  timing.bubbles.rows.resize(std::min(timing.bubbles.rows.size(), most_rows));
   if (with_stragglers) {
     timing.waits = stragglers(trace, {.iterations = selection.iterations});
     select_rank(*timing.waits, selection);

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,13 +23,18 @@ constexpr std::string_view k_no_progress =
 
 /// Where the time of a trace went (docs/timing.md), iteration by iteration.
 struct Timing {
-  std::vector<IterationOverlap> overlap;
-  Bubbles bubbles;
-  std::optional<Stragglers> waits;  // absent: calls were not matched
+  std::vector<IterationOverlap> overlap;  // the first ones
+  std::int64_t overlap_rows = 0;          // that there are
+  Bubbles bubbles;                        // its rows: the first ones
+  std::int64_t bubble_rows = 0;           // that there are
+  TimeTotals totals;                      // of all rows
+  std::optional<Stragglers> waits;        // absent: calls were not matched
 };
 
-/// All of it for the selected iterations. Waits are matched between all ranks whatever rank is selected.
-Timing timing_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers);
+/// All of it for the selected iterations, the first `most_rows` iterations of ranks one by one. Waits are
+/// matched between all ranks whatever rank is selected.
+Timing timing_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers,
+                 std::size_t most_rows = SIZE_MAX);
 
 /// The same added up over iterations.
 struct TimingTotals {
@@ -44,7 +51,7 @@ void select_rank(Stragglers& waits, const TimeSelection& selection);
 std::string timing_text(const Trace& tables, const TimingTotals& timing, const TextStyle& style);
 
 /// {"schema": "commlens.timing/1", "overlap": […], "overlap_totals": …, "waits": …, "bubble": …,
-/// "bubble_totals": …}: every row, times in "_ns".
+/// "bubble_totals": …}, times in "_ns"; "overlap_rows" and "bubble_rows" say how many rows there are.
 nlohmann::ordered_json timing_json(const Trace& trace, const Timing& timing);
 /// The same without "overlap" and "bubble", which have a row for each iteration. `tables` need not have the
 /// calls.

@@ -132,32 +132,47 @@ IterationOverlap overlap_of(const RankStream& stream, const IterationPart& part,
   return result;
 }
 
+/// Appends the rows of a stream until there are `most`; returns how many rows the stream has.
+std::int64_t append_rows(const Trace& tables, const RankStream& stream, const TimeSelection& selection,
+                         std::size_t most, std::vector<IterationOverlap>& rows) {
+  if (selection.rank && !stream.ranks.contains(*selection.rank)) {
+    return 0;
+  }
+  const RankRange ranks = selection.rank ? RankRange{*selection.rank, *selection.rank} : stream.ranks;
+  const std::vector<IterationPart> parts = iteration_parts(stream, selection);
+  Division division(tables, ranks.first);
+  for (std::size_t at = 0; at < parts.size() && rows.size() < most; ++at) {
+    rows.push_back(overlap_of(stream, parts[at], division));
+    rows.back().ranks = ranks;
+  }
+  return std::ssize(parts);
+}
+
 }  // namespace
 
 std::vector<IterationOverlap> stream_overlap(const Trace& tables, const RankStream& stream,
                                              const TimeSelection& selection) {
   std::vector<IterationOverlap> rows;
-  if (selection.rank && !stream.ranks.contains(*selection.rank)) {
-    return rows;
-  }
-  const RankRange ranks = selection.rank ? RankRange{*selection.rank, *selection.rank} : stream.ranks;
-  Division division(tables, ranks.first);
-  for (const IterationPart& part : iteration_parts(stream, selection)) {
-    rows.push_back(overlap_of(stream, part, division));
-    rows.back().ranks = ranks;
-  }
+  append_rows(tables, stream, selection, SIZE_MAX, rows);
   return rows;
 }
 
-std::vector<IterationOverlap> communication_overlap(const Trace& trace, const TimeSelection& selection) {
-  std::vector<IterationOverlap> rows;
+FirstOverlapRows first_overlap_rows(const Trace& trace, const TimeSelection& selection, std::size_t most) {
+  std::vector<const RankStream*> streams;
   for (const RankStream& stream : trace.streams) {
-    std::vector<IterationOverlap> of_stream = stream_overlap(trace, stream, selection);
-    std::move(of_stream.begin(), of_stream.end(), std::back_inserter(rows));
+    streams.push_back(&stream);
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const IterationOverlap& a, const IterationOverlap& b) { return a.ranks < b.ranks; });
-  return rows;
+  std::stable_sort(streams.begin(), streams.end(),
+                   [](const RankStream* a, const RankStream* b) { return a->ranks < b->ranks; });
+  FirstOverlapRows first;
+  for (const RankStream* const stream : streams) {
+    first.total += append_rows(trace, *stream, selection, most, first.rows);
+  }
+  return first;
+}
+
+std::vector<IterationOverlap> communication_overlap(const Trace& trace, const TimeSelection& selection) {
+  return first_overlap_rows(trace, selection, SIZE_MAX).rows;
 }
 
 }  // namespace commlens

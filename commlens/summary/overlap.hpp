@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -86,6 +87,12 @@ inline bool selects(const TimeSelection& selection, Iteration iteration) {
 /// By rank, then iteration. Ranks whose calls have no times are left out; a rank has `exposed` when the trace
 /// has compute stretches of it, in whatever iteration.
 std::vector<IterationOverlap> communication_overlap(const Trace& trace, const TimeSelection& selection = {});
+/// The first of these, at most `most`.
+struct FirstOverlapRows {
+  std::vector<IterationOverlap> rows;
+  std::int64_t total = 0;  // rows that there are
+};
+FirstOverlapRows first_overlap_rows(const Trace& trace, const TimeSelection& selection, std::size_t most);
 /// The same of one stream, which need not be in `tables`; none where the rank that is selected is not in it.
 std::vector<IterationOverlap> stream_overlap(const Trace& tables, const RankStream& stream,
                                              const TimeSelection& selection);

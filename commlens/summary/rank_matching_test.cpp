@@ -41,6 +41,22 @@ TEST(RankMatching, CommunicatorsOfTheSameRanksAreMatchedApart) {
   EXPECT_EQ(waits.slow.groups[1].communicator, CommunicatorId{2});
 }
 
+// One stream says the same times of a million ranks: no clock tells those.
+TEST(RankMatching, LeavesStreamsOfSeveralRanksOut) {
+  Trace trace;
+  trace.streams.push_back({{Rank{0}, Rank{0}}, {}, {}, {}});
+  trace.streams.push_back({{Rank{1}, Rank{1'000'000}}, {}, {}, {}});
+  add_call(trace, 0, k_no_communicator, 0);
+  add_call(trace, 1, k_no_communicator, 0);
+  add_call(trace, 1, k_no_communicator, 20);
+  const Stragglers waits = stragglers(trace);
+  ASSERT_EQ(waits.ranks.size(), 1U);
+  EXPECT_EQ(waits.ranks[0].rank, Rank{0});
+  EXPECT_EQ(waits.of_several_ranks, 2'000'000);
+  EXPECT_EQ(waits.without_times, 0);
+  EXPECT_EQ(waits.instances, 0);
+}
+
 // Rank 0 makes 100 calls before the first of rank 1 is read: what would have to be held is given up and
 // counted, once, whatever comes later.
 TEST(RankMatching, LimitsWhatItHolds) {

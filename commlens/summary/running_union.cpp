@@ -30,6 +30,9 @@ void RunningUnion::insert(Interval stretch) {
   }
   if (first == end) {
     last_.insert(first, stretch);
+    if (last_.size() > k_most) {
+      retire(k_most / 2);
+    }
     return;
   }
   *first = stretch;

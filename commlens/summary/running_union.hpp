@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -31,11 +32,13 @@ class RunningUnion {
   std::chrono::nanoseconds take();
   bool is_exact() const { return is_exact_; }
 
- private:
+  /// How many separate stretches are held, never more than k_most.
+  std::size_t size() const { return last_.size(); }
   static constexpr std::size_t k_most = 4096;
 
+ private:
   void append(const Interval& stretch) {
-    if (last_.size() == k_most) {
+    if (last_.size() >= k_most) {
       retire(k_most / 2);
     }
     last_.push_back(stretch);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/summary/arrivals.hpp"
 #include "commlens/summary/rank_matching.hpp"
 
@@ -64,14 +65,13 @@ class SideBySide {
   std::size_t at_a_time_;
 };
 
-/// The ranks whose calls have times, ascending.
+/// The ranks whose calls have times of their own, ascending.
 std::vector<RankCalls> timed_ranks(const CallSource& source) {
   std::vector<RankCalls> ranks;
   const std::vector<RankStream>& streams = source.tables.streams;
   for (std::size_t row = 0; row < streams.size(); ++row) {
-    for (Rank rank = streams[row].ranks.first; source.has_times[row] && rank <= streams[row].ranks.last;
-         ++rank.value) {
-      ranks.emplace_back(rank, row);
+    if (source.has_times[row] && streams[row].ranks.count() == 1) {
+      ranks.emplace_back(streams[row].ranks.first, row);
     }
   }
   std::stable_sort(ranks.begin(), ranks.end(),
@@ -79,24 +79,24 @@ std::vector<RankCalls> timed_ranks(const CallSource& source) {
   return ranks;
 }
 
-/// Calls of the streams without times, of all their ranks.
-std::int64_t untimed_calls(const CallSource& source, const StragglerOptions& options) {
-  std::int64_t count = 0;
+/// Counts the calls of the streams that cannot be matched, of all their ranks.
+void count_unmatched(const CallSource& source, const StragglerOptions& options, Stragglers& result) {
   const TimeSelection selection{options.iterations, {}};
   for (std::size_t row = 0; row < source.has_times.size(); ++row) {
+    const std::int64_t ranks = source.tables.streams[row].ranks.count();
     StreamCursor cursor{row};
-    while (!source.has_times[row]) {
+    std::int64_t& count = source.has_times[row] ? result.of_several_ranks : result.without_times;
+    while (!source.has_times[row] || ranks > 1) {
       const CallSpan calls = source.calls(cursor, k_most_at_a_time);
       if (calls.events.empty()) {
         break;
       }
-      const std::int64_t ranks = source.tables.streams[row].ranks.count();
-      count += ranks * std::count_if(calls.events.begin(), calls.events.end(), [&](const CommEvent& event) {
-                 return selects(selection, event.iteration);
-               });
+      const std::int64_t selected =
+          std::count_if(calls.events.begin(), calls.events.end(),
+                        [&](const CommEvent& event) { return selects(selection, event.iteration); });
+      count = saturating_sum(count, saturating_product(ranks, selected));
     }
   }
-  return count;
 }
 
 std::optional<nanoseconds> clock_error(const Provenance& provenance, const IterationFacts& facts) {
@@ -120,7 +120,7 @@ Stragglers stragglers(const CallSource& source, const IterationFacts& iterations
   RankMatching matching(source, iterations, options, ranks);
   SideBySide(source, matching, ranks).read();
   Stragglers result = matching.finish();
-  result.without_times = untimed_calls(source, options);
+  count_unmatched(source, options, result);
   result.clock_error = clock_error(source.tables.provenance, iterations);
   return result;
 }

@@ -86,7 +86,7 @@ struct WaitInstance {
 };
 
 struct Stragglers {
-  std::vector<RankLateness> ranks;          // ascending; every rank whose calls have times
+  std::vector<RankLateness> ranks;          // ascending; every rank whose calls have times of their own
   std::vector<CollectiveWait> collectives;  // most waited first
   std::vector<PairWait> pairs;              // by source, then destination
   std::vector<WaitInstance> worst;          // most waited first, at most StragglerOptions::worst, none of 0
@@ -98,6 +98,8 @@ struct Stragglers {
   std::int64_t without_group = 0;
   std::int64_t unclassified = 0;
   std::int64_t without_times = 0;
+  /// Calls with times of streams that stand for several ranks: a time is of one rank's clock.
+  std::int64_t of_several_ranks = 0;
   /// Calls of groups whose ranks' calls come in so different an order that too many would have to be held.
   std::int64_t too_far_apart = 0;
   SlowRanks slow;

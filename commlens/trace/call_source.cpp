@@ -1,6 +1,7 @@
 #include "commlens/trace/call_source.hpp"
 
 #include <algorithm>
+#include <list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,7 +35,43 @@ CallSource call_source(const Trace& trace) {
   return source;
 }
 
+namespace {
+
+/// The few of many that were used last.
+class LatelyUsed {
+ public:
+  explicit LatelyUsed(std::size_t most) : most_(most) {}
+
+  /// Notes that `row` is used; returns the one that is used no more, if there is one too many.
+  std::optional<std::size_t> use(std::size_t row) {
+    if (row >= places_.size()) {
+      places_.resize(row + 1, rows_.end());
+    }
+    if (places_[row] != rows_.end()) {
+      rows_.splice(rows_.end(), rows_, places_[row]);
+      return std::nullopt;
+    }
+    places_[row] = rows_.insert(rows_.end(), row);
+    if (rows_.size() <= most_) {
+      return std::nullopt;
+    }
+    const std::size_t oldest = rows_.front();
+    rows_.pop_front();
+    places_[oldest] = rows_.end();
+    return oldest;
+  }
+
+ private:
+  std::size_t most_;
+  std::list<std::size_t> rows_;                           // the one used last behind
+  std::vector<std::list<std::size_t>::iterator> places_;  // per row; the end where it is not in use
+};
+
+}  // namespace
+
 struct FolderCalls::State {
+  explicit State(std::size_t most_mapped) : mapped(most_mapped) {}
+
   /// A stream that has its files.
   struct Stream {
     std::optional<OpenStream> calls;
@@ -45,11 +82,14 @@ struct FolderCalls::State {
   const std::vector<OpId>& ops_of(std::size_t row) const {
     return manifest.streams[row].tables.empty() ? manifest.ops : streams[row].calls->ops;
   }
+  /// The stream in row `row`, its files mapped until others are asked for.
+  const Stream& mapped_stream(std::size_t row);
   CallSpan calls(StreamCursor& cursor, std::size_t most);
   std::span<const ComputeInterval> compute(StreamCursor& cursor);
 
   Manifest manifest;
   std::vector<Stream> streams;
+  LatelyUsed mapped;
   StreamFile::Calls some;  // given last
   std::vector<ComputeInterval> stretches;
 };
@@ -84,8 +124,28 @@ ComputeSurvey survey_of(const ComputeFile& file, const TimeShift& shift) {
 
 }  // namespace
 
+const FolderCalls::State::Stream& FolderCalls::State::mapped_stream(std::size_t row) {
+  if (const std::optional<std::size_t> unused = mapped.use(row)) {
+    Stream& stream = streams[*unused];
+    if (stream.calls) {
+      stream.calls->file.unmap();
+    }
+    if (stream.compute) {
+      stream.compute->unmap();
+    }
+  }
+  Stream& stream = streams[row];
+  if (stream.calls) {
+    stream.calls->file.map_again();
+  }
+  if (stream.compute) {
+    stream.compute->map_again();
+  }
+  return stream;
+}
+
 CallSpan FolderCalls::State::calls(StreamCursor& cursor, std::size_t most) {
-  const std::optional<OpenStream>& stream = streams[cursor.stream].calls;
+  const std::optional<OpenStream>& stream = mapped_stream(cursor.stream).calls;
   some.events.clear();
   some.times.clear();
   const std::size_t records = stream ? static_cast<std::size_t>(stream->survey.records) : 0;
@@ -97,7 +157,7 @@ CallSpan FolderCalls::State::calls(StreamCursor& cursor, std::size_t most) {
 }
 
 std::span<const ComputeInterval> FolderCalls::State::compute(StreamCursor& cursor) {
-  const Stream& stream = streams[cursor.stream];
+  const Stream& stream = mapped_stream(cursor.stream);
   stretches.clear();
   const TimeShift shift = stream.calls ? stream.calls->shift : TimeShift();
   while (stream.compute && stretches.empty() &&
@@ -117,12 +177,12 @@ FolderCalls::FolderCalls(FolderCalls&&) noexcept = default;
 FolderCalls& FolderCalls::operator=(FolderCalls&&) noexcept = default;
 FolderCalls::~FolderCalls() = default;
 
-Result<FolderCalls> FolderCalls::open(const std::filesystem::path& folder) {
+Result<FolderCalls> FolderCalls::open(const std::filesystem::path& folder, std::size_t most_mapped) {
   Result<Manifest> manifest = manifest_of(folder);
   if (!manifest) {
     return tl::unexpected(manifest.error());
   }
-  auto state = std::make_unique<State>();
+  auto state = std::make_unique<State>(most_mapped);
   state->manifest = std::move(*manifest);
   Trace& tables = state->manifest.tables;
   RankClocks clocks;
@@ -149,6 +209,7 @@ Result<FolderCalls> FolderCalls::open(const std::filesystem::path& folder) {
       }
     }
     state->streams.push_back(std::move(stream));
+    state->mapped_stream(row);
   }
   return FolderCalls(std::move(state));
 }
@@ -157,7 +218,7 @@ const Trace& FolderCalls::tables() const { return state_->manifest.tables; }
 
 void FolderCalls::visit(const CallSink& sink) {
   for (std::size_t row = 0; row < state_->streams.size(); ++row) {
-    const std::optional<OpenStream>& stream = state_->streams[row].calls;
+    const std::optional<OpenStream>& stream = state_->mapped_stream(row).calls;
     if (!stream || stream->survey.records == 0) {
       sink({.tables = tables(), .stream = row, .events = {}, .times = {}});
     }

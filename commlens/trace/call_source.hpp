@@ -26,7 +26,8 @@ struct StreamCursor {
 };
 
 /// The calls of a trace, every stream read at a pace of its own: for analyses that look at the same calls of
-/// several ranks at once. What is given is valid until the source is asked again.
+/// several ranks at once. The calls that were given are valid until calls are asked for again, the stretches
+/// until stretches are.
 struct CallSource {
   const Trace& tables;          // all that events refer to; of `streams` the ranks alone need be there
   std::vector<bool> has_times;  // per stream; a stream without calls has times
@@ -40,12 +41,19 @@ struct CallSource {
 /// Of a trace in memory, which outlives the source.
 CallSource call_source(const Trace& trace);
 
+/// Of one or two files each: far fewer than the 65,530 mappings that Linux lets a process have
+/// (vm.max_map_count).
+constexpr std::size_t k_most_mapped_streams = 4096;
+
 /// A native trace folder that is open: the calls of all its streams can be read again and again without being
 /// held in memory. Calls, times and what is left out are those of read_trace.
 class FolderCalls {
  public:
   /// Reads all tables and goes through all records once to check them. Fails as read_trace does.
-  static Result<FolderCalls> open(const std::filesystem::path& folder);
+  /// `most_mapped`: streams whose files are in memory at once, above 0; others are mapped when their calls
+  /// are asked for, which throws SystemError where a file is gone or has become shorter.
+  static Result<FolderCalls> open(const std::filesystem::path& folder,
+                                  std::size_t most_mapped = k_most_mapped_streams);
   FolderCalls(FolderCalls&&) noexcept;
   FolderCalls& operator=(FolderCalls&&) noexcept;
   FolderCalls(const FolderCalls&) = delete;

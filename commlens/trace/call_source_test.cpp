@@ -94,6 +94,51 @@ TEST(FolderCalls, AreThoseOfTheTrace) {
   expect_equal(read_in_turn(calls->source()), *trace);
 }
 
+/// How many files of a folder are in the memory of this process.
+std::int64_t mapped_files_of(const std::filesystem::path& folder) {
+  std::ifstream maps("/proc/self/maps");
+  std::int64_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    count += line.find(folder.string()) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(FolderCalls, KeepTheFilesOfFewStreamsMapped) {
+  const test_support::ScratchFolder scratch;
+  write_trace(long_trace(), scratch / "trace");
+  Result<FolderCalls> calls = FolderCalls::open(scratch / "trace", 1);
+  ASSERT_TRUE(calls) << calls.error().message;
+  const Result<Trace> trace = read_trace(scratch / "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(mapped_files_of(scratch / "trace"), 2);  // calls and compute stretches of one rank
+  expect_equal(read_in_turn(calls->source()), *trace);
+  std::size_t visited = 0;
+  calls->visit([&](const CallBlock& block) {
+    visited += block.events.size();
+    EXPECT_EQ(mapped_files_of(scratch / "trace"), 2);
+  });
+  EXPECT_EQ(visited, 6000U);
+}
+
+TEST(FolderCalls, OfAFileThatIsGoneMeanwhileSaySo) {
+  const test_support::ScratchFolder scratch;
+  write_trace(long_trace(), scratch / "trace");
+  Result<FolderCalls> calls = FolderCalls::open(scratch / "trace", 1);
+  ASSERT_TRUE(calls) << calls.error().message;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch / "trace")) {
+    std::filesystem::resize_file(entry.path(), 64);
+  }
+  const CallSource source = calls->source();
+  StreamCursor first{0};
+  try {
+    source.calls(first, 100);
+    FAIL() << "calls of a file that has become shorter";
+  } catch (const SystemError& error) {
+    EXPECT_NE(std::string(error.what()).find("became shorter"), std::string::npos) << error.what();
+  }
+}
+
 TEST(FolderCalls, OfADamagedFolderAreThoseOfTheTrace) {
   const test_support::ScratchFolder scratch;
   write_trace(long_trace(), scratch / "trace");

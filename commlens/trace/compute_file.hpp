@@ -38,6 +38,11 @@ class ComputeFile {
   /// Gives back the memory that the file took so far; it is read again when needed.
   void forget() const { mapped_.forget(mapped_.bytes()); }
 
+  /// Gives back the mapping until map_again(), which throws SystemError where the file is not what it was; in
+  /// between nothing can be read.
+  void unmap() { mapped_.unmap(); }
+  void map_again() { mapped_.map_again(); }
+
  private:
   ComputeFile(MappedFile mapped, std::uint32_t version, std::size_t size);
 

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include "commlens/base/result.hpp"
 
@@ -22,11 +23,21 @@ class MappedFile {
   /// Gives back the memory that whole pages of `part` took; they are read again from the file when needed.
   void forget(std::span<const std::byte> part) const;
 
+  /// Gives back the mapping, of which a process has a limited number, until map_again(); bytes() keep their
+  /// number and cannot be looked at in between.
+  void unmap();
+  /// Throws SystemError when the file is gone or has become shorter since it was opened.
+  void map_again();
+
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(start_), size_}; }
 
  private:
-  MappedFile(void* start, std::size_t size) : start_(start), size_(size) {}
+  /// At most the first `most` bytes.
+  static Result<MappedFile> open_start(const std::filesystem::path& path, std::size_t most);
+  MappedFile(std::filesystem::path path, void* start, std::size_t size)
+      : path_(std::move(path)), start_(start), size_(size) {}
 
+  std::filesystem::path path_;
   void* start_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -88,6 +88,11 @@ class StreamFile {
   void read(Part part, const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
             Calls& calls) const;
 
+  /// Gives back the mapping until map_again(), which throws SystemError where the file is not what it was; in
+  /// between nothing can be read.
+  void unmap() { mapped_.unmap(); }
+  void map_again() { mapped_.map_again(); }
+
  private:
   StreamFile(StreamEntry entry, MappedFile mapped, const StreamHeader& header, bool has_header);
 
