@@ -23,7 +23,7 @@ struct SummarySubject {
 /// Folders with more calls than this are not kept in memory: where every iteration is shown, … Nor are those
 /// of a rank whose calls cannot be added up as they come, since it says when it computed: one at a time.
 constexpr std::int64_t k_most_calls_in_memory = 5'000'000;
-/// … and where totals are, which need no more than one pass.
+/// … and where totals are, which need not keep the calls.
 constexpr std::int64_t k_most_calls_for_totals = 1'000'000;
 
 /// --rank and --iterations, still to be checked against the trace.

@@ -18,8 +18,9 @@ namespace commlens {
 /// communicator alone). A rank that merely waits for another, in whatever group, spends that time in calls.
 ///
 /// A block reaches from the end of the last call of the block before to the end of its own last call, and has
-/// k_block_calls calls or, where iterations are known, the whole iterations in which there are that many;
-/// what is left at the end is a block if it is at least an eighth of that or the only one. The part before
+/// k_block_calls calls or, where iterations are known, as many whole iterations as have that many together
+/// (longer ones are cut after each k_block_calls, and what remains goes with the start of the next); what is
+/// left at the end is a block if it is at least an eighth of that or the only one. The part before
 /// the first call of a communicator, and that between initialisation and the first iteration, is in no block.
 ///
 /// With m the median of the members' times between calls (of an even number the lower middle one) and d the
