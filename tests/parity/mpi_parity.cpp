@@ -39,14 +39,8 @@ constexpr std::array k_layouts{
 };
 
 Job job_of(const Layout& layout) {
-  Job job = tiny_job();
-  job.layout.dp = layout.dp;
-  job.layout.tp = layout.tp;
-  job.layout.pp = layout.pp;
+  Job job = tiny_job_of(layout);
   job.layout.sequence_parallel = layout.sequence_parallel;
-  job.train.zero_stage = layout.zero;
-  job.train.micro_batches = layout.micro_batches;
-  job.train.micro_batch = 8 / (layout.dp * layout.micro_batches);
   job.train.gradient_clipping = 1.0;
   return job;
 }

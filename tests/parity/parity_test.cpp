@@ -32,13 +32,7 @@ struct Layout {
 void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 
 Job job_of(const Layout& layout) {
-  Job job = tiny_job();
-  job.layout.dp = layout.dp;
-  job.layout.tp = layout.tp;
-  job.layout.pp = layout.pp;
-  job.train.zero_stage = layout.zero;
-  job.train.micro_batches = layout.micro_batches;
-  job.train.micro_batch = 8 / (layout.dp * layout.micro_batches);
+  Job job = tiny_job_of(layout);
   layout.both(job);
   layout.change(job);
   return job;

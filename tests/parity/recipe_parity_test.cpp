@@ -31,14 +31,8 @@ struct Layout {
 using Recipe = void (*)(Job&);
 
 Job job_of(const Layout& layout, Recipe recipe) {
-  Job job = tiny_job();
-  job.layout.dp = layout.dp;
-  job.layout.tp = layout.tp;
-  job.layout.pp = layout.pp;
+  Job job = tiny_job_of(layout);
   job.layout.sequence_parallel = layout.sequence_parallel;
-  job.train.zero_stage = layout.zero;
-  job.train.micro_batches = layout.micro_batches;
-  job.train.micro_batch = 8 / (layout.dp * layout.micro_batches);
   recipe(job);
   return job;
 }

@@ -12,6 +12,19 @@ namespace commlens::engine {
 /// micro-batch of 8.
 Job tiny_job();
 
+/// The same on `layout`, in as many micro-batches as it says: the batch of 8 is shared over the data ranks.
+template <typename Layout>
+Job tiny_job_of(const Layout& layout) {
+  Job job = tiny_job();
+  job.layout.dp = layout.dp;
+  job.layout.tp = layout.tp;
+  job.layout.pp = layout.pp;
+  job.train.zero_stage = layout.zero;
+  job.train.micro_batches = layout.micro_batches;
+  job.train.micro_batch = job.train.micro_batch / (layout.dp * layout.micro_batches);
+  return job;
+}
+
 /// A folder for this test process, removed when it ends.
 std::filesystem::path scratch_folder(const std::string& name);
 
