@@ -6,8 +6,9 @@
 #include <benchmark/benchmark.h>
 
 #include "commlens/base/check.hpp"
-#include "commlens/model/presets.hpp"
-#include "commlens/plan/planner.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/planner.hpp"
 
 namespace {
 

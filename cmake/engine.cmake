@@ -3,7 +3,7 @@ find_package(Torch REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-commlens_folder(engine LINK commlens_plan commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
+commlens_folder(engine LINK commlens_frameworks commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
                 PRIVATE PkgConfig::PCRE2 PkgConfig::XXHASH nlohmann_json::nlohmann_json)
 # <torch/torch.h> takes 9 s to compile; once is enough.
 target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)

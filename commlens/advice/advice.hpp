@@ -24,8 +24,8 @@ struct StepVolume {
 struct StepCost {
   StepVolume per_rank;   // of the rank that sends the most wire bytes (then: makes the most calls)
   StepVolume all_ranks;  // summed over the job
-  Bytes memory;          // of the fullest rank: model/memory.hpp and the buffers of docs/advice.md#memory
-  double bubble = 0;     // share of the step in which a pipeline stage has nothing to do: (p-1)/(v m + p-1)
+  Bytes memory;       // of the fullest rank: frameworks/memory.hpp and the buffers of docs/advice.md#memory
+  double bubble = 0;  // share of the step in which a pipeline stage has nothing to do: (p-1)/(v m + p-1)
   friend bool operator==(const StepCost&, const StepCost&) = default;
 };
 

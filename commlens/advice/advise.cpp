@@ -1,14 +1,17 @@
 #include "commlens/advice/advise.hpp"
 
+#include <fmt/format.h>
+
 #include "commlens/advice/topics.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 
 Result<Advice> advise(const Job& job, const Trace* trace, const AdviceOptions& options) {
-  if (job.framework == Framework::paper) {
-    return failure(
-        "the paper's rules give volumes rather than calls, of which nothing can be advised; use --framework "
-        "neox, deepspeed, megatron, torch-ddp or commlens");
+  if (rules_of(job).variations == nullptr) {  // equations
+    return failure(fmt::format(
+        "{} give volumes rather than calls, of which nothing can be advised; use another --framework of: {}",
+        rules_of(job).title, framework_names()));
   }
   Result<Study> study = Study::of(job, trace, options);
   if (!study) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/advice/test_jobs.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
 
 namespace commlens {
 namespace {
@@ -171,12 +172,12 @@ TEST(TimeSaved, IsThatOfTheCallsThatChange) {
 
 /// ZeRO-3 whose persistence threshold keeps parameters gathered that are then gathered one by one.
 Job persistent_job() {
-  Job job = small_job(Framework::deepspeed, 4, 128);
+  Job job = small_job("deepspeed", 4, 128);
   job.model.vocab = job.model.raw_vocab = 1000;
   job.train.zero_stage = 3;
   job.train.micro_batch = 2;
-  job.deepspeed.param_persistence_threshold = 200;
-  job.deepspeed.reduce_bucket_size = 2'000'000;
+  job.train.persistence_threshold = 200;
+  deepspeed::options(job).reduce_bucket_size = 2'000'000;
   return job;
 }
 

@@ -7,7 +7,7 @@
 #include "commlens/base/check.hpp"
 #include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
-#include "commlens/model/memory.hpp"
+#include "commlens/frameworks/memory.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/summary/breakdown.hpp"
 #include "commlens/trace/group_axes.hpp"

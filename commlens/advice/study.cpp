@@ -7,7 +7,8 @@
 #include <fmt/format.h>
 
 #include "commlens/base/check.hpp"
-#include "commlens/plan/planner.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/planner.hpp"
 
 namespace commlens {
 namespace {
@@ -64,6 +65,32 @@ std::string shape_text(const CallShape& shape) {
   const bool has_vowel = std::string_view("aeiou").find(kind.front()) != std::string_view::npos;
   return fmt::format("{} {} of {} along {} ({} ranks)", has_vowel ? "an" : "a", kind, to_text(shape.message),
                      name_of(shape.axis), shape.group_size);
+}
+
+/// The flags that give a job the value it has.
+std::string flag_text(const Job& job, Setting setting) {
+  const ParallelLayout& layout = job.layout;
+  switch (setting) {
+    case Setting::zero_stage:
+      return fmt::format("--zero {}", job.train.zero_stage);
+    case Setting::sequence_parallel:
+      return "--sp on,";
+    case Setting::recompute:
+      return fmt::format("--recompute {}", job.train.recompute == Recompute::full        ? "full"
+                                           : job.train.recompute == Recompute::selective ? "selective"
+                                                                                         : "none");
+    case Setting::whole_activations:
+      return "leave --partition-activations out,";
+    case Setting::layout:
+      return fmt::format("--tp {} --pp {}", layout.tp, layout.pp);
+    case Setting::virtual_stages:
+      return fmt::format("--virtual-stages {}", layout.virtual_stages);
+    case Setting::bucket:
+      return fmt::format("--bucket {}", bucket_of(job).value);
+    case Setting::persistence_threshold:
+      return fmt::format("--persistence-threshold {}", job.train.persistence_threshold);
+  }
+  return "";
 }
 
 /// Required first; of those the cheapest. Then what saves most time, bytes, calls.
@@ -183,24 +210,29 @@ std::string change_text(Bytes added) {
 }
 
 std::string settings_place(const Job& job) {
-  switch (job.framework) {
-    case Framework::neox:
-      return "in the GPT-NeoX yml";
-    case Framework::deepspeed:
-      return "in the DeepSpeed JSON";
-    case Framework::megatron:
-      return "of Megatron";
-    case Framework::torch_ddp:
-      return "of DistributedDataParallel";
-    case Framework::commlens:
-    case Framework::paper:
-      break;
-  }
-  return "of commlens train";
+  const std::string_view place = rules_of(job).advice.place;
+  return std::string(place.empty() ? "of commlens train" : place);
 }
 
-bool is_on_deepspeed(const Job& job) {
-  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
+std::string setting_text(const Job& job, Setting setting) {
+  const auto own = rules_of(job).advice.setting;
+  std::string text = own == nullptr ? "" : own(job, setting);
+  return text.empty() ? fmt::format("{} {}", flag_text(job, setting), settings_place(job)) : text;
+}
+
+std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
+  const auto changes = rules_of(job).advice.changes;
+  return changes == nullptr ? std::vector<AdvisedChange>{} : changes(job, topic);
+}
+
+bool has_sequence_parallelism(const Job& job) {
+  const auto has_it = rules_of(job).settings.has_sequence_parallelism;
+  return has_it != nullptr && has_it(job);
+}
+
+Bytes bucket_of(const Job& job) {
+  const auto bucket = rules_of(job).settings.bucket;
+  return bucket == nullptr ? Bytes{} : bucket(job);
 }
 
 }  // namespace commlens

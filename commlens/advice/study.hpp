@@ -5,6 +5,7 @@
 
 #include "commlens/advice/call_times.hpp"
 #include "commlens/advice/step_cost.hpp"
+#include "commlens/frameworks/advice_texts.hpp"
 
 namespace commlens {
 
@@ -84,9 +85,15 @@ class Study {
 std::string share_text(double part, double whole);
 /// "1.50 MiB more", "1.50 MiB less", "as much memory".
 std::string change_text(Bytes added);
-/// "in the DeepSpeed JSON", "in the GPT-NeoX yml", …: where the job's framework has its settings.
+/// Where the users of the job's framework have its settings: "of commlens train".
 std::string settings_place(const Job& job);
-/// Whether DeepSpeed's engine runs the job.
-bool is_on_deepspeed(const Job& job);
+/// How they write the value that the setting has in the job, and where.
+std::string setting_text(const Job& job, Setting setting);
+/// What a topic would change of the job's framework's own settings; none if there is nothing to gain.
+std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic);
+/// Whether activations can be split along the sequence.
+bool has_sequence_parallelism(const Job& job);
+/// Bytes of a gradient bucket; 0 where the framework has none.
+Bytes bucket_of(const Job& job);
 
 }  // namespace commlens

@@ -5,12 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "commlens/advice/advise.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 
 /// A GPT of the tests; `framework`'s defaults. Parameters of one layer of width h, weight before bias:
 /// ln1 h h, qkv 3h^2 3h, proj h^2 h, ln2 h h, fc1 4h^2 4h, fc2 4h^2 h.
-inline Job small_job(Framework framework, std::int64_t layers, std::int64_t hidden) {
+inline Job small_job(const char* framework, std::int64_t layers, std::int64_t hidden) {
   Job job;
   job.framework = framework;
   job.model.layers = layers;

@@ -2,53 +2,20 @@
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
-#include "commlens/model/framework_options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {
 
-bool partitions_activations(const Job& job) {
-  return job.deepspeed.partition_activations || job.neox.partition_activations ||
-         job.commlens.partition_activations || job.megatron.distribute_saved_activations;
-}
-
 Job with_whole_activations(Job job) {
-  job.deepspeed.partition_activations = false;
-  job.neox.partition_activations = false;
-  job.commlens.partition_activations = false;
-  job.megatron.distribute_saved_activations = false;
+  job.train.partition_activations = false;
   return job;
-}
-
-std::string whole_activations_setting(const Job& job) {
-  switch (job.framework) {
-    case Framework::megatron:
-      return "leave --distribute-saved-activations out, of Megatron";
-    case Framework::commlens:
-      return "leave --partition-activations out, of commlens train (or set it to false in the configuration)";
-    default:
-      return fmt::format("partition_activations: false {}", settings_place(job));
-  }
 }
 
 std::string traffic_text(const Study& study, const Outcome& outcome) {
   return fmt::format("a rank makes {} calls instead of {} and sends {} instead of {}",
                      with_commas(outcome.cost().per_rank.calls), with_commas(study.cost().per_rank.calls),
                      to_text(outcome.cost().per_rank.wire), to_text(study.cost().per_rank.wire));
-}
-
-std::string recompute_setting(const Job& job, bool is_selective) {
-  switch (job.framework) {
-    case Framework::megatron:
-      return is_selective ? "--recompute-granularity selective of Megatron"
-                          : "leave --recompute-granularity out, of Megatron";
-    case Framework::neox:
-      return "checkpoint_activations: false in the GPT-NeoX yml";
-    case Framework::deepspeed:
-      return "do not checkpoint blocks in the training script";
-    default:
-      return fmt::format("--recompute {} of commlens train", is_selective ? "selective" : "none");
-  }
 }
 
 /// The mildest change that fits: selective recomputation, else none; the one that saves more of what fits.
@@ -74,7 +41,7 @@ void advise_recompute(Study& study) {
                        "fullest rank needs {} of {}.",
                        traffic_text(study, *best), to_text(best->cost().memory), to_text(study.memory())),
                    .flag = is_selective ? "--recompute selective" : "--recompute none",
-                   .setting = recompute_setting(study.job(), is_selective)},
+                   .setting = setting_text(best->job, Setting::recompute)},
                   *best);
 }
 
@@ -92,7 +59,7 @@ void advise_partitioned(Study& study) {
            "fullest rank needs {} of {}.",
            traffic_text(study, *tried), to_text(tried->cost().memory), to_text(study.memory())),
        .flag = "",
-       .setting = whole_activations_setting(job)},
+       .setting = setting_text(job, Setting::whole_activations)},
       *tried);
 }
 
@@ -102,7 +69,7 @@ void advise_activations(Study& study) {
   const Job& job = study.job();
   const bool recomputes =
       job.train.recompute == Recompute::full && (job.layout.tp > 1 || job.train.zero_stage == 3);
-  const bool partitions = partitions_activations(job) && job.layout.model_ranks() > 1;
+  const bool partitions = job.train.partition_activations && job.layout.model_ranks() > 1;
   if (!recomputes && !partitions) {
     return;
   }
@@ -121,9 +88,7 @@ void advise_activations(Study& study) {
 
 void advise_sequence_parallelism(Study& study) {
   const Job& job = study.job();
-  const bool has_it = job.framework == Framework::megatron || job.framework == Framework::commlens ||
-                      (job.framework == Framework::neox && is_sequence_parallel_neox(job));
-  if (job.layout.tp == 1 || job.layout.sequence_parallel || !has_it) {
+  if (job.layout.tp == 1 || job.layout.sequence_parallel || !has_sequence_parallelism(job)) {
     return;
   }
   Job changed = with_whole_activations(job);
@@ -139,40 +104,36 @@ void advise_sequence_parallelism(Study& study) {
                            : fmt::format("sequence parallelism: {}, memory {}", traffic_text(study, *tried),
                                          change_text(tried->cost().memory - study.cost().memory)));
   }
-  study.recommend(
-      {.id = "sequence_parallel",
-       .title = "Split activations along the sequence",
-       .reason =
-           fmt::format("between the split layers every tensor rank holds the same activations. With "
+  study.recommend({.id = "sequence_parallel",
+                   .title = "Split activations along the sequence",
+                   .reason = fmt::format(
+                       "between the split layers every tensor rank holds the same activations. With "
                        "sequence parallelism {}; its memory: {}.",
                        traffic_text(study, *tried), change_text(tried->cost().memory - study.cost().memory)),
-       .flag = "--sp on",
-       .setting = job.framework == Framework::megatron ? "--sequence-parallel of Megatron"
-                  : job.framework == Framework::neox   ? "sequence_parallel: true in the GPT-NeoX yml"
-                                                       : "--sp on, of commlens train"},
-      *tried);
+                   .flag = "--sp on",
+                   .setting = setting_text(job, Setting::sequence_parallel)},
+                  *tried);
 }
 
 void advise_attention_mask(Study& study) {
   const Job& job = study.job();
-  if (job.framework != Framework::deepspeed || job.layout.pp == 1 || !job.deepspeed.attention_mask) {
+  std::vector<AdvisedChange> advised = advised_changes(job, AdviceTopic::attention_mask);
+  if (advised.empty()) {
     return;
   }
-  Job changed = job;
-  changed.deepspeed.attention_mask = false;
-  const std::optional<Outcome> tried = study.outcome(std::move(changed));
+  const std::optional<Outcome> tried = study.outcome(std::move(advised.front().job));
   if (!tried || !study.is_worth(*tried)) {
     return study.leave("the attention mask in sends: too small to matter");
   }
   study.recommend(
       {.id = "attention_mask",
-       .title = "Do not send the attention mask between stages",
+       .title = std::move(advised.front().title),
        .reason = fmt::format(
            "every send between stages carries the mask of {} x {} elements, which each stage could "
            "make itself. Without it {}.",
            job.model.sequence, job.model.sequence, traffic_text(study, *tried)),
        .flag = "",
-       .setting = "do not call engine.set_has_attention_mask(True); make the mask in each layer"},
+       .setting = std::move(advised.front().setting)},
       *tried);
 }
 

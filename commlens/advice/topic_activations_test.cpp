@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "commlens/advice/test_jobs.hpp"
-#include "commlens/model/framework_options.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {
@@ -10,7 +11,7 @@ constexpr Bytes k_plenty{std::int64_t{1} << 40};
 
 /// Our trainer, 2 layers of width 64 on 2 tensor ranks; activations A of 1 x 32 x 64 fp32 = 8,192 bytes.
 Job tensor_parallel() {
-  Job job = small_job(Framework::commlens, 2, 64);
+  Job job = small_job("commlens", 2, 64);
   job.layout.tp = 2;
   job.layout.dp = 1;
   return job;
@@ -43,18 +44,18 @@ TEST(Recompute, StaysWhereMemoryDoesNotAllowLess) {
 TEST(PartitionedActivations, AreStoredWholeWhereMemoryAllows) {
   Job job = tensor_parallel();
   set_recompute(job, Recompute::full);
-  job.commlens.partition_activations = true;
+  job.train.partition_activations = true;
   const Advice advice = advised(job, {.memory = k_plenty});
   const Recommendation* const made = find(advice, "partition_activations");
   ASSERT_NE(made, nullptr);
   EXPECT_EQ(made->calls_saved(), 2);
   EXPECT_EQ(made->wire_saved(), Bytes{2 * 8192 / 2});
-  job.commlens.partition_activations = false;
+  job.train.partition_activations = false;
   EXPECT_EQ(find(advised(job, {.memory = k_plenty}), "partition_activations"), nullptr);
 }
 
 /// 4 layers of width 64 on 2 tensor ranks and 2 stages; activations A of 1 x 512 x 64 fp32 = 131,072 bytes.
-Job in_stages(Framework framework) {
+Job in_stages(const char* framework) {
   Job job = small_job(framework, 4, 64);
   job.model.positions = Positions::rotary;
   job.model.sequence = job.model.max_positions = 512;
@@ -69,7 +70,7 @@ Job in_stages(Framework framework) {
 // instead of A. What is added, per micro-batch on the last stage: the gradients of the norms and biases of 2
 // blocks, 6 x 64 fp32 each, and of the final norm, 2 x 64 (2 m (n - 1) / n = m).
 TEST(SequenceParallelism, SplitsWhatTensorRanksHoldTwice) {
-  const Advice advice = advised(in_stages(Framework::commlens));
+  const Advice advice = advised(in_stages("commlens"));
   const Recommendation* const made = find(advice, "sequence_parallel");
   ASSERT_NE(made, nullptr);
   EXPECT_EQ(made->flag, "--sp on");
@@ -79,15 +80,15 @@ TEST(SequenceParallelism, SplitsWhatTensorRanksHoldTwice) {
 
 // Megatron gathers inputs a second time in backward, 10 parts instead of 8 per layer.
 TEST(SequenceParallelism, StaysWhereItSendsMore) {
-  const Advice advice = advised(in_stages(Framework::megatron));
+  const Advice advice = advised(in_stages("megatron"));
   EXPECT_EQ(find(advice, "sequence_parallel"), nullptr);
   EXPECT_TRUE(says(advice.not_advised, "sequence parallelism: a rank makes"));
 }
 
 TEST(SequenceParallelism, IsNotNamedWhereItIsOnOrHasNoGroup) {
-  Job on = in_stages(Framework::commlens);
+  Job on = in_stages("commlens");
   on.layout.sequence_parallel = true;
-  Job alone = in_stages(Framework::commlens);
+  Job alone = in_stages("commlens");
   alone.layout.tp = 1;
   for (const Job& job : {on, alone}) {
     const Advice advice = advised(job);
@@ -98,7 +99,7 @@ TEST(SequenceParallelism, IsNotNamedWhereItIsOnOrHasNoGroup) {
 
 // Where memory is short it is a remedy, whatever it sends.
 TEST(SequenceParallelism, IsARemedyForMemory) {
-  const Job job = in_stages(Framework::megatron);
+  const Job job = in_stages("megatron");
   const Bytes memory = advised(job).cost.memory;
   const Advice advice = advised(job, {.memory = memory - Bytes{1}});
   const Recommendation* const made = find(advice, "sequence_parallel");
@@ -109,12 +110,12 @@ TEST(SequenceParallelism, IsARemedyForMemory) {
 
 /// DeepSpeed's pipeline engine, 2 stages, a mask of 32 x 32 in each send.
 Job masked(bool mask) {
-  Job job = small_job(Framework::deepspeed, 4, 128);
+  Job job = small_job("deepspeed", 4, 128);
   job.layout.pp = 2;
   job.layout.dp = 1;
   job.train.micro_batches = 2;
-  job.deepspeed.pipeline_engine = true;
-  job.deepspeed.attention_mask = mask;
+  deepspeed::options(job).pipeline_engine = true;
+  deepspeed::options(job).attention_mask = mask;
   return job;
 }
 

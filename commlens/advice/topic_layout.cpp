@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {
@@ -14,20 +15,6 @@ struct Placement {
   Change change;
   Outcome outcome;
 };
-
-std::string layout_setting(const Job& job) {
-  const ParallelLayout& layout = job.layout;
-  switch (job.framework) {
-    case Framework::neox:
-      return fmt::format("model_parallel_size: {}, pipe_parallel_size: {} {}", layout.tp, layout.pp,
-                         settings_place(job));
-    case Framework::megatron:
-      return fmt::format("--tensor-model-parallel-size {} --pipeline-model-parallel-size {} {}", layout.tp,
-                         layout.pp, settings_place(job));
-    default:
-      return fmt::format("--tp {} --pp {} {}", layout.tp, layout.pp, settings_place(job));
-  }
-}
 
 std::string layout_flags(const Job& job) {
   return fmt::format(
@@ -74,7 +61,7 @@ std::vector<Placement> placements(const Study& study) {
     if (std::optional<Outcome> outcome = study.outcome(std::move(changed))) {
       Change change{.title = "Keep tensor parallelism inside the node",
                     .flag = layout_flags(outcome->job),
-                    .setting = layout_setting(outcome->job)};
+                    .setting = setting_text(outcome->job, Setting::layout)};
       found.push_back({std::move(change), std::move(*outcome)});
     }
   }
@@ -148,13 +135,9 @@ std::vector<Placement> fuller_pipelines(const Study& study) {
   for (std::int64_t chunks = 2; job.layout.pp * chunks <= job.model.layers; ++chunks) {
     Job changed = job;
     changed.layout.virtual_stages = chunks;
-    const std::int64_t layers = job.model.layers / job.layout.pp / chunks;
-    add(changed,
-        {.title = "Interleave the stages",
-         .flag = fmt::format("--virtual-stages {}", chunks),
-         .setting = job.framework == Framework::megatron
-                        ? fmt::format("--num-layers-per-virtual-pipeline-stage {} of Megatron", layers)
-                        : fmt::format("--virtual-stages {} {}", chunks, settings_place(job))});
+    add(changed, {.title = "Interleave the stages",
+                  .flag = fmt::format("--virtual-stages {}", chunks),
+                  .setting = setting_text(changed, Setting::virtual_stages)});
   }
   return found;
 }

@@ -7,7 +7,7 @@ namespace {
 
 /// Megatron, 4 layers of width 64, tensor groups of `tp`.
 Job megatron(std::int64_t tp, std::int64_t pp, std::int64_t dp) {
-  Job job = small_job(Framework::megatron, 4, 64);
+  Job job = small_job("megatron", 4, 64);
   job.model.heads = 8;
   job.model.vocab = 104;  // of 8 equal parts
   job.model.raw_vocab = 104;
@@ -69,7 +69,7 @@ TEST(TensorRanksOnNode, AreNotJudgedWithoutTheSizeOfANode) {
 
 /// Our trainer, 8 layers in 2 stages, 2 micro-batches of `micro_batch`.
 Job pipeline(std::int64_t layers, std::int64_t micro_batch) {
-  Job job = small_job(Framework::commlens, layers, 64);
+  Job job = small_job("commlens", layers, 64);
   job.layout.pp = 2;
   job.layout.dp = 1;
   job.train.micro_batch = micro_batch;
@@ -107,7 +107,7 @@ TEST(PipelineBubble, StaysWhereNothingLowersIt) {
 }
 
 TEST(PipelineBubble, IsNoMatterWithoutAPipeline) {
-  const Advice advice = advised(small_job(Framework::commlens, 2, 64));
+  const Advice advice = advised(small_job("commlens", 2, 64));
   EXPECT_EQ(advice.cost.bubble, 0);
   EXPECT_FALSE(says(advice.not_advised, "bubble"));
 }

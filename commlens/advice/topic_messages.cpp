@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
-#include "commlens/model/memory.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/memory.hpp"
 #include "commlens/model/parameters.hpp"
 
 namespace commlens {
@@ -36,20 +37,10 @@ bool memory_allows(const Study& study, const Outcome& outcome) {
   return static_cast<double>(outcome.cost().memory.value) <= now * (1 + k_memory_slack);
 }
 
-void set_threshold(Job& job, std::int64_t elements) {
-  job.deepspeed.param_persistence_threshold = elements;
-  job.commlens.persistence_threshold = elements;
-}
-
-std::int64_t threshold_of(const Job& job) {
-  return job.framework == Framework::commlens ? job.commlens.persistence_threshold
-                                              : job.deepspeed.param_persistence_threshold;
-}
-
 /// 0 and the sizes of the model's parameters: between two of them nothing changes.
 std::set<std::int64_t> thresholds(const Job& job) {
   const ParameterList parameters(job.model);
-  const std::int64_t tp = job.deepspeed.replicated_tensor_parallel ? 1 : job.layout.tp;
+  const std::int64_t tp = job.layout.splitting_ranks();
   std::set<std::int64_t> sizes{0};
   for (const Parameter& parameter : parameters.all()) {
     sizes.insert(on_tensor_rank(parameter, tp).value);
@@ -80,30 +71,9 @@ std::string persistence_reason(const Study& study, const Outcome& best) {
       "calls, "
       "{} of them small.",
       small_text(study), with_commas(volume.calls), with_commas(volume.small_calls),
-      with_commas(threshold_of(study.job())), with_commas(kept.count), with_commas(threshold_of(best.job)),
-      with_commas(then.count), with_commas(best.cost().per_rank.calls),
-      with_commas(best.cost().per_rank.small_calls));
-}
-
-/// Bytes of a gradient bucket; 0 where the framework has none.
-Bytes bucket_of(const Job& job) {
-  if (job.framework == Framework::torch_ddp) {
-    return job.ddp.bucket_cap;
-  }
-  if (job.framework == Framework::commlens && job.train.zero_stage < 3) {
-    return job.commlens.bucket;
-  }
-  if (is_on_deepspeed(job) && job.train.zero_stage > 0) {
-    return Elements{job.deepspeed.reduce_bucket_size} *
-           job.deepspeed.communication_dtype.value_or(job.train.dtype);
-  }
-  return {};
-}
-
-void multiply_bucket(Job& job, std::int64_t times) {
-  job.ddp.bucket_cap = job.ddp.bucket_cap * times;
-  job.commlens.bucket = job.commlens.bucket * times;
-  job.deepspeed.reduce_bucket_size *= times;
+      with_commas(study.job().train.persistence_threshold), with_commas(kept.count),
+      with_commas(best.job.train.persistence_threshold), with_commas(then.count),
+      with_commas(best.cost().per_rank.calls), with_commas(best.cost().per_rank.small_calls));
 }
 
 /// Mean message of the calls that `from` has more of than `to`; 0 when there are none.
@@ -137,8 +107,9 @@ std::optional<Outcome> best_bucket(const Study& study) {
     if (bucket_of(changed).value > INT64_MAX / most / most) {
       break;
     }
-    multiply_bucket(changed, times);
-    std::optional<Outcome> tried = study.outcome(std::move(changed));
+    const bool is_set =
+        rules_of(changed).settings.set_bucket(changed, bucket_of(changed) * times).has_value();
+    std::optional<Outcome> tried = is_set ? study.outcome(std::move(changed)) : std::nullopt;
     if (!tried || tried->cost().per_rank.wire > study.cost().per_rank.wire || !memory_allows(study, *tried)) {
       break;
     }
@@ -152,22 +123,11 @@ std::optional<Outcome> best_bucket(const Study& study) {
   return best;
 }
 
-std::string bucket_setting(const Job& job) {
-  if (job.framework == Framework::torch_ddp) {
-    return fmt::format("bucket_cap_mb={} {}", job.ddp.bucket_cap.value >> 20, settings_place(job));
-  }
-  if (job.framework == Framework::commlens) {
-    return fmt::format("--bucket {} {}", job.commlens.bucket.value, settings_place(job));
-  }
-  return fmt::format("zero_optimization.reduce_bucket_size: {} {}", job.deepspeed.reduce_bucket_size,
-                     settings_place(job));
-}
-
 }  // namespace
 
 void advise_persistence(Study& study) {
   const Job& job = study.job();
-  const bool has_threshold = is_on_deepspeed(job) || job.framework == Framework::commlens;
+  const bool has_threshold = rules_of(job).memory.keeps_small_parameters;
   if (job.train.zero_stage != 3 || job.layout.dp == 1 || !has_threshold) {
     return;
   }
@@ -179,7 +139,7 @@ void advise_persistence(Study& study) {
   const std::int64_t kept = kept_gathered(job).count;
   for (const std::int64_t threshold : thresholds(job)) {
     Job changed = job;
-    set_threshold(changed, threshold);
+    changed.train.persistence_threshold = threshold;
     if (kept_gathered(changed).count == kept) {
       continue;
     }
@@ -192,19 +152,15 @@ void advise_persistence(Study& study) {
     return study.leave(fmt::format("persistence threshold: {}, but no other threshold {}saves enough",
                                    small_text(study), study.options().memory ? "that fits " : ""));
   }
-  const std::int64_t threshold = threshold_of(best->job);
-  const std::string theirs =
-      is_on_deepspeed(job) ? fmt::format("zero_optimization.stage3_param_persistence_threshold: {} {}",
-                                         threshold, settings_place(job))
-                           : fmt::format("--persistence-threshold {} {}", threshold, settings_place(job));
-  study.recommend(
-      {.id = "persistence_threshold",
-       .title = threshold < threshold_of(job) ? "Gather small parameters together with their layers"
-                                              : "Keep more small parameters gathered",
-       .reason = persistence_reason(study, *best),
-       .flag = fmt::format("--persistence-threshold {}", threshold),
-       .setting = theirs},
-      *best);
+  const std::int64_t threshold = best->job.train.persistence_threshold;
+  study.recommend({.id = "persistence_threshold",
+                   .title = threshold < job.train.persistence_threshold
+                                ? "Gather small parameters together with their layers"
+                                : "Keep more small parameters gathered",
+                   .reason = persistence_reason(study, *best),
+                   .flag = fmt::format("--persistence-threshold {}", threshold),
+                   .setting = setting_text(best->job, Setting::persistence_threshold)},
+                  *best);
 }
 
 void advise_buckets(Study& study) {
@@ -239,7 +195,7 @@ void advise_buckets(Study& study) {
            with_commas(best->cost().per_rank.calls), with_commas(study.cost().per_rank.calls),
            best->cost().per_rank.wire == study.cost().per_rank.wire ? "the same" : "no more"),
        .flag = fmt::format("--bucket {}", bucket_of(best->job).value),
-       .setting = bucket_setting(best->job)},
+       .setting = setting_text(best->job, Setting::bucket)},
       *best);
 }
 

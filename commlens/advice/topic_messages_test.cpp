@@ -1,19 +1,22 @@
 #include <gtest/gtest.h>
 
 #include "commlens/advice/test_jobs.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens {
 namespace {
 
 /// The model of tests/golden/deepspeed/z3_S_w4_fp32_p200: 4 layers of width 128, vocabulary 1000, 4 ranks.
 Job zero3(std::int64_t threshold) {
-  Job job = small_job(Framework::deepspeed, 4, 128);
+  Job job = small_job("deepspeed", 4, 128);
   job.model.vocab = job.model.raw_vocab = 1000;
   job.train.zero_stage = 3;
   job.train.micro_batch = 2;
-  job.deepspeed.param_persistence_threshold = threshold;
-  job.deepspeed.reduce_bucket_size = 2'000'000;
-  job.deepspeed.overlap_comm = true;
+  job.train.persistence_threshold = threshold;
+  deepspeed::options(job).reduce_bucket_size = 2'000'000;
+  deepspeed::options(job).overlap_comm = true;
   return job;
 }
 
@@ -60,8 +63,8 @@ TEST(PersistenceThreshold, MeansNothingBelowStage3) {
 /// 256, qkv 49,152 + 768, proj 16,384 + 256, fc1 65,536 + 1,024, fc2 65,536 + 256; embeddings 25,600 and
 /// 8,192, the final norm 512, the head 25,600: 459,776 in all.
 Job bucketed() {
-  Job job = small_job(Framework::commlens, 2, 64);
-  job.commlens.bucket = {64 * 1024};
+  Job job = small_job("commlens", 2, 64);
+  trainer::options(job).bucket = {64 * 1024};
   return job;
 }
 
@@ -83,7 +86,7 @@ TEST(BucketSize, MergesCallsWithTheSameBytes) {
 
 TEST(BucketSize, StaysWhereOneBucketHoldsAll) {
   Job job = bucketed();
-  job.commlens.bucket = {512 * 1024};
+  trainer::options(job).bucket = {512 * 1024};
   const Advice advice = advised(job);
   EXPECT_EQ(find(advice, "bucket_size"), nullptr);
   EXPECT_TRUE(says(advice.not_advised, "would not lower the calls"));
@@ -91,8 +94,8 @@ TEST(BucketSize, StaysWhereOneBucketHoldsAll) {
 
 // Width 1024 makes matrices of 4 to 16 MiB, one bucket each: nothing gains from merging them.
 TEST(BucketSize, StaysWhereCallsAreLarge) {
-  Job job = small_job(Framework::commlens, 2, 1024);
-  job.commlens.bucket = {4 * 1024 * 1024};
+  Job job = small_job("commlens", 2, 1024);
+  trainer::options(job).bucket = {4 * 1024 * 1024};
   const Advice advice = advised(job);
   EXPECT_EQ(find(advice, "bucket_size"), nullptr);
   EXPECT_TRUE(says(advice.not_advised, "where size, not number, decides"));
@@ -101,7 +104,7 @@ TEST(BucketSize, StaysWhereCallsAreLarge) {
 // DeepSpeed holds the bucket as a buffer: 50,000 elements of 4 bytes; the advice may not exceed the memory.
 TEST(BucketSize, CountsDeepSpeedsBuffer) {
   Job job = zero3(0);
-  job.deepspeed.reduce_bucket_size = 50'000;
+  deepspeed::options(job).reduce_bucket_size = 50'000;
   const Advice open = advised(job, {.memory = Bytes{std::int64_t{1} << 40}});
   const Recommendation* const made = find(open, "bucket_size");
   ASSERT_NE(made, nullptr);
@@ -112,8 +115,8 @@ TEST(BucketSize, CountsDeepSpeedsBuffer) {
 }
 
 TEST(BucketSize, NamesTheSettingOfDistributedDataParallel) {
-  Job job = small_job(Framework::torch_ddp, 4, 128);
-  job.ddp.bucket_cap = {1024 * 1024};
+  Job job = small_job("torch-ddp", 4, 128);
+  torch_ddp::options(job).bucket_cap = {1024 * 1024};
   const Advice advice = advised(job);
   const Recommendation* const made = find(advice, "bucket_size");
   ASSERT_NE(made, nullptr);

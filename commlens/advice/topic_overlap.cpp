@@ -8,6 +8,7 @@
 #include "commlens/advice/topics.hpp"
 #include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/trace/group_axes.hpp"
 #include "commlens/trace/training_steps.hpp"
@@ -90,25 +91,6 @@ Exposure exposure_of(const Study& study) {
   return sum;
 }
 
-/// The job with gradient reductions in the backward pass, and how its framework says so.
-std::optional<std::pair<Job, Change>> overlapping(const Job& job) {
-  Job changed = job;
-  Change change{.id = "overlap", .title = "Reduce gradients while the backward pass computes"};
-  const bool sums_at_end =
-      job.deepspeed.overlap_comm || job.deepspeed.pipeline_engine || job.train.zero_stage == 0;
-  if (is_on_deepspeed(job) && !sums_at_end) {
-    changed.deepspeed.overlap_comm = true;
-    change.setting = fmt::format("zero_optimization.overlap_comm: true {}", settings_place(job));
-    return std::pair(std::move(changed), std::move(change));
-  }
-  if (job.framework == Framework::megatron && !job.megatron.overlap_grad_reduce) {
-    changed.megatron.overlap_grad_reduce = true;
-    change.setting = "--overlap-grad-reduce of Megatron";
-    return std::pair(std::move(changed), std::move(change));
-  }
-  return std::nullopt;
-}
-
 double share(nanoseconds part, nanoseconds whole) {
   return whole.count() == 0 ? 0.0 : static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
@@ -127,17 +109,19 @@ void advise_overlap(Study& study) {
       "of a steady step, mean over ranks, {} is communication that nothing covers, {} of it gradient "
       "reductions",
       share_text(share(sum.exposed, sum.step), 1), share_text(share(sum.gradients, sum.exposed), 1));
-  std::optional<std::pair<Job, Change>> alternative = overlapping(study.job());
-  if (!alternative || share(sum.hideable, sum.step) < study.options().least_saving) {
+  std::vector<AdvisedChange> advised = advised_changes(study.job(), AdviceTopic::overlap);
+  if (advised.empty() || share(sum.hideable, sum.step) < study.options().least_saving) {
     return study.leave(
         fmt::format("overlap: {}{}", measured,
-                    alternative ? "" : "; this framework has no setting left that overlaps more"));
+                    !advised.empty() ? "" : "; this framework has no setting left that overlaps more"));
   }
-  const std::optional<Outcome> tried = study.outcome(std::move(alternative->first));
+  const std::optional<Outcome> tried = study.outcome(std::move(advised.front().job));
   if (!tried || (study.options().memory && !study.fits(tried->cost()))) {
     return study.leave(fmt::format("overlap: {}; overlapping does not fit", measured));
   }
-  Change change = std::move(alternative->second);
+  Change change{.id = "overlap",
+                .title = "Reduce gradients while the backward pass computes",
+                .setting = std::move(advised.front().setting)};
   change.reason = measured + "; the backward pass computes long enough to cover " +
                   share_text(share(sum.hideable, sum.gradients), 1) + " of those.";
   study.recommend(

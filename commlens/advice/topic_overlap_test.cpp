@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/advice/test_jobs.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
 
 namespace commlens {
 namespace {
@@ -14,11 +15,11 @@ constexpr std::int64_t k_elements = 1'053'440;
 
 /// DeepSpeed ZeRO-1 on 4 data ranks, all gradients in one bucket.
 Job job_of(bool overlap_comm) {
-  Job job = small_job(Framework::deepspeed, 4, 128);
+  Job job = small_job("deepspeed", 4, 128);
   job.model.vocab = job.model.raw_vocab = 1000;
   job.train.zero_stage = 1;
-  job.deepspeed.reduce_bucket_size = 2'000'000;
-  job.deepspeed.overlap_comm = overlap_comm;
+  deepspeed::options(job).reduce_bucket_size = 2'000'000;
+  deepspeed::options(job).overlap_comm = overlap_comm;
   return job;
 }
 
@@ -66,7 +67,7 @@ TEST(Overlap, IsNamedWhereReductionsFollowTheComputing) {
 // Of 2 x 2 ranks, 0 and 2 (1 and 3) are along data, 0 and 1 (2 and 3) along tensor: a recording says ranks,
 // not axes. Both halves of the ranks reduce 300 ns after their computing.
 TEST(Overlap, KnowsDataRanksByTheirPlaces) {
-  Job job = small_job(Framework::megatron, 4, 128);
+  Job job = small_job("megatron", 4, 128);
   job.layout.dp = 2;
   job.layout.tp = 2;
   const Trace along_data = recorded(600, 600, {{{0}, {2}}, {{1}, {3}}});

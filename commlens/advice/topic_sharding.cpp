@@ -5,22 +5,10 @@
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
-#include "commlens/model/framework_options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {
-
-std::string stage_setting(const Job& job, int stage) {
-  switch (job.framework) {
-    case Framework::megatron:
-      return stage > 0 ? "--use-distributed-optimizer of Megatron"
-                       : "leave --use-distributed-optimizer out, of Megatron";
-    case Framework::commlens:
-      return fmt::format("--zero {} {}", stage, settings_place(job));
-    default:
-      return fmt::format("zero_optimization.stage: {} {}", stage, settings_place(job));
-  }
-}
 
 std::string memory_text(const Study& study, const StepCost& cost) {
   return fmt::format("{} of {}", to_text(cost.memory), to_text(study.memory()));
@@ -33,7 +21,7 @@ std::string wire_text(const Study& study, const Outcome& outcome) {
 }
 
 Job with_stage(Job job, int stage) {
-  set_zero_stage(job, stage);
+  job.train.zero_stage = stage;
   return job;
 }
 
@@ -50,7 +38,7 @@ std::vector<Remedy> stage_remedies(const Study& study) {
     remedies.push_back({{.id = "zero_stage",
                          .title = fmt::format("Shard more of the model states: ZeRO-{}", stage),
                          .flag = fmt::format("--zero {}", stage),
-                         .setting = stage_setting(study.job(), stage)},
+                         .setting = setting_text(with_stage(study.job(), stage), Setting::zero_stage)},
                         study.outcome(with_stage(study.job(), stage))});
   }
   return remedies;
@@ -59,31 +47,24 @@ std::vector<Remedy> stage_remedies(const Study& study) {
 std::vector<Remedy> activation_remedies(const Study& study) {
   const Job& job = study.job();
   std::vector<Remedy> remedies;
-  const bool has_sequence_parallelism =
-      job.framework == Framework::megatron || job.framework == Framework::commlens;
-  if (job.layout.tp > 1 && !job.layout.sequence_parallel && has_sequence_parallelism) {
+  if (job.layout.tp > 1 && !job.layout.sequence_parallel && has_sequence_parallelism(job)) {
     Job changed = job;
     changed.layout.sequence_parallel = true;
-    changed.commlens.partition_activations = false;
+    changed.train.partition_activations = false;
     remedies.push_back({{.id = "sequence_parallel",
                          .title = "Split activations along the sequence",
                          .flag = "--sp on",
-                         .setting = job.framework == Framework::megatron ? "--sequence-parallel of Megatron"
-                                                                         : "--sp on, of commlens train"},
+                         .setting = setting_text(job, Setting::sequence_parallel)},
                         study.outcome(std::move(changed))});
   }
   if (job.train.recompute != Recompute::full) {
     Job changed = job;
     set_recompute(changed, Recompute::full);
-    remedies.push_back(
-        {{.id = "recompute",
-          .title = "Recompute activations in the backward pass",
-          .flag = "--recompute full",
-          .setting = job.framework == Framework::megatron ? "--recompute-granularity full of Megatron"
-                     : job.framework == Framework::neox   ? "checkpoint_activations: true in the GPT-NeoX yml"
-                     : job.framework == Framework::commlens ? "--recompute full of commlens train"
-                                                            : "checkpoint each block in the training script"},
-         study.outcome(std::move(changed))});
+    remedies.push_back({{.id = "recompute",
+                         .title = "Recompute activations in the backward pass",
+                         .flag = "--recompute full",
+                         .setting = setting_text(changed, Setting::recompute)},
+                        study.outcome(std::move(changed))});
   }
   for (std::int64_t parts = 2; job.train.micro_batch % parts == 0; parts *= 2) {
     Job changed = job;
@@ -182,7 +163,7 @@ void advise_lower_stage(Study& study) {
                              job.train.zero_stage, memory_text(study, study.cost()), stage,
                              to_text(best->cost().memory), wire_text(study, *best)),
        .flag = fmt::format("--zero {}", stage),
-       .setting = stage_setting(job, stage)},
+       .setting = setting_text(with_stage(job, stage), Setting::zero_stage)},
       *best);
 }
 
@@ -192,26 +173,14 @@ void advise_gradient_reduction(Study& study) {
   if (job.layout.dp == 1 || (stage != 1 && stage != 2)) {
     return;
   }
-  Job changed = job;
-  Change change{.id = "gradient_reduction"};
-  if (job.framework == Framework::commlens && job.commlens.deepspeed_like) {
-    changed.commlens.deepspeed_like = false;
-    change.title = "Reduce gradients by reduce_scatter";
-    change.setting = "leave --deepspeed-like out, of commlens train";
-  } else if (is_on_deepspeed(job) && !job.deepspeed.reduce_scatter) {
-    changed.deepspeed.reduce_scatter = true;
-    change.title = "Let DeepSpeed reduce what is in a bucket, not the whole buffer";
-    change.setting = fmt::format("zero_optimization.reduce_scatter: true {}", settings_place(job));
-  } else if (is_on_deepspeed(job) && job.deepspeed.contiguous_gradients &&
-             job.deepspeed.use_multi_rank_bucket_allreduce) {
-    changed.deepspeed.use_multi_rank_bucket_allreduce = false;
-    change.title = "Reduce each gradient to the rank that owns it";
-    change.setting =
-        fmt::format("zero_optimization.use_multi_rank_bucket_allreduce: false {}", settings_place(job));
-  } else {
+  std::vector<AdvisedChange> advised = advised_changes(job, AdviceTopic::gradient_reduction);
+  if (advised.empty()) {
     return;
   }
-  const std::optional<Outcome> tried = study.outcome(std::move(changed));
+  Change change{.id = "gradient_reduction",
+                .title = std::move(advised.front().title),
+                .setting = std::move(advised.front().setting)};
+  const std::optional<Outcome> tried = study.outcome(std::move(advised.front().job));
   if (!tried || !study.is_worth(*tried)) {
     return study.leave(fmt::format("{}: it would not save enough ({} wire bytes)", change.title,
                                    tried ? wire_text(study, *tried) : "not planned"));
@@ -227,7 +196,7 @@ void advise_gradient_reduction(Study& study) {
 
 void advise_accumulation(Study& study) {
   const Job& job = study.job();
-  const bool reduces_every_time = is_on_deepspeed(job) || job.framework == Framework::commlens;
+  const bool reduces_every_time = rules_of(job).advice.reduces_every_micro_batch;
   if (job.train.zero_stage != 2 || job.train.micro_batches == 1 || job.layout.dp == 1 ||
       !reduces_every_time) {
     return;
@@ -253,7 +222,7 @@ void advise_accumulation(Study& study) {
            job.train.micro_batches, wire_text(study, *tried),
            change_text(tried->cost().memory - study.cost().memory)),
        .flag = "--zero 1",
-       .setting = stage_setting(job, 1)},
+       .setting = setting_text(with_stage(job, 1), Setting::zero_stage)},
       *tried);
 }
 

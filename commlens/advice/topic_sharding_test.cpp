@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "commlens/advice/test_jobs.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
 
 namespace commlens {
 namespace {
@@ -8,9 +10,9 @@ namespace {
 /// Our trainer, 2 layers of width 64 on 4 data ranks: 459,776 bytes of parameters in fp32 (114,944 of them),
 /// of which the last module (head and final norm) is 26,112. Every parameter's count is a multiple of 4.
 Job sharded(int stage) {
-  Job job = small_job(Framework::commlens, 2, 64);
+  Job job = small_job("commlens", 2, 64);
   job.train.zero_stage = stage;
-  job.commlens.persistence_threshold = 0;
+  job.train.persistence_threshold = 0;
   return job;
 }
 
@@ -69,11 +71,11 @@ TEST(ZeroStage, SaysWhenNothingFits) {
 
 /// DeepSpeed, 4 layers of width 128, vocabulary 1000: 1,053,440 parameters, 4,213,760 bytes.
 Job deepspeed(int stage, std::int64_t bucket) {
-  Job job = small_job(Framework::deepspeed, 4, 128);
+  Job job = small_job("deepspeed", 4, 128);
   job.model.vocab = job.model.raw_vocab = 1000;
   job.train.zero_stage = stage;
   job.train.micro_batch = 2;
-  job.deepspeed.reduce_bucket_size = bucket;
+  deepspeed::options(job).reduce_bucket_size = bucket;
   return job;
 }
 
@@ -93,7 +95,7 @@ TEST(GradientReduction, ToOwnersSendsHalf) {
 
 TEST(GradientReduction, StaysWhereOwnersReceiveAlready) {
   Job job = deepspeed(1, 2'000'000);
-  job.deepspeed.use_multi_rank_bucket_allreduce = false;
+  deepspeed::options(job).use_multi_rank_bucket_allreduce = false;
   EXPECT_EQ(find(advised(job), "gradient_reduction"), nullptr);
   EXPECT_EQ(find(advised(deepspeed(3, 2'000'000)), "gradient_reduction"), nullptr);
 }
@@ -101,7 +103,7 @@ TEST(GradientReduction, StaysWhereOwnersReceiveAlready) {
 // reduce_scatter: false sends the whole buffer of 2,000,000 elements, whatever is in it.
 TEST(GradientReduction, OfWholeBuffersIsTurnedOff) {
   Job job = deepspeed(1, 2'000'000);
-  job.deepspeed.reduce_scatter = false;
+  deepspeed::options(job).reduce_scatter = false;
   const Advice advice = advised(job);
   const Recommendation* const made = find(advice, "gradient_reduction");
   ASSERT_NE(made, nullptr);
@@ -111,7 +113,7 @@ TEST(GradientReduction, OfWholeBuffersIsTurnedOff) {
 
 TEST(GradientReduction, OfOurTrainerIsThatOfItsShards) {
   Job job = sharded(1);
-  job.commlens.deepspeed_like = true;
+  trainer::options(job).deepspeed_like = true;
   const Advice advice = advised(job);
   const Recommendation* const made = find(advice, "gradient_reduction");
   ASSERT_NE(made, nullptr);

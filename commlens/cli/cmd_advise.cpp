@@ -14,7 +14,7 @@
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/compare/compare.hpp"
-#include "commlens/model/readers/read_config.hpp"
+#include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/advice_report.hpp"
 #include "commlens/report/wrapped.hpp"
 
@@ -112,7 +112,7 @@ Json answer_json(const AdviseAnswer& answer) {
   Json json = {{"schema", "commlens.advise/1"},
                {"model", model_json(job.model)},
                {"layout", layout_json(job)},
-               {"framework", name_of(job.framework)},
+               {"framework", job.framework},
                {"rules", answer.plan.tables.provenance.framework},
                {"verified", answer.plan.unverified.empty()},
                {"unverified", answer.plan.unverified},

@@ -16,7 +16,7 @@
 #include "commlens/cli/sweep.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
-#include "commlens/model/readers/read_config.hpp"
+#include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/breakdown_report.hpp"
 
 namespace commlens {
@@ -143,7 +143,7 @@ std::vector<SweepRow> sweep_rows(Planner& planner, const PredictFlags& flags,
       if (fits) {
         row = sweep_row(predicted(*plan, view_of(flags)));
       } else {
-        row.framework = name_of(swept.job.framework);
+        row.framework = swept.job.framework;
         row.reason = fits.error().message;
       }
       row.swept = combination.swept;

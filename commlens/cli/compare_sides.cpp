@@ -7,7 +7,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/compare/scope.hpp"
-#include "commlens/model/readers/read_config.hpp"
+#include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/table.hpp"
 
 namespace commlens {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "commlens/compare/scope.hpp"
-#include "commlens/model/readers/read_config.hpp"
+#include "commlens/frameworks/read_config.hpp"
 
 namespace commlens {
 namespace {
@@ -22,7 +22,7 @@ Result<Job> job_that_ran(const Side& paper, const Side& other, const LayoutFlags
   if (!job) {
     return tl::unexpected(job.error());
   }
-  if (job->framework == Framework::paper) {
+  if (job->framework == "paper") {
     return failure(fmt::format("{} names no framework but the paper", paper.argument));
   }
   return overrides_for(*job, other, flags)
@@ -95,7 +95,7 @@ Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comp
   }
   const Side& config = a.is_config() ? a : b;
   const Side& other = a.is_config() ? b : a;
-  if (records_own_trainer(other.trace) && config.planned->framework != Framework::commlens) {
+  if (records_own_trainer(other.trace) && config.planned->framework != "commlens") {
     why.hints = fmt::format(
         "{} was recorded by our own trainer and {} is predicted by other rules; try --framework commlens\n",
         other.argument, config.argument);

@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/cli/recording_check.hpp"
-#include "commlens/plan/planner.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/planner.hpp"
 
 namespace commlens {
 namespace {
@@ -14,7 +15,7 @@ using namespace std::chrono_literals;
 /// Two data ranks, 2 x 3 sequences of 10 tokens each.
 Job small_job() {
   Job job;
-  job.framework = Framework::commlens;
+  job.framework = "commlens";
   job.model.layers = 2;
   job.model.hidden = 8;
   job.model.heads = 2;

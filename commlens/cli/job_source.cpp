@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "commlens/plan/planner.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/planner.hpp"
 
 namespace commlens {
 
@@ -32,7 +33,7 @@ Result<std::string> checked_framework(const std::string& name) {
   if (name.find(',') != std::string::npos) {
     return failure(fmt::format("--framework {}: only predict sweeps over lists; give one name", name));
   }
-  return framework_from(name).map([&](Framework) { return name; });
+  return framework_named(name).map([&](const FrameworkRules*) { return name; });
 }
 
 }  // namespace commlens

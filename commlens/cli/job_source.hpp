@@ -5,8 +5,8 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/cli/console.hpp"
+#include "commlens/frameworks/overrides.hpp"
 #include "commlens/model/job.hpp"
-#include "commlens/model/overrides.hpp"
 #include "commlens/plan/plan.hpp"
 
 namespace commlens {

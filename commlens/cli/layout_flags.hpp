@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "commlens/base/result.hpp"
-#include "commlens/model/overrides.hpp"
+#include "commlens/frameworks/overrides.hpp"
 
 namespace CLI {
 class App;

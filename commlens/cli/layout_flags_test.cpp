@@ -61,7 +61,7 @@ TEST(LayoutFlags, SetTheirMember) {
   EXPECT_EQ(flags.hpz, 11);
   EXPECT_TRUE(flags.qwz);
   EXPECT_TRUE(flags.qgz);
-  EXPECT_TRUE(flags.deepspeed_like);
+  EXPECT_TRUE(flags.all_reduce_gradients);
   EXPECT_TRUE(flags.partition_activations);
 }
 

@@ -4,9 +4,9 @@
 
 #include "commlens/cli/job_text.hpp"
 #include "commlens/cli/prediction.hpp"
+#include "commlens/frameworks/memory.hpp"
+#include "commlens/frameworks/paper/equations.hpp"
 #include "commlens/model/flops.hpp"
-#include "commlens/model/memory.hpp"
-#include "commlens/plan/rules/equations.hpp"
 #include "commlens/report/breakdown_report.hpp"
 
 namespace commlens {
@@ -53,7 +53,7 @@ Json prediction_json(const Prediction& prediction) {
   return {{"schema", "commlens.predict/1"},
           {"model", model_json(job.model)},
           {"layout", layout_json(job)},
-          {"framework", name_of(job.framework)},
+          {"framework", job.framework},
           {"framework_version", framework_version(prediction)},
           {"framework_is_default", prediction.view.framework_choice == FrameworkChoice::fallback},
           {"verified", prediction.unverified.empty()},

@@ -4,10 +4,10 @@
 
 #include "commlens/cli/job_text.hpp"
 #include "commlens/cli/prediction.hpp"
+#include "commlens/frameworks/memory.hpp"
+#include "commlens/frameworks/paper/equations.hpp"
 #include "commlens/model/flops.hpp"
-#include "commlens/model/memory.hpp"
 #include "commlens/model/parameters.hpp"
-#include "commlens/plan/rules/equations.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/wrapped.hpp"
 

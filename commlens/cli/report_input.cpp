@@ -8,7 +8,7 @@
 #include "commlens/advice/advise.hpp"
 #include "commlens/cli/explain_sides.hpp"
 #include "commlens/cli/progress.hpp"
-#include "commlens/plan/rules/equations.hpp"
+#include "commlens/frameworks/paper/equations.hpp"
 
 namespace commlens {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "commlens/base/units.hpp"
 #include "commlens/compare/scope.hpp"
-#include "commlens/plan/planner.hpp"
-#include "commlens/plan/setting_changes.hpp"
+#include "commlens/frameworks/planner.hpp"
+#include "commlens/frameworks/variations.hpp"
 
 namespace commlens {
 namespace {

@@ -114,7 +114,7 @@ SweepRow sweep_row(const Prediction& prediction) {
   row.aggregate_wire = prediction.aggregate_wire;
   row.inter_node_per_rank = prediction.inter_node_per_rank;
   row.sequences = prediction.iteration == k_init_iteration ? 0 : sequences_per_iteration(prediction.job);
-  row.framework = name_of(prediction.job.framework);
+  row.framework = prediction.job.framework;
   row.framework_version = framework_version(prediction);
   row.unverified = prediction.unverified;
   const Rank rank = prediction.view.rank.value_or(Rank{0});

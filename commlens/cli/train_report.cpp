@@ -10,7 +10,7 @@
 #include "commlens/base/check.hpp"
 #include "commlens/cli/job_text.hpp"
 #include "commlens/cli/train_recipe.hpp"
-#include "commlens/model/memory.hpp"
+#include "commlens/frameworks/memory.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/summary_tables.hpp"
 #include "commlens/report/wrapped.hpp"
@@ -228,7 +228,7 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
       {"schema", "commlens.train/1"},
       {"model", model_json(job.model)},
       {"layout", layout_json(job)},
-      {"framework", name_of(job.framework)},
+      {"framework", job.framework},
       {"transport", run_.transport},
       {"device", run_.options.device},
       {"threads_per_rank", run_.options.threads},

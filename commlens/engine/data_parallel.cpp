@@ -5,6 +5,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/engine/quantize.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
 
 namespace commlens::engine {
 namespace {
@@ -41,11 +42,12 @@ void add_in_pieces(const torch::Tensor& to, const torch::Tensor& from) {
 DataParallel::DataParallel(const Job& job, std::vector<HeldChunk> chunks, RankGroups& groups,
                            const Overlap& overlap, torch::Device device)
     : stage_(job.train.zero_stage),
-      options_(job.commlens),
+      options_(trainer::options(job)),
+      train_(job.train),
       overlap_(overlap),
       gathered_(groups.dp->starting_pays() ? Completion::later : Completion::now),
       groups_(groups) {
-  const Sharding sharding{stage_, groups.dp->size(), groups.dp->rank().value, options_.hpz};
+  const Sharding sharding{stage_, groups.dp->size(), groups.dp->rank().value, job.train.hpz};
   for (HeldChunk& held : chunks) {
     Chunk chunk;
     const std::vector<FlatUnit> units = flat_units(job, held);
@@ -188,9 +190,9 @@ void DataParallel::start_gather(std::size_t chunk, std::size_t index, bool is_fo
   gather.is_under_way = true;
   gather.is_for_backward = is_for_backward;
   unit.allocate_parameters();
-  if (is_for_backward && options_.hpz > 1) {
+  if (is_for_backward && train_.hpz > 1) {
     gather.work = all_gather(*groups_.block, unit.secondary, unit.flat, "parameters.hpz", gathered_);
-  } else if (options_.quantized_weights && groups_.dp->size() > 1) {
+  } else if (train_.quantized_weights && groups_.dp->size() > 1) {
     const torch::Tensor bytes = quantized(unit.shard.unsqueeze(0), QuantizedBits::int8).view({-1});
     gather.bytes = torch::empty({groups_.dp->size() * bytes.numel()}, bytes.options());
     gather.work = all_gather(*groups_.dp, bytes, gather.bytes, "parameters.qwz", gathered_);
@@ -251,7 +253,7 @@ void DataParallel::reduce(UnitStorage& unit) {
   if (is_whole) {
     const std::int64_t count = stage_ == 0 ? unit.unit().count : unit.unit().padded;
     reduction.work = all_reduce(*groups_.dp, unit.gradient.narrow(0, 0, count), "gradients", completion);
-  } else if (options_.quantized_gradients && !unit.unit().is_persistent && groups_.dp->size() > 1) {
+  } else if (train_.quantized_gradients && !unit.unit().is_persistent && groups_.dp->size() > 1) {
     reduction.shard = quantized_reduction(unit);
   } else {
     reduction.shard = torch::empty({unit.owned_count()}, unit.gradient.options());

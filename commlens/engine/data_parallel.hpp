@@ -5,6 +5,7 @@
 #include "commlens/engine/groups.hpp"
 #include "commlens/engine/tensor_comm.hpp"
 #include "commlens/engine/unit_storage.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
 
 namespace commlens::engine {
 
@@ -74,7 +75,8 @@ class DataParallel {
   void sum_tied();
 
   int stage_;
-  CommlensOptions options_;
+  trainer::Options options_;
+  TrainConfig train_;
   Overlap overlap_;
   Completion gathered_;  // of gathers whose result is needed soon
   RankGroups& groups_;

@@ -20,7 +20,7 @@ RankGroups make_groups(const Job& job, std::unique_ptr<Communicator> world, Reco
   RankGroups groups;
   groups.where = mesh.coordinates(Rank{world->rank().value});
   const auto [stage, data, tensor] = groups.where;
-  const std::int64_t block = job.commlens.hpz > 1 ? job.commlens.hpz : mesh.data;
+  const std::int64_t block = job.train.hpz > 1 ? job.train.hpz : mesh.data;
   // Several of one axis may have the same ranks: `name` tells them apart in the recording.
   const auto keep = [&](std::unique_ptr<Communicator> group, Axis axis, std::string_view name) {
     if (recorder == nullptr || !group) {

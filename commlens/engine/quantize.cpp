@@ -2,7 +2,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/base/units.hpp"
-#include "commlens/plan/schemes/flat_units.hpp"
+#include "commlens/frameworks/commlens/flat_units.hpp"
 
 namespace commlens::engine {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "commlens/plan/schemes/flat_units.hpp"
+#include "commlens/frameworks/commlens/flat_units.hpp"
 
 namespace commlens::engine {
 namespace {

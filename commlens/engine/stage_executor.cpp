@@ -97,14 +97,14 @@ torch::Tensor StageExecutor::run_module(std::int64_t chunk, std::size_t module, 
 /// What a recomputed block keeps of its input: all, or this tensor rank's part.
 torch::Tensor StageExecutor::kept_input(const torch::Tensor& input) const {
   const std::int64_t ranks = groups_.tp->size();
-  if (!job_.commlens.partition_activations || ranks == 1) {
+  if (!job_.train.partition_activations || ranks == 1) {
     return input;
   }
   return input.reshape({ranks, -1}).select(0, groups_.tp->rank().value).clone();
 }
 
 torch::Tensor StageExecutor::whole_input(const torch::Tensor& kept) const {
-  if (!job_.commlens.partition_activations || groups_.tp->size() == 1) {
+  if (!job_.train.partition_activations || groups_.tp->size() == 1) {
     return kept;
   }
   torch::Tensor whole =

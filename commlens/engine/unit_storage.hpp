@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "commlens/engine/torch.hpp"
-#include "commlens/plan/schemes/flat_units.hpp"
+#include "commlens/frameworks/commlens/flat_units.hpp"
 
 namespace commlens::engine {
 

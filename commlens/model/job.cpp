@@ -9,14 +9,10 @@
 
 #include "commlens/base/sums.hpp"
 #include "commlens/base/text.hpp"
-#include "commlens/model/framework_options.hpp"
-#include "commlens/model/version.hpp"
 
 namespace commlens {
 namespace {
 
-constexpr std::array<std::string_view, 6> k_framework_names = {"paper",    "deepspeed", "neox",
-                                                               "megatron", "torch-ddp", "commlens"};
 constexpr std::int64_t k_most_layers = 10'000;
 constexpr std::int64_t k_most_expert_layers = 100'000;
 constexpr std::int64_t k_most_layer_passes = 2'000'000;  // of all stages: call lists of about 1 GB
@@ -25,11 +21,6 @@ constexpr std::int64_t k_most_bytes = std::int64_t{1} << 62;
 
 using Check = Result<void>;
 using Field = std::pair<std::string_view, std::int64_t>;
-
-/// Ranks that really split tensors: 1 when each tensor rank holds full parameters.
-std::int64_t splitting_ranks(const Job& job) {
-  return job.deepspeed.replicated_tensor_parallel ? 1 : job.layout.tp;
-}
 
 Check all_positive(std::initializer_list<Field> fields) {
   for (const auto& [name, value] : fields) {
@@ -158,7 +149,7 @@ Check train_is_possible(const Job& job) {
 
 Check model_divides(const Job& job) {
   const ModelConfig& model = job.model;
-  const std::int64_t tp = splitting_ranks(job);
+  const std::int64_t tp = job.layout.splitting_ranks();
   if (model.heads % model.kv_heads != 0) {
     return failure(fmt::format("{} heads are not divisible by {} kv_heads", model.heads, model.kv_heads));
   }
@@ -216,8 +207,8 @@ Check pipeline_divides(const Job& job) {
     return failure(fmt::format("pp is {}; at most {} stages are supported", layout.pp, k_most_stages));
   }
   const std::int64_t chunks = layout.pp * layout.virtual_stages;
-  // Embedding, norm and head may fill stages of their own (GPT-NeoX lists L + 5 layers); the rule set
-  // decides.
+  // Embedding, norm and head may fill stages of their own (a model may be listed as L + 5 layers); the rule
+  // set decides.
   const std::int64_t most_items = job.model.layers + (layout.virtual_stages > 1 ? 0 : 5);
   if (layout.virtual_stages > job.model.layers || chunks > most_items) {
     return failure(fmt::format("{} layers do not fill {} pipeline stages{}; use a smaller --pp",
@@ -286,41 +277,11 @@ void settle_sequence_parallelism(Job& job) {
   }
 }
 
-/// Megatron's script switches this on by itself with bf16 (arguments.py), unlike the bare library.
-void settle_gradient_type(Job& job) {
-  MegatronOptions& options = job.megatron;
-  if (job.framework == Framework::megatron && options.is_script && job.train.dtype == DType::bf16 &&
-      !options.gradients_in_fp32) {
-    options.gradients_in_fp32 = true;
-    job.warnings.emplace_back("bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does");
-  }
-  options.is_script = false;
-}
-
 }  // namespace
 
-std::string_view name_of(Framework framework) {
-  return k_framework_names.at(static_cast<std::size_t>(framework));
-}
-
-Result<Framework> framework_from(std::string_view name) {
-  for (std::size_t index = 0; index < k_framework_names.size(); ++index) {
-    if (k_framework_names[index] == name) {
-      return static_cast<Framework>(index);
-    }
-  }
-  const std::string meant = nearest(name, k_framework_names);
-  return failure(fmt::format("there is no framework '{}'; {}choose from {}", name.substr(0, 40),
-                             meant.empty() ? "" : fmt::format("did you mean '{}'? ", meant),
-                             fmt::join(k_framework_names, ", ")));
-}
-
-bool runs_deepspeed(const Job& job) {
-  return job.framework == Framework::deepspeed || job.framework == Framework::neox;
-}
-
-bool is_sequence_parallel_neox(const Job& job) {
-  return is_same_version(job.framework_version, k_neox_sequence_parallel_version);
+void set_recompute(Job& job, Recompute recompute) {
+  job.train.recompute = recompute;
+  job.train.partition_activations = job.train.partition_activations && recompute == Recompute::full;
 }
 
 std::int64_t sequences_per_iteration(const Job& job) {
@@ -328,7 +289,7 @@ std::int64_t sequences_per_iteration(const Job& job) {
                             job.train.micro_batches);
 }
 
-Result<Job> validated(Job job) {
+Result<Job> checked(Job job, const JobHooks& hooks) {
   const auto stop = [](const Check& check) { return tl::unexpected(check.error()); };
   if (const Check ok = fill_in_defaults(job.model); !ok) {
     return stop(ok);
@@ -342,14 +303,15 @@ Result<Job> validated(Job job) {
   }
   job.layout = *layout;
   settle_sequence_parallelism(job);
-  settle_carried_over(job);
-  settle_gradient_type(job);
+  if (hooks.settle != nullptr) {
+    hooks.settle(job);
+  }
   if (const Check ok = sizes_fit(job); !ok) {
     return stop(ok);
   }
-  job.model = with_padded_vocab(job.model, splitting_ranks(job));
-  if (job.framework == Framework::commlens && !job.model.vocab_is_padded) {
-    job.model.vocab = round_up(job.model.vocab, job.layout.tp);  // our trainer masks what it pads
+  job.model = with_padded_vocab(job.model, job.layout.splitting_ranks());
+  if (hooks.pads_to_tensor_ranks && !job.model.vocab_is_padded) {
+    job.model.vocab = round_up(job.model.vocab, job.layout.tp);
   }
   if (job.layout.virtual_stages > 1) {
     job.train.schedule = Schedule::interleaved;
@@ -358,11 +320,6 @@ Result<Job> validated(Job job) {
     if (const Check ok = check(job); !ok) {
       return stop(ok);
     }
-  }
-  if (runs_deepspeed(job)) {
-    const bool always =
-        job.framework == Framework::neox ? is_sequence_parallel_neox(job) : job.deepspeed.pipeline_engine;
-    job.deepspeed.pipeline_engine = always || job.layout.pp > 1;
   }
   if (const Check ok = settle_batches(job); !ok) {
     return stop(ok);

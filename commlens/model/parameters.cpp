@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/check.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {

@@ -8,11 +8,11 @@ failed=0
 
 fresh_tree() {
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree"/commlens/{base,comm,model/readers,summary} "$tree"/{tests,benchmarks}
+  mkdir -p "$tree"/commlens/{base,comm,config,summary} "$tree"/{tests,benchmarks}
   printf '#pragma once\n/// A size.\nstruct Size {};\n' >"$tree/commlens/base/size.hpp"
   printf '#include "commlens/base/size.hpp"\n\n#include <zero>\n' >"$tree/commlens/base/size.cpp"
   printf '#include "commlens/base/size.hpp"\n#include "commlens/comm/wire.hpp"\n' >"$tree/commlens/comm/op.cpp"
-  printf '#include <yaml-cpp/yaml.h>\n#include <nlohmann/json.hpp>\n' >"$tree/commlens/model/readers/yaml.cpp"
+  printf '#include <yaml-cpp/yaml.h>\n#include <nlohmann/json.hpp>\n' >"$tree/commlens/config/yaml.cpp"
 }
 
 # breach RULE FILE TEXT EXPECTED: with TEXT in FILE, RULE fails and says EXPECTED.

@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "commlens/base/check.hpp"
-#include "commlens/model/readers/read_config.hpp"
-#include "commlens/plan/planner.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/planner.hpp"
+#include "commlens/frameworks/read_config.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 namespace {

@@ -6,8 +6,9 @@
 
 #include "commlens/compare/compare.hpp"
 #include "commlens/formats/importers/importers.hpp"
-#include "commlens/model/readers/read_config.hpp"
-#include "commlens/plan/planner.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/planner.hpp"
+#include "commlens/frameworks/read_config.hpp"
 #include "tests/golden/golden_cases.hpp"
 
 namespace commlens {

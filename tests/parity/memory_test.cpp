@@ -1,5 +1,5 @@
 // What a rank keeps while a step runs.
-#include "commlens/model/memory.hpp"
+#include "commlens/frameworks/memory.hpp"
 
 #include <algorithm>
 #include <string>
@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "commlens/engine/data_parallel.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 #include "parity/training_run.hpp"
 
@@ -38,8 +40,8 @@ Step step_of(int zero_stage) {
   Job job = tiny_job();
   job.layout.dp = 2;
   job.train.zero_stage = zero_stage;
-  job.commlens.bucket = Bytes{1};  // a unit per parameter
-  job.commlens.persistence_threshold = 0;
+  trainer::options(job).bucket = Bytes{1};  // a unit per parameter
+  job.train.persistence_threshold = 0;
   job = validated(job).value();
   Step step;
   run_thread_ranks(2, [&](std::unique_ptr<Communicator> world) {
@@ -106,7 +108,6 @@ struct MemoryLayout {
   std::string name;
   ParallelLayout layout;
   TrainConfig train;
-  CommlensOptions options;
 };
 
 void PrintTo(const MemoryLayout& layout, std::ostream* out) { *out << layout.name; }
@@ -135,32 +136,31 @@ std::vector<MemoryLayout> memory_layouts() {
   };
   TrainConfig fp32 = plain;
   fp32.dtype = DType::fp32;
-  const CommlensOptions small{.bucket = Bytes{200'000}, .persistence_threshold = 100};
-  CommlensOptions secondary = small;
+  TrainConfig secondary = with(3);
   secondary.hpz = 2;
-  CommlensOptions quantized = small;
+  TrainConfig quantized = with(3);
   quantized.quantized_weights = quantized.quantized_gradients = true;
-  CommlensOptions partitioned = small;
+  TrainConfig partitioned = with(0, Recompute::full);
   partitioned.partition_activations = true;
-  return {{"one_rank", {.ranks = 1, .dp = 1}, plain, small},
-          {"fp32", {.ranks = 1, .dp = 1}, fp32, small},
-          {"selective", {.ranks = 1, .dp = 1}, with(0, Recompute::selective), small},
-          {"full", {.ranks = 1, .dp = 1}, with(0, Recompute::full), small},
-          {"ddp", two, plain, small},
-          {"zero1", two, with(1), small},
-          {"zero2", two, with(2), small},
-          {"zero3", two, with(3), small},
-          {"zero3_full", {.ranks = 4, .dp = 4}, with(3, Recompute::full), small},
-          {"hpz", {.ranks = 4, .dp = 4}, with(3), secondary},
-          {"quantized", two, with(3), quantized},
-          {"tp", tensors, plain, small},
-          {"sp", sequence, plain, small},
-          {"partitioned", tensors, with(0, Recompute::full), partitioned},
-          {"pp_1f1b", stages, pipelined(Schedule::one_f_one_b), small},
-          {"pp_1f1b_full", stages, pipelined(Schedule::one_f_one_b, Recompute::full), small},
-          {"pp_gpipe", stages, pipelined(Schedule::gpipe), small},
-          {"pp_interleaved", chunks, pipelined(Schedule::interleaved), small},
-          {"mixed", mixed, with(1), small}};
+  return {{"one_rank", {.ranks = 1, .dp = 1}, plain},
+          {"fp32", {.ranks = 1, .dp = 1}, fp32},
+          {"selective", {.ranks = 1, .dp = 1}, with(0, Recompute::selective)},
+          {"full", {.ranks = 1, .dp = 1}, with(0, Recompute::full)},
+          {"ddp", two, plain},
+          {"zero1", two, with(1)},
+          {"zero2", two, with(2)},
+          {"zero3", two, with(3)},
+          {"zero3_full", {.ranks = 4, .dp = 4}, with(3, Recompute::full)},
+          {"hpz", {.ranks = 4, .dp = 4}, secondary},
+          {"quantized", two, quantized},
+          {"tp", tensors, plain},
+          {"sp", sequence, plain},
+          {"partitioned", tensors, partitioned},
+          {"pp_1f1b", stages, pipelined(Schedule::one_f_one_b)},
+          {"pp_1f1b_full", stages, pipelined(Schedule::one_f_one_b, Recompute::full)},
+          {"pp_gpipe", stages, pipelined(Schedule::gpipe)},
+          {"pp_interleaved", chunks, pipelined(Schedule::interleaved)},
+          {"mixed", mixed, with(1)}};
 }
 
 class PredictedMemory : public testing::TestWithParam<MemoryLayout> {};
@@ -176,7 +176,8 @@ TEST_P(PredictedMemory, IsWithinATenthOfTheMeasuredPeak) {
   model.vocab = model.raw_vocab = 1024;
   job.layout = GetParam().layout;
   job.train = GetParam().train;
-  job.commlens = GetParam().options;
+  job.train.persistence_threshold = 100;
+  trainer::options(job).bucket = Bytes{200'000};
   TrainOptions options;
   options.iterations = 2;
   const double peak = static_cast<double>(train_on_threads("memory", job, options).peak_memory.value);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "commlens/frameworks/commlens/options.hpp"
 #include "parity/training_run.hpp"
 
 namespace commlens::engine {
@@ -76,10 +77,10 @@ void interleaved(Job& job) {
 }
 void full(Job& job) { job.train.recompute = Recompute::full; }
 void selective(Job& job) { job.train.recompute = Recompute::selective; }
-void deepspeed_like(Job& job) { job.commlens.deepspeed_like = true; }
+void deepspeed_like(Job& job) { trainer::options(job).deepspeed_like = true; }
 void partitioned(Job& job) {
   full(job);
-  job.commlens.partition_activations = true;
+  job.train.partition_activations = true;
 }
 void tied(Job& job) { job.model.tied_embeddings = true; }
 void gptj(Job& job) { job.model.parallel_residual = true; }
@@ -87,13 +88,13 @@ void learned(Job& job) { job.model.positions = Positions::learned; }
 void clipped(Job& job) { job.train.gradient_clipping = 0.5; }
 void bf16(Job& job) { job.train.dtype = DType::bf16; }
 void fp16(Job& job) { job.train.dtype = DType::fp16; }
-void hpz2(Job& job) { job.commlens.hpz = 2; }
-void qwz(Job& job) { job.commlens.quantized_weights = true; }
-void hpz4(Job& job) { job.commlens.hpz = 4; }
-void one_byte_buckets(Job& job) { job.commlens.bucket = Bytes{1}; }
-void one_bucket(Job& job) { job.commlens.bucket = Bytes{1LL << 40}; }
-void all_persistent(Job& job) { job.commlens.persistence_threshold = 1LL << 40; }
-void none_persistent(Job& job) { job.commlens.persistence_threshold = 0; }
+void hpz2(Job& job) { job.train.hpz = 2; }
+void qwz(Job& job) { job.train.quantized_weights = true; }
+void hpz4(Job& job) { job.train.hpz = 4; }
+void one_byte_buckets(Job& job) { trainer::options(job).bucket = Bytes{1}; }
+void one_bucket(Job& job) { trainer::options(job).bucket = Bytes{1LL << 40}; }
+void all_persistent(Job& job) { job.train.persistence_threshold = 1LL << 40; }
+void none_persistent(Job& job) { job.train.persistence_threshold = 0; }
 void six_layers(Job& job) { job.model.layers = 6; }
 void eight_layers(Job& job) { job.model.layers = 8; }
 void one_layer(Job& job) { job.model.layers = 1; }
@@ -117,7 +118,7 @@ void more_positions(Job& job) {
   learned(job);
   job.model.max_positions = 24;
 }
-void qgz(Job& job) { job.commlens.quantized_gradients = true; }
+void qgz(Job& job) { job.train.quantized_gradients = true; }
 
 std::function<void(Job&)> all(std::vector<void (*)(Job&)> changes) {
   return [changes = std::move(changes)](Job& job) {

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "commlens/compare/compare.hpp"
-#include "commlens/plan/planner.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/planner.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
 #include "commlens/transport/thread_ranks.hpp"
@@ -57,7 +59,7 @@ std::string text_of(const Difference& difference) {
 
 Job tiny_job() {
   Job job;
-  job.framework = Framework::commlens;
+  job.framework = "commlens";
   ModelConfig& model = job.model;
   model.name = "tiny";
   model.layers = 4;
@@ -73,8 +75,8 @@ Job tiny_job() {
   model.vocab_is_padded = true;
   job.train.micro_batch = 8;
   job.train.dtype = DType::fp32;
-  job.commlens.bucket = Bytes{40'000};
-  job.commlens.persistence_threshold = 100;
+  trainer::options(job).bucket = Bytes{40'000};
+  job.train.persistence_threshold = 100;
   return job;
 }
 

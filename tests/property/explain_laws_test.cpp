@@ -8,9 +8,14 @@
 
 #include "commlens/cli/explain_sides.hpp"
 #include "commlens/compare/explain.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/neox/options.hpp"
+#include "commlens/frameworks/paper/steps.hpp"
+#include "commlens/frameworks/planner.hpp"
 #include "commlens/model/job.hpp"
-#include "commlens/plan/paper_steps.hpp"
-#include "commlens/plan/planner.hpp"
 
 namespace commlens {
 namespace {
@@ -23,9 +28,9 @@ void choose_mixed_layout(Job& job) {
 }
 
 void choose_deepspeed(Job& job) {
-  DeepSpeedOptions& options = job.deepspeed;
+  deepspeed::Options& options = deepspeed::options(job);
   options.reduce_bucket_size = *rc::gen::inRange<std::int64_t>(1000, 100000);
-  options.param_persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
+  job.train.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
   options.max_reuse_distance = *rc::gen::element<std::int64_t>(0, 5000, 1'000'000'000);
   options.weight_decay_groups = *rc::gen::arbitrary<bool>();
   options.reduce_scatter = *rc::gen::weightedElement<bool>({{3, true}, {1, false}});
@@ -37,8 +42,7 @@ void choose_deepspeed(Job& job) {
 /// A small job that the equations speak of.
 Job random_job() {
   Job job;
-  job.framework = *rc::gen::element(Framework::deepspeed, Framework::neox, Framework::megatron,
-                                    Framework::torch_ddp, Framework::commlens);
+  job.framework = *rc::gen::element<std::string>("deepspeed", "neox", "megatron", "torch-ddp", "commlens");
   job.model.name = "random";
   job.model.heads = job.model.kv_heads = 4;
   job.model.hidden = 16 * *rc::gen::inRange<std::int64_t>(1, 5);
@@ -53,33 +57,25 @@ Job random_job() {
   job.train.micro_batches = *rc::gen::inRange<std::int64_t>(1, 4);
   job.train.dtype = *rc::gen::element(DType::fp32, DType::fp16, DType::bf16);
   job.layout.dp = *rc::gen::inRange<std::int64_t>(1, 5);
-  switch (job.framework) {
-    case Framework::neox:
-      choose_mixed_layout(job);
-      choose_deepspeed(job);
-      job.model.parallel_residual = *rc::gen::arbitrary<bool>();
-      job.neox.partition_activations = *rc::gen::arbitrary<bool>();
-      job.neox.fp32_allreduce = *rc::gen::arbitrary<bool>();
-      job.deepspeed.pipe_partitioned = *rc::gen::arbitrary<bool>();
-      break;
-    case Framework::megatron:
-      choose_mixed_layout(job);
-      job.megatron.distributed_optimizer = job.train.zero_stage == 1;
-      job.megatron.gradients_in_fp32 = *rc::gen::arbitrary<bool>();
-      break;
-    case Framework::commlens:
-      job.train.dtype = DType::fp32;
-      job.train.zero_stage = *rc::gen::inRange(0, 4);
-      job.commlens.deepspeed_like = job.train.zero_stage == 1 && *rc::gen::arbitrary<bool>();
-      job.commlens.bucket = Bytes{*rc::gen::inRange<std::int64_t>(1000, 100000) * 4};
-      job.commlens.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
-      break;
-    case Framework::deepspeed:
-      job.train.zero_stage = *rc::gen::inRange(0, 4);
-      choose_deepspeed(job);
-      break;
-    default:
-      break;
+  if (job.framework == "neox") {
+    choose_mixed_layout(job);
+    choose_deepspeed(job);
+    job.model.parallel_residual = *rc::gen::arbitrary<bool>();
+    job.train.partition_activations = *rc::gen::arbitrary<bool>();
+    neox::options(job).fp32_allreduce = *rc::gen::arbitrary<bool>();
+    deepspeed::options(job).pipe_partitioned = *rc::gen::arbitrary<bool>();
+  } else if (job.framework == "megatron") {
+    choose_mixed_layout(job);
+    megatron::options(job).gradients_in_fp32 = *rc::gen::arbitrary<bool>();
+  } else if (job.framework == "commlens") {
+    job.train.dtype = DType::fp32;
+    job.train.zero_stage = *rc::gen::inRange(0, 4);
+    trainer::options(job).deepspeed_like = job.train.zero_stage == 1 && *rc::gen::arbitrary<bool>();
+    trainer::options(job).bucket = Bytes{*rc::gen::inRange<std::int64_t>(1000, 100000) * 4};
+    job.train.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
+  } else if (job.framework == "deepspeed") {
+    job.train.zero_stage = *rc::gen::inRange(0, 4);
+    choose_deepspeed(job);
   }
   return job;
 }
@@ -130,7 +126,7 @@ void check_sum(const Trace& a, const Trace& b, const Explanation& explanation) {
 
 Trace equations_of(const Job& job, Iteration iteration) {
   Job on_paper = job;
-  on_paper.framework = Framework::paper;
+  on_paper.framework = "paper";
   return make_plan(on_paper).value().trace_of({iteration});
 }
 

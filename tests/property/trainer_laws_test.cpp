@@ -10,10 +10,12 @@
 #include <rapidcheck.h>
 
 #include "commlens/comm/volume.hpp"
+#include "commlens/frameworks/commlens/flat_units.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/planner.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/model/parameters.hpp"
-#include "commlens/plan/planner.hpp"
-#include "commlens/plan/schemes/flat_units.hpp"
 
 namespace commlens {
 namespace {
@@ -21,7 +23,7 @@ namespace {
 /// Any product of options, possible or not.
 Job any_job() {
   Job job;
-  job.framework = Framework::commlens;
+  job.framework = "commlens";
   ModelConfig& model = job.model;
   model.name = "random";
   model.heads = 4;
@@ -44,28 +46,28 @@ Job any_job() {
   job.layout.pp = *rc::gen::inRange<std::int64_t>(1, 5);
   job.layout.virtual_stages = *rc::gen::element<std::int64_t>(1, 1, 2);
   job.layout.sequence_parallel = *rc::gen::arbitrary<bool>();
-  CommlensOptions& options = job.commlens;
+  trainer::Options& options = trainer::options(job);
   options.bucket = Bytes{*rc::gen::inRange<std::int64_t>(1, 20'000)};
-  options.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 2000);
+  job.train.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 2000);
   options.deepspeed_like = *rc::gen::arbitrary<bool>();
-  options.hpz = *rc::gen::element<std::int64_t>(1, 2, 3);
-  options.quantized_weights = *rc::gen::arbitrary<bool>();
-  options.quantized_gradients = *rc::gen::arbitrary<bool>();
-  options.partition_activations = *rc::gen::arbitrary<bool>();
+  job.train.hpz = *rc::gen::element<std::int64_t>(1, 2, 3);
+  job.train.quantized_weights = *rc::gen::arbitrary<bool>();
+  job.train.quantized_gradients = *rc::gen::arbitrary<bool>();
+  job.train.partition_activations = *rc::gen::arbitrary<bool>();
   return job;
 }
 
 /// The same without what the rules would refuse.
 Job possible_job() {
   Job job = any_job();
-  CommlensOptions& options = job.commlens;
+  trainer::Options& options = trainer::options(job);
   const bool is_sharded = job.train.zero_stage == 3;
   options.deepspeed_like = options.deepspeed_like && (job.train.zero_stage == 1 || job.train.zero_stage == 2);
-  options.quantized_weights = options.quantized_weights && is_sharded;
-  options.quantized_gradients = options.quantized_gradients && is_sharded;
-  options.hpz = is_sharded && job.layout.dp % options.hpz == 0 ? options.hpz : 1;
-  options.partition_activations = options.partition_activations && job.layout.tp > 1 &&
-                                  !job.layout.sequence_parallel && job.train.recompute == Recompute::full;
+  job.train.quantized_weights = job.train.quantized_weights && is_sharded;
+  job.train.quantized_gradients = job.train.quantized_gradients && is_sharded;
+  job.train.hpz = is_sharded && job.layout.dp % job.train.hpz == 0 ? job.train.hpz : 1;
+  job.train.partition_activations = job.train.partition_activations && job.layout.tp > 1 &&
+                                    !job.layout.sequence_parallel && job.train.recompute == Recompute::full;
   if (job.layout.pp == 1) {
     job.layout.virtual_stages = 1;
   }
@@ -222,10 +224,10 @@ TEST(TrainerLaws, GradientsAddUpToTheParameters) {
     Job job = possible_job();
     job.layout = {.dp = 2 + job.layout.dp};
     job.train.schedule = Schedule::one_f_one_b;
-    job.commlens.partition_activations = job.commlens.deepspeed_like = false;
+    job.train.partition_activations = trainer::options(job).deepspeed_like = false;
     job.train.zero_stage = *rc::gen::inRange(0, 3);
-    job.commlens.hpz = 1;
-    job.commlens.quantized_weights = job.commlens.quantized_gradients = false;
+    job.train.hpz = 1;
+    job.train.quantized_weights = job.train.quantized_gradients = false;
     job = validated(job).value();
     const std::int64_t parameters = parameter_count(job.model).value;
     std::map<std::string, std::int64_t> elements = elements_by_rule(job);
@@ -251,7 +253,14 @@ TEST(TrainerLaws, Zero3MovesThreeTimesTheParametersPerMicroBatch) {
     job.layout = {.dp = 1 + job.layout.dp, .pp = 2};
     job.model.layers = 1 + job.model.layers;
     job.train.schedule = Schedule::one_f_one_b;
-    job.commlens = {.persistence_threshold = 0};
+    trainer::options(job) = {};
+    job.train = {.micro_batch = job.train.micro_batch,
+                 .micro_batches = job.train.micro_batches,
+                 .dtype = job.train.dtype,
+                 .recompute = job.train.recompute,
+                 .zero_stage = 3,
+                 .persistence_threshold = 0,
+                 .gradient_clipping = job.train.gradient_clipping};
     job = validated(job).value();
     const std::int64_t stage = *rc::gen::inRange<std::int64_t>(0, 2);
     std::int64_t padded = 0;
@@ -273,8 +282,10 @@ TEST(TrainerLaws, ActivationsAddUpToTheClosedForms) {
     Job job = possible_job();
     job.layout = {.dp = 1, .tp = *rc::gen::element<std::int64_t>(2, 4)};
     job.train.schedule = Schedule::one_f_one_b;
-    job.commlens = {};
+    trainer::options(job) = {};
     job.train.zero_stage = 0;
+    job.train.hpz = 1;
+    job.train.quantized_weights = job.train.quantized_gradients = job.train.partition_activations = false;
     job = validated(job).value();
     const std::int64_t tokens = job.train.micro_batch * job.model.sequence;
     const std::int64_t in_forward = (job.model.parallel_residual ? 1 : 2) * job.model.layers;
@@ -292,8 +303,9 @@ TEST(TrainerLaws, DataRanksAddOnlyDataParallelCalls) {
   ASSERT_TRUE(rc::check([] {
     Job job = possible_job();
     job.train.zero_stage = 0;
-    job.commlens.hpz = 1;
-    job.commlens.quantized_weights = job.commlens.quantized_gradients = job.commlens.deepspeed_like = false;
+    job.train.hpz = 1;
+    job.train.quantized_weights = job.train.quantized_gradients = trainer::options(job).deepspeed_like =
+        false;
     const auto without_data_parallel = [](Job at, std::int64_t data) {
       at.layout.dp = data;
       at.layout.ranks = 0;

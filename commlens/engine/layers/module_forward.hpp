@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "commlens/engine/torch.hpp"
+#include "commlens/frameworks/commlens/flat_units.hpp"
 #include "commlens/model/model_config.hpp"
-#include "commlens/plan/schemes/flat_units.hpp"
 #include "commlens/transport/communicator.hpp"
 
 namespace commlens::engine {

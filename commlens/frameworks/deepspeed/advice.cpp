@@ -1,0 +1,88 @@
+// What advice says to people who configure DeepSpeed.
+#include <fmt/format.h>
+
+#include "commlens/frameworks/deepspeed/framework.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+
+namespace commlens::deepspeed {
+namespace {
+
+/// Gradients that wait for the end of the backward pass.
+std::vector<AdvisedChange> overlapping(const Job& job, std::string_view place) {
+  const bool sums_at_end =
+      options(job).overlap_comm || options(job).pipeline_engine || job.train.zero_stage == 0;
+  if (sums_at_end) {
+    return {};
+  }
+  Job changed = job;
+  options(changed).overlap_comm = true;
+  return {{std::move(changed), "", fmt::format("zero_optimization.overlap_comm: true {}", place)}};
+}
+
+std::vector<AdvisedChange> less_reduced(const Job& job, std::string_view place) {
+  Job changed = job;
+  if (!options(job).reduce_scatter) {
+    options(changed).reduce_scatter = true;
+    return {{std::move(changed), "Let DeepSpeed reduce what is in a bucket, not the whole buffer",
+             fmt::format("zero_optimization.reduce_scatter: true {}", place)}};
+  }
+  if (options(job).contiguous_gradients && options(job).use_multi_rank_bucket_allreduce) {
+    options(changed).use_multi_rank_bucket_allreduce = false;
+    return {{std::move(changed), "Reduce each gradient to the rank that owns it",
+             fmt::format("zero_optimization.use_multi_rank_bucket_allreduce: false {}", place)}};
+  }
+  return {};
+}
+
+/// A client may send the mask whatever its configuration says: only the engine's own jobs can leave it out.
+std::vector<AdvisedChange> without_mask(const Job& job) {
+  if (job.framework != k_name || job.layout.pp == 1 || !options(job).attention_mask) {
+    return {};
+  }
+  Job changed = job;
+  options(changed).attention_mask = false;
+  return {{std::move(changed), "Do not send the attention mask between stages",
+           "do not call engine.set_has_attention_mask(True); make the mask in each layer"}};
+}
+
+}  // namespace
+
+std::string setting_text(const Job& job, Setting setting) {
+  const std::string_view place = rules_of(job).advice.place;
+  switch (setting) {
+    case Setting::zero_stage:
+      return fmt::format("zero_optimization.stage: {} {}", job.train.zero_stage, place);
+    case Setting::recompute:
+      return job.train.recompute == Recompute::full ? "checkpoint each block in the training script"
+                                                    : "do not checkpoint blocks in the training script";
+    case Setting::whole_activations:
+      return fmt::format("partition_activations: false {}", place);
+    case Setting::bucket:
+      return fmt::format("zero_optimization.reduce_bucket_size: {} {}", options(job).reduce_bucket_size,
+                         place);
+    case Setting::persistence_threshold:
+      return fmt::format("zero_optimization.stage3_param_persistence_threshold: {} {}",
+                         job.train.persistence_threshold, place);
+    case Setting::sequence_parallel:
+    case Setting::layout:
+    case Setting::virtual_stages:
+      break;
+  }
+  return "";
+}
+
+std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
+  const std::string_view place = rules_of(job).advice.place;
+  switch (topic) {
+    case AdviceTopic::overlap:
+      return overlapping(job, place);
+    case AdviceTopic::gradient_reduction:
+      return less_reduced(job, place);
+    case AdviceTopic::attention_mask:
+      return without_mask(job);
+  }
+  return {};
+}
+
+}  // namespace commlens::deepspeed

@@ -1,0 +1,307 @@
+#include "commlens/frameworks/deepspeed/pipeline.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "commlens/frameworks/deepspeed/options.hpp"
+
+namespace commlens::deepspeed {
+namespace {
+
+const Rule k_count{"pipeline.parameter_count", "deepspeed 0.14.0 runtime/pipe/engine.py:155 __init__"};
+const Rule k_handshake{"pipeline.handshake", "deepspeed 0.14.0 runtime/pipe/engine.py:218 __init__"};
+const Rule k_shape{"pipeline.activation_shape",
+                   "deepspeed 0.14.0 runtime/pipe/engine.py:866 _send_tensor_meta"};
+const Rule k_activation{"pipeline.activation",
+                        "deepspeed 0.14.0 runtime/pipe/engine.py:974 _exec_send_activations"};
+const Rule k_mask{"pipeline.attention_mask",
+                  "deepspeed 0.14.0 runtime/pipe/engine.py:985 _exec_send_activations"};
+const Rule k_meta{"pipeline.partition_meta",
+                  "deepspeed 0.14.0 runtime/utils.py:709 PartitionedTensor.to_meta"};
+const Rule k_gradient{"pipeline.gradient", "deepspeed 0.14.0 runtime/pipe/engine.py:1003 _exec_send_grads"};
+const Rule k_full{"pipeline.gather_partitioned_tensor",
+                  "deepspeed 0.14.0 runtime/utils.py:699 PartitionedTensor.full"};
+const Rule k_tied_start{"pipeline.tied_weight_broadcast",
+                        "deepspeed 0.14.0 runtime/pipe/module.py:441 _synchronize_tied_weights"};
+const Rule k_tied{"pipeline.tied_gradient_all_reduce",
+                  "deepspeed 0.14.0 runtime/pipe/engine.py:274 _exec_reduce_tied_grads"};
+const Rule k_loss_dp{"pipeline.loss_all_reduce",
+                     "deepspeed 0.14.0 runtime/pipe/engine.py:575 _aggregate_total_loss"};
+const Rule k_loss_pp{"pipeline.loss_broadcast",
+                     "deepspeed 0.14.0 runtime/pipe/engine.py:587 _aggregate_total_loss"};
+
+constexpr std::int64_t k_activation_dims = 3;  // [b, s, h]
+constexpr std::int64_t k_mask_dims = 4;        // [1, 1, s, s]
+
+using Move = void (ProgramBuilder::*)(GroupId, Elements, DType, const Rule&, std::string_view);
+
+/// One direction of a stage boundary, seen from one side.
+struct Link {
+  GroupId pair;
+  Move move;
+};
+
+struct Partition {
+  bool activations = false;
+  bool gradients = false;
+};
+
+Partition partition_of(const PipelineRank& rank) {
+  const Options& own = options(*rank.engine.job);
+  return {rank.tensor_ranks > 1 && own.pipe_partitioned, rank.tensor_ranks > 1 && own.grad_partitioned};
+}
+
+/// int64 description of a partitioned tensor: dimensions, their count, parts, rank and t + 1 offsets.
+std::int64_t meta_elements(const PipelineRank& rank) {
+  return 1 + k_activation_dims + 2 + rank.tensor_ranks + 1;
+}
+
+/// Types and shapes before the first activation (rules B7.2, D4; neox_megatron §8.4).
+void write_shapes(ProgramBuilder& out, const PipelineRank& rank, const Link& link) {
+  const auto message = [&](std::int64_t count) {
+    (out.*link.move)(link.pair, {count}, DType::int64, k_shape, "shape");
+  };
+  const bool is_partitioned = partition_of(rank).activations;
+  const bool is_tuple = is_partitioned || rank.mask > 0;
+  message(1);  // type
+  if (!is_tuple) {
+    message(1);
+    message(k_activation_dims);
+    return;
+  }
+  message(1);  // number of tensors
+  std::vector<std::int64_t> dims =
+      is_partitioned ? std::vector<std::int64_t>{1, 1} : std::vector<std::int64_t>{k_activation_dims};
+  if (rank.mask > 0) {
+    dims.push_back(k_mask_dims);
+  }
+  for (const std::int64_t dim : dims) {
+    message(1);  // dtype
+    message(1);  // number of dimensions
+    message(dim);
+  }
+}
+
+/// An activation or its gradient.
+struct Payload {
+  bool is_partitioned;
+  const Rule* rule;
+  std::string_view tag;
+};
+
+void write_tensor(ProgramBuilder& out, const PipelineRank& rank, const Link& link, const Payload& payload) {
+  const DType dtype = rank.engine.job->train.dtype;
+  if (!payload.is_partitioned) {
+    (out.*link.move)(link.pair, {rank.activation}, dtype, *payload.rule, payload.tag);
+    return;
+  }
+  (out.*link.move)(link.pair, {meta_elements(rank)}, DType::int64, k_meta, "partition meta");
+  (out.*link.move)(link.pair, {rank.activation / rank.tensor_ranks}, dtype, *payload.rule, payload.tag);
+}
+
+void write_activation(ProgramBuilder& out, const PipelineRank& rank, const Link& link, bool with_shapes) {
+  if (with_shapes) {
+    write_shapes(out, rank, link);
+  }
+  write_tensor(out, rank, link, {partition_of(rank).activations, &k_activation, "activation"});
+  if (rank.mask > 0) {
+    (out.*link.move)(link.pair, {rank.mask}, DType::fp16, k_mask, "attention mask");
+  }
+}
+
+void write_full(ProgramBuilder& out, const PipelineRank& rank, std::string_view tag) {
+  out.all_gather(out.groups.tp, {rank.activation / rank.tensor_ranks}, rank.engine.job->train.dtype, k_full,
+                 tag);
+}
+
+void write_forward(ProgramBuilder& out, const PipelineRank& rank, std::int32_t micro_batch) {
+  if (rank.stage > 0 && partition_of(rank).activations) {
+    write_full(out, rank, "stage input");
+  }
+  rank.forward(micro_batch);
+}
+
+void write_backward(ProgramBuilder& out, const PipelineRank& rank, std::int32_t micro_batch) {
+  if (rank.stage + 1 < rank.stages) {
+    if (partition_of(rank).activations) {
+      write_full(out, rank, "stage output");
+    }
+    if (partition_of(rank).gradients) {
+      write_full(out, rank, "output gradient");
+    }
+  }
+  rank.backward(micro_batch);
+}
+
+void write_step_of_schedule(ProgramBuilder& out, const PipelineRank& rank, const PipelineStep& step,
+                            bool is_first) {
+  using Kind = PipelineStep::Kind;
+  const auto micro_batch = static_cast<std::int32_t>(step.micro_batch);
+  const bool is_backward =
+      step.kind == Kind::backward || step.kind == Kind::send_grad || step.kind == Kind::recv_grad;
+  const bool with_shapes = is_first && step.micro_batch == 0;
+  out.set_phase(is_backward ? Phase::backward : Phase::forward, micro_batch);
+  switch (step.kind) {
+    case Kind::send_activation:
+      return write_activation(out, rank, {out.groups.to_next, &ProgramBuilder::send}, with_shapes);
+    case Kind::recv_activation:
+      return write_activation(out, rank, {out.groups.from_previous, &ProgramBuilder::recv}, with_shapes);
+    case Kind::send_grad:
+      return write_tensor(out, rank, {out.groups.to_previous, &ProgramBuilder::send},
+                          {partition_of(rank).gradients, &k_gradient, "activation gradient"});
+    case Kind::recv_grad:
+      return write_tensor(out, rank, {out.groups.from_next, &ProgramBuilder::recv},
+                          {partition_of(rank).gradients, &k_gradient, "activation gradient"});
+    case Kind::load:
+      return rank.load(micro_batch);
+    case Kind::forward:
+      return write_forward(out, rank, micro_batch);
+    case Kind::backward:
+      return write_backward(out, rank, micro_batch);
+  }
+}
+
+void write_loss(ProgramBuilder& out, const PipelineRank& rank) {
+  out.set_phase(Phase::other);
+  if (rank.stage + 1 == rank.stages && rank.engine.job->layout.dp > 1) {
+    out.all_reduce(out.groups.dp, {1}, DType::fp32, k_loss_dp, "loss");
+  }
+  if (rank.stages > 1) {
+    out.broadcast({out.groups.pp, GroupRank{rank.stages - 1}}, {2}, DType::fp32, k_loss_pp, "loss");
+  }
+}
+
+bool holds_tied_weight(const PipelineRank& rank) {
+  return rank.tied_weight > 0 && rank.stages > 1 && (rank.stage == 0 || rank.stage + 1 == rank.stages);
+}
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+/// Whether `name` holds `word`, which ^ and $ tie to its beginning and end.
+bool matches(std::string_view name, std::string_view word) {
+  const bool at_begin = word.starts_with('^');
+  word.remove_prefix(at_begin ? 1 : 0);
+  const bool at_end = word.ends_with('$');
+  word.remove_suffix(at_end ? 1 : 0);
+  if (at_begin && at_end) {
+    return name == word;
+  }
+  if (at_begin || at_end) {
+    return at_begin ? name.starts_with(word) : name.ends_with(word);
+  }
+  return name.find(word) != std::string_view::npos;
+}
+
+/// The alternatives of a `type:` pattern, case-insensitive as in DeepSpeed (runtime/pipe/module.py:298).
+bool matches_any(std::string_view class_name, std::string_view pattern) {
+  const std::string name = in_lower_case(class_name);
+  const std::string words = in_lower_case(pattern);
+  std::size_t begin = 0;
+  while (begin <= words.size()) {
+    const std::size_t end = std::min(words.find('|', begin), words.size());
+    if (matches(name, std::string_view(words).substr(begin, end - begin))) {
+      return true;
+    }
+    begin = end + 1;
+  }
+  return false;
+}
+
+Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>& layers,
+                                                const std::string& method) {
+  std::vector<std::int64_t> weights;
+  if (method == "parameters") {
+    for (const PipelineLayer& layer : layers) {
+      weights.push_back(layer.parameters);
+    }
+    return weights;
+  }
+  constexpr std::size_t longest_pattern = 100;
+  constexpr std::string_view special = "\\.*+?()[]{}";
+  const bool is_type = method.starts_with("type:") && method.size() <= longest_pattern;
+  if (!is_type || method.find_first_of(special) != std::string::npos) {
+    return failure(
+        fmt::format("pipeline partition method '{}' is not supported; use uniform, parameters or type:WORDS "
+                    "(words separated by |, ^ and $ at their ends)",
+                    method.substr(0, longest_pattern)));
+  }
+  for (const PipelineLayer& layer : layers) {
+    weights.push_back(matches_any(layer.class_name, std::string_view(method).substr(5)) ? 1 : 0);
+  }
+  return weights;
+}
+
+}  // namespace
+
+Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
+                                 const std::string& method) {
+  const auto count = static_cast<std::int64_t>(layers.size());
+  constexpr double most_steps = 5e8;  // of the dynamic program, about a second
+  if (static_cast<double>(count) * static_cast<double>(count) * static_cast<double>(stages) > most_steps) {
+    return failure(
+        fmt::format("{} pipeline layers over {} stages are too many to partition; use fewer", count, stages));
+  }
+  StageBounds bounds;
+  if (method == "uniform") {
+    bounds = partition_uniform(count, stages);
+  } else {
+    const Result<std::vector<std::int64_t>> weights = layer_weights(layers, method);
+    if (!weights) {
+      return tl::unexpected(weights.error());
+    }
+    bounds = partition_balanced(*weights, stages);
+  }
+  for (std::size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
+    if (bounds[stage] == bounds[stage + 1]) {
+      return failure(
+          fmt::format("pipeline stage {} of {} would hold no layer; use fewer stages (--pp)", stage, stages));
+    }
+  }
+  return bounds;
+}
+
+void write_pipeline_start(ProgramBuilder& out, const PipelineRank& rank) {
+  out.set_phase(Phase::init);
+  if (holds_tied_weight(rank)) {
+    out.broadcast({out.groups.ends, GroupRank{0}}, {rank.tied_weight}, rank.engine.job->train.dtype,
+                  k_tied_start, "tied embedding");
+  }
+  write_parameter_broadcasts(out, rank.engine);
+  out.all_reduce(out.groups.model, {2}, DType::int64, k_count, "parameter count");
+  const bool sends_first = rank.stage % 2 == 0;
+  const bool has_next = rank.stage + 1 < rank.stages;
+  if (sends_first && has_next) {
+    out.send(out.groups.to_next, {1}, DType::fp32, k_handshake, "handshake");
+  }
+  if (rank.stage > 0) {
+    out.recv(out.groups.from_previous, {1}, DType::fp32, k_handshake, "handshake");
+  }
+  if (!sends_first && has_next) {
+    out.send(out.groups.to_next, {1}, DType::fp32, k_handshake, "handshake");
+  }
+}
+
+void write_pipeline_iteration(ProgramBuilder& out, const PipelineRank& rank, bool is_first) {
+  const Job& job = *rank.engine.job;
+  for (const PipelineStep& step : deepspeed_1f1b(rank.stage, rank.stages, job.train.micro_batches)) {
+    write_step_of_schedule(out, rank, step, is_first);
+  }
+  out.set_phase(Phase::backward);
+  if (holds_tied_weight(rank)) {
+    out.all_reduce(out.groups.ends, {rank.tied_weight}, job.train.dtype, k_tied, "tied embedding gradient");
+  }
+  write_gradients(out, rank.engine, true);
+  out.set_phase(Phase::optimizer);
+  write_step(out, rank.engine);
+  write_loss(out, rank);
+}
+
+}  // namespace commlens::deepspeed

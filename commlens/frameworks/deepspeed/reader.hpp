@@ -1,0 +1,20 @@
+#pragma once
+#include <string_view>
+
+#include "commlens/base/result.hpp"
+#include "commlens/config/tree.hpp"
+#include "commlens/frameworks/deepspeed/auto_values.hpp"
+#include "commlens/model/job.hpp"
+
+namespace commlens {
+
+/// Puts the settings of a DeepSpeed configuration (version 0.14.0) into `job`; what the configuration does
+/// not say stays as it is, "auto" becomes what transformers' trainer sets (`with_auto_settled`). Unknown keys
+/// and settings that are left out become warnings and make the job's predictions unverified
+/// (Job::unmodelled); settings that change what is sent beyond that are refused by name.
+Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given = {});
+
+/// Whether a top-level key belongs to DeepSpeed (a GPT-NeoX file mixes them with its own).
+bool is_deepspeed_key(std::string_view key);
+
+}  // namespace commlens

@@ -1,0 +1,21 @@
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "commlens/plan/local_parameters.hpp"
+
+namespace commlens::deepspeed {
+
+/// An nn.Module as DeepSpeed's hooks see it: the parameters it owns itself (indices into the rank's list;
+/// none for containers).
+struct HookedModule {
+  std::vector<std::size_t> parameters;
+  bool has_post_backward = true;  // false when its input needs no gradient (embeddings)
+};
+
+/// The called modules of a GPT in the order of their pre-hooks.
+/// Source: rules/deepspeed.md D1 (measured for family gpt).
+std::vector<HookedModule> forward_modules(const LocalParameters& parameters);
+std::vector<HookedModule> backward_modules(const LocalParameters& parameters);
+
+}  // namespace commlens::deepspeed

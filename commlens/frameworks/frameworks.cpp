@@ -1,0 +1,78 @@
+#include "commlens/frameworks/frameworks.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "commlens/base/check.hpp"
+#include "commlens/base/text.hpp"
+#include "commlens/frameworks/commlens/framework.hpp"
+#include "commlens/frameworks/deepspeed/framework.hpp"
+#include "commlens/frameworks/megatron/framework.hpp"
+#include "commlens/frameworks/neox/framework.hpp"
+#include "commlens/frameworks/paper/framework.hpp"
+#include "commlens/frameworks/torch/framework.hpp"
+
+namespace commlens {
+
+std::span<const FrameworkRules> frameworks() {
+  static const std::array all = {paper::rules(),    deepspeed::rules(), neox::rules(),
+                                 megatron::rules(), torch_ddp::rules(), trainer::rules()};
+  return all;
+}
+
+const FrameworkRules& rules_of(const Job& job) {
+  const Result<const FrameworkRules*> rules = framework_named(job.framework);
+  COMMLENS_CHECK(rules.has_value(), "a job names a framework of the list");
+  return **rules;
+}
+
+Result<const FrameworkRules*> framework_named(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const FrameworkRules& one : frameworks()) {
+    if (one.name == name) {
+      return &one;
+    }
+    names.push_back(one.name);
+  }
+  const std::string meant = nearest(name, names);
+  return failure(fmt::format("there is no framework '{}'; {}choose from {}", name.substr(0, 40),
+                             meant.empty() ? "" : fmt::format("did you mean '{}'? ", meant),
+                             framework_names()));
+}
+
+std::string framework_names(std::string_view last) {
+  std::string names;
+  for (const FrameworkRules& one : frameworks()) {
+    const bool is_last = &one == &frameworks().back();
+    names += fmt::format("{}{}", names.empty() ? "" : is_last ? last : ", ", one.name);
+  }
+  return names;
+}
+
+Job with_framework(Job job, std::string_view framework) {
+  if (job.framework == framework) {
+    return job;
+  }
+  job.framework = framework;
+  job.framework_version.clear();
+  if (const auto adopt = rules_of(job).settings.adopt) {
+    adopt(job);
+  }
+  return job;
+}
+
+void pad_vocab_for_training(ModelConfig& model) {
+  constexpr std::int64_t multiple = 128;
+  if (model.vocab_multiple <= 1 && !model.vocab_is_padded) {
+    model.vocab_multiple = multiple;
+  }
+}
+
+Result<Job> validated(Job job) {
+  const SettingRules& settings = rules_of(job).settings;
+  return checked(std::move(job), {settings.settle, settings.pads_to_tensor_ranks});
+}
+
+}  // namespace commlens

@@ -1,0 +1,96 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/frameworks/advice_texts.hpp"
+#include "commlens/frameworks/memory_rules.hpp"
+#include "commlens/frameworks/variations.hpp"
+#include "commlens/model/job.hpp"
+#include "commlens/plan/local_parameters.hpp"
+#include "commlens/plan/plan.hpp"
+
+namespace commlens {
+
+/// The calls of one pipeline stage (all its data and tensor ranks issue the same): initialisation, then
+/// iterations until they repeat.
+struct StagePrograms {
+  Program init;
+  std::vector<Program> iterations;
+};
+
+/// How a framework's settings are read and changed.
+struct SettingRules {
+  /// Makes a job that another framework's configuration described this one's: settings that both have are
+  /// carried over, the others get their defaults. Null: nothing to change.
+  void (*adopt)(Job& job) = nullptr;
+  /// Leaves out what came from another framework's configuration and does not apply. Null: nothing.
+  void (*leave_out_converted)(Job& job) = nullptr;
+  /// Called when a job is validated, its layout known: settings that follow from others. Null: none.
+  void (*settle)(Job& job) = nullptr;
+  /// Whether the framework, at the job's version, splits activations along the sequence over tensor ranks.
+  bool (*has_sequence_parallelism)(const Job& job) = nullptr;  // null: it does not
+  /// Sequence parallelism was asked for on the command line. Null: nothing follows from it.
+  void (*ask_for_sequence_parallelism)(Job& job) = nullptr;
+  /// Bytes of a gradient bucket at the job's ZeRO stage, 0 for none. Null: the framework has no bucket size.
+  Bytes (*bucket)(const Job& job) = nullptr;
+  /// Sets it, in bytes; fails for sizes that its setting cannot express.
+  Result<void> (*set_bucket)(Job& job, Bytes bucket) = nullptr;
+  /// ZeRO-3's persistence threshold, ZeRO++ and partitioned activations.
+  bool has_sharding_details = false;
+  /// Makes stages 1 and 2 reduce gradients by all_reduce. Null: the framework has no such choice.
+  void (*reduce_by_all_reduce)(Job& job) = nullptr;
+  bool pads_to_tensor_ranks = false;  // rounds the vocabulary up to a multiple of the tensor ranks itself
+};
+
+/// One framework: all that the rest of the program knows of it.
+struct FrameworkRules {
+  std::string_view name;    // as the command line and files have it
+  std::string_view title;   // for people: "GPT-NeoX"
+  std::string_view engine;  // the framework whose engine trains the job: its own name, or a library's
+  /// Versions the rules were measured on, the default first, as a file may write them (`is_same_version`).
+  /// Empty for equations, which have no versions.
+  std::vector<std::string_view> versions;
+  std::string_view base;  // what the framework ran on: " on LIBRARY VERSION"
+  /// Refuses, by name, what the rules do not cover.
+  Result<void> (*check)(const Job& job);
+  /// Why the prediction rests on rules that were never measured; empty when all were.
+  std::vector<std::string> (*unverified)(const Job& job);
+  /// Calls of `stages` (ascending pipeline stages); descriptions go to `tables`.
+  Result<std::vector<StagePrograms>> (*write)(const Job& job, std::span<const std::int64_t> stages,
+                                              Trace& tables);
+  /// Which part of the model each pipeline stage holds; null for rule sets without stages of their own.
+  Result<std::vector<StagePart>> (*parts)(const Job& job) = nullptr;
+  SettingRules settings = {};
+  MemoryRules memory = {};
+  AdviceTexts advice = {};
+  /// Adds the changes of its own settings that are worth trying. Null: none, nothing of a job is varied.
+  void (*variations)(Variations& variations) = nullptr;
+};
+
+/// The one list.
+std::span<const FrameworkRules> frameworks();
+/// The rules of a job's framework, which is in the list.
+const FrameworkRules& rules_of(const Job& job);
+/// Those of the framework with this name; the error lists the names.
+Result<const FrameworkRules*> framework_named(std::string_view name);
+/// "paper, deepspeed, … torch-ddp, commlens": the names in the list, `last` between the last two.
+std::string framework_names(std::string_view last = ", ");
+
+/// The job as the framework of that name, which is in the list, would run it. The same framework leaves the
+/// job as it is.
+Job with_framework(Job job, std::string_view framework);
+
+/// Pads the vocabulary as Megatron and what comes from it do, to a multiple of 128 for each tensor rank,
+/// unless the model says otherwise.
+void pad_vocab_for_training(ModelConfig& model);
+
+/// The job with its degrees resolved and its vocabulary padded (what that switches on or off is noted in
+/// `warnings`), or why no framework could run it (`checked`). What a single rule set does not support is
+/// refused by that rule set.
+Result<Job> validated(Job job);
+
+}  // namespace commlens

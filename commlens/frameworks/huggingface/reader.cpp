@@ -1,0 +1,213 @@
+#include "commlens/frameworks/huggingface/reader.hpp"
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "commlens/config/map_reader.hpp"
+#include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/recipe_reader.hpp"
+#include "commlens/frameworks/training_keys.hpp"
+
+namespace commlens {
+namespace {
+
+// What changes the parameters or their type in a way that is not modelled: left out, unless switched off.
+constexpr std::string_view k_left_out_hf_keys =
+    "add_cross_attention auto_map is_encoder_decoder pruned_heads quantization_config tie_encoder_decoder "
+    "torchscript";
+
+/// Other heads than the language model's have other parameters.
+void read_architectures(MapReader& config) {
+  const ConfigNode* architectures = config.node("architectures");
+  if (architectures == nullptr) {
+    return;
+  }
+  for (const ConfigNode& name : architectures->items) {
+    if (!name.text.ends_with("ForCausalLM") && !name.text.ends_with("LMHeadModel")) {
+      config.leave_out("architectures", "architecture " + shown_text(name.text));
+    }
+  }
+}
+
+void read_gpt2(MapReader& config, Job& job) {
+  ModelConfig& model = job.model;
+  config.require("n_layer", model.layers);
+  config.require("n_embd", model.hidden);
+  config.require("n_head", model.heads);
+  config.require("n_positions", model.max_positions);
+  config.read("n_inner", model.ffn_hidden);
+  model.positions = Positions::learned;
+  model.tied_embeddings = true;
+  model.activation = Activation::gelu_tanh;  // gelu_new, the default of GPT2Config
+  for (const std::string_view key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) {
+    if (!config.has(key)) {
+      job.recipe.not_honoured.push_back(not_honoured_text(key, "0.1, the default", "no dropout"));
+    }
+  }
+}
+
+void read_hf_sizes(MapReader& config, ModelConfig& model) {
+  config.require("num_hidden_layers", model.layers);
+  config.require("hidden_size", model.hidden);
+  config.require("num_attention_heads", model.heads);
+  config.require("intermediate_size", model.ffn_hidden);
+  config.require("max_position_embeddings", model.max_positions);
+  config.read("head_dim", model.head_dim);
+  model.positions = Positions::rotary;
+}
+
+void read_gpt_neox(MapReader& config, Job& job) {
+  ModelConfig& model = job.model;
+  read_hf_sizes(config, model);
+  model.parallel_residual = true;
+  model.rotary_fraction = 0.25;  // the default of GPTNeoXConfig
+  config.read("partial_rotary_factor", model.rotary_fraction);
+  config.read("rotary_pct", model.rotary_fraction);
+  model.initialisation.output_method = InitMethod::normal;  // GPTNeoXPreTrainedModel._init_weights
+  if (!(model.rotary_fraction >= 0 && model.rotary_fraction <= 1)) {
+    config.fail("rotary_pct", "is not between 0 and 1");
+  }
+  config.read("use_parallel_residual", model.parallel_residual);
+  bool has_bias = true;
+  config.read("attention_bias", has_bias);
+  if (!has_bias) {
+    config.fail("attention_bias", "is false, which is not supported");
+  }
+}
+
+void read_llama(MapReader& config, Job& job) {
+  ModelConfig& model = job.model;
+  read_hf_sizes(config, model);
+  config.read("num_key_value_heads", model.kv_heads);
+  model.family = Family::llama;
+  model.gated_mlp = true;
+  model.linear_bias = model.qkv_bias = model.norm_bias = false;
+  config.refuse_true("attention_bias", "is not supported");
+  config.refuse_true("mlp_bias", "is not supported");
+}
+
+void read_mixtral(MapReader& config, Job& job) {
+  read_llama(config, job);
+  ModelConfig& model = job.model;
+  config.require("num_local_experts", model.experts);
+  config.require("num_experts_per_tok", model.top_k);
+}
+
+/// transformers' names: eager, sdpa, flash_attention_2 and others that are all fused.
+void read_hf_attention(MapReader& config, TrainConfig& train) {
+  const ConfigNode* const name = config.node("_attn_implementation");
+  if (name != nullptr && name->kind == ConfigNode::Kind::scalar && !name->text.empty()) {
+    train.attention = name->text == "eager" ? Attention::eager : Attention::flash;
+  }
+}
+
+/// Where the wave lengths of rotary positions stand: in older files beside the sizes, in newer ones in a map.
+Result<void> read_rotary(MapReader& config, Job& job) {
+  double& base = job.model.rotary_base;
+  read_within(config, "rotary_emb_base", {1, 1e12}, base);
+  read_within(config, "rope_theta", {1, 1e12}, base);
+  const ConfigNode* parameters = config.map("rope_parameters");
+  if (parameters == nullptr) {
+    return {};
+  }
+  std::vector<std::string> ignored;  // of a map whose other keys are named below
+  MapReader reader(*parameters, {ignored, ignored});
+  read_within(reader, "rope_theta", {1, 1e12}, base);
+  read_within(reader, "partial_rotary_factor", {0, 1}, job.model.rotary_fraction);
+  std::string type = "default";
+  reader.read("rope_type", type);
+  if (type != "default") {
+    job.recipe.not_honoured.push_back(
+        not_honoured_text("rope_parameters.rope_type", shown_text(type), "default"));
+  }
+  return reader.finish();
+}
+
+/// What decides the numbers of a layer, besides the sizes.
+void read_hf_layers(MapReader& config, Job& job) {
+  ModelConfig& model = job.model;
+  read_within(config, "layer_norm_epsilon", {}, model.norm_epsilon);
+  read_within(config, "layer_norm_eps", {}, model.norm_epsilon);
+  read_within(config, "initializer_range", {}, model.initialisation.deviation);
+  if (!model.gated_mlp) {
+    read_activation(config, "activation_function", model.activation, job.recipe);
+    read_activation(config, "hidden_act", model.activation, job.recipe);
+  }
+  std::int64_t window = 0;
+  config.read("sliding_window", window, 0);
+  if (window > 0) {
+    job.recipe.attention_window = {"sliding_window", window};
+  }
+}
+
+using ReadModel = void (*)(MapReader&, Job&);
+
+std::string hf_model_name(const ConfigNode& config) {
+  const ConfigNode* name = find(config, "_name_or_path");
+  if (name != nullptr && name->kind == ConfigNode::Kind::scalar && !name->text.empty()) {
+    return std::filesystem::path(name->text).filename().string();
+  }
+  const std::filesystem::path path(config.file);
+  return path.stem() == "config" && path.has_parent_path() ? path.parent_path().filename().string()
+                                                           : path.stem().string();
+}
+
+}  // namespace
+
+Result<Job> job_from_hf(const ConfigNode& config) {
+  Job job;
+  job.framework = trainer::k_name;
+  ModelConfig& model = job.model;
+  model.name = hf_model_name(config);
+  MapReader reader(config, {job.warnings, job.unmodelled});
+  ReadModel read_model = nullptr;
+  reader.choose<ReadModel>("model_type",
+                           {{"gpt2", read_gpt2},
+                            {"gpt_neox", read_gpt_neox},
+                            {"llama", read_llama},
+                            {"mistral", read_llama},
+                            {"mixtral", read_mixtral}},
+                           read_model);
+  if (!reader.failed() && read_model == nullptr) {
+    reader.fail_at(config, "'model_type' is missing");
+  }
+  if (reader.failed() || read_model == nullptr) {
+    return tl::unexpected(reader.finish().error());
+  }
+  read_model(reader, job);
+  read_hf_layers(reader, job);
+  if (const Result<void> ok = read_rotary(reader, job); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  reader.require("vocab_size", model.raw_vocab);
+  model.vocab = model.raw_vocab;
+  reader.read("tie_word_embeddings", model.tied_embeddings);
+  model.sequence = model.max_positions;
+  for (const std::string_view key : {"dtype", "torch_dtype"}) {
+    reader.choose(key, {{"float32", DType::fp32}, {"float16", DType::fp16}, {"bfloat16", DType::bf16}},
+                  job.train.dtype);
+  }
+  job.is_converted = true;  // the dtype is the checkpoint's, not a choice of how to train
+  bool checkpoints = false;
+  reader.read("gradient_checkpointing", checkpoints);
+  if (checkpoints) {
+    set_recompute(job, Recompute::full);
+  }
+  read_hf_attention(reader, job.train);
+  read_architectures(reader);
+  reader.leave_out_unless_off(k_left_out_hf_keys);
+  const std::vector<std::string> notes = not_honoured(config, KeySource::hugging_face);
+  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
+  for (const std::string_view key : known_keys(KeySource::hugging_face)) {
+    reader.accept(key);
+  }
+  if (const Result<void> ok = reader.finish(); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  return job;
+}
+
+}  // namespace commlens

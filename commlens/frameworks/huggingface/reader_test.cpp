@@ -1,0 +1,133 @@
+#include "commlens/frameworks/huggingface/reader.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/config/json_document.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/model/parameters.hpp"
+
+namespace commlens {
+namespace {
+
+Result<Job> read_hf(const std::string& text) {
+  return job_from_hf(parse_json("models/x/config.json", text).value());
+}
+
+std::string hf_error_of(const std::string& text) {
+  const Result<Job> job = read_hf(text);
+  return job ? "no error" : job.error().message;
+}
+
+const std::string k_gpt2 =
+    R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "n_ctx": 1024,
+        "vocab_size": 50257, "activation_function": "gelu_new", "n_inner": null)";
+
+struct ShippedModel {
+  const char* name;
+  std::string config;
+  std::int64_t parameters;
+};
+
+TEST(HfJson, CountsThePublishedModels) {
+  const std::vector<ShippedModel> rows = {
+      {"gpt2", k_gpt2 + "}", 124'439'808},
+      {"gpt2-medium",
+       R"({"model_type": "gpt2", "n_layer": 24, "n_embd": 1024, "n_head": 16, "n_positions": 1024,
+           "vocab_size": 50257})",
+       354'823'168},
+      {"pythia-70m",
+       R"({"model_type": "gpt_neox", "num_hidden_layers": 6, "hidden_size": 512, "num_attention_heads": 8,
+           "intermediate_size": 2048, "max_position_embeddings": 2048, "vocab_size": 50304,
+           "tie_word_embeddings": false})",
+       70'426'624},
+      {"llama-7b",
+       R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+           "intermediate_size": 11008, "max_position_embeddings": 4096, "vocab_size": 32000})",
+       6'738'415'616},
+      {"mistral-7b",
+       R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+           "num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 32768,
+           "vocab_size": 32000, "sliding_window": 4096})",
+       7'241'732'096},
+      {"mixtral-8x7b",
+       R"({"model_type": "mixtral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+           "num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 32768,
+           "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2})",
+       46'702'792'704}};
+  for (const ShippedModel& row : rows) {
+    const Result<Job> job = read_hf(row.config);
+    ASSERT_TRUE(job) << row.name << ": " << job.error().message;
+    const Result<Job> valid = validated(*job);
+    ASSERT_TRUE(valid) << row.name << ": " << valid.error().message;
+    EXPECT_EQ(parameter_count(valid->model).value, row.parameters) << row.name;
+    EXPECT_TRUE(job->warnings.empty()) << row.name << ": " << job->warnings[0];
+  }
+}
+
+TEST(HfJson, TrainsOneSequenceOfTheLongestLengthByDefault) {
+  const Job job = read_hf(k_gpt2 + R"(, "torch_dtype": "bfloat16"})").value();
+  EXPECT_EQ(job.framework, "commlens");
+  EXPECT_EQ(job.model.name, "x");
+  EXPECT_EQ(job.model.sequence, 1024);
+  EXPECT_EQ(job.train.micro_batch, 1);
+  EXPECT_EQ(job.train.micro_batches, 1);
+  EXPECT_EQ(job.train.dtype, DType::bf16);
+  EXPECT_EQ(read_hf(k_gpt2 + "}")->train.dtype, DType::fp32);
+}
+
+TEST(HfJson, NamesWhatItLeavesOut) {
+  const auto left_out = [](const std::string& text) {
+    const Job job = read_hf(k_gpt2 + ", " + text + "}").value();
+    return job.unmodelled.empty() ? "" : job.unmodelled.front();
+  };
+  const std::pair<std::string, std::string> rows[] = {
+      {R"("quantization_config": {"load_in_4bit": true})", "'quantization_config'"},
+      {R"("auto_map": {"AutoModel": "modeling.py"})", "'auto_map'"},
+      {R"("add_cross_attention": true)", "'add_cross_attention'"},
+      {R"("architectures": ["GPT2ForSequenceClassification"])",
+       "'architecture GPT2ForSequenceClassification'"}};
+  for (const auto& [text, name] : rows) {
+    EXPECT_EQ(left_out(text), name + " (models/x/config.json:2) has no rules");
+  }
+  EXPECT_EQ(left_out(R"("attn_logit_softcapping": 50.0)"),
+            "unknown key 'attn_logit_softcapping' (models/x/config.json:2)");
+  EXPECT_EQ(left_out(R"("architectures": ["GPT2LMHeadModel"], "pruned_heads": {}, "quantization_config": null,
+                        "temperature": 1.0, "is_encoder_decoder": false, "attn_logit_softcapping": null)"),
+            "");
+}
+
+TEST(HfJson, GradientCheckpointingIsRecomputation) {
+  EXPECT_EQ(read_hf(k_gpt2 + R"(, "gradient_checkpointing": true})")->train.recompute, Recompute::full);
+  EXPECT_EQ(read_hf(k_gpt2 + R"(, "gradient_checkpointing": false})")->train.recompute, Recompute::none);
+}
+
+TEST(HfJson, ReadsWhichAttentionKeepsScores) {
+  const auto attention = [](const std::string& name) {
+    return read_hf(k_gpt2 + R"(, "_attn_implementation": )" + name + "}")->train.attention;
+  };
+  EXPECT_EQ(attention(R"("flash_attention_2")"), Attention::flash);
+  EXPECT_EQ(attention(R"("sdpa")"), Attention::flash);
+  EXPECT_EQ(attention(R"("eager")"), Attention::eager);
+  EXPECT_FALSE(attention("null").has_value());
+}
+
+TEST(HfJson, RefusesOtherModelsByName) {
+  EXPECT_EQ(
+      hf_error_of("{\n\"model_type\": \"t5\"}"),
+      "models/x/config.json:2: 'model_type' is 't5', which is not supported; choose from gpt2, gpt_neox, "
+      "llama, mistral, mixtral");
+  EXPECT_EQ(hf_error_of("{}"), "models/x/config.json:1: 'model_type' is missing");
+  EXPECT_EQ(hf_error_of(R"({"model_type": "gpt2", "n_layer": 2})"),
+            "models/x/config.json:1: 'n_embd' is missing");
+  EXPECT_EQ(hf_error_of(k_gpt2 + R"(, "torch_dtype": "int8"})"),
+            "models/x/config.json:2: 'torch_dtype' is 'int8', which is not supported; choose from float32, "
+            "float16, "
+            "bfloat16");
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,22 @@
+#pragma once
+#include <string_view>
+
+#include "commlens/base/result.hpp"
+#include "commlens/config/tree.hpp"
+#include "commlens/model/job.hpp"
+
+namespace commlens {
+
+/// A file of `--name value` arguments as a map (keys with underscores): shell quotes, `#` comments and a
+/// backslash at a line's end are understood; a name without a value is true.
+Result<ConfigNode> parse_megatron_arguments(std::string_view file, std::string_view content);
+
+/// The job of Megatron-LM core_v0.7.0 arguments (keys with underscores). Its micro-batches follow from the
+/// global batch once dp is known. `padded_vocab` is the vocabulary the run really had, 0 when it follows from
+/// vocab_size.
+Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_vocab);
+
+/// Whether a key (with underscores) is an argument that only Megatron has.
+bool is_megatron_key(std::string_view key);
+
+}  // namespace commlens

@@ -1,0 +1,81 @@
+// Settings of Megatron that follow from others, what makes two of its runs differ, and what advice says of
+// them.
+#include <fmt/format.h>
+
+#include "commlens/frameworks/megatron/framework.hpp"
+#include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/neox/options.hpp"
+
+namespace commlens::megatron {
+
+/// It shares checkpoint_num_layers with GPT-NeoX, which comes from it, under another name.
+void adopt(Job& job) {
+  pad_vocab_for_training(job.model);
+  options(job).recompute_num_layers = neox::options(static_cast<const Job&>(job)).checkpoint_num_layers;
+  options(job).is_script = true;
+  job.train.partition_activations = false;
+}
+
+/// The script switches this on by itself with bf16 (arguments.py), unlike the bare library.
+void settle(Job& job) {
+  Options& own = options(job);
+  if (own.is_script && job.train.dtype == DType::bf16 && !own.gradients_in_fp32) {
+    own.gradients_in_fp32 = true;
+    job.warnings.emplace_back("bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does");
+  }
+  own.is_script = false;
+}
+
+std::int64_t gradient_bytes(const Job& job) {
+  return size_of(options(job).gradients_in_fp32 ? DType::fp32 : job.train.dtype);
+}
+
+std::string setting_text(const Job& job, Setting setting) {
+  switch (setting) {
+    case Setting::zero_stage:
+      return job.train.zero_stage > 0 ? "--use-distributed-optimizer of Megatron"
+                                      : "leave --use-distributed-optimizer out, of Megatron";
+    case Setting::sequence_parallel:
+      return "--sequence-parallel of Megatron";
+    case Setting::recompute:
+      return job.train.recompute == Recompute::none
+                 ? "leave --recompute-granularity out, of Megatron"
+                 : fmt::format("--recompute-granularity {} of Megatron",
+                               job.train.recompute == Recompute::full ? "full" : "selective");
+    case Setting::whole_activations:
+      return "leave --distribute-saved-activations out, of Megatron";
+    case Setting::layout:
+      return fmt::format("--tensor-model-parallel-size {} --pipeline-model-parallel-size {} of Megatron",
+                         job.layout.tp, job.layout.pp);
+    case Setting::virtual_stages:
+      return fmt::format("--num-layers-per-virtual-pipeline-stage {} of Megatron",
+                         job.model.layers / job.layout.pp / job.layout.virtual_stages);
+    case Setting::bucket:
+    case Setting::persistence_threshold:
+      break;
+  }
+  return "";
+}
+
+std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
+  if (topic != AdviceTopic::overlap || options(job).overlap_grad_reduce) {
+    return {};
+  }
+  Job changed = job;
+  options(changed).overlap_grad_reduce = true;
+  return {{std::move(changed), "", "--overlap-grad-reduce of Megatron"}};
+}
+
+void add_variations(Variations& variations) {
+  variations.toggle("accumulate-allreduce-grads-in-fp32",
+                    [](Job& job) -> bool& { return options(job).gradients_in_fp32; });
+  variations.toggle("distribute-saved-activations",
+                    [](Job& job) -> bool& { return job.train.partition_activations; });
+  variations.toggle("variable-seq-lengths",
+                    [](Job& job) -> bool& { return options(job).variable_seq_lengths; });
+  variations.toggle("overlap-grad-reduce",
+                    [](Job& job) -> bool& { return options(job).overlap_grad_reduce; });
+  variations.toggle("sequence-parallel", [](Job& job) -> bool& { return job.layout.sequence_parallel; });
+}
+
+}  // namespace commlens::megatron

@@ -1,0 +1,135 @@
+#include "commlens/frameworks/memory.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/model/parameters.hpp"
+
+namespace commlens {
+namespace {
+
+/// arXiv 2205.05198 §4.1 counts 34 bytes a hidden element and 5 a score for 2-byte elements; here by element
+/// size.
+LayerActivations layer_activations(const Job& job, Recompute recompute) {
+  const ModelConfig& model = job.model;
+  const auto tp = static_cast<double>(job.layout.tp);
+  const auto element = static_cast<double>(size_of(job.train.dtype));
+  const auto hidden = static_cast<double>(model.hidden);
+  const double shared = job.layout.sequence_parallel ? tp : 1;
+  if (recompute == Recompute::full) {
+    const bool is_shared = job.layout.sequence_parallel || job.train.partition_activations;
+    return {.per_token = element * hidden / (is_shared ? tp : 1)};
+  }
+  const auto queries = static_cast<double>(model.heads * model.head_dim);
+  const auto keys = static_cast<double>(model.kv_heads * model.head_dim);
+  const double experts = static_cast<double>(std::max<std::int64_t>(model.top_k, 1));
+  const double inner = static_cast<double>(model.ffn_hidden) * (model.gated_mlp ? 3 : 2) * experts;
+  // q, k, v, proj input; fc1 output, fc2 input
+  const double split_bytes = element * (2 * queries + 2 * keys + inner);
+  // inputs of ln1, qkv, ln2, fc1; two dropout masks
+  const double whole_bytes = (4 * element + 2) * hidden / shared;
+  double scores = 0;
+  if (recompute == Recompute::none && attention_of(job) == Attention::eager) {
+    // softmax output; dropout mask and output
+    scores = (2 * element + 1) * static_cast<double>(model.heads) * static_cast<double>(model.sequence);
+  }
+  return {.per_token = (split_bytes + scores) / tp + whole_bytes};
+}
+
+Bytes buffers_at(const Job& job, const HeldStage& stage, std::int64_t module) {
+  const auto buffers = rules_of(job).memory.buffers;
+  return buffers == nullptr ? Bytes{} : buffers(job, stage, module);
+}
+
+/// The head's kept tensors of one micro-batch.
+Bytes logits_of(const Job& job, const HeldStage& stage) {
+  const auto tokens = static_cast<double>(stage.tokens);
+  const auto element = static_cast<double>(size_of(job.train.dtype));
+  const double scores = tokens * static_cast<double>(ceil_div(job.model.vocab, job.layout.tp));
+  const double shared = job.layout.sequence_parallel ? static_cast<double>(job.layout.tp) : 1;
+  const double input = element * tokens * static_cast<double>(job.model.hidden) / shared;
+  const double each = job.train.dtype == DType::fp32 ? 4 + 4 : element + 4 + 4;
+  return bytes_of(input + each * scores);
+}
+
+/// Backward of the head begins.
+Moment head_moment(const Job& job, const HeldStage& stage, Bytes activations) {
+  const std::int64_t batches = job.train.schedule == Schedule::gpipe ? job.train.micro_batches : 1;
+  return {.activations = activations,
+          .logits = logits_of(job, stage) * batches,
+          .buffers = buffers_at(job, stage, stage.table)};
+}
+
+/// Backward of the stage's last layer begins.
+Moment layer_moment(const Job& job, const HeldStage& stage, Bytes activations) {
+  Moment moment{.activations = activations};
+  if (stage.is_last && job.train.schedule == Schedule::gpipe) {
+    moment.logits = logits_of(job, stage) * (job.train.micro_batches - 1);
+  }
+  moment.buffers = buffers_at(job, stage, stage.layer.dense + stage.layer.expert);
+  if (job.train.recompute == Recompute::full) {
+    const auto at_once = rules_of(job).memory.layers_recomputed_at_once;
+    const std::int64_t layers = at_once == nullptr ? 1 : std::min(at_once(job), stage.layers);
+    moment.working = layer_activations(job, Recompute::none).of(stage.tokens) * layers;
+  }
+  return moment;
+}
+
+MemoryEstimate common_estimate(const Job& job, std::int64_t index) {
+  const HeldStage stage = held_by_stage(job, index);
+  const auto gradient_bytes = rules_of(job).memory.gradient_bytes;
+  const std::int64_t each = gradient_bytes == nullptr ? size_of(job.train.dtype) : gradient_bytes(job);
+  const Bytes activations = activations_in_flight(job, stage, layer_activations(job, job.train.recompute));
+  Moment fullest = layer_moment(job, stage, activations);
+  if (stage.is_last) {
+    fullest = fuller(fullest, head_moment(job, stage, activations));
+  }
+  return with_moment(model_states(job, stage, each), fullest);
+}
+
+}  // namespace
+
+Attention attention_of(const Job& job) {
+  if (!rules_of(job).memory.has_fused_attention) {
+    return Attention::eager;
+  }
+  const bool is_llama = job.model.family == Family::llama;
+  return job.train.attention.value_or(is_llama ? Attention::flash : Attention::eager);
+}
+
+KeptParameters kept_gathered(const Job& job) {
+  const MemoryRules& rules = rules_of(job).memory;
+  if (job.train.zero_stage != 3 || !rules.keeps_small_parameters) {
+    return {};
+  }
+  const std::int64_t most = rules.most_kept == nullptr ? INT64_MAX : rules.most_kept(job);
+  KeptParameters kept;
+  const ParameterList parameters(job.model);
+  for (const Parameter& parameter : parameters.all()) {
+    const std::int64_t count = on_tensor_rank(parameter, job.layout.splitting_ranks()).value;
+    if (count <= job.train.persistence_threshold && kept.elements.value <= most - count) {
+      ++kept.count;
+      kept.elements += Elements{count};
+    }
+  }
+  return kept;
+}
+
+MemoryEstimate memory_of_stage(const Job& job, std::int64_t stage) {
+  const auto own = rules_of(job).memory.of_stage;
+  return own == nullptr ? common_estimate(job, stage) : own(job, stage);
+}
+
+MemoryEstimate memory_per_rank(const Job& job) {
+  // Stages between differ from the second one only by having fewer micro-batches in flight.
+  const std::int64_t pp = job.layout.pp;
+  MemoryEstimate fullest = memory_of_stage(job, 0);
+  for (const std::int64_t stage : std::array{std::min<std::int64_t>(1, pp - 1), pp - 1}) {
+    const MemoryEstimate other = memory_of_stage(job, stage);
+    fullest = fullest.total() < other.total() ? other : fullest;
+  }
+  return fullest;
+}
+
+}  // namespace commlens

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+
+#include "commlens/base/units.hpp"
+#include "commlens/frameworks/memory_parts.hpp"
+#include "commlens/model/job.hpp"
+
+namespace commlens {
+
+/// Whether scores are kept: as the configuration says, else fused for Llama-type models and eager for others.
+/// Our own trainer has no fused attention.
+Attention attention_of(const Job& job);
+
+/// Of a rank of pipeline stage `stage`, of a validated job.
+MemoryEstimate memory_of_stage(const Job& job, std::int64_t stage);
+
+/// Of the rank that holds most.
+MemoryEstimate memory_per_rank(const Job& job);
+
+/// Elements of the parameters that ZeRO-3 keeps gathered on one rank, and how many they are; none at other
+/// stages.
+struct KeptParameters {
+  std::int64_t count = 0;
+  Elements elements;
+};
+KeptParameters kept_gathered(const Job& job);
+
+}  // namespace commlens

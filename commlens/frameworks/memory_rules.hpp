@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+
+#include "commlens/base/units.hpp"
+#include "commlens/frameworks/memory_parts.hpp"
+#include "commlens/model/job.hpp"
+
+namespace commlens {
+
+/// What one framework's ranks hold otherwise than others' (memory.hpp). Null: as the others.
+struct MemoryRules {
+  std::int64_t (*gradient_bytes)(const Job& job) = nullptr;  // of one element; null: as the model's
+  /// Buckets and gathered parameters while a module of `module` elements is at work; null: none.
+  Bytes (*buffers)(const Job& job, const HeldStage& stage, std::int64_t module) = nullptr;
+  std::int64_t (*layers_recomputed_at_once)(const Job& job) = nullptr;  // null: 1
+  bool keeps_small_parameters = false;                  // gathered under ZeRO-3, by the persistence threshold
+  std::int64_t (*most_kept)(const Job& job) = nullptr;  // elements in all; null: no limit
+  /// The whole estimate of a stage, instead of the common one.
+  MemoryEstimate (*of_stage)(const Job& job, std::int64_t stage) = nullptr;
+  bool has_fused_attention = true;
+};
+
+}  // namespace commlens

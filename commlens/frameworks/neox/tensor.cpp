@@ -1,0 +1,158 @@
+#include "commlens/frameworks/neox/tensor.hpp"
+
+#include "commlens/frameworks/neox/options.hpp"
+
+namespace commlens::neox {
+namespace {
+
+const Rule k_sizes{"neox.broadcast_batch_sizes",
+                   "neox 4bc66703 megatron/mpu/data.py:52 _build_key_size_numel_dictionaries"};
+const Rule k_batch{"neox.broadcast_batch", "neox 4bc66703 megatron/mpu/data.py:107 broadcast_data"};
+const Rule k_forward{"neox.tensor_parallel_forward_all_reduce",
+                     "neox 4bc66703 megatron/mpu/mappings.py:42 _reduce"};
+const Rule k_backward{"neox.tensor_parallel_backward_all_reduce",
+                      "neox 4bc66703 megatron/mpu/layers.py:555 ColumnParallelLinear"};
+const Rule k_unembedding{"neox.unembedding_backward_all_reduce",
+                         "neox 4bc66703 megatron/mpu/layers.py:555 ColumnParallelLinear"};
+const Rule k_loss_max{"neox.cross_entropy_max", "neox 4bc66703 megatron/mpu/cross_entropy.py:33"};
+const Rule k_loss_target{"neox.cross_entropy_target", "neox 4bc66703 megatron/mpu/cross_entropy.py:68"};
+const Rule k_loss_sum{"neox.cross_entropy_sum", "neox 4bc66703 megatron/mpu/cross_entropy.py:78"};
+const Rule k_checkpoint{"checkpoint.gather_partitioned_activations",
+                        "deepspeed 0.14.0 runtime/activation_checkpointing/checkpointing.py:294 "
+                        "gather_partitioned_activations"};
+const Rule k_gather{"neox.sequence_parallel_gather", "neox 8b43196f megatron/mpu/mappings.py:152"};
+const Rule k_scatter{"neox.sequence_parallel_reduce_scatter", "neox 8b43196f megatron/mpu/mappings.py:116"};
+const Rule k_norm_gradient{"neox.sequence_parallel_norm_gradient",
+                           "neox 8b43196f megatron/model/utils.py:373"};
+
+constexpr std::int64_t k_size_entries = 4;  // one key, up to MAX_DATA_DIM - 1 dimensions, int64
+
+}  // namespace
+
+TensorParallelStage::TensorParallelStage(ProgramBuilder& out, const Job& job, Part part)
+    : out_(out),
+      job_(job),
+      part_(part),
+      ranks_(job.layout.tp),
+      activation_(job.train.micro_batch * job.model.sequence * job.model.hidden),
+      reduce_dtype_(options(job).fp32_allreduce && job.train.dtype == DType::bf16 ? DType::fp32
+                                                                                  : job.train.dtype),
+      sequence_parallel_(job.layout.sequence_parallel && job.layout.tp > 1) {}
+
+void TensorParallelStage::load() const {
+  out_.broadcast({out_.groups.tp, GroupRank{0}}, {k_size_entries}, DType::int64, k_sizes, "batch sizes");
+  out_.broadcast({out_.groups.tp, GroupRank{0}}, {job_.train.micro_batch * (job_.model.sequence + 1)},
+                 DType::int64, k_batch, "tokens");
+}
+
+void TensorParallelStage::all_reduce(std::string_view tag, bool is_forward) const {
+  if (ranks_ > 1) {
+    out_.all_reduce(out_.groups.tp, {activation_}, reduce_dtype_, is_forward ? k_forward : k_backward, tag);
+  }
+}
+
+void TensorParallelStage::gather(std::string_view tag) const {
+  out_.all_gather(out_.groups.tp, {activation_ / ranks_}, job_.train.dtype, k_gather, tag);
+}
+
+void TensorParallelStage::reduce_scatter(std::string_view tag) const {
+  out_.reduce_scatter(out_.groups.tp, {activation_ / ranks_}, job_.train.dtype, k_scatter, tag);
+}
+
+void TensorParallelStage::norm_gradients(int parameters) const {
+  for (int i = 0; i < parameters; ++i) {
+    out_.all_reduce(out_.groups.tp, {job_.model.hidden}, job_.train.dtype, k_norm_gradient, "norm gradient");
+  }
+}
+
+void TensorParallelStage::forward_layer() const {
+  const bool parallel_residual = job_.model.parallel_residual;
+  if (!sequence_parallel_) {
+    if (!parallel_residual) {
+      all_reduce("attention.dense", true);
+    }
+    all_reduce(parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h", true);
+    return;
+  }
+  gather("attention.query_key_value");
+  if (!parallel_residual) {
+    reduce_scatter("attention.dense");
+  }
+  gather("mlp.dense_h_to_4h");
+  reduce_scatter(parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h");
+}
+
+void TensorParallelStage::forward(std::int32_t micro_batch) const {
+  out_.set_phase(Phase::forward, micro_batch);
+  if (part_.is_first) {
+    all_reduce("word_embeddings", true);
+  }
+  for (std::int64_t layer = 0; layer < part_.layers; ++layer) {
+    forward_layer();
+  }
+  if (!part_.is_last) {
+    return;
+  }
+  if (sequence_parallel_) {
+    gather("final_linear");
+  }
+  const DType loss_dtype = options(job_).fp16_lm_cross_entropy ? job_.train.dtype : DType::fp32;
+  const Elements tokens{job_.train.micro_batch * job_.model.sequence};
+  out_.all_reduce(out_.groups.tp, tokens, loss_dtype, k_loss_max, "cross entropy");
+  out_.all_reduce(out_.groups.tp, tokens, loss_dtype, k_loss_target, "cross entropy");
+  out_.all_reduce(out_.groups.tp, tokens, loss_dtype, k_loss_sum, "cross entropy");
+}
+
+void TensorParallelStage::backward_layer() const {
+  if (!sequence_parallel_) {
+    all_reduce("mlp.dense_h_to_4h", false);
+    all_reduce("attention.query_key_value", false);
+    return;
+  }
+  backward_layer_sequence_parallel();
+}
+
+void TensorParallelStage::backward_layer_sequence_parallel() const {
+  gather(job_.model.parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h");
+  reduce_scatter("mlp.dense_h_to_4h");
+  norm_gradients(2);
+  if (!job_.model.parallel_residual) {
+    gather("attention.dense");
+  }
+  reduce_scatter("attention.query_key_value");
+  norm_gradients(2);
+}
+
+void TensorParallelStage::backward(std::int32_t micro_batch) const {
+  const bool checkpoints = job_.train.recompute == Recompute::full;
+  const bool gathers_checkpoint = checkpoints && job_.train.partition_activations && ranks_ > 1;
+  const std::int64_t input = sequence_parallel_ ? activation_ / ranks_ : activation_;
+  out_.set_phase(Phase::backward, micro_batch);
+  if (part_.is_last && ranks_ > 1) {
+    if (sequence_parallel_) {
+      reduce_scatter("final_linear");
+      norm_gradients(4);  // the final norm's two parameters are hooked twice (§2)
+    } else {
+      out_.all_reduce(out_.groups.tp, {activation_}, reduce_dtype_, k_unembedding, "final_linear");
+    }
+  }
+  for (std::int64_t layer = part_.layers - 1; layer >= 0; --layer) {
+    const bool ends_segment = (part_.layers - 1 - layer) % options(job_).checkpoint_num_layers == 0;
+    if (gathers_checkpoint && ends_segment) {
+      out_.set_phase(Phase::recompute, micro_batch);
+      out_.all_gather(out_.groups.tp, {input / ranks_}, job_.train.dtype, k_checkpoint,
+                      "checkpointed layer input");
+    }
+    if (checkpoints) {
+      out_.set_phase(Phase::recompute, micro_batch);
+      forward_layer();
+    }
+    out_.set_phase(Phase::backward, micro_batch);
+    backward_layer();
+  }
+  if (part_.is_first && sequence_parallel_) {
+    gather("word_embeddings");
+  }
+}
+
+}  // namespace commlens::neox

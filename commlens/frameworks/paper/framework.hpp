@@ -1,0 +1,9 @@
+#pragma once
+#include "commlens/frameworks/frameworks.hpp"
+
+namespace commlens::paper {
+
+/// The equations of arXiv 2408.10197.
+FrameworkRules rules();
+
+}  // namespace commlens::paper

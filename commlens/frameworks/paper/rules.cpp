@@ -1,0 +1,29 @@
+// The equations of arXiv 2408.10197 as calls, so that they can be compared with a log per axis and
+// collective. Source: rules/paper.md §4a.
+#include "commlens/frameworks/paper/framework.hpp"
+#include "commlens/frameworks/paper/program.hpp"
+
+namespace commlens::paper {
+namespace {
+
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages,
+                                         Trace& tables) {
+  return write_equations(job, {}, stages, tables);
+}
+
+std::vector<std::string> unverified(const Job&) { return {}; }
+
+}  // namespace
+
+FrameworkRules rules() {
+  return {.name = "paper",
+          .title = "the paper's equations",
+          .engine = "paper",
+          .versions = {},
+          .base = "arXiv 2408.10197",
+          .check = check_equations,
+          .unverified = unverified,
+          .write = write};
+}
+
+}  // namespace commlens::paper

@@ -1,0 +1,131 @@
+#include "commlens/frameworks/planner.hpp"
+
+#include <numeric>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/model/version.hpp"
+
+namespace commlens {
+namespace {
+
+/// A program that repeats the one before it says nothing new.
+void trim_repeats(std::vector<Program>& iterations) {
+  while (iterations.size() > 1 && iterations.back() == iterations[iterations.size() - 2]) {
+    iterations.pop_back();
+  }
+}
+
+bool same_calls(const RankClass& a, const RankClass& b) {
+  return a.init == b.init && a.iterations == b.iterations;
+}
+
+/// Neighbouring stages that do the same become one class (groups are relative to the rank, so the ops are
+/// equal).
+std::vector<RankClass> merged(std::vector<RankClass> classes) {
+  std::vector<RankClass> result;
+  for (RankClass& next : classes) {
+    if (!result.empty() && same_calls(result.back(), next)) {
+      result.back().ranks.last = next.ranks.last;
+    } else {
+      result.push_back(std::move(next));
+    }
+  }
+  return result;
+}
+
+std::vector<std::int64_t> stages_to_write(const Job& job, std::optional<Rank> only) {
+  if (only) {
+    return {job.layout.mesh().coordinates(*only).pipeline};
+  }
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(job.layout.pp));
+  std::iota(stages.begin(), stages.end(), 0);
+  return stages;
+}
+
+/// The version the rules were measured on that the job names; the first when it names none; none when it
+/// names another.
+std::optional<std::string_view> measured_version(const Job& job, const FrameworkRules& rules) {
+  if (rules.versions.empty()) {
+    return std::string_view{};
+  }
+  if (job.framework_version.empty()) {
+    return rules.versions.front();
+  }
+  for (const std::string_view known : rules.versions) {
+    if (is_same_version(job.framework_version, known)) {
+      return known;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Why nothing of this job is verified: its version, its settings.
+std::vector<std::string> unverified(const Job& job, const FrameworkRules& rules, bool is_measured,
+                                    std::string_view used) {
+  std::vector<std::string> reasons = rules.unverified(job);
+  if (!is_measured) {
+    reasons.push_back(
+        fmt::format("version {} was never recorded, the rules are those of {}", job.framework_version, used));
+  }
+  reasons.insert(reasons.end(), job.unmodelled.begin(), job.unmodelled.end());
+  if (job.model.vocab_is_assumed) {
+    reasons.push_back(fmt::format("the vocabulary, which the configuration leaves open: {} is assumed",
+                                  job.model.raw_vocab));
+  }
+  return reasons;
+}
+
+void describe(Plan& plan, const FrameworkRules& rules) {
+  const Job& job = plan.job;
+  const std::optional<std::string_view> measured = measured_version(job, rules);
+  const std::string_view used = measured.value_or(rules.versions.empty() ? "" : rules.versions.front());
+  plan.unverified = unverified(job, rules, measured.has_value(), used);
+  if (!measured) {
+    plan.job.warnings.push_back(
+        fmt::format("framework_version {} is unknown; the rules of {} {}{} are used, unverified",
+                    job.framework_version, job.framework, used, rules.base));
+  }
+  Provenance& provenance = plan.tables.provenance;
+  provenance.source = Source::predicted;
+  provenance.producer = "commlens";
+  provenance.description = job.model.name;
+  provenance.framework = fmt::format("{} {}{}", job.framework, used, rules.base);
+  provenance.verified = plan.unverified.empty();
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
+  const FrameworkRules& rules = rules_of(job);
+  if (const Result<void> supported = rules.check(job); !supported) {
+    return tl::unexpected(supported.error());
+  }
+  const Mesh mesh = job.layout.mesh();
+  if (only && (only->value < 0 || only->value >= mesh.ranks())) {
+    return failure(fmt::format("there is no rank {} in a job of {} ranks", only->value, mesh.ranks()));
+  }
+  Plan plan{job, Trace(mesh), {}, {}};
+  const std::vector<std::int64_t> stages = stages_to_write(job, only);
+  Result<std::vector<StagePrograms>> programs = rules.write(plan.job, stages, plan.tables);
+  if (!programs) {
+    return tl::unexpected(programs.error());
+  }
+  for (std::size_t i = 0; i < programs->size(); ++i) {
+    RankClass rank_class;
+    rank_class.stage = stages[i];
+    rank_class.ranks = {mesh.rank({stages[i], 0, 0}), mesh.rank({stages[i], mesh.data - 1, mesh.tensor - 1})};
+    rank_class.init = std::move((*programs)[i].init);
+    rank_class.iterations = std::move((*programs)[i].iterations);
+    trim_repeats(rank_class.iterations);
+    plan.classes.push_back(std::move(rank_class));
+  }
+  plan.classes = merged(std::move(plan.classes));
+  describe(plan, rules);
+  return plan;
+}
+
+}  // namespace commlens

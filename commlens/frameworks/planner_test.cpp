@@ -1,0 +1,143 @@
+#include "commlens/frameworks/planner.hpp"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/neox/options.hpp"
+#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/overrides.hpp"
+#include "commlens/frameworks/torch/options.hpp"
+
+namespace commlens {
+namespace {
+
+Job preset_job(std::string_view model, const Overrides& flags) {
+  return validated(with_overrides(preset(model).value(), flags).value()).value();
+}
+
+std::string refusal(const Overrides& flags, const std::function<void(Job&)>& change = [](Job&) {}) {
+  Job job = preset_job("19M", flags);
+  change(job);
+  const Result<Plan> plan = make_plan(job);
+  return plan ? "" : plan.error().message;
+}
+
+testing::AssertionResult holds(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos ? testing::AssertionSuccess()
+                                              : testing::AssertionFailure() << "'" << text << "'";
+}
+
+TEST(MakePlan, RefusesByNameWhatARuleSetDoesNotKnow) {
+  EXPECT_TRUE(holds(refusal({.pp = 2, .zero = 2}), "ZeRO-2 with DeepSpeed's pipeline engine is refused"));
+  EXPECT_TRUE(holds(refusal({.framework = "deepspeed", .tp = 2}), "no tensor parallelism of its own"));
+  EXPECT_TRUE(holds(refusal({.cp = 2}), "context parallelism (--cp)"));
+  EXPECT_TRUE(holds(refusal({.pp = 2, .schedule = Schedule::gpipe}), "1F1B pipelines only"));
+  EXPECT_TRUE(holds(refusal({.recompute = Recompute::selective}), "no selective recompute"));
+  EXPECT_TRUE(holds(refusal({.framework = "torch-ddp", .pp = 2}), "data parallel only"));
+  EXPECT_TRUE(holds(refusal({.framework = "torch-ddp", .recompute = Recompute::selective}), "leave"));
+  EXPECT_TRUE(holds(refusal({.framework = "paper", .schedule = Schedule::gpipe}), "pipeline schedules"));
+  EXPECT_TRUE(holds(refusal({.framework = "megatron", .zero = 3}), "no ZeRO-3"));
+  EXPECT_TRUE(holds(refusal({.framework = "megatron", .pp = 4}), "divisible"));
+}
+
+TEST(MakePlan, RefusesSequenceParallelismWhereItDidNotExist) {
+  EXPECT_TRUE(holds(refusal({.tp = 2}, [](Job& job) { job.layout.sequence_parallel = true; }),
+                    "came to GPT-NeoX with 8b43196f"));
+}
+
+TEST(MakePlan, RefusesPartitionMethodsThatAreNoWords) {
+  const auto method = [](const char* text) {
+    return refusal({.pp = 2}, [&](Job& job) { neox::options(job).partition_method = text; });
+  };
+  EXPECT_EQ(method("type:transformer|mlp"), "");
+  EXPECT_EQ(method("uniform"), "");
+  EXPECT_TRUE(holds(method("type:(.*.*.*)*Q"), "is not supported"));
+  EXPECT_TRUE(holds(method("best"), "is not supported"));
+}
+
+TEST(MakePlan, UsesTheNearestRulesForAnUnknownVersion) {
+  Job job = preset_job("19M", {.framework = "deepspeed"});
+  job.framework_version = "0.15.1";
+  const Plan unknown = make_plan(job).value();
+  EXPECT_FALSE(unknown.tables.provenance.verified);
+  ASSERT_EQ(unknown.job.warnings.size(), 1U);
+  EXPECT_TRUE(holds(unknown.job.warnings[0], "framework_version 0.15.1 is unknown"));
+  job.framework_version = "0.14.0+cu118";
+  EXPECT_TRUE(make_plan(job).value().tables.provenance.verified);
+}
+
+TEST(MakePlan, ComparesVersionsByTheirParts) {
+  const auto reasons = [](const char* framework, const char* version) {
+    Job job = preset_job("19M", {.framework = framework, .dtype = DType::fp32, .recompute = Recompute::none});
+    job.framework_version = version;
+    const Plan plan = make_plan(job).value();
+    return plan.unverified.empty() ? "" : plan.unverified.front();
+  };
+  EXPECT_EQ(reasons("megatron", "core_v0"),
+            "version core_v0 was never recorded, the rules are those of core_v0.7.0");
+  EXPECT_EQ(reasons("megatron", "core_v0.7.0"), "");
+  EXPECT_EQ(reasons("deepspeed", "0.14.0rc9"),
+            "version 0.14.0rc9 was never recorded, the rules are those of 0.14.0");
+  EXPECT_EQ(reasons("deepspeed", "0.14.0"), "");
+  EXPECT_EQ(reasons("torch-ddp", "1.131"), "version 1.131 was never recorded, the rules are those of 1.13");
+  EXPECT_EQ(reasons("torch-ddp", "1.13.1"), "");
+}
+
+TEST(MakePlan,
+     ClaimsOfTorchDdpWhatWasRecorded) {  // golden/torch_ddp: fp32 models of family gpt, nothing else
+  const auto reasons = [](
+                           const Overrides& flags, const std::function<void(Job&)>& change = [](Job&) {}) {
+    Job job = preset_job("19M", flags);
+    change(job);
+    return make_plan(job).value().unverified;
+  };
+  using Reasons = std::vector<std::string>;
+  Overrides ddp{.framework = "torch-ddp", .dp = 2, .dtype = DType::fp32, .recompute = Recompute::none};
+  EXPECT_EQ(reasons(ddp), Reasons());
+  EXPECT_EQ(reasons(ddp, [](Job& job) { torch_ddp::options(job).static_graph = true; }),
+            Reasons({"static_graph"}));
+  EXPECT_EQ(reasons(ddp, [](Job& job) { job.model.tied_embeddings = true; }), Reasons({"tied embeddings"}));
+  ddp.dtype = DType::bf16;
+  ddp.recompute = Recompute::full;
+  EXPECT_EQ(reasons(ddp), Reasons({"gradients in fp16 or bf16", "recomputation"}));
+}
+
+TEST(MakePlan, SettingsThatAreLeftOutMakeItUnverified) {
+  Job job = preset_job("19M", {});
+  job.unmodelled = {"'tensor_parallel' (ds.json:2) has no rules"};
+  job.model.vocab_is_assumed = true;
+  const Plan plan = make_plan(job).value();
+  EXPECT_FALSE(plan.tables.provenance.verified);
+  EXPECT_EQ(plan.unverified, std::vector<std::string>(
+                                 {"'tensor_parallel' (ds.json:2) has no rules",
+                                  "the vocabulary, which the configuration leaves open: 50257 is assumed"}));
+}
+
+TEST(MakePlan, SaysWhyItIsUnverified) {
+  EXPECT_TRUE(make_plan(preset_job("19M", {})).value().unverified.empty());
+  const Plan plan = make_plan(preset_job("19M", {.dp = 2, .zero = 3})).value();
+  EXPECT_EQ(plan.unverified.size(), 2U) << "recomputation under ZeRO-3, GPT-NeoX under ZeRO-3";
+}
+
+TEST(MakePlan, MergesStagesThatDoTheSame) {
+  const Plan plan =
+      make_plan(preset_job("13B", {.framework = "megatron", .ranks = 64, .tp = 2, .pp = 8})).value();
+  std::int64_t ranks = 0;
+  for (const RankClass& rank_class : plan.classes) {
+    ranks += rank_class.ranks.count();
+  }
+  EXPECT_EQ(ranks, 64);
+  // Five layers on every stage: the first with the embedding, six alike, the last with the head.
+  EXPECT_EQ(plan.classes.size(), 3U);
+}
+
+TEST(MakePlan, RefusesARankOutsideTheJob) {
+  const Result<Plan> plan = make_plan(preset_job("19M", {.dp = 2}), Rank{2});
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().message, "there is no rank 2 in a job of 2 ranks");
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,154 @@
+#include "commlens/frameworks/recipe_reader.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "commlens/frameworks/training_keys.hpp"
+
+namespace commlens {
+namespace {
+
+using ActivationName = std::pair<std::string_view, Activation>;
+constexpr ActivationName k_activations[] = {{"gelu", Activation::gelu},
+                                            {"gelu_new", Activation::gelu_tanh},
+                                            {"gelu_fast", Activation::gelu_tanh},
+                                            {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                            {"quick_gelu", Activation::gelu_sigmoid},
+                                            {"relu", Activation::relu},
+                                            {"silu", Activation::silu},
+                                            {"swish", Activation::silu},
+                                            {"mish", Activation::mish},
+                                            {"softsign", Activation::softsign}};
+using MethodName = std::pair<std::string_view, InitMethod>;
+constexpr MethodName k_methods[] = {{"normal", InitMethod::normal},
+                                    {"scaled_normal", InitMethod::scaled_normal},
+                                    {"small_init", InitMethod::small},
+                                    {"wang_init", InitMethod::wang},
+                                    {"xavier_normal", InitMethod::xavier_normal},
+                                    {"xavier_uniform", InitMethod::xavier_uniform}};
+
+constexpr std::string_view k_forms_of_adamw = "adam adamw fusedadam cpuadam cpu_adam";  // in lower case
+
+/// The value by one of these names; another one is noted and changes nothing.
+template <typename Names, typename Value>
+void choose_or_note(MapReader& reader, std::string_view key, const Names& names, Value& value,
+                    TrainingRecipe& recipe) {
+  std::string text;
+  reader.read(key, text);
+  if (text.empty()) {
+    return;
+  }
+  std::string_view kept;
+  for (const auto& [name, meaning] : names) {
+    if (text == name) {
+      value = meaning;
+      return;
+    }
+    kept = kept.empty() && meaning == value ? name : kept;
+  }
+  recipe.not_honoured.push_back(not_honoured_text(key, shown_text(text), kept));
+}
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return lower;
+}
+
+/// Two numbers from 0 to below 1.
+void read_betas(MapReader& parameters, TrainingRecipe& recipe) {
+  const ConfigNode* betas = parameters.node("betas");
+  if (betas == nullptr) {
+    return;
+  }
+  const auto beta = [&](std::size_t index) {
+    return betas->items.size() == 2 ? as_number(betas->items[index]).value_or(-1) : -1;
+  };
+  for (const std::size_t index : {0U, 1U}) {
+    if (!(beta(index) >= 0 && beta(index) < 1)) {
+      parameters.fail("betas", "must be two numbers from 0 to below 1");
+      return;
+    }
+  }
+  recipe.beta1 = beta(0);
+  recipe.beta2 = beta(1);
+}
+
+}  // namespace
+
+void read_within(MapReader& reader, std::string_view key, const Within& range, double& value) {
+  double number = value;
+  reader.read(key, number);
+  if (!reader.has(key)) {
+    return;
+  }
+  if (!(number >= range.least && number <= range.most)) {
+    reader.fail(key, fmt::format("is {}; it must be from {} to {}", number, range.least, range.most));
+  }
+  value = number;
+}
+
+void read_within(MapReader& reader, std::string_view key, const Within& range, std::optional<double>& value) {
+  double number = 0;
+  read_within(reader, key, range, number);
+  if (reader.has(key)) {
+    value = number;
+  }
+}
+
+void read_activation(MapReader& reader, std::string_view key, Activation& activation,
+                     TrainingRecipe& recipe) {
+  choose_or_note(reader, key, k_activations, activation, recipe);
+}
+
+void read_init_method(MapReader& reader, std::string_view key, InitMethod& method, TrainingRecipe& recipe) {
+  choose_or_note(reader, key, k_methods, method, recipe);
+}
+
+void read_decay(MapReader& reader, std::string_view key, TrainingRecipe& recipe) {
+  std::string text;
+  reader.read(key, text);
+  if (text.empty()) {
+    return;
+  }
+  if (const Result<DecayStyle> style = decay_style_from(text)) {
+    recipe.decay = *style;
+  } else {
+    recipe.not_honoured.push_back(
+        not_honoured_text(key, shown_text(text), name_of(recipe.decay.value_or(DecayStyle::cosine))));
+  }
+}
+
+void note_other_optimizer(std::string_view key, std::string_view type, TrainingRecipe& recipe) {
+  if (!type.empty() && !is_one_of(in_lower_case(type), k_forms_of_adamw)) {
+    recipe.not_honoured.push_back(not_honoured_text(key, shown_text(type), "AdamW"));
+  }
+}
+
+Result<void> read_optimizer_section(MapReader& settings, TrainingRecipe& recipe) {
+  const ConfigNode* section = settings.map("optimizer");
+  if (section == nullptr) {
+    return {};
+  }
+  const ConfigNode* type = find(*section, "type");
+  if (type != nullptr && type->kind == ConfigNode::Kind::scalar) {
+    note_other_optimizer("optimizer.type", type->text, recipe);
+  }
+  const ConfigNode* params = find(*section, "params");
+  if (params == nullptr || params->kind != ConfigNode::Kind::map) {
+    return {};
+  }
+  std::vector<std::string> ignored;  // what no message depends on has no unknown keys
+  MapReader reader(*params, {ignored, ignored});
+  read_within(reader, "lr", {}, recipe.learning_rate);
+  read_betas(reader, recipe);
+  read_within(reader, "eps", {}, recipe.epsilon);
+  read_within(reader, "weight_decay", {}, recipe.weight_decay);
+  return reader.finish();
+}
+
+}  // namespace commlens

@@ -1,0 +1,147 @@
+// The rule set of PyTorch 1.13 DistributedDataParallel. Source of every rule: rules/torch_ddp.md.
+#include <fmt/format.h>
+
+#include "commlens/frameworks/torch/framework.hpp"
+#include "commlens/frameworks/torch/options.hpp"
+#include "commlens/plan/local_parameters.hpp"
+#include "commlens/plan/program_builder.hpp"
+#include "commlens/plan/schemes/buckets.hpp"
+
+namespace commlens::torch_ddp {
+namespace {
+
+const Rule k_states{"ddp.broadcast_module_states",
+                    "torch 1.13 distributed/utils.py _sync_module_states (250 MiB buckets)", false};
+const Rule k_first{"ddp.first_iteration_all_reduce",
+                   "torch 1.13 csrc/distributed/c10d/reducer.cpp: one initial bucket"};
+const Rule k_bucket{"ddp.bucket_all_reduce", "torch 1.13 csrc/distributed/c10d/reducer.cpp rebuild_buckets"};
+
+constexpr std::int64_t k_first_bucket_bytes = 1024 * 1024;
+constexpr std::int64_t k_broadcast_bucket_bytes = 250 * 1024 * 1024;
+
+std::vector<std::int64_t> sizes_of(const LocalParameters& parameters) {
+  std::vector<std::int64_t> sizes;
+  for (const LocalParameter& parameter : parameters) {
+    sizes.push_back(parameter.count);
+  }
+  return sizes;
+}
+
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t>, Trace& tables) {
+  ProgramBuilder out(tables);
+  const ParameterList all(job.model);
+  const LocalParameters parameters =
+      local_parameters(job.model, all, 1, StagePart{.layers = job.model.layers});
+  const DType dtype = job.train.dtype;
+  const auto in_elements = [&](std::int64_t bytes) { return ceil_div(bytes, size_of(dtype)); };
+  StagePrograms programs;
+  out.set_phase(Phase::init);
+  const std::int64_t broadcast_bucket = in_elements(k_broadcast_bucket_bytes);
+  for (const std::int64_t sum :
+       buckets_closed_on_reaching(sizes_of(parameters), broadcast_bucket, broadcast_bucket)) {
+    out.broadcast({out.groups.dp, GroupRank{0}}, {sum}, dtype, k_states, "module states");
+  }
+  programs.init = out.take();
+  const auto last = static_cast<std::int32_t>(job.train.micro_batches - 1);
+  for (int iteration = 0; iteration < (options(job).static_graph ? 2 : 1); ++iteration) {
+    out.set_phase(Phase::backward, last);
+    out.all_reduce(out.groups.dp, {total_count(parameters)}, dtype, k_first, "gradients");
+    programs.iterations.push_back(out.take());
+  }
+  out.set_phase(Phase::backward, last);
+  const std::vector<std::int64_t> ready = sizes_of(in_ready_order(parameters));
+  for (const std::int64_t sum : buckets_closed_on_reaching(ready, in_elements(k_first_bucket_bytes),
+                                                           in_elements(options(job).bucket_cap.value))) {
+    out.all_reduce(out.groups.dp, {sum}, dtype, k_bucket, "gradient bucket");
+  }
+  programs.iterations.push_back(out.take());
+  return std::vector<StagePrograms>{std::move(programs)};
+}
+
+Result<void> check(const Job& job) {
+  const ParallelLayout& layout = job.layout;
+  if (layout.tp * layout.pp * layout.cp * layout.ep * layout.replicate > 1 || job.model.experts > 0) {
+    return failure(
+        "framework torch-ddp is data parallel only; leave --tp, --pp, --cp and --ep at 1, or use --framework "
+        "megatron or neox");
+  }
+  if (job.train.zero_stage > 0) {
+    return failure(fmt::format("framework torch-ddp has no ZeRO-{}; use --zero 0 or --framework deepspeed",
+                               job.train.zero_stage));
+  }
+  if (job.layout.sequence_parallel || job.train.recompute == Recompute::selective ||
+      job.train.schedule != Schedule::one_f_one_b) {
+    return failure(
+        "framework torch-ddp knows no sequence parallelism, selective recompute or pipeline schedule; leave "
+        "--sp, --recompute and --schedule out");
+  }
+  return {};
+}
+
+/// The recorded runs: fp32, one micro-batch, no recomputation, embeddings of their own.
+std::vector<std::string> unverified(const Job& job) {
+  std::vector<std::string> reasons;
+  const auto add = [&](bool applies, const char* reason) {
+    if (applies) {
+      reasons.emplace_back(reason);
+    }
+  };
+  add(options(job).static_graph, "static_graph");
+  add(job.train.micro_batches > 1, "gradient accumulation");
+  add(job.model.family != Family::gpt, "models other than gpt");
+  add(job.train.dtype != DType::fp32, "gradients in fp16 or bf16");
+  add(job.train.recompute != Recompute::none, "recomputation");
+  add(job.model.tied_embeddings, "tied embeddings");
+  add(job.model.parallel_residual, "parallel residual");
+  return reasons;
+}
+
+void adopt(Job& job) {
+  if (job.train.zero_stage > 0) {
+    job.warnings.push_back(fmt::format("torch-ddp has no ZeRO: stage {} of the configuration is left out",
+                                       job.train.zero_stage));
+    job.train.zero_stage = 0;
+  }
+}
+
+Bytes bucket(const Job& job) { return options(job).bucket_cap; }
+
+Result<void> set_bucket(Job& job, Bytes bucket) {
+  options(job).bucket_cap = bucket;
+  return {};
+}
+
+/// Buckets are copies of the gradients.
+Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t) {
+  return job.layout.dp > 1 ? states(stage.all, size_of(job.train.dtype), job.layout, false) : Bytes{};
+}
+
+std::string setting_text(const Job& job, Setting setting) {
+  return setting == Setting::bucket
+             ? fmt::format("bucket_cap_mb={} of DistributedDataParallel", options(job).bucket_cap.value >> 20)
+             : "";
+}
+
+void add_variations(Variations& variations) {
+  variations.toggle("static_graph", [](Job& job) -> bool& { return options(job).static_graph; });
+  variations.buckets("bucket_cap_mb", [](Job& job) -> Bytes& { return options(job).bucket_cap; }, "");
+}
+
+}  // namespace
+
+FrameworkRules rules() {
+  return {.name = k_name,
+          .title = "PyTorch DDP",
+          .engine = k_name,
+          .versions = {"1.13"},
+          .base = "",
+          .check = check,
+          .unverified = unverified,
+          .write = write,
+          .settings = {.adopt = adopt, .bucket = bucket, .set_bucket = set_bucket},
+          .memory = {.buffers = memory_buffers},
+          .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
+          .variations = add_variations};
+}
+
+}  // namespace commlens::torch_ddp

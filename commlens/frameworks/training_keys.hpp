@@ -1,0 +1,51 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/config/tree.hpp"
+
+namespace commlens {
+
+/// Whose configuration a key belongs to.
+enum class KeySource : std::uint8_t { neox, deepspeed, hugging_face, megatron };
+
+/// A key that can change the numbers of a training and that our trainer does not have.
+struct UnhonouredKey {
+  std::string_view name;
+  std::string_view neutral;  // values that change nothing, with spaces between them; off: as is_off
+                             // says; sequence: as much as the sequence
+  std::string_view instead;  // what the trainer does
+};
+
+/// Every key of one source, in exactly one of four lists; words with spaces between them. Keys of a section
+/// are written section.key. docs/training.md#keys-of-configurations shows the table.
+struct TrainingKeys {
+  std::string_view honoured;    // the trainer does what they say
+  std::string_view irrelevant;  // they change no number: files, logs, how something is computed, other models
+  std::string_view
+      refused;  // values that ask for something are refused, or named as left out, by the readers
+  std::span<const UnhonouredKey> warned;  // named when somebody trains with them
+};
+const TrainingKeys& training_keys(KeySource source);
+
+enum class KeyUse : std::uint8_t { honoured, irrelevant, refused, warned };
+/// What becomes of a key, "zero_optimization.stage" within sections; nothing where the source does not have
+/// it.
+std::optional<KeyUse> use_of(KeySource source, std::string_view key);
+
+/// All keys of a source, without those inside sections.
+std::vector<std::string_view> known_keys(KeySource source);
+bool is_known_key(KeySource source, std::string_view key);
+
+/// The keys of `map` that would change the numbers, as "attention_dropout=0.1 (no dropout)", in the order of
+/// the table.
+std::vector<std::string> not_honoured(const ConfigNode& map, KeySource source);
+
+/// The same words for a key that a reader has looked at itself.
+std::string not_honoured_text(std::string_view key, std::string_view value, std::string_view instead);
+
+}  // namespace commlens
