@@ -102,10 +102,21 @@ struct LayerActivations {
   double fixed = 0;  // of a micro-batch, whatever its size
 };
 
+/// Masks of [sequence, sequence] that a layer of our trainer adds to the scores: one, with ALiBi one a head,
+/// eager of each sequence of the micro-batch. A fused kernel needs none to look back only.
+double masks_of(const Job& job) {
+  const bool is_fused = attention_of(job) == Attention::flash;
+  if (job.model.positions != Positions::alibi) {
+    return is_fused ? 0 : 1;
+  }
+  const std::int64_t heads = job.model.heads / job.layout.tp;
+  return static_cast<double>(is_fused ? heads : heads * job.train.micro_batch);
+}
+
 /// What one layer keeps of a micro-batch on one rank. arXiv 2205.05198 §4.1 counts 34 bytes a hidden element
 /// and 5 a score for 2-byte elements; here by element size. Our trainer has no dropout and thus no masks;
-/// with sequence parallelism it keeps the gathered inputs of qkv and fc1; and it keeps the mask it adds to
-/// the scores.
+/// with sequence parallelism it keeps the gathered inputs of qkv and fc1; it keeps the mask it adds to the
+/// scores, and in their place, with fused attention, the fp32 sum of each of their rows.
 LayerActivations layer_activations(const Job& job, Recompute recompute) {
   const ModelConfig& model = job.model;
   const auto tp = static_cast<double>(job.layout.tp);
@@ -129,13 +140,17 @@ LayerActivations layer_activations(const Job& job, Recompute recompute) {
   // inputs of ln1, qkv, ln2, fc1; two dropout masks
   const double whole_bytes =
       is_ours ? 2 * element * hidden * (1 + 1 / shared) : (4 * element + 2) * hidden / shared;
+  const auto heads = static_cast<double>(model.heads);
   double scores = 0;
-  if (recompute == Recompute::none && attention_of(job) == Attention::eager) {
+  if (attention_of(job) == Attention::flash) {
+    constexpr double k_sum = 4;
+    scores = is_ours ? k_sum * heads : 0;
+  } else if (recompute == Recompute::none) {
     // softmax output; dropout mask and output
-    scores = (is_ours ? element : 2 * element + 1) * static_cast<double>(model.heads) * sequence;
+    scores = (is_ours ? element : 2 * element + 1) * heads * sequence;
   }
   return {.per_token = (split_bytes + scores) / tp + whole_bytes,
-          .fixed = is_ours ? element * sequence * sequence : 0};
+          .fixed = is_ours ? element * masks_of(job) * sequence * sequence : 0};
 }
 
 Bytes bytes_of(const LayerActivations& layer, const Stage& stage) {
@@ -291,8 +306,11 @@ Moment layer_moment(const Job& job, const Stage& stage, Bytes activations) {
     const std::int64_t tp = job.layout.tp;
     const std::int64_t of_mlp =
         stage.tokens * (2 * model.ffn_hidden / tp + 2 * model.hidden) + model.hidden * model.ffn_hidden / tp;
+    // Gradients of the output, of queries, keys and values, and of qkv; eager those of the scores before it.
+    const std::int64_t fused = 7 * model.head_dim;
+    const std::int64_t eager = model.sequence + 5 * model.head_dim;
     const std::int64_t of_attention =
-        stage.tokens * (model.heads * model.sequence + 5 * model.heads * model.head_dim) / tp;
+        stage.tokens * model.heads * (attention_of(job) == Attention::flash ? fused : eager) / tp;
     moment.working += Elements{std::max(of_mlp, of_attention)} * job.train.dtype;
   }
   return moment;
@@ -339,10 +357,7 @@ Moment fullest_moment(const Job& job, const Stage& stage) {
 }  // namespace
 
 Attention attention_of(const Job& job) {
-  if (job.framework == Framework::commlens) {
-    return Attention::eager;
-  }
-  const bool is_llama = job.model.family == Family::llama;
+  const bool is_llama = job.model.family == Family::llama && job.framework != Framework::commlens;
   return job.train.attention.value_or(is_llama ? Attention::flash : Attention::eager);
 }
 
