@@ -29,8 +29,10 @@ endfunction()
 if(TARGET commlens_engine_test)
   commlens_use_engine(commlens_engine_test)
   # All tests of the engine are one for ctest; this one says whether those of fused attention ran.
-  add_test(NAME FusedAttention COMMAND commlens_engine_test --gtest_filter=FusedAttention.*)
-  set_tests_properties(FusedAttention PROPERTIES LABELS unit SKIP_REGULAR_EXPRESSION "has no fused attention")
+  if(NOT COMMLENS_SANITIZE)
+    add_test(NAME FusedAttention COMMAND commlens_engine_test --gtest_filter=FusedAttention.*)
+    set_tests_properties(FusedAttention PROPERTIES LABELS unit SKIP_REGULAR_EXPRESSION "has no fused attention")
+  endif()
 endif()
 # Under a sanitizer only tests of the engine itself run: LibTorch leaks, and takes a second to start.
 if(NOT COMMLENS_SANITIZE)

@@ -13,7 +13,7 @@ namespace commlens::engine {
 namespace {
 
 /// LibTorch 1.x multiplies no fp16 on CPUs (nor normalises, nor takes softmax or gelu of it): there it is
-/// stored and sent, and each operation computes in fp32 and rounds its result.
+/// stored and sent, and each operation computes in fp32 and rounds its result, with later versions too.
 torch::Tensor widened(const torch::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == torch::kHalf ? tensor.to(torch::kFloat32) : tensor;
 }
