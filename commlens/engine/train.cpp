@@ -282,7 +282,8 @@ Result<void> check_fused_attention(const Job& job, const TrainOptions& options) 
 Result<void> check_trainable(const Job& job, const TrainOptions& options) {
   if (options.device != "cpu" && !torch::cuda::is_available()) {
     return failure(
-        "--device cuda: this LibTorch finds no GPU; use --device cpu, or build with a LibTorch for CUDA");
+        "--device cuda: this LibTorch finds no GPU; use --device cpu, or build with a LibTorch for CUDA and "
+        "its toolkit");
   }
   if (attention_of(job) == Attention::flash) {
     if (const Result<void> fused = check_fused_attention(job, options); !fused) {
