@@ -1,10 +1,11 @@
 # The training engine: the only code that includes LibTorch; a library for the tests and a module for the program.
-find_package(Torch REQUIRED)
+include(cmake/torch.cmake)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 commlens_folder(engine LINK commlens_frameworks commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
                 PRIVATE PkgConfig::PCRE2 PkgConfig::XXHASH nlohmann_json::nlohmann_json)
+commlens_before_torch(commlens_engine)
 # <torch/torch.h> takes 9 s to compile; once is enough.
 target_compile_options(commlens_engine PUBLIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 # GCC 12 sees uninitialised members in nlohmann-json's initializer lists that are not there.
@@ -27,6 +28,11 @@ function(commlens_use_engine target)
 endfunction()
 if(TARGET commlens_engine_test)
   commlens_use_engine(commlens_engine_test)
+  # All tests of the engine are one for ctest; this one says whether those of fused attention ran.
+  if(NOT COMMLENS_SANITIZE)
+    add_test(NAME FusedAttention COMMAND commlens_engine_test --gtest_filter=FusedAttention.*)
+    set_tests_properties(FusedAttention PROPERTIES LABELS unit SKIP_REGULAR_EXPRESSION "has no fused attention")
+  endif()
 endif()
 # Under a sanitizer only tests of the engine itself run: LibTorch leaks, and takes a second to start.
 if(NOT COMMLENS_SANITIZE)

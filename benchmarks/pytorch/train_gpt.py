@@ -4,7 +4,7 @@
 Trains on random tokens and prints one JSON line: the median time of a step, each step's, and the losses.
   train_gpt.py --layers 6 --hidden 512 --heads 8 --sequence 512 --batch 4 --dtype bf16 --threads 2
 bf16 keeps fp32 master copies of the parameters, as `commlens train` does. --part modules times forward and
-backward alone. Needs torch >= 1.13.
+backward alone. Needs torch >= 1.13, --attention sdpa 2.0.
 """
 import argparse
 import json
@@ -26,6 +26,7 @@ class Attention(nn.Module):
     def __init__(self, options):
         super().__init__()
         self.heads = options.heads
+        self.fused = options.attention == "sdpa"
         self.head_dim = options.hidden // options.heads
         self.rotary = int(self.head_dim * options.rotary_fraction) // 2 * 2
         self.qkv = nn.Linear(options.hidden, 3 * options.hidden)
@@ -48,10 +49,13 @@ class Attention(nn.Module):
         qkv = self.qkv(x).view(batch, length, self.heads, 3 * self.head_dim).transpose(1, 2)
         query, key, value = qkv.chunk(3, dim=-1)  # [batch, heads, sequence, head_dim]
         query, key = self.rotated(query), self.rotated(key)
-        scores = torch.matmul(query, key.transpose(-1, -2)) / math.sqrt(self.head_dim)
-        shares = scores.masked_fill(self.mask, float("-inf")).softmax(dim=-1)
-        context = torch.matmul(shares, value).transpose(1, 2).reshape(batch, length, hidden)
-        return self.proj(context)
+        if self.fused:
+            context = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            scores = torch.matmul(query, key.transpose(-1, -2)) / math.sqrt(self.head_dim)
+            shares = scores.masked_fill(self.mask, float("-inf")).softmax(dim=-1)
+            context = torch.matmul(shares, value)
+        return self.proj(context.transpose(1, 2).reshape(batch, length, hidden))
 
 
 class Block(nn.Module):
@@ -132,6 +136,8 @@ def parsed():
     parser.add_argument("--vocab", type=int, default=50304)
     parser.add_argument("--rotary-fraction", type=float, default=1.0)
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="bf16")
+    parser.add_argument("--attention", choices=("eager", "sdpa"), default="eager",
+                        help="sdpa: scaled_dot_product_attention, of torch >= 2.0")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--iterations", type=int, default=8)
     parser.add_argument("--cold", type=int, default=2, help="first iterations left out of the median")

@@ -127,7 +127,7 @@ constexpr std::array<Flag, 30> k_flags = {{
     {"--heads", "N", "Attention heads", set_count<&Overrides::heads>},
     {"--dtype", "TYPE", "fp32, fp16 or bf16", set_dtype},
     {"--recompute", "MODE", "none, selective or full", set_recompute},
-    {"--attention", "MODE", "flash or eager: whether attention scores take memory", set_attention},
+    {"--attention", "MODE", "flash or eager: fused, or with scores that take memory", set_attention},
     {"--schedule", "NAME", "gpipe, 1f1b or interleaved", set_schedule},
     {"--virtual-stages", "N", "Model chunks per stage", set_count<&Overrides::virtual_stages>},
     {"--bucket", "BYTES", "Gradient bucket, such as 25MiB", set_bucket},

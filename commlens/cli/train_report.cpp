@@ -11,6 +11,7 @@
 #include "commlens/cli/job_text.hpp"
 #include "commlens/cli/train_recipe.hpp"
 #include "commlens/frameworks/memory.hpp"
+#include "commlens/frameworks/overrides.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/summary_tables.hpp"
 #include "commlens/report/wrapped.hpp"
@@ -35,11 +36,11 @@ std::vector<CommKind> ops_of(const Plan& plan) {
 
 std::string head_text(const TrainRun& run) {
   const Job& job = run.plan.job;
-  return fmt::format("{}, vocabulary {}\n{}\n{}, {}, {} thread{} a rank; data: {}; seed {}\n{}\n",
-                     parameters_text(job.model), with_commas(job.model.vocab), layout_text(job),
-                     run.transport, run.options.device, run.options.threads,
-                     run.options.threads == 1 ? "" : "s", run.data, run.options.seed,
-                     recipe_text(run.options));
+  return fmt::format(
+      "{}, vocabulary {}\n{}\n{}, {}, {} thread{} a rank; {} attention; data: {}; seed {}\n{}\n",
+      parameters_text(job.model), with_commas(job.model.vocab), layout_text(job), run.transport,
+      run.options.device, run.options.threads, run.options.threads == 1 ? "" : "s",
+      name_of(attention_of(job)), run.data, run.options.seed, recipe_text(run.options));
 }
 
 Json optimizer_json(const engine::TrainOptions& options) {
@@ -232,6 +233,7 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
       {"transport", run_.transport},
       {"device", run_.options.device},
       {"threads_per_rank", run_.options.threads},
+      {"attention", name_of(attention_of(job))},
       {"data", run_.data},
       {"seed", run_.options.seed},
       {"optimizer", optimizer_json(run_.options)},

@@ -118,6 +118,19 @@ std::string being_recorded_text(const std::string& folder) {
   return fmt::format("-o {}: another job is being recorded there; choose another folder", folder);
 }
 
+/// Fused attention that LibTorch does not have becomes eager, and the user hears of it.
+void settle_attention(Console& console, const engine::EngineApi& engine, const engine::TrainOptions& options,
+                      Job& job) {
+  if (attention_of(job) == Attention::eager) {
+    return;
+  }
+  if (const Result<void> fused = engine.check_fused_attention(job, options); !fused) {
+    warn(console,
+         fmt::format("{}; training with eager attention, which keeps the scores", fused.error().message));
+    job.train.attention = Attention::eager;
+  }
+}
+
 /// `launched`: how many ranks an MPI launcher started.
 Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optional<std::int64_t> launched) {
   const Result<Overrides> overrides = overrides_of(flags, launched);
@@ -164,6 +177,7 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
   if (!options) {
     return tl::unexpected(options.error());
   }
+  settle_attention(console, **engine, *options, plan->job);
   if (const std::string line = not_honoured_line(plan->job); !line.empty()) {
     warn(console, line);
   }

@@ -3,7 +3,7 @@
 
 namespace commlens::engine {
 namespace {
-const EngineApi k_api{&train_rank, &check_trainable, &open_tokens};
+const EngineApi k_api{&train_rank, &check_trainable, &check_fused_attention, &open_tokens};
 }  // namespace
 }  // namespace commlens::engine
 

@@ -6,22 +6,45 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include "commlens/engine/torch.hpp"
 
 namespace commlens::engine {
 
+namespace {
+
+/// Whether the processor has AMX tiles by one leaf of CPUID and none by another.
+bool hides_amx_tiles() {
+#ifdef __x86_64__
+  constexpr unsigned k_features = 7;
+  constexpr unsigned k_has_tiles = 1U << 24;  // in edx
+  constexpr unsigned k_tiles = 0x1D;          // eax: the largest palette
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  const bool has_tiles = __get_cpuid_count(k_features, 0, &a, &b, &c, &d) != 0 && (d & k_has_tiles) != 0;
+  return has_tiles && (__get_cpuid_count(k_tiles, 0, &a, &b, &c, &d) == 0 || a == 0);
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
 void avoid_broken_amx() {
-#if TORCH_VERSION_MAJOR < 2
   static std::once_flag once;
   std::call_once(once, [] {
     constexpr const char* variable = "DNNL_MAX_CPU_ISA";
-    if (std::getenv(variable) == nullptr && std::getenv("ONEDNN_MAX_CPU_ISA") == nullptr) {
+    if (hides_amx_tiles() && std::getenv(variable) == nullptr &&
+        std::getenv("ONEDNN_MAX_CPU_ISA") == nullptr) {
       setenv(variable, "AVX512_CORE_BF16",
              0);  // the best below AMX; oneDNN takes less where the processor has less
     }
   });
-#endif
 }
 
 void use_threads(std::int64_t threads) {

@@ -37,12 +37,12 @@ class CountingAllocator final : public c10::Allocator {
  public:
   explicit CountingAllocator(c10::Allocator* allocator) : allocator_(allocator) {}
 
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+#if COMMLENS_TORCH_AT_LEAST(2, 3)
   at::DataPtr allocate(std::size_t bytes) override { return counted(bytes); }
 #else
   at::DataPtr allocate(std::size_t bytes) const override { return counted(bytes); }
 #endif
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 2)
+#if COMMLENS_TORCH_AT_LEAST(2, 2)
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }

@@ -16,3 +16,7 @@
 #define _GLIBCXX20_CONSTEXPR constexpr
 #endif
 #include <torch/torch.h>
+
+/// Whether LibTorch is of this version or a later one: for what a version has and others have not.
+#define COMMLENS_TORCH_AT_LEAST(major, minor) \
+  (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))

@@ -14,11 +14,13 @@
 #include "commlens/engine/data_parallel.hpp"
 #include "commlens/engine/fault.hpp"
 #include "commlens/engine/groups.hpp"
+#include "commlens/engine/layers/attention.hpp"
 #include "commlens/engine/layers/module_forward.hpp"
 #include "commlens/engine/optimizer.hpp"
 #include "commlens/engine/processor.hpp"
 #include "commlens/engine/stage_executor.hpp"
 #include "commlens/engine/tensor_memory.hpp"
+#include "commlens/frameworks/memory.hpp"
 
 namespace commlens::engine {
 namespace {
@@ -64,6 +66,7 @@ class RankTrainer {
     layers_.tp = groups_.tp.get();
     layers_.sequence_parallel = job.layout.sequence_parallel && job.layout.tp > 1;
     layers_.selective_recompute = job.train.recompute == Recompute::selective;
+    layers_.fused_attention = attention_of(job) == Attention::flash;
     const Result<Fault> fault = fault_from_environment();
     if (!fault) {
       throw SystemError(fault.error().message);
@@ -261,10 +264,31 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
   }
 }
 
+Result<void> check_fused_attention(const Job& job, const TrainOptions& options) {
+  const bool is_on_cpu = options.device == "cpu";
+  if (!is_on_cpu && !torch::cuda::is_available()) {
+    return {};  // check_trainable says so
+  }
+  const bool is_widened = is_on_cpu && job.train.dtype == DType::fp16;  // module_forward.cpp
+  return check_fused_attention({.batch = job.train.micro_batch,
+                                .heads = job.model.heads / job.layout.tp,
+                                .sequence = job.model.sequence,
+                                .head_dim = job.model.head_dim,
+                                .dtype = is_widened ? DType::fp32 : job.train.dtype,
+                                .device = torch::Device(is_on_cpu ? torch::kCPU : torch::kCUDA),
+                                .has_bias = job.model.positions == Positions::alibi});
+}
+
 Result<void> check_trainable(const Job& job, const TrainOptions& options) {
   if (options.device != "cpu" && !torch::cuda::is_available()) {
     return failure(
-        "--device cuda: this LibTorch finds no GPU; use --device cpu, or build with a LibTorch for CUDA");
+        "--device cuda: this LibTorch finds no GPU; use --device cpu, or build with a LibTorch for CUDA and "
+        "its toolkit");
+  }
+  if (attention_of(job) == Attention::flash) {
+    if (const Result<void> fused = check_fused_attention(job, options); !fused) {
+      return failure(fmt::format("{}; use --attention eager", fused.error().message));
+    }
   }
   if (options.tokens == nullptr) {
     return failure("no data: give --data FILE or --data synthetic");

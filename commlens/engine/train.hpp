@@ -69,11 +69,16 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
 /// support).
 Result<void> check_trainable(const Job& job, const TrainOptions& options);
 
+/// Fails, naming what is missing, where LibTorch cannot compute the attention of a rank of `job` in one fused
+/// kernel. `check_trainable` asks it when the job has `Attention::flash`.
+Result<void> check_fused_attention(const Job& job, const TrainOptions& options);
+
 /// The functions of the engine module (libcommlens-engine.so), for verbs that load it at run time.
 struct EngineApi {
   TrainOutcome (*train_rank)(const Job&, const TrainOptions&, std::unique_ptr<Communicator>,
                              const OnIteration&);
   Result<void> (*check_trainable)(const Job&, const TrainOptions&);
+  Result<void> (*check_fused_attention)(const Job&, const TrainOptions&);
   Result<std::unique_ptr<TokenSource>> (*open_tokens)(const DataOptions&, std::int64_t sequence,
                                                       std::int64_t vocab, std::uint64_t seed);
 };

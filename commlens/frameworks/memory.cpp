@@ -91,11 +91,8 @@ MemoryEstimate common_estimate(const Job& job, std::int64_t index) {
 }  // namespace
 
 Attention attention_of(const Job& job) {
-  if (!rules_of(job).memory.has_fused_attention) {
-    return Attention::eager;
-  }
-  const bool is_llama = job.model.family == Family::llama;
-  return job.train.attention.value_or(is_llama ? Attention::flash : Attention::eager);
+  const bool is_fused = job.model.family == Family::llama && rules_of(job).memory.fuses_attention_of_llama;
+  return job.train.attention.value_or(is_fused ? Attention::flash : Attention::eager);
 }
 
 KeptParameters kept_gathered(const Job& job) {

@@ -115,6 +115,24 @@ TEST(Memory, FusedAttentionKeepsNoScores) {
   EXPECT_EQ(memory_per_rank(job).activations.value, 16'384 * 34 * 4);
 }
 
+/// 128 tokens of bf16: 2 (4 x 128 + 2 x 512) + 4 x 2 x 128 bytes each; eager 2 x 4 x 64 of scores and a mask
+/// of 2 x 64 x 64, fused 4 x 4 of their sums. ALiBi's masks: one a head, eager of both sequences.
+TEST(Memory, OfOurTrainerIsOfTheAttentionItHas) {
+  Job job = small_job();
+  job.framework = "commlens";
+  job.train.dtype = DType::bf16;
+  EXPECT_EQ(attention_of(job), Attention::eager);
+  EXPECT_EQ(memory_per_rank(job).activations.value, 4 * (128 * (3072 + 1024 + 512) + 8192));
+  job.model.positions = Positions::alibi;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 4 * (128 * (3072 + 1024 + 512) + 8 * 8192));
+  job.train.attention = Attention::flash;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 4 * (128 * (3072 + 1024 + 16) + 4 * 8192));
+  job.model.positions = Positions::rotary;
+  EXPECT_EQ(memory_per_rank(job).activations.value, 4 * 128 * (3072 + 1024 + 16));
+  job.train.recompute = Recompute::selective;  // nothing is left to do
+  EXPECT_EQ(memory_per_rank(job).activations.value, 4 * 128 * (3072 + 1024 + 16));
+}
+
 /// Llama-2-13B with ZeRO-3: per token and layer 2 (2 x 5120 + 2 x 5120 + 3 x 13824) + 10 x 5120 = 175,104 B.
 TEST(Memory, OfLlamaTypeModelsIsWithoutScores) {
   Job job;

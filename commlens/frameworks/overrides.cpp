@@ -158,9 +158,6 @@ Result<void> refuse_unknown(const Job& job, const Overrides& flags) {
                     }),
                     job.framework));
   }
-  if (!rules.memory.has_fused_attention && flags.attention == Attention::flash) {
-    return failure("--attention flash: our trainer has eager attention only; leave it out");
-  }
   if (flags.partition_activations && job.train.recompute != Recompute::full) {
     return failure("--partition-activations splits what full recomputation stores; use --recompute full");
   }
@@ -223,6 +220,8 @@ Result<Attention> attention_from(std::string_view name) {
   }
   return failure(fmt::format("there is no attention '{}'; choose flash or eager", name.substr(0, 40)));
 }
+
+std::string_view name_of(Attention attention) { return attention == Attention::flash ? "flash" : "eager"; }
 
 Result<Job> with_overrides(Job job, const Overrides& flags) {
   if (flags.framework) {

@@ -47,6 +47,8 @@ struct Overrides {
 Result<Recompute> recompute_from(std::string_view name);
 Result<Schedule> schedule_from(std::string_view name);
 Result<Attention> attention_from(std::string_view name);
+/// "flash" or "eager".
+std::string_view name_of(Attention attention);
 
 /// The job with the flags applied; not yet `validated`. `--ranks` without `--dp` leaves dp open (what
 /// remains),

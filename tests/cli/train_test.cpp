@@ -107,6 +107,21 @@ TEST_F(Training, MarksTheColdIterationAndLeavesItOutOfTheMean) {
   EXPECT_NE(answer.out.find("  of 2 warm\n"), std::string::npos) << answer.out;
 }
 
+// What attention there is depends on the LibTorch that this is built with.
+TEST_F(Training, SaysWhichAttentionItHas) {
+  EXPECT_NE(train().out.find("; eager attention;"), std::string::npos);
+  const Answer asked = train({"--attention", "flash"});
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  expect_equal_verdict(asked);
+  const bool is_missing = asked.err.find("has no fused attention") != std::string::npos;
+  EXPECT_EQ(asked.err.find("training with eager attention, which keeps the scores") != std::string::npos,
+            is_missing)
+      << asked.err;
+  const char* const used = is_missing ? "eager" : "flash";
+  EXPECT_NE(asked.out.find(std::string("; ") + used + " attention;"), std::string::npos) << asked.out;
+  EXPECT_EQ(train_json({"--attention", "flash"})["attention"], used);
+}
+
 TEST_F(Training, LeavesATraceThatOtherVerbsRead) {
   ASSERT_EQ(train().code, 0);
   const Answer summary = commlens_with({"summary", trace(), "--format", "json"});

@@ -108,6 +108,7 @@ struct MemoryLayout {
   std::string name;
   ParallelLayout layout;
   TrainConfig train;
+  Positions positions = Positions::rotary;
 };
 
 void PrintTo(const MemoryLayout& layout, std::ostream* out) { *out << layout.name; }
@@ -160,13 +161,14 @@ std::vector<MemoryLayout> memory_layouts() {
           {"pp_1f1b_full", stages, pipelined(Schedule::one_f_one_b, Recompute::full)},
           {"pp_gpipe", stages, pipelined(Schedule::gpipe)},
           {"pp_interleaved", chunks, pipelined(Schedule::interleaved)},
-          {"mixed", mixed, with(1)}};
+          {"mixed", mixed, with(1)},
+          {"alibi", {.ranks = 1, .dp = 1}, plain, Positions::alibi},
+          {"alibi_tp", tensors, plain, Positions::alibi}};
 }
 
 class PredictedMemory : public testing::TestWithParam<MemoryLayout> {};
 
-/// The fullest rank's tensors at their peak, counted where they are allocated, against the prediction.
-TEST_P(PredictedMemory, IsWithinATenthOfTheMeasuredPeak) {
+Job memory_job(const MemoryLayout& layout, Attention attention) {
   Job job = tiny_job();
   ModelConfig& model = job.model;
   model.hidden = 128;
@@ -174,18 +176,37 @@ TEST_P(PredictedMemory, IsWithinATenthOfTheMeasuredPeak) {
   model.ffn_hidden = 512;
   model.sequence = model.max_positions = 64;
   model.vocab = model.raw_vocab = 1024;
-  job.layout = GetParam().layout;
-  job.train = GetParam().train;
+  model.positions = layout.positions;
+  job.layout = layout.layout;
+  job.train = layout.train;
+  job.train.attention = attention;
   job.train.persistence_threshold = 100;
   trainer::options(job).bucket = Bytes{200'000};
+  return validated(job).value();
+}
+
+/// The fullest rank's tensors at their peak, counted where they are allocated, against the prediction.
+void expect_memory_as_predicted(const Job& job) {
   TrainOptions options;
   options.iterations = 2;
   const double peak = static_cast<double>(train_on_threads("memory", job, options).peak_memory.value);
-  const MemoryEstimate estimate = memory_per_rank(validated(job).value());
+  const MemoryEstimate estimate = memory_per_rank(job);
   EXPECT_NEAR(static_cast<double>(estimate.total().value) / peak, 1.0, 0.1)
       << "states " << estimate.states().value << ", activations " << estimate.activations.value << ", logits "
       << estimate.logits.value << ", buffers " << estimate.buffers.value << ", working "
       << estimate.working.value << "; measured " << peak;
+}
+
+TEST_P(PredictedMemory, IsWithinATenthOfTheMeasuredPeak) {
+  expect_memory_as_predicted(memory_job(GetParam(), Attention::eager));
+}
+
+TEST_P(PredictedMemory, OfFusedAttentionIsWithinATenthOfTheMeasuredPeak) {
+  const Job job = memory_job(GetParam(), Attention::flash);
+  if (const Result<void> fused = check_fused_attention(job, {}); !fused) {
+    GTEST_SKIP() << fused.error().message;
+  }
+  expect_memory_as_predicted(job);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, PredictedMemory, testing::ValuesIn(memory_layouts()),

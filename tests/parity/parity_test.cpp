@@ -50,10 +50,11 @@ TrainOptions options() { return {.iterations = k_steps, .schedule = {.peak = 1e-
 
 class Parity : public testing::TestWithParam<Layout> {};
 
-TEST_P(Parity, TrainsLikeOneRankAndSendsWhatIsPredicted) {
-  const Layout& layout = GetParam();
+/// One rank has eager attention, `layout` that of `attention`.
+void expect_training_like_one_rank(const Layout& layout, Attention attention) {
   const TrainingRun alone = train_on_threads("alone", one_rank_job_of(layout), options());
-  const Job job = job_of(layout);
+  Job job = job_of(layout);
+  job.train.attention = attention;
   const TrainingRun run = train_on_threads("run", job, options());
   ASSERT_EQ(run.losses.size(), static_cast<std::size_t>(k_steps));
   ASSERT_EQ(alone.losses.size(), static_cast<std::size_t>(k_steps));
@@ -67,6 +68,33 @@ TEST_P(Parity, TrainsLikeOneRankAndSendsWhatIsPredicted) {
       ADD_FAILURE() << line;
     }
   }
+}
+
+TEST_P(Parity, TrainsLikeOneRankAndSendsWhatIsPredicted) {
+  expect_training_like_one_rank(GetParam(), Attention::eager);
+}
+
+class FusedAttentionParity : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override {
+    if (const Result<void> fused = check_fused_attention(validated(job_of(GetParam())).value(), {}); !fused) {
+      GTEST_SKIP() << fused.error().message;
+    }
+  }
+};
+
+TEST_P(FusedAttentionParity, TrainsLikeOneEagerRankAndSendsWhatIsPredicted) {
+  expect_training_like_one_rank(GetParam(), Attention::flash);
+}
+
+TEST_P(FusedAttentionParity, RecomputesBitForBit) {
+  Job job = job_of(GetParam());
+  job.train.attention = Attention::flash;
+  job.commlens.partition_activations = false;
+  job.train.recompute = Recompute::none;
+  const TrainingRun kept = train_on_threads("kept", job, options());
+  job.train.recompute = Recompute::full;
+  EXPECT_EQ(train_on_threads("recomputed", job, options()).losses, kept.losses);
 }
 
 void sequence_parallel(Job& job) { job.layout.sequence_parallel = true; }
@@ -84,6 +112,7 @@ void partitioned(Job& job) {
 }
 void tied(Job& job) { job.model.tied_embeddings = true; }
 void gptj(Job& job) { job.model.parallel_residual = true; }
+void alibi(Job& job) { job.model.positions = Positions::alibi; }
 void learned(Job& job) { job.model.positions = Positions::learned; }
 void clipped(Job& job) { job.train.gradient_clipping = 0.5; }
 void bf16(Job& job) { job.train.dtype = DType::bf16; }
@@ -322,6 +351,18 @@ const std::vector<Layout> k_layouts = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Parity, testing::ValuesIn(k_layouts),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+
+const std::vector<Layout> k_alibi_layouts = {
+    {.name = "alibi_ddp2", .dp = 2, .both = alibi},
+    {.name = "alibi_tp2_sp_full", .tp = 2, .change = all({sequence_parallel, full}), .both = alibi},
+    {.name = "alibi_tp4_bf16", .tp = 4, .both = all({alibi, bf16, clipped}), .tolerance = k_bf16_tolerance},
+};
+INSTANTIATE_TEST_SUITE_P(Alibi, Parity, testing::ValuesIn(k_alibi_layouts),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+INSTANTIATE_TEST_SUITE_P(Alibi, FusedAttentionParity, testing::ValuesIn(k_alibi_layouts),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+INSTANTIATE_TEST_SUITE_P(Layouts, FusedAttentionParity, testing::ValuesIn(k_layouts),
                          [](const auto& parameter) { return std::string(parameter.param.name); });
 
 TEST(Parity, Bf16IsNearFp32) {

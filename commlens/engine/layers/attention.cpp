@@ -1,5 +1,10 @@
 #include "commlens/engine/layers/attention.hpp"
 
+#include <fmt/format.h>
+
+#include "commlens/base/check.hpp"
+#include "commlens/engine/tensor_comm.hpp"
+
 namespace commlens::engine {
 namespace {
 
@@ -32,19 +37,17 @@ struct SplitHeads : torch::autograd::Function<SplitHeads> {
     if (cos.numel() > 0) {
       rotate(parts, cos, sin, 1.0);
     }
-    const torch::Tensor flat = parts.view({3, batch * heads, length, head_dim});
-    context->saved_data["batch"] = batch;
-    return {flat[0], flat[1], flat[2]};
+    return {parts[0], parts[1], parts[2]};
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const std::int64_t batch = context->saved_data["batch"].toInt();
-    const std::int64_t heads = gradients[0].size(0) / batch;
-    const std::int64_t length = gradients[0].size(1);
-    const std::int64_t width = gradients[0].size(2);
+    const std::int64_t batch = gradients[0].size(0);
+    const std::int64_t heads = gradients[0].size(1);
+    const std::int64_t length = gradients[0].size(2);
+    const std::int64_t width = gradients[0].size(3);
     const torch::Tensor whole = torch::empty({batch, length, heads, 3, width}, gradients[0].options());
     const torch::Tensor parts = whole.permute({3, 0, 2, 1, 4});
     for (std::int64_t part = 0; part < 3; ++part) {
-      parts[part].copy_(gradients[static_cast<std::size_t>(part)].view({batch, heads, length, width}));
+      parts[part].copy_(gradients[static_cast<std::size_t>(part)]);
     }
     const torch::Tensor cos = context->saved_data["cos"].toTensor();
     if (cos.numel() > 0) {
@@ -104,7 +107,54 @@ Heads split_heads(const torch::Tensor& qkv, std::int64_t head_dim, const torch::
 }
 
 torch::Tensor core_attention(const Heads& heads, const torch::Tensor& bias, double scale, bool selective) {
-  return CoreAttention::apply(heads.query, heads.key, heads.value, bias, scale, selective);
+  const std::int64_t batch = heads.query.size(0);
+  const torch::Tensor of_all = bias.size(0) == 1 ? bias : bias.repeat({batch, 1, 1});
+  return CoreAttention::apply(heads.query.flatten(0, 1), heads.key.flatten(0, 1), heads.value.flatten(0, 1),
+                              of_all, scale, selective)
+      .view(heads.query.sizes());
 }
+
+#if COMMLENS_TORCH_AT_LEAST(2, 1)
+
+torch::Tensor fused_attention(const Heads& heads, const torch::Tensor& bias, double scale) {
+  return bias.defined()
+             ? at::scaled_dot_product_attention(heads.query, heads.key, heads.value, bias.unsqueeze(0), 0.0,
+                                                false, scale)
+             : at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0, true, scale);
+}
+
+Result<void> check_fused_attention(const AttentionShape& shape) {
+  const auto options = torch::TensorOptions().dtype(scalar_type_of(shape.dtype)).device(shape.device);
+  // LibTorch decides by shapes; one row stands for all.
+  const bool has_gradient = at::isFloatingType(scalar_type_of(shape.dtype));
+  const torch::Tensor heads = torch::empty({shape.head_dim}, options.requires_grad(has_gradient))
+                                  .expand({shape.batch, shape.heads, shape.sequence, shape.head_dim});
+  const torch::Tensor row = torch::empty({shape.sequence}, options);
+  constexpr std::int64_t k_math = 0;  // sdp::SDPBackend::math: plain operations, which keep the scores
+  const std::int64_t kernel =
+      shape.has_bias
+          ? at::_fused_sdp_choice(heads, heads, heads,
+                                  row.expand({1, shape.heads, shape.sequence, shape.sequence}), 0.0, false)
+          : at::_fused_sdp_choice(heads, heads, heads, {}, 0.0, true);
+  if (kernel > k_math) {
+    return {};
+  }
+  return failure(fmt::format("LibTorch {} has no fused attention for {} heads of width {}{} on {}",
+                             TORCH_VERSION, name_of(shape.dtype), shape.head_dim,
+                             shape.has_bias ? " with ALiBi" : "", shape.device.str()));
+}
+
+#else
+
+torch::Tensor fused_attention(const Heads&, const torch::Tensor&, double) {
+  COMMLENS_CHECK(false, "check_fused_attention refuses it");
+  return {};
+}
+
+Result<void> check_fused_attention(const AttentionShape&) {
+  return failure(fmt::format("LibTorch {} has no fused attention, 2.1 is the first that has", TORCH_VERSION));
+}
+
+#endif
 
 }  // namespace commlens::engine

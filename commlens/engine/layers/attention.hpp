@@ -1,9 +1,13 @@
 #pragma once
+#include <cstdint>
+
+#include "commlens/base/dtype.hpp"
+#include "commlens/base/result.hpp"
 #include "commlens/engine/torch.hpp"
 
 namespace commlens::engine {
 
-/// The heads of a layer, each [batch * heads, sequence, head_dim], contiguous.
+/// The heads of a layer, each [batch, heads, sequence, head_dim], contiguous.
 struct Heads {
   torch::Tensor query;
   torch::Tensor key;
@@ -21,10 +25,31 @@ Heads split_heads(const torch::Tensor& qkv, std::int64_t head_dim, const torch::
 
 /// softmax(query key^T scale + bias) value, the softmax in the type of its input (LibTorch accumulates bf16
 /// in fp32).
-///   bias       [1, sequence, sequence], 0 where attention is allowed and -inf where not
+///   bias       [1, sequence, sequence] or one a head, [heads, sequence, sequence]: -inf where attention is
+///              not allowed, else what is added, as 0
 ///   selective  the shares of attention are not kept but computed again in backward (arXiv 2205.05198); the
 ///              results are the same bit for bit
-/// Returns [batch * heads, sequence, head_dim].
+/// Returns [batch, heads, sequence, head_dim].
 torch::Tensor core_attention(const Heads& heads, const torch::Tensor& bias, double scale, bool selective);
+
+/// The same in one kernel of LibTorch (scaled_dot_product_attention) that keeps no scores and computes them
+/// again in backward. Only where `check_fused_attention` finds one.
+///   bias  as above; undefined: a token sees itself and those before it
+torch::Tensor fused_attention(const Heads& heads, const torch::Tensor& bias, double scale);
+
+/// What decides whether a kernel takes a layer's attention.
+struct AttentionShape {
+  std::int64_t batch = 1;
+  std::int64_t heads = 1;  // of this rank
+  std::int64_t sequence = 1;
+  std::int64_t head_dim = 1;
+  DType dtype = DType::fp32;
+  torch::Device device = torch::kCPU;
+  bool has_bias = false;
+};
+
+/// Fails, naming what is missing, where LibTorch has no fused kernel for such attention, forward and
+/// backward.
+Result<void> check_fused_attention(const AttentionShape& shape);
 
 }  // namespace commlens::engine

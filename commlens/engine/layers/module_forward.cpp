@@ -13,7 +13,7 @@ namespace commlens::engine {
 namespace {
 
 /// LibTorch 1.x multiplies no fp16 on CPUs (nor normalises, nor takes softmax or gelu of it): there it is
-/// stored and sent, and each operation computes in fp32 and rounds its result.
+/// stored and sent, and each operation computes in fp32 and rounds its result, with later versions too.
 torch::Tensor widened(const torch::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == torch::kHalf ? tensor.to(torch::kFloat32) : tensor;
 }
@@ -73,8 +73,7 @@ torch::Tensor out_of_rows(const LayerContext& context, const torch::Tensor& part
 }
 
 /// What is added to the scores of qkv [batch, sequence, ...]: -inf where a token would see a later one and,
-/// with ALiBi, minus slope times distance. [1, sequence, sequence], with ALiBi [batch * heads, sequence,
-/// sequence].
+/// with ALiBi, minus slope times distance. [1, sequence, sequence], with ALiBi [heads, sequence, sequence].
 torch::Tensor attention_bias(const LayerContext& context, const torch::Tensor& qkv) {
   const std::int64_t length = qkv.size(1);
   const torch::Tensor mask = context.causal_mask.narrow(0, 0, length).narrow(1, 0, length);
@@ -89,13 +88,12 @@ torch::Tensor attention_bias(const LayerContext& context, const torch::Tensor& q
       torch::tensor(slopes, torch::kFloat64).narrow(0, first, heads).view({heads, 1, 1});
   const torch::Tensor places = torch::arange(length, torch::kFloat64);
   const torch::Tensor distance = places.view({length, 1}) - places.view({1, length});
-  return (distance * own.neg()).to(qkv.options()).masked_fill_(mask, never).repeat({qkv.size(0), 1, 1});
+  return (distance * own.neg()).to(qkv.options()).masked_fill_(mask, never);
 }
 
 /// input [batch, sequence, h] -> the heads' outputs [batch, sequence, h / t].
 torch::Tensor attention(const LayerContext& context, const BlockParameters& block,
                         const torch::Tensor& input) {
-  const std::int64_t batch = input.size(0);
   const std::int64_t length = input.size(1);
   const std::int64_t width = context.model.head_dim;
   const torch::Tensor qkv = widened(projected(input, block.qkv_weight, block.qkv_bias));
@@ -106,14 +104,16 @@ torch::Tensor attention(const LayerContext& context, const BlockParameters& bloc
     cos = context.rotary_cos.narrow(0, 0, length).narrow(1, 0, half).to(qkv.scalar_type());
     sin = context.rotary_sin.narrow(0, 0, length).narrow(1, 0, half).to(qkv.scalar_type());
   }
-  const torch::Tensor result =
-      core_attention(split_heads(qkv, width, cos, sin), attention_bias(context, qkv),
-                     1.0 / std::sqrt(static_cast<double>(width)), context.selective_recompute);
-  const std::int64_t heads = result.size(0) / batch;
-  return result.view({batch, heads, length, width})
-      .transpose(1, 2)
-      .reshape({batch, length, heads * width})
-      .to(input.scalar_type());
+  const Heads heads = split_heads(qkv, width, cos, sin);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(width));
+  torch::Tensor result;  // [batch, heads, sequence, head_dim]
+  if (context.fused_attention) {
+    const bool has_bias = context.model.positions == Positions::alibi;
+    result = fused_attention(heads, has_bias ? attention_bias(context, qkv) : torch::Tensor(), scale);
+  } else {
+    result = core_attention(heads, attention_bias(context, qkv), scale, context.selective_recompute);
+  }
+  return result.transpose(1, 2).flatten(2).to(input.scalar_type());
 }
 
 torch::Tensor mlp_input(const LayerContext& context, const BlockParameters& block,

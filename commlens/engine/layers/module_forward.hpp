@@ -15,6 +15,7 @@ struct LayerContext {
   Communicator* tp = nullptr;  // null or of one rank: no tensor parallelism
   bool sequence_parallel = false;
   bool selective_recompute = false;  // attention scores are computed again in backward
+  bool fused_attention = false;      // by a kernel of LibTorch that keeps no scores (attention.hpp)
   torch::Tensor rotary_cos;          // [sequence, rotary dims], computed by make_layer_context
   torch::Tensor rotary_sin;
   torch::Tensor sinusoidal;   // [sequence, h] in fp32, with sinusoidal positions

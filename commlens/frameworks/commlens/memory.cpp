@@ -24,8 +24,19 @@ MemoryEstimate states_of(const Job& job, const HeldStage& stage) {
   return estimate;
 }
 
-/// There is no dropout and thus no masks; with sequence parallelism the gathered inputs of qkv and fc1 are
-/// kept; and the mask that is added to the scores.
+/// Masks of [sequence, sequence] that a layer adds to the scores: one, with ALiBi one a head, eager of each sequence
+/// of the micro-batch. A fused kernel needs none to look back only.
+double masks_of(const Job& job) {
+  const bool is_fused = attention_of(job) == Attention::flash;
+  if (job.model.positions != Positions::alibi) {
+    return is_fused ? 0 : 1;
+  }
+  const std::int64_t heads = job.model.heads / job.layout.tp;
+  return static_cast<double>(is_fused ? heads : heads * job.train.micro_batch);
+}
+
+/// There is no dropout and thus no masks of it; with sequence parallelism the gathered inputs of qkv and fc1 are kept;
+/// and the mask that is added to the scores; in their place, with fused attention, the fp32 sum of each of their rows.
 LayerActivations layer_activations(const Job& job, Recompute recompute) {
   const ModelConfig& model = job.model;
   const auto tp = static_cast<double>(job.layout.tp);
@@ -42,9 +53,12 @@ LayerActivations layer_activations(const Job& job, Recompute recompute) {
   const double split_bytes = element * (4 * queries + 2 * static_cast<double>(model.ffn_hidden));
   // inputs of ln1, qkv, ln2, fc1
   const double whole_bytes = 2 * element * hidden * (1 + 1 / shared);
-  const double scores =
-      recompute == Recompute::none ? element * static_cast<double>(model.heads) * sequence : 0;
-  return {.per_token = (split_bytes + scores) / tp + whole_bytes, .fixed = element * sequence * sequence};
+  const auto heads = static_cast<double>(model.heads);
+  constexpr double k_sum = 4;
+  const double eager = recompute == Recompute::none ? element * heads * sequence : 0;
+  const double scores = attention_of(job) == Attention::flash ? k_sum * heads : eager;
+  return {.per_token = (split_bytes + scores) / tp + whole_bytes,
+          .fixed = element * masks_of(job) * sequence * sequence};
 }
 
 /// Elements one rank has gathered, or holds gradients of, around a module. In a framework that gathers.
@@ -116,8 +130,11 @@ Moment layer_moment(const Job& job, const HeldStage& stage, Bytes activations) {
   }
   const std::int64_t of_mlp =
       stage.tokens * (2 * model.ffn_hidden / tp + 2 * model.hidden) + model.hidden * model.ffn_hidden / tp;
+  // Gradients of the output, of queries, keys and values, and of qkv; eager those of the scores before it.
+  const std::int64_t fused = 7 * model.head_dim;
+  const std::int64_t eager = model.sequence + 5 * model.head_dim;
   const std::int64_t of_attention =
-      stage.tokens * (model.heads * model.sequence + 5 * model.heads * model.head_dim) / tp;
+      stage.tokens * model.heads * (attention_of(job) == Attention::flash ? fused : eager) / tp;
   moment.working += Elements{std::max(of_mlp, of_attention)} * job.train.dtype;
   return moment;
 }

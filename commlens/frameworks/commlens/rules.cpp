@@ -192,7 +192,7 @@ FrameworkRules rules() {
                    .has_sharding_details = true,
                    .reduce_by_all_reduce = reduce_by_all_reduce,
                    .pads_to_tensor_ranks = true},
-      .memory = {.keeps_small_parameters = true, .of_stage = memory_of_stage, .has_fused_attention = false},
+      .memory = {.keeps_small_parameters = true, .of_stage = memory_of_stage, .fuses_attention_of_llama = false},
       .advice = {.place = "of commlens train",
                  .setting = setting_text,
                  .changes = advised_changes,
