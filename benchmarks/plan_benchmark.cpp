@@ -7,7 +7,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/planner.hpp"
 
 namespace {

@@ -7,11 +7,21 @@
 
 namespace commlens {
 
+std::string advised_framework_names() {
+  std::string names;
+  for (const FrameworkRules& rules : frameworks()) {
+    if (rules.variations != nullptr) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", rules.name);
+    }
+  }
+  return names;
+}
+
 Result<Advice> advise(const Job& job, const Trace* trace, const AdviceOptions& options) {
   if (rules_of(job).variations == nullptr) {  // equations
-    return failure(fmt::format(
-        "{} give volumes rather than calls, of which nothing can be advised; use another --framework of: {}",
-        rules_of(job).title, framework_names()));
+    return failure(
+        fmt::format("{} give volumes rather than calls, of which nothing can be advised; use --framework {}",
+                    rules_of(job).title, advised_framework_names()));
   }
   Result<Study> study = Study::of(job, trace, options);
   if (!study) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "commlens/advice/advice.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/model/job.hpp"
@@ -12,5 +14,8 @@ namespace commlens {
 /// communication is exposed. Fails for the paper's rules, which have volumes rather than calls, and for what
 /// the framework's rules do not support.
 Result<Advice> advise(const Job& job, const Trace* trace, const AdviceOptions& options);
+
+/// "deepspeed, neox, …": the frameworks whose jobs can be advised on, which have settings to change.
+std::string advised_framework_names();
 
 }  // namespace commlens

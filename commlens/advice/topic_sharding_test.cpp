@@ -113,7 +113,7 @@ TEST(GradientReduction, OfWholeBuffersIsTurnedOff) {
 
 TEST(GradientReduction, OfOurTrainerIsThatOfItsShards) {
   Job job = sharded(1);
-  trainer::options(job).deepspeed_like = true;
+  trainer::options(job).all_reduce_gradients = true;
   const Advice advice = advised(job);
   const Recommendation* const made = find(advice, "gradient_reduction");
   ASSERT_NE(made, nullptr);

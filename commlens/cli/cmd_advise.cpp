@@ -199,8 +199,7 @@ Action declare_advise(CLI::App& verb) {
           "decide what a call costs")
       ->type_name("CONFIG… [TRACE]")
       ->required();
-  verb.add_option("--framework", flags->framework,
-                  "Whose rules: deepspeed, neox, megatron, torch-ddp, commlens")
+  verb.add_option("--framework", flags->framework, "Whose rules: " + advised_framework_names())
       ->type_name("NAME");
   verb.add_option("--gpus-per-node", flags->ranks_per_node, "Judge what leaves a node")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))

@@ -11,6 +11,7 @@
 #include "commlens/cli/json_result.hpp"
 #include "commlens/cli/output_place.hpp"
 #include "commlens/compare/whole_job.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/explain_report.hpp"
 #include "commlens/report/whole_job_report.hpp"
@@ -52,6 +53,7 @@ Result<CompareOptions> options_of(const CompareFlags& flags, const std::optional
   CompareOptions options;
   options.iterations = range;
   options.order_counts = flags.order;
+  options.rules = &rule_book();
   for (const std::string& name : flags.ignored) {
     const std::optional<CommKind> kind = comm_kind_from(name);
     if (!kind) {

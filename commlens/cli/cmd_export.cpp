@@ -106,7 +106,7 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
   if (!trace) {
     return tl::unexpected(trace.error());
   }
-  if (trace->provenance.accounting == Accounting::deepspeed_logger) {
+  if (trace->provenance.accounting == Accounting::comms_logger) {
     return failure(fmt::format(
         "{}: a printed log has rounded sizes and no groups; calls cannot carry them; export it from a trace "
         "that does",

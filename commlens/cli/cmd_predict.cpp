@@ -16,6 +16,7 @@
 #include "commlens/cli/sweep.hpp"
 #include "commlens/cli/trace_source.hpp"
 #include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/breakdown_report.hpp"
 
@@ -42,7 +43,7 @@ struct PredictFlags {
 PredictionView view_of(const PredictFlags& flags) {
   PredictionView view;
   view.iteration = flags.iteration;
-  view.accounting = flags.accounting == "messages" ? Accounting::messages : Accounting::deepspeed_logger;
+  view.accounting = flags.accounting == "messages" ? Accounting::messages : Accounting::comms_logger;
   view.ranks_per_node = flags.layout.ranks_per_node();
   view.framework_choice = !flags.framework.empty()             ? FrameworkChoice::flag
                           : is_case_file(flags.config.front()) ? FrameworkChoice::case_file
@@ -264,12 +265,9 @@ Result<ExitCode> predict(Console& console, const PredictFlags& flags) {
 Action declare_predict(CLI::App& verb) {
   const auto flags = std::make_shared<PredictFlags>();
   verb.footer(k_predict_examples);
-  verb.add_option("CONFIG", flags->config,
-                  "A preset (1.3B), GPT-NeoX yml files, a Hugging Face config.json, Megatron arguments or a "
-                  "case file")
-      ->required();
+  verb.add_option("CONFIG", flags->config, config_kinds_text("1.3B"))->required();
   verb.add_option("--framework", flags->framework,
-                  "Whose rules: paper, deepspeed, neox, megatron, torch-ddp, commlens (a comma list sweeps)")
+                  fmt::format("Whose rules: {} (a comma list sweeps)", framework_names()))
       ->type_name("NAME");
   verb.add_option("--iteration", flags->iteration, "Which iteration the table shows")
       ->check(CLI::IsMember({"init", "cold", "steady"}))

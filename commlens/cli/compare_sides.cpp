@@ -7,6 +7,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/compare/scope.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/table.hpp"
 
@@ -85,7 +86,7 @@ Result<LoggedComparison> compare_plan_with_log(Side& side, const Side& log, cons
   }
   side.trace = plan->trace(plan->steady_iteration() + 1);
   side.unverified = plan->unverified;
-  return compare_logged(side.trace, log.trace, scope.iterations, scope.ignored);
+  return compare_logged(side.trace, log.trace, scope.iterations, scope.ignored, rule_book());
 }
 
 /// The power of two that, as data-parallel degree, explains the most rows of the log, and of those that
@@ -208,7 +209,7 @@ Result<LogMatch> compare_with_log(Side& side, const Side& log, const LayoutFlags
   }
   Result<LoggedComparison> compared =
       side.is_config() ? compare_plan_with_log(side, log, *overrides, scope, planner)
-                       : compare_logged(side.trace, log.trace, scope.iterations, scope.ignored);
+                       : compare_logged(side.trace, log.trace, scope.iterations, scope.ignored, rule_book());
   if (!compared) {
     return tl::unexpected(compared.error());
   }

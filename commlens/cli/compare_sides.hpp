@@ -23,7 +23,7 @@ struct Side {
   /// The configuration; only of a side that is one.
   const Job& config() const;
   bool is_prediction() const { return is_config() || trace.provenance.source == Source::predicted; }
-  bool is_log() const { return !is_config() && trace.provenance.accounting == Accounting::deepspeed_logger; }
+  bool is_log() const { return !is_config() && trace.provenance.accounting == Accounting::comms_logger; }
   /// The paper's rules give volumes rather than calls.
   bool has_volumes_only() const { return trace.provenance.framework.starts_with("paper"); }
   /// "case.yaml: predicted by the rules of deepspeed 0.14.0, 4 ranks; unverified: …".

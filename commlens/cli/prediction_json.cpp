@@ -48,7 +48,7 @@ Json formulas_json(const Job& job) {
 
 Json prediction_json(const Prediction& prediction) {
   const Job& job = prediction.job;
-  const bool logger = prediction.view.accounting == Accounting::deepspeed_logger;
+  const bool logger = prediction.view.accounting == Accounting::comms_logger;
   const bool has_work = prediction.iteration != k_init_iteration;
   return {{"schema", "commlens.predict/1"},
           {"model", model_json(job.model)},

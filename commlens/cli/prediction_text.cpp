@@ -76,7 +76,7 @@ std::string head_text(const Prediction& prediction) {
                       choice_text(prediction.view.framework_choice),
                       unverified.empty() ? "" : fmt::format("; unverified: {}", fmt::join(unverified, "; ")));
   text += fmt::format("iteration: {}{}\n", iteration_text(prediction),
-                      prediction.view.accounting == Accounting::deepspeed_logger
+                      prediction.view.accounting == Accounting::comms_logger
                           ? "; as DeepSpeed's comms logger shows it (all_gather: input shard)"
                           : "");
   text += fmt::format("one rank: {} TFLOP per iteration; memory {} ({})\n",

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "commlens/frameworks/frameworks.hpp"
+
 namespace commlens {
 namespace {
 
@@ -41,6 +43,7 @@ RecordingCheck check_recording(const Plan& plan, const Trace& recorded, std::int
   }
   CompareOptions options;
   options.iterations = {0, INT32_MAX};
+  options.rules = &rule_book();
   Result<Comparison> comparison = compare(predicted, recorded, options);
   if (!comparison) {
     return check;  // nothing in common, so nothing is equal

@@ -8,6 +8,7 @@
 #include "commlens/advice/advise.hpp"
 #include "commlens/cli/explain_sides.hpp"
 #include "commlens/cli/progress.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
 
 namespace commlens {
@@ -188,6 +189,7 @@ Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest&
   Side& b = sides[1];
   CompareOptions options;
   options.iterations = range;
+  options.rules = &rule_book();
   if (a.is_log() != b.is_log()) {
     return compared_with_log(sides, request, options, planner);
   }

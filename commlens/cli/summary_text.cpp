@@ -65,7 +65,7 @@ std::string head_text(const SummaryView& view, const TextStyle& style) {
   std::string text = fmt::format("{}: {}{}{}; {}\n", printable(view.name), name_of(provenance.source),
                                  provenance.producer.empty() ? "" : link, printable(provenance.producer),
                                  contents_text(view));
-  if (provenance.accounting == Accounting::deepspeed_logger) {
+  if (provenance.accounting == Accounting::comms_logger) {
     text +=
         "sizes as DeepSpeed's comms logger prints them (all_gather: input shard, rounded); groups unknown, "
         "so no "

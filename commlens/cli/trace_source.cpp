@@ -13,7 +13,7 @@
 #include "commlens/cli/progress.hpp"
 #include "commlens/formats/importers/importers.hpp"
 #include "commlens/formats/importers/line_reader.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/coverage_report.hpp"
 #include "commlens/trace/trace_file.hpp"

@@ -12,6 +12,7 @@
 
 #include "commlens/base/text.hpp"
 #include "commlens/cli/number_check.hpp"
+#include "commlens/frameworks/read_config.hpp"
 
 namespace commlens {
 namespace {
@@ -114,11 +115,7 @@ Result<void> check_transport(const TrainFlags& flags) {
 }  // namespace
 
 void TrainFlags::declare(CLI::App& verb) {
-  verb.add_option(
-          "CONFIG", config,
-          "A preset (19M), GPT-NeoX yml files, a Hugging Face config.json, Megatron arguments or a case "
-          "file")
-      ->required();
+  verb.add_option("CONFIG", config, config_kinds_text("19M"))->required();
   verb.add_option("--iterations", iterations, "Optimizer steps, those before --resume included")
       ->check(between(std::int64_t{1}, k_most_iterations))
       ->type_name("N")

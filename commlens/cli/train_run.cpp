@@ -24,7 +24,7 @@
 #include "commlens/cli/train_report.hpp"
 #include "commlens/cli/train_transport.hpp"
 #include "commlens/frameworks/memory.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"

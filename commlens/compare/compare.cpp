@@ -20,7 +20,7 @@ class Comparer {
         calls_a_(a, options, scope_.iterations),
         calls_b_(b, options, scope_.iterations),
         matcher_(a, b),
-        differences_(a, b) {}
+        differences_(a, b, options.rules) {}
 
   Comparison run() {
     for (const Segment& segment : scope_.segments) {

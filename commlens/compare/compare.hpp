@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "commlens/base/result.hpp"
+#include "commlens/trace/rule_book.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -14,6 +15,7 @@ struct CompareOptions {
   std::optional<std::pair<Iteration, Iteration>> iterations;
   std::vector<CommKind> ignored;  // barriers never count, whatever stands here
   bool order_counts = false;
+  const RuleBook* rules = nullptr;  // what the predicting rules mean; without it no difference has a cause
 };
 
 /// exact: same op, dtype, sizes, group and root or peer. size: same op and group, other bytes (or dtype).
@@ -36,7 +38,8 @@ struct Difference {
   Rank example_rank;
   Iteration example_iteration = 0;
   std::vector<Rank> example_group;
-  Rule rule;  // of the predicted side, if any
+  Rule rule;               // of the predicted side, if any
+  std::string_view cause;  // of that rule (explain.hpp); empty where it is not known
   std::string tag;
 };
 
@@ -84,8 +87,9 @@ struct LoggedRow {
   Bytes size;      // as printed
   Bytes rounding;  // true size within +- this
   std::int64_t logged = 0;
-  std::int64_t predicted = 0;      // init + cold + (iterations - 1) * steady
-  std::vector<std::string> rules;  // names of the rules behind the predicted calls
+  std::int64_t predicted = 0;            // init + cold + (iterations - 1) * steady
+  std::vector<std::string> rules;        // names of the rules behind the predicted calls
+  std::vector<std::string_view> causes;  // of those rules, each once
 };
 struct LoggedComparison {
   std::int64_t iterations = 0;  // of training that fit the log best (or as asked)
@@ -97,11 +101,12 @@ struct LoggedComparison {
 };
 
 /// `predicted` must hold initialisation and iterations in the order of the run, whatever their numbers, of
-/// which the last one is steady; `log` has Accounting::deepspeed_logger. Rank 0 of the prediction is used,
+/// which the last one is steady; `log` has Accounting::comms_logger. Rank 0 of the prediction is used,
 /// seen as the logger sees it. Ops of the kinds `ignored` are left out on both sides, before iterations are
 /// fitted.
 Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log,
                                         std::optional<std::int64_t> iterations,
-                                        const std::vector<CommKind>& ignored = {});
+                                        const std::vector<CommKind>& ignored = {},
+                                        const RuleBook& rules = {});
 
 }  // namespace commlens

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "commlens/comm/volume.hpp"
+#include "commlens/compare/explain.hpp"
 #include "commlens/trace/logger_view.hpp"
 
 namespace commlens {
@@ -40,8 +41,8 @@ Difference Differences::described(const Finding& finding, Axis axis) const {
   const Trace& trace = finding.a != nullptr ? a_ : b_;
   const CommOp& op = either(finding);
   difference.verdict = finding.verdict;
-  difference.logged_a = a_.provenance.accounting == Accounting::deepspeed_logger;
-  difference.logged_b = b_.provenance.accounting == Accounting::deepspeed_logger;
+  difference.logged_a = a_.provenance.accounting == Accounting::comms_logger;
+  difference.logged_b = b_.provenance.accounting == Accounting::comms_logger;
   difference.kind = op.kind;
   difference.axis = axis;
   difference.group_size = trace.groups.size(op.group);
@@ -61,6 +62,9 @@ Difference Differences::described(const Finding& finding, Axis axis) const {
     if (difference.tag.empty()) {
       difference.tag = b_.tags.text(finding.b->tag);
     }
+  }
+  if (rules_ != nullptr) {
+    difference.cause = cause_of_rule(*rules_, difference.rule.name, axis);
   }
   return difference;
 }

@@ -22,7 +22,8 @@ struct Finding {
 /// Gathers findings into differences that are alike.
 class Differences {
  public:
-  Differences(const Trace& a, const Trace& b) : a_(a), b_(b) {}
+  /// `rules` may be null: no difference has a cause then.
+  Differences(const Trace& a, const Trace& b, const RuleBook* rules) : a_(a), b_(b), rules_(rules) {}
   void add(const Finding& finding);
   /// Most bytes first.
   std::vector<Difference> sorted() const;
@@ -35,6 +36,7 @@ class Differences {
 
   const Trace& a_;
   const Trace& b_;
+  const RuleBook* rules_;
   std::map<Key, std::size_t> places_;
   std::vector<Difference> differences_;
   std::vector<Rank> counted_to_;  // per difference: the last rank that is part of its `ranks`

@@ -152,15 +152,16 @@ std::string_view cause_on_one_rank(Term term, Axis axis) {
 }
 
 /// From the equations' calls to a framework's, told apart by rule.
-void add_by_rules(Groups& groups, const RankVolumes& before, const RankVolumes& after, std::int64_t count) {
+void add_by_rules(Groups& groups, const RuleBook& book, const RankVolumes& before, const RankVolumes& after,
+                  std::int64_t count) {
   std::map<std::pair<Axis, Term>, TermCalls> terms;
   for (const auto& [key, volume] : before) {
-    const std::optional<RuleMeaning> meaning = meaning_of(key.rule);
+    const std::optional<RuleMeaning> meaning = book.meaning_of(key.rule);
     TermCalls& term = terms[{key.axis, meaning ? meaning->term : Term::none}];
     add_to(term.equations[{key.axis, key.kind}], volume);
   }
   for (const auto& [key, volume] : after) {
-    const std::optional<RuleMeaning> meaning = meaning_of(key.rule);
+    const std::optional<RuleMeaning> meaning = book.meaning_of(key.rule);
     if (!meaning) {
       groups.add("", key, volume, count);
     } else if (meaning->term == Term::none) {
@@ -183,8 +184,8 @@ void add_by_rules(Groups& groups, const RankVolumes& before, const RankVolumes& 
 
 }  // namespace
 
-std::string_view cause_of_rule(std::string_view rule, Axis axis) {
-  const std::optional<RuleMeaning> meaning = meaning_of(rule);
+std::string_view cause_of_rule(const RuleBook& book, std::string_view rule, Axis axis) {
+  const std::optional<RuleMeaning> meaning = book.meaning_of(rule);
   if (!meaning) {
     return "";
   }
@@ -193,10 +194,6 @@ std::string_view cause_of_rule(std::string_view rule, Axis axis) {
   }
   const bool is_plain = meaning->cause == "separate_calls" || meaning->cause == "gradient_buckets";
   return meaning->term != Term::none && is_plain ? cause_of(meaning->term) : meaning->cause;
-}
-
-std::string_view cause_of(const Difference& difference) {
-  return cause_of_rule(difference.rule.name, difference.axis);
 }
 
 std::int64_t ExplainedGroup::calls() const {
@@ -240,13 +237,15 @@ Result<Explanation> explain_steps(const Trace& first, const std::vector<ExplainS
   const std::vector<RankRange> ranges = common_ranges(*scope, traces);
   const Iteration iteration = scope->iterations.back();
 
+  const RuleBook none;
+  const RuleBook& book = options.rules == nullptr ? none : *options.rules;
   Groups groups;
   std::vector<RankVolumes> before = volumes_per_range(first, ranges, iteration, options, mesh);
   for (const ExplainStep& step : steps) {
     std::vector<RankVolumes> after = volumes_per_range(step.trace, ranges, iteration, options, mesh);
     for (std::size_t at = 0; at < ranges.size(); ++at) {
       if (step.by == ExplainStep::By::rules) {
-        add_by_rules(groups, before[at], after[at], ranges[at].count());
+        add_by_rules(groups, book, before[at], after[at], ranges[at].count());
       } else {
         add_change(groups, step, before[at], after[at], ranges[at].count());
       }
@@ -272,7 +271,7 @@ Explanation explain_calls(const Comparison& comparison) {
   Groups groups;
   std::vector<Difference> unexplained;
   for (const Difference& difference : comparison.differences) {
-    const std::string_view cause = cause_of(difference);
+    const std::string_view cause = difference.cause;
     ExplainedRow& row = groups.row_of(
         cause, {difference.axis, difference.kind, difference.rule.name, difference.rule.source});
     if (difference.a) {

@@ -73,11 +73,8 @@ Result<Explanation> explain_steps(const Trace& first, const std::vector<ExplainS
                                   const CompareOptions& options);
 
 /// The cause of calls that a rule predicted, on groups along `axis`: the rule's own, or for calls that serve
-/// a term of the equations what they are for. Empty for a rule that the table does not have.
-std::string_view cause_of_rule(std::string_view rule, Axis axis);
-
-/// The cause of a difference between calls: that of the rule that predicted the call; empty without one.
-std::string_view cause_of(const Difference& difference);
+/// a term of the equations what they are for. Empty for a rule that the book does not have.
+std::string_view cause_of_rule(const RuleBook& book, std::string_view rule, Axis axis);
 
 /// Differences of a call-by-call comparison, grouped by the cause of the rule that predicted the call. Calls
 /// that no rule predicted (a recording's own) are unexplained.

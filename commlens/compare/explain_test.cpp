@@ -6,6 +6,21 @@ namespace commlens {
 namespace {
 
 /// Builds traces of two data ranks that do the same, one iteration.
+/// What the rules of these tests mean.
+const RuleBook& book() {
+  static const RuleBook rules = [] {
+    constexpr static RuleRow rows[] = {
+        {"zero12.gradient_all_reduce", {Term::gradients, "gradient_buckets"}},
+        {"zero12.norm", {Term::none, "gradient_norms"}},
+        {"paper.eq2_gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
+        {"pipeline.attention_mask", {Term::none, "attention_mask"}}};
+    RuleBook made;
+    made.add(rows);
+    return made;
+  }();
+  return rules;
+}
+
 class TwoRanks {
  public:
   explicit TwoRanks(std::string framework = "") : trace_(Mesh{1, 2, 1}) {
@@ -60,7 +75,8 @@ TEST(ExplainSteps, HoldSumsOfImpossibleSizes) {
   for (int call = 0; call < 5; ++call) {
     many.call(CommKind::broadcast, elements);
   }
-  const Result<Explanation> done = explain_steps(first, {{By::nothing, "", "", many.take()}}, {});
+  const Result<Explanation> done =
+      explain_steps(first, {{By::nothing, "", "", many.take()}}, {.rules = &book()});
   ASSERT_TRUE(done.has_value());
   ASSERT_EQ(done->unexplained.size(), 2u);
   EXPECT_EQ(done->unexplained[0].message_b, Bytes{INT64_MAX});
@@ -97,7 +113,7 @@ TEST(ExplainSteps, EachStepHasWhatItChanges) {
                               .take();
   steps.push_back({By::rules, "", "", framework});
   steps.push_back({By::nothing, "", "", framework});
-  const Explanation explanation = explain_steps(first, steps, {}).value();
+  const Explanation explanation = explain_steps(first, steps, {.rules = &book()}).value();
   EXPECT_TRUE(explanation.complete());
   EXPECT_EQ(explanation.ranks, 2);
   ASSERT_EQ(explanation.explained.size(), 4U);
@@ -137,7 +153,8 @@ TEST(ExplainSteps, CallsOfAnUnknownRuleAreUnexplained) {
                            .call(CommKind::all_reduce, 100, k_bucket)
                            .call(CommKind::all_gather, 10, {"new.rule", "file:1"})
                            .take();
-  const Explanation explanation = explain_steps(first, {{By::rules, "", "", second}}, {}).value();
+  const Explanation explanation =
+      explain_steps(first, {{By::rules, "", "", second}}, {.rules = &book()}).value();
   ASSERT_EQ(explanation.unexplained.size(), 1U);
   EXPECT_EQ(explanation.unexplained[0].kind, CommKind::all_gather);
   EXPECT_EQ(explanation.unexplained[0].rule, "new.rule");
@@ -169,7 +186,7 @@ TEST(ExplainSteps, ListsCallsThatTheRulesDoNotPredict) {
   steps.push_back({By::rules, "", "", TwoRanks().call(CommKind::all_reduce, 100, k_bucket).take()});
   steps.push_back(
       {By::nothing, "", "", TwoRanks().call(CommKind::all_reduce, 100).call(CommKind::broadcast, 7).take()});
-  const Explanation explanation = explain_steps(first, steps, {}).value();
+  const Explanation explanation = explain_steps(first, steps, {.rules = &book()}).value();
   ASSERT_EQ(explanation.unexplained.size(), 1U);
   EXPECT_EQ(explanation.unexplained[0].message(), Bytes{2 * 7 * 4});
   ASSERT_EQ(explanation.unexplained_calls.size(), 1U);
@@ -184,7 +201,7 @@ TEST(ExplainCalls, GroupsDifferencesByTheCauseOfTheirRule) {
   const Trace a =
       TwoRanks().call(CommKind::all_reduce, 100, k_bucket).call(CommKind::all_reduce, 1, k_norm).take();
   const Trace b = TwoRanks().call(CommKind::all_reduce, 120).call(CommKind::broadcast, 7).take();
-  const Comparison comparison = compare(a, b, {}).value();
+  const Comparison comparison = compare(a, b, {.rules = &book()}).value();
   const Explanation explanation = explain_calls(comparison);
   // 100 and 1 elements pair, in order, with 120 and nothing.
   ASSERT_EQ(explanation.explained.size(), 2U);
@@ -196,10 +213,10 @@ TEST(ExplainCalls, GroupsDifferencesByTheCauseOfTheirRule) {
 }
 
 TEST(CauseOfRule, NamesReductionsOnOneRankApart) {
-  EXPECT_EQ(cause_of_rule("zero12.gradient_all_reduce", Axis::self), "one_rank_gradients");
-  EXPECT_EQ(cause_of_rule("zero12.gradient_all_reduce", Axis::dp), "gradients");
-  EXPECT_EQ(cause_of_rule("pipeline.attention_mask", Axis::pp), "attention_mask");
-  EXPECT_EQ(cause_of_rule("unheard.of", Axis::dp), "");
+  EXPECT_EQ(cause_of_rule(book(), "zero12.gradient_all_reduce", Axis::self), "one_rank_gradients");
+  EXPECT_EQ(cause_of_rule(book(), "zero12.gradient_all_reduce", Axis::dp), "gradients");
+  EXPECT_EQ(cause_of_rule(book(), "pipeline.attention_mask", Axis::pp), "attention_mask");
+  EXPECT_EQ(cause_of_rule(book(), "unheard.of", Axis::dp), "");
 }
 
 }  // namespace

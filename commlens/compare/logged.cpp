@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "commlens/compare/compare.hpp"
+#include "commlens/compare/explain.hpp"
 #include "commlens/trace/logger_view.hpp"
 #include "commlens/trace/training_steps.hpp"
 
@@ -167,11 +168,23 @@ std::int64_t fitted_iterations(const std::vector<Row>& rows, std::int64_t predic
   return best;
 }
 
+/// What the rules are for, each cause once.
+std::vector<std::string_view> causes_of(const RuleBook& book, const std::vector<std::string>& rules) {
+  std::vector<std::string_view> causes;
+  for (const std::string& rule : rules) {
+    const std::string_view cause = cause_of_rule(book, rule, Axis::unknown);
+    if (!cause.empty() && std::find(causes.begin(), causes.end(), cause) == causes.end()) {
+      causes.push_back(cause);
+    }
+  }
+  return causes;
+}
+
 }  // namespace
 
 Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log,
                                         std::optional<std::int64_t> iterations,
-                                        const std::vector<CommKind>& ignored) {
+                                        const std::vector<CommKind>& ignored, const RuleBook& rules) {
   const RankStream* stream = predicted.stream_of(Rank{0});
   const std::vector<Iteration> known = training_iterations(predicted);
   if (stream == nullptr || known.empty()) {
@@ -200,6 +213,7 @@ Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log
       continue;  // calls of iterations the run does not have
     }
     result.exact_rows += row.row.logged == row.row.predicted ? 1 : 0;
+    row.row.causes = causes_of(rules, row.row.rules);
     result.rows.push_back(std::move(row.row));
   }
   std::stable_sort(result.rows.begin(), result.rows.end(), [](const LoggedRow& l, const LoggedRow& r) {

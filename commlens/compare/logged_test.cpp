@@ -42,7 +42,7 @@ struct LogLine {
 
 Trace log_of(const std::vector<LogLine>& lines) {
   Trace trace;
-  trace.provenance.accounting = Accounting::deepspeed_logger;
+  trace.provenance.accounting = Accounting::comms_logger;
   const GroupId unknown = trace.groups.intern(std::vector<Rank>{});
   RankStream stream{{Rank{0}, Rank{0}}, {}, {}};
   for (const LogLine& line : lines) {

@@ -249,7 +249,7 @@ void DataParallel::gather_module(std::size_t chunk, std::size_t module, std::int
 void DataParallel::reduce(UnitStorage& unit) {
   Reduction reduction{&unit, {}, {}};
   const Completion completion = overlap_.reductions ? Completion::later : Completion::now;
-  const bool is_whole = stage_ == 0 || (options_.deepspeed_like && stage_ < 3);
+  const bool is_whole = stage_ == 0 || (options_.all_reduce_gradients && stage_ < 3);
   if (is_whole) {
     const std::int64_t count = stage_ == 0 ? unit.unit().count : unit.unit().padded;
     reduction.work = all_reduce(*groups_.dp, unit.gradient.narrow(0, 0, count), "gradients", completion);

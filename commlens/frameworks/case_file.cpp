@@ -127,7 +127,7 @@ Result<void> read_commlens(const ConfigNode& section, Job& job) {
   MapReader reader(section, {job.warnings, job.unmodelled});
   reader.read("bucket", options.bucket.value);
   reader.read("persistence_threshold", job.train.persistence_threshold, 0);
-  reader.read("deepspeed_like", options.deepspeed_like);
+  reader.read("deepspeed_like", options.all_reduce_gradients);
   reader.read("hpz", job.train.hpz);
   reader.read("quantized_weights", job.train.quantized_weights);
   reader.read("quantized_gradients", job.train.quantized_gradients);

@@ -167,7 +167,7 @@ TEST(CaseYaml, ReadsTheSettingsOfOurTrainer) {
   EXPECT_EQ(job.train.hpz, 2);
   EXPECT_TRUE(job.train.quantized_weights);
   EXPECT_TRUE(job.train.quantized_gradients);
-  EXPECT_FALSE(trainer::options(job).deepspeed_like);
+  EXPECT_FALSE(trainer::options(job).all_reduce_gradients);
   EXPECT_TRUE(job.warnings.empty());
 }
 

@@ -51,6 +51,17 @@ std::string framework_names(std::string_view last) {
   return names;
 }
 
+const RuleBook& rule_book() {
+  static const RuleBook all = [] {
+    RuleBook book;
+    for (const FrameworkRules& one : frameworks()) {
+      book.add(one.causes);
+    }
+    return book;
+  }();
+  return all;
+}
+
 Job with_framework(Job job, std::string_view framework) {
   if (job.framework == framework) {
     return job;

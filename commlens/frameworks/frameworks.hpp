@@ -12,6 +12,7 @@
 #include "commlens/model/job.hpp"
 #include "commlens/plan/local_parameters.hpp"
 #include "commlens/plan/plan.hpp"
+#include "commlens/trace/rule_book.hpp"
 
 namespace commlens {
 
@@ -69,6 +70,7 @@ struct FrameworkRules {
   AdviceTexts advice = {};
   /// Adds the changes of its own settings that are worth trying. Null: none, nothing of a job is varied.
   void (*variations)(Variations& variations) = nullptr;
+  std::span<const RuleRow> causes = {};  // what each of its rules means
 };
 
 /// The one list.
@@ -79,6 +81,9 @@ const FrameworkRules& rules_of(const Job& job);
 Result<const FrameworkRules*> framework_named(std::string_view name);
 /// "paper, deepspeed, … torch-ddp, commlens": the names in the list, `last` between the last two.
 std::string framework_names(std::string_view last = ", ");
+
+/// What the rules of all frameworks mean.
+const RuleBook& rule_book();
 
 /// The job as the framework of that name, which is in the list, would run it. The same framework leaves the
 /// job as it is.

@@ -7,7 +7,7 @@
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/neox/options.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 
 namespace commlens {
 namespace {

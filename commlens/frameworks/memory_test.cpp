@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/frameworks/neox/options.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 
 namespace commlens {
 namespace {

@@ -8,10 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "commlens/frameworks/commlens/options.hpp"
-#include "commlens/frameworks/torch/options.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens {
@@ -180,7 +179,7 @@ TEST(Overrides, ReachOurTrainersSettings) {
   EXPECT_TRUE(job.train.quantized_weights);
   EXPECT_TRUE(job.train.quantized_gradients);
   EXPECT_TRUE(job.train.partition_activations);
-  EXPECT_FALSE(trainer::options(job).deepspeed_like);
+  EXPECT_FALSE(trainer::options(job).all_reduce_gradients);
 }
 
 TEST(Overrides, ReachDeepSpeedsWordsForThem) {
@@ -223,8 +222,7 @@ TEST(Overrides, RefuseWhatAFrameworkDoesNotHave) {
                       given.partition_activations = true;
                     }),
             "--partition-activations splits what full recomputation stores; use --recompute full");
-  EXPECT_EQ(refusal("commlens", [](Overrides& given) { given.attention = Attention::flash; }),
-            "accepted");
+  EXPECT_EQ(refusal("commlens", [](Overrides& given) { given.attention = Attention::flash; }), "accepted");
 }
 
 TEST(Overrides, Fp16ThatIsAskedForStaysAndIsRefusedByTheRules) {

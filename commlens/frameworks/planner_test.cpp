@@ -6,8 +6,8 @@
 
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/neox/options.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
 #include "commlens/frameworks/overrides.hpp"
+#include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens {

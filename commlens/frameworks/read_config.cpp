@@ -21,8 +21,8 @@
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/megatron/reader.hpp"
 #include "commlens/frameworks/neox/options.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
 #include "commlens/frameworks/neox/reader.hpp"
+#include "commlens/frameworks/presets.hpp"
 
 namespace commlens {
 namespace {
@@ -207,6 +207,12 @@ ConfigKind sniff_config(const std::filesystem::path& path, std::string_view cont
     return is_json_file(path) ? ConfigKind::deepspeed_json : ConfigKind::neox_yaml;
   }
   return is_yaml_file(path) && keys.empty() ? ConfigKind::neox_yaml : ConfigKind::not_a_config;
+}
+
+std::string config_kinds_text(std::string_view preset) {
+  return fmt::format(
+      "A preset ({}), GPT-NeoX yml files, a Hugging Face config.json, Megatron arguments or a case file",
+      preset);
 }
 
 Result<Job> read_config(const std::vector<std::string>& config, std::string_view framework) {

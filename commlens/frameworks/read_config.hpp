@@ -18,6 +18,9 @@ constexpr std::int64_t k_config_size_limit = 1024 * 1024;
 /// the field.
 Result<Job> read_config(const std::vector<std::string>& config, std::string_view framework);
 
+/// What CONFIG may be, for help texts; `preset` is an example of one.
+std::string config_kinds_text(std::string_view preset);
+
 /// What a file holds, from its first keys.
 enum class ConfigKind { case_yaml, neox_yaml, deepspeed_json, hf_json, megatron_args, not_a_config };
 ConfigKind sniff_config(const std::filesystem::path& path, std::string_view content);

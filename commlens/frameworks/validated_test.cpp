@@ -5,7 +5,7 @@
 
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 
 namespace commlens {
 namespace {

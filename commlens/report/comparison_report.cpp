@@ -203,7 +203,7 @@ Json differences_json(const std::vector<Difference>& all) {
                            {"rule", difference.rule.name},
                            {"source", difference.rule.source},
                            {"tag", difference.tag},
-                           {"cause", cause_of(difference)}});
+                           {"cause", difference.cause}});
   }
   return differences;
 }
@@ -267,7 +267,7 @@ std::string comparison_csv(const Comparison& comparison, bool order_counts) {
     }
     cells.push_back(iteration_cell(difference.example_iteration));
     cells.push_back(difference.rule.name);
-    cells.emplace_back(cause_of(difference));
+    cells.emplace_back(difference.cause);
     cells.resize(titles.size());
     text += csv_line(cells);
   }

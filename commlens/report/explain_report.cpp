@@ -167,7 +167,7 @@ std::string explained_differences_text(const std::vector<Difference>& difference
   }
   std::vector<Difference> explained;
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(explained),
-               [](const Difference& difference) { return !cause_of(difference).empty(); });
+               [](const Difference& difference) { return !difference.cause.empty(); });
   text += explained.empty() ? "" : "\n" + differences_table(explained, style, most);
   if (!explanation.unexplained_calls.empty()) {
     text += "\n" + in_colour("unexplained: calls that no rule accounts for", Colour::red, style) + "\n" +

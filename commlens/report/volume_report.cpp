@@ -24,13 +24,8 @@ std::string printed_size(const LoggedRow& row) {
 /// What the calls behind a printed size are for, each cause once.
 std::vector<Cause> causes_of(const LoggedRow& row) {
   std::vector<Cause> causes;
-  for (const std::string& rule : row.rules) {
-    const std::string_view name = cause_of_rule(rule, Axis::unknown);
-    const bool is_new =
-        std::none_of(causes.begin(), causes.end(), [&](const Cause& cause) { return cause.name == name; });
-    if (!name.empty() && is_new) {
-      causes.push_back(cause_named(name));
-    }
+  for (const std::string_view name : row.causes) {
+    causes.push_back(cause_named(name));
   }
   return causes;
 }

@@ -50,8 +50,8 @@ auto key_of(const BreakdownRow& row) {
 using BreakdownKey = decltype(key_of(BreakdownRow{}));
 
 BreakdownRow row_of(const Trace& trace, const CommOp& op, const BreakdownOptions& options) {
-  const bool logger = options.accounting == Accounting::deepspeed_logger ||
-                      trace.provenance.accounting == Accounting::deepspeed_logger;
+  const bool logger = options.accounting == Accounting::comms_logger ||
+                      trace.provenance.accounting == Accounting::comms_logger;
   BreakdownRow row;
   row.kind = op.kind;
   row.group_size = trace.groups.size(op.group);
@@ -154,8 +154,8 @@ std::vector<BreakdownRow> breakdown(const Trace& trace, const BreakdownOptions& 
     }
     StreamRows rows(trace, options, options.rank ? RankRange{*options.rank, *options.rank} : stream.ranks);
     for (const OpCount& count : count_ops(trace, stream, options.iterations)) {
-      const bool hidden = options.accounting == Accounting::deepspeed_logger &&
-                          !logger_sees(trace.rule(trace.op(count.op).rule));
+      const bool hidden =
+          options.accounting == Accounting::comms_logger && !logger_sees(trace.rule(trace.op(count.op).rule));
       if (!hidden) {
         rows.add(count);
       }

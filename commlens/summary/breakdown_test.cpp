@@ -89,7 +89,7 @@ TEST(Breakdown, LoggerShowsTheShardAndHidesDirectCalls) {
   const OpId second = trace.intern(shown);
   trace.streams.push_back({{Rank{0}, Rank{3}}, {{first, 0}, {second, 0}, {second, 0}}, {}});
   EXPECT_EQ(breakdown(trace, {}).size(), 2u);
-  const std::vector<BreakdownRow> rows = breakdown(trace, {.accounting = Accounting::deepspeed_logger});
+  const std::vector<BreakdownRow> rows = breakdown(trace, {.accounting = Accounting::comms_logger});
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].message, Bytes{1000});
   EXPECT_EQ(rows[0].total_message, Bytes{2000});

@@ -85,7 +85,7 @@ OpFacts CallTally::facts_of(const Trace& tables, const CommOp& op) {
     keys_.push_back(key);
   }
   const Bytes moved = message_bytes(op);
-  const bool is_logged = tables.provenance.accounting == Accounting::deepspeed_logger;
+  const bool is_logged = tables.provenance.accounting == Accounting::comms_logger;
   return {is_logged ? logged_bytes(op) : moved, moved, found->second, op.group};
 }
 

@@ -50,7 +50,7 @@ std::string_view name_of(Source source);
 
 /// What a size in the trace counts: our message definition, or what DeepSpeed's comms logger prints
 /// (docs/volumes.md).
-enum class Accounting : std::uint8_t { messages, deepspeed_logger };
+enum class Accounting : std::uint8_t { messages, comms_logger };
 std::string_view name_of(Accounting accounting);
 
 /// The source or accounting of that name; nothing when there is none.

@@ -98,7 +98,7 @@ TEST(Source, HasANameThatLeadsBack) {
     EXPECT_EQ(source_from(name_of(source)), source);
   }
   EXPECT_EQ(source_from("guessed"), std::nullopt);
-  EXPECT_EQ(accounting_from(name_of(Accounting::deepspeed_logger)), Accounting::deepspeed_logger);
+  EXPECT_EQ(accounting_from(name_of(Accounting::comms_logger)), Accounting::comms_logger);
   EXPECT_EQ(accounting_from(""), std::nullopt);
 }
 

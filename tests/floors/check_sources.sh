@@ -3,6 +3,7 @@
 #   includes    a folder includes only the folders of allowed_includes.txt
 #   libraries   a library is included only where allowed_libraries.txt says
 #   own_header  x.cpp includes x.hpp, if there is one, before anything else
+#   frameworks  a framework is named in commlens/frameworks and, in comments, wherever a source is cited
 #   size        no file has more than 500 lines
 #   documented  each header explains something with ///
 set -euo pipefail
@@ -49,6 +50,18 @@ own_header() {
     first=$(grep -n -m1 '^[[:space:]]*#[[:space:]]*include' "$source" || true)
     [[ $first == *"\"$header\""* ]] || echo "$source:${first%%:*}: include \"$header\" first"
   done < <(sources -not -name '*_test.cpp' -not -name '*.hpp')
+}
+
+# What may name one all the same: the format of its log, the name of that log's way of counting, flags and examples.
+frameworks() {
+  sources -not -path 'commlens/frameworks/*' -not -path 'commlens/formats/*' -not -name '*_test.cpp' -not -name 'test_*' |
+    xargs awk '{
+      line = tolower($0)
+      sub(/\/\/.*/, "", line)
+      if (line ~ /comms logger|deepspeed-logger|"deepspeed_logger"|--deepspeed-like|^  commlens [a-z]/) next
+      if (line ~ /deepspeed|neox|megatron|torch.?ddp/ && FILENAME !~ /^commlens\/trace\/logger_view.cpp$/)
+        print FILENAME ":" FNR ": a framework is named outside commlens/frameworks"
+    }'
 }
 
 size() {

@@ -37,6 +37,7 @@ breach libraries commlens/summary/a.cpp '#include <nlohmann/json_fwd.hpp>\n' 'a.
 breach libraries commlens/base/a.cpp '  #  include <mpi.h>\n' 'a.cpp:1: <mpi.h> may not'
 breach own_header commlens/base/size.cpp '#include <vector>\n#include "commlens/base/size.hpp"\n' 'size.cpp:1: include'
 breach own_header commlens/base/size.cpp 'int size;\n' 'size.cpp:: include'
+breach frameworks commlens/summary/a.cpp 'bool b = name == "deepspeed";\n' 'a.cpp:1: a framework is named outside'
 breach size commlens/base/long.cpp "$(printf '%.0s\\n' {1..501})" 'long.cpp: more than 500 lines'
 breach documented commlens/base/size.hpp '#pragma once\nstruct Size {};\n' 'size.hpp: no doc comment'
 exit $failed

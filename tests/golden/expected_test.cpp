@@ -11,10 +11,10 @@
 
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/memory.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
 #include "commlens/frameworks/overrides.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
 #include "commlens/frameworks/planner.hpp"
+#include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/model/flops.hpp"
 #include "commlens/model/parameters.hpp"
@@ -165,16 +165,16 @@ TEST(Expected, LoggerView) {
       const Job ddp = job_of(name, flags);
       const Plan plan = make_plan(ddp, Rank{0}).value();
       const auto init =
-          breakdown(plan.trace_of({k_init_iteration}), {.accounting = Accounting::deepspeed_logger});
+          breakdown(plan.trace_of({k_init_iteration}), {.accounting = Accounting::comms_logger});
       EXPECT_EQ(sum_of(init, CommKind::broadcast).message, values.at("init_broadcast_bytes"));
-      const auto logged = steady_rows(ddp, Rank{0}, Accounting::deepspeed_logger);
+      const auto logged = steady_rows(ddp, Rank{0}, Accounting::comms_logger);
       EXPECT_EQ(sum_of(logged, CommKind::all_reduce).message, values.at("DDP").at("all_reduce_bytes"));
       flags.zero = 3;
-      const auto zero3 = steady_rows(job_of(name, flags), Rank{0}, Accounting::deepspeed_logger);
+      const auto zero3 = steady_rows(job_of(name, flags), Rank{0}, Accounting::comms_logger);
       EXPECT_EQ(sum_of(zero3, CommKind::reduce_scatter).message,
                 values.at("ZeRO3").at("reduce_scatter_tensor_bytes_full"));
       flags.zero = 1;
-      const auto zero1 = steady_rows(job_of(name, flags), Rank{0}, Accounting::deepspeed_logger);
+      const auto zero1 = steady_rows(job_of(name, flags), Rank{0}, Accounting::comms_logger);
       const std::int64_t flags_and_norms = 1 + 2 * 4;
       EXPECT_EQ(sum_of(zero1, CommKind::all_reduce).message - flags_and_norms,
                 values.at("ZeRO1/2").at("all_reduce_bytes"));
@@ -200,7 +200,7 @@ TEST(Expected, Zero3Gathers) {
     const Trace steady = plan.trace_of({plan.steady_iteration()});
     std::map<std::int64_t, std::int64_t> persistent;  // shard bytes -> calls
     std::int64_t calls = 0;
-    for (const BreakdownRow& row : breakdown(steady, {.accounting = Accounting::deepspeed_logger})) {
+    for (const BreakdownRow& row : breakdown(steady, {.accounting = Accounting::comms_logger})) {
       if (steady.rule(row.rule).name == "zero3.persistent_parameter_gather") {
         persistent[row.message.value] += row.calls;
         calls += row.calls;
@@ -357,7 +357,7 @@ TEST(Expected, PublishedLog) {
       calls;  // by size as the logger prints it, MB rounded
   for (const Iteration iteration : {k_init_iteration, plan.steady_iteration()}) {
     for (const BreakdownRow& row :
-         breakdown(plan.trace_of({iteration}), {.accounting = Accounting::deepspeed_logger})) {
+         breakdown(plan.trace_of({iteration}), {.accounting = Accounting::comms_logger})) {
       const double kilobytes = static_cast<double>(row.message.value) / 1024.0;
       const std::string size = kilobytes < 1024 ? fmt::format("{:.1f} KB", kilobytes)
                                                 : fmt::format("{:.2f} MB", kilobytes / 1024.0);

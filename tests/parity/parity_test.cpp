@@ -90,7 +90,7 @@ TEST_P(FusedAttentionParity, TrainsLikeOneEagerRankAndSendsWhatIsPredicted) {
 TEST_P(FusedAttentionParity, RecomputesBitForBit) {
   Job job = job_of(GetParam());
   job.train.attention = Attention::flash;
-  job.commlens.partition_activations = false;
+  job.train.partition_activations = false;
   job.train.recompute = Recompute::none;
   const TrainingRun kept = train_on_threads("kept", job, options());
   job.train.recompute = Recompute::full;
@@ -105,7 +105,7 @@ void interleaved(Job& job) {
 }
 void full(Job& job) { job.train.recompute = Recompute::full; }
 void selective(Job& job) { job.train.recompute = Recompute::selective; }
-void deepspeed_like(Job& job) { trainer::options(job).deepspeed_like = true; }
+void deepspeed_like(Job& job) { trainer::options(job).all_reduce_gradients = true; }
 void partitioned(Job& job) {
   full(job);
   job.train.partition_activations = true;

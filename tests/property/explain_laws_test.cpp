@@ -70,7 +70,7 @@ Job random_job() {
   } else if (job.framework == "commlens") {
     job.train.dtype = DType::fp32;
     job.train.zero_stage = *rc::gen::inRange(0, 4);
-    trainer::options(job).deepspeed_like = job.train.zero_stage == 1 && *rc::gen::arbitrary<bool>();
+    trainer::options(job).all_reduce_gradients = job.train.zero_stage == 1 && *rc::gen::arbitrary<bool>();
     trainer::options(job).bucket = Bytes{*rc::gen::inRange<std::int64_t>(1000, 100000) * 4};
     job.train.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
   } else if (job.framework == "deepspeed") {
@@ -139,7 +139,7 @@ TEST(ExplainLaws, EveryByteAFrameworkSendsHasACause) {
     const Result<PaperSteps> steps = paper_steps(run.job);
     RC_ASSERT(steps.has_value());
     const Result<Explanation> explanation =
-        explain_steps(equations, explain_steps_of(*steps, recorded, iteration), {});
+        explain_steps(equations, explain_steps_of(*steps, recorded, iteration), {.rules = &rule_book()});
     RC_ASSERT(explanation.has_value());
     for (const ExplainedRow& row : explanation->unexplained) {
       RC_LOG() << name_of(row.axis) << ' ' << name_of(row.kind) << ' ' << row.calls() << ' '
@@ -163,8 +163,8 @@ TEST(ExplainLaws, CausesAndTheUnexplainedAddUpWhateverIsCompared) {
     RC_PRE(recorded_plan.has_value());
     const Trace recorded = recorded_plan->trace_of({1});
     const Trace equations = equations_of(run.job, 1);
-    const Result<Explanation> explanation =
-        explain_steps(equations, explain_steps_of(paper_steps(run.job).value(), recorded, 1), {});
+    const Result<Explanation> explanation = explain_steps(
+        equations, explain_steps_of(paper_steps(run.job).value(), recorded, 1), {.rules = &rule_book()});
     RC_ASSERT(explanation.has_value());
     check_sum(equations, recorded, *explanation);
     check_sum(recorded, equations, exchanged(*explanation));

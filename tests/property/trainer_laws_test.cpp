@@ -49,7 +49,7 @@ Job any_job() {
   trainer::Options& options = trainer::options(job);
   options.bucket = Bytes{*rc::gen::inRange<std::int64_t>(1, 20'000)};
   job.train.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 2000);
-  options.deepspeed_like = *rc::gen::arbitrary<bool>();
+  options.all_reduce_gradients = *rc::gen::arbitrary<bool>();
   job.train.hpz = *rc::gen::element<std::int64_t>(1, 2, 3);
   job.train.quantized_weights = *rc::gen::arbitrary<bool>();
   job.train.quantized_gradients = *rc::gen::arbitrary<bool>();
@@ -62,7 +62,8 @@ Job possible_job() {
   Job job = any_job();
   trainer::Options& options = trainer::options(job);
   const bool is_sharded = job.train.zero_stage == 3;
-  options.deepspeed_like = options.deepspeed_like && (job.train.zero_stage == 1 || job.train.zero_stage == 2);
+  options.all_reduce_gradients =
+      options.all_reduce_gradients && (job.train.zero_stage == 1 || job.train.zero_stage == 2);
   job.train.quantized_weights = job.train.quantized_weights && is_sharded;
   job.train.quantized_gradients = job.train.quantized_gradients && is_sharded;
   job.train.hpz = is_sharded && job.layout.dp % job.train.hpz == 0 ? job.train.hpz : 1;
@@ -224,7 +225,7 @@ TEST(TrainerLaws, GradientsAddUpToTheParameters) {
     Job job = possible_job();
     job.layout = {.dp = 2 + job.layout.dp};
     job.train.schedule = Schedule::one_f_one_b;
-    job.train.partition_activations = trainer::options(job).deepspeed_like = false;
+    job.train.partition_activations = trainer::options(job).all_reduce_gradients = false;
     job.train.zero_stage = *rc::gen::inRange(0, 3);
     job.train.hpz = 1;
     job.train.quantized_weights = job.train.quantized_gradients = false;
@@ -304,7 +305,7 @@ TEST(TrainerLaws, DataRanksAddOnlyDataParallelCalls) {
     Job job = possible_job();
     job.train.zero_stage = 0;
     job.train.hpz = 1;
-    job.train.quantized_weights = job.train.quantized_gradients = trainer::options(job).deepspeed_like =
+    job.train.quantized_weights = job.train.quantized_gradients = trainer::options(job).all_reduce_gradients =
         false;
     const auto without_data_parallel = [](Job at, std::int64_t data) {
       at.layout.dp = data;

@@ -166,7 +166,7 @@ Result<Trace> LogReader::finish(const std::string& origin) {
   }
   Trace trace;
   trace.provenance.source = Source::imported;
-  trace.provenance.accounting = Accounting::deepspeed_logger;
+  trace.provenance.accounting = Accounting::comms_logger;
   trace.provenance.producer = "deepspeed comms logger";
   trace.provenance.description = origin;
   trace.provenance.framework = "deepspeed";

@@ -67,7 +67,7 @@ TEST(DeepspeedLog, ReadsASummaryTable) {
                                   "send 16384->0 +-6 x3", "recv 0->16384 +-6 x4", "other(gather) 8->8 +-0 x5",
                                   "barrier 0->0 +-0 x1"}));
   ASSERT_TRUE(trace);
-  EXPECT_EQ(trace->provenance.accounting, Accounting::deepspeed_logger);
+  EXPECT_EQ(trace->provenance.accounting, Accounting::comms_logger);
   EXPECT_EQ(trace->provenance.source, Source::imported);
   EXPECT_TRUE(trace->provenance.skipped.empty());
   EXPECT_EQ(trace->streams.size(), 1U);

@@ -86,7 +86,7 @@ Check check_sharding(const Job& job) {
     return failure(
         fmt::format("--persistence-threshold {}: it must not be negative", job.train.persistence_threshold));
   }
-  if (own.deepspeed_like && stage != 1 && stage != 2) {
+  if (own.all_reduce_gradients && stage != 1 && stage != 2) {
     return failure(
         fmt::format("--deepspeed-like reduces the gradients of ZeRO-1 and 2 otherwise; use --zero 1 "
                     "or 2 instead of {}",

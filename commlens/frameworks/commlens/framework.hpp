@@ -10,6 +10,8 @@ namespace commlens::trainer {
 
 /// Our own trainer.
 FrameworkRules rules();
+/// What its rules mean (rule_book).
+std::span<const RuleRow> causes();
 
 void adopt(Job& job);
 /// Of a job that came from another framework's configuration: ZeRO++ outside stage 3 and partitioned

@@ -24,8 +24,8 @@ MemoryEstimate states_of(const Job& job, const HeldStage& stage) {
   return estimate;
 }
 
-/// Masks of [sequence, sequence] that a layer adds to the scores: one, with ALiBi one a head, eager of each sequence
-/// of the micro-batch. A fused kernel needs none to look back only.
+/// Masks of [sequence, sequence] that a layer adds to the scores: one, with ALiBi one a head, eager of each
+/// sequence of the micro-batch. A fused kernel needs none to look back only.
 double masks_of(const Job& job) {
   const bool is_fused = attention_of(job) == Attention::flash;
   if (job.model.positions != Positions::alibi) {
@@ -35,8 +35,9 @@ double masks_of(const Job& job) {
   return static_cast<double>(is_fused ? heads : heads * job.train.micro_batch);
 }
 
-/// There is no dropout and thus no masks of it; with sequence parallelism the gathered inputs of qkv and fc1 are kept;
-/// and the mask that is added to the scores; in their place, with fused attention, the fp32 sum of each of their rows.
+/// There is no dropout and thus no masks of it; with sequence parallelism the gathered inputs of qkv and fc1
+/// are kept; and the mask that is added to the scores; in their place, with fused attention, the fp32 sum of
+/// each of their rows.
 LayerActivations layer_activations(const Job& job, Recompute recompute) {
   const ModelConfig& model = job.model;
   const auto tp = static_cast<double>(job.layout.tp);

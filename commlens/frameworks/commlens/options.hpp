@@ -13,8 +13,8 @@ inline constexpr std::string_view k_name = "commlens";
 /// Our own trainer (docs/training.md). The stage, clipping, recomputation and micro-batches stand in
 /// TrainConfig.
 struct Options {
-  Bytes bucket{25 * 1024 * 1024};  // gradients per call, stages 0-2
-  bool deepspeed_like = false;     // stages 1, 2: gradients by all_reduce instead of reduce_scatter
+  Bytes bucket{25 * 1024 * 1024};     // gradients per call, stages 0-2
+  bool all_reduce_gradients = false;  // stages 1, 2: gradients by all_reduce instead of reduce_scatter
 };
 
 inline const Options& options(const Job& job) { return job.options.of<Options>(); }

@@ -169,35 +169,37 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
 std::vector<std::string> unverified(const Job&) { return {}; }
 
 bool has_sequence_parallelism(const Job&) { return true; }
-void reduce_by_all_reduce(Job& job) { options(job).deepspeed_like = true; }
+void reduce_by_all_reduce(Job& job) { options(job).all_reduce_gradients = true; }
 
 }  // namespace
 
 FrameworkRules rules() {
-  return {
-      .name = k_name,
-      .title = "our trainer",
-      .engine = k_name,
-      .versions = {"0.1"},
-      .base = "",
-      .check = check,
-      .unverified = unverified,
-      .write = write,
-      .settings = {.adopt = adopt,
-                   .leave_out_converted = settle,
-                   .settle = settle,
-                   .has_sequence_parallelism = has_sequence_parallelism,
-                   .bucket = bucket,
-                   .set_bucket = set_bucket,
-                   .has_sharding_details = true,
-                   .reduce_by_all_reduce = reduce_by_all_reduce,
-                   .pads_to_tensor_ranks = true},
-      .memory = {.keeps_small_parameters = true, .of_stage = memory_of_stage, .fuses_attention_of_llama = false},
-      .advice = {.place = "of commlens train",
-                 .setting = setting_text,
-                 .changes = advised_changes,
-                 .reduces_every_micro_batch = true},
-      .variations = add_variations};
+  return {.name = k_name,
+          .title = "our trainer",
+          .engine = k_name,
+          .versions = {"0.1"},
+          .base = "",
+          .check = check,
+          .unverified = unverified,
+          .write = write,
+          .settings = {.adopt = adopt,
+                       .leave_out_converted = settle,
+                       .settle = settle,
+                       .has_sequence_parallelism = has_sequence_parallelism,
+                       .bucket = bucket,
+                       .set_bucket = set_bucket,
+                       .has_sharding_details = true,
+                       .reduce_by_all_reduce = reduce_by_all_reduce,
+                       .pads_to_tensor_ranks = true},
+          .memory = {.keeps_small_parameters = true,
+                     .of_stage = memory_of_stage,
+                     .fuses_attention_of_llama = false},
+          .advice = {.place = "of commlens train",
+                     .setting = setting_text,
+                     .changes = advised_changes,
+                     .reduces_every_micro_batch = true},
+          .variations = add_variations,
+          .causes = causes()};
 }
 
 }  // namespace commlens::trainer

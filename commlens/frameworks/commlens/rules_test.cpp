@@ -129,7 +129,7 @@ TEST(Trainer, Zero2ScattersInEveryMicroBatch) {
 
 TEST(Trainer, DeepspeedLikeReducesPaddedBuckets) {
   Job job = bucketed(1, 3, 1);
-  trainer::options(job).deepspeed_like = true;
+  trainer::options(job).all_reduce_gradients = true;
   EXPECT_EQ(calls(job), (Counts{{"backward all_reduce dp3 1632 B", 1},
                                 {"backward all_reduce dp3 1608 B", 1},
                                 {"backward all_reduce dp3 1344 B", 1},
@@ -470,7 +470,7 @@ TEST(Trainer, RefusesByNameWhatItDoesNotDo) {
          job.train.hpz = 3;
          job.layout.dp = 4;
        }},
-      {"--deepspeed-like", [](Job& job) { trainer::options(job).deepspeed_like = true; }},
+      {"--deepspeed-like", [](Job& job) { trainer::options(job).all_reduce_gradients = true; }},
       {"use --recompute full", [](Job& job) { job.train.partition_activations = true; }},
       {"use --tp of 2 or more",
        [](Job& job) {

@@ -46,17 +46,17 @@ std::string setting_text(const Job&, Setting setting) {
 }
 
 std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
-  if (topic != AdviceTopic::gradient_reduction || !options(job).deepspeed_like) {
+  if (topic != AdviceTopic::gradient_reduction || !options(job).all_reduce_gradients) {
     return {};
   }
   Job changed = job;
-  options(changed).deepspeed_like = false;
+  options(changed).all_reduce_gradients = false;
   return {{std::move(changed), "Reduce gradients by reduce_scatter",
            "leave --deepspeed-like out, of commlens train"}};
 }
 
 void add_variations(Variations& variations) {
-  variations.toggle("--deepspeed-like", [](Job& job) -> bool& { return options(job).deepspeed_like; });
+  variations.toggle("--deepspeed-like", [](Job& job) -> bool& { return options(job).all_reduce_gradients; });
   variations.toggle("--partition-activations",
                     [](Job& job) -> bool& { return job.train.partition_activations; });
   variations.toggle("--qwz", [](Job& job) -> bool& { return job.train.quantized_weights; });

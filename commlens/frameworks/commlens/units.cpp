@@ -104,7 +104,7 @@ void ChunkUnits::reduce(const FlatUnit& unit) const {
   if (ranks_ == 1) {
     return;
   }
-  if (stage_ == 0 || (options(job_).deepspeed_like && stage_ < 3)) {
+  if (stage_ == 0 || (options(job_).all_reduce_gradients && stage_ < 3)) {
     out_.all_reduce(out_.groups.dp, {stage_ == 0 ? unit.count : unit.padded}, job_.train.dtype, k_all_reduce,
                     unit.tag);
   } else if (job_.train.quantized_gradients && !unit.is_persistent) {

@@ -9,6 +9,8 @@ namespace commlens::deepspeed {
 
 /// DeepSpeed 0.14.0 itself: a script that calls deepspeed.initialize, or its PipelineModule.
 FrameworkRules rules();
+/// What its rules mean (rule_book).
+std::span<const RuleRow> causes();
 
 /// What clients that run on this engine share with it.
 Bytes bucket(const Job& job);

@@ -291,7 +291,8 @@ void write_pipeline_start(ProgramBuilder& out, const PipelineRank& rank) {
 
 void write_pipeline_iteration(ProgramBuilder& out, const PipelineRank& rank, bool is_first) {
   const Job& job = *rank.engine.job;
-  for (const PipelineStep& step : deepspeed_1f1b(rank.stage, rank.stages, job.train.micro_batches)) {
+  for (const PipelineStep& step :
+       one_f_one_b_with_transfers(rank.stage, rank.stages, job.train.micro_batches)) {
     write_step_of_schedule(out, rank, step, is_first);
   }
   out.set_phase(Phase::backward);

@@ -10,6 +10,8 @@ namespace commlens::megatron {
 
 /// Megatron-LM core_v0.7.0.
 FrameworkRules rules();
+/// What its rules mean (rule_book).
+std::span<const RuleRow> causes();
 
 void adopt(Job& job);
 void settle(Job& job);

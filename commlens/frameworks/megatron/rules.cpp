@@ -350,7 +350,8 @@ FrameworkRules rules() {
       .settings = {.adopt = adopt, .settle = settle, .has_sequence_parallelism = has_sequence_parallelism},
       .memory = {.gradient_bytes = gradient_bytes},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
-      .variations = add_variations};
+      .variations = add_variations,
+      .causes = causes()};
 }
 
 }  // namespace commlens::megatron

@@ -9,6 +9,8 @@ namespace commlens::neox {
 
 /// GPT-NeoX on DeepSpeed 0.14.0.
 FrameworkRules rules();
+/// What its rules mean (rule_book).
+std::span<const RuleRow> causes();
 
 void adopt(Job& job);
 void settle(Job& job);

@@ -269,7 +269,8 @@ FrameworkRules rules() {
                      .setting = setting_text,
                      .changes = deepspeed::advised_changes,
                      .reduces_every_micro_batch = true},
-          .variations = add_variations};
+          .variations = add_variations,
+          .causes = causes()};
 }
 
 }  // namespace commlens::neox

@@ -23,7 +23,8 @@ FrameworkRules rules() {
           .base = "arXiv 2408.10197",
           .check = check_equations,
           .unverified = unverified,
-          .write = write};
+          .write = write,
+          .causes = causes()};
 }
 
 }  // namespace commlens::paper

@@ -186,7 +186,7 @@ bool shards_optimizer(const Job& job) {
 }
 
 bool reduces_by_all_reduce(const Job& job) {
-  return deepspeed::runs(job) || (job.framework == "commlens" && trainer::options(job).deepspeed_like);
+  return deepspeed::runs(job) || (job.framework == "commlens" && trainer::options(job).all_reduce_gradients);
 }
 
 bool reduces_every_micro_batch(const Job& job) {

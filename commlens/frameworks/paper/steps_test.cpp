@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/neox/presets.hpp"
 #include "commlens/frameworks/overrides.hpp"
 #include "commlens/frameworks/planner.hpp"
+#include "commlens/frameworks/presets.hpp"
 
 namespace commlens {
 namespace {

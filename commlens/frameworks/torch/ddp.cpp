@@ -141,7 +141,8 @@ FrameworkRules rules() {
           .settings = {.adopt = adopt, .bucket = bucket, .set_bucket = set_bucket},
           .memory = {.buffers = memory_buffers},
           .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
-          .variations = add_variations};
+          .variations = add_variations,
+          .causes = causes()};
 }
 
 }  // namespace commlens::torch_ddp

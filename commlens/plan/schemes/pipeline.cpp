@@ -85,8 +85,8 @@ StageBounds partition_balanced(std::span<const std::int64_t> weights, std::int64
   return bounds;
 }
 
-std::vector<PipelineStep> deepspeed_1f1b(std::int64_t stage, std::int64_t stages,
-                                         std::int64_t micro_batches) {
+std::vector<PipelineStep> one_f_one_b_with_transfers(std::int64_t stage, std::int64_t stages,
+                                                     std::int64_t micro_batches) {
   using Kind = PipelineStep::Kind;
   std::vector<PipelineStep> steps;
   const auto is_valid = [&](std::int64_t micro_batch) {

@@ -33,7 +33,8 @@ struct PipelineStep {
 
 /// The 1F1B order of DeepSpeed's TrainSchedule for `stage` of `stages`, communication included.
 /// Source: deepspeed runtime/pipe/schedule.py:189.
-std::vector<PipelineStep> deepspeed_1f1b(std::int64_t stage, std::int64_t stages, std::int64_t micro_batches);
+std::vector<PipelineStep> one_f_one_b_with_transfers(std::int64_t stage, std::int64_t stages,
+                                                     std::int64_t micro_batches);
 
 /// Forward and backward order of a non-interleaved 1F1B stage: warm-up of min(stages - stage - 1,
 /// micro_batches) forwards, then one forward and one backward in turn, then the remaining backwards. Source:

@@ -72,7 +72,7 @@ TEST(PartitionBalanced, FollowsTheClosedForm) {
 void expect_each_micro_batch_once(std::int64_t stage, std::int64_t stages, std::int64_t micro_batches) {
   using Kind = PipelineStep::Kind;
   std::map<Kind, std::int64_t> count;
-  for (const PipelineStep& step : deepspeed_1f1b(stage, stages, micro_batches)) {
+  for (const PipelineStep& step : one_f_one_b_with_transfers(stage, stages, micro_batches)) {
     ++count[step.kind];
   }
   const bool first = stage == 0;
@@ -103,7 +103,7 @@ TEST(DeepSpeedSchedule, SendsAndReceivesEveryMicroBatchOnce) {
 TEST(DeepSpeedSchedule, RunsOneForwardOneBackward) {
   using Kind = PipelineStep::Kind;
   std::vector<Kind> kinds;
-  for (const PipelineStep& step : deepspeed_1f1b(0, 2, 2)) {
+  for (const PipelineStep& step : one_f_one_b_with_transfers(0, 2, 2)) {
     kinds.push_back(step.kind);
   }
   EXPECT_EQ(kinds, (std::vector<Kind>{Kind::load, Kind::forward, Kind::send_activation, Kind::load,

@@ -62,9 +62,7 @@ bool is_shown(const FigureInput& input, Iteration iteration) {
   return !input.iterations || (iteration >= input.iterations->first && iteration <= input.iterations->second);
 }
 
-bool is_printed_log(const Trace& trace) {
-  return trace.provenance.accounting == Accounting::deepspeed_logger;
-}
+bool is_printed_log(const Trace& trace) { return trace.provenance.accounting == Accounting::comms_logger; }
 
 bool is_timed(const RankStream& stream) {
   return !stream.times.empty() || (stream.events.empty() && !stream.compute.empty());

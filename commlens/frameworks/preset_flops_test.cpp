@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 #include "commlens/model/flops.hpp"
 
 namespace commlens {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 #include "commlens/model/parameters.hpp"
 
 namespace commlens {

@@ -1,18 +1,20 @@
-#include "commlens/compare/causes.hpp"
-
+// What rules of frameworks mean, and the causes that compare knows.
 #include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
+
+#include "commlens/compare/causes.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {
 
 TEST(Causes, EveryRuleHasACauseOfTheTable) {
   const std::vector<std::string_view> names = cause_names();
-  for (const std::string_view rule : explained_rules()) {
-    const std::optional<RuleMeaning> meaning = meaning_of(rule);
-    ASSERT_TRUE(meaning.has_value()) << rule;
+  for (const auto& [rule, row] : rule_book().rows()) {
+    const std::optional<RuleMeaning> meaning = rule_book().meaning_of(rule);
+    ASSERT_EQ(meaning, row) << rule;
     EXPECT_NE(std::find(names.begin(), names.end(), meaning->cause), names.end()) << rule;
     EXPECT_EQ(meaning->less.empty(), meaning->less_source.empty()) << rule;
   }
@@ -29,8 +31,8 @@ TEST(Causes, StandOnceAndSayWhy) {
     EXPECT_TRUE(cause.sentence.ends_with('.')) << name;
   }
   std::set<std::string_view> rules;
-  for (const std::string_view rule : explained_rules()) {
-    EXPECT_TRUE(rules.insert(rule).second) << rule;
+  for (const RuleRow& row : rule_book().rows()) {
+    EXPECT_TRUE(rules.insert(row.rule).second) << row.rule;
   }
 }
 
@@ -39,7 +41,7 @@ TEST(Causes, TermsHaveCausesOfTheirOwn) {
   for (const Term term : {Term::gradients, Term::parameters, Term::boundary, Term::tensor}) {
     EXPECT_NE(std::find(names.begin(), names.end(), cause_of(term)), names.end());
   }
-  EXPECT_EQ(meaning_of("no.such_rule"), std::nullopt);
+  EXPECT_EQ(rule_book().meaning_of("no.such_rule"), std::nullopt);
   EXPECT_EQ(cause_named("no_such_cause").title, "no_such_cause");
 }
 

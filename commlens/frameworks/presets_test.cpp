@@ -1,4 +1,4 @@
-#include "commlens/frameworks/neox/presets.hpp"
+#include "commlens/frameworks/presets.hpp"
 
 #include <gtest/gtest.h>
 
