@@ -11,7 +11,7 @@
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/trace_source.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/formats.hpp"
 #include "commlens/report/coverage_report.hpp"
 
 namespace commlens {

@@ -7,7 +7,7 @@
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/trace_source.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/import_any.hpp"
 #include "commlens/report/coverage_report.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/merge_traces.hpp"

@@ -15,7 +15,7 @@
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/sweep.hpp"
 #include "commlens/cli/trace_source.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/formats.hpp"
 #include "commlens/model/readers/read_config.hpp"
 #include "commlens/report/breakdown_report.hpp"
 

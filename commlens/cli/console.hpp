@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "commlens/base/result.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/formats.hpp"
 #include "commlens/report/table.hpp"
 
 namespace commlens {

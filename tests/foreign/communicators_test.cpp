@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/import_any.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/merge_traces.hpp"
 #include "commlens/trace/test_support.hpp"

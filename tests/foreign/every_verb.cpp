@@ -8,8 +8,8 @@
 
 #include "commlens/cli/command.hpp"
 #include "commlens/compare/compare.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/formats.hpp"
+#include "commlens/formats/import_any.hpp"
 
 namespace commlens {
 namespace {

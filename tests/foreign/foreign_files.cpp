@@ -11,8 +11,8 @@
 #include <fmt/ranges.h>
 
 #include "commlens/base/check.hpp"
-#include "commlens/formats/importers/json_stream.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/formats/io/json_stream.hpp"
+#include "commlens/formats/io/line_reader.hpp"
 
 namespace commlens {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "commlens/base/check.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/import_any.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 namespace {

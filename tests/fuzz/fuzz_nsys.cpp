@@ -1,6 +1,6 @@
 // A report of Nsight Systems, read in this process rather than in one of its own, so that the sanitizers see
 // what we do with the tables. SQLite itself is the system's and has no sanitizers.
-#include "commlens/formats/importers/nsys.hpp"
+#include "commlens/formats/nsys/import.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "commlens/formats/otf2/otf2_calls.hpp"
-#include "commlens/formats/otf2/otf2_definitions.hpp"
+#include "commlens/formats/otf2/calls.hpp"
+#include "commlens/formats/otf2/definitions.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 namespace commlens {

@@ -2,7 +2,7 @@
 // become by then is not known. Covers RecordDecoder, parse_call_line and CallBuilder, not the pipe.
 #include <algorithm>
 
-#include "commlens/formats/importers/record_stream.hpp"
+#include "commlens/formats/io/record_stream.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {

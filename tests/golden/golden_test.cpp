@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/compare/compare.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/import_any.hpp"
 #include "commlens/model/readers/read_config.hpp"
 #include "commlens/plan/planner.hpp"
 #include "tests/golden/golden_cases.hpp"

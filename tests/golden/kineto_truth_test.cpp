@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/formats/importers/kineto.hpp"
+#include "commlens/formats/kineto/import.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/trace/merge_traces.hpp"
 

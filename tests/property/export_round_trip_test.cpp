@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "commlens/formats/exporters/exporters.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/formats.hpp"
+#include "commlens/formats/import_any.hpp"
 #include "commlens/trace/merge_traces.hpp"
 #include "commlens/trace/test_support.hpp"
 

@@ -1,10 +1,9 @@
-#include "commlens/formats/exporters/goal.hpp"
-
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "commlens/formats/goal/export.hpp"
 #include "commlens/trace/trace.hpp"
 #include "tests/simulators/goal_player.hpp"
 

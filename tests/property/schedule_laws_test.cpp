@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include "commlens/formats/exporters/chakra_graph.hpp"
-#include "commlens/formats/exporters/goal.hpp"
+#include "commlens/formats/chakra/export.hpp"
+#include "commlens/formats/goal/export.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/plan/planner.hpp"
 #include "commlens/trace/test_support.hpp"

@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/formats/chakra_messages.hpp"
-#include "commlens/formats/chakra_names.hpp"
+#include "commlens/formats/chakra/messages.hpp"
+#include "commlens/formats/chakra/names.hpp"
 
 namespace commlens::test {
 namespace {

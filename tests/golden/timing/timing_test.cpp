@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "commlens/formats/importers/calls_jsonl.hpp"
+#include "commlens/formats/calls_jsonl/import.hpp"
 #include "commlens/summary/bubble.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/summary/statistics.hpp"

@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "commlens/formats/io/call_builder.hpp"
+
+namespace commlens {
+
+/// A field of a calls file: its name, and where its value goes.
+struct CallField {
+  using Number = std::optional<std::int64_t> CallRecord::*;
+  using Text = std::string CallRecord::*;
+  using Ranks = GroupField CallRecord::*;
+  using Flag = bool CallRecord::*;
+  /// Text, or a whole number that is kept as text.
+  struct Label {
+    std::string CallRecord::* text;
+  };
+  std::string_view key;
+  std::variant<Number, Text, Ranks, Flag, Label> member;
+};
+
+/// Every field that calls JSON Lines and calls CSV share, at most 32.
+std::span<const CallField> call_fields();
+
+/// What a value of the field must be, for messages: "a whole number below 2^63", …
+std::string_view expected_value(const CallField& field);
+
+}  // namespace commlens

@@ -1,0 +1,15 @@
+#pragma once
+#include <filesystem>
+
+#include "commlens/base/result.hpp"
+#include "commlens/formats/formats.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// A new SQLite file with the tables and views of docs/formats/sqlite.md. Throws SystemError when it cannot
+/// be written.
+Result<void> write_sqlite(const Trace& trace, const CallSelection& selection,
+                          const std::filesystem::path& path);
+
+}  // namespace commlens
