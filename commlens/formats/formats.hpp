@@ -1,24 +1,27 @@
 #pragma once
 #include <filesystem>
-#include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "commlens/base/result.hpp"
+#include "commlens/formats/io/sink.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
-/// What of a trace is written.
-struct CallSelection {
-  std::optional<Rank> rank;  // only this one's calls
-  bool compute = false;      // behind the calls of a rank, the lines that say when it computed
+/// One foreign format. `head` is the first 64 KiB of the (decompressed) file.
+struct Importer {
+  std::string_view name;
+  bool (*sniff)(const std::filesystem::path& path, std::string_view head);
+  Result<Trace> (*read)(const std::filesystem::path& path);
 };
 
-/// Receives text (or bytes) in blocks of about 1 MiB.
-using TextSink = std::function<void(std::string_view)>;
+/// The one list, in the order in which formats are tried.
+std::span<const Importer> importers();
+
+/// "calls-jsonl, calls-csv, …", for messages.
+std::string importer_names();
 
 /// One format that a trace can be written in. Exactly one of `stream`, `file` and `folder` is set. Each of
 /// them fails when the trace has something that the format cannot say and that is not left out, and throws
@@ -48,26 +51,4 @@ std::span<const Exporter> exporters();
 /// The exporter of that name; null when there is none.
 const Exporter* exporter_named(std::string_view name);
 
-/// Writes the trace to `destination`: a file (.gz compresses streams; "-" is standard output, streams only)
-/// or a folder. It appears whole or not at all. Fails when the exporter does, when one that writes a file or
-/// a folder is sent to standard output or to a name ending in .gz, and when a folder stands at the
-/// destination of a folder in which anything else is than an earlier export of the same names. Throws
-/// SystemError when it cannot be written.
-Result<void> write_export(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
-                          const std::string& destination);
-
-/// Writes one JSON object per call per rank (docs/formats/calls.md), rank by rank, each in issue order.
-void write_calls_jsonl(const Trace& trace, const CallSelection& selection, const TextSink& sink);
-
-/// The same table as CSV with a header line; groups as "0 1 2".
-void write_calls_csv(const Trace& trace, const CallSelection& selection, const TextSink& sink);
-
-/// Runs `write` into `destination`: "-" is standard output, a name ending in .gz is compressed, a file
-/// appears whole or not at all. Throws SystemError when it cannot be written.
-void write_stream(const std::string& destination, const std::function<void(const TextSink&)>& write);
-
-/// The same of a `write` that may fail; then a file is left as it was.
-Result<void> try_write_stream(const std::string& destination,
-                              const std::function<Result<void>(const TextSink&)>& write);
-
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -1,79 +1,32 @@
 #include "commlens/formats/import_any.hpp"
 
 #include <algorithm>
-#include <array>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
-#include "commlens/formats/calls_csv/import.hpp"
 #include "commlens/formats/calls_jsonl/import.hpp"
-#include "commlens/formats/chakra/import.hpp"
-#include "commlens/formats/deepspeed_log/import.hpp"
-#include "commlens/formats/flight_recorder/import.hpp"
-#include "commlens/formats/imb/import.hpp"
+#include "commlens/formats/formats.hpp"
 #include "commlens/formats/io/cut_off.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 #include "commlens/formats/io/spool.hpp"
-#include "commlens/formats/kineto/import.hpp"
-#include "commlens/formats/kineto/sniff.hpp"
 #include "commlens/formats/known_formats.hpp"
-#include "commlens/formats/mpip/import.hpp"
-#include "commlens/formats/nccl_inspector/import.hpp"
-#include "commlens/formats/nccl_log/import.hpp"
-#include "commlens/formats/nccl_profiler_plugin/import.hpp"
-#include "commlens/formats/nccl_tests/import.hpp"
-#include "commlens/formats/nsys/import.hpp"
-#include "commlens/formats/osu/import.hpp"
 #include "commlens/formats/otf2/import.hpp"
-#include "commlens/formats/pytorch_et/import.hpp"
 #include "commlens/trace/trace_file.hpp"
 
-namespace commlens {
+namespace commlens::formats {
+
 namespace {
 
 constexpr std::size_t k_head = std::size_t{64} << 10;
 
-constexpr std::array k_importers = {
-    Importer{"otf2", sniff_otf2, read_otf2},
-    Importer{"nsys", sniff_nsys, read_nsys},
-    Importer{"calls-jsonl", sniff_calls_jsonl, read_calls_jsonl},
-    Importer{"calls-csv", sniff_calls_csv, read_calls_csv},
-    Importer{"kineto", sniff_kineto, read_kineto},
-    Importer{"chakra-et", sniff_chakra_et, read_chakra_et},
-    Importer{"flight-recorder", sniff_flight_recorder, read_flight_recorder},
-    Importer{"pytorch-et", sniff_pytorch_et, read_pytorch_et},
-    Importer{"nccl-inspector", sniff_inspector, read_inspector},
-    Importer{"mpip", sniff_mpip, read_mpip},
-    Importer{"nccl-profiler-plugin", sniff_profiler_plugin, read_profiler_plugin},
-    Importer{"nccl-tests-json", sniff_nccl_tests_json, read_nccl_tests_json},
-    // Those from here on search the text.
-    Importer{"nccl-tests", sniff_nccl_tests, read_nccl_tests},
-    Importer{"osu", sniff_osu, read_osu},
-    Importer{"imb", sniff_imb, read_imb},
-    Importer{"nccl-log", sniff_nccl_log, read_nccl_log},
-    Importer{"deepspeed-log", sniff_deepspeed_log, read_deepspeed_log},
-};
-
-}  // namespace
-
-std::span<const Importer> importers() { return k_importers; }
-
-std::string importer_names() {
-  std::string names;
-  for (const Importer& importer : importers()) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", importer.name);
-  }
-  return names;
-}
-
-namespace {
-
 const Importer* importer_for(const std::filesystem::path& path, std::string_view head) {
-  const auto* const found = std::find_if(k_importers.begin(), k_importers.end(),
-                                         [&](const Importer& each) { return each.sniff(path, head); });
-  return found == k_importers.end() ? nullptr : found;
+  const std::span<const Importer> all = importers();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Importer& each) { return each.sniff(path, head); });
+  return found == all.end() ? nullptr : &*found;
 }
 
 /// `name` is the path as messages show it.
@@ -108,7 +61,7 @@ Result<Trace> read_file(const Importer& importer, const std::filesystem::path& f
 /// Reads what `spool` keeps under the name `shown`.
 Result<Trace> read_spool(const Importer& importer, const Spool& spool, const std::string& shown,
                          std::string* cut_off) {
-  if (importer.read == read_otf2) {
+  if (importer.read == otf2::read) {
     return failure(
         fmt::format("{}: an OTF2 archive is several files; name its .otf2 file, not a pipe", shown));
   }
@@ -130,8 +83,8 @@ Result<Trace> import_pipe(const std::filesystem::path& path, std::string* cut_of
     return tl::unexpected(peeked.error());
   }
   const std::string head(*peeked);
-  if (sniff_calls_jsonl(path, head)) {  // read once and line by line: no need to keep it
-    return read_calls_jsonl(std::move(*source));
+  if (calls_jsonl::sniff(path, head)) {  // read once and line by line: no need to keep it
+    return calls_jsonl::read(std::move(*source));
   }
   if (head.empty()) {
     return tl::unexpected(unknown_format(source->name(), head));
@@ -177,4 +130,4 @@ Result<Trace> import_any(const std::filesystem::path& path, std::string* cut_off
                              : read_file(*importer, path, path.string(), cut_off);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -15,10 +15,11 @@
 
 #include "commlens/formats/formats.hpp"
 #include "commlens/formats/io/line_reader.hpp"
+#include "commlens/formats/io/write_stream.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::ScratchFolder;
@@ -313,4 +314,4 @@ TEST(ImportAny, SurvivesEveryCutOfEverySample) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "commlens/formats/import_any.hpp"
+#include "commlens/formats/formats.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using namespace std::string_view_literals;
@@ -143,4 +143,4 @@ std::string importable_files_text(const std::filesystem::path& folder) {
                                           first));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

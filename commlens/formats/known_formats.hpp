@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace commlens {
+namespace commlens::formats {
 
 /// What a file is that no importer reads, and what to do, for a message: "a report of Nsight Systems; …". By
 /// its first bytes (`head`) or the ending of its name; empty where neither is known.
@@ -13,4 +13,4 @@ std::string unreadable_format(const std::filesystem::path& path, std::string_vie
 /// files of chakra-et: …". Empty where it holds none. Looks at a few files only.
 std::string importable_files_text(const std::filesystem::path& folder);
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -6,9 +6,10 @@
 
 #include "commlens/formats/formats.hpp"
 #include "commlens/formats/import_any.hpp"
+#include "commlens/formats/write_export.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::ScratchFolder;
@@ -113,4 +114,4 @@ TEST(KnownFormats, AFolderOfReadableFilesIsNamedByThem) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

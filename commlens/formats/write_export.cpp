@@ -1,3 +1,5 @@
+#include "commlens/formats/write_export.hpp"
+
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -9,9 +11,9 @@
 #include "commlens/base/file.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/base/unfinished.hpp"
-#include "commlens/formats/formats.hpp"
+#include "commlens/formats/io/write_stream.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -154,4 +156,4 @@ Result<void> write_export(const Exporter& exporter, const Trace& trace, const Ca
                    : write_as_file(exporter, trace, selection, target);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

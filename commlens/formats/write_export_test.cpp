@@ -1,3 +1,5 @@
+#include "commlens/formats/write_export.hpp"
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -13,9 +15,10 @@
 
 #include "commlens/base/unfinished.hpp"
 #include "commlens/formats/formats.hpp"
+#include "commlens/formats/io/sink.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::content_of;
@@ -261,4 +264,4 @@ TEST(WriteExport, LeavesEverythingAsItWasWhenASignalEndsIt) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -4,6 +4,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   static const commlens::InputFolder folder;
-  commlens::import_any(folder.write("input", commlens::as_text(bytes, size)));
+  commlens::formats::import_any(folder.write("input", commlens::as_text(bytes, size)));
   return 0;
 }

@@ -6,9 +6,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   static const commlens::InputFolder folder;
   const std::string_view text = commlens::as_text(bytes, size);
-  commlens::sniff_nsys("input", text);
-  commlens::CallBuilder calls("fuzz", "input");
-  static_cast<void>(commlens::read_nsys_tables(folder.write("input", text), commlens::sink_into(calls)));
+  commlens::formats::nsys::sniff("input", text);
+  commlens::formats::CallBuilder calls("fuzz", "input");
+  static_cast<void>(
+      commlens::formats::nsys::read_tables(folder.write("input", text), commlens::formats::sink_into(calls)));
   static_cast<void>(calls.finish());
   return 0;
 }

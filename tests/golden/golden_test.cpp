@@ -36,7 +36,7 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
   EXPECT_TRUE(job->warnings.empty()) << job->warnings.front();
   const Result<Plan> plan = make_plan(*job);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const Result<Trace> recorded = import_any(folder / "calls.jsonl.gz");
+  const Result<Trace> recorded = formats::import_any(folder / "calls.jsonl.gz");
   ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
   const Result<Comparison> result = compare(plan->trace(job->iterations), *recorded, {});
   ASSERT_TRUE(result.has_value()) << result.error().message;

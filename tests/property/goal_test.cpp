@@ -12,7 +12,8 @@ namespace {
 
 std::string goal_of(const Trace& trace) {
   std::string text;
-  const Result<void> written = write_goal(trace, {}, [&](std::string_view block) { text += block; });
+  const Result<void> written =
+      formats::goal::write(trace, {}, [&](std::string_view block) { text += block; });
   return written ? text : written.error().message;
 }
 

@@ -20,7 +20,7 @@ namespace commlens::test {
 namespace {
 
 struct Node {
-  ChakraNode content;
+  formats::chakra::ChakraNode content;
   std::size_t waits = 0;
   std::vector<std::uint64_t> then;  // nodes that wait for this one
   bool is_finished = false;
@@ -58,15 +58,15 @@ void read_groups(const std::string& list, RankGraph& graph) {
 }
 
 std::string read_graph(const std::filesystem::path& path, RankGraph& graph) {
-  Result<TextSource> source = TextSource::open(path);
+  Result<formats::TextSource> source = formats::TextSource::open(path);
   if (!source) {
     return source.error().message;
   }
-  ChakraReader reader(std::move(*source));
+  formats::chakra::ChakraReader reader(std::move(*source));
   if (const auto metadata = reader.metadata(); !metadata) {
     return metadata.error().message;
   }
-  ChakraNode node;
+  formats::chakra::ChakraNode node;
   Result<bool> got = reader.next(node);
   for (; got && *got; got = reader.next(node)) {
     if (!graph.nodes.try_emplace(node.id, Node{node, 0, {}, false}).second) {
@@ -135,8 +135,9 @@ class ChakraPlayer {
     std::int64_t bytes = 0;
   };
 
-  static bool is_exclusive(ChakraNodeType type) {
-    return type == ChakraNodeType::send || type == ChakraNodeType::collective;
+  static bool is_exclusive(formats::chakra::ChakraNodeType type) {
+    return type == formats::chakra::ChakraNodeType::send ||
+           type == formats::chakra::ChakraNodeType::collective;
   }
 
   void add(std::int64_t ticks, ChakraEvent::Kind kind, std::size_t rank, std::uint64_t node) {
@@ -153,8 +154,9 @@ class ChakraPlayer {
     RankGraph& graph = graphs_[rank];
     const std::set<std::uint64_t> ready = graph.ready;
     for (const std::uint64_t id : ready) {
-      const ChakraNodeType type = graph.nodes[id].content.type;
-      if ((type == ChakraNodeType::compute && graph.computes) || (is_exclusive(type) && graph.communicates)) {
+      const formats::chakra::ChakraNodeType type = graph.nodes[id].content.type;
+      if ((type == formats::chakra::ChakraNodeType::compute && graph.computes) ||
+          (is_exclusive(type) && graph.communicates)) {
         continue;
       }
       graph.ready.erase(id);
@@ -167,19 +169,19 @@ class ChakraPlayer {
     const Node& node = graph.nodes[id];
     graph.communicates = graph.communicates || is_exclusive(node.content.type);
     switch (node.content.type) {
-      case ChakraNodeType::metadata:
+      case formats::chakra::ChakraNodeType::metadata:
         read_groups(node.content.input_values, graph);
         add(0, ChakraEvent::Kind::finishes, rank, id);
         break;
-      case ChakraNodeType::compute:
+      case formats::chakra::ChakraNodeType::compute:
         graph.computes = true;
         add(1 + static_cast<std::int64_t>(node.content.duration_us), ChakraEvent::Kind::finishes, rank, id);
         break;
-      case ChakraNodeType::send:
-      case ChakraNodeType::receive:
+      case formats::chakra::ChakraNodeType::send:
+      case formats::chakra::ChakraNodeType::receive:
         issue_message(rank, id, node);
         break;
-      case ChakraNodeType::collective:
+      case formats::chakra::ChakraNodeType::collective:
         issue_collective(rank, id, node);
         break;
       default:
@@ -190,17 +192,17 @@ class ChakraPlayer {
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   /// Source, destination, tag and size.
   static Key key_of(const Node& node) {
-    const ChakraAttributes& attributes = node.content.attributes;
-    return {attributes.integer(k_chakra_source).value_or(-1),
-            attributes.integer(k_chakra_destination).value_or(-1),
-            attributes.integer(k_chakra_tag).value_or(-1),
-            attributes.integer(k_chakra_comm_size).value_or(-1)};
+    const formats::chakra::ChakraAttributes& attributes = node.content.attributes;
+    return {attributes.integer(formats::chakra::k_chakra_source).value_or(-1),
+            attributes.integer(formats::chakra::k_chakra_destination).value_or(-1),
+            attributes.integer(formats::chakra::k_chakra_tag).value_or(-1),
+            attributes.integer(formats::chakra::k_chakra_comm_size).value_or(-1)};
   }
 
   void issue_message(std::size_t rank, std::uint64_t id, const Node& node) {
     const Key key = key_of(node);
     const auto [source, destination, tag, bytes] = key;
-    const bool sends = node.content.type == ChakraNodeType::send;
+    const bool sends = node.content.type == formats::chakra::ChakraNodeType::send;
     const auto self = static_cast<std::int64_t>(rank);
     if ((sends ? source : destination) != self || (sends ? destination : source) == self || tag < 0 ||
         bytes < 1) {
@@ -234,10 +236,10 @@ class ChakraPlayer {
     constexpr std::int64_t all_reduce = 0;
     constexpr std::int64_t broadcast = 5;
     static const std::set<std::int64_t> k_known = {all_reduce, 2, broadcast, 6, 7};
-    const ChakraAttributes& attributes = node.content.attributes;
-    const std::int64_t type = attributes.integer(k_chakra_comm_type).value_or(-1);
-    const std::int64_t bytes = attributes.integer(k_chakra_comm_size).value_or(-1);
-    const std::string group(attributes.text(k_chakra_group));
+    const formats::chakra::ChakraAttributes& attributes = node.content.attributes;
+    const std::int64_t type = attributes.integer(formats::chakra::k_chakra_comm_type).value_or(-1);
+    const std::int64_t bytes = attributes.integer(formats::chakra::k_chakra_comm_size).value_or(-1);
+    const std::string group(attributes.text(formats::chakra::k_chakra_group));
     if (!k_known.contains(type) || bytes < 1) {
       fail(rank, node, "unsupported collective comm type, or of no bytes");
       return;
@@ -275,7 +277,7 @@ class ChakraPlayer {
     RankGraph& graph = graphs_[rank];
     Node& node = graph.nodes[id];
     node.is_finished = true;
-    graph.computes = graph.computes && node.content.type != ChakraNodeType::compute;
+    graph.computes = graph.computes && node.content.type != formats::chakra::ChakraNodeType::compute;
     graph.communicates = graph.communicates && !is_exclusive(node.content.type);
     for (const std::uint64_t next : node.then) {
       if (--graph.nodes[next].waits == 0) {

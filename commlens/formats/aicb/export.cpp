@@ -11,7 +11,7 @@
 #include "commlens/formats/io/untold_calls.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::aicb {
 namespace {
 
 constexpr std::size_t k_aicb_block = std::size_t{1} << 20;
@@ -168,7 +168,7 @@ Result<void> AicbWriter::write(const RankStream& stream, const TextSink& sink) {
 
 }  // namespace
 
-Result<void> write_aicb(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
+Result<void> write(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
   if (trace.streams.empty()) {
     return failure("the trace has no calls");
   }
@@ -183,4 +183,4 @@ Result<void> write_aicb(const Trace& trace, const CallSelection& selection, cons
   return AicbWriter(trace, rank).write(*stream, sink);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::aicb

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
-namespace commlens {
+#include "commlens/formats/io/sink.hpp"
+
+namespace commlens::formats::aicb {
 namespace {
 
 std::string aicb_of(const Trace& trace, const CallSelection& selection = {}) {
   std::string text;
-  const Result<void> written = write_aicb(trace, selection, [&](std::string_view block) { text += block; });
+  const Result<void> written = write(trace, selection, [&](std::string_view block) { text += block; });
   return written ? text : written.error().message;
 }
 
@@ -113,4 +115,4 @@ TEST(Aicb, RefusesWhatItHasNoWordFor) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::aicb

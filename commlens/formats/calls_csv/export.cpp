@@ -1,8 +1,9 @@
-#include "commlens/formats/formats.hpp"
+#include "commlens/formats/calls_csv/export.hpp"
+
 #include "commlens/formats/io/call_text.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::calls_csv {
 namespace {
 
 /// RFC 4180: quoted when it holds a comma, a quote or a line end; quotes doubled.
@@ -85,9 +86,9 @@ constexpr std::string_view k_header =
 
 }  // namespace
 
-void write_calls_csv(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
+void write(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
   sink(k_header);
   write_calls(trace, selection, k_csv_syntax, sink);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::calls_csv

@@ -14,7 +14,7 @@
 #include "commlens/formats/io/call_fields.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 
-namespace commlens {
+namespace commlens::formats::calls_csv {
 namespace {
 
 /// Takes the fields of one record apart; a quoted field may go on in the next line.
@@ -182,7 +182,7 @@ Result<void> add_call(const Columns& columns, const std::vector<std::string>& fi
 
 }  // namespace
 
-Result<Trace> read_calls_csv(const std::filesystem::path& path) {
+Result<Trace> read(const std::filesystem::path& path) {
   Result<TextSource> source = TextSource::open(path);
   if (!source) {
     return tl::unexpected(source.error());
@@ -220,7 +220,7 @@ Result<Trace> read_calls_csv(const std::filesystem::path& path) {
   return calls.finish();
 }
 
-bool sniff_calls_csv(const std::filesystem::path& /*path*/, std::string_view head) {
+bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {
   if (head.starts_with("\xef\xbb\xbf")) {
     head.remove_prefix(3);
   }
@@ -234,4 +234,4 @@ bool sniff_calls_csv(const std::filesystem::path& /*path*/, std::string_view hea
   });
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::calls_csv

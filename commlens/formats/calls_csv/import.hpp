@@ -5,13 +5,13 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::calls_csv {
 
 /// Calls CSV (docs/formats/calls.md): a header that names the columns in any order, then one call per record.
 /// Columns we do not know are skipped.
-Result<Trace> read_calls_csv(const std::filesystem::path& path);
+Result<Trace> read(const std::filesystem::path& path);
 
 /// True when the first line names the columns "rank", "op" and "input_bytes".
-bool sniff_calls_csv(const std::filesystem::path& path, std::string_view head);
+bool sniff(const std::filesystem::path& path, std::string_view head);
 
-}  // namespace commlens
+}  // namespace commlens::formats::calls_csv

@@ -6,7 +6,7 @@
 
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::calls_csv {
 namespace {
 
 using test_support::ScratchFolder;
@@ -16,7 +16,7 @@ constexpr std::string_view k_csv_header =
 
 Result<Trace> read_csv(std::string_view text) {
   const ScratchFolder folder;
-  return read_calls_csv(folder.write("calls.csv", text));
+  return read(folder.write("calls.csv", text));
 }
 
 std::string csv_error_of(std::string_view text) {
@@ -80,11 +80,11 @@ TEST(CallsCsv, RefusesAQuoteThatNeverCloses) {
 }
 
 TEST(CallsCsv, SniffsItsHeader) {
-  EXPECT_TRUE(sniff_calls_csv("f", k_csv_header));
-  EXPECT_TRUE(sniff_calls_csv("f", "\xef\xbb\xbfinput_bytes,op,rank"));
-  EXPECT_FALSE(sniff_calls_csv("f", ""));
-  EXPECT_FALSE(sniff_calls_csv("f", "rank,op\ninput_bytes"));
+  EXPECT_TRUE(sniff("f", k_csv_header));
+  EXPECT_TRUE(sniff("f", "\xef\xbb\xbfinput_bytes,op,rank"));
+  EXPECT_FALSE(sniff("f", ""));
+  EXPECT_FALSE(sniff("f", "rank,op\ninput_bytes"));
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::calls_csv

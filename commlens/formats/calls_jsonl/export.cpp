@@ -1,8 +1,9 @@
-#include "commlens/formats/formats.hpp"
+#include "commlens/formats/calls_jsonl/export.hpp"
+
 #include "commlens/formats/io/call_text.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::calls_jsonl {
 namespace {
 
 void append_text_field(std::string& out, std::string_view opening, std::string_view text) {
@@ -76,8 +77,8 @@ constexpr CallSyntax k_json_syntax = {.rank = R"({"rank":)",
 
 }  // namespace
 
-void write_calls_jsonl(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
+void write(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
   write_calls(trace, selection, k_json_syntax, sink);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::calls_jsonl

@@ -8,7 +8,7 @@
 
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::calls_jsonl {
 namespace {
 
 using test_support::ScratchFolder;
@@ -20,7 +20,7 @@ constexpr std::string_view k_broadcast =
 
 Result<Trace> read_jsonl(std::string_view text) {
   const ScratchFolder folder;
-  return read_calls_jsonl(folder.write("calls.jsonl", text));
+  return read(folder.write("calls.jsonl", text));
 }
 
 std::string jsonl_error_of(std::string_view text) {
@@ -223,7 +223,7 @@ TEST(CallsJsonl, TellsWhenTheLastLineIsCutOff) {
 TEST(CallsJsonl, WithoutCallsIsAnError) {
   EXPECT_NE(jsonl_error_of("").find("no calls in it"), std::string::npos);
   EXPECT_NE(jsonl_error_of("\n \n").find("no calls in it"), std::string::npos);
-  EXPECT_NE(read_calls_jsonl("/nowhere/x").error().message.find("no such file"), std::string::npos);
+  EXPECT_NE(read("/nowhere/x").error().message.find("no such file"), std::string::npos);
 }
 
 TEST(CallsJsonl, RefusesDeepNestingAndGiganticLinesWithoutRecursion) {
@@ -237,7 +237,7 @@ TEST(CallsJsonl, RefusesDeepNestingAndGiganticLinesWithoutRecursion) {
 }
 
 TEST(CallsJsonl, SniffsACallByItsKeys) {
-  const auto sniffs = [](std::string_view head) { return sniff_calls_jsonl("f", head); };
+  const auto sniffs = [](std::string_view head) { return sniff("f", head); };
   EXPECT_TRUE(sniffs(k_broadcast));
   EXPECT_TRUE(sniffs("\n\n" + std::string(k_broadcast).substr(0, 70)));
   EXPECT_TRUE(sniffs("{ \"op\" : \"send\", \"rank\" : 0"));
@@ -256,7 +256,7 @@ TEST(CallsJsonl, ReadsARecordedLog) {
   if (!std::filesystem::exists(log)) {
     GTEST_SKIP() << log << " is not there";
   }
-  const Result<Trace> trace = read_calls_jsonl(log);
+  const Result<Trace> trace = read(log);
   ASSERT_TRUE(trace) << trace.error().message;
   ASSERT_EQ(trace->streams.size(), 4U);
   for (const RankStream& stream : trace->streams) {
@@ -266,4 +266,4 @@ TEST(CallsJsonl, ReadsARecordedLog) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::calls_jsonl

@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 
 #include "commlens/formats/chakra/names.hpp"
+#include "commlens/formats/io/write_stream.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::chakra {
 namespace {
 
 constexpr std::size_t k_chakra_sink_block = std::size_t{1} << 20;
@@ -361,8 +362,7 @@ ChakraGraph::UnevenSizes uneven_sizes(const CallSchedule& schedule) {
 
 }  // namespace
 
-Result<void> write_chakra(const Trace& trace, const CallSelection& selection,
-                          const std::filesystem::path& folder) {
+Result<void> write(const Trace& trace, const CallSelection& selection, const std::filesystem::path& folder) {
   const CallSchedule schedule(trace);
   const ChakraGraph::UnevenSizes uneven = uneven_sizes(schedule);
   for (const RankStream& stream : trace.streams) {
@@ -377,4 +377,4 @@ Result<void> write_chakra(const Trace& trace, const CallSelection& selection,
   return {};
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

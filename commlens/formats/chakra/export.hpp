@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "commlens/formats/chakra/messages.hpp"
-#include "commlens/formats/formats.hpp"
 #include "commlens/formats/io/schedule.hpp"
+#include "commlens/formats/io/sink.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::chakra {
 
 /// Which of a rank's nodes a new one has to wait for: those that have finished and are not already waited for
 /// by another one that has.
@@ -83,7 +83,6 @@ class ChakraGraph {
 };
 
 /// A Chakra execution trace per rank, chakra.RANK.et (docs/formats/chakra.md), in `folder`.
-Result<void> write_chakra(const Trace& trace, const CallSelection& selection,
-                          const std::filesystem::path& folder);
+Result<void> write(const Trace& trace, const CallSelection& selection, const std::filesystem::path& folder);
 
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

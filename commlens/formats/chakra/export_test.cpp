@@ -11,7 +11,7 @@
 #include "commlens/formats/chakra/import.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::chakra {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -45,7 +45,7 @@ TEST(WriteChakra, WritesTheBytesOfItsSchema) {
   op.phase = Phase::other;
   trace.streams.push_back({{Rank{4}, Rank{4}}, {CommEvent{trace.intern(op), 0, k_no_micro_batch}}, {}, {}});
   const ScratchFolder folder;
-  ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+  ASSERT_TRUE(write(trace, {}, folder / "."));
   // By hand from et_def.proto: a length, then tag (field << 3 | wire type) and value of each field.
   const auto attribute = [](std::string_view name, const std::string& value) {
     const std::string body =
@@ -87,7 +87,7 @@ TEST(WriteChakra, NodesWaitForTheCallBeforeAndForFinishedComputing) {
        {at(5'500, 8'000), at(20'000, 21'001)},
        {{nanoseconds(1'500), nanoseconds(4'000), 0}, {nanoseconds(6'000), nanoseconds(9'000), 0}}});
   const ScratchFolder folder;
-  ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+  ASSERT_TRUE(write(trace, {}, folder / "."));
   const std::vector<ChakraNode> nodes = nodes_of(folder / "chakra.1.et");
   using Ids = std::vector<std::uint64_t>;
   ASSERT_EQ(nodes.size(), 5U);  // the groups, computing, a call, computing, a call
@@ -112,7 +112,7 @@ TEST(WriteChakra, GroupsOfAClassHaveOneNumberOnAllTheirRanks) {
   op.group = trace.groups.intern(pattern);
   trace.streams.push_back({{Rank{0}, Rank{3}}, {CommEvent{trace.intern(op), 0, k_no_micro_batch}}, {}, {}});
   const ScratchFolder folder;
-  ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+  ASSERT_TRUE(write(trace, {}, folder / "."));
   const auto number = [&folder](int rank) {
     const auto nodes = nodes_of(folder / ("chakra." + std::to_string(rank) + ".et"));
     return std::string(nodes.at(1).attributes.text("pg_name"));
@@ -127,7 +127,7 @@ TEST(WriteChakra, WritesTheSelectedRankAlone) {
   const OpId op = trace.intern(all_reduce(trace, {Rank{0}, Rank{1}}));
   trace.streams.push_back({{Rank{0}, Rank{1}}, {CommEvent{op, 0, k_no_micro_batch}}, {}, {}});
   const ScratchFolder folder;
-  ASSERT_TRUE(write_chakra(trace, {.rank = Rank{1}}, folder / "."));
+  ASSERT_TRUE(write(trace, {.rank = Rank{1}}, folder / "."));
   EXPECT_FALSE(std::filesystem::exists(folder / "chakra.0.et"));
   EXPECT_TRUE(std::filesystem::exists(folder / "chakra.1.et"));
 }
@@ -142,7 +142,7 @@ std::vector<ChakraNode> calls_of(const std::vector<CommOp>& ops, Trace& trace) {
     trace.streams.push_back(std::move(stream));
   }
   const ScratchFolder folder;
-  EXPECT_TRUE(write_chakra(trace, {}, folder / "."));
+  EXPECT_TRUE(write(trace, {}, folder / "."));
   std::vector<ChakraNode> nodes = nodes_of(folder / "chakra.0.et");
   std::erase_if(nodes, [](const ChakraNode& node) { return node.name == "## process_group:init ##"; });
   return nodes;
@@ -196,7 +196,7 @@ TEST(WriteChakra, AnUnevenAllToAllHasTheMeanOfItsRanks) {
     trace.streams.push_back({{Rank{rank}, Rank{rank}}, {{op, 0, k_no_micro_batch}}, {}, {}});
   }
   const ScratchFolder folder;
-  ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+  ASSERT_TRUE(write(trace, {}, folder / "."));
   for (const char* const file : {"chakra.0.et", "chakra.3.et"}) {
     EXPECT_EQ(nodes_of(folder / file).at(1).attributes.integer("comm_size"), 3) << file;
   }
@@ -217,7 +217,7 @@ TEST(WriteChakra, ASendWaitsForTheReceivesThatWereOverAndNothingForASend) {
   }
   trace.streams.push_back(std::move(stream));
   const ScratchFolder folder;
-  ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+  ASSERT_TRUE(write(trace, {}, folder / "."));
   const std::vector<ChakraNode> nodes = nodes_of(folder / "chakra.0.et");
   using Ids = std::vector<std::uint64_t>;
   ASSERT_EQ(nodes.size(), 4U);
@@ -231,14 +231,14 @@ TEST(WriteChakra, LosesNothingThatTheReaderTakes) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const ScratchFolder folder;
     const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
-    ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+    ASSERT_TRUE(write(trace, {}, folder / "."));
     for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
       const std::string name = "chakra." + std::to_string(rank.value) + ".et";
       if (trace.stream_of(rank) == nullptr) {
         EXPECT_FALSE(std::filesystem::exists(folder / name));
         continue;
       }
-      const Result<Trace> again = read_chakra_et(folder / name);
+      const Result<Trace> again = read(folder / name);
       ASSERT_TRUE(again) << "seed=" << seed << ": " << again.error().message;
       ASSERT_TRUE(spelled_calls(*again, rank) == spelled_calls(trace, rank))
           << "seed=" << seed << " rank=" << rank.value;
@@ -247,4 +247,4 @@ TEST(WriteChakra, LosesNothingThatTheReaderTakes) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

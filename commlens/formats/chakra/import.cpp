@@ -18,7 +18,7 @@
 #include "commlens/formats/io/torch_names.hpp"
 #include "commlens/formats/io/torch_tensors.hpp"
 
-namespace commlens {
+namespace commlens::formats::chakra {
 namespace {
 
 bool runs_on_cpu(const ChakraNode& node) { return node.attributes.flag(k_chakra_is_cpu_op).value_or(false); }
@@ -344,7 +344,7 @@ class ChakraImport {
 
 }  // namespace
 
-Result<Trace> read_chakra_et(const std::filesystem::path& path) {
+Result<Trace> read(const std::filesystem::path& path) {
   Result<ChakraSurvey> survey = survey_chakra(path);
   Result<TextSource> source = survey ? TextSource::open(path) : tl::unexpected(survey.error());
   if (!source) {
@@ -367,8 +367,6 @@ Result<Trace> read_chakra_et(const std::filesystem::path& path) {
   return import.finish(reader.is_cut_off());
 }
 
-bool sniff_chakra_et(const std::filesystem::path& /*path*/, std::string_view head) {
-  return starts_as_chakra(head);
-}
+bool sniff(const std::filesystem::path& /*path*/, std::string_view head) { return starts_as_chakra(head); }
 
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

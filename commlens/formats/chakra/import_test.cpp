@@ -9,7 +9,7 @@
 #include "commlens/formats/formats.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::chakra {
 namespace {
 
 using test_support::ScratchFolder;
@@ -58,7 +58,7 @@ ChakraNode in_group(ChakraNode node, const std::string& group) {
 
 Result<Trace> read_bytes(const std::string& bytes, std::string_view name = "chakra.2.et") {
   const ScratchFolder folder;
-  return read_chakra_et(folder.write(name, bytes));
+  return read(folder.write(name, bytes));
 }
 
 std::int64_t skipped(const Trace& trace, const std::string& reason) {
@@ -237,7 +237,7 @@ TEST(ReadChakraEt, OfAResnetHasItsSevenKernels) {
   }
   const std::filesystem::path file =
       std::filesystem::path(std::getenv("COMMLENS_TEST_DATA")) / "golden/foreign/chakra/chakra.0.et";
-  const Result<Trace> trace = read_chakra_et(file);
+  const Result<Trace> trace = read(file);
   ASSERT_TRUE(trace) << trace.error().message;
   std::vector<std::string> rows;
   for (const SpelledCall& call : spelled_calls(*trace, Rank{0})) {
@@ -254,4 +254,4 @@ TEST(ReadChakraEt, OfAResnetHasItsSevenKernels) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

@@ -7,7 +7,7 @@
 #include <chakra.pb.h>
 #include <fmt/format.h>
 
-namespace commlens {
+namespace commlens::formats::chakra {
 namespace {
 
 constexpr std::size_t k_chakra_block = std::size_t{256} << 10;
@@ -44,37 +44,37 @@ ChakraAttribute::Value whole_number(std::uint64_t value) {
              : ChakraAttribute::Value();
 }
 
-ChakraAttribute::Value value_of(const chakra::Attribute& attribute) {
+ChakraAttribute::Value value_of(const Attribute& attribute) {
   switch (attribute.value_case()) {
-    case chakra::Attribute::kReal:
+    case Attribute::kReal:
       return attribute.real();
-    case chakra::Attribute::kReal32:
+    case Attribute::kReal32:
       return double{attribute.real_32()};
-    case chakra::Attribute::kInteger32:
+    case Attribute::kInteger32:
       return std::int64_t{attribute.integer_32()};
-    case chakra::Attribute::kInteger:
+    case Attribute::kInteger:
       return attribute.integer();
-    case chakra::Attribute::kNatural32:
+    case Attribute::kNatural32:
       return std::int64_t{attribute.natural_32()};
-    case chakra::Attribute::kNatural:
+    case Attribute::kNatural:
       return whole_number(attribute.natural());
-    case chakra::Attribute::kZigzag32:
+    case Attribute::kZigzag32:
       return std::int64_t{attribute.zigzag_32()};
-    case chakra::Attribute::kZigzag:
+    case Attribute::kZigzag:
       return attribute.zigzag();
-    case chakra::Attribute::kFixedNatural32:
+    case Attribute::kFixedNatural32:
       return std::int64_t{attribute.fixed_natural_32()};
-    case chakra::Attribute::kFixedNatural:
+    case Attribute::kFixedNatural:
       return whole_number(attribute.fixed_natural());
-    case chakra::Attribute::kFixedInteger32:
+    case Attribute::kFixedInteger32:
       return std::int64_t{attribute.fixed_integer_32()};
-    case chakra::Attribute::kFixedInteger:
+    case Attribute::kFixedInteger:
       return attribute.fixed_integer();
-    case chakra::Attribute::kFlag:
+    case Attribute::kFlag:
       return attribute.flag();
-    case chakra::Attribute::kText:
+    case Attribute::kText:
       return attribute.text();
-    case chakra::Attribute::VALUE_NOT_SET:
+    case Attribute::VALUE_NOT_SET:
       break;
   }
   return {};
@@ -83,13 +83,13 @@ ChakraAttribute::Value value_of(const chakra::Attribute& attribute) {
 template <typename Message>
 ChakraAttributes attributes_of(const Message& message) {
   ChakraAttributes attributes;
-  for (const chakra::Attribute& attribute : message.attributes()) {
+  for (const Attribute& attribute : message.attributes()) {
     attributes.add(attribute.name(), value_of(attribute));
   }
   return attributes;
 }
 
-void set_value(const ChakraAttribute::Value& value, chakra::Attribute& attribute) {
+void set_value(const ChakraAttribute::Value& value, Attribute& attribute) {
   std::visit(
       [&attribute](const auto& held) {
         using Held = std::decay_t<decltype(held)>;
@@ -111,7 +111,7 @@ void set_value(const ChakraAttribute::Value& value, chakra::Attribute& attribute
 template <typename Message>
 void set_attributes(const ChakraAttributes& attributes, Message& message) {
   for (const ChakraAttribute& attribute : attributes.list()) {
-    chakra::Attribute* const added = message.add_attributes();
+    Attribute* const added = message.add_attributes();
     added->set_name(attribute.name);
     set_value(attribute.value, *added);
   }
@@ -228,7 +228,7 @@ Result<ChakraMetadata> ChakraReader::metadata() {
   if (!got) {
     return tl::unexpected(got.error());
   }
-  chakra::GlobalMetadata message;
+  GlobalMetadata message;
   const std::string_view bytes(buffer_.data() + begin_ - message_size_, message_size_);
   if (!*got || !parsed(bytes, message)) {
     return tl::unexpected(damaged(*got ? "no head of a trace" : "the file ends before its head"));
@@ -241,7 +241,7 @@ Result<bool> ChakraReader::next(ChakraNode& node) {
   if (!got || !*got) {
     return got;
   }
-  chakra::Node message;
+  Node message;
   if (!parsed({buffer_.data() + begin_ - message_size_, message_size_}, message)) {
     return tl::unexpected(damaged("no node"));
   }
@@ -272,21 +272,21 @@ bool starts_as_chakra(std::string_view head) {
     const bool begins_well = bytes.empty() || first_bytes.find(bytes.front()) != std::string_view::npos;
     return begins_well && parsed(bytes, message);
   };
-  chakra::GlobalMetadata metadata;
-  chakra::Node node;
+  GlobalMetadata metadata;
+  Node node;
   return take(metadata, "\x0a\x12") && take(node, "\x08\x12") && !node.name().empty() && node.type() > 0 &&
          node.type() < 64;
 }
 
 void append_chakra(const ChakraMetadata& metadata, std::string& bytes) {
-  chakra::GlobalMetadata message;
+  GlobalMetadata message;
   message.set_version(metadata.version);
   set_attributes(metadata.attributes, message);
   append_message(message, bytes);
 }
 
 void append_chakra(const ChakraNode& node, std::string& bytes) {
-  chakra::Node message;
+  Node message;
   message.set_id(node.id);
   message.set_name(node.name);
   message.set_type(static_cast<std::int32_t>(node.type));
@@ -295,7 +295,7 @@ void append_chakra(const ChakraNode& node, std::string& bytes) {
   message.mutable_data_dependencies()->Add(node.data_dependencies.begin(), node.data_dependencies.end());
   message.set_start_us(node.start_us);
   message.set_duration_us(node.duration_us);
-  const auto set_tensors = [](const std::string& values, const std::string& types, chakra::Tensors& tensors) {
+  const auto set_tensors = [](const std::string& values, const std::string& types, Tensors& tensors) {
     tensors.set_values(values);
     tensors.set_shapes("[]");
     tensors.set_types(types);
@@ -307,4 +307,4 @@ void append_chakra(const ChakraNode& node, std::string& bytes) {
   append_message(message, bytes);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

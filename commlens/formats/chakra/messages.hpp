@@ -10,7 +10,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 
-namespace commlens {
+namespace commlens::formats::chakra {
 
 /// A named value of a Chakra node or file; nothing where it is of a type that we neither read nor write.
 /// Whole numbers are read as 64 bits whatever their width; some are written as 32, where Chakra's tools look
@@ -110,4 +110,4 @@ bool starts_as_chakra(std::string_view head);
 void append_chakra(const ChakraMetadata& metadata, std::string& bytes);
 void append_chakra(const ChakraNode& node, std::string& bytes);
 
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

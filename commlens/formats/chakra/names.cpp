@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace commlens {
+namespace commlens::formats::chakra {
 namespace {
 
 /// By the number of the collective.
@@ -27,4 +27,4 @@ std::optional<CommKind> kind_of_comm_type(std::int64_t comm_type) {
   return k_comm_types.at(static_cast<std::size_t>(comm_type));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

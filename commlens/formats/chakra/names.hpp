@@ -5,7 +5,7 @@
 
 #include "commlens/comm/event.hpp"
 
-namespace commlens {
+namespace commlens::formats::chakra {
 
 /// Attributes of Chakra nodes. Source: MLCommons Chakra src/feeder/et_feeder_node.cpp.
 constexpr std::string_view k_chakra_is_cpu_op = "is_cpu_op";
@@ -48,4 +48,4 @@ std::optional<std::int64_t> chakra_comm_type(CommKind kind);
 /// What a value of `comm_type` means: gather (3) and scatter (4) are `other`; nothing beyond 9.
 std::optional<CommKind> kind_of_comm_type(std::int64_t comm_type);
 
-}  // namespace commlens
+}  // namespace commlens::formats::chakra

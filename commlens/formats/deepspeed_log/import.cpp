@@ -12,7 +12,7 @@
 #include "commlens/formats/io/line_reader.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::deepspeed_log {
 namespace {
 
 constexpr std::int64_t k_most_calls = 50'000'000;
@@ -189,7 +189,7 @@ Result<Trace> LogReader::finish(const std::string& origin) {
 
 }  // namespace
 
-Result<Trace> read_deepspeed_log(const std::filesystem::path& path) {
+Result<Trace> read(const std::filesystem::path& path) {
   Result<TextSource> source = TextSource::open(path);
   if (!source) {
     return tl::unexpected(source.error());
@@ -215,7 +215,7 @@ Result<Trace> read_deepspeed_log(const std::filesystem::path& path) {
   }
 }
 
-bool sniff_deepspeed_log(const std::filesystem::path& path, std::string_view head) {
+bool sniff(const std::filesystem::path& path, std::string_view head) {
   const auto is_ours = [](std::string_view line) { return table_header(line) || verbose_line(line); };
   constexpr std::int64_t furthest = std::int64_t{1} << 30;
   if (head.empty() || head.find('\0') != std::string_view::npos) {
@@ -239,4 +239,4 @@ bool sniff_deepspeed_log(const std::filesystem::path& path, std::string_view hea
   return false;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::deepspeed_log

@@ -8,7 +8,7 @@
 
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::deepspeed_log {
 namespace {
 
 using test_support::ScratchFolder;
@@ -19,7 +19,7 @@ constexpr std::string_view k_log_header =
 
 Result<Trace> read_log(std::string_view text) {
   const ScratchFolder folder;
-  return read_deepspeed_log(folder.write("run.log", text));
+  return read(folder.write("run.log", text));
 }
 
 /// One op of a trace with how often it occurs: "broadcast 2048+-6 -> 2048 x146".
@@ -170,16 +170,16 @@ TEST(DeepspeedLog, IsFoundFarIntoALog) {
     text += "[2024-01-01] [INFO] step loss and so on\n";
   }
   const std::string head = text.substr(0, 65'536);
-  EXPECT_TRUE(sniff_deepspeed_log(folder.write("run.log", text + std::string(k_log_header)), head));
-  EXPECT_FALSE(sniff_deepspeed_log(folder.write("run.log", text), head));
-  EXPECT_FALSE(sniff_deepspeed_log(folder.write("run.log", ""), ""));
+  EXPECT_TRUE(sniff(folder.write("run.log", text + std::string(k_log_header)), head));
+  EXPECT_FALSE(sniff(folder.write("run.log", text), head));
+  EXPECT_FALSE(sniff(folder.write("run.log", ""), ""));
 }
 
 class PublishedLog : public ::testing::Test {
  protected:
   static Result<Trace> read(std::string_view name) {
-    return read_deepspeed_log(std::filesystem::path(std::getenv("COMMLENS_TEST_DATA")) /
-                              "golden/published/deepspeed" / name);
+    return deepspeed_log::read(std::filesystem::path(std::getenv("COMMLENS_TEST_DATA")) /
+                               "golden/published/deepspeed" / name);
   }
   void SetUp() override {
     if (std::getenv("COMMLENS_TEST_DATA") == nullptr) {
@@ -211,4 +211,4 @@ TEST_F(PublishedLog, OfTheTutorialIsItsLastTable) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::deepspeed_log

@@ -9,38 +9,15 @@
 #include <vector>
 
 #include "commlens/base/text.hpp"
+#include "commlens/formats/io/text_search.hpp"
 
-namespace commlens {
+namespace commlens::formats::deepspeed_log {
 namespace {
 
-constexpr std::string_view k_blanks = " \t\r\f\v";
 constexpr std::string_view k_caller = "| [Caller Func: ";
 constexpr std::string_view k_verbose = "comm op: ";
 constexpr std::string_view k_time = "| time (ms): ";
 constexpr std::string_view k_size = "| msg size: ";
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t start = text.find_first_not_of(k_blanks);
-  if (start == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(start, text.find_last_not_of(k_blanks) - start + 1);
-}
-
-/// At most `most` words; a line with more of them is no line of ours.
-std::vector<std::string_view> words_of(std::string_view text, std::size_t most) {
-  std::vector<std::string_view> words;
-  while (words.size() < most) {
-    const std::size_t start = text.find_first_not_of(k_blanks);
-    if (start == std::string_view::npos) {
-      break;
-    }
-    text.remove_prefix(start);
-    words.push_back(text.substr(0, text.find_first_of(k_blanks)));
-    text.remove_prefix(words.back().size());
-  }
-  return words;
-}
 
 bool is_number(std::string_view text) {
   double value = 0;
@@ -175,7 +152,7 @@ std::optional<LoggedOp> logged_op(std::string_view text) {
 std::optional<TableRow> table_row(std::string_view line) {
   constexpr std::size_t most_words = 40;
   constexpr std::size_t fewest_numbers = 4;  // latencies and bandwidths after the count
-  const std::vector<std::string_view> words = words_of(line, most_words);
+  const std::vector<std::string_view> words = blank_separated(line, most_words);
   for (std::size_t start = 0; start < words.size(); ++start) {
     const auto size = leading_size(std::span(words).subspan(start));
     const std::size_t at = start + (size ? size->second : 0);
@@ -214,11 +191,11 @@ std::optional<VerboseLine> verbose_line(std::string_view line) {
     return std::nullopt;
   }
   const std::optional<LoggedOp> op = logged_op(line.substr(0, time));
-  const auto printed = leading_size(words_of(line.substr(size + k_size.size()), 2));
+  const auto printed = leading_size(blank_separated(line.substr(size + k_size.size()), 2));
   if (!op || !printed) {
     return std::nullopt;
   }
   return VerboseLine{*op, printed->first};
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::deepspeed_log

@@ -7,7 +7,7 @@
 #include "commlens/base/units.hpp"
 #include "commlens/comm/event.hpp"
 
-namespace commlens {
+namespace commlens::formats::deepspeed_log {
 
 /// A size as DeepSpeed prints it, "268.66 MB" or "0B": the nearest whole byte, and how far the truth may be
 /// from it. Source: deepspeed/utils/comms_logging.py convert_size: units of 1024, rounded to two decimals.
@@ -50,4 +50,4 @@ struct VerboseLine {
 };
 std::optional<VerboseLine> verbose_line(std::string_view line);
 
-}  // namespace commlens
+}  // namespace commlens::formats::deepspeed_log

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace commlens {
+namespace commlens::formats::deepspeed_log {
 namespace {
 
 constexpr PrintedSize k_no_size = {.size = Bytes{-1}, .rounding = Bytes{-1}};
@@ -142,4 +142,4 @@ TEST(VerboseLine, IsReadWithAndWithoutTheRankAndTheCaller) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::deepspeed_log

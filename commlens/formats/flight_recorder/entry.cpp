@@ -13,7 +13,7 @@
 #include "commlens/formats/io/torch_tensors.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::flight_recorder {
 namespace {
 
 using FlightJson = nlohmann::json;
@@ -26,7 +26,7 @@ std::optional<std::int64_t> flight_time(const FlightJson& value) {
   return time && *time > 0 ? time : std::nullopt;
 }
 
-std::optional<std::int64_t> elements_of(const FlightJson& dimensions) {
+std::optional<std::int64_t> element_count(const FlightJson& dimensions) {
   std::int64_t elements = 1;
   for (const FlightJson& dimension : dimensions) {
     const std::int64_t size = json_whole(dimension).value_or(-1);
@@ -49,7 +49,7 @@ FlightBuffer buffer_of(const FlightJson& sizes, const FlightJson& types) {
     const bool is_typed = types.is_array() && !types.empty();
     const std::optional<DType> dtype =
         is_typed ? torch_dtype(json_word(types[std::min(tensor, types.size() - 1)])) : std::nullopt;
-    const std::optional<std::int64_t> elements = elements_of(sizes[tensor]);
+    const std::optional<std::int64_t> elements = element_count(sizes[tensor]);
     if (!dtype || !elements || bytes > k_largest_flight_buffer) {
       return buffer;
     }
@@ -182,4 +182,4 @@ void add_flight_groups(const nlohmann::json& pg_config, TorchGroups& groups) {
   }
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::flight_recorder

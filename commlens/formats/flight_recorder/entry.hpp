@@ -9,7 +9,7 @@
 #include "commlens/comm/event.hpp"
 #include "commlens/formats/io/torch_groups.hpp"
 
-namespace commlens {
+namespace commlens::formats::flight_recorder {
 
 /// Bytes of the tensors on one side of a recorded call; nothing when they cannot be told.
 struct FlightBuffer {
@@ -49,4 +49,4 @@ bool is_program_frame(const nlohmann::json& frame);
 /// Adds the groups of the member "pg_config", {"0": {"name": "0", "desc": …, "ranks": "[0, 1]"}, …}.
 void add_flight_groups(const nlohmann::json& pg_config, TorchGroups& groups);
 
-}  // namespace commlens
+}  // namespace commlens::formats::flight_recorder

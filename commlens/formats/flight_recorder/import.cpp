@@ -18,9 +18,8 @@
 #include "commlens/formats/io/json_stream.hpp"
 #include "commlens/formats/io/torch_groups.hpp"
 #include "commlens/formats/io/torch_names.hpp"
-#include "commlens/formats/pytorch_et/node.hpp"
 
-namespace commlens {
+namespace commlens::formats::flight_recorder {
 namespace {
 
 constexpr std::size_t k_largest_pickle = std::size_t{256} << 20;
@@ -208,8 +207,9 @@ Result<void> read_json_dump(const std::filesystem::path& path, FlightImport& imp
   Result<bool> got = stream->next(piece);
   for (; got && *got; got = stream->next(piece)) {
     if (piece.is_run) {
-      for_each_element(piece.json,
-                       [&import](std::string_view element) { import.take(shallow_json(element)); });
+      for (const std::string_view entry : elements_of(piece.json)) {
+        import.take(shallow_json(entry));
+      }
     } else if (piece.key == "pg_config") {
       const nlohmann::json config = shallow_json(piece.json);
       if (config.is_discarded()) {
@@ -314,7 +314,7 @@ bool holds(std::string_view head, std::string_view key) { return head.find(key) 
 
 }  // namespace
 
-Result<Trace> read_flight_recorder(const std::filesystem::path& path) {
+Result<Trace> read(const std::filesystem::path& path) {
   const Result<std::string> head = read_head(path, 256);
   if (!head) {
     return tl::unexpected(head.error());
@@ -335,7 +335,7 @@ Result<Trace> read_flight_recorder(const std::filesystem::path& path) {
   return import.finish();
 }
 
-bool sniff_flight_recorder(const std::filesystem::path& /*path*/, std::string_view head) {
+bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) {
     return false;
@@ -352,4 +352,4 @@ bool sniff_flight_recorder(const std::filesystem::path& /*path*/, std::string_vi
           (is_binary_pickle && holds(head, "pg_config") && holds(head, "nccl_version")));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::flight_recorder

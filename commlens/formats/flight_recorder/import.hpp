@@ -5,13 +5,13 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::flight_recorder {
 
 /// A dump of PyTorch's flight recorder (docs/formats/flight-recorder.md), a pickle or JSON, .gz too: the last
 /// calls of one rank, those that have not completed among them.
-Result<Trace> read_flight_recorder(const std::filesystem::path& path);
+Result<Trace> read(const std::filesystem::path& path);
 
 /// True when the file is a pickle or a JSON object with the recorder's keys.
-bool sniff_flight_recorder(const std::filesystem::path& path, std::string_view head);
+bool sniff(const std::filesystem::path& path, std::string_view head);
 
-}  // namespace commlens
+}  // namespace commlens::formats::flight_recorder

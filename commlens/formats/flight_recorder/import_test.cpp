@@ -8,7 +8,7 @@
 #include "commlens/formats/flight_recorder/entry.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::flight_recorder {
 namespace {
 
 using test_support::content_of;
@@ -63,7 +63,7 @@ const std::map<std::string, std::int64_t> k_skipped = {
 
 TEST(ReadFlightRecorder, ReadsEveryProtocolOfPickleAlike) {
   for (int protocol = 0; protocol <= 5; ++protocol) {
-    const Result<Trace> trace = read_flight_recorder(sample("protocol" + std::to_string(protocol)));
+    const Result<Trace> trace = read(sample("protocol" + std::to_string(protocol)));
     ASSERT_TRUE(trace) << trace.error().message;
     EXPECT_EQ(spelled_entries(trace), k_calls) << "protocol " << protocol;
     EXPECT_EQ(trace->provenance.skipped, k_skipped) << "protocol " << protocol;
@@ -73,7 +73,7 @@ TEST(ReadFlightRecorder, ReadsEveryProtocolOfPickleAlike) {
 }
 
 TEST(ReadFlightRecorder, ReadsJsonWhereNoTimeIsZero) {
-  const Result<Trace> trace = read_flight_recorder(sample("json"));
+  const Result<Trace> trace = read(sample("json"));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(spelled_entries(trace), k_calls);
   EXPECT_EQ(trace->provenance.skipped, k_skipped);
@@ -87,7 +87,7 @@ TEST(ReadFlightRecorder, HasNoTimesWhereNoneWereMeasured) {
   const ScratchFolder folder;
   const std::string entry =
       R"({"profiling_name": "nccl:all_reduce", "process_group": ["0", "d"], "input_sizes": [[2]], "output_sizes": [[2]], "input_dtypes": ["Float"], "output_dtypes": ["Float"], "time_created_ns": 5, "time_discovered_completed_ns": 9, "state": "completed"})";
-  const Result<Trace> trace = read_flight_recorder(folder.write("nccl_trace_rank_3", dump_of(entry)));
+  const Result<Trace> trace = read(folder.write("nccl_trace_rank_3", dump_of(entry)));
   ASSERT_TRUE(trace) << trace.error().message;
   ASSERT_EQ(trace->streams.size(), 1U);
   EXPECT_TRUE(trace->streams[0].times.empty());
@@ -100,7 +100,7 @@ TEST(ReadFlightRecorder, ASendTellsTheRankOfAFileWithoutNumber) {
   const ScratchFolder folder;
   const std::string entry =
       R"({"profiling_name": "nccl:send 1->0", "process_group": ["0", "d"], "input_sizes": [[2]], "input_dtypes": ["Float"], "state": "completed"})";
-  const Result<Trace> trace = read_flight_recorder(folder.write("dump", dump_of(entry)));
+  const Result<Trace> trace = read(folder.write("dump", dump_of(entry)));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams.at(0).ranks.first, Rank{3});
 }
@@ -112,7 +112,7 @@ TEST(ReadFlightRecorder, DeepJsonIsCountedAndNotFollowed) {
       R"({"profiling_name": "nccl:all_reduce", "input_sizes": [[4]], "input_dtypes": ["Float"], "state": "completed", "frames": )";
   const std::string text = R"({"pg_config": {"0": {"ranks": )" + deep + R"(}}, "entries": [)" + entry + deep +
                            "}, " + entry + "[]}]}";
-  const Result<Trace> trace = read_flight_recorder(folder.write("d_rank_3", text));
+  const Result<Trace> trace = read(folder.write("d_rank_3", text));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(spelled_calls(*trace, Rank{3}).size(), 1U);
   EXPECT_EQ(trace->provenance.skipped.at("entry that cannot be read"), 1);
@@ -137,7 +137,7 @@ TEST(ReadFlightRecorder, AMarkerEndsTheCallsOfItsGroupOnly) {
       dump_of(entry("all_reduce", 0, "scheduled", 1) + ", " + entry("all_reduce", 0, "scheduled", 2) + ", " +
               entry("all_reduce", 1, "scheduled", 2) + ", " + entry("all_reduce", 0, "scheduled", 2) + ", " +
               entry("coalesced", 0, "completed", 2));
-  const Result<Trace> trace = read_flight_recorder(folder.write("d_rank_3", text));
+  const Result<Trace> trace = read(folder.write("d_rank_3", text));
   ASSERT_TRUE(trace) << trace.error().message;
   std::vector<std::string> tags;
   for (const SpelledCall& call : spelled_calls(*trace, Rank{3})) {
@@ -164,7 +164,7 @@ TEST(ReadFlightRecorder, AnEntryListedEndlesslyReachesTheLimit) {
     text += "h\x01";
   }
   text += "eu.";
-  const Result<Trace> trace = read_flight_recorder(folder.write("f", text));
+  const Result<Trace> trace = read(folder.write("f", text));
   ASSERT_FALSE(trace);
   EXPECT_NE(trace.error().message.find("holds more than 134217728 bytes of data"), std::string::npos)
       << trace.error().message;
@@ -173,7 +173,7 @@ TEST(ReadFlightRecorder, AnEntryListedEndlesslyReachesTheLimit) {
 TEST(ReadFlightRecorder, SaysWhatIsWrongWithAFile) {
   const ScratchFolder folder;
   const auto error = [&folder](std::string_view text) {
-    const Result<Trace> trace = read_flight_recorder(folder.write("f", text));
+    const Result<Trace> trace = read(folder.write("f", text));
     return trace ? std::string("no error") : trace.error().message;
   };
   EXPECT_NE(error("").find("ends before STOP"), std::string::npos) << error("");
@@ -198,8 +198,8 @@ TEST(ReadFlightRecorder, SurvivesEveryDamagedByte) {
     for (std::size_t at = 0; at < good.size(); at += 19) {
       std::string bytes = good;
       bytes[at] = static_cast<char>(bytes[at] ^ 0x81);
-      static_cast<void>(read_flight_recorder(folder.write("f", bytes)));
-      static_cast<void>(read_flight_recorder(folder.write("f", good.substr(0, at))));
+      static_cast<void>(read(folder.write("f", bytes)));
+      static_cast<void>(read(folder.write("f", good.substr(0, at))));
     }
   }
 }
@@ -220,4 +220,4 @@ TEST(FlightEntries, AddUpTheirTensorsAndRefuseAbsurdOnes) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::flight_recorder

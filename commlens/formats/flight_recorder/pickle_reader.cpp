@@ -10,7 +10,7 @@
 #include "commlens/base/text.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::flight_recorder {
 namespace {
 
 constexpr int k_deepest_json = 16;
@@ -497,4 +497,4 @@ tl::unexpected<Error> PickleReader::beyond_limit() const {
   return failure(fmt::format("the pickle holds more than {} bytes of data", limits_.json_size));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::flight_recorder

@@ -13,7 +13,7 @@
 
 #include "commlens/base/result.hpp"
 
-namespace commlens {
+namespace commlens::formats::flight_recorder {
 
 /// Limits on what a pickle may hold; more is an error.
 struct PickleLimits {
@@ -84,4 +84,4 @@ class PickleReader {
   std::size_t handed_out_ = 0;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats::flight_recorder

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace commlens {
+namespace commlens::formats::flight_recorder {
 namespace {
 
 using namespace std::string_view_literals;
@@ -135,4 +135,4 @@ TEST(PickleReader, AListThatHoldsItselfEndsAtADepth) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::flight_recorder

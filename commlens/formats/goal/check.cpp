@@ -7,7 +7,7 @@
 
 #include "commlens/formats/io/untold_calls.hpp"
 
-namespace commlens {
+namespace commlens::formats::goal {
 namespace {
 
 constexpr std::int64_t k_most_operations = 1'000'000'000;
@@ -94,4 +94,4 @@ Result<GoalLeftOut> check_goal(const Trace& trace) {
   return left_out;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::goal

@@ -7,7 +7,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::goal {
 
 /// Calls of kind `other`, which GOAL has no word for, by name.
 using GoalLeftOut = std::map<std::string, std::int64_t>;
@@ -19,4 +19,4 @@ Result<GoalLeftOut> check_goal(const Trace& trace);
 /// Operations that one rank's part of a call takes, `ranks` >= 1.
 std::int64_t goal_operations(CommKind kind, std::int64_t ranks);
 
-}  // namespace commlens
+}  // namespace commlens::formats::goal

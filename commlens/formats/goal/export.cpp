@@ -16,7 +16,7 @@
 #include "commlens/formats/io/schedule.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::goal {
 namespace {
 
 constexpr std::size_t k_goal_block = std::size_t{1} << 20;
@@ -343,7 +343,7 @@ void GoalWriter::write_rank(const RankStream* stream, Rank rank) {
 
 }  // namespace
 
-Result<void> write_goal(const Trace& trace, const CallSelection&, const TextSink& sink) {
+Result<void> write(const Trace& trace, const CallSelection&, const TextSink& sink) {
   const Result<GoalLeftOut> left_out = check_goal(trace);
   if (!left_out) {
     return tl::unexpected(left_out.error());
@@ -369,4 +369,4 @@ Result<void> write_goal(const Trace& trace, const CallSelection&, const TextSink
   return {};
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::goal

@@ -14,7 +14,7 @@
 #include "commlens/formats/io/text_search.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::imb {
 namespace {
 
 /// The word behind a key such as "# Benchmarking"; empty when the line does not have it.
@@ -126,9 +126,9 @@ class ImbReader {
 
 }  // namespace
 
-Result<Trace> read_imb(const std::filesystem::path& path) { return read_lines<ImbReader>(path); }
+Result<Trace> read(const std::filesystem::path& path) { return read_lines<ImbReader>(path); }
 
-bool sniff_imb(const std::filesystem::path& path, std::string_view head) {
+bool sniff(const std::filesystem::path& path, std::string_view head) {
   bool has_title = false;
   return any_line(path, head, k_furthest_table, [&](std::string_view line) {
     has_title = has_title || !word_behind(line, "# Benchmarking ").empty();
@@ -136,4 +136,4 @@ bool sniff_imb(const std::filesystem::path& path, std::string_view head) {
   });
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::imb

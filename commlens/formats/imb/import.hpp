@@ -5,13 +5,13 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::imb {
 
 /// The tables of the Intel MPI benchmarks (IMB-MPI1, -NBC, -P2P, -RMA), of any age, anywhere in a log
 /// (docs/formats/mpi-benchmarks.md): one call per row.
-Result<Trace> read_imb(const std::filesystem::path& path);
+Result<Trace> read(const std::filesystem::path& path);
 
 /// True when the text has the title of a benchmark; it is searched beyond `head`.
-bool sniff_imb(const std::filesystem::path& path, std::string_view head);
+bool sniff(const std::filesystem::path& path, std::string_view head);
 
-}  // namespace commlens
+}  // namespace commlens::formats::imb

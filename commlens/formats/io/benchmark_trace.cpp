@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace commlens {
+namespace commlens::formats {
 
 void BenchmarkTrace::add(const BenchmarkPoint& point) {
   constexpr double longest = 1e12;  // µs; eleven days
@@ -33,4 +33,4 @@ void BenchmarkTrace::add(const BenchmarkPoint& point) {
   }
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

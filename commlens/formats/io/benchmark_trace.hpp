@@ -5,7 +5,7 @@
 
 #include "commlens/formats/io/call_builder.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// One printed average of a benchmark.
 struct BenchmarkPoint {
@@ -43,4 +43,4 @@ class BenchmarkTrace {
   std::int64_t next_start_ns_ = 0;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

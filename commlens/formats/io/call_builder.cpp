@@ -10,7 +10,7 @@
 #include "commlens/base/check.hpp"
 #include "commlens/base/text.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// 1 PiB: no buffer of a real rank; a larger size is a broken file.
@@ -357,4 +357,4 @@ Trace CallBuilder::finish() {
   return std::move(trace_);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

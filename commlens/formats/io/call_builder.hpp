@@ -10,7 +10,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// The field `group`: absent, or ranks; none of them when the source does not know.
 struct GroupField {
@@ -96,4 +96,4 @@ class CallBuilder {
   std::int64_t half_timed_ = 0;  // calls with a start or a duration alone
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

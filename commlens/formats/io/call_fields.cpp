@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 const std::array<CallField, 22> k_fields = {{{"rank", &CallRecord::rank},
@@ -39,4 +39,4 @@ std::string_view expected_value(const CallField& field) {
   return expected.at(field.member.index());
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -9,7 +9,7 @@
 
 #include "commlens/formats/io/call_builder.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// A field of a calls file: its name, and where its value goes.
 struct CallField {
@@ -31,4 +31,4 @@ std::span<const CallField> call_fields();
 /// What a value of the field must be, for messages: "a whole number below 2^63", …
 std::string_view expected_value(const CallField& field);
 
-}  // namespace commlens
+}  // namespace commlens::formats

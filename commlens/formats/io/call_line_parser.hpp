@@ -5,7 +5,11 @@
 #include "commlens/base/result.hpp"
 #include "commlens/formats/io/call_builder.hpp"
 
-namespace commlens {
+namespace commlens::formats {
+
+/// One line of calls JSON Lines into `record`, which is cleared first. Fields we do not know are skipped; a
+/// field that stands twice or has another type is an error. For many lines: CallLineParser.
+Result<void> parse_call_line(std::string_view line, CallRecord& record);
 
 /// Reads many lines of calls JSON Lines as parse_call_line does each, several times as fast.
 class CallLineParser {
@@ -15,7 +19,7 @@ class CallLineParser {
   CallLineParser(const CallLineParser&) = delete;
   CallLineParser& operator=(const CallLineParser&) = delete;
 
-  /// As parse_call_line (commlens/formats/calls_jsonl/import.hpp).
+  /// As parse_call_line.
   Result<void> parse(std::string_view line, CallRecord& record);
 
  private:
@@ -23,4 +27,4 @@ class CallLineParser {
   std::unique_ptr<Fast> fast_;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -6,9 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "commlens/formats/calls_jsonl/import.hpp"
-
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// Every field that there is, and some that are none.
@@ -175,4 +173,4 @@ TEST(CallLineParser, TakesACommunicatorAsANumberOrAsText) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

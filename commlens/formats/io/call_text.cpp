@@ -5,7 +5,7 @@
 
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 constexpr std::size_t k_block = std::size_t{1} << 20;
@@ -175,4 +175,4 @@ void write_calls(const Trace& trace, const CallSelection& selection, const CallS
   writer.flush();
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

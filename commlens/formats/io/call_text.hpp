@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "commlens/formats/formats.hpp"
+#include "commlens/formats/io/sink.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// The parts of a line that depend on the op alone: from phase to output size; tag, rule and name; and what
 /// follows the times.
@@ -43,4 +43,4 @@ struct CallSyntax {
 void write_calls(const Trace& trace, const CallSelection& selection, const CallSyntax& syntax,
                  const TextSink& sink);
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -4,13 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "commlens/formats/calls_csv/export.hpp"
 #include "commlens/formats/calls_csv/import.hpp"
+#include "commlens/formats/calls_jsonl/export.hpp"
 #include "commlens/formats/calls_jsonl/import.hpp"
 #include "commlens/formats/formats.hpp"
-#include "commlens/formats/io/line_reader.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::ScratchFolder;
@@ -55,7 +56,7 @@ Trace predicted_trace() {
 
 TEST(CallsJsonlWriter, WritesTheDocumentedLines) {
   EXPECT_EQ(
-      written(write_calls_jsonl, predicted_trace(), {.rank = Rank{3}}),
+      written(calls_jsonl::write, predicted_trace(), {.rank = Rank{3}}),
       R"({"rank":3,"iteration":-1,"phase":"init","op":"broadcast","dtype":"fp32","input_bytes":512000,)"
       R"("output_bytes":512000,"group":[2,3],"root":3})"
       "\n"
@@ -66,7 +67,7 @@ TEST(CallsJsonlWriter, WritesTheDocumentedLines) {
 }
 
 TEST(CallsCsvWriter, WritesTheDocumentedLines) {
-  EXPECT_EQ(written(write_calls_csv, predicted_trace(), {.rank = Rank{0}}),
+  EXPECT_EQ(written(calls_csv::write, predicted_trace(), {.rank = Rank{0}}),
             "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,"
             "micro_batch,tag,rule,name,start_ns,"
             "duration_ns,data_dependent,rounding_bytes,communicator\n"
@@ -75,21 +76,21 @@ TEST(CallsCsvWriter, WritesTheDocumentedLines) {
 }
 
 TEST(CallsWriters, WriteEveryRankOfAClassInOrder) {
-  const std::string text = written(write_calls_jsonl, predicted_trace());
+  const std::string text = written(calls_jsonl::write, predicted_trace());
   std::size_t at = 0;
   for (const char* const start : {"{\"rank\":0,", "{\"rank\":1,", "{\"rank\":2,", "{\"rank\":3,"}) {
     at = text.find(start, at);
     ASSERT_NE(at, std::string::npos) << start;
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8);
-  EXPECT_EQ(written(write_calls_jsonl, predicted_trace(), {.rank = Rank{4}}), "");
+  EXPECT_EQ(written(calls_jsonl::write, predicted_trace(), {.rank = Rank{4}}), "");
 }
 
 TEST(CallsWriters, HandOverWholeLinesInBlocks) {
   Trace trace = predicted_trace();
   trace.streams[0].events.resize(20'000, trace.streams[0].events[1]);
   std::size_t blocks = 0;
-  write_calls_jsonl(trace, {}, [&](std::string_view block) {
+  calls_jsonl::write(trace, {}, [&](std::string_view block) {
     ++blocks;
     EXPECT_TRUE(block.ends_with("}\n"));
     EXPECT_LT(block.size(), 2U << 20);
@@ -108,8 +109,8 @@ Trace computing_trace() {
 
 TEST(CallsWriters, WriteComputeLinesOnlyWhenAsked) {
   const Trace trace = computing_trace();
-  EXPECT_EQ(written(write_calls_jsonl, trace), written(write_calls_jsonl, predicted_trace()));
-  const std::string text = written(write_calls_jsonl, trace, {.rank = Rank{1}, .compute = true});
+  EXPECT_EQ(written(calls_jsonl::write, trace), written(calls_jsonl::write, predicted_trace()));
+  const std::string text = written(calls_jsonl::write, trace, {.rank = Rank{1}, .compute = true});
   EXPECT_TRUE(
       text.ends_with("}\n"
                      R"({"rank":1,"iteration":0,"op":"compute","start_ns":100,"duration_ns":50})"
@@ -117,7 +118,7 @@ TEST(CallsWriters, WriteComputeLinesOnlyWhenAsked) {
                      R"({"rank":1,"iteration":null,"op":"compute","start_ns":200,"duration_ns":0})"
                      "\n"))
       << text;
-  const std::string csv = written(write_calls_csv, trace, {.rank = Rank{1}, .compute = true});
+  const std::string csv = written(calls_csv::write, trace, {.rank = Rank{1}, .compute = true});
   EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,,,100,50,,,\n1,,,compute,,,,,,,,,,,,,200,0,,,\n"))
       << csv;
 }
@@ -127,8 +128,9 @@ TEST(CallsWriters, ComputeLinesAreReadBack) {
   const Trace trace = computing_trace();
   const CallSelection all{.compute = true};
   const Result<Trace> from_jsonl =
-      read_calls_jsonl(folder.write("c.jsonl", written(write_calls_jsonl, trace, all)));
-  const Result<Trace> from_csv = read_calls_csv(folder.write("c.csv", written(write_calls_csv, trace, all)));
+      calls_jsonl::read(folder.write("c.jsonl", written(calls_jsonl::write, trace, all)));
+  const Result<Trace> from_csv =
+      calls_csv::read(folder.write("c.csv", written(calls_csv::write, trace, all)));
   ASSERT_TRUE(from_jsonl) << from_jsonl.error().message;
   ASSERT_TRUE(from_csv) << from_csv.error().message;
   for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -143,8 +145,8 @@ TEST(CallsWriters, LoseNothingThatTheReadersTake) {
     const ScratchFolder folder;
     const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
     const Result<Trace> from_jsonl =
-        read_calls_jsonl(folder.write("c.jsonl", written(write_calls_jsonl, trace)));
-    const Result<Trace> from_csv = read_calls_csv(folder.write("c.csv", written(write_calls_csv, trace)));
+        calls_jsonl::read(folder.write("c.jsonl", written(calls_jsonl::write, trace)));
+    const Result<Trace> from_csv = calls_csv::read(folder.write("c.csv", written(calls_csv::write, trace)));
     ASSERT_TRUE(from_jsonl) << "seed=" << seed << ": " << from_jsonl.error().message;
     ASSERT_TRUE(from_csv) << "seed=" << seed << ": " << from_csv.error().message;
     for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
@@ -153,81 +155,6 @@ TEST(CallsWriters, LoseNothingThatTheReadersTake) {
       ASSERT_TRUE(spelled_calls(*from_csv, rank) == calls) << "seed=" << seed << " rank=" << rank.value;
     }
   }
-}
-
-TEST(WriteStream, WritesAFileWholeAndCompressesByName) {
-  const ScratchFolder folder;
-  const auto twice = [](const TextSink& sink) {
-    sink("one\n");
-    sink("two\n");
-  };
-  write_stream((folder / "f").string(), twice);
-  write_stream((folder / "f.gz").string(), twice);
-  EXPECT_EQ(test_support::content_of(folder / "f"), "one\ntwo\n");
-  EXPECT_TRUE(test_support::content_of(folder / "f.gz").starts_with("\x1f\x8b"));
-  EXPECT_EQ(read_head(folder / "f.gz", 100), "one\ntwo\n");
-}
-
-/// Whether writing ends in the error of the system's.
-bool throws(const std::string& destination, const std::function<void(const TextSink&)>& write) {
-  try {
-    write_stream(destination, write);
-  } catch (const SystemError&) {
-    return true;
-  }
-  return false;
-}
-
-TEST(WriteStream, KeepsTheOldFileWhenWritingFails) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.write("f", "old");
-  EXPECT_TRUE(throws(file.string(), [](const TextSink& sink) {
-    sink("new");
-    throw SystemError("stop");
-  }));
-  EXPECT_EQ(test_support::content_of(file), "old");
-  const std::filesystem::directory_iterator entries(folder / ".");
-  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
-}
-
-TEST(WriteStream, WritesThroughLinksAndIntoDevices) {
-  const ScratchFolder folder;
-  folder.write("target", "old");
-  std::filesystem::create_symlink("target", folder / "link");
-  write_stream((folder / "link").string(), [](const TextSink& sink) { sink("new"); });
-  EXPECT_EQ(test_support::content_of(folder / "target"), "new");
-  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
-  write_stream("/dev/null", [](const TextSink& sink) { sink("gone"); });
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-}
-
-TEST(WriteStream, ThrowsWhereItCannotWrite) {
-  const ScratchFolder folder;
-  const auto nothing = [](const TextSink& /*sink*/) {};
-  EXPECT_TRUE(throws((folder / "no/such/folder").string(), nothing));
-  EXPECT_TRUE(throws((folder / ".").string(), nothing));
-  EXPECT_TRUE(throws("/dev/full", [](const TextSink& sink) { sink("too much"); }));
-  EXPECT_TRUE(throws("", nothing));
-}
-
-TEST(WriteStream, ToAPipeThatNobodyReadsThrowsInsteadOfEndingTheProgram) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  std::fflush(stdout);
-  const int saved = dup(STDOUT_FILENO);
-  dup2(ends[1], STDOUT_FILENO);
-  close(ends[0]);
-  close(ends[1]);
-  const bool has_thrown = throws("-", [](const TextSink& sink) { sink("nobody listens"); });
-  dup2(saved, STDOUT_FILENO);
-  close(saved);
-  EXPECT_TRUE(has_thrown);
-}
-
-TEST(WriteStream, WritesToStandardOutput) {
-  ::testing::internal::CaptureStdout();
-  write_stream("-", [](const TextSink& sink) { sink("line\n"); });
-  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "line\n");
 }
 
 TEST(Communicators, PassThroughCallsAndCsv) {
@@ -242,14 +169,14 @@ TEST(Communicators, PassThroughCallsAndCsv) {
     stream.events.push_back({trace.intern(op), 0});
   }
   trace.streams.push_back(stream);
-  const std::string lines = written(write_calls_jsonl, trace);
+  const std::string lines = written(calls_jsonl::write, trace);
   EXPECT_NE(lines.find(R"("group":[0,1],"communicator":"0x000000000000002f"})"), std::string::npos) << lines;
   EXPECT_NE(lines.find(R"("group":[0,1]})"), std::string::npos) << lines;
   const ScratchFolder folder;
   for (const bool as_csv : {false, true}) {
     const std::filesystem::path file =
-        folder.write("calls", written(as_csv ? write_calls_csv : write_calls_jsonl, trace));
-    const Result<Trace> back = as_csv ? read_calls_csv(file) : read_calls_jsonl(file);
+        folder.write("calls", written(as_csv ? calls_csv::write : calls_jsonl::write, trace));
+    const Result<Trace> back = as_csv ? calls_csv::read(file) : calls_jsonl::read(file);
     ASSERT_TRUE(back.has_value()) << back.error().message;
     std::vector<CommunicatorId> read;
     for (const CommEvent& event : back->streams.at(0).events) {
@@ -268,15 +195,15 @@ TEST(HiddenGroups, PassThroughCallsAndCsv) {
   op.input = Elements{4};
   op.output = Elements{4};
   trace.streams.push_back({{Rank{3}, Rank{3}}, {{trace.intern(op), 0}}, {}, {}});
-  EXPECT_EQ(written(write_calls_jsonl, trace),
+  EXPECT_EQ(written(calls_jsonl::write, trace),
             R"({"rank":3,"iteration":0,"phase":"other","op":"all_reduce","dtype":"fp32","input_bytes":16,)"
             R"("output_bytes":16,"group":[],"group_size":8,"group_name":"comm 0x1f"})"
             "\n");
   const ScratchFolder folder;
   for (const bool as_csv : {false, true}) {
-    const std::string text = written(as_csv ? write_calls_csv : write_calls_jsonl, trace);
+    const std::string text = written(as_csv ? calls_csv::write : calls_jsonl::write, trace);
     const std::filesystem::path file = folder.write("calls", text);
-    const Result<Trace> back = as_csv ? read_calls_csv(file) : read_calls_jsonl(file);
+    const Result<Trace> back = as_csv ? calls_csv::read(file) : calls_jsonl::read(file);
     ASSERT_TRUE(back.has_value()) << back.error().message;
     const GroupId group = back->op(back->streams[0].events[0].op).group;
     EXPECT_EQ(back->groups.size(group), 8);
@@ -286,4 +213,4 @@ TEST(HiddenGroups, PassThroughCallsAndCsv) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

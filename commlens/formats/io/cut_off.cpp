@@ -11,7 +11,7 @@
 #include "commlens/base/units.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// Where the text of a file ends, and with which byte.
@@ -85,4 +85,4 @@ std::string cut_off_text(const Trace& trace, const std::filesystem::path& file, 
                      with_commas(calls), calls == 1 ? "" : "s");
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

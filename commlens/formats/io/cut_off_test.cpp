@@ -6,9 +6,10 @@
 
 #include "commlens/formats/formats.hpp"
 #include "commlens/formats/import_any.hpp"
+#include "commlens/formats/io/write_stream.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::ScratchFolder;
@@ -68,4 +69,4 @@ TEST(CutOff, SaysNothingOfAWholeFile) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

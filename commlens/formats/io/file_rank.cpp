@@ -7,7 +7,7 @@
 #include "commlens/base/text.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 constexpr std::string_view k_digits = "0123456789";
@@ -59,4 +59,4 @@ std::optional<std::int64_t> rank_in_name(const std::filesystem::path& path) {
   return as_rank(number);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace commlens {
+namespace commlens::formats {
 
 /// Reason in Provenance::assumed of a file that does not say whose calls it holds, nor does its name.
 constexpr const char* k_rank_unsaid = "rank not said, numbered by file or process";
@@ -17,4 +17,4 @@ std::optional<std::int64_t> rank_by_word(const std::filesystem::path& path);
 /// and "dlrm_eg_3.json.gz".
 std::optional<std::int64_t> rank_in_name(const std::filesystem::path& path);
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -19,7 +19,7 @@
 
 #include "commlens/formats/io/record_stream.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -267,4 +267,4 @@ Result<Trace> read_isolated(const IsolatedReader& reader, const fs::path& path) 
   return calls.finish();
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

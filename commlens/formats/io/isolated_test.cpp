@@ -14,7 +14,7 @@
 
 #include "commlens/formats/io/record_stream.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 CallRecord all_reduce_of(std::int64_t rank, std::int64_t start_ns) {
@@ -262,4 +262,4 @@ TEST(RecordDecoder, GetsWhatTheEncoderWrites) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

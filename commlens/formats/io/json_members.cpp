@@ -1,6 +1,6 @@
 #include "commlens/formats/io/json_members.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 const nlohmann::json* json_member(const nlohmann::json& object, const char* key) {
   if (!object.is_object()) {
@@ -44,4 +44,4 @@ std::string json_text(const nlohmann::json& object, const char* key) {
   return json_text(json_at(object, key));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace commlens {
+namespace commlens::formats {
 
 /// A member of a JSON object; null when `object` is none or lacks it.
 const nlohmann::json* json_member(const nlohmann::json& object, const char* key);
@@ -31,4 +31,4 @@ std::optional<double> json_number(const nlohmann::json& object, const char* key)
 /// A member that is a string; empty when it is something else.
 std::string json_text(const nlohmann::json& object, const char* key);
 
-}  // namespace commlens
+}  // namespace commlens::formats

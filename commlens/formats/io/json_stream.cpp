@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
-namespace commlens {
+#include "commlens/formats/io/text_search.hpp"
+
+namespace commlens::formats {
 namespace {
 
 constexpr std::size_t k_run = std::size_t{256} << 10;  // a run is handed out once it is this long
@@ -358,8 +360,8 @@ std::vector<std::string_view> elements_of(std::string_view array) {
   const char* start = array.data() + 1;
   std::int64_t depth = 0;
   const auto take = [&](const char* stop) {
-    const std::string_view text(start, static_cast<std::size_t>(stop - start));
-    if (text.find_first_not_of(" \t\r\n") != std::string_view::npos) {
+    const std::string_view text = trimmed({start, static_cast<std::size_t>(stop - start)}, " \t\r\n");
+    if (!text.empty()) {
       elements.push_back(text);
     }
     start = stop + 1;
@@ -379,4 +381,4 @@ std::vector<std::string_view> elements_of(std::string_view array) {
   return elements;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

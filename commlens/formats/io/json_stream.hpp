@@ -9,7 +9,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// Reads a JSON text (.gz too) of any size whose bulk is one array: a member of the top-level object, or the
 /// whole text. Hands out pieces that a JSON parser takes one by one, so that memory stays bounded. The pieces
@@ -87,4 +87,4 @@ class JsonStream {
 /// The elements of a JSON array, by their brackets and quotes.
 std::vector<std::string_view> elements_of(std::string_view array);
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -5,7 +5,7 @@
 
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::ScratchFolder;
@@ -119,4 +119,4 @@ TEST(ElementsOf, SplitsAtCommasOutsideOfBracketsAndStrings) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

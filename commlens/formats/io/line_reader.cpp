@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 constexpr std::size_t k_line_block = std::size_t{256} << 10;
@@ -189,4 +189,4 @@ Result<std::string> read_whole(const std::filesystem::path& path, std::size_t li
   return failure(fmt::format("{}: more than {} MiB, which no {} has", source->name(), limit >> 20, what));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -8,7 +8,7 @@
 
 #include "commlens/base/result.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// A text file, gzip file (several members too) or, for "-", standard input, read in blocks.
 class TextSource {
@@ -76,4 +76,4 @@ Result<std::string> read_head(const std::filesystem::path& path, std::size_t siz
 /// All of a (decompressed) file. Fails beyond `limit` bytes, saying that no `what` is so large.
 Result<std::string> read_whole(const std::filesystem::path& path, std::size_t limit, std::string_view what);
 
-}  // namespace commlens
+}  // namespace commlens::formats

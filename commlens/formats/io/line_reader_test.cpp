@@ -5,7 +5,7 @@
 
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::ScratchFolder;
@@ -104,4 +104,4 @@ TEST(ReadWhole, GivesAFileUpToItsLimit) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

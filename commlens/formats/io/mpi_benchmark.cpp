@@ -6,7 +6,7 @@
 
 #include "commlens/formats/io/text_search.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// Part of a title in lower case, in the order in which they are looked for: "reduce" is in "allreduce".
@@ -113,4 +113,4 @@ std::optional<BenchmarkPoint> mpi_point(const MpiBenchmark& benchmark, std::int6
   return point;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

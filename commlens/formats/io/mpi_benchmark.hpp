@@ -6,7 +6,7 @@
 
 #include "commlens/formats/io/benchmark_trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// What a benchmark of MPI measures.
 struct MpiBenchmark {
@@ -24,4 +24,4 @@ MpiBenchmark mpi_benchmark(std::string_view title);
 std::optional<BenchmarkPoint> mpi_point(const MpiBenchmark& benchmark, std::int64_t bytes,
                                         std::int64_t ranks);
 
-}  // namespace commlens
+}  // namespace commlens::formats

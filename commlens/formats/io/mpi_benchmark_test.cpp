@@ -14,7 +14,7 @@
 #include "commlens/formats/osu/import.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::ScratchFolder;
@@ -44,12 +44,12 @@ using BenchmarkSkips = std::map<std::string, std::int64_t>;
 
 Result<Trace> read_osu_text(std::string_view text) {
   const ScratchFolder folder;
-  return read_osu(folder.write("osu.log", text));
+  return osu::read(folder.write("osu.log", text));
 }
 
 Result<Trace> read_imb_text(std::string_view text) {
   const ScratchFolder folder;
-  return read_imb(folder.write("imb.log", text));
+  return imb::read(folder.write("imb.log", text));
 }
 
 TEST(MpiBenchmark, KnowsTheTitlesOfBothPrograms) {
@@ -276,7 +276,7 @@ TEST_F(PublishedOsu, LogOfNineTestsAgreesWithEveryRow) {
       rows.emplace_back(static_cast<std::int64_t>(bytes), is_bandwidth ? directions * bytes / value : value);
     }
   }
-  const Result<Trace> trace = read_osu(file("raw_log_README.md"));
+  const Result<Trace> trace = osu::read(file("raw_log_README.md"));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped, BenchmarkSkips{});
   const RankStream& stream = trace->streams.at(0);
@@ -294,9 +294,9 @@ TEST_F(PublishedOsu, LogOfNineTestsAgreesWithEveryRow) {
 TEST_F(PublishedOsu, NumbersThatAnotherToolWrappedAreNotOurs) {
   for (const std::string_view name :
        {"metrics.json", "metrics-multiple.json", "mpitrace_metrics.json", "README.md"}) {
-    EXPECT_FALSE(sniff_osu(file(name), test_support::content_of(file(name)).substr(0, 65'536))) << name;
+    EXPECT_FALSE(osu::sniff(file(name), test_support::content_of(file(name)).substr(0, 65'536))) << name;
   }
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -9,7 +9,7 @@
 
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// The rest of a broken line may stand right before the host. A process that prints a second line is known by
 /// then, so a name behind other text that ends with a known one is that process.
@@ -291,4 +291,4 @@ std::string NcclComms::name(Row row) const {
   return comm.id.empty() ? fmt::format("{} comm {}", comm.process, comm.pointer) : "commId " + comm.id;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

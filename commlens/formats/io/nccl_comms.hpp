@@ -12,7 +12,7 @@
 #include "commlens/formats/io/nccl_lines.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// The communicators of a log as one rank each holds them, and what is known of the ranks behind them.
 class NcclComms {
@@ -93,4 +93,4 @@ class NcclComms {
   std::int64_t world_ = 0;  // ranks of the communicator that numbers the ranks; 0: there is none
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -7,7 +7,7 @@
 
 #include "commlens/formats/io/nccl_names.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 constexpr std::string_view k_nccl_mark = "NCCL INFO";
@@ -245,4 +245,4 @@ std::optional<NcclCommLine> nccl_comm_line(std::string_view text) {
   return line;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-namespace commlens {
+namespace commlens::formats {
 
 /// What NCCL puts before each line, "host:pid:tid [device] NCCL INFO": who printed it.
 struct NcclPrinter {
@@ -60,4 +60,4 @@ struct NcclCommLine {
 };
 std::optional<NcclCommLine> nccl_comm_line(std::string_view text);
 
-}  // namespace commlens
+}  // namespace commlens::formats

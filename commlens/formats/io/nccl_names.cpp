@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using Buffer = NcclFunction::Buffer;
@@ -80,4 +80,4 @@ std::optional<NcclBuffers> nccl_buffers(const NcclFunction& function, DType dtyp
   return input && output ? std::optional(NcclBuffers{*input, *output}) : std::nullopt;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -7,7 +7,7 @@
 #include "commlens/comm/event.hpp"
 #include "commlens/formats/io/call_builder.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// A function of NCCL's API: what it is, and how many times its `count` each buffer of a rank holds.
 struct NcclFunction {
@@ -43,4 +43,4 @@ std::optional<NcclBuffers> nccl_buffers(const NcclFunction& function, DType dtyp
 /// Reason in Provenance::skipped of ranks (not calls) that got a number of ours.
 constexpr std::string_view k_numbered_rank = "rank not said, numbered by file or process";
 
-}  // namespace commlens
+}  // namespace commlens::formats

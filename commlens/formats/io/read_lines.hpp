@@ -7,7 +7,7 @@
 #include "commlens/formats/io/line_reader.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// Hands the lines of a file to a `Reader`, made of the file's name as messages show it, one by one through
 /// take(line); gives what its finish() makes of them. Fails as LineReader does.
@@ -32,4 +32,4 @@ Result<Trace> read_lines(const std::filesystem::path& path) {
   }
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -9,7 +9,7 @@
 #include "commlens/formats/io/call_fields.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// One line: without what would end it.
@@ -183,4 +183,4 @@ Result<void> RecordDecoder::take(std::string_view line) {
   return torn(whole);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -5,7 +5,7 @@
 #include "commlens/formats/io/schedule_planner.hpp"
 #include "commlens/formats/io/schedule_walk.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// The parts of an all_to_all differ from rank to rank, and so may the shards of an all_gather.
 CallSignature signature_of(const CommOp& op) {
@@ -94,4 +94,4 @@ bool ScheduledRank::next(ScheduledCall& call) {
   return true;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

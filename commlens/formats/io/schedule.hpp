@@ -10,7 +10,7 @@
 #include "commlens/formats/io/schedule_order.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// The messages from one rank to another.
 struct MessagePair {
@@ -146,4 +146,4 @@ class ScheduledRank {
   std::unordered_map<std::uint64_t, std::uint32_t> calls_;  // so far, by role
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

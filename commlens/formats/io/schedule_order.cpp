@@ -6,7 +6,7 @@
 
 #include "commlens/base/check.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 CallOrder::CallOrder(const RankStream& stream) : calls_(static_cast<std::uint32_t>(stream.events.size())) {
   COMMLENS_CHECK(stream.events.size() < k_never, "a stream has fewer calls than positions can count");
@@ -35,4 +35,4 @@ CallOrder::CallOrder(const RankStream& stream) : calls_(static_cast<std::uint32_
   }
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

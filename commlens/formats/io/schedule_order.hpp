@@ -4,7 +4,7 @@
 
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// The calls of a rank in the order in which they started ("positions"), and which later call was the first
 /// to find each of them finished: what a program does between two calls of its own can rest on those alone
@@ -32,4 +32,4 @@ class CallOrder {
   std::vector<std::uint32_t> waited_at_;  // empty: without times
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

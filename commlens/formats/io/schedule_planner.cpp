@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 constexpr std::uint64_t k_hash_factor = 0x9E3779B97F4A7C15;
@@ -222,4 +222,4 @@ void SchedulePlanner::add_series() {
   groups_.clear();
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -7,7 +7,7 @@
 
 #include "commlens/formats/io/schedule.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// Finds out which calls of different ranks belong together: fills the pairs and series of a schedule.
 class SchedulePlanner {
@@ -60,4 +60,4 @@ class SchedulePlanner {
   Groups groups_;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

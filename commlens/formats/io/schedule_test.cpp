@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -191,4 +191,4 @@ TEST(CallSchedule, SaysWhyCallsDoNotBelongTogether) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

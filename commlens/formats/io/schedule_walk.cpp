@@ -4,7 +4,7 @@
 
 #include "commlens/base/check.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 ScheduleWalk::ScheduleWalk(CallSchedule& schedule)
     : schedule_(schedule),
@@ -208,4 +208,4 @@ void ScheduleWalk::wait_later(std::int64_t rank) {
   state.open.push(open);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -9,7 +9,7 @@
 
 #include "commlens/formats/io/schedule.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// Carries out the calls of all ranks as a simulator would that lets each rank have one send or collective
 /// at a time, in the order of their starts: receives are posted, sends end at once, a collective when all
@@ -71,4 +71,4 @@ class ScheduleWalk {
   std::vector<std::uint32_t> joined_;  // members, by instance
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -14,7 +14,7 @@
 
 #include "commlens/base/units.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 constexpr std::size_t k_spool_block = std::size_t{1} << 20;
@@ -96,4 +96,4 @@ void Spool::throw_cannot_keep(int cause) const {
                                 shown_, parent_.string(), std::strerror(cause)));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

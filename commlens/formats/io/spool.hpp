@@ -7,7 +7,7 @@
 #include "commlens/base/unfinished.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// What came through a pipe, decompressed, in a file of its own for as long as this lives: most formats are
 /// looked at first, and read more than once. The file stands in a folder in TMPDIR (/tmp), which goes with
@@ -41,4 +41,4 @@ class Spool {
   std::int64_t taken_ = 0;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

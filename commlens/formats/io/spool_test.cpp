@@ -11,7 +11,7 @@
 
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 using test_support::content_of;
@@ -110,4 +110,4 @@ TEST(Spool, SaysWhatToDoWhereThereIsNoPlace) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -6,7 +6,7 @@
 #include "commlens/base/check.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 Error error_of(sqlite3* database) { return {sqlite3_errmsg(database)}; }
@@ -124,4 +124,4 @@ Result<void> SqliteDatabase::run(const std::string& sql) const {
   return {};
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -11,7 +11,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace commlens {
+namespace commlens::formats {
 
 /// A prepared statement; must not outlive its database.
 class SqliteStatement {
@@ -64,4 +64,4 @@ class SqliteDatabase {
   std::unique_ptr<sqlite3, Closer> database_;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats

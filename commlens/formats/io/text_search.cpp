@@ -2,7 +2,7 @@
 
 #include "commlens/formats/io/line_reader.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 bool any_line(const std::filesystem::path& path, std::string_view head, std::int64_t furthest,
               const std::function<bool(std::string_view)>& is_sought) {
@@ -27,19 +27,24 @@ bool any_line(const std::filesystem::path& path, std::string_view head, std::int
   return false;
 }
 
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const std::size_t start = text.find_first_not_of(blanks);
+  return start == std::string_view::npos ? std::string_view()
+                                         : text.substr(start, text.find_last_not_of(blanks) - start + 1);
+}
+
 std::vector<std::string_view> blank_separated(std::string_view text, std::size_t most) {
-  constexpr std::string_view blanks = " \t\r\f\v";
   std::vector<std::string_view> words;
   while (words.size() < most) {
-    const std::size_t start = text.find_first_not_of(blanks);
+    const std::size_t start = text.find_first_not_of(k_blanks);
     if (start == std::string_view::npos) {
       break;
     }
     text.remove_prefix(start);
-    words.push_back(text.substr(0, text.find_first_of(blanks)));
+    words.push_back(text.substr(0, text.find_first_of(k_blanks)));
     text.remove_prefix(words.back().size());
   }
   return words;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

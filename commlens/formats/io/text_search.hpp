@@ -5,12 +5,18 @@
 #include <string_view>
 #include <vector>
 
-namespace commlens {
+namespace commlens::formats {
 
 /// Whether a line within the first `furthest` bytes of a text file is of the kind sought; for formats that
 /// stand somewhere in a log. Never of a binary file (`head` is its start) or one with a line beyond 16 MiB.
 bool any_line(const std::filesystem::path& path, std::string_view head, std::int64_t furthest,
               const std::function<bool(std::string_view)>& is_sought);
+
+/// What separates words within a line.
+constexpr std::string_view k_blanks = " \t\r\f\v";
+
+/// The text without `blanks` at both ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = k_blanks);
 
 /// The words between blanks, at most `most` of them.
 std::vector<std::string_view> blank_separated(std::string_view text, std::size_t most);
@@ -18,4 +24,4 @@ std::vector<std::string_view> blank_separated(std::string_view text, std::size_t
 /// How far the searches for the tables of benchmarks go.
 constexpr std::int64_t k_furthest_table = std::int64_t{64} << 20;
 
-}  // namespace commlens
+}  // namespace commlens::formats

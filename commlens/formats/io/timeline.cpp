@@ -9,7 +9,7 @@
 
 #include "commlens/comm/volume.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 constexpr std::uint64_t k_unit_ns = 1000;  // of a call whose time is not known
@@ -258,4 +258,4 @@ Timeline timeline_of(const Trace& trace, std::optional<Rank> only) {
   return timeline;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -6,7 +6,7 @@
 
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// One call, or one stretch of computing, of one rank as a viewer shows it. Times are nanoseconds after the
 /// start of the timeline.
@@ -45,4 +45,4 @@ Timeline timeline_of(const Trace& trace, std::optional<Rank> only);
 /// Calls and stretches of computing that timeline_of would give, as a double: it may pass any integer.
 double slices_of(const Trace& trace, std::optional<Rank> only);
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -9,7 +9,7 @@
 #include "commlens/formats/io/json_members.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// More is no list of ranks but a broken file: a million jobs of a million ranks.
@@ -148,4 +148,4 @@ nlohmann::json shallow_json(std::string_view text) {
   return nlohmann::json::parse(text, nullptr, false);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

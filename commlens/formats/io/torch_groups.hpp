@@ -11,7 +11,7 @@
 #include "commlens/base/rank.hpp"
 #include "commlens/formats/io/call_builder.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// What a source tells of a process group: its ranks in the group's order, or their number, or nothing (0).
 struct TorchGroup {
@@ -64,4 +64,4 @@ void set_group(const TorchGroup& group, const std::string& name, CallRecord& rec
 /// copies, dumps and destructors need stack for each level.
 nlohmann::json shallow_json(std::string_view text);
 
-}  // namespace commlens
+}  // namespace commlens::formats

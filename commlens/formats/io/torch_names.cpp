@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// Lower case letters and digits only: "_allgather_base" and "all_gather_base" are one name then.
@@ -156,4 +156,4 @@ std::string_view short_kernel_name(std::string_view name) {
   return name;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -6,7 +6,7 @@
 #include "commlens/base/dtype.hpp"
 #include "commlens/comm/event.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// How PyTorch's names for collectives map to ours. `kind` other: a call we keep under its own name.
 struct TorchCollective {
@@ -32,4 +32,4 @@ CommKind kind_of_kernel(std::string_view name);
 /// Short form of a kernel's name, for people: without return type, namespaces, templates and arguments.
 std::string_view short_kernel_name(std::string_view name);
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <system_error>
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// Reads a whole number at the begin of `text`, after blanks and commas, and removes it.
@@ -90,4 +90,4 @@ std::optional<std::vector<std::int64_t>> whole_numbers(std::string_view text) {
   return numbers;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

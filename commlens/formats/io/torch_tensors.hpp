@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace commlens {
+namespace commlens::formats {
 
 /// The type within "Tensor(float)" or "GenericList[Tensor(float),…]", the first one; empty when there is
 /// none.
@@ -17,4 +17,4 @@ std::optional<std::int64_t> torch_tensor_bytes(std::string_view values);
 /// Whole numbers of a text such as "[0, 1, 2]"; nothing when it holds anything else or one beyond 2^63.
 std::optional<std::vector<std::int64_t>> whole_numbers(std::string_view text);
 
-}  // namespace commlens
+}  // namespace commlens::formats

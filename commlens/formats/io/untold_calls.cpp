@@ -6,7 +6,7 @@
 
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 /// Whether each op lacks it: traces have few ops and many calls.
@@ -76,4 +76,4 @@ std::string group_text(const Trace& trace, GroupId group) {
                      name.empty() ? "" : ", ", valid_utf8(name));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

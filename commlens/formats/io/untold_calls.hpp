@@ -5,7 +5,7 @@
 
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 
 /// Calls that lack something a format needs, for the line that refuses them.
 struct UntoldCalls {
@@ -26,4 +26,4 @@ std::string text_of(const Trace& trace, const UntoldCalls& untold);
 /// "a group of 4 ranks", "a group of unknown size", and behind a comma what the source calls it.
 std::string group_text(const Trace& trace, GroupId group);
 
-}  // namespace commlens
+}  // namespace commlens::formats

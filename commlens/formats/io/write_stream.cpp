@@ -1,3 +1,5 @@
+#include "commlens/formats/io/write_stream.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -15,9 +17,8 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/base/unfinished.hpp"
-#include "commlens/formats/formats.hpp"
 
-namespace commlens {
+namespace commlens::formats {
 namespace {
 
 [[noreturn]] void throw_cannot_write(const std::string& destination, int cause) {
@@ -171,4 +172,4 @@ void write_stream(const std::string& destination, const std::function<void(const
   COMMLENS_CHECK(written.has_value(), "this writer does not fail");
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats

@@ -9,7 +9,7 @@
 #include "commlens/base/sums.hpp"
 #include "commlens/formats/io/torch_names.hpp"
 
-namespace commlens {
+namespace commlens::formats::kineto {
 namespace {
 
 constexpr const char* k_unknown_type = "call of an unknown data type, kept without its size";
@@ -248,4 +248,4 @@ void TorchCallDescriber::describe(const TorchCall& call, std::string_view kernel
   }
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::kineto

@@ -10,7 +10,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/kineto/events.hpp"
 
-namespace commlens {
+namespace commlens::formats::kineto {
 
 /// The ranks of the groups that a trace names, each worked out once.
 class KinetoGroups {
@@ -66,4 +66,4 @@ class TorchCallDescriber {
 /// c10d::_allgather_base_, _reduce_scatter_base_ and alltoall_base_ take (output, input, …).
 bool has_tensor_arguments(std::string_view op);
 
-}  // namespace commlens
+}  // namespace commlens::formats::kineto

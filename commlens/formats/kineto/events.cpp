@@ -13,7 +13,7 @@
 #include "commlens/formats/io/json_stream.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::kineto {
 namespace {
 
 namespace od = simdjson::ondemand;
@@ -431,4 +431,4 @@ std::vector<std::int64_t> element_counts(std::string_view dims) {
   return counts;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::kineto

@@ -9,7 +9,7 @@
 
 #include "commlens/base/rank.hpp"
 
-namespace commlens {
+namespace commlens::formats::kineto {
 
 /// What PyTorch writes about a collective, on its CPU op `record_param_comms` and (torch >= 2.3) on the
 /// kernel. Texts are as they stand between their quotes. Source: kineto libkineto/src/output_json.cpp,
@@ -80,4 +80,4 @@ std::optional<std::int64_t> nanoseconds_of(std::string_view microseconds);
 /// 1, a scalar).
 std::vector<std::int64_t> element_counts(std::string_view dims);
 
-}  // namespace commlens
+}  // namespace commlens::formats::kineto

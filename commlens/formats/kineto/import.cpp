@@ -18,7 +18,7 @@
 #include "commlens/formats/kineto/calls.hpp"
 #include "commlens/formats/kineto/events.hpp"
 
-namespace commlens {
+namespace commlens::formats::kineto {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -427,7 +427,7 @@ Result<Trace> KinetoReader::read(JsonStream stream) {
 
 }  // namespace
 
-Result<Trace> read_kineto(const std::filesystem::path& path) {
+Result<Trace> read(const std::filesystem::path& path) {
   Result<JsonStream> stream = JsonStream::open(path, "traceEvents");
   if (!stream) {
     return tl::unexpected(stream.error());
@@ -436,4 +436,4 @@ Result<Trace> read_kineto(const std::filesystem::path& path) {
   return reader.read(std::move(*stream));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::kineto

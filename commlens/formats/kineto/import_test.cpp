@@ -9,7 +9,7 @@
 #include "commlens/formats/kineto/events.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::kineto {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -45,7 +45,7 @@ std::string launch(int correlation, int at) {
 
 Trace read_profile(const std::string& text) {
   const ScratchFolder folder;
-  Result<Trace> trace = read_kineto(folder.write("trace.json", text));
+  Result<Trace> trace = read(folder.write("trace.json", text));
   EXPECT_TRUE(trace.has_value()) << trace.error().message;
   return trace ? std::move(*trace) : Trace();
 }
@@ -283,7 +283,7 @@ TEST(Kineto, ReadsATraceThatWasCutOffAndSaysSo) {
 TEST(Kineto, RefusesATraceWithoutEvents) {
   const ScratchFolder folder;
   const auto path = folder.write("t.json", R"({"schemaVersion": 1, "deviceProperties": []})");
-  const Result<Trace> trace = read_kineto(path);
+  const Result<Trace> trace = read(path);
   ASSERT_FALSE(trace.has_value());
   EXPECT_EQ(trace.error().message, path.string() + ": no traceEvents in it");
 }
@@ -321,4 +321,4 @@ TEST(RankByWord, ReadsTheNameOfAFile) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::kineto

@@ -9,7 +9,7 @@
 #include "commlens/formats/io/json_stream.hpp"
 #include "commlens/formats/kineto/events.hpp"
 
-namespace commlens {
+namespace commlens::formats::kineto {
 namespace {
 
 /// Kineto's own categories. Source: kineto libkineto/src/ActivityType.cpp.
@@ -69,7 +69,7 @@ bool has_kineto_events(const std::filesystem::path& path) {
 
 }  // namespace
 
-bool sniff_kineto(const std::filesystem::path& path, std::string_view head) {
+bool sniff(const std::filesystem::path& path, std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string_view::npos || head[first] != '{') {
     return false;
@@ -84,4 +84,4 @@ bool sniff_kineto(const std::filesystem::path& path, std::string_view head) {
   return (has_events || has_members) && !is_our_export && has_kineto_events(path);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::kineto

@@ -10,9 +10,10 @@
 #include "commlens/formats/formats.hpp"
 #include "commlens/formats/import_any.hpp"
 #include "commlens/formats/io/line_reader.hpp"
+#include "commlens/formats/write_export.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::kineto {
 namespace {
 
 using test_support::ScratchFolder;
@@ -22,7 +23,7 @@ constexpr std::size_t k_head = std::size_t{64} << 10;
 
 bool sniffed(std::string_view text) {
   const ScratchFolder folder;
-  return sniff_kineto(folder.write("trace.json", text), text.substr(0, k_head));
+  return sniff(folder.write("trace.json", text), text.substr(0, k_head));
 }
 
 std::string event(std::string_view category, std::string_view name, std::string_view arguments = "") {
@@ -149,4 +150,4 @@ TEST(SniffKineto, KnowsRealTracesThatLostTheirSchemaVersion) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::kineto

@@ -13,7 +13,7 @@
 #include "commlens/formats/io/read_lines.hpp"
 #include "commlens/formats/mpip/lines.hpp"
 
-namespace commlens {
+namespace commlens::formats::mpip {
 namespace {
 
 constexpr std::int64_t k_most_mpip_calls = 50'000'000;
@@ -195,10 +195,10 @@ Result<Trace> MpipReader::finish() {
 
 }  // namespace
 
-Result<Trace> read_mpip(const std::filesystem::path& path) { return read_lines<MpipReader>(path); }
+Result<Trace> read(const std::filesystem::path& path) { return read_lines<MpipReader>(path); }
 
-bool sniff_mpip(const std::filesystem::path&, std::string_view head) {
+bool sniff(const std::filesystem::path&, std::string_view head) {
   return head.starts_with("@ mpiP\n") || head.starts_with("@ mpiP\r\n");
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::mpip

@@ -5,13 +5,13 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::mpip {
 
 /// A report of mpiP (docs/formats/mpip.md): the calls of each call site on each rank, without times, groups
 /// and order. Sizes are known to within CommOp::rounding; the sum over a site's calls is the printed one.
-Result<Trace> read_mpip(const std::filesystem::path& path);
+Result<Trace> read(const std::filesystem::path& path);
 
 /// True when the text starts as every report does.
-bool sniff_mpip(const std::filesystem::path& path, std::string_view head);
+bool sniff(const std::filesystem::path& path, std::string_view head);
 
-}  // namespace commlens
+}  // namespace commlens::formats::mpip

@@ -7,14 +7,14 @@
 
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::mpip {
 namespace {
 
 using test_support::ScratchFolder;
 
 Result<Trace> read_report(std::string_view text) {
   const ScratchFolder folder;
-  return read_mpip(folder.write("a.out.4.1.mpiP", text));
+  return read(folder.write("a.out.4.1.mpiP", text));
 }
 
 /// Calls in a row that are alike: "rank 0: send 6000+-0 x80 [site 5 a.c:1 main]".
@@ -198,4 +198,4 @@ TEST(Mpip, SurvivesEveryCut) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::mpip

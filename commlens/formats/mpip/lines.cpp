@@ -10,7 +10,7 @@
 #include "commlens/formats/io/text_search.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::mpip {
 
 std::optional<MpipSection> mpip_section(std::string_view line) {
   constexpr std::string_view opening = "@--- ";
@@ -143,4 +143,4 @@ std::optional<MpipSizes> mpip_sizes(const MpipRow& row) {
   return sizes;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::mpip

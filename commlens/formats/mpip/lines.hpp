@@ -6,7 +6,7 @@
 
 #include "commlens/comm/event.hpp"
 
-namespace commlens {
+namespace commlens::formats::mpip {
 
 /// The sections of a report that say what was called. `concise` are the tables of mpiP's option -c
 /// (since 3.0), which look like `times` and `sent` and are not: "Barrier 6 4 7 5 3 2 0" is a name, a site, a
@@ -59,4 +59,4 @@ struct MpipSizes {
 /// Nothing when the numbers contradict each other or are beyond 1 PiB.
 std::optional<MpipSizes> mpip_sizes(const MpipRow& row);
 
-}  // namespace commlens
+}  // namespace commlens::formats::mpip

@@ -18,7 +18,7 @@
 #include "commlens/formats/io/read_lines.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_inspector {
 namespace {
 
 constexpr const char* k_no_json = "line that is no JSON object or is cut off";
@@ -267,9 +267,9 @@ Result<Trace> InspectorReader::finish() {
 
 }  // namespace
 
-Result<Trace> read_inspector(const std::filesystem::path& path) { return read_lines<InspectorReader>(path); }
+Result<Trace> read(const std::filesystem::path& path) { return read_lines<InspectorReader>(path); }
 
-bool sniff_inspector(const std::filesystem::path&, std::string_view head) {
+bool sniff(const std::filesystem::path&, std::string_view head) {
   const std::size_t start = head.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos || head[start] != '{') {
     return false;
@@ -281,4 +281,4 @@ bool sniff_inspector(const std::filesystem::path&, std::string_view head) {
          (has_call && line.find("\"n_ranks\"") != std::string_view::npos);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_inspector

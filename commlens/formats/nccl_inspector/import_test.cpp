@@ -8,14 +8,14 @@
 #include "commlens/comm/volume.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_inspector {
 namespace {
 
 using test_support::ScratchFolder;
 
 Result<Trace> read_dump(std::string_view text) {
   const ScratchFolder folder;
-  return read_inspector(folder.write("host-pid1.log", text));
+  return read(folder.write("host-pid1.log", text));
 }
 
 /// One call: "rank 1: all_reduce 8->8 of 0 1 kernel_gpu 1000+500"; hidden groups as "2x[name]".
@@ -185,4 +185,4 @@ TEST(Inspector, RefusesAFileWithoutCalls) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_inspector

@@ -16,7 +16,7 @@
 #include "commlens/formats/io/read_lines.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_log {
 namespace {
 
 constexpr const char* k_torn_call = "line torn apart or cut off";
@@ -192,9 +192,9 @@ Result<Trace> NcclLogReader::finish() {
 
 }  // namespace
 
-Result<Trace> read_nccl_log(const std::filesystem::path& path) { return read_lines<NcclLogReader>(path); }
+Result<Trace> read(const std::filesystem::path& path) { return read_lines<NcclLogReader>(path); }
 
-bool sniff_nccl_log(const std::filesystem::path& path, std::string_view head) {
+bool sniff(const std::filesystem::path& path, std::string_view head) {
   constexpr std::int64_t furthest = std::int64_t{1} << 30;
   if (head.empty() || head.find('\0') != std::string_view::npos) {
     return false;
@@ -223,4 +223,4 @@ bool sniff_nccl_log(const std::filesystem::path& path, std::string_view head) {
   return false;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_log

@@ -11,14 +11,14 @@
 #include "commlens/formats/io/nccl_names.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_log {
 namespace {
 
 using test_support::ScratchFolder;
 
 Result<Trace> read_nccl_text(std::string_view text) {
   const ScratchFolder folder;
-  return read_nccl_log(folder.write("nccl.log", text));
+  return read(folder.write("nccl.log", text));
 }
 
 /// One call: "rank 1: all_reduce fp32 256->256 of 0 1 root 0", hidden groups as "4x[name]".
@@ -345,8 +345,8 @@ TEST(NcclLog, SurvivesEveryCut) {
       " commId 0x1", "node1:103:7 [1] NCCL INFO " + nccl_call_text("Send", 1, 7, 0, "0xa3 [nranks=4]"));
   const ScratchFolder folder;
   for (std::size_t size = 0; size <= text.size(); size += 3) {
-    static_cast<void>(read_nccl_log(folder.write("f", text.substr(0, size))));
-    static_cast<void>(read_nccl_log(folder.write("f", text.substr(size))));
+    static_cast<void>(read(folder.write("f", text.substr(0, size))));
+    static_cast<void>(read(folder.write("f", text.substr(size))));
   }
 }
 
@@ -359,16 +359,16 @@ TEST(NcclLog, IsFoundFarIntoALog) {
   const std::string head = text.substr(0, 65'536);
   const std::string call =
       "h:1:2 [0] NCCL INFO " + nccl_call_text("AllReduce", 1, 7, 0, "0xa [nranks=2]") + "\n";
-  EXPECT_TRUE(sniff_nccl_log(folder.write("run.log", text + call), head));
-  EXPECT_FALSE(sniff_nccl_log(folder.write("run.log", text), head));
-  EXPECT_FALSE(sniff_nccl_log(folder.write("run.log", ""), ""));
+  EXPECT_TRUE(sniff(folder.write("run.log", text + call), head));
+  EXPECT_FALSE(sniff(folder.write("run.log", text), head));
+  EXPECT_FALSE(sniff(folder.write("run.log", ""), ""));
 }
 
 class FieldNcclLog : public ::testing::Test {
  protected:
   static Result<Trace> read(std::string_view name) {
-    return read_nccl_log(std::filesystem::path(std::getenv("COMMLENS_TEST_DATA")) /
-                         "golden/foreign/nccl_log" / name);
+    return nccl_log::read(std::filesystem::path(std::getenv("COMMLENS_TEST_DATA")) /
+                          "golden/foreign/nccl_log" / name);
   }
   void SetUp() override {
     if (std::getenv("COMMLENS_TEST_DATA") == nullptr) {
@@ -420,4 +420,4 @@ TEST_F(FieldNcclLog, OfRcclHasGlobalRanks) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_log

@@ -15,7 +15,7 @@
 #include "commlens/formats/io/read_lines.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_profiler_plugin {
 namespace {
 
 /// The value behind "key": without its quotes, if it has any; empty when the line has no such key.
@@ -178,11 +178,9 @@ Result<Trace> PluginReader::finish() {
 
 }  // namespace
 
-Result<Trace> read_profiler_plugin(const std::filesystem::path& path) {
-  return read_lines<PluginReader>(path);
-}
+Result<Trace> read(const std::filesystem::path& path) { return read_lines<PluginReader>(path); }
 
-bool sniff_profiler_plugin(const std::filesystem::path&, std::string_view head) {
+bool sniff(const std::filesystem::path&, std::string_view head) {
   constexpr std::array<std::string_view, 9> categories = {
       "GROUP", "GROUP_API", "COLL", "COLL_API", "P2P", "GPU", "P2P_API", "PROXY", "KERNEL_LAUNCH"};
   const std::size_t start = head.find_first_not_of("[ \t\r\n");
@@ -193,4 +191,4 @@ bool sniff_profiler_plugin(const std::filesystem::path&, std::string_view head) 
          std::find(categories.begin(), categories.end(), plugin_value(line, "cat")) != categories.end();
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_profiler_plugin

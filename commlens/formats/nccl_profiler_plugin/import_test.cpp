@@ -8,7 +8,7 @@
 
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_profiler_plugin {
 namespace {
 
 using test_support::ScratchFolder;
@@ -16,7 +16,7 @@ using test_support::spelled_calls;
 
 Result<Trace> read_plugin(std::string_view text) {
   const ScratchFolder folder;
-  return read_profiler_plugin(folder.write("dump.json", text));
+  return read(folder.write("dump.json", text));
 }
 
 /// Calls of one rank: "send fp32 4->0 of 0 1 [] 0+0".
@@ -96,8 +96,8 @@ TEST(ProfilerPlugin, CountsWhatItCannotUseAndRefusesTheRest) {
 class PublishedPlugin : public ::testing::Test {
  protected:
   static Result<Trace> read(std::string_view name) {
-    return read_profiler_plugin(std::filesystem::path(std::getenv("COMMLENS_TEST_DATA")) /
-                                "golden/foreign/nccl_profiler" / name);
+    return nccl_profiler_plugin::read(std::filesystem::path(std::getenv("COMMLENS_TEST_DATA")) /
+                                      "golden/foreign/nccl_profiler" / name);
   }
   void SetUp() override {
     if (std::getenv("COMMLENS_TEST_DATA") == nullptr) {
@@ -123,4 +123,4 @@ TEST_F(PublishedPlugin, DumpsHaveTheseCalls) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_profiler_plugin

@@ -13,7 +13,7 @@
 #include "commlens/formats/io/text_search.hpp"
 #include "commlens/formats/nccl_tests/rows.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_tests {
 namespace {
 
 constexpr const char* k_torn_row = "row torn apart, cut off or impossible";
@@ -113,11 +113,11 @@ class NcclTestsReader {
 
 }  // namespace
 
-Result<Trace> read_nccl_tests(const std::filesystem::path& path) { return read_lines<NcclTestsReader>(path); }
+Result<Trace> read(const std::filesystem::path& path) { return read_lines<NcclTestsReader>(path); }
 
-bool sniff_nccl_tests(const std::filesystem::path& path, std::string_view head) {
+bool sniff(const std::filesystem::path& path, std::string_view head) {
   return any_line(path, head, k_furthest_table,
                   [](std::string_view line) { return nccl_tests_columns(line).has_value(); });
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_tests

@@ -14,7 +14,7 @@
 #include "commlens/formats/nccl_tests/import.hpp"
 #include "commlens/formats/nccl_tests/rows.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_tests {
 namespace {
 
 constexpr std::size_t k_largest_report = std::size_t{256} << 20;
@@ -84,7 +84,7 @@ std::int64_t ranks_of(const nlohmann::json& report) {
 
 }  // namespace
 
-Result<Trace> read_nccl_tests_json(const std::filesystem::path& path) {
+Result<Trace> read_json(const std::filesystem::path& path) {
   const Result<std::string> text = read_whole(path, k_largest_report, "report of nccl-tests");
   if (!text) {
     return tl::unexpected(text.error());
@@ -120,7 +120,7 @@ Result<Trace> read_nccl_tests_json(const std::filesystem::path& path) {
   return trace.finish();
 }
 
-bool sniff_nccl_tests_json(const std::filesystem::path&, std::string_view head) {
+bool sniff_json(const std::filesystem::path&, std::string_view head) {
   const std::size_t start = head.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos || head[start] != '{') {
     return false;
@@ -133,4 +133,4 @@ bool sniff_nccl_tests_json(const std::filesystem::path&, std::string_view head) 
          opening.find("_perf") != std::string_view::npos;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_tests

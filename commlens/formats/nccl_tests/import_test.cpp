@@ -13,14 +13,14 @@
 #include "commlens/formats/io/benchmark_trace.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_tests {
 namespace {
 
 using test_support::ScratchFolder;
 
 Result<Trace> read_tests(std::string_view text) {
   const ScratchFolder folder;
-  return read_nccl_tests(folder.write("run.log", text));
+  return read(folder.write("run.log", text));
 }
 
 /// One call: "all_reduce fp32 8->8 x8 in-place 0+1500" (group size, tag, start and duration in ns).
@@ -173,7 +173,7 @@ constexpr std::string_view k_json_report =
 
 Result<Trace> read_json_report(std::string_view text) {
   const ScratchFolder folder;
-  return read_nccl_tests_json(folder.write("report.json", text));
+  return read_json(folder.write("report.json", text));
 }
 
 TEST(NcclTestsJson, ReadsAReport) {
@@ -244,7 +244,7 @@ TEST_F(PublishedNcclTests, AgreeWithEverySizeTimeAndBusBandwidth) {
         std::pair("nccl_alltoall.log", CommKind::all_to_all),
         std::pair("nccl_broadcast.log", CommKind::broadcast), std::pair("nccl_reduce.log", CommKind::reduce),
         std::pair("nccl_reducescatter.log", CommKind::reduce_scatter)}) {
-    const Result<Trace> trace = read_nccl_tests(file(name));
+    const Result<Trace> trace = read(file(name));
     ASSERT_TRUE(trace) << name << trace.error().message;
     EXPECT_TRUE(trace->provenance.skipped.empty()) << name;
     EXPECT_TRUE(trace->provenance.averaged_times) << name;
@@ -268,4 +268,4 @@ TEST_F(PublishedNcclTests, AgreeWithEverySizeTimeAndBusBandwidth) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_tests

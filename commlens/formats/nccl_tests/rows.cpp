@@ -9,7 +9,7 @@
 #include "commlens/formats/io/nccl_names.hpp"
 #include "commlens/formats/io/text_search.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_tests {
 namespace {
 
 constexpr std::size_t k_most_test_words = 40;
@@ -246,4 +246,4 @@ void add_nccl_tests_run(const NcclTestsRun& run, BenchmarkTrace& trace) {
   }
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_tests

@@ -9,7 +9,7 @@
 #include "commlens/base/dtype.hpp"
 #include "commlens/formats/io/benchmark_trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::nccl_tests {
 
 /// One placement of a row: "out-of-place" or "in-place".
 struct NcclTestsTime {
@@ -62,4 +62,4 @@ std::string nccl_tests_program(std::string_view text);
 /// the columns and sizes (docs/formats/nccl-tests.md).
 void add_nccl_tests_run(const NcclTestsRun& run, BenchmarkTrace& trace);
 
-}  // namespace commlens
+}  // namespace commlens::formats::nccl_tests

@@ -13,7 +13,7 @@
 #include "commlens/formats/io/torch_names.hpp"
 #include "commlens/formats/nsys/report.hpp"
 
-namespace commlens {
+namespace commlens::formats::nsys {
 namespace {
 
 /// Which rank each device of a process is, and what is known of communicators.
@@ -341,7 +341,7 @@ class NsysReading {
 
 }  // namespace
 
-Result<void> read_nsys_tables(const std::filesystem::path& path, const RecordSink& sink) {
+Result<void> read_tables(const std::filesystem::path& path, const RecordSink& sink) {
   const Result<SqliteDatabase> database = SqliteDatabase::open(path);
   if (!database) {
     return tl::unexpected(database.error());
@@ -361,14 +361,14 @@ Result<void> read_nsys_tables(const std::filesystem::path& path, const RecordSin
   });
 }
 
-Result<Trace> read_nsys(const std::filesystem::path& path) {
-  return read_isolated({.producer = "Nsight Systems", .read = read_nsys_tables, .limits = {}}, path);
+Result<Trace> read(const std::filesystem::path& path) {
+  return read_isolated({.producer = "Nsight Systems", .read = read_tables, .limits = {}}, path);
 }
 
-bool sniff_nsys(const std::filesystem::path& /*path*/, std::string_view head) {
+bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {
   constexpr std::string_view magic("SQLite format 3\0", 16);
   // Tables may be named anywhere in the file. Ours say what they are in the second page (table meta).
   return head.starts_with(magic) && head.find("commlens.sqlite/") == std::string_view::npos;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::nsys

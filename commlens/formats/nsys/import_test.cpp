@@ -8,13 +8,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "commlens/formats/formats.hpp"
 #include "commlens/formats/import_any.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 #include "commlens/formats/io/sqlite_database.hpp"
 #include "commlens/formats/sqlite/export.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::nsys {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -130,7 +131,7 @@ TEST(Nsys, ReadsKernelsWithTheCallsThatMadeThem) {
   const ScratchFolder folder;
   SyntheticReport report(folder / "r.sqlite");
   fill(report);
-  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.producer, "Nsight Systems");
   EXPECT_TRUE(trace->provenance.description.ends_with("r.sqlite, host gpu12"))
@@ -156,7 +157,7 @@ TEST(Nsys, NumbersProcessesAndDevicesWhereNoCommunicatorTells) {
   report.kernel(k_first, 1, 1, 1, {10, 40});
   report.kernel(k_first, 0, 1, 2, {5, 40});
   report.kernel(k_first + (std::int64_t{9} << 24), 0, 2, 1, {5, 40});  // a process that only computes
-  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.assumed, (Skipped{{"rank not said, numbered by file or process", 3}}));
   EXPECT_EQ(trace->provenance.skipped, (Skipped{{"kernel of a process that does not communicate", 1}}));
@@ -172,7 +173,7 @@ TEST(Nsys, TakesCallsOnTheHostWhereKernelsWereNotTraced) {
   report.run(
       "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME; DROP TABLE "
       "CUPTI_ACTIVITY_KIND_MEMCPY;");
-  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(calls_of(*trace, Rank{1}),
             (std::vector<std::string>{"all_reduce 4096>4096 0 1 @1200+10", "broadcast 64>64 @5500+10"}));
@@ -205,7 +206,7 @@ TEST(Nsys, DealsTheCallsOfAGroupToItsDevices) {
     report.kernel(k_first, 0, 1, turn, {turn + 100, turn + 300});
     report.kernel(k_first, 1, 1, turn + 1, {turn + 110, turn + 300});
   }
-  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped, Skipped{});
   EXPECT_EQ(calls_of(*trace, Rank{0}), (std::vector<std::string>{"all_reduce 4096>4096 0 1 @1100+200",
@@ -224,7 +225,7 @@ TEST(Nsys, LeavesOutSizesOfAGroupWhoseCallsCannotBeToldApart) {
   report.launch(k_first, 2, 1'060);
   report.kernel(k_first, 0, 1, 1, {1'100, 1'300});
   report.kernel(k_first, 1, 1, 2, {1'110, 1'300});
-  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped,
             (Skipped{{"call of a group over several devices or streams (sizes are not told apart)", 2}}));
@@ -247,7 +248,7 @@ TEST(Nsys, TellsCallsOfAGroupOverCommunicatorsApartByTheirOp) {
   report.kernel(k_first, 0, 5, 1, {1'100, 1'300});  // all_gather, on a stream of its own
   report.run("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 8");
   report.kernel(k_first, 0, 1, 2, {1'110, 1'300});
-  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped, Skipped{});
   EXPECT_EQ(calls_of(*trace, Rank{0}), (std::vector<std::string>{"all_gather 100>200 @1100+200",
@@ -270,7 +271,7 @@ TEST(Nsys, CountsWhatItCannotUse) {
       "CREATE TABLE MPI_P2P_EVENTS (start INTEGER); INSERT INTO MPI_P2P_EVENTS VALUES (1);"
       "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER); "
       "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1);");
-  const Result<Trace> trace = read_nsys(folder / "r.sqlite");
+  const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped,
             (Skipped{{"copy or filling of memory", 2},
@@ -286,7 +287,7 @@ TEST(Nsys, CountsWhatItCannotUse) {
 TEST(Nsys, SaysWhatIsWrong) {
   const ScratchFolder folder;
   const auto error = [](const std::filesystem::path& file) {
-    const Result<Trace> trace = read_nsys(file);
+    const Result<Trace> trace = read(file);
     return trace ? "no error" : trace.error().message;
   };
   EXPECT_NE(error(folder / "none").find("none: "), std::string::npos);
@@ -314,16 +315,16 @@ TEST(Nsys, SurvivesDamageAnywhere) {
     fill(report);
   }
   const std::string whole = test_support::content_of(folder / "r.sqlite");
-  std::size_t read = 0;
+  std::size_t readable = 0;
   for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 60) {
     std::string damaged = whole;
     for (std::size_t byte = at; byte < std::min(at + 3, whole.size()); ++byte) {
       damaged[byte] = static_cast<char>(damaged[byte] ^ 0x5a);
     }
-    read += read_nsys(folder.write("d.sqlite", damaged)).has_value() ? 1U : 0U;
-    static_cast<void>(read_nsys(folder.write("d.sqlite", whole.substr(0, at))));
+    readable += read(folder.write("d.sqlite", damaged)).has_value() ? 1U : 0U;
+    static_cast<void>(read(folder.write("d.sqlite", whole.substr(0, at))));
   }
-  EXPECT_GT(read, 0U);
+  EXPECT_GT(readable, 0U);
 }
 
 TEST(Nsys, IsSniffedByItsTablesAndByNoOtherImporter) {
@@ -332,7 +333,7 @@ TEST(Nsys, IsSniffedByItsTablesAndByNoOtherImporter) {
     SyntheticReport report(folder / "r.sqlite");
     fill(report);
     EXPECT_TRUE(SqliteDatabase::create(folder / "other.db").run("CREATE TABLE calls (rank)"));
-    ASSERT_TRUE(write_sqlite(*read_nsys(folder / "r.sqlite"), {}, folder / "own.db"));
+    ASSERT_TRUE(sqlite::write(*read(folder / "r.sqlite"), {}, folder / "own.db"));
   }
   const auto takers = [&](const char* name) {
     const std::string head = read_head(folder / name, 65'536).value();
@@ -352,4 +353,4 @@ TEST(Nsys, IsSniffedByItsTablesAndByNoOtherImporter) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::nsys

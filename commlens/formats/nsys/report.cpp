@@ -11,7 +11,7 @@
 
 #include "commlens/formats/io/torch_names.hpp"
 
-namespace commlens {
+namespace commlens::formats::nsys {
 namespace {
 
 constexpr const char* k_kernel_table = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -313,4 +313,4 @@ Result<void> NsysReport::visit_compute(
   });
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::nsys

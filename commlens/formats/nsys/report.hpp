@@ -13,7 +13,7 @@
 #include "commlens/formats/io/nccl_names.hpp"
 #include "commlens/formats/io/sqlite_database.hpp"
 
-namespace commlens {
+namespace commlens::formats::nsys {
 
 /// A process (globalPid of Nsight) and the GPU it uses.
 struct NsysDevice {
@@ -104,4 +104,4 @@ class NsysReport {
   std::vector<NsysComm> comms_;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats::nsys

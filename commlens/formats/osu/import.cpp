@@ -15,7 +15,7 @@
 #include "commlens/formats/io/text_search.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::osu {
 namespace {
 
 /// "OSU MPI Allreduce Latency Test" of "# OSU MPI Allreduce Latency Test v5.8"; empty when the line is none.
@@ -244,11 +244,11 @@ class OsuReader {
 
 }  // namespace
 
-Result<Trace> read_osu(const std::filesystem::path& path) { return read_lines<OsuReader>(path); }
+Result<Trace> read(const std::filesystem::path& path) { return read_lines<OsuReader>(path); }
 
-bool sniff_osu(const std::filesystem::path& path, std::string_view head) {
+bool sniff(const std::filesystem::path& path, std::string_view head) {
   return any_line(path, head, k_furthest_table,
                   [](std::string_view line) { return !osu_title(line).empty(); });
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::osu

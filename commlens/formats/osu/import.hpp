@@ -5,13 +5,13 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::osu {
 
 /// The tables of the OSU micro-benchmarks, of any age, anywhere in a log (docs/formats/mpi-benchmarks.md):
 /// one call per row.
-Result<Trace> read_osu(const std::filesystem::path& path);
+Result<Trace> read(const std::filesystem::path& path);
 
 /// True when the text has the title of a test; it is searched beyond `head`.
-bool sniff_osu(const std::filesystem::path& path, std::string_view head);
+bool sniff(const std::filesystem::path& path, std::string_view head);
 
-}  // namespace commlens
+}  // namespace commlens::formats::osu

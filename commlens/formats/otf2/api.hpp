@@ -5,7 +5,7 @@
 #include "commlens/formats/io/isolated.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// What libcommlens-otf2.so does. The library of OTF2 is linked there and nowhere else.
 struct Otf2Api {
@@ -31,4 +31,4 @@ constexpr const char* k_otf2_times = "COMMLENS::TIMES";
 /// The archive property with the nanoseconds on the trace's clock at timestamp 0.
 constexpr const char* k_otf2_time_zero = "COMMLENS::TIME_ZERO_NS";
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -17,7 +17,7 @@
 #include "commlens/formats/otf2/import.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -92,7 +92,7 @@ TEST(Otf2, KeepsCallsSizesGroupsAndTimes) {
   const Result<void> written =
       write_export(*exporter_named("otf2"), trace, {}, (folder / "archive").string());
   ASSERT_TRUE(written) << written.error().message;
-  const Result<Trace> read = read_otf2(folder / "archive/traces.otf2");
+  const Result<Trace> read = otf2::read(folder / "archive/traces.otf2");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->provenance.skipped, (std::map<std::string, std::int64_t>{}));
   ASSERT_EQ(read->streams.size(), 3U);
@@ -121,7 +121,7 @@ TEST(Otf2, KeepsCountsKindsSizesAndGroupsWhateverTheTrace) {
     const std::string anchor = (folder / "t.otf2").string();
     const Result<void> written = write_export(*exporter_named("otf2"), trace, {}, anchor);
     ASSERT_TRUE(written) << "seed=" << seed << ": " << written.error().message;
-    const Result<Trace> read = read_otf2(anchor);
+    const Result<Trace> read = otf2::read(anchor);
     ASSERT_TRUE(read) << "seed=" << seed << ": " << read.error().message;
     EXPECT_EQ(read->provenance.skipped, (std::map<std::string, std::int64_t>{})) << "seed=" << seed;
     for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
@@ -139,7 +139,7 @@ TEST(Otf2, WithoutTimesReadsBackWithoutTimes) {
     stream.times.clear();
   }
   ASSERT_TRUE(write_export(*exporter_named("otf2"), trace, {}, (folder / "t.otf2").string()));
-  const Result<Trace> read = read_otf2(folder / "t.otf2");
+  const Result<Trace> read = otf2::read(folder / "t.otf2");
   ASSERT_TRUE(read) << read.error().message;
   for (const RankStream& stream : read->streams) {
     EXPECT_TRUE(stream.times.empty());
@@ -186,32 +186,32 @@ TEST(Otf2, RefusesGroupsWhoseRanksAreNotKnown) {
 TEST(Otf2, SniffsAnAnchorFile) {
   const ScratchFolder folder;
   ASSERT_TRUE(write_export(*exporter_named("otf2"), three_ranks(), {}, (folder / "t.otf2").string()));
-  EXPECT_TRUE(sniff_otf2("f", read_head(folder / "t.otf2", 65'536).value()));
-  EXPECT_FALSE(sniff_otf2("f", read_head(folder / "t.def", 65'536).value()));
-  EXPECT_FALSE(sniff_otf2("f", "OTF2"));
-  EXPECT_FALSE(sniff_otf2("f", ""));
+  EXPECT_TRUE(sniff("f", read_head(folder / "t.otf2", 65'536).value()));
+  EXPECT_FALSE(sniff("f", read_head(folder / "t.def", 65'536).value()));
+  EXPECT_FALSE(sniff("f", "OTF2"));
+  EXPECT_FALSE(sniff("f", ""));
 }
 
 TEST(Otf2, ADamagedArchiveIsAnErrorOrATrace) {
   const ScratchFolder folder;
   ASSERT_TRUE(write_export(*exporter_named("otf2"), three_ranks(), {}, (folder / "t.otf2").string()));
-  EXPECT_NE(read_otf2(folder / "none.otf2").error().message.find("none.otf2: "), std::string::npos);
+  EXPECT_NE(read(folder / "none.otf2").error().message.find("none.otf2: "), std::string::npos);
   for (const std::string name : {"t.otf2", "t.def", "t/0.evt"}) {
     const std::string whole = test_support::content_of(folder / name);
     ASSERT_FALSE(whole.empty()) << name;
     for (std::size_t size = 0; size < whole.size(); size += 1 + whole.size() / 12) {
       folder.write(name, whole.substr(0, size));
-      const Result<Trace> cut = read_otf2(folder / "t.otf2");
+      const Result<Trace> cut = read(folder / "t.otf2");
       EXPECT_TRUE(cut.has_value() || cut.error().message.find("t.otf2: ") != std::string::npos);
       std::string damaged = whole;
       damaged[size] = static_cast<char>(damaged[size] ^ 0xff);
       folder.write(name, damaged);
-      const Result<Trace> changed = read_otf2(folder / "t.otf2");
+      const Result<Trace> changed = read(folder / "t.otf2");
       EXPECT_TRUE(changed.has_value() || changed.error().message.find("t.otf2: ") != std::string::npos);
     }
     folder.write(name, whole);
   }
-  EXPECT_TRUE(read_otf2(folder / "t.otf2"));
+  EXPECT_TRUE(read(folder / "t.otf2"));
 }
 
 constexpr const char* k_program = R"(
@@ -275,7 +275,7 @@ TEST(Otf2, ReadsWhatEztraceRecordsOfARealProgram) {
                   "-n 4 eztrace -t openmpi ./program >out.txt 2>&1"),
             0)
       << test_support::content_of(folder / "out.txt");
-  const Result<Trace> trace = read_otf2(folder / "program_trace/eztrace_log.otf2");
+  const Result<Trace> trace = read(folder / "program_trace/eztrace_log.otf2");
   ASSERT_TRUE(trace) << trace.error().message;
   ASSERT_EQ(trace->streams.size(), 4U);
   EXPECT_EQ(
@@ -305,4 +305,4 @@ TEST(Otf2, ReadsWhatEztraceRecordsOfARealProgram) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

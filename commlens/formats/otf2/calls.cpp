@@ -5,7 +5,7 @@
 
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 void Otf2Calls::enter(std::int64_t time_ns, bool is_call) {
   regions_.push_back({.entered = time_ns, .is_call = is_call, .last = std::nullopt});
@@ -117,4 +117,4 @@ void Otf2Calls::hand_over(Call& call) {
   sink_->add(*call.record);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

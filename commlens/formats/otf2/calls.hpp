@@ -9,7 +9,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/isolated.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// The calls of one location of an OTF2 archive, put together from its events, which come in order of time.
 /// A call lasts from the entry into the MPI function that makes it until the return from it or, when it has a
@@ -68,4 +68,4 @@ class Otf2Calls {
   std::unordered_map<std::uint64_t, std::uint64_t> of_request_;  // request -> number of the call
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

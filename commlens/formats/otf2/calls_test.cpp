@@ -11,7 +11,7 @@
 #include "commlens/formats/otf2/events.hpp"
 #include "commlens/formats/otf2/names.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 /// What was handed over: "name start+duration", and what was left out.
@@ -330,4 +330,4 @@ TEST(Otf2Definitions, KnowsFunctionsOfMpiByParadigmOrName) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

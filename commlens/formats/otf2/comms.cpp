@@ -4,7 +4,7 @@
 
 #include "commlens/formats/otf2/names.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 Otf2Comms::Otf2Comms(const Trace& trace, std::int64_t ranks) : trace_(trace), ranks_(ranks) {
   std::vector<Rank> all;
@@ -85,4 +85,4 @@ Otf2Comms::Place Otf2Comms::of_message(GroupId pair, Rank self, Rank peer) {
   return {k_all_ranks, static_cast<std::uint32_t>(peer.value)};
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

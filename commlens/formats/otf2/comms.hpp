@@ -9,7 +9,7 @@
 
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// The communicators of an archive, in order of first use: all ranks, then each other list of ranks and
 /// number of a communicator.
@@ -55,4 +55,4 @@ class Otf2Comms {
   std::map<CommunicatorId, Numbered> numbered_;  // communicators that collectives show the ranks of
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

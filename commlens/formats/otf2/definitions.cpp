@@ -6,7 +6,7 @@
 
 #include "commlens/formats/otf2/api.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 __extension__ using WideTime = unsigned __int128;  // ticks times 1e9 may pass 2^64
@@ -140,4 +140,4 @@ std::int64_t Otf2Definitions::ns(std::uint64_t time) const {
   return static_cast<std::int64_t>(std::min<WideTime>(exact, static_cast<WideTime>(INT64_MAX / 4)));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

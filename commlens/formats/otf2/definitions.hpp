@@ -9,7 +9,7 @@
 #include "commlens/base/rank.hpp"
 #include "commlens/formats/io/call_fields.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// What the global definitions of an archive say, as far as calls need it. References are OTF2's own numbers;
 /// definitions may come in any order (EZTrace writes them so).
@@ -84,4 +84,4 @@ class Otf2Definitions {
   bool is_eztrace_ = false;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

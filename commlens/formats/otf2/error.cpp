@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <otf2/otf2.h>
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 // NOLINTNEXTLINE(readability-function-size): OTF2 says with how many arguments it is called
@@ -25,4 +25,4 @@ OTF2_ErrorCode keep_message(void* user, const char* /*file*/, std::uint64_t /*li
 Otf2Messages::Otf2Messages() { OTF2_Error_RegisterCallback(keep_message, this); }
 Otf2Messages::~Otf2Messages() { OTF2_Error_RegisterCallback(nullptr, nullptr); }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// Keeps what the OTF2 library says of its errors, which it would print otherwise, while it lives.
 class Otf2Messages {
@@ -18,4 +18,4 @@ class Otf2Messages {
   std::string text_;
 };
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 bool is_exchange(const std::vector<TimelineSlice>& slices, const std::vector<Otf2Function>& functions,
@@ -56,4 +56,4 @@ std::vector<Otf2Event> otf2_events(const std::vector<TimelineSlice>& slices,
   return events;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

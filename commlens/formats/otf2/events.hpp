@@ -4,7 +4,7 @@
 
 #include "commlens/formats/io/timeline.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// One event of a rank in an archive, in the order in which it is written.
 struct Otf2Event {
@@ -39,4 +39,4 @@ std::vector<bool> otf2_requests(const std::vector<TimelineSlice>& slices,
 std::vector<Otf2Event> otf2_events(const std::vector<TimelineSlice>& slices,
                                    const std::vector<Otf2Function>& functions);
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

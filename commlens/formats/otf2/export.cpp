@@ -5,10 +5,10 @@
 #include "commlens/formats/io/untold_calls.hpp"
 #include "commlens/formats/otf2/api.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
-Result<void> write_otf2(const Trace& trace, const CallSelection& /*selection*/,
-                        const std::filesystem::path& folder) {
+Result<void> write(const Trace& trace, const CallSelection& /*selection*/,
+                   const std::filesystem::path& folder) {
   const UntoldCalls untold = untold_calls(trace, [&](const CommOp& op) {
     return op.kind != CommKind::other && !trace.groups.knows_members(op.group);
   });
@@ -23,4 +23,4 @@ Result<void> write_otf2(const Trace& trace, const CallSelection& /*selection*/,
   return (*api)->write(trace, folder);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -5,13 +5,13 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// An OTF2 archive by its anchor file (docs/formats/otf2.md): messages and collectives of MPI programs. Read
 /// in a process of its own; needs the module libcommlens-otf2.so.
-Result<Trace> read_otf2(const std::filesystem::path& path);
+Result<Trace> read(const std::filesystem::path& path);
 
 /// True for an anchor file.
-bool sniff_otf2(const std::filesystem::path& path, std::string_view head);
+bool sniff(const std::filesystem::path& path, std::string_view head);
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -7,7 +7,7 @@
 #include "commlens/base/modules.hpp"
 #include "commlens/formats/otf2/api.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 Result<const Otf2Api*> load_otf2() {
   constexpr const char* file = "libcommlens-otf2.so";
@@ -35,4 +35,4 @@ Result<const Otf2Api*> load_otf2() {
                   file, places));
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -4,8 +4,9 @@
 #include "commlens/formats/otf2/reader.hpp"
 #include "commlens/formats/otf2/writer.hpp"
 
-extern "C" __attribute__((visibility("default"))) const commlens::Otf2Api* commlens_otf2_api() {
-  static constexpr commlens::Otf2Api api = {.read = commlens::read_otf2_archive,
-                                            .write = commlens::write_otf2_archive};
+extern "C" __attribute__((visibility("default"))) const commlens::formats::otf2::Otf2Api*
+commlens_otf2_api() {
+  static constexpr commlens::formats::otf2::Otf2Api api = {.read = commlens::formats::otf2::read_archive,
+                                                           .write = commlens::formats::otf2::write_archive};
   return &api;
 }

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 constexpr std::string_view k_prefix = "MPI_";
@@ -93,4 +93,4 @@ std::string otf2_comm_name(const std::vector<Rank>& members, std::int64_t job_ra
   return name;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

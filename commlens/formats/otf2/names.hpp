@@ -6,7 +6,7 @@
 #include "commlens/comm/event.hpp"
 #include "commlens/comm/group.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// Whether that is a function of MPI, "MPI_Allreduce".
 bool is_mpi_function(std::string_view name);
@@ -25,4 +25,4 @@ std::string otf2_region_name(CommKind kind, std::string_view own_name, bool has_
 std::string otf2_comm_name(const std::vector<Rank>& members, std::int64_t job_ranks, Axis axis,
                            std::int64_t ordinal);
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

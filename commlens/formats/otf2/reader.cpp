@@ -19,7 +19,7 @@
 #include "commlens/formats/otf2/error.hpp"
 #include "commlens/formats/otf2/records.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 constexpr std::string_view k_no_rank = "event of a location that is no rank";
@@ -461,7 +461,7 @@ bool read_events(OTF2_Reader* reader, Reading& all) {
 
 }  // namespace
 
-Result<void> read_otf2_archive(const std::filesystem::path& anchor, const RecordSink& sink) {
+Result<void> read_archive(const std::filesystem::path& anchor, const RecordSink& sink) {
   const Otf2Messages messages;
   const Reader reader(OTF2_Reader_Open(anchor.c_str()));
   if (!reader || OTF2_Reader_SetSerialCollectiveCallbacks(reader.get()) != OTF2_SUCCESS) {
@@ -496,4 +496,4 @@ Result<void> read_otf2_archive(const std::filesystem::path& anchor, const Record
   return {};
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

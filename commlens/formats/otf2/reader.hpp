@@ -4,9 +4,9 @@
 #include "commlens/base/result.hpp"
 #include "commlens/formats/io/isolated.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// Reads the archive behind an anchor file with the OTF2 library (docs/formats/otf2.md).
-Result<void> read_otf2_archive(const std::filesystem::path& anchor, const RecordSink& sink);
+Result<void> read_archive(const std::filesystem::path& anchor, const RecordSink& sink);
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -7,7 +7,7 @@
 
 #include "commlens/base/text.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 /// How each operation is called, and what EZTrace (which writes the sizes of one peer's part) leaves out.
@@ -132,4 +132,4 @@ std::optional<std::uint8_t> otf2_collective(CommKind kind, std::string_view name
   return row == k_collectives.end() ? std::nullopt : std::optional(row->op);
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -7,7 +7,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/otf2/definitions.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 
 /// A message as OTF2 records it.
 struct Otf2Message {
@@ -40,4 +40,4 @@ std::vector<Rank> ranks_in(std::string_view text);
 /// The operation of a kind, by the name of the call where the kind is `other`; nothing when OTF2 has none.
 std::optional<std::uint8_t> otf2_collective(CommKind kind, std::string_view name);
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -22,7 +22,7 @@
 #include "commlens/formats/otf2/records.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::otf2 {
 namespace {
 
 constexpr std::int64_t k_most_ranks = std::int64_t{1} << 20;
@@ -463,7 +463,7 @@ class Otf2Writer {
 
 }  // namespace
 
-Result<void> write_otf2_archive(const Trace& trace, const std::filesystem::path& folder) {
+Result<void> write_archive(const Trace& trace, const std::filesystem::path& folder) {
   const std::int64_t ranks = ranks_in(trace);
   if (ranks > k_most_ranks) {
     return failure(fmt::format("{} ranks are more than an OTF2 archive is written for (2^20)", ranks));
@@ -471,4 +471,4 @@ Result<void> write_otf2_archive(const Trace& trace, const std::filesystem::path&
   return Otf2Writer(trace, folder, ranks).write();
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::otf2

@@ -11,7 +11,7 @@
 #include "commlens/formats/io/timeline.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens {
+namespace commlens::formats::perfetto {
 namespace {
 
 constexpr std::size_t k_perfetto_block = std::size_t{1} << 20;
@@ -259,7 +259,7 @@ class PerfettoWriter {
 
 }  // namespace
 
-Result<void> write_perfetto(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
+Result<void> write(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
   if (const double slices = slices_of(trace, selection.rank); slices > k_most_slices) {
     return failure(
         fmt::format("{:.0f} calls are more than a viewer shows (30 million); choose a --rank", slices));
@@ -269,4 +269,4 @@ Result<void> write_perfetto(const Trace& trace, const CallSelection& selection, 
   return {};
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::perfetto

@@ -10,10 +10,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/formats/formats.hpp"
+#include "commlens/formats/io/sink.hpp"
 #include "commlens/formats/io/timeline.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::perfetto {
 namespace {
 
 using Json = nlohmann::json;
@@ -21,7 +23,7 @@ using std::chrono::nanoseconds;
 
 std::string perfetto_text(const Trace& trace, const CallSelection& selection = {}) {
   std::string text;
-  EXPECT_TRUE(write_perfetto(trace, selection, [&](std::string_view block) { text += block; }));
+  EXPECT_TRUE(write(trace, selection, [&](std::string_view block) { text += block; }));
   return text;
 }
 
@@ -332,10 +334,10 @@ TEST(Perfetto, RefusesWhatNoViewerShows) {
   const OpId barrier = trace.intern(
       CommOp{.kind = CommKind::barrier, .group = trace.groups.intern(GroupPattern{.axis = Axis::world})});
   trace.streams.push_back({{Rank{0}, Rank{999'999}}, {31, CommEvent{barrier, 0, -1}}, {}, {}});
-  const Result<void> written = write_perfetto(trace, {}, [](std::string_view) {});
+  const Result<void> written = write(trace, {}, [](std::string_view) {});
   ASSERT_FALSE(written);
   EXPECT_NE(written.error().message.find("31000000 calls"), std::string::npos) << written.error().message;
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::perfetto

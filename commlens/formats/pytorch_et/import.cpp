@@ -16,7 +16,7 @@
 #include "commlens/formats/io/torch_names.hpp"
 #include "commlens/formats/pytorch_et/node.hpp"
 
-namespace commlens {
+namespace commlens::formats::pytorch_et {
 namespace {
 
 /// Collects what a file's nodes say; calls are made at the end, when groups, steps and the rank are known.
@@ -26,12 +26,12 @@ class TorchEtImport {
       : path_(path), builder_("PyTorch execution trace", path.string()) {}
 
   void take_run(std::string_view run) {
-    for_each_element(run, [this](std::string_view json) {
+    for (const std::string_view json : elements_of(run)) {
       ++nodes_;
       if (may_be_communication(json)) {
         take(read_torch_et_node(json));
       }
-    });
+    }
   }
 
   std::int64_t nodes() const { return nodes_; }
@@ -234,7 +234,7 @@ class TorchEtImport {
 
 }  // namespace
 
-Result<Trace> read_pytorch_et(const std::filesystem::path& path) {
+Result<Trace> read(const std::filesystem::path& path) {
   Result<JsonStream> stream = JsonStream::open(path, "nodes");
   if (!stream) {
     return tl::unexpected(stream.error());
@@ -260,7 +260,7 @@ Result<Trace> read_pytorch_et(const std::filesystem::path& path) {
   return import.finish();
 }
 
-bool sniff_pytorch_et(const std::filesystem::path& /*path*/, std::string_view head) {
+bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && head[first] == '{' &&
          head.find("\"traceEvents\"") == std::string_view::npos &&
@@ -269,4 +269,4 @@ bool sniff_pytorch_et(const std::filesystem::path& /*path*/, std::string_view he
          head.find("\"fw_parent\"") != std::string_view::npos;
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::pytorch_et

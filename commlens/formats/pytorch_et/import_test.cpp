@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/comm/volume.hpp"
+#include "commlens/formats/io/json_stream.hpp"
 #include "commlens/formats/pytorch_et/node.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::pytorch_et {
 namespace {
 
 using test_support::ScratchFolder;
@@ -46,7 +47,7 @@ std::string step_node(int id, int number) {
 
 Result<Trace> read_nodes(const std::vector<std::string>& nodes, std::string_view name = "et.json") {
   const ScratchFolder folder;
-  return read_pytorch_et(folder.write(name, nodes_text(nodes)));
+  return read(folder.write(name, nodes_text(nodes)));
 }
 
 std::string spelled(const SpelledCall& call) {
@@ -214,14 +215,14 @@ TEST(ReadPytorchEt, CountsWhatItCannotUse) {
 TEST(ReadPytorchEt, SaysWhatIsWrongWithAFile) {
   const ScratchFolder folder;
   const auto error = [&folder](const std::string& text) {
-    const Result<Trace> trace = read_pytorch_et(folder.write("f", text));
+    const Result<Trace> trace = read(folder.write("f", text));
     return trace ? std::string("no error") : trace.error().message;
   };
   EXPECT_NE(error(nodes_text({})).find("no nodes"), std::string::npos);
   EXPECT_NE(error("").find("f:"), std::string::npos);
   EXPECT_NE(error("hello").find("f:"), std::string::npos);
   const std::string whole = nodes_text({step_node(1, 1), step_node(2, 2)});
-  const Result<Trace> cut = read_pytorch_et(folder.write("f", whole.substr(0, whole.size() - 40)));
+  const Result<Trace> cut = read(folder.write("f", whole.substr(0, whole.size() - 40)));
   ASSERT_TRUE(cut) << cut.error().message;
   EXPECT_EQ(skipped_nodes(*cut, "node that the end of the file cuts off"), 1);
 }
@@ -234,16 +235,14 @@ TEST(ReadPytorchEt, SurvivesEveryDamagedByte) {
   for (std::size_t at = 0; at < good.size(); ++at) {
     std::string text = good;
     text[at] = static_cast<char>(text[at] ^ 0x81);
-    static_cast<void>(read_pytorch_et(folder.write("f", text)));
-    static_cast<void>(read_pytorch_et(folder.write("f", good.substr(0, at))));
+    static_cast<void>(read(folder.write("f", text)));
+    static_cast<void>(read(folder.write("f", good.substr(0, at))));
   }
 }
 
 TEST(TorchEtNodes, AreFoundWhateverTheirStringsHold) {
-  std::vector<std::string> found;
-  for_each_element(R"([ {"a": "]}\"["}, {"b": [1, {"c": "\\"}]} ,{}])",
-                   [&found](std::string_view element) { found.emplace_back(element); });
-  EXPECT_EQ(found, (std::vector<std::string>{R"({"a": "]}\"["})", R"({"b": [1, {"c": "\\"}]})", "{}"}));
+  EXPECT_EQ(elements_of(R"([ {"a": "]}\"["}, {"b": [1, {"c": "\\"}]} ,{}])"),
+            (std::vector<std::string_view>{R"({"a": "]}\"["})", R"({"b": [1, {"c": "\\"}]})", "{}"}));
 }
 
 class RealExecutionTrace : public ::testing::Test {
@@ -289,7 +288,7 @@ TEST_F(RealExecutionTrace, OfDlrmOnEightRanksMeetsItsAnswers) {
   ASSERT_EQ(answers.size(), 8U);
   for (std::size_t rank = 0; rank < 8; ++rank) {
     const std::string name = answers[rank].at("file");
-    const Result<Trace> trace = read_pytorch_et(file("pytorch_et/dlrm_et_8rank/" + name));
+    const Result<Trace> trace = read(file("pytorch_et/dlrm_et_8rank/" + name));
     ASSERT_TRUE(trace) << trace.error().message;
     SCOPED_TRACE(name);
     expect_answer(answers[rank], *trace);
@@ -299,7 +298,7 @@ TEST_F(RealExecutionTrace, OfDlrmOnEightRanksMeetsItsAnswers) {
 }
 
 TEST_F(RealExecutionTrace, OfSchema102MeetsItsAnswer) {
-  const Result<Trace> trace = read_pytorch_et(file("chakra/pytorch_et_1.0.2-chakra.0.0.4.json"));
+  const Result<Trace> trace = read(file("chakra/pytorch_et_1.0.2-chakra.0.0.4.json"));
   ASSERT_TRUE(trace) << trace.error().message;
   expect_answer(json_of(file("chakra/ground_truth.json")), *trace);
   const SpelledCall call = spelled_calls(*trace, Rank{0}).at(0);
@@ -308,7 +307,7 @@ TEST_F(RealExecutionTrace, OfSchema102MeetsItsAnswer) {
 
 TEST_F(RealExecutionTrace, OfAResnetHasItsStepsRootsAndRank) {
   // Rank 1 of 2, three steps of two broadcasts and five all_reduces; read off the file with a text search.
-  const Result<Trace> trace = read_pytorch_et(file("pytorch_et/resnet_2gpu_et_1.1.0.json.gz"));
+  const Result<Trace> trace = read(file("pytorch_et/resnet_2gpu_et_1.1.0.json.gz"));
   ASSERT_TRUE(trace) << trace.error().message;
   const std::vector<std::string> calls = spelled(trace, Rank{1});
   ASSERT_EQ(calls.size(), 21U);
@@ -321,11 +320,11 @@ TEST_F(RealExecutionTrace, OfAResnetHasItsStepsRootsAndRank) {
 
 TEST_F(RealExecutionTrace, OfOneProcessHasNoCalls) {
   for (const char* const name : {"pytorch_et/pt2_et.json", "pytorch_et/linear_et.json.gz"}) {
-    const Result<Trace> trace = read_pytorch_et(file(name));
+    const Result<Trace> trace = read(file(name));
     ASSERT_TRUE(trace) << trace.error().message;
     EXPECT_TRUE(trace->ops().empty());
   }
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::pytorch_et

@@ -11,7 +11,7 @@
 #include "commlens/formats/io/torch_tensors.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens {
+namespace commlens::formats::pytorch_et {
 namespace {
 
 using TorchEtJson = nlohmann::json;
@@ -193,27 +193,4 @@ bool may_be_communication(std::string_view json) {
          json.find(k_et_step) != std::string_view::npos;
 }
 
-void for_each_element(std::string_view array, const std::function<void(std::string_view)>& element) {
-  std::size_t begin = 0;
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t at = 0; at < array.size(); ++at) {
-    const char mark = array[at];
-    if (in_string) {
-      at += mark == '\\' ? 1 : 0;
-      in_string = mark != '"';
-    } else if (mark == '"') {
-      in_string = true;
-    } else if (mark == '[' || mark == '{') {
-      begin = depth == 1 ? at : begin;
-      ++depth;
-    } else if (mark == ']' || mark == '}') {
-      --depth;
-      if (depth == 1) {
-        element(array.substr(begin, at + 1 - begin));
-      }
-    }
-  }
-}
-
-}  // namespace commlens
+}  // namespace commlens::formats::pytorch_et

@@ -8,7 +8,7 @@
 #include "commlens/comm/event.hpp"
 #include "commlens/formats/io/torch_groups.hpp"
 
-namespace commlens {
+namespace commlens::formats::pytorch_et {
 
 /// Bytes of the tensors of one side of a call.
 struct TensorsOfCall {
@@ -45,7 +45,4 @@ TorchEtNode read_torch_et_node(std::string_view json);
 /// Whether a node's text can be one that says something about communication; quick.
 bool may_be_communication(std::string_view json);
 
-/// Calls `element` with each element of `array`, the text of a JSON array of objects.
-void for_each_element(std::string_view array, const std::function<void(std::string_view)>& element);
-
-}  // namespace commlens
+}  // namespace commlens::formats::pytorch_et

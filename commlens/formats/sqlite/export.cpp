@@ -12,7 +12,7 @@
 #include "commlens/formats/io/sqlite_database.hpp"
 #include "commlens/formats/sqlite/schema.hpp"
 
-namespace commlens {
+namespace commlens::formats::sqlite {
 namespace {
 
 class SqliteWriter {
@@ -241,10 +241,10 @@ class SqliteWriter {
 
 }  // namespace
 
-Result<void> write_sqlite(const Trace& trace, const CallSelection& /*selection*/,
-                          const std::filesystem::path& path) {
+Result<void> write(const Trace& trace, const CallSelection& /*selection*/,
+                   const std::filesystem::path& path) {
   SqliteWriter(trace, path).write();
   return {};
 }
 
-}  // namespace commlens
+}  // namespace commlens::formats::sqlite

@@ -12,7 +12,7 @@
 #include "commlens/formats/io/sqlite_database.hpp"
 #include "commlens/trace/test_support.hpp"
 
-namespace commlens {
+namespace commlens::formats::sqlite {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -117,7 +117,7 @@ std::vector<std::string> documented_queries() {
 
 TEST(Sqlite, AnswersTheDocumentedQuestions) {
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(two_stage_trace(), {}, folder / "t.db"));
+  ASSERT_TRUE(write(two_stage_trace(), {}, folder / "t.db"));
   // Views are off in files of other people's, which this one is not.
   const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
   const std::vector<std::string> queries = documented_queries();
@@ -154,7 +154,7 @@ Trace hidden_group_trace() {
 
 TEST(Sqlite, MatchesNoCallsOfGroupsWhoseRanksAreNotKnown) {
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(hidden_group_trace(), {}, folder / "t.db"));
+  ASSERT_TRUE(write(hidden_group_trace(), {}, folder / "t.db"));
   const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
   EXPECT_EQ(rows_of_table(own, "SELECT count(*) FROM calls"), std::vector<std::string>{"2"});
   EXPECT_EQ(rows_of_table(own, "SELECT * FROM collectives"), std::vector<std::string>{});
@@ -168,7 +168,7 @@ TEST(Sqlite, GivesNoTimesForCallsWithoutTimes) {
     stream.compute.clear();
   }
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
+  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
   const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
   const std::vector<std::string> queries = documented_queries();
   for (const std::size_t about_times : {1U, 2U, 4U}) {
@@ -186,7 +186,7 @@ TEST(Sqlite, LeavesOutWhoeverHasNoTimesOfACollective) {
   Trace trace = two_stage_trace();
   trace.streams[1].times.clear();  // of rank 1, on whom rank 0 alone is left in their all_reduce
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
+  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
   const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
   EXPECT_EQ(rows_of_table(own, documented_queries().at(2)),
             (std::vector<std::string>{"1|broadcast|1|0|0", "5|all_reduce|1|0|2"}));
@@ -194,7 +194,7 @@ TEST(Sqlite, LeavesOutWhoeverHasNoTimesOfACollective) {
 
 TEST(Sqlite, SaysWhereTheTraceComesFromAndWhatItLacks) {
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(two_stage_trace(), {}, folder / "t.db"));
+  ASSERT_TRUE(write(two_stage_trace(), {}, folder / "t.db"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(rows_of_table(*database, "SELECT key, value FROM meta ORDER BY key"),
@@ -217,7 +217,7 @@ TEST(Sqlite, GivesEachRankOfAClassItsOwnGroups) {
                                              .root = GroupRank{1}});
   trace.streams.push_back({{Rank{0}, Rank{3}}, {{broadcast, -1, -1}, {broadcast, 0, 5}}, {}, {}});
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
+  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(rows_of_table(
@@ -240,7 +240,7 @@ TEST(Sqlite, KeepsTheNameAndSizeOfAGroupWhoseRanksAreNotKnown) {
                                           .output = Elements{100}});
   trace.streams.push_back({{Rank{0}, Rank{0}}, {{reduce, 0, -1}}, {}, {}});
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
+  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(
@@ -262,7 +262,7 @@ TEST(Sqlite, KeepsCommunicatorsOfTheSameRanksApart) {
     trace.streams.push_back(std::move(stream));
   }
   const ScratchFolder folder;
-  ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db"));
+  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(
@@ -276,7 +276,7 @@ TEST(Sqlite, KeepsCountsAndBytesWhateverTheTrace) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Trace trace = test_support::RandomTrace(seed).make();
     const ScratchFolder folder;
-    ASSERT_TRUE(write_sqlite(trace, {}, folder / "t.db")) << "seed=" << seed;
+    ASSERT_TRUE(write(trace, {}, folder / "t.db")) << "seed=" << seed;
     const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
     ASSERT_TRUE(database);
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> expected;  // calls and input bytes
@@ -305,7 +305,7 @@ TEST(Sqlite, ThrowsWhereItCannotWrite) {
   const ScratchFolder folder;
   bool has_thrown = false;
   try {
-    (void)write_sqlite(two_stage_trace(), {}, folder / "no/such/folder.db");
+    (void)write(two_stage_trace(), {}, folder / "no/such/folder.db");
   } catch (const SystemError&) {
     has_thrown = true;
   }
@@ -323,4 +323,4 @@ TEST(SqliteDatabase, RefusesWhatIsNoDatabase) {
 }
 
 }  // namespace
-}  // namespace commlens
+}  // namespace commlens::formats::sqlite

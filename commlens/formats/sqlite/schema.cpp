@@ -1,6 +1,6 @@
 #include "commlens/formats/sqlite/schema.hpp"
 
-namespace commlens {
+namespace commlens::formats::sqlite {
 
 const char* const k_sqlite_tables = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -93,4 +93,4 @@ CREATE VIEW messages AS
   WHERE sent.op = 'send';
 )";
 
-}  // namespace commlens
+}  // namespace commlens::formats::sqlite

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace commlens {
+namespace commlens::formats::sqlite {
 
 /// The tables of docs/formats/sqlite.md, made before they are filled.
 extern const char* const k_sqlite_tables;
@@ -8,4 +8,4 @@ extern const char* const k_sqlite_tables;
 /// Its indexes and views, made afterwards.
 extern const char* const k_sqlite_views;
 
-}  // namespace commlens
+}  // namespace commlens::formats::sqlite
