@@ -67,7 +67,7 @@ void happen(Bytes8& input, const formats::otf2::Otf2Definitions& definitions,
   const std::int64_t time = definitions.ns(input.number());
   formats::CallRecord record;
   record.rank = 0;
-  record.op = "send";
+  record.op = commlens::CommKind::send;
   record.group.ranks = definitions.members(input.reference(), Rank{0}).value_or(std::vector<Rank>());
   const std::uint8_t what = input.byte() % 8;
   if (what == 0) {
@@ -100,7 +100,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   }
   definitions.conclude();
   commlens::formats::CallBuilder builder("fuzz", "input");
-  const commlens::formats::RecordSink sink = commlens::formats::sink_into(builder);
+  const commlens::formats::otf2::RecordSink sink = commlens::formats::otf2::sink_into(builder);
   commlens::formats::otf2::Otf2Calls calls(sink);
   while (!input.empty()) {
     commlens::happen(input, definitions, calls);

@@ -137,12 +137,9 @@ struct Setter {
     record.*member = *value;
     return {};
   }
-  Result<void> operator()(CallField::Text member) const {
-    record.*member = text;
-    return {};
-  }
-  Result<void> operator()(CallField::Label member) const {
-    record.*member.text = text;
+  template <typename Member>
+  Result<void> operator()(const Member& /*member*/) const {
+    field.set_text(record, text);
     return {};
   }
   Result<void> operator()(CallField::Ranks member) const {

@@ -168,7 +168,7 @@ class ChakraImport {
     } else {
       CallRecord record;
       record.rank = survey_.rank.value_or(0);
-      record.op = k_compute_op;
+      record.is_compute = true;
       set_iteration(node, record);
       set_times(node, record);
       builder_.add_or_skip(record);
@@ -187,8 +187,8 @@ class ChakraImport {
     }
     CallRecord record;
     record.rank = survey_.rank.value_or(0);
-    record.op = name_of(*kind);
-    record.phase = node.attributes.text(k_own_phase);
+    record.op = *kind;
+    record.phase = phase_from(node.attributes.text(k_own_phase));
     record.micro_batch = node.attributes.integer(k_own_micro_batch);
     record.communicator = node.attributes.text(k_own_communicator);
     record.tag = node.attributes.text(k_own_tag);
@@ -259,7 +259,7 @@ class ChakraImport {
 
   /// False when the file does not tell how much the call moves.
   bool set_sizes(const ChakraNode& node, CommKind kind, CallRecord& record) const {
-    record.dtype = node.attributes.text(k_own_dtype);
+    record.dtype = dtype_word(node.attributes.text(k_own_dtype));
     record.input_bytes = node.attributes.integer(k_own_input_bytes);
     record.output_bytes = node.attributes.integer(k_own_output_bytes);
     if (!record.input_bytes || !record.output_bytes) {
@@ -274,7 +274,7 @@ class ChakraImport {
     if (record.dtype.empty() && record.output_bytes) {
       const DType type = torch_dtype(torch_tensor_type(node.input_types)).value_or(DType::uint8);
       const bool fits = *record.input_bytes % size_of(type) == 0 && *record.output_bytes % size_of(type) == 0;
-      record.dtype = name_of(fits ? type : DType::uint8);
+      record.dtype = fits ? type : DType::uint8;
     }
     return record.output_bytes.has_value();
   }

@@ -106,7 +106,7 @@ class FlightImport {
     const CommKind kind = kind_of_entry(entry);
     CallRecord record;
     record.rank = rank_.value_or(0);
-    record.op = name_of(kind);
+    record.op = kind;
     record.iteration_unknown = true;
     record.site = entry.site;
     if (kind == CommKind::other) {
@@ -140,7 +140,7 @@ class FlightImport {
     const FlightBuffer& input = kind == CommKind::recv ? entry.output : entry.input;
     const std::int64_t in = entry.input.bytes.value_or(entry.output.bytes.value_or(0));
     const std::int64_t out = entry.output.bytes.value_or(in);
-    record.dtype = name_of(input.dtype);
+    record.dtype = input.dtype;
     record.input_bytes = kind == CommKind::recv ? 0 : in;
     record.output_bytes = kind == CommKind::send ? 0 : out;
     if (kind == CommKind::barrier) {
@@ -148,13 +148,13 @@ class FlightImport {
     } else if (!input.bytes) {
       provenance().skip(std::string(k_no_size));
       record.name = entry.name;
-      record.op = name_of(CommKind::other);
+      record.op = CommKind::other;
       record.input_bytes = record.output_bytes = 0;
     } else if (kind == CommKind::all_reduce || has_root(kind)) {
       record.output_bytes = record.input_bytes = in;
     }
     if (*record.output_bytes % size_of(input.dtype) != 0) {  // the sides have different types
-      record.dtype = name_of(DType::uint8);
+      record.dtype = DType::uint8;
     }
   }
 

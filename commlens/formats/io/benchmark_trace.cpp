@@ -13,9 +13,9 @@ void BenchmarkTrace::add(const BenchmarkPoint& point) {
   }
   record.rank = 0;
   record.iteration_unknown = true;
-  record.op = name_of(point.kind);
+  record.op = point.kind;
   record.name = point.name;
-  record.dtype = name_of(point.dtype);
+  record.dtype = point.dtype;
   record.input_bytes = point.input_bytes;
   record.output_bytes = point.output_bytes;
   record.tag = point.tag;

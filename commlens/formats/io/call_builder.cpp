@@ -55,24 +55,22 @@ Result<Rank> rank_of(const CallRecord& record) {
 }
 
 Result<CommKind> kind_of(const CallRecord& record) {
-  const std::optional<CommKind> kind = comm_kind_from(record.op);
-  if (!kind) {
-    return tl::unexpected(unknown_word("op", record.op, names_up_to(CommKind::other),
+  if (!record.op.known) {
+    return tl::unexpected(unknown_word("op", record.op.unknown, names_up_to(CommKind::other),
                                        R"(write "other" and put the name into "name")"));
   }
-  return *kind;
+  return *record.op.known;
 }
 
 Result<DType> dtype_of(const CallRecord& record, CommKind kind) {
   if (record.dtype.empty() && kind == CommKind::barrier) {
     return DType::uint8;
   }
-  const std::optional<DType> dtype = dtype_from(record.dtype);
-  if (!dtype) {
-    return tl::unexpected(unknown_word("dtype", record.dtype, names_up_to(DType::uint8),
+  if (!record.dtype.known) {
+    return tl::unexpected(unknown_word("dtype", record.dtype.unknown, names_up_to(DType::uint8),
                                        "expected fp32, fp16, bf16, int64, uint8, …"));
   }
-  return *dtype;
+  return *record.dtype.known;
 }
 
 Result<Elements> size_of_field(std::string_view field, std::optional<std::int64_t> bytes, DType dtype,
@@ -213,7 +211,19 @@ Result<CommEvent> event_of(const CallRecord& record) {
   return event;
 }
 
+template <typename Enum>
+Word<Enum> word_of(std::optional<Enum> known, std::string_view text) {
+  Word<Enum> word;
+  word.known = known;
+  word.unknown = known ? std::string_view() : text;
+  return word;
+}
+
 }  // namespace
+
+Word<CommKind> op_word(std::string_view text) { return word_of(comm_kind_from(text), text); }
+
+Word<DType> dtype_word(std::string_view text) { return word_of(dtype_from(text), text); }
 
 CallBuilder::CallBuilder(std::string producer, std::string origin) {
   trace_.provenance.source = Source::imported;
@@ -264,7 +274,7 @@ Result<CommOp> CallBuilder::op_of(const CallRecord& record, CommKind kind, Rank 
   }
   return CommOp{.kind = kind,
                 .dtype = *dtype,
-                .phase = phase_from(record.phase),
+                .phase = record.phase,
                 .data_dependent = record.data_dependent,
                 .group = *group,
                 .input = *input,
@@ -303,7 +313,7 @@ Result<void> CallBuilder::add_compute(const CallRecord& record, Rank rank) {
 
 Result<void> CallBuilder::add(const CallRecord& record) {
   const Result<Rank> rank = rank_of(record);
-  if (rank && record.op == k_compute_op) {
+  if (rank && record.is_compute) {
     return add_compute(record, *rank);
   }
   const Result<CommKind> kind = kind_of(record);

@@ -19,15 +19,32 @@ struct GroupField {
   friend bool operator==(const GroupField&, const GroupField&) = default;
 };
 
-/// One line of a calls file as its fields stand there (docs/formats/calls.md), nothing checked but their
-/// types.
+/// A word of a fixed vocabulary, or the text of a source that is none of its words.
+template <typename Enum>
+struct Word {
+  std::optional<Enum> known;
+  std::string unknown;
+
+  Word() = default;
+  Word(Enum value) : known(value) {}  // NOLINT(google-explicit-constructor): a word is its value
+  bool empty() const { return !known && unknown.empty(); }
+  friend bool operator==(const Word&, const Word&) = default;
+};
+
+/// The words of a calls file (docs/formats/calls.md); empty of an empty text.
+Word<CommKind> op_word(std::string_view text);
+Word<DType> dtype_word(std::string_view text);
+
+/// One call as a source describes it: the fields of a line of a calls file (docs/formats/calls.md), nothing
+/// checked but their types.
 struct CallRecord {
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t> iteration;
   bool iteration_unknown = false;  // the field is there and says nothing
-  std::string phase;
-  std::string op;
-  std::string dtype;
+  Phase phase = Phase::other;
+  Word<CommKind> op;
+  bool is_compute = false;  // no call: when the rank computed
+  Word<DType> dtype;
   std::optional<std::int64_t> input_bytes;
   std::optional<std::int64_t> output_bytes;
   GroupField group;
@@ -49,9 +66,6 @@ struct CallRecord {
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 
-/// The `op` of a record that says when a rank computed.
-constexpr std::string_view k_compute_op = "compute";
-
 /// Reason in Provenance::skipped of records whose fields contradict each other or are out of range.
 constexpr std::string_view k_skipped_impossible = "call with impossible fields";
 
@@ -61,8 +75,8 @@ class CallBuilder {
   /// `origin` is the file, for the trace's description; `producer` the format.
   CallBuilder(std::string producer, std::string origin);
 
-  /// Checks every field. The error says which one is wrong; the caller adds the place. A record whose op is
-  /// `k_compute_op` is a stretch of computing and no call.
+  /// Checks every field. The error says which one is wrong; the caller adds the place. A record that
+  /// `is_compute` is a compute interval and no call.
   Result<void> add(const CallRecord& record);
 
   /// For logs of other programs: a record that cannot be is left out and counted (k_skipped_impossible).

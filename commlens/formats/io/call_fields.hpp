@@ -21,8 +21,18 @@ struct CallField {
   struct Label {
     std::string CallRecord::* text;
   };
+  /// A word of a fixed vocabulary.
+  struct Vocabulary {
+    void (*set)(CallRecord& record, std::string_view text);
+    std::string_view (*text)(const CallRecord& record);
+  };
   std::string_view key;
-  std::variant<Number, Text, Ranks, Flag, Label> member;
+  std::variant<Number, Text, Ranks, Flag, Label, Vocabulary> member;
+
+  /// Puts the text into a field that takes text; false where the field takes none.
+  bool set_text(CallRecord& record, std::string_view text) const;
+  /// The text of a field that takes text; empty of others.
+  std::string_view text_in(const CallRecord& record) const;
 };
 
 /// Every field that calls JSON Lines and calls CSV share, at most 32.

@@ -59,15 +59,7 @@ class LineFields {
     if (wanted_ == nullptr) {
       return at_value("a string");
     }
-    if (label() != nullptr) {
-      return string_of_label(value);
-    }
-    const Field::Text* const member = std::get_if<Field::Text>(&wanted_->member);
-    if (member == nullptr) {
-      return wrong_type();
-    }
-    record_.*(*member) = value;
-    return done();
+    return wanted_->set_text(record_, value) ? done() : wrong_type();
   }
   bool binary(Json::binary_t& /*value*/) { return refuse("binary values are no JSON"); }
   bool start_object(std::size_t /*size*/) {
@@ -235,21 +227,18 @@ bool take_value(const dom::element& value, const CallField& field, CallRecord& r
     record.** number = whole;
     return is_taken;
   }
-  if (const auto* const text = std::get_if<CallField::Text>(&field.member)) {
-    std::string_view words;
-    const bool is_taken = value.get_string().get(words) == simdjson::SUCCESS;
-    record.** text = words;
-    return is_taken;
-  }
   if (const auto* const label = std::get_if<CallField::Label>(&field.member)) {
     return take_label(value, record.*(label->text));
   }
   if (const auto* const flag = std::get_if<CallField::Flag>(&field.member)) {
     return value.get_bool().get(record.**flag) == simdjson::SUCCESS;
   }
-  GroupField& group = record.*std::get<CallField::Ranks>(field.member);
-  group.is_given = true;
-  return take_ranks(value, group.ranks);
+  if (const auto* const ranks = std::get_if<CallField::Ranks>(&field.member)) {
+    (record.**ranks).is_given = true;
+    return take_ranks(value, (record.**ranks).ranks);
+  }
+  std::string_view words;
+  return value.get_string().get(words) == simdjson::SUCCESS && field.set_text(record, words);
 }
 
 }  // namespace

@@ -46,9 +46,9 @@ TEST(CallLineParser, TakesEveryField) {
     EXPECT_EQ(record.rank, 1);
     EXPECT_EQ(record.iteration, -1);
     EXPECT_FALSE(record.iteration_unknown);
-    EXPECT_EQ(record.phase, "init");
-    EXPECT_EQ(record.op, "reduce");
-    EXPECT_EQ(record.dtype, "fp32");
+    EXPECT_EQ(record.phase, Phase::init);
+    EXPECT_EQ(record.op, CommKind::reduce);
+    EXPECT_EQ(record.dtype, DType::fp32);
     EXPECT_EQ(record.input_bytes, 8);
     EXPECT_EQ(record.output_bytes, 8);
     EXPECT_TRUE(record.group.is_given);
@@ -79,7 +79,7 @@ TEST(CallLineParser, KeepsNothingOfTheLineBefore) {
   }
   ASSERT_TRUE(parser.parse(R"({"op":"barrier"})", record));
   CallRecord expected;
-  expected.op = "barrier";
+  expected.op = CommKind::barrier;
   EXPECT_EQ(record, expected);
   ASSERT_TRUE(parser.parse(R"({"group":null,"root":null,"iteration":null})", record));
   expected = {};

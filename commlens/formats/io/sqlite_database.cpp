@@ -1,5 +1,10 @@
 #include "commlens/formats/io/sqlite_database.hpp"
 
+#include <algorithm>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
 #include <fmt/format.h>
 #include <sqlite3.h>
 
@@ -9,9 +14,36 @@
 namespace commlens::formats {
 namespace {
 
+constexpr int k_longest_value = 16 << 20;                      // bytes, as of a line of text
+constexpr std::int64_t k_most_memory = std::int64_t{1} << 30;  // of SQLite in this process
+constexpr int k_steps_between_checks = 100'000;                // of SQLite's virtual machine; a millisecond
+
 Error error_of(sqlite3* database) { return {sqlite3_errmsg(database)}; }
 
+std::chrono::nanoseconds processor_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+SqliteLimits limits_of(const std::filesystem::path& path) {
+  std::error_code status;
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, status));
+  const std::int64_t bytes = status ? 0 : std::max<std::int64_t>(size, 0);
+  return {.processor_time = std::chrono::seconds(60 + (bytes >> 20)), .rows = 10'000 + bytes / 4};
+}
+
 }  // namespace
+
+struct SqliteDatabase::Guard {
+  SqliteLimits limits;
+  std::chrono::nanoseconds end{};  // of this thread's processor time
+
+  bool is_over() const { return processor_time() > end; }
+  static int interrupts(void* guard) { return static_cast<const Guard*>(guard)->is_over() ? 1 : 0; }
+};
+
+void SqliteDatabase::GuardDeleter::operator()(Guard* guard) const { delete guard; }
 
 void SqliteStatement::Finalizer::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
@@ -87,23 +119,29 @@ SqliteDatabase SqliteDatabase::create(const std::filesystem::path& path) {
   return database;
 }
 
-Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path) {
+Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path,
+                                            std::optional<SqliteLimits> limits) {
   sqlite3* opened = nullptr;
   const int status = sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
   SqliteDatabase database(opened);
   if (status != SQLITE_OK) {
-    return failure(fmt::format("{}: {}", path.string(), error_of(opened).message));
+    return tl::unexpected(error_of(opened));
   }
-  constexpr int longest = 16 << 20;  // of a value, as of a line of text
-  sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, longest);
-  sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  sqlite3_db_config(opened, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
-  sqlite3_db_config(opened, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  const SqliteLimits most = limits.value_or(limits_of(path));
+  database.guard_.reset(new Guard{.limits = most, .end = processor_time() + most.processor_time});
+  sqlite3_progress_handler(opened, k_steps_between_checks, Guard::interrupts, database.guard_.get());
+  sqlite3_hard_heap_limit64(k_most_memory);
+  sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, k_longest_value);
+  for (const auto& [guard, value] : {std::pair(SQLITE_DBCONFIG_DEFENSIVE, 1),
+                                     {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                                     {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                                     {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}}) {
+    sqlite3_db_config(opened, guard, value, nullptr);
+  }
   if (const Result<void> set =
           database.run("PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY;");
       !set) {
-    return failure(fmt::format("{}: {}", path.string(), set.error().message));
+    return tl::unexpected(set.error());
   }
   return database;
 }
@@ -112,14 +150,39 @@ Result<SqliteStatement> SqliteDatabase::prepare(std::string_view sql) const {
   sqlite3_stmt* prepared = nullptr;
   if (sqlite3_prepare_v2(database_.get(), sql.data(), static_cast<int>(sql.size()), &prepared, nullptr) !=
       SQLITE_OK) {
-    return tl::unexpected(error_of(database_.get()));
+    return tl::unexpected(error());
   }
   return SqliteStatement(prepared);
 }
 
+Error SqliteDatabase::error() const {
+  if (guard_ && sqlite3_errcode(database_.get()) == SQLITE_INTERRUPT) {
+    return {fmt::format("reading it takes more than {} s",
+                        std::chrono::duration<double>(guard_->limits.processor_time).count())};
+  }
+  return error_of(database_.get());
+}
+
+Result<void> SqliteDatabase::each(std::string_view sql,
+                                  const std::function<void(const SqliteStatement&)>& take) const {
+  Result<SqliteStatement> statement = prepare(sql);
+  if (!statement) {
+    return tl::unexpected(statement.error());
+  }
+  std::int64_t rows = 0;
+  Result<bool> more = statement->step();
+  for (; more && *more; more = statement->step()) {
+    if (guard_ && ++rows > guard_->limits.rows) {
+      return failure("it has more rows than a file of its size holds; it is damaged");
+    }
+    take(*statement);
+  }
+  return more ? Result<void>() : tl::unexpected(error());
+}
+
 Result<void> SqliteDatabase::run(const std::string& sql) const {
   if (sqlite3_exec(database_.get(), sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
-    return tl::unexpected(error_of(database_.get()));
+    return tl::unexpected(error());
   }
   return {};
 }

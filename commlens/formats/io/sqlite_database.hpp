@@ -1,6 +1,8 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,16 +45,29 @@ class SqliteStatement {
   std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
 };
 
+/// What reading a file of unknown origin may cost.
+struct SqliteLimits {
+  std::chrono::nanoseconds processor_time{};  // of this thread, from the opening on
+  std::int64_t rows = 0;                      // of one statement: `SqliteDatabase::each`
+};
+
 /// An open SQLite file.
 class SqliteDatabase {
  public:
   /// Makes a new file, faster than safe: it is thrown away when we fail. Throws SystemError when the disk
   /// does.
   static SqliteDatabase create(const std::filesystem::path& path);
-  /// Opens a file of other people's for reading, with SQLite's guards against hostile ones on.
-  static Result<SqliteDatabase> open(const std::filesystem::path& path);
+  /// Opens a file of unknown origin for reading. Its schema can run nothing (SQLITE_DBCONFIG_DEFENSIVE, no
+  /// trusted schema, no views, no triggers), a value has 16 MiB at most and SQLite takes 1 GiB at most.
+  /// Beyond the limits statements fail; without `limits` these are what the size of the file allows: a minute
+  /// and a second for each MiB, and 10,000 rows and one for each 4 bytes (a page that stands in a table many
+  /// times gives more).
+  static Result<SqliteDatabase> open(const std::filesystem::path& path,
+                                     std::optional<SqliteLimits> limits = std::nullopt);
 
   Result<SqliteStatement> prepare(std::string_view sql) const;
+  /// Runs `take` for each row of a statement.
+  Result<void> each(std::string_view sql, const std::function<void(const SqliteStatement&)>& take) const;
   /// Runs statements that give no rows.
   Result<void> run(const std::string& sql) const;
 
@@ -60,7 +75,14 @@ class SqliteDatabase {
   struct Closer {
     void operator()(sqlite3* database) const;
   };
+  struct Guard;  // of a file of unknown origin
+  struct GuardDeleter {
+    void operator()(Guard* guard) const;
+  };
   explicit SqliteDatabase(sqlite3* database) : database_(database) {}
+  Error error() const;
+
+  std::unique_ptr<Guard, GuardDeleter> guard_;  // outlives the connection, which asks it
   std::unique_ptr<sqlite3, Closer> database_;
 };
 

@@ -202,7 +202,7 @@ void TorchCallDescriber::put_sizes(const TorchCall& call, CommKind kind, CallRec
     provenance_.assume(k_unknown_output);
   }
   const auto [in, out] = buffers_of(sizes, kind);
-  record.dtype = name_of(dtype);
+  record.dtype = dtype;
   record.input_bytes = saturating_product(in, size_of(dtype));
   record.output_bytes = saturating_product(out, size_of(dtype));
 }
@@ -236,7 +236,7 @@ void TorchCallDescriber::put_group(const TorchCall& call, CommKind kind, CallRec
 void TorchCallDescriber::describe(const TorchCall& call, std::string_view kernel, CallRecord& record) {
   const std::string name = name_of_torch_call(call);
   const CommKind kind = name.empty() ? kind_of_kernel(kernel) : torch_collective(name).kind;
-  record.op = name_of(kind);
+  record.op = kind;
   if (kind == CommKind::other) {
     record.name = name.empty() ? std::string(short_kernel_name(kernel)) : name;
   }

@@ -139,8 +139,8 @@ void PluginReader::add(const PluginCall& call) {
   CallRecord record;
   record.rank = call.rank;
   record.iteration_unknown = true;
-  record.op = name_of(needs_ranks ? CommKind::other : function.kind);
-  record.dtype = name_of(call.dtype);
+  record.op = needs_ranks ? CommKind::other : function.kind;
+  record.dtype = call.dtype;
   record.input_bytes = buffers->input;
   record.output_bytes = needs_ranks ? 0 : buffers->output;
   record.tag = call.tag;

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/torch_names.hpp"
 #include "commlens/formats/nsys/report.hpp"
 
@@ -19,7 +20,7 @@ namespace {
 /// Which rank each device of a process is, and what is known of communicators.
 class NsysRanks {
  public:
-  NsysRanks(const NsysReport& report, const RecordSink& sink) {
+  NsysRanks(const NsysReport& report, Provenance& provenance) {
     for (const NsysComm& comm : report.comms()) {
       std::int64_t& ranks = sizes_[comm.comm];
       ranks = std::max(ranks, comm.ranks);
@@ -40,7 +41,7 @@ class NsysRanks {
       for (const NsysDevice& device : devices_) {
         ranks_.emplace(device, static_cast<std::int64_t>(ranks_.size()));
       }
-      sink.assume(k_numbered_rank, static_cast<std::int64_t>(devices_.size()));
+      provenance.assume(std::string(k_numbered_rank), static_cast<std::int64_t>(devices_.size()));
     }
   }
 
@@ -89,14 +90,15 @@ class NsysRanks {
 
 class NsysReading {
  public:
-  NsysReading(const NsysReport& report, const RecordSink& sink)
-      : report_(report), sink_(sink), ranks_(report, sink) {
+  NsysReading(const NsysReport& report, CallBuilder& calls)
+      : report_(report), calls_(calls), ranks_(report, calls.provenance()) {
     for (const NsysCall& call : report.calls()) {
       waiting_[call.thread].push_back(&call);
     }
   }
 
-  const NsysRanks& ranks() const { return ranks_; }
+  /// Calls and compute intervals handed over so far.
+  std::int64_t records() const { return records_; }
 
   /// One record per call of NCCL that a kernel carries out, or one per kernel of which no call is known.
   void add_kernels() {
@@ -132,7 +134,7 @@ class NsysReading {
       left += calls.size();
     }
     if (left > 0) {
-      sink_.skip("call of NCCL without a kernel", static_cast<std::int64_t>(left));
+      calls_.provenance().skip("call of NCCL without a kernel", static_cast<std::int64_t>(left));
     }
   }
 
@@ -143,20 +145,21 @@ class NsysReading {
       add(record_of(call, rank), call.started, call.finished);
     }
     if (!report_.calls().empty()) {
-      sink_.assume("time of the kernel (it was not traced; that of the call on the host stands for it)",
-                   static_cast<std::int64_t>(report_.calls().size()));
+      calls_.provenance().assume(
+          "time of the kernel (it was not traced; that of the call on the host stands for it)",
+          static_cast<std::int64_t>(report_.calls().size()));
     }
   }
 
   void add_compute(NsysDevice device, std::int64_t started, std::int64_t finished) {
     const std::optional<std::int64_t> rank = ranks_.rank(device);
     if (!rank) {
-      sink_.skip("kernel of a process that does not communicate", 1);
+      calls_.provenance().skip("kernel of a process that does not communicate");
       return;
     }
     CallRecord record;
     record.rank = rank;
-    record.op = k_compute_op;
+    record.is_compute = true;
     record.iteration_unknown = true;
     add(record, started, finished);
   }
@@ -202,8 +205,8 @@ class NsysReading {
     if (calls.size() == 1 || one_stream || (one_device && one_comm)) {
       calls_of[&first] = std::move(calls);  // later kernels are of calls that were not recorded
     } else if (!deal_alike(calls, kernels, calls_of) && !deal_by_kind(calls, kernels, calls_of)) {
-      sink_.skip("call of a group over several devices or streams (sizes are not told apart)",
-                 static_cast<std::int64_t>(calls.size()));
+      calls_.provenance().skip("call of a group over several devices or streams (sizes are not told apart)",
+                               static_cast<std::int64_t>(calls.size()));
     }
   }
 
@@ -255,7 +258,7 @@ class NsysReading {
     CallRecord record;
     record.rank = rank;
     record.iteration_unknown = true;
-    record.dtype = name_of(DType::uint8);  // payloads tell bytes
+    record.dtype = DType::uint8;  // payloads tell bytes
     record.input_bytes = record.output_bytes = 0;
     record.group.is_given = true;
     return record;
@@ -264,7 +267,7 @@ class NsysReading {
   CallRecord record_of(const NsysKernel& kernel, std::int64_t rank) const {
     CallRecord record = blank(rank);
     const CommKind kind = kind_of_kernel(report_.name(kernel.name));
-    record.op = name_of(kind);
+    record.op = kind;
     record.name = short_kernel_name(report_.name(kernel.name));
     record.root_unknown = has_root(kind);
     return record;
@@ -273,7 +276,7 @@ class NsysReading {
   CallRecord record_of(const NsysCall& call, std::int64_t rank) const {
     CallRecord record = blank(rank);
     const CommKind kind = call.function->kind;
-    record.op = name_of(kind);
+    record.op = kind;
     record.name = fmt::format("nccl{}", call.function->name);
     put_sizes(call, record);
     const std::optional<std::int64_t> ranks = ranks_.size(call.comm);
@@ -306,7 +309,7 @@ class NsysReading {
   /// NCCL's payload has the bytes of one message: what a rank gives to, or gets from, one other.
   void put_sizes(const NsysCall& call, CallRecord& record) const {
     if (!call.bytes) {
-      sink_.skip("size of a call (the payload of its NVTX range is not there as text)", 1);
+      calls_.provenance().skip("size of a call (the payload of its NVTX range is not there as text)");
       return;
     }
     const std::optional<std::int64_t> ranks = ranks_.size(call.comm);
@@ -314,7 +317,7 @@ class NsysReading {
     const bool needs_ranks =
         call.function->input == Counted::count_per_rank || call.function->output == Counted::count_per_rank;
     if (needs_ranks && !ranks) {
-      sink_.skip("size of a call (how many ranks share it is not recorded)", 1);
+      calls_.provenance().skip("size of a call (how many ranks share it is not recorded)");
       return;
     }
     const std::optional<NcclBuffers> buffers =
@@ -330,39 +333,47 @@ class NsysReading {
                            __builtin_sub_overflow(finished, started, &duration);
     record.start_ns = start;
     record.duration_ns = is_absurd ? -1 : duration;  // counted as impossible
-    sink_.add(record);
+    calls_.add_or_skip(record);
+    ++records_;
   }
 
   const NsysReport& report_;
-  const RecordSink& sink_;
+  CallBuilder& calls_;
   NsysRanks ranks_;
   std::map<std::int64_t, std::deque<const NsysCall*>> waiting_;  // by thread
+  std::int64_t records_ = 0;
 };
 
-}  // namespace
-
-Result<void> read_tables(const std::filesystem::path& path, const RecordSink& sink) {
+Result<void> read_tables(const std::filesystem::path& path, CallBuilder& calls) {
   const Result<SqliteDatabase> database = SqliteDatabase::open(path);
   if (!database) {
     return tl::unexpected(database.error());
   }
-  NsysReport report(*database, sink);
+  NsysReport report(*database, calls.provenance());
   if (Result<void> read = report.read(); !read) {
     return read;
   }
-  NsysReading reading(report, sink);
-  if (!report.has_kernel_table()) {
+  NsysReading reading(report, calls);
+  Result<void> read;
+  if (report.has_kernel_table()) {
+    reading.add_kernels();
+    read = report.visit_compute([&](NsysDevice device, std::int64_t started, std::int64_t finished) {
+      reading.add_compute(device, started, finished);
+    });
+  } else {
     reading.add_calls();
-    return {};
   }
-  reading.add_kernels();
-  return report.visit_compute([&](NsysDevice device, std::int64_t started, std::int64_t finished) {
-    reading.add_compute(device, started, finished);
-  });
+  return read && reading.records() == 0 ? failure("no communication in it") : read;
 }
 
+}  // namespace
+
 Result<Trace> read(const std::filesystem::path& path) {
-  return read_isolated({.producer = "Nsight Systems", .read = read_tables, .limits = {}}, path);
+  CallBuilder calls("Nsight Systems", path.string());
+  if (const Result<void> read = read_tables(path, calls); !read) {
+    return failure(fmt::format("{}: {}", path.string(), read.error().message));
+  }
+  return calls.finish();
 }
 
 bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {

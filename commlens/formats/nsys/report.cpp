@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/formats/io/torch_names.hpp"
+#include "commlens/trace/json_text.hpp"
 
 namespace commlens::formats::nsys {
 namespace {
@@ -18,6 +19,9 @@ constexpr const char* k_kernel_table = "CUPTI_ACTIVITY_KIND_KERNEL";
 constexpr const char* k_runtime_table = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr const char* k_range_table = "NVTX_EVENTS";
 constexpr std::size_t k_longest_payload = std::size_t{64} << 10;
+constexpr std::size_t k_longest_name = std::size_t{16} << 10;  // of a kernel
+constexpr std::size_t k_most_names = 4096;
+constexpr std::size_t k_longest_host = 255;
 
 /// Tables whose rows are neither communication nor computing to us, and why.
 constexpr std::array<std::pair<const char*, const char*>, 5> k_left_out = {
@@ -72,19 +76,6 @@ std::string_view NsysReport::name(std::int64_t id) const {
   return found == communication_names_.end() ? std::string_view() : std::string_view(found->second);
 }
 
-Result<void> NsysReport::each(const std::string& sql,
-                              const std::function<void(const SqliteStatement&)>& take) const {
-  Result<SqliteStatement> statement = database_.prepare(sql);
-  if (!statement) {
-    return tl::unexpected(statement.error());
-  }
-  Result<bool> more = statement->step();
-  for (; more && *more; more = statement->step()) {
-    take(*statement);
-  }
-  return more ? Result<void>() : tl::unexpected(more.error());
-}
-
 Result<void> NsysReport::read() {
   using Step = Result<void> (NsysReport::*)();
   for (const Step step : {&NsysReport::read_schema, &NsysReport::read_session, &NsysReport::read_kernel_names,
@@ -98,7 +89,7 @@ Result<void> NsysReport::read() {
 }
 
 Result<void> NsysReport::read_schema() {
-  Result<void> listed = each(
+  Result<void> listed = database_.each(
       "SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c "
       "WHERE m.type = 'table'",
       [&](const SqliteStatement& row) {
@@ -124,17 +115,21 @@ Result<void> NsysReport::read_schema() {
 Result<void> NsysReport::read_session() {
   if (has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")) {
     if (Result<void> read =
-            each("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1",
-                 [&](const SqliteStatement& row) { session_start_ = row.integer(0).value_or(0); });
+            database_.each("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1",
+                           [&](const SqliteStatement& row) { session_start_ = row.integer(0).value_or(0); });
         !read) {
       return read;
     }
   }
-  if (!has("TARGET_INFO_SYSTEM_ENV", "value") || !sink_.describe) {
+  if (!has("TARGET_INFO_SYSTEM_ENV", "value")) {
     return {};
   }
-  return each("SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname' LIMIT 1",
-              [&](const SqliteStatement& row) { sink_.describe(fmt::format("host {}", row.text(0))); });
+  return database_.each("SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname' LIMIT 1",
+                        [&](const SqliteStatement& row) {
+                          std::string host = valid_utf8(row.text(0).substr(0, k_longest_host));
+                          std::replace(host.begin(), host.end(), '\n', ' ');
+                          provenance_.description += fmt::format(", host {}", host);
+                        });
 }
 
 std::string NsysReport::kernel_name_column() const {
@@ -150,13 +145,17 @@ Result<void> NsysReport::read_kernel_names() {
   if (!has(k_kernel_table) || !has("StringIds", "value")) {
     return {};
   }
-  return each(fmt::format("SELECT id, value FROM StringIds WHERE id IN (SELECT DISTINCT {} FROM {})",
-                          kernel_name_column(), k_kernel_table),
-              [&](const SqliteStatement& row) {
-                if (is_communication_kernel(row.text(1))) {
-                  communication_names_.emplace(row.integer(0).value_or(0), row.text(1));
-                }
-              });
+  return database_.each(
+      fmt::format("SELECT id, value FROM StringIds WHERE id IN (SELECT DISTINCT {} FROM {})",
+                  kernel_name_column(), k_kernel_table),
+      [&](const SqliteStatement& row) {
+        const std::string_view name = row.text(1).substr(0, k_longest_name);
+        if (is_communication_kernel(name) && communication_names_.size() == k_most_names) {
+          provenance_.skip("name of a communication kernel beyond the first 4096");
+        } else if (is_communication_kernel(name)) {
+          communication_names_.emplace(row.integer(0).value_or(0), valid_utf8(name));
+        }
+      });
 }
 
 Result<void> NsysReport::read_kernels() {
@@ -167,7 +166,7 @@ Result<void> NsysReport::read_kernels() {
       fmt::format(R"(SELECT {}, {}, {}, {} FROM {})", kernel_columns(has(k_kernel_table, "globalPid")),
                   kernel_name_column(), has(k_kernel_table, "correlationId") ? "correlationId" : "0",
                   has(k_kernel_table, "streamId") ? "streamId" : "0", k_kernel_table);
-  Result<void> read = each(sql, [&](const SqliteStatement& row) {
+  Result<void> read = database_.each(sql, [&](const SqliteStatement& row) {
     const std::int64_t name = row.integer(4).value_or(-1);
     if (!communication_names_.contains(name)) {
       return;
@@ -175,7 +174,7 @@ Result<void> NsysReport::read_kernels() {
     const std::optional<std::int64_t> start = row.integer(0);
     const std::optional<std::int64_t> end = row.integer(1);
     if (!start || !end || *end < *start) {
-      sink_.skip("kernel without a proper time", 1);
+      provenance_.skip("kernel without a proper time");
       return;
     }
     kernels_.push_back({.where = {row.integer(3).value_or(0), row.integer(2).value_or(0)},
@@ -199,19 +198,20 @@ Result<void> NsysReport::read_launches() {
   for (std::size_t row = 0; row < kernels_.size(); ++row) {
     waiting[{kernels_[row].where.process, kernels_[row].correlation}].push_back(row);
   }
-  return each(fmt::format(R"(SELECT globalTid, correlationId, "start" FROM {})", k_runtime_table),
-              [&](const SqliteStatement& row) {
-                const std::int64_t thread = row.integer(0).value_or(0);
-                const auto found = waiting.find({process_of_thread(thread), row.integer(1).value_or(-1)});
-                if (found == waiting.end()) {
-                  return;
-                }
-                for (const std::size_t kernel : found->second) {
-                  kernels_[kernel].thread = thread;
-                  kernels_[kernel].launched = row.integer(2);
-                }
-                waiting.erase(found);
-              });
+  return database_.each(fmt::format(R"(SELECT globalTid, correlationId, "start" FROM {})", k_runtime_table),
+                        [&](const SqliteStatement& row) {
+                          const std::int64_t thread = row.integer(0).value_or(0);
+                          const auto found =
+                              waiting.find({process_of_thread(thread), row.integer(1).value_or(-1)});
+                          if (found == waiting.end()) {
+                            return;
+                          }
+                          for (const std::size_t kernel : found->second) {
+                            kernels_[kernel].thread = thread;
+                            kernels_[kernel].launched = row.integer(2);
+                          }
+                          waiting.erase(found);
+                        });
 }
 
 Result<void> NsysReport::read_ranges() {
@@ -227,12 +227,12 @@ Result<void> NsysReport::read_ranges() {
   const std::string text = has_ids ? fmt::format("coalesce({}, s.value)", column("text")) : column("text");
   const std::string json =
       has_json_ids ? fmt::format("coalesce({}, j.value)", column("jsonText")) : column("jsonText");
-  Result<void> read =
-      each(fmt::format(R"(SELECT e.globalTid, e."start", e."end", {0}, {1} FROM NVTX_EVENTS AS e{2}{3})"
-                       R"( WHERE {0} LIKE 'nccl%')",
-                       text, json, has_ids ? " LEFT JOIN StringIds AS s ON s.id = e.textId" : "",
-                       has_json_ids ? " LEFT JOIN StringIds AS j ON j.id = e.jsonTextId" : ""),
-           [&](const SqliteStatement& row) { take_range(row); });
+  Result<void> read = database_.each(
+      fmt::format(R"(SELECT e.globalTid, e."start", e."end", {0}, {1} FROM NVTX_EVENTS AS e{2}{3})"
+                  R"( WHERE {0} LIKE 'nccl%')",
+                  text, json, has_ids ? " LEFT JOIN StringIds AS s ON s.id = e.textId" : "",
+                  has_json_ids ? " LEFT JOIN StringIds AS j ON j.id = e.jsonTextId" : ""),
+      [&](const SqliteStatement& row) { take_range(row); });
   std::stable_sort(calls_.begin(), calls_.end(),
                    [](const NsysCall& a, const NsysCall& b) { return a.started < b.started; });
   return read;
@@ -249,7 +249,7 @@ void NsysReport::take_range(const SqliteStatement& row) {
     return;
   }
   if (!start || !end || *end < *start) {
-    sink_.skip("NCCL range without an end", 1);
+    provenance_.skip("NCCL range without an end");
     return;
   }
   const std::int64_t thread = row.integer(0).value_or(0);
@@ -279,9 +279,9 @@ Result<void> NsysReport::count_what_is_left_out() {
       continue;
     }
     Result<void> counted =
-        each(fmt::format("SELECT count(*) FROM {}", table), [&](const SqliteStatement& row) {
+        database_.each(fmt::format("SELECT count(*) FROM {}", table), [&](const SqliteStatement& row) {
           if (const std::int64_t rows = row.integer(0).value_or(0); rows > 0) {
-            sink_.skip(reason, rows);
+            provenance_.skip(reason, rows);
           }
         });
     if (!counted) {
@@ -299,14 +299,14 @@ Result<void> NsysReport::visit_compute(
   const std::string sql =
       fmt::format("SELECT {}, {} FROM {}", kernel_columns(has(k_kernel_table, "globalPid")),
                   kernel_name_column(), k_kernel_table);
-  return each(sql, [&](const SqliteStatement& row) {
+  return database_.each(sql, [&](const SqliteStatement& row) {
     const std::optional<std::int64_t> start = row.integer(0);
     const std::optional<std::int64_t> end = row.integer(1);
     if (communication_names_.contains(row.integer(4).value_or(-1))) {
       return;
     }
     if (!start || !end || *end < *start) {
-      sink_.skip("kernel without a proper time", 1);
+      provenance_.skip("kernel without a proper time");
       return;
     }
     visit({row.integer(3).value_or(0), row.integer(2).value_or(0)}, *start, *end);

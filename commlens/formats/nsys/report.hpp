@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "commlens/base/result.hpp"
-#include "commlens/formats/io/isolated.hpp"
 #include "commlens/formats/io/nccl_names.hpp"
 #include "commlens/formats/io/sqlite_database.hpp"
+#include "commlens/trace/trace.hpp"
 
 namespace commlens::formats::nsys {
 
@@ -63,7 +63,8 @@ constexpr std::int64_t process_of_thread(std::int64_t global_tid) {
 /// Reads the tables that concern communication, whichever of them are there.
 class NsysReport {
  public:
-  NsysReport(const SqliteDatabase& database, const RecordSink& sink) : database_(database), sink_(sink) {}
+  NsysReport(const SqliteDatabase& database, Provenance& provenance)
+      : database_(database), provenance_(provenance) {}
 
   /// Fails when the file is no report, or damaged.
   Result<void> read();
@@ -90,12 +91,10 @@ class NsysReport {
   Result<void> read_ranges();
   void take_range(const SqliteStatement& row);
   Result<void> count_what_is_left_out();
-  /// Runs `take` for each row of a query.
-  Result<void> each(const std::string& sql, const std::function<void(const SqliteStatement&)>& take) const;
   std::string kernel_name_column() const;
 
   const SqliteDatabase& database_;
-  const RecordSink& sink_;
+  Provenance& provenance_;
   std::map<std::string, std::set<std::string>> tables_;  // with their columns
   std::int64_t session_start_ = 0;
   std::map<std::int64_t, std::string> communication_names_;  // of kernels, by StringIds.id

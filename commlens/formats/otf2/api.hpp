@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "commlens/base/result.hpp"
-#include "commlens/formats/io/isolated.hpp"
+#include "commlens/formats/otf2/isolated.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens::formats::otf2 {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "commlens/formats/io/call_builder.hpp"
-#include "commlens/formats/io/isolated.hpp"
+#include "commlens/formats/otf2/isolated.hpp"
 
 namespace commlens::formats::otf2 {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "commlens/formats/io/isolated.hpp"
 #include "commlens/formats/otf2/api.hpp"
+#include "commlens/formats/otf2/isolated.hpp"
 
 namespace commlens::formats::otf2 {
 

@@ -87,20 +87,16 @@ class Reading {
       return;
     }
     const auto* const number = std::get_if<CallField::Number>(&field->member);
-    const auto* const text = std::get_if<CallField::Text>(&field->member);
     const auto* const flag = std::get_if<CallField::Flag>(&field->member);
-    const auto* const label = std::get_if<CallField::Label>(&field->member);
     if (number != nullptr && type == OTF2_TYPE_INT64) {
       record.** number = value.int64;
       record.iteration_unknown = record.iteration_unknown && field->key != "iteration";
-    } else if (text != nullptr && type == OTF2_TYPE_STRING) {
-      record.** text = definitions.text(value.stringRef);
     } else if (flag != nullptr && type == OTF2_TYPE_UINT8) {
       record.** flag = value.uint8 != 0;
-    } else if (label != nullptr && type == OTF2_TYPE_STRING) {
-      record.*(label->text) = definitions.text(value.stringRef);
     } else if (field->key == "group" && type == OTF2_TYPE_STRING) {
       record.group.ranks = ranks_in(definitions.text(value.stringRef));
+    } else if (type == OTF2_TYPE_STRING) {
+      field->set_text(record, definitions.text(value.stringRef));
     } else if (field->key == "group" && type == OTF2_TYPE_COMM) {
       record.group.ranks =
           definitions.members(value.commRef, Rank{record.rank.value_or(0)}).value_or(std::vector<Rank>());

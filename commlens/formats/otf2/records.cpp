@@ -52,7 +52,7 @@ CallRecord blank(Rank self) {
   CallRecord record;
   record.rank = self.value;
   record.iteration_unknown = true;
-  record.dtype = name_of(DType::uint8);  // OTF2 knows bytes
+  record.dtype = DType::uint8;  // OTF2 knows bytes
   record.group.is_given = true;
   return record;
 }
@@ -62,7 +62,7 @@ CallRecord blank(Rank self) {
 CallRecord record_of(const Otf2Definitions& definitions, Rank self, const Otf2Message& message,
                      bool is_ours) {
   CallRecord record = blank(self);
-  record.op = name_of(message.sends ? CommKind::send : CommKind::recv);
+  record.op = message.sends ? CommKind::send : CommKind::recv;
   record.input_bytes = message.sends ? size_or_absurd(message.bytes) : 0;
   record.output_bytes = message.sends ? 0 : size_or_absurd(message.bytes);
   if (const auto members = definitions.members(message.comm, self);
@@ -84,7 +84,7 @@ std::optional<CallRecord> record_of(const Otf2Definitions& definitions, Rank sel
     return std::nullopt;
   }
   CallRecord record = blank(self);
-  record.op = name_of(row->kind);
+  record.op = row->kind;
   record.name = is_ours && row->kind != CommKind::other ? "" : row->name;
   std::vector<Rank> members = definitions.members(collective.comm, self).value_or(std::vector<Rank>());
   std::uint64_t sent = collective.sent;

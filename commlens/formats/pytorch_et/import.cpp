@@ -137,9 +137,9 @@ class TorchEtImport {
     const TorchGroup& group = groups_.find(call.group);
     CallRecord record;
     record.rank = rank;
-    record.op = name_of(kind);
+    record.op = kind;
     record.name = kind == CommKind::other ? call.name : "";
-    record.dtype = name_of(call.dtype);
+    record.dtype = call.dtype;
     const auto step = steps_.upper_bound(call.id);
     record.iteration_unknown = step == steps_.begin();
     if (!record.iteration_unknown) {

@@ -10,7 +10,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/trace/trace.hpp"
 
-namespace commlens::formats {
+namespace commlens::formats::otf2 {
 
 /// Where a reader puts what it finds.
 struct RecordSink {
@@ -42,4 +42,4 @@ struct IsolatedReader {
 /// calls JSON Lines (docs/formats/calls.md) and are checked here. A file without calls is an error.
 Result<Trace> read_isolated(const IsolatedReader& reader, const std::filesystem::path& path);
 
-}  // namespace commlens::formats
+}  // namespace commlens::formats::otf2

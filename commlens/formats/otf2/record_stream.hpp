@@ -10,7 +10,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/call_line_parser.hpp"
 
-namespace commlens::formats {
+namespace commlens::formats::otf2 {
 
 /// Text that carries records from one process to another: a line of calls JSON Lines per record behind the
 /// number of its group, and lines of one letter and values for the rest, so that the ranks of a large group
@@ -65,4 +65,4 @@ class RecordDecoder {
   std::optional<std::string> failure_;
 };
 
-}  // namespace commlens::formats
+}  // namespace commlens::formats::otf2

@@ -1,4 +1,4 @@
-#include "commlens/formats/io/record_stream.hpp"
+#include "commlens/formats/otf2/record_stream.hpp"
 
 #include <algorithm>
 #include <variant>
@@ -9,7 +9,7 @@
 #include "commlens/formats/io/call_fields.hpp"
 #include "commlens/trace/json_text.hpp"
 
-namespace commlens::formats {
+namespace commlens::formats::otf2 {
 namespace {
 
 /// One line: without what would end it.
@@ -26,13 +26,6 @@ void append_key(std::string& out, std::string_view key) {
   out += ':';
 }
 
-void append_text_field(std::string& out, std::string_view key, const std::string& value) {
-  if (!value.empty()) {
-    append_key(out, key);
-    append_json_string(out, value);
-  }
-}
-
 /// A field that says something, except the group.
 void append_record_field(std::string& out, const CallField& field, const CallRecord& record) {
   if (const auto* const number = std::get_if<CallField::Number>(&field.member)) {
@@ -40,10 +33,9 @@ void append_record_field(std::string& out, const CallField& field, const CallRec
       append_key(out, field.key);
       append_number(out, *value);
     }
-  } else if (const auto* const text = std::get_if<CallField::Text>(&field.member)) {
-    append_text_field(out, field.key, record.**text);
-  } else if (const auto* const label = std::get_if<CallField::Label>(&field.member)) {
-    append_text_field(out, field.key, record.*(label->text));
+  } else if (const std::string_view text = field.text_in(record); !text.empty()) {
+    append_key(out, field.key);
+    append_json_string(out, text);
   } else if (const auto* const flag = std::get_if<CallField::Flag>(&field.member)) {
     if (record.**flag) {
       append_key(out, field.key);
@@ -183,4 +175,4 @@ Result<void> RecordDecoder::take(std::string_view line) {
   return torn(whole);
 }
 
-}  // namespace commlens::formats
+}  // namespace commlens::formats::otf2

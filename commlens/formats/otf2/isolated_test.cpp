@@ -1,4 +1,4 @@
-#include "commlens/formats/io/isolated.hpp"
+#include "commlens/formats/otf2/isolated.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -12,17 +12,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "commlens/formats/io/record_stream.hpp"
+#include "commlens/formats/otf2/record_stream.hpp"
 
-namespace commlens::formats {
+namespace commlens::formats::otf2 {
 namespace {
 
 CallRecord all_reduce_of(std::int64_t rank, std::int64_t start_ns) {
   CallRecord record;
   record.rank = rank;
   record.iteration_unknown = true;
-  record.op = "all_reduce";
-  record.dtype = "fp32";
+  record.op = CommKind::all_reduce;
+  record.dtype = DType::fp32;
   record.input_bytes = record.output_bytes = 4096;
   record.group = {true, {Rank{0}, Rank{3}}};
   record.start_ns = start_ns;
@@ -224,8 +224,8 @@ TEST(RecordDecoder, GetsWhatTheEncoderWrites) {
   CallRecord hidden;
   hidden.rank = 2;
   hidden.iteration = 5;
-  hidden.op = "broadcast";
-  hidden.dtype = "uint8";
+  hidden.op = CommKind::broadcast;
+  hidden.dtype = DType::uint8;
   hidden.input_bytes = hidden.output_bytes = 3;
   hidden.group.is_given = true;
   hidden.group_size = 4;
@@ -235,7 +235,7 @@ TEST(RecordDecoder, GetsWhatTheEncoderWrites) {
   CallRecord compute;
   compute.rank = 2;
   compute.iteration_unknown = true;
-  compute.op = k_compute_op;
+  compute.is_compute = true;
   compute.start_ns = -5;
   compute.duration_ns = 9;
   encoder.add(compute);
@@ -262,4 +262,4 @@ TEST(RecordDecoder, GetsWhatTheEncoderWrites) {
 }
 
 }  // namespace
-}  // namespace commlens::formats
+}  // namespace commlens::formats::otf2

@@ -1,4 +1,4 @@
-#include "commlens/formats/io/isolated.hpp"
+#include "commlens/formats/otf2/isolated.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "commlens/formats/io/record_stream.hpp"
+#include "commlens/formats/otf2/record_stream.hpp"
 
-namespace commlens::formats {
+namespace commlens::formats::otf2 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,7 +119,7 @@ class Child {
     }
     std::string_view rest = text_;
     while (!rest.empty()) {
-      const ssize_t written = write(pipe_, rest.data(), rest.size());
+      const ssize_t written = ::write(pipe_, rest.data(), rest.size());
       if (written < 0 && errno != EINTR) {
         _exit(1);  // nobody listens
       }
@@ -154,7 +154,7 @@ class Running {
     if (ready == 0) {
       return std::nullopt;
     }
-    const ssize_t got = ready < 0 ? -1 : read(pipe_, block_.data(), block_.size());
+    const ssize_t got = ready < 0 ? -1 : ::read(pipe_, block_.data(), block_.size());
     if (got < 0 && errno == EINTR) {
       return read_some(patience);
     }
@@ -267,4 +267,4 @@ Result<Trace> read_isolated(const IsolatedReader& reader, const fs::path& path) 
   return calls.finish();
 }
 
-}  // namespace commlens::formats
+}  // namespace commlens::formats::otf2
