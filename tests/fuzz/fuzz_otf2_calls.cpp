@@ -1,6 +1,6 @@
 // Events and definitions of an OTF2 archive in any order and with any numbers: the part of the reader that is
-// ours. The OTF2 library, which turns files into these, runs in a process of its own (otf2_test.cpp damages
-// files).
+// ours. The OTF2 library, which turns files into these, runs in a process of its own (archive_test.cpp
+// damages files).
 #include <optional>
 #include <vector>
 

@@ -8,7 +8,7 @@
 
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/call_line_parser.hpp"
-#include "commlens/formats/io/line_reader.hpp"
+#include "commlens/formats/io/read_lines.hpp"
 
 namespace commlens::formats::calls_jsonl {
 namespace {
@@ -41,17 +41,9 @@ Result<Trace> read(TextSource source) {
   CallLineParser parser;
   CallRecord record;
   std::int64_t count = 0;
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      break;
-    }
+  const Result<void> read = each_line(lines, [&](std::string_view line) -> Result<void> {
     if (is_blank(line)) {
-      continue;
+      return {};
     }
     Result<void> taken = parser.parse(line, record);
     if (taken) {
@@ -62,11 +54,12 @@ Result<Trace> read(TextSource source) {
       return failure(fmt::format("{}: {}{}", lines.where(), taken.error().message,
                                  lines.line_is_whole() ? "" : " (the file ends inside this line)"));
     }
+    return {};
+  });
+  if (!read) {
+    return tl::unexpected(read.error());
   }
-  if (count == 0) {
-    return failure(fmt::format("{}: no calls in it", name));
-  }
-  return calls.finish();
+  return count > 0 ? Result<Trace>(calls.finish()) : failure(fmt::format("{}: no calls in it", name));
 }
 
 bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {

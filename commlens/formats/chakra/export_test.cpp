@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/formats/chakra/import.hpp"
+#include "commlens/formats/chakra/messages.hpp"
 #include "commlens/trace/test_support.hpp"
 
 namespace commlens::formats::chakra {
@@ -28,15 +29,22 @@ CommOp all_reduce(Trace& trace, const std::vector<Rank>& group) {
           .output = Elements{3}};
 }
 
-std::vector<ChakraNode> nodes_of(const std::filesystem::path& file) {
-  ChakraReader reader(TextSource::open(file).value());
+std::vector<Node> nodes_of(const std::filesystem::path& file) {
+  Reader reader(TextSource::open(file).value());
   EXPECT_TRUE(reader.metadata());
-  std::vector<ChakraNode> nodes;
-  ChakraNode node;
+  std::vector<Node> nodes;
+  Node node;
   while (reader.next(node).value()) {
     nodes.push_back(node);
   }
   return nodes;
+}
+
+using Ids = std::vector<std::uint64_t>;
+
+template <typename Field>
+Ids ids_of(const Field& dependencies) {
+  return {dependencies.begin(), dependencies.end()};
 }
 
 TEST(WriteChakra, WritesTheBytesOfItsSchema) {
@@ -88,20 +96,19 @@ TEST(WriteChakra, NodesWaitForTheCallBeforeAndForFinishedComputing) {
        {{nanoseconds(1'500), nanoseconds(4'000), 0}, {nanoseconds(6'000), nanoseconds(9'000), 0}}});
   const ScratchFolder folder;
   ASSERT_TRUE(write(trace, {}, folder / "."));
-  const std::vector<ChakraNode> nodes = nodes_of(folder / "chakra.1.et");
-  using Ids = std::vector<std::uint64_t>;
+  const std::vector<Node> nodes = nodes_of(folder / "chakra.1.et");
   ASSERT_EQ(nodes.size(), 5U);  // the groups, computing, a call, computing, a call
-  EXPECT_EQ(nodes[0].name, "## process_group:init ##");
-  EXPECT_EQ(nodes[0].input_values,
+  EXPECT_EQ(nodes[0].name(), "## process_group:init ##");
+  EXPECT_EQ(nodes[0].inputs().values(),
             R"(['[{"pg_name": "1", "pg_desc": "unknown", "ranks": [0, 1], "group_size": 2}]'])");
-  EXPECT_EQ(nodes[1].data_dependencies, Ids{});
-  EXPECT_EQ(nodes[1].start_us, 0U);  // the earliest time of the rank
-  EXPECT_EQ(nodes[2].data_dependencies, Ids{2});
-  EXPECT_EQ(nodes[2].start_us, 4U);
-  EXPECT_EQ(nodes[2].duration_us, 3U);            // 2.5, rounded up
-  EXPECT_EQ(nodes[3].data_dependencies, Ids{2});  // the call runs until 8000
-  EXPECT_EQ(nodes[4].data_dependencies, (Ids{3, 4}));
-  EXPECT_EQ(nodes[4].attributes.text("pg_name"), "1");
+  EXPECT_EQ(ids_of(nodes[1].data_dependencies()), Ids{});
+  EXPECT_EQ(nodes[1].start_us(), 0U);  // the earliest time of the rank
+  EXPECT_EQ(ids_of(nodes[2].data_dependencies()), Ids{2});
+  EXPECT_EQ(nodes[2].start_us(), 4U);
+  EXPECT_EQ(nodes[2].duration_us(), 3U);                    // 2.5, rounded up
+  EXPECT_EQ(ids_of(nodes[3].data_dependencies()), Ids{2});  // the call runs until 8000
+  EXPECT_EQ(ids_of(nodes[4].data_dependencies()), (Ids{3, 4}));
+  EXPECT_EQ(text(nodes[4].attributes(), "pg_name"), "1");
 }
 
 TEST(WriteChakra, GroupsOfAClassHaveOneNumberOnAllTheirRanks) {
@@ -115,7 +122,7 @@ TEST(WriteChakra, GroupsOfAClassHaveOneNumberOnAllTheirRanks) {
   ASSERT_TRUE(write(trace, {}, folder / "."));
   const auto number = [&folder](int rank) {
     const auto nodes = nodes_of(folder / ("chakra." + std::to_string(rank) + ".et"));
-    return std::string(nodes.at(1).attributes.text("pg_name"));
+    return std::string(text(nodes.at(1).attributes(), "pg_name"));
   };
   EXPECT_EQ(number(0), number(1));
   EXPECT_EQ(number(2), number(3));
@@ -133,7 +140,7 @@ TEST(WriteChakra, WritesTheSelectedRankAlone) {
 }
 
 /// The node of each call of rank 0, which all ranks of `members` make alike.
-std::vector<ChakraNode> calls_of(const std::vector<CommOp>& ops, Trace& trace) {
+std::vector<Node> calls_of(const std::vector<CommOp>& ops, Trace& trace) {
   for (const Rank rank : {Rank{0}, Rank{1}, Rank{2}, Rank{3}}) {
     RankStream stream{{rank, rank}, {}, {}, {}};
     for (const CommOp& op : ops) {
@@ -143,8 +150,8 @@ std::vector<ChakraNode> calls_of(const std::vector<CommOp>& ops, Trace& trace) {
   }
   const ScratchFolder folder;
   EXPECT_TRUE(write(trace, {}, folder / "."));
-  std::vector<ChakraNode> nodes = nodes_of(folder / "chakra.0.et");
-  std::erase_if(nodes, [](const ChakraNode& node) { return node.name == "## process_group:init ##"; });
+  std::vector<Node> nodes = nodes_of(folder / "chakra.0.et");
+  std::erase_if(nodes, [](const Node& node) { return node.name() == "## process_group:init ##"; });
   return nodes;
 }
 
@@ -157,7 +164,7 @@ TEST(WriteChakra, SimulatesWhatAstraSimRefusesWithWhatItTakes) {
     made.root = has_root(kind) ? std::optional(GroupRank{1}) : std::nullopt;
     return made;
   };
-  const std::vector<ChakraNode> nodes =
+  const std::vector<Node> nodes =
       calls_of({op(CommKind::barrier, 0, 0), op(CommKind::reduce, 40, 40), op(CommKind::all_gather, 0, 0),
                 op(CommKind::broadcast, 12, 12), op(CommKind::all_gather, 7, 41)},
                trace);
@@ -166,23 +173,23 @@ TEST(WriteChakra, SimulatesWhatAstraSimRefusesWithWhatItTakes) {
   const std::vector<Simulated> expected = {{0, 1}, {7, 40}, {0, 1}, {5, 12}, {2, 11}};  // 41 / 4, rounded up
   const std::vector<std::string> own = {"barrier", "reduce", "all_gather", "broadcast", "all_gather"};
   for (std::size_t row = 0; row < nodes.size(); ++row) {
-    EXPECT_EQ(Simulated(nodes[row].attributes.integer("comm_type").value_or(-1),
-                        nodes[row].attributes.integer("comm_size").value_or(-1)),
+    EXPECT_EQ(Simulated(integer(nodes[row].attributes(), "comm_type").value_or(-1),
+                        integer(nodes[row].attributes(), "comm_size").value_or(-1)),
               expected[row])
         << row;
-    EXPECT_EQ(nodes[row].attributes.text("commlens_op"), own[row]);
+    EXPECT_EQ(text(nodes[row].attributes(), "commlens_op"), own[row]);
   }
 }
 
 TEST(WriteChakra, WhatMovesNothingIsMetadata) {
   Trace trace;
-  const std::vector<ChakraNode> nodes = calls_of(
+  const std::vector<Node> nodes = calls_of(
       {{.kind = CommKind::all_reduce, .group = trace.groups.intern({Rank{0}}), .input = Elements{8}},
        {.kind = CommKind::send, .group = trace.groups.intern({Rank{0}, Rank{0}}), .input = Elements{8}}},
       trace);
   ASSERT_EQ(nodes.size(), 2U);
-  EXPECT_EQ(nodes[0].type, ChakraNodeType::metadata);
-  EXPECT_EQ(nodes[1].type, ChakraNodeType::metadata);
+  EXPECT_EQ(nodes[0].type(), METADATA_NODE);
+  EXPECT_EQ(nodes[1].type(), METADATA_NODE);
 }
 
 // The second all_to_all of each rank moves another amount; simulated are 1 + 2 + 3 + 6 bytes over four ranks.
@@ -198,7 +205,7 @@ TEST(WriteChakra, AnUnevenAllToAllHasTheMeanOfItsRanks) {
   const ScratchFolder folder;
   ASSERT_TRUE(write(trace, {}, folder / "."));
   for (const char* const file : {"chakra.0.et", "chakra.3.et"}) {
-    EXPECT_EQ(nodes_of(folder / file).at(1).attributes.integer("comm_size"), 3) << file;
+    EXPECT_EQ(integer(nodes_of(folder / file).at(1).attributes(), "comm_size"), 3) << file;
   }
 }
 
@@ -218,13 +225,12 @@ TEST(WriteChakra, ASendWaitsForTheReceivesThatWereOverAndNothingForASend) {
   trace.streams.push_back(std::move(stream));
   const ScratchFolder folder;
   ASSERT_TRUE(write(trace, {}, folder / "."));
-  const std::vector<ChakraNode> nodes = nodes_of(folder / "chakra.0.et");
-  using Ids = std::vector<std::uint64_t>;
+  const std::vector<Node> nodes = nodes_of(folder / "chakra.0.et");
   ASSERT_EQ(nodes.size(), 4U);
-  EXPECT_EQ(nodes[0].data_dependencies, Ids{});
-  EXPECT_EQ(nodes[1].data_dependencies, Ids{});
-  EXPECT_EQ(nodes[2].data_dependencies, Ids{});
-  EXPECT_EQ(nodes[3].data_dependencies, Ids{1});
+  EXPECT_EQ(ids_of(nodes[0].data_dependencies()), Ids{});
+  EXPECT_EQ(ids_of(nodes[1].data_dependencies()), Ids{});
+  EXPECT_EQ(ids_of(nodes[2].data_dependencies()), Ids{});
+  EXPECT_EQ(ids_of(nodes[3].data_dependencies()), Ids{1});
 }
 
 TEST(WriteChakra, LosesNothingThatTheReaderTakes) {

@@ -21,17 +21,17 @@
 namespace commlens::formats::chakra {
 namespace {
 
-bool runs_on_cpu(const ChakraNode& node) { return node.attributes.flag(k_chakra_is_cpu_op).value_or(false); }
+bool runs_on_cpu(const Node& node) { return flag(node.attributes(), k_chakra_is_cpu_op).value_or(false); }
 
-bool is_communication(const ChakraNode& node) {
-  return node.type == ChakraNodeType::send || node.type == ChakraNodeType::receive ||
-         node.type == ChakraNodeType::collective || !node.attributes.text(k_own_op).empty();
+bool is_communication(const Node& node) {
+  return node.type() == COMM_SEND_NODE || node.type() == COMM_RECV_NODE || node.type() == COMM_COLL_NODE ||
+         !text(node.attributes(), k_own_op).empty();
 }
 
 /// Whether a node only stands for what a CPU did to start a call, which is another node.
-bool is_cpu_side(const ChakraNode& node) {
-  return runs_on_cpu(node) && !node.attributes.integer(k_chakra_comm_type) &&
-         !node.attributes.integer(k_chakra_comm_size);
+bool is_cpu_side(const Node& node) {
+  return runs_on_cpu(node) && !integer(node.attributes(), k_chakra_comm_type) &&
+         !integer(node.attributes(), k_chakra_comm_size);
 }
 
 /// "ncclKernel_AllReduce_RING_LL_Sum_float(…)" and "c10d::allreduce_(0)" say what they do.
@@ -40,15 +40,15 @@ std::optional<CommKind> kind_by_name(std::string_view name) {
   return kind == CommKind::other ? std::nullopt : std::optional(kind);
 }
 
-std::optional<CommKind> kind_of(const ChakraNode& node) {
-  if (const std::string_view own = node.attributes.text(k_own_op); !own.empty()) {
+std::optional<CommKind> kind_of(const Node& node) {
+  if (const std::string_view own = text(node.attributes(), k_own_op); !own.empty()) {
     return comm_kind_from(own);
   }
-  if (node.type != ChakraNodeType::collective) {
-    return node.type == ChakraNodeType::send ? CommKind::send : CommKind::recv;
+  if (node.type() != COMM_COLL_NODE) {
+    return node.type() == COMM_SEND_NODE ? CommKind::send : CommKind::recv;
   }
-  const std::optional<std::int64_t> comm_type = node.attributes.integer(k_chakra_comm_type);
-  return comm_type ? kind_of_comm_type(*comm_type) : kind_by_name(node.name);
+  const std::optional<std::int64_t> comm_type = integer(node.attributes(), k_chakra_comm_type);
+  return comm_type ? kind_of_comm_type(*comm_type) : kind_by_name(node.name());
 }
 
 /// The text of the one string in a list in Python's notation, ['[{"pg_name": "0"}]'].
@@ -82,26 +82,26 @@ Result<ChakraSurvey> survey_chakra(const std::filesystem::path& path) {
   if (!source) {
     return tl::unexpected(source.error());
   }
-  ChakraReader reader(std::move(*source));
-  const Result<ChakraMetadata> metadata = reader.metadata();
+  Reader reader(std::move(*source));
+  const Result<GlobalMetadata> metadata = reader.metadata();
   if (!metadata) {
     return tl::unexpected(metadata.error());
   }
   ChakraSurvey survey;
-  survey.rank = metadata->attributes.integer(k_own_rank);
+  survey.rank = integer(metadata->attributes(), k_own_rank);
   survey.is_own = survey.rank.has_value();
   survey.rank = survey.rank ? survey.rank : rank_in_name(path);
-  ChakraNode node;
+  Node node;
   Result<bool> got = reader.next(node);
   for (; got && *got; got = reader.next(node)) {
     ++survey.nodes;
-    survey.has_starts = survey.has_starts || node.start_us > 0 || node.attributes.integer(k_own_start);
-    if (node.type == ChakraNodeType::metadata && node.name == k_chakra_groups_node) {
-      survey.groups.read_list(string_in_list(node.input_values));
+    survey.has_starts = survey.has_starts || node.start_us() > 0 || integer(node.attributes(), k_own_start);
+    if (node.type() == METADATA_NODE && node.name() == k_chakra_groups_node) {
+      survey.groups.read_list(string_in_list(node.inputs().values()));
     } else if (is_communication(node) && is_cpu_side(node)) {
-      survey.outputs[node.id] = torch_tensor_bytes(node.output_values).value_or(0);
-    } else if (node.type == ChakraNodeType::send && !survey.rank) {
-      survey.rank = node.attributes.integer(k_chakra_source);
+      survey.outputs[node.id()] = torch_tensor_bytes(node.outputs().values()).value_or(0);
+    } else if (node.type() == COMM_SEND_NODE && !survey.rank) {
+      survey.rank = integer(node.attributes(), k_chakra_source);
     }
   }
   if (!got) {
@@ -120,17 +120,16 @@ class ChakraImport {
     }
   }
 
-  void take(const ChakraNode& node) {
+  void take(const Node& node) {
     if (is_communication(node)) {
       take_call(node);
-    } else if (node.type == ChakraNodeType::compute) {
+    } else if (node.type() == COMP_NODE) {
       take_compute(node);
-    } else if (node.type == ChakraNodeType::metadata) {
-      is_groups_read_ = is_groups_read_ || node.name == k_chakra_groups_node;
-      skip(node.name == k_chakra_groups_node ? "" : "metadata node");
+    } else if (node.type() == METADATA_NODE) {
+      is_groups_read_ = is_groups_read_ || node.name() == k_chakra_groups_node;
+      skip(node.name() == k_chakra_groups_node ? "" : "metadata node");
     } else {
-      const bool is_memory =
-          node.type == ChakraNodeType::memory_load || node.type == ChakraNodeType::memory_store;
+      const bool is_memory = node.type() == MEM_LOAD_NODE || node.type() == MEM_STORE_NODE;
       skip(is_memory ? "memory node" : "node of another kind");
     }
   }
@@ -160,7 +159,7 @@ class ChakraImport {
     }
   }
 
-  void take_compute(const ChakraNode& node) {
+  void take_compute(const Node& node) {
     if (runs_on_cpu(node)) {
       skip("node of the CPU");
     } else if (!survey_.has_starts) {
@@ -175,7 +174,7 @@ class ChakraImport {
     }
   }
 
-  void take_call(const ChakraNode& node) {
+  void take_call(const Node& node) {
     if (is_cpu_side(node)) {
       skip("node of the CPU, which launches a call");
       return;
@@ -188,16 +187,16 @@ class ChakraImport {
     CallRecord record;
     record.rank = survey_.rank.value_or(0);
     record.op = *kind;
-    record.phase = phase_from(node.attributes.text(k_own_phase));
-    record.micro_batch = node.attributes.integer(k_own_micro_batch);
-    record.communicator = node.attributes.text(k_own_communicator);
-    record.tag = node.attributes.text(k_own_tag);
-    record.rule = node.attributes.text(k_own_rule);
-    record.name = node.attributes.text(k_own_name);
-    record.rounding_bytes = node.attributes.integer(k_own_rounding);
-    record.data_dependent = node.attributes.flag(k_own_data_dependent).value_or(false);
+    record.phase = phase_from(text(node.attributes(), k_own_phase));
+    record.micro_batch = integer(node.attributes(), k_own_micro_batch);
+    record.communicator = text(node.attributes(), k_own_communicator);
+    record.tag = text(node.attributes(), k_own_tag);
+    record.rule = text(node.attributes(), k_own_rule);
+    record.name = text(node.attributes(), k_own_name);
+    record.rounding_bytes = integer(node.attributes(), k_own_rounding);
+    record.data_dependent = flag(node.attributes(), k_own_data_dependent).value_or(false);
     if (record.name.empty() && *kind == CommKind::other && !survey_.is_own) {
-      record.name = node.name;
+      record.name = node.name();
     }
     set_iteration(node, record);
     set_times(node, record);
@@ -206,64 +205,64 @@ class ChakraImport {
       skip("call whose size cannot be told");
       return;
     }
-    if (builder_.add_or_skip(record) && node.attributes.integer(k_own_row)) {
-      rows_.push_back(*node.attributes.integer(k_own_row));
+    if (builder_.add_or_skip(record) && integer(node.attributes(), k_own_row)) {
+      rows_.push_back(*integer(node.attributes(), k_own_row));
     }
   }
 
-  static void set_iteration(const ChakraNode& node, CallRecord& record) {
-    record.iteration = node.attributes.integer(k_own_iteration);
+  static void set_iteration(const Node& node, CallRecord& record) {
+    record.iteration = integer(node.attributes(), k_own_iteration);
     record.iteration_unknown = !record.iteration;
   }
 
-  void set_times(const ChakraNode& node, CallRecord& record) {
+  void set_times(const Node& node, CallRecord& record) {
     constexpr std::uint64_t latest_us = INT64_MAX / 2000;
-    record.start_ns = node.attributes.integer(k_own_start);
-    record.duration_ns = node.attributes.integer(k_own_duration);
+    record.start_ns = integer(node.attributes(), k_own_start);
+    record.duration_ns = integer(node.attributes(), k_own_duration);
     if (record.start_ns || record.duration_ns || !survey_.has_starts) {
-      if (!survey_.has_starts && node.duration_us > 0) {
+      if (!survey_.has_starts && node.duration_us() > 0) {
         skip("call with a duration and no start time");
       }
       return;
     }
-    if (node.start_us <= latest_us && node.duration_us <= latest_us) {
-      record.start_ns = static_cast<std::int64_t>(node.start_us) * 1000;
-      record.duration_ns = static_cast<std::int64_t>(node.duration_us) * 1000;
+    if (node.start_us() <= latest_us && node.duration_us() <= latest_us) {
+      record.start_ns = static_cast<std::int64_t>(node.start_us()) * 1000;
+      record.duration_ns = static_cast<std::int64_t>(node.duration_us()) * 1000;
     }
   }
 
-  void set_ranks(const ChakraNode& node, CommKind kind, CallRecord& record) const {
+  void set_ranks(const Node& node, CommKind kind, CallRecord& record) const {
     record.group.is_given = true;
     if (is_point_to_point(kind)) {
-      const std::optional<std::int64_t> source = node.attributes.integer(k_chakra_source);
-      const std::optional<std::int64_t> destination = node.attributes.integer(k_chakra_destination);
+      const std::optional<std::int64_t> source = integer(node.attributes(), k_chakra_source);
+      const std::optional<std::int64_t> destination = integer(node.attributes(), k_chakra_destination);
       if (source && destination) {
         record.group.ranks = {Rank{*source}, Rank{*destination}};
       }
       return;
     }
-    const std::string name(node.attributes.text(k_chakra_group));
+    const std::string name(text(node.attributes(), k_chakra_group));
     TorchGroup group = survey_.groups.find(name);
-    if (const std::optional<std::int64_t> size = node.attributes.integer(k_own_group_size)) {
+    if (const std::optional<std::int64_t> size = integer(node.attributes(), k_own_group_size)) {
       group.size = *size;
-      set_group(group, std::string(node.attributes.text(k_own_group_name)), record);
+      set_group(group, std::string(text(node.attributes(), k_own_group_name)), record);
     } else {
       set_group(group, name, record);
     }
     if (survey_.is_own) {
       record.group.ranks = group.ranks;  // in the order of the communicator
     }
-    record.root = node.attributes.integer(k_own_root);
+    record.root = integer(node.attributes(), k_own_root);
     record.root_unknown = true;
   }
 
   /// False when the file does not tell how much the call moves.
-  bool set_sizes(const ChakraNode& node, CommKind kind, CallRecord& record) const {
-    record.dtype = dtype_word(node.attributes.text(k_own_dtype));
-    record.input_bytes = node.attributes.integer(k_own_input_bytes);
-    record.output_bytes = node.attributes.integer(k_own_output_bytes);
+  bool set_sizes(const Node& node, CommKind kind, CallRecord& record) const {
+    record.dtype = dtype_word(text(node.attributes(), k_own_dtype));
+    record.input_bytes = integer(node.attributes(), k_own_input_bytes);
+    record.output_bytes = integer(node.attributes(), k_own_output_bytes);
     if (!record.input_bytes || !record.output_bytes) {
-      const std::optional<std::int64_t> size = node.attributes.integer(k_chakra_comm_size);
+      const std::optional<std::int64_t> size = integer(node.attributes(), k_chakra_comm_size);
       if (!size && kind != CommKind::barrier) {
         return false;
       }
@@ -272,7 +271,7 @@ class ChakraImport {
       record.output_bytes = output_bytes(node, kind, bytes, record);
     }
     if (record.dtype.empty() && record.output_bytes) {
-      const DType type = torch_dtype(torch_tensor_type(node.input_types)).value_or(DType::uint8);
+      const DType type = torch_dtype(torch_tensor_type(node.inputs().types())).value_or(DType::uint8);
       const bool fits = *record.input_bytes % size_of(type) == 0 && *record.output_bytes % size_of(type) == 0;
       record.dtype = fits ? type : DType::uint8;
     }
@@ -280,7 +279,7 @@ class ChakraImport {
   }
 
   /// `bytes` is what a rank puts in (of a recv, what arrives). Nothing where the group's size is not known.
-  std::optional<std::int64_t> output_bytes(const ChakraNode& node, CommKind kind, std::int64_t bytes,
+  std::optional<std::int64_t> output_bytes(const Node& node, CommKind kind, std::int64_t bytes,
                                            const CallRecord& record) const {
     const auto listed = static_cast<std::int64_t>(record.group.ranks.size());
     const std::int64_t ranks = listed > 0 ? listed : record.group_size.value_or(0);
@@ -298,9 +297,8 @@ class ChakraImport {
   }
 
   /// Bytes of the tensors that the CPU's part of a call gives back.
-  std::optional<std::int64_t> launched_output(const ChakraNode& node) const {
-    for (const std::vector<std::uint64_t>* const list :
-         {&node.control_dependencies, &node.data_dependencies}) {
+  std::optional<std::int64_t> launched_output(const Node& node) const {
+    for (const auto* const list : {&node.control_dependencies(), &node.data_dependencies()}) {
       for (const std::uint64_t id : *list) {
         const auto found = survey_.outputs.find(id);
         if (found != survey_.outputs.end() && found->second > 0) {
@@ -354,9 +352,9 @@ Result<Trace> read(const std::filesystem::path& path) {
     return failure(fmt::format("{}: no whole node; is this a Chakra trace (.et), and whole?", path.string()));
   }
   ChakraImport import(path, std::move(*survey));
-  ChakraReader reader(std::move(*source));
-  Result<ChakraMetadata> metadata = reader.metadata();
-  ChakraNode node;
+  Reader reader(std::move(*source));
+  Result<GlobalMetadata> metadata = reader.metadata();
+  Node node;
   Result<bool> got = metadata ? reader.next(node) : tl::unexpected(metadata.error());
   for (; got && *got; got = reader.next(node)) {
     import.take(node);

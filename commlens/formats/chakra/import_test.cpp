@@ -19,10 +19,14 @@ using test_support::SpelledCall;
 /// A file as Chakra's tools write it, made node by node.
 class ChakraFile {
  public:
-  ChakraFile() { append_chakra(ChakraMetadata{"0.0.4", {}}, bytes_); }
+  ChakraFile() {
+    GlobalMetadata head;
+    head.set_version("0.0.4");
+    append_message(head, bytes_);
+  }
 
-  ChakraFile& with(const ChakraNode& node) {
-    append_chakra(node, bytes_);
+  ChakraFile& with(const Node& node) {
+    append_message(node, bytes_);
     return *this;
   }
   const std::string& bytes() const { return bytes_; }
@@ -31,28 +35,28 @@ class ChakraFile {
   std::string bytes_;
 };
 
-ChakraNode collective(std::uint64_t id, std::int64_t comm_type, std::int64_t size) {
-  ChakraNode node;
-  node.id = id;
-  node.name = "ncclDevKernel";
-  node.type = ChakraNodeType::collective;
-  node.attributes.add("is_cpu_op", false);
-  node.attributes.add("comm_type", comm_type);
-  node.attributes.add("comm_size", size);
+Node collective(std::uint64_t id, std::int64_t comm_type, std::int64_t size) {
+  Node node;
+  node.set_id(id);
+  node.set_name("ncclDevKernel");
+  node.set_type(COMM_COLL_NODE);
+  add_attribute(node, "is_cpu_op").set_flag(false);
+  add_attribute(node, "comm_type").set_integer(comm_type);
+  add_attribute(node, "comm_size").set_integer(size);
   return node;
 }
 
-ChakraNode groups_node(const std::string& list) {
-  ChakraNode node;
-  node.id = 1;
-  node.name = "## process_group:init ##";
-  node.type = ChakraNodeType::metadata;
-  node.input_values = "['" + list + "']";
+Node groups_node(const std::string& list) {
+  Node node;
+  node.set_id(1);
+  node.set_name("## process_group:init ##");
+  node.set_type(METADATA_NODE);
+  node.mutable_inputs()->set_values("['" + list + "']");
   return node;
 }
 
-ChakraNode in_group(ChakraNode node, const std::string& group) {
-  node.attributes.add("pg_name", group);
+Node in_group(Node node, const std::string& group) {
+  add_attribute(node, "pg_name").set_text(group);
   return node;
 }
 
@@ -89,9 +93,9 @@ TEST(ReadChakraEt, SizesAreThoseOfWhatARankPutsIn) {
 }
 
 TEST(ReadChakraEt, ElementTypeComesFromTheTensors) {
-  ChakraNode halves = collective(2, 0, 600);
-  halves.input_values = "[[1, 2, 0, 300, 2, 'cuda:0']]";
-  halves.input_types = "['Tensor(c10::BFloat16)']";
+  Node halves = collective(2, 0, 600);
+  halves.mutable_inputs()->set_values("[[1, 2, 0, 300, 2, 'cuda:0']]");
+  halves.mutable_inputs()->set_types("['Tensor(c10::BFloat16)']");
   const Result<Trace> trace = read_bytes(ChakraFile().with(halves).with(collective(3, 0, 5)).bytes());
   ASSERT_TRUE(trace);
   const std::vector<SpelledCall> calls = spelled_calls(*trace, Rank{2});
@@ -103,20 +107,20 @@ TEST(ReadChakraEt, ElementTypeComesFromTheTensors) {
 }
 
 TEST(ReadChakraEt, SendsNameTheirRanksAndTheFileWithoutANumberToo) {
-  ChakraNode send;
-  send.id = 1;
-  send.name = "COMM_SEND_NODE";
-  send.type = ChakraNodeType::send;
-  send.attributes.add("comm_src", std::int32_t{5});
-  send.attributes.add("comm_dst", std::int32_t{3});
-  send.attributes.add("comm_size", std::int64_t{128});
-  ChakraNode recv = send;
-  recv.id = 2;
-  recv.type = ChakraNodeType::receive;
-  recv.attributes = {};
-  recv.attributes.add("comm_src", std::int32_t{3});
-  recv.attributes.add("comm_dst", std::int32_t{5});
-  recv.attributes.add("comm_size", std::int64_t{64});
+  Node send;
+  send.set_id(1);
+  send.set_name("COMM_SEND_NODE");
+  send.set_type(COMM_SEND_NODE);
+  add_attribute(send, "comm_src").set_integer_32(5);
+  add_attribute(send, "comm_dst").set_integer_32(3);
+  add_attribute(send, "comm_size").set_integer(128);
+  Node recv = send;
+  recv.set_id(2);
+  recv.set_type(COMM_RECV_NODE);
+  recv.clear_attributes();
+  add_attribute(recv, "comm_src").set_integer_32(3);
+  add_attribute(recv, "comm_dst").set_integer_32(5);
+  add_attribute(recv, "comm_size").set_integer(64);
   const Result<Trace> trace = read_bytes(ChakraFile().with(send).with(recv).bytes(), "graph.et");
   ASSERT_TRUE(trace) << trace.error().message;
   const std::vector<SpelledCall> calls = spelled_calls(*trace, Rank{5});
@@ -128,18 +132,18 @@ TEST(ReadChakraEt, SendsNameTheirRanksAndTheFileWithoutANumberToo) {
 }
 
 TEST(ReadChakraEt, WhatIsNoCallIsCountedByReason) {
-  ChakraNode launch;
-  launch.id = 1;
-  launch.name = "c10d::allreduce_(0)";
-  launch.type = ChakraNodeType::collective;
-  launch.attributes.add("is_cpu_op", true);
-  ChakraNode operation = launch;
-  operation.type = ChakraNodeType::compute;
-  ChakraNode kernel = operation;
-  kernel.attributes = {};
-  kernel.duration_us = 4;
-  ChakraNode load = kernel;
-  load.type = ChakraNodeType::memory_load;
+  Node launch;
+  launch.set_id(1);
+  launch.set_name("c10d::allreduce_(0)");
+  launch.set_type(COMM_COLL_NODE);
+  add_attribute(launch, "is_cpu_op").set_flag(true);
+  Node operation = launch;
+  operation.set_type(COMP_NODE);
+  Node kernel = operation;
+  kernel.clear_attributes();
+  kernel.set_duration_us(4);
+  Node load = kernel;
+  load.set_type(MEM_LOAD_NODE);
   const Result<Trace> trace = read_bytes(ChakraFile()
                                              .with(launch)
                                              .with(operation)
@@ -161,15 +165,16 @@ TEST(ReadChakraEt, WhatIsNoCallIsCountedByReason) {
 }
 
 TEST(ReadChakraEt, AnAllGatherOfUnknownRanksTakesItsWholeFromTheLaunch) {
-  ChakraNode kernel = collective(5, 2, 40);
-  kernel.control_dependencies = {4};
-  kernel.data_dependencies = {6};
-  ChakraNode launch;
-  launch.id = 6;
-  launch.name = "c10d::allgather_(1)";
-  launch.type = ChakraNodeType::collective;
-  launch.output_values = "[[[[19, 20, 0, 10, 4, 'cuda:0'], [5, 23, 0, 10, 4, 'cuda:0']]], '<Object>']";
-  launch.attributes.add("is_cpu_op", true);
+  Node kernel = collective(5, 2, 40);
+  kernel.add_control_dependencies(4);
+  kernel.add_data_dependencies(6);
+  Node launch;
+  launch.set_id(6);
+  launch.set_name("c10d::allgather_(1)");
+  launch.set_type(COMM_COLL_NODE);
+  launch.mutable_outputs()->set_values(
+      "[[[[19, 20, 0, 10, 4, 'cuda:0'], [5, 23, 0, 10, 4, 'cuda:0']]], '<Object>']");
+  add_attribute(launch, "is_cpu_op").set_flag(true);
   const Result<Trace> trace = read_bytes(ChakraFile().with(kernel).with(launch).bytes());
   ASSERT_TRUE(trace);
   ASSERT_EQ(spelled_calls(*trace, Rank{2}).size(), 1U);
@@ -177,18 +182,18 @@ TEST(ReadChakraEt, AnAllGatherOfUnknownRanksTakesItsWholeFromTheLaunch) {
 }
 
 TEST(ReadChakraEt, CallsWithTimesStandInTheOrderOfTheirStarts) {
-  ChakraNode late = collective(1, 0, 4);
-  late.start_us = 30;
-  late.duration_us = 5;
-  ChakraNode early = collective(2, 5, 8);
-  early.duration_us = 7;  // starts at 0
-  ChakraNode kernel;
-  kernel.id = 3;
-  kernel.name = "gemm";
-  kernel.type = ChakraNodeType::compute;
-  kernel.attributes.add("is_cpu_op", false);
-  kernel.start_us = 10;
-  kernel.duration_us = 20;
+  Node late = collective(1, 0, 4);
+  late.set_start_us(30);
+  late.set_duration_us(5);
+  Node early = collective(2, 5, 8);
+  early.set_duration_us(7);  // starts at 0
+  Node kernel;
+  kernel.set_id(3);
+  kernel.set_name("gemm");
+  kernel.set_type(COMP_NODE);
+  add_attribute(kernel, "is_cpu_op").set_flag(false);
+  kernel.set_start_us(10);
+  kernel.set_duration_us(20);
   const Result<Trace> trace = read_bytes(ChakraFile().with(late).with(early).with(kernel).bytes());
   ASSERT_TRUE(trace);
   const std::vector<SpelledCall> calls = spelled_calls(*trace, Rank{2});

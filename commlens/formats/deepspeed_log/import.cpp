@@ -9,7 +9,8 @@
 #include <fmt/format.h>
 
 #include "commlens/formats/deepspeed_log/lines.hpp"
-#include "commlens/formats/io/line_reader.hpp"
+#include "commlens/formats/io/read_lines.hpp"
+#include "commlens/formats/io/text_search.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens::formats::deepspeed_log {
@@ -197,46 +198,20 @@ Result<Trace> read(const std::filesystem::path& path) {
   const std::string name = source->name();
   LineReader lines(std::move(*source));
   LogReader log;
-  while (true) {
-    std::string_view line;
-    const Result<bool> more = lines.next(line);
-    if (!more) {
-      return tl::unexpected(more.error());
-    }
-    if (!*more) {
-      return log.finish(name);
-    }
+  const Result<void> read = each_line(lines, [&](std::string_view line) {
     // A progress bar writes "\r" and is written over by what follows.
     while (!line.empty()) {
       const std::string_view part = line.substr(0, line.find('\r'));
       line.remove_prefix(std::min(part.size() + 1, line.size()));
       log.take(part, lines.line_is_whole() || !line.empty());
     }
-  }
+  });
+  return read ? log.finish(name) : tl::unexpected(read.error());
 }
 
 bool sniff(const std::filesystem::path& path, std::string_view head) {
-  const auto is_ours = [](std::string_view line) { return table_header(line) || verbose_line(line); };
-  constexpr std::int64_t furthest = std::int64_t{1} << 30;
-  if (head.empty() || head.find('\0') != std::string_view::npos) {
-    return false;
-  }
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return false;
-  }
-  LineReader lines(std::move(*source));
-  std::string_view line;
-  for (std::int64_t seen = 0; seen < furthest; seen += static_cast<std::int64_t>(line.size()) + 1) {
-    const Result<bool> more = lines.next(line);
-    if (!more || !*more) {
-      return false;
-    }
-    if (is_ours(line)) {
-      return true;
-    }
-  }
-  return false;
+  return any_line(path, head, k_furthest_in_log,
+                  [](std::string_view line) { return table_header(line) || verbose_line(line); });
 }
 
 }  // namespace commlens::formats::deepspeed_log

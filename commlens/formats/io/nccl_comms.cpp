@@ -230,6 +230,18 @@ bool NcclComms::is_complete(const Comm& comm) const {
   return group != members_.end() && static_cast<std::int64_t>(group->second.size()) == comm.ranks;
 }
 
+GroupId NcclComms::pair(Row row, CommKind kind, std::int64_t peer, GroupTable& groups) const {
+  const bool sends = kind == CommKind::send;
+  const Rank self = owner(row);
+  const std::optional<Rank> other = member(row, peer);
+  if (!other) {
+    return groups.intern_hidden(2,
+                                fmt::format("{} {} {}", valid_utf8(name(row)), sends ? "to" : "from", peer));
+  }
+  return groups.intern(sends ? std::vector{self, *other} : std::vector{*other, self}, Axis::unknown,
+                       communicator(row));
+}
+
 CommunicatorId NcclComms::communicator(Row row) const {
   const Comm& comm = comms_[row];
   const bool is_agreed = comm.ranks > 1 && !comm.id.empty() && is_complete(comm);

@@ -43,6 +43,9 @@ class NcclComms {
   /// After number_ranks: the group of a communicator in `groups`, which is the same table in every call;
   /// hidden when not all members are known.
   GroupId group(Row row, GroupTable& groups);
+  /// After number_ranks: the group of a send or receive whose other side is rank `peer` of the communicator;
+  /// hidden when it is not known.
+  GroupId pair(Row row, CommKind kind, std::int64_t peer, GroupTable& groups) const;
   /// After number_ranks: what tells the communicator from others of the same ranks, where all its members
   /// have shown its id; that of a hidden group of this name once its ranks are found.
   CommunicatorId communicator(Row row) const;

@@ -21,6 +21,9 @@ std::string_view trimmed(std::string_view text, std::string_view blanks = k_blan
 /// The words between blanks, at most `most` of them.
 std::vector<std::string_view> blank_separated(std::string_view text, std::size_t most);
 
+/// How far the searches for what a job prints among its own lines go.
+constexpr std::int64_t k_furthest_in_log = std::int64_t{1} << 30;
+
 /// How far the searches for the tables of benchmarks go.
 constexpr std::int64_t k_furthest_table = std::int64_t{64} << 20;
 

@@ -195,14 +195,7 @@ void InspectorReader::take_call(const nlohmann::json& call, const std::string& p
 GroupId InspectorReader::group_of(const InspectorCall& call, const InspectorShape& shape) {
   const CommKind kind = shape.function->kind;
   if (is_point_to_point(kind)) {
-    const Rank self = comms_.owner(call.comm);
-    const std::optional<Rank> peer = comms_.member(call.comm, shape.peer);
-    if (!peer) {
-      return trace_.groups.intern_hidden(2, fmt::format("{} {} {}", valid_utf8(comms_.name(call.comm)),
-                                                        kind == CommKind::send ? "to" : "from", shape.peer));
-    }
-    return trace_.groups.intern(kind == CommKind::send ? std::vector{self, *peer} : std::vector{*peer, self},
-                                Axis::unknown, comms_.communicator(call.comm));
+    return comms_.pair(call.comm, kind, shape.peer, trace_.groups);
   }
   // The root is not told; a group without a name stays without members.
   return has_root(kind) ? trace_.groups.intern_hidden(comms_.size(call.comm), "")

@@ -9,12 +9,11 @@
 
 #include <fmt/format.h>
 
-#include "commlens/formats/io/line_reader.hpp"
 #include "commlens/formats/io/nccl_comms.hpp"
 #include "commlens/formats/io/nccl_lines.hpp"
 #include "commlens/formats/io/nccl_names.hpp"
 #include "commlens/formats/io/read_lines.hpp"
-#include "commlens/trace/json_text.hpp"
+#include "commlens/formats/io/text_search.hpp"
 
 namespace commlens::formats::nccl_log {
 namespace {
@@ -126,15 +125,7 @@ GroupId NcclLogReader::group_of(const Call& call, const NcclCallShape& shape) {
   if (!is_point_to_point(kind)) {
     return comms_.group(call.comm, trace_.groups);
   }
-  const Rank self = comms_.owner(call.comm);
-  const std::optional<Rank> peer = comms_.member(call.comm, shape.root);
-  if (!peer) {
-    const std::string name = fmt::format("{} {} {}", valid_utf8(comms_.name(call.comm)),
-                                         kind == CommKind::send ? "to" : "from", shape.root);
-    return trace_.groups.intern_hidden(2, name);
-  }
-  return trace_.groups.intern(kind == CommKind::send ? std::vector{self, *peer} : std::vector{*peer, self},
-                              Axis::unknown, comms_.communicator(call.comm));
+  return comms_.pair(call.comm, kind, shape.root, trace_.groups);
 }
 
 std::optional<OpId> NcclLogReader::op_of(const Call& call) {
@@ -195,32 +186,14 @@ Result<Trace> NcclLogReader::finish() {
 Result<Trace> read(const std::filesystem::path& path) { return read_lines<NcclLogReader>(path); }
 
 bool sniff(const std::filesystem::path& path, std::string_view head) {
-  constexpr std::int64_t furthest = std::int64_t{1} << 30;
-  if (head.empty() || head.find('\0') != std::string_view::npos) {
-    return false;
-  }
-  Result<TextSource> source = TextSource::open(path);
-  if (!source) {
-    return false;
-  }
-  LineReader lines(std::move(*source));
-  std::string_view line;
-  bool is_call = false;
-  for (std::int64_t seen = 0; seen < furthest; seen += static_cast<std::int64_t>(line.size()) + 1) {
-    const Result<bool> more = lines.next(line);
-    if (!more || !*more) {
-      return false;
+  return any_line(path, head, k_furthest_in_log, [](std::string_view line) {
+    bool is_call = false;
+    if (line.find(": opCount ") != std::string_view::npos) {
+      for_each_nccl_message(
+          line, [&](const NcclMessage& message) { is_call = is_call || nccl_call_line(message.text); });
     }
-    if (line.find(": opCount ") == std::string_view::npos) {
-      continue;
-    }
-    for_each_nccl_message(
-        line, [&](const NcclMessage& message) { is_call = is_call || nccl_call_line(message.text); });
-    if (is_call) {
-      return true;
-    }
-  }
-  return false;
+    return is_call;
+  });
 }
 
 }  // namespace commlens::formats::nccl_log
