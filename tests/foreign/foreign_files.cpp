@@ -101,7 +101,7 @@ std::string shortened(const std::filesystem::path& file, std::string_view array)
       break;
     }
     if (piece.is_run) {
-      const std::vector<std::string_view> run = elements_of(piece.json);
+      const std::vector<std::string_view> run = formats::elements_of(piece.json);
       events.insert(events.end(), run.begin(), run.end());
     } else {
       members += fmt::format("\"{}\": {},\n", piece.key, piece.json);

@@ -17,6 +17,9 @@
 namespace commlens::formats::calls_csv {
 namespace {
 
+// rank,iteration,op,dtype,input_bytes,output_bytes,group
+// 0,0,all_reduce,fp16,2,2,0 1
+
 /// Takes the fields of one record apart; a quoted field may go on in the next line.
 class RecordSplitter {
  public:

@@ -9,6 +9,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/call_line_parser.hpp"
 #include "commlens/formats/io/read_lines.hpp"
+#include "commlens/formats/io/text_search.hpp"
 
 namespace commlens::formats::calls_jsonl {
 namespace {
@@ -66,11 +67,8 @@ bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {
   if (head.starts_with("\xef\xbb\xbf")) {
     head.remove_prefix(3);
   }
-  const std::size_t start = head.find_first_not_of(" \t\r\n");
-  if (start == std::string_view::npos || head[start] != '{') {
-    return false;
-  }
-  const std::string_view line = head.substr(start, head.find('\n', start) - start);
+  const std::string_view object = json_object_in(head);
+  const std::string_view line = object.substr(0, object.find('\n'));
   return has_key(line, "op") && (has_key(line, "rank") || has_key(line, "input_bytes"));
 }
 

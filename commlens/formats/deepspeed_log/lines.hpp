@@ -28,22 +28,25 @@ struct LoggedOp {
 };
 std::optional<LoggedOp> logged_op(std::string_view text);
 
-/// The line of a summary table that follows an op: a size, how often, and at least four more numbers.
+/// "    6.0 MB    12    1.20    0.10    0.95    0.95": the line of a summary table that follows an op: a
+/// size, how often, and at least four more numbers.
 struct TableRow {
   PrintedSize size;
   std::int64_t count = 0;
 };
 std::optional<TableRow> table_row(std::string_view line);
 
-/// The header of a summary table: the text before it (what a launcher puts before each line), and whether it
-/// is the table of stragglers, which repeats the sizes and counts of the one before.
+/// "Comm. Op   Message Size   Count   Total Latency(ms)   …": the header of a summary table: the text before
+/// it (what a launcher puts before each line), and whether it is the table of stragglers, which repeats the
+/// sizes and counts of the one before.
 struct TableHeader {
   std::string prefix;
   bool is_of_stragglers = false;
 };
 std::optional<TableHeader> table_header(std::string_view line);
 
-/// One call, printed when it happened (option `verbose`).
+/// "comm op: all_reduce | time (ms): 0.11 | msg size: 6.0 MB | algbw (Gbps): 954.41 | …": one call, printed
+/// when it happened (option `verbose`).
 struct VerboseLine {
   LoggedOp op;
   PrintedSize size;

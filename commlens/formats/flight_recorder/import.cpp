@@ -16,6 +16,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/file_rank.hpp"
 #include "commlens/formats/io/json_stream.hpp"
+#include "commlens/formats/io/text_search.hpp"
 #include "commlens/formats/io/torch_groups.hpp"
 #include "commlens/formats/io/torch_names.hpp"
 
@@ -310,8 +311,6 @@ Result<void> read_pickle_dump(const std::filesystem::path& path, FlightImport& i
   return {};
 }
 
-bool holds(std::string_view head, std::string_view key) { return head.find(key) != std::string_view::npos; }
-
 }  // namespace
 
 Result<Trace> read(const std::filesystem::path& path) {
@@ -320,8 +319,7 @@ Result<Trace> read(const std::filesystem::path& path) {
     return tl::unexpected(head.error());
   }
   FlightImport import(path);
-  const std::size_t first = head->find_first_not_of(" \t\r\n");
-  const bool is_json = first != std::string::npos && (*head)[first] == '{';
+  const bool is_json = !json_object_in(*head).empty();
   const Result<void> read = is_json ? read_json_dump(path, import) : read_pickle_dump(path, import);
   if (!read) {
     return tl::unexpected(read.error());
@@ -336,16 +334,12 @@ Result<Trace> read(const std::filesystem::path& path) {
 }
 
 bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {
-  const std::size_t first = head.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) {
-    return false;
-  }
   const bool has_entries = holds(head, "profiling_name") && holds(head, "time_created_ns");
-  if (head[first] == '{') {
+  if (!json_object_in(head).empty()) {
     return has_entries && holds(head, "\"entries\"") && !holds(head, "\"traceEvents\"");
   }
   const bool is_binary_pickle = head.size() > 2 && head[0] == '\x80' && head[1] >= 0 && head[1] <= 5;
-  const bool is_text_pickle = head[0] == '(' || head[0] == '}' || head[0] == ']';
+  const bool is_text_pickle = head.starts_with('(') || head.starts_with('}') || head.starts_with(']');
   // Large jobs list their groups for longer than the head.
   return (is_binary_pickle || is_text_pickle) &&
          (has_entries || (is_binary_pickle && holds(head, "pg_config") && holds(head, "comm_lib_version")) ||

@@ -60,6 +60,10 @@ class ImbReader {
  public:
   explicit ImbReader(const std::string& origin) : origin_(origin), trace_("Intel MPI benchmarks", origin) {}
 
+  // # Benchmarking PingPong
+  // # #processes = 2
+  //        #bytes #repetitions      t[usec]   Mbytes/sec
+  //             0         1000         4.06         0.00
   void take(std::string_view line) {
     if (const std::string_view title = word_behind(line, "# Benchmarking "); !title.empty()) {
       title_ = valid_utf8(title.starts_with("Multi-") ? title.substr(6) : title);

@@ -33,6 +33,11 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
                                          : text.substr(start, text.find_last_not_of(blanks) - start + 1);
 }
 
+std::string_view json_object_in(std::string_view text) {
+  const std::size_t start = text.find_first_not_of(" \t\r\n");
+  return start != std::string_view::npos && text[start] == '{' ? text.substr(start) : std::string_view();
+}
+
 std::vector<std::string_view> blank_separated(std::string_view text, std::size_t most) {
   std::vector<std::string_view> words;
   while (words.size() < most) {

@@ -18,6 +18,14 @@ constexpr std::string_view k_blanks = " \t\r\f\v";
 /// The text without `blanks` at both ends.
 std::string_view trimmed(std::string_view text, std::string_view blanks = k_blanks);
 
+/// The text from its first character on that is no white space, if that opens a JSON object; else empty.
+std::string_view json_object_in(std::string_view text);
+
+/// Whether the text has that part.
+inline bool holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
 /// The words between blanks, at most `most` of them.
 std::vector<std::string_view> blank_separated(std::string_view text, std::size_t most);
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -16,14 +15,11 @@
 #include <zlib.h>
 
 #include "commlens/base/check.hpp"
+#include "commlens/base/file.hpp"
 #include "commlens/base/unfinished.hpp"
 
 namespace commlens::formats {
 namespace {
-
-[[noreturn]] void throw_cannot_write(const std::string& destination, int cause) {
-  throw SystemError(fmt::format("cannot write {}: {}", destination, std::strerror(cause)));
-}
 
 /// Turns a write to a closed pipe into the error EPIPE for this thread, where the signal would end the
 /// program.

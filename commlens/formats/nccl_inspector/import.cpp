@@ -16,6 +16,7 @@
 #include "commlens/formats/io/nccl_comms.hpp"
 #include "commlens/formats/io/nccl_names.hpp"
 #include "commlens/formats/io/read_lines.hpp"
+#include "commlens/formats/io/text_search.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens::formats::nccl_inspector {
@@ -70,6 +71,9 @@ std::int64_t first_start_us(const nlohmann::json& call, const char* start_key) {
   return first.value_or(json_whole(*trace, start_key).value_or(-1));
 }
 
+/// Reads lines such as
+/// {"header":{"id":"0x1","rank":0,"n_ranks":2},"metadata":{"inspector_output_format_version":"v4.0"},
+///  "coll_perf":{"coll":"AllReduce","coll_msg_size_bytes":8,"coll_exec_time_us":3}}
 class InspectorReader {
  public:
   explicit InspectorReader(const std::string& origin) {
@@ -263,15 +267,10 @@ Result<Trace> InspectorReader::finish() {
 Result<Trace> read(const std::filesystem::path& path) { return read_lines<InspectorReader>(path); }
 
 bool sniff(const std::filesystem::path&, std::string_view head) {
-  const std::size_t start = head.find_first_not_of(" \t\r\n");
-  if (start == std::string_view::npos || head[start] != '{') {
-    return false;
-  }
-  const std::string_view line = head.substr(start, head.find('\n', start) - start);
-  const bool has_call = line.find("\"coll_perf\"") != std::string_view::npos ||
-                        line.find("\"p2p_perf\"") != std::string_view::npos;
-  return line.find("\"inspector_output_format_version\"") != std::string_view::npos ||
-         (has_call && line.find("\"n_ranks\"") != std::string_view::npos);
+  const std::string_view object = json_object_in(head);
+  const std::string_view line = object.substr(0, object.find('\n'));
+  const bool has_call = holds(line, "\"coll_perf\"") || holds(line, "\"p2p_perf\"");
+  return holds(line, "\"inspector_output_format_version\"") || (has_call && holds(line, "\"n_ranks\""));
 }
 
 }  // namespace commlens::formats::nccl_inspector

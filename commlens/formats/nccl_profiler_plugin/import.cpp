@@ -53,6 +53,9 @@ struct PluginCall {
   bool has_channels = false;
 };
 
+/// Reads lines such as
+/// {"name": "AllReduce", "cat": "COLL", "ph": "b", "id": 0, "pid": 7, "tid": 1, "ts": 1.5,
+///  "args": {"CommHash": 1, "Rank": 0, "Count": 8, "Datatype": ncclFloat32}},
 class PluginReader {
  public:
   explicit PluginReader(const std::string& origin)

@@ -11,6 +11,7 @@
 #include "commlens/formats/io/json_members.hpp"
 #include "commlens/formats/io/line_reader.hpp"
 #include "commlens/formats/io/nccl_names.hpp"
+#include "commlens/formats/io/text_search.hpp"
 #include "commlens/formats/nccl_tests/import.hpp"
 #include "commlens/formats/nccl_tests/rows.hpp"
 
@@ -121,16 +122,10 @@ Result<Trace> read_json(const std::filesystem::path& path) {
 }
 
 bool sniff_json(const std::filesystem::path&, std::string_view head) {
-  const std::size_t start = head.find_first_not_of(" \t\r\n");
-  if (start == std::string_view::npos || head[start] != '{') {
-    return false;
-  }
   // "env" comes third and may fill the head.
-  const std::string_view opening = head.substr(start, 4096);
-  return opening.find("\"version\"") != std::string_view::npos &&
-         opening.find("\"start_time\"") != std::string_view::npos &&
-         opening.find("\"args\"") != std::string_view::npos &&
-         opening.find("_perf") != std::string_view::npos;
+  const std::string_view opening = json_object_in(head).substr(0, 4096);
+  return holds(opening, "\"version\"") && holds(opening, "\"start_time\"") && holds(opening, "\"args\"") &&
+         holds(opening, "_perf");
 }
 
 }  // namespace commlens::formats::nccl_tests

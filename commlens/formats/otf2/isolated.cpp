@@ -69,8 +69,7 @@ class Child {
               flush(k_pipe_block);
             },
         .skip = [&](std::string_view reason, std::int64_t records) { encoder.skip(reason, records); },
-        .assume = [&](std::string_view reason, std::int64_t records) { encoder.assume(reason, records); },
-        .describe = [&](std::string_view text) { encoder.describe(text); }};
+        .assume = [&](std::string_view reason, std::int64_t records) { encoder.assume(reason, records); }};
     try {
       if (const Result<void> read = reader_.read(path, sink); !read) {
         encoder.fail(read.error().message);
@@ -224,16 +223,6 @@ Result<void> take_all(Running& child, RecordDecoder& records, const IsolationLim
 }
 
 }  // namespace
-
-RecordSink sink_into(CallBuilder& calls) {
-  return {
-      .add = [&calls](const CallRecord& record) { calls.add_or_skip(record); },
-      .skip = [&calls](std::string_view reason,
-                       std::int64_t records) { calls.provenance().skip(std::string(reason), records); },
-      .assume = [&calls](std::string_view reason,
-                         std::int64_t records) { calls.provenance().assume(std::string(reason), records); },
-      .describe = [&calls](std::string_view text) { describe_origin(calls, text); }};
-}
 
 Result<Trace> read_isolated(const IsolatedReader& reader, const fs::path& path) {
   int ends[2];

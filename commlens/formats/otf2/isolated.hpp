@@ -17,11 +17,7 @@ struct RecordSink {
   std::function<void(const CallRecord&)> add;
   std::function<void(std::string_view reason, std::int64_t records)> skip;    // left out
   std::function<void(std::string_view reason, std::int64_t records)> assume;  // filled in
-  std::function<void(std::string_view)> describe;  // what else to say of the file's origin; may be empty
 };
-
-/// A sink that fills `calls`; records that cannot be are counted.
-RecordSink sink_into(CallBuilder& calls);
 
 /// What a reader that runs in a process of its own may use.
 struct IsolationLimits {

@@ -97,18 +97,9 @@ void RecordEncoder::assume(std::string_view reason, std::int64_t records) {
   append_line_text(out_, reason);
 }
 
-void RecordEncoder::describe(std::string_view text) {
-  out_ += "D ";
-  append_line_text(out_, text);
-}
-
 void RecordEncoder::fail(std::string_view message) {
   out_ += "E ";
   append_line_text(out_, message);
-}
-
-void describe_origin(CallBuilder& calls, std::string_view text) {
-  calls.provenance().description += fmt::format(", {}", text);
 }
 
 Result<void> RecordDecoder::take_group(std::string_view ranks) {
@@ -158,10 +149,6 @@ Result<void> RecordDecoder::take(std::string_view line) {
     }
     const auto count = kind == "S" ? &Provenance::skip : &Provenance::assume;
     (calls_.provenance().*count)(std::string(line), *records);
-    return {};
-  }
-  if (kind == "D") {
-    describe_origin(calls_, line);
     return {};
   }
   if (kind == "E") {

@@ -19,7 +19,6 @@ namespace commlens::formats::otf2 {
 ///   R 7 {"rank":…}  a record; its group is the 7th, or none of those for "-"
 ///   S 12 torn line  records left out, and why
 ///   A 1 no rank     what was filled in
-///   D host gpu12    what else to say of the origin
 ///   E no such table the reader failed
 ///   .               everything was said
 class RecordEncoder {
@@ -28,7 +27,6 @@ class RecordEncoder {
   void add(const CallRecord& record);
   void skip(std::string_view reason, std::int64_t records);
   void assume(std::string_view reason, std::int64_t records);
-  void describe(std::string_view text);
   void fail(std::string_view message);
   void finish() { out_ += ".\n"; }
 
@@ -36,9 +34,6 @@ class RecordEncoder {
   std::string& out_;
   std::map<std::vector<Rank>, std::size_t> groups_;
 };
-
-/// Appends to the description of a trace's origin.
-void describe_origin(CallBuilder& calls, std::string_view text);
 
 /// Takes the lines of a RecordEncoder, which may come from a process that went wrong.
 class RecordDecoder {

@@ -12,6 +12,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/file_rank.hpp"
 #include "commlens/formats/io/json_stream.hpp"
+#include "commlens/formats/io/text_search.hpp"
 #include "commlens/formats/io/torch_groups.hpp"
 #include "commlens/formats/io/torch_names.hpp"
 #include "commlens/formats/pytorch_et/node.hpp"
@@ -261,12 +262,9 @@ Result<Trace> read(const std::filesystem::path& path) {
 }
 
 bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {
-  const std::size_t first = head.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && head[first] == '{' &&
-         head.find("\"traceEvents\"") == std::string_view::npos &&
-         head.find("\"nodes\"") != std::string_view::npos &&
-         head.find("\"rf_id\"") != std::string_view::npos &&
-         head.find("\"fw_parent\"") != std::string_view::npos;
+  const std::string_view object = json_object_in(head);
+  return !holds(object, "\"traceEvents\"") && holds(object, "\"nodes\"") && holds(object, "\"rf_id\"") &&
+         holds(object, "\"fw_parent\"");
 }
 
 }  // namespace commlens::formats::pytorch_et
