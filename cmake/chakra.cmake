@@ -1,13 +1,13 @@
-# commlens_chakra: the messages of Chakra traces, which protoc makes of commlens/formats/chakra.proto. It runs when CMake
+# commlens_chakra: the messages of Chakra traces, which protoc makes of commlens/formats/chakra/chakra.proto. It runs when CMake
 # does, so that clang-tidy finds the header before anything is built; the code is Google's, so it is compiled without our
 # warnings, alone and not looked at by clang-tidy.
 find_package(Protobuf REQUIRED)
-set(chakra_proto ${PROJECT_SOURCE_DIR}/commlens/formats/chakra.proto)
+set(chakra_proto ${PROJECT_SOURCE_DIR}/commlens/formats/chakra/chakra.proto)
 set(chakra_folder ${CMAKE_BINARY_DIR}/chakra)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${chakra_proto})
 file(MAKE_DIRECTORY ${chakra_folder}/new)
 execute_process(COMMAND ${Protobuf_PROTOC_EXECUTABLE} --cpp_out=${chakra_folder}/new
-                        --proto_path=${PROJECT_SOURCE_DIR}/commlens/formats ${chakra_proto}
+                        --proto_path=${PROJECT_SOURCE_DIR}/commlens/formats/chakra ${chakra_proto}
                 COMMAND_ERROR_IS_FATAL ANY)
 foreach(made chakra.pb.h chakra.pb.cc)  # untouched where nothing changed, or each CMake run would compile it again
   file(COPY_FILE ${chakra_folder}/new/${made} ${chakra_folder}/${made} ONLY_IF_DIFFERENT)

@@ -11,7 +11,8 @@
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/trace_source.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/formats.hpp"
+#include "commlens/formats/write_export.hpp"
 #include "commlens/report/coverage_report.hpp"
 
 namespace commlens {
@@ -31,7 +32,7 @@ struct ExportFlags {
 };
 
 /// Lines the file will have, as far as an integer goes.
-std::int64_t line_count(const Trace& trace, const CallSelection& selection) {
+std::int64_t line_count(const Trace& trace, const formats::CallSelection& selection) {
   double lines = 0;
   for (const RankStream& stream : trace.streams) {
     const std::int64_t ranks = !selection.rank                          ? stream.ranks.count()
@@ -44,23 +45,23 @@ std::int64_t line_count(const Trace& trace, const CallSelection& selection) {
 }
 
 /// The exporters that know a flag: "calls, csv".
-std::string names_that_take(bool Exporter::* flag) {
+std::string names_that_take(bool formats::Exporter::* flag) {
   std::string names;
-  for (const Exporter& each : exporters()) {
+  for (const formats::Exporter& each : formats::exporters()) {
     names += each.*flag ? fmt::format("{}{}", names.empty() ? "" : ", ", each.name) : "";
   }
   return names;
 }
 
 /// What the flags ask of an exporter that it does not do.
-Result<void> check_flags(const Exporter& exporter, const ExportFlags& flags) {
+Result<void> check_flags(const formats::Exporter& exporter, const ExportFlags& flags) {
   if (flags.rank && !exporter.takes_rank) {
     return failure(fmt::format("--rank goes with --to {}; {} has all ranks",
-                               names_that_take(&Exporter::takes_rank), flags.to));
+                               names_that_take(&formats::Exporter::takes_rank), flags.to));
   }
   if (flags.compute && !exporter.takes_compute) {
     return failure(fmt::format("--compute goes with --to {}, not with {}",
-                               names_that_take(&Exporter::takes_compute), flags.to));
+                               names_that_take(&formats::Exporter::takes_compute), flags.to));
   }
   if (flags.file == "-" && exporter.stream == nullptr) {
     return failure(fmt::format("--to {} writes a {}; name it with -o", flags.to,
@@ -77,16 +78,17 @@ Result<void> check_flags(const Exporter& exporter, const ExportFlags& flags) {
   return {};
 }
 
-Result<void> write(Console& console, const Exporter& exporter, const Trace& trace, const ExportFlags& flags) {
+Result<void> write(Console& console, const formats::Exporter& exporter, const Trace& trace,
+                   const ExportFlags& flags) {
   const std::optional<Rank> rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
-  const CallSelection selection{.rank = rank, .compute = flags.compute};
+  const formats::CallSelection selection{.rank = rank, .compute = flags.compute};
   const bool is_lines = exporter.takes_compute;  // one line per call
   Progress progress(console, fmt::format("writing {}", flags.to),
                     is_lines ? line_count(trace, selection) : 0);
   if (exporter.stream == nullptr) {
-    return write_export(exporter, trace, selection, flags.file);
+    return formats::write_export(exporter, trace, selection, flags.file);
   }
-  return try_write_blocks(console, flags.file, [&](const TextSink& sink) {
+  return try_write_blocks(console, flags.file, [&](const formats::TextSink& sink) {
     return exporter.stream(trace, selection, [&](std::string_view block) {
       sink(block);
       progress.add(is_lines ? std::count(block.begin(), block.end(), '\n') : 0);
@@ -95,7 +97,7 @@ Result<void> write(Console& console, const Exporter& exporter, const Trace& trac
 }
 
 Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
-  const Exporter& exporter = *exporter_named(flags.to);
+  const formats::Exporter& exporter = *formats::exporter_named(flags.to);
   if (const Result<void> checked = check_flags(exporter, flags); !checked) {
     return tl::unexpected(checked.error());
   }
@@ -129,7 +131,7 @@ Result<ExitCode> export_trace(Console& console, const ExportFlags& flags) {
 /// "calls (JSON Lines, one call per line), csv (…), …".
 std::string list_of_exporters() {
   std::string text;
-  for (const Exporter& exporter : exporters()) {
+  for (const formats::Exporter& exporter : formats::exporters()) {
     text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", exporter.name, exporter.description);
   }
   return text;
@@ -137,7 +139,7 @@ std::string list_of_exporters() {
 
 std::vector<std::string> exporter_names() {
   std::vector<std::string> names;
-  for (const Exporter& exporter : exporters()) {
+  for (const formats::Exporter& exporter : formats::exporters()) {
     names.emplace_back(exporter.name);
   }
   return names;
@@ -155,12 +157,12 @@ Action declare_export(CLI::App& verb) {
       ->capture_default_str()
       ->type_name("FILE");
   verb.add_option("--rank", flags->rank,
-                  fmt::format("Only this rank ({})", names_that_take(&Exporter::takes_rank)))
+                  fmt::format("Only this rank ({})", names_that_take(&formats::Exporter::takes_rank)))
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
       ->type_name("R");
   verb.add_flag("--compute", flags->compute,
                 fmt::format("Also write when each rank computed, as lines with the op \"compute\" ({})",
-                            names_that_take(&Exporter::takes_compute)));
+                            names_that_take(&formats::Exporter::takes_compute)));
   return [flags](Console& console) { return export_trace(console, *flags); };
 }
 

@@ -7,7 +7,7 @@
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/output_place.hpp"
 #include "commlens/cli/trace_source.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/formats.hpp"
 #include "commlens/report/coverage_report.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/merge_traces.hpp"
@@ -83,8 +83,9 @@ Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
 Action declare_import(CLI::App& verb) {
   const auto flags = std::make_shared<ImportFlags>();
   verb.footer(k_import_examples);
-  verb.add_option("FILE", flags->files,
-                  fmt::format("Several files are one job. Read by their content: {}", importer_names()))
+  verb.add_option(
+          "FILE", flags->files,
+          fmt::format("Several files are one job. Read by their content: {}", formats::importer_names()))
       ->required();
   verb.add_option("-o,--output", flags->folder, "Folder of the native trace; a trace there is replaced")
       ->required()

@@ -15,7 +15,7 @@
 #include "commlens/cli/progress.hpp"
 #include "commlens/cli/sweep.hpp"
 #include "commlens/cli/trace_source.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/calls_jsonl/export.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/breakdown_report.hpp"
@@ -88,8 +88,8 @@ Result<void> write_calls(Console& console, const PredictFlags& flags, const Plan
   const std::optional<Rank> rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
   const Trace trace = plan.trace(iterations);
   Progress progress(console, "writing calls", rank ? 0 : planned_calls(plan, iterations, true));
-  write_blocks(console, flags.calls, [&](const TextSink& sink) {
-    write_calls_jsonl(trace, {.rank = rank}, [&](std::string_view block) {
+  write_blocks(console, flags.calls, [&](const formats::TextSink& sink) {
+    formats::calls_jsonl::write(trace, {.rank = rank}, [&](std::string_view block) {
       sink(block);
       progress.add(std::count(block.begin(), block.end(), '\n'));
     });

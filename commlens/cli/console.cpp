@@ -1,6 +1,7 @@
 #include "commlens/cli/console.hpp"
 
 #include "commlens/base/file.hpp"
+#include "commlens/formats/io/write_stream.hpp"
 
 namespace commlens {
 
@@ -28,20 +29,20 @@ void write_result(Console& console, const OutputFlags& flags, std::string_view t
 }
 
 Result<void> try_write_blocks(Console& console, const std::string& file,
-                              const std::function<Result<void>(const TextSink&)>& write) {
+                              const std::function<Result<void>(const formats::TextSink&)>& write) {
   if (file == "-") {
     return write([&](std::string_view block) { write_out(console, block); });
   }
-  return try_write_stream(file, write);
+  return formats::try_write_stream(file, write);
 }
 
 void write_blocks(Console& console, const std::string& file,
-                  const std::function<void(const TextSink&)>& write) {
+                  const std::function<void(const formats::TextSink&)>& write) {
   if (file == "-") {
     write([&](std::string_view block) { write_out(console, block); });
     return;
   }
-  write_stream(file, write);
+  formats::write_stream(file, write);
 }
 
 void warn(Console& console, std::string_view message) {

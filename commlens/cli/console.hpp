@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "commlens/base/result.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
+#include "commlens/formats/io/sink.hpp"
 #include "commlens/report/table.hpp"
 
 namespace commlens {
@@ -51,11 +51,11 @@ void write_result(Console& console, const OutputFlags& flags, std::string_view t
 /// Runs `write` into standard output for "-" (where a reader that leaves ends the process), else as
 /// write_stream does. Throws SystemError when it cannot be written.
 void write_blocks(Console& console, const std::string& file,
-                  const std::function<void(const TextSink&)>& write);
+                  const std::function<void(const formats::TextSink&)>& write);
 
 /// The same of a `write` that may fail; then a file is left as it was.
 Result<void> try_write_blocks(Console& console, const std::string& file,
-                              const std::function<Result<void>(const TextSink&)>& write);
+                              const std::function<Result<void>(const formats::TextSink&)>& write);
 
 /// One line on `err`: "commlens: warning: …".
 void warn(Console& console, std::string_view message);

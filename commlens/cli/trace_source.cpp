@@ -11,8 +11,9 @@
 #include "commlens/base/text.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/cli/progress.hpp"
-#include "commlens/formats/importers/importers.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/formats/formats.hpp"
+#include "commlens/formats/import_any.hpp"
+#include "commlens/formats/io/line_reader.hpp"
 #include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/coverage_report.hpp"
@@ -31,13 +32,13 @@ bool is_config(const std::string& argument) {
   if (!std::filesystem::is_regular_file(argument, status)) {
     return false;
   }
-  const Result<std::string> head = read_head(argument, k_head);
+  const Result<std::string> head = formats::read_head(argument, k_head);
   return head && sniff_config(argument, *head) != ConfigKind::not_a_config;
 }
 
 bool some_importer_knows(const std::string& argument, const std::string& head) {
-  return std::any_of(importers().begin(), importers().end(),
-                     [&](const Importer& importer) { return importer.sniff(argument, head); });
+  return std::any_of(formats::importers().begin(), formats::importers().end(),
+                     [&](const formats::Importer& importer) { return importer.sniff(argument, head); });
 }
 
 Result<Iteration> parse_iteration(std::string_view text) {
@@ -62,7 +63,7 @@ bool names_trace(const std::string& argument) {
   if (!std::filesystem::is_regular_file(argument, status)) {
     return true;  // a pipe
   }
-  const Result<std::string> head = read_head(argument, k_head);
+  const Result<std::string> head = formats::read_head(argument, k_head);
   if (!head) {
     return !is_config(argument);
   }
@@ -74,7 +75,7 @@ bool is_case_file(const std::string& argument) {
   if (!std::filesystem::is_regular_file(argument, status)) {
     return false;
   }
-  const Result<std::string> head = read_head(argument, k_head);
+  const Result<std::string> head = formats::read_head(argument, k_head);
   return head && sniff_config(argument, *head) == ConfigKind::case_yaml;
 }
 
@@ -90,7 +91,7 @@ Result<Trace> open_trace(Console& console, const std::string& argument) {
   std::string cut_off;
   Result<Trace> trace = [&] {
     const Progress progress(console, fmt::format("reading {}", shown_name(argument)), 0);
-    return import_any(argument, &cut_off);
+    return formats::import_any(argument, &cut_off);
   }();
   if (!cut_off.empty()) {
     warn(console, cut_off);
@@ -121,7 +122,7 @@ Result<void> check_takes_config(const std::vector<std::string>& config) {
       continue;
     }
     const bool is_file = fs::is_regular_file(argument, status);
-    const Result<std::string> head = is_file ? read_head(argument, k_head) : failure("no file");
+    const Result<std::string> head = is_file ? formats::read_head(argument, k_head) : failure("no file");
     if ((head && some_importer_knows(argument, *head)) || is_trace(argument)) {
       return failure(
           fmt::format("{} is a trace, not a configuration; try commlens summary {}", argument, argument));

@@ -2,6 +2,7 @@
 # check_sources.sh RULE REPOSITORY: one rule over all C++ sources; prints file:line of each breach, exits 1 if any.
 #   includes    a folder includes only the folders of allowed_includes.txt
 #   libraries   a library is included only where allowed_libraries.txt says
+#   formats     a folder of commlens/formats includes itself and formats/io; formats/io includes itself
 #   own_header  x.cpp includes x.hpp, if there is one, before anything else
 #   frameworks  a framework is named in commlens/frameworks and, in comments, wherever a source is cited
 #   size        no file has more than 500 lines
@@ -40,6 +41,16 @@ libraries() {
         if (!permitted) print FILENAME ":" FNR ": <" quoted[2] "> may not be included in this folder"
       }
     }' table="$here/allowed_libraries.txt" "$here/allowed_libraries.txt"
+}
+
+formats() {
+  sources | xargs awk '
+    FILENAME !~ /^commlens\/formats\/.*\// || FILENAME ~ /_test\.cpp$/ { next }
+    /^[ \t]*#[ \t]*include[ \t]*"commlens\/formats\// {
+      split(FILENAME, from, "/"); split($0, quoted, "\""); split(quoted[2], to, "/")
+      if (to[3] != "io" && to[3] != from[3])
+        print FILENAME ":" FNR ": format " from[3] " may not include formats/" to[3]
+    }'
 }
 
 own_header() {

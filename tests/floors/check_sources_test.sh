@@ -8,7 +8,7 @@ failed=0
 
 fresh_tree() {
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree"/commlens/{base,comm,config,summary} "$tree"/{tests,benchmarks}
+  mkdir -p "$tree"/commlens/{base,comm,config,summary,formats/{io,kineto,goal}} "$tree"/{tests,benchmarks}
   printf '#pragma once\n/// A size.\nstruct Size {};\n' >"$tree/commlens/base/size.hpp"
   printf '#include "commlens/base/size.hpp"\n\n#include <zero>\n' >"$tree/commlens/base/size.cpp"
   printf '#include "commlens/base/size.hpp"\n#include "commlens/comm/wire.hpp"\n' >"$tree/commlens/comm/op.cpp"
@@ -35,6 +35,12 @@ breach includes commlens/comm/op.cpp '#include "op.hpp"\n' 'op.cpp:1: write the 
 breach libraries commlens/comm/op.cpp '#include <yaml-cpp/yaml.h>\n' 'op.cpp:1: <yaml-cpp/yaml.h> may not'
 breach libraries commlens/summary/a.cpp '#include <nlohmann/json_fwd.hpp>\n' 'a.cpp:1: <nlohmann/json_fwd.hpp>'
 breach libraries commlens/base/a.cpp '  #  include <mpi.h>\n' 'a.cpp:1: <mpi.h> may not'
+breach libraries commlens/formats/goal/a.cpp '#include <sqlite3.h>\n' 'a.cpp:1: <sqlite3.h> may not'
+breach libraries commlens/formats/goal/a.cpp '#include <zlib.h>\n' 'a.cpp:1: <zlib.h> may not'
+breach libraries commlens/formats/io/a.cpp '#include <otf2/otf2.h>\n' 'a.cpp:1: <otf2/otf2.h> may not'
+breach libraries commlens/formats/kineto/a.cpp '#include <chakra.pb.h>\n' 'a.cpp:1: <chakra.pb.h> may not'
+breach formats commlens/formats/goal/a.cpp '#include "commlens/formats/kineto/x.hpp"\n' 'a.cpp:1: format goal may not include formats/kineto'
+breach formats commlens/formats/io/a.cpp '#include "commlens/formats/formats.hpp"\n' 'a.cpp:1: format io may not'
 breach own_header commlens/base/size.cpp '#include <vector>\n#include "commlens/base/size.hpp"\n' 'size.cpp:1: include'
 breach own_header commlens/base/size.cpp 'int size;\n' 'size.cpp:: include'
 breach frameworks commlens/summary/a.cpp 'bool b = name == "deepspeed";\n' 'a.cpp:1: a framework is named outside'

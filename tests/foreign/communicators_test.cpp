@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/import_any.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/merge_traces.hpp"
 #include "commlens/trace/test_support.hpp"
@@ -124,7 +124,7 @@ Result<Trace> imported(const Case& tested) {
   std::vector<Trace> traces;
   std::vector<std::string> names;
   for (const File& file : tested.files) {
-    Result<Trace> trace = import_any(folder.write(file.name, file.text));
+    Result<Trace> trace = formats::import_any(folder.write(file.name, file.text));
     if (!trace) {
       return trace;
     }

@@ -8,8 +8,9 @@
 
 #include "commlens/cli/command.hpp"
 #include "commlens/compare/compare.hpp"
-#include "commlens/formats/exporters/exporters.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/formats.hpp"
+#include "commlens/formats/import_any.hpp"
+#include "commlens/formats/write_export.hpp"
 
 namespace commlens {
 namespace {
@@ -74,14 +75,14 @@ std::vector<VerbRun> EveryVerb::run_on(const std::filesystem::path& path) const 
       run_compare_with_itself(file),
       run_verb({"compare", file, other_.string()}),
       run_verb({"compare", other_.string(), file, "--format", "json"})};
-  for (const Exporter& exporter : exporters()) {
+  for (const formats::Exporter& exporter : formats::exporters()) {
     runs.push_back(run_verb({"export", file, "--to", std::string(exporter.name), "-o", place}));
   }
   return runs;
 }
 
 void EveryVerb::run_on_trace(const std::filesystem::path& file, std::vector<VerbRun>& runs) const {
-  const Result<Trace> trace = import_any(file);
+  const Result<Trace> trace = formats::import_any(file);
   if (!trace) {
     runs.push_back({"import " + file.string(), ExitCode::bad_input, trace.error().message});
     return;
@@ -89,9 +90,9 @@ void EveryVerb::run_on_trace(const std::filesystem::path& file, std::vector<Verb
   const Result<Comparison> itself = compare(*trace, *trace, {});
   runs.push_back({"compare with itself " + file.string(), ExitCode::done,
                   itself && !itself->equal() ? "the file differs from itself" : ""});
-  for (const Exporter& exporter : exporters()) {
+  for (const formats::Exporter& exporter : formats::exporters()) {
     empty_scratch();
-    const Result<void> written = write_export(exporter, *trace, {}, (scratch_ / "out").string());
+    const Result<void> written = formats::write_export(exporter, *trace, {}, (scratch_ / "out").string());
     const std::string error = written ? "" : written.error().message;
     runs.push_back(
         {fmt::format("export {} --to {}", file.string(), exporter.name),

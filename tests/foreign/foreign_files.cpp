@@ -11,8 +11,8 @@
 #include <fmt/ranges.h>
 
 #include "commlens/base/check.hpp"
-#include "commlens/formats/importers/json_stream.hpp"
-#include "commlens/formats/importers/line_reader.hpp"
+#include "commlens/formats/io/json_stream.hpp"
+#include "commlens/formats/io/line_reader.hpp"
 
 namespace commlens {
 namespace {
@@ -90,8 +90,8 @@ std::vector<std::string> fewer_of(const std::vector<std::string>& events) {
 
 /// A JSON file with fewer elements of `array`; empty where it has no such array.
 std::string shortened(const std::filesystem::path& file, std::string_view array) {
-  Result<JsonStream> stream = JsonStream::open(file, array);
-  JsonStream::Piece piece;
+  Result<formats::JsonStream> stream = formats::JsonStream::open(file, array);
+  formats::JsonStream::Piece piece;
   std::string members;
   std::vector<std::string> events;
   while (true) {
@@ -101,7 +101,7 @@ std::string shortened(const std::filesystem::path& file, std::string_view array)
       break;
     }
     if (piece.is_run) {
-      const std::vector<std::string_view> run = elements_of(piece.json);
+      const std::vector<std::string_view> run = formats::elements_of(piece.json);
       events.insert(events.end(), run.begin(), run.end());
     } else {
       members += fmt::format("\"{}\": {},\n", piece.key, piece.json);
@@ -114,7 +114,7 @@ std::string shortened(const std::filesystem::path& file, std::string_view array)
 
 /// The text of a file, unpacked and made small.
 std::string sample_of(const std::filesystem::path& file) {
-  const Result<std::string> text = read_head(file, k_sample_size + 1);
+  const Result<std::string> text = formats::read_head(file, k_sample_size + 1);
   COMMLENS_CHECK(text.has_value(), "the test data can be read");
   if (text->size() <= k_sample_size) {
     return *text;

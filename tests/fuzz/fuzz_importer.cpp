@@ -3,20 +3,20 @@
 #include <algorithm>
 
 #include "commlens/base/check.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/formats.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 namespace {
 
-const commlens::Importer* tested = nullptr;
+const commlens::formats::Importer* tested = nullptr;
 
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
   std::string name = commlens::fuzz_target_name(**argv);
   std::ranges::replace(name, '_', '-');
-  const auto all = commlens::importers();
-  const auto found = std::ranges::find(all, name, &commlens::Importer::name);
+  const auto all = commlens::formats::importers();
+  const auto found = std::ranges::find(all, name, &commlens::formats::Importer::name);
   COMMLENS_CHECK(found != all.end(), "tests/fuzz/CMakeLists.txt names listed importers only");
   tested = &*found;
   return 0;

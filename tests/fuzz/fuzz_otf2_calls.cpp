@@ -1,11 +1,11 @@
 // Events and definitions of an OTF2 archive in any order and with any numbers: the part of the reader that is
-// ours. The OTF2 library, which turns files into these, runs in a process of its own (otf2_test.cpp damages
-// files).
+// ours. The OTF2 library, which turns files into these, runs in a process of its own (archive_test.cpp
+// damages files).
 #include <optional>
 #include <vector>
 
-#include "commlens/formats/otf2/otf2_calls.hpp"
-#include "commlens/formats/otf2/otf2_definitions.hpp"
+#include "commlens/formats/otf2/calls.hpp"
+#include "commlens/formats/otf2/definitions.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 namespace commlens {
@@ -38,7 +38,7 @@ class Bytes8 {
   std::string_view text_;
 };
 
-void define(Bytes8& input, Otf2Definitions& definitions) {
+void define(Bytes8& input, formats::otf2::Otf2Definitions& definitions) {
   switch (input.byte() % 9) {
     case 0:
       return definitions.set_clock(input.number(), input.number());
@@ -62,11 +62,12 @@ void define(Bytes8& input, Otf2Definitions& definitions) {
   }
 }
 
-void happen(Bytes8& input, const Otf2Definitions& definitions, Otf2Calls& calls) {
+void happen(Bytes8& input, const formats::otf2::Otf2Definitions& definitions,
+            formats::otf2::Otf2Calls& calls) {
   const std::int64_t time = definitions.ns(input.number());
-  CallRecord record;
+  formats::CallRecord record;
   record.rank = 0;
-  record.op = "send";
+  record.op = commlens::CommKind::send;
   record.group.ranks = definitions.members(input.reference(), Rank{0}).value_or(std::vector<Rank>());
   const std::uint8_t what = input.byte() % 8;
   if (what == 0) {
@@ -93,14 +94,17 @@ void happen(Bytes8& input, const Otf2Definitions& definitions, Otf2Calls& calls)
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   commlens::Bytes8 input(commlens::as_text(bytes, size));
-  commlens::Otf2Definitions definitions;
+  commlens::formats::otf2::Otf2Definitions definitions;
   for (int count = input.byte(); count > 0 && !input.empty(); --count) {
     commlens::define(input, definitions);
   }
   definitions.conclude();
-  commlens::CallBuilder builder("fuzz", "input");
-  const commlens::RecordSink sink = commlens::sink_into(builder);
-  commlens::Otf2Calls calls(sink);
+  commlens::formats::CallBuilder builder("fuzz", "input");
+  const commlens::formats::otf2::RecordSink sink{
+      .add = [&](const commlens::formats::CallRecord& record) { builder.add_or_skip(record); },
+      .skip = [](std::string_view, std::int64_t) {},
+      .assume = [](std::string_view, std::int64_t) {}};
+  commlens::formats::otf2::Otf2Calls calls(sink);
   while (!input.empty()) {
     commlens::happen(input, definitions, calls);
   }

@@ -1,14 +1,14 @@
-// The lines that a reader in a process of its own (importers/isolated) sends: what that process may have
+// The lines that a reader in a process of its own (formats/otf2/isolated) sends: what that process may have
 // become by then is not known. Covers RecordDecoder, parse_call_line and CallBuilder, not the pipe.
 #include <algorithm>
 
-#include "commlens/formats/importers/record_stream.hpp"
+#include "commlens/formats/otf2/record_stream.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   std::string_view text = commlens::as_text(bytes, size);
-  commlens::CallBuilder calls("fuzz", "input");
-  commlens::RecordDecoder decoder(calls);
+  commlens::formats::CallBuilder calls("fuzz", "input");
+  commlens::formats::otf2::RecordDecoder decoder(calls);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     static_cast<void>(decoder.take(text.substr(0, end)));

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/compare/compare.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/import_any.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/planner.hpp"
 #include "commlens/frameworks/read_config.hpp"
@@ -37,7 +37,7 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
   EXPECT_TRUE(job->warnings.empty()) << job->warnings.front();
   const Result<Plan> plan = make_plan(*job);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const Result<Trace> recorded = import_any(folder / "calls.jsonl.gz");
+  const Result<Trace> recorded = formats::import_any(folder / "calls.jsonl.gz");
   ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
   const Result<Comparison> result = compare(plan->trace(job->iterations), *recorded, {});
   ASSERT_TRUE(result.has_value()) << result.error().message;

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/formats/importers/kineto.hpp"
+#include "commlens/formats/kineto/import.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/trace/merge_traces.hpp"
 
@@ -120,7 +120,7 @@ std::int64_t of_step(const Trace& trace, std::optional<Iteration> step) {
 void expect_truth(const std::filesystem::path& folder, const Json& truth) {
   const std::string file = truth.at("file").get<std::string>();
   SCOPED_TRACE(file);
-  const Result<Trace> trace = read_kineto(folder / file);
+  const Result<Trace> trace = formats::kineto::read(folder / file);
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   const bool stamps_are_exact = truth.at("ts_resolution").get<std::string>() != "us";
   expect_part(truth.at("all"), measured(*trace, std::nullopt), stamps_are_exact);
@@ -167,7 +167,7 @@ TEST_F(KinetoTruth, HasTheBytesOfTheMetadata) {
   const std::filesystem::path folder = kineto_folder() / "nccl_parser_config";
   std::ifstream file(folder / "ground_truth.json");
   const Json truth = Json::parse(file);
-  const Result<Trace> trace = read_kineto(folder / "nccl_data.json.gz");
+  const Result<Trace> trace = formats::kineto::read(folder / "nccl_data.json.gz");
   ASSERT_TRUE(trace.has_value());
   Json got = Json::object();
   const RankStream& stream = trace->streams.at(0);
@@ -204,7 +204,7 @@ TEST_F(KinetoTruth, OverlapsOfWholeMicrosecondsAreExact) {
       {"trace_filter_128rank/sampled_rank-0.json.gz", 59216},
       {"trace_filter_128rank/sampled_rank-1.json.gz", 75530}};
   for (const auto& [file, expected] : microseconds) {
-    const Result<Trace> trace = read_kineto(kineto_folder() / file);
+    const Result<Trace> trace = formats::kineto::read(kineto_folder() / file);
     ASSERT_TRUE(trace.has_value()) << file;
     std::int64_t overlapped = 0;
     for (const IterationOverlap& row : communication_overlap(*trace)) {
@@ -217,7 +217,7 @@ TEST_F(KinetoTruth, OverlapsOfWholeMicrosecondsAreExact) {
 /// gloo on CPUs, rank 34 of 300: ten all_reduces of the CPU threads.
 TEST_F(KinetoTruth, ReadsATraceOfGloo) {
   const Result<Trace> trace =
-      read_kineto(kineto_folder() / "cpu_only_gloo/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz");
+      formats::kineto::read(kineto_folder() / "cpu_only_gloo/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz");
   ASSERT_TRUE(trace.has_value());
   ASSERT_EQ(trace->streams.size(), 1U);
   EXPECT_EQ(trace->streams[0].ranks.first, Rank{34});
@@ -236,7 +236,7 @@ TEST_F(KinetoTruth, EightRanksBecomeOneJob) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(kineto_folder() / "dlrm_kineto_8rank")) {
     if (entry.path().extension() == ".gz") {
-      Result<Trace> trace = read_kineto(entry.path());
+      Result<Trace> trace = formats::kineto::read(entry.path());
       ASSERT_TRUE(trace.has_value());
       traces.push_back(std::move(*trace));
       names.push_back(entry.path());

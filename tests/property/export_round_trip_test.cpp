@@ -12,8 +12,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "commlens/formats/exporters/exporters.hpp"
-#include "commlens/formats/importers/importers.hpp"
+#include "commlens/formats/formats.hpp"
+#include "commlens/formats/import_any.hpp"
+#include "commlens/formats/write_export.hpp"
 #include "commlens/trace/merge_traces.hpp"
 #include "commlens/trace/test_support.hpp"
 
@@ -121,12 +122,12 @@ class Recording {
 
 Result<Trace> read_back(const std::string& format, const std::filesystem::path& file, std::int64_t ranks) {
   if (format != "chakra") {
-    return import_any(file);
+    return formats::import_any(file);
   }
   std::vector<Trace> parts;
   std::vector<std::string> names;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    Result<Trace> part = import_any(file / fmt::format("chakra.{}.et", rank));
+    Result<Trace> part = formats::import_any(file / fmt::format("chakra.{}.et", rank));
     if (!part) {
       return part;
     }
@@ -165,7 +166,7 @@ void expect_back(const std::string& format, const std::string& file_name) {
     const ScratchFolder folder;
     const Trace trace = Recording(seed).make();
     const Result<void> written =
-        write_export(*exporter_named(format), trace, {}, (folder / file_name).string());
+        formats::write_export(*formats::exporter_named(format), trace, {}, (folder / file_name).string());
     ASSERT_TRUE(written) << written.error().message;
     const Result<Trace> back = read_back(format, folder / file_name, trace.ranks());
     ASSERT_TRUE(back) << back.error().message;

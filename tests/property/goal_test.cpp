@@ -1,10 +1,9 @@
-#include "commlens/formats/exporters/goal.hpp"
-
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "commlens/formats/goal/export.hpp"
 #include "commlens/trace/trace.hpp"
 #include "tests/simulators/goal_player.hpp"
 
@@ -13,7 +12,8 @@ namespace {
 
 std::string goal_of(const Trace& trace) {
   std::string text;
-  const Result<void> written = write_goal(trace, {}, [&](std::string_view block) { text += block; });
+  const Result<void> written =
+      formats::goal::write(trace, {}, [&](std::string_view block) { text += block; });
   return written ? text : written.error().message;
 }
 

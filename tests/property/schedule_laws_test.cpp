@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include "commlens/formats/exporters/chakra_graph.hpp"
-#include "commlens/formats/exporters/goal.hpp"
+#include "commlens/formats/chakra/export.hpp"
+#include "commlens/formats/goal/export.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/planner.hpp"
 #include "commlens/model/job.hpp"
@@ -27,7 +27,8 @@ using std::chrono::nanoseconds;
 
 std::string schedule_text(const Trace& trace) {
   std::string text;
-  const Result<void> written = write_goal(trace, {}, [&](std::string_view block) { text += block; });
+  const Result<void> written =
+      formats::goal::write(trace, {}, [&](std::string_view block) { text += block; });
   return written ? text : written.error().message;
 }
 
@@ -42,7 +43,7 @@ void expect_both_complete(const Trace& trace, Waits waits) {
   }
   EXPECT_TRUE(waits == Waits::may_be_later || goal.find("waited for later") == std::string::npos);
   const test_support::ScratchFolder folder;
-  ASSERT_TRUE(write_chakra(trace, {}, folder / "."));
+  ASSERT_TRUE(formats::chakra::write(trace, {}, folder / "."));
   const test::PlayedChakra played = test::play_chakra(folder / ".");
   ASSERT_TRUE(played.is_complete()) << played.text() << "\n" << goal;
 }

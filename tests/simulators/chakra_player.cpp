@@ -13,21 +13,23 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/formats/chakra_messages.hpp"
-#include "commlens/formats/chakra_names.hpp"
+#include "commlens/formats/chakra/messages.hpp"
+#include "commlens/formats/chakra/names.hpp"
 
 namespace commlens::test {
 namespace {
 
-struct Node {
-  ChakraNode content;
+namespace chakra = formats::chakra;
+
+struct PlayedNode {
+  chakra::Node content;
   std::size_t waits = 0;
   std::vector<std::uint64_t> then;  // nodes that wait for this one
   bool is_finished = false;
 };
 
 struct RankGraph {
-  std::map<std::uint64_t, Node> nodes;
+  std::map<std::uint64_t, PlayedNode> nodes;
   std::set<std::uint64_t> ready;
   std::map<std::string, std::vector<std::int64_t>> groups;
   std::map<std::string, std::int64_t> collectives;  // issued, by group
@@ -58,26 +60,27 @@ void read_groups(const std::string& list, RankGraph& graph) {
 }
 
 std::string read_graph(const std::filesystem::path& path, RankGraph& graph) {
-  Result<TextSource> source = TextSource::open(path);
+  Result<formats::TextSource> source = formats::TextSource::open(path);
   if (!source) {
     return source.error().message;
   }
-  ChakraReader reader(std::move(*source));
+  chakra::Reader reader(std::move(*source));
   if (const auto metadata = reader.metadata(); !metadata) {
     return metadata.error().message;
   }
-  ChakraNode node;
+  chakra::Node node;
   Result<bool> got = reader.next(node);
   for (; got && *got; got = reader.next(node)) {
-    if (!graph.nodes.try_emplace(node.id, Node{node, 0, {}, false}).second) {
-      return fmt::format("{}: node {} stands twice", path.string(), node.id);
+    if (!graph.nodes.try_emplace(node.id(), PlayedNode{node, 0, {}, false}).second) {
+      return fmt::format("{}: node {} stands twice", path.string(), node.id());
     }
     node = {};
   }
   for (auto& [id, waiting] : graph.nodes) {
-    std::set<std::uint64_t> before(waiting.content.data_dependencies.begin(),
-                                   waiting.content.data_dependencies.end());
-    before.insert(waiting.content.control_dependencies.begin(), waiting.content.control_dependencies.end());
+    std::set<std::uint64_t> before(waiting.content.data_dependencies().begin(),
+                                   waiting.content.data_dependencies().end());
+    before.insert(waiting.content.control_dependencies().begin(),
+                  waiting.content.control_dependencies().end());
     for (const std::uint64_t first : before) {
       const auto found = graph.nodes.find(first);
       if (found == graph.nodes.end() || first == id) {
@@ -135,17 +138,17 @@ class ChakraPlayer {
     std::int64_t bytes = 0;
   };
 
-  static bool is_exclusive(ChakraNodeType type) {
-    return type == ChakraNodeType::send || type == ChakraNodeType::collective;
+  static bool is_exclusive(chakra::NodeType type) {
+    return type == chakra::COMM_SEND_NODE || type == chakra::COMM_COLL_NODE;
   }
 
   void add(std::int64_t ticks, ChakraEvent::Kind kind, std::size_t rank, std::uint64_t node) {
     events_.push({now_ + ticks, order_++, kind, rank, node});
   }
 
-  void fail(std::size_t rank, const Node& node, std::string_view why) {
+  void fail(std::size_t rank, const PlayedNode& node, std::string_view why) {
     if (error_.empty()) {
-      error_ = fmt::format("rank {}, node {} ({}): {}", rank, node.content.id, node.content.name, why);
+      error_ = fmt::format("rank {}, node {} ({}): {}", rank, node.content.id(), node.content.name(), why);
     }
   }
 
@@ -153,8 +156,8 @@ class ChakraPlayer {
     RankGraph& graph = graphs_[rank];
     const std::set<std::uint64_t> ready = graph.ready;
     for (const std::uint64_t id : ready) {
-      const ChakraNodeType type = graph.nodes[id].content.type;
-      if ((type == ChakraNodeType::compute && graph.computes) || (is_exclusive(type) && graph.communicates)) {
+      const chakra::NodeType type = graph.nodes[id].content.type();
+      if ((type == chakra::COMP_NODE && graph.computes) || (is_exclusive(type) && graph.communicates)) {
         continue;
       }
       graph.ready.erase(id);
@@ -164,22 +167,22 @@ class ChakraPlayer {
 
   void issue(std::size_t rank, std::uint64_t id) {
     RankGraph& graph = graphs_[rank];
-    const Node& node = graph.nodes[id];
-    graph.communicates = graph.communicates || is_exclusive(node.content.type);
-    switch (node.content.type) {
-      case ChakraNodeType::metadata:
-        read_groups(node.content.input_values, graph);
+    const PlayedNode& node = graph.nodes[id];
+    graph.communicates = graph.communicates || is_exclusive(node.content.type());
+    switch (node.content.type()) {
+      case chakra::METADATA_NODE:
+        read_groups(node.content.inputs().values(), graph);
         add(0, ChakraEvent::Kind::finishes, rank, id);
         break;
-      case ChakraNodeType::compute:
+      case chakra::COMP_NODE:
         graph.computes = true;
-        add(1 + static_cast<std::int64_t>(node.content.duration_us), ChakraEvent::Kind::finishes, rank, id);
+        add(1 + static_cast<std::int64_t>(node.content.duration_us()), ChakraEvent::Kind::finishes, rank, id);
         break;
-      case ChakraNodeType::send:
-      case ChakraNodeType::receive:
+      case chakra::COMM_SEND_NODE:
+      case chakra::COMM_RECV_NODE:
         issue_message(rank, id, node);
         break;
-      case ChakraNodeType::collective:
+      case chakra::COMM_COLL_NODE:
         issue_collective(rank, id, node);
         break;
       default:
@@ -189,18 +192,18 @@ class ChakraPlayer {
 
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   /// Source, destination, tag and size.
-  static Key key_of(const Node& node) {
-    const ChakraAttributes& attributes = node.content.attributes;
-    return {attributes.integer(k_chakra_source).value_or(-1),
-            attributes.integer(k_chakra_destination).value_or(-1),
-            attributes.integer(k_chakra_tag).value_or(-1),
-            attributes.integer(k_chakra_comm_size).value_or(-1)};
+  static Key key_of(const PlayedNode& node) {
+    const auto& attributes = node.content.attributes();
+    return {chakra::integer(attributes, chakra::k_chakra_source).value_or(-1),
+            chakra::integer(attributes, chakra::k_chakra_destination).value_or(-1),
+            chakra::integer(attributes, chakra::k_chakra_tag).value_or(-1),
+            chakra::integer(attributes, chakra::k_chakra_comm_size).value_or(-1)};
   }
 
-  void issue_message(std::size_t rank, std::uint64_t id, const Node& node) {
+  void issue_message(std::size_t rank, std::uint64_t id, const PlayedNode& node) {
     const Key key = key_of(node);
     const auto [source, destination, tag, bytes] = key;
-    const bool sends = node.content.type == ChakraNodeType::send;
+    const bool sends = node.content.type() == chakra::COMM_SEND_NODE;
     const auto self = static_cast<std::int64_t>(rank);
     if ((sends ? source : destination) != self || (sends ? destination : source) == self || tag < 0 ||
         bytes < 1) {
@@ -230,20 +233,20 @@ class ChakraPlayer {
     }
   }
 
-  void issue_collective(std::size_t rank, std::uint64_t id, const Node& node) {
+  void issue_collective(std::size_t rank, std::uint64_t id, const PlayedNode& node) {
     constexpr std::int64_t all_reduce = 0;
     constexpr std::int64_t broadcast = 5;
     static const std::set<std::int64_t> k_known = {all_reduce, 2, broadcast, 6, 7};
-    const ChakraAttributes& attributes = node.content.attributes;
-    const std::int64_t type = attributes.integer(k_chakra_comm_type).value_or(-1);
-    const std::int64_t bytes = attributes.integer(k_chakra_comm_size).value_or(-1);
-    const std::string group(attributes.text(k_chakra_group));
+    const auto& attributes = node.content.attributes();
+    const std::int64_t type = chakra::integer(attributes, chakra::k_chakra_comm_type).value_or(-1);
+    const std::int64_t bytes = chakra::integer(attributes, chakra::k_chakra_comm_size).value_or(-1);
+    const std::string group(chakra::text(attributes, chakra::k_chakra_group));
     if (!k_known.contains(type) || bytes < 1) {
       fail(rank, node, "unsupported collective comm type, or of no bytes");
       return;
     }
     if (type == broadcast) {
-      add(1 + static_cast<std::int64_t>(node.content.duration_us), ChakraEvent::Kind::finishes, rank, id);
+      add(1 + static_cast<std::int64_t>(node.content.duration_us()), ChakraEvent::Kind::finishes, rank, id);
       return;
     }
     std::vector<std::int64_t> members =
@@ -273,10 +276,10 @@ class ChakraPlayer {
 
   void finish(std::size_t rank, std::uint64_t id) {
     RankGraph& graph = graphs_[rank];
-    Node& node = graph.nodes[id];
+    PlayedNode& node = graph.nodes[id];
     node.is_finished = true;
-    graph.computes = graph.computes && node.content.type != ChakraNodeType::compute;
-    graph.communicates = graph.communicates && !is_exclusive(node.content.type);
+    graph.computes = graph.computes && node.content.type() != chakra::COMP_NODE;
+    graph.communicates = graph.communicates && !is_exclusive(node.content.type());
     for (const std::uint64_t next : node.then) {
       if (--graph.nodes[next].waits == 0) {
         graph.ready.insert(next);

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "commlens/formats/importers/calls_jsonl.hpp"
+#include "commlens/formats/calls_jsonl/import.hpp"
 #include "commlens/summary/bubble.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/summary/statistics.hpp"
@@ -21,7 +21,7 @@ nanoseconds ns(std::int64_t count) { return nanoseconds(count); }
 Trace trace_of(const std::string& name) {
   const char* const source = std::getenv("COMMLENS_SOURCE_DIR");
   const std::filesystem::path root = source == nullptr ? "." : source;
-  Result<Trace> trace = read_calls_jsonl(root / "tests/golden/timing" / (name + ".jsonl"));
+  Result<Trace> trace = formats::calls_jsonl::read(root / "tests/golden/timing" / (name + ".jsonl"));
   EXPECT_TRUE(trace) << trace.error().message;
   return trace ? std::move(*trace) : Trace();
 }

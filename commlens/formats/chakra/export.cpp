@@ -1,0 +1,51 @@
+#include "commlens/formats/chakra/export.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "commlens/formats/chakra/graph.hpp"
+#include "commlens/formats/io/write_stream.hpp"
+
+namespace commlens::formats::chakra {
+namespace {
+
+ChakraGraph::UnevenSizes uneven_sizes(const CallSchedule& schedule) {
+  ChakraGraph::UnevenSizes sizes;
+  const std::vector<CollectiveSeries>& series = schedule.series();
+  if (std::none_of(series.begin(), series.end(), [](const CollectiveSeries& one) { return one.is_uneven; })) {
+    return sizes;
+  }
+  const Trace& trace = schedule.trace();
+  for (const RankStream& stream : trace.streams) {
+    for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+      ScheduledRank calls(schedule, stream, rank);
+      for (ScheduledCall call; calls.next(call);) {
+        const CommOp& op = trace.op(stream.events[call.row].op);
+        if (op.kind == CommKind::all_to_all && call.role.kind == CallRole::Kind::collective) {
+          sizes[series[call.role.index].first_instance + call.number] += (op.input * op.dtype).value;
+        }
+      }
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+Result<void> write(const Trace& trace, const CallSelection& selection, const std::filesystem::path& folder) {
+  const CallSchedule schedule(trace);
+  const ChakraGraph::UnevenSizes uneven = uneven_sizes(schedule);
+  for (const RankStream& stream : trace.streams) {
+    for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+      if (selection.rank && *selection.rank != rank) {
+        continue;
+      }
+      write_stream((folder / fmt::format("chakra.{}.et", rank.value)).string(),
+                   [&](const TextSink& sink) { ChakraGraph(schedule, uneven, sink).write(stream, rank); });
+    }
+  }
+  return {};
+}
+
+}  // namespace commlens::formats::chakra

@@ -1,0 +1,13 @@
+#pragma once
+#include <filesystem>
+
+#include "commlens/base/result.hpp"
+#include "commlens/formats/io/sink.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens::formats::chakra {
+
+/// A Chakra execution trace per rank, chakra.RANK.et (docs/formats/chakra.md), in `folder`.
+Result<void> write(const Trace& trace, const CallSelection& selection, const std::filesystem::path& folder);
+
+}  // namespace commlens::formats::chakra
