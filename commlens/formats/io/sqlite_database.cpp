@@ -33,6 +33,19 @@ SqliteLimits limits_of(const std::filesystem::path& path) {
   return {.processor_time = std::chrono::seconds(60 + (bytes >> 20)), .rows = 10'000 + bytes / 4};
 }
 
+/// A URI that makes SQLite put no file beside one in WAL mode, unless such files are there already and belong
+/// to the database.
+std::string name_for_reading(const std::filesystem::path& path) {
+  std::string uri = "file:";
+  for (const char c : path.string()) {
+    uri += c == '?' || c == '#' || c == '%' ? fmt::format("%{:02x}", c) : std::string(1, c);
+  }
+  std::error_code status;
+  const bool is_alone = !std::filesystem::exists(path.string() + "-wal", status) &&
+                        !std::filesystem::exists(path.string() + "-journal", status);
+  return is_alone ? uri + "?immutable=1" : uri;
+}
+
 }  // namespace
 
 struct SqliteDatabase::Guard {
@@ -122,7 +135,8 @@ SqliteDatabase SqliteDatabase::create(const std::filesystem::path& path) {
 Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path,
                                             std::optional<SqliteLimits> limits) {
   sqlite3* opened = nullptr;
-  const int status = sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
+  const int status = sqlite3_open_v2(name_for_reading(path).c_str(), &opened,
+                                     SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
   SqliteDatabase database(opened);
   if (status != SQLITE_OK) {
     return tl::unexpected(error_of(opened));

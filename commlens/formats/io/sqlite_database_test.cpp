@@ -1,6 +1,8 @@
 #include "commlens/formats/io/sqlite_database.hpp"
 
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -103,6 +105,20 @@ TEST(SqliteDatabase, OfUnknownOriginIsNotWrittenAndItsViewsAreNotRun) {
                              [&](const SqliteStatement& row) { value = row.integer(0).value_or(0); }));
   EXPECT_EQ(value, 7);
   EXPECT_EQ(test_support::content_of(file), before);
+}
+
+TEST(SqliteDatabase, InWalModeIsReadAndGetsNoFilesBesideIt) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder / "a?b#c%d.sqlite";
+  EXPECT_TRUE(SqliteDatabase::create(file).run(
+      "PRAGMA journal_mode=WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7)"));
+  const Result<SqliteDatabase> database = SqliteDatabase::open(file);
+  ASSERT_TRUE(database) << database.error().message;
+  std::int64_t rows = 0;
+  EXPECT_TRUE(database->each("SELECT a FROM t", [&](const SqliteStatement&) { ++rows; }));
+  EXPECT_EQ(rows, 1);
+  const std::filesystem::directory_iterator entries(folder / ".");
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
 TEST(SqliteDatabase, RefusesAValueBeyondSixteenMebibytes) {
