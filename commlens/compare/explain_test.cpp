@@ -13,6 +13,9 @@ const RuleBook& book() {
         {"zero12.gradient_all_reduce", {Term::gradients, "gradient_buckets"}},
         {"zero12.norm", {Term::none, "gradient_norms"}},
         {"paper.eq2_gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},
+        {"paper.eq3_parameter_gather", {Term::parameters, "separate_calls"}},
+        {"zero3.parameter_gather",
+         {Term::parameters, "separate_calls", "parameters_kept", "coordinator.py:487"}},
         {"pipeline.attention_mask", {Term::none, "attention_mask"}}};
     RuleBook made;
     made.add(rows);
@@ -139,7 +142,7 @@ TEST(ExplainSteps, BytesOfATermWithoutReasonAreUnexplained) {
   const Trace first = TwoRanks("paper").call(CommKind::all_reduce, 100, k_equation).take();
   const Explanation explanation =
       explain_steps(first, {{By::rules, "", "", TwoRanks().call(CommKind::all_reduce, 104, k_bucket).take()}},
-                    {})
+                    {.rules = &book()})
           .value();
   ASSERT_EQ(explanation.unexplained.size(), 1U);
   EXPECT_EQ(explanation.unexplained[0].message(), Bytes{2 * 4 * 4});
@@ -169,7 +172,7 @@ TEST(ExplainSteps, OnlyFewerGatheredBytesAreKeptParameters) {
   const auto explained = [&](std::int64_t elements) {
     return explain_steps(
                first, {{By::rules, "", "", TwoRanks().call(CommKind::all_gather, elements, gather).take()}},
-               {})
+               {.rules = &book()})
         .value();
   };
   const Explanation less = explained(60);

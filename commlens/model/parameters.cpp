@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "commlens/base/check.hpp"
-#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {

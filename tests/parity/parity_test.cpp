@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "parity/training_run.hpp"
 
 namespace commlens::engine {
