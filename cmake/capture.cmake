@@ -3,7 +3,7 @@
 # older C++ library, or none.
 
 # What a recorder needs of the lower floors, and no reader.
-set(capture_floors base/check base/dtype base/file base/sums base/text base/unfinished base/units comm/event comm/group
+set(capture_floors base/check base/dtype base/file base/sums base/text base/unfinished base/units comm/axis comm/event comm/group comm/mesh comm/rank_range
     trace/clock trace/compute_file
     trace/compute_recorder trace/create_recording trace/growing_file trace/json_text trace/manifest_writer trace/mapped_file trace/op_cache
     trace/rank_tables_file trace/recorder trace/stream_layout trace/table_text trace/trace trace/trace_folder)

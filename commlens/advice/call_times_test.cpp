@@ -58,7 +58,7 @@ Trace timed(const std::vector<TimedCall>& calls, Iteration iterations, std::int6
 
 CallShape shape(CommKind kind, std::int64_t bytes) { return {kind, Axis::dp, 4, {bytes}}; }
 
-constexpr Mesh k_data_only{1, 4, 1};
+const Mesh k_data_only{{Axis::pp, 1}, {Axis::dp, 4}, {Axis::tp, 1}};
 
 CallTimes times_of(const Trace& trace, const Mesh& mesh = k_data_only) {
   const std::optional<CallTimes> times = CallTimes::of(trace, mesh, Bytes{65536});
@@ -98,8 +98,8 @@ TEST(CallTimes, OfAKindThatTheTraceLacksAreThoseOfTheSameTraffic) {
 // Recordings of frameworks know ranks, not axes. Of 2 x 2 ranks, 0 and 2 differ in their data rank only.
 TEST(CallTimes, FindTheAxisOfAGroupByItsMembers) {
   const FourRanks along_data{{{{0}, {2}}, {{1}, {3}}, {{0}, {2}}, {{1}, {3}}}, Axis::unknown};
-  const CallTimes times =
-      times_of(timed({{CommKind::all_reduce, 256, 1000}}, 2, 0, along_data), Mesh{1, 2, 2});
+  const CallTimes times = times_of(timed({{CommKind::all_reduce, 256, 1000}}, 2, 0, along_data),
+                                   Mesh{{Axis::pp, 1}, {Axis::dp, 2}, {Axis::tp, 2}});
   EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::dp, 2, {1024}}), 1000.0);
   EXPECT_EQ(times.nanoseconds_of({CommKind::all_reduce, Axis::tp, 2, {1024}}), std::nullopt);
 }

@@ -19,7 +19,12 @@ std::string degrees_text(const ParallelLayout& layout) {
         std::pair("virtual stages", layout.virtual_stages)}) {
     text += degree > 1 ? fmt::format(", {} {}", name, degree) : "";
   }
-  return text + (layout.sequence_parallel ? ", sequence parallel" : "");
+  for (const MeshAxis& more : layout.more_axes) {
+    text += fmt::format(", {} {}", name_of(more.axis), more.size);
+  }
+  const bool is_default = layout.order == ParallelLayout::k_default_order;
+  return text + (layout.sequence_parallel ? ", sequence parallel" : "") +
+         (is_default ? "" : fmt::format(", ranks in order {}", layout.order));
 }
 
 }  // namespace
@@ -50,19 +55,26 @@ Json model_json(const ModelConfig& model) {
 
 Json layout_json(const Job& job) {
   const ParallelLayout& layout = job.layout;
-  return {{"ranks", layout.ranks},
-          {"dp", layout.dp},
-          {"tp", layout.tp},
-          {"pp", layout.pp},
-          {"cp", layout.cp},
-          {"ep", layout.ep},
-          {"zero", job.train.zero_stage},
-          {"replicate", layout.replicate},
-          {"sequence_parallel", layout.sequence_parallel},
-          {"virtual_stages", layout.virtual_stages},
-          {"micro_batch", job.train.micro_batch},
-          {"micro_batches", job.train.micro_batches},
-          {"dtype", name_of(job.train.dtype)}};
+  Json json = {{"ranks", layout.ranks},
+               {"dp", layout.dp},
+               {"tp", layout.tp},
+               {"pp", layout.pp},
+               {"cp", layout.cp},
+               {"ep", layout.ep},
+               {"zero", job.train.zero_stage},
+               {"replicate", layout.replicate},
+               {"sequence_parallel", layout.sequence_parallel},
+               {"virtual_stages", layout.virtual_stages},
+               {"micro_batch", job.train.micro_batch},
+               {"micro_batches", job.train.micro_batches},
+               {"dtype", name_of(job.train.dtype)}};
+  for (const MeshAxis& more : layout.more_axes) {
+    json[std::string(name_of(more.axis))] = more.size;
+  }
+  if (layout.order != ParallelLayout::k_default_order) {
+    json["order"] = layout.order;
+  }
+  return json;
 }
 
 bool is_dense_gpt(const ModelConfig& model) { return model.family == Family::gpt && model.experts == 0; }

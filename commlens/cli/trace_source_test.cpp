@@ -113,7 +113,7 @@ TEST(RanksOfJob, CountsGroupMembersWithoutCallsOfTheirOwn) {
   op.group = trace.groups.intern(std::vector<Rank>{Rank{0}, Rank{15}});
   trace.streams.push_back({{Rank{0}, Rank{0}}, {{trace.intern(op), 0}}, {}});
   EXPECT_EQ(ranks_of_job(trace), 16);
-  EXPECT_EQ(ranks_of_job(Trace(Mesh{2, 3, 4})), 24);
+  EXPECT_EQ(ranks_of_job(Trace(Mesh{{Axis::pp, 2}, {Axis::dp, 3}, {Axis::tp, 4}})), 24);
   trace.provenance.job_ranks = 64;
   EXPECT_EQ(ranks_of_job(trace), 64);
 }

@@ -10,14 +10,12 @@
 #include <vector>
 
 #include "commlens/base/rank.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/comm/axis.hpp"
 #include "commlens/comm/event.hpp"
+#include "commlens/comm/mesh.hpp"
 
 namespace commlens {
-
-/// The dimension of a layout that a group runs along (docs/glossary.md).
-/// model = tensor x pipeline of one replica; self = a group of one rank.
-enum class Axis : std::uint8_t { unknown, dp, tp, sp, pp, cp, ep, edp, model, world, self };
-std::string_view name_of(Axis axis);
 
 /// Tells communicators of the same members apart. A communicator has one number, the same for all of its
 /// members and in all files of a job; k_no_communicator where the source does not say which one it is.
@@ -34,27 +32,6 @@ std::optional<CommunicatorId> communicator_from(std::string_view text);
 /// MPI_COMM_WORLD in recordings of MPI programs: communicator_named("MPI_COMM_WORLD").
 CommunicatorId world_communicator();
 
-/// Where a rank stands. Pipeline is the slowest axis, tensor the fastest:
-/// rank = (pipeline * data_size + data) * tensor_size + tensor.
-/// Source: DeepSpeed runtime/pipe/topology.py:PipeModelDataParallelTopology, Megatron core/parallel_state.py.
-struct Coordinates {
-  std::int64_t pipeline = 0;
-  std::int64_t data = 0;
-  std::int64_t tensor = 0;
-  friend auto operator<=>(const Coordinates&, const Coordinates&) = default;
-};
-
-/// Sizes of the three axes, each >= 1.
-struct Mesh {
-  std::int64_t pipeline = 1;
-  std::int64_t data = 1;
-  std::int64_t tensor = 1;
-  constexpr std::int64_t ranks() const { return pipeline * data * tensor; }
-  Rank rank(Coordinates where) const;
-  Coordinates coordinates(Rank rank) const;
-  friend auto operator<=>(const Mesh&, const Mesh&) = default;
-};
-
 /// Which positions along one axis belong to a rank's group, seen from that rank.
 struct Span {
   enum class Shape : std::uint8_t {
@@ -65,40 +42,59 @@ struct Span {
     ends,    // the first and the last position
   };
   Shape shape = Shape::own;
-  std::int64_t step = 1;
+  std::int64_t step = 1;  // of block and stride; divides the size of the axis
   friend auto operator<=>(const Span&, const Span&) = default;
 };
 
+struct AxisSpan {
+  Axis axis;
+  Span span;
+  friend auto operator<=>(const AxisSpan&, const AxisSpan&) = default;
+};
+
 /// A group described from the point of view of a member, so that one description serves all ranks of a class.
+/// A degree of 1 makes a group of the rank alone, and a pair of the rank with itself, both called `self`.
 struct GroupPattern {
   enum class Shape : std::uint8_t {
-    mesh,     // all ranks whose coordinates lie in the three spans, ascending
-    to_next,  // [self, next stage]; the ring closes: the next of the last stage is the first
+    mesh,     // all ranks whose positions lie in the spans, ascending
+    to_next,  // [self, next position]; the ring closes: the next of the last position is the first
     to_previous,
-    from_next,  // [next stage, self]
+    from_next,  // [next position, self]
     from_previous,
   };
   Shape shape = Shape::mesh;
-  Axis axis = Axis::unknown;
-  Span pipeline;
-  Span data;
-  Span tensor;
+  Axis axis = {};                    // what the group is called
+  std::vector<AxisSpan> spans = {};  // of mesh; own position along all other axes
+  Axis along = {};                   // of pairs: the axis of the next and previous position
+  std::size_t view = 0;              // of the mesh's views, whose axes these are
   friend auto operator<=>(const GroupPattern&, const GroupPattern&) = default;
 };
+
+/// All ranks along these axes, in the first view of the mesh that has all of them, as a group called `axis`.
+/// Fails where no view has them.
+Result<GroupPattern> pattern_over(const Mesh& mesh, const Axis& axis, std::vector<AxisSpan> spans);
+/// A pair with a neighbour along an axis, as a group called by it. Fails where the mesh lacks the axis.
+Result<GroupPattern> neighbour_pattern(const Mesh& mesh, const Axis& axis, GroupPattern::Shape shape);
+
+/// The pattern in the one form of all that have the same members on the mesh: spans in the order of the
+/// view's axes, none that are the own position alone. Fails where the mesh lacks the view or an axis, where
+/// an axis is named twice, and where a step does not divide the size of its axis.
+Result<GroupPattern> checked(const Mesh& mesh, GroupPattern pattern);
 
 /// All groups of a trace: patterns (predicted traces) and explicit lists of ranks (recorded ones).
 class GroupTable {
  public:
   GroupTable() = default;
-  explicit GroupTable(Mesh mesh) : mesh_(mesh), has_mesh_(true) {}
+  explicit GroupTable(Mesh mesh) : mesh_(std::move(mesh)) {}
 
   /// Same id for the same group. An explicit list keeps its order (send and recv: source, destination); lists
   /// of the same ranks in different communicators are different groups.
+  /// A pattern must fit the mesh, as checked() says; the program stops otherwise.
   GroupId intern(const GroupPattern& pattern);
-  GroupId intern(const std::vector<Rank>& members, Axis axis = Axis::unknown,
+  GroupId intern(const std::vector<Rank>& members, const Axis& axis = Axis::unknown,
                  CommunicatorId communicator = k_no_communicator);
   /// A group of `size` >= 1 ranks that the source does not tell; groups of another name are others.
-  GroupId intern_hidden(std::int64_t size, std::string_view name, Axis axis = Axis::unknown);
+  GroupId intern_hidden(std::int64_t size, std::string_view name, const Axis& axis = Axis::unknown);
 
   /// Members as seen from `self`, in group order; none of a hidden group.
   std::vector<Rank> members(GroupId group, Rank self) const;
@@ -113,29 +109,30 @@ class GroupTable {
   /// Which of the lists of these ranks along this axis it is, in the order in which they were added: 1, 2, …;
   /// 1 of groups that are no list.
   std::int64_t ordinal(GroupId group) const;
-  /// The axis, `self` when the group has one member.
-  Axis axis(GroupId group) const;
+  /// The axis, `self` when the group has one member; valid until the next group is added.
+  const Axis& axis(GroupId group) const;
   /// Ranks per node -> members of the group that share a node with `self` (itself included).
   std::int64_t members_on_node(GroupId group, Rank self, std::int64_t ranks_per_node) const;
 
   std::size_t count() const { return entries_.size(); }
   /// The mesh that patterns refer to; absent for traces of explicit groups.
-  std::optional<Mesh> mesh() const { return has_mesh_ ? std::optional<Mesh>(mesh_) : std::nullopt; }
-  /// The pattern of a group, absent when it is an explicit list.
-  std::optional<GroupPattern> pattern(GroupId group) const;
+  const std::optional<Mesh>& mesh() const { return mesh_; }
+  /// The pattern of a group, null when it is an explicit list; valid until the next group is added.
+  const GroupPattern* pattern(GroupId group) const;
 
  private:
   struct Entry {
     GroupPattern pattern;
     std::vector<Rank> members;  // explicit groups only
     bool is_explicit = false;
-    std::int64_t hidden = 0;  // members of a hidden group, which is explicit and has none listed
     std::string name;
     CommunicatorId communicator{};
     std::int64_t ordinal = 1;
+    std::int64_t size = 0;
   };
-  Mesh mesh_;
-  bool has_mesh_ = false;
+  std::vector<Rank> members_of(const GroupPattern& pattern, Rank self) const;
+
+  std::optional<Mesh> mesh_;
   std::vector<Entry> entries_;
   std::map<GroupPattern, GroupId> by_pattern_;
   std::map<std::pair<Axis, std::vector<Rank>>, std::map<CommunicatorId, GroupId>> by_members_;

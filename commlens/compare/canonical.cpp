@@ -20,7 +20,7 @@ ResolvedGroups::Resolved& ResolvedGroups::entry(const CommOp& op) {
       std::uint64_t{static_cast<std::uint32_t>(op.group)} * 2 + std::uint64_t{is_point_to_point(op.kind)};
   const auto [found, added] = resolved_.try_emplace(key);
   Resolved& resolved = found->second;
-  if (added && !trace_.groups.pattern(op.group)) {
+  if (added && trace_.groups.pattern(op.group) == nullptr) {
     const std::vector<Rank> members = trace_.groups.members(op.group, Rank{});
     resolved.same_for_all = true;
     resolved.ascending = std::is_sorted(members.begin(), members.end());
@@ -46,8 +46,8 @@ CanonicalGroup ResolvedGroups::resolve(const CommOp& op, Rank self, Resolved& re
     std::sort(members.begin(), members.end());
   }
   const CanonicalGroup group = canonical_.intern(members);
-  const std::optional<GroupPattern> pattern = trace_.groups.pattern(op.group);
-  if (pattern && pattern->shape == GroupPattern::Shape::mesh) {
+  const GroupPattern* const pattern = trace_.groups.pattern(op.group);
+  if (pattern != nullptr && pattern->shape == GroupPattern::Shape::mesh) {
     for (const Rank member : members) {  // who sees the same group, so that it is built once
       if (member.value < ranks_) {
         resolved.of_rank[static_cast<std::size_t>(member.value)] = static_cast<std::uint32_t>(group) + 1;

@@ -29,8 +29,8 @@ class Comparer {
         add(segment);
         continue;
       }
-      for (std::int64_t rank = segment.ranks.first.value; rank <= segment.ranks.last.value; ++rank) {
-        add({{Rank{rank}, Rank{rank}}, segment.a, segment.b});
+      for (const Rank rank : segment.ranks) {
+        add({{rank, rank}, segment.a, segment.b});
       }
     }
     result_.iterations = scope_.iterations;

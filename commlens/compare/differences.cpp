@@ -93,12 +93,12 @@ void Differences::add(const Finding& finding) {
   const auto [found, added] = places_.try_emplace(key, differences_.size());
   if (added) {
     differences_.push_back(described(finding, axis));
-    counted_to_.push_back(Rank{-1});
+    counted_.push_back({Rank{-1}, Rank{-1}});
   }
   Difference& difference = differences_[found->second];
   difference.calls += finding.ranks.count() * finding.times;
-  if (counted_to_[found->second] < finding.ranks.first) {
-    counted_to_[found->second] = finding.ranks.last;
+  if (counted_[found->second] != finding.ranks) {
+    counted_[found->second] = finding.ranks;
     difference.ranks += finding.ranks.count();
   }
 }

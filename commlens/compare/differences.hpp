@@ -24,6 +24,7 @@ class Differences {
  public:
   /// `rules` may be null: no difference has a cause then.
   Differences(const Trace& a, const Trace& b, const RuleBook* rules) : a_(a), b_(b), rules_(rules) {}
+  /// All findings of the same ranks come one after the other.
   void add(const Finding& finding);
   /// Most bytes first.
   std::vector<Difference> sorted() const;
@@ -39,7 +40,7 @@ class Differences {
   const RuleBook* rules_;
   std::map<Key, std::size_t> places_;
   std::vector<Difference> differences_;
-  std::vector<Rank> counted_to_;  // per difference: the last rank that is part of its `ranks`
+  std::vector<RankRange> counted_;  // per difference: the ranks that its `ranks` counted last
   std::map<std::tuple<bool, GroupId, CommKind>, Axis> axes_;  // on the current ranks
   RankRange axes_ranks_{Rank{-1}, Rank{-1}};
 };

@@ -26,9 +26,9 @@ const RuleBook& book() {
 
 class TwoRanks {
  public:
-  explicit TwoRanks(std::string framework = "") : trace_(Mesh{1, 2, 1}) {
+  explicit TwoRanks(std::string framework = "") : trace_(Mesh{{Axis::pp, 1}, {Axis::dp, 2}, {Axis::tp, 1}}) {
     trace_.provenance.framework = std::move(framework);
-    const GroupPattern pattern{.axis = Axis::dp, .data = {Span::Shape::all, 1}};
+    const GroupPattern pattern{.axis = Axis::dp, .spans = {{Axis::dp, {Span::Shape::all, 1}}}};
     group_ = trace_.groups.intern(pattern);
     stream_.ranks = {Rank{0}, Rank{1}};
   }

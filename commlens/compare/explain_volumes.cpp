@@ -10,25 +10,38 @@
 
 namespace commlens {
 
+namespace {
+
+/// Cuts a gapless range at `starts`.
+void add_parts(const RankRange& range, const std::set<std::int64_t>& starts, std::vector<RankRange>& parts) {
+  std::int64_t first = range.first.value;
+  for (auto next = starts.upper_bound(first); first <= range.last.value;) {
+    const std::int64_t end =
+        next == starts.end() ? range.last.value + 1 : std::min(*next, range.last.value + 1);
+    parts.push_back({Rank{first}, Rank{end - 1}});
+    first = end;
+    if (next != starts.end()) {
+      ++next;
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<RankRange> common_ranges(const Scope& scope, const std::vector<const Trace*>& traces) {
   std::set<std::int64_t> starts;
   for (const Trace* trace : traces) {
     for (const RankStream& stream : trace->streams) {
-      starts.insert(stream.ranks.first.value);
-      starts.insert(stream.ranks.last.value + 1);
+      for (const RankRange& piece : pieces_of(stream.ranks)) {
+        starts.insert(piece.first.value);
+        starts.insert(piece.last.value + 1);
+      }
     }
   }
   std::vector<RankRange> ranges;
   for (const Segment& segment : scope.segments) {
-    std::int64_t first = segment.ranks.first.value;
-    for (auto next = starts.upper_bound(first); first <= segment.ranks.last.value;) {
-      const std::int64_t end =
-          next == starts.end() ? segment.ranks.last.value + 1 : std::min(*next, segment.ranks.last.value + 1);
-      ranges.push_back({Rank{first}, Rank{end - 1}});
-      first = end;
-      if (next != starts.end()) {
-        ++next;
-      }
+    for (const RankRange& piece : pieces_of(segment.ranks)) {
+      add_parts(piece, starts, ranges);
     }
   }
   return ranges;

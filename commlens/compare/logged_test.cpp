@@ -9,8 +9,9 @@ namespace {
 /// two; every iteration gathers 1,024 B shards twice and sends what the logger cannot see. The iterations
 /// have the numbers `cold` and `steady`.
 Trace prediction(Iteration cold = 0, Iteration steady = 1) {
-  Trace trace(Mesh{1, 2, 1});
-  const GroupId dp = trace.groups.intern(GroupPattern{.axis = Axis::dp, .data = {.shape = Span::Shape::all}});
+  Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 2}, {Axis::tp, 1}});
+  const GroupId dp =
+      trace.groups.intern(GroupPattern{.axis = Axis::dp, .spans = {{Axis::dp, {.shape = Span::Shape::all}}}});
   const auto op = [&](CommKind kind, std::int64_t input, std::int64_t output, const char* source) {
     CommOp result;
     result.kind = kind;

@@ -200,8 +200,8 @@ std::set<Matcher::Seen> Matcher::seen_from_all(Side& side, const std::vector<OpI
       continue;
     }
     Seen group;
-    for (std::int64_t rank = ranks.first.value; rank <= ranks.last.value; ++rank) {
-      group.push_back(side.groups.of(op, Rank{rank}));
+    for (const Rank rank : ranks) {
+      group.push_back(side.groups.of(op, rank));
     }
     groups.insert(std::move(group));
   }

@@ -19,9 +19,33 @@ std::vector<const RankStream*> ascending(const Trace& trace) {
   return streams;
 }
 
+bool is_gapless(const std::vector<const RankStream*>& streams) {
+  return std::all_of(streams.begin(), streams.end(),
+                     [](const RankStream* stream) { return stream->ranks.is_gapless(); });
+}
+
+/// Of streams that need not follow one another.
+std::vector<Segment> common_segments_of_blocks(const std::vector<const RankStream*>& left,
+                                               const std::vector<const RankStream*>& right) {
+  std::vector<Segment> segments;
+  for (const RankStream* a : left) {
+    for (const RankStream* b : right) {
+      for (const RankRange& both : intersection(a->ranks, b->ranks)) {
+        segments.push_back({both, a, b});
+      }
+    }
+  }
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const Segment& one, const Segment& other) { return one.ranks < other.ranks; });
+  return segments;
+}
+
 std::vector<Segment> common_segments(const Trace& a, const Trace& b) {
   const std::vector<const RankStream*> left = ascending(a);
   const std::vector<const RankStream*> right = ascending(b);
+  if (!is_gapless(left) || !is_gapless(right)) {
+    return common_segments_of_blocks(left, right);
+  }
   std::vector<Segment> segments;
   std::size_t i = 0;
   std::size_t j = 0;

@@ -163,10 +163,10 @@ class WholeJobComparer {
     const OpCounts a = a_.counts_of(*segment.a);
     const OpCounts b = b_.counts_of(*segment.b);
     result_.ignored += (a.ignored + b.ignored) * segment.ranks.count();
-    for (std::int64_t rank = segment.ranks.first.value; rank <= segment.ranks.last.value; ++rank) {
+    for (const Rank rank : segment.ranks) {
       std::map<Family, FamilyCalls> families;
-      collect(a_, a, Rank{rank}, [&](Family family) -> auto& { return families[std::move(family)].a; });
-      collect(b_, b, Rank{rank}, [&](Family family) -> auto& { return families[std::move(family)].b; });
+      collect(a_, a, rank, [&](Family family) -> auto& { return families[std::move(family)].a; });
+      collect(b_, b, rank, [&](Family family) -> auto& { return families[std::move(family)].b; });
       for (auto& [family, calls] : families) {
         match(family, calls);
       }

@@ -150,10 +150,10 @@ void write_rank(const fs::path& folder, std::int64_t iteration, DataParallel& pa
 
 /// Ranks that write: with ZeRO all, without it the first data rank of each stage and tensor position.
 std::vector<std::int64_t> writing_ranks(const Job& job) {
-  const Mesh mesh{job.layout.pp, job.layout.dp, job.layout.tp};
+  const Mesh mesh = job.layout.mesh();
   std::vector<std::int64_t> ranks;
   for (std::int64_t rank = 0; rank < job.layout.ranks; ++rank) {
-    if (job.train.zero_stage > 0 || mesh.coordinates(Rank{rank}).data == 0) {
+    if (job.train.zero_stage > 0 || mesh.position(Rank{rank}, Axis::dp) == 0) {
       ranks.push_back(rank);
     }
   }
@@ -419,10 +419,18 @@ Progress load_checkpoint(const CheckpointPlace& place, const Job& job, DataParal
   const fs::path path = newest(place.folder).value();
   const Json manifest = read_json(path / "checkpoint.json").value();
   const auto writers = manifest["dp"].get<std::int64_t>();
-  const Mesh mesh{job.layout.pp, manifest["dp_of_job"].get<std::int64_t>(), job.layout.tp};
+  ParallelLayout layout = job.layout;
+  layout.dp = manifest["dp_of_job"].get<std::int64_t>();
+  layout.ranks = 0;
+  const Result<ParallelLayout> written = resolved(layout);
+  if (!written) {
+    throw SystemError(fmt::format("{}: {}", path.string(), written.error().message));
+  }
+  const Mesh mesh = written->mesh();
   std::map<std::pair<std::size_t, std::size_t>, std::int64_t> restored;
   for (std::int64_t data = 0; data < writers; ++data) {
-    const Rank rank = mesh.rank({groups.where.pipeline, data, groups.where.tensor});
+    const Rank rank =
+        mesh.rank_at({{Axis::pp, groups.where.pipeline}, {Axis::dp, data}, {Axis::tp, groups.where.tensor}});
     // Every data rank reads the file, one of them checks it.
     RankReader(path, rank.value, parameters)
         .read(manifest, data % job.layout.dp == groups.where.data, restored);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 
 #include "commlens/model/job.hpp"
@@ -8,10 +9,18 @@
 
 namespace commlens::engine {
 
+/// Where a rank is on the mesh of its job.
+struct Position {
+  std::int64_t pipeline = 0;
+  std::int64_t data = 0;
+  std::int64_t tensor = 0;
+};
+Position position_of(Rank rank, const Mesh& mesh);
+
 /// The groups this rank is a member of, each recorded under its axis. `forward` and `backward` both hold the
 /// pipeline's stages: activations and gradients never wait for one another.
 struct RankGroups {
-  Coordinates where;
+  Position where;
   std::unique_ptr<Communicator> world;
   std::unique_ptr<Communicator> dp;
   std::unique_ptr<Communicator> tp;

@@ -78,6 +78,7 @@ Result<void> read_layout(const ConfigNode& section, Job& job) {
   reader.read("expert", layout.ep);
   reader.read("sequence_parallel", layout.sequence_parallel);
   reader.read("virtual_stages", layout.virtual_stages);
+  reader.read("order", layout.order);
   return reader.finish();
 }
 

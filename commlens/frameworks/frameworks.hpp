@@ -65,6 +65,8 @@ struct FrameworkRules {
                                               Trace& tables);
   /// Which part of the model each pipeline stage holds; null for rule sets without stages of their own.
   Result<std::vector<StagePart>> (*parts)(const Job& job) = nullptr;
+  std::vector<Axis> more_axes = {};  // axes that the rules have calls along, beside those of every layout
+  bool takes_any_order = false;      // of ranks, as ParallelLayout::order; else the default order alone
   SettingRules settings = {};
   MemoryRules memory = {};
   AdviceTexts advice = {};

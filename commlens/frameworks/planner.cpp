@@ -1,5 +1,6 @@
 #include "commlens/frameworks/planner.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -28,8 +29,10 @@ bool same_calls(const RankClass& a, const RankClass& b) {
 std::vector<RankClass> merged(std::vector<RankClass> classes) {
   std::vector<RankClass> result;
   for (RankClass& next : classes) {
-    if (!result.empty() && same_calls(result.back(), next)) {
-      result.back().ranks.last = next.ranks.last;
+    const std::optional<RankRange> both =
+        result.empty() ? std::nullopt : merged_range(result.back().ranks, next.ranks);
+    if (both && same_calls(result.back(), next)) {
+      result.back().ranks = *both;
     } else {
       result.push_back(std::move(next));
     }
@@ -37,13 +40,28 @@ std::vector<RankClass> merged(std::vector<RankClass> classes) {
   return result;
 }
 
-std::vector<std::int64_t> stages_to_write(const Job& job, std::optional<Rank> only) {
+std::vector<std::int64_t> stages_to_write(const Mesh& mesh, std::optional<Rank> only) {
   if (only) {
-    return {job.layout.mesh().coordinates(*only).pipeline};
+    return {mesh.position(*only, Axis::pp)};
   }
-  std::vector<std::int64_t> stages(static_cast<std::size_t>(job.layout.pp));
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(mesh.size(Axis::pp)));
   std::iota(stages.begin(), stages.end(), 0);
   return stages;
+}
+
+/// Refuses an axis that no rule has calls along, and an order of ranks that the framework does not have:
+/// nothing would be sent along the one, and the wrong ranks would be in the groups of the other.
+Result<void> check_axes(const Job& job, const FrameworkRules& rules) {
+  for (const MeshAxis& more : job.layout.more_axes) {
+    if (std::find(rules.more_axes.begin(), rules.more_axes.end(), more.axis) == rules.more_axes.end()) {
+      return failure(fmt::format("the {} rules know no axis {}", rules.name, name_of(more.axis)));
+    }
+  }
+  const bool is_default = job.layout.order == ParallelLayout::k_default_order;
+  return is_default || rules.takes_any_order
+             ? Result<void>{}
+             : failure(fmt::format("the {} rules number ranks in the order {} alone, not {}", rules.name,
+                                   ParallelLayout::k_default_order, job.layout.order));
 }
 
 /// The version the rules were measured on that the job names; the first when it names none; none when it
@@ -100,7 +118,13 @@ void describe(Plan& plan, const FrameworkRules& rules) {
 }  // namespace
 
 Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
-  const FrameworkRules& rules = rules_of(job);
+  return make_plan(job, rules_of(job), only);
+}
+
+Result<Plan> make_plan(const Job& job, const FrameworkRules& rules, std::optional<Rank> only) {
+  if (const Result<void> known = check_axes(job, rules); !known) {
+    return tl::unexpected(known.error());
+  }
   if (const Result<void> supported = rules.check(job); !supported) {
     return tl::unexpected(supported.error());
   }
@@ -109,7 +133,7 @@ Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
     return failure(fmt::format("there is no rank {} in a job of {} ranks", only->value, mesh.ranks()));
   }
   Plan plan{job, Trace(mesh), {}, {}};
-  const std::vector<std::int64_t> stages = stages_to_write(job, only);
+  const std::vector<std::int64_t> stages = stages_to_write(mesh, only);
   Result<std::vector<StagePrograms>> programs = rules.write(plan.job, stages, plan.tables);
   if (!programs) {
     return tl::unexpected(programs.error());
@@ -117,7 +141,7 @@ Result<Plan> make_plan(const Job& job, std::optional<Rank> only) {
   for (std::size_t i = 0; i < programs->size(); ++i) {
     RankClass rank_class;
     rank_class.stage = stages[i];
-    rank_class.ranks = {mesh.rank({stages[i], 0, 0}), mesh.rank({stages[i], mesh.data - 1, mesh.tensor - 1})};
+    rank_class.ranks = mesh.range(Axis::pp, stages[i], stages[i]);
     rank_class.init = std::move((*programs)[i].init);
     rank_class.iterations = std::move((*programs)[i].iterations);
     trim_repeats(rank_class.iterations);

@@ -1,6 +1,10 @@
 #include "commlens/frameworks/planner.hpp"
 
 #include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -45,6 +49,48 @@ TEST(MakePlan, RefusesByNameWhatARuleSetDoesNotKnow) {
 TEST(MakePlan, RefusesSequenceParallelismWhereItDidNotExist) {
   EXPECT_TRUE(holds(refusal({.tp = 2}, [](Job& job) { job.layout.sequence_parallel = true; }),
                     "came to GPT-NeoX with 8b43196f"));
+}
+
+TEST(MakePlan, RefusesAnOrderOfRanksThatTheFrameworkDoesNotHave) {
+  EXPECT_EQ(refusal({}, [](Job& job) { job.layout.order = "tp-cp-ep-pp-dp"; }),
+            "the neox rules number ranks in the order tp-cp-ep-dp-pp alone, not tp-cp-ep-pp-dp");
+}
+
+// The groups are those of a recorded run of Megatron with --use-tp-pp-dp-mapping on 8 ranks, tp 2, pp 2,
+// dp 2.
+TEST(MakePlan, NumbersRanksInMegatronsOtherOrder) {
+  const auto change = [](Job job) {
+    job.layout.order = "tp-cp-ep-pp-dp";
+    job.model.tied_embeddings = false;
+    return make_plan(validated(job).value()).value();
+  };
+  const Plan plan =
+      change(preset_job("19M", {.framework = "megatron", .ranks = 8, .tp = 2, .pp = 2, .zero = 0}));
+  ASSERT_EQ(plan.classes.size(), 2U) << "one a stage";
+  EXPECT_EQ(plan.classes[0].ranks, (RankRange{Rank{0}, Rank{5}, 2, 4})) << "0, 1, 4, 5";
+  EXPECT_EQ(plan.classes[1].ranks, (RankRange{Rank{2}, Rank{7}, 2, 4})) << "2, 3, 6, 7";
+  std::map<std::string, std::set<std::vector<std::int64_t>>> groups;
+  const Trace trace = plan.trace(1);
+  for (const RankStream& stream : trace.streams) {
+    for (const CommEvent& event : stream.events) {
+      const CommOp& op = trace.op(event.op);
+      for (const Rank rank : stream.ranks) {
+        std::vector<std::int64_t> members;
+        for (const Rank member : trace.groups.members(op.group, rank)) {
+          members.push_back(member.value);
+        }
+        groups[std::string(name_of(op.kind == CommKind::recv ? CommKind::send : op.kind)) + " " +
+               std::string(name_of(trace.groups.axis(op.group)))]
+            .insert(members);
+      }
+    }
+  }
+  using Groups = std::set<std::vector<std::int64_t>>;
+  EXPECT_EQ(groups["all_reduce tp"], (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(groups["all_reduce dp"], (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  EXPECT_EQ(groups["all_reduce model"], (Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(groups["send pp"], (Groups{{0, 2}, {1, 3}, {2, 0}, {3, 1}, {4, 6}, {5, 7}, {6, 4}, {7, 5}}));
+  EXPECT_FALSE(plan.unverified.empty());
 }
 
 TEST(MakePlan, RefusesPartitionMethodsThatAreNoWords) {

@@ -1,5 +1,6 @@
 #include "commlens/model/layout.hpp"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <span>
@@ -8,10 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
+
 namespace commlens {
 namespace {
-
-constexpr std::int64_t k_most_ranks = std::int64_t{1} << 24;  // as a trace: k_max_ranks of trace.hpp
 
 using Degree = std::pair<std::string_view, std::int64_t>;
 
@@ -19,7 +20,7 @@ using Degree = std::pair<std::string_view, std::int64_t>;
 std::optional<std::int64_t> product(std::span<const Degree> degrees) {
   std::int64_t ranks = 1;
   for (const auto& [name, degree] : degrees) {
-    if (__builtin_mul_overflow(ranks, degree, &ranks) || ranks > k_most_ranks) {
+    if (__builtin_mul_overflow(ranks, degree, &ranks) || ranks > k_max_ranks) {
       return std::nullopt;
     }
   }
@@ -42,7 +43,110 @@ std::string with_product(std::span<const Degree> degrees, std::int64_t ranks) {
   return text.find(" x ") == std::string::npos ? text : fmt::format("{} = {}", text, ranks);
 }
 
+bool contains(const std::vector<Axis>& axes, const Axis& axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+/// The degrees of the layout along the axes of the dense view; those that the order lacks are left out.
+std::vector<MeshAxis> dense_axes(const ParallelLayout& layout, const std::vector<Axis>& order) {
+  std::vector<MeshAxis> sizes = layout.more_axes;
+  sizes.insert(sizes.end(), {{Axis::tp, layout.model_ranks()},
+                             {Axis::cp, layout.cp},
+                             {Axis::dp, layout.dp},
+                             {Axis::pp, layout.pp}});
+  std::vector<MeshAxis> axes;
+  for (const MeshAxis& sized : sizes) {  // as Megatron, which numbers axes that the order lacks slowest
+    if (!contains(order, sized.axis)) {
+      axes.push_back(sized);
+    }
+  }
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    const auto found =
+        std::find_if(sizes.begin(), sizes.end(), [&](const MeshAxis& sized) { return sized.axis == *axis; });
+    if (found != sizes.end()) {
+      axes.push_back(*found);
+    }
+  }
+  return axes;
+}
+
+/// The same with ep where the order has it, or else right inside dp, and edp in the place of dp.
+std::vector<MeshAxis> expert_axes(const ParallelLayout& layout, const std::vector<Axis>& order) {
+  std::vector<MeshAxis> axes = dense_axes(layout, order);
+  const auto place_of = [&](const Axis& axis) {
+    const auto found =
+        std::find_if(axes.begin(), axes.end(), [&](const MeshAxis& sized) { return sized.axis == axis; });
+    return found - axes.begin();
+  };
+  axes[static_cast<std::size_t>(place_of(Axis::dp))] = {Axis::edp, layout.dp / layout.ep};
+  const auto expert = std::find(order.begin(), order.end(), Axis::ep);
+  const bool is_ordered = expert != order.end();
+  auto place = is_ordered ? 0 : place_of(Axis::edp) + 1;
+  for (auto slower = is_ordered ? expert + 1 : order.end(); slower != order.end() && place == 0; ++slower) {
+    const auto at = place_of(*slower == Axis::dp ? Axis::edp : *slower);
+    place = at == std::ssize(axes) ? 0 : at + 1;
+  }
+  axes.insert(axes.begin() + place, {Axis::ep, layout.ep});
+  return axes;
+}
+
+/// What is wrong with the order and the axes of the framework's own.
+Result<void> check_order(const ParallelLayout& layout) {
+  const Result<std::vector<Axis>> order = axes_in_order(layout.order);
+  if (!order) {
+    return tl::unexpected(order.error());
+  }
+  constexpr std::array<Axis, 5> own = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
+  for (const MeshAxis& more : layout.more_axes) {
+    if (std::find(own.begin(), own.end(), more.axis) != own.end() || more.axis == Axis::edp) {
+      return failure(fmt::format("the degree of {} is given twice", name_of(more.axis)));
+    }
+  }
+  for (const Axis& axis : *order) {
+    const bool is_known = std::find(own.begin(), own.end(), axis) != own.end() ||
+                          std::any_of(layout.more_axes.begin(), layout.more_axes.end(),
+                                      [&](const MeshAxis& more) { return more.axis == axis; });
+    if (!is_known) {
+      return failure(fmt::format("the order {} names {}, of which the layout has no degree", layout.order,
+                                 name_of(axis)));
+    }
+  }
+  std::vector<MeshAxis> degrees = dense_axes(layout, {});
+  degrees.push_back({Axis::ep, layout.ep});
+  for (const MeshAxis& sized : degrees) {
+    if (sized.size > 1 && !contains(*order, sized.axis)) {
+      return failure(fmt::format("the order {} does not name the axis {} of size {}", layout.order,
+                                 name_of(sized.axis), sized.size));
+    }
+  }
+  return MeshView::of(k_dense_view, dense_axes(layout, *order)).map([](const MeshView&) {});
+}
+
+/// Expert groups are parts of data groups where nothing else is numbered between ep and dp.
+Result<void> check_experts(const ParallelLayout& layout) {
+  const Mesh mesh = layout.mesh();
+  const MeshView& experts = mesh.views()[*mesh.find_view(k_expert_view)];
+  const std::size_t data = *mesh.dense().find(Axis::dp);
+  const std::size_t ep = *experts.find(Axis::ep);
+  const std::size_t edp = *experts.find(Axis::edp);
+  const bool splits_data = mesh.dense().stride(data) == experts.stride(ep) &&
+                           (layout.dp == layout.ep || experts.stride(edp) == experts.stride(ep) * layout.ep);
+  return layout.ep == 1 || splits_data
+             ? Result<void>{}
+             : failure(
+                   fmt::format("the order {} numbers other ranks between ep and dp; put ep right before dp",
+                               layout.order));
+}
+
 }  // namespace
+
+Mesh ParallelLayout::mesh() const {
+  const std::vector<Axis> axes = axes_in_order(order).value();
+  Mesh mesh = Mesh::of(dense_axes(*this, axes)).value();
+  const bool is_added = mesh.add_view(k_expert_view, expert_axes(*this, axes)).has_value();
+  COMMLENS_CHECK(is_added, "the layout is resolved: ep divides dp");
+  return mesh;
+}
 
 Result<ParallelLayout> resolved(ParallelLayout layout) {
   const std::array<Degree, 7> positive = {{{"tp", layout.tp},
@@ -61,18 +165,24 @@ Result<ParallelLayout> resolved(ParallelLayout layout) {
     return failure(fmt::format("dp is {}; it must be at least 1", layout.dp));
   }
   const bool dp_is_free = layout.dp == 0;
-  const std::array<Degree, 5> degrees = {{{"tp", layout.tp},
-                                          {"pp", layout.pp},
-                                          {"cp", layout.cp},
-                                          {"replicate", layout.replicate},
-                                          {"dp", dp_is_free ? 1 : layout.dp}}};
+  std::vector<Degree> degrees = {{"tp", layout.tp},
+                                 {"pp", layout.pp},
+                                 {"cp", layout.cp},
+                                 {"replicate", layout.replicate},
+                                 {"dp", dp_is_free ? 1 : layout.dp}};
+  for (const MeshAxis& more : layout.more_axes) {
+    if (more.size < 1) {
+      return failure(fmt::format("{} is {}; it must be at least 1", name_of(more.axis), more.size));
+    }
+    degrees.emplace_back(name_of(more.axis), more.size);
+  }
   const std::optional<std::int64_t> ranks = product(degrees);
   if (!ranks) {
     return failure(
-        fmt::format("{} is more than {} ranks; use smaller degrees", spelled(degrees), k_most_ranks));
+        fmt::format("{} is more than {} ranks; use smaller degrees", spelled(degrees), k_max_ranks));
   }
-  if (layout.ranks > k_most_ranks) {
-    return failure(fmt::format("ranks is {}; at most {} are supported", layout.ranks, k_most_ranks));
+  if (layout.ranks > k_max_ranks) {
+    return failure(fmt::format("ranks is {}; at most {} are supported", layout.ranks, k_max_ranks));
   }
   if (dp_is_free && layout.ranks != 0) {
     if (layout.ranks % *ranks != 0) {
@@ -91,7 +201,7 @@ Result<ParallelLayout> resolved(ParallelLayout layout) {
     return failure(
         fmt::format("dp {} is not divisible by ep {}; change --dp, --ep or --ranks", layout.dp, layout.ep));
   }
-  return layout;
+  return check_order(layout).and_then([&] { return check_experts(layout); }).map([&] { return layout; });
 }
 
 }  // namespace commlens

@@ -1,5 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "commlens/base/result.hpp"
 #include "commlens/comm/group.hpp"
@@ -18,15 +21,27 @@ struct ParallelLayout {
   std::int64_t replicate = 1;       // ranks of a model-parallel axis that all hold the same parameters
   bool sequence_parallel = false;   // Megatron sequence parallelism, over the tensor group
   std::int64_t virtual_stages = 1;  // model chunks per pipeline stage (interleaved schedule)
+  /// How ranks are numbered, as Megatron's --order writes it, the fastest axis first; the default is that of
+  /// DeepSpeed (runtime/pipe/topology.py PipeModelDataParallelTopology) and Megatron
+  /// (core/parallel_state.py). Axes that it lacks must have a degree of 1.
+  std::string order = std::string(k_default_order);
+  std::vector<MeshAxis> more_axes;  // axes of a framework's own, which `order` names too
 
   /// Ranks that a split tensor is divided over.
   std::int64_t splitting_ranks() const { return replicated_tp ? 1 : tp; }
-  /// Fastest axis of the mesh: tensor ranks and replicas together.
+  /// The size of axis tp of the mesh: tensor ranks and replicas together, one model-parallel group.
   std::int64_t model_ranks() const { return tp * replicate; }
-  Mesh mesh() const { return {pp, dp, tp * replicate}; }
+  /// The ranks of a resolved layout. The view "dense" has the axes of `order` without ep; the view "expert"
+  /// has ep too, and edp = dp / ep in the place of dp.
+  Mesh mesh() const;
+
+  static constexpr std::string_view k_default_order = "tp-cp-ep-dp-pp";
 };
 
-/// Fills in dp and ranks, and refuses degrees that do not multiply to `ranks` or are not positive.
+constexpr std::string_view k_expert_view = "expert";
+
+/// Fills in dp and ranks, and refuses degrees that do not multiply to `ranks` or are not positive, and orders
+/// that lack an axis or part the expert ranks from the data ranks that they are of.
 Result<ParallelLayout> resolved(ParallelLayout layout);
 
 }  // namespace commlens

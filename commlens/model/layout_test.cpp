@@ -1,6 +1,7 @@
 #include "commlens/model/layout.hpp"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -29,6 +30,36 @@ TEST(Layout, ResolvingTwiceChangesNothing) {
   const ParallelLayout twice = resolved(once).value();
   EXPECT_EQ(once.dp, twice.dp);
   EXPECT_EQ(once.ranks, twice.ranks);
+}
+
+TEST(Layout, NumbersContextRanksBetweenTensorAndData) {
+  const Mesh mesh = resolved({.dp = 4, .tp = 2, .pp = 2, .cp = 2, .ep = 2}).value().mesh();
+  EXPECT_EQ(mesh.dense().axes(),
+            (std::vector<MeshAxis>{{Axis::pp, 2}, {Axis::dp, 4}, {Axis::cp, 2}, {Axis::tp, 2}}));
+  EXPECT_EQ(
+      mesh.views()[1].axes(),
+      (std::vector<MeshAxis>{{Axis::pp, 2}, {Axis::edp, 2}, {Axis::ep, 2}, {Axis::cp, 2}, {Axis::tp, 2}}));
+}
+
+TEST(Layout, TakesAnOrderAndAxesOfAFrameworksOwn) {
+  const ParallelLayout layout =
+      resolved({.dp = 2, .tp = 2, .order = "tp-x-dp-pp", .more_axes = {{Axis("x"), 3}}}).value();
+  EXPECT_EQ(layout.ranks, 12);
+  EXPECT_EQ(
+      layout.mesh().dense().axes(),
+      (std::vector<MeshAxis>{{Axis::cp, 1}, {Axis::pp, 1}, {Axis::dp, 2}, {Axis("x"), 3}, {Axis::tp, 2}}));
+}
+
+TEST(Layout, RefusesOrdersThatLoseAnAxis) {
+  EXPECT_EQ(error_of({.dp = 2, .cp = 2, .order = "tp-dp-pp"}),
+            "the order tp-dp-pp does not name the axis cp of size 2");
+  EXPECT_EQ(error_of({.dp = 2, .more_axes = {{Axis("x"), 3}}}),
+            "the order tp-cp-ep-dp-pp does not name the axis x of size 3");
+  EXPECT_EQ(error_of({.order = "tp-cp-ep-dp-pp-x"}),
+            "the order tp-cp-ep-dp-pp-x names x, of which the layout has no degree");
+  EXPECT_EQ(error_of({.dp = 4, .pp = 2, .ep = 2, .order = "tp-cp-ep-pp-dp"}),
+            "the order tp-cp-ep-pp-dp numbers other ranks between ep and dp; put ep right before dp");
+  EXPECT_EQ(error_of({.more_axes = {{Axis::tp, 2}}}), "the degree of tp is given twice");
 }
 
 TEST(Layout, RefusesWhatDoesNotMultiply) {

@@ -2,32 +2,52 @@
 
 #include <utility>
 
+#include "commlens/base/check.hpp"
+
 namespace commlens {
 namespace {
 
-constexpr Span k_own{Span::Shape::own, 1};
 constexpr Span k_all{Span::Shape::all, 1};
 constexpr Span k_ends{Span::Shape::ends, 1};
 
-GroupPattern mesh_pattern(Axis axis, Span pipeline, Span data, Span tensor) {
-  return {GroupPattern::Shape::mesh, axis, pipeline, data, tensor};
+/// Every axis of the mesh's dense view.
+std::vector<AxisSpan> all_axes(const Mesh& mesh) {
+  std::vector<AxisSpan> spans;
+  for (const MeshAxis& axis : mesh.dense().axes()) {
+    spans.push_back({axis.axis, k_all});
+  }
+  return spans;
 }
 
-GroupPattern pair_pattern(GroupPattern::Shape shape) { return {shape, Axis::pp, k_own, k_own, k_own}; }
+GroupId interned(GroupTable& groups, const Result<GroupPattern>& pattern) {
+  COMMLENS_CHECK(pattern.has_value(), "rules use axes that the layout's mesh has");
+  return groups.intern(*pattern);
+}
 
 }  // namespace
 
 AxisGroups::AxisGroups(GroupTable& groups)
-    : dp(groups.intern(mesh_pattern(Axis::dp, k_own, k_all, k_own))),
-      tp(groups.intern(mesh_pattern(Axis::tp, k_own, k_own, k_all))),
-      pp(groups.intern(mesh_pattern(Axis::pp, k_all, k_own, k_own))),
-      model(groups.intern(mesh_pattern(Axis::model, k_all, k_own, k_all))),
-      world(groups.intern(mesh_pattern(Axis::world, k_all, k_all, k_all))),
-      ends(groups.intern(mesh_pattern(Axis::pp, k_ends, k_own, k_own))),
-      to_next(groups.intern(pair_pattern(GroupPattern::Shape::to_next))),
-      to_previous(groups.intern(pair_pattern(GroupPattern::Shape::to_previous))),
-      from_next(groups.intern(pair_pattern(GroupPattern::Shape::from_next))),
-      from_previous(groups.intern(pair_pattern(GroupPattern::Shape::from_previous))) {}
+    : groups_(&groups),
+      dp(along(Axis::dp)),
+      tp(along(Axis::tp)),
+      pp(along(Axis::pp)),
+      model(over(Axis::model, {{Axis::pp, k_all}, {Axis::tp, k_all}})),
+      world(over(Axis::world, all_axes(*groups.mesh()))),
+      ends(over(Axis::pp, {{Axis::pp, k_ends}})),
+      to_next(pair(Axis::pp, GroupPattern::Shape::to_next)),
+      to_previous(pair(Axis::pp, GroupPattern::Shape::to_previous)),
+      from_next(pair(Axis::pp, GroupPattern::Shape::from_next)),
+      from_previous(pair(Axis::pp, GroupPattern::Shape::from_previous)) {}
+
+GroupId AxisGroups::along(const Axis& axis) const { return over(axis, {{axis, k_all}}); }
+
+GroupId AxisGroups::over(const Axis& axis, std::vector<AxisSpan> spans) const {
+  return interned(*groups_, pattern_over(*groups_->mesh(), axis, std::move(spans)));
+}
+
+GroupId AxisGroups::pair(const Axis& axis, GroupPattern::Shape shape) const {
+  return interned(*groups_, neighbour_pattern(*groups_->mesh(), axis, shape));
+}
 
 void ProgramBuilder::set_phase(Phase phase, std::int32_t micro_batch) {
   phase_ = phase;

@@ -1,20 +1,35 @@
 #pragma once
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "commlens/plan/plan.hpp"
 
 namespace commlens {
 
-/// The groups that rules speak of, as patterns of the plan's mesh.
-struct AxisGroups {
+/// The groups that rules speak of, as patterns of the plan's mesh. A rule that asks for an axis which the
+/// mesh lacks stops the program; of an axis of degree 1 it gets a group of the rank alone.
+class AxisGroups {
+ public:
   explicit AxisGroups(GroupTable& groups);
-  GroupId dp;     // same stage and tensor position, all data positions
-  GroupId tp;     // same stage and data position, all tensor positions
-  GroupId pp;     // same data and tensor position, all stages
+
+  /// All positions along an axis.
+  GroupId along(const Axis& axis) const;
+  /// All ranks along these axes of one view, as a group called `axis`.
+  GroupId over(const Axis& axis, std::vector<AxisSpan> spans) const;
+  /// The ordered pair with a neighbour along an axis: of a send [self, neighbour], of a receive the reverse.
+  GroupId pair(const Axis& axis, GroupPattern::Shape shape) const;
+
+ private:
+  GroupTable* groups_;
+
+ public:
+  GroupId dp;     // all data positions
+  GroupId tp;     // all tensor positions
+  GroupId pp;     // all stages
   GroupId model;  // one replica: all stages and tensor positions
   GroupId world;
-  GroupId ends;     // first and last stage, same data and tensor position
+  GroupId ends;     // first and last stage
   GroupId to_next;  // the ordered pair of a send to the next stage
   GroupId to_previous;
   GroupId from_next;  // the ordered pair of a receive from the next stage

@@ -43,8 +43,8 @@ std::vector<Block> blocks_of(const std::vector<BreakdownRow>& rows) {
     });
     if (twin == blocks.end()) {
       blocks.push_back(std::move(block));
-    } else if (twin->ranks.back().last.value + 1 == block.ranks.front().first.value) {
-      twin->ranks.back().last = block.ranks.front().last;
+    } else if (const auto both = merged_range(twin->ranks.back(), block.ranks.front()); both) {
+      twin->ranks.back() = *both;
     } else {
       twin->ranks.push_back(block.ranks.front());
     }
@@ -108,8 +108,19 @@ std::string totals_line(const Block& block, bool by_node, Accounting accounting)
 }  // namespace
 
 std::string to_text(RankRange ranks) {
-  return ranks.count() == 1 ? fmt::format("{}", ranks.first.value)
-                            : fmt::format("{}-{}", ranks.first.value, ranks.last.value);
+  constexpr std::int64_t most = 4;  // blocks named one by one
+  const std::vector<RankRange> pieces =
+      pieces_of(first_ranks(ranks, most * std::max<std::int64_t>(ranks.block, 1)));
+  if (ranks.is_gapless()) {
+    return ranks.count() == 1 ? fmt::format("{}", ranks.first.value)
+                              : fmt::format("{}-{}", ranks.first.value, ranks.last.value);
+  }
+  std::string text;
+  for (const RankRange& piece : pieces) {
+    text += (text.empty() ? "" : ", ") + to_text(piece);
+  }
+  const RankRange end{Rank{ranks.last.value - ranks.block + 1}, ranks.last};
+  return pieces.back() == end ? text : fmt::format("{}, … {}", text, to_text(end));
 }
 
 std::string op_text(const Trace& trace, CommKind kind, NameId name) {
@@ -185,6 +196,10 @@ Json breakdown_json(const Trace& trace, const std::vector<BreakdownRow>& rows, b
                  {"calls", row.calls},
                  {"total_message_bytes", row.total_message.value},
                  {"wire_bytes_per_rank", row.wire_per_rank.value}};
+    if (!row.ranks.is_gapless()) {  // which of the ranks between the first and the last
+      json["rank_block"] = row.ranks.block;
+      json["rank_block_every"] = row.ranks.every;
+    }
     if (by_node) {
       json["wire_inter_node_bytes_per_rank"] = row.wire_inter_node.value;
       json["wire_intra_node_bytes_per_rank"] = row.wire_per_rank.value - row.wire_inter_node.value;

@@ -19,8 +19,9 @@ CommOp op_of(CommKind kind, GroupId group, std::int64_t input, std::int64_t outp
 /// Four ranks of one class: per iteration two all_reduces of 2,000 B and an all_gather of 4,000 B over all of
 /// them.
 Trace four_data_ranks() {
-  Trace trace(Mesh{1, 4, 1});
-  const GroupId dp = trace.groups.intern(GroupPattern{.axis = Axis::dp, .data = {.shape = Span::Shape::all}});
+  Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 4}, {Axis::tp, 1}});
+  const GroupId dp =
+      trace.groups.intern(GroupPattern{.axis = Axis::dp, .spans = {{Axis::dp, {.shape = Span::Shape::all}}}});
   const OpId reduce = trace.intern(op_of(CommKind::all_reduce, dp, 1000, 1000));
   const OpId gather = trace.intern(op_of(CommKind::all_gather, dp, 500, 2000));
   RankStream stream{{Rank{0}, Rank{3}}, {}, {}};
@@ -78,9 +79,9 @@ TEST(Breakdown, SplitsARingBetweenNodes) {
 }
 
 TEST(Breakdown, LoggerShowsTheShardAndHidesDirectCalls) {
-  Trace trace(Mesh{1, 1, 4});
+  Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 1}, {Axis::tp, 4}});
   const GroupId tp =
-      trace.groups.intern(GroupPattern{.axis = Axis::tp, .tensor = {.shape = Span::Shape::all}});
+      trace.groups.intern(GroupPattern{.axis = Axis::tp, .spans = {{Axis::tp, {.shape = Span::Shape::all}}}});
   CommOp hidden = op_of(CommKind::all_reduce, tp, 64, 64);
   hidden.rule = trace.intern(Rule{"tp.forward", "neox 4bc66703 mpu/mappings.py:42", true});
   CommOp shown = op_of(CommKind::all_gather, tp, 500, 2000);
@@ -97,8 +98,9 @@ TEST(Breakdown, LoggerShowsTheShardAndHidesDirectCalls) {
 }
 
 TEST(Breakdown, KeepsRulesAndTagsApartOnlyWhenAsked) {
-  Trace trace(Mesh{1, 2, 1});
-  const GroupId dp = trace.groups.intern(GroupPattern{.axis = Axis::dp, .data = {.shape = Span::Shape::all}});
+  Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 2}, {Axis::tp, 1}});
+  const GroupId dp =
+      trace.groups.intern(GroupPattern{.axis = Axis::dp, .spans = {{Axis::dp, {.shape = Span::Shape::all}}}});
   CommOp op = op_of(CommKind::all_reduce, dp, 8, 8);
   op.tag = trace.tags.intern("layer 0");
   const OpId a = trace.intern(op);

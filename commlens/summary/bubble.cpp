@@ -48,7 +48,7 @@ class PipelineGraph {
   /// Adds a send that `ranks` make alike.
   void add_sends(const Trace& trace, const RankRange& ranks, const CommEvent& send) {
     const CommOp& op = trace.op(send.op);
-    for (Rank rank = ranks.first; rank <= ranks.last; ++rank.value) {
+    for (const Rank rank : ranks) {
       const std::vector<Rank> pair = trace.groups.members(op.group, rank);
       if (pair.size() == 2) {
         add(pair[0], pair[1], op.phase, send.micro_batch);

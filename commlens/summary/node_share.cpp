@@ -61,7 +61,7 @@ Fraction inter_node_share(const GroupTable& groups, GroupId group, CommKind kind
                           std::int64_t ranks_per_node) {
   COMMLENS_CHECK(ranks_per_node >= 1, "a node holds at least one rank");
   constexpr std::int64_t most_ranks = std::int64_t{1} << 22;  // looked at, the first of the class
-  ranks.last.value = std::min(ranks.last.value, ranks.first.value + most_ranks - 1);
+  ranks = first_ranks(ranks, most_ranks);
   const Route route = route_of(kind);
   const std::int64_t size = groups.size(group);
   if (route == Route::none || size < 2) {
@@ -70,11 +70,11 @@ Fraction inter_node_share(const GroupTable& groups, GroupId group, CommKind kind
   // A group looks the same to all its members, so each is visited once and counts for those of the class.
   std::vector<bool> counted(static_cast<std::size_t>(ranks.count()), false);
   Fraction share{0, ranks.count() * messages_in(route, size)};
-  for (std::int64_t self = ranks.first.value; self <= ranks.last.value; ++self) {
-    if (counted[static_cast<std::size_t>(self - ranks.first.value)]) {
+  for (const Rank self : ranks) {
+    if (counted[static_cast<std::size_t>(ranks.index_of(self))]) {
       continue;
     }
-    std::vector<Rank> members = groups.members(group, Rank{self});
+    std::vector<Rank> members = groups.members(group, self);
     if (route != Route::pair) {
       std::sort(members.begin(), members.end());
     }
@@ -83,11 +83,11 @@ Fraction inter_node_share(const GroupTable& groups, GroupId group, CommKind kind
     for (const Rank member : members) {
       nodes.push_back(member.value / ranks_per_node);
       if (route != Route::pair && ranks.contains(member)) {
-        counted[static_cast<std::size_t>(member.value - ranks.first.value)] = true;
+        counted[static_cast<std::size_t>(ranks.index_of(member))] = true;
         ++weight;
       }
     }
-    counted[static_cast<std::size_t>(self - ranks.first.value)] = true;
+    counted[static_cast<std::size_t>(ranks.index_of(self))] = true;
     share.numerator += std::max<std::int64_t>(weight, 1) * crossings(route, nodes);
   }
   return share;

@@ -11,16 +11,18 @@ double share(const GroupTable& groups, GroupId group, CommKind kind, RankRange r
 }
 
 TEST(InterNodeShare, RingCountsNeighboursOnOtherNodes) {
-  GroupTable groups(Mesh{1, 8, 1});
-  const GroupId all = groups.intern(GroupPattern{.axis = Axis::dp, .data = {.shape = Span::Shape::all}});
+  GroupTable groups(Mesh{{Axis::pp, 1}, {Axis::dp, 8}, {Axis::tp, 1}});
+  const GroupId all =
+      groups.intern(GroupPattern{.axis = Axis::dp, .spans = {{Axis::dp, {.shape = Span::Shape::all}}}});
   EXPECT_EQ(share(groups, all, CommKind::all_reduce, {Rank{0}, Rank{7}}, 4), 0.25);
   EXPECT_EQ(share(groups, all, CommKind::all_reduce, {Rank{0}, Rank{7}}, 1), 1.0);
   EXPECT_EQ(share(groups, all, CommKind::all_reduce, {Rank{0}, Rank{7}}, 8), 0.0);
 }
 
 TEST(InterNodeShare, AllToAllCountsMembersOnOtherNodes) {
-  GroupTable groups(Mesh{1, 8, 1});
-  const GroupId all = groups.intern(GroupPattern{.axis = Axis::dp, .data = {.shape = Span::Shape::all}});
+  GroupTable groups(Mesh{{Axis::pp, 1}, {Axis::dp, 8}, {Axis::tp, 1}});
+  const GroupId all =
+      groups.intern(GroupPattern{.axis = Axis::dp, .spans = {{Axis::dp, {.shape = Span::Shape::all}}}});
   EXPECT_EQ(share(groups, all, CommKind::all_to_all, {Rank{0}, Rank{7}}, 4), 4.0 / 7.0);
   // Nodes of 6 and 2: members send 2/7 (six of them) and 6/7 (two) of theirs away: 24 of 56.
   EXPECT_EQ(share(groups, all, CommKind::all_to_all, {Rank{0}, Rank{7}}, 6), 24.0 / 56.0);
@@ -28,16 +30,18 @@ TEST(InterNodeShare, AllToAllCountsMembersOnOtherNodes) {
 
 TEST(InterNodeShare, GroupsOfAClassMayDiffer) {
   // Tensor pairs {0 1} {2 3} {4 5} with nodes of three: only {2 3} crosses.
-  GroupTable groups(Mesh{1, 3, 2});
-  const GroupId pairs = groups.intern(GroupPattern{.axis = Axis::tp, .tensor = {.shape = Span::Shape::all}});
+  GroupTable groups(Mesh{{Axis::pp, 1}, {Axis::dp, 3}, {Axis::tp, 2}});
+  const GroupId pairs =
+      groups.intern(GroupPattern{.axis = Axis::tp, .spans = {{Axis::tp, {.shape = Span::Shape::all}}}});
   EXPECT_EQ(share(groups, pairs, CommKind::all_gather, {Rank{0}, Rank{5}}, 3), 1.0 / 3.0);
   EXPECT_EQ(share(groups, pairs, CommKind::all_gather, {Rank{2}, Rank{2}}, 3), 1.0);
 }
 
 TEST(InterNodeShare, SendsCrossOrNot) {
   // Stages of two ranks each: 0 -> 2 and 1 -> 3 with nodes of three: only 1 -> 3 crosses.
-  GroupTable groups(Mesh{2, 2, 1});
-  const GroupId next = groups.intern(GroupPattern{.shape = GroupPattern::Shape::to_next, .axis = Axis::pp});
+  GroupTable groups(Mesh{{Axis::pp, 2}, {Axis::dp, 2}, {Axis::tp, 1}});
+  const GroupId next =
+      groups.intern(GroupPattern{.shape = GroupPattern::Shape::to_next, .axis = Axis::pp, .along = Axis::pp});
   EXPECT_EQ(share(groups, next, CommKind::send, {Rank{0}, Rank{1}}, 3), 0.5);
   EXPECT_EQ(share(groups, next, CommKind::recv, {Rank{0}, Rank{1}}, 3), 0.0);
 }

@@ -156,10 +156,10 @@ TEST(Summary, RoundsWireBytesOnceForAllRanks) {
 }
 
 TEST(Summary, CountsAClassOnceForEachOfItsRanks) {
-  Trace trace(Mesh{1, 4, 1});
+  Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 4}, {Axis::tp, 1}});
   GroupPattern pattern;
   pattern.axis = Axis::dp;
-  pattern.data.shape = Span::Shape::all;
+  pattern.spans = {{Axis::dp, {Span::Shape::all}}};
   CommOp op;
   op.kind = CommKind::all_reduce;
   op.group = trace.groups.intern(pattern);

@@ -1,53 +1,62 @@
 #include "commlens/trace/group_axes.hpp"
 
 #include <algorithm>
-#include <array>
+#include <initializer_list>
 #include <vector>
 
 namespace commlens {
 namespace {
 
-/// Of members that differ along one axis only, though not all positions of it are there.
-Axis axis_of_part(const Mesh& mesh, const std::vector<Rank>& members) {
-  const Coordinates first = mesh.coordinates(members.front());
-  bool pipeline = false;
-  bool data = false;
-  bool tensor = false;
-  for (const Rank member : members) {
-    const Coordinates at = mesh.coordinates(member);
-    pipeline = pipeline || at.pipeline != first.pipeline;
-    data = data || at.data != first.data;
-    tensor = tensor || at.tensor != first.tensor;
+/// The axes of a view along which members differ.
+struct Extent {
+  std::vector<MeshAxis> axes;
+  bool is_full = false;  // all positions along all of these
+
+  bool is_along(std::initializer_list<Axis> wanted) const {
+    return axes.size() == wanted.size() && std::all_of(wanted.begin(), wanted.end(), [&](const Axis& axis) {
+             return std::any_of(axes.begin(), axes.end(),
+                                [&](const MeshAxis& one) { return one.axis == axis; });
+           });
   }
-  if (pipeline + data + tensor != 1) {
-    return Axis::unknown;
+};
+
+Extent extent_of(const MeshView& view, const std::vector<Rank>& members) {
+  Extent extent;
+  std::int64_t ranks = 1;
+  for (std::size_t at = 0; at < view.axes().size(); ++at) {
+    const std::int64_t first = view.position(members.front(), at);
+    const bool differs = std::any_of(members.begin(), members.end(),
+                                     [&](Rank member) { return view.position(member, at) != first; });
+    if (differs) {
+      extent.axes.push_back(view.axes()[at]);
+      ranks *= view.axes()[at].size;
+    }
   }
-  return pipeline ? Axis::pp : data ? Axis::dp : Axis::tp;
+  extent.is_full = ranks == std::ssize(members);
+  return extent;
 }
 
-/// Of `members`, ascending, at least one.
+/// Of a send or receive, or of members that are not all positions of any axis.
+Axis axis_of_part(const Extent& extent) {
+  return extent.axes.size() == 1 ? extent.axes.front().axis : Axis::unknown;
+}
+
+/// Of different `members`, ascending, at least one.
 Axis axis_of_set(const Mesh& mesh, const std::vector<Rank>& members) {
   if (members.size() == 1) {
     return Axis::self;
   }
-  constexpr Span own{};
-  constexpr Span all{Span::Shape::all};
-  using Shape = GroupPattern::Shape;
-  const std::array<GroupPattern, 5> patterns = {{{Shape::mesh, Axis::dp, own, all, own},
-                                                 {Shape::mesh, Axis::tp, own, own, all},
-                                                 {Shape::mesh, Axis::pp, all, own, own},
-                                                 {Shape::mesh, Axis::model, all, own, all},
-                                                 {Shape::mesh, Axis::world, all, all, all}}};
-  GroupTable groups(mesh);
-  for (const GroupPattern& pattern : patterns) {
-    const GroupId group = groups.intern(pattern);
-    // Each of these groups looks the same from all of its members.
-    if (groups.size(group) == static_cast<std::int64_t>(members.size()) &&
-        groups.members(group, members.front()) == members) {
-      return pattern.axis;
+  for (const MeshView& view : mesh.views()) {
+    const Extent extent = extent_of(view, members);
+    if (extent.is_full && extent.axes.size() == 1) {
+      return extent.axes.front().axis;
     }
   }
-  return axis_of_part(mesh, members);
+  const Extent extent = extent_of(mesh.dense(), members);
+  if (extent.is_full && extent.is_along({Axis::pp, Axis::tp})) {
+    return Axis::model;
+  }
+  return extent.is_full && std::ssize(members) == mesh.ranks() ? Axis::world : axis_of_part(extent);
 }
 
 }  // namespace
@@ -61,7 +70,7 @@ Axis axis_on_mesh(const Trace& trace, const CommOp& op, const Mesh& mesh, Rank s
     return Axis::unknown;
   }
   if (is_point_to_point(op.kind) && members.size() == 2) {
-    return axis_of_part(mesh, members);
+    return axis_of_part(extent_of(mesh.dense(), members));
   }
   std::sort(members.begin(), members.end());
   return axis_of_set(mesh, members);

@@ -9,7 +9,7 @@ namespace commlens {
 namespace {
 
 // 2 stages, 2 data, 2 tensor ranks: rank = (stage * 2 + data) * 2 + tensor.
-constexpr Mesh k_mesh{2, 2, 2};
+const Mesh k_mesh{{Axis::pp, 2}, {Axis::dp, 2}, {Axis::tp, 2}};
 
 CommOp op_of(Trace& trace, CommKind kind, const std::vector<Rank>& members, Axis axis = Axis::unknown) {
   return {.kind = kind, .group = trace.groups.intern(members, axis)};

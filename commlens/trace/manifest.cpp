@@ -22,14 +22,18 @@ class ManifestReader {
 
   Result<Manifest> read() {
     const std::string schema = fields_.text(root_, "", "schema");
-    if (!fields_.error && schema != k_trace_schema) {
-      fields_.fail("", fmt::format("\"schema\" is \"{}\", this version reads \"{}\"", schema.substr(0, 40),
-                                   k_trace_schema));
+    const bool is_version_1 = schema == k_trace_schema_1;
+    if (!fields_.error && schema != k_trace_schema && !is_version_1) {
+      fields_.fail("", fmt::format("\"schema\" is \"{}\", this version reads \"{}\" and \"{}\"",
+                                   schema.substr(0, 40), k_trace_schema, k_trace_schema_1));
     }
-    read_mesh();
+    is_version_1 ? read_mesh_of_version_1() : read_mesh();
     read_provenance();
     read_recorder();
     TableRows rows(manifest_.tables, fields_);
+    if (is_version_1) {
+      rows.set_version_1();
+    }
     read_rows("names", [&](const json& row, const std::string& where) { rows.add_name(row, where); });
     read_rows("tags", [&](const json& row, const std::string& where) { rows.add_tag(row, where); });
     read_rows("rules", [&](const json& row, const std::string& where) { rows.add_rule(row, where); });
@@ -54,15 +58,49 @@ class ManifestReader {
   }
 
   void read_mesh() {
+    if (!root_.is_object() || !root_.contains("mesh")) {
+      return;
+    }
+    std::optional<Mesh> mesh;
+    read_rows("mesh", [&](const json& row, const std::string& where) {
+      const std::string name = fields_.text(row, where, "view");
+      std::vector<MeshAxis> axes = read_axes(row, where);
+      if (fields_.error) {
+        return;
+      }
+      const Result<void> added = mesh ? mesh->add_view(name, std::move(axes))
+                                 : name != k_dense_view
+                                     ? failure(fmt::format("must be the view \"{}\"", k_dense_view))
+                                     : Mesh::of(std::move(axes)).map([&](Mesh of) { mesh = std::move(of); });
+      if (!added) {
+        fields_.fail(where, added.error().message);
+      }
+    });
+    if (mesh) {
+      manifest_.tables.groups = GroupTable(std::move(*mesh));
+    }
+  }
+
+  std::vector<MeshAxis> read_axes(const json& view, const std::string& where) {
+    const json& rows = fields_.array(view, where, "axes");
+    std::vector<MeshAxis> axes;
+    for (std::size_t at = 0; at < rows.size() && at <= k_most_axes && !fields_.error; ++at) {
+      const std::string place = fmt::format("{}.axes[{}]", where, at);
+      const Axis axis = fields_.word(rows[at], place, "axis", Axis::from);
+      axes.push_back({axis, fields_.number(rows[at], place, "size", {1, k_max_ranks})});
+    }
+    return axes;
+  }
+
+  void read_mesh_of_version_1() {
     const json* const found = root_.is_object() && root_.contains("mesh") ? &root_["mesh"] : nullptr;
     if (found == nullptr) {
       return;
     }
-    Mesh mesh;
-    mesh.pipeline = fields_.number(*found, "mesh", "pipeline", {1, k_max_ranks});
-    mesh.data = fields_.number(*found, "mesh", "data", {1, k_max_ranks / mesh.pipeline});
-    mesh.tensor = fields_.number(*found, "mesh", "tensor", {1, k_max_ranks / mesh.pipeline / mesh.data});
-    manifest_.tables.groups = GroupTable(mesh);
+    const std::int64_t pipeline = fields_.number(*found, "mesh", "pipeline", {1, k_max_ranks});
+    const std::int64_t data = fields_.number(*found, "mesh", "data", {1, k_max_ranks / pipeline});
+    const std::int64_t tensor = fields_.number(*found, "mesh", "tensor", {1, k_max_ranks / pipeline / data});
+    manifest_.tables.groups = GroupTable(Mesh{{Axis::pp, pipeline}, {Axis::dp, data}, {Axis::tp, tensor}});
   }
 
   void read_provenance() {
@@ -95,10 +133,11 @@ class ManifestReader {
   void read_stream(const json& row, const std::string& where) {
     StreamEntry stream;
     stream.file = fields_.text(row, where, "file");
-    const std::optional<Mesh> mesh = manifest_.tables.groups.mesh();
+    const std::optional<Mesh>& mesh = manifest_.tables.groups.mesh();
     const std::int64_t ranks = mesh ? mesh->ranks() : k_max_ranks;
     stream.ranks.first.value = fields_.number(row, where, "first_rank", {0, ranks - 1});
     stream.ranks.last.value = fields_.number(row, where, "last_rank", {stream.ranks.first.value, ranks - 1});
+    read_blocks(row, where, stream.ranks);
     if (row.is_object() && row.contains("events")) {
       stream.events = fields_.number(row, where, "events", {0, INT64_MAX});
     }
@@ -116,6 +155,23 @@ class ManifestReader {
       stream.clock = clock_of(*clock, where);
     }
     manifest_.streams.push_back(std::move(stream));
+  }
+
+  /// The ranks of positions along an axis that is not the slowest one.
+  void read_blocks(const json& row, const std::string& where, RankRange& ranks) {
+    ranks.every = fields_.number(row, where, "every", {2, k_max_ranks}, 0);
+    if (ranks.every == 0) {
+      return;
+    }
+    ranks.block = fields_.number(row, where, "block", {1, ranks.every - 1});
+    const std::int64_t first = ranks.first.value;
+    const std::int64_t last = ranks.last.value;
+    const bool ends_a_block = last % ranks.every == (first + ranks.block - 1) % ranks.every;
+    if (first % ranks.every + ranks.block > ranks.every || !ends_a_block || last - first < ranks.every) {
+      fields_.fail(where,
+                   "\"first_rank\" and \"last_rank\" must be of different blocks, the first of one and the "
+                   "last of the other");
+    }
   }
 
   ClockAlignment clock_of(const json& row, const std::string& where) {
@@ -150,12 +206,29 @@ class ManifestReader {
     std::vector<StreamEntry>& streams = manifest_.streams;
     std::sort(streams.begin(), streams.end(),
               [](const StreamEntry& a, const StreamEntry& b) { return a.ranks < b.ranks; });
-    for (std::size_t index = 1; index < streams.size(); ++index) {
-      if (streams[index].ranks.first <= streams[index - 1].ranks.last) {
-        fields_.fail("streams",
-                     fmt::format("hold rank {} twice ({} and {})", streams[index].ranks.first.value,
-                                 streams[index - 1].file, streams[index].file));
-      }
+    for (std::size_t index = 1; index < streams.size() && !fields_.error; ++index) {
+      check_apart(streams[index - 1], streams[index]);
+    }
+  }
+
+  /// `next` is the one after `stream` by its ranks.
+  void check_apart(const StreamEntry& stream, const StreamEntry& next) {
+    const RankRange& ranks = stream.ranks;
+    const auto row = [](const RankRange& range) {
+      return std::pair(range.first.value / range.every, range.last.value / range.every);
+    };
+    const bool is_gapless = ranks.is_gapless();
+    if (is_gapless != next.ranks.is_gapless() || ranks.every != next.ranks.every ||
+        (!is_gapless && row(ranks) != row(next.ranks))) {
+      fields_.fail("streams",
+                   fmt::format("must all be of blocks in the same rows of ranks, or none ({} and {})",
+                               stream.file, next.file));
+      return;
+    }
+    const std::int64_t end = is_gapless ? ranks.last.value + 1 : ranks.first.value + ranks.block;
+    if (next.ranks.first.value < end) {
+      fields_.fail("streams", fmt::format("hold rank {} twice ({} and {})", next.ranks.first.value,
+                                          stream.file, next.file));
     }
   }
 

@@ -45,7 +45,9 @@ struct Manifest {
 constexpr OpId k_lost_op{UINT32_MAX};
 
 constexpr std::string_view k_manifest_name = "manifest.json";
-constexpr std::string_view k_trace_schema = "commlens.trace/1";
+constexpr std::string_view k_trace_schema = "commlens.trace/2";
+constexpr std::string_view k_trace_schema_1 =
+    "commlens.trace/1";  // read: a mesh of three axes, pp, dp and tp
 
 /// The text of manifest.json.
 std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& streams);

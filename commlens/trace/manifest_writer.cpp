@@ -30,29 +30,38 @@ std::vector<std::string_view> texts_of(const StringTable<Id>& table) {
   return texts;
 }
 
-void append_span(JsonObject& object, std::string_view key, const Span& span) {
-  std::string& out = object.opened(key);
-  JsonObject written(out);
-  written.text("shape", k_span_names.at(static_cast<std::size_t>(span.shape)));
-  written.number_unless("step", span.step, 1);
+void append_pattern(std::string& out, const Mesh& mesh, const GroupPattern& pattern) {
+  JsonObject object(out);
+  object.text("axis", name_of(pattern.axis));
+  object.text("shape", k_shape_names.at(static_cast<std::size_t>(pattern.shape)));
+  object.text("view", mesh.views().at(pattern.view).name());
+  if (pattern.shape != GroupPattern::Shape::mesh) {
+    object.text("along", name_of(pattern.along));
+    return;
+  }
+  object.opened("spans") += '[';
+  for (std::size_t at = 0; at < pattern.spans.size(); ++at) {
+    const AxisSpan& span = pattern.spans[at];
+    out += at == 0 ? "" : ", ";
+    JsonObject written(out);
+    written.text("axis", name_of(span.axis));
+    written.text("shape", k_span_names.at(static_cast<std::size_t>(span.span.shape)));
+    written.number_unless("step", span.span.step, 1);
+  }
+  out += ']';
 }
 
 void append_group(std::string& out, const GroupTable& groups, GroupId id) {
-  const std::optional<GroupPattern> pattern = groups.pattern(id);
-  if (!pattern && !groups.knows_members(id) && groups.size(id) > 0) {
+  const GroupPattern* const pattern = groups.pattern(id);
+  if (pattern == nullptr && !groups.knows_members(id) && groups.size(id) > 0) {
     append_hidden_group_row(out, groups.size(id), groups.name(id), groups.axis(id));
     return;
   }
-  if (!pattern) {
+  if (pattern == nullptr) {
     append_group_row(out, groups.members(id, Rank{0}), groups.axis(id), groups.communicator(id));
     return;
   }
-  JsonObject object(out);
-  object.text("axis", name_of(pattern->axis));
-  object.text("shape", k_shape_names.at(static_cast<std::size_t>(pattern->shape)));
-  append_span(object, "pipeline", pattern->pipeline);
-  append_span(object, "data", pattern->data);
-  append_span(object, "tensor", pattern->tensor);
+  append_pattern(out, *groups.mesh(), *pattern);
 }
 
 void append_counts(std::string& out, std::string_view key,
@@ -107,11 +116,20 @@ void append_recorder(std::string& out, const RecorderCost& recorder) {
 }
 
 void append_mesh(std::string& out, const Mesh& mesh) {
-  out += ",\n\"mesh\": ";
-  JsonObject object(out);
-  object.number("pipeline", mesh.pipeline);
-  object.number("data", mesh.data);
-  object.number("tensor", mesh.tensor);
+  append_table(out, "mesh", mesh.views(), [&](const MeshView& view) {
+    JsonObject object(out);
+    object.text("view", view.name());
+    object.opened("axes") += '[';
+    bool is_first = true;
+    for (const MeshAxis& axis : view.axes()) {
+      out += is_first ? "" : ", ";
+      is_first = false;
+      JsonObject written(out);
+      written.text("axis", name_of(axis.axis));
+      written.number("size", axis.size);
+    }
+    out += ']';
+  });
 }
 
 }  // namespace
@@ -123,7 +141,7 @@ std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& st
   if (trace.provenance.recorder) {
     append_recorder(out, *trace.provenance.recorder);
   }
-  if (const std::optional<Mesh> mesh = trace.groups.mesh()) {
+  if (const std::optional<Mesh>& mesh = trace.groups.mesh()) {
     append_mesh(out, *mesh);
   }
   const auto append_text = [&](std::string_view text) { append_json_string(out, text); };
@@ -146,6 +164,8 @@ std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& st
     object.text("file", stream.file);
     object.number("first_rank", stream.ranks.first.value);
     object.number("last_rank", stream.ranks.last.value);
+    object.number_unless("block", stream.ranks.block, 0);
+    object.number_unless("every", stream.ranks.every, 0);
     if (stream.events) {
       object.number("events", *stream.events);
     }

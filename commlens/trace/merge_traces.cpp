@@ -18,7 +18,7 @@ GroupId copied_group(const GroupTable& from, GroupId group, const FoundMembers& 
     // The ranks were found because no two groups have this name.
     return into.intern(members->second, from.axis(group), communicator_named(from.name(group)));
   }
-  if (const std::optional<GroupPattern> pattern = from.pattern(group)) {
+  if (const GroupPattern* const pattern = from.pattern(group); pattern != nullptr) {
     return into.intern(*pattern);
   }
   if (!from.knows_members(group) && from.size(group) > 0) {
@@ -114,11 +114,31 @@ Result<void> check_fits(const Trace& next, const std::string& name, const Trace&
   return {};
 }
 
+using Owner = std::pair<RankRange, std::string>;  // ranks of a stream, and the name of its trace
+
+/// Fails when a rank is in two streams.
+Result<void> check_apart(std::vector<Owner> owners) {
+  std::sort(owners.begin(), owners.end());
+  const bool are_gapless =
+      std::all_of(owners.begin(), owners.end(), [](const Owner& owner) { return owner.first.is_gapless(); });
+  for (std::size_t at = 1; at < owners.size(); ++at) {
+    // Ascending ranges overlap their neighbours if any; those with gaps may overlap any other.
+    for (std::size_t before = are_gapless ? at - 1 : 0; before < at; ++before) {
+      const std::vector<RankRange> both = intersection(owners[before].first, owners[at].first);
+      if (!both.empty()) {
+        return failure(fmt::format("rank {} is in both {} and {}; give each rank once",
+                                   both.front().first.value, owners[before].second, owners[at].second));
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Trace> merged(std::vector<Trace> traces, const std::vector<std::string>& names) {
   Trace result = std::move(traces.front());
-  std::vector<std::pair<RankRange, std::string>> owners;
+  std::vector<Owner> owners;
   for (const RankStream& stream : result.streams) {
     owners.emplace_back(stream.ranks, names.front());
   }
@@ -136,12 +156,8 @@ Result<Trace> merged(std::vector<Trace> traces, const std::vector<std::string>& 
     }
     append(next, {}, result);
   }
-  std::sort(owners.begin(), owners.end());
-  for (std::size_t at = 1; at < owners.size(); ++at) {
-    if (owners[at].first.first <= owners[at - 1].first.last) {
-      return failure(fmt::format("rank {} is in both {} and {}; give each rank once",
-                                 owners[at].first.first.value, owners[at - 1].second, owners[at].second));
-    }
+  if (const Result<void> apart = check_apart(std::move(owners)); !apart) {
+    return tl::unexpected(apart.error());
   }
   std::sort(result.streams.begin(), result.streams.end(),
             [](const RankStream& a, const RankStream& b) { return a.ranks.first < b.ranks.first; });
@@ -156,7 +172,7 @@ Trace with_hidden_groups_resolved(Trace trace) {
   if (found.empty()) {
     return trace;
   }
-  Trace result;
+  Trace result = trace.groups.mesh() ? Trace(*trace.groups.mesh()) : Trace();
   append(trace, found, result);
   result.provenance = std::move(trace.provenance);
   result.provenance.assume("group whose ranks are taken to be those that called on it",

@@ -114,7 +114,7 @@ TEST(Merged, RefusesARankTwice) {
 }
 
 TEST(Merged, RefusesOtherLayouts) {
-  Trace other(Mesh{1, 2, 1});
+  Trace other(Mesh{{Axis::pp, 1}, {Axis::dp, 2}, {Axis::tp, 1}});
   other.streams.push_back({{Rank{0}, Rank{0}}, {}, {}});
   EXPECT_FALSE(merged({trace_of(1, "a"), other}, {"x", "y"}).has_value());
 }

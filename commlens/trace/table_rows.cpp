@@ -1,6 +1,7 @@
 #include "commlens/trace/table_rows.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "commlens/trace/manifest.hpp"
@@ -15,21 +16,11 @@ constexpr std::int64_t k_most_elements = std::int64_t{1} << 50;
 template <typename Id>
 constexpr Id k_lost_row{UINT32_MAX};
 static_assert(k_lost_row<OpId> == k_lost_op);
-constexpr int k_axes = static_cast<int>(Axis::self) + 1;
 
 template <typename Names>
 std::optional<std::size_t> index_of(const Names& names, std::string_view name) {
   const auto found = std::find(names.begin(), names.end(), name);
   return found == names.end() ? std::nullopt : std::optional<std::size_t>(found - names.begin());
-}
-
-std::optional<Axis> axis_from(std::string_view name) {
-  for (int value = 0; value < k_axes; ++value) {
-    if (name_of(static_cast<Axis>(value)) == name) {
-      return static_cast<Axis>(value);
-    }
-  }
-  return std::nullopt;
 }
 
 /// Adds a string to rows whose first is empty and that hold no string twice.
@@ -72,24 +63,47 @@ void TableRows::add_rule(const json& row, const std::string& where) {
 }
 
 void TableRows::add_group(const json& row, const std::string& where) {
-  const Axis axis = fields_.word(row, where, "axis", axis_from);
+  const Axis axis = fields_.word(row, where, "axis", Axis::from);
   refers_to_lost_ = false;
   const bool is_listed = row.is_object() && (row.contains("ranks") || row.contains("ranks_of"));
   groups_.push_back(is_listed ? listed_group(row, where, axis) : pattern_group(row, where, axis));
 }
 
-Span TableRows::span(const json& row, const std::string& where, const char* key, std::int64_t positions) {
-  const json* const found = fields_.find(row, where, key, false);
-  if (found == nullptr) {
-    return {};
-  }
-  const std::string place = fmt::format("{}.{}", where, key);
+Span TableRows::span(const json& row, const std::string& where) {
   Span result;
-  result.shape = static_cast<Span::Shape>(fields_.word(
-      *found, place, "shape", [](std::string_view name) { return index_of(k_span_names, name); }));
-  const bool is_stepped = result.shape == Span::Shape::block || result.shape == Span::Shape::stride;
-  result.step = fields_.number(*found, place, "step", {1, is_stepped ? positions : k_max_ranks}, 1);
+  result.shape = static_cast<Span::Shape>(
+      fields_.word(row, where, "shape", [](std::string_view name) { return index_of(k_span_names, name); }));
+  result.step = fields_.number(row, where, "step", {1, k_max_ranks}, 1);
   return result;
+}
+
+void TableRows::spans(const json& row, const std::string& where, GroupPattern& pattern) {
+  const auto view_named = [&](std::string_view name) { return tables_.groups.mesh()->find_view(name); };
+  pattern.view = fields_.word(row, where, "view", view_named);
+  if (pattern.shape != GroupPattern::Shape::mesh) {
+    pattern.along = fields_.word(row, where, "along", Axis::from);
+    return;
+  }
+  const json& rows = fields_.array(row, where, "spans");
+  for (std::size_t at = 0; at < rows.size() && !fields_.error; ++at) {
+    const std::string place = fmt::format("{}.spans[{}]", where, at);
+    const Axis axis = fields_.word(rows[at], place, "axis", Axis::from);
+    pattern.spans.push_back({axis, span(rows[at], place)});
+  }
+}
+
+void TableRows::spans_of_version_1(const json& row, const std::string& where, GroupPattern& pattern) {
+  if (pattern.shape != GroupPattern::Shape::mesh) {
+    pattern.along = Axis::pp;
+    return;
+  }
+  constexpr std::array<std::pair<const char*, Axis>, 3> keys = {
+      {{"pipeline", Axis::pp}, {"data", Axis::dp}, {"tensor", Axis::tp}}};
+  for (const auto& [key, axis] : keys) {
+    if (const json* const found = fields_.find(row, where, key, false); found != nullptr) {
+      pattern.spans.push_back({axis, span(*found, fmt::format("{}.{}", where, key))});
+    }
+  }
 }
 
 CommunicatorId TableRows::communicator(const json& row, const std::string& where) {
@@ -97,13 +111,13 @@ CommunicatorId TableRows::communicator(const json& row, const std::string& where
                                       : k_no_communicator;
 }
 
-GroupId TableRows::listed_group(const json& row, const std::string& where, Axis axis) {
+GroupId TableRows::listed_group(const json& row, const std::string& where, const Axis& axis) {
   if (!row.contains("ranks")) {
     const GroupId alike = row_of(groups_, row, where, "ranks_of");
     if (refers_to_lost_) {
       return k_lost_row<GroupId>;
     }
-    if (groups_.empty() || fields_.error || tables_.groups.pattern(alike)) {
+    if (groups_.empty() || fields_.error || tables_.groups.pattern(alike) != nullptr) {
       fields_.fail(where, "\"ranks_of\" must be an earlier row with \"ranks\"");
       return {};
     }
@@ -126,8 +140,8 @@ GroupId TableRows::listed_group(const json& row, const std::string& where, Axis 
   return tables_.groups.intern(members, axis, communicator(row, where));
 }
 
-GroupId TableRows::pattern_group(const json& row, const std::string& where, Axis axis) {
-  const std::optional<Mesh> mesh = tables_.groups.mesh();
+GroupId TableRows::pattern_group(const json& row, const std::string& where, const Axis& axis) {
+  const std::optional<Mesh>& mesh = tables_.groups.mesh();
   if (!mesh) {
     fields_.fail(where, "is a pattern, but the manifest has no \"mesh\"");
     return {};
@@ -136,10 +150,16 @@ GroupId TableRows::pattern_group(const json& row, const std::string& where, Axis
   pattern.axis = axis;
   pattern.shape = static_cast<GroupPattern::Shape>(
       fields_.word(row, where, "shape", [](std::string_view name) { return index_of(k_shape_names, name); }));
-  pattern.pipeline = span(row, where, "pipeline", mesh->pipeline);
-  pattern.data = span(row, where, "data", mesh->data);
-  pattern.tensor = span(row, where, "tensor", mesh->tensor);
-  return tables_.groups.intern(pattern);
+  is_version_1_ ? spans_of_version_1(row, where, pattern) : spans(row, where, pattern);
+  if (fields_.error) {
+    return {};
+  }
+  const Result<GroupPattern> fits = checked(*mesh, std::move(pattern));
+  if (!fits) {
+    fields_.fail(where, fits.error().message);
+    return {};
+  }
+  return tables_.groups.intern(*fits);
 }
 
 template <typename Id>

@@ -36,6 +36,9 @@ class TableRows {
   void add_group(const nlohmann::json& row, const std::string& where);
   void add_op(const nlohmann::json& row, const std::string& where);
 
+  /// Groups are patterns of a mesh of three axes, as in commlens.trace/1.
+  void set_version_1() { is_version_1_ = true; }
+
   /// From here on rows may be missing, whose numbers are below `most`.
   void set_damaged(std::int64_t most) { most_lost_ = most; }
   /// The next row of a kind ("name", "tag", "group" or "op") has this number, not below the number of rows of
@@ -47,10 +50,12 @@ class TableRows {
   std::vector<OpId> take_ops() { return std::move(ops_); }
 
  private:
-  Span span(const nlohmann::json& row, const std::string& where, const char* key, std::int64_t positions);
+  Span span(const nlohmann::json& row, const std::string& where);
+  void spans(const nlohmann::json& row, const std::string& where, GroupPattern& pattern);
+  void spans_of_version_1(const nlohmann::json& row, const std::string& where, GroupPattern& pattern);
   CommunicatorId communicator(const nlohmann::json& row, const std::string& where);
-  GroupId listed_group(const nlohmann::json& row, const std::string& where, Axis axis);
-  GroupId pattern_group(const nlohmann::json& row, const std::string& where, Axis axis);
+  GroupId listed_group(const nlohmann::json& row, const std::string& where, const Axis& axis);
+  GroupId pattern_group(const nlohmann::json& row, const std::string& where, const Axis& axis);
   template <typename Id>
   Id row_of(const std::vector<Id>& rows, const nlohmann::json& row, const std::string& where, const char* key,
             std::optional<std::int64_t> usual = 0);
@@ -62,6 +67,7 @@ class TableRows {
   std::vector<RuleId> rules_;
   std::vector<GroupId> groups_;
   std::vector<OpId> ops_;
+  bool is_version_1_ = false;
   std::int64_t most_lost_ = 0;
   bool refers_to_lost_ = false;  // the row at hand
 };

@@ -96,7 +96,7 @@ class RandomTrace {
   }
 
   Trace make() {
-    const Mesh mesh{between(1, 3), between(1, 4), between(1, 2)};
+    const Mesh mesh{{Axis::pp, between(1, 3)}, {Axis("stage_2"), between(1, 4)}, {Axis::tp, between(1, 2)}};
     const bool has_mesh = coin();
     Trace trace = has_mesh ? Trace(mesh) : Trace();
     trace.provenance.source = static_cast<Source>(between(0, 4));
@@ -128,12 +128,13 @@ class RandomTrace {
     pattern.axis = Axis::dp;
     if (mesh && is_pair) {
       pattern.shape = sends ? GroupPattern::Shape::to_next : GroupPattern::Shape::from_previous;
+      pattern.along = coin() ? Axis::pp : Axis("stage_2");
       return trace.groups.intern(pattern);
     }
     if (mesh) {
-      pattern.pipeline.shape = coin() ? Span::Shape::all : Span::Shape::own;
-      pattern.data.shape = Span::Shape::all;
-      pattern.tensor = {Span::Shape::block, mesh->tensor};
+      pattern.spans = {{Axis::pp, {coin() ? Span::Shape::all : Span::Shape::own}},
+                       {Axis("stage_2"), {Span::Shape::all}},
+                       {Axis::tp, {Span::Shape::block, mesh->size(Axis::tp)}}};
       return trace.groups.intern(pattern);
     }
     const Rank other{between(0, 40)};

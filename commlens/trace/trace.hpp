@@ -107,15 +107,6 @@ struct Provenance {
   void assume(const std::string& reason, std::int64_t records = 1);
 };
 
-/// Ranks that do exactly the same: `first`, … , `last`, all of them.
-struct RankRange {
-  Rank first;
-  Rank last;
-  std::int64_t count() const { return last.value - first.value + 1; }
-  bool contains(Rank rank) const { return first <= rank && rank <= last; }
-  friend auto operator<=>(const RankRange&, const RankRange&) = default;
-};
-
 /// A stretch of time on the clock of a stream's Times, `started` <= `finished`.
 struct Interval {
   std::chrono::nanoseconds started{};
@@ -136,7 +127,7 @@ struct ComputeInterval {
 
 /// The calls of one rank, or of every rank of a class, in issue order.
 struct RankStream {
-  RankRange ranks;
+  RankRange ranks;  // which do exactly the same
   std::vector<CommEvent> events;
   std::vector<Times> times;              // empty, or one per event
   std::vector<ComputeInterval> compute;  // ascending by start, may overlap; empty: not known
@@ -146,7 +137,7 @@ struct RankStream {
 class Trace {
  public:
   Trace() = default;
-  explicit Trace(Mesh mesh) : groups(mesh) {}
+  explicit Trace(Mesh mesh) : groups(std::move(mesh)) {}
 
   /// Id of an equal op, added if new.
   OpId intern(const CommOp& op);
@@ -180,8 +171,5 @@ class Trace {
   std::vector<Rule> rules_{Rule{}};      // id 0: no rule
   std::unordered_map<std::string, RuleId> rule_ids_;
 };
-
-/// Ranks are 0 … k_max_ranks - 1 in every file that is read; more is taken for a broken file.
-constexpr std::int64_t k_max_ranks = std::int64_t{1} << 24;
 
 }  // namespace commlens

@@ -286,9 +286,46 @@ TEST(TraceFile, RefusesAStreamShorterThanItsHeaderOrLongerThanPromised) {
   EXPECT_NE(error_of(folder / "t").find("stream-0.bin: no such file"), std::string::npos);
 }
 
+TEST(TraceFile, ChecksMeshesAndPatterns) {
+  const std::string axes = R"({"axis": "pp", "size": 2}, {"axis": "dp", "size": 4})";
+  const std::string dense = R"({"view": "dense", "axes": [)" + axes + "]}";
+  const std::string pattern = R"("mesh", "view": "dense", "spans": [{"axis": "dp", "shape": "all"}])";
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"[" + dense + "]", pattern, "no error"},
+      {"[" + dense + "]", R"("to_next", "view": "dense", "along": "pp")", "no error"},
+      {R"({"pipeline": 2})", pattern, "\"mesh\" must be an array"},
+      {R"([{"view": "dense", "axes": 3}])", pattern, "mesh[0] \"axes\" must be an array"},
+      {R"([{"view": "dense", "axes": [{"axis": "DP", "size": 2}]}])", pattern, "\"axis\" is \"DP\""},
+      {R"([{"view": "dense", "axes": [{"axis": "dp", "size": 0}]}])", pattern, "\"size\" must be"},
+      {R"([{"view": "other", "axes": []}])", pattern, "mesh[0] must be the view \"dense\""},
+      {R"([{"view": "dense", "axes": [{"axis": "dp", "size": 5000}, {"axis": "tp", "size": 5000}]}])",
+       pattern, "the size of axis tp is 5000"},
+      {"[" + dense + R"(, {"view": "expert", "axes": [{"axis": "ep", "size": 4}]}])", pattern,
+       "the view expert has 4 ranks, the mesh has 8"},
+      {"[" + dense + "]", R"("mesh", "view": "expert", "spans": [])", "\"view\" is \"expert\""},
+      {"[" + dense + "]", R"("mesh", "view": "dense", "spans": [{"axis": "ep", "shape": "all"}])",
+       "groups[0] there is no axis ep in the view dense of the mesh"},
+      {"[" + dense + "]",
+       R"("mesh", "view": "dense", "spans": [{"axis": "dp", "shape": "block", "step": 3}])",
+       "a step of 3 does not divide the 4 positions along dp"},
+      {"[" + dense + "]", R"("mesh", "view": "dense", "spans": [{"axis": "dp", "shape": "some"}])",
+       "groups[0].spans[0] \"shape\" is \"some\""},
+      {"[" + dense + "]", R"("to_next", "view": "dense", "along": "tp")", "there is no axis tp"},
+  };
+  for (const auto& [mesh, shape, said] : cases) {
+    const ScratchFolder folder;
+    write_trace(small_trace(), folder / "t");
+    replace_in(folder / "t/manifest.json", "\"accounting\"", "\"mesh\": " + mesh + ", \"accounting\"");
+    replace_in(folder / "t/manifest.json", R"("axis": "dp", "ranks": [0,1])",
+               R"("axis": "dp", "shape": )" + shape);
+    EXPECT_NE(error_of(folder / "t").find(said), std::string::npos)
+        << mesh << ' ' << shape << ": " << error_of(folder / "t");
+  }
+}
+
 TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
   const std::vector<std::array<std::string, 3>> cases = {
-      {"commlens.trace/1", "commlens.trace/2", "\"schema\" is \"commlens.trace/2\", this version reads"},
+      {"commlens.trace/2", "commlens.trace/3", "\"schema\" is \"commlens.trace/3\", this version reads"},
       {"\"schema\"", "\"scheme\"", "has no \"schema\""},
       {"\"predicted\"", "\"guessed\"", "\"source\" is \"guessed\""},
       {"\"verified\": true", "\"verified\": 1", "\"verified\" must be true or false"},
@@ -300,7 +337,9 @@ TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
       {"\"ranks\": [0,1]", "\"ranks\": [0,16777216]", "groups[0] \"ranks\" must be"},
       {"\"ranks\": [0,1]", "\"ranks\": 7", "groups[0] \"ranks\" must be an array"},
       {"\"ranks\": [0,1]", "\"shape\": \"mesh\"", "groups[0] is a pattern, but the manifest has no \"mesh\""},
-      {"\"dp\"", "\"dq\"", "groups[0] \"axis\" is \"dq\""},
+      {"\"dp\"", "\"d-p\"", "groups[0] \"axis\" is \"d-p\""},
+      {"\"dp\"", "\"\"", "groups[0] \"axis\" is \"\""},
+      {"\"dp\"", "\"abcdefghijklmnopqrstuvw\"", "groups[0] \"axis\" is \"abcdefghijklmnopqrstuvw\""},
       {"\"all_reduce\"", "\"all_seduce\"", "ops[0] \"op\" is \"all_seduce\""},
       {"\"fp16\"", "\"fp17\"", "ops[0] \"dtype\" is \"fp17\""},
       {"\"group\": 0", "\"group\": 1", "ops[0] \"group\" must be a whole number from 0 to 0"},
@@ -315,10 +354,11 @@ TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
       {"\"events\": 2", "\"tables\": \"a/b\"", "streams[0] \"tables\" must be the name of a file"},
       {"\"last_rank\": 0", "\"last_rank\": 1", "streams hold rank 1 twice"},
       {"\"last_rank\": 0", "\"last_rank\": 99999999", "streams[0] \"last_rank\" must be"},
+      {"\"last_rank\": 0", "\"last_rank\": 4, \"every\": 4", "streams[0] has no \"block\""},
+      {"\"last_rank\": 0", "\"last_rank\": 4, \"every\": 4, \"block\": 4", "streams[0] \"block\" must be"},
+      {"\"last_rank\": 0", "\"last_rank\": 4, \"every\": 4, \"block\": 2", "must be of different blocks"},
+      {"\"last_rank\": 0", "\"last_rank\": 5, \"every\": 4, \"block\": 2", "streams must all be of blocks"},
       {"\"ops\": [", "\"ops\": [3, ", "ops[0] must be an object"},
-      {"\"accounting\"", "\"mesh\": {\"pipeline\": 0}, \"accounting\"", "mesh \"pipeline\" must be"},
-      {"\"accounting\"", "\"mesh\": {\"pipeline\": 5000, \"data\": 5000, \"tensor\": 1}, \"accounting\"",
-       "mesh \"data\" must be"},
   };
   for (const auto& [from, to, said] : cases) {
     const ScratchFolder folder;

@@ -72,7 +72,7 @@ Job valid_random_job() {
 template <typename See>
 void for_each_call(const Trace& trace, const See& see) {
   for (const RankStream& stream : trace.streams) {
-    for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+    for (const Rank rank : stream.ranks) {
       for (const CommEvent& event : stream.events) {
         see(rank, event);
       }

@@ -209,7 +209,7 @@ TEST(TrainerLaws, EveryMemberOfAGroupMakesTheSameCallsInTheSameOrder) {
 
 /// Elements of one rank's calls that a rule made.
 std::map<std::string, std::int64_t> elements_by_rule(const Job& job, std::int64_t stage = 0) {
-  const Trace trace = make_plan(job, job.layout.mesh().rank({stage, 0, 0})).value().trace_of({0});
+  const Trace trace = make_plan(job, job.layout.mesh().rank_at({{Axis::pp, stage}})).value().trace_of({0});
   std::map<std::string, std::int64_t> elements;
   for (const CommEvent& event : trace.streams.at(0).events) {
     const CommOp& op = trace.op(event.op);

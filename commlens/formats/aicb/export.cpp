@@ -1,8 +1,10 @@
 #include "commlens/formats/aicb/export.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -31,24 +33,17 @@ std::string_view aicb_type(CommKind kind) {
 }
 
 /// AICB's word for a group; empty when it has none.
-std::string_view aicb_group(Axis axis) {
-  switch (axis) {
-    case Axis::dp:
-      return "dp_group";
-    case Axis::tp:
-    case Axis::sp:
-      return "tp_group";
-    case Axis::pp:
-      return "pp_group";
-    case Axis::ep:
-      return "ep_group";
-    case Axis::edp:
-      return "ep_dp_group";
-    case Axis::world:
-      return "all";
-    default:
-      return "";
-  }
+std::string_view aicb_group(const Axis& axis) {
+  constexpr std::array<std::pair<Axis, std::string_view>, 7> groups = {{{Axis::dp, "dp_group"},
+                                                                        {Axis::tp, "tp_group"},
+                                                                        {Axis::sp, "tp_group"},
+                                                                        {Axis::pp, "pp_group"},
+                                                                        {Axis::ep, "ep_group"},
+                                                                        {Axis::edp, "ep_dp_group"},
+                                                                        {Axis::world, "all"}}};
+  const auto found =
+      std::find_if(groups.begin(), groups.end(), [&](const auto& known) { return known.first == axis; });
+  return found == groups.end() ? "" : found->second;
 }
 
 /// Text in a field of a file that has no quoting.

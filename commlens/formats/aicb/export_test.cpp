@@ -20,9 +20,9 @@ constexpr std::string_view k_epoch_end = "CommType.epoch_end,None,None,0,,None,N
 
 /// Two pipeline stages of two tensor ranks: initialisation, then one iteration.
 Trace two_stages() {
-  Trace trace(Mesh{.pipeline = 2, .data = 1, .tensor = 2});
+  Trace trace(Mesh{{Axis::pp, 2}, {Axis::dp, 1}, {Axis::tp, 2}});
   GroupPattern tensor{.axis = Axis::tp};
-  tensor.tensor.shape = Span::Shape::all;
+  tensor.spans = {{Axis::tp, {Span::Shape::all}}};
   const GroupId group = trace.groups.intern(tensor);
   const OpId broadcast = trace.intern(CommOp{.kind = CommKind::broadcast,
                                              .dtype = DType::fp32,
@@ -38,14 +38,15 @@ Trace two_stages() {
                                           .input = Elements{4},
                                           .output = Elements{8},
                                           .tag = trace.tags.intern("mlp, \"in\"")});
-  const GroupPattern next{.shape = GroupPattern::Shape::to_next, .axis = Axis::pp};
+  const GroupPattern next{.shape = GroupPattern::Shape::to_next, .axis = Axis::pp, .along = Axis::pp};
   const OpId send = trace.intern(CommOp{.kind = CommKind::send,
                                         .dtype = DType::bf16,
                                         .phase = Phase::forward,
                                         .group = trace.groups.intern(next),
                                         .input = Elements{8}});
   trace.streams.push_back({{Rank{0}, Rank{1}}, {{broadcast, -1, -1}, {gather, 0, 0}, {send, 0, 0}}, {}, {}});
-  const GroupPattern previous{.shape = GroupPattern::Shape::from_previous, .axis = Axis::pp};
+  const GroupPattern previous{
+      .shape = GroupPattern::Shape::from_previous, .axis = Axis::pp, .along = Axis::pp};
   const OpId receive = trace.intern(CommOp{.kind = CommKind::recv,
                                            .dtype = DType::bf16,
                                            .phase = Phase::forward,

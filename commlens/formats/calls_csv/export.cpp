@@ -1,5 +1,7 @@
 #include "commlens/formats/calls_csv/export.hpp"
 
+#include <fmt/format.h>
+
 #include "commlens/formats/io/call_text.hpp"
 #include "commlens/trace/json_text.hpp"
 
@@ -45,7 +47,10 @@ OpText csv_op_text(const Trace& trace, const CommOp& op) {
 
 std::string csv_line_end(const GroupTable& groups, GroupId id) {
   const CommunicatorId communicator = groups.communicator(id);
-  return communicator == k_no_communicator ? ",\n" : "," + text_of(communicator) + "\n";
+  const Axis& axis = groups.axis(id);
+  const bool is_told = axis != Axis::unknown && axis != Axis::self;
+  return fmt::format(",{},{}\n", communicator == k_no_communicator ? "" : text_of(communicator),
+                     is_told ? name_of(axis) : "");
 }
 
 /// Three columns: the ranks, and for a group whose ranks are not known its size and name.
@@ -77,12 +82,12 @@ constexpr CallSyntax k_csv_syntax = {.rank = "",
                                      .group_text = csv_group_text,
                                      .line_end = csv_line_end,
                                      .compute = ",,compute,,,,,,,,,,,,,",
-                                     .compute_end = ",,,\n"};
+                                     .compute_end = ",,,,\n"};
 
 constexpr std::string_view k_header =
     "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,micro_"
     "batch,"
-    "tag,rule,name,start_ns,duration_ns,data_dependent,rounding_bytes,communicator\n";
+    "tag,rule,name,start_ns,duration_ns,data_dependent,rounding_bytes,communicator,axis\n";
 
 }  // namespace
 

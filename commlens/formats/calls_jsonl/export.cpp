@@ -41,7 +41,15 @@ OpText json_op_text(const Trace& trace, const CommOp& op) {
 
 std::string json_line_end(const GroupTable& groups, GroupId id) {
   const CommunicatorId communicator = groups.communicator(id);
-  return communicator == k_no_communicator ? "}\n" : R"(,"communicator":")" + text_of(communicator) + "\"}\n";
+  const Axis& axis = groups.axis(id);
+  std::string text;
+  if (communicator != k_no_communicator) {
+    append_text_field(text, R"(,"communicator":)", text_of(communicator));
+  }
+  if (axis != Axis::unknown && axis != Axis::self) {
+    append_text_field(text, R"(,"axis":)", name_of(axis));
+  }
+  return text + "}\n";
 }
 
 std::string json_group_text(const GroupTable& groups, GroupId id, const std::vector<Rank>& members) {

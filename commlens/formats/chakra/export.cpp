@@ -18,7 +18,7 @@ ChakraGraph::UnevenSizes uneven_sizes(const CallSchedule& schedule) {
   }
   const Trace& trace = schedule.trace();
   for (const RankStream& stream : trace.streams) {
-    for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+    for (const Rank rank : stream.ranks) {
       ScheduledRank calls(schedule, stream, rank);
       for (ScheduledCall call; calls.next(call);) {
         const CommOp& op = trace.op(stream.events[call.row].op);
@@ -37,7 +37,7 @@ Result<void> write(const Trace& trace, const CallSelection& selection, const std
   const CallSchedule schedule(trace);
   const ChakraGraph::UnevenSizes uneven = uneven_sizes(schedule);
   for (const RankStream& stream : trace.streams) {
-    for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+    for (const Rank rank : stream.ranks) {
       if (selection.rank && *selection.rank != rank) {
         continue;
       }

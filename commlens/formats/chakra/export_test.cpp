@@ -112,9 +112,9 @@ TEST(WriteChakra, NodesWaitForTheCallBeforeAndForFinishedComputing) {
 }
 
 TEST(WriteChakra, GroupsOfAClassHaveOneNumberOnAllTheirRanks) {
-  Trace trace(Mesh{1, 2, 2});  // ranks 0 and 1, 2 and 3 are tensor groups
+  Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 2}, {Axis::tp, 2}});  // ranks 0 and 1, 2 and 3 are tensor groups
   GroupPattern pattern;
-  pattern.tensor.shape = Span::Shape::all;
+  pattern.spans = {{Axis::tp, {Span::Shape::all}}};
   CommOp op = all_reduce(trace, {});
   op.group = trace.groups.intern(pattern);
   trace.streams.push_back({{Rank{0}, Rank{3}}, {CommEvent{trace.intern(op), 0, k_no_micro_batch}}, {}, {}});

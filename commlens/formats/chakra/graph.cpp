@@ -156,10 +156,10 @@ void ChakraGraph::write_groups(const RankStream& stream) {
 /// has the same one in the files of all its ranks.
 std::string ChakraGraph::group_number(GroupId group, const std::vector<Rank>& members) const {
   const auto row = static_cast<std::int64_t>(group);
-  if (!trace_.groups.pattern(group)) {
+  if (trace_.groups.pattern(group) == nullptr) {
     return std::to_string(row + 1);
   }
-  const std::optional<Mesh> mesh = trace_.groups.mesh();
+  const std::optional<Mesh>& mesh = trace_.groups.mesh();
   const std::int64_t ranks = mesh ? mesh->ranks() : trace_.ranks();
   return std::to_string(static_cast<std::int64_t>(trace_.groups.count()) + row * ranks +
                         members.front().value + 1);

@@ -237,17 +237,24 @@ Result<GroupId> CallBuilder::group_of(const CallRecord& record, CommKind kind, R
   }
   const std::int64_t hidden = record.group.ranks.empty() ? record.group_size.value_or(0) : 0;
   if (!previous_group_id_ || previous_group_ != record.group.ranks || previous_size_ != hidden ||
-      previous_name_ != record.group_name || previous_communicator_ != record.communicator) {
+      previous_name_ != record.group_name || previous_communicator_ != record.communicator ||
+      previous_axis_ != record.axis) {
+    const std::optional<Axis> axis = record.axis.empty() ? Axis() : Axis::from(record.axis);
+    if (!axis) {
+      return failure(fmt::format(
+          "field \"axis\" is '{}'; expected lowercase letters, digits and underscores, at most {}",
+          record.axis.substr(0, 40), Axis::k_longest));
+    }
     previous_group_ = record.group.ranks;
     previous_size_ = hidden;
     previous_name_ = record.group_name;
     previous_communicator_ = record.communicator;
+    previous_axis_ = record.axis;
     // The name of a hidden group tells it from others.
-    previous_group_id_ = hidden > 0
-                             ? trace_.groups.intern_hidden(
-                                   hidden, previous_name_.empty() ? previous_communicator_ : previous_name_)
-                             : trace_.groups.intern(previous_group_, Axis::unknown,
-                                                    communicator_named(previous_communicator_));
+    previous_group_id_ =
+        hidden > 0 ? trace_.groups.intern_hidden(
+                         hidden, previous_name_.empty() ? previous_communicator_ : previous_name_, *axis)
+                   : trace_.groups.intern(previous_group_, *axis, communicator_named(previous_communicator_));
   }
   return *previous_group_id_;
 }

@@ -51,6 +51,7 @@ struct CallRecord {
   std::optional<std::int64_t> group_size;  // of a group whose ranks are not known
   std::string group_name;                  // what the source calls that group
   std::string communicator;                // what tells communicators of the same ranks apart
+  std::string axis;                        // what the group runs along
   std::optional<std::int64_t> root;
   bool root_unknown = false;  // a broadcast or reduce whose root the source does not tell
   std::optional<std::int64_t> peer;
@@ -107,6 +108,7 @@ class CallBuilder {
   std::int64_t previous_size_ = 0;  // of that group, where it is hidden
   std::string previous_name_;
   std::string previous_communicator_;
+  std::string previous_axis_;
   std::int64_t half_timed_ = 0;  // calls with a start or a duration alone
 };
 

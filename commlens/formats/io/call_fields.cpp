@@ -29,7 +29,7 @@ constexpr CallField::Vocabulary k_dtype = {
     [](CallRecord& record, std::string_view text) { record.dtype = dtype_word(text); },
     [](const CallRecord& record) { return text_of(record.dtype); }};
 
-const std::array<CallField, 22> k_fields = {{{"rank", &CallRecord::rank},
+const std::array<CallField, 23> k_fields = {{{"rank", &CallRecord::rank},
                                              {"iteration", &CallRecord::iteration},
                                              {"phase", k_phase},
                                              {"op", k_op},
@@ -50,7 +50,8 @@ const std::array<CallField, 22> k_fields = {{{"rank", &CallRecord::rank},
                                              {"duration_ns", &CallRecord::duration_ns},
                                              {"data_dependent", &CallRecord::data_dependent},
                                              {"rounding_bytes", &CallRecord::rounding_bytes},
-                                             {"communicator", CallField::Label{&CallRecord::communicator}}}};
+                                             {"communicator", CallField::Label{&CallRecord::communicator}},
+                                             {"axis", &CallRecord::axis}}};
 
 }  // namespace
 

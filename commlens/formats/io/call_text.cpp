@@ -134,7 +134,7 @@ class CallWriter {
 
   const GroupText& group_text(GroupId id, Rank rank) {
     GroupText& group = groups_[static_cast<std::size_t>(id)];
-    const bool is_explicit = !trace_.groups.pattern(id).has_value();
+    const bool is_explicit = trace_.groups.pattern(id) == nullptr;
     if (group.seen_by < 0 || (!is_explicit && group.seen_by != rank.value)) {
       group.members = trace_.groups.members(id, rank);
       group.text = syntax_.group_text(trace_.groups, id, group.members);
@@ -163,9 +163,7 @@ void write_calls(const Trace& trace, const CallSelection& selection, const CallS
   CallWriter writer(trace, syntax, sink);
   for (const std::size_t row : rows) {
     const RankStream& stream = trace.streams[row];
-    const Rank first = std::max(selection.rank.value_or(stream.ranks.first), stream.ranks.first);
-    const Rank last = std::min(selection.rank.value_or(stream.ranks.last), stream.ranks.last);
-    for (Rank rank = first; rank <= last; ++rank.value) {
+    for (const Rank rank : selected_ranks(stream.ranks, selection.rank)) {
       writer.write(stream, rank);
       if (selection.compute) {
         writer.write_compute(stream, rank);

@@ -33,7 +33,7 @@ struct CallSyntax {
   bool keeps_absent_fields = false;  // writes the opening of an absent field too (columns)
   OpText (*op_text)(const Trace&, const CommOp&);
   std::string (*group_text)(const GroupTable&, GroupId, const std::vector<Rank>& members);
-  std::string (*line_end)(const GroupTable&, GroupId);  // the communicator and the end of the line
+  std::string (*line_end)(const GroupTable&, GroupId);  // communicator, axis, the end of the line
   std::string_view compute;      // what stands between the iteration of a compute stretch and its start
   std::string_view compute_end;  // and behind its duration
 };

@@ -28,9 +28,9 @@ std::string written(Writer write, const Trace& trace, const CallSelection& selec
 /// Four ranks as 2 stages of 2 tensor ranks: a broadcast within the tensor group, then a send to the next
 /// stage.
 Trace predicted_trace() {
-  Trace trace(Mesh{.pipeline = 2, .data = 1, .tensor = 2});
+  Trace trace(Mesh{{Axis::pp, 2}, {Axis::dp, 1}, {Axis::tp, 2}});
   GroupPattern tensor{.axis = Axis::tp};
-  tensor.tensor.shape = Span::Shape::all;
+  tensor.spans = {{Axis::tp, {Span::Shape::all}}};
   const OpId broadcast = trace.intern(CommOp{.kind = CommKind::broadcast,
                                              .dtype = DType::fp32,
                                              .phase = Phase::init,
@@ -38,7 +38,7 @@ Trace predicted_trace() {
                                              .input = Elements{128'000},
                                              .output = Elements{128'000},
                                              .root = GroupRank{1}});
-  const GroupPattern next{.shape = GroupPattern::Shape::to_next, .axis = Axis::pp};
+  const GroupPattern next{.shape = GroupPattern::Shape::to_next, .axis = Axis::pp, .along = Axis::pp};
   const OpId send =
       trace.intern(CommOp{.kind = CommKind::send,
                           .dtype = DType::fp16,
@@ -58,11 +58,11 @@ TEST(CallsJsonlWriter, WritesTheDocumentedLines) {
   EXPECT_EQ(
       written(calls_jsonl::write, predicted_trace(), {.rank = Rank{3}}),
       R"({"rank":3,"iteration":-1,"phase":"init","op":"broadcast","dtype":"fp32","input_bytes":512000,)"
-      R"("output_bytes":512000,"group":[2,3],"root":3})"
+      R"("output_bytes":512000,"group":[2,3],"root":3,"axis":"tp"})"
       "\n"
       R"({"rank":3,"iteration":0,"phase":"forward","op":"send","dtype":"fp16","input_bytes":16,"output_bytes":0,)"
       R"("group":[3,1],"peer":1,"micro_batch":2,"tag":"say \"hi\"","rule":"pipe.send","name":"a,b",)"
-      R"("data_dependent":true,"rounding_bytes":6})"
+      R"("data_dependent":true,"rounding_bytes":6,"axis":"pp"})"
       "\n");
 }
 
@@ -70,9 +70,9 @@ TEST(CallsCsvWriter, WritesTheDocumentedLines) {
   EXPECT_EQ(written(calls_csv::write, predicted_trace(), {.rank = Rank{0}}),
             "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,"
             "micro_batch,tag,rule,name,start_ns,"
-            "duration_ns,data_dependent,rounding_bytes,communicator\n"
-            "0,-1,init,broadcast,fp32,512000,512000,0 1,,,1,,,,,,,,,,\n"
-            "0,0,forward,send,fp16,16,0,0 2,,,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,true,6,\n");
+            "duration_ns,data_dependent,rounding_bytes,communicator,axis\n"
+            "0,-1,init,broadcast,fp32,512000,512000,0 1,,,1,,,,,,,,,,,tp\n"
+            "0,0,forward,send,fp16,16,0,0 2,,,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,true,6,,pp\n");
 }
 
 TEST(CallsWriters, WriteEveryRankOfAClassInOrder) {
@@ -119,7 +119,7 @@ TEST(CallsWriters, WriteComputeLinesOnlyWhenAsked) {
                      "\n"))
       << text;
   const std::string csv = written(calls_csv::write, trace, {.rank = Rank{1}, .compute = true});
-  EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,,,100,50,,,\n1,,,compute,,,,,,,,,,,,,200,0,,,\n"))
+  EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,,,100,50,,,,\n1,,,compute,,,,,,,,,,,,,200,0,,,,\n"))
       << csv;
 }
 

@@ -35,7 +35,7 @@ std::vector<std::uint32_t> sorted_by(const std::vector<Value>& values, const Key
 
 void SchedulePlanner::plan() {
   for (const RankStream& stream : trace_.streams) {
-    for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+    for (const Rank rank : stream.ranks) {
       collect(stream, rank);
     }
   }

@@ -12,7 +12,7 @@ ScheduleWalk::ScheduleWalk(CallSchedule& schedule)
       sent_(schedule.pairs_.size()),
       joined_(schedule.instances_) {
   for (const RankStream& stream : schedule.trace_.streams) {
-    for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+    for (const Rank rank : stream.ranks) {
       RankState& state = ranks_[static_cast<std::size_t>(rank.value)].emplace(schedule, stream, rank);
       state.has_next = state.calls.next(state.next);
       queue(rank.value);

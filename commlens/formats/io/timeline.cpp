@@ -172,26 +172,26 @@ void draw_arrows(Timeline& timeline, const std::vector<Message>& messages) {
   }
 }
 
-/// Compute first, then the axes.
-std::uint32_t kind_of_track(const Trace& trace, const TimelineSlice& slice) {
+/// The axis of a track of calls; nullopt, which is before all axes, of computing.
+using TrackKind = std::optional<Axis>;
+
+TrackKind kind_of_track(const Trace& trace, const TimelineSlice& slice) {
   if (slice.is_compute) {
-    return 0;
+    return std::nullopt;
   }
-  const CommOp& op = trace.op(trace.streams[slice.stream].events[slice.row].op);
-  return 1 + static_cast<std::uint32_t>(trace.groups.axis(op.group));
+  return trace.groups.axis(trace.op(trace.streams[slice.stream].events[slice.row].op).group);
 }
 
-std::string name_of_track(std::uint32_t kind, std::size_t lane) {
-  std::string name = kind == 0 ? "computing" : std::string(name_of(static_cast<Axis>(kind - 1)));
-  if (name == name_of(Axis::unknown)) {
-    name = "calls";
-  }
+std::string name_of_track(const TrackKind& kind, std::size_t lane) {
+  const std::string name = !kind                    ? "computing"
+                           : *kind == Axis::unknown ? "calls"
+                                                    : std::string(name_of(*kind));
   return lane == 0 ? name : fmt::format("{} {}", name, lane + 1);
 }
 
 /// `slices` ascend by start.
 void assign_tracks(const Trace& trace, Timeline& timeline) {
-  std::map<std::pair<Rank, std::uint32_t>, std::vector<std::uint64_t>> lanes;  // when each is free again
+  std::map<std::pair<Rank, TrackKind>, std::vector<std::uint64_t>> lanes;  // when each is free again
   std::vector<std::size_t> lane_of;
   lane_of.reserve(timeline.slices.size());
   for (const TimelineSlice& slice : timeline.slices) {
@@ -208,7 +208,7 @@ void assign_tracks(const Trace& trace, Timeline& timeline) {
         std::max({slice.finished, slice.started + 1, slice.arrow != 0 ? slice.arrow_at + 1 : 0});
     lane_of.push_back(lane);
   }
-  std::map<std::pair<Rank, std::uint32_t>, std::uint32_t> first_track;
+  std::map<std::pair<Rank, TrackKind>, std::uint32_t> first_track;
   for (const auto& [key, free_from] : lanes) {
     first_track[key] = static_cast<std::uint32_t>(timeline.tracks.size());
     for (std::size_t lane = 0; lane < free_from.size(); ++lane) {
@@ -239,9 +239,7 @@ Timeline timeline_of(const Trace& trace, std::optional<Rank> only) {
   timeline.has_times = origin.has_value();
   timeline.origin_ns = origin.value_or(0);
   for (std::uint32_t row = 0; row < trace.streams.size(); ++row) {
-    const RankRange ranks = trace.streams[row].ranks;
-    const Rank last = std::min(only.value_or(ranks.last), ranks.last);
-    for (Rank rank = std::max(only.value_or(ranks.first), ranks.first); rank <= last; ++rank.value) {
+    for (const Rank rank : selected_ranks(trace.streams[row].ranks, only)) {
       append_rank(trace, row, rank, timeline);
     }
   }

@@ -62,7 +62,7 @@ std::uint32_t Otf2Comms::intern(CommunicatorId communicator, const std::vector<R
 }
 
 std::optional<std::uint32_t> Otf2Comms::of_group(GroupId group, Rank self) {
-  const Rank seen_by = trace_.groups.pattern(group) ? self : Rank{0};  // a list is the same to all
+  const Rank seen_by = trace_.groups.pattern(group) != nullptr ? self : Rank{0};  // a list is the same to all
   const auto [found, added] = of_group_.try_emplace({group, seen_by});
   if (added) {
     const std::vector<Rank> members = trace_.groups.members(group, seen_by);

@@ -305,6 +305,9 @@ class Otf2Writer {
     if (const CommunicatorId id = trace_.groups.communicator(op.group); id != k_no_communicator) {
       add_text("communicator", text_of(id));
     }
+    if (const Axis& axis = trace_.groups.axis(op.group); axis != Axis::unknown && axis != Axis::self) {
+      add_text("axis", name_of(axis));
+    }
     if (event.iteration != k_unknown_iteration) {
       add_number("iteration", event.iteration);
     }

@@ -330,7 +330,7 @@ TEST(Perfetto, HoldsTimesFromEndToEnd) {
 }
 
 TEST(Perfetto, RefusesWhatNoViewerShows) {
-  Trace trace(Mesh{.data = 1'000'000});
+  Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 1'000'000}, {Axis::tp, 1}});
   const OpId barrier = trace.intern(
       CommOp{.kind = CommKind::barrier, .group = trace.groups.intern(GroupPattern{.axis = Axis::world})});
   trace.streams.push_back({{Rank{0}, Rank{999'999}}, {31, CommEvent{barrier, 0, -1}}, {}, {}});

@@ -38,7 +38,7 @@ class SqliteWriter {
     });
     for (const std::size_t row : rows) {
       const RankStream& stream = trace_.streams[row];
-      for (Rank rank = stream.ranks.first; rank <= stream.ranks.last; ++rank.value) {
+      for (const Rank rank : stream.ranks) {
         write(stream, rank);
       }
     }

@@ -206,9 +206,9 @@ TEST(Sqlite, SaysWhereTheTraceComesFromAndWhatItLacks) {
 }
 
 TEST(Sqlite, GivesEachRankOfAClassItsOwnGroups) {
-  Trace trace(Mesh{.pipeline = 2, .data = 1, .tensor = 2});
+  Trace trace(Mesh{{Axis::pp, 2}, {Axis::dp, 1}, {Axis::tp, 2}});
   GroupPattern tensor{.axis = Axis::tp};
-  tensor.tensor.shape = Span::Shape::all;
+  tensor.spans = {{Axis::tp, {Span::Shape::all}}};
   const OpId broadcast = trace.intern(CommOp{.kind = CommKind::broadcast,
                                              .dtype = DType::fp32,
                                              .group = trace.groups.intern(tensor),

@@ -54,7 +54,7 @@ Counts calls(const Job& open, std::int64_t stage = 0) {
   const Result<Job> job = validated(open);
   EXPECT_TRUE(job.has_value()) << job.error().message;
   const Mesh mesh = job->layout.mesh();
-  const Result<Plan> plan = make_plan(*job, mesh.rank({stage, 0, 0}));
+  const Result<Plan> plan = make_plan(*job, mesh.rank_at({{Axis::pp, stage}}));
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   EXPECT_TRUE(plan->unverified.empty());
   EXPECT_TRUE(plan->classes.at(0).init.empty());

@@ -129,12 +129,11 @@ GroupId ChunkUnits::block() const {
   if (node == 1 || node == ranks_) {
     return out_.groups.dp;
   }
-  return out_.tables().groups.intern(GroupPattern{.axis = Axis::dp, .data = {Span::Shape::block, node}});
+  return out_.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, node}}});
 }
 
 GroupId ChunkUnits::stride() const {
-  return out_.tables().groups.intern(
-      GroupPattern{.axis = Axis::dp, .data = {Span::Shape::stride, job_.train.hpz}});
+  return out_.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::stride, job_.train.hpz}}});
 }
 
 void ChunkUnits::sum_tied_gradient() const {

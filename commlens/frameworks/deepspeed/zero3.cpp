@@ -43,8 +43,7 @@ class Zero3Run {
         coordinator_(rank.parameters, job_,
                      [this](const std::vector<std::size_t>& set) { write_gather(set); }) {
     const std::int64_t hpz = job_.train.hpz;
-    node_ = out.tables().groups.intern(
-        GroupPattern{.axis = Axis::dp, .data = {Span::Shape::block, std::max<std::int64_t>(hpz, 1)}});
+    node_ = out.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, std::max<std::int64_t>(hpz, 1)}}});
     coordinator_.on_release = [this, hpz](std::size_t parameter) { has_secondary_[parameter] = hpz > 1; };
   }
 

@@ -50,11 +50,9 @@ Chunk::Chunk(ProgramBuilder& out, const Job& job, Part part)
       activation_(job.train.micro_batch * job.model.sequence * job.model.hidden),
       sequence_parallel_(job.layout.sequence_parallel && job.layout.tp > 1),
       tokens_(job.train.micro_batch * job.model.sequence / (sequence_parallel_ ? job.layout.tp : 1)) {
-  GroupTable& groups = out.tables().groups;
-  const Span expert_span{Span::Shape::block, job.layout.ep};
-  experts_ = groups.intern(GroupPattern{.axis = Axis::ep, .data = expert_span});
-  dispatch_ =
-      groups.intern(GroupPattern{.axis = Axis::ep, .data = expert_span, .tensor = {Span::Shape::all, 1}});
+  constexpr Span all{Span::Shape::all};
+  experts_ = out.groups.along(Axis::ep);
+  dispatch_ = out.groups.over(Axis::ep, {{Axis::ep, all}, {Axis::tp, all}});
 }
 
 void Chunk::forward_all_reduce(std::string_view tag) const {

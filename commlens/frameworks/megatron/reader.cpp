@@ -34,8 +34,7 @@ constexpr std::string_view k_left_out_arguments =
 constexpr std::string_view k_unsupported_switches =
     "defer_embedding_wgrad_compute fp8_param_gather moe_extended_tp moe_pad_expert_input_to_capacity "
     "multi_latent_attention overlap_param_gather qk_layernorm standalone_embedding_stage "
-    "tp_comm_overlap use_custom_fsdp use_megatron_fsdp use_ring_exchange_p2p use_torch_fsdp2 "
-    "use_tp_pp_dp_mapping";
+    "tp_comm_overlap use_custom_fsdp use_megatron_fsdp use_ring_exchange_p2p use_torch_fsdp2";
 
 constexpr std::string_view k_unsupported_values =
     "data_parallel_sharding_strategy decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers "
@@ -264,6 +263,11 @@ void read_megatron_layout(MapReader& arguments, Job& job) {
   arguments.read("context_parallel_size", layout.cp);
   arguments.read("expert_model_parallel_size", layout.ep);
   arguments.read("sequence_parallel", layout.sequence_parallel);
+  bool has_data_slowest = false;  // megatron/training/initialize.py
+  arguments.read("use_tp_pp_dp_mapping", has_data_slowest);
+  if (has_data_slowest) {
+    layout.order = "tp-cp-ep-pp-dp";
+  }
   std::int64_t chunk = 0;
   arguments.read("num_layers_per_virtual_pipeline_stage", chunk);
   if (arguments.failed() || chunk == 0) {

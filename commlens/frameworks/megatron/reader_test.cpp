@@ -27,6 +27,13 @@ std::string megatron_error_of(const std::string& text) {
   return job ? "no error" : job.error().message;
 }
 
+TEST(MegatronArgs, ReadsTheOrderOfRanks) {
+  EXPECT_EQ(read_megatron("").value().layout.order, "tp-cp-ep-dp-pp");
+  const Job job = read_megatron("--use-tp-pp-dp-mapping --pipeline-model-parallel-size 2\n").value();
+  EXPECT_EQ(job.layout.order, "tp-cp-ep-pp-dp");
+  EXPECT_TRUE(job.unmodelled.empty());
+}
+
 TEST(MegatronArgs, FillsInTheDefaultsOfTheVersion) {
   const Job job = read_megatron("").value();
   EXPECT_EQ(job.framework, "megatron");

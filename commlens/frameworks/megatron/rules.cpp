@@ -59,8 +59,7 @@ class Stage {
       const StagePart part{(chunk * stages_ + stage) * layers, layers, is_first, is_last, is_last};
       parameters_.push_back(local_parameters(job.model, all, job.layout.tp, part));
     }
-    expert_data_ = out.tables().groups.intern(
-        GroupPattern{.axis = Axis::edp, .data = {Span::Shape::stride, job.layout.ep}});
+    expert_data_ = out.groups.along(Axis::edp);
   }
 
   Program iteration() {
@@ -330,6 +329,7 @@ std::vector<std::string> unverified(const Job& job) {
   add(experts && job.layout.tp > 1 && options(job).moe_dispatcher == "allgather",
       "the allgather dispatcher with tensor ranks");
   add(options(job).overlap_grad_reduce, "overlap-grad-reduce");
+  add(job.layout.order != ParallelLayout::k_default_order, "another order of ranks");
   return reasons;
 }
 
@@ -347,6 +347,7 @@ FrameworkRules rules() {
       .check = check,
       .unverified = unverified,
       .write = write,
+      .takes_any_order = true,
       .settings = {.adopt = adopt, .settle = settle, .has_sequence_parallelism = has_sequence_parallelism},
       .memory = {.gradient_bytes = gradient_bytes},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},

@@ -87,10 +87,8 @@ Result<Plan> corrected_plan(const Job& job, const std::set<Correction>& correcti
   }
   for (const std::int64_t stage : stages) {
     StagePrograms& written = (*programs)[static_cast<std::size_t>(stage)];
-    plan.classes.push_back({{mesh.rank({stage, 0, 0}), mesh.rank({stage, mesh.data - 1, mesh.tensor - 1})},
-                            stage,
-                            std::move(written.init),
-                            std::move(written.iterations)});
+    plan.classes.push_back(
+        {mesh.range(Axis::pp, stage, stage), stage, std::move(written.init), std::move(written.iterations)});
   }
   return plan;
 }
@@ -109,7 +107,7 @@ std::vector<std::vector<CommOp>> calls_of(const Plan& plan) {
 
 /// Settings that split, merge or spare calls of the equations' purpose; each entry sets one of them to what
 /// the job has, starting from what the equations assume.
-struct StepSetting {
+struct RestoredSetting {
   std::string_view cause;
   std::string_view source;
   std::string_view source_in_zero3;  // where that is another line
@@ -119,7 +117,7 @@ struct StepSetting {
 
 constexpr std::int64_t k_one_bucket = std::int64_t{1} << 60;
 
-const std::array<StepSetting, 7> k_settings = {{
+const std::array<RestoredSetting, 7> k_settings = {{
     {"gradient_buckets", "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:923 reduce_independent_p_g_buckets",
      "deepspeed 0.14.0 runtime/zero/stage3.py:1221",
      [](Job& job) { deepspeed::options(job).reduce_bucket_size = k_one_bucket; },
@@ -164,14 +162,14 @@ const std::array<StepSetting, 7> k_settings = {{
 }};
 
 /// Whether the setting means anything to the framework of the job: the last one is our trainer's.
-bool concerns(const StepSetting& setting, const Job& job) {
+bool concerns(const RestoredSetting& setting, const Job& job) {
   const bool is_own = &setting == &k_settings.back();
   return is_own ? job.framework == "commlens" : deepspeed::runs(job);
 }
 
 Result<void> add_settings(const Job& job, PaperSteps& steps) {
   Job changing = job;
-  for (const StepSetting& setting : k_settings) {
+  for (const RestoredSetting& setting : k_settings) {
     if (concerns(setting, job)) {
       setting.idealise(changing);
     }
@@ -181,7 +179,7 @@ Result<void> add_settings(const Job& job, PaperSteps& steps) {
     return tl::unexpected(idealised.error());
   }
   steps.idealised = std::move(*idealised);
-  for (const StepSetting& setting : k_settings) {
+  for (const RestoredSetting& setting : k_settings) {
     if (!concerns(setting, job)) {
       continue;
     }

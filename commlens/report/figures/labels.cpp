@@ -34,6 +34,9 @@ std::string call_label(const Trace& trace, CommKind kind, NameId name, Axis axis
 }
 
 std::string ranks_label(RankRange ranks) {
+  if (!ranks.is_gapless()) {
+    return "ranks " + to_text(ranks);
+  }
   return ranks.count() == 1 ? fmt::format("rank {}", ranks.first.value)
                             : fmt::format("ranks {} to {}", ranks.first.value, ranks.last.value);
 }
@@ -83,7 +86,7 @@ std::string no_times_reason(const Trace& trace) {
 }
 
 std::int64_t job_ranks(const Trace& trace) {
-  const std::optional<Mesh> mesh = trace.groups.mesh();
+  const std::optional<Mesh>& mesh = trace.groups.mesh();
   return mesh ? mesh->ranks() : trace.job_ranks();
 }
 

@@ -69,14 +69,14 @@ class Traffic {
     }
     // A group looks the same to all its members, so each is resolved once for those of the class.
     std::vector<bool> done(static_cast<std::size_t>(ranks.count()), false);
-    for (std::int64_t self = ranks.first.value; self <= ranks.last.value; ++self) {
-      if (done[static_cast<std::size_t>(self - ranks.first.value)]) {
+    for (const Rank self : ranks) {
+      if (done[static_cast<std::size_t>(ranks.index_of(self))]) {
         continue;
       }
-      std::vector<Rank> members = groups_.members(group, Rank{self});
+      std::vector<Rank> members = groups_.members(group, self);
       if (route_of(kind) == Route::pair) {
         if (members.size() == 2) {
-          put(Rank{self}, members[1], wire.value);
+          put(self, members[1], wire.value);
         }
         continue;
       }
@@ -84,7 +84,7 @@ class Traffic {
       std::vector<std::size_t> senders;
       for (std::size_t at = 0; at < members.size(); ++at) {
         if (ranks.contains(members[at])) {
-          done[static_cast<std::size_t>(members[at].value - ranks.first.value)] = true;
+          done[static_cast<std::size_t>(ranks.index_of(members[at]))] = true;
           senders.push_back(at);
         }
       }

@@ -117,10 +117,11 @@ TEST(TrafficCells, RowsAddUpToTheWireBytesWhateverTheSizes) {
 }
 
 TEST(TrafficCells, AClassOfRanksCountsForEachOfThem) {
-  Trace trace(Mesh{1, 4, 1});
+  Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 4}, {Axis::tp, 1}});
   CommOp op;
   op.kind = CommKind::all_reduce;
-  op.group = trace.groups.intern(GroupPattern{.axis = Axis::dp, .data = {Span::Shape::all, 1}});
+  op.group =
+      trace.groups.intern(GroupPattern{.axis = Axis::dp, .spans = {{Axis::dp, {Span::Shape::all, 1}}}});
   op.input = op.output = {40};
   trace.streams.push_back({{Rank{0}, Rank{3}}, {{trace.intern(op), 0}}, {}, {}});
   FigureInput input;
