@@ -166,8 +166,9 @@ TEST(LoggedText, SaysHowManyIterationsFit) {
   LoggedComparison comparison;
   comparison.iterations = 10;
   comparison.iterations_fitted = true;
-  comparison.rows = {{CommKind::broadcast, Bytes{2048}, Bytes{51}, 146, 146, {"start.broadcast_parameter"}, {"start"}},
-                     {CommKind::reduce, Bytes{8}, Bytes{0}, 0, 3, {}}};
+  comparison.rows = {
+      {CommKind::broadcast, Bytes{2048}, Bytes{51}, 146, 146, {"start.broadcast_parameter"}, {"start"}},
+      {CommKind::reduce, Bytes{8}, Bytes{0}, 0, 3, {}}};
   comparison.exact_rows = 1;
   const std::string text = logged_text(comparison, {});
   EXPECT_NE(
