@@ -159,10 +159,10 @@ Result<void> check_plain(const Job& job) {
   if (job.layout.tp > 1 && !job.layout.replicated_tp) {
     return failure(
         "framework deepspeed has no tensor parallelism of its own; use --framework neox or megatron, or a "
-        "case file with own.replicated_tensor_parallel");
+        "case file with options.replicated_tensor_parallel");
   }
   if (job.layout.pp > 1 && !options(job).pipeline_engine) {
-    return failure("pipeline parallelism needs DeepSpeed's pipeline engine; set own.engine: pipeline");
+    return failure("pipeline parallelism needs DeepSpeed's pipeline engine; set options.engine: pipeline");
   }
   return check(job);
 }
