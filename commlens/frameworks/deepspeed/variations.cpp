@@ -18,7 +18,7 @@ void add_zero(Variations& variations) {
       {"contiguous_gradients", &Options::contiguous_gradients},
       {"parameter groups by weight decay", &Options::weight_decay_groups}};
   for (const auto& [setting, member] : switches) {
-    variations.toggle(setting, [member = member](Job& job) -> bool& { return options(job).*member; });
+    variations.toggle(setting, [field = member](Job& job) -> bool& { return options(job).*field; });
   }
   variations.limits(
       "reduce_bucket_size", [](Job& job) -> std::int64_t& { return options(job).reduce_bucket_size; },
@@ -41,7 +41,7 @@ void add_zero3(Variations& variations) {
       {"stage3_max_reuse_distance", &Options::max_reuse_distance}};
   for (const auto& [setting, member] : limits) {
     variations.limits(
-        setting, [member = member](Job& job) -> std::int64_t& { return options(job).*member; }, small);
+        setting, [field = member](Job& job) -> std::int64_t& { return options(job).*field; }, small);
   }
   variations.limits(
       "sub_group_size", [](Job& job) -> std::int64_t& { return options(job).sub_group_size; },
