@@ -7,8 +7,8 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/planner.hpp"
+#include "commlens/frameworks/presets.hpp"
 
 namespace {
 

@@ -35,7 +35,8 @@ testing::AssertionResult holds(const std::string& text, std::string_view part) {
 
 TEST(MakePlan, RefusesByNameWhatARuleSetDoesNotKnow) {
   EXPECT_TRUE(holds(refusal({.pp = 2, .zero = 2}), "ZeRO-2 with DeepSpeed's pipeline engine is refused"));
-  EXPECT_TRUE(holds(refusal({.framework = "deepspeed", .tp = 2}), "or a case file with options.replicated_tensor_parallel"));
+  EXPECT_TRUE(holds(refusal({.framework = "deepspeed", .tp = 2}),
+                    "or a case file with options.replicated_tensor_parallel"));
   EXPECT_TRUE(holds(refusal({.cp = 2}), "context parallelism (--cp)"));
   EXPECT_TRUE(holds(refusal({.pp = 2, .schedule = Schedule::gpipe}), "1F1B pipelines only"));
   EXPECT_TRUE(holds(refusal({.recompute = Recompute::selective}), "no selective recompute"));
