@@ -19,9 +19,9 @@ std::string advised_framework_names() {
 
 Result<Advice> advise(const Job& job, const Trace* trace, const AdviceOptions& options) {
   if (rules_of(job).variations == nullptr) {  // equations
-    return failure(
-        fmt::format("{} give volumes rather than calls, of which nothing can be advised; use --framework {}",
-                    rules_of(job).title, advised_framework_names()));
+    return failure(fmt::format(
+        "the {} rules give volumes rather than calls, of which nothing can be advised; use --framework {}",
+        job.framework, advised_framework_names()));
   }
   Result<Study> study = Study::of(job, trace, options);
   if (!study) {

@@ -88,26 +88,6 @@ Result<Mesh> Mesh::of(std::vector<MeshAxis> slowest_first) {
   });
 }
 
-Result<Mesh> Mesh::in_order(std::string_view fastest_first, std::span<const MeshAxis> sizes) {
-  const Result<std::vector<Axis>> order = axes_in_order(fastest_first);
-  if (!order) {
-    return tl::unexpected(order.error());
-  }
-  std::vector<MeshAxis> axes;
-  for (auto axis = order->rbegin(); axis != order->rend(); ++axis) {
-    const auto found =
-        std::find_if(sizes.begin(), sizes.end(), [&](const MeshAxis& sized) { return sized.axis == *axis; });
-    axes.push_back({*axis, found == sizes.end() ? 1 : found->size});
-  }
-  for (const MeshAxis& sized : sizes) {
-    if (std::find(order->begin(), order->end(), sized.axis) == order->end()) {
-      return failure(fmt::format("the order {} does not name the axis {} of size {}", fastest_first,
-                                 name_of(sized.axis), sized.size));
-    }
-  }
-  return of(std::move(axes));
-}
-
 Result<void> Mesh::add_view(std::string_view name, std::vector<MeshAxis> slowest_first) {
   Result<MeshView> view = MeshView::of(name, std::move(slowest_first));
   if (!view) {

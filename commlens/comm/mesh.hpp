@@ -72,9 +72,6 @@ class Mesh {
   Mesh(std::initializer_list<MeshAxis> slowest_first);
   /// Fails as MeshView::of.
   static Result<Mesh> of(std::vector<MeshAxis> slowest_first);
-  /// From an order as Megatron's --order writes it, fastest first ("tp-cp-ep-dp-pp"), and the sizes. Axes of
-  /// the order without a size have size 1. Fails on a size whose axis the order lacks.
-  static Result<Mesh> in_order(std::string_view fastest_first, std::span<const MeshAxis> sizes);
 
   /// Adds another way to number the same ranks. Fails as MeshView::of, on a name that is there, on a product
   /// of sizes that is not ranks(), and on more than k_most_views views.
@@ -104,7 +101,8 @@ class Mesh {
 
 constexpr std::string_view k_dense_view = "dense";
 
-/// The axes of an order such as "tp-cp-ep-dp-pp". Fails on what is no name of an axis, and on one twice.
+/// The axes of an order as Megatron's --order writes it, fastest first: "tp-cp-ep-dp-pp". Fails on what is no
+/// name of an axis, and on one twice.
 Result<std::vector<Axis>> axes_in_order(std::string_view order);
 
 }  // namespace commlens

@@ -41,7 +41,6 @@ struct AdviceTexts {
   std::string (*setting)(const Job& job, Setting setting) = nullptr;
   /// The change a topic would make of the job; none if there is nothing to gain. Null: no topic has any.
   std::vector<AdvisedChange> (*changes)(const Job& job, AdviceTopic topic) = nullptr;
-  bool reduces_every_micro_batch = false;  // under ZeRO-2
 };
 
 }  // namespace commlens

@@ -15,6 +15,16 @@
 #include "commlens/frameworks/torch/framework.hpp"
 
 namespace commlens {
+namespace {
+
+const FrameworkRules* found(std::string_view name) {
+  const auto all = frameworks();
+  const auto rules =
+      std::find_if(all.begin(), all.end(), [&](const FrameworkRules& one) { return one.name == name; });
+  return rules == all.end() ? nullptr : &*rules;
+}
+
+}  // namespace
 
 std::span<const FrameworkRules> frameworks() {
   static const std::array all = {paper::rules(),    deepspeed::rules(), neox::rules(),
@@ -23,17 +33,17 @@ std::span<const FrameworkRules> frameworks() {
 }
 
 const FrameworkRules& rules_of(const Job& job) {
-  const Result<const FrameworkRules*> rules = framework_named(job.framework);
-  COMMLENS_CHECK(rules.has_value(), "a job names a framework of the list");
-  return **rules;
+  const FrameworkRules* const rules = found(job.framework);
+  COMMLENS_CHECK(rules != nullptr, "a job names a framework of the list");
+  return *rules;
 }
 
 Result<const FrameworkRules*> framework_named(std::string_view name) {
+  if (const FrameworkRules* const rules = found(name)) {
+    return rules;
+  }
   std::vector<std::string_view> names;
   for (const FrameworkRules& one : frameworks()) {
-    if (one.name == name) {
-      return &one;
-    }
     names.push_back(one.name);
   }
   const std::string meant = nearest(name, names);

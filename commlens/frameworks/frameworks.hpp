@@ -44,13 +44,13 @@ struct SettingRules {
   bool has_sharding_details = false;
   /// Makes stages 1 and 2 reduce gradients by all_reduce. Null: the framework has no such choice.
   void (*reduce_by_all_reduce)(Job& job) = nullptr;
+  bool reduces_every_micro_batch = false;  // gradients, under ZeRO-2
   bool pads_to_tensor_ranks = false;  // rounds the vocabulary up to a multiple of the tensor ranks itself
 };
 
 /// One framework: all that the rest of the program knows of it.
 struct FrameworkRules {
   std::string_view name;    // as the command line and files have it
-  std::string_view title;   // for people: "GPT-NeoX"
   std::string_view engine;  // the framework whose engine trains the job: its own name, or a library's
   /// Versions the rules were measured on, the default first, as a file may write them (`is_same_version`).
   /// Empty for equations, which have no versions.

@@ -36,7 +36,7 @@ class Variations {
   void limits(std::string_view setting, const std::function<std::int64_t&(Job&)>& member,
               const std::vector<std::int64_t>& values);
 
-  /// A size in bytes, from 1 to 200 MiB; `text` writes it from mebibytes.
+  /// A size in bytes, from 1 to 200 MiB; written as mebibytes and `unit`.
   void buckets(std::string_view setting, const std::function<Bytes&(Job&)>& member, std::string_view unit);
 
   std::vector<SettingChange> take() { return std::move(changes_); }

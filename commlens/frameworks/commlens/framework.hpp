@@ -16,7 +16,7 @@ std::span<const RuleRow> causes();
 void adopt(Job& job);
 /// Of a job that came from another framework's configuration: ZeRO++ outside stage 3 and partitioned
 /// activations where nothing is recomputed or split are left out.
-void settle(Job& job);
+void leave_out_converted(Job& job);
 Bytes bucket(const Job& job);
 Result<void> set_bucket(Job& job, Bytes bucket);
 std::string setting_text(const Job& job, Setting setting);

@@ -175,7 +175,6 @@ void reduce_by_all_reduce(Job& job) { options(job).all_reduce_gradients = true; 
 
 FrameworkRules rules() {
   return {.name = k_name,
-          .title = "our trainer",
           .engine = k_name,
           .versions = {"0.1"},
           .base = "",
@@ -183,21 +182,19 @@ FrameworkRules rules() {
           .unverified = unverified,
           .write = write,
           .settings = {.adopt = adopt,
-                       .leave_out_converted = settle,
-                       .settle = settle,
+                       .leave_out_converted = leave_out_converted,
+                       .settle = leave_out_converted,
                        .has_sequence_parallelism = has_sequence_parallelism,
                        .bucket = bucket,
                        .set_bucket = set_bucket,
                        .has_sharding_details = true,
                        .reduce_by_all_reduce = reduce_by_all_reduce,
+                       .reduces_every_micro_batch = true,
                        .pads_to_tensor_ranks = true},
           .memory = {.keeps_small_parameters = true,
                      .of_stage = memory_of_stage,
                      .fuses_attention_of_llama = false},
-          .advice = {.place = "of commlens train",
-                     .setting = setting_text,
-                     .changes = advised_changes,
-                     .reduces_every_micro_batch = true},
+          .advice = {.place = "of commlens train", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
           .causes = causes()};
 }

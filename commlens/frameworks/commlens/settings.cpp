@@ -13,12 +13,12 @@ void adopt(Job& job) {
   if (job.train.dtype == DType::fp16 && !job.train.dtype_is_chosen) {
     job.train.dtype = DType::bf16;  // which needs no loss scaling and is faster on CPUs
   }
-  if (deepspeed::options(static_cast<const Job&>(job)).offload) {
+  if (deepspeed::options(job).offload) {
     job.warnings.emplace_back("our trainer keeps everything on its device: offload is left out");
   }
 }
 
-void settle(Job& job) {
+void leave_out_converted(Job& job) {
   if (!std::exchange(job.is_converted, false)) {
     return;
   }

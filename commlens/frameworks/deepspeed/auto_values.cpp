@@ -52,7 +52,7 @@ class AutoSettings {
   /// "hidden^2" and the like are computed here, once the width is known.
   std::vector<std::string> notes() const {
     std::vector<std::string> notes = notes_;
-    const deepspeed::Options& options = deepspeed::options(static_cast<const Job&>(job_));
+    const deepspeed::Options& options = deepspeed::options(job_);
     const auto add = [&](bool is_marked, std::string_view key, std::int64_t value, std::string_view formula) {
       if (is_marked && job_.model.hidden > 0) {
         notes.push_back(fmt::format("{} {} ({})", key, value, formula));

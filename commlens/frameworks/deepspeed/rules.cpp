@@ -173,10 +173,15 @@ void settle(Job& job) { options(job).pipeline_engine = options(job).pipeline_eng
 
 Result<void> check(const Job& job) {
   const std::string& name = job.framework;
-  if (job.layout.cp > 1 || job.layout.ep > 1 || job.model.experts > 0) {
+  if (job.layout.cp > 1) {
     return failure(
-        fmt::format("framework {} rules do not cover {}; use --framework megatron or leave it out", name,
-                    job.layout.cp > 1 ? "context parallelism (--cp)" : "mixtures of experts (--ep)"));
+        fmt::format("framework {} rules do not cover context parallelism (--cp); use --cp 1", name));
+  }
+  if (job.layout.ep > 1 || job.model.experts > 0) {
+    return failure(
+        fmt::format("framework {} rules do not cover mixtures of experts (--ep); use --framework megatron or "
+                    "leave it out",
+                    name));
   }
   if (job.train.recompute == Recompute::selective) {
     return failure(fmt::format("{} has no selective recompute; use --recompute none or full", name));
@@ -242,7 +247,6 @@ std::vector<std::string> unverified(const Job& job) {
 
 FrameworkRules rules() {
   return {.name = k_name,
-          .title = "DeepSpeed",
           .engine = k_name,
           .versions = {"0.14.0"},
           .base = "",
@@ -253,12 +257,10 @@ FrameworkRules rules() {
           .settings = {.settle = settle,
                        .bucket = bucket,
                        .set_bucket = set_bucket,
-                       .has_sharding_details = true},
+                       .has_sharding_details = true,
+                       .reduces_every_micro_batch = true},
           .memory = {.buffers = memory_buffers, .keeps_small_parameters = true, .most_kept = most_kept},
-          .advice = {.place = "in the DeepSpeed JSON",
-                     .setting = setting_text,
-                     .changes = advised_changes,
-                     .reduces_every_micro_batch = true},
+          .advice = {.place = "in the DeepSpeed JSON", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
           .causes = causes()};
 }

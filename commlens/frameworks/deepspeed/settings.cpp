@@ -30,7 +30,7 @@ bool runs(const Job& job) { return rules_of(job).engine == k_name; }
 void settle_width_sizes(Job& job) {
   constexpr std::int64_t widest = 1'000'000'000;  // beyond it no job is valid, and the square overflows
   const std::int64_t hidden = job.model.hidden;
-  const WidthSizes follows = static_cast<const Job&>(job).options.of<Options>().follows_width;
+  const WidthSizes follows = options(job).follows_width;
   if (hidden < 1 || hidden > widest) {
     return;
   }

@@ -11,7 +11,7 @@ namespace commlens::megatron {
 /// It shares checkpoint_num_layers with GPT-NeoX, which comes from it, under another name.
 void adopt(Job& job) {
   pad_vocab_for_training(job.model);
-  options(job).recompute_num_layers = neox::options(static_cast<const Job&>(job)).checkpoint_num_layers;
+  options(job).recompute_num_layers = neox::options(job).checkpoint_num_layers;
   options(job).is_script = true;
   job.train.partition_activations = false;
 }

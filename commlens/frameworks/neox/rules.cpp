@@ -246,7 +246,6 @@ std::vector<std::string> unverified(const Job& job) {
 
 FrameworkRules rules() {
   return {.name = k_name,
-          .title = "GPT-NeoX",
           .engine = deepspeed::k_name,
           .versions = {k_default_version, k_sequence_parallel_version},
           .base = " on deepspeed 0.14.0",
@@ -260,15 +259,15 @@ FrameworkRules rules() {
                        .ask_for_sequence_parallelism = ask_for_sequence_parallelism,
                        .bucket = deepspeed::bucket,
                        .set_bucket = deepspeed::set_bucket,
-                       .has_sharding_details = true},
+                       .has_sharding_details = true,
+                       .reduces_every_micro_batch = true},
           .memory = {.buffers = deepspeed::memory_buffers,
                      .layers_recomputed_at_once = layers_recomputed_at_once,
                      .keeps_small_parameters = true,
                      .most_kept = deepspeed::most_kept},
           .advice = {.place = "in the GPT-NeoX yml",
                      .setting = setting_text,
-                     .changes = deepspeed::advised_changes,
-                     .reduces_every_micro_batch = true},
+                     .changes = deepspeed::advised_changes},
           .variations = add_variations,
           .causes = causes()};
 }

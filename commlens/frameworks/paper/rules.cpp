@@ -17,7 +17,6 @@ std::vector<std::string> unverified(const Job&) { return {}; }
 
 FrameworkRules rules() {
   return {.name = "paper",
-          .title = "the paper's equations",
           .engine = "paper",
           .versions = {},
           .base = "arXiv 2408.10197",

@@ -131,7 +131,6 @@ void add_variations(Variations& variations) {
 
 FrameworkRules rules() {
   return {.name = k_name,
-          .title = "PyTorch DDP",
           .engine = k_name,
           .versions = {"1.13"},
           .base = "",
