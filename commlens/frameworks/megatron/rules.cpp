@@ -340,7 +340,6 @@ bool has_sequence_parallelism(const Job&) { return true; }
 FrameworkRules rules() {
   return {
       .name = k_name,
-      .title = "Megatron",
       .engine = k_name,
       .versions = {"core_v0.7.0", "core_r0.7.0", "0.7.0"},
       .base = "",
