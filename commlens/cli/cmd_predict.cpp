@@ -66,13 +66,13 @@ Result<void> check_rank(const PredictFlags& flags, const Plan& plan) {
 std::int64_t planned_calls(const Plan& plan, std::int64_t iterations, bool times_ranks) {
   double calls = 0;
   for (const RankClass& ranks : plan.classes) {
-    double of_rank = static_cast<double>(ranks.init.size());
+    double of_rank = static_cast<double>(ranks.init.calls());
     const auto cold = static_cast<std::int64_t>(ranks.iterations.size());
     for (std::int64_t at = 0; at < std::min(cold, iterations); ++at) {
-      of_rank += static_cast<double>(ranks.iterations[static_cast<std::size_t>(at)].size());
+      of_rank += static_cast<double>(ranks.iterations[static_cast<std::size_t>(at)].calls());
     }
     of_rank += static_cast<double>(std::max<std::int64_t>(iterations - cold, 0)) *
-               static_cast<double>(ranks.iterations.back().size());
+               static_cast<double>(ranks.iterations.back().calls());
     calls += of_rank * (times_ranks ? static_cast<double>(ranks.ranks.count()) : 1.0);
   }
   return static_cast<std::int64_t>(std::min(calls, 9.0e18));

@@ -42,6 +42,9 @@ LocalParameters in_ready_order(const LocalParameters& parameters);
 /// empty groups are left out.
 std::vector<LocalParameters> optimizer_groups(const LocalParameters& parameters, bool by_weight_decay);
 
+/// Elements of each of these groups.
+std::vector<std::int64_t> optimizer_group_sizes(const LocalParameters& parameters, bool by_weight_decay);
+
 std::int64_t total_count(const LocalParameters& parameters);
 
 }  // namespace commlens

@@ -1,19 +1,48 @@
 #include "commlens/plan/plan.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "commlens/base/check.hpp"
 
 namespace commlens {
 namespace {
 
-void append(const Program& program, Iteration iteration, RankStream& stream) {
-  for (const PlannedCall& call : program) {
-    stream.events.push_back({call.op, iteration, call.micro_batch});
+void append_calls(const Program& program, Iteration iteration, RankStream& stream) {
+  for (const PlanStep& step : program.steps) {
+    if (step.kind == PlanStep::Kind::call) {
+      stream.events.push_back({step.op(), iteration, step.micro_batch});
+    }
   }
 }
 
 }  // namespace
+
+void Program::append(const Program& next) {
+  const auto first_step = static_cast<StepIndex>(steps.size());
+  const auto is_work = [](const PlanStep& step) { return step.stream == k_compute_stream; };
+  const auto computed = std::find_if(steps.rbegin(), steps.rend(), is_work);
+  const bool has_computed = computed != steps.rend();
+  const auto last_computed = static_cast<StepIndex>(steps.rend() - computed - 1);
+  std::set<StreamId> begun = {k_compute_stream};
+  for (PlanStep step : next.steps) {
+    const std::span<const StepIndex> earlier = next.waits_of(step);
+    step.first_wait = static_cast<std::uint32_t>(waits.size());
+    for (const StepIndex wait : earlier) {
+      waits.push_back(wait + first_step);
+    }
+    if (begun.insert(step.stream).second && has_computed) {
+      waits.push_back(last_computed);
+      ++step.waits;
+    }
+    steps.push_back(step);
+  }
+}
+
+std::int64_t Program::calls() const {
+  return std::count_if(steps.begin(), steps.end(),
+                       [](const PlanStep& step) { return step.kind == PlanStep::Kind::call; });
+}
 
 const Program& RankClass::at(Iteration iteration) const {
   if (iteration == k_init_iteration) {
@@ -21,6 +50,21 @@ const Program& RankClass::at(Iteration iteration) const {
   }
   COMMLENS_CHECK(iteration >= 0 && !iterations.empty(), "a class has at least one iteration");
   return iterations[std::min(static_cast<std::size_t>(iteration), iterations.size() - 1)];
+}
+
+Flops Plan::flops_per_rank(Iteration iteration) const {
+  double flops = 0;
+  double ranks = 0;
+  for (const RankClass& rank_class : classes) {
+    double of_rank = 0;
+    for (const PlanStep& step : rank_class.at(iteration).steps) {
+      of_rank += step.kind == PlanStep::Kind::work ? works[step.work()].flops.value : 0;
+    }
+    const auto members = static_cast<double>(rank_class.ranks.count());
+    flops += of_rank * members;
+    ranks += members;
+  }
+  return {ranks > 0 ? flops / ranks : 0};
 }
 
 Iteration Plan::steady_iteration() const {
@@ -44,7 +88,7 @@ Trace Plan::trace_of(const std::vector<Iteration>& iterations) const {
   for (const RankClass& rank_class : classes) {
     RankStream stream{rank_class.ranks, {}, {}};
     for (const Iteration iteration : iterations) {
-      append(rank_class.at(iteration), iteration, stream);
+      append_calls(rank_class.at(iteration), iteration, stream);
     }
     trace.streams.push_back(std::move(stream));
   }

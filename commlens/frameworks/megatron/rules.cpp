@@ -90,7 +90,7 @@ class Stage {
   void write_compute(const ComputeStep& step) {
     const auto micro_batch = static_cast<std::int32_t>(step.micro_batch);
     out_.set_phase(step.is_forward ? Phase::forward : Phase::backward, micro_batch);
-    const Chunk& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
+    Chunk& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
     const bool receives = step.is_forward ? !is_first_chunk(step.chunk) : !is_last_chunk(step.chunk);
     const bool sends = step.is_forward ? !is_last_chunk(step.chunk) : !is_first_chunk(step.chunk);
     if (receives) {
@@ -99,7 +99,7 @@ class Stage {
     if (step.is_forward) {
       chunk.forward(micro_batch);
     } else {
-      chunk.backward(micro_batch);
+      chunk.backward(micro_batch, {});
     }
     out_.set_phase(step.is_forward ? Phase::forward : Phase::backward, micro_batch);
     if (sends) {
@@ -112,13 +112,16 @@ class Stage {
     return {job_.layout.sequence_parallel ? activation / job_.layout.tp : activation};
   }
 
+  /// In one batch with the receive that follows, if no computing is between (p2p_communication.py:216).
   void send(bool is_activation) {
+    out_.set_waiting(Waiting::batched);
     const GroupId pair = is_activation ? out_.groups.to_next : out_.groups.to_previous;
     if (options(job_).variable_seq_lengths) {
       out_.send(pair, {k_shape_entries}, DType::int64, k_shape, "shape");
     }
     out_.send(pair, boundary(), job_.train.dtype, is_activation ? k_activation : k_gradient,
               is_activation ? "activation" : "activation gradient");
+    out_.set_waiting(Waiting::at_once);
   }
 
   void recv(bool is_activation) {
@@ -212,6 +215,18 @@ class Stage {
     }
   }
 
+  /// Parameters that this rank updates.
+  Elements updated() const {
+    std::int64_t count = 0;
+    for (const LocalParameters& chunk : parameters_) {
+      for (const GradientBuffer& buffer : buffers(chunk)) {
+        const GroupId data = buffer.is_expert ? expert_data_ : out_.groups.dp;
+        count += job_.train.zero_stage > 0 ? shard(data, buffer.count) : buffer.count;
+      }
+    }
+    return {count};
+  }
+
   void write_step() {
     const bool distributed = job_.train.zero_stage > 0;
     const GroupId group = distributed ? out_.groups.world : out_.groups.model;
@@ -224,6 +239,7 @@ class Stage {
         out_.all_reduce(group, {1}, DType::fp32, k_norm, "gradient norm");
       }
     }
+    ModelWork(out_).optimizer(updated());
     if (!distributed) {
       return;
     }
@@ -246,12 +262,11 @@ class Stage {
   GroupId expert_data_{};
 };
 
-Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages,
-                                         Trace& tables) {
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
   const ParameterList all(job.model);
   std::vector<StagePrograms> programs;
   for (const std::int64_t stage : stages) {
-    ProgramBuilder out(tables);
+    ProgramBuilder out(plan);
     programs.push_back({{}, {Stage(out, job, all, stage).iteration()}});
   }
   return programs;

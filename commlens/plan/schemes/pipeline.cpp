@@ -6,13 +6,13 @@
 namespace commlens {
 namespace {
 
-struct Work {
+struct StageSlot {
   std::int64_t micro_batch = 0;  // may lie outside [0, micro_batches): an idle slot
   bool is_forward = true;
 };
 
 /// Which micro-batch a stage works on in a step, as the parity of step and stage decides.
-Work work_at(std::int64_t step, std::int64_t stage, std::int64_t stages) {
+StageSlot work_at(std::int64_t step, std::int64_t stage, std::int64_t stages) {
   const bool even_step = step % 2 == 0;
   const bool even_stage = stage % 2 == 0;
   if (even_step == even_stage) {
@@ -96,7 +96,7 @@ std::vector<PipelineStep> one_f_one_b_with_transfers(std::int64_t stage, std::in
   const bool has_next = stage + 1 < stages;
   std::int64_t before = -1;
   for (std::int64_t step = 0; step < 2 * (micro_batches + stages - 1); ++step) {
-    const Work work = work_at(step, stage, stages);
+    const StageSlot work = work_at(step, stage, stages);
     const bool now_valid = is_valid(work.micro_batch);
     if (work.is_forward) {
       if (is_valid(before) && has_previous) {
