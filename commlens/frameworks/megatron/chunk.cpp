@@ -203,6 +203,9 @@ void Chunk::backward(std::int32_t micro_batch, const std::function<void(std::int
     row_backward("word_embeddings");
     work_.backward({embedding});
   }
+  if (finished) {
+    finished(-1);
+  }
 }
 
 void Chunk::experts_forward() {

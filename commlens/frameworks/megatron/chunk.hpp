@@ -20,7 +20,8 @@ class Chunk {
   Chunk(ProgramBuilder& out, const Job& job, Part part);
 
   void forward(std::int32_t micro_batch);
-  /// `finished` is called when all gradients of a layer of the chunk are complete (if it is not empty).
+  /// `finished` is called, unless empty, once all gradients of a layer of the chunk and those after it are
+  /// complete, and with -1 after the embedding's.
   void backward(std::int32_t micro_batch, const std::function<void(std::int64_t layer)>& finished);
 
  private:

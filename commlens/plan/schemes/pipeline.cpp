@@ -152,6 +152,15 @@ std::vector<ComputeStep> gpipe(std::int64_t micro_batches) {
 
 std::vector<ComputeStep> interleaved_1f1b(std::int64_t stage, std::int64_t stages, std::int64_t chunks,
                                           std::int64_t micro_batches) {
+  std::vector<ComputeStep> steps;
+  for (const std::vector<ComputeStep>& slot : interleaved_slots(stage, stages, chunks, micro_batches)) {
+    steps.insert(steps.end(), slot.begin(), slot.end());
+  }
+  return steps;
+}
+
+std::vector<std::vector<ComputeStep>> interleaved_slots(std::int64_t stage, std::int64_t stages,
+                                                        std::int64_t chunks, std::int64_t micro_batches) {
   const std::int64_t total = micro_batches * chunks;
   const std::int64_t warmup =
       micro_batches == stages ? total : std::min((stages - stage - 1) * 2 + (chunks - 1) * stages, total);
@@ -161,18 +170,17 @@ std::vector<ComputeStep> interleaved_1f1b(std::int64_t stage, std::int64_t stage
     return ComputeStep{is_forward, index / (stages * chunks) * stages + index % stages,
                        is_forward ? chunk : chunks - 1 - chunk};
   };
-  std::vector<ComputeStep> steps;
+  std::vector<std::vector<ComputeStep>> slots;
   for (std::int64_t i = 0; i < warmup; ++i) {
-    steps.push_back(step_of(i, true));
+    slots.push_back({step_of(i, true)});
   }
   for (std::int64_t i = warmup; i < total; ++i) {
-    steps.push_back(step_of(i, true));
-    steps.push_back(step_of(i - warmup, false));
+    slots.push_back({step_of(i, true), step_of(i - warmup, false)});
   }
   for (std::int64_t i = total - warmup; i < total; ++i) {
-    steps.push_back(step_of(i, false));
+    slots.push_back({step_of(i, false)});
   }
-  return steps;
+  return slots;
 }
 
 }  // namespace commlens
