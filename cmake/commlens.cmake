@@ -37,7 +37,7 @@ if(COMMLENS_TIDY)
 endif()
 
 # Folders that read arguments, write JSON and are no faster for being optimised: they are optimised for building.
-set(commlens_light_folders advice report cli)
+set(commlens_light_folders advice report app cli)
 
 # commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by
 # one. Where starting a program is dear (with LibTorch, under sanitizers) all run in one process; under sanitizers those

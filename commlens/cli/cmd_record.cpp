@@ -13,12 +13,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "commlens/app/output_place.hpp"
 #include "commlens/base/modules.hpp"
 #include "commlens/capture/environment.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/earlier_trace.hpp"
 #include "commlens/cli/folder_watch.hpp"
-#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/record_child.hpp"
 #include "commlens/cli/record_preload.hpp"
 #include "commlens/cli/record_program.hpp"

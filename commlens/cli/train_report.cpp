@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/app/job_text.hpp"
 #include "commlens/base/check.hpp"
-#include "commlens/cli/job_text.hpp"
 #include "commlens/cli/train_recipe.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/overrides.hpp"

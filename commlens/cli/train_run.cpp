@@ -11,16 +11,16 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/job_source.hpp"
+#include "commlens/app/job_text.hpp"
+#include "commlens/app/output_place.hpp"
+#include "commlens/app/trace_source.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/earlier_trace.hpp"
 #include "commlens/cli/engine_module.hpp"
-#include "commlens/cli/job_source.hpp"
-#include "commlens/cli/job_text.hpp"
-#include "commlens/cli/output_place.hpp"
 #include "commlens/cli/recording_check.hpp"
 #include "commlens/cli/recording_place.hpp"
 #include "commlens/cli/stop_signals.hpp"
-#include "commlens/cli/trace_source.hpp"
 #include "commlens/cli/train_report.hpp"
 #include "commlens/cli/train_transport.hpp"
 #include "commlens/frameworks/memory.hpp"
@@ -48,7 +48,7 @@ struct Prepared {
 /// The layout flags; where they do not say how many ranks there are, the launcher does.
 Result<Overrides> overrides_of(const TrainFlags& flags, std::optional<std::int64_t> launched) {
   return flags.layout.single().map([&](Overrides overrides) {
-    if (launched && !flags.layout.gives_world()) {
+    if (launched && !overrides.gives_world()) {
       overrides.ranks = launched;
     }
     return overrides;
@@ -150,7 +150,7 @@ Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optiona
                               flags.config.front()));
   }
   job->model.rotary_fraction = flags.rotary_fraction.value_or(job->model.rotary_fraction);
-  Result<Plan> plan = Planner(console).plan(*job, *overrides);
+  Result<Plan> plan = Planner(events_of(console)).plan(*job, *overrides);
   if (!plan) {
     return tl::unexpected(plan.error());
   }
