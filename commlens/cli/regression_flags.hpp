@@ -2,7 +2,7 @@
 #include <string>
 
 #include "commlens/base/result.hpp"
-#include "commlens/compare/regression.hpp"
+#include "commlens/app/compare.hpp"
 
 namespace CLI {
 class App;

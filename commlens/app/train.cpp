@@ -1,28 +1,26 @@
-#include "commlens/cli/train_run.hpp"
+#include "commlens/app/train.hpp"
 
-#include <csignal>
 #include <exception>
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "commlens/app/earlier_trace.hpp"
+#include "commlens/app/engine_module.hpp"
 #include "commlens/app/job_source.hpp"
 #include "commlens/app/job_text.hpp"
+#include "commlens/app/launcher.hpp"
 #include "commlens/app/output_place.hpp"
+#include "commlens/app/recording_check.hpp"
+#include "commlens/app/recording_place.hpp"
 #include "commlens/app/trace_source.hpp"
-#include "commlens/cli/command.hpp"
-#include "commlens/cli/earlier_trace.hpp"
-#include "commlens/cli/engine_module.hpp"
-#include "commlens/cli/recording_check.hpp"
-#include "commlens/cli/recording_place.hpp"
-#include "commlens/cli/stop_signals.hpp"
-#include "commlens/cli/train_report.hpp"
-#include "commlens/cli/train_transport.hpp"
+#include "commlens/app/train_request.hpp"
+#include "commlens/app/train_transport.hpp"
+#include "commlens/app/version.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/read_config.hpp"
@@ -45,26 +43,25 @@ struct Prepared {
   TrainRun run;
 };
 
-/// The layout flags; where they do not say how many ranks there are, the launcher does.
-Result<Overrides> overrides_of(const TrainFlags& flags, std::optional<std::int64_t> launched) {
-  return flags.layout.single().map([&](Overrides overrides) {
-    if (launched && !overrides.gives_world()) {
-      overrides.ranks = launched;
-    }
-    return overrides;
-  });
+/// The overrides; where they do not say how many ranks there are, the launcher does.
+Overrides overrides_for_launch(const TrainRequest& request, std::optional<std::int64_t> launched) {
+  Overrides overrides = request.overrides;
+  if (launched && !overrides.gives_world()) {
+    overrides.ranks = launched;
+  }
+  return overrides;
 }
 
-Result<void> check_world(const Job& job, const TrainFlags& flags, std::optional<std::int64_t> launched) {
+Result<void> check_world(const Job& job, const TrainRequest& request, std::optional<std::int64_t> launched) {
   const std::int64_t ranks = job.layout.ranks;
   if (launched && ranks != *launched) {
     return failure(fmt::format(
         "the layout has {} ranks, the launcher started {}; change mpirun -n or --ranks", ranks, *launched));
   }
-  if (!launched && flags.device == "cuda" && flags.chosen_transport() == Transport::threads && ranks > 1) {
+  if (!launched && request.device == "cuda" && request.transport == Transport::threads && ranks > 1) {
     return failure("--device cuda: --transport threads moves host memory; use --transport nccl");
   }
-  if (flags.chosen_transport() == Transport::nccl && job.train.schedule == Schedule::interleaved) {
+  if (request.transport == Transport::nccl && job.train.schedule == Schedule::interleaved) {
     // NCCL runs the sends and receives of a group one after the other; the ring of chunks would wait for
     // itself.
     return failure("--schedule interleaved: not over NCCL; use --schedule 1f1b");
@@ -108,10 +105,9 @@ Result<void> check_memory(const Job& job) {
       job.layout.ranks, to_text(states), to_text(*available)));
 }
 
-std::string transport_text(const TrainFlags& flags) {
-  const std::string_view ranks = flags.uses_mpi() ? "MPI processes" : "ranks as threads";
-  return flags.chosen_transport() == Transport::nccl ? fmt::format("NCCL between {}", ranks)
-                                                     : std::string(ranks);
+std::string transport_text(const TrainRequest& request) {
+  const std::string_view ranks = request.uses_mpi() ? "MPI processes" : "ranks as threads";
+  return request.transport == Transport::nccl ? fmt::format("NCCL between {}", ranks) : std::string(ranks);
 }
 
 std::string being_recorded_text(const std::string& folder) {
@@ -119,83 +115,79 @@ std::string being_recorded_text(const std::string& folder) {
 }
 
 /// Fused attention that LibTorch does not have becomes eager, and the user hears of it.
-void settle_attention(Console& console, const engine::EngineApi& engine, const engine::TrainOptions& options,
-                      Job& job) {
+void settle_attention(const Events& events, const engine::EngineApi& engine,
+                      const engine::TrainOptions& options, Job& job) {
   if (attention_of(job) == Attention::eager) {
     return;
   }
   if (const Result<void> fused = engine.check_fused_attention(job, options); !fused) {
-    warn(console,
-         fmt::format("{}; training with eager attention, which keeps the scores", fused.error().message));
+    events.warn(
+        fmt::format("{}; training with eager attention, which keeps the scores", fused.error().message));
     job.train.attention = Attention::eager;
   }
 }
 
 /// `launched`: how many ranks an MPI launcher started.
-Result<Prepared> prepare(Console& console, const TrainFlags& flags, std::optional<std::int64_t> launched) {
-  const Result<Overrides> overrides = overrides_of(flags, launched);
-  if (!overrides) {
-    return tl::unexpected(overrides.error());
-  }
-  if (const Result<void> taken = check_takes_config(flags.config); !taken) {
+Result<Prepared> prepare(const Events& events, const TrainRequest& request,
+                         std::optional<std::int64_t> launched) {
+  const Overrides overrides = overrides_for_launch(request, launched);
+  if (const Result<void> taken = check_takes_config(request.config); !taken) {
     return tl::unexpected(taken.error());
   }
-  Result<Job> job = read_config(flags.config, "commlens");
+  Result<Job> job = read_config(request.config, "commlens");
   if (!job) {
     return tl::unexpected(job.error());
   }
-  if (flags.config.size() == 1 && preset(flags.config.front()) && !overrides->dtype) {
-    warn(console, fmt::format("{} is in fp16; the trainer takes bf16 for it, which needs no loss scaling; "
-                              "--dtype chooses",
-                              flags.config.front()));
+  if (request.config.size() == 1 && preset(request.config.front()) && !overrides.dtype) {
+    events.warn(
+        fmt::format("{} is in fp16; the trainer takes bf16 for it, which needs no loss scaling; "
+                    "--dtype chooses",
+                    request.config.front()));
   }
-  job->model.rotary_fraction = flags.rotary_fraction.value_or(job->model.rotary_fraction);
-  Result<Plan> plan = Planner(events_of(console)).plan(*job, *overrides);
+  job->model.rotary_fraction = request.rotary_fraction.value_or(job->model.rotary_fraction);
+  Result<Plan> plan = Planner(events).plan(*job, overrides);
   if (!plan) {
     return tl::unexpected(plan.error());
   }
-  if (const Result<void> ok = check_world(plan->job, flags, launched); !ok) {
+  if (const Result<void> ok = check_world(plan->job, request, launched); !ok) {
     return tl::unexpected(ok.error());
   }
-  if (const Result<void> fits = check_memory(plan->job); !launched && flags.device != "cuda" && !fits) {
+  if (const Result<void> fits = check_memory(plan->job); !launched && request.device != "cuda" && !fits) {
     return tl::unexpected(fits.error());
   }
-  if (const Result<void> usable = check_trace_target(flags.trace); !usable) {
+  if (const Result<void> usable = check_trace_target(request.trace); !usable) {
     return failure("-o " + usable.error().message);
   }
-  if (const Result<void> usable = check_folder_place("-o", flags.trace); !usable) {
+  if (const Result<void> usable = check_folder_place("-o", request.trace); !usable) {
     return tl::unexpected(usable.error());
   }
-  if (is_being_recorded(flags.trace)) {
-    return failure(being_recorded_text(flags.trace));
+  if (is_being_recorded(request.trace)) {
+    return failure(being_recorded_text(request.trace));
   }
   const Result<const engine::EngineApi*> engine = load_engine();
   if (!engine) {
     return tl::unexpected(engine.error());
   }
-  Result<engine::TrainOptions> options = train_options(flags, plan->job);
+  Result<engine::TrainOptions> options = train_options(request, plan->job);
   if (!options) {
     return tl::unexpected(options.error());
   }
-  settle_attention(console, **engine, *options, plan->job);
+  settle_attention(events, **engine, *options, plan->job);
   if (const std::string line = not_honoured_line(plan->job); !line.empty()) {
-    warn(console, line);
+    events.warn(line);
   }
   const ModelConfig& model = plan->job.model;
-  engine::DataOptions data = flags.data;
-  data.vocab_file = flags.vocab_file;
-  data.merge_file = flags.merge_file;
   Result<std::unique_ptr<engine::TokenSource>> tokens =
-      (*engine)->open_tokens(data, model.sequence, model.raw_vocab, options->seed);
+      (*engine)->open_tokens(request.data, model.sequence, model.raw_vocab, options->seed);
   if (!tokens) {
     return tl::unexpected(tokens.error());
   }
   Prepared prepared{*engine, std::move(*tokens), {}};
   prepared.run.options = std::move(*options);
   prepared.run.options.tokens = prepared.tokens.get();
-  prepared.run.options.stop_requested = &StopSignals::came;
+  prepared.run.options.stop_requested = request.stop_requested;
   prepared.run.plan = std::move(*plan);
-  prepared.run.transport = transport_text(flags);
+  prepared.run.transport = transport_text(request);
   prepared.run.data = prepared.tokens->description();
   if (const Result<void> ok = (*engine)->check_trainable(prepared.run.plan.job, prepared.run.options); !ok) {
     return tl::unexpected(ok.error());
@@ -241,9 +233,9 @@ Result<Recording> start_recording(const TrainRun& run, bool progress) {
 
 /// Trains on one rank of `world`, which is watched over, and over NCCL where the flags say so.
 TrainOutcome train_on(std::unique_ptr<Communicator> world, CallWatch& watch, const Prepared& prepared,
-                      const TrainFlags& flags, const engine::OnIteration& on_iteration) {
+                      const TrainRequest& request, const engine::OnIteration& on_iteration) {
   const Job& job = prepared.run.plan.job;
-  if (flags.chosen_transport() != Transport::nccl) {
+  if (request.transport != Transport::nccl) {
     return prepared.engine->train_rank(job, prepared.run.options, std::move(world), on_iteration);
   }
   const auto device = static_cast<int>(local_rank(world->rank().value));
@@ -262,59 +254,67 @@ struct JobOutcome {
   std::vector<Bytes> peak_memory;  // of each rank; empty where it is not known
 };
 
-/// What one process does when all ranks are done: closes the trace, compares, prints.
-ExitCode conclude(TrainReport& report, const TrainRun& run, Recording& recording, const JobOutcome& outcome) {
-  report.finish_iterations();
+/// What one process does when all ranks are done: closes the trace and compares it with the prediction.
+TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> iterations,
+                      Recording& recording, JobOutcome outcome) {
   recording.settle();
   const std::filesystem::path& folder = run.trace();
   finish_recording(folder);
-  const Result<Trace> recorded = read_trace(folder);
+  Result<Trace> recorded = read_trace(folder);
   if (!recorded) {
     throw SystemError(fmt::format("the recording cannot be read: {}", recorded.error().message));
   }
-  TrainEnd end{*recorded, outcome.stopped, 0, std::nullopt, outcome.peak_memory};
-  if (const auto& recorder = recorded->provenance.recorder) {
-    end.dropped = recorder->dropped;
+  TrainResult result;
+  result.trace = std::move(*recorded);
+  result.stopped = outcome.stopped;
+  result.peak_memory = std::move(outcome.peak_memory);
+  if (const auto& recorder = result.trace.provenance.recorder) {
+    result.dropped = recorder->dropped;
   }
-  if (end.dropped == 0) {
-    end.check = check_recording(run.plan, *recorded, report.first(), report.done());
+  if (result.dropped == 0) {
+    const std::int64_t first = iterations.empty() ? 0 : iterations.front().iteration;
+    result.check =
+        check_recording(run.plan, result.trace, first, static_cast<std::int64_t>(iterations.size()));
   }
-  report.end(end);
-  if (end.check && !end.check->all_equal()) {
-    return ExitCode::differs;
-  }
-  // A rank that another one's signal stopped knows none itself.
-  return !outcome.stopped                 ? ExitCode::done
-         : StopSignals::first() == SIGINT ? ExitCode::interrupted
-                                          : ExitCode::terminated;
+  result.iterations = std::move(iterations);
+  return result;
 }
 
-Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
-  const Result<Prepared> prepared = prepare(console, flags, std::nullopt);
+/// Calls what may be empty.
+template <typename Function, typename... Arguments>
+void tell(const Function& listener, const Arguments&... arguments) {
+  if (listener) {
+    listener(arguments...);
+  }
+}
+
+Result<TrainResult> train_on_threads(const TrainRequest& request) {
+  const Result<Prepared> prepared = prepare(request.events, request, std::nullopt);
   if (!prepared) {
     return tl::unexpected(prepared.error());
   }
   const std::int64_t ranks = prepared->run.plan.job.layout.ranks;
-  const bool over_nccl = flags.chosen_transport() == Transport::nccl;
-  const ThreadOptions threads{.assistants =
-                                  over_nccl ? 0 : assistants_of(flags, ranks, prepared->run.options.threads)};
+  const bool over_nccl = request.transport == Transport::nccl;
+  const ThreadOptions threads{
+      .assistants = over_nccl ? 0 : assistants_of(request, ranks, prepared->run.options.threads)};
   Result<Recording> recording = start_recording(prepared->run, over_nccl || threads.assistants > 0);
   if (!recording) {
     return tl::unexpected(recording.error());
   }
-  TrainReport report(console, flags.output.kind(), prepared->run);
-  report.begin();
+  tell(request.train_events.begins, prepared->run, true);
   JobOutcome job;
   job.peak_memory.resize(prepared->run.options.device == "cpu" ? static_cast<std::size_t>(ranks) : 0);
+  std::vector<engine::IterationReport> iterations;
   {
-    const StopSignals signals(console.err_is_terminal);
     const auto settle = [&] { const Recording settled(std::move(*recording)); };
-    const auto watch = watch_of(flags, CallBoard::of_threads(ranks), console, settle);
-    const auto train = [&](std::unique_ptr<Communicator> world) {
+    const auto watch = watch_of(request, CallBoard::of_threads(ranks), settle);
+    const auto train_rank = [&](std::unique_ptr<Communicator> world) {
       const auto rank = static_cast<std::size_t>(world->rank().value);
-      const TrainOutcome outcome =
-          train_on(watch->watched(std::move(world)), *watch, *prepared, flags,
-                   [&](const engine::IterationReport& iteration) { report.add(iteration); });
+      const TrainOutcome outcome = train_on(watch->watched(std::move(world)), *watch, *prepared, request,
+                                            [&](const engine::IterationReport& iteration) {
+                                              iterations.push_back(iteration);
+                                              tell(request.train_events.iteration, iteration);
+                                            });
       if (outcome.peak_memory) {
         job.peak_memory.at(rank) = *outcome.peak_memory;
       }
@@ -322,9 +322,10 @@ Result<ExitCode> train_on_threads(Console& console, const TrainFlags& flags) {
         job.stopped = outcome.stopped;
       }
     };
-    run_thread_ranks(ranks, train, threads);
+    run_thread_ranks(ranks, train_rank, threads);
   }
-  return conclude(report, prepared->run, *recording, job);
+  tell(request.train_events.ends);
+  return concluded(prepared->run, std::move(iterations), *recording, std::move(job));
 }
 
 /// Whether every rank is ready. Where some are not, the first of them says why.
@@ -366,42 +367,41 @@ std::vector<Bytes> of_all_ranks(Communicator& world, const std::optional<Bytes>&
 }
 
 /// `recording`: of the first rank.
-ExitCode train_in_job(Console& console, const TrainFlags& flags, const Prepared& prepared,
-                      std::optional<Recording>& recording, CallWatch& watch, Communicator& world) {
+TrainResult train_in_job(const TrainRequest& request, const Prepared& prepared,
+                         std::optional<Recording>& recording, CallWatch& watch, Communicator& world) {
   const bool is_first = world.rank().value == 0;
-  std::optional<TrainReport> report;
+  std::vector<engine::IterationReport> iterations;
+  tell(request.train_events.begins, prepared.run, is_first);
+  const TrainOutcome outcome = train_on(world.split(0, world.rank().value), watch, prepared, request,
+                                        [&](const engine::IterationReport& iteration) {
+                                          iterations.push_back(iteration);
+                                          tell(request.train_events.iteration, iteration);
+                                        });
+  tell(request.train_events.ends);
+  JobOutcome job{outcome.stopped, of_all_ranks(world, outcome.peak_memory)};
   if (is_first) {
-    report.emplace(console, flags.output.kind(), prepared.run);
-    report->begin();
+    return concluded(prepared.run, std::move(iterations), *recording, std::move(job));
   }
-  TrainOutcome outcome;
-  {
-    const StopSignals signals(console.err_is_terminal && is_first);
-    outcome = train_on(world.split(0, world.rank().value), watch, prepared, flags,
-                       [&](const engine::IterationReport& iteration) { report->add(iteration); });
-  }
-  const JobOutcome job{outcome.stopped, of_all_ranks(world, outcome.peak_memory)};
-  return report ? conclude(*report, prepared.run, *recording, job) : ExitCode::done;
+  TrainResult result;
+  result.reports = false;
+  return result;
 }
 
-Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
+Result<TrainResult> train_over_mpi(const TrainRequest& request) {
   Result<std::unique_ptr<Communicator>> own =
-      open_mpi_world(flags.mpi, wants_mpi_progress(flags, launched_ranks()));
+      open_mpi_world(request.mpi, wants_mpi_progress(request, launched_ranks()));
   if (!own) {
     return tl::unexpected(own.error());
   }
-  // What looks like a terminal is the launcher's; where it passes our lines on to is not known.
-  Console plain{console.out, console.err, {}, false};
-  std::ostream nowhere(nullptr);
-  Console quiet{nowhere, nowhere, {}, false};
   const bool is_first = (*own)->rank().value == 0;
-  const auto watch = watch_of(flags, CallBoard::of_processes(**own), console);
+  const Events events = is_first ? request.events : Events();
+  const auto watch = watch_of(request, CallBoard::of_processes(**own));
   const std::unique_ptr<Communicator> world = watch->watched(std::move(*own));
   try {
-    Result<Prepared> prepared = prepare(is_first ? plain : quiet, flags, world->size());
+    Result<Prepared> prepared = prepare(events, request, world->size());
     std::optional<Recording> recording;
     if (is_first && prepared) {
-      const bool over_nccl = flags.chosen_transport() == Transport::nccl;
+      const bool over_nccl = request.transport == Transport::nccl;
       Result<Recording> started = start_recording(prepared->run, over_nccl || world->makes_progress());
       if (started) {
         recording.emplace(std::move(*started));
@@ -414,9 +414,12 @@ Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
       return tl::unexpected(ready.error());
     }
     if (!*ready) {
-      return ExitCode::bad_input;
+      TrainResult result;
+      result.reports = false;
+      result.was_refused = true;
+      return result;
     }
-    return train_in_job(is_first ? plain : quiet, flags, *prepared, recording, *watch, *world);
+    return train_in_job(request, *prepared, recording, *watch, *world);
   } catch (const std::exception& error) {
     world->abort(error.what());  // the others would wait for this rank for ever
     throw;
@@ -425,9 +428,11 @@ Result<ExitCode> train_over_mpi(Console& console, const TrainFlags& flags) {
 
 }  // namespace
 
-Result<ExitCode> run_training(Console& console, const TrainFlags& flags) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file above the limit is an error of the write, with one line
-  return flags.uses_mpi() ? train_over_mpi(console, flags) : train_on_threads(console, flags);
+Result<TrainResult> train(const TrainRequest& request) {
+  if (const Result<void> consistent = check_request(request); !consistent) {
+    return tl::unexpected(consistent.error());
+  }
+  return request.uses_mpi() ? train_over_mpi(request) : train_on_threads(request);
 }
 
 }  // namespace commlens

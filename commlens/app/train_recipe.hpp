@@ -6,33 +6,27 @@
 #include "commlens/engine/train.hpp"
 #include "commlens/model/job.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace commlens {
 
-/// The flags of `train` that say how the optimizer works; what is absent stays as the configuration has it.
-struct RecipeFlags {
+/// How the optimizer works; what is absent stays as the configuration has it.
+struct RecipeChoice {
   std::optional<double> learning_rate;
   std::optional<double> min_learning_rate;
   std::optional<std::int64_t> warmup;
-  std::string decay;
+  std::optional<DecayStyle> decay;
   std::optional<std::int64_t> decay_iterations;
   std::optional<double> weight_decay;
   std::optional<double> beta1;
   std::optional<double> beta2;
   std::optional<std::int64_t> seed;
-
-  void declare(CLI::App& verb);
 };
 
-/// The seed of parameters and data: the flag's, the configuration's, or 1234.
-std::uint64_t seed_of(const RecipeFlags& flags, const TrainingRecipe& recipe);
+/// The seed of parameters and data: the choice's, the configuration's, or 1234.
+std::uint64_t seed_of(const RecipeChoice& choice, const TrainingRecipe& recipe);
 
-/// Sets seed, schedule and AdamW of `options`: by the flags, then by the configuration, then by our own
+/// Sets seed, schedule and AdamW of `options`: by the choice, then by the configuration, then by our own
 /// defaults. Fails for a least rate above the rate.
-Result<void> apply_recipe(const RecipeFlags& flags, const TrainingRecipe& recipe,
+Result<void> apply_recipe(const RecipeChoice& choice, const TrainingRecipe& recipe,
                           engine::TrainOptions& options);
 
 /// "AdamW, betas 0.9 and 0.95, …; learning rate 6.0e-04, cosine to 6.0e-05 over 10 iterations".

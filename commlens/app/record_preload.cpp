@@ -1,4 +1,4 @@
-#include "commlens/cli/record_preload.hpp"
+#include "commlens/app/record_preload.hpp"
 
 #include <algorithm>
 #include <cctype>

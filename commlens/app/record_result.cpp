@@ -1,16 +1,13 @@
-#include "commlens/cli/record_result.hpp"
+#include "commlens/app/record_result.hpp"
 
 #include <algorithm>
 #include <iterator>
-#include <ostream>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "commlens/app/record_iterations.hpp"
 #include "commlens/base/units.hpp"
-#include "commlens/cli/command.hpp"
-#include "commlens/cli/record_iterations.hpp"
-#include "commlens/report/wrapped.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/recorder.hpp"
@@ -95,37 +92,23 @@ std::vector<fs::path> numbered_folders(const fs::path& folder) {
   return folders;
 }
 
-void conclude_recording(Console& console, const fs::path& folder, const RecordingEnd& end) {
-  const auto now = [] { return std::chrono::steady_clock::now(); };
-  const auto start = now();
-  const std::string iterations = is_still_written(folder)
-                                     ? "iterations were not looked for: some ranks had not ended yet; see "
-                                       "commlens summary when they have"
-                                     : settle_iterations(folder);
-  finish_recording(folder, iterations);
+RecordedJob conclude_recording(const fs::path& folder, nanoseconds elapsed) {
+  const auto start = std::chrono::steady_clock::now();
+  RecordedJob job;
+  job.folder = folder;
+  job.iterations = is_still_written(folder)
+                       ? "iterations were not looked for: some ranks had not ended yet; see "
+                         "commlens summary when they have"
+                       : settle_iterations(folder);
+  finish_recording(folder, job.iterations);
   const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
   if (!manifest) {
     throw SystemError(manifest.error().message);
   }
-  const auto finished = now();
-  // Standard output belongs to the program that was recorded.
-  const TextStyle style = console.err_is_terminal ? console.style : TextStyle{};
-  Console own{console.err, console.err, style, false};
-  own.out << '\n';
-  if (end.has_summary) {
-    run({"summary", folder.string()}, own);
-    own.out << '\n';
-  } else {
-    own.out << fmt::format("{}: {}\n", folder.string(), extent_text(*manifest));
-  }
-  const std::string summed =
-      end.has_summary ? fmt::format(", {} for this summary (--no-summary)", to_text(now() - finished)) : "";
-  own.out << wrapped(fmt::format("{}\n", iterations), style)
-          << wrapped(cost_text(*manifest, end.elapsed), style)
-          << wrapped(fmt::format("after the command: {} for iterations and totals{}\n",
-                                 to_text(finished - start), summed),
-                     style)
-          << std::flush;
+  job.cost = cost_text(*manifest, elapsed);
+  job.extent = extent_text(*manifest);
+  job.concluding = std::chrono::steady_clock::now() - start;
+  return job;
 }
 
 }  // namespace commlens

@@ -1,4 +1,4 @@
-#include "commlens/cli/train_report.hpp"
+#include "commlens/app/train_report.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/job_text.hpp"
+#include "commlens/app/train_recipe.hpp"
 #include "commlens/base/check.hpp"
-#include "commlens/cli/train_recipe.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/overrides.hpp"
 #include "commlens/report/comparison_report.hpp"
@@ -101,61 +101,41 @@ const std::filesystem::path& TrainRun::trace() const {
   return *options.trace;
 }
 
-TrainReport::TrainReport(Console& console, Format format, const TrainRun& run)
-    : console_(console), format_(format), run_(run), table_(run.plan.job, ops_of(run.plan), console.style) {}
+TrainReport::TrainReport(TrainRun run, Format format, const TextStyle& style)
+    : run_(std::move(run)),
+      format_(format),
+      style_(style),
+      table_(run_.plan.job, ops_of(run_.plan), style_) {}
 
-TrainReport::~TrainReport() = default;
-
-void TrainReport::write(const std::string& text) {
-  const auto now = [&] { write_result(console_, {}, text); };
-  if (progress_) {
-    progress_->above(now);
-  } else {
-    now();
+std::string TrainReport::begin() const {
+  if (format_ == Format::csv) {
+    return iterations_csv_title();
   }
+  return format_ == Format::json
+             ? ""
+             : wrapped(head_text(run_) +
+                           "TFLOP/s: of one rank; in comm: the part of the time that rank 0 is "
+                           "blocked in communication\n",
+                       style_) +
+                   "\n" + in_colour(table_.title_line(), Colour::bold, style_) + "\n";
 }
 
-void TrainReport::begin() {
-  if (format_ == Format::table) {
-    write(wrapped(head_text(run_) + "TFLOP/s: of one rank; in comm: the part of the time that rank 0 is "
-                                    "blocked in communication\n",
-                  console_.style) +
-          "\n" + in_colour(table_.title_line(), Colour::bold, console_.style) + "\n");
-  } else if (format_ == Format::csv) {
-    write(iterations_csv_title());
-  }
-  progress_ = std::make_unique<Progress>(console_, "training", 0);
-}
-
-void TrainReport::add(const IterationReport& report) {
+std::string TrainReport::add(const IterationReport& report) {
   const bool is_cold = rows_.empty();
   rows_.push_back(report);
-  if (format_ == Format::table) {
-    const std::string line = table_.line(report);
-    const std::string note = note_of(report, is_cold);
-    write((note.empty() ? line : annotated(line, note, console_.style)) + "\n");
-  } else if (format_ == Format::csv) {
-    write(iteration_csv(report, run_.plan.job, is_cold));
+  if (format_ == Format::csv) {
+    return iteration_csv(report, run_.plan.job, is_cold);
   }
-  if (is_cold) {  // from here on it is known how many remain
-    progress_.reset();
-    progress_ =
-        std::make_unique<Progress>(console_, "training", run_.options.iterations - report.iteration - 1);
-  } else {
-    progress_->add(1);
+  if (format_ == Format::json) {
+    return "";
   }
+  const std::string line = table_.line(report);
+  const std::string note = note_of(report, is_cold);
+  return (note.empty() ? line : annotated(line, note, style_)) + "\n";
 }
 
-void TrainReport::finish_iterations() { progress_.reset(); }
-
-void TrainReport::end(const TrainEnd& end) {
-  if (format_ == Format::table) {
-    write(end_text(end));
-  } else if (format_ == Format::json) {
-    write(end_json(end));
-  } else if (end.check) {
-    console_.err << verdict_line(*end.check) << '\n';
-  }
+std::string TrainReport::end(const TrainEnd& end) const {
+  return format_ == Format::table ? end_text(end) : format_ == Format::json ? end_json(end) : "";
 }
 
 /// The fullest rank beside what was predicted, and the emptiest, which pipelines and uneven shards make.
@@ -175,7 +155,7 @@ std::string TrainReport::memory_text(const std::vector<Bytes>& peaks) const {
 }
 
 std::string TrainReport::end_text(const TrainEnd& end) const {
-  const TextStyle& style = console_.style;
+  const TextStyle& style = style_;
   std::string text;
   if (const auto mean = warm_mean(rows_)) {
     const std::string note = fmt::format("of {} warm", rows_.size() - 1);

@@ -1,4 +1,4 @@
-#include "commlens/cli/record_child.hpp"
+#include "commlens/app/record_child.hpp"
 
 #include <algorithm>
 #include <array>

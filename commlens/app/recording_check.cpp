@@ -1,4 +1,4 @@
-#include "commlens/cli/recording_check.hpp"
+#include "commlens/app/recording_check.hpp"
 
 #include <algorithm>
 

@@ -1,16 +1,13 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "commlens/cli/console.hpp"
-#include "commlens/cli/iteration_rows.hpp"
-#include "commlens/cli/progress.hpp"
-#include "commlens/cli/recording_check.hpp"
+#include "commlens/app/format.hpp"
+#include "commlens/app/iteration_rows.hpp"
+#include "commlens/app/recording_check.hpp"
 #include "commlens/engine/train.hpp"
 #include "commlens/plan/plan.hpp"
 #include "commlens/trace/trace.hpp"
@@ -36,35 +33,33 @@ struct TrainEnd {
   std::vector<Bytes> peak_memory;       // of each rank's tensors; empty where it is not known
 };
 
-/// Prints a training to the console, as a table or CSV line by line, as JSON at its end.
+/// The texts of a training while it goes on: a table or CSV line by line, JSON at its end.
 class TrainReport {
  public:
-  TrainReport(Console& console, Format format, const TrainRun& run);
-  ~TrainReport();
+  TrainReport(TrainRun run, Format format, const TextStyle& style);
 
-  void begin();
-  /// Called after each iteration, by one thread.
-  void add(const engine::IterationReport& report);
-  /// No more iterations come: the progress line goes.
-  void finish_iterations();
-  void end(const TrainEnd& end);
+  /// What comes before the first iteration.
+  std::string begin() const;
+  /// The line of an iteration.
+  std::string add(const engine::IterationReport& report);
+  /// What comes after the last one.
+  std::string end(const TrainEnd& end) const;
 
   /// The iteration the run started with, and how many it did.
   std::int64_t first() const { return rows_.empty() ? 0 : rows_.front().iteration; }
   std::int64_t done() const { return static_cast<std::int64_t>(rows_.size()); }
+  const TrainRun& run() const { return run_; }
 
  private:
-  void write(const std::string& text);
   std::string end_text(const TrainEnd& end) const;
   std::string memory_text(const std::vector<Bytes>& peaks) const;
   std::string end_json(const TrainEnd& end) const;
 
-  Console& console_;
+  TrainRun run_;
   Format format_;
-  const TrainRun& run_;
+  TextStyle style_;
   IterationTable table_;
   std::vector<engine::IterationReport> rows_;
-  std::unique_ptr<Progress> progress_;
 };
 
 }  // namespace commlens

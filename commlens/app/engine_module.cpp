@@ -1,4 +1,4 @@
-#include "commlens/cli/engine_module.hpp"
+#include "commlens/app/engine_module.hpp"
 
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
-#include "commlens/cli/record_iterations.hpp"
+#include "commlens/app/record_iterations.hpp"
 
 #include <cstdint>
 #include <vector>

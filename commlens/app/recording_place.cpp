@@ -1,4 +1,4 @@
-#include "commlens/cli/recording_place.hpp"
+#include "commlens/app/recording_place.hpp"
 
 #include <cerrno>
 #include <cstring>

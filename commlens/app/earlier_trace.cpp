@@ -1,4 +1,4 @@
-#include "commlens/cli/earlier_trace.hpp"
+#include "commlens/app/earlier_trace.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,9 +17,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "commlens/app/recording_place.hpp"
 #include "commlens/base/unfinished.hpp"
 #include "commlens/capture/environment.hpp"
-#include "commlens/cli/recording_place.hpp"
 #include "commlens/trace/compute_file.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/manifest.hpp"

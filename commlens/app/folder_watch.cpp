@@ -1,4 +1,4 @@
-#include "commlens/cli/folder_watch.hpp"
+#include "commlens/app/folder_watch.hpp"
 
 #include <array>
 #include <cstddef>

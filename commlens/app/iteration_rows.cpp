@@ -1,4 +1,4 @@
-#include "commlens/cli/iteration_rows.hpp"
+#include "commlens/app/iteration_rows.hpp"
 
 #include <algorithm>
 #include <array>

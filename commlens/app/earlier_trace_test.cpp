@@ -1,4 +1,4 @@
-#include "commlens/cli/earlier_trace.hpp"
+#include "commlens/app/earlier_trace.hpp"
 
 #include <array>
 #include <fstream>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "commlens/cli/recording_place.hpp"
+#include "commlens/app/recording_place.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
 #include "commlens/trace/trace_folder.hpp"

@@ -1,4 +1,4 @@
-#include "commlens/cli/record_program.hpp"
+#include "commlens/app/record_program.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "commlens/cli/record_child.hpp"
+#include "commlens/app/record_child.hpp"
 
 namespace commlens {
 namespace {

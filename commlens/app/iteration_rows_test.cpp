@@ -1,9 +1,9 @@
-#include "commlens/cli/iteration_rows.hpp"
+#include "commlens/app/iteration_rows.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/cli/recording_check.hpp"
+#include "commlens/app/recording_check.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/planner.hpp"
 
