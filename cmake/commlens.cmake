@@ -105,6 +105,8 @@ function(commlens_module name)
   cmake_parse_arguments(ARG "" "SOURCE" "LINK" ${ARGN})
   add_library(commlens-${name} MODULE ${PROJECT_SOURCE_DIR}/commlens/${ARG_SOURCE})
   target_link_libraries(commlens-${name} PRIVATE commlens_options ${ARG_LINK})
+  # Its copies of the lower floors stay its own where libcommlens.so shows the same functions.
+  target_link_options(commlens-${name} PRIVATE -Wl,--exclude-libs,ALL)
   set_target_properties(commlens-${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
                         CXX_VISIBILITY_PRESET hidden)
 endfunction()

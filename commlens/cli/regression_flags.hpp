@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "commlens/base/result.hpp"
 #include "commlens/app/compare.hpp"
+#include "commlens/base/result.hpp"
 
 namespace CLI {
 class App;
