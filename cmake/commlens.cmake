@@ -37,7 +37,7 @@ if(COMMLENS_TIDY)
 endif()
 
 # Folders that read arguments, write JSON and are no faster for being optimised: they are optimised for building.
-set(commlens_light_folders advice report cli)
+set(commlens_light_folders advice report app cli)
 
 # commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by
 # one. Where starting a program is dear (with LibTorch, under sanitizers) all run in one process; under sanitizers those
@@ -105,6 +105,8 @@ function(commlens_module name)
   cmake_parse_arguments(ARG "" "SOURCE" "LINK" ${ARGN})
   add_library(commlens-${name} MODULE ${PROJECT_SOURCE_DIR}/commlens/${ARG_SOURCE})
   target_link_libraries(commlens-${name} PRIVATE commlens_options ${ARG_LINK})
+  # Its copies of the lower floors stay its own where libcommlens.so shows the same functions.
+  target_link_options(commlens-${name} PRIVATE -Wl,--exclude-libs,ALL)
   set_target_properties(commlens-${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
                         CXX_VISIBILITY_PRESET hidden)
 endfunction()

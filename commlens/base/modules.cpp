@@ -3,7 +3,23 @@
 #include <cstdlib>
 #include <system_error>
 
+#include <dlfcn.h>
+
 namespace commlens {
+namespace {
+
+/// The file that holds this code: libcommlens.so, or a program that is linked with it.
+std::filesystem::path own_file() {
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<const void*>(&module_folders), &info) == 0 || info.dli_fname == nullptr) {
+    return {};
+  }
+  std::error_code error;
+  std::filesystem::path file = std::filesystem::canonical(info.dli_fname, error);
+  return error ? std::filesystem::path() : file;
+}
+
+}  // namespace
 
 std::vector<std::filesystem::path> module_folders() {
   std::vector<std::filesystem::path> folders;
@@ -15,6 +31,11 @@ std::vector<std::filesystem::path> module_folders() {
   if (!program.empty()) {
     folders.push_back(program.parent_path());
     folders.push_back(program.parent_path().parent_path() / "lib" / "commlens");
+  }
+  if (const std::filesystem::path library = own_file(); !library.empty() && library != program) {
+    folders.push_back(library.parent_path());
+    folders.push_back(library.parent_path() / "commlens");                // lib/
+    folders.push_back(library.parent_path().parent_path() / "commlens");  // lib/x86_64-linux-gnu/
   }
   return folders;
 }

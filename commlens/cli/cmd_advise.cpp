@@ -2,26 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "commlens/advice/advise.hpp"
+#include "commlens/app/advise.hpp"
+#include "commlens/app/output_place.hpp"
+#include "commlens/app/trace_source.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/cli/compare_sides.hpp"
-#include "commlens/cli/job_source.hpp"
-#include "commlens/cli/job_text.hpp"
-#include "commlens/cli/json_result.hpp"
 #include "commlens/cli/layout_flags.hpp"
-#include "commlens/cli/output_place.hpp"
-#include "commlens/cli/trace_source.hpp"
-#include "commlens/compare/compare.hpp"
-#include "commlens/frameworks/read_config.hpp"
-#include "commlens/report/advice_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* k_advise_examples = R"(Examples:
   commlens advise 1.3B --ranks 16 --zero 3 --gpu-memory 64
@@ -74,118 +63,24 @@ AdviceOptions options_of(const AdviseFlags& flags) {
   return options;
 }
 
-/// One line on whether the trace is a run of this job.
-std::string trace_note(const Plan& plan, const std::string& name, const Trace& trace) {
-  const std::vector<Iteration> iterations = trace.iterations();
-  const Result<Comparison> compared = iterations.empty()
-                                          ? failure("it does not say which iteration a call is of")
-                                          : compare(plan.trace_of(iterations), trace, {});
-  if (!compared) {
-    return fmt::format("{}: cannot be set against the prediction: {}", name, compared.error().message);
-  }
-  return compared->equal()
-             ? fmt::format("{}: its calls are those predicted", name)
-             : fmt::format(
-                   "{}: its calls differ from the prediction (commlens compare says where); the savings are "
-                   "those of the predicted job",
-                   name);
-}
-
-/// What is advised, and on what.
-struct AdviseAnswer {
-  Plan plan;
-  Advice advice;
-  std::string note;  // on the trace
-};
-
-std::string head_text(const AdviseAnswer& answer) {
-  const Job& job = answer.plan.job;
-  const std::vector<std::string>& unverified = answer.plan.unverified;
-  return fmt::format("{}\n{}\nrules: {}{}\n{}", parameters_text(job.model), layout_text(job),
-                     answer.plan.tables.provenance.framework,
-                     unverified.empty() ? "" : fmt::format("; unverified: {}", fmt::join(unverified, "; ")),
-                     answer.note.empty() ? "" : answer.note + "\n");
-}
-
-Json answer_json(const AdviseAnswer& answer) {
-  const Job& job = answer.plan.job;
-  Json json = {{"schema", "commlens.advise/1"},
-               {"model", model_json(job.model)},
-               {"layout", layout_json(job)},
-               {"framework", job.framework},
-               {"rules", answer.plan.tables.provenance.framework},
-               {"verified", answer.plan.unverified.empty()},
-               {"unverified", answer.plan.unverified},
-               {"scope", "one steady iteration; per_rank: the rank that sends most"},
-               {"trace", answer.note}};
-  json.update(advice_json(answer.advice));
-  return json;
-}
-
-Result<AdviseAnswer> answer_for(Console& console, const AdviseFlags& flags, const Sources& sources) {
-  const Result<std::string> framework = checked_framework(flags.framework);
-  Result<Overrides> overrides = flags.layout.single();
-  if (!framework || !overrides) {
-    return tl::unexpected(framework ? overrides.error() : framework.error());
-  }
-  const Result<Job> job = read_config(sources.config, *framework);
-  if (!job) {
-    return tl::unexpected(job.error());
-  }
-  std::optional<Trace> trace;
-  if (sources.trace) {
-    Result<Trace> opened = open_trace(console, *sources.trace);
-    if (!opened) {
-      return tl::unexpected(opened.error());
-    }
-    trace = std::move(*opened);
-    if (!flags.layout.gives_world() && job->layout.dp == 0 && job->layout.ranks == 0) {
-      overrides->ranks = ranks_of_job(*trace);
-    }
-  }
-  Result<Plan> plan = Planner(console).plan(*job, *overrides);
-  if (!plan) {
-    return tl::unexpected(plan.error());
-  }
-  std::string note;
-  if (sources.trace && trace) {
-    note = trace_note(*plan, shown_name(*sources.trace), *trace);
-  }
-  return advise(plan->job, trace ? &*trace : nullptr, options_of(flags)).map([&](Advice advice) {
-    return AdviseAnswer{std::move(*plan), std::move(advice), std::move(note)};
-  });
-}
-
 Result<ExitCode> advise_verb(Console& console, const AdviseFlags& flags) {
-  if (const Result<void> usable = check_file_place("-o", flags.output.file); !usable) {
+  if (const Result<void> usable = check_output_place(flags.output.file, flags.sources); !usable) {
     return tl::unexpected(usable.error());
-  }
-  if (const Result<void> apart = check_apart("-o", flags.output.file, flags.sources); !apart) {
-    return tl::unexpected(apart.error());
   }
   const Result<Sources> sources = sources_of(flags.sources);
   if (!sources) {
     return tl::unexpected(sources.error());
   }
-  const Result<AdviseAnswer> answer = answer_for(console, flags, *sources);
-  if (!answer) {
-    return tl::unexpected(answer.error());
+  const Result<Overrides> overrides = flags.layout.single();
+  if (!overrides) {
+    return tl::unexpected(overrides.error());
   }
-  const TextStyle style = style_for(console, flags.output);
-  std::string text;
-  switch (flags.output.kind()) {
-    case Format::table:
-      text = wrapped(head_text(*answer), style) + advice_text(answer->advice, style);
-      break;
-    case Format::json:
-      text = json_result(answer_json(*answer));
-      break;
-    case Format::csv:
-      text = advice_csv(answer->advice);
-      break;
-  }
-  write_result(console, flags.output, text);
-  return ExitCode::done;
+  const AdviseRequest request{sources->config, sources->trace,    flags.framework,
+                              *overrides,      options_of(flags), events_of(console)};
+  return advise(request).map([&](const AdviseResult& result) {
+    write_rendered(console, flags.output, result);
+    return ExitCode::done;
+  });
 }
 
 }  // namespace

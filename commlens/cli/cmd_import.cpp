@@ -3,16 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "commlens/app/import_files.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/cli/output_place.hpp"
-#include "commlens/cli/trace_source.hpp"
 #include "commlens/formats/formats.hpp"
 #include "commlens/report/coverage_report.hpp"
-#include "commlens/summary/stragglers.hpp"
-#include "commlens/trace/merge_traces.hpp"
-#include "commlens/trace/trace_file.hpp"
-#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens {
 namespace {
@@ -26,56 +21,25 @@ struct ImportFlags {
   std::string folder;
 };
 
-/// Of calls of several files: how many find their counterparts on the other ranks.
-std::string matched_text(const Trace& trace) {
-  const Stragglers found = stragglers(trace);
-  if (found.instances + found.messages + found.incomplete == 0) {
-    return "";
-  }
+std::string matched_text(const ImportResult::Matched& matched) {
   return fmt::format("; {} collectives and {} messages matched between ranks, {} lack the call of a rank",
-                     with_commas(found.instances), with_commas(found.messages),
-                     with_commas(found.incomplete));
+                     with_commas(matched.collectives), with_commas(matched.messages),
+                     with_commas(matched.incomplete));
 }
 
-Result<ExitCode> import_files(Console& console, const ImportFlags& flags) {
-  if (const Result<void> usable = check_trace_target(flags.folder); !usable) {
-    return failure("-o " + usable.error().message);
-  }
-  if (const Result<void> usable = check_folder_place("-o", flags.folder); !usable) {
-    return tl::unexpected(usable.error());
-  }
-  if (const Result<void> apart = check_apart("-o", flags.folder, flags.files); !apart) {
-    return tl::unexpected(apart.error());
-  }
-  std::vector<Trace> traces;
-  for (const std::string& file : flags.files) {
-    Result<Trace> trace = open_trace(console, file);
-    if (!trace) {
-      return tl::unexpected(trace.error());
-    }
-    traces.push_back(std::move(*trace));
-  }
-  const Result<Trace> trace = merged(std::move(traces), flags.files);
-  if (!trace) {
-    return tl::unexpected(trace.error());
-  }
-  write_trace(*trace, flags.folder);
-  double calls = 0;  // of all ranks
-  std::int64_t ranks = 0;
-  for (const RankStream& stream : trace->streams) {
-    ranks += stream.ranks.count();
-    calls += static_cast<double>(stream.events.size()) * static_cast<double>(stream.ranks.count());
-  }
-  const std::string skipped = reasons_text(trace->provenance.skipped);
-  const std::string assumed = reasons_text(trace->provenance.assumed);
-  const std::string matched = flags.files.size() > 1 ? matched_text(*trace) : "";
-  console.out << fmt::format("{}: {} call{}, {} rank{}{}{}{}\n", flags.folder,
-                             with_commas(static_cast<std::int64_t>(calls)), calls == 1 ? "" : "s",
-                             with_commas(ranks), ranks == 1 ? "" : "s", matched,
-                             skipped.empty() ? "" : "; left out: " + skipped,
-                             assumed.empty() ? "" : "; assumed: " + assumed)
-              << std::flush;
-  return ExitCode::done;
+Result<ExitCode> import_verb(Console& console, const ImportFlags& flags) {
+  return import_files({flags.files, flags.folder, events_of(console)}).map([&](const ImportResult& result) {
+    const std::string skipped = reasons_text(result.skipped);
+    const std::string assumed = reasons_text(result.assumed);
+    console.out << fmt::format("{}: {} call{}, {} rank{}{}{}{}\n", flags.folder, with_commas(result.calls),
+                               result.calls == 1 ? "" : "s", with_commas(result.ranks),
+                               result.ranks == 1 ? "" : "s",
+                               result.matched ? matched_text(*result.matched) : "",
+                               skipped.empty() ? "" : "; left out: " + skipped,
+                               assumed.empty() ? "" : "; assumed: " + assumed)
+                << std::flush;
+    return ExitCode::done;
+  });
 }
 
 }  // namespace
@@ -90,7 +54,7 @@ Action declare_import(CLI::App& verb) {
   verb.add_option("-o,--output", flags->folder, "Folder of the native trace; a trace there is replaced")
       ->required()
       ->type_name("DIR");
-  return [flags](Console& console) { return import_files(console, *flags); };
+  return [flags](Console& console) { return import_verb(console, *flags); };
 }
 
 }  // namespace commlens

@@ -4,21 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "commlens/app/output_place.hpp"
+#include "commlens/app/predict.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/cli/job_source.hpp"
-#include "commlens/cli/json_result.hpp"
 #include "commlens/cli/layout_flags.hpp"
-#include "commlens/cli/output_place.hpp"
-#include "commlens/cli/prediction.hpp"
-#include "commlens/cli/progress.hpp"
-#include "commlens/cli/sweep.hpp"
-#include "commlens/cli/trace_source.hpp"
-#include "commlens/formats/calls_jsonl/export.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/read_config.hpp"
-#include "commlens/report/breakdown_report.hpp"
 
 namespace commlens {
 namespace {
@@ -45,166 +37,46 @@ PredictionView view_of(const PredictFlags& flags) {
   view.iteration = flags.iteration;
   view.accounting = flags.accounting == "messages" ? Accounting::messages : Accounting::comms_logger;
   view.ranks_per_node = flags.layout.ranks_per_node();
-  view.framework_choice = !flags.framework.empty()             ? FrameworkChoice::flag
-                          : is_case_file(flags.config.front()) ? FrameworkChoice::case_file
-                                                               : FrameworkChoice::fallback;
   if (flags.rank) {
     view.rank = Rank{*flags.rank};
   }
   return view;
 }
 
-Result<void> check_rank(const PredictFlags& flags, const Plan& plan) {
-  if (flags.rank && *flags.rank >= plan.job.layout.ranks) {
-    return failure(
-        fmt::format("--rank {}: the job has ranks 0 to {}", *flags.rank, plan.job.layout.ranks - 1));
+Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const Overrides& overrides) {
+  const PredictRequest request{flags.config, flags.framework, overrides, view_of(flags), events_of(console)};
+  const Result<Plan> plan = plan_of(request);
+  if (!plan) {
+    return tl::unexpected(plan.error());
   }
-  return {};
-}
-
-/// Calls of initialisation and all iterations in the program of one rank of each class.
-std::int64_t planned_calls(const Plan& plan, std::int64_t iterations, bool times_ranks) {
-  double calls = 0;
-  for (const RankClass& ranks : plan.classes) {
-    double of_rank = static_cast<double>(ranks.init.calls());
-    const auto cold = static_cast<std::int64_t>(ranks.iterations.size());
-    for (std::int64_t at = 0; at < std::min(cold, iterations); ++at) {
-      of_rank += static_cast<double>(ranks.iterations[static_cast<std::size_t>(at)].calls());
-    }
-    of_rank += static_cast<double>(std::max<std::int64_t>(iterations - cold, 0)) *
-               static_cast<double>(ranks.iterations.back().calls());
-    calls += of_rank * (times_ranks ? static_cast<double>(ranks.ranks.count()) : 1.0);
-  }
-  return static_cast<std::int64_t>(std::min(calls, 9.0e18));
-}
-
-Result<void> write_calls(Console& console, const PredictFlags& flags, const Plan& plan) {
-  constexpr std::int64_t most = 100'000'000;  // held in memory at once, about 1.2 GB
-  const std::int64_t iterations = plan.job.iterations;
-  if (planned_calls(plan, iterations, false) > most) {
-    return failure(fmt::format("{} iterations are more than {} calls of one rank; lower --iterations",
-                               iterations, with_commas(most)));
-  }
-  const std::optional<Rank> rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
-  const Trace trace = plan.trace(iterations);
-  Progress progress(console, "writing calls", rank ? 0 : planned_calls(plan, iterations, true));
-  write_blocks(console, flags.calls, [&](const formats::TextSink& sink) {
-    formats::calls_jsonl::write(trace, {.rank = rank}, [&](std::string_view block) {
-      sink(block);
-      progress.add(std::count(block.begin(), block.end(), '\n'));
-    });
-  });
-  return {};
-}
-
-Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const Plan& plan) {
   if (!flags.calls.empty()) {
-    if (const Result<void> written = write_calls(console, flags, plan); !written) {
+    const Result<void> written = try_write_blocks(console, flags.calls, [&](const formats::TextSink& sink) {
+      return write_calls(*plan, request.view.rank, sink, request.events);
+    });
+    if (!written) {
       return tl::unexpected(written.error());
     }
   }
   if (flags.calls == "-" && flags.output.file == "-") {
     return ExitCode::done;
   }
-  const Prediction prediction = predicted(plan, view_of(flags));
-  std::string text;
-  switch (flags.output.kind()) {
-    case Format::table:
-      text = prediction_text(prediction, style_for(console, flags.output));
-      break;
-    case Format::json:
-      text = json_result(prediction_json(prediction));
-      break;
-    case Format::csv:
-      text = breakdown_csv(prediction.trace, prediction.rows, prediction.view.ranks_per_node > 0);
-      break;
-  }
-  write_result(console, flags.output, text);
-  return ExitCode::done;
+  return predict(request, *plan).map([&](const Prediction& prediction) {
+    write_rendered(console, flags.output, prediction);
+    return ExitCode::done;
+  });
 }
 
-/// The configuration as one of the frameworks of a sweep runs it.
-struct SweptJob {
-  std::string framework;  // empty: the configuration's own
-  Job job;
-};
-
-/// One row per combination of a framework and of flags; a combination that cannot be says why.
-std::vector<SweepRow> sweep_rows(Planner& planner, const PredictFlags& flags,
-                                 const std::vector<SweptJob>& jobs,
-                                 const std::vector<Combination>& combinations) {
-  std::vector<SweepRow> rows;
-  Progress progress(planner.console(), "predicting",
-                    static_cast<std::int64_t>(jobs.size() * combinations.size()));
-  for (const SweptJob& swept : jobs) {
-    for (const Combination& combination : combinations) {
-      const Result<Plan> plan = planner.plan(swept.job, combination.overrides);
-      const Result<void> fits = plan ? check_rank(flags, *plan) : tl::unexpected(plan.error());
-      SweepRow row;
-      if (fits) {
-        row = sweep_row(predicted(*plan, view_of(flags)));
-      } else {
-        row.framework = swept.job.framework;
-        row.reason = fits.error().message;
-      }
-      row.swept = combination.swept;
-      if (jobs.size() > 1) {
-        row.swept.insert(row.swept.begin(), {"--framework", swept.framework});
-      }
-      rows.push_back(std::move(row));
-      progress.add(1);
-    }
-  }
-  return rows;
-}
-
-Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags, const std::vector<SweptJob>& jobs,
+Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags,
                                const std::vector<Combination>& combinations) {
   if (!flags.calls.empty()) {
     return failure("--calls writes the calls of one job; give each flag one value");
   }
-  Planner planner(console);
-  const std::vector<SweepRow> rows = sweep_rows(planner, flags, jobs, combinations);
-  if (std::all_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.reason.empty(); })) {
-    return failure(fmt::format("none of the {} combinations is possible; the first: {}", rows.size(),
-                               rows.front().reason));
-  }
-  if (const std::string uneven = uneven_work_text(rows); !uneven.empty()) {
-    warn(console, uneven);
-  }
-  const SweepHead head{jobs.front().job.model.name, flags.iteration, flags.accounting, flags.rank.value_or(0),
-                       flags.layout.ranks_per_node() > 0};
-  std::string text;
-  switch (flags.output.kind()) {
-    case Format::table:
-      text = sweep_text(head, rows, style_for(console, flags.output));
-      break;
-    case Format::json:
-      text = json_result(sweep_json(head, rows));
-      break;
-    case Format::csv:
-      text = sweep_csv(head, rows);
-      break;
-  }
-  write_result(console, flags.output, text);
-  return ExitCode::done;
-}
-
-/// The configuration under each framework of --framework, in its own without that flag.
-Result<std::vector<SweptJob>> read_jobs(const PredictFlags& flags) {
-  std::vector<SweptJob> jobs;
-  for (const std::string& name : comma_list(flags.framework)) {
-    if (name.empty() && !flags.framework.empty()) {
-      return failure(fmt::format("--framework {}: a name is missing", flags.framework));
-    }
-    const Result<std::string> framework = checked_framework(name);
-    Result<Job> job = framework ? read_config(flags.config, *framework) : tl::unexpected(framework.error());
-    if (!job) {
-      return tl::unexpected(job.error());
-    }
-    jobs.push_back({name, std::move(*job)});
-  }
-  return jobs;
+  const SweepRequest request{flags.config, comma_list(flags.framework), combinations, view_of(flags),
+                             events_of(console)};
+  return sweep(request).map([&](const Sweep& result) {
+    write_rendered(console, flags.output, result);
+    return ExitCode::done;
+  });
 }
 
 /// Two results may not go to one place, nor one to where the configuration is read.
@@ -234,7 +106,7 @@ Result<void> check_places(const PredictFlags& flags) {
   return {};
 }
 
-Result<ExitCode> predict(Console& console, const PredictFlags& flags) {
+Result<ExitCode> predict_verb(Console& console, const PredictFlags& flags) {
   if (const Result<void> apart = check_places(flags); !apart) {
     return tl::unexpected(apart.error());
   }
@@ -242,22 +114,13 @@ Result<ExitCode> predict(Console& console, const PredictFlags& flags) {
   if (!combinations) {
     return tl::unexpected(combinations.error());
   }
-  if (const Result<void> taken = check_takes_config(flags.config); !taken) {
-    return tl::unexpected(taken.error());
+  const std::vector<std::string> frameworks = comma_list(flags.framework);
+  if (frameworks.size() > 1 && std::find(frameworks.begin(), frameworks.end(), "") != frameworks.end()) {
+    return failure(fmt::format("--framework {}: a name is missing", flags.framework));
   }
-  const Result<std::vector<SweptJob>> jobs = read_jobs(flags);
-  if (!jobs) {
-    return tl::unexpected(jobs.error());
-  }
-  if (jobs->size() * combinations->size() > 1) {
-    return predict_sweep(console, flags, *jobs, *combinations);
-  }
-  const Result<Plan> plan = Planner(console).plan(jobs->front().job, combinations->front().overrides);
-  const Result<void> fits = plan ? check_rank(flags, *plan) : tl::unexpected(plan.error());
-  if (!fits) {
-    return tl::unexpected(fits.error());
-  }
-  return predict_one(console, flags, *plan);
+  return frameworks.size() * combinations->size() > 1
+             ? predict_sweep(console, flags, *combinations)
+             : predict_one(console, flags, combinations->front().overrides);
 }
 
 }  // namespace
@@ -284,7 +147,7 @@ Action declare_predict(CLI::App& verb) {
       ->type_name("FILE");
   declare_output(verb, flags->output);
   flags->layout.declare(verb, true);
-  return [flags](Console& console) { return predict(console, *flags); };
+  return [flags](Console& console) { return predict_verb(console, *flags); };
 }
 
 }  // namespace commlens

@@ -1,34 +1,18 @@
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
-#include <ostream>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "commlens/base/modules.hpp"
-#include "commlens/capture/environment.hpp"
+#include "commlens/app/record.hpp"
+#include "commlens/base/units.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/cli/earlier_trace.hpp"
-#include "commlens/cli/folder_watch.hpp"
-#include "commlens/cli/output_place.hpp"
-#include "commlens/cli/record_child.hpp"
-#include "commlens/cli/record_preload.hpp"
-#include "commlens/cli/record_program.hpp"
-#include "commlens/cli/record_result.hpp"
-#include "commlens/trace/trace_file.hpp"
+#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* k_record_examples = R"(Examples:
   commlens record -- mpirun -n 4 ./app
@@ -48,227 +32,37 @@ struct RecordFlags {
   std::vector<std::string> command;
 };
 
-/// What is loaded into the processes of the command.
-struct Capture {
-  fs::path library;
-  std::string reason;                  // what it waits for, for people
-  std::vector<std::string> variables;  // to set besides those that all have
-};
-
-/// Of this process, as its launcher numbers it; 0 when no launcher started it.
-std::int64_t rank_of_process() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK"}) {
-    if (const char* const text = std::getenv(name); text != nullptr) {
-      return std::strtoll(text, nullptr, 10);
-    }
-  }
-  return 0;
-}
-
-Result<fs::path> capture_library(const std::string& file, std::string_view what) {
-  std::string places;
-  for (const fs::path& folder : module_folders()) {
-    std::error_code ignored;
-    if (fs::exists(folder / file, ignored)) {
-      return preloadable(fs::absolute(folder / file));
-    }
-    places += (places.empty() ? "" : ", ") + folder.string();
-  }
-  return failure(
-      fmt::format("cannot record {}: {} is missing in {}; build commlens where its headers are installed, or "
-                  "name the folder in COMMLENS_MODULE_PATH",
-                  what, file, places));
-}
-
-Result<ChosenMpi> chosen_mpi(const RecordFlags& flags) {
-  if (const std::optional<MpiLibrary> given = mpi_library_from(flags.mpi)) {
-    return ChosenMpi{*given, "--mpi"};
-  }
-  const std::optional<ChosenMpi> found = mpi_of_command(flags.command);
-  if (!found) {
-    return failure(fmt::format("{}: no MPI seen in this command nor on this machine; name it with --mpi",
-                               flags.command.front()));
-  }
-  return *found;
-}
-
-Result<Capture> mpi_capture(Console& console, const RecordFlags& flags, bool is_first) {
-  const Result<ChosenMpi> mpi = chosen_mpi(flags);
-  if (!mpi) {
-    return tl::unexpected(mpi.error());
-  }
-  const std::string_view title = title_of(mpi->library);
-  const Result<fs::path> library =
-      capture_library(fmt::format("libcommlens-capture-mpi-{}.so", name_of(mpi->library)), title);
-  if (!library) {
-    return tl::unexpected(library.error());
-  }
-  if (is_first && !mpi->is_sure) {
-    warn(console, fmt::format("taking the MPI for {} ({}); say otherwise with --mpi", title, mpi->reason));
-  }
-  return Capture{*library, fmt::format("called MPI_Init of {} ({})", title, mpi->reason), {}};
-}
-
-/// The profiler plug-in is loaded by NCCL; it is preloaded too, so that a program finds the functions of
-/// commlens.h.
-Result<Capture> nccl_capture(const RecordFlags& flags) {
-  const bool is_plugin = flags.nccl == "profiler";
-  const Result<fs::path> library =
-      capture_library(is_plugin ? "libcommlens-nccl-profiler.so" : "libcommlens-nccl.so", "NCCL");
-  if (!library) {
-    return tl::unexpected(library.error());
-  }
-  if (!is_plugin) {
-    return Capture{*library, "made a communicator through a shared NCCL or RCCL", {}};
-  }
-  constexpr std::size_t longest = 254;  // NCCL's src/plugin/plugin_open.cc, MAX_STR_LEN
-  if (library->string().size() > longest) {
-    return failure(
-        fmt::format("{}: NCCL takes plug-ins whose path has at most {} characters; move commlens, or "
-                    "record with --nccl shim",
-                    library->string(), longest));
-  }
-  return Capture{*library,
-                 "made a communicator with NCCL 2.23 or later (--nccl shim records older ones)",
-                 {fmt::format("NCCL_PROFILER_PLUGIN={}", library->string())}};
-}
-
-/// Open MPI's launcher hands variables to processes on other machines only when it is told to.
-std::vector<std::string> with_exports(std::vector<std::string> command,
-                                      const std::vector<std::string>& variables) {
-  const std::optional<fs::path> program = executable_of(command.front());
-  if (!program || launcher_of(*program) != MpiLibrary::openmpi) {
-    return command;
-  }
-  std::vector<std::string> options;
-  for (const std::string& variable : variables) {
-    options.insert(options.end(), {"-x", variable.substr(0, variable.find('='))});
-  }
-  command.insert(command.begin() + 1, options.begin(), options.end());
-  return command;
-}
-
-ChildProgram child_of(const RecordFlags& flags, const Capture& chosen, const fs::path& folder) {
-  std::vector<std::string> variables = preload_variables(chosen.library);
-  variables.push_back(fmt::format("{}={}", capture::k_folder_variable, folder.string()));
-  variables.push_back(fmt::format("{}={}", capture::k_command_variable, as_typed(flags.command)));
-  variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
-  return {.command = with_exports(flags.command, variables), .variables = variables};
-}
-
-/// Makes room for the trace: what is there must be a trace of before, which steps aside. Better to fail here
-/// than in every process of the command. A folder that NCCL's ranks record into now is left to them: they may
-/// be of this job, whose launcher has started them earlier; those of another job have nothing to do with
-/// ours.
-Result<EarlierTrace> make_room(const std::string& folder, bool is_nccl) {
-  if (const Result<void> usable = check_folder_place("-o", folder); !usable) {
-    return tl::unexpected(usable.error());
-  }
-  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder);
-  if (!earlier) {
-    return failure("-o " + earlier.error().message);
-  }
-  if (earlier->is_used()) {
-    return is_nccl ? std::move(earlier)
-                   : failure(fmt::format("-o {}: another job is being recorded there; choose another folder",
-                                         folder));
-  }
-  std::error_code error;
-  fs::create_directories(earlier->folder(), error);
-  if (error) {
-    throw SystemError(fmt::format("cannot make the folder {}: {}", folder, error.message()));
-  }
-  fs::remove(earlier->folder(), error);
-  return earlier;
-}
-
-/// How the command ended, and what was there before it.
-struct Ended {
-  std::vector<fs::path> before;  // traces beside this one, by number
-  std::chrono::nanoseconds elapsed{};
-  bool has_lost_folder = false;  // somebody took it away
-};
-
-/// A launcher may end before the ranks that it kills. Those that live on for other reasons are not waited for
-/// long.
-void await_killed_ranks(const fs::path& folder) {
-  constexpr std::chrono::milliseconds between(10);
-  constexpr int most_looks = 200;
-  const auto is_filled = [](const fs::path& recorded) { return is_being_recorded(recorded); };
-  for (int look = 0; look < most_looks; ++look) {
-    const std::vector<fs::path> recorded = recorded_folders(folder);
-    if (std::none_of(recorded.begin(), recorded.end(), is_filled)) {
-      return;
-    }
-    std::this_thread::sleep_for(between);
-  }
-}
-
-/// Concludes the recordings that the command has made. The earlier trace comes back where there is none.
-void conclude(Console& console, const RecordFlags& flags, EarlierTrace& earlier, const Ended& ended,
-              const Capture& chosen) {
-  const fs::path& folder = earlier.folder();
-  const bool has_started = is_trace(folder);
-  const bool is_earlier = earlier.settle();
-  std::size_t concluded = 0;
-  for (const fs::path& recorded : recorded_folders(folder)) {
-    const bool is_new = std::find(ended.before.begin(), ended.before.end(), recorded) == ended.before.end();
-    if (is_new && !(is_earlier && recorded == folder)) {
-      conclude_recording(console, recorded, {.elapsed = ended.elapsed, .has_summary = !flags.no_summary});
-      ++concluded;
-    }
-  }
-  if (concluded > 0) {
-    return;
-  }
-  const std::string still = is_earlier ? fmt::format("; {} {} the earlier trace", folder.string(),
-                                                     ended.has_lost_folder ? "holds" : "still holds")
-                                       : "";
-  if (ended.has_lost_folder) {
-    warn(console,
-         fmt::format("{} was deleted or moved while the command ran, and what was recorded with it{}",
-                     folder.string(), still));
-  } else {
-    warn(console, fmt::format("nothing was recorded: {}{}{}",
-                              has_started ? "the command ended before its first call"
-                                          : fmt::format("no process of the command {}", chosen.reason),
-                              still, has_started ? "" : "; see commlens doctor"));
-  }
-}
-
-Result<ExitCode> record(Console& console, const RecordFlags& flags) {
-  const bool is_first = rank_of_process() == 0;
-  if (!executable_of(flags.command.front())) {
-    return failure(
-        fmt::format("{}: no such program; write the command as in a shell, after --", flags.command.front()));
-  }
-  const Result<Capture> chosen =
-      flags.nccl.empty() ? mpi_capture(console, flags, is_first) : nccl_capture(flags);
-  if (!chosen) {
-    return tl::unexpected(chosen.error());
-  }
-  // MPI_Init orders the ranks behind the first one. Those of NCCL may record before it has started, so each
-  // makes room for itself.
-  if (!is_first && flags.nccl.empty()) {
-    return static_cast<ExitCode>(run_child(child_of(flags, *chosen, fs::absolute(flags.folder))));
-  }
-  Result<EarlierTrace> earlier = make_room(flags.folder, !flags.nccl.empty());
-  if (!earlier) {
-    return tl::unexpected(earlier.error());
-  }
-  Ended ended{.before = numbered_folders(earlier->folder())};
-  FolderWatch watch(earlier->folder());
+/// What a recording holds, how its iterations are known and what recording cost.
+void show_job(Console& console, const RecordedJob& job, bool has_summary) {
+  console.out << '\n';
   const auto start = std::chrono::steady_clock::now();
-  const auto code = static_cast<ExitCode>(run_child(child_of(flags, *chosen, earlier->folder())));
-  ended.elapsed = std::chrono::steady_clock::now() - start;
-  if (is_first) {
-    if (code != ExitCode::done) {
-      await_killed_ranks(earlier->folder());
-    }
-    ended.has_lost_folder = !is_trace(earlier->folder()) && watch.has_seen_it_go();
-    conclude(console, flags, *earlier, ended, *chosen);
+  if (has_summary) {
+    run({"summary", job.folder.string()}, console);
+    console.out << '\n';
+  } else {
+    console.out << fmt::format("{}: {}\n", job.folder.string(), job.extent);
   }
-  return code;
+  const std::chrono::nanoseconds shown = std::chrono::steady_clock::now() - start;
+  const std::string summed =
+      has_summary ? fmt::format(", {} for this summary (--no-summary)", to_text(shown)) : "";
+  console.out << wrapped(fmt::format("{}\n", job.iterations), console.style)
+              << wrapped(job.cost, console.style)
+              << wrapped(fmt::format("after the command: {} for iterations and totals{}\n",
+                                     to_text(job.concluding), summed),
+                         console.style)
+              << std::flush;
+}
+
+Result<ExitCode> record_verb(Console& console, const RecordFlags& flags) {
+  return record({flags.command, flags.folder, flags.mpi, flags.nccl, events_of(console)})
+      .map([&](const RecordResult& result) {
+        // Standard output belongs to the program that was recorded.
+        Console own{console.err, console.err, console.err_is_terminal ? console.style : TextStyle{}, false};
+        for (const RecordedJob& job : result.jobs) {
+          show_job(own, job, !flags.no_summary);
+        }
+        return static_cast<ExitCode>(result.exit_code);
+      });
 }
 
 }  // namespace
@@ -290,7 +84,7 @@ Action declare_record(CLI::App& verb) {
       ->excludes("--mpi");
   verb.add_flag("--no-summary", flags->no_summary, "Say only where the trace is and what recording cost");
   verb.add_option("COMMAND", flags->command, "What to run, after --")->required();
-  return [flags](Console& console) { return record(console, *flags); };
+  return [flags](Console& console) { return record_verb(console, *flags); };
 }
 
 }  // namespace commlens

@@ -2,16 +2,12 @@
 #include <memory>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "commlens/app/output_place.hpp"
+#include "commlens/app/summarise.hpp"
+#include "commlens/app/summary_text.hpp"
+#include "commlens/app/trace_source.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/cli/json_result.hpp"
-#include "commlens/cli/output_place.hpp"
-#include "commlens/cli/summary_subject.hpp"
-#include "commlens/cli/summary_text.hpp"
-#include "commlens/cli/trace_source.hpp"
-#include "commlens/report/histogram_report.hpp"
 
 namespace commlens {
 namespace {
@@ -36,59 +32,33 @@ struct SummaryFlags {
   bool is_by(std::string_view what) const { return std::find(by.begin(), by.end(), what) != by.end(); }
 };
 
-SummaryWish wish_of(const SummaryFlags& flags) {
-  SummaryWish wish{.trace = flags.trace, .iterations = flags.iterations, .options = {}};
+SummaryRequest request_of(const SummaryFlags& flags, Console& console) {
+  SummaryRequest request;
+  request.trace = flags.trace;
   if (flags.rank) {
-    wish.options.rank = Rank{*flags.rank};
+    request.options.rank = Rank{*flags.rank};
   }
-  wish.options.ranks_per_node = flags.ranks_per_node;
-  wish.options.by_phase = flags.is_by("phase");
-  wish.options.by_iteration = flags.is_by("iteration");
-  wish.with_timing = !flags.sizes && flags.output.kind() != Format::csv;
-  wish.with_stragglers = !flags.no_stragglers;
-  wish.most_calls = flags.output.kind() == Format::json ? k_most_calls_in_memory : k_most_calls_for_totals;
-  return wish;
-}
-
-std::string all_of(const SummaryView& view, Format format, const TextStyle& style) {
-  switch (format) {
-    case Format::table:
-      return summary_text(view, style);
-    case Format::json:
-      return json_result(summary_json(view));
-    case Format::csv:
-      return summary_csv(view);
-  }
-  return {};
-}
-
-std::string sizes_of(const SummaryView& view, Format format, const TextStyle& style) {
-  const SizeHistogram& sizes = view.subject.summary.sizes;
-  switch (format) {
-    case Format::table:
-      return histogram_text(sizes, style);
-    case Format::json:
-      return json_result(histogram_json(sizes, view.scope()));
-    case Format::csv:
-      return histogram_csv(sizes);
-  }
-  return {};
+  request.options.ranks_per_node = flags.ranks_per_node;
+  request.options.by_phase = flags.is_by("phase");
+  request.options.by_iteration = flags.is_by("iteration");
+  request.with_timing = !flags.sizes && flags.output.kind() != Format::csv;
+  request.with_stragglers = !flags.no_stragglers;
+  request.most_calls = flags.output.kind() == Format::json ? k_most_calls_in_memory : k_most_calls_for_totals;
+  request.events = events_of(console);
+  return request;
 }
 
 Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
-  if (const Result<void> usable = check_file_place("-o", flags.output.file); !usable) {
+  if (const Result<void> usable = check_output_place(flags.output.file, {flags.trace}); !usable) {
     return tl::unexpected(usable.error());
   }
-  const SummaryWish wish = wish_of(flags);
-  if (const Result<void> apart = check_apart("-o", flags.output.file, {flags.trace}); !apart) {
-    return tl::unexpected(apart.error());
+  SummaryRequest request = request_of(flags, console);
+  const Result<std::optional<IterationRange>> range = iteration_range(flags.iterations);
+  if (!range) {
+    return tl::unexpected(range.error());
   }
-  const Result<SummarySubject> subject = summary_subject(console, wish);
-  if (subject && wish.options.ranks_per_node > 0) {
-    if (const Result<void> known = check_groups_are_known(subject->trace); !known) {
-      return tl::unexpected(known.error());
-    }
-  }
+  request.options.iterations = *range;
+  const Result<SummarySubject> subject = summarise(request);
   if (!subject) {
     return tl::unexpected(subject.error());
   }
@@ -97,8 +67,10 @@ Result<ExitCode> show_summary(Console& console, const SummaryFlags& flags) {
     view.link = BytesPerSecond{*flags.link_gb_per_s * 1e9};
   }
   view.with_stragglers = !flags.no_stragglers;
+  const Format format = flags.output.kind();
   const TextStyle style = style_for(console, flags.output);
-  write_result(console, flags.output, (flags.sizes ? sizes_of : all_of)(view, flags.output.kind(), style));
+  write_result(console, flags.output,
+               flags.sizes ? rendered_sizes(view, format, style) : rendered(view, format, style));
   return ExitCode::done;
 }
 

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/cli/summary_subject.hpp"
-#include "commlens/cli/summary_text.hpp"
+#include "commlens/app/summarise.hpp"
+#include "commlens/app/summary_text.hpp"
+#include "commlens/app/trace_source.hpp"
 #include "commlens/cli/test_support.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -174,10 +175,8 @@ TEST_F(CommandSummary, JsonHasTotalsColdStartAndCoverage) {
 
 /// The same numbers whether the folder is read into memory or once through.
 TEST_F(CommandSummary, OfALargeFolderIsStreamed) {
-  std::ostringstream out;
-  Console console{out, out, {}, false};
-  const Result<SummarySubject> kept = summary_subject(console, {.trace = folder()});
-  const Result<SummarySubject> streamed = summary_subject(console, {.trace = folder(), .most_calls = 3});
+  const Result<SummarySubject> kept = summarise(SummaryRequest{.trace = folder()});
+  const Result<SummarySubject> streamed = summarise(SummaryRequest{.trace = folder(), .most_calls = 3});
   ASSERT_TRUE(kept && streamed);
   EXPECT_TRUE(kept->has_calls);
   EXPECT_FALSE(streamed->has_calls);
@@ -216,10 +215,8 @@ TEST(SummaryText, IsTheSameOfAFolderThatIsNotKept) {
     const test_support::ScratchFolder scratch;
     const std::string folder = (scratch / "trace").string();
     write_trace(slow_rank_trace(has_compute), folder);
-    std::ostringstream out;
-    Console console{out, out, {}, false};
-    const Result<SummarySubject> kept = summary_subject(console, {.trace = folder});
-    const Result<SummarySubject> streamed = summary_subject(console, {.trace = folder, .most_calls = 3});
+    const Result<SummarySubject> kept = summarise(SummaryRequest{.trace = folder});
+    const Result<SummarySubject> streamed = summarise(SummaryRequest{.trace = folder, .most_calls = 3});
     ASSERT_TRUE(kept && streamed);
     EXPECT_FALSE(streamed->has_calls);
     const std::string text = summary_text({*kept, "trace", {}, {}}, {});
@@ -283,15 +280,15 @@ TEST(SummaryJson, OfSomeOfManyIterationsHasTheirRows) {
 }
 
 TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
-  std::ostringstream out;
-  Console console{out, out, {}, false};
   for (const std::int64_t most_calls : {std::int64_t{3}, k_most_calls_in_memory}) {
     const Result<SummarySubject> rank =
-        summary_subject(console, {.trace = folder(), .options = {.rank = Rank{2}}, .most_calls = most_calls});
+        summarise(SummaryRequest{.trace = folder(), .options = {.rank = Rank{2}}, .most_calls = most_calls});
     ASSERT_FALSE(rank);
     EXPECT_EQ(rank.error().message, "--rank 2: the trace has no calls of that rank, its highest is 1");
     const Result<SummarySubject> iterations =
-        summary_subject(console, {.trace = folder(), .iterations = "2-", .most_calls = most_calls});
+        summarise(SummaryRequest{.trace = folder(),
+                                 .options = {.iterations = IterationRange{2, INT32_MAX}},
+                                 .most_calls = most_calls});
     ASSERT_FALSE(iterations);
     EXPECT_EQ(iterations.error().message, "--iterations 2-: the trace has iterations 0 to 1");
   }

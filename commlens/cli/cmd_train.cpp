@@ -1,10 +1,13 @@
+#include <csignal>
+#include <cstdlib>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 
+#include "commlens/app/launcher.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/train_flags.hpp"
-#include "commlens/cli/train_run.hpp"
+#include "commlens/cli/train_screen.hpp"
 
 namespace commlens {
 namespace {
@@ -15,9 +18,29 @@ constexpr const char* k_train_examples = R"(Examples:
   mpirun -n 4 commlens train 125M --tp 2 --seq 512 --transport mpi
 Exit code: 0 done, 1 prediction and recording differ, 2 bad input, 3 a rank or the machine failed.)";
 
-Result<ExitCode> train(Console& console, const TrainFlags& flags) {
-  const Result<void> consistent = check_flags(flags);
-  return consistent ? run_training(console, flags) : tl::unexpected(consistent.error());
+/// Of a job that cannot end otherwise: a thread that is stuck cannot be ended.
+[[noreturn]] void give_up(Console& console, const std::string& reason) {
+  console.out << std::flush;
+  console.err << "commlens: " << reason << '\n' << std::flush;
+  std::_Exit(static_cast<int>(ExitCode::system_failed));
+}
+
+Result<ExitCode> train_verb(Console& console, const TrainFlags& flags) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file above the limit is an error of the write, with one line
+  Result<TrainRequest> request = request_of(flags);
+  if (!request) {
+    return rank_of_process() == 0 ? tl::unexpected(request.error()) : Result<ExitCode>(ExitCode::bad_input);
+  }
+  // What looks like a terminal under a launcher is the launcher's; where it passes our lines on to is not
+  // known.
+  Console plain{console.out, console.err, {}, false};
+  Console& shown = request->uses_mpi() ? plain : console;
+  TrainScreen screen(shown, flags.output.kind(), console.err_is_terminal);
+  request->stop_requested = &StopSignals::came;
+  request->give_up = [&console](const std::string& reason) { give_up(console, reason); };
+  request->train_events = screen.events();
+  request->events = events_of(shown);
+  return train(*request).map([&](const TrainResult& result) { return screen.end(result); });
 }
 
 }  // namespace
@@ -26,7 +49,7 @@ Action declare_train(CLI::App& verb) {
   const auto flags = std::make_shared<TrainFlags>();
   verb.footer(k_train_examples);
   flags->declare(verb);
-  return [flags](Console& console) { return train(console, *flags); };
+  return [flags](Console& console) { return train_verb(console, *flags); };
 }
 
 }  // namespace commlens

@@ -45,6 +45,4 @@ Action declare_export(CLI::App& verb);
 /// Adds --format and -o to a verb.
 void declare_output(CLI::App& verb, OutputFlags& flags);
 
-constexpr std::string_view k_version = "0.1.0";
-
 }  // namespace commlens

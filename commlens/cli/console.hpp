@@ -4,9 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "commlens/app/events.hpp"
+#include "commlens/app/format.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/formats/io/sink.hpp"
-#include "commlens/report/table.hpp"
 
 namespace commlens {
 
@@ -30,8 +31,6 @@ enum class ExitCode : int {
   terminated = 143
 };
 
-enum class Format { table, json, csv };
-
 /// --format and -o.
 struct OutputFlags {
   std::string format = "table";
@@ -48,14 +47,22 @@ TextStyle style_for(const Console& console, const OutputFlags& flags);
 /// Writes a result to standard output or, whole or not at all, to a file. Throws SystemError when that fails.
 void write_result(Console& console, const OutputFlags& flags, std::string_view text);
 
-/// Runs `write` into standard output for "-" (where a reader that leaves ends the process), else as
-/// write_stream does. Throws SystemError when it cannot be written.
-void write_blocks(Console& console, const std::string& file,
-                  const std::function<void(const formats::TextSink&)>& write);
+/// Writes what a verb has found in the format asked for.
+template <typename Found>
+void write_rendered(Console& console, const OutputFlags& flags, const Found& found) {
+  write_result(console, flags, rendered(found, flags.kind(), style_for(console, flags)));
+}
 
-/// The same of a `write` that may fail; then a file is left as it was.
+/// Writes to standard output. Throws SystemError when that fails.
+void write_out(Console& console, std::string_view text);
+
+/// Runs `write` into standard output for "-" (where a reader that leaves ends the process), else as
+/// try_write_stream does: a file appears whole or not at all. Throws SystemError when it cannot be written.
 Result<void> try_write_blocks(Console& console, const std::string& file,
                               const std::function<Result<void>(const formats::TextSink&)>& write);
+
+/// Warnings and the progress of long work, on `err`. `console` outlives them.
+Events events_of(Console& console);
 
 /// One line on `err`: "commlens: warning: …".
 void warn(Console& console, std::string_view message);

@@ -1,4 +1,4 @@
-#include "commlens/cli/output_place.hpp"
+#include "commlens/app/output_place.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "commlens/cli/prediction.hpp"
+#include "commlens/app/prediction.hpp"
 
 #include <gtest/gtest.h>
 

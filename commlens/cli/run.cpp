@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "commlens/app/version.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/cli/command.hpp"
 

@@ -1,5 +1,5 @@
 // Sweeps of `predict` over layouts and frameworks, with the work per row held fixed or not.
-#include "commlens/cli/sweep.hpp"
+#include "commlens/app/sweep.hpp"
 
 #include <algorithm>
 #include <string>

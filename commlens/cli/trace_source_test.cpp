@@ -1,4 +1,4 @@
-#include "commlens/cli/trace_source.hpp"
+#include "commlens/app/trace_source.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,11 +1,6 @@
 #include "commlens/cli/train_flags.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -18,25 +13,13 @@ namespace commlens {
 namespace {
 
 constexpr std::int64_t k_most_iterations = std::numeric_limits<std::int32_t>::max();
-
-std::optional<std::int64_t> number_from_environment(std::initializer_list<const char*> names) {
-  for (const char* const name : names) {
-    const char* const text = std::getenv(name);
-    const Result<std::int64_t> value = text == nullptr ? failure("") : parse_integer(text);
-    if (value && *value >= 0) {
-      return *value;
-    }
-  }
-  return std::nullopt;
-}
-
-bool has_launcher() {
-  return number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}).has_value();
-}
+constexpr double k_largest_factor = 1e6;
+constexpr double k_largest_beta = 1 - 1e-9;
+constexpr std::int64_t k_longest_schedule = std::numeric_limits<std::int32_t>::max();
 
 void declare_data(CLI::App& verb, TrainFlags& flags) {
   const char* const group = "Data (docs/data.md)";
-  verb.add_option("--data", flags.data.file, "A text of any kind, or synthetic (the default)")
+  verb.add_option("--data", flags.request.data.file, "A text of any kind, or synthetic (the default)")
       ->type_name("FILE")
       ->group(group);
   verb.add_option("--vocab-file", flags.vocab_file, "GPT-2's vocab.json; without it, tokens are bytes")
@@ -52,13 +35,13 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
       ->check(CLI::IsMember({"threads", "mpi", "nccl"}))
       ->capture_default_str()
       ->group(group);
-  verb.add_option("--mpi", flags.mpi, "Which MPI; default: the launcher's")
+  verb.add_option("--mpi", flags.request.mpi, "Which MPI; default: the launcher's")
       ->check(CLI::IsMember({"openmpi", "mpich"}))
       ->group(group);
-  verb.add_option("--device", flags.device, "cpu or cuda; default: cpu, with nccl cuda")
+  verb.add_option("--device", flags.request.device, "cpu or cuda; default: cpu, with nccl cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->group(group);
-  verb.add_option("--threads", flags.threads,
+  verb.add_option("--threads", flags.request.threads,
                   "Threads of each rank; default: its share of the cores, 1 in tiny models")
       ->check(between(std::int64_t{1}, std::int64_t{4096}))
       ->type_name("N")
@@ -81,151 +64,109 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
 
 void declare_files(CLI::App& verb, TrainFlags& flags) {
   const char* const group = "Checkpoints";
-  verb.add_option("--save", flags.save, "Write checkpoints to this folder")->type_name("DIR")->group(group);
-  verb.add_option("--save-every", flags.save_every, "Every N iterations; default: at the end only")
+  verb.add_option("--save", flags.request.save, "Write checkpoints to this folder")
+      ->type_name("DIR")
+      ->group(group);
+  verb.add_option("--save-every", flags.request.save_every, "Every N iterations; default: at the end only")
       ->check(between(std::int64_t{1}, k_most_iterations))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--resume", flags.resume, "Go on from the newest checkpoint of this folder")
+  verb.add_option("--resume", flags.request.resume, "Go on from the newest checkpoint of this folder")
       ->type_name("DIR")
       ->group(group);
 }
 
-Result<void> check_transport(const TrainFlags& flags) {
-  const Transport transport = flags.chosen_transport();
-  if (!flags.mpi.empty() && transport == Transport::threads) {
-    return failure("--mpi: the ranks are threads of this process; add --transport mpi");
-  }
-  const std::int64_t launched = number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}).value_or(1);
-  if (transport == Transport::threads && launched > 1) {
-    return failure(
-        fmt::format("mpirun has started {} processes, and each would train alone; add --transport mpi, or "
-                    "leave mpirun out and give --ranks {}",
-                    launched, launched));
-  }
-  if (flags.device == "cpu" && transport == Transport::nccl) {
-    return failure("--device cpu: --transport nccl moves GPU memory; use --transport threads or mpi");
-  }
-  if (flags.device == "cuda" && transport == Transport::mpi) {
-    return failure("--device cuda: --transport mpi moves host memory; use --transport nccl");
-  }
-  return {};
+void declare_recipe(CLI::App& verb, TrainFlags& flags) {
+  RecipeChoice& recipe = flags.request.recipe;
+  const char* const group = "Optimizer (default: what the configuration says, else this)";
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return verb.add_option(name, value, help)->group(group);
+  };
+  const auto add_number = [&](const char* name, std::optional<double>& value, const char* help) {
+    add(name, value, help)->check(between(0.0, k_largest_factor))->type_name("X");
+  };
+  const auto add_count = [&](const char* name, std::optional<std::int64_t>& value, std::int64_t least,
+                             const char* help) {
+    add(name, value, help)->check(between(least, k_longest_schedule))->type_name("N");
+  };
+  add_number("--lr", recipe.learning_rate, "Learning rate after the warm-up; 0.0006");
+  add_number("--min-lr", recipe.min_learning_rate, "Least learning rate; a tenth of --lr");
+  add_count("--warmup", recipe.warmup, 0, "Iterations of linear warm-up; 0");
+  add("--decay", flags.decay, "Of the learning rate; cosine")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "exponential"}));
+  add_count("--decay-iterations", recipe.decay_iterations, 1,
+            "Iterations of the schedule, warm-up included; --iterations");
+  add_number("--weight-decay", recipe.weight_decay, "Of AdamW; 0.1");
+  add("--beta1", recipe.beta1, "Of AdamW; 0.9")->check(between(0.0, k_largest_beta))->type_name("X");
+  add("--beta2", recipe.beta2, "Of AdamW; 0.95")->check(between(0.0, k_largest_beta))->type_name("X");
 }
 
 }  // namespace
 
 void TrainFlags::declare(CLI::App& verb) {
-  verb.add_option("CONFIG", config, config_kinds_text("19M"))->required();
-  verb.add_option("--iterations", iterations, "Optimizer steps, those before --resume included")
+  verb.add_option("CONFIG", request.config, config_kinds_text("19M"))->required();
+  verb.add_option("--iterations", request.iterations, "Optimizer steps, those before --resume included")
       ->check(between(std::int64_t{1}, k_most_iterations))
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--seed", recipe.seed,
+  verb.add_option("--seed", request.recipe.seed,
                   "Of parameters and data; default: that of the configuration, else 1234")
       ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N");
-  verb.add_option("--rotary-fraction", rotary_fraction,
+  verb.add_option("--rotary-fraction", request.rotary_fraction,
                   "Part of each head that rotary positions turn; default: rotary_pct of the file, else 1")
       ->check(between(0.0, 1.0))
       ->type_name("X");
   verb.add_option("--framework", framework, "The trainer has the rules of commlens only")->type_name("NAME");
-  verb.add_option("-o,--output", trace, "Record the calls in this folder")
+  verb.add_option("-o,--output", request.trace, "Record the calls in this folder")
       ->type_name("DIR")
       ->capture_default_str();
   verb.add_option("--format", output.format, "table, json or csv")
       ->check(CLI::IsMember({"table", "json", "csv"}))
       ->capture_default_str();
   declare_data(verb, *this);
-  recipe.declare(verb);
+  declare_recipe(verb, *this);
   declare_files(verb, *this);
   declare_execution(verb, *this);
   layout.declare(verb, false);
 }
 
-Transport TrainFlags::chosen_transport() const {
-  return transport == "mpi" ? Transport::mpi : transport == "nccl" ? Transport::nccl : Transport::threads;
-}
-
-bool TrainFlags::uses_mpi() const {
-  const Transport chosen = chosen_transport();
-  return chosen == Transport::mpi || (chosen == Transport::nccl && (!mpi.empty() || has_launcher()));
-}
-
-Result<void> check_flags(const TrainFlags& flags) {
+Result<TrainRequest> request_of(const TrainFlags& flags) {
   if (!flags.framework.empty() && flags.framework != "commlens") {
     return failure(
         fmt::format("--framework {}: the trainer sends what the rules of commlens say; leave "
                     "--framework out (predict and compare take {})",
                     flags.framework, flags.framework));
   }
-  const RecipeFlags& recipe = flags.recipe;
-  if (recipe.learning_rate && recipe.min_learning_rate.value_or(0) > *recipe.learning_rate) {
-    return failure(
-        fmt::format("--min-lr {}: it is above --lr {}", *recipe.min_learning_rate, *recipe.learning_rate));
-  }
-  if (const auto timeout = parse_duration(flags.timeout); !timeout) {
+  TrainRequest request = flags.request;
+  const Result<std::chrono::nanoseconds> timeout = parse_duration(flags.timeout);
+  if (!timeout) {
     return failure("--timeout: " + timeout.error().message);
   }
-  if (flags.save_every > 0 && flags.save.empty()) {
-    return failure("--save-every: say where to with --save DIR");
+  request.timeout = *timeout;
+  Result<Overrides> overrides = flags.layout.single();
+  if (!overrides) {
+    return tl::unexpected(overrides.error());
   }
-  return check_transport(flags);
-}
-
-namespace {
-
-/// Of each of `here` ranks on this machine: its share of the cores, but no more than its largest product
-/// keeps busy. To wake a thread for less than some million operations costs what it saves.
-std::int64_t usual_threads(const Job& job, std::int64_t here) {
-  constexpr double least_operations = 2e6;
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  const std::int64_t share = std::max<std::int64_t>(1, cores / std::max<std::int64_t>(1, here));
-  const ModelConfig& model = job.model;
-  const double operations = 2.0 * static_cast<double>(job.train.micro_batch * model.sequence) *
-                            static_cast<double>(model.hidden) * static_cast<double>(model.ffn_hidden) /
-                            static_cast<double>(job.layout.tp);
-  return operations / least_operations >= static_cast<double>(share)
-             ? share
-             : std::max<std::int64_t>(1, static_cast<std::int64_t>(operations / least_operations));
-}
-
-}  // namespace
-
-Result<engine::TrainOptions> train_options(const TrainFlags& flags, const Job& job) {
-  engine::TrainOptions options;
-  options.iterations = flags.iterations;
-  if (const Result<void> ok = apply_recipe(flags.recipe, job.recipe, options); !ok) {
-    return tl::unexpected(ok.error());
+  request.overrides = std::move(*overrides);
+  if (!flags.decay.empty()) {
+    const Result<DecayStyle> style = decay_style_from(flags.decay);
+    if (!style) {
+      return failure("--decay: " + style.error().message);
+    }
+    request.recipe.decay = *style;
   }
-  options.prefetch = !flags.no_prefetch;
-  options.overlap = !flags.no_overlap;
-  options.device = !flags.device.empty()                         ? flags.device
-                   : flags.chosen_transport() == Transport::nccl ? "cuda"
-                                                                 : "cpu";
-  const std::int64_t here = flags.uses_mpi() ? local_ranks(job.layout.ranks) : job.layout.ranks;
-  options.threads = flags.threads.value_or(usual_threads(job, here));
-  options.trace = flags.trace;
-  options.save_every = flags.save_every;
-  if (!flags.save.empty()) {
-    options.save = flags.save;
-  }
-  if (!flags.resume.empty()) {
-    options.resume = flags.resume;
-  }
-  return options;
-}
-
-std::int64_t launched_ranks() {
-  return number_from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}).value_or(1);
-}
-
-std::int64_t local_rank(std::int64_t rank) {
-  return number_from_environment({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
-      .value_or(rank);
-}
-
-std::int64_t local_ranks(std::int64_t ranks) {
-  return number_from_environment({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}).value_or(ranks);
+  request.transport = flags.transport == "mpi"    ? Transport::mpi
+                      : flags.transport == "nccl" ? Transport::nccl
+                                                  : Transport::threads;
+  request.progress = flags.progress == "on"    ? CallProgress::on
+                     : flags.progress == "off" ? CallProgress::off
+                                               : CallProgress::automatic;
+  request.data.vocab_file = flags.vocab_file;
+  request.data.merge_file = flags.merge_file;
+  request.prefetch = !flags.no_prefetch;
+  request.overlap = !flags.no_overlap;
+  return request;
 }
 
 }  // namespace commlens

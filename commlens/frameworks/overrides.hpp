@@ -41,6 +41,10 @@ struct Overrides {
   bool all_reduce_gradients = false;
   bool partition_activations = false;
   std::optional<std::int64_t> iterations;
+
+  /// Whether they decide how many ranks there are.
+  bool gives_world() const { return ranks || dp; }
+  friend bool operator==(const Overrides&, const Overrides&) = default;
 };
 
 /// The values of --recompute, --schedule and --attention; the error names the choices.

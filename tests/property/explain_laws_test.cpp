@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "commlens/cli/explain_sides.hpp"
+#include "commlens/app/explain_sides.hpp"
 #include "commlens/compare/explain.hpp"
 #include "commlens/frameworks/commlens/options.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"

@@ -1,0 +1,60 @@
+# The library libcommlens.so (CMake package `commlens`, target commlens::commlens), and what `cmake --install` puts where:
+#   bin/commlens                the program
+#   lib/commlens/               modules that verbs load, libraries that `record` loads into other programs
+#   LIBDIR/libcommlens.so.X.Y   the library; include/commlens/ its headers; LIBDIR/cmake/commlens/ its package
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# Every folder that the library is made of. Its code is compiled once, for the tests, the program and the library.
+set(library_folders base comm config model trace formats plan frameworks summary compare advice report transport app)
+add_library(commlens_library SHARED $<TARGET_OBJECTS:commlens_web> $<TARGET_OBJECTS:commlens_chakra>)
+foreach(folder ${library_folders})
+  get_target_property(kind commlens_${folder} TYPE)
+  if(kind STREQUAL "STATIC_LIBRARY")
+    target_sources(commlens_library PRIVATE $<TARGET_OBJECTS:commlens_${folder}>)
+  endif()
+endforeach()
+target_link_libraries(commlens_library PRIVATE fmt::fmt yaml-cpp ZLIB::ZLIB simdjson::simdjson SQLite::SQLite3
+                                               protobuf::libprotobuf-lite Threads::Threads ${CMAKE_DL_LIBS}
+                                       INTERFACE tl::expected nlohmann_json::nlohmann_json)
+target_include_directories(commlens_library INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(commlens_library INTERFACE cxx_std_20)
+# Nothing but the functions of commlens is shown, and the library calls its own.
+set(exported ${PROJECT_SOURCE_DIR}/cmake/library.map)
+target_link_options(commlens_library PRIVATE -Wl,--version-script=${exported} -Wl,-Bsymbolic-functions -Wl,-z,defs)
+# Before 1.0 every minor version may change the interface.
+set_target_properties(commlens_library PROPERTIES
+  OUTPUT_NAME commlens EXPORT_NAME commlens LINK_DEPENDS ${exported} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+add_library(commlens::commlens ALIAS commlens_library)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/commlens)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/commlensConfig.cmake.in ${CMAKE_BINARY_DIR}/commlensConfig.cmake
+                              INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/commlensConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+
+install(TARGETS commlens RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(TARGETS commlens_library EXPORT commlens
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+install(EXPORT commlens NAMESPACE commlens:: FILE commlensTargets.cmake DESTINATION ${package_folder}
+        COMPONENT development)
+install(FILES ${CMAKE_BINARY_DIR}/commlensConfig.cmake ${CMAKE_BINARY_DIR}/commlensConfigVersion.cmake
+        DESTINATION ${package_folder} COMPONENT development)
+# The headers of the verbs, and what these include. Found out when they are installed: they change with every edit.
+install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(TO \"${CMAKE_INSTALL_INCLUDEDIR}\")" COMPONENT development)
+install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/public_headers.cmake COMPONENT development)
+
+# commlens_install_module(COMPONENT NAME...): modules to where program and library look for them (base/modules.hpp).
+function(commlens_install_module component)
+  foreach(name ${ARGN})
+    if(TARGET commlens-${name})
+      set_target_properties(commlens-${name} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+      install(TARGETS commlens-${name} LIBRARY DESTINATION lib/commlens COMPONENT ${component})
+    endif()
+  endforeach()
+endfunction()
+commlens_install_module(program capture-mpi-openmpi capture-mpi-mpich nccl-profiler nccl)
+commlens_install_module(train engine)
+commlens_install_module(openmpi mpi-openmpi)
+commlens_install_module(mpich mpi-mpich)
+commlens_install_module(otf2 otf2)

@@ -1,0 +1,204 @@
+#include "commlens/app/doctor.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "commlens/app/record_program.hpp"
+#include "commlens/base/modules.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/report/csv.hpp"
+#include "commlens/report/table.hpp"
+#include "commlens/trace/clock.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The module `name` where a verb would find it; nothing when there is none.
+std::optional<fs::path> module_file(const std::string& name) {
+  for (const fs::path& folder : module_folders()) {
+    std::error_code ignored;
+    if (fs::exists(folder / name, ignored)) {
+      return folder / name;
+    }
+  }
+  return std::nullopt;
+}
+
+Finding of_module(std::string subject, const std::string& file, const std::string& advice) {
+  const std::optional<fs::path> found = module_file(file);
+  return {std::move(subject), found.has_value(),
+          found ? found->string() : fmt::format("{} is not beside commlens; {}", file, advice)};
+}
+
+/// The launcher of an MPI in PATH: mpirun.NAME as Debian has it, or mpirun when it is that MPI's.
+std::optional<fs::path> launcher_in_path(MpiLibrary mpi) {
+  for (const std::string& name : {fmt::format("mpirun.{}", name_of(mpi)), std::string("mpirun")}) {
+    const std::optional<fs::path> file = executable_of(name);
+    if (file && launcher_of(*file) == mpi) {
+      return file;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Why the loader refuses a library; nothing when it does not.
+std::optional<std::string> load_error(const std::string& library) {
+  void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const error = dlerror();
+    return error == nullptr ? "no reason given" : error;
+  }
+  dlclose(handle);
+  return std::nullopt;
+}
+
+/// Open MPI's launcher refuses root without being told.
+bool is_root_refused(MpiLibrary mpi) {
+  return mpi == MpiLibrary::openmpi && geteuid() == 0 &&
+         (std::getenv("OMPI_ALLOW_RUN_AS_ROOT") == nullptr ||
+          std::getenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == nullptr);
+}
+
+Finding recording(MpiLibrary mpi) {
+  Finding finding = of_module(fmt::format("record {} programs", title_of(mpi)),
+                              fmt::format("libcommlens-capture-mpi-{}.so", name_of(mpi)),
+                              "build commlens where its headers are installed");
+  if (!finding.is_possible) {
+    return finding;
+  }
+  if (const std::optional<std::string> error = load_error(finding.detail)) {
+    return {finding.subject, false, fmt::format("does not load: {}", *error)};
+  }
+  const std::optional<fs::path> launcher = launcher_in_path(mpi);
+  finding.detail += launcher ? fmt::format("; launcher {}", launcher->string())
+                             : std::string("; no launcher of it in PATH");
+  if (launcher && is_root_refused(mpi)) {
+    finding.detail +=
+        ", which runs as root only with OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
+  }
+  return finding;
+}
+
+Finding training_over(MpiLibrary mpi) {
+  return of_module(fmt::format("train over {}", title_of(mpi)),
+                   fmt::format("libcommlens-mpi-{}.so", name_of(mpi)),
+                   "build commlens where its headers are installed");
+}
+
+Finding of_library(std::string subject, const char* library, const char* missing) {
+  const bool is_there = !load_error(library);
+  return {std::move(subject), is_there,
+          is_there ? std::string(library) : fmt::format("{}: {}", library, missing)};
+}
+
+Finding clock_finding() {
+  const Clock& clock = Clock::of_process();
+  const bool is_tsc = clock.name() == "tsc";
+  return {"time stamps without a system call", is_tsc,
+          is_tsc
+              ? fmt::format("time stamp counter at {} Hz, rate known to {} ppb",
+                            with_commas(clock.calibration().frequency_hz), clock.calibration().rate_error_ppb)
+              : "no invariant time stamp counter; the kernel's clock costs 20 ns more a reading"};
+}
+
+Finding disk_finding() {
+  struct statvfs about = {};
+  if (statvfs(".", &about) != 0) {
+    return {"room for a trace", false, "this folder cannot be read"};
+  }
+  const Bytes room{static_cast<std::int64_t>(about.f_bavail * about.f_frsize)};
+  rlimit limit = {};
+  const bool is_limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  constexpr std::int64_t record = 32;
+  return {"room for a trace", room.value > std::int64_t{64} << 20,
+          fmt::format("{} in this folder: {} calls{}", to_text(room), with_commas(room.value / record),
+                      is_limited ? fmt::format("; files may have {} (ulimit -f)",
+                                               to_text(Bytes{static_cast<std::int64_t>(limit.rlim_cur)}))
+                                 : std::string())};
+}
+
+Finding shared_memory_finding() {
+  struct statvfs about = {};
+  if (statvfs("/dev/shm", &about) != 0) {
+    return {"shared memory for ranks of one machine", false,
+            "there is no /dev/shm; MPI falls back to sockets"};
+  }
+  const Bytes room{static_cast<std::int64_t>(about.f_bavail * about.f_frsize)};
+  const bool is_enough = room.value > std::int64_t{64} << 20;
+  return {"shared memory for ranks of one machine", is_enough,
+          fmt::format("{} in /dev/shm{}", to_text(room), is_enough ? "" : "; containers need --shm-size")};
+}
+
+std::string findings_text(const std::vector<Finding>& all, const TextStyle& style) {
+  Table table({{"what"}, {"here"}, {.title = "why", .least = 30}});
+  for (const Finding& finding : all) {
+    table.add({finding.subject, finding.is_possible ? "yes" : "no", finding.detail});
+  }
+  return table.text_with_hidden(style);
+}
+
+std::string findings_json(const std::vector<Finding>& all) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Finding& finding : all) {
+    rows.push_back({{"what", finding.subject}, {"here", finding.is_possible}, {"why", finding.detail}});
+  }
+  return nlohmann::ordered_json{{"schema", "commlens.doctor/1"}, {"findings", rows}}.dump(1) + "\n";
+}
+
+std::string findings_csv(const std::vector<Finding>& all) {
+  std::string text = "what,here,why\n";
+  for (const Finding& finding : all) {
+    text += csv_line(
+        std::array<std::string, 3>{finding.subject, finding.is_possible ? "yes" : "no", finding.detail});
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Finding> examine_machine() {
+  return {
+      recording(MpiLibrary::openmpi),
+      recording(MpiLibrary::mpich),
+      of_module("record NCCL programs (profiler plug-in)", "libcommlens-nccl-profiler.so",
+                "this build has none"),
+      of_module("record NCCL and RCCL programs (call shim)", "libcommlens-nccl.so", "this build has none"),
+      of_module("train", "libcommlens-engine.so", "build commlens where LibTorch is installed"),
+      training_over(MpiLibrary::openmpi),
+      training_over(MpiLibrary::mpich),
+      of_library("NCCL", "libnccl.so.2", "not found by the loader"),
+      of_library("NVIDIA GPU driver", "libcuda.so.1", "not found by the loader"),
+      clock_finding(),
+      disk_finding(),
+      shared_memory_finding(),
+  };
+}
+
+std::string rendered(const std::vector<Finding>& findings, Format format, const TextStyle& style) {
+  switch (format) {
+    case Format::table:
+      return findings_text(findings, style);
+    case Format::json:
+      return findings_json(findings);
+    case Format::csv:
+      return findings_csv(findings);
+  }
+  return {};
+}
+
+}  // namespace commlens

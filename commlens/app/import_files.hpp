@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commlens/app/events.hpp"
+#include "commlens/base/result.hpp"
+
+namespace commlens {
+
+/// Files of other tools, together one job.
+struct ImportRequest {
+  std::vector<std::string> files;
+  std::string folder;  // of the native trace; a trace there is replaced
+  Events events;
+};
+
+/// What became of the files.
+struct ImportResult {
+  std::int64_t calls = 0;  // of all ranks
+  std::int64_t ranks = 0;
+  /// Of several files: how many calls have their counterparts on the other ranks.
+  struct Matched {
+    std::int64_t collectives = 0;
+    std::int64_t messages = 0;
+    std::int64_t incomplete = 0;  // lack the call of a rank
+  };
+  std::optional<Matched> matched;               // absent: of one file, or nothing to match
+  std::map<std::string, std::int64_t> skipped;  // reason to count
+  std::map<std::string, std::int64_t> assumed;
+};
+
+/// Reads the files, merges them into one trace and writes it. Fails for files that no importer knows and for
+/// a place that cannot take the trace. Throws SystemError.
+Result<ImportResult> import_files(const ImportRequest& request);
+
+}  // namespace commlens

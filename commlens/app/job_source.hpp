@@ -1,0 +1,33 @@
+#pragma once
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commlens/app/events.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/frameworks/overrides.hpp"
+#include "commlens/model/job.hpp"
+#include "commlens/plan/plan.hpp"
+
+namespace commlens {
+
+/// Plans jobs and passes their warnings on, each once.
+class Planner {
+ public:
+  explicit Planner(Events events) : events_(std::move(events)) {}
+
+  /// The job with the flags applied and checked, planned. `only`: the class of that rank alone.
+  Result<Plan> plan(const Job& job, const Overrides& overrides, std::optional<Rank> only = std::nullopt);
+
+ private:
+  void pass_on(const std::vector<std::string>& warnings);
+
+  Events events_;
+  std::set<std::string> warned_;
+};
+
+/// A choice of --framework, or nothing for an empty text.
+Result<std::string> checked_framework(const std::string& name);
+
+}  // namespace commlens

@@ -1,0 +1,82 @@
+#include "commlens/app/job_text.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/model/parameters.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string degrees_text(const ParallelLayout& layout) {
+  std::string text = fmt::format("dp {} x tp {} x pp {}", layout.dp, layout.tp, layout.pp);
+  for (const auto& [name, degree] :
+       {std::pair("cp", layout.cp), std::pair("ep", layout.ep), std::pair("replicate", layout.replicate),
+        std::pair("virtual stages", layout.virtual_stages)}) {
+    text += degree > 1 ? fmt::format(", {} {}", name, degree) : "";
+  }
+  for (const MeshAxis& more : layout.more_axes) {
+    text += fmt::format(", {} {}", name_of(more.axis), more.size);
+  }
+  const bool is_default = layout.order == ParallelLayout::k_default_order;
+  return text + (layout.sequence_parallel ? ", sequence parallel" : "") +
+         (is_default ? "" : fmt::format(", ranks in order {}", layout.order));
+}
+
+}  // namespace
+
+std::string parameters_text(const ModelConfig& model) {
+  return fmt::format("{}: {} parameters", model.name.empty() ? "model" : model.name,
+                     with_commas(parameter_count(model).value));
+}
+
+std::string layout_text(const Job& job) {
+  return fmt::format("{} rank{} = {}, ZeRO-{}; sequence {}, micro-batch {}, {} micro-batch{}, {}",
+                     with_commas(job.layout.ranks), job.layout.ranks == 1 ? "" : "s",
+                     degrees_text(job.layout), job.train.zero_stage, job.model.sequence,
+                     job.train.micro_batch, job.train.micro_batches, job.train.micro_batches == 1 ? "" : "es",
+                     name_of(job.train.dtype));
+}
+
+Json model_json(const ModelConfig& model) {
+  return {{"name", model.name},
+          {"parameters", parameter_count(model).value},
+          {"parameters_paper", is_dense_gpt(model) ? Json(paper_parameter_count(model).value) : Json()},
+          {"layers", model.layers},
+          {"hidden", model.hidden},
+          {"heads", model.heads},
+          {"sequence", model.sequence},
+          {"vocab", model.vocab}};
+}
+
+Json layout_json(const Job& job) {
+  const ParallelLayout& layout = job.layout;
+  Json json = {{"ranks", layout.ranks},
+               {"dp", layout.dp},
+               {"tp", layout.tp},
+               {"pp", layout.pp},
+               {"cp", layout.cp},
+               {"ep", layout.ep},
+               {"zero", job.train.zero_stage},
+               {"replicate", layout.replicate},
+               {"sequence_parallel", layout.sequence_parallel},
+               {"virtual_stages", layout.virtual_stages},
+               {"micro_batch", job.train.micro_batch},
+               {"micro_batches", job.train.micro_batches},
+               {"dtype", name_of(job.train.dtype)}};
+  for (const MeshAxis& more : layout.more_axes) {
+    json[std::string(name_of(more.axis))] = more.size;
+  }
+  if (layout.order != ParallelLayout::k_default_order) {
+    json["order"] = layout.order;
+  }
+  return json;
+}
+
+bool is_dense_gpt(const ModelConfig& model) { return model.family == Family::gpt && model.experts == 0; }
+
+}  // namespace commlens

@@ -1,0 +1,206 @@
+#include "commlens/app/layout_options.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "commlens/base/text.hpp"
+
+namespace commlens {
+namespace {
+
+/// A member that takes a whole number of at least one.
+template <auto Member>
+Result<void> set_count(Overrides& overrides, std::string_view text) {
+  const Result<std::int64_t> value = parse_integer(text);
+  if (!value) {
+    return tl::unexpected(value.error());
+  }
+  if (*value < 1) {
+    return failure(fmt::format("'{}' is less than 1", text));
+  }
+  overrides.*Member = *value;
+  return {};
+}
+
+Result<void> set_zero(Overrides& overrides, std::string_view text) {
+  if (text.size() != 1 || text[0] < '0' || text[0] > '3') {
+    return failure(fmt::format("'{}' is not a ZeRO stage; choose 0, 1, 2 or 3", text));
+  }
+  overrides.zero = text[0] - '0';
+  return {};
+}
+
+Result<void> set_dtype(Overrides& overrides, std::string_view text) {
+  const std::optional<DType> dtype = dtype_from(text);
+  if (dtype != DType::fp32 && dtype != DType::fp16 && dtype != DType::bf16) {
+    return failure(fmt::format("'{}' is not a model dtype; choose fp32, fp16 or bf16", text));
+  }
+  overrides.dtype = dtype;
+  return {};
+}
+
+Result<void> set_recompute(Overrides& overrides, std::string_view text) {
+  return recompute_from(text).map([&](Recompute value) { overrides.recompute = value; });
+}
+
+Result<void> set_schedule(Overrides& overrides, std::string_view text) {
+  return schedule_from(text).map([&](Schedule value) { overrides.schedule = value; });
+}
+
+Result<void> set_attention(Overrides& overrides, std::string_view text) {
+  return attention_from(text).map([&](Attention value) { overrides.attention = value; });
+}
+
+Result<void> set_bucket(Overrides& overrides, std::string_view text) {
+  return parse_bytes(text).map([&](Bytes value) { overrides.bucket = value; });
+}
+
+/// A number of at least zero.
+Result<void> set_clip(Overrides& overrides, std::string_view text) {
+  const Result<double> value = parse_number(text);
+  if (!value) {
+    return tl::unexpected(value.error());
+  }
+  if (*value < 0) {
+    return failure(fmt::format("'{}' is less than 0", text));
+  }
+  overrides.clip = *value;
+  return {};
+}
+
+Result<void> set_persistence_threshold(Overrides& overrides, std::string_view text) {
+  const Result<std::int64_t> value = parse_integer(text);
+  if (!value) {
+    return tl::unexpected(value.error());
+  }
+  if (*value < 0) {
+    return failure(fmt::format("'{}' is less than 0", text));
+  }
+  overrides.persistence_threshold = *value;
+  return {};
+}
+
+/// A flag without a value.
+template <auto Member>
+Result<void> set_true(Overrides& overrides, std::string_view) {
+  overrides.*Member = true;
+  return {};
+}
+
+Result<void> set_sequence_parallel(Overrides& overrides, std::string_view text) {
+  if (text != "on" && text != "off" && text != "true" && text != "false" && text != "0" && text != "1") {
+    return failure(fmt::format("'{}' is neither on nor off; its degree is --tp, whose group it spans", text));
+  }
+  overrides.sp = text == "on" || text == "true" || text == "1";
+  return {};
+}
+
+constexpr std::array<LayoutOption, 30> k_options = {{
+    {"--ranks", "N", "Processes in all", set_count<&Overrides::ranks>},
+    {"--dp", "N", "Data-parallel degree", set_count<&Overrides::dp>},
+    {"--tp", "N", "Tensor-parallel degree", set_count<&Overrides::tp>},
+    {"--sp", "on|off", "Sequence parallelism over the tensor group", set_sequence_parallel},
+    {"--pp", "N", "Pipeline stages", set_count<&Overrides::pp>},
+    {"--cp", "N", "Context-parallel degree", set_count<&Overrides::cp>},
+    {"--ep", "N", "Expert-parallel degree", set_count<&Overrides::ep>},
+    {"--zero", "0|1|2|3", "ZeRO stage", set_zero},
+    {"--micro-batch", "N", "Sequences per rank and micro-batch", set_count<&Overrides::micro_batch>},
+    {"--micro-batches", "N", "Micro-batches per iteration", set_count<&Overrides::micro_batches>},
+    {"--global-batch", "N", "Sequences per optimizer step, of all ranks; decides --micro-batches",
+     set_count<&Overrides::global_batch>},
+    {"--seq", "N", "Sequence length", set_count<&Overrides::seq>},
+    {"--vocab", "N", "Vocabulary before padding", set_count<&Overrides::vocab>},
+    {"--layers", "N", "Layers of the model", set_count<&Overrides::layers>},
+    {"--hidden", "N", "Width of the model", set_count<&Overrides::hidden>},
+    {"--heads", "N", "Attention heads", set_count<&Overrides::heads>},
+    {"--dtype", "TYPE", "fp32, fp16 or bf16", set_dtype},
+    {"--recompute", "MODE", "none, selective or full", set_recompute},
+    {"--attention", "MODE", "flash or eager: fused, or with scores that take memory", set_attention},
+    {"--schedule", "NAME", "gpipe, 1f1b or interleaved", set_schedule},
+    {"--virtual-stages", "N", "Model chunks per stage", set_count<&Overrides::virtual_stages>},
+    {"--bucket", "BYTES", "Gradient bucket, such as 25MiB", set_bucket},
+    {"--clip", "NORM", "Clip gradients by global norm; 0: off", set_clip},
+    {"--persistence-threshold", "N", "ZeRO-3 keeps parameters of at most N elements gathered",
+     set_persistence_threshold},
+    {"--hpz", "N", "ZeRO++: ranks of a secondary partition", set_count<&Overrides::hpz>},
+    {"--qwz", "", "ZeRO++: gather parameters in int8", set_true<&Overrides::qwz>},
+    {"--qgz", "", "ZeRO++: reduce gradients in int4", set_true<&Overrides::qgz>},
+    {"--deepspeed-like", "", "ZeRO-1, 2: gradients by all_reduce",
+     set_true<&Overrides::all_reduce_gradients>},
+    {"--partition-activations", "", "Split stored inputs over tensor ranks",
+     set_true<&Overrides::partition_activations>},
+    {"--iterations", "N", "Iterations besides initialisation", set_count<&Overrides::iterations>},
+}};
+
+/// Each combination with each value of the option.
+Result<std::vector<Combination>> combined(const std::vector<Combination>& combinations,
+                                          const LayoutOption& option,
+                                          const std::vector<std::string>& values) {
+  std::vector<Combination> next;
+  for (const Combination& before : combinations) {
+    for (const std::string& value : values) {
+      Combination combination = before;
+      if (const Result<void> set = option.set(combination.overrides, value); !set) {
+        return failure(fmt::format("{}: {}", option.name, set.error().message));
+      }
+      if (values.size() > 1) {
+        combination.swept.emplace_back(option.name, value);
+      }
+      next.push_back(std::move(combination));
+    }
+  }
+  return next;
+}
+
+}  // namespace
+
+std::span<const LayoutOption> layout_options() { return k_options; }
+
+std::vector<std::string> comma_list(std::string_view text) {
+  std::vector<std::string> values;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    values.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) {
+      return values;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Result<std::vector<Combination>> combinations_of(const LayoutValues& given) {
+  constexpr std::size_t most = 10'000;
+  std::vector<Combination> combinations(1);
+  for (const LayoutOption& option : k_options) {
+    const auto found = given.find(option.name);
+    if (found == given.end()) {
+      continue;
+    }
+    const std::vector<std::string> values = comma_list(found->second);
+    if (values.size() > most / combinations.size()) {
+      return failure(
+          fmt::format("{}: the lists make more than {} combinations; shorten one", option.name, most));
+    }
+    Result<std::vector<Combination>> next = combined(combinations, option, values);
+    if (!next) {
+      return next;
+    }
+    combinations = std::move(*next);
+  }
+  return combinations;
+}
+
+Result<Overrides> overrides_of(const LayoutValues& given) {
+  Result<std::vector<Combination>> all = combinations_of(given);
+  if (!all) {
+    return tl::unexpected(all.error());
+  }
+  if (all->size() > 1) {
+    return failure(
+        fmt::format("{}: only predict sweeps over lists; give one value", all->front().swept.front().first));
+  }
+  return all->front().overrides;
+}
+
+}  // namespace commlens

@@ -1,0 +1,61 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commlens/app/events.hpp"
+#include "commlens/app/format.hpp"
+#include "commlens/app/layout_options.hpp"
+#include "commlens/app/prediction.hpp"
+#include "commlens/app/sweep.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/formats/io/sink.hpp"
+#include "commlens/plan/plan.hpp"
+
+namespace commlens {
+
+/// What to predict: a configuration, what is changed in it, and which iteration is shown how.
+struct PredictRequest {
+  std::vector<std::string> config;  // files that make one configuration, or the name of a model: "1.3B"
+  std::string framework;  // whose rules; empty: those the configuration names, or its kind's default
+  Overrides overrides;    // what is changed in the configuration
+  PredictionView view;    // its framework_choice is found out
+  Events events;
+};
+
+/// The plan of the job: every call of every rank, of initialisation and of all iterations. Fails for a
+/// configuration that cannot be read or that the rules do not know, and for a rank of the view that the job
+/// does not have.
+Result<Plan> plan_of(const PredictRequest& request);
+
+/// The messages of one iteration, counted. Fails as plan_of does, and for an iteration that is none of
+/// "init", "cold" and "steady".
+Result<Prediction> predict(const PredictRequest& request);
+/// The same of a plan that is there already.
+Result<Prediction> predict(const PredictRequest& request, const Plan& plan);
+
+/// Writes every call of a plan, of initialisation and of all iterations of its job, as JSON Lines; of one
+/// rank where one is given. Fails where these are more calls than can be held in memory.
+Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,
+                         const Events& events);
+
+/// A configuration under several frameworks and with several combinations of settings.
+struct SweepRequest {
+  std::vector<std::string> config;
+  std::vector<std::string> frameworks;    // at least one; empty names: the configuration's own
+  std::vector<Combination> combinations;  // at least one (app/layout_options.hpp)
+  PredictionView view;
+  Events events;
+};
+
+/// One row per combination of a framework and of settings; one that cannot be planned has its reason. Fails
+/// where none can. Warns where the rows do different work.
+Result<Sweep> sweep(const SweepRequest& request);
+
+/// A table with its head and the paper's equations; JSON as schema commlens.predict/1; CSV with one line per
+/// row.
+std::string rendered(const Prediction& prediction, Format format, const TextStyle& style = {});
+/// The same of a sweep: JSON as schema commlens.predict_sweep/1.
+std::string rendered(const Sweep& sweep, Format format, const TextStyle& style = {});
+
+}  // namespace commlens

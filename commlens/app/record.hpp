@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "commlens/app/events.hpp"
+#include "commlens/app/record_result.hpp"
+#include "commlens/base/result.hpp"
+
+namespace commlens {
+
+/// A program to run and record, without a change to it.
+struct RecordRequest {
+  std::vector<std::string> command;       // as in a shell, at least one word
+  std::string folder = "commlens-trace";  // replaces a trace that is there once something was recorded
+  std::string mpi;                        // the program's, openmpi or mpich; empty: found out
+  std::string nccl;  // in place of MPI: profiler or shim (docs/recording-nccl.md); empty: MPI
+  Events events;
+};
+
+struct RecordResult {
+  int exit_code = 0;              // of the command; 128 + the signal that ended it
+  std::vector<RecordedJob> jobs;  // that the command ran one after another; empty: nothing was recorded
+};
+
+/// Runs the command with this process's standard streams and records the calls of every process that it
+/// starts. Signals to this process go on to the command. In a job whose launcher starts this function in
+/// every process, the first one concludes the recording and the others return their exit codes. Fails for a
+/// command that does not exist, an MPI that cannot be recorded here, a folder that holds anything else than a
+/// trace. Throws SystemError.
+Result<RecordResult> record(const RecordRequest& request);
+
+}  // namespace commlens

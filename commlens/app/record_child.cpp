@@ -1,0 +1,121 @@
+#include "commlens/app/record_child.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "commlens/base/result.hpp"
+
+namespace commlens {
+namespace {
+
+/// Blocks what waits for the child and what is passed on to it, as long as it lives.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&waited_);
+    for (const int signal : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+      sigaddset(&waited_, signal);
+    }
+    sigprocmask(SIG_BLOCK, &waited_, &before_);
+    // Ignored by whoever started us, it would never come.
+    struct sigaction standard = {};
+    standard.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &standard, &before_child_);
+  }
+  ~Signals() {
+    sigaction(SIGCHLD, &before_child_, nullptr);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  const sigset_t& before() const { return before_; }
+
+  /// The next signal that is not SIGCHLD goes to the child; what the terminal sends has reached it already.
+  void pass_one(pid_t child) const {
+    siginfo_t info = {};
+    const int signal = sigwaitinfo(&waited_, &info);
+    const bool is_of_terminal = info.si_code == SI_KERNEL;
+    if (signal > 0 && signal != SIGCHLD && !is_of_terminal) {
+      kill(child, signal);
+    }
+  }
+
+ private:
+  sigset_t waited_ = {};
+  sigset_t before_ = {};
+  struct sigaction before_child_ = {};
+};
+
+std::string_view name_in(std::string_view variable) { return variable.substr(0, variable.find('=')); }
+
+/// This process's environment with `variables` in place of those of the same names.
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  std::vector<std::string> all = variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const bool is_replaced = std::any_of(variables.begin(), variables.end(), [&](const std::string& given) {
+      return name_in(given) == name_in(*variable);
+    });
+    if (!is_replaced) {
+      all.emplace_back(*variable);
+    }
+  }
+  return all;
+}
+
+pid_t started(const ChildProgram& program, const sigset_t& mask) {
+  std::vector<std::string> words = program.command;
+  std::vector<std::string> variables = environment_with(program.variables);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  pid_t child = 0;
+  const int failed = posix_spawnp(&child, words.front().c_str(), nullptr, &attributes,
+                                  pointers_to(words).data(), pointers_to(variables).data());
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0) {
+    throw SystemError(fmt::format("cannot start {}: {}", words.front(), std::strerror(failed)));
+  }
+  return child;
+}
+
+}  // namespace
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+int run_child(const ChildProgram& program) {
+  const Signals signals;
+  const pid_t child = started(program, signals.before());
+  int status = 0;
+  while (true) {
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) {
+      break;
+    }
+    if (ended < 0 && errno != EINTR) {
+      throw SystemError(fmt::format("cannot wait for {}: {}", program.command.front(), std::strerror(errno)));
+    }
+    signals.pass_one(child);
+  }
+  constexpr int signalled = 128;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : signalled + WTERMSIG(status);
+}
+
+}  // namespace commlens

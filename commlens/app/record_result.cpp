@@ -1,0 +1,114 @@
+#include "commlens/app/record_result.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "commlens/app/record_iterations.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/trace/growing_file.hpp"
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/recorder.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::nanoseconds;
+
+bool is_of_nccl(const Manifest& manifest) { return manifest.tables.provenance.framework == "nccl"; }
+
+/// How the cost of a call was found out. The NCCL recorders look at the clock at every call, the others
+/// measure their own work once.
+std::string method_text(const Manifest& manifest) {
+  return is_of_nccl(manifest) ? "on average (measured at every call of this run; "
+                                "what NCCL and the GPU do more for its events is "
+                                "not included)"
+                              : "(measured in this run on memory in the cache; "
+                                "docs/results/capture.md has 40 ns for a blocking "
+                                "call, 90 ns for one that a wait completes)";
+}
+
+/// What recording added to the time of the rank that made the most calls.
+std::string cost_text(const Manifest& manifest, nanoseconds elapsed) {
+  std::int64_t busiest = 0;
+  for (const StreamEntry& stream : manifest.streams) {
+    busiest = std::max(busiest, stream.events.value_or(0));
+  }
+  const RecorderCost cost = manifest.tables.provenance.recorder.value_or(RecorderCost{});
+  if (cost.cost_per_call.count() == 0) {  // ranks tell it when they end
+    return "what recording cost is not known: every rank was killed or aborted, or still runs\n";
+  }
+  const nanoseconds spent = cost.cost_per_call * busiest;
+  const double share = elapsed.count() > 0
+                           ? 100.0 * static_cast<double>(spent.count()) / static_cast<double>(elapsed.count())
+                           : 0.0;
+  return fmt::format(
+      "recording cost at least {} a call {}: {} of the command's {} ({:.2g} %) for the {} calls of the "
+      "busiest rank{}\n",
+      to_text(cost.cost_per_call), method_text(manifest), to_text(spent), to_text(elapsed), share,
+      with_commas(busiest),
+      is_of_nccl(manifest) ? "" : "; what it does within MPI_Init and MPI_Finalize is not counted");
+}
+
+/// How much there is, unfinished calls included.
+std::string extent_text(const Manifest& manifest) {
+  std::int64_t records = 0;
+  for (const StreamEntry& stream : manifest.streams) {
+    records += stream.events.value_or(0);
+  }
+  return fmt::format("{} records of {} rank{}", with_commas(records),
+                     with_commas(std::ssize(manifest.streams)), manifest.streams.size() == 1 ? "" : "s");
+}
+
+/// Whether a rank of the job still records: that of another launcher's process, which ends later.
+bool is_still_written(const fs::path& folder) {
+  const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+  return manifest &&
+         std::any_of(manifest->streams.begin(), manifest->streams.end(),
+                     [&](const StreamEntry& entry) { return is_being_filled(folder / entry.file); });
+}
+
+}  // namespace
+
+std::vector<fs::path> recorded_folders(const fs::path& folder) {
+  std::vector<fs::path> folders = numbered_folders(folder);
+  if (is_trace(folder)) {
+    folders.insert(folders.begin(), folder);
+  }
+  return folders;
+}
+
+std::vector<fs::path> numbered_folders(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  fs::path next = fmt::format("{}-2", folder.string());
+  for (int number = 3; is_trace(next); ++number) {
+    folders.push_back(next);
+    next = fmt::format("{}-{}", folder.string(), number);
+  }
+  return folders;
+}
+
+RecordedJob conclude_recording(const fs::path& folder, nanoseconds elapsed) {
+  const auto start = std::chrono::steady_clock::now();
+  RecordedJob job;
+  job.folder = folder;
+  job.iterations = is_still_written(folder)
+                       ? "iterations were not looked for: some ranks had not ended yet; see "
+                         "commlens summary when they have"
+                       : settle_iterations(folder);
+  finish_recording(folder, job.iterations);
+  const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+  if (!manifest) {
+    throw SystemError(manifest.error().message);
+  }
+  job.cost = cost_text(*manifest, elapsed);
+  job.extent = extent_text(*manifest);
+  job.concluding = std::chrono::steady_clock::now() - start;
+  return job;
+}
+
+}  // namespace commlens

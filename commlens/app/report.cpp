@@ -1,0 +1,101 @@
+#include "commlens/app/report.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/app/report_input.hpp"
+#include "commlens/app/version.hpp"
+#include "commlens/base/file.hpp"
+#include "commlens/report/figure_files.hpp"
+#include "commlens/report/html.hpp"
+#include "commlens/trace/json_text.hpp"
+
+namespace commlens {
+namespace {
+
+std::string title_of(const ReportRequest& request, const FigureInput& input) {
+  if (!request.title.empty()) {
+    return request.title;
+  }
+  if (input.all.size() == 2) {
+    return fmt::format("Communication of {} beside {}", input.all[0].name, input.all[1].name);
+  }
+  return input.all.size() == 1
+             ? fmt::format("Communication of {}", input.all[0].name)
+             : fmt::format("Communication of {} and {} others", input.all[0].name, input.all.size() - 1);
+}
+
+std::string subtitle_of(const std::vector<Side>& sides) {
+  std::string text;
+  for (const Side& side : sides) {
+    text += (text.empty() ? "" : " · ") + side.description();
+  }
+  return text;
+}
+
+}  // namespace
+
+std::int64_t ReportPage::shown() const {
+  return std::count_if(figures.begin(), figures.end(),
+                       [](const MadeFigure& made) { return made.figure.has_value(); });
+}
+
+Result<ReportPage> report(const ReportRequest& request) {
+  const Result<std::unique_ptr<ReportMaterial>> material = report_material(request);
+  if (!material) {
+    return tl::unexpected(material.error());
+  }
+  ReportPage page;
+  {
+    const Task task(request.events, "making figures", 0);
+    page.figures = make_figures((*material)->input);
+  }
+  page.title = title_of(request, (*material)->input);
+  page.html = report_html(
+      {page.title, subtitle_of((*material)->sides), fmt::format("commlens {}", k_version)}, page.figures);
+  return page;
+}
+
+void write_figures(const std::string& directory, const ReportPage& page) {
+  const std::filesystem::path folder = directory;
+  std::error_code status;
+  std::filesystem::create_directories(folder, status);
+  if (status) {
+    throw SystemError(fmt::format("cannot make {}: {}", folder.string(), status.message()));
+  }
+  nlohmann::ordered_json index = {{"schema", "commlens.figures/1"}, {"title", valid_utf8(page.title)}};
+  index["figures"] = nlohmann::ordered_json::array();
+  index["left_out"] = nlohmann::ordered_json::array();
+  for (const MadeFigure& made : page.figures) {
+    if (!made.figure) {
+      index["left_out"].push_back(
+          {{"id", made.entry->id}, {"reason", valid_utf8(made.figure.error().reason)}});
+      continue;
+    }
+    index["figures"].push_back({{"id", made.entry->id},
+                                {"title", made.entry->title},
+                                {"kind", name_of(made.figure->kind)},
+                                {"rows", made.figure->rows()}});
+    write_file_atomically(folder / fmt::format("{}.json", made.entry->id), figure_json(*made.figure));
+    write_file_atomically(folder / fmt::format("{}.csv", made.entry->id), figure_csv(*made.figure));
+  }
+  write_file_atomically(folder / "index.json", index.dump(1) + "\n");
+}
+
+std::vector<std::string> figure_files(const std::string& folder) {
+  std::vector<std::string> files = {(std::filesystem::path(folder) / "index.json").string()};
+  for (const FigureEntry& entry : figure_entries()) {
+    for (const std::string_view ending : {"json", "csv"}) {
+      files.push_back((std::filesystem::path(folder) / fmt::format("{}.{}", entry.id, ending)).string());
+    }
+  }
+  return files;
+}
+
+}  // namespace commlens

@@ -1,0 +1,438 @@
+#include "commlens/app/train.hpp"
+
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/app/earlier_trace.hpp"
+#include "commlens/app/engine_module.hpp"
+#include "commlens/app/job_source.hpp"
+#include "commlens/app/job_text.hpp"
+#include "commlens/app/launcher.hpp"
+#include "commlens/app/output_place.hpp"
+#include "commlens/app/recording_check.hpp"
+#include "commlens/app/recording_place.hpp"
+#include "commlens/app/trace_source.hpp"
+#include "commlens/app/train_request.hpp"
+#include "commlens/app/train_transport.hpp"
+#include "commlens/app/version.hpp"
+#include "commlens/frameworks/memory.hpp"
+#include "commlens/frameworks/presets.hpp"
+#include "commlens/frameworks/read_config.hpp"
+#include "commlens/trace/recorder.hpp"
+#include "commlens/trace/trace_file.hpp"
+#include "commlens/trace/trace_folder.hpp"
+#include "commlens/transport/mpi_world.hpp"
+#include "commlens/transport/nccl_world.hpp"
+#include "commlens/transport/thread_ranks.hpp"
+
+namespace commlens {
+namespace {
+
+using engine::TrainOutcome;
+
+/// Everything a rank needs, checked.
+struct Prepared {
+  const engine::EngineApi* engine = nullptr;
+  std::unique_ptr<engine::TokenSource> tokens;
+  TrainRun run;
+};
+
+/// The overrides; where they do not say how many ranks there are, the launcher does.
+Overrides overrides_for_launch(const TrainRequest& request, std::optional<std::int64_t> launched) {
+  Overrides overrides = request.overrides;
+  if (launched && !overrides.gives_world()) {
+    overrides.ranks = launched;
+  }
+  return overrides;
+}
+
+Result<void> check_world(const Job& job, const TrainRequest& request, std::optional<std::int64_t> launched) {
+  const std::int64_t ranks = job.layout.ranks;
+  if (launched && ranks != *launched) {
+    return failure(fmt::format(
+        "the layout has {} ranks, the launcher started {}; change mpirun -n or --ranks", ranks, *launched));
+  }
+  if (!launched && request.device == "cuda" && request.transport == Transport::threads && ranks > 1) {
+    return failure("--device cuda: --transport threads moves host memory; use --transport nccl");
+  }
+  if (request.transport == Transport::nccl && job.train.schedule == Schedule::interleaved) {
+    // NCCL runs the sends and receives of a group one after the other; the ring of chunks would wait for
+    // itself.
+    return failure("--schedule interleaved: not over NCCL; use --schedule 1f1b");
+  }
+  constexpr std::int64_t most_threads = 1024;
+  if (!launched && ranks > most_threads) {
+    return failure(
+        fmt::format("{} ranks are too many for threads of one process; start them with mpirun and "
+                    "--transport mpi",
+                    ranks));
+  }
+  return {};
+}
+
+/// MemAvailable of /proc/meminfo; nothing where there is none.
+std::optional<Bytes> available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name; file >> name;) {
+    std::int64_t kibibytes = 0;
+    if (name == "MemAvailable:" && file >> kibibytes) {
+      return Bytes{kibibytes * 1024};
+    }
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+/// Refuses what the system would kill: model states that all ranks together cannot hold. The estimate is of
+/// the fullest stage, so half of it must be too much.
+Result<void> check_memory(const Job& job) {
+  const MemoryEstimate rank = memory_per_rank(job);
+  const Bytes states = rank.states();
+  const std::optional<Bytes> available = available_memory();
+  if (!available || states.value / 2 <= available->value / job.layout.ranks) {
+    return {};
+  }
+  return failure(fmt::format(
+      "{} ranks as threads need about {} each for parameters, gradients and optimizer, this machine has {} "
+      "left for all; shrink the model (--layers, --hidden) or start ranks on more machines with mpirun and "
+      "--transport mpi",
+      job.layout.ranks, to_text(states), to_text(*available)));
+}
+
+std::string transport_text(const TrainRequest& request) {
+  const std::string_view ranks = request.uses_mpi() ? "MPI processes" : "ranks as threads";
+  return request.transport == Transport::nccl ? fmt::format("NCCL between {}", ranks) : std::string(ranks);
+}
+
+std::string being_recorded_text(const std::string& folder) {
+  return fmt::format("-o {}: another job is being recorded there; choose another folder", folder);
+}
+
+/// Fused attention that LibTorch does not have becomes eager, and the user hears of it.
+void settle_attention(const Events& events, const engine::EngineApi& engine,
+                      const engine::TrainOptions& options, Job& job) {
+  if (attention_of(job) == Attention::eager) {
+    return;
+  }
+  if (const Result<void> fused = engine.check_fused_attention(job, options); !fused) {
+    events.warn(
+        fmt::format("{}; training with eager attention, which keeps the scores", fused.error().message));
+    job.train.attention = Attention::eager;
+  }
+}
+
+/// `launched`: how many ranks an MPI launcher started.
+Result<Prepared> prepare(const Events& events, const TrainRequest& request,
+                         std::optional<std::int64_t> launched) {
+  const Overrides overrides = overrides_for_launch(request, launched);
+  if (const Result<void> taken = check_takes_config(request.config); !taken) {
+    return tl::unexpected(taken.error());
+  }
+  Result<Job> job = read_config(request.config, "commlens");
+  if (!job) {
+    return tl::unexpected(job.error());
+  }
+  if (request.config.size() == 1 && preset(request.config.front()) && !overrides.dtype) {
+    events.warn(
+        fmt::format("{} is in fp16; the trainer takes bf16 for it, which needs no loss scaling; "
+                    "--dtype chooses",
+                    request.config.front()));
+  }
+  job->model.rotary_fraction = request.rotary_fraction.value_or(job->model.rotary_fraction);
+  Result<Plan> plan = Planner(events).plan(*job, overrides);
+  if (!plan) {
+    return tl::unexpected(plan.error());
+  }
+  if (const Result<void> ok = check_world(plan->job, request, launched); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  if (const Result<void> fits = check_memory(plan->job); !launched && request.device != "cuda" && !fits) {
+    return tl::unexpected(fits.error());
+  }
+  if (const Result<void> usable = check_trace_target(request.trace); !usable) {
+    return failure("-o " + usable.error().message);
+  }
+  if (const Result<void> usable = check_folder_place("-o", request.trace); !usable) {
+    return tl::unexpected(usable.error());
+  }
+  if (is_being_recorded(request.trace)) {
+    return failure(being_recorded_text(request.trace));
+  }
+  const Result<const engine::EngineApi*> engine = load_engine();
+  if (!engine) {
+    return tl::unexpected(engine.error());
+  }
+  Result<engine::TrainOptions> options = train_options(request, plan->job);
+  if (!options) {
+    return tl::unexpected(options.error());
+  }
+  settle_attention(events, **engine, *options, plan->job);
+  if (const std::string line = not_honoured_line(plan->job); !line.empty()) {
+    events.warn(line);
+  }
+  const ModelConfig& model = plan->job.model;
+  Result<std::unique_ptr<engine::TokenSource>> tokens =
+      (*engine)->open_tokens(request.data, model.sequence, model.raw_vocab, options->seed);
+  if (!tokens) {
+    return tl::unexpected(tokens.error());
+  }
+  Prepared prepared{*engine, std::move(*tokens), {}};
+  prepared.run.options = std::move(*options);
+  prepared.run.options.tokens = prepared.tokens.get();
+  prepared.run.options.stop_requested = request.stop_requested;
+  prepared.run.plan = std::move(*plan);
+  prepared.run.transport = transport_text(request);
+  prepared.run.data = prepared.tokens->description();
+  if (const Result<void> ok = (*engine)->check_trainable(prepared.run.plan.job, prepared.run.options); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  return prepared;
+}
+
+/// Where a training records, and what was there before.
+struct Recording {
+  EarlierTrace earlier;
+  std::optional<RecordingPlace> place;  // gone before the earlier trace is settled
+
+  void settle() {
+    place.reset();
+    earlier.settle();
+  }
+};
+
+/// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded. `progress`:
+/// whether the transport moves calls on while ranks compute. Fails where another job is faster; throws
+/// SystemError.
+Result<Recording> start_recording(const TrainRun& run, bool progress) {
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(run.trace());
+  if (!earlier) {
+    return tl::unexpected(earlier.error());
+  }
+  const Job& job = run.plan.job;
+  if (earlier->is_used()) {
+    return failure(being_recorded_text(run.trace().string()));
+  }
+  std::optional<RecordingPlace> place = RecordingPlace::taken(
+      earlier->folder(), {.producer = fmt::format("commlens {}", k_version),
+                          .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
+                          .framework = "commlens",
+                          .ranks = job.layout.ranks,
+                          .compute = true,
+                          .progress = progress});
+  if (!place) {
+    return failure(being_recorded_text(run.trace().string()));
+  }
+  return Recording{std::move(*earlier), std::move(place)};
+}
+
+/// Trains on one rank of `world`, which is watched over, and over NCCL where the flags say so.
+TrainOutcome train_on(std::unique_ptr<Communicator> world, CallWatch& watch, const Prepared& prepared,
+                      const TrainRequest& request, const engine::OnIteration& on_iteration) {
+  const Job& job = prepared.run.plan.job;
+  if (request.transport != Transport::nccl) {
+    return prepared.engine->train_rank(job, prepared.run.options, std::move(world), on_iteration);
+  }
+  const auto device = static_cast<int>(local_rank(world->rank().value));
+  Result<std::unique_ptr<Communicator>> nccl = open_nccl_world(*world, device);
+  if (!nccl) {
+    throw SystemError(nccl.error().message);
+  }
+  constexpr std::uint64_t k_nccl_layer = 2;
+  return prepared.engine->train_rank(job, prepared.run.options, watch.watched(std::move(*nccl), k_nccl_layer),
+                                     on_iteration);
+}
+
+/// How all ranks ended.
+struct JobOutcome {
+  bool stopped = false;
+  std::vector<Bytes> peak_memory;  // of each rank; empty where it is not known
+};
+
+/// What one process does when all ranks are done: closes the trace and compares it with the prediction.
+TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> iterations,
+                      Recording& recording, JobOutcome outcome) {
+  recording.settle();
+  const std::filesystem::path& folder = run.trace();
+  finish_recording(folder);
+  Result<Trace> recorded = read_trace(folder);
+  if (!recorded) {
+    throw SystemError(fmt::format("the recording cannot be read: {}", recorded.error().message));
+  }
+  TrainResult result;
+  result.trace = std::move(*recorded);
+  result.stopped = outcome.stopped;
+  result.peak_memory = std::move(outcome.peak_memory);
+  if (const auto& recorder = result.trace.provenance.recorder) {
+    result.dropped = recorder->dropped;
+  }
+  if (result.dropped == 0) {
+    const std::int64_t first = iterations.empty() ? 0 : iterations.front().iteration;
+    result.check =
+        check_recording(run.plan, result.trace, first, static_cast<std::int64_t>(iterations.size()));
+  }
+  result.iterations = std::move(iterations);
+  return result;
+}
+
+/// Calls what may be empty.
+template <typename Function, typename... Arguments>
+void tell(const Function& listener, const Arguments&... arguments) {
+  if (listener) {
+    listener(arguments...);
+  }
+}
+
+Result<TrainResult> train_on_threads(const TrainRequest& request) {
+  const Result<Prepared> prepared = prepare(request.events, request, std::nullopt);
+  if (!prepared) {
+    return tl::unexpected(prepared.error());
+  }
+  const std::int64_t ranks = prepared->run.plan.job.layout.ranks;
+  const bool over_nccl = request.transport == Transport::nccl;
+  const ThreadOptions threads{
+      .assistants = over_nccl ? 0 : assistants_of(request, ranks, prepared->run.options.threads)};
+  Result<Recording> recording = start_recording(prepared->run, over_nccl || threads.assistants > 0);
+  if (!recording) {
+    return tl::unexpected(recording.error());
+  }
+  tell(request.train_events.begins, prepared->run, true);
+  JobOutcome job;
+  job.peak_memory.resize(prepared->run.options.device == "cpu" ? static_cast<std::size_t>(ranks) : 0);
+  std::vector<engine::IterationReport> iterations;
+  {
+    const auto settle = [&] { const Recording settled(std::move(*recording)); };
+    const auto watch = watch_of(request, CallBoard::of_threads(ranks), settle);
+    const auto train_rank = [&](std::unique_ptr<Communicator> world) {
+      const auto rank = static_cast<std::size_t>(world->rank().value);
+      const TrainOutcome outcome = train_on(watch->watched(std::move(world)), *watch, *prepared, request,
+                                            [&](const engine::IterationReport& iteration) {
+                                              iterations.push_back(iteration);
+                                              tell(request.train_events.iteration, iteration);
+                                            });
+      if (outcome.peak_memory) {
+        job.peak_memory.at(rank) = *outcome.peak_memory;
+      }
+      if (rank == 0) {
+        job.stopped = outcome.stopped;
+      }
+    };
+    run_thread_ranks(ranks, train_rank, threads);
+  }
+  tell(request.train_events.ends);
+  return concluded(prepared->run, std::move(iterations), *recording, std::move(job));
+}
+
+/// Whether every rank is ready. Where some are not, the first of them says why.
+Result<bool> all_ready(Communicator& world, const Result<Prepared>& prepared) {
+  const auto ranks = static_cast<std::int32_t>(world.size());
+  const auto own = static_cast<std::int32_t>(world.rank().value);
+  std::int32_t first_failed = prepared ? 0 : ranks - own;  // the largest is the first rank's
+  world.run({.kind = CommKind::all_reduce,
+             .dtype = DType::int32,
+             .reduction = ReduceOp::max,
+             .input_buffer = &first_failed,
+             .output_buffer = &first_failed,
+             .input = {1},
+             .output = {1}});
+  if (!prepared && first_failed == ranks - own) {
+    return tl::unexpected(prepared.error());
+  }
+  return first_failed == 0;
+}
+
+/// What each rank held at most, once all of them have closed their files. Known of all ranks or of none.
+std::vector<Bytes> of_all_ranks(Communicator& world, const std::optional<Bytes>& own) {
+  const std::int64_t peak = own.value_or(Bytes{-1}).value;
+  std::vector<std::int64_t> peaks(static_cast<std::size_t>(world.size()));
+  world.run({.kind = CommKind::all_gather,
+             .dtype = DType::int64,
+             .input_buffer = &peak,
+             .output_buffer = peaks.data(),
+             .input = {1},
+             .output = {world.size()}});
+  std::vector<Bytes> known;
+  for (const std::int64_t bytes : peaks) {
+    if (bytes < 0) {
+      return {};
+    }
+    known.push_back({bytes});
+  }
+  return known;
+}
+
+/// `recording`: of the first rank.
+TrainResult train_in_job(const TrainRequest& request, const Prepared& prepared,
+                         std::optional<Recording>& recording, CallWatch& watch, Communicator& world) {
+  const bool is_first = world.rank().value == 0;
+  std::vector<engine::IterationReport> iterations;
+  tell(request.train_events.begins, prepared.run, is_first);
+  const TrainOutcome outcome = train_on(world.split(0, world.rank().value), watch, prepared, request,
+                                        [&](const engine::IterationReport& iteration) {
+                                          iterations.push_back(iteration);
+                                          tell(request.train_events.iteration, iteration);
+                                        });
+  tell(request.train_events.ends);
+  JobOutcome job{outcome.stopped, of_all_ranks(world, outcome.peak_memory)};
+  if (is_first) {
+    return concluded(prepared.run, std::move(iterations), *recording, std::move(job));
+  }
+  TrainResult result;
+  result.reports = false;
+  return result;
+}
+
+Result<TrainResult> train_over_mpi(const TrainRequest& request) {
+  Result<std::unique_ptr<Communicator>> own =
+      open_mpi_world(request.mpi, wants_mpi_progress(request, launched_ranks()));
+  if (!own) {
+    return tl::unexpected(own.error());
+  }
+  const bool is_first = (*own)->rank().value == 0;
+  const Events events = is_first ? request.events : Events();
+  const auto watch = watch_of(request, CallBoard::of_processes(**own));
+  const std::unique_ptr<Communicator> world = watch->watched(std::move(*own));
+  try {
+    Result<Prepared> prepared = prepare(events, request, world->size());
+    std::optional<Recording> recording;
+    if (is_first && prepared) {
+      const bool over_nccl = request.transport == Transport::nccl;
+      Result<Recording> started = start_recording(prepared->run, over_nccl || world->makes_progress());
+      if (started) {
+        recording.emplace(std::move(*started));
+      } else {
+        prepared = tl::unexpected(started.error());
+      }
+    }
+    const Result<bool> ready = all_ready(*world, prepared);  // and the trace folder is there
+    if (!ready) {
+      return tl::unexpected(ready.error());
+    }
+    if (!*ready) {
+      TrainResult result;
+      result.reports = false;
+      result.was_refused = true;
+      return result;
+    }
+    return train_in_job(request, *prepared, recording, *watch, *world);
+  } catch (const std::exception& error) {
+    world->abort(error.what());  // the others would wait for this rank for ever
+    throw;
+  }
+}
+
+}  // namespace
+
+Result<TrainResult> train(const TrainRequest& request) {
+  if (const Result<void> consistent = check_request(request); !consistent) {
+    return tl::unexpected(consistent.error());
+  }
+  return request.uses_mpi() ? train_over_mpi(request) : train_on_threads(request);
+}
+
+}  // namespace commlens

@@ -1,0 +1,73 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commlens/app/events.hpp"
+#include "commlens/app/train_recipe.hpp"
+#include "commlens/app/train_report.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/engine/train.hpp"
+#include "commlens/frameworks/overrides.hpp"
+
+namespace commlens {
+
+/// What moves the messages of a training: threads of this process, MPI, NCCL.
+enum class Transport : std::uint8_t { threads, mpi, nccl };
+
+/// Whether threads of their own move calls on while ranks compute; automatic: where cores are free for them.
+enum class CallProgress : std::uint8_t { automatic, on, off };
+
+/// What a caller hears of a training besides warnings. All may be empty.
+struct TrainEvents {
+  /// All is checked, the ranks begin. Called in every process of an MPI job; `reports`: in the one that
+  /// reports.
+  std::function<void(const TrainRun& run, bool reports)> begins;
+  /// After each iteration, in the process that reports, by one thread.
+  std::function<void(const engine::IterationReport&)> iteration;
+  /// All iterations are done, in every process. Not called when one fails.
+  std::function<void()> ends;
+};
+
+/// A training: a configuration, what is changed in it, and how it runs.
+struct TrainRequest {
+  std::vector<std::string> config;  // as PredictRequest has it
+  Overrides overrides;
+  Transport transport = Transport::threads;
+  std::string mpi;               // openmpi or mpich; empty: the launcher's
+  std::string device;            // cpu or cuda; empty: cuda with NCCL, else cpu
+  std::int64_t iterations = 10;  // optimizer steps, those before a resume included
+  RecipeChoice recipe;
+  std::optional<double>
+      rotary_fraction;  // part of each head that rotary positions turn; absent: the configuration's
+  std::optional<std::int64_t> threads;  // of each rank; absent: its share of the cores, 1 in tiny models
+  engine::DataOptions data;
+  bool prefetch = true;  // ZeRO-3: gather parameters ahead
+  bool overlap = true;   // reduce gradients while backward goes on
+  CallProgress progress = CallProgress::automatic;
+  std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // longest wait for one call; 0: any
+  std::string save;                                             // directory of checkpoints; empty: none
+  std::int64_t save_every = 0;                                  // iterations; 0: at the end only
+  std::string resume;                       // directory of checkpoints to go on from; empty: from the start
+  std::string trace = "commlens-training";  // directory that the calls are recorded in
+  std::function<bool()> stop_requested;     // polled once per iteration; a rank that wants to stop stops all
+  /// Called when a job that was ended for the timeout has a rank that is stuck: it should end the process,
+  /// saying the reason. Empty: the other ranks wait for that one.
+  std::function<void(const std::string& reason)> give_up;
+  TrainEvents train_events;
+  Events events;
+
+  /// Whether an MPI launcher starts the ranks: over MPI, or NCCL with an MPI named or under a launcher.
+  bool uses_mpi() const;
+};
+
+/// Refuses choices that contradict each other.
+Result<void> check_request(const TrainRequest& request);
+
+/// What request and configuration choose of how to train; the data are yet to be opened.
+Result<engine::TrainOptions> train_options(const TrainRequest& request, const Job& job);
+
+}  // namespace commlens

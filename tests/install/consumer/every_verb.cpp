@@ -1,0 +1,172 @@
+// Calls every function of the library once, from a program that is no part of commlens.
+//   every_verb WORK_DIRECTORY [train]   trains too, where the engine module is installed
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include <commlens/app/advise.hpp>
+#include <commlens/app/compare.hpp>
+#include <commlens/app/doctor.hpp>
+#include <commlens/app/export_trace.hpp>
+#include <commlens/app/import_files.hpp>
+#include <commlens/app/predict.hpp>
+#include <commlens/app/record.hpp>
+#include <commlens/app/report.hpp>
+#include <commlens/app/summarise.hpp>
+#include <commlens/app/summary_text.hpp>
+#include <commlens/app/train.hpp>
+#include <commlens/app/version.hpp>
+
+namespace {
+
+void expect(bool is_so, const std::string& what) {
+  if (!is_so) {
+    std::cerr << "every_verb: not so: " << what << '\n';
+    std::exit(1);
+  }
+}
+
+template <typename Value>
+Value value_of(commlens::Result<Value> result, const std::string& verb) {
+  expect(result.has_value(), verb + ": " + (result ? "" : result.error().message));
+  return std::move(*result);
+}
+
+/// Two ranks of a small model.
+commlens::PredictRequest small_job() {
+  commlens::PredictRequest request;
+  request.config = {"19M"};
+  request.framework = "deepspeed";
+  request.overrides.ranks = 2;
+  request.overrides.zero = 3;
+  request.overrides.layers = 2;
+  request.overrides.iterations = 2;
+  return request;
+}
+
+void write_log(const std::string& file) {
+  const commlens::Plan plan = value_of(plan_of(small_job()), "plan_of");
+  std::ofstream out(file);
+  std::int64_t steps = 0;
+  commlens::Events events;
+  events.progress = [&](const commlens::ProgressReport& report) { steps = report.done; };
+  const auto written = write_calls(plan, std::nullopt, [&](std::string_view block) { out << block; }, events);
+  expect(written.has_value() && steps > 100, "write_calls writes and says how far it is");
+}
+
+void read_trace(const std::string& work) {
+  const std::string trace = work + "/trace";
+  const auto imported =
+      value_of(commlens::import_files({{work + "/calls.jsonl"}, trace, {}}), "import_files");
+  expect(imported.ranks == 2 && imported.calls > 100, "both ranks are imported");
+  commlens::SummaryRequest request;
+  request.trace = trace;
+  const auto subject = value_of(commlens::summarise(request), "summarise");
+  expect(subject.summary.calls == imported.calls, "summarise counts what was imported");
+  const commlens::SummaryView view{subject, "trace", subject.options, {}};
+  expect(rendered(view, commlens::Format::json).find("commlens.summary/1") != std::string::npos,
+         "JSON has its schema");
+
+  commlens::ExportRequest csv;
+  csv.trace = trace;
+  csv.format = "csv";
+  std::string text;
+  csv.sink = [&](std::string_view block) { text += block; };
+  expect(commlens::export_trace(csv).has_value() && text.starts_with("rank,"),
+         "export_trace writes to a sink");
+}
+
+void compare_and_report(const std::string& work) {
+  const commlens::PredictRequest job = small_job();
+  commlens::CompareRequest request;
+  request.a = "19M";
+  request.b = work + "/trace";
+  request.framework = "deepspeed";
+  request.overrides = job.overrides;
+  const auto same = value_of(compare(request), "compare");
+  expect(same.equal(), "a prediction equals its own calls");
+  request.overrides.zero = 1;
+  const auto other = value_of(compare(request), "compare");
+  expect(!other.equal(), "ZeRO-1 sends other calls than ZeRO-3");
+
+  commlens::ReportRequest page;
+  page.arguments = {work + "/trace"};
+  const auto report = value_of(commlens::report(page), "report");
+  expect(report.shown() > 3 && report.html.size() > 10'000, "report makes figures");
+  commlens::AdviseRequest advice;
+  advice.config = job.config;
+  advice.framework = job.framework;
+  advice.overrides = job.overrides;
+  const auto advised = value_of(commlens::advise(advice), "advise");
+  expect(!rendered(advised, commlens::Format::table).empty(), "advise says something");
+}
+
+void sweep_sizes() {
+  commlens::SweepRequest request;
+  request.config = {"1.3B"};
+  request.frameworks = {"deepspeed", "paper"};
+  request.combinations =
+      value_of(commlens::combinations_of({{"--ranks", "8,16"}, {"--zero", "3"}}), "combinations");
+  expect(value_of(sweep(request), "sweep").rows.size() == 4, "two frameworks on two sizes are four rows");
+}
+
+void record_nothing(const std::string& work) {
+  std::string warned;
+  commlens::RecordRequest request;
+  request.command = {"true"};
+  request.folder = work + "/recorded";
+  request.mpi = "openmpi";
+  request.events.warning = [&](const std::string& warning) { warned = warning; };
+  const auto recorded = commlens::record(request);
+  if (recorded) {
+    expect(recorded->exit_code == 0 && recorded->jobs.empty(), "a program without MPI has no trace");
+    expect(warned.find("nothing was recorded") != std::string::npos, "record warns of that");
+  } else {
+    std::cout << "record: " << recorded.error().message << '\n';
+  }
+}
+
+void train_small(const std::string& work) {
+  commlens::TrainRequest request;
+  request.config = {"19M"};
+  const auto overrides = commlens::overrides_of({{"--ranks", "2"},
+                                                 {"--layers", "1"},
+                                                 {"--hidden", "64"},
+                                                 {"--heads", "2"},
+                                                 {"--seq", "32"},
+                                                 {"--vocab", "256"},
+                                                 {"--micro-batch", "1"},
+                                                 {"--dtype", "fp32"},
+                                                 {"--zero", "2"}});
+  request.overrides = value_of(overrides, "overrides_of");
+  request.iterations = 2;
+  request.trace = work + "/training";
+  int heard = 0;
+  request.train_events.iteration = [&](const commlens::engine::IterationReport&) { ++heard; };
+  const auto trained = value_of(commlens::train(request), "train");
+  expect(heard == 2 && trained.iterations.size() == 2, "each iteration is reported");
+  expect(trained.check && trained.check->calls > 0 && trained.check->all_equal(),
+         "the recording is as predicted");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  expect(count >= 2, "a work directory is given");
+  const std::string work = arguments[1];
+  write_log(work + "/calls.jsonl");
+  read_trace(work);
+  compare_and_report(work);
+  sweep_sizes();
+  record_nothing(work);
+  if (count > 2) {
+    train_small(work);
+  }
+  expect(!commlens::predict({}).has_value(), "nothing is no configuration");
+  std::cout << "commlens " << commlens::k_version << '\n';
+  for (const commlens::Finding& finding : commlens::examine_machine()) {
+    std::cout << (finding.is_possible ? "yes  " : "no   ") << finding.subject << ": " << finding.detail
+              << '\n';
+  }
+}
