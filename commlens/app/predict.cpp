@@ -128,16 +128,28 @@ Result<Prediction> predict(const PredictRequest& request, const Plan& plan) {
   return check_view(view).map([&] { return predicted(plan, view); });
 }
 
+Result<std::vector<Iteration>> planned_iterations(const Plan& plan) {
+  constexpr std::int64_t most = 100'000'000;  // held in memory at once, about 1.2 GB
+  const std::int64_t count = plan.job.iterations;
+  if (planned_calls(plan, count, false) > most) {
+    return failure(fmt::format("{} iterations are more than {} calls of one rank; lower --iterations", count,
+                               with_commas(most)));
+  }
+  std::vector<Iteration> iterations;
+  for (Iteration iteration = k_init_iteration; iteration < count; ++iteration) {
+    iterations.push_back(iteration);
+  }
+  return iterations;
+}
+
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,
                          const Events& events) {
-  constexpr std::int64_t most = 100'000'000;  // held in memory at once, about 1.2 GB
-  const std::int64_t iterations = plan.job.iterations;
-  if (planned_calls(plan, iterations, false) > most) {
-    return failure(fmt::format("{} iterations are more than {} calls of one rank; lower --iterations",
-                               iterations, with_commas(most)));
+  const Result<std::vector<Iteration>> iterations = planned_iterations(plan);
+  if (!iterations) {
+    return tl::unexpected(iterations.error());
   }
-  const Trace trace = plan.trace(iterations);
-  Task task(events, "writing calls", rank ? 0 : planned_calls(plan, iterations, true));
+  const Trace trace = plan.trace_of(*iterations);
+  Task task(events, "writing calls", rank ? 0 : planned_calls(plan, plan.job.iterations, true));
   formats::calls_jsonl::write(trace, {.rank = rank}, [&](std::string_view block) {
     sink(block);
     task.add(std::count(block.begin(), block.end(), '\n'));

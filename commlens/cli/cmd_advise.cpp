@@ -108,7 +108,7 @@ Action declare_advise(CLI::App& verb) {
       ->type_name("PERCENT")
       ->capture_default_str();
   declare_output(verb, flags->output);
-  flags->layout.declare(verb, false);
+  flags->layout.declare(verb);
   return [flags](Console& console) { return advise_verb(console, *flags); };
 }
 

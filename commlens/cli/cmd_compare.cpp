@@ -103,7 +103,7 @@ Action declare_compare(CLI::App& verb) {
                   "Whose rules predict a configuration; NAME,NAME for A and B")
       ->type_name("NAME");
   declare_output(verb, flags->output);
-  flags->layout.declare(verb, false);
+  flags->layout.declare(verb);
   flags->regression.declare(verb);
   return [flags](Console& console) { return compare_verb(console, *flags); };
 }

@@ -143,7 +143,24 @@ struct CountFlops {
   double operator()(const MemoryKernel&) const { return 0; }
 };
 
+struct CountBytes {
+  DType dtype;
+  std::int64_t operator()(const Gemm& gemm) const {
+    const std::int64_t elements = gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n;
+    return gemm.count * elements * size_of(dtype);
+  }
+  std::int64_t operator()(const AttentionKernel& kernel) const {
+    const std::int64_t heads = kernel.batch * kernel.heads;
+    const std::int64_t vectors = 2 * heads * (kernel.queries + kernel.keys) * kernel.head_dim;
+    const std::int64_t scores = kernel.is_fused ? 0 : 4 * heads * kernel.queries * kernel.keys;
+    return (kernel.is_backward ? 2 : 1) * (vectors + scores) * size_of(dtype);
+  }
+  std::int64_t operator()(const MemoryKernel& kernel) const { return kernel.moved.value; }
+};
+
 }  // namespace
+
+Bytes bytes_of(const Kernel& kernel, DType dtype) { return {std::visit(CountBytes{dtype}, kernel)}; }
 
 Flops flops_of(const Kernel& kernel) { return {std::visit(CountFlops{}, kernel)}; }
 

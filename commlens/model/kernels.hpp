@@ -44,6 +44,10 @@ using Kernel = std::variant<Gemm, AttentionKernel, MemoryKernel>;
 /// (as Narayanan et al., arXiv 2104.04473, count it), twice that backward; 0 of memory kernels.
 Flops flops_of(const Kernel& kernel);
 
+/// Bytes read and written: each matrix of a product once; of attention Q, K, V and the output, unless fused
+/// also the scores, written and read before and after the softmax; twice that backward.
+Bytes bytes_of(const Kernel& kernel, DType dtype);
+
 /// The parts of a transformer that compute, in the order of the forward pass. `fc1` and `fc2` are those of
 /// all experts that a rank holds in a mixture.
 enum class ModulePart : std::uint8_t {

@@ -1,6 +1,7 @@
 #include "commlens/plan/plan.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "commlens/base/check.hpp"
@@ -13,6 +14,35 @@ void append_calls(const Program& program, Iteration iteration, RankStream& strea
     if (step.kind == PlanStep::Kind::call) {
       stream.events.push_back({step.op(), iteration, step.micro_batch});
     }
+  }
+}
+
+/// The steps of a program behind those of earlier ones. `last` is the last step of each stream so far.
+void append_order(const Program& program, std::map<StreamId, std::uint32_t>& last, std::uint32_t& calls,
+                  StreamOrder& order) {
+  const auto first_step = static_cast<std::uint32_t>(order.steps.size());
+  const auto computed = last.find(k_compute_stream);
+  const bool follows_computing = computed != last.end();
+  const std::uint32_t last_computed = follows_computing ? computed->second : 0;
+  for (const PlanStep& step : program.steps) {
+    OrderedStep ordered{.first_wait = static_cast<std::uint32_t>(order.waits.size())};
+    const auto before = last.find(step.stream);
+    const bool is_first_of_program = before == last.end() || before->second < first_step;
+    if (before != last.end()) {
+      order.waits.push_back(before->second);
+    }
+    if (is_first_of_program && follows_computing && step.stream != k_compute_stream) {
+      order.waits.push_back(last_computed);
+    }
+    for (const StepIndex earlier : program.waits_of(step)) {
+      order.waits.push_back(first_step + earlier);
+    }
+    ordered.waits = static_cast<std::uint32_t>(order.waits.size()) - ordered.first_wait;
+    const bool is_call = step.kind == PlanStep::Kind::call;
+    ordered.kind = is_call ? OrderedStep::Kind::call : OrderedStep::Kind::work;
+    ordered.row = is_call ? calls++ : step.row;
+    last[step.stream] = static_cast<std::uint32_t>(order.steps.size());
+    order.steps.push_back(ordered);
   }
 }
 
@@ -81,6 +111,23 @@ Trace Plan::trace(std::int64_t iterations) const {
     all.push_back(iteration);
   }
   return trace_of(all);
+}
+
+StepOrder Plan::order_of(const std::vector<Iteration>& iterations) const {
+  StepOrder order;
+  for (const RankClass& rank_class : classes) {
+    StreamOrder& stream = order.streams.emplace_back();
+    std::map<StreamId, std::uint32_t> last;
+    std::uint32_t calls = 0;
+    for (const Iteration iteration : iterations) {
+      append_order(rank_class.at(iteration), last, calls, stream);
+    }
+  }
+  for (std::uint32_t row = 0; row < works.count(); ++row) {
+    const PlanWork& work = works[WorkId{row}];
+    order.works.push_back({std::string(name_of(work.phase)), work.flops.value, work.moved.value});
+  }
+  return order;
 }
 
 Trace Plan::trace_of(const std::vector<Iteration>& iterations) const {

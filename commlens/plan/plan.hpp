@@ -7,6 +7,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/plan/work.hpp"
+#include "commlens/trace/step_order.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -80,6 +81,8 @@ struct Plan {
   Trace trace(std::int64_t iterations) const;
   /// The calls of the chosen iterations only (k_init_iteration is initialisation).
   Trace trace_of(const std::vector<Iteration>& iterations) const;
+  /// What trace_of() of the same iterations leaves out: computing and waits.
+  StepOrder order_of(const std::vector<Iteration>& iterations) const;
 };
 
 }  // namespace commlens

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "commlens/base/sums.hpp"
+
 namespace commlens {
 namespace {
 
@@ -39,11 +41,12 @@ WorkId WorkTable::intern(Phase phase, DType dtype, std::span<const KernelListId>
     }
   }
   const WorkId id{static_cast<std::uint32_t>(works_.size())};
-  PlanWork work{.phase = phase, .dtype = dtype, .kernels = {}, .flops = {}};
+  PlanWork work{.phase = phase, .dtype = dtype, .kernels = {}, .flops = {}, .moved = {}};
   for (const KernelListId list : lists) {
     for (const Kernel& kernel : lists_[static_cast<std::size_t>(list)]) {
       work.kernels.push_back(kernel);
       work.flops.value += flops_of(kernel).value;
+      work.moved.value = saturating_sum(work.moved.value, bytes_of(kernel, dtype).value);
     }
   }
   works_.push_back(std::move(work));

@@ -22,6 +22,7 @@ struct PlanWork {
   DType dtype = DType::fp32;  // of its matrix products
   std::vector<Kernel> kernels;
   Flops flops;  // of all kernels
+  Bytes moved;  // by all kernels
 };
 
 /// The computing of a plan, each different piece once.

@@ -9,9 +9,14 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "commlens/formats/chakra/export.hpp"
+#include "commlens/formats/goal/export.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/planner.hpp"
+#include "commlens/trace/test_support.hpp"
 #include "tests/property/random_jobs.hpp"
+#include "tests/simulators/chakra_player.hpp"
+#include "tests/simulators/goal_player.hpp"
 
 namespace commlens {
 namespace {
@@ -139,6 +144,34 @@ TEST(PlanRuns, TheTrainersSchedulesDoNotWaitForEver) {
     const Result<Plan> plan = make_plan(*valid);
     RC_PRE(plan.has_value());
     RC_ASSERT(PlanRun(*plan, 0).left_waiting() == 0U);
+  }));
+}
+
+/// The plan's steps and waits, in the files that simulators read, played as these do.
+void expect_simulators_end(const Plan& plan) {
+  const std::vector<Iteration> iterations = {k_init_iteration, 0};
+  const Trace trace = plan.trace_of(iterations);
+  const StepOrder order = plan.order_of(iterations);
+  const formats::CallSelection with_order{.order = &order};
+  std::string goal;
+  RC_ASSERT(
+      formats::goal::write(trace, with_order, [&](std::string_view block) { goal += block; }).has_value());
+  const test::PlayedGoal played = test::play_goal(goal, {.eager = 0});
+  RC_LOG() << plan.job.framework << " " << played.text() << "\n" << goal.substr(0, 3000);
+  RC_ASSERT(played.is_complete());
+  const test_support::ScratchFolder folder;
+  RC_ASSERT(formats::chakra::write(trace, with_order, folder / ".").has_value());
+  const test::PlayedChakra in_chakra = test::play_chakra(folder / ".");
+  RC_ASSERT(in_chakra.is_complete());
+  RC_ASSERT(in_chakra.nodes > 0);
+}
+
+TEST(PlanRuns, SimulatorsComeToTheEndOfExportedPlans) {
+  ASSERT_TRUE(rc::check([] {
+    Job job = small_job(*rc::gen::element<std::string>("deepspeed", "neox", "megatron", "torch-ddp"));
+    job.train.micro_batches = *rc::gen::inRange<std::int64_t>(1, 4);
+    job.layout.dp = *rc::gen::inRange<std::int64_t>(1, 3);
+    expect_simulators_end(make_plan(validated(job).value()).value());
   }));
 }
 
