@@ -33,7 +33,15 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/commlensConfig.cmake.i
                               INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/commlensConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
+# Completion and manual pages are made of the options by the program itself.
+set(help_files ${CMAKE_BINARY_DIR}/share)
+add_custom_command(OUTPUT ${help_files}/made COMMAND ${CMAKE_COMMAND} -E rm -rf ${help_files}
+                   COMMAND commlens help-files ${help_files} COMMAND ${CMAKE_COMMAND} -E touch ${help_files}/made
+                   DEPENDS commlens COMMENT "Writing completion and manual pages" VERBATIM)
+add_custom_target(commlens_help_files ALL DEPENDS ${help_files}/made)
+
 install(TARGETS commlens RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(DIRECTORY ${help_files}/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program PATTERN made EXCLUDE)
 install(TARGETS commlens_library EXPORT commlens
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 install(EXPORT commlens NAMESPACE commlens:: FILE commlensTargets.cmake DESTINATION ${package_folder}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/app/output_place.hpp"
 #include "commlens/app/report_input.hpp"
 #include "commlens/app/version.hpp"
 #include "commlens/base/file.hpp"
@@ -37,6 +39,17 @@ std::string subtitle_of(const std::vector<Side>& sides) {
     text += (text.empty() ? "" : " · ") + side.description();
   }
   return text;
+}
+
+/// The files that write_figures may write.
+std::vector<std::string> figure_files(const std::string& folder) {
+  std::vector<std::string> files = {(std::filesystem::path(folder) / "index.json").string()};
+  for (const FigureEntry& entry : figure_entries()) {
+    for (const std::string_view ending : {"json", "csv"}) {
+      files.push_back((std::filesystem::path(folder) / fmt::format("{}.{}", entry.id, ending)).string());
+    }
+  }
+  return files;
 }
 
 }  // namespace
@@ -88,14 +101,47 @@ void write_figures(const std::string& directory, const ReportPage& page) {
   write_file_atomically(folder / "index.json", index.dump(1) + "\n");
 }
 
-std::vector<std::string> figure_files(const std::string& folder) {
-  std::vector<std::string> files = {(std::filesystem::path(folder) / "index.json").string()};
-  for (const FigureEntry& entry : figure_entries()) {
-    for (const std::string_view ending : {"json", "csv"}) {
-      files.push_back((std::filesystem::path(folder) / fmt::format("{}.{}", entry.id, ending)).string());
+Result<void> check_page_place(const std::string& file, const std::vector<std::string>& inputs, bool force) {
+  if (Result<void> usable = check_output_place(file, inputs); !usable) {
+    return usable;
+  }
+  std::error_code status;
+  if (file == "-" || force || !std::filesystem::exists(file, status)) {
+    return {};
+  }
+  if (!std::filesystem::is_regular_file(file, status)) {
+    return {};  // a device or a pipe
+  }
+  constexpr std::size_t head_size = 1024;
+  std::ifstream in(file, std::ios::binary);
+  std::string head(head_size, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  if (head.empty() || is_report(head)) {
+    return {};
+  }
+  return failure(fmt::format(
+      "-o {}: exists and is no report of commlens; choose another name, or --force overwrites it", file));
+}
+
+Result<void> check_figures_place(const std::string& folder, const std::vector<std::string>& inputs) {
+  std::error_code status;
+  if (folder.empty()) {
+    return {};
+  }
+  const std::vector<std::string> files = figure_files(folder);
+  for (const std::string& file : files) {
+    if (Result<void> apart = check_apart("--data", file, inputs); !apart) {
+      return apart;
     }
   }
-  return files;
+  if (!std::filesystem::exists(folder, status)) {
+    return check_folder_place("--data", folder);
+  }
+  if (!std::filesystem::is_directory(folder, status)) {
+    return failure(fmt::format("--data {}: is a file; give the name of a folder", folder));
+  }
+  return check_file_place("--data", files.front());
 }
 
 }  // namespace commlens

@@ -37,7 +37,11 @@ Result<ReportPage> report(const ReportRequest& request);
 
 /// Writes DIR/ID.json and DIR/ID.csv of every figure, and DIR/index.json that lists them. Throws SystemError.
 void write_figures(const std::string& folder, const ReportPage& page);
-/// The files that write_figures may write.
-std::vector<std::string> figure_files(const std::string& folder);
+
+/// Fails where a page cannot be written to `file` ("-" passes), would harm one of the `inputs`, or, unless
+/// `force`, replaces a file that is no report.
+Result<void> check_page_place(const std::string& file, const std::vector<std::string>& inputs, bool force);
+/// The same of the figures in `folder`; an empty name passes.
+Result<void> check_figures_place(const std::string& folder, const std::vector<std::string>& inputs);
 
 }  // namespace commlens

@@ -1,16 +1,12 @@
-#include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "commlens/app/output_place.hpp"
 #include "commlens/app/report.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/layout_flags.hpp"
-#include "commlens/report/html.hpp"
 
 namespace commlens {
 namespace {
@@ -33,57 +29,12 @@ struct ReportFlags {
   bool force = false;
 };
 
-/// A file that is no report of ours stays.
-Result<void> check_target(const ReportFlags& flags) {
-  if (Result<void> usable = check_output_place(flags.file, flags.arguments); !usable) {
-    return usable;
-  }
-  std::error_code status;
-  if (flags.file == "-" || flags.force || !std::filesystem::exists(flags.file, status)) {
-    return {};
-  }
-  if (!std::filesystem::is_regular_file(flags.file, status)) {
-    return {};  // a device or a pipe
-  }
-  constexpr std::size_t head_size = 1024;
-  std::ifstream in(flags.file, std::ios::binary);
-  std::string head(head_size, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(in.gcount()));
-  if (head.empty() || is_report(head)) {
-    return {};
-  }
-  return failure(
-      fmt::format("-o {}: exists and is no report of commlens; choose another name, or --force overwrites it",
-                  flags.file));
-}
-
-Result<void> check_folder(const ReportFlags& flags) {
-  const std::string& folder = flags.data;
-  std::error_code status;
-  if (folder.empty()) {
-    return {};
-  }
-  const std::vector<std::string> files = figure_files(folder);
-  for (const std::string& file : files) {
-    if (Result<void> apart = check_apart("--data", file, flags.arguments); !apart) {
-      return apart;
-    }
-  }
-  if (!std::filesystem::exists(folder, status)) {
-    return check_folder_place("--data", folder);
-  }
-  if (!std::filesystem::is_directory(folder, status)) {
-    return failure(fmt::format("--data {}: is a file; give the name of a folder", folder));
-  }
-  return check_file_place("--data", files.front());
-}
-
 Result<ExitCode> report_verb(Console& console, const ReportFlags& flags) {
-  for (const Result<void>& checked : {check_target(flags), check_folder(flags)}) {
-    if (!checked) {
-      return tl::unexpected(checked.error());
-    }
+  const Result<void> usable = check_page_place(flags.file, flags.arguments, flags.force).and_then([&] {
+    return check_figures_place(flags.data, flags.arguments);
+  });
+  if (!usable) {
+    return tl::unexpected(usable.error());
   }
   const Result<std::optional<IterationRange>> range = iteration_range(flags.iterations);
   if (!range) {

@@ -22,10 +22,15 @@ struct Command {
   std::string_view name;
   std::string_view description;
   Action (*declare)(CLI::App& verb);
+  bool is_hidden = false;  // from the help text
 };
 
 /// The one list of verbs, in the order of the help text.
 std::span<const Command> commands();
+
+/// Adds every verb to `program`, those that `is_wanted` with their options. Their actions, in the order of
+/// the list; null for the others.
+std::vector<Action> declare_verbs(CLI::App& program, const std::function<bool(std::string_view)>& is_wanted);
 
 /// Runs `commlens ARGUMENTS…`: parses, does, reports what is wrong on `console.err` in one line. Throws
 /// SystemError (and what the standard library throws) when the machine fails.
@@ -41,6 +46,7 @@ Action declare_advise(CLI::App& verb);
 Action declare_report(CLI::App& verb);
 Action declare_import(CLI::App& verb);
 Action declare_export(CLI::App& verb);
+Action declare_help_files(CLI::App& verb);
 
 /// Adds --format and -o to a verb.
 void declare_output(CLI::App& verb, OutputFlags& flags);

@@ -19,7 +19,9 @@ ExitCode refuse(Console& console, std::string_view message) {
 ExitCode refuse_verb(Console& console, std::string_view verb) {
   std::vector<std::string_view> names;
   for (const Command& command : commands()) {
-    names.push_back(command.name);
+    if (!command.is_hidden) {
+      names.push_back(command.name);
+    }
   }
   const std::string near = nearest(verb, names);
   return refuse(console, fmt::format("there is no verb '{}'; {}", verb,
@@ -88,20 +90,28 @@ void declare_output(CLI::App& verb, OutputFlags& flags) {
       ->capture_default_str();
 }
 
+std::vector<Action> declare_verbs(CLI::App& program, const std::function<bool(std::string_view)>& is_wanted) {
+  std::vector<Action> actions;
+  for (const Command& command : commands()) {
+    CLI::App& verb = *program.add_subcommand(std::string(command.name), std::string(command.description));
+    if (command.is_hidden) {
+      verb.group("");
+    }
+    actions.push_back(is_wanted(command.name) ? command.declare(verb) : Action());
+  }
+  return actions;
+}
+
 ExitCode run(const std::vector<std::string>& arguments, Console& console) {
   CLI::App app("commlens shows what a distributed training job communicates: predicted, recorded, compared.",
                "commlens");
   app.set_version_flag("--version", fmt::format("commlens {}", k_version), "Print the version");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
-  std::vector<Action> actions;
-  std::vector<CLI::App*> verbs;
-  for (const Command& command : commands()) {
-    verbs.push_back(app.add_subcommand(std::string(command.name), std::string(command.description)));
-    // Options of verbs that are not called would be most of the work of a short run.
-    const bool may_be_called = std::find(arguments.begin(), arguments.end(), command.name) != arguments.end();
-    actions.push_back(may_be_called ? command.declare(*verbs.back()) : Action());
-  }
+  // Options of verbs that are not called would be most of the work of a short run.
+  const std::vector<Action> actions = declare_verbs(app, [&](std::string_view verb) {
+    return std::find(arguments.begin(), arguments.end(), verb) != arguments.end();
+  });
   if (arguments.empty()) {
     console.out << app.help() << std::flush;
     return ExitCode::bad_input;
@@ -128,8 +138,8 @@ ExitCode run(const std::vector<std::string>& arguments, Console& console) {
     return refuse(console, fmt::format("{}; see commlens {}--help", what,
                                        chosen.empty() ? "" : chosen.front()->get_name() + " "));
   }
-  for (std::size_t at = 0; at < verbs.size(); ++at) {
-    if (verbs[at]->parsed()) {
+  for (std::size_t at = 0; at < actions.size(); ++at) {
+    if (app.got_subcommand(std::string(commands()[at].name))) {
       const Result<ExitCode> code = actions[at](console);
       return code ? *code : refuse(console, code.error().message);
     }
