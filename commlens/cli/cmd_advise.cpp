@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/advice/advise.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/compare_sides.hpp"
 #include "commlens/cli/job_source.hpp"
@@ -16,7 +17,6 @@
 #include "commlens/compare/compare.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/advice_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -109,7 +109,7 @@ std::string head_text(const AdviseAnswer& answer) {
 
 Json answer_json(const AdviseAnswer& answer) {
   const Job& job = answer.plan.job;
-  Json json = {{"schema", "commlens.advise/1"},
+  Json json = {{"schema", "commlens.advise/2"},
                {"model", model_json(job.model)},
                {"layout", layout_json(job)},
                {"framework", job.framework},
@@ -117,7 +117,7 @@ Json answer_json(const AdviseAnswer& answer) {
                {"verified", answer.plan.unverified.empty()},
                {"unverified", answer.plan.unverified},
                {"scope", "one steady iteration; per_rank: the rank that sends most"},
-               {"trace", answer.note}};
+               {"trace_note", answer.note}};
   json.update(advice_json(answer.advice));
   return json;
 }

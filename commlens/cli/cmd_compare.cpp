@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/compare_regression.hpp"
 #include "commlens/cli/compare_sides.hpp"
@@ -15,7 +16,6 @@
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/explain_report.hpp"
 #include "commlens/report/whole_job_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -143,8 +143,8 @@ Json guesses_json(const std::vector<SettingGuess>& guesses) {
   for (const SettingGuess& guess : guesses) {
     json.push_back({{"setting", guess.setting},
                     {"value", guess.value},
-                    {"explained_calls", guess.explained},
-                    {"remaining_calls", guess.remaining}});
+                    {"explained_calls_all_ranks", guess.explained},
+                    {"remaining_calls_all_ranks", guess.remaining}});
   }
   return json;
 }

@@ -1,4 +1,3 @@
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -19,9 +18,10 @@
 #include "commlens/base/modules.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/json_result.hpp"
 #include "commlens/cli/record_program.hpp"
-#include "commlens/report/csv.hpp"
-#include "commlens/report/table.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 #include "commlens/trace/clock.hpp"
 
 namespace commlens {
@@ -175,38 +175,22 @@ std::vector<Finding> findings() {
   };
 }
 
-std::string text_of(const std::vector<Finding>& all, const TextStyle& style) {
-  Table table({{"what"}, {"here"}, {.title = "why", .least = 30}});
+Table findings_table(const std::vector<Finding>& all) {
+  Table table(columns({{"what"}, {"here"}, {.key = "why", .least = 30}}));
   for (const Finding& finding : all) {
-    table.add({finding.subject, finding.is_possible ? "yes" : "no", finding.detail});
+    table.add({finding.subject, finding.is_possible, finding.detail});
   }
-  return table.text_with_hidden(style);
-}
-
-std::string json_of(const std::vector<Finding>& all) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const Finding& finding : all) {
-    rows.push_back({{"what", finding.subject}, {"here", finding.is_possible}, {"why", finding.detail}});
-  }
-  return nlohmann::ordered_json{{"schema", "commlens.doctor/1"}, {"findings", rows}}.dump(1) + "\n";
-}
-
-std::string csv_of(const std::vector<Finding>& all) {
-  std::string text = "what,here,why\n";
-  for (const Finding& finding : all) {
-    text += csv_line(
-        std::array<std::string, 3>{finding.subject, finding.is_possible ? "yes" : "no", finding.detail});
-  }
-  return text;
+  return table;
 }
 
 Result<ExitCode> examine(Console& console, const OutputFlags& flags) {
-  const std::vector<Finding> all = findings();
+  const Table table = findings_table(findings());
   const Format format = flags.kind();
   write_result(console, flags,
-               format == Format::json  ? json_of(all)
-               : format == Format::csv ? csv_of(all)
-                                       : text_of(all, style_for(console, flags)));
+               format == Format::json
+                   ? json_result({{"schema", "commlens.doctor/1"}, {"findings", rows_json(table)}})
+               : format == Format::csv ? table.csv()
+                                       : table.text_with_hidden(style_for(console, flags)));
   return ExitCode::done;
 }
 

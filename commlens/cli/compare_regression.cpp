@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/base/text.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/json_result.hpp"
 #include "commlens/compare/regression.hpp"
 #include "commlens/report/regression_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "commlens/base/result.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/formats/io/sink.hpp"
-#include "commlens/report/table.hpp"
 
 namespace commlens {
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/job_text.hpp"
 #include "commlens/cli/prediction.hpp"
 #include "commlens/frameworks/memory.hpp"
@@ -9,7 +10,6 @@
 #include "commlens/model/flops.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/report/breakdown_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {

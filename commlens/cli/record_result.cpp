@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "commlens/base/units.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/record_iterations.hpp"
-#include "commlens/report/wrapped.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/recorder.hpp"

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "commlens/base/table.hpp"
 #include "commlens/cli/summary_subject.hpp"
-#include "commlens/report/table.hpp"
 
 namespace commlens {
 

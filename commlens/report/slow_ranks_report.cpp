@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/most_rows.hpp"
 #include "commlens/report/shares.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {

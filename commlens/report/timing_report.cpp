@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "commlens/base/sums.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/most_rows.hpp"
 #include "commlens/report/shares.hpp"
 #include "commlens/report/slow_ranks_report.hpp"
-#include "commlens/report/wrapped.hpp"
 #include "commlens/summary/overlap_totals.hpp"
 
 namespace commlens {
@@ -75,7 +75,7 @@ std::vector<Column> overlap_columns() {
           {.title = "exposed of all time", .align = k_right, .drop_first = 1}};
 }
 
-std::vector<std::string> overlap_cells(const OverlapTotal& row) {
+std::vector<Cell> overlap_cells(const OverlapTotal& row) {
   return {with_commas(row.time.calls),
           to_text(row.time.total),
           time_text(row.time.exposed),
@@ -94,10 +94,8 @@ std::string overlap_table(std::string_view title, const std::vector<OverlapTotal
   }
   Table table(std::move(columns));
   for (const OverlapTotal& row : rows) {
-    std::vector<std::string> cells = {name_of_row(row)};
-    for (std::string& cell : overlap_cells(row)) {
-      cells.push_back(std::move(cell));
-    }
+    std::vector<Cell> cells = overlap_cells(row);
+    cells.insert(cells.begin(), name_of_row(row));
     table.add(std::move(cells));
   }
   return table.text_with_hidden(style);
