@@ -253,9 +253,9 @@ TEST(SummaryJson, OfManyIterationsIsBounded) {
     EXPECT_EQ(bounded[key], all[key]) << key;
   }
   // Rank 1 is 100 ns of each step in its call, rank 0 1100.
-  EXPECT_EQ(bounded["overlap_totals"]["ranks"][1]["communication_ns"], 100 * 100);
-  EXPECT_EQ(bounded["overlap_totals"]["ops"][0]["communication_ns"], 100 * 1200);
-  EXPECT_EQ(bounded["overlap_totals"]["streams"][0]["group_size"], 2);
+  EXPECT_EQ(bounded["overlap_totals"]["by_rank"][1]["communication_ns"], 100 * 100);
+  EXPECT_EQ(bounded["overlap_totals"]["by_op"][0]["communication_ns_all_ranks"], 100 * 1200);
+  EXPECT_EQ(bounded["overlap_totals"]["by_stream"][0]["group_size"], 2);
 }
 
 // Every table is of the iterations that were asked for: each rank was 2 us in the one call of the warm one.

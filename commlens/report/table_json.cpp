@@ -32,17 +32,21 @@ Json& member(Json& object, std::string_view path) {
 
 }  // namespace
 
+Json row_json(std::span<const Column> columns, std::span<const Cell> cells) {
+  Json row = Json::object();
+  for (std::size_t at = 0; at < cells.size(); ++at) {
+    const Column& column = columns[at];
+    if (column.in_json && !column.key.empty() && !(column.optional && cells[at].is_missing())) {
+      member(row, column.json.empty() ? column.key : column.json) = value_json(cells[at]);
+    }
+  }
+  return row;
+}
+
 Json rows_json(const Table& table) {
   Json rows = Json::array();
   for (const std::vector<Cell>& cells : table.rows()) {
-    Json row = Json::object();
-    for (std::size_t at = 0; at < cells.size(); ++at) {
-      const Column& column = table.columns()[at];
-      if (column.in_json && !column.key.empty() && !(column.optional && cells[at].is_missing())) {
-        member(row, column.json.empty() ? column.key : column.json) = value_json(cells[at]);
-      }
-    }
-    rows.push_back(std::move(row));
+    rows.push_back(row_json(table.columns(), cells));
   }
   return rows;
 }
