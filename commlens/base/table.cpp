@@ -228,11 +228,15 @@ Table Table::with_value(std::string_view key) const {
   return table;
 }
 
-Table Table::with(const std::vector<Column>& more) const {
+Table Table::with(const std::vector<Column>& more, const std::vector<Cell>& cells) const {
+  COMMLENS_CHECK(cells.empty() || cells.size() == rows_.size(), "a column has a cell for every row");
   Table table = *this;
   table.columns_.insert(table.columns_.end(), more.begin(), more.end());
-  for (std::vector<Cell>& row : table.rows_) {
-    row.resize(table.columns_.size());
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    table.rows_[row].resize(table.columns_.size());
+    if (!cells.empty()) {
+      table.rows_[row][columns_.size()] = cells[row];
+    }
   }
   return table;
 }

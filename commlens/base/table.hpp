@@ -125,8 +125,8 @@ class Table {
   Table picked(const std::vector<Column>& uses) const;
   /// The rows that have a value in the column `key`.
   Table with_value(std::string_view key) const;
-  /// The same with more columns, in which no row has a value.
-  Table with(const std::vector<Column>& more) const;
+  /// The same with more columns: the first has `cells`, one per row, if there are any, the rest no values.
+  Table with(const std::vector<Column>& more, const std::vector<Cell>& cells = {}) const;
   /// Removes the columns with these keys, which the rows have no values for.
   Table& leave_out(std::initializer_list<std::string_view> keys);
   bool empty() const { return rows_.empty(); }
