@@ -175,7 +175,7 @@ std::string Cell::plain() const {
   return std::visit(
       Overloads{[](std::monostate) { return std::string(); }, [](const std::string& value) { return value; },
                 [](const std::vector<std::int64_t>& list) { return fmt::format("{}", fmt::join(list, " ")); },
-                [](const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, " ")); },
+                [](const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, "; ")); },
                 [](const auto& value) { return fmt::format("{}", value); }},
       value_);
 }

@@ -105,7 +105,8 @@ class Cell {
   bool is_missing() const { return std::holds_alternative<std::monostate>(value_); }
   /// For people, without control characters (foreign names may hold any).
   std::string text(ColumnUnit unit) const;
-  /// For programs: plain digits, "true", items of a list with spaces between; empty without a value.
+  /// For programs: plain digits, "true", numbers of a list with spaces between,
+  /// texts with "; "; empty without a value.
   std::string plain() const;
 
  private:

@@ -147,7 +147,7 @@ TEST(LoggedText, NamesARecordedSideByItsLetter) {
   EXPECT_EQ(text.find("predicted"), std::string::npos) << text;
   EXPECT_NE(text.find("not in A"), std::string::npos) << text;
   EXPECT_NE(text.find("left out: 2 sizes of ignored ops\n"), std::string::npos) << text;
-  EXPECT_EQ(logged_json(comparison, "A")["rows"][0]["other_calls_rank_0"], 0);
+  EXPECT_EQ(logged_json(comparison, "A")["rows"][0]["expected_calls_rank_0"], 0);
 }
 
 TEST(VolumesText, ShowsTheRatio) {

@@ -94,7 +94,7 @@ Table logged_table(const LoggedComparison& comparison, std::string_view other) {
                        {.key = "logged_size_bytes", .title = "logged size"},
                        data("rounding_bytes"),
                        {.key = "logged_calls_rank_0", .title = "logged"},
-                       {.key = "other_calls_rank_0", .title = std::string(other)},
+                       {.key = "expected_calls_rank_0", .title = std::string(other)},
                        {"verdict"},
                        {.key = "causes", .title = "what for", .least = 16},
                        {.key = "rules", .drop_first = 1, .least = 12}}));
@@ -161,7 +161,7 @@ Json logged_json(const LoggedComparison& comparison, std::string_view other) {
   return {{"schema", "commlens.compare_logged/2"},
           {"equal", comparison.equal()},
           {"scope", "rank 0, whole run, as DeepSpeed's comms logger counts"},
-          {"other", other},
+          {"expected_from", other},
           {"iteration_count", comparison.iterations},
           {"iteration_count_fitted", comparison.iterations_fitted},
           {"exact_rows", comparison.exact_rows},
