@@ -6,9 +6,9 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "commlens/base/result.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/plan/plan.hpp"
-#include "commlens/report/table.hpp"
 #include "commlens/summary/breakdown.hpp"
 #include "commlens/trace/trace.hpp"
 

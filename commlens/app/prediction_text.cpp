@@ -4,11 +4,11 @@
 
 #include "commlens/app/job_text.hpp"
 #include "commlens/app/prediction.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/report/breakdown_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {

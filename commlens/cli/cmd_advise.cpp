@@ -6,6 +6,7 @@
 #include "commlens/app/advise.hpp"
 #include "commlens/app/output_place.hpp"
 #include "commlens/app/trace_source.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/layout_flags.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "commlens/app/compare.hpp"
 #include "commlens/app/output_place.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/layout_flags.hpp"
 #include "commlens/cli/regression_flags.hpp"

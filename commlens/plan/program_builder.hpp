@@ -132,7 +132,7 @@ class ProgramBuilder {
   std::vector<StepIndex> awaited_;     // calls that all that follows waits for
   std::vector<StepIndex> batch_;       // calls that the next work waits for
   StepIndex last_call_ = 0;
-  std::vector<std::optional<StreamId>> streams_;      // by group
+  std::vector<std::optional<StreamId>> streams_;  // by group
   std::array<KnownTag, 64> tags_;
   std::unordered_map<const Rule*, RuleId> rule_ids_;  // rules are constants of the rule sets
 

@@ -88,12 +88,12 @@ TEST(SlowRanksReport, NamesAFewOfManySlowRanks) {
 
 TEST(SlowRanksReport, JsonTellsCommunicatorsApart) {
   const nlohmann::ordered_json json = slow_ranks_json(two_groups());
-  EXPECT_EQ(json["ranks"][0]["group_row"], nullptr);
-  EXPECT_FALSE(json["ranks"][0].contains("communicator"));
-  EXPECT_EQ(json["ranks"][2]["slow"], true);
-  EXPECT_EQ(json["ranks"][2]["excess_ns"], 30'000'000);
-  EXPECT_EQ(json["ranks"][2]["communicator"], text_of(CommunicatorId{7}));
-  EXPECT_EQ(json["ranks"][2]["group_row"], 0);
+  EXPECT_EQ(json["by_rank"][0]["group_row"], nullptr);
+  EXPECT_FALSE(json["by_rank"][0].contains("communicator"));
+  EXPECT_EQ(json["by_rank"][2]["slow"], true);
+  EXPECT_EQ(json["by_rank"][2]["excess_ns"], 30'000'000);
+  EXPECT_EQ(json["by_rank"][2]["communicator"], text_of(CommunicatorId{7}));
+  EXPECT_EQ(json["by_rank"][2]["group_row"], 0);
   EXPECT_EQ(json["groups"][1]["communicator"], text_of(CommunicatorId{8}));
   EXPECT_EQ(json["groups"][1]["parts_not_compared"], 2);
 }

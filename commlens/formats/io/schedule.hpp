@@ -75,8 +75,8 @@ struct CallRole {
 /// as frameworks issue in one batch), receives are waited for later; `relaxed_waits` counts them.
 class CallSchedule {
  public:
-  /// `has_order`: of a prediction whose waits are known (StepOrder), so that calls may overlap though they have no
-  /// times.
+  /// `has_order`: of a prediction whose waits are known (StepOrder), so that calls may overlap though they
+  /// have no times.
   explicit CallSchedule(const Trace& trace, bool has_order = false);
 
   /// Why the calls of the ranks do not belong together (a rank is missing, a receive has no send); then
