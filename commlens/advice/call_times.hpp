@@ -27,10 +27,10 @@ class CallTimes {
   /// What one call would take. Between two sizes of the same kind and group: linear in the message; below
   /// the smallest: as the smallest; above the largest: in proportion. A kind that the trace lacks on that
   /// group takes what another one takes that makes each rank send the same (docs/volumes.md, bus factors):
-  /// all_reduce, reduce_scatter, all_gather, reduce and broadcast stand in for each other. Nothing for
-  /// barriers and receives (which mostly wait), and where nothing can stand in.
+  /// all_reduce, reduce_scatter, all_gather, reduce and broadcast replace each other. Nothing for
+  /// barriers and receives (which mostly wait), and where nothing can replace a call.
   std::optional<double> nanoseconds_of(const CallShape& call) const;
-  /// So many calls of each shape (negative: so many fewer), barriers and receives left out; nothing when one
+  /// So many calls of each shape (negative: so many fewer), barriers and receives skipped; nothing when one
   /// of the others is not known.
   std::optional<double> nanoseconds_of(const std::map<CallShape, std::int64_t>& calls) const;
   /// The first shape that keeps those from being known; nothing when they are.

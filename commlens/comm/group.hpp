@@ -93,7 +93,7 @@ class GroupTable {
   GroupId intern(const GroupPattern& pattern);
   GroupId intern(const std::vector<Rank>& members, const Axis& axis = Axis::unknown,
                  CommunicatorId communicator = k_no_communicator);
-  /// A group of `size` >= 1 ranks that the source does not tell; groups of another name are others.
+  /// A group of `size` >= 1 ranks that the source does not report; groups of another name are others.
   GroupId intern_hidden(std::int64_t size, std::string_view name, const Axis& axis = Axis::unknown);
 
   /// Members as seen from `self`, in group order; none of a hidden group.

@@ -39,7 +39,7 @@ struct WholeJobComparison {
   std::int64_t ranks = 0;                       // compared
   std::int64_t ranks_only_a = 0;                // not compared
   std::int64_t ranks_only_b = 0;
-  std::int64_t calls_a = 0;  // barriers and ignored ops left out
+  std::int64_t calls_a = 0;  // barriers and ignored ops skipped
   std::int64_t calls_b = 0;
   std::int64_t exact = 0;
   std::int64_t ignored = 0;       // barriers and ignored ops of both sides

@@ -26,8 +26,7 @@ struct UnhonouredKey {
 struct TrainingKeys {
   std::string_view honoured;    // the trainer does what they say
   std::string_view irrelevant;  // they change no number: files, logs, how something is computed, other models
-  std::string_view
-      refused;  // values that ask for something are refused, or named as left out, by the readers
+  std::string_view refused;  // values that ask for something are refused, or named as skipped, by the readers
   std::span<const UnhonouredKey> warned;  // named when somebody trains with them
 };
 const TrainingKeys& training_keys(KeySource source);

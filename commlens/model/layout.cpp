@@ -47,7 +47,7 @@ bool contains(const std::vector<Axis>& axes, const Axis& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-/// The degrees of the layout along the axes of the dense view; those that the order lacks are left out.
+/// The degrees of the layout along the axes of the dense view; those that the order lacks are skipped.
 std::vector<MeshAxis> dense_axes(const ParallelLayout& layout, const std::vector<Axis>& order) {
   std::vector<MeshAxis> sizes = layout.more_axes;
   sizes.insert(sizes.end(), {{Axis::tp, layout.model_ranks()},

@@ -39,7 +39,7 @@ LocalParameters local_parameters(const ModelConfig& model, const ParameterList& 
 LocalParameters in_ready_order(const LocalParameters& parameters);
 
 /// Parameters per optimizer group: one group, or matrices and embeddings first and biases and norms second;
-/// empty groups are left out.
+/// empty groups are skipped.
 std::vector<LocalParameters> optimizer_groups(const LocalParameters& parameters, bool by_weight_decay);
 
 /// Elements of each of these groups.

@@ -26,7 +26,7 @@ struct PlanStep {
   enum class Kind : std::uint8_t { call, work };
   Kind kind = Kind::call;
   StreamId stream = k_compute_stream;
-  std::uint16_t waits = 0;  // how many steps it waits for, and where they stand in Program::waits
+  std::uint16_t waits = 0;  // how many steps it waits for, and where they are in Program::waits
   std::uint32_t first_wait = 0;
   std::uint32_t row = 0;  // of the plan's ops (call) or works (work)
   std::int32_t micro_batch = k_no_micro_batch;

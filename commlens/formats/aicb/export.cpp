@@ -80,7 +80,7 @@ std::string_view AicbWriter::group_of(const CommOp& op) const {
   return name.empty() && is_of_all ? "all" : name;
 }
 
-/// Fails when AICB has no place for a group. Groups of one rank are left out, calls of kind `other` have
+/// Fails when AICB has no place for a group. Groups of one rank are skipped, calls of kind `other` have
 /// their own error.
 Result<void> AicbWriter::check_groups() const {
   const UntoldCalls sizeless = untold_calls_of(trace_, rank_, [&](const CommOp& op) {

@@ -37,7 +37,7 @@ class ChakraFrontier {
 };
 
 /// Writes the graph of one rank (docs/formats/chakra.md): a node per call, and where the trace has times, one
-/// per stretch of computing; each waits for what had finished when it started, sends excepted, which nothing
+/// per compute interval; each waits for what had finished when it started, sends excepted, which nothing
 /// waits for.
 class ChakraGraph {
  public:
@@ -78,7 +78,7 @@ class ChakraGraph {
   const TextSink& sink_;
   Rank rank_;
   std::string block_;
-  bool tells_rows_ = false;  // the nodes may not stand in the order of the calls
+  bool tells_rows_ = false;  // the nodes may not be in the order of the calls
   std::uint64_t next_id_ = 1;
   std::chrono::nanoseconds origin_{};  // earliest time: Chakra's are not negative
   ChakraFrontier frontier_;

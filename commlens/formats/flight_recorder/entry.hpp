@@ -11,7 +11,7 @@
 
 namespace commlens::formats::flight_recorder {
 
-/// Bytes of the tensors on one side of a recorded call; nothing when they cannot be told.
+/// Bytes of the tensors on one side of a recorded call; nothing when they cannot be determined.
 struct FlightBuffer {
   std::optional<std::int64_t> bytes;
   DType dtype = DType::uint8;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t k_most_operations = 1'000'000'000;
 
-/// Fails when the trace does not tell the ranks of a group, a root, or the parts of an all_to_all.
+/// Fails when the trace does not report the ranks of a group, a root, or the parts of an all_to_all.
 Result<void> check_told(const Trace& trace) {
   const UntoldCalls groupless = untold_calls(trace, [&](const CommOp& op) {
     return op.kind != CommKind::other && !trace.groups.knows_members(op.group);

@@ -55,7 +55,7 @@ CallSignature signature_of(const CommOp& op);
 /// What a call is to a simulator, and the pair or series it belongs to.
 struct CallRole {
   enum class Kind : std::uint8_t {
-    nothing,  // of kind `other`, to oneself, alone in its group, or with ranks that the trace does not tell
+    nothing,  // of kind `other`, to oneself, alone in its group, or with ranks that the trace does not report
     send,
     receive,
     collective

@@ -142,8 +142,8 @@ void InspectorReader::take_header(const nlohmann::json& record) {
   }
 }
 
-/// A process with several GPUs holds several ranks of a communicator; the n-th of them is taken for its n-th
-/// GPU.
+/// A process with several GPUs holds several ranks of a communicator; the n-th of them is assumed to be its
+/// n-th GPU.
 NcclComms::Row InspectorReader::comm_of(const InspectorHeader& header) {
   auto& ranks = ranks_[{header.process, header.id}];
   const auto [found, added] = ranks.try_emplace(header.rank, static_cast<std::int64_t>(ranks.size()));
@@ -201,7 +201,7 @@ GroupId InspectorReader::group_of(const InspectorCall& call, const InspectorShap
   if (is_point_to_point(kind)) {
     return comms_.pair(call.comm, kind, shape.peer, trace_.groups);
   }
-  // The root is not told; a group without a name stays without members.
+  // The root is not known; a group without a name stays without members.
   return has_root(kind) ? trace_.groups.intern_hidden(comms_.size(call.comm), "")
                         : comms_.group(call.comm, trace_.groups);
 }

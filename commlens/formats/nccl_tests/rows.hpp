@@ -41,7 +41,7 @@ struct NcclTestsColumns {
 /// "#       size         count      type   redop    root     time   algbw …", of any age.
 std::optional<NcclTestsColumns> nccl_tests_columns(std::string_view line);
 
-/// Whether a line starts like a row: two whole numbers and an element type.
+/// Whether a line starts like a row: two integers and an element type.
 bool starts_nccl_tests_row(std::string_view line, const NcclTestsColumns& columns);
 
 /// "        8     2   float   sum   -1   1.5   0.01   0.01   0   2.5   0.00   0.00   0": a row; nothing when

@@ -187,7 +187,7 @@ class NsysReading {
 
   /// `kernels` is not empty. Several kernels carry out a group (ncclGroupStart … ncclGroupEnd) when it has
   /// several devices or communicators. NCCL does not launch them in the order of the calls (ncclGroupCommJoin
-  /// in its group.h), so calls are told apart by what they are, or not at all.
+  /// in its group.h), so calls are distinguished by what they are, or not at all.
   void match_group(std::vector<const NsysCall*>& calls, std::span<const NsysKernel* const> kernels,
                    CallsOfKernels& calls_of) const {
     if (calls.empty()) {

@@ -196,7 +196,7 @@ class OsuReader {
     add(columns, *bytes, *value);
   }
 
-  /// How many messages travel at once, of which the printed bandwidth is the sum; 0 when it is not told.
+  /// How many messages travel at once, of which the printed bandwidth is the sum; 0 when it is not known.
   std::int64_t summed_messages() const {
     if (title_.find("Multiple Bandwidth") != std::string::npos) {
       return pairs_;

@@ -14,7 +14,7 @@
 namespace commlens::formats::otf2 {
 namespace {
 
-/// What was handed over: "name start+duration", and what was left out.
+/// What was handed over: "name start+duration", and what was skipped.
 class Handed {
  public:
   Handed()

@@ -139,7 +139,7 @@ TEST(Sqlite, AnswersTheDocumentedQuestions) {
                   "recv|fp16|1024|2|700|900", "send|fp16|1024|2|100|300"}));
 }
 
-/// Two ranks that reduce on a group whose ranks are not told, or in two groups of the same size.
+/// Two ranks that reduce on a group whose ranks are not known, or in two groups of the same size.
 Trace hidden_group_trace() {
   Trace trace;
   const OpId reduce = trace.intern(CommOp{.kind = CommKind::all_reduce,

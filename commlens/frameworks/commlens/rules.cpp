@@ -17,7 +17,7 @@ const Rule k_overflow{"commlens.gradient_overflow", "docs/training.md#step"};
 const Rule k_norm{"commlens.gradient_norm", "docs/training.md#step"};
 const Rule k_loss{"commlens.loss", "docs/training.md#step"};
 
-constexpr std::int64_t k_loss_entries = 2;  // the loss, and the wish to stop
+constexpr std::int64_t k_loss_entries = 2;  // the loss, and the request to stop
 
 /// One pipeline stage.
 class Stage {

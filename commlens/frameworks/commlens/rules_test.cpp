@@ -49,7 +49,7 @@ std::string described(const Trace& trace, const CommOp& op) {
 using Counts = std::map<std::string, int>;
 
 /// What a rank of `stage` issues in an iteration, each kind of call with its count; the loss at the end,
-/// which every job of several ranks has, is left out.
+/// which every job of several ranks has, is skipped.
 Counts calls(const Job& open, std::int64_t stage = 0) {
   const Result<Job> job = validated(open);
   EXPECT_TRUE(job.has_value()) << job.error().message;
