@@ -29,7 +29,7 @@ class NcclComm {
 
   /// Learns from a call how many members there are.
   void learn_size(int size);
-  /// A call of the function; nothing when its arguments make no sense.
+  /// A call of the function; std::nullopt if its arguments make no sense.
   std::optional<RecordedCall> call(NcclFunction function, DType dtype, std::size_t count, int root_or_peer);
 
  private:

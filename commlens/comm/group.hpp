@@ -27,7 +27,7 @@ constexpr CommunicatorId k_no_communicator{};
 CommunicatorId communicator_named(std::string_view name);
 /// As files have it: "0x" and 16 hexadecimal digits.
 std::string text_of(CommunicatorId communicator);
-/// The number in such text; nothing when it is none.
+/// The number in such text; std::nullopt if it is none.
 std::optional<CommunicatorId> communicator_from(std::string_view text);
 /// MPI_COMM_WORLD in recordings of MPI programs: communicator_named("MPI_COMM_WORLD").
 CommunicatorId world_communicator();

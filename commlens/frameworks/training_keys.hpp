@@ -32,8 +32,8 @@ struct TrainingKeys {
 const TrainingKeys& training_keys(KeySource source);
 
 enum class KeyUse : std::uint8_t { honoured, irrelevant, refused, warned };
-/// What becomes of a key, "zero_optimization.stage" within sections; nothing where the source does not have
-/// it.
+/// What becomes of a key, "zero_optimization.stage" within sections; std::nullopt where the source does not
+/// have it.
 std::optional<KeyUse> use_of(KeySource source, std::string_view key);
 
 /// All keys of a source, without those inside sections.

@@ -16,7 +16,7 @@ namespace {
 
 using Degree = std::pair<std::string_view, std::int64_t>;
 
-/// The product, or nothing when it is more ranks than any machine has.
+/// The product, or std::nullopt if it is more ranks than any machine has.
 std::optional<std::int64_t> product(std::span<const Degree> degrees) {
   std::int64_t ranks = 1;
   for (const auto& [name, degree] : degrees) {

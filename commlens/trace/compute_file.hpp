@@ -23,9 +23,9 @@ void write_compute_file(const RankStream& stream, std::uint32_t index, const std
 /// A file of compute intervals that is open.
 class ComputeFile {
  public:
-  /// Of a stream in `folder`. Nothing when the manifest names none, or when a recorded rank has none although
-  /// the manifest names it, which is counted in `skipped`, and so is what the file promises and lacks. Fails,
-  /// naming the file, when it is no such file.
+  /// Of a stream in `folder`. std::nullopt if the manifest names none, or when a recorded rank has none
+  /// although the manifest names it, which is counted in `skipped`, and so is what the file promises and
+  /// lacks. Fails, naming the file, when it is no such file.
   static Result<std::optional<ComputeFile>> open(const std::filesystem::path& folder,
                                                  const StreamEntry& entry, Provenance& provenance);
 

@@ -53,7 +53,7 @@ std::string_view name_of(Source source);
 enum class Accounting : std::uint8_t { messages, comms_logger };
 std::string_view name_of(Accounting accounting);
 
-/// The source or accounting of that name; nothing when there is none.
+/// The source or accounting of that name; std::nullopt if there is none.
 std::optional<Source> source_from(std::string_view name);
 std::optional<Accounting> accounting_from(std::string_view name);
 

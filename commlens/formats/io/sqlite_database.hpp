@@ -30,7 +30,7 @@ class SqliteStatement {
 
   int columns() const;
   bool is_null(int column) const;
-  /// Nothing when the value is no integer.
+  /// std::nullopt if the value is no integer.
   std::optional<std::int64_t> integer(int column) const;
   double number(int column) const;
   /// Valid until the next step; empty for NULL.

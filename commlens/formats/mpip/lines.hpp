@@ -56,7 +56,7 @@ struct MpipSizes {
   std::int64_t larger = 0;
   std::int64_t rounding = 0;
 };
-/// Nothing when the numbers contradict each other or are beyond 1 PiB.
+/// std::nullopt if the numbers contradict each other or are beyond 1 PiB.
 std::optional<MpipSizes> mpip_sizes(const MpipRow& row);
 
 }  // namespace commlens::formats::mpip

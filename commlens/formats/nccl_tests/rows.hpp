@@ -44,8 +44,8 @@ std::optional<NcclTestsColumns> nccl_tests_columns(std::string_view line);
 /// Whether a line starts like a row: two integers and an element type.
 bool starts_nccl_tests_row(std::string_view line, const NcclTestsColumns& columns);
 
-/// "        8     2   float   sum   -1   1.5   0.01   0.01   0   2.5   0.00   0.00   0": a row; nothing when
-/// the line is none or is torn.
+/// "        8     2   float   sum   -1   1.5   0.01   0.01   0   2.5   0.00   0.00   0": a row; std::nullopt
+/// if the line is none or is torn.
 std::optional<NcclTestsRow> nccl_tests_row(std::string_view line, const NcclTestsColumns& columns);
 
 /// One table, of one run of one program.

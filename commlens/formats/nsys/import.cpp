@@ -49,7 +49,7 @@ class NsysRanks {
     const auto found = ranks_.find(device);
     return found == ranks_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// Ranks of a communicator; nothing when its creation was not recorded.
+  /// Ranks of a communicator; std::nullopt if its creation was not recorded.
   std::optional<std::int64_t> size(std::optional<std::int64_t> comm) const {
     const auto found = comm ? sizes_.find(*comm) : sizes_.end();
     return found == sizes_.end() ? std::nullopt : std::optional(found->second);
