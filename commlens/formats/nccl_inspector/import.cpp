@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* k_no_json = "line that is no JSON object or is cut off";
 constexpr const char* k_no_header = "call before any header";
-constexpr const char* k_no_start = "start of a call not said, laid behind the call before";
+constexpr const char* k_no_start = "start of a call not said, placed after the call before";
 
 /// Whose calls a line is about; later versions write it once for many lines.
 struct InspectorHeader {

@@ -114,7 +114,7 @@ TEST(Inspector, LaysCallsWithoutStartsOneBehindTheOther) {
   ASSERT_TRUE(trace);
   EXPECT_EQ(
       trace->provenance.assumed,
-      (std::map<std::string, std::int64_t>{{"start of a call not said, laid behind the call before", 3}}));
+      (std::map<std::string, std::int64_t>{{"start of a call not said, placed after the call before", 3}}));
   EXPECT_TRUE(trace->provenance.skipped.empty());
 }
 
@@ -174,7 +174,7 @@ TEST(Inspector, CountsWhatItCannotUse) {
                                                  {"call of a function we do not know", 1},
                                                  {"call with impossible fields", 3},
                                                  {"line that is no JSON object or is cut off", 3}}));
-  EXPECT_EQ(trace->provenance.assumed.at("start of a call not said, laid behind the call before"), 1);
+  EXPECT_EQ(trace->provenance.assumed.at("start of a call not said, placed after the call before"), 1);
 }
 
 TEST(Inspector, RefusesAFileWithoutCalls) {

@@ -94,16 +94,16 @@ TEST(IterationsFigure, LeavesUnknownWireBytesEmpty) {
   Trace trace = one_all_reduce(0, 0);
   add_call(trace, 4, 1);
   EXPECT_EQ(column_of(*all_figures(trace).at("iterations"), "wire_bytes_all_ranks"), (Plain{"", "1500"}));
-  Trace untold = one_all_reduce(0, 0);
-  add_call(untold, 0, 1);
-  EXPECT_EQ(column_of(*all_figures(untold).at("iterations"), "wire_bytes_all_ranks"), k_no_column);
+  Trace incomplete = one_all_reduce(0, 0);
+  add_call(incomplete, 0, 1);
+  EXPECT_EQ(column_of(*all_figures(incomplete).at("iterations"), "wire_bytes_all_ranks"), k_no_column);
 }
 
 TEST(RunsFigure, LeavesUnknownWireBytesEmpty) {
   const Trace known = one_all_reduce(4);
-  const Trace untold = one_all_reduce(0);
+  const Trace incomplete = one_all_reduce(0);
   FigureInput input = figure_input({"known", &known}, std::nullopt, 0);
-  input.all.push_back({"untold", &untold});
+  input.all.push_back({"incomplete", &incomplete});
   for (const MadeFigure& made : make_figures(input)) {
     if (made.entry->id == "runs") {
       EXPECT_EQ(column_of(*made.figure, "wire_bytes_all_ranks"), (Plain{"1500", ""}));
@@ -153,8 +153,8 @@ TEST(OverlapFigure, IsOfKnownIterations) {
   EXPECT_EQ(column_of(figure, "part"), (Plain{"communication", "not in a call"}));
   EXPECT_EQ(column_of(figure, "part_ns"), (Plain{"100", "0"}));
   EXPECT_EQ(figure.notes, Plain{"What belongs to no known iteration is left out."});
-  const Trace untold = one_all_reduce(2);
-  EXPECT_TRUE(all_figures(untold).at("overlap")->notes.empty());
+  const Trace incomplete = one_all_reduce(2);
+  EXPECT_TRUE(all_figures(incomplete).at("overlap")->notes.empty());
 }
 
 TEST(OverviewFigure, CountsCallsOfNoKnownIteration) {
