@@ -13,7 +13,7 @@ namespace commlens::capture {
 struct CommIdentity {
   std::uint64_t comm = 0;  // the same for all members, and for no other communicator of the job
   int rank = 0;
-  int size = 0;           // 0: not told (profiler interface before v4)
+  int size = 0;           // 0: not known (profiler interface before v4)
   int device = -1;        // -1: not known
   bool is_agreed = true;  // false: other members may know it by another number
 };

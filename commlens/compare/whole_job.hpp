@@ -23,7 +23,7 @@ enum class GroupDetail : std::uint8_t { members, size, nothing };
 struct WholeJobRow {
   CommKind kind = CommKind::other;
   std::string name;             // of an op without a kind of its own
-  std::int64_t group_size = 0;  // 0: not told
+  std::int64_t group_size = 0;  // 0: not known
   Bytes message;                // of one call; of calls that match although one side's size is rounded: A's
   std::int64_t calls_a = 0;
   std::int64_t calls_b = 0;

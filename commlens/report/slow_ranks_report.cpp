@@ -62,7 +62,8 @@ std::string nobody_text(const SlowRanks& slow) {
   }
   if (static_cast<double>(between) < least_share * static_cast<double>(all)) {
     return fmt::format(
-        "who is slow cannot be told: calls are open for {} of the time, and what ranks do beneath them is "
+        "who is slow cannot be determined: calls are open for {} of the time, and what ranks do beneath them "
+        "is "
         "not "
         "seen",
         percent(all - between, all));

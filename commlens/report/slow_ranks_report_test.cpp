@@ -67,10 +67,9 @@ TEST(SlowRanksReport, SaysWhereItCannotBeTold) {
     row.between_calls = milliseconds(1);
   }
   slow.ranks[0].in_calls = milliseconds(90);
-  EXPECT_EQ(
-      slow_ranks_verdicts(slow),
-      (Texts{"who is slow cannot be told: calls are open for 97.9 % of the time, and what ranks do beneath "
-             "them is not seen"}));
+  EXPECT_EQ(slow_ranks_verdicts(slow), (Texts{"who is slow cannot be determined: calls are open for 97.9 % "
+                                              "of the time, and what ranks do beneath "
+                                              "them is not seen"}));
 }
 
 TEST(SlowRanksReport, IsEmptyWhereNothingWasCompared) {

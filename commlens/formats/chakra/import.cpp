@@ -202,7 +202,7 @@ class ChakraImport {
     set_times(node, record);
     set_ranks(node, *kind, record);
     if (!set_sizes(node, *kind, record)) {
-      skip("call whose size cannot be told");
+      skip("call whose size cannot be determined");
       return;
     }
     if (builder_.add_or_skip(record) && integer(node.attributes(), k_own_row)) {

@@ -24,7 +24,7 @@ namespace commlens::formats::flight_recorder {
 namespace {
 
 constexpr std::size_t k_largest_pickle = std::size_t{256} << 20;
-constexpr std::string_view k_no_size = "call whose size is not said, kept as other";
+constexpr std::string_view k_no_size = "call whose size is not reported, kept as other";
 
 CommKind kind_of_entry(const FlightEntry& entry) {
   // "all_reduce_barrier" is the all_reduce of one element that a barrier is made of.

@@ -14,7 +14,7 @@ struct BenchmarkPoint {
   DType dtype = DType::uint8;
   std::int64_t input_bytes = 0;
   std::int64_t output_bytes = 0;
-  std::int64_t ranks = 0;  // 0: not told
+  std::int64_t ranks = 0;  // 0: not known
   double microseconds = 0;
   std::string tag;  // "in-place"
 };

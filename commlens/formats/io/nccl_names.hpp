@@ -41,6 +41,6 @@ std::optional<NcclBuffers> nccl_buffers(const NcclFunction& function, DType dtyp
                                         std::int64_t ranks);
 
 /// Reason in Provenance::skipped of ranks (not calls) that got a number of ours.
-constexpr std::string_view k_numbered_rank = "rank not said, numbered by file or process";
+constexpr std::string_view k_numbered_rank = "rank not reported, numbered by file or process";
 
 }  // namespace commlens::formats

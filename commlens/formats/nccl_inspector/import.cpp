@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* k_no_json = "line that is no JSON object or is cut off";
 constexpr const char* k_no_header = "call before any header";
-constexpr const char* k_no_start = "start of a call not said, placed after the call before";
+constexpr const char* k_no_start = "start of a call not reported, placed after the call before";
 
 /// Whose calls a line is about; later versions write it once for many lines.
 struct InspectorHeader {
@@ -47,7 +47,7 @@ struct InspectorShape {
 struct InspectorCall {
   NcclComms::Row comm = 0;
   std::uint32_t shape = 0;
-  std::int64_t start_us = -1;  // -1: not said
+  std::int64_t start_us = -1;  // -1: not known
   std::int64_t dumped_us = 0;
   std::int64_t duration_ns = 0;
 };

@@ -168,7 +168,7 @@ Result<Trace> PluginReader::finish() {
     add(call);
   }
   if (comms_.size() > 1) {
-    calls_.provenance().assume("rank not said, that in the call's communicator taken",
+    calls_.provenance().assume("rank not reported, that in the call's communicator taken",
                                static_cast<std::int64_t>(found_.size()));
   }
   Trace trace = calls_.finish();

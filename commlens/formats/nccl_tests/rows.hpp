@@ -51,7 +51,7 @@ std::optional<NcclTestsRow> nccl_tests_row(std::string_view line, const NcclTest
 /// One table, of one run of one program.
 struct NcclTestsRun {
   std::string program;     // "all_reduce_perf"; empty when the output does not say
-  std::int64_t ranks = 0;  // of a communicator; 0: not told
+  std::int64_t ranks = 0;  // of a communicator; 0: not known
   NcclTestsColumns columns;
   std::vector<NcclTestsRow> rows;
 };

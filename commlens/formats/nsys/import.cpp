@@ -205,8 +205,9 @@ class NsysReading {
     if (calls.size() == 1 || one_stream || (one_device && one_comm)) {
       calls_of[&first] = std::move(calls);  // later kernels are of calls that were not recorded
     } else if (!deal_alike(calls, kernels, calls_of) && !deal_by_kind(calls, kernels, calls_of)) {
-      calls_.provenance().skip("call of a group over several devices or streams (sizes are not told apart)",
-                               static_cast<std::int64_t>(calls.size()));
+      calls_.provenance().skip(
+          "call of a group over several devices or streams (sizes are not distinguished)",
+          static_cast<std::int64_t>(calls.size()));
     }
   }
 

@@ -123,7 +123,7 @@ class TorchEtImport {
       return *said;
     }
     if (place && has_one_group_ && *place >= 0 && *place < k_max_ranks) {
-      provenance().assume("rank not said, taken from the place in the only group");
+      provenance().assume("rank not reported, taken from the place in the only group");
       return *place;
     }
     const std::optional<std::int64_t> named = rank_in_name(path_);
@@ -155,7 +155,7 @@ class TorchEtImport {
     }
     const std::optional<Buffers> buffers = buffers_of(call, kind, group.size);
     if (!buffers) {
-      provenance().skip("call whose size cannot be told");
+      provenance().skip("call whose size cannot be determined");
       return;
     }
     record.input_bytes = buffers->input;

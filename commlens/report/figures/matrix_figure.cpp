@@ -66,7 +66,7 @@ class Traffic {
     const Bytes wire =
         wire_bytes(kind, std::min(message, Bytes{INT64_MAX / 2}), std::max<std::int64_t>(size, 1));
     if (size < 2 || wire.value == 0 || !groups_.knows_members(group)) {
-      return;  // nothing is sent, or it is not told between whom
+      return;  // nothing is sent, or it is not known between whom
     }
     // A group looks the same to all its members, so each is resolved once for those of the class.
     std::vector<bool> done(static_cast<std::size_t>(ranks.count()), false);

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Rank 0 in one all_reduce of 1000 bytes on a group of `group_size` ranks (0: not told) from 0 to 100 ns.
+/// Rank 0 in one all_reduce of 1000 bytes on a group of `group_size` ranks (0: not known) from 0 to 100 ns.
 Trace one_all_reduce(std::int64_t group_size, Iteration iteration = k_unknown_iteration) {
   Trace trace;
   CommOp op;
@@ -230,10 +230,10 @@ TEST(Figures, OfComputingAloneShowIt) {
 TEST(CoverageFigure, TellsWhatWasAssumedFromWhatWasLeftOut) {
   Trace trace = one_all_reduce(2);
   trace.provenance.skip("torn line", 3);
-  trace.provenance.assume("rank not said", 1);
+  trace.provenance.assume("rank not reported", 1);
   const auto figures = all_figures(trace);
   EXPECT_EQ(column_of(*figures.at("coverage"), "what"),
-            (Plain{"calls shown", "left out: torn line", "assumed: rank not said"}));
+            (Plain{"calls shown", "left out: torn line", "assumed: rank not reported"}));
 }
 
 }  // namespace
