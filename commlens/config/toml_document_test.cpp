@@ -7,7 +7,7 @@
 namespace commlens {
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string toml_error(const std::string& text) {
   const Result<ConfigNode> document = parse_toml("f.toml", text);
   return document ? "no error" : document.error().message;
 }
@@ -36,9 +36,9 @@ TEST(TomlDocument, ReadsTablesInTheOrderOfTheFile) {
 }
 
 TEST(TomlDocument, SaysWhereATextIsWrong) {
-  EXPECT_EQ(error_of("a = 1\nb = \n").substr(0, 26), "f.toml:2: not valid TOML: ");
-  EXPECT_EQ(error_of("a = 1\na = 2\n").substr(0, 26), "f.toml:2: not valid TOML: ");
-  EXPECT_NE(error_of(std::string("a = \0", 5)), "no error");
+  EXPECT_EQ(toml_error("a = 1\nb = \n").substr(0, 26), "f.toml:2: not valid TOML: ");
+  EXPECT_EQ(toml_error("a = 1\na = 2\n").substr(0, 26), "f.toml:2: not valid TOML: ");
+  EXPECT_NE(toml_error(std::string("a = \0", 5)), "no error");
 }
 
 TEST(TomlDocument, RefusesWhatNestsTooDeep) {
@@ -49,7 +49,7 @@ TEST(TomlDocument, RefusesWhatNestsTooDeep) {
   for (int depth = 0; depth < 80; ++depth) {
     text += "]";
   }
-  EXPECT_NE(error_of(text + "\n"), "no error");
+  EXPECT_NE(toml_error(text + "\n"), "no error");
 }
 
 }  // namespace
