@@ -90,7 +90,8 @@ TEST_F(Report, WritesEveryFigureAsJsonAndCsv) {
     EXPECT_FALSE(content_of(path("figures/" + id + ".csv")).empty()) << id;
   }
   // 2 m (n-1)/n = 2048 bytes from each to the other.
-  EXPECT_EQ(content_of(path("figures/matrix.csv")), "source_rank,destination_rank,wire_bytes_of_pair\n0,1,2048\n1,0,2048\n");
+  EXPECT_EQ(content_of(path("figures/matrix.csv")),
+            "source_rank,destination_rank,wire_bytes_of_pair\n0,1,2048\n1,0,2048\n");
 }
 
 TEST_F(Report, OfAConfigurationPredictsIt) {

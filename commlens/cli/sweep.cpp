@@ -91,16 +91,16 @@ std::string head_text(const SweepHead& head, const std::vector<SweepRow>& rows) 
 }
 
 /// One column per swept flag; --framework is beside the others in CSV, which has the framework of every row.
-std::vector<Column> flag_columns(const std::vector<SweepRow>& rows) {
-  std::vector<Column> list;
+std::vector<ColumnUse> flag_columns(const std::vector<SweepRow>& rows) {
+  std::vector<ColumnUse> list;
   for (const auto& [flag, value] : rows.front().swept) {
     std::string key = bare(flag);
     std::replace(key.begin(), key.end(), '-', '_');
-    list.push_back({.key = key,
-                    .title = bare(flag),
-                    .unit = ColumnUnit::id,
-                    .in_csv = flag != "--framework",
-                    .json = "flags." + key});
+    list.emplace_back(Column{.key = key,
+                             .title = bare(flag),
+                             .unit = ColumnUnit::id,
+                             .in_csv = flag != "--framework",
+                             .json = "flags." + key});
   }
   return list;
 }
@@ -116,7 +116,7 @@ Column grouped(std::string key, std::string json, int drop_first = 0) {
 }
 
 std::vector<Column> sweep_columns(const std::vector<SweepRow>& rows, const std::set<CommKind>& kinds) {
-  std::vector<Column> list = flag_columns(rows);
+  std::vector<ColumnUse> list = flag_columns(rows);
   list.push_back(grouped("calls_per_rank", "per_rank.calls", 1));
   for (const CommKind kind : kinds) {
     Column column = column_of(kind, "OP_message_bytes_per_rank");
@@ -230,7 +230,7 @@ std::string uneven_work_text(const std::vector<SweepRow>& rows) {
 
 std::string sweep_text(const SweepHead& head, const std::vector<SweepRow>& rows, const TextStyle& style) {
   const Table table = sweep_table(head, rows);
-  std::vector<Column> shown;
+  std::vector<ColumnUse> shown;
   std::copy_if(table.columns().begin(), table.columns().end(), std::back_inserter(shown),
                [](const Column& column) { return column.in_text; });
   std::stable_partition(shown.begin(), shown.end(),

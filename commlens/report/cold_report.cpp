@@ -67,14 +67,11 @@ std::vector<Cell> joined(std::vector<Cell> cells, std::initializer_list<std::vec
 
 Table cold_table(const Trace& trace, const ColdStart& cold) {
   Table table(
-      joined(call_columns(), {columns({{"cold_calls_all_ranks"},
-                                       {"warm_calls_all_ranks"},
-                                       {"warm_calls_per_iteration_all_ranks"},
-                                       {"cold_message_bytes_all_ranks"},
-                                       {"warm_message_bytes_all_ranks"},
-                                       {"warm_message_bytes_per_iteration_all_ranks"},
-                                       {"cold_slowdown"}}),
-                              time_columns("cold_", "cold_time"), time_columns("warm_", "warm_time")}));
+      joined(call_columns(),
+             {columns({"cold_calls_all_ranks", "warm_calls_all_ranks", "warm_calls_per_iteration_all_ranks",
+                       "cold_message_bytes_all_ranks", "warm_message_bytes_all_ranks",
+                       "warm_message_bytes_per_iteration_all_ranks", "cold_slowdown"}),
+              time_columns("cold_", "cold_time"), time_columns("warm_", "warm_time")}));
   const std::int64_t warm = cold.warm_iterations;
   for (const ColdRow& row : cold.rows) {
     const double slowdown =
@@ -92,15 +89,11 @@ Table cold_table(const Trace& trace, const ColdStart& cold) {
 }
 
 Table first_calls_table(const Trace& trace, const ColdStart& cold) {
-  Table table(joined(call_columns(), {columns({{"calls_all_ranks"},
-                                               {"compared_calls_all_ranks"},
-                                               {"compared_time_ns_all_ranks"},
-                                               {"later_time_ns_all_ranks"},
-                                               {"compared_mean_ns"},
-                                               {"later_mean_ns"},
-                                               {"cold_slowdown"},
-                                               {"lost_ns_all_ranks"}}),
-                                      time_columns("", "time")}));
+  Table table(joined(call_columns(),
+                     {columns({"calls_all_ranks", "compared_calls_all_ranks", "compared_time_ns_all_ranks",
+                               "later_time_ns_all_ranks", "compared_mean_ns", "later_mean_ns",
+                               "cold_slowdown", "lost_ns_all_ranks"}),
+                      time_columns("", "time")}));
   for (const FirstCallRow& row : cold.first_calls) {
     const bool is_compared = row.compared > 0;
     const auto mean = [&](nanoseconds sum) { return is_compared ? Cell(sum / row.compared) : Cell(); };
@@ -134,34 +127,30 @@ std::string cold_text(const Trace& trace, const ColdStart& cold, const TextStyle
   const Table table =
       cold_table(trace, cold)
           .picked(
-              {{"op"},
-               {.key = "group_size", .align = Column::Align::left},
-               {.key = "cold_calls_all_ranks", .drop_first = 2},
-               {.key = "warm_calls_per_iteration_all_ranks", .title = "warm calls", .drop_first = 2},
-               {.key = "cold_message_bytes_all_ranks", .drop_first = 1},
-               {.key = "warm_message_bytes_per_iteration_all_ranks", .title = "warm bytes", .drop_first = 1},
-               {.key = "cold_p50_ns", .title = "cold P50", .drop_first = 3},
-               {.key = "warm_p50_ns", .title = "warm P50", .drop_first = 3},
-               {.key = "cold_mean_ns", .title = "cold mean"},
-               {.key = "warm_mean_ns", .title = "warm mean"},
-               {"cold_slowdown"}});
+              {"op", Column{.key = "group_size", .align = Column::Align::left},
+               Column{.key = "cold_calls_all_ranks", .drop_first = 2},
+               Column{.key = "warm_calls_per_iteration_all_ranks", .title = "warm calls", .drop_first = 2},
+               Column{.key = "cold_message_bytes_all_ranks", .drop_first = 1},
+               Column{.key = "warm_message_bytes_per_iteration_all_ranks",
+                      .title = "warm bytes",
+                      .drop_first = 1},
+               Column{.key = "cold_p50_ns", .title = "cold P50", .drop_first = 3},
+               Column{.key = "warm_p50_ns", .title = "warm P50", .drop_first = 3},
+               Column{.key = "cold_mean_ns", .title = "cold mean"},
+               Column{.key = "warm_mean_ns", .title = "warm mean"}, "cold_slowdown"});
   return table.text_with_hidden(style, "json") +
          wrapped("warm calls and bytes: of one iteration, on average; slower: mean time of a call\n", style);
 }
 
 std::string first_calls_text(const Trace& trace, const ColdStart& cold, const TextStyle& style) {
-  const Table table = first_calls_table(trace, cold)
-                          .with_value("time_ns_all_ranks")
-                          .picked({{"op"},
-                                   {.key = "group_size", .align = Column::Align::left},
-                                   {"calls_all_ranks", "first calls"},
-                                   {.key = "mean_ns", .drop_first = 2},
-                                   {.key = "longest_ns", .drop_first = 1},
-                                   {.key = "compared_calls_all_ranks", .drop_first = 3},
-                                   {"compared_mean_ns"},
-                                   {"later_mean_ns"},
-                                   {"cold_slowdown"},
-                                   {"lost_ns_all_ranks"}});
+  const Table table =
+      first_calls_table(trace, cold)
+          .with_value("time_ns_all_ranks")
+          .picked({"op", Column{.key = "group_size", .align = Column::Align::left},
+                   Column{"calls_all_ranks", "first calls"}, Column{.key = "mean_ns", .drop_first = 2},
+                   Column{.key = "longest_ns", .drop_first = 1},
+                   Column{.key = "compared_calls_all_ranks", .drop_first = 3}, "compared_mean_ns",
+                   "later_mean_ns", "cold_slowdown", "lost_ns_all_ranks"});
   if (table.empty()) {
     return "";
   }

@@ -71,21 +71,12 @@ const std::vector<Column>& row_columns() {
   static const std::vector<Column> all = [] {
     std::vector<Column> list = call_columns();
     const auto add = [&](std::vector<Column> more) { list.insert(list.end(), more.begin(), more.end()); };
-    add(columns({{"calls_all_ranks"},
-                 {"smallest_message_bytes"},
-                 {"largest_message_bytes"},
-                 {"message_bytes_all_ranks"},
-                 {"wire_bytes_all_ranks"},
-                 {"wire_inter_node_bytes_all_ranks"},
-                 {"phase"},
-                 {"iteration"}}));
+    add(columns({"calls_all_ranks", "smallest_message_bytes", "largest_message_bytes",
+                 "message_bytes_all_ranks", "wire_bytes_all_ranks", "wire_inter_node_bytes_all_ranks",
+                 "phase", "iteration"}));
     add(time_columns("", "time"));
-    add(columns({{"algorithm_bandwidth_bytes_per_s"},
-                 {"bus_bandwidth_bytes_per_s"},
-                 {"bus_share_of_link"},
-                 {"wire_bytes_mean_per_rank"},
-                 {"share_of_message_bytes"},
-                 {"share_of_time"}}));
+    add(columns({"algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "bus_share_of_link",
+                 "wire_bytes_mean_per_rank", "share_of_message_bytes", "share_of_time"}));
     return list;
   }();
   return all;
@@ -111,10 +102,8 @@ std::vector<Cell> row_cells(const SummaryTables& tables, const SummaryRow& row, 
 }  // namespace
 
 std::vector<Column> call_columns() {
-  return columns({{"op"},
-                  {.key = "name", .in_text = false, .optional = true},
-                  data("axis"),
-                  {.key = "group_size", .title = "group", .align = Column::Align::left}});
+  return columns({"op", Column{.key = "name", .in_text = false, .optional = true}, data("axis"),
+                  Column{.key = "group_size", .title = "group", .align = Column::Align::left}});
 }
 
 std::vector<Cell> call_cells(const Trace& trace, CommKind kind, NameId name, Axis axis, std::int64_t size) {
@@ -124,16 +113,9 @@ std::vector<Cell> call_cells(const Trace& trace, CommKind kind, NameId name, Axi
 }
 
 std::vector<Column> time_columns(const std::string& key, const std::string& object) {
-  std::vector<Column> list = columns({{"timed_calls_all_ranks"},
-                                      {"time_ns_all_ranks"},
-                                      {"p50_ns"},
-                                      {"p50_low_ns"},
-                                      {"p50_high_ns"},
-                                      {"p95_ns"},
-                                      {"exact_quantiles"},
-                                      {"mean_ns"},
-                                      {"shortest_ns"},
-                                      {"longest_ns"}});
+  std::vector<Column> list =
+      columns({"timed_calls_all_ranks", "time_ns_all_ranks", "p50_ns", "p50_low_ns", "p50_high_ns", "p95_ns",
+               "exact_quantiles", "mean_ns", "shortest_ns", "longest_ns"});
   for (Column& column : list) {
     column.json = object.empty() ? "" : object + "." + column.key;
     column.key = key + column.key;
@@ -198,35 +180,24 @@ Table summary_table(const SummaryTables& tables) {
 
 std::string volumes_text(const SummaryTables& tables, const TextStyle& style) {
   return summary_table(tables)
-      .picked({{"op"},
-               {.key = "group_size", .align = Column::Align::left},
-               {"phase"},
-               {"iteration"},
-               {"calls_all_ranks"},
-               {.key = "smallest_message_bytes", .drop_first = 1},
-               {.key = "largest_message_bytes", .drop_first = 2},
-               {"message_bytes_all_ranks"},
-               {.key = "share_of_message_bytes", .drop_first = 3},
-               {"wire_bytes_all_ranks"},
-               {"wire_inter_node_bytes_all_ranks"}})
+      .picked({"op", Column{.key = "group_size", .align = Column::Align::left}, "phase", "iteration",
+               "calls_all_ranks", Column{.key = "smallest_message_bytes", .drop_first = 1},
+               Column{.key = "largest_message_bytes", .drop_first = 2}, "message_bytes_all_ranks",
+               Column{.key = "share_of_message_bytes", .drop_first = 3}, "wire_bytes_all_ranks",
+               "wire_inter_node_bytes_all_ranks"})
       .text_with_hidden(style);
 }
 
 std::string times_text(const SummaryTables& tables, const TextStyle& style) {
-  const Table table = summary_table(tables)
-                          .with_value("time_ns_all_ranks")
-                          .picked({{"op"},
-                                   {.key = "group_size", .align = Column::Align::left},
-                                   {"phase"},
-                                   {"iteration"},
-                                   {"time_ns_all_ranks"},
-                                   {.key = "share_of_time", .drop_first = 3},
-                                   {"p50_ns"},
-                                   {.key = "p50_low_ns", .title = "P50, 95 % interval", .drop_first = 1},
-                                   {.key = "p95_ns", .drop_first = 4},
-                                   {.key = "algorithm_bandwidth_bytes_per_s", .drop_first = 2},
-                                   {"bus_bandwidth_bytes_per_s"},
-                                   {"bus_share_of_link"}});
+  const Table table =
+      summary_table(tables)
+          .with_value("time_ns_all_ranks")
+          .picked({"op", Column{.key = "group_size", .align = Column::Align::left}, "phase", "iteration",
+                   "time_ns_all_ranks", Column{.key = "share_of_time", .drop_first = 3}, "p50_ns",
+                   Column{.key = "p50_low_ns", .title = "P50, 95 % interval", .drop_first = 1},
+                   Column{.key = "p95_ns", .drop_first = 4},
+                   Column{.key = "algorithm_bandwidth_bytes_per_s", .drop_first = 2},
+                   "bus_bandwidth_bytes_per_s", "bus_share_of_link"});
   return table.empty() ? "" : table.text_with_hidden(style) + wrapped(exactness_text(tables.rows), style);
 }
 

@@ -32,17 +32,14 @@ std::vector<Cell> joined(std::vector<Cell> first, const std::vector<Cell>& more)
 
 Json overlap_json(const Trace& trace, const IterationOverlap& row) {
   // There may be many rows.
-  static const std::vector<Column> of_rank = joined(columns({{"ranks"},
-                                                             {"iteration"},
-                                                             {"start_ns"},
-                                                             {"span_ns"},
-                                                             {.key = "compute_ns", .optional = true},
-                                                             {.key = "idle_ns", .optional = true}}),
-                                                    communication_columns(ColumnScope::rank));
-  static const std::vector<Column> of_op =
-      joined(columns({{"op"}, {.key = "name", .optional = true}}), communication_columns(ColumnScope::rank));
+  static const std::vector<Column> of_rank = joined(
+      columns({"ranks", "iteration", "start_ns", "span_ns", Column{.key = "compute_ns", .optional = true},
+               Column{.key = "idle_ns", .optional = true}}),
+      communication_columns(ColumnScope::rank));
+  static const std::vector<Column> of_op = joined(columns({"op", Column{.key = "name", .optional = true}}),
+                                                  communication_columns(ColumnScope::rank));
   static const std::vector<Column> of_stream =
-      joined(columns({{"axis"}, {"kind"}, {"group"}, {.key = "communicator", .optional = true}}),
+      joined(columns({"axis", "kind", "group", Column{.key = "communicator", .optional = true}}),
              communication_columns(ColumnScope::rank));
   Json json = row_json(of_rank, joined({ranks_cell(row.ranks), iteration_cell(row.iteration),
                                         row.span.started, row.length(), row.compute, row.idle},

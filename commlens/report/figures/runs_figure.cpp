@@ -14,15 +14,9 @@ FigureResult runs_figure(const FigureInput& input) {
   if (input.all.size() < 2) {
     return no_figure("one trace or configuration was given");
   }
-  Table table(columns({{"trace"},
-                       {"trace_source"},
-                       {"rank_count"},
-                       {"iteration_count"},
-                       {"calls_all_ranks"},
-                       {"message_bytes_all_ranks"},
-                       {"wire_bytes_all_ranks", "wire bytes, all ranks"},
-                       {"time_ns_all_ranks", "time in calls"},
-                       {"p50_ns", "P50 of a call"}}));
+  Table table(columns({"trace", "trace_source", "rank_count", "iteration_count", "calls_all_ranks",
+                       "message_bytes_all_ranks", Column{"wire_bytes_all_ranks", "wire bytes, all ranks"},
+                       Column{"time_ns_all_ranks", "time in calls"}, Column{"p50_ns", "P50 of a call"}}));
   std::int64_t without_wire = 0;
   SummaryOptions options;
   options.iterations = input.iterations;
