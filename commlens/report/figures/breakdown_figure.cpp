@@ -21,10 +21,9 @@ struct Parts {
 };
 
 Parts parts_of(const FigureInput& input) {
-  const bool knows_none =
-      std::none_of(input.by_phase.begin(), input.by_phase.end(),
-                   [](const SummaryRow& row) { return inter_node_or_none(row) != k_no_value; });
-  return {.wire = !is_printed_log(input.trace()) && wire_or_none(input.summary) != k_no_value,
+  const bool knows_none = std::none_of(input.by_phase.begin(), input.by_phase.end(),
+                                       [](const SummaryRow& row) { return row.knows_wire_inter_node(); });
+  return {.wire = !is_printed_log(input.trace()) && knows_wire(input.summary),
           .node = input.ranks_per_node > 0 && !knows_none,
           .time = input.summary.time.has_value(),
           .quantiles = input.summary.time && input.summary.time->p50};

@@ -61,7 +61,7 @@ FigureResult iterations_figure(const FigureInput& input) {
   figure.caption = "Calls and bytes per iteration, summed over all ranks; iteration -1 is initialisation.";
   std::vector<std::string> toggles = {"message_bytes_all_ranks", "calls_all_ranks"};
   figure.formulas = {"message-bytes"};
-  if (wire_or_none(input.summary) != k_no_value) {
+  if (knows_wire(input.summary)) {
     toggles.insert(toggles.begin() + 1, "wire_bytes_all_ranks");
     figure.formulas.emplace_back("wire-bytes");
   } else {

@@ -1,7 +1,5 @@
 #include "commlens/report/figures/runs_figure.hpp"
 
-#include <limits>
-
 #include <fmt/format.h>
 
 #include "commlens/base/sums.hpp"
@@ -22,9 +20,8 @@ FigureResult runs_figure(const FigureInput& input) {
   options.iterations = input.iterations;
   for (const NamedTrace& run : input.all) {
     const Summary summary = summarise(*run.trace, options);
-    const std::int64_t wire = wire_or_none(summary);
     table.add({run.name, name_of(run.trace->provenance.source), summary.ranks, summary.iterations.size(),
-               summary.calls, summary.message, wire == k_no_value ? Cell() : Cell(wire),
+               summary.calls, summary.message, knows_wire(summary) ? Cell(summary.wire) : Cell(),
                summary.time ? Cell(summary.time->total) : Cell(),
                summary.time ? Cell(summary.time->p50) : Cell()});
     without_wire = saturating_sum(without_wire, summary.calls_without_wire);
