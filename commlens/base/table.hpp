@@ -120,6 +120,15 @@ class Cell {
   std::optional<std::string> shown_;
 };
 
+using Cells = std::vector<Cell>;
+
+/// One list of columns, or of cells, after the other.
+template <typename Item, typename... Lists>
+std::vector<Item> concatenated(std::vector<Item> first, const Lists&... more) {
+  (first.insert(first.end(), more.begin(), more.end()), ...);
+  return first;
+}
+
 /// Rows of typed cells under columns. Written once, shown as text, CSV, JSON (report/table_json.hpp) and data
 /// of figures (report/figures/figure.hpp).
 class Table {

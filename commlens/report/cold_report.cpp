@@ -51,63 +51,49 @@ bool has_times(const ColdStart& cold) {
                      [](const ColdRow& row) { return row.cold.has_value() || row.warm.has_value(); });
 }
 
-std::vector<Column> joined(std::vector<Column> columns, std::initializer_list<std::vector<Column>> more) {
-  for (const std::vector<Column>& list : more) {
-    columns.insert(columns.end(), list.begin(), list.end());
-  }
-  return columns;
-}
-
-std::vector<Cell> joined(std::vector<Cell> cells, std::initializer_list<std::vector<Cell>> more) {
-  for (const std::vector<Cell>& list : more) {
-    cells.insert(cells.end(), list.begin(), list.end());
-  }
-  return cells;
-}
-
 Table cold_table(const Trace& trace, const ColdStart& cold) {
-  Table table(
-      joined(call_columns(),
-             {columns({"cold_calls_all_ranks", "warm_calls_all_ranks", "warm_calls_per_iteration_all_ranks",
-                       "cold_message_bytes_all_ranks", "warm_message_bytes_all_ranks",
-                       "warm_message_bytes_per_iteration_all_ranks", "cold_slowdown"}),
-              time_columns("cold_", "cold_time"), time_columns("warm_", "warm_time")}));
+  Table table(concatenated(
+      call_columns(),
+      columns({"cold_calls_all_ranks", "warm_calls_all_ranks", "warm_calls_per_iteration_all_ranks",
+               "cold_message_bytes_all_ranks", "warm_message_bytes_all_ranks",
+               "warm_message_bytes_per_iteration_all_ranks", "cold_slowdown"}),
+      time_columns("cold_", "cold_time"), time_columns("warm_", "warm_time")));
   const std::int64_t warm = cold.warm_iterations;
   for (const ColdRow& row : cold.rows) {
     const double slowdown =
         row.cold && row.warm ? times_as_long(row.cold->mean_ns(), row.warm->mean_ns()) : 0;
-    table.add(joined(
+    table.add(concatenated(
         call_cells(trace, row.kind, row.name, row.axis, row.group_size),
-        {{row.cold_calls, row.warm_calls, warm > 0 ? calls_per_iteration(row.warm_calls, warm) : Cell(),
-          row.cold_message, row.warm_message,
-          warm > 0 ? Cell(std::floor(per_iteration(row.warm_message.value, warm))) : Cell(),
-          slowdown_cell(slowdown)},
-         time_cells(row.cold),
-         time_cells(row.warm)}));
+        Cells{row.cold_calls, row.warm_calls, warm > 0 ? calls_per_iteration(row.warm_calls, warm) : Cell(),
+              row.cold_message, row.warm_message,
+              warm > 0 ? Cell(std::floor(per_iteration(row.warm_message.value, warm))) : Cell(),
+              slowdown_cell(slowdown)},
+        time_cells(row.cold), time_cells(row.warm)));
   }
   return table;
 }
 
 Table first_calls_table(const Trace& trace, const ColdStart& cold) {
-  Table table(joined(call_columns(),
-                     {columns({"calls_all_ranks", "compared_calls_all_ranks", "compared_time_ns_all_ranks",
-                               "later_time_ns_all_ranks", "compared_mean_ns", "later_mean_ns",
-                               "cold_slowdown", "lost_ns_all_ranks"}),
-                      time_columns("", "time")}));
+  Table table(
+      concatenated(call_columns(),
+                   columns({"calls_all_ranks", "compared_calls_all_ranks", "compared_time_ns_all_ranks",
+                            "later_time_ns_all_ranks", "compared_mean_ns", "later_mean_ns", "cold_slowdown",
+                            "lost_ns_all_ranks"}),
+                   time_columns("", "time")));
   for (const FirstCallRow& row : cold.first_calls) {
     const bool is_compared = row.compared > 0;
-    const auto mean = [&](nanoseconds sum) { return is_compared ? Cell(sum / row.compared) : Cell(); };
+    const auto mean = [&](nanoseconds sum) { return or_dash(is_compared ? sum / row.compared : Cell()); };
     const double slowdown = times_as_long(static_cast<double>(row.compared_time.count()),
                                           static_cast<double>(row.later_time.count()));
     // First calls that took less time than later ones lose nothing.
     const nanoseconds lost = row.compared_time - row.later_time;
-    Cell lost_cell = is_compared ? Cell(lost) : Cell().shown("-");
-    table.add(
-        joined(call_cells(trace, row.kind, row.name, row.axis, row.group_size),
-               {{row.calls, row.compared, row.compared_time, row.later_time, or_dash(mean(row.compared_time)),
-                 or_dash(mean(row.later_time)), is_compared ? slowdown_cell(slowdown) : or_dash({}),
-                 lost.count() < 0 ? std::move(lost_cell).shown("-") : lost_cell},
-                time_cells(row.time)}));
+    Cell lost_cell = or_dash(is_compared ? lost : Cell());
+    table.add(concatenated(
+        call_cells(trace, row.kind, row.name, row.axis, row.group_size),
+        Cells{row.calls, row.compared, row.compared_time, row.later_time, mean(row.compared_time),
+              mean(row.later_time), is_compared ? slowdown_cell(slowdown) : or_dash({}),
+              lost.count() < 0 ? std::move(lost_cell).shown("-") : lost_cell},
+        time_cells(row.time)));
   }
   return table;
 }

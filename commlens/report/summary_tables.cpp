@@ -67,36 +67,31 @@ nanoseconds time_of(const std::vector<SummaryRow>& rows) {
   return nanoseconds(time);
 }
 
-const std::vector<Column>& row_columns() {
-  static const std::vector<Column> all = [] {
-    std::vector<Column> list = call_columns();
-    const auto add = [&](std::vector<Column> more) { list.insert(list.end(), more.begin(), more.end()); };
-    add(columns({"calls_all_ranks", "smallest_message_bytes", "largest_message_bytes",
-                 "message_bytes_all_ranks", "wire_bytes_all_ranks", "wire_inter_node_bytes_all_ranks",
-                 "phase", "iteration"}));
-    add(time_columns("", "time"));
-    add(columns({"algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "bus_share_of_link",
-                 "wire_bytes_mean_per_rank", "share_of_message_bytes", "share_of_time"}));
-    return list;
-  }();
-  return all;
+std::vector<Column> row_columns() {
+  return concatenated(
+      call_columns(),
+      columns({"calls_all_ranks", "smallest_message_bytes", "largest_message_bytes",
+               "message_bytes_all_ranks", "wire_bytes_all_ranks", "wire_inter_node_bytes_all_ranks", "phase",
+               "iteration"}),
+      time_columns("", "time"),
+      columns({"algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "bus_share_of_link",
+               "wire_bytes_mean_per_rank", "share_of_message_bytes", "share_of_time"}));
 }
 
-std::vector<Cell> row_cells(const SummaryTables& tables, const SummaryRow& row, Bytes message,
-                            nanoseconds time) {
+Cells row_cells(const SummaryTables& tables, const SummaryRow& row, Bytes message, nanoseconds time) {
   const bool knows_mean = row.knows_wire() && tables.ranks > 0;
-  std::vector<Cell> cells = call_cells(tables.trace, row.kind, row.name, row.axis, row.group_size);
-  const auto add = [&](std::vector<Cell> more) { cells.insert(cells.end(), more.begin(), more.end()); };
-  add({row.calls, row.smallest, row.largest, row.message, wire_cell(row),
-       or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
-       row.phase ? Cell(name_of(*row.phase)) : Cell(),
-       row.iteration ? iteration_cell(*row.iteration) : Cell()});
-  add(time_cells(row.time));
-  add({or_dash(row.algorithm_bandwidth), or_dash(row.bus_bandwidth), or_dash(link_share(tables, row)),
-       knows_mean ? Cell(static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks)) : Cell(),
-       share_cell(row.message.value, message.value),
-       row.time && row.time->p50 ? share_cell(row.time->total.count(), time.count()) : Cell()});
-  return cells;
+  return concatenated(
+      call_cells(tables.trace, row.kind, row.name, row.axis, row.group_size),
+      Cells{row.calls, row.smallest, row.largest, row.message, wire_cell(row),
+            or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
+            row.phase ? Cell(name_of(*row.phase)) : Cell(),
+            row.iteration ? iteration_cell(*row.iteration) : Cell()},
+      time_cells(row.time),
+      Cells{
+          or_dash(row.algorithm_bandwidth), or_dash(row.bus_bandwidth), or_dash(link_share(tables, row)),
+          knows_mean ? Cell(static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks)) : Cell(),
+          share_cell(row.message.value, message.value),
+          row.time && row.time->p50 ? share_cell(row.time->total.count(), time.count()) : Cell()});
 }
 
 }  // namespace

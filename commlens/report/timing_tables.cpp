@@ -14,16 +14,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-std::vector<Cell>& operator+=(std::vector<Cell>& cells, std::vector<Cell> more) {
-  cells.insert(cells.end(), more.begin(), more.end());
-  return cells;
-}
-
-std::vector<Column>& operator+=(std::vector<Column>& columns, const std::vector<Column>& more) {
-  columns.insert(columns.end(), more.begin(), more.end());
-  return columns;
-}
-
 Cell part_cell(std::optional<nanoseconds> part, nanoseconds whole) {
   return part ? Cell(*part).shown(percent(part->count(), whole.count())) : or_dash({});
 }
@@ -33,26 +23,26 @@ Cell share_cell(std::optional<nanoseconds> part, nanoseconds whole) {
   return part ? commlens::share_cell(part->count(), whole.count()) : or_dash({});
 }
 
-/// `first`, then what ops and streams have in common.
-std::vector<Column> total_columns(std::vector<Column> first) {
-  first += columns({data("iteration_count"), data("span_ns_all_ranks"),
-                    Column{.key = "compute_ns_all_ranks", .in_text = false, .optional = true},
-                    Column{.key = "idle_ns_all_ranks", .in_text = false, .optional = true}});
-  first += communication_columns(ColumnScope::all_ranks);
-  first += columns(
-      {Column{.key = "hidden_share", .drop_first = 2, .optional = true},
-       Column{.key = "exposed_share", .title = "exposed of all time", .drop_first = 1, .optional = true}});
-  return first;
+/// What ops and streams have in common.
+std::vector<Column> total_columns() {
+  return concatenated(
+      columns({data("iteration_count"), data("span_ns_all_ranks"),
+               Column{.key = "compute_ns_all_ranks", .in_text = false, .optional = true},
+               Column{.key = "idle_ns_all_ranks", .in_text = false, .optional = true}}),
+      communication_columns(ColumnScope::all_ranks),
+      columns(
+          {Column{.key = "hidden_share", .drop_first = 2, .optional = true},
+           Column{
+               .key = "exposed_share", .title = "exposed of all time", .drop_first = 1, .optional = true}}));
 }
 
-std::vector<Cell> total_cells(std::vector<Cell> first, const OverlapTotal& row) {
-  first += {row.iterations, row.span, row.compute, row.idle};
-  first += communication_cells(row.time);
-  first += {share_cell(row.time.overlapped, row.time.total), share_cell(row.time.exposed, row.span)};
-  return first;
+Cells total_cells(const OverlapTotal& row) {
+  return concatenated(
+      Cells{row.iterations, row.span, row.compute, row.idle}, communication_cells(row.time),
+      Cells{share_cell(row.time.overlapped, row.time.total), share_cell(row.time.exposed, row.span)});
 }
 
-std::vector<Cell> lateness_cells(const Lateness& lateness) {
+Cells lateness_cells(const Lateness& lateness) {
   return {lateness.instances, lateness.last, lateness.caused, lateness.mean_caused(), lateness.waited};
 }
 
@@ -77,7 +67,7 @@ std::vector<Column> communication_columns(ColumnScope scope) {
                   Column{.key = "overlapped_ns" + of, .optional = true}});
 }
 
-std::vector<Cell> communication_cells(const CommunicationTime& time) {
+Cells communication_cells(const CommunicationTime& time) {
   return {time.calls, time.sum, time.total, or_dash(time.exposed), or_dash(time.overlapped)};
 }
 
@@ -100,24 +90,25 @@ Table overlap_by_rank_table(const std::vector<OverlapTotal>& rows) {
 }
 
 Table overlap_by_op_table(const Trace& trace, const std::vector<OverlapTotal>& rows) {
-  Table table(total_columns(columns({"op", Column{.key = "name", .in_text = false, .optional = true}})));
+  Table table(concatenated(columns({"op", Column{.key = "name", .in_text = false, .optional = true}}),
+                           total_columns()));
   for (const OverlapTotal& row : rows) {
     const bool is_other = row.kind == CommKind::other;
-    table.add(total_cells({Cell(name_of(row.kind)).shown(op_text(trace, row.kind, row.name)),
-                           is_other ? Cell(trace.names.text(row.name)) : Cell()},
-                          row));
+    table.add(concatenated(Cells{Cell(name_of(row.kind)).shown(op_text(trace, row.kind, row.name)),
+                                 is_other ? Cell(trace.names.text(row.name)) : Cell()},
+                           total_cells(row)));
   }
   return table;
 }
 
 Table overlap_by_stream_table(const std::vector<OverlapTotal>& rows) {
-  Table table(
-      total_columns(columns({Column{.key = "axis", .title = "group"}, data("kind"), data("group_size")})));
+  Table table(concatenated(
+      columns({Column{.key = "axis", .title = "group"}, data("kind"), data("group_size")}), total_columns()));
   for (const OverlapTotal& row : rows) {
     const CommKind kind = row.is_pair ? CommKind::send : CommKind::all_reduce;
-    table.add(total_cells({Cell(name_of(row.axis)).shown(group_text(kind, row.axis, row.group_size)),
-                           row.is_pair ? "pair" : "collective", row.group_size},
-                          row));
+    table.add(concatenated(Cells{Cell(name_of(row.axis)).shown(group_text(kind, row.axis, row.group_size)),
+                                 row.is_pair ? "pair" : "collective", row.group_size},
+                           total_cells(row)));
   }
   return table;
 }
@@ -148,9 +139,8 @@ Table lateness_table(const std::vector<RankLateness>& rows) {
   }
   Table table(std::move(list));
   for (const RankLateness& row : rows) {
-    std::vector<Cell> cells = {row.rank};
-    cells += lateness_cells(row.collectives);
-    cells += lateness_cells(row.messages);
+    Cells cells =
+        concatenated(Cells{row.rank}, lateness_cells(row.collectives), lateness_cells(row.messages));
     if (row.messages.instances == 0) {
       cells.back() = Cell(row.messages.waited).shown("");
     }
