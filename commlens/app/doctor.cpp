@@ -145,7 +145,7 @@ Finding shared_memory_finding() {
 }
 
 Table findings_table(const std::vector<Finding>& all) {
-  Table table(columns({{"what"}, {"here"}, {.key = "why", .least = 30}}));
+  Table table(columns({"what", "here", Column{.key = "why", .least = 30}}));
   for (const Finding& finding : all) {
     table.add({finding.subject, finding.is_possible, finding.detail});
   }

@@ -130,15 +130,8 @@ std::string IterationTable::line(const IterationReport& iteration, bool is_mean)
 }
 
 Table iterations_table(const std::vector<IterationReport>& iterations, const Job& job, std::int64_t cold) {
-  std::vector<Column> list = columns({{"iteration"},
-                                      {"cold"},
-                                      {"loss"},
-                                      {"gradient_norm"},
-                                      {"learning_rate"},
-                                      {"time_s"},
-                                      {"tokens_per_s"},
-                                      {"flops_per_s_per_rank"},
-                                      {"communication_share_rank_0"}});
+  std::vector<Column> list = columns({"iteration", "cold", "loss", "gradient_norm", "learning_rate", "time_s",
+                                      "tokens_per_s", "flops_per_s_per_rank", "communication_share_rank_0"});
   for (const char* const key : {"OP_blocked_s_rank_0", "OP_calls_rank_0"}) {
     for (const CommKind op : k_timed_ops) {
       Column column = column_of(op, key);
@@ -146,7 +139,7 @@ Table iterations_table(const std::vector<IterationReport>& iterations, const Job
       list.push_back(std::move(column));
     }
   }
-  for (Column& column : columns({{"loss_scale"}, {"skipped"}})) {
+  for (Column& column : columns({"loss_scale", "skipped"})) {
     list.push_back(std::move(column));
   }
   Table table(std::move(list));

@@ -91,16 +91,16 @@ std::string head_text(const SweepHead& head, const std::vector<SweepRow>& rows) 
 }
 
 /// One column per swept flag; --framework is beside the others in CSV, which has the framework of every row.
-std::vector<Column> flag_columns(const std::vector<SweepRow>& rows) {
-  std::vector<Column> list;
+std::vector<ColumnUse> flag_columns(const std::vector<SweepRow>& rows) {
+  std::vector<ColumnUse> list;
   for (const auto& [flag, value] : rows.front().swept) {
     std::string key = bare(flag);
     std::replace(key.begin(), key.end(), '-', '_');
-    list.push_back({.key = key,
-                    .title = bare(flag),
-                    .unit = ColumnUnit::id,
-                    .in_csv = flag != "--framework",
-                    .json = "flags." + key});
+    list.emplace_back(Column{.key = key,
+                             .title = bare(flag),
+                             .unit = ColumnUnit::id,
+                             .in_csv = flag != "--framework",
+                             .json = "flags." + key});
   }
   return list;
 }
@@ -116,7 +116,7 @@ Column grouped(std::string key, std::string json, int drop_first = 0) {
 }
 
 std::vector<Column> sweep_columns(const std::vector<SweepRow>& rows, const std::set<CommKind>& kinds) {
-  std::vector<Column> list = flag_columns(rows);
+  std::vector<ColumnUse> list = flag_columns(rows);
   list.push_back(grouped("calls_per_rank", "per_rank.calls", 1));
   for (const CommKind kind : kinds) {
     Column column = column_of(kind, "OP_message_bytes_per_rank");
@@ -125,42 +125,39 @@ std::vector<Column> sweep_columns(const std::vector<SweepRow>& rows, const std::
     column.json = fmt::format("per_rank.message_bytes_by_op.{}", name_of(kind));
     list.push_back(std::move(column));
   }
-  for (Column& column :
-       std::vector<Column>{grouped("wire_bytes_per_rank", "per_rank.wire_bytes"),
-                           {.key = "wire_inter_node_bytes_per_rank",
-                            .title = "inter-node/rank",
-                            .optional = true,
-                            .json = "per_rank.wire_inter_node_bytes"},
-                           {.key = "wire_bytes_all_ranks",
-                            .title = "wire, all ranks",
-                            .drop_first = 2,
-                            .optional = true,
-                            .json = "aggregate.wire_bytes"},
-                           {.key = "model", .in_text = false, .in_json = false},
-                           {.key = "framework", .in_text = false},
-                           {.key = "framework_version", .in_text = false, .optional = true},
-                           {.key = "verified", .in_text = false, .optional = true},
-                           {.key = "reason", .title = " ", .least = 10, .optional = true},
-                           grouped("sequences_per_iteration", ""),
-                           grouped("wire_bytes_per_sequence_all_ranks", "aggregate.wire_bytes_per_sequence"),
-                           {.key = "message_bytes_per_rank",
-                            .in_text = false,
-                            .optional = true,
-                            .json = "per_rank.message_bytes"},
-                           {.key = "unverified", .in_text = false, .optional = true}}) {
-    list.push_back(std::move(column));
-  }
-  return columns(std::move(list));
+  return concatenated(
+      columns(std::move(list)),
+      columns({grouped("wire_bytes_per_rank", "per_rank.wire_bytes"),
+               Column{.key = "wire_inter_node_bytes_per_rank",
+                      .title = "inter-node/rank",
+                      .optional = true,
+                      .json = "per_rank.wire_inter_node_bytes"},
+               Column{.key = "wire_bytes_all_ranks",
+                      .title = "wire, all ranks",
+                      .drop_first = 2,
+                      .optional = true,
+                      .json = "aggregate.wire_bytes"},
+               Column{.key = "model", .in_text = false, .in_json = false}, data("framework"),
+               Column{.key = "framework_version", .in_text = false, .optional = true},
+               Column{.key = "verified", .in_text = false, .optional = true},
+               Column{.key = "reason", .title = " ", .least = 10, .optional = true},
+               grouped("sequences_per_iteration", ""),
+               grouped("wire_bytes_per_sequence_all_ranks", "aggregate.wire_bytes_per_sequence"),
+               Column{.key = "message_bytes_per_rank",
+                      .in_text = false,
+                      .optional = true,
+                      .json = "per_rank.message_bytes"},
+               Column{.key = "unverified", .in_text = false, .optional = true}}));
 }
 
-std::vector<Cell> sweep_cells(const SweepHead& head, const SweepRow& row, const std::set<CommKind>& kinds) {
+Cells sweep_cells(const SweepHead& head, const SweepRow& row, const std::set<CommKind>& kinds) {
   const bool possible = row.reason.empty();
   const bool has_work = possible && row.sequences > 0;
-  std::vector<Cell> cells;
-  const auto add = [&](Cell cell) { cells.push_back(possible ? std::move(cell) : or_dash({})); };
+  Cells cells;
   for (const auto& [flag, value] : row.swept) {
     cells.push_back(flag_cell(value));
   }
+  const auto add = [&](Cell cell) { cells.push_back(possible ? std::move(cell) : or_dash({})); };
   add(row.per_rank.calls);
   for (const CommKind kind : kinds) {
     add(message_of(row, kind));
@@ -168,15 +165,14 @@ std::vector<Cell> sweep_cells(const SweepHead& head, const SweepRow& row, const 
   add(row.per_rank.wire);
   add(row.inter_node_per_rank);
   add(row.aggregate_wire);
+  const auto if_possible = [&](Cell cell) { return possible ? std::move(cell) : Cell(); };
   const std::string mark = row.unverified.empty() ? "" : "unverified";
-  for (Cell& cell : std::vector<Cell>{
-           head.model, row.framework, possible ? Cell(row.framework_version) : Cell(),
-           possible ? Cell(row.unverified.empty()) : Cell(), possible ? Cell().shown(mark) : Cell(row.reason),
-           has_work ? Cell(row.sequences) : Cell(), has_work ? wire_per_sequence(row) : Cell(),
-           possible ? Cell(row.per_rank.message) : Cell(), possible ? Cell(row.unverified) : Cell()}) {
-    cells.push_back(std::move(cell));
-  }
-  return cells;
+  return concatenated(
+      std::move(cells),
+      Cells{head.model, row.framework, if_possible(row.framework_version),
+            if_possible(row.unverified.empty()), possible ? Cell().shown(mark) : Cell(row.reason),
+            has_work ? Cell(row.sequences) : Cell(), has_work ? wire_per_sequence(row) : Cell(),
+            if_possible(row.per_rank.message), if_possible(row.unverified)});
 }
 
 Table sweep_table(const SweepHead& head, const std::vector<SweepRow>& rows) {
@@ -230,7 +226,7 @@ std::string uneven_work_text(const std::vector<SweepRow>& rows) {
 
 std::string sweep_text(const SweepHead& head, const std::vector<SweepRow>& rows, const TextStyle& style) {
   const Table table = sweep_table(head, rows);
-  std::vector<Column> shown;
+  std::vector<ColumnUse> shown;
   std::copy_if(table.columns().begin(), table.columns().end(), std::back_inserter(shown),
                [](const Column& column) { return column.in_text; });
   std::stable_partition(shown.begin(), shown.end(),

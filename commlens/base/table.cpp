@@ -194,10 +194,10 @@ std::optional<std::size_t> Table::place_of(std::string_view key) const {
   return std::nullopt;
 }
 
-Table Table::picked(const std::vector<Column>& uses) const {
+Table Table::picked(const std::vector<ColumnUse>& uses) const {
   std::vector<Column> kept;
   std::vector<std::size_t> places;
-  for (Column use : uses) {
+  for (ColumnUse use : uses) {
     const std::optional<std::size_t> place = place_of(use.key);
     if (!place) {
       continue;

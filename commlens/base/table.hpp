@@ -66,6 +66,12 @@ struct Column {
   bool is_right() const { return align == Align::of_unit ? unit != ColumnUnit::text : align == Align::right; }
 };
 
+/// A column as a list of columns names it: by its key alone, or with more.
+struct ColumnUse : Column {
+  ColumnUse(const char* name) : Column{.key = name} {}
+  ColumnUse(Column column) : Column(std::move(column)) {}
+};
+
 /// One value of a table, in the unit of its column.
 class Cell {
  public:
@@ -114,6 +120,15 @@ class Cell {
   std::optional<std::string> shown_;
 };
 
+using Cells = std::vector<Cell>;
+
+/// One list of columns, or of cells, after the other.
+template <typename Item, typename... Lists>
+std::vector<Item> concatenated(std::vector<Item> first, const Lists&... more) {
+  (first.insert(first.end(), more.begin(), more.end()), ...);
+  return first;
+}
+
 /// Rows of typed cells under columns. Written once, shown as text, CSV, JSON (report/table_json.hpp) and data
 /// of figures (report/figures/figure.hpp).
 class Table {
@@ -123,7 +138,7 @@ class Table {
   void add(std::vector<Cell> cells);
   /// The same rows with these columns alone, in this order, as far as the table has them; with a title where
   /// `uses` have none.
-  Table picked(const std::vector<Column>& uses) const;
+  Table picked(const std::vector<ColumnUse>& uses) const;
   /// The rows that have a value in the column `key`.
   Table with_value(std::string_view key) const;
   /// The same with more columns: the first has `cells`, one per row, if there are any, the rest no values.

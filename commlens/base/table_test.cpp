@@ -51,6 +51,62 @@ TEST(Table, ShowsControlCharactersAsQuestionMarks) {
   EXPECT_EQ(table.text({}), "name\na?[31m?\n");
 }
 
+/// Two ops: one on the wire for 1.5 µs, one without times.
+Table typed_table() {
+  Table table({{.key = "op", .title = "op"},
+               {.key = "calls_all_ranks", .title = "calls", .unit = ColumnUnit::count},
+               {.key = "message_bytes", .title = "message", .unit = ColumnUnit::bytes},
+               {.key = "p50_ns", .title = "P50", .unit = ColumnUnit::nanoseconds, .json = "time.p50_ns"},
+               {.key = "share_of_time", .title = "share", .unit = ColumnUnit::share},
+               {.key = "group", .in_text = false},
+               {.title = "bar"}});
+  table.add({"all_reduce", 1234, Bytes{2048}, std::chrono::nanoseconds(1500), 0.125,
+             std::vector<std::int64_t>{0, 1}, "##"});
+  table.add({"say, \"x\"", 1, Cell(Bytes{8}).shown("~8 B"), {}, {}, {}, ""});
+  return table;
+}
+
+TEST(Table, ShowsNumbersInTheirUnitAndRightAligned) {
+  EXPECT_EQ(typed_table().text({}),
+            "op          calls   message      P50   share  bar\n"
+            "all_reduce  1,234  2.00 KiB  1.50 µs  12.5 %  ##\n"
+            "say, \"x\"        1      ~8 B\n");
+}
+
+TEST(Table, WritesPlainNumbersAsCsv) {
+  EXPECT_EQ(typed_table().csv(),
+            "op,calls_all_ranks,message_bytes,p50_ns,share_of_time,group\n"
+            "all_reduce,1234,2048,1500,0.125,0 1\n"
+            "\"say, \"\"x\"\"\",1,8,,,\n");
+}
+
+TEST(Table, IsPickedFromByKey) {
+  const Table timed = typed_table().with_value("p50_ns");
+  EXPECT_EQ(timed.picked({"p50_ns", Column{"op", "call"}, "of_another_table"}).text({}),
+            "    P50  call\n"
+            "1.50 µs  all_reduce\n");
+  EXPECT_EQ(typed_table().leave_out({"p50_ns", "share_of_time", "group"}).csv_keys(),
+            "op,calls_all_ranks,message_bytes\n");
+}
+
+TEST(Table, TakesAnotherColumn) {
+  const std::vector<Column> cause = {{.key = "cause"}};
+  EXPECT_EQ(typed_table().with(cause, {"rule", "unknown"}).picked({"cause"}).csv_rows(), "rule\nunknown\n");
+  EXPECT_EQ(typed_table().with(cause).picked({"cause"}).csv_rows(), "\n\n");
+}
+
+TEST(Cell, KeepsWhatIsMissingApartFromNothing) {
+  EXPECT_TRUE(Cell(std::optional<Bytes>()).is_missing());
+  EXPECT_FALSE(Cell(Bytes{0}).is_missing());
+  EXPECT_FALSE(Cell("").is_missing());
+  EXPECT_EQ(Cell(true).plain(), "true");
+  EXPECT_EQ(Cell(true).text(ColumnUnit::text), "yes");
+  EXPECT_EQ(Cell(4096).text(ColumnUnit::id), "4096");
+  EXPECT_EQ(Cell(std::vector<std::string>{"a b", "c"}).plain(), "a b; c");
+  EXPECT_EQ(Cell(2.5e10).text(ColumnUnit::bytes_per_s), "25.0 GB/s");
+  EXPECT_EQ(Cell(0.0015).text(ColumnUnit::seconds), "1.50 ms");
+}
+
 TEST(CutTo, CountsCodePointsNotBytes) {
   EXPECT_EQ(cut_to("äöü", 3), "äöü");
   EXPECT_EQ(cut_to("äöüß", 3), "äö…");

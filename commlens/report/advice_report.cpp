@@ -166,21 +166,10 @@ Json time_json(const std::optional<std::chrono::nanoseconds>& time) {
 }
 
 Table recommendations_table(const Advice& advice) {
-  Table table(columns({{"id"},
-                       {"title"},
-                       {"flag"},
-                       {"setting"},
-                       {"required"},
-                       {"calls_saved_per_rank"},
-                       {"message_bytes_saved_per_rank"},
-                       {"wire_bytes_saved_per_rank"},
-                       {"wire_inter_node_bytes_saved_per_rank"},
-                       {"memory_added_bytes_per_rank"},
-                       {"bubble_share_saved"},
-                       {"time_saved_ns"},
-                       {"reason"},
-                       {"verified"},
-                       {"time_source"}}));
+  Table table(columns({"id", "title", "flag", "setting", "required", "calls_saved_per_rank",
+                       "message_bytes_saved_per_rank", "wire_bytes_saved_per_rank",
+                       "wire_inter_node_bytes_saved_per_rank", "memory_added_bytes_per_rank",
+                       "bubble_share_saved", "time_saved_ns", "reason", "verified", "time_source"}));
   for (const Recommendation& made : advice.recommended) {
     table.add({made.id, made.title, made.flag, made.setting, made.required, made.calls_saved(),
                made.message_saved(), made.wire_saved(), made.inter_node_saved(), made.memory_added(),

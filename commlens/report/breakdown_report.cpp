@@ -102,38 +102,42 @@ std::string totals_line(const Block& block, bool by_node, Accounting accounting)
   return line + "\n";
 }
 
-Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows) {
+std::vector<Column> breakdown_columns() {
   const auto json_only = [](std::string key, bool is_optional) {
     return Column{.key = std::move(key), .in_text = false, .in_csv = false, .optional = is_optional};
   };
   const auto csv_only = [](std::string key) {
     return Column{.key = std::move(key), .in_text = false, .in_json = false};
   };
-  Table table(columns({json_only("ranks", false),
-                       csv_only("first_rank"),
-                       csv_only("last_rank"),
-                       {"op"},
-                       {"axis"},
-                       {"group_size"},
-                       {"phase"},
-                       {"dtype"},
-                       {"message_bytes"},
-                       {"calls"},
-                       {"total_message_bytes"},
-                       {"wire_bytes_per_rank"},
-                       {.key = "rule", .title = "why", .optional = true},
-                       {.key = "tag", .optional = true},
-                       {.key = "name", .optional = true},
-                       {"wire_inter_node_bytes_per_rank"},
-                       {"wire_intra_node_bytes_per_rank"},
-                       {"rank_count"},
-                       json_only("rank_block", true),
-                       json_only("rank_block_every", true),
-                       {.key = "rounding_bytes", .optional = true},
-                       {.key = "source", .optional = true},
-                       {"verified"},
-                       {"data_dependent"},
-                       {"no_traffic"}}));
+  return columns({json_only("ranks", false),
+                  csv_only("first_rank"),
+                  csv_only("last_rank"),
+                  "op",
+                  "axis",
+                  "group_size",
+                  "phase",
+                  "dtype",
+                  "message_bytes",
+                  "calls",
+                  "total_message_bytes",
+                  "wire_bytes_per_rank",
+                  Column{.key = "rule", .title = "why", .optional = true},
+                  Column{.key = "tag", .optional = true},
+                  Column{.key = "name", .optional = true},
+                  "wire_inter_node_bytes_per_rank",
+                  "wire_intra_node_bytes_per_rank",
+                  "rank_count",
+                  json_only("rank_block", true),
+                  json_only("rank_block_every", true),
+                  Column{.key = "rounding_bytes", .optional = true},
+                  Column{.key = "source", .optional = true},
+                  "verified",
+                  "data_dependent",
+                  "no_traffic"});
+}
+
+Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows) {
+  Table table(breakdown_columns());
   const auto if_any = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
   for (const BreakdownRow& row : rows) {
     const Rule& rule = trace.rule(row.rule);
@@ -222,17 +226,13 @@ std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& 
   std::string text;
   std::vector<std::string> hidden;
   for (const Block& block : blocks_of(rows)) {
-    const Table table = breakdown_table(trace, block.rows, by_node)
-                            .picked({{"op"},
-                                     {.key = "group_size", .align = Column::Align::left, .drop_first = 4},
-                                     {.key = "phase", .drop_first = 3},
-                                     {.key = "dtype", .drop_first = 2},
-                                     {"message_bytes"},
-                                     {"calls"},
-                                     {.key = "total_message_bytes", .drop_first = 1},
-                                     {"wire_bytes_per_rank"},
-                                     {"wire_inter_node_bytes_per_rank"},
-                                     {.key = "rule", .least = 16}});
+    const Table table =
+        breakdown_table(trace, block.rows, by_node)
+            .picked({"op", Column{.key = "group_size", .align = Column::Align::left, .drop_first = 4},
+                     Column{.key = "phase", .drop_first = 3}, Column{.key = "dtype", .drop_first = 2},
+                     "message_bytes", "calls", Column{.key = "total_message_bytes", .drop_first = 1},
+                     "wire_bytes_per_rank", "wire_inter_node_bytes_per_rank",
+                     Column{.key = "rule", .least = 16}});
     text += in_colour(ranks_title(block.ranks), Colour::bold, style) + "\n" + table.text(style, 2) +
             totals_line(block, by_node, accounting);
     for (const std::string& title : table.hidden(style, 2)) {

@@ -51,70 +51,49 @@ bool has_times(const ColdStart& cold) {
                      [](const ColdRow& row) { return row.cold.has_value() || row.warm.has_value(); });
 }
 
-std::vector<Column> joined(std::vector<Column> columns, std::initializer_list<std::vector<Column>> more) {
-  for (const std::vector<Column>& list : more) {
-    columns.insert(columns.end(), list.begin(), list.end());
-  }
-  return columns;
-}
-
-std::vector<Cell> joined(std::vector<Cell> cells, std::initializer_list<std::vector<Cell>> more) {
-  for (const std::vector<Cell>& list : more) {
-    cells.insert(cells.end(), list.begin(), list.end());
-  }
-  return cells;
-}
-
 Table cold_table(const Trace& trace, const ColdStart& cold) {
-  Table table(
-      joined(call_columns(), {columns({{"cold_calls_all_ranks"},
-                                       {"warm_calls_all_ranks"},
-                                       {"warm_calls_per_iteration_all_ranks"},
-                                       {"cold_message_bytes_all_ranks"},
-                                       {"warm_message_bytes_all_ranks"},
-                                       {"warm_message_bytes_per_iteration_all_ranks"},
-                                       {"cold_slowdown"}}),
-                              time_columns("cold_", "cold_time"), time_columns("warm_", "warm_time")}));
+  Table table(concatenated(
+      call_columns(),
+      columns({"cold_calls_all_ranks", "warm_calls_all_ranks", "warm_calls_per_iteration_all_ranks",
+               "cold_message_bytes_all_ranks", "warm_message_bytes_all_ranks",
+               "warm_message_bytes_per_iteration_all_ranks", "cold_slowdown"}),
+      time_columns("cold_", "cold_time"), time_columns("warm_", "warm_time")));
   const std::int64_t warm = cold.warm_iterations;
   for (const ColdRow& row : cold.rows) {
     const double slowdown =
         row.cold && row.warm ? times_as_long(row.cold->mean_ns(), row.warm->mean_ns()) : 0;
-    table.add(joined(
+    table.add(concatenated(
         call_cells(trace, row.kind, row.name, row.axis, row.group_size),
-        {{row.cold_calls, row.warm_calls, warm > 0 ? calls_per_iteration(row.warm_calls, warm) : Cell(),
-          row.cold_message, row.warm_message,
-          warm > 0 ? Cell(std::floor(per_iteration(row.warm_message.value, warm))) : Cell(),
-          slowdown_cell(slowdown)},
-         time_cells(row.cold),
-         time_cells(row.warm)}));
+        Cells{row.cold_calls, row.warm_calls, warm > 0 ? calls_per_iteration(row.warm_calls, warm) : Cell(),
+              row.cold_message, row.warm_message,
+              warm > 0 ? Cell(std::floor(per_iteration(row.warm_message.value, warm))) : Cell(),
+              slowdown_cell(slowdown)},
+        time_cells(row.cold), time_cells(row.warm)));
   }
   return table;
 }
 
 Table first_calls_table(const Trace& trace, const ColdStart& cold) {
-  Table table(joined(call_columns(), {columns({{"calls_all_ranks"},
-                                               {"compared_calls_all_ranks"},
-                                               {"compared_time_ns_all_ranks"},
-                                               {"later_time_ns_all_ranks"},
-                                               {"compared_mean_ns"},
-                                               {"later_mean_ns"},
-                                               {"cold_slowdown"},
-                                               {"lost_ns_all_ranks"}}),
-                                      time_columns("", "time")}));
+  Table table(
+      concatenated(call_columns(),
+                   columns({"calls_all_ranks", "compared_calls_all_ranks", "compared_time_ns_all_ranks",
+                            "later_time_ns_all_ranks", "compared_mean_ns", "later_mean_ns", "cold_slowdown",
+                            "lost_ns_all_ranks"}),
+                   time_columns("", "time")));
   for (const FirstCallRow& row : cold.first_calls) {
     const bool is_compared = row.compared > 0;
-    const auto mean = [&](nanoseconds sum) { return is_compared ? Cell(sum / row.compared) : Cell(); };
+    const auto mean = [&](nanoseconds sum) { return or_dash(is_compared ? sum / row.compared : Cell()); };
     const double slowdown = times_as_long(static_cast<double>(row.compared_time.count()),
                                           static_cast<double>(row.later_time.count()));
     // First calls that took less time than later ones lose nothing.
     const nanoseconds lost = row.compared_time - row.later_time;
-    Cell lost_cell = is_compared ? Cell(lost) : Cell().shown("-");
-    table.add(
-        joined(call_cells(trace, row.kind, row.name, row.axis, row.group_size),
-               {{row.calls, row.compared, row.compared_time, row.later_time, or_dash(mean(row.compared_time)),
-                 or_dash(mean(row.later_time)), is_compared ? slowdown_cell(slowdown) : or_dash({}),
-                 lost.count() < 0 ? std::move(lost_cell).shown("-") : lost_cell},
-                time_cells(row.time)}));
+    Cell lost_cell = or_dash(is_compared ? lost : Cell());
+    table.add(concatenated(
+        call_cells(trace, row.kind, row.name, row.axis, row.group_size),
+        Cells{row.calls, row.compared, row.compared_time, row.later_time, mean(row.compared_time),
+              mean(row.later_time), is_compared ? slowdown_cell(slowdown) : or_dash({}),
+              lost.count() < 0 ? std::move(lost_cell).shown("-") : lost_cell},
+        time_cells(row.time)));
   }
   return table;
 }
@@ -134,34 +113,30 @@ std::string cold_text(const Trace& trace, const ColdStart& cold, const TextStyle
   const Table table =
       cold_table(trace, cold)
           .picked(
-              {{"op"},
-               {.key = "group_size", .align = Column::Align::left},
-               {.key = "cold_calls_all_ranks", .drop_first = 2},
-               {.key = "warm_calls_per_iteration_all_ranks", .title = "warm calls", .drop_first = 2},
-               {.key = "cold_message_bytes_all_ranks", .drop_first = 1},
-               {.key = "warm_message_bytes_per_iteration_all_ranks", .title = "warm bytes", .drop_first = 1},
-               {.key = "cold_p50_ns", .title = "cold P50", .drop_first = 3},
-               {.key = "warm_p50_ns", .title = "warm P50", .drop_first = 3},
-               {.key = "cold_mean_ns", .title = "cold mean"},
-               {.key = "warm_mean_ns", .title = "warm mean"},
-               {"cold_slowdown"}});
+              {"op", Column{.key = "group_size", .align = Column::Align::left},
+               Column{.key = "cold_calls_all_ranks", .drop_first = 2},
+               Column{.key = "warm_calls_per_iteration_all_ranks", .title = "warm calls", .drop_first = 2},
+               Column{.key = "cold_message_bytes_all_ranks", .drop_first = 1},
+               Column{.key = "warm_message_bytes_per_iteration_all_ranks",
+                      .title = "warm bytes",
+                      .drop_first = 1},
+               Column{.key = "cold_p50_ns", .title = "cold P50", .drop_first = 3},
+               Column{.key = "warm_p50_ns", .title = "warm P50", .drop_first = 3},
+               Column{.key = "cold_mean_ns", .title = "cold mean"},
+               Column{.key = "warm_mean_ns", .title = "warm mean"}, "cold_slowdown"});
   return table.text_with_hidden(style, "json") +
          wrapped("warm calls and bytes: of one iteration, on average; slower: mean time of a call\n", style);
 }
 
 std::string first_calls_text(const Trace& trace, const ColdStart& cold, const TextStyle& style) {
-  const Table table = first_calls_table(trace, cold)
-                          .with_value("time_ns_all_ranks")
-                          .picked({{"op"},
-                                   {.key = "group_size", .align = Column::Align::left},
-                                   {"calls_all_ranks", "first calls"},
-                                   {.key = "mean_ns", .drop_first = 2},
-                                   {.key = "longest_ns", .drop_first = 1},
-                                   {.key = "compared_calls_all_ranks", .drop_first = 3},
-                                   {"compared_mean_ns"},
-                                   {"later_mean_ns"},
-                                   {"cold_slowdown"},
-                                   {"lost_ns_all_ranks"}});
+  const Table table =
+      first_calls_table(trace, cold)
+          .with_value("time_ns_all_ranks")
+          .picked({"op", Column{.key = "group_size", .align = Column::Align::left},
+                   Column{"calls_all_ranks", "first calls"}, Column{.key = "mean_ns", .drop_first = 2},
+                   Column{.key = "longest_ns", .drop_first = 1},
+                   Column{.key = "compared_calls_all_ranks", .drop_first = 3}, "compared_mean_ns",
+                   "later_mean_ns", "cold_slowdown", "lost_ns_all_ranks"});
   if (table.empty()) {
     return "";
   }

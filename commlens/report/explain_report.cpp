@@ -106,14 +106,8 @@ std::string unexplained_text(const Explanation& explanation, const TextStyle& st
 }
 
 Table explained_table(const std::vector<ExplainedRow>& rows) {
-  Table table(columns({{"axis"},
-                       {"op"},
-                       {"rule"},
-                       {"source"},
-                       {"calls_only_a_all_ranks"},
-                       {"calls_only_b_all_ranks"},
-                       {"message_bytes_only_a_all_ranks"},
-                       {"message_bytes_only_b_all_ranks"}}));
+  Table table(columns({"axis", "op", "rule", "source", "calls_only_a_all_ranks", "calls_only_b_all_ranks",
+                       "message_bytes_only_a_all_ranks", "message_bytes_only_b_all_ranks"}));
   for (const ExplainedRow& row : rows) {
     table.add({name_of(row.axis), name_of(row.kind), row.rule, row.source, row.calls_a, row.calls_b,
                row.message_a, row.message_b});

@@ -35,16 +35,11 @@ Table sizes_table(const SizeHistogram& histogram, std::size_t bar_width) {
   for (const SizeBin& bin : histogram.bins) {
     most = std::max(most, bin.calls);
   }
-  Table table(columns({{.key = "lower_bytes", .title = "message size", .align = Column::Align::left},
-                       data("upper_bytes"),
-                       {"calls_all_ranks"},
-                       data("message_bytes_all_ranks"),
-                       data("timed_calls_all_ranks"),
-                       data("time_ns_all_ranks"),
-                       {"share_of_calls", "of calls"},
-                       {"share_of_message_bytes", "of bytes"},
-                       {"share_of_time", "of time"},
-                       {.least = 8}}));
+  Table table(columns({Column{.key = "lower_bytes", .title = "message size", .align = Column::Align::left},
+                       data("upper_bytes"), "calls_all_ranks", data("message_bytes_all_ranks"),
+                       data("timed_calls_all_ranks"), data("time_ns_all_ranks"),
+                       Column{"share_of_calls", "of calls"}, Column{"share_of_message_bytes", "of bytes"},
+                       Column{"share_of_time", "of time"}, Column{.least = 8}}));
   for (const SizeBin& bin : histogram.bins) {
     table.add({Cell(bin.lower).shown(bin_text(bin)), upper_of(bin), bin.calls, bin.message, bin.timed_calls,
                bin.timed_calls > 0 ? Cell(bin.time) : Cell(), share_cell(bin.calls, histogram.calls),

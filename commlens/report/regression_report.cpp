@@ -77,19 +77,12 @@ Cell iterations_cell(const RegressionRow& row) {
 }
 
 Table regression_table(const Regression& regression) {
-  Table table(columns({{"op"},
-                       {"axis"},
-                       {.key = "phase", .drop_first = 3},
-                       {.key = "calls_per_iteration_all_ranks", .title = "calls", .drop_first = 2},
-                       {.key = "iteration_count_a", .title = "iterations", .drop_first = 1},
-                       data("iteration_count_b"),
-                       {"time_a_ns"},
-                       {"time_b_ns"},
-                       {"ratio"},
-                       data("p"),
-                       {.key = "p_adjusted", .title = "p"},
-                       {"verdict"},
-                       {.key = "name", .in_text = false, .optional = true}}));
+  Table table(columns({"op", "axis", Column{.key = "phase", .drop_first = 3},
+                       Column{.key = "calls_per_iteration_all_ranks", .title = "calls", .drop_first = 2},
+                       Column{.key = "iteration_count_a", .title = "iterations", .drop_first = 1},
+                       data("iteration_count_b"), "time_a_ns", "time_b_ns", "ratio", data("p"),
+                       Column{.key = "p_adjusted", .title = "p"}, "verdict",
+                       Column{.key = "name", .in_text = false, .optional = true}}));
   for (const RegressionRow& row : regression.rows) {
     const bool is_other = !row.is_step && row.kind == CommKind::other;
     const std::string_view op = row.is_step ? "step" : name_of(row.kind);

@@ -132,16 +132,12 @@ std::string slow_ranks_text(const SlowRanks& slow, const TextStyle& style) {
 }
 
 Table slow_ranks_table(const SlowRanks& slow, const std::vector<RankWork>& rows) {
-  Table table(columns({{"rank"},
-                       {"between_calls_ns"},
-                       {.key = "between_calls_share", .title = "share", .drop_first = 3},
-                       {.key = "in_calls_ns", .drop_first = 4},
-                       {"slow_blocks"},
-                       {.key = "blocks", .title = "of"},
-                       {"excess_ns"},
-                       {.key = "group_row", .title = "group", .align = Column::Align::left, .drop_first = 2},
-                       data("slow"),
-                       {.key = "communicator", .in_text = false, .optional = true}}));
+  Table table(columns(
+      {"rank", "between_calls_ns", Column{.key = "between_calls_share", .title = "share", .drop_first = 3},
+       Column{.key = "in_calls_ns", .drop_first = 4}, "slow_blocks", Column{.key = "blocks", .title = "of"},
+       "excess_ns",
+       Column{.key = "group_row", .title = "group", .align = Column::Align::left, .drop_first = 2},
+       data("slow"), Column{.key = "communicator", .in_text = false, .optional = true}}));
   for (const RankWork& row : rows) {
     const bool is_compared = row.blocks > 0;
     Cell slow_blocks = row.slow;
@@ -157,13 +153,8 @@ Table slow_ranks_table(const SlowRanks& slow, const std::vector<RankWork>& rows)
 }
 
 Json slow_ranks_json(const SlowRanks& slow) {
-  Table groups(columns({{"axis"},
-                        {"group"},
-                        {"calls"},
-                        {"blocks"},
-                        {"slow_blocks"},
-                        {"parts_not_compared"},
-                        {.key = "communicator", .optional = true}}));
+  Table groups(columns({"axis", "group", "calls", "blocks", "slow_blocks", "parts_not_compared",
+                        Column{.key = "communicator", .optional = true}}));
   for (const GroupWork& group : slow.groups) {
     groups.add({name_of(group.axis), members_cell(group.members), group.calls, group.blocks,
                 group.slow_blocks, group.differing, communicator_cell(group)});

@@ -67,54 +67,38 @@ nanoseconds time_of(const std::vector<SummaryRow>& rows) {
   return nanoseconds(time);
 }
 
-const std::vector<Column>& row_columns() {
-  static const std::vector<Column> all = [] {
-    std::vector<Column> list = call_columns();
-    const auto add = [&](std::vector<Column> more) { list.insert(list.end(), more.begin(), more.end()); };
-    add(columns({{"calls_all_ranks"},
-                 {"smallest_message_bytes"},
-                 {"largest_message_bytes"},
-                 {"message_bytes_all_ranks"},
-                 {"wire_bytes_all_ranks"},
-                 {"wire_inter_node_bytes_all_ranks"},
-                 {"phase"},
-                 {"iteration"}}));
-    add(time_columns("", "time"));
-    add(columns({{"algorithm_bandwidth_bytes_per_s"},
-                 {"bus_bandwidth_bytes_per_s"},
-                 {"bus_share_of_link"},
-                 {"wire_bytes_mean_per_rank"},
-                 {"share_of_message_bytes"},
-                 {"share_of_time"}}));
-    return list;
-  }();
-  return all;
+std::vector<Column> row_columns() {
+  return concatenated(
+      call_columns(),
+      columns({"calls_all_ranks", "smallest_message_bytes", "largest_message_bytes",
+               "message_bytes_all_ranks", "wire_bytes_all_ranks", "wire_inter_node_bytes_all_ranks", "phase",
+               "iteration"}),
+      time_columns("", "time"),
+      columns({"algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "bus_share_of_link",
+               "wire_bytes_mean_per_rank", "share_of_message_bytes", "share_of_time"}));
 }
 
-std::vector<Cell> row_cells(const SummaryTables& tables, const SummaryRow& row, Bytes message,
-                            nanoseconds time) {
+Cells row_cells(const SummaryTables& tables, const SummaryRow& row, Bytes message, nanoseconds time) {
   const bool knows_mean = row.knows_wire() && tables.ranks > 0;
-  std::vector<Cell> cells = call_cells(tables.trace, row.kind, row.name, row.axis, row.group_size);
-  const auto add = [&](std::vector<Cell> more) { cells.insert(cells.end(), more.begin(), more.end()); };
-  add({row.calls, row.smallest, row.largest, row.message, wire_cell(row),
-       or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
-       row.phase ? Cell(name_of(*row.phase)) : Cell(),
-       row.iteration ? iteration_cell(*row.iteration) : Cell()});
-  add(time_cells(row.time));
-  add({or_dash(row.algorithm_bandwidth), or_dash(row.bus_bandwidth), or_dash(link_share(tables, row)),
-       knows_mean ? Cell(static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks)) : Cell(),
-       share_cell(row.message.value, message.value),
-       row.time && row.time->p50 ? share_cell(row.time->total.count(), time.count()) : Cell()});
-  return cells;
+  return concatenated(
+      call_cells(tables.trace, row.kind, row.name, row.axis, row.group_size),
+      Cells{row.calls, row.smallest, row.largest, row.message, wire_cell(row),
+            or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
+            row.phase ? Cell(name_of(*row.phase)) : Cell(),
+            row.iteration ? iteration_cell(*row.iteration) : Cell()},
+      time_cells(row.time),
+      Cells{
+          or_dash(row.algorithm_bandwidth), or_dash(row.bus_bandwidth), or_dash(link_share(tables, row)),
+          knows_mean ? Cell(static_cast<double>(row.wire.value) / static_cast<double>(tables.ranks)) : Cell(),
+          share_cell(row.message.value, message.value),
+          row.time && row.time->p50 ? share_cell(row.time->total.count(), time.count()) : Cell()});
 }
 
 }  // namespace
 
 std::vector<Column> call_columns() {
-  return columns({{"op"},
-                  {.key = "name", .in_text = false, .optional = true},
-                  data("axis"),
-                  {.key = "group_size", .title = "group", .align = Column::Align::left}});
+  return columns({"op", Column{.key = "name", .in_text = false, .optional = true}, data("axis"),
+                  Column{.key = "group_size", .title = "group", .align = Column::Align::left}});
 }
 
 std::vector<Cell> call_cells(const Trace& trace, CommKind kind, NameId name, Axis axis, std::int64_t size) {
@@ -124,16 +108,9 @@ std::vector<Cell> call_cells(const Trace& trace, CommKind kind, NameId name, Axi
 }
 
 std::vector<Column> time_columns(const std::string& key, const std::string& object) {
-  std::vector<Column> list = columns({{"timed_calls_all_ranks"},
-                                      {"time_ns_all_ranks"},
-                                      {"p50_ns"},
-                                      {"p50_low_ns"},
-                                      {"p50_high_ns"},
-                                      {"p95_ns"},
-                                      {"exact_quantiles"},
-                                      {"mean_ns"},
-                                      {"shortest_ns"},
-                                      {"longest_ns"}});
+  std::vector<Column> list =
+      columns({"timed_calls_all_ranks", "time_ns_all_ranks", "p50_ns", "p50_low_ns", "p50_high_ns", "p95_ns",
+               "exact_quantiles", "mean_ns", "shortest_ns", "longest_ns"});
   for (Column& column : list) {
     column.json = object.empty() ? "" : object + "." + column.key;
     column.key = key + column.key;
@@ -198,35 +175,24 @@ Table summary_table(const SummaryTables& tables) {
 
 std::string volumes_text(const SummaryTables& tables, const TextStyle& style) {
   return summary_table(tables)
-      .picked({{"op"},
-               {.key = "group_size", .align = Column::Align::left},
-               {"phase"},
-               {"iteration"},
-               {"calls_all_ranks"},
-               {.key = "smallest_message_bytes", .drop_first = 1},
-               {.key = "largest_message_bytes", .drop_first = 2},
-               {"message_bytes_all_ranks"},
-               {.key = "share_of_message_bytes", .drop_first = 3},
-               {"wire_bytes_all_ranks"},
-               {"wire_inter_node_bytes_all_ranks"}})
+      .picked({"op", Column{.key = "group_size", .align = Column::Align::left}, "phase", "iteration",
+               "calls_all_ranks", Column{.key = "smallest_message_bytes", .drop_first = 1},
+               Column{.key = "largest_message_bytes", .drop_first = 2}, "message_bytes_all_ranks",
+               Column{.key = "share_of_message_bytes", .drop_first = 3}, "wire_bytes_all_ranks",
+               "wire_inter_node_bytes_all_ranks"})
       .text_with_hidden(style);
 }
 
 std::string times_text(const SummaryTables& tables, const TextStyle& style) {
-  const Table table = summary_table(tables)
-                          .with_value("time_ns_all_ranks")
-                          .picked({{"op"},
-                                   {.key = "group_size", .align = Column::Align::left},
-                                   {"phase"},
-                                   {"iteration"},
-                                   {"time_ns_all_ranks"},
-                                   {.key = "share_of_time", .drop_first = 3},
-                                   {"p50_ns"},
-                                   {.key = "p50_low_ns", .title = "P50, 95 % interval", .drop_first = 1},
-                                   {.key = "p95_ns", .drop_first = 4},
-                                   {.key = "algorithm_bandwidth_bytes_per_s", .drop_first = 2},
-                                   {"bus_bandwidth_bytes_per_s"},
-                                   {"bus_share_of_link"}});
+  const Table table =
+      summary_table(tables)
+          .with_value("time_ns_all_ranks")
+          .picked({"op", Column{.key = "group_size", .align = Column::Align::left}, "phase", "iteration",
+                   "time_ns_all_ranks", Column{.key = "share_of_time", .drop_first = 3}, "p50_ns",
+                   Column{.key = "p50_low_ns", .title = "P50, 95 % interval", .drop_first = 1},
+                   Column{.key = "p95_ns", .drop_first = 4},
+                   Column{.key = "algorithm_bandwidth_bytes_per_s", .drop_first = 2},
+                   "bus_bandwidth_bytes_per_s", "bus_share_of_link"});
   return table.empty() ? "" : table.text_with_hidden(style) + wrapped(exactness_text(tables.rows), style);
 }
 

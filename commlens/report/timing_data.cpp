@@ -20,48 +20,35 @@ void put(Json& json, const char* key, std::optional<nanoseconds> time) {
   }
 }
 
-std::vector<Column> joined(std::vector<Column> first, const std::vector<Column>& more) {
-  first.insert(first.end(), more.begin(), more.end());
-  return first;
-}
-
-std::vector<Cell> joined(std::vector<Cell> first, const std::vector<Cell>& more) {
-  first.insert(first.end(), more.begin(), more.end());
-  return first;
-}
-
 Json overlap_json(const Trace& trace, const IterationOverlap& row) {
   // There may be many rows.
-  static const std::vector<Column> of_rank = joined(columns({{"ranks"},
-                                                             {"iteration"},
-                                                             {"start_ns"},
-                                                             {"span_ns"},
-                                                             {.key = "compute_ns", .optional = true},
-                                                             {.key = "idle_ns", .optional = true}}),
-                                                    communication_columns(ColumnScope::rank));
-  static const std::vector<Column> of_op =
-      joined(columns({{"op"}, {.key = "name", .optional = true}}), communication_columns(ColumnScope::rank));
+  static const std::vector<Column> of_rank = concatenated(
+      columns({"ranks", "iteration", "start_ns", "span_ns", Column{.key = "compute_ns", .optional = true},
+               Column{.key = "idle_ns", .optional = true}}),
+      communication_columns(ColumnScope::rank));
+  static const std::vector<Column> of_op = concatenated(
+      columns({"op", Column{.key = "name", .optional = true}}), communication_columns(ColumnScope::rank));
   static const std::vector<Column> of_stream =
-      joined(columns({{"axis"}, {"kind"}, {"group"}, {.key = "communicator", .optional = true}}),
-             communication_columns(ColumnScope::rank));
-  Json json = row_json(of_rank, joined({ranks_cell(row.ranks), iteration_cell(row.iteration),
-                                        row.span.started, row.length(), row.compute, row.idle},
-                                       communication_cells(row.all)));
+      concatenated(columns({"axis", "kind", "group", Column{.key = "communicator", .optional = true}}),
+                   communication_columns(ColumnScope::rank));
+  Json json = row_json(of_rank, concatenated(Cells{ranks_cell(row.ranks), iteration_cell(row.iteration),
+                                                   row.span.started, row.length(), row.compute, row.idle},
+                                             communication_cells(row.all)));
   json["ops"] = Json::array();
   for (const OpCommunication& op : row.ops) {
     const bool is_other = op.kind == CommKind::other;
-    json["ops"].push_back(
-        row_json(of_op, joined({name_of(op.kind), is_other ? Cell(trace.names.text(op.name)) : Cell()},
-                               communication_cells(op.time))));
+    json["ops"].push_back(row_json(
+        of_op, concatenated(Cells{name_of(op.kind), is_other ? Cell(trace.names.text(op.name)) : Cell()},
+                            communication_cells(op.time))));
   }
   json["streams"] = Json::array();
   for (const StreamCommunication& stream : row.streams) {
     const bool is_known = stream.communicator != k_no_communicator;
-    json["streams"].push_back(row_json(
-        of_stream,
-        joined({name_of(stream.axis), stream.is_pair ? "pair" : "collective", members_cell(stream.members),
-                is_known ? Cell(text_of(stream.communicator)) : Cell()},
-               communication_cells(stream.time))));
+    json["streams"].push_back(
+        row_json(of_stream, concatenated(Cells{name_of(stream.axis), stream.is_pair ? "pair" : "collective",
+                                               members_cell(stream.members),
+                                               is_known ? Cell(text_of(stream.communicator)) : Cell()},
+                                         communication_cells(stream.time))));
   }
   return json;
 }

@@ -76,13 +76,12 @@ std::string lateness_text(const Stragglers& waits, const TextStyle& style) {
   const std::string left_out = keep_most(rows, "ranks that the others waited for longest",
                                          [](const RankLateness& row) { return row.collectives.caused; });
   const Table table = lateness_table(rows).picked(
-      {{"rank"},
-       {.key = "collectives_matched", .title = "collectives", .drop_first = 1},
-       {.key = "collectives_came_last", .title = "came last"},
-       {.key = "collectives_caused_ns", .title = "others waited"},
-       {.key = "collectives_mean_caused_ns", .title = "each time", .drop_first = 2},
-       {.key = "collectives_waited_ns", .title = "it waited"},
-       {.key = "messages_waited_ns", .title = "in p2p it waited", .drop_first = 3}});
+      {"rank", Column{.key = "collectives_matched", .title = "collectives", .drop_first = 1},
+       Column{.key = "collectives_came_last", .title = "came last"},
+       Column{.key = "collectives_caused_ns", .title = "others waited"},
+       Column{.key = "collectives_mean_caused_ns", .title = "each time", .drop_first = 2},
+       Column{.key = "collectives_waited_ns", .title = "it waited"},
+       Column{.key = "messages_waited_ns", .title = "in p2p it waited", .drop_first = 3}});
   return title_of("who came last, and what it cost", style) + left_out + table.text_with_hidden(style) +
          wrapped(
              "by when each rank came, on its clock: one that waited for a slow rank elsewhere comes last "

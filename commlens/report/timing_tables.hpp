@@ -18,7 +18,7 @@ Cell members_cell(const std::vector<Rank>& members);
 
 /// How much of the time is communication, for one rank, or added up over all.
 std::vector<Column> communication_columns(ColumnScope scope);
-std::vector<Cell> communication_cells(const CommunicationTime& time);
+Cells communication_cells(const CommunicationTime& time);
 
 /// Where the time of each rank went; people see parts of the time.
 Table overlap_by_rank_table(const std::vector<OverlapTotal>& rows);

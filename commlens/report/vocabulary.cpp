@@ -245,17 +245,18 @@ const OutputKey& output_key(std::string_view key) {
   return *found;
 }
 
-std::vector<Column> columns(std::vector<Column> uses) {
-  for (Column& use : uses) {
-    if (use.key.empty() || use.unit != ColumnUnit::text) {
-      continue;  // for people only, or of an op
+std::vector<Column> columns(std::vector<ColumnUse> uses) {
+  std::vector<Column> list;
+  for (ColumnUse& use : uses) {
+    if (!use.key.empty() && use.unit == Unit::text) {  // else it is for people only, or of an op
+      const OutputKey& known = output_key(use.key);
+      use.title = use.title.empty() ? std::string(known.title) : std::move(use.title);
+      use.unit = known.unit;
+      use.scope = known.scope;
     }
-    const OutputKey& known = output_key(use.key);
-    use.title = use.title.empty() ? std::string(known.title) : std::move(use.title);
-    use.unit = known.unit;
-    use.scope = known.scope;
+    list.push_back(std::move(use));
   }
-  return uses;
+  return list;
 }
 
 Column data(std::string key, std::string json) {

@@ -25,7 +25,7 @@ std::span<const OutputKey> vocabulary();
 const OutputKey& output_key(std::string_view key);
 
 /// The columns of a table: unit and scope of each key, and its title unless the table has one of its own.
-std::vector<Column> columns(std::vector<Column> uses);
+std::vector<Column> columns(std::vector<ColumnUse> uses);
 
 /// A column of CSV and JSON that people are not shown.
 Column data(std::string key, std::string json = {});

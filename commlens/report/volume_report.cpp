@@ -40,20 +40,11 @@ std::string joined(const std::vector<Cause>& causes, std::string Cause::* member
 
 /// Totals, and with an explanation what each cause adds.
 Table volumes_table(const std::vector<VolumeDifference>& rows, const Explanation* explanation) {
-  Table table(columns({{"axis"},
-                       {"op"},
-                       {.key = "calls_a_all_ranks", .drop_first = 1},
-                       {.key = "calls_b_all_ranks", .drop_first = 1},
-                       {"message_bytes_a_all_ranks"},
-                       {"message_bytes_b_all_ranks"},
-                       {"cause"},
-                       {"rule"},
-                       {"source"},
-                       {"calls_only_a_all_ranks"},
-                       {"calls_only_b_all_ranks"},
-                       {"message_bytes_only_a_all_ranks"},
-                       {"message_bytes_only_b_all_ranks"},
-                       {"ratio"}}));
+  Table table(columns({"axis", "op", Column{.key = "calls_a_all_ranks", .drop_first = 1},
+                       Column{.key = "calls_b_all_ranks", .drop_first = 1}, "message_bytes_a_all_ranks",
+                       "message_bytes_b_all_ranks", "cause", "rule", "source", "calls_only_a_all_ranks",
+                       "calls_only_b_all_ranks", "message_bytes_only_a_all_ranks",
+                       "message_bytes_only_b_all_ranks", "ratio"}));
   const auto exact = [](Bytes bytes) { return Cell(bytes).shown(with_commas(bytes.value)); };
   for (const VolumeDifference& row : rows) {
     const bool is_none = row.message_a.value == 0;
@@ -90,14 +81,11 @@ std::string match_text(const LoggedRow& row, std::string_view other) {
 }
 
 Table logged_table(const LoggedComparison& comparison, std::string_view other) {
-  Table table(columns({{"op"},
-                       {.key = "logged_size_bytes", .title = "logged size"},
-                       data("rounding_bytes"),
-                       {.key = "logged_calls_rank_0", .title = "logged"},
-                       {.key = "expected_calls_rank_0", .title = std::string(other)},
-                       {"verdict"},
-                       {.key = "causes", .title = "what for", .least = 16},
-                       {.key = "rules", .drop_first = 1, .least = 12}}));
+  Table table(columns({"op", Column{.key = "logged_size_bytes", .title = "logged size"},
+                       data("rounding_bytes"), Column{.key = "logged_calls_rank_0", .title = "logged"},
+                       Column{.key = "expected_calls_rank_0", .title = std::string(other)}, "verdict",
+                       Column{.key = "causes", .title = "what for", .least = 16},
+                       Column{.key = "rules", .drop_first = 1, .least = 12}}));
   for (const LoggedRow& row : comparison.rows) {
     const std::vector<Cause> causes = causes_of(row);
     std::vector<std::string> names;

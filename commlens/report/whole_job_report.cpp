@@ -78,15 +78,10 @@ std::string_view detail_name(GroupDetail detail) {
 
 /// At most `most` rows; 0: all.
 Table whole_job_table(const WholeJobComparison& comparison, std::size_t most) {
-  Table table(columns({{.title = ""},
-                       {"op"},
-                       data("name"),
-                       {.key = "group_size", .title = "group", .align = Column::Align::left},
-                       {"message_bytes"},
-                       {"calls_a_all_ranks"},
-                       {"calls_b_all_ranks"},
-                       {"equal_calls_all_ranks"},
-                       data("equal")}));
+  Table table(
+      columns({Column{.title = ""}, "op", data("name"),
+               Column{.key = "group_size", .title = "group", .align = Column::Align::left}, "message_bytes",
+               "calls_a_all_ranks", "calls_b_all_ranks", "equal_calls_all_ranks", data("equal")}));
   for (const WholeJobRow& row : comparison.rows) {
     if (most > 0 && table.rows().size() == most) {
       break;

@@ -129,7 +129,7 @@ TEST(ToyAxis, IsSummedUpComparedAndShown) {
   const auto different = run_with({"compare", toy, differs, "--format", "json"});
   EXPECT_EQ(different.code, ExitCode::differs);
   EXPECT_NE(different.out.find(R"("axis": "x")"), std::string::npos) << different.out;
-  EXPECT_NE(different.out.find(R"("ranks": 12)"), std::string::npos) << different.out;
+  EXPECT_NE(different.out.find(R"("rank_count": 12)"), std::string::npos) << different.out;
 
   const std::string page = folder / "page.html";
   const auto report = run_with({"report", toy, calls, "-o", page, "--data", folder / "data"});

@@ -21,10 +21,9 @@ struct Parts {
 };
 
 Parts parts_of(const FigureInput& input) {
-  const bool knows_none =
-      std::none_of(input.by_phase.begin(), input.by_phase.end(),
-                   [](const SummaryRow& row) { return inter_node_or_none(row) != k_no_value; });
-  return {.wire = !is_printed_log(input.trace()) && wire_or_none(input.summary) != k_no_value,
+  const bool knows_none = std::none_of(input.by_phase.begin(), input.by_phase.end(),
+                                       [](const SummaryRow& row) { return row.knows_wire_inter_node(); });
+  return {.wire = !is_printed_log(input.trace()) && knows_wire(input.summary),
           .node = input.ranks_per_node > 0 && !knows_none,
           .time = input.summary.time.has_value(),
           .quantiles = input.summary.time && input.summary.time->p50};
@@ -32,26 +31,23 @@ Parts parts_of(const FigureInput& input) {
 
 /// Those columns of the summary's table that the trace has values for.
 std::vector<FigureColumn> columns_of(const FigureInput& input, const Parts& parts) {
-  std::vector<Column> shown = {{"call", "op and group"},
-                               {"phase"},
-                               {"calls_all_ranks"},
-                               {"message_bytes_all_ranks"},
-                               {"share_of_message_bytes", "share of message bytes"}};
-  const auto add = [&](bool is_wanted, std::vector<Column> more) {
+  std::vector<ColumnUse> shown = {"call", "phase", "calls_all_ranks", "message_bytes_all_ranks",
+                                  Column{"share_of_message_bytes", "share of message bytes"}};
+  const auto add = [&](bool is_wanted, const std::vector<ColumnUse>& more) {
     shown.insert(shown.end(), more.begin(), is_wanted ? more.end() : more.begin());
   };
-  add(parts.wire, {{"wire_bytes_all_ranks", "wire bytes, all ranks"}});
-  add(parts.node, {{"wire_inter_node_bytes_all_ranks", "wire bytes between nodes"}});
-  add(parts.time, {{"time_ns_all_ranks", "time in calls"}});
-  add(parts.time && parts.quantiles, {{"p50_ns"}, {"p50_low_ns"}, {"p50_high_ns"}, {"p95_ns"}});
-  add(parts.time, {{"algorithm_bandwidth_bytes_per_s", "algorithm bandwidth"},
-                   {"bus_bandwidth_bytes_per_s", "bus bandwidth"}});
+  add(parts.wire, {Column{"wire_bytes_all_ranks", "wire bytes, all ranks"}});
+  add(parts.node, {Column{"wire_inter_node_bytes_all_ranks", "wire bytes between nodes"}});
+  add(parts.time, {Column{"time_ns_all_ranks", "time in calls"}});
+  add(parts.time && parts.quantiles, {"p50_ns", "p50_low_ns", "p50_high_ns", "p95_ns"});
+  add(parts.time, {Column{"algorithm_bandwidth_bytes_per_s", "algorithm bandwidth"},
+                   Column{"bus_bandwidth_bytes_per_s", "bus bandwidth"}});
   std::vector<Cell> labels;
   for (const SummaryRow& row : input.by_phase) {
     labels.emplace_back(call_label(input.trace(), row.kind, row.name, row.axis, row.group_size));
   }
   const SummaryTables tables{.trace = input.trace(), .rows = input.by_phase, .by_node = parts.node};
-  return figure_columns(summary_table(tables).with(columns({{"call"}}), labels).picked(shown));
+  return figure_columns(summary_table(tables).with(columns({"call"}), labels).picked(shown));
 }
 
 }  // namespace

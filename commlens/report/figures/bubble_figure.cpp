@@ -61,10 +61,8 @@ bool keep_known_iterations(std::vector<PipelineBubble>& rows, Figure& figure) {
 /// One row per rank and iteration; where no iteration is known, one per rank.
 void draw(const std::vector<PipelineBubble>& rows, bool knows_iterations, Figure& figure) {
   Table table(
-      columns({{"ranks_text", "rank"},
-               {"iteration"},
-               {"bubble_ns"},
-               {"bubble_share", knows_iterations ? "share of the iteration" : "share of the trace"}}));
+      columns({Column{"ranks_text", "rank"}, "iteration", "bubble_ns",
+               Column{"bubble_share", knows_iterations ? "share of the iteration" : "share of the trace"}}));
   for (const PipelineBubble& row : rows) {
     table.add({ranks_label(row.ranks), row.iteration, row.bubble(),
                static_cast<double>(row.bubble().count()) /

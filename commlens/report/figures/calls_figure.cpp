@@ -61,16 +61,8 @@ FigureResult calls_figure(const FigureInput& input) {
   if (comparison->differences.empty()) {
     return no_figure("the two sides are equal");
   }
-  Table table(columns({{"verdict", "difference"},
-                       {"call"},
-                       {"dtype"},
-                       {"message_bytes_a"},
-                       {"message_bytes_b"},
-                       {"calls_all_ranks"},
-                       {"rank_count"},
-                       {"example"},
-                       {"example_group"},
-                       {"rule"}}));
+  Table table(columns({Column{"verdict", "difference"}, "call", "dtype", "message_bytes_a", "message_bytes_b",
+                       "calls_all_ranks", "rank_count", "example", "example_group", "rule"}));
   for (const Difference& difference : comparison->differences) {
     const std::string where = group_text(difference.kind, difference.axis, difference.group_size);
     const Rule& rule = difference.rule;

@@ -11,7 +11,7 @@ namespace commlens {
 
 FigureResult coverage_figure(const FigureInput& input) {
   const Coverage& coverage = input.summary.coverage;
-  Table table(columns({{"what"}, {"count", "calls"}, {"effect"}}));
+  Table table(columns({"what", Column{"count", "calls"}, "effect"}));
   const auto add = [&](std::string_view name, std::int64_t calls, std::string_view meaning) {
     if (calls > 0) {
       table.add({name, calls, meaning});

@@ -14,15 +14,9 @@ FigureResult differences_figure(const FigureInput& input) {
     return no_figure("a printed log has no calls whose rules could be named");
   }
   const Explanation& explanation = *input.compared->explanation;
-  Table table(columns({{"cause"},
-                       {"op"},
-                       {"axis"},
-                       {"calls_only_a_all_ranks"},
-                       {"calls_only_b_all_ranks"},
-                       {"message_bytes_only_a_all_ranks"},
-                       {"message_bytes_only_b_all_ranks"},
-                       {"why"},
-                       {"source", "source of the rule"}}));
+  Table table(columns({"cause", "op", "axis", "calls_only_a_all_ranks", "calls_only_b_all_ranks",
+                       "message_bytes_only_a_all_ranks", "message_bytes_only_b_all_ranks", "why",
+                       Column{"source", "source of the rule"}}));
   const auto add = [&](const std::string& cause, const ExplainedRow& row, const std::string& why) {
     table.add({cause, name_of(row.kind), row.axis == Axis::unknown ? Cell() : Cell(name_of(row.axis)),
                row.calls_a, row.calls_b, row.message_a, row.message_b, why, row.source});

@@ -15,11 +15,9 @@ FigureResult first_calls_figure(const FigureInput& input) {
   if (std::none_of(rows.begin(), rows.end(), [](const FirstCallRow& row) { return row.compared > 0; })) {
     return no_figure("no first call of a group has a later one alike");
   }
-  Table table(columns({{"call"},
-                       {"which", "calls"},
-                       {"compared_calls_all_ranks", "first calls compared"},
-                       {"mean_ns", "mean time of a call"},
-                       {"lost_ns_all_ranks", "excess, all first calls"}}));
+  Table table(columns(
+      {"call", Column{"which", "calls"}, Column{"compared_calls_all_ranks", "first calls compared"},
+       Column{"mean_ns", "mean time of a call"}, Column{"lost_ns_all_ranks", "excess, all first calls"}}));
   for (const FirstCallRow& row : rows) {
     if (row.compared == 0) {
       continue;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "commlens/report/vocabulary.hpp"
+
 namespace commlens {
 namespace {
 
@@ -90,24 +92,20 @@ std::string value_text(double value) {
 std::span<const Formula> formulas() { return k_formulas; }
 
 FigureResult formulas_figure(const FigureInput& input) {
-  FigureColumn title = text_column("title", "number");
-  FigureColumn text = text_column("formula", "definition");
-  FigureColumn source = text_column("source", "source");
+  Table table(columns({Column{"title", "number"}, "formula", "source"}));
   for (const Formula& formula : k_formulas) {
-    texts(title).add(formula.title);
-    texts(text).add(formula.text);
-    texts(source).add(formula.source);
+    table.add({formula.title, formula.text, formula.source});
   }
   for (const JobEquation& equation : input.equations) {
-    texts(title).add(fmt::format("equation {} of arXiv 2408.10197, {}", equation.equation, equation.scope));
-    texts(text).add(fmt::format("{} = {} {} as printed; exact {}{}{}", equation.text,
-                                value_text(equation.value), equation.unit, value_text(equation.value_exact),
-                                equation.note.empty() ? "" : ": ", equation.note));
-    texts(source).add("arXiv 2408.10197");
+    table.add({fmt::format("equation {} of arXiv 2408.10197, {}", equation.equation, equation.scope),
+               fmt::format("{} = {} {} as printed; exact {}{}{}", equation.text, value_text(equation.value),
+                           equation.unit, value_text(equation.value_exact), equation.note.empty() ? "" : ": ",
+                           equation.note),
+               "arXiv 2408.10197"});
   }
   Figure figure;
   figure.caption = "n is the number of ranks of a call's group, m its message bytes.";
-  figure.columns = {std::move(title), std::move(text), std::move(source)};
+  figure.columns = figure_columns(table);
   return figure;
 }
 

@@ -46,12 +46,9 @@ FigureResult iterations_figure(const FigureInput& input) {
                     k_most_iterations, iterations.size()));
     iterations.resize(k_most_iterations);
   }
-  Table table(columns({{"iteration"},
-                       {"call"},
-                       {"calls_all_ranks"},
-                       {"message_bytes_all_ranks"},
-                       {"wire_bytes_all_ranks", "wire bytes, all ranks"},
-                       {"time_ns_all_ranks", "time in calls"}}));
+  Table table(columns({"iteration", "call", "calls_all_ranks", "message_bytes_all_ranks",
+                       Column{"wire_bytes_all_ranks", "wire bytes, all ranks"},
+                       Column{"time_ns_all_ranks", "time in calls"}}));
   for (const auto& [number, row] : rows_by_iteration(input)) {
     if (number > iterations.back()) {
       break;
@@ -64,7 +61,7 @@ FigureResult iterations_figure(const FigureInput& input) {
   figure.caption = "Calls and bytes per iteration, summed over all ranks; iteration -1 is initialisation.";
   std::vector<std::string> toggles = {"message_bytes_all_ranks", "calls_all_ranks"};
   figure.formulas = {"message-bytes"};
-  if (wire_or_none(input.summary) != k_no_value) {
+  if (knows_wire(input.summary)) {
     toggles.insert(toggles.begin() + 1, "wire_bytes_all_ranks");
     figure.formulas.emplace_back("wire-bytes");
   } else {

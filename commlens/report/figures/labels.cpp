@@ -1,7 +1,6 @@
 #include "commlens/report/figures/labels.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -90,29 +89,9 @@ std::int64_t job_ranks(const Trace& trace) {
   return mesh ? mesh->ranks() : trace.job_ranks();
 }
 
-double nanoseconds_or_none(const std::optional<std::chrono::nanoseconds>& time) {
-  return time ? static_cast<double>(time->count()) : std::numeric_limits<double>::quiet_NaN();
-}
-
-double nanoseconds_or_none(const std::optional<TimeStats>& time, std::chrono::nanoseconds TimeStats::* part) {
-  return nanoseconds_or_none(time ? std::optional((*time).*part) : std::nullopt);
-}
-
-double nanoseconds_or_none(const std::optional<TimeStats>& time,
-                           std::optional<std::chrono::nanoseconds> TimeStats::* part) {
-  return nanoseconds_or_none(time ? (*time).*part : std::nullopt);
-}
-
-std::int64_t wire_or_none(const SummaryRow& row) { return row.knows_wire() ? row.wire.value : k_no_value; }
-
-std::int64_t inter_node_or_none(const SummaryRow& row) {
-  return row.knows_wire_inter_node() ? row.wire_inter_node.value : k_no_value;
-}
-
-std::int64_t wire_or_none(const Summary& summary) {
-  const bool is_known = std::any_of(summary.rows.begin(), summary.rows.end(),
-                                    [](const SummaryRow& row) { return row.knows_wire(); });
-  return is_known || summary.calls == 0 ? summary.wire.value : k_no_value;
+bool knows_wire(const Summary& summary) {
+  return summary.calls == 0 || std::any_of(summary.rows.begin(), summary.rows.end(),
+                                           [](const SummaryRow& row) { return row.knows_wire(); });
 }
 
 void note_unknown_wire(const Summary& summary, Figure& figure) {

@@ -35,17 +35,8 @@ std::string no_times_reason(const Trace& trace);
 /// Ranks of the job: of its layout, or as the source says, or one more than the highest rank there is.
 std::int64_t job_ranks(const Trace& trace);
 
-/// A time as a number of a column; not a number where there is none.
-double nanoseconds_or_none(const std::optional<std::chrono::nanoseconds>& time);
-double nanoseconds_or_none(const std::optional<TimeStats>& time, std::chrono::nanoseconds TimeStats::* part);
-double nanoseconds_or_none(const std::optional<TimeStats>& time,
-                           std::optional<std::chrono::nanoseconds> TimeStats::* part);
-
-/// Wire bytes as a whole number of a column; k_no_value where they are not known: of all calls of a summary.
-std::int64_t wire_or_none(const SummaryRow& row);
-std::int64_t wire_or_none(const Summary& summary);
-/// The same of the wire bytes between nodes of a row.
-std::int64_t inter_node_or_none(const SummaryRow& row);
+/// Whether the wire bytes of any call of a summary are known.
+bool knows_wire(const Summary& summary);
 /// Notes which calls the wire bytes of a figure leave out.
 void note_unknown_wire(const Summary& summary, Figure& figure);
 

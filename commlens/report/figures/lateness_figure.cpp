@@ -22,12 +22,9 @@ FigureResult lateness_figure(const FigureInput& input) {
     return no_figure(no_times_reason(input.trace()));
   }
   const Stragglers& found = *input.waits;
-  Table table(columns({{"rank"},
-                       {"which", "in"},
-                       {"matched", "taken part in"},
-                       {"came_last"},
-                       {"caused_ns", "others waited for it"},
-                       {"waited_ns", "waited for others"}}));
+  Table table(
+      columns({"rank", Column{"which", "in"}, Column{"matched", "taken part in"}, "came_last",
+               Column{"caused_ns", "others waited for it"}, Column{"waited_ns", "waited for others"}}));
   for (const RankLateness& lateness : found.ranks) {
     add(table, lateness.rank, "collectives", lateness.collectives);
     add(table, lateness.rank, "messages", lateness.messages);

@@ -151,9 +151,9 @@ class Traffic {
 };
 
 Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ranks) {
-  Table table(columns({{"source_rank", block == 1 ? "from rank" : "from first rank"},
-                       {"destination_rank", block == 1 ? "to rank" : "to first rank"},
-                       {"wire_bytes_of_pair"}}));
+  Table table(
+      columns({Column{"source_rank", block == 1 ? "from rank" : "from first rank"},
+               Column{"destination_rank", block == 1 ? "to rank" : "to first rank"}, "wire_bytes_of_pair"}));
   std::vector<std::pair<TrafficCells::key_type, std::int64_t>> rows(cells.begin(), cells.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });

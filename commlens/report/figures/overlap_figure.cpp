@@ -55,7 +55,7 @@ FigureResult overlap_figure(const FigureInput& input) {
   if (ranks.empty()) {
     return no_figure("no call of the iterations shown has a time");
   }
-  Table table(columns({{"ranks_text", "rank"}, {"part"}, {"part_ns"}, {"part_share"}}));
+  Table table(columns({Column{"ranks_text", "rank"}, "part", "part_ns", "part_share"}));
   bool all_know = true;
   std::int64_t exposed = 0;
   std::int64_t length = 0;

@@ -61,7 +61,7 @@ Volumes volumes_of(const std::vector<VolumeDifference>& rows) {
 
 /// One row per call and side, as the drawer of grouped bars wants them.
 Figure bars_of(const Volumes& volumes, const std::string& a, const std::string& b) {
-  Table table(columns({{"call"}, {"side"}, {"calls_all_ranks"}, {"message_bytes_all_ranks"}}));
+  Table table(columns({"call", "side", "calls_all_ranks", "message_bytes_all_ranks"}));
   for (const auto& [key, sides] : volumes) {
     for (const auto& [name, volume] : {std::pair(&a, &sides.first), std::pair(&b, &sides.second)}) {
       table.add({key.second, *name, volume->calls, volume->message});
@@ -81,7 +81,7 @@ Figure bars_of(const Volumes& volumes, const std::string& a, const std::string& 
 
 /// A printed log has counts per op and printed size.
 Figure logged_figure(const LoggedComparison& logged, const std::string& log, const std::string& other) {
-  Table table(columns({{"call", "op and printed size"}, {"side"}, {"calls_rank_0"}}));
+  Table table(columns({Column{"call", "op and printed size"}, "side", "calls_rank_0"}));
   for (const LoggedRow& row : logged.rows) {
     const std::string label = fmt::format("{} {}", name_of(row.kind), to_text(row.size));
     for (const auto& [name, count] : {std::pair(&log, row.logged), std::pair(&other, row.predicted)}) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -20,16 +21,12 @@ std::string recorder_text(const Provenance& provenance) {
 }  // namespace
 
 FigureResult provenance_figure(const FigureInput& input) {
-  FigureColumn trace = text_column("trace", "trace");
-  FigureColumn what = text_column("what", "what");
-  FigureColumn value = text_column("value", "value");
+  Table table(columns({"trace", "what", "value"}));
   for (const NamedTrace& run : input.all) {
     const Provenance& provenance = run.trace->provenance;
     const auto add = [&](std::string_view name, std::string_view text) {
       if (!text.empty()) {
-        texts(trace).add(run.name);
-        texts(what).add(name);
-        texts(value).add(text);
+        table.add({run.name, name, text});
       }
     };
     add("source", name_of(provenance.source));
@@ -48,7 +45,7 @@ FigureResult provenance_figure(const FigureInput& input) {
   }
   Figure figure;
   figure.caption = "Where the numbers come from.";
-  figure.columns = {std::move(trace), std::move(what), std::move(value)};
+  figure.columns = figure_columns(table);
   if (!input.unverified.empty()) {
     figure.notes.push_back(fmt::format("Not measured: {}.", fmt::join(input.unverified, "; ")));
   }

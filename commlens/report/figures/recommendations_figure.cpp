@@ -14,15 +14,9 @@ FigureResult recommendations_figure(const FigureInput& input) {
   if (input.advice->recommended.empty()) {
     return no_figure("no setting that was tried would save enough to be worth a change");
   }
-  Table table(columns({{"title"},
-                       {"reason"},
-                       {"flag"},
-                       {"setting"},
-                       {"calls_saved_per_rank"},
-                       {"message_bytes_saved_per_rank"},
-                       {"wire_bytes_saved_per_rank"},
-                       {"memory_added_bytes_per_rank"},
-                       {"time_saved_ns"}}));
+  Table table(
+      columns({"title", "reason", "flag", "setting", "calls_saved_per_rank", "message_bytes_saved_per_rank",
+               "wire_bytes_saved_per_rank", "memory_added_bytes_per_rank", "time_saved_ns"}));
   bool any_time = false;
   for (const Recommendation& change : input.advice->recommended) {
     any_time = any_time || change.time_saved.has_value();

@@ -1,7 +1,5 @@
 #include "commlens/report/figures/runs_figure.hpp"
 
-#include <limits>
-
 #include <fmt/format.h>
 
 #include "commlens/base/sums.hpp"
@@ -14,23 +12,16 @@ FigureResult runs_figure(const FigureInput& input) {
   if (input.all.size() < 2) {
     return no_figure("one trace or configuration was given");
   }
-  Table table(columns({{"trace"},
-                       {"trace_source"},
-                       {"rank_count"},
-                       {"iteration_count"},
-                       {"calls_all_ranks"},
-                       {"message_bytes_all_ranks"},
-                       {"wire_bytes_all_ranks", "wire bytes, all ranks"},
-                       {"time_ns_all_ranks", "time in calls"},
-                       {"p50_ns", "P50 of a call"}}));
+  Table table(columns({"trace", "trace_source", "rank_count", "iteration_count", "calls_all_ranks",
+                       "message_bytes_all_ranks", Column{"wire_bytes_all_ranks", "wire bytes, all ranks"},
+                       Column{"time_ns_all_ranks", "time in calls"}, Column{"p50_ns", "P50 of a call"}}));
   std::int64_t without_wire = 0;
   SummaryOptions options;
   options.iterations = input.iterations;
   for (const NamedTrace& run : input.all) {
     const Summary summary = summarise(*run.trace, options);
-    const std::int64_t wire = wire_or_none(summary);
     table.add({run.name, name_of(run.trace->provenance.source), summary.ranks, summary.iterations.size(),
-               summary.calls, summary.message, wire == k_no_value ? Cell() : Cell(wire),
+               summary.calls, summary.message, knows_wire(summary) ? Cell(summary.wire) : Cell(),
                summary.time ? Cell(summary.time->total) : Cell(),
                summary.time ? Cell(summary.time->p50) : Cell()});
     without_wire = saturating_sum(without_wire, summary.calls_without_wire);

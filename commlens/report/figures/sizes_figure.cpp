@@ -32,11 +32,11 @@ FigureResult sizes_figure(const FigureInput& input) {
       "barriers "
       "are left out. " +
       small_text(sizes);
-  std::vector<Column> shown = {
-      {"lower_bytes", "from (bytes)"}, {"upper_bytes"}, {"calls_all_ranks"}, {"message_bytes_all_ranks"}};
+  std::vector<ColumnUse> shown = {Column{"lower_bytes", "from (bytes)"}, "upper_bytes", "calls_all_ranks",
+                                  "message_bytes_all_ranks"};
   std::vector<std::string> toggles = {"calls_all_ranks", "message_bytes_all_ranks"};
   if (sizes.timed_calls > 0) {
-    shown.push_back({"time_ns_all_ranks", "time in calls"});
+    shown.emplace_back(Column{"time_ns_all_ranks", "time in calls"});
     toggles.emplace_back("time_ns_all_ranks");
   }
   figure.columns = figure_columns(sizes_table(sizes).picked(shown));

@@ -32,14 +32,8 @@ FigureResult slow_ranks_figure(const FigureInput& input) {
   if (found.blocks == 0) {
     return no_figure("no calls of several ranks could be compared");
   }
-  Table table(columns({{"rank"},
-                       {"verdict"},
-                       {"between_calls_ns"},
-                       {"in_calls_ns"},
-                       {"excess_ns"},
-                       {"slow_blocks"},
-                       {"blocks", "of"},
-                       {"group_text"}}));
+  Table table(columns({"rank", "verdict", "between_calls_ns", "in_calls_ns", "excess_ns", "slow_blocks",
+                       Column{"blocks", "of"}, "group_text"}));
   for (const RankWork& work : found.ranks) {
     const bool is_compared = work.blocks > 0;
     table.add({work.rank, verdict_of(work), work.between_calls, work.in_calls,

@@ -27,11 +27,8 @@ FigureResult waits_figure(const FigureInput& input) {
     return no_figure(no_times_reason(input.trace()));
   }
   const Stragglers& found = *input.waits;
-  Table table(columns({{"call", "calls"},
-                       {"part", "who waited"},
-                       {"matched"},
-                       {"waited_ns_all_ranks", "waited, all ranks"},
-                       {"longest_wait_ns"}}));
+  Table table(columns({Column{"call", "calls"}, Column{"part", "who waited"}, "matched",
+                       Column{"waited_ns_all_ranks", "waited, all ranks"}, "longest_wait_ns"}));
   for (const CollectiveWait& wait : found.collectives) {
     const std::string label =
         fmt::format("{} {}", name_of(wait.kind), group_text(wait.kind, wait.axis, wait.group_size));
