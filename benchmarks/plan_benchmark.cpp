@@ -31,7 +31,7 @@ void plan(benchmark::State& state, const Job& job, std::optional<Rank> only) {
     COMMLENS_CHECK(plan.has_value(), "the rules cover the benchmark's job");
     calls = 0;
     for (const RankClass& ranks : plan->classes) {
-      calls += ranks.iterations.back().size();
+      calls += static_cast<std::size_t>(ranks.iterations.back().calls());
     }
     benchmark::DoNotOptimize(calls);
   }

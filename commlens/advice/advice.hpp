@@ -13,7 +13,7 @@ namespace commlens {
 /// message.
 struct StepVolume {
   std::int64_t calls = 0;
-  std::int64_t small_calls = 0;  // messages below AdviceOptions::small_limit, barriers left out
+  std::int64_t small_calls = 0;  // messages below AdviceOptions::small_limit, barriers skipped
   Bytes message;
   Bytes wire;
   Bytes wire_inter_node;  // part of `wire` that leaves the node; 0 without ranks_per_node
@@ -56,7 +56,7 @@ struct Recommendation {
 /// Messages below a limit, and what they cost.
 struct SmallMessages {
   Bytes limit;
-  std::int64_t calls = 0;                        // of all ranks, barriers left out
+  std::int64_t calls = 0;                        // of all ranks, barriers skipped
   std::int64_t all_calls = 0;                    // of any size
   std::optional<std::chrono::nanoseconds> time;  // of the small ones; only from a trace with times
   std::optional<std::chrono::nanoseconds> all_time;

@@ -19,21 +19,21 @@ namespace commlens {
 /// (trace/group_axes.hpp); a group of all ranks is one group, whatever its axis is called.
 class CallTimes {
  public:
-  /// Nothing when no stream of the trace has both times and an iteration after the first, and when its times
-  /// are averages of several calls.
+  /// std::nullopt if no stream of the trace has both times and an iteration after the first, and when its
+  /// times are averages of several calls.
   ///   mesh  of the job that the trace is of
   static std::optional<CallTimes> of(const Trace& trace, const Mesh& mesh, Bytes small_limit);
 
   /// What one call would take. Between two sizes of the same kind and group: linear in the message; below
   /// the smallest: as the smallest; above the largest: in proportion. A kind that the trace lacks on that
   /// group takes what another one takes that makes each rank send the same (docs/volumes.md, bus factors):
-  /// all_reduce, reduce_scatter, all_gather, reduce and broadcast stand in for each other. Nothing for
-  /// barriers and receives (which mostly wait), and where nothing can stand in.
+  /// all_reduce, reduce_scatter, all_gather, reduce and broadcast replace each other. Nothing for
+  /// barriers and receives (which mostly wait), and where nothing can replace a call.
   std::optional<double> nanoseconds_of(const CallShape& call) const;
-  /// So many calls of each shape (negative: so many fewer), barriers and receives left out; nothing when one
-  /// of the others is not known.
+  /// So many calls of each shape (negative: so many fewer), barriers and receives skipped; std::nullopt if
+  /// one of the others is not known.
   std::optional<double> nanoseconds_of(const std::map<CallShape, std::int64_t>& calls) const;
-  /// The first shape that keeps those from being known; nothing when they are.
+  /// The first shape that keeps those from being known; std::nullopt if they are.
   std::optional<CallShape> unknown_in(const std::map<CallShape, std::int64_t>& calls) const;
 
   /// Median over ranks and iterations of the time from the first call of an iteration to the first call of
@@ -56,8 +56,8 @@ class CallTimes {
 /// The calls that `before` has more of, less those that `after` has more of.
 std::map<CallShape, std::int64_t> fewer_calls(const PlannedStep& before, const PlannedStep& after);
 
-/// Time that a change saves per iteration: fewer_calls, each at CallTimes' estimate. Nothing when one of them
-/// cannot be estimated.
+/// Time that a change saves per iteration: fewer_calls, each at CallTimes' estimate. std::nullopt if one of
+/// them cannot be estimated.
 std::optional<std::chrono::nanoseconds> time_saved(const PlannedStep& before, const PlannedStep& after,
                                                    const CallTimes& times);
 

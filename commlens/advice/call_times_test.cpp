@@ -200,7 +200,7 @@ TEST(Advice, EstimatesTimeFromTheTrace) {
   }
 }
 
-// An all_to_all stands in for no gather.
+// An all_to_all replaces no gather.
 TEST(Advice, SaysWhichCallTheTraceCannotPrice) {
   const Trace trace = timed({{CommKind::all_to_all, 128, 1000}}, 4);
   const Advice advice = advised(persistent_job(), {}, &trace);

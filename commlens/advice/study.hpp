@@ -40,7 +40,7 @@ class Study {
   const Trace* trace() const { return trace_; }
   const SmallMessages& small() const { return advice_.small; }
 
-  /// The changed job planned; nothing when no framework could run it or its rules do not cover it.
+  /// The changed job planned; std::nullopt if no framework could run it or its rules do not cover it.
   std::optional<Outcome> outcome(Job changed) const;
   /// The job as it is, with another number of ranks on a node.
   std::optional<Outcome> on_nodes_of(std::int64_t ranks_per_node) const;

@@ -9,10 +9,10 @@
 #include "commlens/app/job_text.hpp"
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/trace_source.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/compare/compare.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/report/advice_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -47,7 +47,7 @@ std::string head_text(const AdviseResult& result) {
 
 Json answer_json(const AdviseResult& result) {
   const Job& job = result.plan.job;
-  Json json = {{"schema", "commlens.advise/1"},
+  Json json = {{"schema", "commlens.advise/2"},
                {"model", model_json(job.model)},
                {"layout", layout_json(job)},
                {"framework", job.framework},
@@ -55,7 +55,7 @@ Json answer_json(const AdviseResult& result) {
                {"verified", result.plan.unverified.empty()},
                {"unverified", result.plan.unverified},
                {"scope", "one steady iteration; per_rank: the rank that sends most"},
-               {"trace", result.note}};
+               {"trace_note", result.note}};
   json.update(advice_json(result.advice));
   return json;
 }

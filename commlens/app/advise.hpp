@@ -33,7 +33,7 @@ struct AdviseResult {
 /// Without a number of ranks anywhere, as many as the trace has. Fails for what cannot be read or planned.
 Result<AdviseResult> advise(const AdviseRequest& request);
 
-/// A table; JSON as schema commlens.advise/1; CSV with one line per setting.
+/// A table; JSON as schema commlens.advise/2; CSV with one line per setting.
 std::string rendered(const AdviseResult& result, Format format, const TextStyle& style = {});
 
 }  // namespace commlens

@@ -6,11 +6,11 @@
 
 #include "commlens/app/compare.hpp"
 #include "commlens/app/json_result.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/explain_report.hpp"
 #include "commlens/report/regression_report.hpp"
 #include "commlens/report/whole_job_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -22,8 +22,8 @@ Json guesses_json(const std::vector<SettingGuess>& guesses) {
   for (const SettingGuess& guess : guesses) {
     json.push_back({{"setting", guess.setting},
                     {"value", guess.value},
-                    {"explained_calls", guess.explained},
-                    {"remaining_calls", guess.remaining}});
+                    {"explained_calls_all_ranks", guess.explained},
+                    {"remaining_calls_all_ranks", guess.remaining}});
   }
   return json;
 }

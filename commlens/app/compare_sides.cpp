@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "commlens/base/check.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/compare/scope.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/read_config.hpp"
-#include "commlens/report/table.hpp"
 
 namespace commlens {
 namespace {

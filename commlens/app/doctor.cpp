@@ -1,6 +1,5 @@
 #include "commlens/app/doctor.hpp"
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -16,11 +15,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "commlens/app/json_result.hpp"
 #include "commlens/app/record_program.hpp"
 #include "commlens/base/modules.hpp"
 #include "commlens/base/units.hpp"
-#include "commlens/report/csv.hpp"
-#include "commlens/report/table.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 #include "commlens/trace/clock.hpp"
 
 namespace commlens {
@@ -144,29 +144,12 @@ Finding shared_memory_finding() {
           fmt::format("{} in /dev/shm{}", to_text(room), is_enough ? "" : "; containers need --shm-size")};
 }
 
-std::string findings_text(const std::vector<Finding>& all, const TextStyle& style) {
-  Table table({{"what"}, {"here"}, {.title = "why", .least = 30}});
+Table findings_table(const std::vector<Finding>& all) {
+  Table table(columns({{"what"}, {"here"}, {.key = "why", .least = 30}}));
   for (const Finding& finding : all) {
-    table.add({finding.subject, finding.is_possible ? "yes" : "no", finding.detail});
+    table.add({finding.subject, finding.is_possible, finding.detail});
   }
-  return table.text_with_hidden(style);
-}
-
-std::string findings_json(const std::vector<Finding>& all) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const Finding& finding : all) {
-    rows.push_back({{"what", finding.subject}, {"here", finding.is_possible}, {"why", finding.detail}});
-  }
-  return nlohmann::ordered_json{{"schema", "commlens.doctor/1"}, {"findings", rows}}.dump(1) + "\n";
-}
-
-std::string findings_csv(const std::vector<Finding>& all) {
-  std::string text = "what,here,why\n";
-  for (const Finding& finding : all) {
-    text += csv_line(
-        std::array<std::string, 3>{finding.subject, finding.is_possible ? "yes" : "no", finding.detail});
-  }
-  return text;
+  return table;
 }
 
 }  // namespace
@@ -190,13 +173,14 @@ std::vector<Finding> examine_machine() {
 }
 
 std::string rendered(const std::vector<Finding>& findings, Format format, const TextStyle& style) {
+  const Table table = findings_table(findings);
   switch (format) {
     case Format::table:
-      return findings_text(findings, style);
+      return table.text_with_hidden(style);
     case Format::json:
-      return findings_json(findings);
+      return json_result({{"schema", "commlens.doctor/1"}, {"findings", rows_json(table)}});
     case Format::csv:
-      return findings_csv(findings);
+      return table.csv();
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commlens/app/output_place.hpp"
+#include "commlens/app/predict.hpp"
 #include "commlens/app/trace_source.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/formats/formats.hpp"
@@ -47,7 +48,7 @@ Result<void> check_request(const formats::Exporter& exporter, const ExportReques
   }
   const auto check_place = exporter.folder != nullptr ? check_folder_place : check_file_place;
   return check_place("-o", request.file).and_then([&] {
-    return check_apart("-o", request.file, {request.trace});
+    return check_apart("-o", request.file, request.input);
   });
 }
 
@@ -57,7 +58,7 @@ Result<void> check_trace(const Trace& trace, const ExportRequest& request) {
     return failure(fmt::format(
         "{}: a printed log has rounded sizes and no groups; calls cannot carry them; export it from a trace "
         "that does",
-        shown_name(request.trace)));
+        shown_name(request.input.front())));
   }
   if (request.rank && trace.stream_of(*request.rank) == nullptr) {
     return failure(fmt::format("--rank {}: the trace has no calls of that rank, its highest is {}",
@@ -66,8 +67,9 @@ Result<void> check_trace(const Trace& trace, const ExportRequest& request) {
   return {};
 }
 
-Result<void> write(const formats::Exporter& exporter, const Trace& trace, const ExportRequest& request) {
-  const formats::CallSelection selection{.rank = request.rank, .compute = request.compute};
+Result<void> write(const formats::Exporter& exporter, const Trace& trace, const StepOrder* order,
+                   const ExportRequest& request) {
+  const formats::CallSelection selection{.rank = request.rank, .compute = request.compute, .order = order};
   const bool is_lines = exporter.takes_compute;  // one line per call
   Task task(request.events, fmt::format("writing {}", request.format),
             is_lines ? line_count(trace, selection) : 0);
@@ -83,6 +85,40 @@ Result<void> write(const formats::Exporter& exporter, const Trace& trace, const 
   return request.file.empty() ? write_to(request.sink) : formats::try_write_stream(request.file, write_to);
 }
 
+Result<void> export_recorded(const formats::Exporter& exporter, const ExportRequest& request) {
+  const std::string& name = request.input.front();
+  const Result<Trace> trace = open_trace(request.events, name);
+  if (!trace) {
+    return tl::unexpected(trace.error());
+  }
+  if (const Result<void> checked = check_trace(*trace, request); !checked) {
+    return checked;
+  }
+  warn_of_lost_calls(request.events, name, *trace);
+  if (trace->provenance.averaged_times) {
+    request.events.warn(fmt::format("the times of {} are {}", shown_name(name), k_averages_text));
+  }
+  return write(exporter, *trace, nullptr, request);
+}
+
+Result<void> export_predicted(const formats::Exporter& exporter, const ExportRequest& request) {
+  const Result<Plan> plan =
+      plan_of({request.input, request.framework, request.overrides, {}, request.events});
+  if (!plan) {
+    return tl::unexpected(plan.error());
+  }
+  const Result<std::vector<Iteration>> iterations = planned_iterations(*plan);
+  if (!iterations) {
+    return tl::unexpected(iterations.error());
+  }
+  const Trace trace = plan->trace_of(*iterations);
+  if (const Result<void> checked = check_trace(trace, request); !checked) {
+    return checked;
+  }
+  const StepOrder order = plan->order_of(*iterations);
+  return write(exporter, trace, &order, request);
+}
+
 }  // namespace
 
 Result<void> export_trace(const ExportRequest& request) {
@@ -93,18 +129,14 @@ Result<void> export_trace(const ExportRequest& request) {
   if (const Result<void> checked = check_request(*exporter, request); !checked) {
     return checked;
   }
-  const Result<Trace> trace = open_trace(request.events, request.trace);
-  if (!trace) {
-    return tl::unexpected(trace.error());
+  if (request.input.empty()) {
+    return failure("there is nothing to export: name a trace or a configuration");
   }
-  if (const Result<void> checked = check_trace(*trace, request); !checked) {
-    return checked;
+  const bool is_trace = names_trace(request.input.front());
+  if (is_trace && request.input.size() > 1) {
+    return failure(fmt::format("{} is a trace; one is exported at a time", request.input.front()));
   }
-  warn_of_lost_calls(request.events, request.trace, *trace);
-  if (trace->provenance.averaged_times) {
-    request.events.warn(fmt::format("the times of {} are {}", shown_name(request.trace), k_averages_text));
-  }
-  return write(*exporter, *trace, request);
+  return is_trace ? export_recorded(*exporter, request) : export_predicted(*exporter, request);
 }
 
 std::string exporters_with(bool formats::Exporter::* property) {

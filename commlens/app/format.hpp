@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 
 namespace commlens {
 

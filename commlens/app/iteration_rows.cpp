@@ -6,17 +6,15 @@
 #include <numeric>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "commlens/base/check.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/model/flops.hpp"
-#include "commlens/report/csv.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using engine::IterationReport;
 
 constexpr std::array<CommKind, 6> k_timed_ops = {CommKind::all_reduce,     CommKind::all_gather,
@@ -131,64 +129,46 @@ std::string IterationTable::line(const IterationReport& iteration, bool is_mean)
   });
 }
 
-Json iteration_json(const IterationReport& iteration, const Job& job, bool is_cold) {
-  const IterationRates rates = rates_of(iteration, job);
-  Json blocked = Json::object();
-  Json calls = Json::object();
-  for (const CommKind op : k_timed_ops) {
-    const std::int64_t count = iteration.communication.calls[static_cast<std::size_t>(op)];
-    if (count > 0) {
-      blocked[std::string(name_of(op))] = blocked_s(iteration, op);
-      calls[std::string(name_of(op))] = count;
+Table iterations_table(const std::vector<IterationReport>& iterations, const Job& job, std::int64_t cold) {
+  std::vector<Column> list = columns({{"iteration"},
+                                      {"cold"},
+                                      {"loss"},
+                                      {"gradient_norm"},
+                                      {"learning_rate"},
+                                      {"time_s"},
+                                      {"tokens_per_s"},
+                                      {"flops_per_s_per_rank"},
+                                      {"communication_share_rank_0"}});
+  for (const char* const key : {"OP_blocked_s_rank_0", "OP_calls_rank_0"}) {
+    for (const CommKind op : k_timed_ops) {
+      Column column = column_of(op, key);
+      column.json = fmt::format("{}.{}", std::string_view(key).substr(3), name_of(op));
+      list.push_back(std::move(column));
     }
   }
-  return {{"iteration", iteration.iteration},
-          {"cold", is_cold},
-          {"loss", iteration.loss},
-          {"gradient_norm", job.train.gradient_clipping > 0 ? Json(iteration.gradient_norm) : Json()},
-          {"learning_rate", iteration.learning_rate},
-          {"loss_scale", iteration.loss_scale},
-          {"skipped", iteration.skipped},
-          {"time_s", rates.time_s},
-          {"tokens_per_second", rates.tokens_per_second},
-          {"flops_per_second_per_rank", rates.flops_per_second_per_rank},
-          {"communication_share", rates.communication_share},
-          {"blocked_s_rank_0", std::move(blocked)},
-          {"calls_rank_0", std::move(calls)}};
-}
-
-std::string iterations_csv_title() {
-  std::vector<std::string> cells = {"iteration",
-                                    "cold",
-                                    "loss",
-                                    "gradient_norm",
-                                    "learning_rate",
-                                    "time_s",
-                                    "tokens_per_second",
-                                    "flops_per_second_per_rank",
-                                    "communication_share"};
-  for (const CommKind op : k_timed_ops) {
-    cells.push_back(fmt::format("{}_blocked_s_rank_0", name_of(op)));
+  for (Column& column : columns({{"loss_scale"}, {"skipped"}})) {
+    list.push_back(std::move(column));
   }
-  return csv_line(cells);
-}
-
-std::string iteration_csv(const IterationReport& iteration, const Job& job, bool is_cold) {
-  const IterationRates rates = rates_of(iteration, job);
-  std::vector<std::string> cells = {
-      fmt::format("{}", iteration.iteration),
-      is_cold ? "1" : "0",
-      fmt::format("{}", iteration.loss),
-      job.train.gradient_clipping > 0 ? fmt::format("{}", iteration.gradient_norm) : "",
-      fmt::format("{}", iteration.learning_rate),
-      fmt::format("{}", rates.time_s),
-      fmt::format("{}", rates.tokens_per_second),
-      fmt::format("{}", rates.flops_per_second_per_rank),
-      fmt::format("{}", rates.communication_share)};
-  for (const CommKind op : k_timed_ops) {
-    cells.push_back(fmt::format("{}", blocked_s(iteration, op)));
+  Table table(std::move(list));
+  for (const IterationReport& iteration : iterations) {
+    const IterationRates rates = rates_of(iteration, job);
+    std::vector<Cell> cells = {
+        iteration.iteration,      iteration.iteration == cold,
+        iteration.loss,           job.train.gradient_clipping > 0 ? Cell(iteration.gradient_norm) : Cell(),
+        iteration.learning_rate,  rates.time_s,
+        rates.tokens_per_second,  rates.flops_per_second_per_rank,
+        rates.communication_share};
+    for (const CommKind op : k_timed_ops) {
+      cells.push_back(blocked_s(iteration, op));
+    }
+    for (const CommKind op : k_timed_ops) {
+      cells.push_back(iteration.communication.calls[static_cast<std::size_t>(op)]);
+    }
+    cells.emplace_back(iteration.loss_scale);
+    cells.emplace_back(iteration.skipped);
+    table.add(std::move(cells));
   }
-  return csv_line(cells);
+  return table;
 }
 
 }  // namespace commlens

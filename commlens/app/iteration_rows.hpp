@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "commlens/base/table.hpp"
 #include "commlens/comm/event.hpp"
 #include "commlens/engine/train.hpp"
 #include "commlens/model/job.hpp"
-#include "commlens/report/table.hpp"
 
 namespace commlens {
 
@@ -54,11 +52,8 @@ class IterationTable {
   std::vector<std::string> hidden_;
 };
 
-/// One iteration as JSON; every key carries its unit.
-nlohmann::ordered_json iteration_json(const engine::IterationReport& iteration, const Job& job, bool is_cold);
-
-/// One row per iteration.
-std::string iterations_csv_title();
-std::string iteration_csv(const engine::IterationReport& iteration, const Job& job, bool is_cold);
+/// A row per iteration, of which `cold` is the first of the run.
+Table iterations_table(const std::vector<engine::IterationReport>& iterations, const Job& job,
+                       std::int64_t cold);
 
 }  // namespace commlens

@@ -6,6 +6,7 @@
 #include "commlens/app/recording_check.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/planner.hpp"
+#include "commlens/report/table_json.hpp"
 
 namespace commlens {
 namespace {
@@ -77,10 +78,10 @@ TEST(IterationTable, FitsEightyColumnsWithItsNote) {
 TEST(IterationJson, HasANormOnlyWhereGradientsAreClipped) {
   Job job = small_job();
   const engine::IterationReport iteration = iteration_of(3, 1s, 1ms);
-  EXPECT_TRUE(iteration_json(iteration, job, false)["gradient_norm"].is_null());
+  EXPECT_TRUE(rows_json(iterations_table({iteration}, job, 0))[0]["gradient_norm"].is_null());
   job.train.gradient_clipping = 1;
-  EXPECT_EQ(iteration_json(iteration, job, false)["gradient_norm"], 0.0);
-  EXPECT_EQ(iteration_json(iteration, job, true)["calls_rank_0"]["all_reduce"], 4);
+  EXPECT_EQ(rows_json(iterations_table({iteration}, job, 0))[0]["gradient_norm"], 0.0);
+  EXPECT_EQ(rows_json(iterations_table({iteration}, job, 3))[0]["calls_rank_0"]["all_reduce"], 4);
 }
 
 TEST(RecordingCheck, CountsEveryCallOfEveryRank) {

@@ -37,13 +37,13 @@ Result<void> check_rank(const PredictionView& view, const Plan& plan) {
 std::int64_t planned_calls(const Plan& plan, std::int64_t iterations, bool times_ranks) {
   double calls = 0;
   for (const RankClass& ranks : plan.classes) {
-    double of_rank = static_cast<double>(ranks.init.size());
+    double of_rank = static_cast<double>(ranks.init.calls());
     const auto cold = static_cast<std::int64_t>(ranks.iterations.size());
     for (std::int64_t at = 0; at < std::min(cold, iterations); ++at) {
-      of_rank += static_cast<double>(ranks.iterations[static_cast<std::size_t>(at)].size());
+      of_rank += static_cast<double>(ranks.iterations[static_cast<std::size_t>(at)].calls());
     }
     of_rank += static_cast<double>(std::max<std::int64_t>(iterations - cold, 0)) *
-               static_cast<double>(ranks.iterations.back().size());
+               static_cast<double>(ranks.iterations.back().calls());
     calls += of_rank * (times_ranks ? static_cast<double>(ranks.ranks.count()) : 1.0);
   }
   return static_cast<std::int64_t>(std::min(calls, 9.0e18));
@@ -128,16 +128,28 @@ Result<Prediction> predict(const PredictRequest& request, const Plan& plan) {
   return check_view(view).map([&] { return predicted(plan, view); });
 }
 
+Result<std::vector<Iteration>> planned_iterations(const Plan& plan) {
+  constexpr std::int64_t most = 100'000'000;  // held in memory at once, about 1.2 GB
+  const std::int64_t count = plan.job.iterations;
+  if (planned_calls(plan, count, false) > most) {
+    return failure(fmt::format("{} iterations are more than {} calls of one rank; lower --iterations", count,
+                               with_commas(most)));
+  }
+  std::vector<Iteration> iterations;
+  for (Iteration iteration = k_init_iteration; iteration < count; ++iteration) {
+    iterations.push_back(iteration);
+  }
+  return iterations;
+}
+
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,
                          const Events& events) {
-  constexpr std::int64_t most = 100'000'000;  // held in memory at once, about 1.2 GB
-  const std::int64_t iterations = plan.job.iterations;
-  if (planned_calls(plan, iterations, false) > most) {
-    return failure(fmt::format("{} iterations are more than {} calls of one rank; lower --iterations",
-                               iterations, with_commas(most)));
+  const Result<std::vector<Iteration>> iterations = planned_iterations(plan);
+  if (!iterations) {
+    return tl::unexpected(iterations.error());
   }
-  const Trace trace = plan.trace(iterations);
-  Task task(events, "writing calls", rank ? 0 : planned_calls(plan, iterations, true));
+  const Trace trace = plan.trace_of(*iterations);
+  Task task(events, "writing calls", rank ? 0 : planned_calls(plan, plan.job.iterations, true));
   formats::calls_jsonl::write(trace, {.rank = rank}, [&](std::string_view block) {
     sink(block);
     task.add(std::count(block.begin(), block.end(), '\n'));

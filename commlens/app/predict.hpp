@@ -34,6 +34,10 @@ Result<Prediction> predict(const PredictRequest& request);
 /// The same of a plan that is there already.
 Result<Prediction> predict(const PredictRequest& request, const Plan& plan);
 
+/// Initialisation and all iterations of the plan's job. Fails where these are more calls than can be held in
+/// memory.
+Result<std::vector<Iteration>> planned_iterations(const Plan& plan);
+
 /// Writes every call of a plan, of initialisation and of all iterations of its job, as JSON Lines; of one
 /// rank where one is given. Fails where these are more calls than can be held in memory.
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,

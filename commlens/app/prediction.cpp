@@ -38,6 +38,7 @@ Prediction predicted(const Plan& plan, const PredictionView& view) {
   prediction.unverified = plan.unverified;
   prediction.iteration = iteration_of(plan, view.iteration);
   prediction.steady_iteration = plan.steady_iteration();
+  prediction.flops_per_rank = plan.flops_per_rank(prediction.steady_iteration);
   prediction.trace = plan.trace_of({prediction.iteration});
   BreakdownOptions options;
   options.by_tag = false;

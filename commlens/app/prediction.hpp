@@ -6,9 +6,9 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "commlens/base/result.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/plan/plan.hpp"
-#include "commlens/report/table.hpp"
 #include "commlens/summary/breakdown.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -38,6 +38,7 @@ struct Prediction {
   Bytes aggregate_wire;            // of all ranks
   Totals per_rank;                 // of rank 0, or of the chosen one
   Bytes inter_node_per_rank;       // of the same rank
+  Flops flops_per_rank;            // of a steady iteration, the mean over the planned ranks
 };
 
 Prediction predicted(const Plan& plan, const PredictionView& view);

@@ -6,7 +6,6 @@
 #include "commlens/app/prediction.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
-#include "commlens/model/flops.hpp"
 #include "commlens/report/breakdown_report.hpp"
 
 namespace commlens {
@@ -71,7 +70,7 @@ Json prediction_json(const Prediction& prediction) {
               {"wire_bytes", prediction.per_rank.wire.value}}},
             {"aggregate", {{"wire_bytes", prediction.aggregate_wire.value}}}}},
           {"formulas", formulas_json(job)},
-          {"flops_per_rank", number(iteration_flops_per_rank(job).value)},
+          {"flops_per_rank", number(prediction.flops_per_rank.value)},
           {"memory_per_rank_bytes", memory_json(memory_per_rank(job))}};
 }
 

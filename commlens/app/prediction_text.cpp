@@ -4,12 +4,11 @@
 
 #include "commlens/app/job_text.hpp"
 #include "commlens/app/prediction.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
-#include "commlens/model/flops.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/report/breakdown_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -80,7 +79,7 @@ std::string head_text(const Prediction& prediction) {
                           ? "; as DeepSpeed's comms logger shows it (all_gather: input shard)"
                           : "");
   text += fmt::format("one rank: {} TFLOP per iteration; memory {} ({})\n",
-                      tera_text(iteration_flops_per_rank(job).value), to_text(memory.total()),
+                      tera_text(prediction.flops_per_rank.value), to_text(memory.total()),
                       memory_parts_text(memory));
   return text;
 }

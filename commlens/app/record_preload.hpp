@@ -7,8 +7,8 @@
 
 namespace commlens {
 
-/// Fails when the loader cannot be told of a library at this place: it takes a colon or a semicolon for the
-/// end of a name. The path otherwise.
+/// Fails when the loader cannot be determined of a library at this place: it takes a colon or a semicolon for
+/// the end of a name. The path otherwise.
 Result<std::filesystem::path> preloadable(std::filesystem::path library);
 
 /// The variables, "NAME=value", by which the loader loads `library` into every process that gets them, before

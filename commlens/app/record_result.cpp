@@ -8,6 +8,7 @@
 
 #include "commlens/app/record_iterations.hpp"
 #include "commlens/base/units.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/recorder.hpp"

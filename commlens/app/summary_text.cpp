@@ -4,12 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/json_result.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/cold_report.hpp"
 #include "commlens/report/coverage_report.hpp"
 #include "commlens/report/histogram_report.hpp"
 #include "commlens/report/summary_tables.hpp"
+#include "commlens/report/table_json.hpp"
 #include "commlens/report/timing_report.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {
@@ -161,27 +162,27 @@ Json summary_json(const SummaryView& view) {
   const Summary& summary = view.subject.summary;
   const Provenance& provenance = trace.provenance;
   Json json = {
-      {"schema", "commlens.summary/1"},
-      {"source", name_of(provenance.source)},
+      {"schema", "commlens.summary/2"},
+      {"trace_source", name_of(provenance.source)},
       {"producer", provenance.producer},
       {"accounting", provenance.accounting == Accounting::messages ? "messages" : "deepspeed-logger"},
       {"scope", view.scope()},
-      {"ranks", summary.ranks},
+      {"rank_count", summary.ranks},
       {"iterations", summary.iterations.list()},
       {"iteration_count", summary.iterations.size()},
-      {"calls", summary.calls},
-      {"skipped_records", provenance.skipped},
+      {"calls_all_ranks", summary.calls},
       {"totals",
        {{"message_bytes_all_ranks", summary.message.value},
         {"wire_bytes_all_ranks", summary.wire.value},
         {"calls_without_wire_bytes_all_ranks", summary.calls_without_wire},
         {"time", time_json(summary.time)}}},
       {"link_bandwidth_bytes_per_s", view.link ? Json(view.link->value) : Json()},
-      {"ops", summary_rows_json(tables_of(view))},
+      {"ops", rows_json(summary_table(tables_of(view)))},
       {"sizes", histogram_json(summary.sizes, view.scope())},
-      {"computing", summary.computing_ranks == 0 ? Json()
-                                                 : Json{{"ranks", summary.computing_ranks},
-                                                        {"time_ns_all_ranks", summary.computing.count()}}},
+      {"computing", summary.computing_ranks == 0
+                        ? Json()
+                        : Json{{"rank_count", summary.computing_ranks},
+                               {"computing_ns_all_ranks", summary.computing.count()}}},
       {"cold_start", summary.coverage.averaged_times ? Json() : cold_json(trace, summary.cold)},
       {"coverage", coverage_json(trace, summary.coverage)}};
   const Json timing = relations_json(view);
@@ -197,7 +198,7 @@ Json summary_json(const SummaryView& view) {
   return json;
 }
 
-std::string summary_csv(const SummaryView& view) { return summary_rows_csv(tables_of(view)); }
+std::string summary_csv(const SummaryView& view) { return summary_table(tables_of(view)).csv(); }
 
 std::string rendered(const SummaryView& view, Format format, const TextStyle& style) {
   switch (format) {

@@ -7,6 +7,7 @@
 
 #include "commlens/app/format.hpp"
 #include "commlens/app/summarise.hpp"
+#include "commlens/base/table.hpp"
 
 namespace commlens {
 

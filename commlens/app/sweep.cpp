@@ -1,14 +1,17 @@
 #include "commlens/app/sweep.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/base/sums.hpp"
-#include "commlens/report/csv.hpp"
-#include "commlens/report/wrapped.hpp"
+#include "commlens/base/wrapped.hpp"
+#include "commlens/report/shares.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -55,20 +58,12 @@ Json shared_json(const std::vector<SweepRow>& rows, std::string SweepRow::* text
   return texts.size() == 1 ? Json(texts.front()) : Json();
 }
 
-bool sweeps_framework(const std::vector<SweepRow>& rows) {
-  const auto& swept = rows.front().swept;
-  return !swept.empty() && swept.front().first == "--framework";
-}
-
-/// Wire bytes of all ranks for one sequence; the row has sequences.
-double wire_per_sequence(const SweepRow& row) {
-  return static_cast<double>(row.aggregate_wire.value) / static_cast<double>(row.sequences);
-}
-
-/// The same as a number: whole where it is.
-Json wire_per_sequence_json(const SweepRow& row) {
-  return row.aggregate_wire.value % row.sequences == 0 ? Json(row.aggregate_wire.value / row.sequences)
-                                                       : Json(wire_per_sequence(row));
+/// Wire bytes of all ranks for one sequence, as a whole number where it is one; the row has sequences.
+Cell wire_per_sequence(const SweepRow& row) {
+  const std::int64_t wire = row.aggregate_wire.value;
+  return (wire % row.sequences == 0 ? Cell(wire / row.sequences)
+                                    : Cell(static_cast<double>(wire) / static_cast<double>(row.sequences)))
+      .shown(to_text(Bytes{wire / row.sequences}));
 }
 
 /// "2 of 6 combinations are unverified: tp 2; version 0.15": nothing when all are verified.
@@ -95,15 +90,105 @@ std::string head_text(const SweepHead& head, const std::vector<SweepRow>& rows) 
          unverified_text(rows);
 }
 
-Json flags_json(const SweepRow& row) {
-  Json flags;
-  for (const auto& [flag, value] : row.swept) {
+/// One column per swept flag; --framework is beside the others in CSV, which has the framework of every row.
+std::vector<Column> flag_columns(const std::vector<SweepRow>& rows) {
+  std::vector<Column> list;
+  for (const auto& [flag, value] : rows.front().swept) {
     std::string key = bare(flag);
     std::replace(key.begin(), key.end(), '-', '_');
-    const bool is_number = value.find_first_not_of("0123456789") == std::string::npos && value.size() < 19;
-    flags[key] = is_number ? Json(std::stoll(value)) : Json(value);
+    list.push_back({.key = key,
+                    .title = bare(flag),
+                    .unit = ColumnUnit::id,
+                    .in_csv = flag != "--framework",
+                    .json = "flags." + key});
   }
-  return flags;
+  return list;
+}
+
+Cell flag_cell(const std::string& value) {
+  const bool is_number = value.find_first_not_of("0123456789") == std::string::npos && value.size() < 19;
+  return is_number ? Cell(std::stoll(value)) : Cell(value);
+}
+
+/// A column of rows that are possible, which JSON groups as the totals of one prediction.
+Column grouped(std::string key, std::string json, int drop_first = 0) {
+  return {.key = std::move(key), .drop_first = drop_first, .optional = true, .json = std::move(json)};
+}
+
+std::vector<Column> sweep_columns(const std::vector<SweepRow>& rows, const std::set<CommKind>& kinds) {
+  std::vector<Column> list = flag_columns(rows);
+  list.push_back(grouped("calls_per_rank", "per_rank.calls", 1));
+  for (const CommKind kind : kinds) {
+    Column column = column_of(kind, "OP_message_bytes_per_rank");
+    column.drop_first = 3;
+    column.optional = true;
+    column.json = fmt::format("per_rank.message_bytes_by_op.{}", name_of(kind));
+    list.push_back(std::move(column));
+  }
+  for (Column& column :
+       std::vector<Column>{grouped("wire_bytes_per_rank", "per_rank.wire_bytes"),
+                           {.key = "wire_inter_node_bytes_per_rank",
+                            .title = "inter-node/rank",
+                            .optional = true,
+                            .json = "per_rank.wire_inter_node_bytes"},
+                           {.key = "wire_bytes_all_ranks",
+                            .title = "wire, all ranks",
+                            .drop_first = 2,
+                            .optional = true,
+                            .json = "aggregate.wire_bytes"},
+                           {.key = "model", .in_text = false, .in_json = false},
+                           {.key = "framework", .in_text = false},
+                           {.key = "framework_version", .in_text = false, .optional = true},
+                           {.key = "verified", .in_text = false, .optional = true},
+                           {.key = "reason", .title = " ", .least = 10, .optional = true},
+                           grouped("sequences_per_iteration", ""),
+                           grouped("wire_bytes_per_sequence_all_ranks", "aggregate.wire_bytes_per_sequence"),
+                           {.key = "message_bytes_per_rank",
+                            .in_text = false,
+                            .optional = true,
+                            .json = "per_rank.message_bytes"},
+                           {.key = "unverified", .in_text = false, .optional = true}}) {
+    list.push_back(std::move(column));
+  }
+  return columns(std::move(list));
+}
+
+std::vector<Cell> sweep_cells(const SweepHead& head, const SweepRow& row, const std::set<CommKind>& kinds) {
+  const bool possible = row.reason.empty();
+  const bool has_work = possible && row.sequences > 0;
+  std::vector<Cell> cells;
+  const auto add = [&](Cell cell) { cells.push_back(possible ? std::move(cell) : or_dash({})); };
+  for (const auto& [flag, value] : row.swept) {
+    cells.push_back(flag_cell(value));
+  }
+  add(row.per_rank.calls);
+  for (const CommKind kind : kinds) {
+    add(message_of(row, kind));
+  }
+  add(row.per_rank.wire);
+  add(row.inter_node_per_rank);
+  add(row.aggregate_wire);
+  const std::string mark = row.unverified.empty() ? "" : "unverified";
+  for (Cell& cell : std::vector<Cell>{
+           head.model, row.framework, possible ? Cell(row.framework_version) : Cell(),
+           possible ? Cell(row.unverified.empty()) : Cell(), possible ? Cell().shown(mark) : Cell(row.reason),
+           has_work ? Cell(row.sequences) : Cell(), has_work ? wire_per_sequence(row) : Cell(),
+           possible ? Cell(row.per_rank.message) : Cell(), possible ? Cell(row.unverified) : Cell()}) {
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+Table sweep_table(const SweepHead& head, const std::vector<SweepRow>& rows) {
+  const std::set<CommKind> kinds = kinds_in(rows);
+  Table table(sweep_columns(rows, kinds));
+  for (const SweepRow& row : rows) {
+    table.add(sweep_cells(head, row, kinds));
+  }
+  if (!head.by_node) {
+    table.leave_out({"wire_inter_node_bytes_per_rank"});
+  }
+  return table;
 }
 
 }  // namespace
@@ -144,128 +229,28 @@ std::string uneven_work_text(const std::vector<SweepRow>& rows) {
 }
 
 std::string sweep_text(const SweepHead& head, const std::vector<SweepRow>& rows, const TextStyle& style) {
-  const std::set<CommKind> kinds = kinds_in(rows);
-  std::vector<Column> columns;
-  for (const auto& [flag, value] : rows.front().swept) {
-    columns.push_back({.title = bare(flag), .align = Column::Align::right});
-  }
-  columns.push_back({.title = "calls", .align = Column::Align::right, .drop_first = 1});
-  for (const CommKind kind : kinds) {
-    columns.push_back({.title = std::string(name_of(kind)), .align = Column::Align::right, .drop_first = 3});
-  }
-  columns.push_back({.title = "wire/rank", .align = Column::Align::right});
-  columns.push_back({.title = "inter-node/rank", .align = Column::Align::right});
-  columns.push_back({.title = "wire, all ranks", .align = Column::Align::right, .drop_first = 2});
-  columns.push_back({.title = "sequences", .align = Column::Align::right});
-  columns.push_back({.title = "wire/sequence", .align = Column::Align::right});
-  columns.push_back({.title = "", .least = 10});
-  Table table(std::move(columns));
-  for (const SweepRow& row : rows) {
-    const bool possible = row.reason.empty();
-    std::vector<std::string> cells;
-    for (const auto& [flag, value] : row.swept) {
-      cells.push_back(value);
-    }
-    cells.push_back(possible ? with_commas(row.per_rank.calls) : "-");
-    for (const CommKind kind : kinds) {
-      cells.push_back(possible ? to_text(message_of(row, kind)) : "-");
-    }
-    cells.push_back(possible ? to_text(row.per_rank.wire) : "-");
-    cells.push_back(!head.by_node ? "" : possible ? to_text(row.inter_node_per_rank) : "-");
-    cells.push_back(possible ? to_text(row.aggregate_wire) : "-");
-    const bool has_work = possible && row.sequences > 0;
-    cells.push_back(has_work ? with_commas(row.sequences) : "");
-    cells.push_back(has_work ? to_text(Bytes{row.aggregate_wire.value / row.sequences}) : "");
-    cells.push_back(possible && !row.unverified.empty() ? "unverified" : row.reason);
-    table.add(std::move(cells));
-  }
-  return wrapped(head_text(head, rows), style) + table.text_with_hidden(style);
+  const Table table = sweep_table(head, rows);
+  std::vector<Column> shown;
+  std::copy_if(table.columns().begin(), table.columns().end(), std::back_inserter(shown),
+               [](const Column& column) { return column.in_text; });
+  std::stable_partition(shown.begin(), shown.end(),
+                        [](const Column& column) { return column.key != "reason"; });  // last for people
+  return wrapped(head_text(head, rows), style) + table.picked(shown).text_with_hidden(style);
 }
 
 Json sweep_json(const SweepHead& head, const std::vector<SweepRow>& rows) {
-  Json list = Json::array();
-  for (const SweepRow& row : rows) {
-    Json json = {{"flags", flags_json(row)}};
-    if (!row.reason.empty()) {
-      json["reason"] = row.reason;
-      list.push_back(std::move(json));
-      continue;
-    }
-    Json ops = Json::object();
-    for (const auto& [kind, message] : row.message_per_rank) {
-      ops[std::string(name_of(kind))] = message.value;
-    }
-    json["framework"] = row.framework;
-    json["framework_version"] = row.framework_version;
-    json["verified"] = row.unverified.empty();
-    json["unverified"] = row.unverified;
-    json["per_rank"] = {{"calls", row.per_rank.calls},
-                        {"message_bytes", row.per_rank.message.value},
-                        {"message_bytes_by_op", ops},
-                        {"wire_bytes", row.per_rank.wire.value}};
-    if (head.by_node) {
-      json["per_rank"]["inter_node_wire_bytes"] = row.inter_node_per_rank.value;
-    }
-    json["aggregate"] = {{"wire_bytes", row.aggregate_wire.value}};
-    if (row.sequences > 0) {
-      json["sequences_per_iteration"] = row.sequences;
-      json["aggregate"]["wire_bytes_per_sequence"] = wire_per_sequence_json(row);
-    }
-    list.push_back(std::move(json));
-  }
-  return {{"schema", "commlens.predict_sweep/1"},
+  return {{"schema", "commlens.predict_sweep/2"},
           {"model", {{"name", head.model}}},
           {"framework", shared_json(rows, &SweepRow::framework)},
           {"framework_version", shared_json(rows, &SweepRow::framework_version)},
           {"iteration", head.iteration},
           {"accounting", head.accounting},
           {"rank", head.rank},
-          {"rows", list}};
+          {"rows", rows_json(sweep_table(head, rows))}};
 }
 
 std::string sweep_csv(const SweepHead& head, const std::vector<SweepRow>& rows) {
-  const std::set<CommKind> kinds = kinds_in(rows);
-  const std::size_t first = sweeps_framework(rows) ? 1 : 0;  // that column stands further right
-  std::vector<std::string> titles;
-  for (std::size_t at = first; at < rows.front().swept.size(); ++at) {
-    titles.push_back(bare(rows.front().swept[at].first));
-  }
-  titles.emplace_back("calls_per_rank");
-  for (const CommKind kind : kinds) {
-    titles.push_back(fmt::format("{}_message_bytes_per_rank", name_of(kind)));
-  }
-  titles.emplace_back("wire_bytes_per_rank");
-  if (head.by_node) {
-    titles.emplace_back("inter_node_wire_bytes_per_rank");
-  }
-  titles.insert(titles.end(), {"aggregate_wire_bytes", "model", "framework", "framework_version", "verified",
-                               "reason", "sequences_per_iteration", "aggregate_wire_bytes_per_sequence"});
-  std::string text = csv_line(titles);
-  for (const SweepRow& row : rows) {
-    const bool possible = row.reason.empty();
-    const auto cell = [&](std::int64_t value) { return possible ? std::to_string(value) : std::string(); };
-    std::vector<std::string> cells;
-    for (std::size_t at = first; at < row.swept.size(); ++at) {
-      cells.push_back(row.swept[at].second);
-    }
-    cells.push_back(cell(row.per_rank.calls));
-    for (const CommKind kind : kinds) {
-      cells.push_back(cell(message_of(row, kind).value));
-    }
-    cells.push_back(cell(row.per_rank.wire.value));
-    if (head.by_node) {
-      cells.push_back(cell(row.inter_node_per_rank.value));
-    }
-    cells.push_back(cell(row.aggregate_wire.value));
-    const std::string_view verified = !possible ? "" : row.unverified.empty() ? "true" : "false";
-    cells.insert(cells.end(), {head.model, row.framework, row.framework_version, std::string(verified),
-                               possible ? fmt::format("{}", fmt::join(row.unverified, "; ")) : row.reason});
-    const bool has_work = possible && row.sequences > 0;
-    cells.push_back(has_work ? std::to_string(row.sequences) : "");
-    cells.push_back(has_work ? wire_per_sequence_json(row).dump() : "");
-    text += csv_line(cells);
-  }
-  return text;
+  return sweep_table(head, rows).csv();
 }
 
 }  // namespace commlens

@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "commlens/app/prediction.hpp"
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 
 namespace commlens {
 

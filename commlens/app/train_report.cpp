@@ -10,11 +10,12 @@
 #include "commlens/app/job_text.hpp"
 #include "commlens/app/train_recipe.hpp"
 #include "commlens/base/check.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/overrides.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/summary_tables.hpp"
-#include "commlens/report/wrapped.hpp"
+#include "commlens/report/table_json.hpp"
 #include "commlens/summary/statistics.hpp"
 
 namespace commlens {
@@ -109,7 +110,7 @@ TrainReport::TrainReport(TrainRun run, Format format, const TextStyle& style)
 
 std::string TrainReport::begin() const {
   if (format_ == Format::csv) {
-    return iterations_csv_title();
+    return iterations_table({}, run_.plan.job, 0).csv_keys();
   }
   return format_ == Format::json
              ? ""
@@ -124,7 +125,7 @@ std::string TrainReport::add(const IterationReport& report) {
   const bool is_cold = rows_.empty();
   rows_.push_back(report);
   if (format_ == Format::csv) {
-    return iteration_csv(report, run_.plan.job, is_cold);
+    return iterations_table({report}, run_.plan.job, first()).csv_rows();
   }
   if (format_ == Format::json) {
     return "";
@@ -187,13 +188,9 @@ std::string TrainReport::end_text(const TrainEnd& end) const {
 
 std::string TrainReport::end_json(const TrainEnd& end) const {
   const Job& job = run_.plan.job;
-  Json iterations = Json::array();
-  for (const IterationReport& row : rows_) {
-    iterations.push_back(iteration_json(row, job, row.iteration == first()));
-  }
   Json mean;
   if (const auto warm = warm_mean(rows_)) {
-    mean = iteration_json(*warm, job, false);
+    mean = rows_json(iterations_table({*warm}, job, first())).front();
     for (const char* const key :
          {"iteration", "cold", "loss", "gradient_norm", "learning_rate", "loss_scale", "skipped"}) {
       mean.erase(key);
@@ -205,32 +202,32 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
   for (const Bytes peak : end.peak_memory) {
     peaks.push_back(peak.value);
   }
-  Json json = {
-      {"schema", "commlens.train/1"},
-      {"model", model_json(job.model)},
-      {"layout", layout_json(job)},
-      {"framework", job.framework},
-      {"transport", run_.transport},
-      {"device", run_.options.device},
-      {"threads_per_rank", run_.options.threads},
-      {"attention", name_of(attention_of(job))},
-      {"data", run_.data},
-      {"seed", run_.options.seed},
-      {"optimizer", optimizer_json(run_.options)},
-      {"iterations", std::move(iterations)},
-      {"totals",
-       {{"iterations", rows_.size()},
-        {"warm_iterations", rows_.empty() ? 0 : rows_.size() - 1},
-        {"mean_of_warm", std::move(mean)}}},
-      {"ops", summary_rows_json({end.trace, rows, end.trace.ranks()})},
-      {"memory",
-       {{"peak_bytes_of_ranks", std::move(peaks)}, {"predicted_bytes", memory_per_rank(job).total().value}}},
-      {"stopped", end.stopped},
-      {"trace", run_.trace().string()},
-      {"recording_ns_per_call", recorder ? Json(recorder->cost_per_call.count()) : Json()},
-      {"dropped_calls", end.dropped},
-      {"checkpoint", run_.options.save ? Json(run_.options.save->string()) : Json()},
-      {"prediction", Json()}};
+  Json json = {{"schema", "commlens.train/2"},
+               {"model", model_json(job.model)},
+               {"layout", layout_json(job)},
+               {"framework", job.framework},
+               {"transport", run_.transport},
+               {"device", run_.options.device},
+               {"threads_per_rank", run_.options.threads},
+               {"attention", name_of(attention_of(job))},
+               {"data", run_.data},
+               {"seed", run_.options.seed},
+               {"optimizer", optimizer_json(run_.options)},
+               {"iterations", rows_json(iterations_table(rows_, job, first()))},
+               {"totals",
+                {{"iteration_count", rows_.size()},
+                 {"warm_iterations", rows_.empty() ? 0 : rows_.size() - 1},
+                 {"mean_of_warm", std::move(mean)}}},
+               {"ops", rows_json(summary_table({end.trace, rows, end.trace.ranks()}))},
+               {"memory",
+                {{"peak_bytes_per_rank", std::move(peaks)},
+                 {"predicted_bytes_per_rank", memory_per_rank(job).total().value}}},
+               {"stopped", end.stopped},
+               {"trace", run_.trace().string()},
+               {"recording_ns_per_call", recorder ? Json(recorder->cost_per_call.count()) : Json()},
+               {"dropped_calls_whole_trace", end.dropped},
+               {"checkpoint", run_.options.save ? Json(run_.options.save->string()) : Json()},
+               {"prediction", Json()}};
   if (end.check) {
     json["prediction"] = {{"calls", end.check->calls}, {"equal", end.check->equal}};
     if (!end.check->all_equal() && end.check->comparison) {

@@ -31,7 +31,7 @@ constexpr std::int64_t size_of(DType type) {
 
 std::string_view name_of(DType type);
 
-/// The type called `name` ("fp16", "int64", …); nothing when there is none.
+/// The type called `name` ("fp16", "int64", …); std::nullopt if there is none.
 std::optional<DType> dtype_from(std::string_view name);
 
 }  // namespace commlens

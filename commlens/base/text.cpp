@@ -59,7 +59,7 @@ Result<std::int64_t> parse_integer(std::string_view text) {
     return failure(fmt::format("{} does not fit 64 bits", text.substr(0, 40)));
   }
   if (status != std::errc() || end != text.data() + text.size()) {
-    return failure(fmt::format("'{}' is not a whole number", text.substr(0, 40)));
+    return failure(fmt::format("'{}' is not an integer", text.substr(0, 40)));
   }
   return value;
 }

@@ -28,7 +28,7 @@ constexpr std::string_view k_library =
     "MPICH";
 #endif
 
-/// Stands in for a function that the loaded library does not have.
+/// Replaces a function that the loaded library does not have.
 int mpi_function_is_missing();
 
 inline void* function_or_missing(void* function) {
@@ -56,7 +56,7 @@ std::uint64_t key_of(Handle handle) {
 /// one word of the stack.
 struct HandleWord {
   std::uint64_t word;
-  operator int() const { return static_cast<int>(word); }  // NOLINT: stands in for the handle
+  operator int() const { return static_cast<int>(word); }  // NOLINT: replaces the handle
 };
 template <typename Handle>
 using HandleArgument = std::conditional_t<std::is_pointer_v<Handle>, Handle, HandleWord>;

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-// Others that stand in for MPI functions: the library's Fortran bindings, which call its C functions, and
+// Others that replace MPI functions: the library's Fortran bindings, which call its C functions, and
 // tools of the same kind as this one (mpiP, Darshan, TAU), which stand behind or before it.
 //
 // A tool behind, preloaded by the user, gets each call that the program makes, as it would without us, and

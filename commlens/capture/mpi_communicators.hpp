@@ -50,7 +50,7 @@ class CommunicatorNumbers {
   std::map<std::uint64_t, std::uint64_t> made_alone_;  // what tells those without order apart -> how many
 };
 
-/// The number that stands in the trace: that of the communicator and its lowest rank, so that the parts that
+/// The number that is in the trace: that of the communicator and its lowest rank, so that the parts that
 /// one call divides a communicator into have numbers of their own.
 CommunicatorId communicator_id(std::uint64_t number, std::int64_t lowest_rank);
 

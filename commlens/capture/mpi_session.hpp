@@ -21,7 +21,7 @@ struct Description {
     call,
     nothing,  // no message: the peer is MPI_PROC_NULL, the handle none
     outside,  // with processes that are not of this job
-    untold,   // a receive whose source and size the library does not tell
+    untold,   // a receive whose source and size the library does not report
   };
   RecordedCall call;
   Place* source = nullptr;  // receives

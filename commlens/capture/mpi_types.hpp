@@ -36,7 +36,7 @@ class Types {
   };
   static constexpr int k_bits = 8;
   static std::size_t slot_of(std::uint64_t key) { return (key * 0x9e3779b97f4a7c15U) >> (64 - k_bits); }
-  /// Of a type that does not stand in its first slot, or of no elements (a negative count is the program's
+  /// Of a type that is not in its first slot, or of no elements (a negative count is the program's
   /// fault).
   Amount other_amount(std::int64_t count, MPI_Datatype type) const;
   void add(MPI_Datatype type, DType dtype);

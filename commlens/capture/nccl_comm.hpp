@@ -13,7 +13,7 @@ namespace commlens::capture {
 struct CommIdentity {
   std::uint64_t comm = 0;  // the same for all members, and for no other communicator of the job
   int rank = 0;
-  int size = 0;           // 0: not told (profiler interface before v4)
+  int size = 0;           // 0: not known (profiler interface before v4)
   int device = -1;        // -1: not known
   bool is_agreed = true;  // false: other members may know it by another number
 };
@@ -29,7 +29,7 @@ class NcclComm {
 
   /// Learns from a call how many members there are.
   void learn_size(int size);
-  /// A call of the function; nothing when its arguments make no sense.
+  /// A call of the function; std::nullopt if its arguments make no sense.
   std::optional<RecordedCall> call(NcclFunction function, DType dtype, std::size_t count, int root_or_peer);
 
  private:

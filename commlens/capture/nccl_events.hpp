@@ -45,7 +45,7 @@ class NcclEvents {
   /// It is enqueued.
   void stop_call(std::uint64_t sequence);
 
-  /// A channel of the GPU begins or ends its part of a call. `timer`: the GPU's clock, ns; 0: not told.
+  /// A channel of the GPU begins or ends its part of a call. `timer`: the GPU's clock, ns; 0: not known.
   EventHandle start_kernel(const EventHandle& call, std::uint64_t timer);
   void time_kernel(std::uint64_t sequence, std::uint64_t timer);
   void stop_kernel(std::uint64_t sequence);

@@ -113,7 +113,7 @@ std::shared_ptr<NcclComm> comm_of(NcclProcess& process, Context& context, const 
   const std::lock_guard guard(context.mutex);
   if constexpr (requires { call.comm_hash; }) {
     if (context.comm == nullptr && !context.is_refused) {
-      // NCCL from 2.27 on does not tell the hash to plug-ins this old; then it is this process's own.
+      // NCCL from 2.27 on does not report the hash to plug-ins this old; then it is this process's own.
       const auto own = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&context));
       const std::uint64_t comm = call.comm_hash != 0 ? call.comm_hash : own;
       context.comm = process.join({.comm = comm, .rank = rank, .device = current_device()});

@@ -9,7 +9,7 @@
 // src/include/nccl_profiler.h of 2.23; v2 (2.24.3), v3 (2.26.2), v4 (2.27.3), v5 (2.28.3) and v6 (2.29.2)
 // from src/include/plugin/profiler/profiler_vN.h; event types and states from
 // src/include/plugin/nccl_profiler.h. Members that we do not read are there for the places of those that we
-// do; a description of an event that we do not ask for is left out of the unions.
+// do; a description of an event that we do not ask for is not part of the unions.
 namespace commlens::capture::profiler {
 
 using Result = int;

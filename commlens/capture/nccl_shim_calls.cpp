@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Calls whose end on the GPU is still to be seen. Until it is, they stand in the file as enqueued only.
+/// Calls whose end on the GPU is still to be seen. Until it is, they are in the file as enqueued only.
 class PendingCalls {
  public:
   static PendingCalls& of_process() {

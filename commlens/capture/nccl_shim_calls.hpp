@@ -59,7 +59,7 @@ class ShimThread {
   template <typename Real>
   int end_group(const Real& real, bool is_run);
 
-  /// A communicator whose handle stands in `*comm`: now, or in a group when that ends.
+  /// A communicator whose handle is in `*comm`: now, or in a group when that ends.
   struct NewComm {
     void** comm = nullptr;
     NcclId id;

@@ -66,13 +66,13 @@ TEST_F(Advise, NamesTheSettingAndWhatItSaves) {
   const Outcome done = run_with({"advise", file, "--format", "json"});
   ASSERT_EQ(done.code, ExitCode::done) << done.err;
   const auto json = nlohmann::json::parse(done.out);
-  EXPECT_EQ(json["schema"], "commlens.advise/1");
+  EXPECT_EQ(json["schema"], "commlens.advise/2");
   EXPECT_EQ(json["cost"]["per_rank"]["calls"], 29);
   const auto& first = json["recommendations"].at(0);
   EXPECT_EQ(first["id"], "persistence_threshold");
-  EXPECT_EQ(first["saved_per_rank"]["calls"], 26);
-  EXPECT_EQ(first["saved_per_rank"]["wire_bytes"], 0);
-  EXPECT_TRUE(first["time_saved_s"].is_null());
+  EXPECT_EQ(first["calls_saved_per_rank"], 26);
+  EXPECT_EQ(first["wire_bytes_saved_per_rank"], 0);
+  EXPECT_TRUE(first["time_saved_ns"].is_null());
   const Outcome text = run_with({"advise", file});
   EXPECT_NE(text.out.find("calls -26 (-90 %), wire as many"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("stage3_param_persistence_threshold: 0 in the DeepSpeed JSON"), std::string::npos);
@@ -122,7 +122,7 @@ TEST_F(Advise, RegressionExitsWithOneWhenBIsSlower) {
   EXPECT_EQ(run_with({"compare", a, b, "--regression", "--tolerance", "0.05"}).code, ExitCode::differs);
   const auto json =
       nlohmann::json::parse(run_with({"compare", a, b, "--regression", "--format", "json"}).out);
-  EXPECT_EQ(json["schema"], "commlens.compare_regression/1");
+  EXPECT_EQ(json["schema"], "commlens.compare_regression/2");
   EXPECT_EQ(json["regressed"], true);
   EXPECT_EQ(json["rows"].size(), 2u);
 }

@@ -6,6 +6,7 @@
 #include "commlens/app/advise.hpp"
 #include "commlens/app/output_place.hpp"
 #include "commlens/app/trace_source.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/layout_flags.hpp"
 
@@ -108,7 +109,7 @@ Action declare_advise(CLI::App& verb) {
       ->type_name("PERCENT")
       ->capture_default_str();
   declare_output(verb, flags->output);
-  flags->layout.declare(verb, false);
+  flags->layout.declare(verb);
   return [flags](Console& console) { return advise_verb(console, *flags); };
 }
 

@@ -5,6 +5,7 @@
 
 #include "commlens/app/compare.hpp"
 #include "commlens/app/output_place.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/layout_flags.hpp"
 #include "commlens/cli/regression_flags.hpp"
@@ -103,7 +104,7 @@ Action declare_compare(CLI::App& verb) {
                   "Whose rules predict a configuration; NAME,NAME for A and B")
       ->type_name("NAME");
   declare_output(verb, flags->output);
-  flags->layout.declare(verb, false);
+  flags->layout.declare(verb);
   flags->regression.declare(verb);
   return [flags](Console& console) { return compare_verb(console, *flags); };
 }

@@ -146,7 +146,7 @@ Action declare_predict(CLI::App& verb) {
                   "Write every call as JSON Lines; - is standard output, .gz compresses")
       ->type_name("FILE");
   declare_output(verb, flags->output);
-  flags->layout.declare(verb, true);
+  flags->layout.declare(verb, LayoutFlags::Verb::predict);
   return [flags](Console& console) { return predict_verb(console, *flags); };
 }
 

@@ -8,8 +8,8 @@
 
 #include "commlens/app/record.hpp"
 #include "commlens/base/units.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {

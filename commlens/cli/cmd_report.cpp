@@ -86,7 +86,7 @@ Action declare_report(CLI::App& verb) {
   verb.add_option("--gpus-per-node", flags->ranks_per_node, "Split wire bytes by node")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24).description(""))
       ->type_name("N");
-  flags->layout.declare(verb, false);
+  flags->layout.declare(verb);
   return [flags](Console& console) { return report_verb(console, *flags); };
 }
 

@@ -90,7 +90,8 @@ TEST_F(Report, WritesEveryFigureAsJsonAndCsv) {
     EXPECT_FALSE(content_of(path("figures/" + id + ".csv")).empty()) << id;
   }
   // 2 m (n-1)/n = 2048 bytes from each to the other.
-  EXPECT_EQ(content_of(path("figures/matrix.csv")), "source,destination,wire_bytes\n0,1,2048\n1,0,2048\n");
+  EXPECT_EQ(content_of(path("figures/matrix.csv")),
+            "source_rank,destination_rank,wire_bytes_of_pair\n0,1,2048\n1,0,2048\n");
 }
 
 TEST_F(Report, OfAConfigurationPredictsIt) {
@@ -107,7 +108,7 @@ TEST_F(Report, OfAConfigurationAndATraceIsAboutTheTrace) {
   page({config, calls, "--data", path("figures")});
   EXPECT_EQ(values_of(figure("overview"), "value")[0], "calls.jsonl");
   EXPECT_EQ(values_of(figure("prediction"), "side")[0], "case.yaml (predicted)");
-  EXPECT_EQ(values_of(figure("runs"), "name"), (std::vector<std::string>{"calls.jsonl", "case.yaml"}));
+  EXPECT_EQ(values_of(figure("runs"), "trace"), (std::vector<std::string>{"calls.jsonl", "case.yaml"}));
 }
 
 TEST_F(Report, OfEqualTracesSaysSo) {
@@ -123,7 +124,7 @@ TEST_F(Report, NamesTracesByWhatTellsThemApart) {
   const std::string before = written("before/calls.jsonl", k_calls);
   const std::string after = written("after/calls.jsonl", k_calls);
   const std::string html = page({before, after, "--data", path("figures")});
-  EXPECT_EQ(values_of(figure("runs"), "name"),
+  EXPECT_EQ(values_of(figure("runs"), "trace"),
             (std::vector<std::string>{"before/calls.jsonl", "after/calls.jsonl"}));
   EXPECT_NE(html.find("<h1>Communication of before/calls.jsonl beside after/calls.jsonl</h1>"),
             std::string::npos);
@@ -138,8 +139,8 @@ TEST_F(Report, OfThreeHasALineForEach) {
 
 TEST_F(Report, OfAPrintedLogHasNoWireBytes) {
   page({written("run.log", k_report_log), "--data", path("figures")});
-  EXPECT_TRUE(values_of(figure("breakdown"), "wire_bytes").is_null());
-  EXPECT_EQ(values_of(figure("breakdown"), "calls")[0], 3);
+  EXPECT_TRUE(values_of(figure("breakdown"), "wire_bytes_all_ranks").is_null());
+  EXPECT_EQ(values_of(figure("breakdown"), "calls_all_ranks")[0], 3);
 }
 
 TEST_F(Report, OfThePapersVolumesComparesBytes) {

@@ -7,6 +7,7 @@
 #include "commlens/app/events.hpp"
 #include "commlens/app/format.hpp"
 #include "commlens/base/result.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/formats/io/sink.hpp"
 
 namespace commlens {

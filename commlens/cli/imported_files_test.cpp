@@ -19,7 +19,7 @@ std::string written(const std::filesystem::path& path, const std::string& text) 
   return path.string();
 }
 
-/// NCCL's log of a rank that is not said, and a line that the end of the file cuts off.
+/// NCCL's log of a rank that is not reported, and a line that the end of the file cuts off.
 constexpr const char* k_nccl_log =
     "host:7:8 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 2 datatype 7 op 0 root 0 "
     "comm 0xa [nranks=2] stream 0xb\n"
@@ -33,11 +33,11 @@ TEST(CommandImport, TellsWhatItAssumedFromWhatItLeftOut) {
   ASSERT_EQ(imported.code, ExitCode::done) << imported.err;
   EXPECT_EQ(imported.out,
             trace +
-                ": 1 call, 1 rank; left out: 1 line torn apart or cut off; assumed: 1 rank not said, "
+                ": 1 call, 1 rank; left out: 1 line torn apart or cut off; assumed: 1 rank not reported, "
                 "numbered by file or process\n");
   const Outcome summary = run_with({"summary", trace});
   EXPECT_NE(summary.out.find("covered: all but 1 line torn apart or cut off\n"
-                             "assumed: 1 rank not said, numbered by file or process\n"),
+                             "assumed: 1 rank not reported, numbered by file or process\n"),
             std::string::npos)
       << summary.out;
 }

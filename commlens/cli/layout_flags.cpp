@@ -6,11 +6,11 @@
 
 namespace commlens {
 
-void LayoutFlags::declare(CLI::App& verb, bool for_predict) {
-  const char* group = for_predict ? "Layout (a comma list sweeps)" : "Layout";
+void LayoutFlags::declare(CLI::App& verb, Verb kind) {
+  const char* group = kind == Verb::predict ? "Layout (a comma list sweeps)" : "Layout";
   for (const LayoutOption& option : layout_options()) {
     const std::string name = option.name;
-    if (name == "--iterations" && !for_predict) {
+    if (name == "--iterations" && kind == Verb::other) {
       continue;
     }
     if (option.value[0] == '\0') {
@@ -20,7 +20,7 @@ void LayoutFlags::declare(CLI::App& verb, bool for_predict) {
     const auto store = [this, name](const std::string& text) { given_[name] = text; };
     verb.add_option_function<std::string>(name, store, option.help)->type_name(option.value)->group(group);
   }
-  if (!for_predict) {
+  if (kind != Verb::predict) {
     return;
   }
   verb.add_option("--gpus-per-node", ranks_per_node_, "Split bytes into those within and between nodes")

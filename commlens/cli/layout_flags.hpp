@@ -13,8 +13,12 @@ namespace commlens {
 /// The layout flags that all verbs with a CONFIG share (CONTRACT §1). In predict a comma list sweeps.
 class LayoutFlags {
  public:
-  /// `for_predict`: sweeps, and has --iterations N (a range elsewhere) and --gpus-per-node.
-  void declare(CLI::App& verb, bool for_predict);
+  enum class Verb {
+    predict,    // sweeps, and has --iterations N and --gpus-per-node
+    predicted,  // has --iterations N
+    other       // its --iterations is a range
+  };
+  void declare(CLI::App& verb, Verb kind = Verb::other);
 
   Result<std::vector<Combination>> combinations() const { return combinations_of(given_); }
   Result<Overrides> single() const { return overrides_of(given_); }

@@ -9,7 +9,7 @@ namespace {
 Result<std::vector<Combination>> parsed(const std::string& text) {
   CLI::App app;
   LayoutFlags flags;
-  flags.declare(app, true);
+  flags.declare(app, LayoutFlags::Verb::predict);
   app.parse(text);
   return flags.combinations();
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
+#include "commlens/base/wrapped.hpp"
 
 namespace commlens {
 namespace {

@@ -223,8 +223,8 @@ TEST_F(Run, SweepsSplitBytesByNode) {
   std::vector<std::string> as_json = job;
   as_json.insert(as_json.end(), {"--format", "json"});
   const nlohmann::json json = nlohmann::json::parse(run_with(as_json).out);
-  EXPECT_EQ(json["rows"][0]["per_rank"]["inter_node_wire_bytes"], 0);
-  EXPECT_GT(json["rows"][1]["per_rank"]["inter_node_wire_bytes"], 0);
+  EXPECT_EQ(json["rows"][0]["per_rank"]["wire_inter_node_bytes"], 0);
+  EXPECT_GT(json["rows"][1]["per_rank"]["wire_inter_node_bytes"], 0);
 }
 
 TEST_F(Run, PredictGivesThePapersCountForDenseGptAlone) {
@@ -370,9 +370,9 @@ TEST_F(Run, CompareSetsTwoViewsOfOneJobAgainstEachOtherWhole) {
   const Outcome of_rank_0 = run_with({"compare", rank_0, a, "--format", "json"});
   EXPECT_EQ(of_rank_0.code, ExitCode::done) << of_rank_0.err;
   const nlohmann::json json = nlohmann::json::parse(of_rank_0.out);
-  EXPECT_EQ(json["schema"], "commlens.compare_whole_job/1");
+  EXPECT_EQ(json["schema"], "commlens.compare_whole_job/2");
   EXPECT_EQ(json["iterations_unknown"], "a");
-  EXPECT_EQ(json["ranks_only_b"], 1);
+  EXPECT_EQ(json["rank_count_only_b"], 1);
   EXPECT_TRUE(json["a"].is_string());
 }
 
@@ -439,8 +439,8 @@ TEST_F(Run, CompareAgainstThePaperIsInBytes) {
 TEST_F(Run, SummaryAddsUpAllRanks) {
   const nlohmann::json json =
       nlohmann::json::parse(run_with({"summary", written("a.jsonl", k_two_ranks), "--format", "json"}).out);
-  EXPECT_EQ(json["calls"], 4);
-  EXPECT_EQ(json["ranks"], 2);
+  EXPECT_EQ(json["calls_all_ranks"], 4);
+  EXPECT_EQ(json["rank_count"], 2);
   EXPECT_EQ(json["ops"][0]["op"], "all_reduce");
   EXPECT_EQ(json["ops"][0]["message_bytes_all_ranks"], 4096);
   EXPECT_EQ(json["ops"][0]["wire_bytes_all_ranks"], 4096);  // 2 * 2048 * 1/2 on each of two ranks

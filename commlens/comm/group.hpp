@@ -27,7 +27,7 @@ constexpr CommunicatorId k_no_communicator{};
 CommunicatorId communicator_named(std::string_view name);
 /// As files have it: "0x" and 16 hexadecimal digits.
 std::string text_of(CommunicatorId communicator);
-/// The number in such text; nothing when it is none.
+/// The number in such text; std::nullopt if it is none.
 std::optional<CommunicatorId> communicator_from(std::string_view text);
 /// MPI_COMM_WORLD in recordings of MPI programs: communicator_named("MPI_COMM_WORLD").
 CommunicatorId world_communicator();
@@ -93,7 +93,7 @@ class GroupTable {
   GroupId intern(const GroupPattern& pattern);
   GroupId intern(const std::vector<Rank>& members, const Axis& axis = Axis::unknown,
                  CommunicatorId communicator = k_no_communicator);
-  /// A group of `size` >= 1 ranks that the source does not tell; groups of another name are others.
+  /// A group of `size` >= 1 ranks that the source does not report; groups of another name are others.
   GroupId intern_hidden(std::int64_t size, std::string_view name, const Axis& axis = Axis::unknown);
 
   /// Members as seen from `self`, in group order; none of a hidden group.

@@ -132,15 +132,15 @@ TEST(GroupTable, HiddenGroupsHaveASizeAndANameButNoMembers) {
 TEST(GroupTable, TellsCommunicatorsOfTheSameRanksApart) {
   GroupTable groups;
   const std::vector<Rank> ranks{Rank{0}, Rank{1}};
-  const GroupId untold = groups.intern(ranks, Axis::world);
+  const GroupId incomplete = groups.intern(ranks, Axis::world);
   const GroupId first = groups.intern(ranks, Axis::world, CommunicatorId{7});
   const GroupId second = groups.intern(ranks, Axis::world, CommunicatorId{3});
   EXPECT_EQ(groups.intern(ranks, Axis::world, CommunicatorId{7}), first);
   EXPECT_EQ(groups.count(), 3U);
   EXPECT_NE(first, second);
-  EXPECT_EQ(groups.communicator(untold), k_no_communicator);
+  EXPECT_EQ(groups.communicator(incomplete), k_no_communicator);
   EXPECT_EQ(groups.communicator(second), CommunicatorId{3});
-  EXPECT_EQ(groups.ordinal(untold), 1);
+  EXPECT_EQ(groups.ordinal(incomplete), 1);
   EXPECT_EQ(groups.ordinal(first), 2);
   EXPECT_EQ(groups.ordinal(second), 3) << "in the order in which they were added";
   EXPECT_EQ(groups.ordinal(groups.intern({Rank{1}, Rank{0}}, Axis::world, CommunicatorId{3})), 1);

@@ -38,7 +38,7 @@ class ResolvedGroups {
  private:
   struct Resolved {
     bool same_for_all = false;           // an explicit list
-    bool ascending = true;               // its members stand in ascending order
+    bool ascending = true;               // its members are in ascending order
     std::vector<std::uint32_t> of_rank;  // CanonicalGroup + 1; 0: not yet known
   };
   Resolved& entry(const CommOp& op);

@@ -46,7 +46,7 @@ struct Difference {
 struct Comparison {
   std::vector<Iteration> iterations;  // compared
   std::int64_t ranks = 0;             // compared
-  std::int64_t calls_a = 0;           // within those, barriers and ignored ops left out
+  std::int64_t calls_a = 0;           // within those, barriers and ignored ops skipped
   std::int64_t calls_b = 0;
   std::int64_t exact = 0;
   std::int64_t size = 0;
@@ -96,13 +96,13 @@ struct LoggedComparison {
   bool iterations_fitted = false;
   std::vector<LoggedRow> rows;
   std::int64_t exact_rows = 0;
-  std::int64_t ignored_rows = 0;  // left out with their ops
+  std::int64_t ignored_rows = 0;  // skipped with their ops
   bool equal() const { return exact_rows == static_cast<std::int64_t>(rows.size()); }
 };
 
 /// `predicted` must hold initialisation and iterations in the order of the run, whatever their numbers, of
 /// which the last one is steady; `log` has Accounting::comms_logger. Rank 0 of the prediction is used,
-/// seen as the logger sees it. Ops of the kinds `ignored` are left out on both sides, before iterations are
+/// seen as the logger sees it. Ops of the kinds `ignored` are skipped on both sides, before iterations are
 /// fitted.
 Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log,
                                         std::optional<std::int64_t> iterations,

@@ -151,7 +151,7 @@ std::string_view cause_on_one_rank(Term term, Axis axis) {
                                     : "";
 }
 
-/// From the equations' calls to a framework's, told apart by rule.
+/// From the equations' calls to a framework's, distinguished by rule.
 void add_by_rules(Groups& groups, const RuleBook& book, const RankVolumes& before, const RankVolumes& after,
                   std::int64_t count) {
   std::map<std::pair<Axis, Term>, TermCalls> terms;

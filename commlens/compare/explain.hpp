@@ -56,8 +56,8 @@ struct Explanation {
 struct ExplainStep {
   enum class By : std::uint8_t {
     cause,  // all that changes has the cause `cause`
-    rules,  // what changes is told apart by the rule of each call: terms of the paper's equations against the
-            // framework's calls of the same purpose, every other call by the cause of its rule
+    rules,  // what changes is distinguished by the rule of each call: terms of the paper's equations against
+            // the framework's calls of the same purpose, every other call by the cause of its rule
     nothing  // what changes is unexplained
   };
   By by = By::cause;

@@ -20,7 +20,7 @@ struct Pair {
   std::int64_t times = 0;
 };
 
-/// Two multisets of calls set against each other.
+/// Two multisets of calls compared with each other.
 struct Matching {
   std::int64_t exact = 0;
   bool same_order = true;      // meaningful when nothing is left over

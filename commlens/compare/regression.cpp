@@ -23,7 +23,7 @@ using RowKey = std::tuple<CommKind, std::string, Axis, Phase>;
 /// A row in one iteration of one run.
 struct RowCalls {
   std::int64_t calls = 0;
-  std::int64_t bytes = 0;  // message bytes of all ranks; data-dependent calls left out
+  std::int64_t bytes = 0;  // message bytes of all ranks; data-dependent calls skipped
   std::vector<std::int64_t> durations;
 };
 using RowIterations = std::map<Iteration, RowCalls>;

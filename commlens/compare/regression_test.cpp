@@ -15,7 +15,7 @@ using Duration = std::function<std::int64_t(Iteration iteration, std::int64_t op
 
 struct Work {
   std::int64_t ranks = 1;
-  std::int64_t ops = 1;      // distinct rows, told apart by their phase and kind
+  std::int64_t ops = 1;      // distinct rows, distinguished by their phase and kind
   std::int64_t calls = 1;    // of each op in an iteration
   Iteration iterations = 0;  // after initialisation and the cold one
   std::int64_t elements = 1024;

@@ -33,7 +33,7 @@ class StreamCalls {
   std::map<Iteration, IterationCalls> calls_;
 };
 
-/// True for barriers and for the kinds the user wants left out.
+/// True for barriers and for the kinds the user wants skipped.
 bool is_ignored(CommKind kind, const CompareOptions& options);
 
 }  // namespace commlens

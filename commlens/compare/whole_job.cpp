@@ -74,7 +74,7 @@ class View {
   bool is_part_ = false;  // some iterations only
 };
 
-/// What calls of a rank must share to be set against each other.
+/// What calls of a rank must share to be compared with each other.
 struct Family {
   CommKind kind = CommKind::other;
   std::string name;

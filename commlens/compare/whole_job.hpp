@@ -23,7 +23,7 @@ enum class GroupDetail : std::uint8_t { members, size, nothing };
 struct WholeJobRow {
   CommKind kind = CommKind::other;
   std::string name;             // of an op without a kind of its own
-  std::int64_t group_size = 0;  // 0: not told
+  std::int64_t group_size = 0;  // 0: not known
   Bytes message;                // of one call; of calls that match although one side's size is rounded: A's
   std::int64_t calls_a = 0;
   std::int64_t calls_b = 0;
@@ -39,7 +39,7 @@ struct WholeJobComparison {
   std::int64_t ranks = 0;                       // compared
   std::int64_t ranks_only_a = 0;                // not compared
   std::int64_t ranks_only_b = 0;
-  std::int64_t calls_a = 0;  // barriers and ignored ops left out
+  std::int64_t calls_a = 0;  // barriers and ignored ops skipped
   std::int64_t calls_b = 0;
   std::int64_t exact = 0;
   std::int64_t ignored = 0;       // barriers and ignored ops of both sides

@@ -142,10 +142,10 @@ TEST(CompareWholeJob, ComparesGroupsByWhatBothTellOfThem) {
   JobView nothing;
   nothing.add({.group = {}, .bytes = 8});
   nothing.add({.kind = CommKind::send, .group = {Rank{0}, Rank{1}}, .bytes = 4});
-  const WholeJobComparison untold = compared(a, nothing);
-  EXPECT_TRUE(untold.equal());
-  EXPECT_EQ(untold.collectives, GroupDetail::nothing);
-  EXPECT_EQ(untold.messages, GroupDetail::members);
+  const WholeJobComparison incomplete = compared(a, nothing);
+  EXPECT_TRUE(incomplete.equal());
+  EXPECT_EQ(incomplete.collectives, GroupDetail::nothing);
+  EXPECT_EQ(incomplete.messages, GroupDetail::members);
 }
 
 TEST(CompareWholeJob, TakesRoundedSizesForAnyWithinThem) {

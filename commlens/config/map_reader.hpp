@@ -38,7 +38,7 @@ class MapReader {
   /// The same, for keys that hold a map.
   const ConfigNode* map(std::string_view key);
 
-  /// Whole numbers below `least` are refused.
+  /// Integers below `least` are refused.
   void read(std::string_view key, std::int64_t& value, std::int64_t least = 1);
   void read(std::string_view key, double& value);
   void read(std::string_view key, bool& value);

@@ -63,7 +63,7 @@ TEST(MapReader, KeepsTheFirstMistake) {
   reader.read("a", value);
   reader.read("b", value);
   EXPECT_EQ(value, 5);
-  EXPECT_EQ(reader.finish().error().message, "f.yml:1: 'a' must be a whole number, it is 'x'");
+  EXPECT_EQ(reader.finish().error().message, "f.yml:1: 'a' must be an integer, it is 'x'");
 }
 
 TEST(MapReader, ReportsRangesChoicesAndMissingKeys) {

@@ -86,7 +86,7 @@ void append(ConfigNode& map, std::string key, ConfigNode value) {
 
 Result<std::int64_t> as_integer(const ConfigNode& node) {
   if (!is_plain(node)) {
-    return wrong_type(node, "a whole number");
+    return wrong_type(node, "an integer");
   }
   const std::string text = without_underscores(node.text);
   if (const Result<std::int64_t> value = parse_integer(text)) {
@@ -100,7 +100,7 @@ Result<std::int64_t> as_integer(const ConfigNode& node) {
   if (number && std::fabs(*number) > largest) {
     return failure(fmt::format("is {}, which does not fit 62 bits", shown(node)));
   }
-  return wrong_type(node, "a whole number");
+  return wrong_type(node, "an integer");
 }
 
 Result<double> as_number(const ConfigNode& node) {

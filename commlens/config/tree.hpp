@@ -30,8 +30,8 @@ const ConfigNode* find(const ConfigNode& map, std::string_view key);
 /// Adds an entry to a map.
 void append(ConfigNode& map, std::string key, ConfigNode value);
 
-/// The scalar as a type; the error completes "'key' …" ("must be a whole number, it is 'abc'").
-/// Whole numbers may be written 500000000, 500_000_000, 5e8 or 500000000.0; booleans true, True, yes, on and
+/// The scalar as a type; the error completes "'key' …" ("must be an integer, it is 'abc'").
+/// Integers may be written 500000000, 500_000_000, 5e8 or 500000000.0; booleans true, True, yes, on and
 /// so on.
 Result<std::int64_t> as_integer(const ConfigNode& node);
 Result<double> as_number(const ConfigNode& node);

@@ -27,7 +27,7 @@ TEST(ConfigNode, RefusesWhatIsNoWholeNumber) {
   for (const char* text : {"1.5", "abc", "", "1e400", "nan", "inf", "0x10", "99999999999999999999", "1 2"}) {
     EXPECT_FALSE(as_integer(scalar(text))) << text;
   }
-  EXPECT_EQ(as_integer(scalar("4", true)).error().message, "must be a whole number, it is \"4\"");
+  EXPECT_EQ(as_integer(scalar("4", true)).error().message, "must be an integer, it is \"4\"");
 }
 
 TEST(ConfigNode, TakesPythonsAndYamlsBooleans) {

@@ -24,7 +24,7 @@ std::span<const Importer> importers();
 std::string importer_names();
 
 /// One format that a trace can be written in. Exactly one of `stream`, `file` and `folder` is set. Each of
-/// them fails when the trace has something that the format cannot say and that is not left out, and throws
+/// them fails when the trace has something that the format cannot say and that is not skipped, and throws
 /// SystemError when the disk does.
 struct Exporter {
   std::string_view name;         // export --to NAME

@@ -149,7 +149,7 @@ Result<void> read_commlens(const ConfigNode& section, Job& job) {
 
 constexpr std::int64_t k_absent = 0;  // a batch size that the case leaves to its DeepSpeed map
 
-/// The batch and the precision stand in the case and in its DeepSpeed map: both must say the same.
+/// The batch and the precision are in the case and in its DeepSpeed map: both must say the same.
 Result<void> read_deepspeed_section(const ConfigNode& section, Job& job) {
   const DType precision = job.train.dtype;
   const std::int64_t micro_batch = job.train.micro_batch;

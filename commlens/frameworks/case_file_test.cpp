@@ -144,7 +144,7 @@ TEST(CaseYaml, RefusesWhatIsMissingOrWrong) {
   EXPECT_EQ(error_of("framework: deepspeed\nranks: 0\n" + k_model),
             "z/case.yaml:2: 'ranks' is 0; it must be at least 1");
   EXPECT_EQ(error_of(k_head + k_model + "layout: {tensor: two}\n"),
-            "z/case.yaml:7: 'tensor' must be a whole number, it is 'two'");
+            "z/case.yaml:7: 'tensor' must be an integer, it is 'two'");
   EXPECT_EQ(read(k_head + k_model + "microbatches: 4\n")->warnings.at(0),
             "z/case.yaml:7: unknown key 'microbatches'; did you mean 'micro_batches'?");
 }

@@ -16,7 +16,7 @@
 
 namespace commlens {
 
-/// The calls of one pipeline stage (all its data and tensor ranks issue the same): initialisation, then
+/// The steps of one pipeline stage (all its data and tensor ranks take the same): initialisation, then
 /// iterations until they repeat.
 struct StagePrograms {
   Program init;
@@ -60,9 +60,10 @@ struct FrameworkRules {
   Result<void> (*check)(const Job& job);
   /// Why the prediction rests on rules that were never measured; empty when all were.
   std::vector<std::string> (*unverified)(const Job& job);
-  /// Calls of `stages` (ascending pipeline stages); descriptions go to `tables`.
+  /// The steps of `stages` (ascending pipeline stages); descriptions go to the tables of `plan`, whose job is
+  /// `job`.
   Result<std::vector<StagePrograms>> (*write)(const Job& job, std::span<const std::int64_t> stages,
-                                              Trace& tables);
+                                              Plan& plan);
   /// Which part of the model each pipeline stage holds; null for rule sets without stages of their own.
   Result<std::vector<StagePart>> (*parts)(const Job& job) = nullptr;
   std::vector<Axis> more_axes = {};  // axes that the rules have calls along, beside those of every layout

@@ -241,7 +241,7 @@ Result<Job> with_overrides(Job job, const Overrides& flags) {
   }
   replace(job.train.gradient_clipping, flags.clip);
   if (const auto leave_out = rules_of(job).settings.leave_out_converted) {
-    leave_out(job);  // what the flags ask for is refused where it does not apply, not left out
+    leave_out(job);  // what the flags ask for is refused where it does not apply, not skipped
   }
   if (const Result<void> ok = override_details(job, flags); !ok) {
     return tl::unexpected(ok.error());

@@ -57,7 +57,7 @@ std::string_view name_of(Attention attention);
 /// The job with the flags applied; not yet `validated`. `--ranks` without `--dp` leaves dp open (what
 /// remains),
 /// `--dp` without `--ranks` makes the job as large as its degrees ask for. Notes what it had to change
-/// besides in `warnings`. Fails for a bucket that is no whole number of elements, and for settings that the
+/// besides in `warnings`. Fails for a bucket that is no integer of elements, and for settings that the
 /// framework does not have.
 Result<Job> with_overrides(Job job, const Overrides& flags);
 

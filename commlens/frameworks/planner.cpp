@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/memory.hpp"
 #include "commlens/model/version.hpp"
 
 namespace commlens {
@@ -20,7 +21,7 @@ void trim_repeats(std::vector<Program>& iterations) {
   }
 }
 
-bool same_calls(const RankClass& a, const RankClass& b) {
+bool same_steps(const RankClass& a, const RankClass& b) {
   return a.init == b.init && a.iterations == b.iterations;
 }
 
@@ -31,7 +32,7 @@ std::vector<RankClass> merged(std::vector<RankClass> classes) {
   for (RankClass& next : classes) {
     const std::optional<RankRange> both =
         result.empty() ? std::nullopt : merged_range(result.back().ranks, next.ranks);
-    if (both && same_calls(result.back(), next)) {
+    if (both && same_steps(result.back(), next)) {
       result.back().ranks = *both;
     } else {
       result.push_back(std::move(next));
@@ -132,9 +133,10 @@ Result<Plan> make_plan(const Job& job, const FrameworkRules& rules, std::optiona
   if (only && (only->value < 0 || only->value >= mesh.ranks())) {
     return failure(fmt::format("there is no rank {} in a job of {} ranks", only->value, mesh.ranks()));
   }
-  Plan plan{job, Trace(mesh), {}, {}};
+  Plan plan{.job = job, .tables = Trace(mesh)};
+  plan.job.train.attention = attention_of(job);
   const std::vector<std::int64_t> stages = stages_to_write(mesh, only);
-  Result<std::vector<StagePrograms>> programs = rules.write(plan.job, stages, plan.tables);
+  Result<std::vector<StagePrograms>> programs = rules.write(plan.job, stages, plan);
   if (!programs) {
     return tl::unexpected(programs.error());
   }

@@ -12,7 +12,7 @@
 namespace commlens {
 namespace {
 
-/// One row of gpt-neox configs/*.yml at 4bc66703; what all rows share stands in `preset`.
+/// One row of gpt-neox configs/*.yml at 4bc66703; what all rows share is in `preset`.
 struct Row {
   std::string_view name;
   std::int64_t layers;

@@ -11,7 +11,7 @@ namespace commlens {
 std::span<const std::string_view> preset_names();
 
 /// The GPT-NeoX config of that name as a job (sequence 2048, micro-batch 4, one micro-batch, fp16, ZeRO-1),
-/// framework neox; nothing when there is no such preset. "1-3B", "1.3b" and "1.3B" are the same. Source:
+/// framework neox; std::nullopt if there is no such preset. "1-3B", "1.3b" and "1.3B" are the same. Source:
 /// gpt-neox configs/*.yml at commit 4bc66703.
 std::optional<Job> preset(std::string_view name);
 

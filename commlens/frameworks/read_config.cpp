@@ -10,6 +10,7 @@
 #include "commlens/base/text.hpp"
 #include "commlens/config/json_document.hpp"
 #include "commlens/config/map_reader.hpp"
+#include "commlens/config/toml_document.hpp"
 #include "commlens/config/top_level_keys.hpp"
 #include "commlens/config/tree.hpp"
 #include "commlens/config/yaml_document.hpp"
@@ -38,8 +39,11 @@ struct Files {
 
 bool is_json_file(const std::filesystem::path& path) { return path.extension() == ".json"; }
 
+bool is_toml_file(const std::filesystem::path& path) { return path.extension() == ".toml"; }
+
+/// What a person writes: YAML, or the same settings as TOML.
 bool is_yaml_file(const std::filesystem::path& path) {
-  return path.extension() == ".yml" || path.extension() == ".yaml";
+  return path.extension() == ".yml" || path.extension() == ".yaml" || is_toml_file(path);
 }
 
 bool has_any(const std::vector<std::string>& keys, bool (*is_wanted)(std::string_view)) {
@@ -53,6 +57,18 @@ bool has(const std::vector<std::string>& keys, std::string_view key) {
 /// Which keys only GPT-NeoX has, so that they outweigh DeepSpeed keys beside them.
 bool is_only_neox(std::string_view key) { return is_neox_key(key) && !is_deepspeed_key(key); }
 
+std::vector<std::string> keys_of(const std::filesystem::path& path, std::string_view content) {
+  if (!is_toml_file(path)) {
+    return top_level_keys(content);
+  }
+  Result<ConfigNode> document = parse_toml(path.string(), content);
+  if (!document) {
+    return {};
+  }
+  use_underscores(*document);
+  return std::move(document->keys);
+}
+
 Result<ConfigNode> parse(const std::string& name, const std::string& content, ConfigKind kind) {
   if (kind == ConfigKind::megatron_args && starts_with_argument(content)) {
     return parse_megatron_arguments(name, content);
@@ -60,7 +76,7 @@ Result<ConfigNode> parse(const std::string& name, const std::string& content, Co
   if (is_json_file(name)) {
     return parse_json(name, content);
   }
-  Result<ConfigNode> document = parse_yaml(name, content);
+  Result<ConfigNode> document = is_toml_file(name) ? parse_toml(name, content) : parse_yaml(name, content);
   if (document && kind == ConfigKind::megatron_args) {
     use_underscores(*document);
   }
@@ -189,7 +205,7 @@ ConfigKind sniff_config(const std::filesystem::path& path, std::string_view cont
   if (starts_with_argument(content)) {
     return ConfigKind::megatron_args;
   }
-  const std::vector<std::string> keys = top_level_keys(content);
+  const std::vector<std::string> keys = keys_of(path, content);
   if (has(keys, "framework") && (has(keys, "ranks") || has(keys, "model") || has(keys, "neox") ||
                                  has(keys, "megatron") || is_yaml_file(path))) {
     return ConfigKind::case_yaml;

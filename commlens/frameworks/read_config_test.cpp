@@ -12,6 +12,7 @@
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/overrides.hpp"
+#include "commlens/frameworks/torch/options.hpp"
 #include "commlens/model/parameters.hpp"
 
 namespace commlens {
@@ -52,6 +53,28 @@ const std::string k_neox =
 const std::string k_zero3 = R"({"zero_optimization": {"stage": 3}})";
 const std::string k_gpt2_config =
     R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})";
+
+TEST_F(ReadConfig, ReadsTheSameCaseAsYamlAndToml) {
+  const std::string yaml =
+      "framework: torch-ddp\nranks: 4\nprecision: fp32\nmicro_batch: 2\n"
+      "model: {family: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, vocab: 32, positions: learned}\n"
+      "ddp: {bucket_cap_mb: 1}\n";
+  const std::string toml =
+      "framework = 'torch-ddp'\nranks = 4\nprecision = 'fp32'\nmicro_batch = 2\n"
+      "[model]\nfamily = 'gpt'\nlayers = 2\nhidden = 16\nheads = 2\nsequence = 8\nvocab = 32\n"
+      "positions = 'learned'\n[ddp]\nbucket_cap_mb = 1\n";
+  const Result<Job> a = read_config({file("case.yaml", yaml)}, "");
+  const Result<Job> b = read_config({file("case.toml", toml)}, "");
+  ASSERT_TRUE(a.has_value()) << a.error().message;
+  ASSERT_TRUE(b.has_value()) << b.error().message;
+  EXPECT_EQ(b->framework, "torch-ddp");
+  EXPECT_EQ(b->model.layers, a->model.layers);
+  EXPECT_EQ(b->model.positions, Positions::learned);
+  EXPECT_EQ(torch_ddp::options(*b).bucket_cap, Bytes{1 << 20});
+  EXPECT_EQ(error_of({file("wrong.toml", "framework = 'torch-ddp'\nranks = 4\nmodell = 3\n")}).substr(0, 13),
+            "wrong.toml:3:");
+  EXPECT_EQ(error_of({file("broken.toml", "framework = \n")}).substr(0, 14), "broken.toml:1:");
+}
 
 TEST_F(ReadConfig, TakesPresetsAndAFrameworkForThem) {
   EXPECT_EQ(read_config({"1-3B"}, "").value().framework, "neox");

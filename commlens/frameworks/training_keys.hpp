@@ -26,15 +26,14 @@ struct UnhonouredKey {
 struct TrainingKeys {
   std::string_view honoured;    // the trainer does what they say
   std::string_view irrelevant;  // they change no number: files, logs, how something is computed, other models
-  std::string_view
-      refused;  // values that ask for something are refused, or named as left out, by the readers
+  std::string_view refused;  // values that ask for something are refused, or named as skipped, by the readers
   std::span<const UnhonouredKey> warned;  // named when somebody trains with them
 };
 const TrainingKeys& training_keys(KeySource source);
 
 enum class KeyUse : std::uint8_t { honoured, irrelevant, refused, warned };
-/// What becomes of a key, "zero_optimization.stage" within sections; nothing where the source does not have
-/// it.
+/// What becomes of a key, "zero_optimization.stage" within sections; std::nullopt where the source does not
+/// have it.
 std::optional<KeyUse> use_of(KeySource source, std::string_view key);
 
 /// All keys of a source, without those inside sections.

@@ -39,7 +39,7 @@ bool fits(std::initializer_list<std::int64_t> factors) {
   });
 }
 
-/// "1, 2, 3, 4, 6 or 12": the divisors of `number`, the larger ones left out when there are many.
+/// "1, 2, 3, 4, 6 or 12": the divisors of `number`, the larger ones skipped when there are many.
 std::string divisors_in_words(std::int64_t number) {
   constexpr std::int64_t largest = 512;
   std::vector<std::string> divisors;

@@ -24,7 +24,7 @@ struct Job {
   TrainingRecipe recipe;          // of the optimizer: no message depends on it
   std::int64_t iterations = 3;    // how many a call list holds, besides initialisation
   std::int64_t global_batch = 0;  // sequences per step, what decides micro_batches once dp is known; or 0
-  /// Another framework's configuration described it: settings that do not apply here are left out, not
+  /// Another framework's configuration described it: settings that do not apply here are skipped, not
   /// refused.
   bool is_converted = false;
   std::vector<std::string> warnings;  // unknown keys and the like, each one line with file:line

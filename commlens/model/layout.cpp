@@ -16,7 +16,7 @@ namespace {
 
 using Degree = std::pair<std::string_view, std::int64_t>;
 
-/// The product, or nothing when it is more ranks than any machine has.
+/// The product, or std::nullopt if it is more ranks than any machine has.
 std::optional<std::int64_t> product(std::span<const Degree> degrees) {
   std::int64_t ranks = 1;
   for (const auto& [name, degree] : degrees) {
@@ -47,7 +47,7 @@ bool contains(const std::vector<Axis>& axes, const Axis& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-/// The degrees of the layout along the axes of the dense view; those that the order lacks are left out.
+/// The degrees of the layout along the axes of the dense view; those that the order lacks are skipped.
 std::vector<MeshAxis> dense_axes(const ParallelLayout& layout, const std::vector<Axis>& order) {
   std::vector<MeshAxis> sizes = layout.more_axes;
   sizes.insert(sizes.end(), {{Axis::tp, layout.model_ranks()},

@@ -78,6 +78,18 @@ std::vector<LocalParameters> optimizer_groups(const LocalParameters& parameters,
   return groups;
 }
 
+std::vector<std::int64_t> optimizer_group_sizes(const LocalParameters& parameters, bool by_weight_decay) {
+  if (!by_weight_decay) {
+    return {total_count(parameters)};
+  }
+  std::vector<std::int64_t> sizes(2, 0);
+  for (const LocalParameter& parameter : parameters) {
+    sizes[parameter.decays ? 0 : 1] += parameter.count;
+  }
+  std::erase(sizes, 0);
+  return sizes;
+}
+
 std::int64_t total_count(const LocalParameters& parameters) {
   std::int64_t total = 0;
   for (const LocalParameter& parameter : parameters) {

@@ -39,8 +39,11 @@ LocalParameters local_parameters(const ModelConfig& model, const ParameterList& 
 LocalParameters in_ready_order(const LocalParameters& parameters);
 
 /// Parameters per optimizer group: one group, or matrices and embeddings first and biases and norms second;
-/// empty groups are left out.
+/// empty groups are skipped.
 std::vector<LocalParameters> optimizer_groups(const LocalParameters& parameters, bool by_weight_decay);
+
+/// Elements of each of these groups.
+std::vector<std::int64_t> optimizer_group_sizes(const LocalParameters& parameters, bool by_weight_decay);
 
 std::int64_t total_count(const LocalParameters& parameters);
 

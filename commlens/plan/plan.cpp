@@ -1,19 +1,78 @@
 #include "commlens/plan/plan.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "commlens/base/check.hpp"
 
 namespace commlens {
 namespace {
 
-void append(const Program& program, Iteration iteration, RankStream& stream) {
-  for (const PlannedCall& call : program) {
-    stream.events.push_back({call.op, iteration, call.micro_batch});
+void append_calls(const Program& program, Iteration iteration, RankStream& stream) {
+  for (const PlanStep& step : program.steps) {
+    if (step.kind == PlanStep::Kind::call) {
+      stream.events.push_back({step.op(), iteration, step.micro_batch});
+    }
+  }
+}
+
+/// The steps of a program behind those of earlier ones. `last` is the last step of each stream so far.
+void append_order(const Program& program, std::map<StreamId, std::uint32_t>& last, std::uint32_t& calls,
+                  StreamOrder& order) {
+  const auto first_step = static_cast<std::uint32_t>(order.steps.size());
+  const auto computed = last.find(k_compute_stream);
+  const bool follows_computing = computed != last.end();
+  const std::uint32_t last_computed = follows_computing ? computed->second : 0;
+  for (const PlanStep& step : program.steps) {
+    OrderedStep ordered{.first_wait = static_cast<std::uint32_t>(order.waits.size())};
+    const auto before = last.find(step.stream);
+    const bool is_first_of_program = before == last.end() || before->second < first_step;
+    if (before != last.end()) {
+      order.waits.push_back(before->second);
+    }
+    if (is_first_of_program && follows_computing && step.stream != k_compute_stream) {
+      order.waits.push_back(last_computed);
+    }
+    for (const StepIndex earlier : program.waits_of(step)) {
+      order.waits.push_back(first_step + earlier);
+    }
+    ordered.waits = static_cast<std::uint32_t>(order.waits.size()) - ordered.first_wait;
+    const bool is_call = step.kind == PlanStep::Kind::call;
+    ordered.kind = is_call ? OrderedStep::Kind::call : OrderedStep::Kind::work;
+    ordered.row = is_call ? calls++ : step.row;
+    last[step.stream] = static_cast<std::uint32_t>(order.steps.size());
+    order.steps.push_back(ordered);
   }
 }
 
 }  // namespace
+
+void Program::append(const Program& next) {
+  const auto first_step = static_cast<StepIndex>(steps.size());
+  const auto is_work = [](const PlanStep& step) { return step.stream == k_compute_stream; };
+  const auto computed = std::find_if(steps.rbegin(), steps.rend(), is_work);
+  const bool has_computed = computed != steps.rend();
+  const auto last_computed = static_cast<StepIndex>(steps.rend() - computed - 1);
+  std::set<StreamId> begun = {k_compute_stream};
+  for (PlanStep step : next.steps) {
+    const std::span<const StepIndex> earlier = next.waits_of(step);
+    step.first_wait = static_cast<std::uint32_t>(waits.size());
+    for (const StepIndex wait : earlier) {
+      waits.push_back(wait + first_step);
+    }
+    if (begun.insert(step.stream).second && has_computed) {
+      waits.push_back(last_computed);
+      ++step.waits;
+    }
+    steps.push_back(step);
+  }
+}
+
+std::int64_t Program::calls() const {
+  return std::count_if(steps.begin(), steps.end(),
+                       [](const PlanStep& step) { return step.kind == PlanStep::Kind::call; });
+}
 
 const Program& RankClass::at(Iteration iteration) const {
   if (iteration == k_init_iteration) {
@@ -21,6 +80,21 @@ const Program& RankClass::at(Iteration iteration) const {
   }
   COMMLENS_CHECK(iteration >= 0 && !iterations.empty(), "a class has at least one iteration");
   return iterations[std::min(static_cast<std::size_t>(iteration), iterations.size() - 1)];
+}
+
+Flops Plan::flops_per_rank(Iteration iteration) const {
+  double flops = 0;
+  double ranks = 0;
+  for (const RankClass& rank_class : classes) {
+    double of_rank = 0;
+    for (const PlanStep& step : rank_class.at(iteration).steps) {
+      of_rank += step.kind == PlanStep::Kind::work ? works[step.work()].flops.value : 0;
+    }
+    const auto members = static_cast<double>(rank_class.ranks.count());
+    flops += of_rank * members;
+    ranks += members;
+  }
+  return {ranks > 0 ? flops / ranks : 0};
 }
 
 Iteration Plan::steady_iteration() const {
@@ -39,12 +113,29 @@ Trace Plan::trace(std::int64_t iterations) const {
   return trace_of(all);
 }
 
+StepOrder Plan::order_of(const std::vector<Iteration>& iterations) const {
+  StepOrder order;
+  for (const RankClass& rank_class : classes) {
+    StreamOrder& stream = order.streams.emplace_back();
+    std::map<StreamId, std::uint32_t> last;
+    std::uint32_t calls = 0;
+    for (const Iteration iteration : iterations) {
+      append_order(rank_class.at(iteration), last, calls, stream);
+    }
+  }
+  for (std::uint32_t row = 0; row < works.count(); ++row) {
+    const PlanWork& work = works[WorkId{row}];
+    order.works.push_back({std::string(name_of(work.phase)), work.flops.value, work.moved.value});
+  }
+  return order;
+}
+
 Trace Plan::trace_of(const std::vector<Iteration>& iterations) const {
   Trace trace = tables;
   for (const RankClass& rank_class : classes) {
     RankStream stream{rank_class.ranks, {}, {}};
     for (const Iteration iteration : iterations) {
-      append(rank_class.at(iteration), iteration, stream);
+      append_calls(rank_class.at(iteration), iteration, stream);
     }
     trace.streams.push_back(std::move(stream));
   }

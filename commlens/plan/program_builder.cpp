@@ -1,6 +1,10 @@
 #include "commlens/plan/program_builder.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "commlens/base/check.hpp"
 
@@ -17,6 +21,41 @@ std::vector<AxisSpan> all_axes(const Mesh& mesh) {
     spans.push_back({axis.axis, k_all});
   }
   return spans;
+}
+
+/// "tp", "dp block 4", "pp to next": the communicator that a rank uses for a group.
+std::string communicator_name(const GroupPattern& pattern) {
+  using Shape = GroupPattern::Shape;
+  switch (pattern.shape) {
+    case Shape::to_next:
+      return fmt::format("{} to next", name_of(pattern.axis));
+    case Shape::to_previous:
+      return fmt::format("{} to previous", name_of(pattern.axis));
+    case Shape::from_next:
+      return fmt::format("{} from next", name_of(pattern.axis));
+    case Shape::from_previous:
+      return fmt::format("{} from previous", name_of(pattern.axis));
+    case Shape::mesh:
+      break;
+  }
+  std::string name(name_of(pattern.axis));
+  for (const AxisSpan& part : pattern.spans) {
+    switch (part.span.shape) {
+      case Span::Shape::block:
+        name += fmt::format(" block {}", part.span.step);
+        break;
+      case Span::Shape::stride:
+        name += fmt::format(" stride {}", part.span.step);
+        break;
+      case Span::Shape::ends:
+        name += " ends";
+        break;
+      case Span::Shape::own:
+      case Span::Shape::all:
+        break;
+    }
+  }
+  return name;
 }
 
 GroupId interned(GroupTable& groups, const Result<GroupPattern>& pattern) {
@@ -49,7 +88,12 @@ GroupId AxisGroups::pair(const Axis& axis, GroupPattern::Shape shape) const {
   return interned(*groups_, neighbour_pattern(*groups_->mesh(), axis, shape));
 }
 
+ProgramBuilder::ProgramBuilder(Plan& plan) : plan_(&plan), groups(plan.tables.groups) {}
+
 void ProgramBuilder::set_phase(Phase phase, std::int32_t micro_batch) {
+  if (phase != phase_ || micro_batch != micro_batch_) {
+    close_work();
+  }
   phase_ = phase;
   micro_batch_ = micro_batch;
 }
@@ -57,15 +101,103 @@ void ProgramBuilder::set_phase(Phase phase, std::int32_t micro_batch) {
 void ProgramBuilder::add(CommOp op, const Rule& rule, std::string_view tag) {
   const auto [known, is_new] = rule_ids_.try_emplace(&rule, RuleId{});
   if (is_new) {
-    known->second = tables_->intern(rule);
+    known->second = plan_->tables.intern(rule);
   }
   op.phase = phase_;
   op.data_dependent = is_expected_;
   op.rule = known->second;
   if (!tag.empty()) {
-    op.tag = tables_->tags.intern(tag);
+    op.tag = tag_id(tag);
   }
-  program_.push_back({tables_->intern(op), micro_batch_});
+  close_work();
+  add_step({.kind = PlanStep::Kind::call,
+            .stream = stream_of(op.group),
+            .row = static_cast<std::uint32_t>(plan_->tables.intern(op)),
+            .micro_batch = micro_batch_},
+           false);
+  last_call_ = static_cast<StepIndex>(program_.steps.size() - 1);
+  if (waiting_ == Waiting::at_once) {
+    awaited_.assign(1, last_call_);  // which waited for those before
+    computed_.reset();
+  } else if (waiting_ == Waiting::batched) {
+    batch_.push_back(last_call_);
+  }
+}
+
+/// Rules use a few literals again and again: looked up by their address, then compared.
+TagId ProgramBuilder::tag_id(std::string_view tag) {
+  KnownTag& known = tags_[(reinterpret_cast<std::uintptr_t>(tag.data()) >> 3) % tags_.size()];
+  if (known.text != tag) {
+    known = {std::string(tag), plan_->tables.tags.intern(tag)};
+  }
+  return known.id;
+}
+
+void ProgramBuilder::add_step(PlanStep step, bool waits_for_batch) {
+  step.first_wait = static_cast<std::uint32_t>(program_.waits.size());
+  const auto wait = [&](StepIndex earlier) {
+    if (program_.steps[earlier].stream != step.stream) {
+      program_.waits.push_back(earlier);
+    }
+  };
+  std::for_each(awaited_.begin(), awaited_.end(), wait);
+  if (computed_) {
+    wait(*computed_);
+  }
+  if (waits_for_batch) {
+    std::for_each(batch_.begin(), batch_.end(), wait);
+  }
+  const std::size_t waits = program_.waits.size() - step.first_wait;
+  COMMLENS_CHECK(waits <= std::numeric_limits<std::uint16_t>::max(), "rules wait for few calls at a time");
+  step.waits = static_cast<std::uint16_t>(waits);
+  program_.steps.push_back(step);
+}
+
+void ProgramBuilder::wait_for(StepIndex call) {
+  close_work();
+  if (std::find(awaited_.begin(), awaited_.end(), call) == awaited_.end()) {
+    awaited_.push_back(call);
+  }
+}
+
+void ProgramBuilder::compute(KernelListId kernels) {
+  if (kernels != k_no_kernels) {
+    row_.push_back(kernels);
+  }
+}
+
+void ProgramBuilder::close_work() {
+  if (row_.empty()) {
+    return;
+  }
+  const WorkId work = plan_->works.intern(phase_, plan_->job.train.dtype, row_);
+  row_.clear();
+  add_step({.kind = PlanStep::Kind::work,
+            .stream = k_compute_stream,
+            .row = static_cast<std::uint32_t>(work),
+            .micro_batch = micro_batch_},
+           true);
+  awaited_.clear();
+  batch_.clear();
+  computed_ = static_cast<StepIndex>(program_.steps.size() - 1);
+}
+
+StreamId ProgramBuilder::stream_of(GroupId group) {
+  const auto row = static_cast<std::size_t>(group);
+  if (row >= streams_.size()) {
+    streams_.resize(row + 1);
+  }
+  if (!streams_[row]) {
+    const std::string name = communicator_name(*plan_->tables.groups.pattern(group));
+    std::vector<std::string>& names = plan_->streams;
+    const auto known = std::find(names.begin(), names.end(), name);
+    streams_[row] = StreamId{static_cast<std::uint8_t>(known - names.begin())};
+    if (known == names.end()) {
+      COMMLENS_CHECK(names.size() <= std::numeric_limits<std::uint8_t>::max(), "rules use few communicators");
+      names.push_back(name);
+    }
+  }
+  return *streams_[row];
 }
 
 void ProgramBuilder::all_reduce(GroupId group, Elements count, DType dtype, const Rule& rule,
@@ -76,28 +208,28 @@ void ProgramBuilder::all_reduce(GroupId group, Elements count, DType dtype, cons
 
 void ProgramBuilder::all_gather(GroupId group, Elements shard, DType dtype, const Rule& rule,
                                 std::string_view tag) {
-  const Elements whole = shard * tables_->groups.size(group);
+  const Elements whole = shard * plan_->tables.groups.size(group);
   add({.kind = CommKind::all_gather, .dtype = dtype, .group = group, .input = shard, .output = whole}, rule,
       tag);
 }
 
 void ProgramBuilder::reduce_scatter(GroupId group, Elements shard, DType dtype, const Rule& rule,
                                     std::string_view tag) {
-  const Elements whole = shard * tables_->groups.size(group);
+  const Elements whole = shard * plan_->tables.groups.size(group);
   add({.kind = CommKind::reduce_scatter, .dtype = dtype, .group = group, .input = whole, .output = shard},
       rule, tag);
 }
 
 void ProgramBuilder::all_gather_whole(GroupId group, Elements whole, DType dtype, const Rule& rule,
                                       std::string_view tag) {
-  const Elements shard{ceil_div(whole.value, tables_->groups.size(group))};
+  const Elements shard{ceil_div(whole.value, plan_->tables.groups.size(group))};
   add({.kind = CommKind::all_gather, .dtype = dtype, .group = group, .input = shard, .output = whole}, rule,
       tag);
 }
 
 void ProgramBuilder::reduce_scatter_whole(GroupId group, Elements whole, DType dtype, const Rule& rule,
                                           std::string_view tag) {
-  const Elements shard{ceil_div(whole.value, tables_->groups.size(group))};
+  const Elements shard{ceil_div(whole.value, plan_->tables.groups.size(group))};
   add({.kind = CommKind::reduce_scatter, .dtype = dtype, .group = group, .input = whole, .output = shard},
       rule, tag);
 }
@@ -162,6 +294,13 @@ void ProgramBuilder::barrier(GroupId group, const Rule& rule) {
   add({.kind = CommKind::barrier, .group = group}, rule, "");
 }
 
-Program ProgramBuilder::take() { return std::exchange(program_, {}); }
+Program ProgramBuilder::take() {
+  close_work();
+  awaited_.clear();
+  batch_.clear();
+  computed_.reset();
+  last_call_ = 0;
+  return std::exchange(program_, {});
+}
 
 }  // namespace commlens

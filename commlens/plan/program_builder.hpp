@@ -1,4 +1,7 @@
 #pragma once
+#include <array>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -42,14 +45,37 @@ struct Rooted {
   GroupRank root;
 };
 
-/// Writes the calls of one class of ranks, one program (initialisation or an iteration) after the other.
-/// Every call carries the phase and micro-batch set last.
+/// What waits for a call.
+enum class Waiting : std::uint8_t {
+  at_once,  // all that is issued later: a blocking call, or one whose wait() follows
+  batched,  // what is computed later, but not the calls issued before that: one of a batch
+  later     // nothing but what wait_for() says
+};
+
+/// Writes the steps of one class of ranks, one program (initialisation or an iteration) after the other, in
+/// the order in which a rank issues them. Every step carries the phase and micro-batch set last.
+///
+/// Each communicator has a stream of its own. A call begins after what its rank computed before it, and after
+/// the calls that this waited for; computing begins after the calls that `Waiting` names. Source: NCCL's
+/// semantics as PyTorch has them, ProcessGroupNCCL.cpp (one stream per communicator, which waits for the
+/// current one when a call is issued; wait() makes the current one wait).
 class ProgramBuilder {
  public:
-  /// `tables` receives ops, groups, rules and tags; it outlives the builder.
-  explicit ProgramBuilder(Trace& tables) : tables_(&tables), groups(tables.groups) {}
+  /// `plan` receives ops, groups, rules, tags, works and streams; it outlives the builder.
+  explicit ProgramBuilder(Plan& plan);
 
   void set_phase(Phase phase, std::int32_t micro_batch = k_no_micro_batch);
+  std::int32_t micro_batch() const { return micro_batch_; }
+  /// Of the calls that follow; at first `at_once`.
+  void set_waiting(Waiting waiting) { waiting_ = waiting; }
+  /// The call written last.
+  StepIndex last_call() const { return last_call_; }
+  /// What is issued from now on waits for that call of this program.
+  void wait_for(StepIndex call);
+
+  /// Computes on the compute stream: kernels of one micro-batch, in a row with those before.
+  void compute(KernelListId kernels);
+  KernelListId intern(std::vector<Kernel> kernels) { return plan_->works.intern(std::move(kernels)); }
 
   void all_reduce(GroupId group, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
   /// `shard` is this rank's part; the gathered whole is shard times the group size.
@@ -77,19 +103,37 @@ class ProgramBuilder {
   void recv(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
   void barrier(GroupId group, const Rule& rule);
 
-  /// The calls written since the last take.
+  /// The steps written since the last take.
   Program take();
 
-  Trace& tables() { return *tables_; }
+  Trace& tables() { return plan_->tables; }
+  const Job& job() const { return plan_->job; }
 
  private:
   void add(CommOp op, const Rule& rule, std::string_view tag);
+  void add_step(PlanStep step, bool waits_for_batch);
+  /// Ends the row of kernels under way.
+  void close_work();
+  StreamId stream_of(GroupId group);
+  TagId tag_id(std::string_view tag);
 
-  Trace* tables_;
+  struct KnownTag {
+    std::string text;
+    TagId id{};
+  };
+  Plan* plan_;
   Phase phase_ = Phase::other;
   std::int32_t micro_batch_ = k_no_micro_batch;
   bool is_expected_ = false;  // sizes are means
+  Waiting waiting_ = Waiting::at_once;
   Program program_;
+  std::vector<KernelListId> row_;      // kernels that are no step yet
+  std::optional<StepIndex> computed_;  // the last work, unless a call that is waited for implies it
+  std::vector<StepIndex> awaited_;     // calls that all that follows waits for
+  std::vector<StepIndex> batch_;       // calls that the next work waits for
+  StepIndex last_call_ = 0;
+  std::vector<std::optional<StreamId>> streams_;  // by group
+  std::array<KnownTag, 64> tags_;
   std::unordered_map<const Rule*, RuleId> rule_ids_;  // rules are constants of the rule sets
 
  public:

@@ -1,14 +1,14 @@
 #include "commlens/report/advice_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/report/csv.hpp"
-#include "commlens/report/wrapped.hpp"
+#include "commlens/base/wrapped.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -157,32 +157,37 @@ Json volume_json(const StepVolume& volume) {
 Json cost_json(const StepCost& cost) {
   return {{"per_rank", volume_json(cost.per_rank)},
           {"all_ranks", volume_json(cost.all_ranks)},
-          {"memory_per_rank_bytes", cost.memory.value},
+          {"memory_bytes_per_rank", cost.memory.value},
           {"bubble_share", cost.bubble}};
 }
 
 Json time_json(const std::optional<std::chrono::nanoseconds>& time) {
-  return time ? Json(static_cast<double>(time->count()) / 1e9) : Json(nullptr);
+  return time ? Json(time->count()) : Json(nullptr);
 }
 
-Json recommendation_json(const Recommendation& made) {
-  return {{"id", made.id},
-          {"title", made.title},
-          {"reason", made.reason},
-          {"flag", made.flag},
-          {"setting", made.setting},
-          {"required", made.required},
-          {"verified", made.verified},
-          {"saved_per_rank",
-           {{"calls", made.calls_saved()},
-            {"message_bytes", made.message_saved().value},
-            {"wire_bytes", made.wire_saved().value},
-            {"wire_inter_node_bytes", made.inter_node_saved().value}}},
-          {"memory_added_bytes", made.memory_added().value},
-          {"time_saved_s", time_json(made.time_saved)},
-          {"time_source", made.time_source},
-          {"before", cost_json(made.before)},
-          {"after", cost_json(made.after)}};
+Table recommendations_table(const Advice& advice) {
+  Table table(columns({{"id"},
+                       {"title"},
+                       {"flag"},
+                       {"setting"},
+                       {"required"},
+                       {"calls_saved_per_rank"},
+                       {"message_bytes_saved_per_rank"},
+                       {"wire_bytes_saved_per_rank"},
+                       {"wire_inter_node_bytes_saved_per_rank"},
+                       {"memory_added_bytes_per_rank"},
+                       {"bubble_share_saved"},
+                       {"time_saved_ns"},
+                       {"reason"},
+                       {"verified"},
+                       {"time_source"}}));
+  for (const Recommendation& made : advice.recommended) {
+    table.add({made.id, made.title, made.flag, made.setting, made.required, made.calls_saved(),
+               made.message_saved(), made.wire_saved(), made.inter_node_saved(), made.memory_added(),
+               made.before.bubble - made.after.bubble, made.time_saved, made.reason, made.verified,
+               made.time_source});
+  }
+  return table;
 }
 
 }  // namespace
@@ -208,39 +213,25 @@ std::string advice_text(const Advice& advice, const TextStyle& style) {
 
 Json advice_json(const Advice& advice) {
   const SmallMessages& small = advice.small;
-  Json made = Json::array();
-  for (const Recommendation& recommendation : advice.recommended) {
-    made.push_back(recommendation_json(recommendation));
+  Json made = rows_json(recommendations_table(advice));
+  for (std::size_t at = 0; at < advice.recommended.size(); ++at) {
+    made[at]["before"] = cost_json(advice.recommended[at].before);
+    made[at]["after"] = cost_json(advice.recommended[at].after);
   }
   return {{"cost", cost_json(advice.cost)},
           {"small_messages",
-           {{"below_bytes", small.limit.value},
-            {"calls_all_ranks", small.calls},
-            {"of_calls_all_ranks", small.all_calls},
-            {"time_s", time_json(small.time)},
-            {"of_time_s", time_json(small.all_time)},
-            {"share", small.share()}}},
+           {{"small_limit_bytes", small.limit.value},
+            {"small_calls_all_ranks", small.calls},
+            {"calls_all_ranks", small.all_calls},
+            {"small_time_ns_all_ranks", time_json(small.time)},
+            {"time_ns_all_ranks", time_json(small.all_time)},
+            {"small_share_of_calls", ratio(small.calls, small.all_calls)},
+            {"small_share_of_time", small.time ? Json(small.share()) : Json()}}},
           {"recommendations", made},
           {"not_advised", advice.not_advised},
           {"not_judged", advice.not_judged}};
 }
 
-std::string advice_csv(const Advice& advice) {
-  std::string text = csv_line(std::array<std::string, 12>{
-      "id", "title", "flag", "setting", "required", "calls_saved_per_rank", "message_bytes_saved_per_rank",
-      "wire_bytes_saved_per_rank", "wire_inter_node_bytes_saved_per_rank", "memory_added_bytes_per_rank",
-      "bubble_share_saved", "time_saved_s"});
-  for (const Recommendation& made : advice.recommended) {
-    const std::string time =
-        made.time_saved ? fmt::format("{}", static_cast<double>(made.time_saved->count()) / 1e9) : "";
-    text += csv_line(std::array<std::string, 12>{
-        made.id, made.title, made.flag, made.setting, made.required ? "true" : "false",
-        std::to_string(made.calls_saved()), std::to_string(made.message_saved().value),
-        std::to_string(made.wire_saved().value), std::to_string(made.inter_node_saved().value),
-        std::to_string(made.memory_added().value), fmt::format("{}", made.before.bubble - made.after.bubble),
-        time});
-  }
-  return text;
-}
+std::string advice_csv(const Advice& advice) { return recommendations_table(advice).csv(); }
 
 }  // namespace commlens

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "commlens/advice/advice.hpp"
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 
 namespace commlens {
 

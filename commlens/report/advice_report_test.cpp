@@ -78,12 +78,12 @@ TEST(AdviceText, SaysWhenNothingIsToBeSaid) {
 TEST(AdviceJson, HasSavingsOfARankAndBothCosts) {
   const nlohmann::ordered_json json = advice_json(sample_advice());
   const auto& made = json["recommendations"][0];
-  EXPECT_EQ(made["saved_per_rank"]["calls"], 26);
-  EXPECT_EQ(made["saved_per_rank"]["wire_bytes"], -1);
-  EXPECT_EQ(made["memory_added_bytes"], -1024);
-  EXPECT_DOUBLE_EQ(made["time_saved_s"].get<double>(), 26e-6);
+  EXPECT_EQ(made["calls_saved_per_rank"], 26);
+  EXPECT_EQ(made["wire_bytes_saved_per_rank"], -1);
+  EXPECT_EQ(made["memory_added_bytes_per_rank"], -1024);
+  EXPECT_EQ(made["time_saved_ns"], 26'000);
   EXPECT_EQ(made["before"]["all_ranks"]["calls"], 116);
-  EXPECT_EQ(json["small_messages"]["time_s"], nullptr);
+  EXPECT_EQ(json["small_messages"]["time_ns_all_ranks"], nullptr);
 }
 
 TEST(AdviceCsv, HasALinePerRecommendation) {
@@ -91,9 +91,10 @@ TEST(AdviceCsv, HasALinePerRecommendation) {
       advice_csv(sample_advice()),
       "id,title,flag,setting,required,calls_saved_per_rank,message_bytes_saved_per_rank,wire_bytes_saved_per_"
       "rank,"
-      "wire_inter_node_bytes_saved_per_rank,memory_added_bytes_per_rank,bubble_share_saved,time_saved_s\n"
+      "wire_inter_node_bytes_saved_per_rank,memory_added_bytes_per_rank,bubble_share_saved,time_saved_ns,"
+      "reason,verified,time_source\n"
       "persistence_threshold,Gather small parameters together with their layers,--persistence-threshold 0,"
-      "stage3_param_persistence_threshold: 0,false,26,0,-1,0,-1024,0,2.6e-05\n");
+      "stage3_param_persistence_threshold: 0,false,26,0,-1,0,-1024,0,26000,because.,true,medians\n");
 }
 
 }  // namespace

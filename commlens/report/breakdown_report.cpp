@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/report/csv.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -85,10 +86,6 @@ std::string size_text(const BreakdownRow& row) {
                                   : size;
 }
 
-std::string wire_text(const BreakdownRow& row) {
-  return row.no_traffic() ? "no traffic" : to_text(row.wire_per_rank);
-}
-
 std::string totals_line(const Block& block, bool by_node, Accounting accounting) {
   const Totals totals = total_per_rank(block.rows, block.rows.front().ranks);
   std::string line =
@@ -103,6 +100,77 @@ std::string totals_line(const Block& block, bool by_node, Accounting accounting)
     line += fmt::format(" ({} between nodes)", to_text(inter));
   }
   return line + "\n";
+}
+
+Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows) {
+  const auto json_only = [](std::string key, bool is_optional) {
+    return Column{.key = std::move(key), .in_text = false, .in_csv = false, .optional = is_optional};
+  };
+  const auto csv_only = [](std::string key) {
+    return Column{.key = std::move(key), .in_text = false, .in_json = false};
+  };
+  Table table(columns({json_only("ranks", false),
+                       csv_only("first_rank"),
+                       csv_only("last_rank"),
+                       {"op"},
+                       {"axis"},
+                       {"group_size"},
+                       {"phase"},
+                       {"dtype"},
+                       {"message_bytes"},
+                       {"calls"},
+                       {"total_message_bytes"},
+                       {"wire_bytes_per_rank"},
+                       {.key = "rule", .title = "why", .optional = true},
+                       {.key = "tag", .optional = true},
+                       {.key = "name", .optional = true},
+                       {"wire_inter_node_bytes_per_rank"},
+                       {"wire_intra_node_bytes_per_rank"},
+                       {"rank_count"},
+                       json_only("rank_block", true),
+                       json_only("rank_block_every", true),
+                       {.key = "rounding_bytes", .optional = true},
+                       {.key = "source", .optional = true},
+                       {"verified"},
+                       {"data_dependent"},
+                       {"no_traffic"}}));
+  const auto if_any = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
+  for (const BreakdownRow& row : rows) {
+    const Rule& rule = trace.rule(row.rule);
+    const bool has_gaps = !row.ranks.is_gapless();  // then which ranks between the first and the last
+    table.add({std::vector<std::int64_t>{row.ranks.first.value, row.ranks.last.value},
+               row.ranks.first,
+               row.ranks.last,
+               Cell(name_of(row.kind)).shown(op_text(trace, row.kind, row.name)),
+               name_of(row.axis),
+               Cell(row.group_size).shown(group_text(row.kind, row.axis, row.group_size)),
+               name_of(row.phase),
+               name_of(row.dtype),
+               Cell(row.message).shown(size_text(row)),
+               row.calls,
+               row.total_message,
+               row.no_traffic() ? Cell(row.wire_per_rank).shown("no traffic") : Cell(row.wire_per_rank),
+               if_any(rule.name).shown(why_text(trace, row)),
+               if_any(trace.tags.text(row.tag)),
+               if_any(trace.names.text(row.name)),
+               row.wire_inter_node,
+               row.wire_per_rank - row.wire_inter_node,
+               row.ranks.count(),
+               has_gaps ? Cell(row.ranks.block) : Cell(),
+               has_gaps ? Cell(row.ranks.every) : Cell(),
+               row.rounding.value > 0 ? Cell(row.rounding) : Cell(),
+               if_any(rule.source),
+               rule.verified,
+               row.data_dependent,
+               row.no_traffic()});
+  }
+  return table;
+}
+
+Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node) {
+  Table table = breakdown_table(trace, rows);
+  return by_node ? table
+                 : table.leave_out({"wire_inter_node_bytes_per_rank", "wire_intra_node_bytes_per_rank"});
 }
 
 }  // namespace
@@ -154,22 +222,17 @@ std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& 
   std::string text;
   std::vector<std::string> hidden;
   for (const Block& block : blocks_of(rows)) {
-    Table table({{.title = "op"},
-                 {.title = "group", .drop_first = 4},
-                 {.title = "phase", .drop_first = 3},
-                 {.title = "dtype", .drop_first = 2},
-                 {.title = "message", .align = Column::Align::right},
-                 {.title = "calls", .align = Column::Align::right},
-                 {.title = "total", .align = Column::Align::right, .drop_first = 1},
-                 {.title = "wire/rank", .align = Column::Align::right},
-                 {.title = "inter-node", .align = Column::Align::right},
-                 {.title = "why", .least = 16}});
-    for (const BreakdownRow& row : block.rows) {
-      table.add({op_text(trace, row.kind, row.name), group_text(row.kind, row.axis, row.group_size),
-                 std::string(name_of(row.phase)), std::string(name_of(row.dtype)), size_text(row),
-                 with_commas(row.calls), to_text(row.total_message), wire_text(row),
-                 by_node ? to_text(row.wire_inter_node) : "", why_text(trace, row)});
-    }
+    const Table table = breakdown_table(trace, block.rows, by_node)
+                            .picked({{"op"},
+                                     {.key = "group_size", .align = Column::Align::left, .drop_first = 4},
+                                     {.key = "phase", .drop_first = 3},
+                                     {.key = "dtype", .drop_first = 2},
+                                     {"message_bytes"},
+                                     {"calls"},
+                                     {.key = "total_message_bytes", .drop_first = 1},
+                                     {"wire_bytes_per_rank"},
+                                     {"wire_inter_node_bytes_per_rank"},
+                                     {.key = "rule", .least = 16}});
     text += in_colour(ranks_title(block.ranks), Colour::bold, style) + "\n" + table.text(style, 2) +
             totals_line(block, by_node, accounting);
     for (const std::string& title : table.hidden(style, 2)) {
@@ -182,86 +245,11 @@ std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& 
 }
 
 Json breakdown_json(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node) {
-  Json list = Json::array();
-  for (const BreakdownRow& row : rows) {
-    const Rule& rule = trace.rule(row.rule);
-    Json json = {{"ranks", {row.ranks.first.value, row.ranks.last.value}},
-                 {"rank_count", row.ranks.count()},
-                 {"op", name_of(row.kind)},
-                 {"axis", name_of(row.axis)},
-                 {"group_size", row.group_size},
-                 {"phase", name_of(row.phase)},
-                 {"dtype", name_of(row.dtype)},
-                 {"message_bytes", row.message.value},
-                 {"calls", row.calls},
-                 {"total_message_bytes", row.total_message.value},
-                 {"wire_bytes_per_rank", row.wire_per_rank.value}};
-    if (!row.ranks.is_gapless()) {  // which of the ranks between the first and the last
-      json["rank_block"] = row.ranks.block;
-      json["rank_block_every"] = row.ranks.every;
-    }
-    if (by_node) {
-      json["wire_inter_node_bytes_per_rank"] = row.wire_inter_node.value;
-      json["wire_intra_node_bytes_per_rank"] = row.wire_per_rank.value - row.wire_inter_node.value;
-    }
-    if (row.rounding.value > 0) {
-      json["rounding_bytes"] = row.rounding.value;
-    }
-    for (const auto& [key, text] :
-         {std::pair("rule", rule.name), std::pair("source", rule.source),
-          std::pair("tag", trace.tags.text(row.tag)), std::pair("name", trace.names.text(row.name))}) {
-      if (!text.empty()) {
-        json[key] = text;
-      }
-    }
-    json["verified"] = rule.verified;
-    json["data_dependent"] = row.data_dependent;
-    json["no_traffic"] = row.no_traffic();
-    list.push_back(std::move(json));
-  }
-  return list;
+  return rows_json(breakdown_table(trace, rows, by_node));
 }
 
 std::string breakdown_csv(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node) {
-  std::vector<std::string> titles = {"first_rank",
-                                     "last_rank",
-                                     "op",
-                                     "axis",
-                                     "group_size",
-                                     "phase",
-                                     "dtype",
-                                     "message_bytes",
-                                     "calls",
-                                     "total_message_bytes",
-                                     "wire_bytes_per_rank",
-                                     "rule",
-                                     "tag",
-                                     "name"};
-  if (by_node) {
-    titles.emplace_back("wire_inter_node_bytes_per_rank");
-  }
-  std::string text = csv_line(titles);
-  for (const BreakdownRow& row : rows) {
-    std::vector<std::string> cells = {std::to_string(row.ranks.first.value),
-                                      std::to_string(row.ranks.last.value),
-                                      std::string(name_of(row.kind)),
-                                      std::string(name_of(row.axis)),
-                                      std::to_string(row.group_size),
-                                      std::string(name_of(row.phase)),
-                                      std::string(name_of(row.dtype)),
-                                      std::to_string(row.message.value),
-                                      std::to_string(row.calls),
-                                      std::to_string(row.total_message.value),
-                                      std::to_string(row.wire_per_rank.value),
-                                      trace.rule(row.rule).name,
-                                      trace.tags.text(row.tag),
-                                      trace.names.text(row.name)};
-    if (by_node) {
-      cells.push_back(std::to_string(row.wire_inter_node.value));
-    }
-    text += csv_line(cells);
-  }
-  return text;
+  return breakdown_table(trace, rows, by_node).csv();
 }
 
 }  // namespace commlens

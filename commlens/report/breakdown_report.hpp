@@ -4,7 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/summary/breakdown.hpp"
 #include "commlens/trace/trace.hpp"
 

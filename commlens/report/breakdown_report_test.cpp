@@ -97,8 +97,9 @@ TEST(BreakdownCsv, HasATitleLineAndOneLinePerRow) {
   const Trace trace;
   EXPECT_EQ(breakdown_csv(trace, {row_of({Rank{0}, Rank{1}}, CommKind::send, 8)}, false),
             "first_rank,last_rank,op,axis,group_size,phase,dtype,message_bytes,calls,total_message_bytes,"
-            "wire_bytes_per_rank,rule,tag,name\n"
-            "0,1,send,dp,2,backward,fp16,8,3,24,24,,,\n");
+            "wire_bytes_per_rank,rule,tag,name,rank_count,rounding_bytes,source,verified,data_dependent,no_"
+            "traffic\n"
+            "0,1,send,dp,2,backward,fp16,8,3,24,24,,,,2,,,true,false,false\n");
 }
 
 TEST(GroupText, SaysWhatIsKnown) {

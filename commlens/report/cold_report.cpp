@@ -6,9 +6,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/breakdown_report.hpp"
+#include "commlens/report/shares.hpp"
 #include "commlens/report/summary_tables.hpp"
-#include "commlens/report/wrapped.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -16,25 +19,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
-Column right(std::string title, int drop_first = 0) {
-  return {.title = std::move(title), .align = Column::Align::right, .drop_first = drop_first};
-}
+/// How many times as long; 0 when one of them is not known or took no time.
+double times_as_long(double time, double other) { return time <= 0 || other <= 0 ? 0 : time / other; }
 
-std::string p50_text(const std::optional<TimeStats>& time) {
-  return time && time->p50 ? (time->exact ? "" : "~") + to_text(*time->p50) : "";
-}
-
-std::string mean_text(const std::optional<TimeStats>& time) {
-  return time ? to_text(nanoseconds(std::llround(time->mean_ns()))) : "";
-}
-
-/// "x 3.2": how many times as long; empty when one of them is not known or took no time.
-std::string times_as_long(double time, double other) {
-  if (time <= 0 || other <= 0) {
-    return "";
-  }
-  const double ratio = time / other;
-  return ratio < 9.95 ? fmt::format("x {:.1f}", ratio) : fmt::format("x {:.0f}", ratio);
+/// "x 3.2"
+Cell slowdown_cell(double ratio) {
+  return ratio == 0 ? Cell() : Cell(ratio).shown(fmt::format("x {:.{}f}", ratio, ratio < 9.95 ? 1 : 0));
 }
 
 /// `sum` of warm iterations for one of them.
@@ -42,9 +32,10 @@ double per_iteration(std::int64_t sum, std::int64_t iterations) {
   return static_cast<double>(sum) / static_cast<double>(iterations);
 }
 
-std::string calls_per_iteration(std::int64_t calls, std::int64_t iterations) {
-  return calls % iterations == 0 ? with_commas(calls / iterations)
-                                 : fmt::format("{:.1f}", per_iteration(calls, iterations));
+Cell calls_per_iteration(std::int64_t calls, std::int64_t iterations) {
+  return calls % iterations == 0 ? Cell(calls / iterations)
+                                 : Cell(per_iteration(calls, iterations))
+                                       .shown(fmt::format("{:.1f}", per_iteration(calls, iterations)));
 }
 
 /// Whether every op is called as often, and with as many bytes, in the cold iteration as in a warm one.
@@ -60,17 +51,72 @@ bool has_times(const ColdStart& cold) {
                      [](const ColdRow& row) { return row.cold.has_value() || row.warm.has_value(); });
 }
 
-Json first_call_json(const Trace& trace, const FirstCallRow& row) {
-  Json json = {{"op", name_of(row.kind)}, {"axis", name_of(row.axis)}, {"group_size", row.group_size}};
-  if (row.kind == CommKind::other) {
-    json["name"] = trace.names.text(row.name);
+std::vector<Column> joined(std::vector<Column> columns, std::initializer_list<std::vector<Column>> more) {
+  for (const std::vector<Column>& list : more) {
+    columns.insert(columns.end(), list.begin(), list.end());
   }
-  json["calls_all_ranks"] = row.calls;
-  json["time"] = time_json(row.time);
-  json["compared_calls_all_ranks"] = row.compared;
-  json["compared_time_ns_all_ranks"] = row.compared_time.count();
-  json["later_time_ns_all_ranks"] = row.later_time.count();
-  return json;
+  return columns;
+}
+
+std::vector<Cell> joined(std::vector<Cell> cells, std::initializer_list<std::vector<Cell>> more) {
+  for (const std::vector<Cell>& list : more) {
+    cells.insert(cells.end(), list.begin(), list.end());
+  }
+  return cells;
+}
+
+Table cold_table(const Trace& trace, const ColdStart& cold) {
+  Table table(
+      joined(call_columns(), {columns({{"cold_calls_all_ranks"},
+                                       {"warm_calls_all_ranks"},
+                                       {"warm_calls_per_iteration_all_ranks"},
+                                       {"cold_message_bytes_all_ranks"},
+                                       {"warm_message_bytes_all_ranks"},
+                                       {"warm_message_bytes_per_iteration_all_ranks"},
+                                       {"cold_slowdown"}}),
+                              time_columns("cold_", "cold_time"), time_columns("warm_", "warm_time")}));
+  const std::int64_t warm = cold.warm_iterations;
+  for (const ColdRow& row : cold.rows) {
+    const double slowdown =
+        row.cold && row.warm ? times_as_long(row.cold->mean_ns(), row.warm->mean_ns()) : 0;
+    table.add(joined(
+        call_cells(trace, row.kind, row.name, row.axis, row.group_size),
+        {{row.cold_calls, row.warm_calls, warm > 0 ? calls_per_iteration(row.warm_calls, warm) : Cell(),
+          row.cold_message, row.warm_message,
+          warm > 0 ? Cell(std::floor(per_iteration(row.warm_message.value, warm))) : Cell(),
+          slowdown_cell(slowdown)},
+         time_cells(row.cold),
+         time_cells(row.warm)}));
+  }
+  return table;
+}
+
+Table first_calls_table(const Trace& trace, const ColdStart& cold) {
+  Table table(joined(call_columns(), {columns({{"calls_all_ranks"},
+                                               {"compared_calls_all_ranks"},
+                                               {"compared_time_ns_all_ranks"},
+                                               {"later_time_ns_all_ranks"},
+                                               {"compared_mean_ns"},
+                                               {"later_mean_ns"},
+                                               {"cold_slowdown"},
+                                               {"lost_ns_all_ranks"}}),
+                                      time_columns("", "time")}));
+  for (const FirstCallRow& row : cold.first_calls) {
+    const bool is_compared = row.compared > 0;
+    const auto mean = [&](nanoseconds sum) { return is_compared ? Cell(sum / row.compared) : Cell(); };
+    const double slowdown = times_as_long(static_cast<double>(row.compared_time.count()),
+                                          static_cast<double>(row.later_time.count()));
+    // First calls that took less time than later ones lose nothing.
+    const nanoseconds lost = row.compared_time - row.later_time;
+    Cell lost_cell = is_compared ? Cell(lost) : Cell().shown("-");
+    table.add(
+        joined(call_cells(trace, row.kind, row.name, row.axis, row.group_size),
+               {{row.calls, row.compared, row.compared_time, row.later_time, or_dash(mean(row.compared_time)),
+                 or_dash(mean(row.later_time)), is_compared ? slowdown_cell(slowdown) : or_dash({}),
+                 lost.count() < 0 ? std::move(lost_cell).shown("-") : lost_cell},
+                time_cells(row.time)}));
+  }
+  return table;
 }
 
 }  // namespace
@@ -85,68 +131,41 @@ std::string cold_text(const Trace& trace, const ColdStart& cold, const TextStyle
   if (!has_times(cold) && is_alike(cold)) {
     return "the cold iteration makes the same calls as the warm ones; the trace has no times\n";
   }
-  Table table({{.title = "op"},
-               {.title = "group"},
-               right("cold calls", 2),
-               right("warm calls", 2),
-               right("cold bytes", 1),
-               right("warm bytes", 1),
-               right("cold P50", 3),
-               right("warm P50", 3),
-               right("cold mean"),
-               right("warm mean"),
-               right("slower")});
-  for (const ColdRow& row : cold.rows) {
-    const auto warm_bytes =
-        static_cast<std::int64_t>(per_iteration(row.warm_message.value, cold.warm_iterations));
-    table.add({op_text(trace, row.kind, row.name), group_text(row.kind, row.axis, row.group_size),
-               with_commas(row.cold_calls), calls_per_iteration(row.warm_calls, cold.warm_iterations),
-               to_text(row.cold_message), to_text(Bytes{warm_bytes}), p50_text(row.cold), p50_text(row.warm),
-               mean_text(row.cold), mean_text(row.warm),
-               row.cold && row.warm ? times_as_long(row.cold->mean_ns(), row.warm->mean_ns()) : ""});
-  }
-  return table.text(style) + Table::hidden_text(table.hidden(style), style, "json") +
+  const Table table =
+      cold_table(trace, cold)
+          .picked(
+              {{"op"},
+               {.key = "group_size", .align = Column::Align::left},
+               {.key = "cold_calls_all_ranks", .drop_first = 2},
+               {.key = "warm_calls_per_iteration_all_ranks", .title = "warm calls", .drop_first = 2},
+               {.key = "cold_message_bytes_all_ranks", .drop_first = 1},
+               {.key = "warm_message_bytes_per_iteration_all_ranks", .title = "warm bytes", .drop_first = 1},
+               {.key = "cold_p50_ns", .title = "cold P50", .drop_first = 3},
+               {.key = "warm_p50_ns", .title = "warm P50", .drop_first = 3},
+               {.key = "cold_mean_ns", .title = "cold mean"},
+               {.key = "warm_mean_ns", .title = "warm mean"},
+               {"cold_slowdown"}});
+  return table.text_with_hidden(style, "json") +
          wrapped("warm calls and bytes: of one iteration, on average; slower: mean time of a call\n", style);
 }
 
 std::string first_calls_text(const Trace& trace, const ColdStart& cold, const TextStyle& style) {
-  Table table({{.title = "op"},
-               {.title = "group"},
-               right("first calls"),
-               right("mean", 2),
-               right("longest", 1),
-               right("compared", 3),
-               right("first"),
-               right("later"),
-               right("slower"),
-               right("lost")});
-  for (const FirstCallRow& row : cold.first_calls) {
-    if (!row.time) {
-      continue;
-    }
-    std::vector<std::string> cells = {op_text(trace, row.kind, row.name),
-                                      group_text(row.kind, row.axis, row.group_size),
-                                      with_commas(row.calls),
-                                      mean_text(row.time),
-                                      row.time->longest ? to_text(*row.time->longest) : "",
-                                      with_commas(row.compared)};
-    if (row.compared > 0) {
-      const auto mean = [&](nanoseconds sum) { return to_text(sum / row.compared); };
-      cells.insert(cells.end(),
-                   {mean(row.compared_time), mean(row.later_time),
-                    times_as_long(static_cast<double>(row.compared_time.count()),
-                                  static_cast<double>(row.later_time.count())),
-                    // first calls that took less time than later ones lose nothing
-                    row.compared_time < row.later_time ? "-" : to_text(row.compared_time - row.later_time)});
-    } else {
-      cells.insert(cells.end(), {"-", "-", "-", "-"});
-    }
-    table.add(std::move(cells));
-  }
+  const Table table = first_calls_table(trace, cold)
+                          .with_value("time_ns_all_ranks")
+                          .picked({{"op"},
+                                   {.key = "group_size", .align = Column::Align::left},
+                                   {"calls_all_ranks", "first calls"},
+                                   {.key = "mean_ns", .drop_first = 2},
+                                   {.key = "longest_ns", .drop_first = 1},
+                                   {.key = "compared_calls_all_ranks", .drop_first = 3},
+                                   {"compared_mean_ns"},
+                                   {"later_mean_ns"},
+                                   {"cold_slowdown"},
+                                   {"lost_ns_all_ranks"}});
   if (table.empty()) {
     return "";
   }
-  return table.text(style) + Table::hidden_text(table.hidden(style), style, "json") +
+  return table.text_with_hidden(style, "json") +
          wrapped(
              "compared: with the mean of later calls of the same op, size "
              "and group; lost: all ranks added up\n",
@@ -154,29 +173,11 @@ std::string first_calls_text(const Trace& trace, const ColdStart& cold, const Te
 }
 
 Json cold_json(const Trace& trace, const ColdStart& cold) {
-  Json rows = Json::array();
-  for (const ColdRow& row : cold.rows) {
-    Json json = {{"op", name_of(row.kind)}, {"axis", name_of(row.axis)}, {"group_size", row.group_size}};
-    if (row.kind == CommKind::other) {
-      json["name"] = trace.names.text(row.name);
-    }
-    json["cold_calls_all_ranks"] = row.cold_calls;
-    json["cold_message_bytes_all_ranks"] = row.cold_message.value;
-    json["cold_time"] = time_json(row.cold);
-    json["warm_calls_all_ranks"] = row.warm_calls;
-    json["warm_message_bytes_all_ranks"] = row.warm_message.value;
-    json["warm_time"] = time_json(row.warm);
-    rows.push_back(std::move(json));
-  }
-  Json first = Json::array();
-  for (const FirstCallRow& row : cold.first_calls) {
-    first.push_back(first_call_json(trace, row));
-  }
   return {{"cold_iteration", cold.cold_iteration ? Json(*cold.cold_iteration) : Json()},
-          {"cold_ranks", cold.cold_ranks},
+          {"cold_rank_count", cold.cold_ranks},
           {"warm_iterations", cold.warm_iterations},
-          {"ops", std::move(rows)},
-          {"first_calls", std::move(first)}};
+          {"ops", rows_json(cold_table(trace, cold))},
+          {"first_calls", rows_json(first_calls_table(trace, cold))}};
 }
 
 }  // namespace commlens

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/summary/cold_start.hpp"
 #include "commlens/trace/trace.hpp"
 

@@ -1,14 +1,15 @@
 #include "commlens/report/comparison_report.hpp"
 
-#include <array>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/comm/volume.hpp"
 #include "commlens/report/breakdown_report.hpp"
-#include "commlens/report/csv.hpp"
 #include "commlens/report/iteration_text.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 #include "commlens/trace/logger_view.hpp"
 
 namespace commlens {
@@ -70,15 +71,17 @@ bool knows_output(const CommOp& op, bool is_logged) {
   return !is_logged || !has_two;
 }
 
-Json shape_json(const std::optional<CommOp>& op, bool is_logged) {
+/// Element type, input and output of one side, which people see as one text.
+std::vector<Cell> shape_cells(const std::optional<CommOp>& op, bool is_logged) {
+  Cell dtype = (op ? Cell(name_of(op->dtype)) : Cell()).shown(shape_text(op, is_logged));
   if (!op) {
-    return nullptr;
+    return {dtype, {}, {}};
   }
-  const bool knows_message = !is_logged || op->kind != CommKind::all_gather;
-  return {{"dtype", name_of(op->dtype)},
-          {"input_bytes", (op->input * op->dtype).value},
-          {"output_bytes", knows_output(*op, is_logged) ? Json((op->output * op->dtype).value) : Json()},
-          {"message_bytes", knows_message ? Json(message_bytes(*op).value) : Json()}};
+  return {dtype, op->input * op->dtype, knows_output(*op, is_logged) ? Cell(op->output * op->dtype) : Cell()};
+}
+
+Cell message_cell(const std::optional<CommOp>& op, bool is_logged) {
+  return op && (!is_logged || op->kind != CommKind::all_gather) ? Cell(message_bytes(*op)) : Cell();
 }
 
 std::string_view side_text(Verdict verdict) {
@@ -145,35 +148,14 @@ std::string comparison_head(const Comparison& comparison, bool order_counts, con
 std::string comparison_text(const Comparison& comparison, bool order_counts, const TextStyle& style,
                             std::size_t most) {
   const std::string text = comparison_head(comparison, order_counts, style);
-  return comparison.differences.empty()
-             ? text
-             : text + "\n" + differences_table(comparison.differences, style, most);
+  return comparison.differences.empty() ? text
+                                        : text + "\n" + differences_text(comparison.differences, style, most);
 }
 
-std::string differences_table(const std::vector<Difference>& differences, const TextStyle& style,
-                              std::size_t most) {
-  Table table({{.title = "difference"},
-               {.title = "op"},
-               {.title = "group", .drop_first = 3},
-               {.title = "A", .align = Column::Align::right, .least = 14},
-               {.title = "B", .align = Column::Align::right, .least = 14},
-               {.title = "calls", .align = Column::Align::right},
-               {.title = "ranks", .align = Column::Align::right, .drop_first = 2},
-               {.title = "for example", .drop_first = 1, .least = 20},
-               {.title = "rule", .least = 12}});
-  std::size_t shown = 0;
-  for (const Difference& difference : differences) {
-    if (most > 0 && shown == most) {
-      break;
-    }
-    ++shown;
-    table.add({std::string(side_text(difference.verdict)), std::string(name_of(difference.kind)),
-               group_text(difference.kind, difference.axis, difference.group_size),
-               shape_text(difference.a, difference.logged_a), shape_text(difference.b, difference.logged_b),
-               with_commas(difference.calls), with_commas(difference.ranks), example_text(difference),
-               difference.rule.name.empty() ? difference.tag : difference.rule.name});
-  }
-  std::string text = table.text_with_hidden(style);
+std::string differences_text(const std::vector<Difference>& differences, const TextStyle& style,
+                             std::size_t most) {
+  const std::size_t shown = most == 0 ? differences.size() : std::min(most, differences.size());
+  std::string text = differences_table(std::span(differences).first(shown)).text_with_hidden(style);
   if (shown < differences.size()) {
     text += fmt::format("… and {} more kinds of difference; --format json or csv has them all\n",
                         differences.size() - shown);
@@ -181,103 +163,97 @@ std::string differences_table(const std::vector<Difference>& differences, const 
   return text;
 }
 
-Json differences_json(const std::vector<Difference>& all) {
-  Json differences = Json::array();
-  for (const Difference& difference : all) {
-    Json group = Json::array();
+Table differences_table(std::span<const Difference> differences) {
+  Table table(columns({{.key = "verdict", .title = "difference"},
+                       {"op"},
+                       data("axis"),
+                       {.key = "group_size", .title = "group", .align = Column::Align::left, .drop_first = 3},
+                       {.key = "dtype_a", .title = "A", .align = Column::Align::right, .least = 14},
+                       data("input_bytes_a"),
+                       data("output_bytes_a"),
+                       {.key = "dtype_b", .title = "B", .align = Column::Align::right, .least = 14},
+                       data("input_bytes_b"),
+                       data("output_bytes_b"),
+                       {"calls_all_ranks"},
+                       {.key = "rank_count", .drop_first = 2},
+                       {.key = "example_rank",
+                        .title = "for example",
+                        .align = Column::Align::left,
+                        .drop_first = 1,
+                        .least = 20},
+                       data("example_iteration"),
+                       {.key = "rule", .least = 12},
+                       data("cause"),
+                       data("message_bytes_a"),
+                       data("message_bytes_b"),
+                       data("example_group"),
+                       data("source"),
+                       data("tag")}));
+  for (const Difference& difference : differences) {
+    std::vector<std::int64_t> group;
     for (const Rank rank : difference.example_group) {
       group.push_back(rank.value);
     }
-    differences.push_back({{"verdict", name_of(difference.verdict)},
-                           {"op", name_of(difference.kind)},
-                           {"axis", name_of(difference.axis)},
-                           {"group_size", difference.group_size},
-                           {"a", shape_json(difference.a, difference.logged_a)},
-                           {"b", shape_json(difference.b, difference.logged_b)},
-                           {"calls_all_ranks", difference.calls},
-                           {"ranks", difference.ranks},
-                           {"example",
-                            {{"rank", difference.example_rank.value},
-                             {"iteration", iteration_json(difference.example_iteration)},
-                             {"group", group}}},
-                           {"rule", difference.rule.name},
-                           {"source", difference.rule.source},
-                           {"tag", difference.tag},
-                           {"cause", difference.cause}});
+    const Rule& rule = difference.rule;
+    std::vector<Cell> cells = {
+        Cell(name_of(difference.verdict)).shown(std::string(side_text(difference.verdict))),
+        name_of(difference.kind), name_of(difference.axis),
+        Cell(difference.group_size)
+            .shown(group_text(difference.kind, difference.axis, difference.group_size))};
+    for (const auto& side :
+         {shape_cells(difference.a, difference.logged_a), shape_cells(difference.b, difference.logged_b)}) {
+      cells.insert(cells.end(), side.begin(), side.end());
+    }
+    for (Cell& cell : std::vector<Cell>{difference.calls, difference.ranks,
+                                        Cell(difference.example_rank).shown(example_text(difference)),
+                                        iteration_cell(difference.example_iteration),
+                                        Cell(rule.name).shown(rule.name.empty() ? difference.tag : rule.name),
+                                        difference.cause, message_cell(difference.a, difference.logged_a),
+                                        message_cell(difference.b, difference.logged_b), std::move(group),
+                                        rule.source, difference.tag}) {
+      cells.push_back(std::move(cell));
+    }
+    table.add(std::move(cells));
   }
-  return differences;
+  return table;
 }
 
 Json comparison_json(const Comparison& comparison, bool order_counts) {
   const bool unknown = !comparison.iterations.empty() && comparison.iterations.front() == k_unknown_iteration;
-  return {{"schema", "commlens.compare/1"},
+  return {{"schema", "commlens.compare/2"},
           {"equal", comparison.equal() && !(order_counts && comparison.order_differs > 0)},
-          {"ranks", comparison.ranks},
+          {"rank_count", comparison.ranks},
           {"iterations", unknown ? Json::array() : Json(comparison.iterations)},
-          {"calls_a", comparison.calls_a},
-          {"calls_b", comparison.calls_b},
-          {"exact", comparison.exact},
-          {"size", comparison.size},
-          {"missing", comparison.missing},
-          {"extra", comparison.extra},
-          {"ignored", comparison.ignored},
+          {"calls_a_all_ranks", comparison.calls_a},
+          {"calls_b_all_ranks", comparison.calls_b},
+          {"equal_calls_all_ranks", comparison.exact},
+          {"resized_calls_all_ranks", comparison.size},
+          {"calls_only_a_all_ranks", comparison.missing},
+          {"calls_only_b_all_ranks", comparison.extra},
+          {"ignored_calls_all_ranks", comparison.ignored},
           {"order_counts", order_counts},
-          {"order_differs", comparison.order_differs},
+          {"reordered_sequences", comparison.order_differs},
           {"iterations_only_a", comparison.only_a},
           {"iterations_only_b", comparison.only_b},
-          {"ranks_only_a", comparison.ranks_only_a},
-          {"ranks_only_b", comparison.ranks_only_b},
-          {"differences", differences_json(comparison.differences)}};
+          {"rank_count_only_a", comparison.ranks_only_a},
+          {"rank_count_only_b", comparison.ranks_only_b},
+          {"differences", rows_json(differences_table(comparison.differences))}};
 }
 
 std::string comparison_csv(const Comparison& comparison, bool order_counts) {
-  std::vector<std::string> titles = {"verdict",
-                                     "op",
-                                     "axis",
-                                     "group_size",
-                                     "dtype_a",
-                                     "input_bytes_a",
-                                     "output_bytes_a",
-                                     "dtype_b",
-                                     "input_bytes_b",
-                                     "output_bytes_b",
-                                     "calls_all_ranks",
-                                     "ranks",
-                                     "example_rank",
-                                     "example_iteration",
-                                     "rule",
-                                     "cause"};
-  if (order_counts) {
-    titles.emplace_back("sequences_in_another_order");
+  Table table = differences_table(comparison.differences);
+  if (!order_counts) {
+    return table.csv();
   }
-  std::string text = csv_line(titles);
-  for (const Difference& difference : comparison.differences) {
-    std::vector<std::string> cells = {
-        std::string(name_of(difference.verdict)), std::string(name_of(difference.kind)),
-        std::string(name_of(difference.axis)), std::to_string(difference.group_size)};
-    for (const auto& [op, is_logged] :
-         {std::pair(difference.a, difference.logged_a), std::pair(difference.b, difference.logged_b)}) {
-      cells.push_back(op ? std::string(name_of(op->dtype)) : "");
-      cells.push_back(op ? std::to_string((op->input * op->dtype).value) : "");
-      cells.push_back(op && knows_output(*op, is_logged) ? std::to_string((op->output * op->dtype).value)
-                                                         : "");
-    }
-    for (const std::int64_t number : {difference.calls, difference.ranks, difference.example_rank.value}) {
-      cells.push_back(std::to_string(number));
-    }
-    cells.push_back(iteration_cell(difference.example_iteration));
-    cells.push_back(difference.rule.name);
-    cells.emplace_back(difference.cause);
-    cells.resize(titles.size());
-    text += csv_line(cells);
-  }
-  if (order_counts && comparison.order_differs > 0) {
-    std::vector<std::string> cells(titles.size());
+  // A row of its own for the sequences, which are no calls.
+  Table with_order = table.with(columns({data("reordered_sequences")}));
+  if (comparison.order_differs > 0) {
+    std::vector<Cell> cells(with_order.columns().size());
     cells.front() = "order";
-    cells.back() = std::to_string(comparison.order_differs);
-    text += csv_line(cells);
+    cells.back() = comparison.order_differs;
+    with_order.add(std::move(cells));
   }
-  return text;
+  return with_order.csv();
 }
 
 }  // namespace commlens

@@ -1,12 +1,13 @@
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "commlens/base/table.hpp"
 #include "commlens/compare/compare.hpp"
 #include "commlens/compare/explain.hpp"
-#include "commlens/report/table.hpp"
 
 namespace commlens {
 
@@ -19,9 +20,9 @@ std::string comparison_head(const Comparison& comparison, bool order_counts, con
 std::string comparison_text(const Comparison& comparison, bool order_counts, const TextStyle& style,
                             std::size_t most = 40);
 /// One line per kind of difference (at most `most`; 0: all), with titles.
-std::string differences_table(const std::vector<Difference>& differences, const TextStyle& style,
-                              std::size_t most);
-nlohmann::ordered_json differences_json(const std::vector<Difference>& differences);
+std::string differences_text(const std::vector<Difference>& differences, const TextStyle& style,
+                             std::size_t most);
+Table differences_table(std::span<const Difference> differences);
 nlohmann::ordered_json comparison_json(const Comparison& comparison, bool order_counts);
 /// `order_counts` adds a column, and a line, for the sequences whose order alone differs.
 std::string comparison_csv(const Comparison& comparison, bool order_counts = false);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/report/table_json.hpp"
+
 namespace commlens {
 namespace {
 
@@ -76,16 +78,16 @@ TEST(ComparisonText, OfALoggersViewHasTheOneSizeThatWasPrinted) {
   const std::string text = comparison_text(comparison, false, {});
   EXPECT_NE(text.find("fp16 1,000 B  fp16 1,002 B"), std::string::npos) << text;
   EXPECT_EQ(text.find("out 0"), std::string::npos) << text;
-  const nlohmann::ordered_json json = differences_json(comparison.differences);
-  EXPECT_EQ(json[0]["a"]["input_bytes"], 1000);
-  EXPECT_TRUE(json[0]["a"]["output_bytes"].is_null());
-  EXPECT_TRUE(json[0]["b"]["message_bytes"].is_null());
+  const nlohmann::ordered_json json = rows_json(differences_table(comparison.differences));
+  EXPECT_EQ(json[0]["input_bytes_a"], 1000);
+  EXPECT_TRUE(json[0]["output_bytes_a"].is_null());
+  EXPECT_TRUE(json[0]["message_bytes_b"].is_null());
   EXPECT_NE(
-      comparison_csv(comparison).find("size,all_gather,dp,4,fp16,1000,,fp16,1002,,4,4,0,1,step.gather,\n"),
+      comparison_csv(comparison).find("size,all_gather,dp,4,fp16,1000,,fp16,1002,,4,4,0,1,step.gather,,"),
       std::string::npos);
   // What a send has put out is known to be nothing.
   gathers.kind = gathers.a->kind = gathers.b->kind = CommKind::send;
-  EXPECT_EQ(differences_json(comparison.differences)[0]["a"]["output_bytes"], 0);
+  EXPECT_EQ(rows_json(differences_table(comparison.differences))[0]["output_bytes_a"], 0);
 }
 
 TEST(ComparisonText, SaysWhatWasNotCompared) {
@@ -107,16 +109,16 @@ TEST(ComparisonText, LongListsEndWithTheNumberLeft) {
 TEST(ComparisonJson, HoldsVerdictAndDifferences) {
   const nlohmann::ordered_json json = comparison_json(different_sides(), false);
   EXPECT_EQ(json["equal"], false);
-  EXPECT_EQ(json["exact"], 1240);
+  EXPECT_EQ(json["equal_calls_all_ranks"], 1240);
   EXPECT_EQ(json["differences"][0]["verdict"], "size");
-  EXPECT_EQ(json["differences"][0]["a"]["input_bytes"], 1000);
-  EXPECT_EQ(json["differences"][0]["b"]["output_bytes"], 4008);
-  EXPECT_EQ(json["differences"][0]["example"]["group"], (nlohmann::ordered_json{0, 1, 2, 3}));
+  EXPECT_EQ(json["differences"][0]["input_bytes_a"], 1000);
+  EXPECT_EQ(json["differences"][0]["output_bytes_b"], 4008);
+  EXPECT_EQ(json["differences"][0]["example_group"], (nlohmann::ordered_json{0, 1, 2, 3}));
 }
 
 TEST(ComparisonCsv, HasOneLinePerDifference) {
   const std::string text = comparison_csv(different_sides());
-  EXPECT_NE(text.find("size,all_gather,dp,4,fp16,1000,4000,fp16,1002,4008,4,4,0,1,step.gather,\n"),
+  EXPECT_NE(text.find("size,all_gather,dp,4,fp16,1000,4000,fp16,1002,4008,4,4,0,1,step.gather,,"),
             std::string::npos)
       << text;
 }
@@ -130,9 +132,9 @@ TEST(ComparisonText, KeepsTheRuleInEightyColumns) {
 TEST(ComparisonCsv, StatesAnotherOrderWhenItCounts) {
   Comparison comparison = equal_sides();
   comparison.order_differs = 2;
-  EXPECT_NE(comparison_csv(comparison, true)
-                .find("rule,cause,sequences_in_another_order\norder,,,,,,,,,,,,,,,,2\n"),
-            std::string::npos);
+  EXPECT_NE(
+      comparison_csv(comparison, true).find("source,tag,reordered_sequences\norder,,,,,,,,,,,,,,,,,,,,,2\n"),
+      std::string::npos);
   EXPECT_EQ(comparison_csv(comparison).find("order,"), std::string::npos);
 }
 
@@ -145,7 +147,7 @@ TEST(LoggedText, NamesARecordedSideByItsLetter) {
   EXPECT_EQ(text.find("predicted"), std::string::npos) << text;
   EXPECT_NE(text.find("not in A"), std::string::npos) << text;
   EXPECT_NE(text.find("left out: 2 sizes of ignored ops\n"), std::string::npos) << text;
-  EXPECT_EQ(logged_json(comparison, "A")["rows"][0]["a_calls"], 0);
+  EXPECT_EQ(logged_json(comparison, "A")["rows"][0]["expected_calls_rank_0"], 0);
 }
 
 TEST(VolumesText, ShowsTheRatio) {
@@ -159,7 +161,7 @@ TEST(VolumesText, ShowsTheRatio) {
       << text;
   EXPECT_NE(text.find("1.5000"), std::string::npos) << text;
   EXPECT_EQ(volumes_json(rows)["rows"][0]["message_bytes_b_all_ranks"], 1500);
-  EXPECT_NE(volumes_csv(rows).find("pp,send,0,1,0,8\n"), std::string::npos);
+  EXPECT_NE(volumes_csv(rows).find("pp,send,0,1,0,8,\n"), std::string::npos);
 }
 
 TEST(LoggedText, SaysHowManyIterationsFit) {
@@ -178,16 +180,16 @@ TEST(LoggedText, SaysHowManyIterationsFit) {
       << text;
   EXPECT_NE(text.find("2.00 KiB ±51 B"), std::string::npos) << text;
   EXPECT_NE(text.find("not logged"), std::string::npos) << text;
-  EXPECT_EQ(logged_json(comparison)["rows"][0]["logged_calls"], 146);
-  EXPECT_NE(logged_csv(comparison).find("broadcast,2048,51,146,146,start.broadcast_parameter,start\n"),
+  EXPECT_EQ(logged_json(comparison)["rows"][0]["logged_calls_rank_0"], 146);
+  EXPECT_NE(logged_csv(comparison).find("broadcast,2048,51,146,146,equal,start,start.broadcast_parameter\n"),
             std::string::npos);
 }
 
 TEST(ComparisonJson, HasNoNumberForAnUnknownIteration) {
   Comparison comparison = different_sides();
-  EXPECT_EQ(differences_json(comparison.differences)[0]["example"]["iteration"], 1);
+  EXPECT_EQ(rows_json(differences_table(comparison.differences))[0]["example_iteration"], 1);
   comparison.differences[0].example_iteration = k_unknown_iteration;
-  EXPECT_TRUE(differences_json(comparison.differences)[0]["example"]["iteration"].is_null());
+  EXPECT_TRUE(rows_json(differences_table(comparison.differences))[0]["example_iteration"].is_null());
 }
 
 TEST(ComparisonCsv, LeavesAnUnknownIterationEmpty) {

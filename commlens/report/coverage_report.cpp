@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/shares.hpp"
-#include "commlens/report/wrapped.hpp"
 
 namespace commlens {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/summary/statistics.hpp"
 #include "commlens/trace/trace.hpp"
 

@@ -41,16 +41,16 @@ TEST(CoverageText, HasALineForEachThingThatIsMissing) {
 
 TEST(CoverageText, TellsWhatWasAssumedFromWhatWasLeftOut) {
   Summary summary;
-  summary.coverage.assumed = {{"rank not said, numbered by file or process", 2}};
+  summary.coverage.assumed = {{"rank not reported, numbered by file or process", 2}};
   EXPECT_EQ(coverage_text(Trace(), summary, {}),
-            "covered: every record\nassumed: 2 ranks not said, numbered by file or process\n");
+            "covered: every record\nassumed: 2 ranks not reported, numbered by file or process\n");
   summary.coverage.skipped = {{"torn record", 1}};
   EXPECT_EQ(coverage_text(Trace(), summary, {}),
-            "covered: all but 1 torn record\nassumed: 2 ranks not said, numbered by file or process\n");
+            "covered: all but 1 torn record\nassumed: 2 ranks not reported, numbered by file or process\n");
   const nlohmann::ordered_json json = coverage_json(Trace(), summary.coverage);
   EXPECT_EQ(json["skipped_records_whole_trace"], (nlohmann::ordered_json{{"torn record", 1}}));
   EXPECT_EQ(json["assumed_whole_trace"],
-            (nlohmann::ordered_json{{"rank not said, numbered by file or process", 2}}));
+            (nlohmann::ordered_json{{"rank not reported, numbered by file or process", 2}}));
 }
 
 TEST(CoverageText, SaysThatTimesAreAverages) {

@@ -1,16 +1,16 @@
 #include "commlens/report/explain_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/comparison_report.hpp"
-#include "commlens/report/csv.hpp"
-#include "commlens/report/wrapped.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -100,37 +100,25 @@ std::string unexplained_text(const Explanation& explanation, const TextStyle& st
     text += "\n" +
             in_colour("unexplained, call by call (A: as its own framework's rules predict it)", Colour::red,
                       style) +
-            "\n" + differences_table(explanation.unexplained_calls, style, 0);
+            "\n" + differences_text(explanation.unexplained_calls, style, 0);
   }
   return text;
 }
 
-Json row_json(const ExplainedRow& row) {
-  return {{"axis", name_of(row.axis)},
-          {"op", name_of(row.kind)},
-          {"rule", row.rule},
-          {"source", row.source},
-          {"calls_only_a_all_ranks", row.calls_a},
-          {"calls_only_b_all_ranks", row.calls_b},
-          {"message_bytes_only_a_all_ranks", row.message_a.value},
-          {"message_bytes_only_b_all_ranks", row.message_b.value}};
-}
-
-Json rows_json(const std::vector<ExplainedRow>& rows) {
-  Json list = Json::array();
+Table explained_table(const std::vector<ExplainedRow>& rows) {
+  Table table(columns({{"axis"},
+                       {"op"},
+                       {"rule"},
+                       {"source"},
+                       {"calls_only_a_all_ranks"},
+                       {"calls_only_b_all_ranks"},
+                       {"message_bytes_only_a_all_ranks"},
+                       {"message_bytes_only_b_all_ranks"}}));
   for (const ExplainedRow& row : rows) {
-    list.push_back(row_json(row));
+    table.add({name_of(row.axis), name_of(row.kind), row.rule, row.source, row.calls_a, row.calls_b,
+               row.message_a, row.message_b});
   }
-  return list;
-}
-
-void add_csv_rows(std::string_view cause, const std::vector<ExplainedRow>& rows, std::string& text) {
-  for (const ExplainedRow& row : rows) {
-    text += csv_line(std::array<std::string, 9>{
-        std::string(name_of(row.axis)), std::string(name_of(row.kind)), std::to_string(row.calls_a),
-        std::to_string(row.calls_b), std::to_string(row.message_a.value), std::to_string(row.message_b.value),
-        std::string(cause), row.rule, row.source});
-  }
+  return table;
 }
 
 }  // namespace
@@ -168,10 +156,10 @@ std::string explained_differences_text(const std::vector<Difference>& difference
   std::vector<Difference> explained;
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(explained),
                [](const Difference& difference) { return !difference.cause.empty(); });
-  text += explained.empty() ? "" : "\n" + differences_table(explained, style, most);
+  text += explained.empty() ? "" : "\n" + differences_text(explained, style, most);
   if (!explanation.unexplained_calls.empty()) {
     text += "\n" + in_colour("unexplained: calls that no rule accounts for", Colour::red, style) + "\n" +
-            differences_table(explanation.unexplained_calls, style, 0);
+            differences_text(explanation.unexplained_calls, style, 0);
   }
   return text;
 }
@@ -183,23 +171,39 @@ void add_explanation(const Explanation& explanation, Json& json) {
                          {"title", group.cause.title},
                          {"why", group.cause.sentence},
                          {"source", group.cause.source},
-                         {"calls_all_ranks", group.calls()},
-                         {"message_bytes_all_ranks", group.message().value},
-                         {"rows", rows_json(group.rows)}});
+                         {"more_calls_in_b_all_ranks", group.calls()},
+                         {"more_message_bytes_in_b_all_ranks", group.message().value},
+                         {"rows", rows_json(explained_table(group.rows))}});
   }
   json["explained"] = std::move(explained);
-  json["unexplained"] = rows_json(explanation.unexplained);
-  json["unexplained_calls"] = differences_json(explanation.unexplained_calls);
+  json["unexplained"] = rows_json(explained_table(explanation.unexplained));
+  json["unexplained_calls"] = rows_json(differences_table(explanation.unexplained_calls));
   json["notes"] = explanation.notes;
 }
 
-std::string explanation_csv(const Explanation& explanation) {
-  std::string text;
+void add_explanation(const Explanation& explanation, Table& table) {
+  const auto add = [&](std::string_view cause, const std::vector<ExplainedRow>& rows) {
+    for (const ExplainedRow& row : rows) {
+      table.add({name_of(row.axis),
+                 name_of(row.kind),
+                 {},
+                 {},
+                 {},
+                 {},
+                 cause,
+                 row.rule,
+                 row.source,
+                 row.calls_a,
+                 row.calls_b,
+                 row.message_a,
+                 row.message_b,
+                 {}});
+    }
+  };
   for (const ExplainedGroup& group : explanation.explained) {
-    add_csv_rows(group.cause.name, group.rows, text);
+    add(group.cause.name, group.rows);
   }
-  add_csv_rows("unexplained", explanation.unexplained, text);
-  return text;
+  add("unexplained", explanation.unexplained);
 }
 
 }  // namespace commlens

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "commlens/base/table.hpp"
 #include "commlens/compare/explain.hpp"
-#include "commlens/report/table.hpp"
 
 namespace commlens {
 
@@ -22,7 +22,7 @@ std::string explained_differences_text(const std::vector<Difference>& difference
 /// Adds `explained`, `unexplained`, `unexplained_calls` and `notes` to the JSON of a comparison.
 void add_explanation(const Explanation& explanation, nlohmann::ordered_json& json);
 
-/// Lines of volumes_csv: what each cause contributes to an axis and op, the cause and its source last.
-std::string explanation_csv(const Explanation& explanation);
+/// Adds to a table of volumes_csv what each cause contributes to an axis and op.
+void add_explanation(const Explanation& explanation, Table& table);
 
 }  // namespace commlens

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/compare/causes.hpp"
+#include "commlens/report/comparison_report.hpp"
 
 namespace commlens {
 namespace {
@@ -64,15 +65,17 @@ TEST(ExplanationJson, HoldsCausesRowsAndWhatIsLeft) {
   nlohmann::ordered_json json;
   add_explanation(mask_and_partition(), json);
   EXPECT_EQ(json["explained"][0]["cause"], "attention_mask");
-  EXPECT_EQ(json["explained"][0]["message_bytes_all_ranks"], 131072);
+  EXPECT_EQ(json["explained"][0]["more_message_bytes_in_b_all_ranks"], 131072);
   EXPECT_EQ(json["explained"][1]["rows"][0]["message_bytes_only_a_all_ranks"], 1024);
   EXPECT_EQ(json["unexplained"], nlohmann::ordered_json::array());
 }
 
-TEST(ExplanationCsv, EndsWithCauseRuleAndSource) {
-  const std::string text = explanation_csv(mask_and_partition());
-  EXPECT_NE(text.find("pp,send,0,16,0,131072,attention_mask,pipeline.attention_mask,pipe/engine.py:985\n"),
-            std::string::npos)
+TEST(ExplanationCsv, HasLinesOfItsOwnForWhatEachCauseAdds) {
+  const Explanation explanation = mask_and_partition();
+  const std::string text = volumes_csv({}, &explanation);
+  EXPECT_NE(
+      text.find("pp,send,,,,,attention_mask,pipeline.attention_mask,pipe/engine.py:985,0,16,0,131072,\n"),
+      std::string::npos)
       << text;
 }
 

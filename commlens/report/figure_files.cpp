@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "commlens/report/csv.hpp"
+#include "commlens/base/csv.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens {

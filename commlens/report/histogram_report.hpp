@@ -3,10 +3,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/summary/histogram.hpp"
 
 namespace commlens {
+
+/// A row per power of two.
+Table sizes_table(const SizeHistogram& histogram);
 
 /// A line per power of two with a bar for its calls, and the share of small messages, over all ranks or
 /// those that `scope` names.

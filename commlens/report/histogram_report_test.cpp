@@ -48,13 +48,15 @@ TEST(HistogramJson, KeysEndInTheirUnit) {
   EXPECT_EQ(json["small_share_of_calls"], 0.75);
   EXPECT_EQ(json["bins"][1]["lower_bytes"], 65536);
   EXPECT_EQ(json["bins"][1]["upper_bytes"], 131072);
-  EXPECT_EQ(json["bins"][1]["calls"], 1);
+  EXPECT_EQ(json["bins"][1]["calls_all_ranks"], 1);
 }
 
-TEST(HistogramCsv, HasOneLinePerBin) {
-  EXPECT_EQ(histogram_csv(sample()),
-            "lower_bytes,upper_bytes,calls,message_bytes,timed_calls,time_ns\n"
-            "1024,2048,3,3072,0,\n65536,131072,1,65536,0,\n");
+TEST(HistogramCsv, HasOneLinePerBin) {  // 3 of 67 and 64 of 67 KiB
+  EXPECT_EQ(
+      histogram_csv(sample()),
+      "lower_bytes,upper_bytes,calls_all_ranks,message_bytes_all_ranks,timed_calls_all_ranks,"
+      "time_ns_all_ranks,share_of_calls,share_of_message_bytes,share_of_time\n"
+      "1024,2048,3,3072,0,,0.75,0.04477611940298507,\n65536,131072,1,65536,0,,0.25,0.9552238805970149,\n");
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ nlohmann::ordered_json iteration_json(Iteration iteration) {
                                           : nlohmann::ordered_json(iteration);
 }
 
-std::string iteration_cell(Iteration iteration) {
-  return iteration == k_unknown_iteration ? "" : std::to_string(iteration);
+Cell iteration_cell(Iteration iteration) {
+  return iteration == k_unknown_iteration ? Cell().shown("unknown") : Cell(iteration);
 }
 
 }  // namespace commlens

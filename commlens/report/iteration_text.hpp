@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "commlens/base/table.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -11,7 +12,7 @@ namespace commlens {
 std::string iteration_text(Iteration iteration);
 /// The same for JSON: null where it is unknown.
 nlohmann::ordered_json iteration_json(Iteration iteration);
-/// The same for CSV: empty where it is unknown.
-std::string iteration_cell(Iteration iteration);
+/// The same of a table.
+Cell iteration_cell(Iteration iteration);
 
 }  // namespace commlens

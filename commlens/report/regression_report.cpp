@@ -1,16 +1,16 @@
 #include "commlens/report/regression_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/base/units.hpp"
-#include "commlens/report/advice_report.hpp"
-#include "commlens/report/csv.hpp"
-#include "commlens/report/wrapped.hpp"
+#include "commlens/base/wrapped.hpp"
+#include "commlens/report/shares.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -18,15 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string_view name_of(CallMetric metric) { return metric == CallMetric::p50 ? "p50" : "p95"; }
-
-std::string op_text(const RegressionRow& row) {
-  return row.is_step ? "step" : row.kind == CommKind::other ? row.name : std::string(name_of(row.kind));
-}
-
-std::string axis_text(const RegressionRow& row) { return row.is_step ? "" : std::string(name_of(row.axis)); }
-std::string phase_text(const RegressionRow& row) {
-  return row.is_step ? "" : std::string(name_of(row.phase));
-}
 
 std::string p_text(double p) {
   constexpr double least = 1e-4;
@@ -80,52 +71,49 @@ std::string method_text(const Regression& regression) {
 
 Json progress_json(const std::optional<bool>& progress) { return progress ? Json(*progress) : Json(nullptr); }
 
-Json ratio_json(const RegressionRow& row) {
-  return std::isfinite(row.ratio()) ? Json(row.ratio()) : Json(nullptr);
+/// Iterations of one run, which people see beside those of the other.
+Cell iterations_cell(const RegressionRow& row) {
+  return Cell(row.iterations_a).shown(fmt::format("{} / {}", row.iterations_a, row.iterations_b));
 }
 
-double seconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) * 1e-9; }
+Table regression_table(const Regression& regression) {
+  Table table(columns({{"op"},
+                       {"axis"},
+                       {.key = "phase", .drop_first = 3},
+                       {.key = "calls_per_iteration_all_ranks", .title = "calls", .drop_first = 2},
+                       {.key = "iteration_count_a", .title = "iterations", .drop_first = 1},
+                       data("iteration_count_b"),
+                       {"time_a_ns"},
+                       {"time_b_ns"},
+                       {"ratio"},
+                       data("p"),
+                       {.key = "p_adjusted", .title = "p"},
+                       {"verdict"},
+                       {.key = "name", .in_text = false, .optional = true}}));
+  for (const RegressionRow& row : regression.rows) {
+    const bool is_other = !row.is_step && row.kind == CommKind::other;
+    const std::string_view op = row.is_step ? "step" : name_of(row.kind);
+    const auto of_calls = [&](Cell cell) { return row.is_step ? Cell() : std::move(cell); };
+    table.add({Cell(op).shown(is_other ? row.name : std::string(op)), of_calls(name_of(row.axis)),
+               of_calls(name_of(row.phase)), of_calls(row.calls), iterations_cell(row), row.iterations_b,
+               row.a, row.b,
+               std::isfinite(row.ratio()) ? Cell(row.ratio()).shown(fmt::format("{:.3f}", row.ratio()))
+                                          : or_dash({}),
+               row.p, Cell(row.p_adjusted).shown(p_text(row.p_adjusted)), verdict_of(row),
+               is_other ? Cell(row.name) : Cell()});
+  }
+  return table;
+}
 
 }  // namespace
 
 std::string regression_text(const Regression& regression, const TextStyle& style) {
-  Table table({{.title = "op"},
-               {.title = "axis"},
-               {.title = "phase", .drop_first = 3},
-               {.title = "calls", .align = Column::Align::right, .drop_first = 2},
-               {.title = "iterations", .align = Column::Align::right, .drop_first = 1},
-               {.title = "A", .align = Column::Align::right},
-               {.title = "B", .align = Column::Align::right},
-               {.title = "B / A", .align = Column::Align::right},
-               {.title = "p", .align = Column::Align::right},
-               {.title = "verdict"}});
-  for (const RegressionRow& row : regression.rows) {
-    const std::string ratio = std::isfinite(row.ratio()) ? fmt::format("{:.3f}", row.ratio()) : "-";
-    table.add({op_text(row), axis_text(row), phase_text(row), row.is_step ? "" : with_commas(row.calls),
-               fmt::format("{} / {}", row.iterations_a, row.iterations_b), to_text(row.a), to_text(row.b),
-               ratio, p_text(row.p_adjusted), verdict_of(row)});
-  }
   return verdict_text(regression, style) + "\n" + wrapped(method_text(regression), style) + "\n" +
-         table.text_with_hidden(style);
+         regression_table(regression).text_with_hidden(style);
 }
 
 Json regression_json(const Regression& regression) {
-  Json rows = Json::array();
-  for (const RegressionRow& row : regression.rows) {
-    rows.push_back({{"op", op_text(row)},
-                    {"axis", axis_text(row)},
-                    {"phase", phase_text(row)},
-                    {"calls_per_iteration_all_ranks", row.calls},
-                    {"iterations_a", row.iterations_a},
-                    {"iterations_b", row.iterations_b},
-                    {"a_s", seconds(row.a)},
-                    {"b_s", seconds(row.b)},
-                    {"ratio", ratio_json(row)},
-                    {"p", row.p},
-                    {"p_adjusted", row.p_adjusted},
-                    {"verdict", verdict_of(row)}});
-  }
-  return {{"schema", "commlens.compare_regression/1"},
+  return {{"schema", "commlens.compare_regression/2"},
           {"regressed", regression.any_slower()},
           {"tolerance", regression.options.tolerance},
           {"significance", regression.options.significance},
@@ -134,21 +122,9 @@ Json regression_json(const Regression& regression) {
           {"enough_iterations", regression.has_enough()},
           {"progress_a", progress_json(regression.progress_a)},
           {"progress_b", progress_json(regression.progress_b)},
-          {"rows", rows}};
+          {"rows", rows_json(regression_table(regression))}};
 }
 
-std::string regression_csv(const Regression& regression) {
-  std::string text = csv_line(
-      std::array<std::string, 11>{"op", "axis", "phase", "calls_per_iteration_all_ranks", "iterations_a",
-                                  "iterations_b", "a_s", "b_s", "p", "p_adjusted", "verdict"});
-  for (const RegressionRow& row : regression.rows) {
-    text += csv_line(std::array<std::string, 11>{
-        op_text(row), axis_text(row), phase_text(row), std::to_string(row.calls),
-        std::to_string(row.iterations_a), std::to_string(row.iterations_b), fmt::format("{}", seconds(row.a)),
-        fmt::format("{}", seconds(row.b)), fmt::format("{}", row.p), fmt::format("{}", row.p_adjusted),
-        verdict_of(row)});
-  }
-  return text;
-}
+std::string regression_csv(const Regression& regression) { return regression_table(regression).csv(); }
 
 }  // namespace commlens

@@ -12,6 +12,12 @@ std::string percent(std::int64_t part, std::int64_t whole) {
                     : fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
+Cell share_cell(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? or_dash({}) : Cell(static_cast<double>(part) / static_cast<double>(whole));
+}
+
+Cell or_dash(Cell cell) { return cell.is_missing() ? Cell().shown("-") : cell; }
+
 std::string bar(std::int64_t part, std::int64_t largest, std::size_t width) {
   if (part <= 0 || largest <= 0) {
     return "";

@@ -6,17 +6,19 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/most_rows.hpp"
 #include "commlens/report/shares.hpp"
-#include "commlens/report/wrapped.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/timing_tables.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Column::Align k_right = Column::Align::right;
 constexpr std::size_t k_most_verdicts = 4;
 
 /// Persistently slow ranks, the one that cost most first.
@@ -29,18 +31,8 @@ std::vector<RankWork> slow_ranks_of(const SlowRanks& slow) {
   return rows;
 }
 
-std::vector<std::int64_t> numbers_of(const std::vector<Rank>& ranks) {
-  std::vector<std::int64_t> numbers;
-  for (const Rank rank : ranks) {
-    numbers.push_back(rank.value);
-  }
-  return numbers;
-}
-
-void add_communicator(Json& json, const GroupWork& group) {
-  if (group.communicator != k_no_communicator) {
-    json["communicator"] = text_of(group.communicator);
-  }
+Cell communicator_cell(const GroupWork& group) {
+  return group.communicator == k_no_communicator ? Cell() : Cell(text_of(group.communicator));
 }
 
 std::string verdict_text(const SlowRanks& slow, const RankWork& row) {
@@ -70,7 +62,8 @@ std::string nobody_text(const SlowRanks& slow) {
   }
   if (static_cast<double>(between) < least_share * static_cast<double>(all)) {
     return fmt::format(
-        "who is slow cannot be told: calls are open for {} of the time, and what ranks do beneath them is "
+        "who is slow cannot be determined: calls are open for {} of the time, and what ranks do beneath them "
+        "is "
         "not "
         "seen",
         percent(all - between, all));
@@ -129,62 +122,57 @@ std::string slow_ranks_text(const SlowRanks& slow, const TextStyle& style) {
   const std::string left_out = keep_most(rows, "ranks with the largest excess", [](const RankWork& row) {
     return std::tuple(row.excess, row.between_calls);
   });
-  Table table({{.title = "rank", .align = k_right},
-               {.title = "between calls", .align = k_right},
-               {.title = "share", .align = k_right, .drop_first = 3},
-               {.title = "in calls", .align = k_right, .drop_first = 4},
-               {.title = "slow blocks", .align = k_right},
-               {.title = "of", .align = k_right},
-               {.title = "more than the median", .align = k_right},
-               {.title = "group", .drop_first = 2}});
-  for (const RankWork& row : rows) {
-    const bool is_compared = row.blocks > 0;
-    table.add({std::to_string(row.rank.value), to_text(row.between_calls),
-               percent(row.between_calls.count(), (row.between_calls + row.in_calls).count()),
-               to_text(row.in_calls), is_compared ? with_commas(row.slow) : "-", with_commas(row.blocks),
-               is_compared ? to_text(row.excess) : "-", is_compared ? slow_ranks_group(slow, row) : ""});
-  }
   std::string notes;
   for (const std::string& verdict : slow_ranks_verdicts(slow)) {
     notes += verdict + "\n";
   }
   notes += slow.differing == 0 ? "" : slow_ranks_left_out(slow) + "\n";
   return "\n" + in_colour("who is slow: time between calls, by each rank's own clock", Colour::bold, style) +
-         "\n" + left_out + table.text_with_hidden(style) + wrapped(notes, style);
+         "\n" + left_out + slow_ranks_table(slow, rows).text_with_hidden(style) + wrapped(notes, style);
+}
+
+Table slow_ranks_table(const SlowRanks& slow, const std::vector<RankWork>& rows) {
+  Table table(columns({{"rank"},
+                       {"between_calls_ns"},
+                       {.key = "between_calls_share", .title = "share", .drop_first = 3},
+                       {.key = "in_calls_ns", .drop_first = 4},
+                       {"slow_blocks"},
+                       {.key = "blocks", .title = "of"},
+                       {"excess_ns"},
+                       {.key = "group_row", .title = "group", .align = Column::Align::left, .drop_first = 2},
+                       data("slow"),
+                       {.key = "communicator", .in_text = false, .optional = true}}));
+  for (const RankWork& row : rows) {
+    const bool is_compared = row.blocks > 0;
+    Cell slow_blocks = row.slow;
+    Cell excess = row.excess;
+    table.add({row.rank, row.between_calls,
+               share_cell(row.between_calls.count(), (row.between_calls + row.in_calls).count()),
+               row.in_calls, is_compared ? slow_blocks : std::move(slow_blocks).shown("-"), row.blocks,
+               is_compared ? excess : std::move(excess).shown("-"),
+               is_compared ? Cell(row.group).shown(slow_ranks_group(slow, row)) : Cell(), row.is_slow(),
+               is_compared ? communicator_cell(slow.groups[row.group]) : Cell()});
+  }
+  return table;
 }
 
 Json slow_ranks_json(const SlowRanks& slow) {
-  Json json = {{"block_calls", k_block_calls},
-               {"blocks", slow.blocks},
-               {"parts_not_compared", slow.differing},
-               {"ranks", Json::array()},
-               {"groups", Json::array()}};
-  for (const RankWork& row : slow.ranks) {
-    const bool is_compared = row.blocks > 0;
-    Json rank = {{"rank", row.rank.value},
-                 {"between_calls_ns", row.between_calls.count()},
-                 {"in_calls_ns", row.in_calls.count()},
-                 {"blocks", row.blocks},
-                 {"slow_blocks", row.slow},
-                 {"excess_ns", row.excess.count()},
-                 {"slow", row.is_slow()},
-                 {"group_row", is_compared ? Json(row.group) : Json()}};
-    if (is_compared) {
-      add_communicator(rank, slow.groups[row.group]);
-    }
-    json["ranks"].push_back(std::move(rank));
-  }
+  Table groups(columns({{"axis"},
+                        {"group"},
+                        {"calls"},
+                        {"blocks"},
+                        {"slow_blocks"},
+                        {"parts_not_compared"},
+                        {.key = "communicator", .optional = true}}));
   for (const GroupWork& group : slow.groups) {
-    Json row = {{"axis", name_of(group.axis)},
-                {"group", numbers_of(group.members)},
-                {"calls", group.calls},
-                {"blocks", group.blocks},
-                {"slow_blocks", group.slow_blocks},
-                {"parts_not_compared", group.differing}};
-    add_communicator(row, group);
-    json["groups"].push_back(std::move(row));
+    groups.add({name_of(group.axis), members_cell(group.members), group.calls, group.blocks,
+                group.slow_blocks, group.differing, communicator_cell(group)});
   }
-  return json;
+  return {{"block_calls", k_block_calls},
+          {"blocks", slow.blocks},
+          {"parts_not_compared", slow.differing},
+          {"by_rank", rows_json(slow_ranks_table(slow, slow.ranks))},
+          {"groups", rows_json(groups)}};
 }
 
 }  // namespace commlens

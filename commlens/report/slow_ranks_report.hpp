@@ -4,7 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/summary/slow_ranks.hpp"
 
 namespace commlens {
@@ -24,7 +24,10 @@ std::string slow_ranks_left_out(const SlowRanks& slow);
 /// to say where there are many. Empty when no blocks were compared.
 std::string slow_ranks_text(const SlowRanks& slow, const TextStyle& style);
 
-/// {"block_calls": 64, "ranks": […], "groups": […], …}; times in "_ns".
+/// The same table, of some of the ranks.
+Table slow_ranks_table(const SlowRanks& slow, const std::vector<RankWork>& rows);
+
+/// {"block_calls": 64, "by_rank": […], "groups": […], …}; times in "_ns".
 nlohmann::ordered_json slow_ranks_json(const SlowRanks& slow);
 
 }  // namespace commlens

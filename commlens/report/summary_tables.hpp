@@ -5,8 +5,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "commlens/base/table.hpp"
 #include "commlens/base/units.hpp"
-#include "commlens/report/table.hpp"
 #include "commlens/summary/statistics.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -28,11 +28,17 @@ std::string volumes_text(const SummaryTables& tables, const TextStyle& style);
 /// there are any; empty when no row has times.
 std::string times_text(const SummaryTables& tables, const TextStyle& style);
 
-/// Everything of each row; keys end in their unit and scope.
-nlohmann::ordered_json summary_rows_json(const SummaryTables& tables);
-std::string summary_rows_csv(const SummaryTables& tables);
+/// Everything of each row.
+Table summary_table(const SummaryTables& tables);
 
-/// Every time of `stats`, in nanoseconds; null when absent.
+/// An op, its original name and its group: the first columns of many tables.
+std::vector<Column> call_columns();
+std::vector<Cell> call_cells(const Trace& trace, CommKind kind, NameId name, Axis axis, std::int64_t size);
+
+/// Every time of calls, as "KEYp50_ns" and the like; in JSON within `object`.
+std::vector<Column> time_columns(const std::string& key, const std::string& object);
+std::vector<Cell> time_cells(const std::optional<TimeStats>& stats);
+/// The same as an object; null when absent.
 nlohmann::ordered_json time_json(const std::optional<TimeStats>& stats);
 
 }  // namespace commlens

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/report/table_json.hpp"
+
 namespace commlens {
 namespace {
 
@@ -106,7 +108,8 @@ TEST(TimesText, MarksQuantilesOfAHistogram) {
 
 TEST(SummaryRowsJson, KeysEndInUnitAndScope) {
   const Trace trace;
-  const nlohmann::ordered_json json = summary_rows_json({trace, timed_rows(), 2, false, BytesPerSecond{4e9}});
+  const nlohmann::ordered_json json =
+      rows_json(summary_table({trace, timed_rows(), 2, false, BytesPerSecond{4e9}}));
   EXPECT_EQ(json[0]["message_bytes_all_ranks"], 75);
   EXPECT_EQ(json[0]["share_of_message_bytes"], 0.75);
   EXPECT_EQ(json[0]["wire_bytes_mean_per_rank"], 37.5);
@@ -125,11 +128,11 @@ TEST(SummaryRows, LeaveOpenWhatAGroupOfUnknownSizePutsOnTheWire) {
   unknown.group_size = 0;
   unknown.wire = Bytes{};
   const SummaryTables tables{trace, {all_reduce(), unknown}, 2};
-  const nlohmann::ordered_json json = summary_rows_json(tables);
+  const nlohmann::ordered_json json = rows_json(summary_table(tables));
   EXPECT_EQ(json[0]["wire_bytes_all_ranks"], 75);
   EXPECT_TRUE(json[1]["wire_bytes_all_ranks"].is_null());
   EXPECT_TRUE(json[1]["wire_bytes_mean_per_rank"].is_null());
-  const std::string csv = summary_rows_csv(tables);
+  const std::string csv = summary_table(tables).csv();
   EXPECT_NE(csv.find("all_reduce,,dp,0,3,1,2,75,,"), std::string::npos) << csv;
 }
 
@@ -143,13 +146,13 @@ TEST(SummaryRows, LeaveOpenWhatLeavesTheNodeOfAnUnknownGroup) {
   sends.kind = CommKind::send;
   sends.group_size = 0;
   const SummaryTables tables{trace, {all_reduce(), broadcast(), unknown, sends}, 2, true};
-  const nlohmann::ordered_json json = summary_rows_json(tables);
+  const nlohmann::ordered_json json = rows_json(summary_table(tables));
   EXPECT_EQ(json[0]["wire_inter_node_bytes_all_ranks"], 0);
   EXPECT_EQ(json[1]["wire_inter_node_bytes_all_ranks"], 0);
   EXPECT_TRUE(json[2]["wire_inter_node_bytes_all_ranks"].is_null());
   EXPECT_EQ(json[3]["wire_bytes_all_ranks"], 75);
   EXPECT_TRUE(json[3]["wire_inter_node_bytes_all_ranks"].is_null());
-  const std::string csv = summary_rows_csv(tables);
+  const std::string csv = summary_table(tables).csv();
   EXPECT_NE(csv.find("all_reduce,,dp,2,3,1,2,75,75,0,0,"), std::string::npos) << csv;
   EXPECT_NE(csv.find("all_reduce,,dp,0,3,1,2,75,,,0,"), std::string::npos) << csv;
   EXPECT_NE(csv.find("send,,dp,0,3,1,2,75,75,,0,"), std::string::npos) << csv;
@@ -167,31 +170,33 @@ TEST(SummaryRows, OfAveragesHaveNoQuantiles) {
   EXPECT_EQ(times_text({trace, rows}, {}),
             "op          group    total     alg bw     bus bw\n"
             "all_reduce  dp x2  12.0 µs  1.00 GB/s  1.00 GB/s\n");
-  const nlohmann::ordered_json json = summary_rows_json({trace, rows, 2})[0];
-  EXPECT_EQ(json["time"]["total_ns_all_ranks"], 12'000);
+  const nlohmann::ordered_json json = rows_json(summary_table({trace, rows, 2}))[0];
+  EXPECT_EQ(json["time"]["time_ns_all_ranks"], 12'000);
   EXPECT_EQ(json["time"]["mean_ns"], 2000.0);
   for (const char* const key :
-       {"shortest_ns", "p50_ns", "p50_low_ns", "p50_high_ns", "p95_ns", "longest_ns", "exact"}) {
+       {"shortest_ns", "p50_ns", "p50_low_ns", "p50_high_ns", "p95_ns", "longest_ns", "exact_quantiles"}) {
     EXPECT_TRUE(json["time"][key].is_null()) << key;
   }
   EXPECT_TRUE(json["share_of_time"].is_null());
   EXPECT_EQ(json["bus_bandwidth_bytes_per_s"], 1e9);
-  const std::string csv = summary_rows_csv({trace, rows});
-  EXPECT_NE(csv.find(",75,75,6,12000,,,,,,1000000000,1000000000\n"), std::string::npos) << csv;
+  const std::string csv = summary_table({trace, rows}).csv();
+  EXPECT_NE(csv.find(",75,75,6,12000,,,,,,2000,,,1000000000,1000000000,"), std::string::npos) << csv;
 }
 
 TEST(SummaryRowsCsv, LeavesUnknownCellsEmpty) {
   const Trace trace;
   std::vector<SummaryRow> rows = timed_rows();
   rows[1].time.reset();
-  EXPECT_EQ(
-      summary_rows_csv({trace, rows}),
-      "op,name,axis,group_size,calls_all_ranks,smallest_message_bytes,largest_message_bytes,"
-      "message_bytes_all_ranks,wire_bytes_all_ranks,timed_calls_all_ranks,total_time_ns_all_ranks,p50_ns,"
-      "p50_low_ns,p50_high_ns,p95_ns,exact_quantiles,algorithm_bandwidth_bytes_per_s,bus_bandwidth_bytes_per_"
-      "s\n"
-      "all_reduce,,dp,2,3,1,2,75,75,6,12000,2000,1900,2200,2200,true,1000000000,1000000000\n"
-      "broadcast,,self,1,1,25,25,25,0,0,,,,,,,,\n");
+  EXPECT_EQ(summary_table({trace, rows, 2}).csv(),
+            "op,name,axis,group_size,calls_all_ranks,smallest_message_bytes,largest_message_bytes,"
+            "message_bytes_all_ranks,wire_bytes_all_ranks,timed_calls_all_ranks,time_ns_all_ranks,p50_ns,"
+            "p50_low_ns,p50_high_ns,p95_ns,exact_quantiles,mean_ns,shortest_ns,longest_ns,"
+            "algorithm_bandwidth_bytes_per_s,bus_bandwidth_bytes_per_s,wire_bytes_mean_per_rank,"
+            "share_of_message_bytes,share_of_time\n"
+            "all_reduce,,dp,2,3,1,2,75,75,6,12000,2000,1900,2200,2200,true,2000,1900,2200,1000000000,"
+            "1000000000,37.5,"
+            "0.75,1\n"
+            "broadcast,,self,1,1,25,25,25,0,0,,,,,,,,,,,,0,0.25,\n");
 }
 
 }  // namespace

@@ -5,25 +5,18 @@
 #include <fmt/format.h>
 
 #include "commlens/base/sums.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/most_rows.hpp"
 #include "commlens/report/shares.hpp"
 #include "commlens/report/slow_ranks_report.hpp"
-#include "commlens/report/wrapped.hpp"
+#include "commlens/report/timing_tables.hpp"
 #include "commlens/summary/overlap_totals.hpp"
 
 namespace commlens {
 namespace {
 
 using std::chrono::nanoseconds;
-
-constexpr Column::Align k_right = Column::Align::right;
-
-std::string time_text(std::optional<nanoseconds> time) { return time ? to_text(*time) : "-"; }
-
-std::string share_text(std::optional<nanoseconds> part, nanoseconds whole) {
-  return part ? percent(part->count(), whole.count()) : "-";
-}
 
 std::string title_of(std::string_view text, const TextStyle& style) {
   return in_colour(text, Colour::bold, style) + "\n";
@@ -33,21 +26,8 @@ std::string overlap_ranks_text(std::vector<OverlapTotal> ranks, const TextStyle&
   const std::string left_out =
       keep_most(ranks, "ranks with the longest exposed communication",
                 [](const OverlapTotal& row) { return row.time.exposed.value_or(row.time.total); });
-  Table table({{.title = "ranks", .align = k_right},
-               {.title = "iterations", .align = k_right, .drop_first = 2},
-               {.title = "time", .align = k_right},
-               {.title = "computing", .align = k_right, .drop_first = 1},
-               {.title = "communicating", .align = k_right},
-               {.title = "exposed", .align = k_right},
-               {.title = "overlapped", .align = k_right},
-               {.title = "idle", .align = k_right}});
-  for (const OverlapTotal& row : ranks) {
-    table.add({to_text(row.ranks), row.iterations == 0 ? "unknown" : with_commas(row.iterations),
-               to_text(row.span), share_text(row.compute, row.span), share_text(row.time.total, row.span),
-               share_text(row.time.exposed, row.span), share_text(row.time.overlapped, row.span),
-               share_text(row.idle, row.span)});
-  }
-  return title_of("where the time of each rank goes", style) + left_out + table.text_with_hidden(style);
+  return title_of("where the time of each rank goes", style) + left_out +
+         overlap_by_rank_table(ranks).text_with_hidden(style);
 }
 
 /// What is left out: what belongs to no known iteration, and ranks.
@@ -66,43 +46,6 @@ std::string left_out_text(const OverlapTotals& totals) {
   return text;
 }
 
-std::vector<Column> overlap_columns() {
-  return {{.title = "calls", .align = k_right},
-          {.title = "time", .align = k_right},
-          {.title = "exposed", .align = k_right},
-          {.title = "overlapped", .align = k_right},
-          {.title = "hidden", .align = k_right, .drop_first = 2},
-          {.title = "exposed of all time", .align = k_right, .drop_first = 1}};
-}
-
-std::vector<std::string> overlap_cells(const OverlapTotal& row) {
-  return {with_commas(row.time.calls),
-          to_text(row.time.total),
-          time_text(row.time.exposed),
-          time_text(row.time.overlapped),
-          share_text(row.time.overlapped, row.time.total),
-          share_text(row.time.exposed, row.span)};
-}
-
-/// A table whose first column is `title`, filled by `name_of_row`.
-template <typename NameOf>
-std::string overlap_table(std::string_view title, const std::vector<OverlapTotal>& rows,
-                          const NameOf& name_of_row, const TextStyle& style) {
-  std::vector<Column> columns = {{.title = std::string(title)}};
-  for (Column& column : overlap_columns()) {
-    columns.push_back(std::move(column));
-  }
-  Table table(std::move(columns));
-  for (const OverlapTotal& row : rows) {
-    std::vector<std::string> cells = {name_of_row(row)};
-    for (std::string& cell : overlap_cells(row)) {
-      cells.push_back(std::move(cell));
-    }
-    table.add(std::move(cells));
-  }
-  return table.text_with_hidden(style);
-}
-
 std::string overlap_text(const Trace& trace, const OverlapTotals& totals, const TextStyle& style) {
   std::string text = overlap_ranks_text(totals.by_rank, style) + wrapped(left_out_text(totals), style);
   if (!totals.knows_exposed) {
@@ -118,53 +61,28 @@ std::string overlap_text(const Trace& trace, const OverlapTotals& totals, const 
     return text;
   }
   text += "\n" + title_of("communication time per op, all ranks", style) +
-          overlap_table(
-              "op", totals.by_op, [&](const OverlapTotal& row) { return op_text(trace, row.kind, row.name); },
-              style);
-  const auto group_of = [](const OverlapTotal& row) {
-    return group_text(row.is_pair ? CommKind::send : CommKind::all_reduce, row.axis, row.group_size);
-  };
+          overlap_by_op_table(trace, totals.by_op).text_with_hidden(style);
   const std::vector<OverlapTotal>& groups = totals.by_axis;
-  if (groups.size() == 1 && group_of(groups.front()).empty()) {
+  if (groups.size() == 1 && groups.front().axis == Axis::unknown && groups.front().group_size <= 0 &&
+      !groups.front().is_pair) {
     return text;  // the sum of the ops again, under no name
   }
   return text + "\n" + title_of("communication time per stream, all ranks", style) +
-         overlap_table("group", groups, group_of, style);
-}
-
-std::string collectives_text(const Stragglers& waits, const TextStyle& style) {
-  Table table({{.title = "op"},
-               {.title = "group"},
-               {.title = "matched", .align = k_right},
-               {.title = "waiting", .align = k_right},
-               {.title = "of the time in calls", .align = k_right, .drop_first = 2},
-               {.title = "longest", .align = k_right},
-               {.title = "incomplete", .align = k_right, .drop_first = 1}});
-  for (const CollectiveWait& row : waits.collectives) {
-    table.add({std::string(name_of(row.kind)), group_text(row.kind, row.axis, row.group_size),
-               with_commas(row.instances), to_text(row.waited), share_text(row.waited, row.in_calls),
-               to_text(row.longest), with_commas(row.incomplete)});
-  }
-  return table.text_with_hidden(style);
+         overlap_by_stream_table(groups).text_with_hidden(style);
 }
 
 std::string lateness_text(const Stragglers& waits, const TextStyle& style) {
   std::vector<RankLateness> rows = waits.ranks;
   const std::string left_out = keep_most(rows, "ranks that the others waited for longest",
                                          [](const RankLateness& row) { return row.collectives.caused; });
-  Table table({{.title = "rank", .align = k_right},
-               {.title = "collectives", .align = k_right, .drop_first = 1},
-               {.title = "came last", .align = k_right},
-               {.title = "others waited", .align = k_right},
-               {.title = "each time", .align = k_right, .drop_first = 2},
-               {.title = "it waited", .align = k_right},
-               {.title = "in p2p it waited", .align = k_right, .drop_first = 3}});
-  for (const RankLateness& row : rows) {
-    const Lateness& late = row.collectives;
-    table.add({std::to_string(row.rank.value), with_commas(late.instances), with_commas(late.last),
-               to_text(late.caused), to_text(late.mean_caused()), to_text(late.waited),
-               row.messages.instances > 0 ? to_text(row.messages.waited) : ""});
-  }
+  const Table table = lateness_table(rows).picked(
+      {{"rank"},
+       {.key = "collectives_matched", .title = "collectives", .drop_first = 1},
+       {.key = "collectives_came_last", .title = "came last"},
+       {.key = "collectives_caused_ns", .title = "others waited"},
+       {.key = "collectives_mean_caused_ns", .title = "each time", .drop_first = 2},
+       {.key = "collectives_waited_ns", .title = "it waited"},
+       {.key = "messages_waited_ns", .title = "in p2p it waited", .drop_first = 3}});
   return title_of("who came last, and what it cost", style) + left_out + table.text_with_hidden(style) +
          wrapped(
              "by when each rank came, on its clock: one that waited for a slow rank elsewhere comes last "
@@ -172,41 +90,13 @@ std::string lateness_text(const Stragglers& waits, const TextStyle& style) {
              style);
 }
 
-std::string worst_text(const Stragglers& waits, const TextStyle& style) {
-  Table table({{.title = "op"},
-               {.title = "group"},
-               {.title = "iteration", .align = k_right},
-               {.title = "call", .align = k_right, .drop_first = 1},
-               {.title = "last rank", .align = k_right},
-               {.title = "others waited", .align = k_right},
-               {.title = "longest", .align = k_right}});
-  for (const WaitInstance& row : waits.worst) {
-    table.add({std::string(name_of(row.kind)), group_text(row.kind, row.axis, std::ssize(row.members)),
-               row.iteration == k_unknown_iteration ? "" : std::to_string(row.iteration),
-               with_commas(row.index), std::to_string(row.last.value), to_text(row.waited),
-               fmt::format("{} (rank {})", to_text(row.longest), row.longest_waiter.value)});
-  }
-  return title_of("collectives with the longest waits", style) + table.text_with_hidden(style);
-}
-
 std::string pairs_text(const Stragglers& waits, const TextStyle& style) {
   std::vector<PairWait> rows = waits.pairs;
   const std::string left_out = keep_most(rows, "pairs that waited longest", [](const PairWait& row) {
     return row.sender_waited + row.receiver_waited;
   });
-  Table table({{.title = "from", .align = k_right},
-               {.title = "to", .align = k_right},
-               {.title = "messages", .align = k_right},
-               {.title = "sender waited", .align = k_right},
-               {.title = "times", .align = k_right, .drop_first = 2},
-               {.title = "receiver waited", .align = k_right},
-               {.title = "times ", .align = k_right, .drop_first = 1}});
-  for (const PairWait& row : rows) {
-    table.add({std::to_string(row.source.value), std::to_string(row.destination.value),
-               with_commas(row.messages), to_text(row.sender_waited), with_commas(row.sender_first),
-               to_text(row.receiver_waited), with_commas(row.receiver_first)});
-  }
-  return title_of("which side of the messages waited", style) + left_out + table.text_with_hidden(style);
+  return title_of("which side of the messages waited", style) + left_out +
+         pair_waits_table(rows).text_with_hidden(style);
 }
 
 std::string unmatched_text(const Stragglers& waits, const TextStyle& style) {
@@ -233,11 +123,13 @@ std::string unmatched_text(const Stragglers& waits, const TextStyle& style) {
 std::string waits_text(const Stragglers& waits, const TextStyle& style) {
   std::string text = slow_ranks_text(waits.slow, style);
   if (waits.instances > 0) {
-    text += "\n" + title_of("waiting for the last rank, all ranks", style) + collectives_text(waits, style) +
-            "\n" + lateness_text(waits, style);
+    text += "\n" + title_of("waiting for the last rank, all ranks", style) +
+            collective_waits_table(waits.collectives).text_with_hidden(style) + "\n" +
+            lateness_text(waits, style);
   }
   if (!waits.worst.empty()) {
-    text += "\n" + worst_text(waits, style);
+    text += "\n" + title_of("collectives with the longest waits", style) +
+            worst_waits_table(waits.worst).text_with_hidden(style);
   }
   if (waits.messages > 0) {
     text += "\n" + pairs_text(waits, style);
@@ -253,18 +145,8 @@ std::string bubble_text(const BubbleTotals& bubbles, const TextStyle& style) {
   }
   const std::string left_out =
       keep_most(rows, "ranks with the largest bubble", [](const BubbleTotal& row) { return row.bubble; });
-  Table table({{.title = "ranks", .align = k_right},
-               {.title = "iterations", .align = k_right, .drop_first = 1},
-               {.title = "time", .align = k_right},
-               {.title = "bubble", .align = k_right},
-               {.title = "share", .align = k_right},
-               {.title = "in sends and receives", .align = k_right, .drop_first = 2}});
-  bool is_idle_known = true;
-  for (const BubbleTotal& row : rows) {
-    is_idle_known = is_idle_known && row.is_idle_known;
-    table.add({to_text(row.ranks), with_commas(row.iterations), to_text(row.span), to_text(row.bubble),
-               share_text(row.bubble, row.span), to_text(row.in_calls)});
-  }
+  const bool is_idle_known =
+      std::all_of(rows.begin(), rows.end(), [](const BubbleTotal& row) { return row.is_idle_known; });
   std::string notes;
   if (bubbles.shape) {
     const PipelineShape& shape = *bubbles.shape;
@@ -276,8 +158,8 @@ std::string bubble_text(const BubbleTotals& bubbles, const TextStyle& style) {
   if (!is_idle_known) {
     notes += "without compute times the bubble is the time in sends and receives of the pipeline\n";
   }
-  return "\n" + title_of("pipeline bubble", style) + left_out + table.text_with_hidden(style) +
-         wrapped(notes, style);
+  return "\n" + title_of("pipeline bubble", style) + left_out +
+         bubble_totals_table(rows).text_with_hidden(style) + wrapped(notes, style);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/summary/bubble.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/summary/stragglers.hpp"

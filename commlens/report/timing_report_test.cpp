@@ -157,7 +157,7 @@ TEST(TimingReport, LeavesOutWhatDoesNotExist) {
 TEST(TimingReport, WritesJson) {
   const Trace trace = late_trace(2, true);
   const Json json = timing_json(trace, timing_of(trace, {}, true));
-  EXPECT_EQ(json["schema"], "commlens.timing/1");
+  EXPECT_EQ(json["schema"], "commlens.timing/2");
   const Json& row = json["overlap"][0];
   EXPECT_EQ(row["ranks"], Json({0, 0}));
   EXPECT_EQ(row["communication_ns"], 10'000);
@@ -165,7 +165,7 @@ TEST(TimingReport, WritesJson) {
   EXPECT_EQ(row["overlapped_ns"], 1'000);
   EXPECT_EQ(row["streams"][0]["group"], Json({0, 1}));
   EXPECT_FALSE(json["overlap"][1].contains("exposed_ns"));
-  EXPECT_EQ(json["waits"]["ranks"][1]["collectives"]["caused_ns"], 1'000);
+  EXPECT_EQ(json["waits"]["by_rank"][1]["collectives"]["caused_ns"], 1'000);
   EXPECT_EQ(json["waits"]["worst"][0]["last_rank"], 1);
   EXPECT_EQ(json["bubble"]["rows"], Json::array());
 }

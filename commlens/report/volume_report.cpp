@@ -1,14 +1,14 @@
 #include <algorithm>
-#include <array>
-#include <cctype>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/compare/causes.hpp"
 #include "commlens/report/comparison_report.hpp"
-#include "commlens/report/csv.hpp"
 #include "commlens/report/explain_report.hpp"
+#include "commlens/report/shares.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -38,12 +38,78 @@ std::string joined(const std::vector<Cause>& causes, std::string Cause::* member
   return text;
 }
 
-/// "predicted_calls", "a_calls".
-std::string calls_key(std::string_view other) {
-  std::string key(other);
-  std::transform(key.begin(), key.end(), key.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return key + "_calls";
+/// Totals, and with an explanation what each cause adds.
+Table volumes_table(const std::vector<VolumeDifference>& rows, const Explanation* explanation) {
+  Table table(columns({{"axis"},
+                       {"op"},
+                       {.key = "calls_a_all_ranks", .drop_first = 1},
+                       {.key = "calls_b_all_ranks", .drop_first = 1},
+                       {"message_bytes_a_all_ranks"},
+                       {"message_bytes_b_all_ranks"},
+                       {"cause"},
+                       {"rule"},
+                       {"source"},
+                       {"calls_only_a_all_ranks"},
+                       {"calls_only_b_all_ranks"},
+                       {"message_bytes_only_a_all_ranks"},
+                       {"message_bytes_only_b_all_ranks"},
+                       {"ratio"}}));
+  const auto exact = [](Bytes bytes) { return Cell(bytes).shown(with_commas(bytes.value)); };
+  for (const VolumeDifference& row : rows) {
+    const bool is_none = row.message_a.value == 0;
+    const double ratio =
+        is_none ? 0 : static_cast<double>(row.message_b.value) / static_cast<double>(row.message_a.value);
+    table.add({name_of(row.axis),
+               name_of(row.kind),
+               row.calls_a,
+               row.calls_b,
+               exact(row.message_a),
+               exact(row.message_b),
+               "total",
+               {},
+               {},
+               {},
+               {},
+               {},
+               {},
+               is_none ? or_dash({}) : Cell(ratio).shown(fmt::format("{:.4f}", ratio))});
+  }
+  if (explanation != nullptr) {
+    add_explanation(*explanation, table);
+    return table;
+  }
+  return table.leave_out({"cause", "rule", "source", "calls_only_a_all_ranks", "calls_only_b_all_ranks",
+                          "message_bytes_only_a_all_ranks", "message_bytes_only_b_all_ranks"});
+}
+
+std::string match_text(const LoggedRow& row, std::string_view other) {
+  return row.logged == row.predicted ? "equal"
+         : row.predicted == 0 ? (other == "predicted" ? "not predicted" : fmt::format("not in {}", other))
+         : row.logged == 0    ? "not logged"
+                              : "other count";
+}
+
+Table logged_table(const LoggedComparison& comparison, std::string_view other) {
+  Table table(columns({{"op"},
+                       {.key = "logged_size_bytes", .title = "logged size"},
+                       data("rounding_bytes"),
+                       {.key = "logged_calls_rank_0", .title = "logged"},
+                       {.key = "expected_calls_rank_0", .title = std::string(other)},
+                       {"verdict"},
+                       {.key = "causes", .title = "what for", .least = 16},
+                       {.key = "rules", .drop_first = 1, .least = 12}}));
+  for (const LoggedRow& row : comparison.rows) {
+    const std::vector<Cause> causes = causes_of(row);
+    std::vector<std::string> names;
+    for (const Cause& cause : causes) {
+      names.push_back(cause.name);
+    }
+    table.add({name_of(row.kind), Cell(row.size).shown(printed_size(row)), row.rounding, row.logged,
+               row.predicted, match_text(row, other),
+               Cell(std::move(names)).shown(joined(causes, &Cause::title, "; ")),
+               std::vector<std::string>(row.rules.begin(), row.rules.end())});
+  }
+  return table;
 }
 
 }  // namespace
@@ -59,64 +125,18 @@ std::string volumes_text(const std::vector<VolumeDifference>& rows, const TextSt
                                           : "different: message bytes per axis and op of one iteration",
                                      same ? Colour::green : Colour::red, style) +
                            ", all ranks together\n\n";
-  Table table({{.title = "axis"},
-               {.title = "op"},
-               {.title = "calls A", .align = Column::Align::right, .drop_first = 1},
-               {.title = "calls B", .align = Column::Align::right, .drop_first = 1},
-               {.title = "bytes A", .align = Column::Align::right},
-               {.title = "bytes B", .align = Column::Align::right},
-               {.title = "B / A", .align = Column::Align::right}});
-  for (const VolumeDifference& row : rows) {
-    const std::string ratio = row.message_a.value == 0
-                                  ? "-"
-                                  : fmt::format("{:.4f}", static_cast<double>(row.message_b.value) /
-                                                              static_cast<double>(row.message_a.value));
-    table.add({std::string(name_of(row.axis)), std::string(name_of(row.kind)), with_commas(row.calls_a),
-               with_commas(row.calls_b), with_commas(row.message_a.value), with_commas(row.message_b.value),
-               ratio});
-  }
-  return text + table.text_with_hidden(style);
+  return text + volumes_table(rows, nullptr).text_with_hidden(style);
 }
 
 Json volumes_json(const std::vector<VolumeDifference>& rows) {
-  Json list = Json::array();
-  for (const VolumeDifference& row : rows) {
-    list.push_back({{"axis", name_of(row.axis)},
-                    {"op", name_of(row.kind)},
-                    {"calls_a_all_ranks", row.calls_a},
-                    {"calls_b_all_ranks", row.calls_b},
-                    {"message_bytes_a_all_ranks", row.message_a.value},
-                    {"message_bytes_b_all_ranks", row.message_b.value}});
-  }
-  return {{"schema", "commlens.compare_volumes/1"},
+  return {{"schema", "commlens.compare_volumes/2"},
           {"equal", all_equal(rows)},
           {"scope", "one iteration, all ranks"},
-          {"rows", list}};
+          {"rows", rows_json(volumes_table(rows, nullptr))}};
 }
 
 std::string volumes_csv(const std::vector<VolumeDifference>& rows, const Explanation* explanation) {
-  std::vector<std::string> titles = {"axis",
-                                     "op",
-                                     "calls_a_all_ranks",
-                                     "calls_b_all_ranks",
-                                     "message_bytes_a_all_ranks",
-                                     "message_bytes_b_all_ranks"};
-  if (explanation != nullptr) {
-    titles.insert(titles.end(), {"cause", "rule", "source"});
-  }
-  std::string text = csv_line(titles);
-  for (const VolumeDifference& row : rows) {
-    std::vector<std::string> cells = {
-        std::string(name_of(row.axis)),      std::string(name_of(row.kind)),
-        std::to_string(row.calls_a),         std::to_string(row.calls_b),
-        std::to_string(row.message_a.value), std::to_string(row.message_b.value)};
-    if (explanation != nullptr) {
-      cells.emplace_back("total");
-      cells.resize(titles.size());
-    }
-    text += csv_line(cells);
-  }
-  return explanation == nullptr ? text : text + explanation_csv(*explanation);
+  return volumes_table(rows, explanation).csv();
 }
 
 std::string logged_text(const LoggedComparison& comparison, const TextStyle& style, std::string_view other) {
@@ -128,67 +148,29 @@ std::string logged_text(const LoggedComparison& comparison, const TextStyle& sty
                   predicted ? "the predicted count" : fmt::format("the count of {}", other),
                   comparison.iterations, comparison.iterations == 1 ? "" : "s",
                   comparison.iterations_fitted ? ", the number that fits best" : "");
-  Table table({{.title = "op"},
-               {.title = "logged size", .align = Column::Align::right},
-               {.title = "logged", .align = Column::Align::right},
-               {.title = std::string(other), .align = Column::Align::right},
-               {.title = "verdict"},
-               {.title = "what for", .least = 16},
-               {.title = "rules", .drop_first = 1, .least = 12}});
-  for (const LoggedRow& row : comparison.rows) {
-    const std::string match = row.logged == row.predicted ? "equal"
-                              : row.predicted == 0
-                                  ? (predicted ? "not predicted" : fmt::format("not in {}", other))
-                              : row.logged == 0 ? "not logged"
-                                                : "other count";
-    table.add({std::string(name_of(row.kind)), printed_size(row), with_commas(row.logged),
-               with_commas(row.predicted), match, joined(causes_of(row), &Cause::title, "; "),
-               fmt::format("{}", fmt::join(row.rules, ", "))});
-  }
   const std::string left_out =
       comparison.ignored_rows == 0
           ? ""
           : fmt::format("left out: {} size{} of ignored ops\n", comparison.ignored_rows,
                         comparison.ignored_rows == 1 ? "" : "s");
   return in_colour(verdict, same ? Colour::green : Colour::red, style) + "\n" + left_out + "\n" +
-         table.text_with_hidden(style);
+         logged_table(comparison, other).text_with_hidden(style);
 }
 
 Json logged_json(const LoggedComparison& comparison, std::string_view other) {
-  Json rows = Json::array();
-  for (const LoggedRow& row : comparison.rows) {
-    Json names = Json::array();
-    for (const Cause& cause : causes_of(row)) {
-      names.push_back(cause.name);
-    }
-    rows.push_back({{"op", name_of(row.kind)},
-                    {"logged_size_bytes", row.size.value},
-                    {"rounding_bytes", row.rounding.value},
-                    {"logged_calls", row.logged},
-                    {calls_key(other), row.predicted},
-                    {"rules", row.rules},
-                    {"causes", names}});
-  }
-  return {{"schema", "commlens.compare_logged/1"},
+  return {{"schema", "commlens.compare_logged/2"},
           {"equal", comparison.equal()},
           {"scope", "rank 0, whole run, as DeepSpeed's comms logger counts"},
-          {"iterations", comparison.iterations},
-          {"iterations_fitted", comparison.iterations_fitted},
+          {"expected_from", other},
+          {"iteration_count", comparison.iterations},
+          {"iteration_count_fitted", comparison.iterations_fitted},
           {"exact_rows", comparison.exact_rows},
           {"ignored_rows", comparison.ignored_rows},
-          {"rows", rows}};
+          {"rows", rows_json(logged_table(comparison, other))}};
 }
 
 std::string logged_csv(const LoggedComparison& comparison, std::string_view other) {
-  std::string text = csv_line(std::array<std::string, 7>{
-      "op", "logged_size_bytes", "rounding_bytes", "logged_calls", calls_key(other), "rules", "causes"});
-  for (const LoggedRow& row : comparison.rows) {
-    text += csv_line(std::array<std::string, 7>{
-        std::string(name_of(row.kind)), std::to_string(row.size.value), std::to_string(row.rounding.value),
-        std::to_string(row.logged), std::to_string(row.predicted),
-        fmt::format("{}", fmt::join(row.rules, " ")), joined(causes_of(row), &Cause::name, " ")});
-  }
-  return text;
+  return logged_table(comparison, other).csv();
 }
 
 }  // namespace commlens

@@ -8,7 +8,8 @@
 
 #include "commlens/compare/scope.hpp"
 #include "commlens/report/breakdown_report.hpp"
-#include "commlens/report/csv.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -75,85 +76,65 @@ std::string_view detail_name(GroupDetail detail) {
   return detail == GroupDetail::members ? "members" : detail == GroupDetail::size ? "size" : "not compared";
 }
 
+/// At most `most` rows; 0: all.
+Table whole_job_table(const WholeJobComparison& comparison, std::size_t most) {
+  Table table(columns({{.title = ""},
+                       {"op"},
+                       data("name"),
+                       {.key = "group_size", .title = "group", .align = Column::Align::left},
+                       {"message_bytes"},
+                       {"calls_a_all_ranks"},
+                       {"calls_b_all_ranks"},
+                       {"equal_calls_all_ranks"},
+                       data("equal")}));
+  for (const WholeJobRow& row : comparison.rows) {
+    if (most > 0 && table.rows().size() == most) {
+      break;
+    }
+    table.add({row.equal() ? "" : "differs", Cell(name_of(row.kind)).shown(whole_job_op(row)), row.name,
+               (row.group_size == 0 ? Cell() : Cell(row.group_size))
+                   .shown(group_text(row.kind, Axis::unknown, row.group_size)),
+               Cell(row.message).shown(with_commas(row.message.value) + " B"), row.calls_a, row.calls_b,
+               row.exact, row.equal()});
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string whole_job_text(const WholeJobComparison& comparison, const TextStyle& style, std::size_t most) {
   std::string text =
       in_colour(verdict_of(comparison), comparison.equal() ? Colour::green : Colour::red, style) + "\n" +
       how_text(comparison) + "\n";
-  Table table({{.title = ""},
-               {.title = "op"},
-               {.title = "group"},
-               {.title = "message", .align = Column::Align::right},
-               {.title = "calls A", .align = Column::Align::right},
-               {.title = "calls B", .align = Column::Align::right},
-               {.title = "equal", .align = Column::Align::right}});
-  const std::size_t shown = most == 0 ? comparison.rows.size() : std::min(most, comparison.rows.size());
-  for (std::size_t at = 0; at < shown; ++at) {
-    const WholeJobRow& row = comparison.rows[at];
-    table.add({row.equal() ? "" : "differs", whole_job_op(row),
-               group_text(row.kind, Axis::unknown, row.group_size), with_commas(row.message.value) + " B",
-               with_commas(row.calls_a), with_commas(row.calls_b), with_commas(row.exact)});
-  }
+  const Table table = whole_job_table(comparison, most);
   text += table.text_with_hidden(style);
-  if (shown < comparison.rows.size()) {
+  if (table.rows().size() < comparison.rows.size()) {
     text += fmt::format("… and {} more lines; --format json or csv has them all\n",
-                        comparison.rows.size() - shown);
+                        comparison.rows.size() - table.rows().size());
   }
   return text;
 }
 
 Json whole_job_json(const WholeJobComparison& comparison) {
-  Json rows = Json::array();
-  for (const WholeJobRow& row : comparison.rows) {
-    rows.push_back({{"op", name_of(row.kind)},
-                    {"name", row.name},
-                    {"group_size", row.group_size == 0 ? Json() : Json(row.group_size)},
-                    {"message_bytes", row.message.value},
-                    {"calls_a_all_ranks", row.calls_a},
-                    {"calls_b_all_ranks", row.calls_b},
-                    {"equal_calls_all_ranks", row.exact},
-                    {"equal", row.equal()}});
-  }
-  return {{"schema", "commlens.compare_whole_job/1"},
+  return {{"schema", "commlens.compare_whole_job/2"},
           {"equal", comparison.equal()},
           {"scope", "whole job, all ranks that both sides have"},
           {"iterations_unknown", comparison.b_lacks_iterations ? "b" : "a"},
           {"iterations", comparison.iterations},
           {"groups_of_collectives", detail_name(comparison.collectives)},
           {"groups_of_send_and_recv", detail_name(comparison.messages)},
-          {"ranks", comparison.ranks},
-          {"ranks_only_a", comparison.ranks_only_a},
-          {"ranks_only_b", comparison.ranks_only_b},
-          {"calls_a", comparison.calls_a},
-          {"calls_b", comparison.calls_b},
-          {"exact", comparison.exact},
-          {"ignored", comparison.ignored},
-          {"rows", rows}};
+          {"rank_count", comparison.ranks},
+          {"rank_count_only_a", comparison.ranks_only_a},
+          {"rank_count_only_b", comparison.ranks_only_b},
+          {"calls_a_all_ranks", comparison.calls_a},
+          {"calls_b_all_ranks", comparison.calls_b},
+          {"equal_calls_all_ranks", comparison.exact},
+          {"ignored_calls_all_ranks", comparison.ignored},
+          {"rows", rows_json(whole_job_table(comparison, 0))}};
 }
 
 std::string whole_job_csv(const WholeJobComparison& comparison) {
-  const std::vector<std::string> titles = {"op",
-                                           "name",
-                                           "group_size",
-                                           "message_bytes",
-                                           "calls_a_all_ranks",
-                                           "calls_b_all_ranks",
-                                           "equal_calls_all_ranks",
-                                           "equal"};
-  std::string text = csv_line(titles);
-  for (const WholeJobRow& row : comparison.rows) {
-    const std::vector<std::string> cells = {std::string(name_of(row.kind)),
-                                            row.name,
-                                            row.group_size == 0 ? "" : std::to_string(row.group_size),
-                                            std::to_string(row.message.value),
-                                            std::to_string(row.calls_a),
-                                            std::to_string(row.calls_b),
-                                            std::to_string(row.exact),
-                                            row.equal() ? "true" : "false"};
-    text += csv_line(cells);
-  }
-  return text;
+  return whole_job_table(comparison, 0).csv();
 }
 
 }  // namespace commlens

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "commlens/base/table.hpp"
 #include "commlens/compare/whole_job.hpp"
-#include "commlens/report/table.hpp"
 
 namespace commlens {
 

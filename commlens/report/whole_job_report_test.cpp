@@ -42,7 +42,7 @@ TEST(WholeJobReport, SaysWhatItComparedAndWhatNot) {
 
 TEST(WholeJobReport, HasEverythingAsJsonAndCsv) {
   const nlohmann::json json = nlohmann::json::parse(whole_job_json(three_against_two()).dump());
-  EXPECT_EQ(json["schema"], "commlens.compare_whole_job/1");
+  EXPECT_EQ(json["schema"], "commlens.compare_whole_job/2");
   EXPECT_EQ(json["equal"], false);
   EXPECT_EQ(json["iterations_unknown"], "b");
   EXPECT_EQ(json["groups_of_collectives"], "size");

@@ -54,7 +54,7 @@ class ArrivalMatching {
   void match(ArrivalChannel& channel);
 
   std::deque<ArrivalChannel>& channels() { return channels_; }
-  /// Fills in all but the ranks and what was left out.
+  /// Fills in all but the ranks and what was skipped.
   void finish(Stragglers& result);
 
  private:

@@ -67,7 +67,7 @@ class PipelineGraph {
     }
   }
 
-  /// The shape of every pipeline; nothing when one cannot be told or two differ.
+  /// The shape of every pipeline; std::nullopt if one cannot be determined or two differ.
   std::optional<PipelineShape> shape() const {
     std::optional<PipelineShape> common;
     std::set<Rank> seen;

@@ -13,9 +13,9 @@ namespace commlens {
 
 /// What a rank loses to its pipeline in one iteration. Pipeline calls are its sends and receives along pp
 /// (or, in a phase of a training step, along an axis that is not known: what other programs exchange is no
-/// pipeline); C' is the union of its other calls, K of its compute stretches.
+/// pipeline); C' is the union of its other calls, K of its compute intervals.
 ///
-///   idle = |span \ (K u C')|           with compute stretches (span: overlap.hpp)
+///   idle = |span \ (K u C')|           with compute intervals (span: overlap.hpp)
 ///   in_pipeline_calls = |union of its pipeline calls|     always; an upper bound where sends are
 ///   asynchronous
 ///
@@ -49,7 +49,7 @@ struct PipelineShape {
 
 struct Bubbles {
   std::vector<PipelineBubble> rows;    // by rank, then iteration; ranks with pipeline calls that have times
-  std::optional<PipelineShape> shape;  // absent when it cannot be told, or differs between pipelines
+  std::optional<PipelineShape> shape;  // absent when it cannot be determined, or differs between pipelines
 };
 
 /// Empty for traces without pipeline calls or without times.

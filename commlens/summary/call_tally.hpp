@@ -26,7 +26,7 @@ struct RowKey {
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
 };
 
-/// Where an iteration stands in the life of a rank (ColdStart).
+/// Where an iteration is in the life of a rank (ColdStart).
 enum class Stage : std::uint8_t { unknown, init, cold, warm };
 
 /// Calls of one stage or, with SummaryOptions::by_iteration, of one iteration in it.
@@ -71,7 +71,7 @@ struct FirstTally {
   DurationStats time;
 };
 
-/// Adds up calls. The sums of a stretch of calls of one stream and slice are kept per op, in a dense table,
+/// Adds up calls. The sums of an interval of calls of one stream and slice are kept per op, in a dense table,
 /// and folded into the rows at its end.
 class CallTally {
  public:

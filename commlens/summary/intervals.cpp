@@ -6,7 +6,7 @@
 namespace commlens {
 namespace {
 
-/// Appends a stretch that starts no earlier than the last one, which it extends when they overlap or touch.
+/// Appends an interval that starts no earlier than the last one, which it extends when they overlap or touch.
 void append(Intervals& to, Interval next) {
   if (next.finished <= next.started) {
     return;

@@ -6,8 +6,8 @@
 
 namespace commlens {
 
-/// Stretches of time as a set of points: ascending, none empty, no two that overlap or touch. Everything here
-/// is exact (integers of nanoseconds) and takes time linear in the number of stretches, but for the sorting
+/// Intervals of time as a set of points: ascending, none empty, no two that overlap or touch. Everything here
+/// is exact (integers of nanoseconds) and takes time linear in the number of intervals, but for the sorting
 /// in united(). An interval holds its start and not its end.
 using Intervals = std::vector<Interval>;
 

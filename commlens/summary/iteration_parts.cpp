@@ -17,7 +17,7 @@ void extend(Interval& span, const Interval& by) {
   span.finished = std::max(span.finished, by.finished);
 }
 
-/// The part of a set within a stretch.
+/// The part of a set within an interval.
 Intervals within(const Intervals& set, const Interval& stretch) {
   const auto first = std::partition_point(
       set.begin(), set.end(), [&](const Interval& interval) { return interval.finished <= stretch.started; });

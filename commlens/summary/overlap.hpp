@@ -19,14 +19,14 @@ inline std::chrono::nanoseconds held(std::chrono::nanoseconds time) {
   return std::clamp(time, -k_furthest_time, k_furthest_time);
 }
 
-/// The stretch in which a call occupies its rank: [started, finished], empty where it ends before it starts.
+/// The interval in which a call occupies its rank: [started, finished], empty where it ends before it starts.
 inline Interval occupied(const Times& times) {
   return {held(times.started), std::max(held(times.started), held(times.finished))};
 }
 
 /// How much of its time a rank spends in some calls, and how much of that hides behind computing. A call
-/// occupies [started, finished]; C is the union of the calls' stretches, K the union of the rank's compute
-/// stretches (of any iteration: what covers a call is a matter of the clock).
+/// occupies [started, finished]; C is the union of the calls' intervals, K the union of the rank's compute
+/// intervals (of any iteration: what covers a call is a matter of the clock).
 ///
 ///   total = |C|     exposed = |C \ K|     overlapped = |C n K|     exposed + overlapped = total, exactly
 struct CommunicationTime {
@@ -58,7 +58,7 @@ struct StreamCommunication {
 };
 
 /// Where the time of one iteration of a rank went. `span` is from the first start to the last end of what the
-/// trace holds of the iteration: calls, and compute stretches of that iteration. It has four parts,
+/// trace holds of the iteration: calls, and compute intervals of that iteration. It has four parts,
 ///   span = computing only + overlapped + exposed + idle   (exactly),
 /// of which the first two together are `compute`.
 struct IterationOverlap {
@@ -73,7 +73,7 @@ struct IterationOverlap {
   std::chrono::nanoseconds length() const { return span.finished - span.started; }
 };
 
-/// Absent: all iterations, or all ranks. What is of no known iteration is one row, and left out by
+/// Absent: all iterations, or all ranks. What is of no known iteration is one row, and skipped by
 /// `iterations`.
 struct TimeSelection {
   std::optional<std::pair<Iteration, Iteration>> iterations;  // first and last
@@ -84,8 +84,8 @@ inline bool selects(const TimeSelection& selection, Iteration iteration) {
          (iteration >= selection.iterations->first && iteration <= selection.iterations->second);
 }
 
-/// By rank, then iteration. Ranks whose calls have no times are left out; a rank has `exposed` when the trace
-/// has compute stretches of it, in whatever iteration.
+/// By rank, then iteration. Ranks whose calls have no times are skipped; a rank has `exposed` when the trace
+/// has compute intervals of it, in whatever iteration.
 std::vector<IterationOverlap> communication_overlap(const Trace& trace, const TimeSelection& selection = {});
 /// The first of these, at most `most`.
 struct FirstOverlapRows {

@@ -42,7 +42,7 @@ struct OverlapTotals {
   std::vector<OverlapTotal> by_op;
   std::vector<OverlapTotal> by_axis;
   bool knows_exposed = false;  // of any rank and iteration
-  /// What is left out because it belongs to no known iteration, where there is training: calls of all ranks,
+  /// What is skipped because it belongs to no known iteration, where there is training: calls of all ranks,
   /// or computing alone.
   bool leaves_out = false;
   std::int64_t calls_left_out = 0;

@@ -97,7 +97,7 @@ RankMatching::RankMatching(const CallSource& source, const IterationFacts& itera
   }
 }
 
-/// Gives the compute stretches of a stream in parts that belong to the caller.
+/// Gives the compute intervals of a stream in parts that belong to the caller.
 RankTime::MoreCompute RankMatching::compute_of(const CallSource& source, std::size_t stream) {
   return [&source, cursor = StreamCursor{stream}]() mutable -> std::vector<ComputeInterval> {
     const std::span<const ComputeInterval> some = source.compute(cursor);

@@ -30,7 +30,7 @@ void RankTime::pass(std::int64_t end_ns) {
   totals_.at_ns = end_ns;
 }
 
-/// The compute stretch at hand, or null behind the last one.
+/// The compute interval at hand, or null behind the last one.
 const ComputeInterval* RankTime::stretch() {
   if (next_compute_ == compute_.size() && more_compute_) {
     compute_ = more_compute_();
@@ -42,7 +42,7 @@ const ComputeInterval* RankTime::stretch() {
   return next_compute_ < compute_.size() ? &compute_[next_compute_] : nullptr;
 }
 
-/// How much of a piece of time the rank computed; pieces come ascending, stretches may overlap.
+/// How much of a piece of time the rank computed; pieces come ascending, intervals may overlap.
 std::int64_t RankTime::computed(std::int64_t begin_ns, std::int64_t end_ns) {
   std::int64_t sum = 0;
   computed_until_ns_ = std::max(computed_until_ns_, begin_ns);

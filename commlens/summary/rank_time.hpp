@@ -15,14 +15,14 @@ namespace commlens {
 ///   a piece that ends because a call starts    is between calls: nothing held the rank up, or it could not
 ///                                              have started the call;
 ///   a piece that ends because a call ends      is in calls, but for what the rank computed in it (where the
-///                                              trace has compute stretches of it).
+///                                              trace has compute intervals of it).
 ///
 /// Where calls follow each other this is the time outside and inside of them. A request that stays open while
 /// the rank goes on does not hide its work. Of a non-blocking call, what lies between the last call before
 /// its end and that end counts as in calls: an upper bound of what the rank waited.
 ///
 /// Calls come in issue order. A start before an earlier call's counts as at the same moment as that one. Of
-/// more than a million calls under way at once those that end first are taken for ended.
+/// more than a million calls under way at once those that end first are assumed to be ended.
 class RankTime {
  public:
   /// So far.
@@ -31,7 +31,7 @@ class RankTime {
     std::int64_t between_ns = 0;
     std::int64_t in_calls_ns = 0;
   };
-  /// Gives the next compute stretches, ascending by start; none at the end.
+  /// Gives the next compute intervals, ascending by start; none at the end.
   using MoreCompute = std::function<std::vector<ComputeInterval>()>;
 
   explicit RankTime(MoreCompute more_compute = {}) : more_compute_(std::move(more_compute)) {}

@@ -10,7 +10,7 @@
 
 namespace commlens {
 
-/// The length of the union of stretches that come one by one, mostly ascending by start. It holds the last
+/// The length of the union of intervals that come one by one, mostly ascending by start. It holds the last
 /// few of what is united; one that lies before these cannot be added exactly.
 class RunningUnion {
  public:
@@ -32,7 +32,7 @@ class RunningUnion {
   std::chrono::nanoseconds take();
   bool is_exact() const { return is_exact_; }
 
-  /// How many separate stretches are held, never more than k_most.
+  /// How many separate intervals are held, never more than k_most.
   std::size_t size() const { return last_.size(); }
   static constexpr std::size_t k_most = 4096;
 

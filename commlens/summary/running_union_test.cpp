@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Stretches of 3 to 9 ns that start every 10 ns, each seventh swapped with the next one.
+/// Intervals of 3 to 9 ns that start every 10 ns, each seventh swapped with the next one.
 std::vector<Interval> swapped_stretches(std::int64_t count) {
   std::vector<Interval> stretches;
   for (std::int64_t at = 0; at < count; ++at) {

@@ -262,7 +262,7 @@ void forget_call(RankStream& stream, std::size_t row) {
 }
 
 TEST(SlowRanks, AreStillFoundBehindAMissingRecord) {
-  // Rank 0 lacks its meeting of the world in step 40: that step is left out of the world's blocks, and no
+  // Rank 0 lacks its meeting of the world in step 40: that step is not part of the world's blocks, and no
   // other. What it did then is not known, so in one of the two blocks of {0,1} it seems to have worked.
   Play play = nested_groups(130, 4000);
   forget_call(play.stream(0), 2 * 40 + 1);

@@ -401,7 +401,7 @@ TEST(Summary, AddsUpHowLongRanksComputed) {
 TEST(Summary, CountsCallsWhoseWireBytesAreNotKnown) {
   TraceOf of(2);
   of.add(0, {.bytes = 1000, .group = k_pair});                                          // known
-  of.add(0, {.bytes = 1000, .group = {}}).add(1, {.bytes = 1000, .group = {}});         // group not told
+  of.add(0, {.bytes = 1000, .group = {}}).add(1, {.bytes = 1000, .group = {}});         // group not known
   of.add(0, {.kind = CommKind::other, .bytes = 8, .group = k_pair, .name = "gather"});  // no formula
   const Summary summary = summarise(of.trace);
   EXPECT_EQ(summary.calls_without_wire, 3);

@@ -61,7 +61,7 @@ class DurationStats {
   void forget_durations();
   /// Makes the histogram now if it holds fewer numbers than there are durations.
   void save_memory();
-  /// Nothing when empty.
+  /// std::nullopt if empty.
   std::optional<TimeStats> stats() const;
 
  private:

@@ -125,7 +125,7 @@ class TimeTally {
   /// Blocks of the trace, as visit_calls gives them.
   void add(const CallBlock& block);
   /// Reads from the source again what could not be added up in passing; ranks of more calls than `most` are
-  /// left out then, unless the source has the trace in memory.
+  /// skipped then, unless the source has the trace in memory.
   TimeTotals finish(std::int64_t most);
 
  private:

@@ -98,10 +98,10 @@ namespace {
 
 constexpr std::size_t k_stretches_at_a_time = 1024;
 
-/// What going through a file of compute stretches once tells.
+/// What going through a file of compute intervals once tells.
 struct ComputeSurvey {
   bool is_ascending = true;  // by start
-  std::size_t lost = 0;      // records that give no stretch
+  std::size_t lost = 0;      // records that give no interval
 };
 
 ComputeSurvey survey_of(const ComputeFile& file, const TimeShift& shift) {

@@ -26,15 +26,15 @@ struct StreamCursor {
 };
 
 /// The calls of a trace, every stream read at a pace of its own: for analyses that look at the same calls of
-/// several ranks at once. The calls that were given are valid until calls are asked for again, the stretches
-/// until stretches are.
+/// several ranks at once. The calls that were given are valid until calls are asked for again, the intervals
+/// until intervals are.
 struct CallSource {
   const Trace& tables;          // all that events refer to; of `streams` the ranks alone need be there
   std::vector<bool> has_times;  // per stream; a stream without calls has times
   std::vector<bool> has_compute;
   /// The next calls of a stream, at most `most`; none at its end.
   std::function<CallSpan(StreamCursor&, std::size_t most)> calls;
-  /// The next compute stretches of a stream, ascending by start; none at its end.
+  /// The next compute intervals of a stream, ascending by start; none at its end.
   std::function<std::span<const ComputeInterval>(StreamCursor&)> compute;
 };
 
@@ -46,7 +46,7 @@ CallSource call_source(const Trace& trace);
 constexpr std::size_t k_most_mapped_streams = 4096;
 
 /// A native trace folder that is open: the calls of all its streams can be read again and again without being
-/// held in memory. Calls, times and what is left out are those of read_trace.
+/// held in memory. Calls, times and what is skipped are those of read_trace.
 class FolderCalls {
  public:
   /// Reads all tables and goes through all records once to check them. Fails as read_trace does.
@@ -60,7 +60,7 @@ class FolderCalls {
   FolderCalls& operator=(const FolderCalls&) = delete;
   ~FolderCalls();
 
-  /// Of `streams` the ranks alone. Provenance counts what is left out from the first visit on.
+  /// Of `streams` the ranks alone. Provenance counts what is skipped from the first visit on.
   const Trace& tables() const;
   /// Gives all calls, as visit_calls does. Once.
   void visit(const CallSink& sink);

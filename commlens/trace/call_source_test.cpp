@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Two ranks of 3,000 calls and stretches of computing; those of rank 1 descend in pairs.
+/// Two ranks of 3,000 calls and compute intervals; those of rank 1 descend in pairs.
 Trace long_trace() {
   Trace trace;
   const OpId op =
@@ -145,7 +145,7 @@ TEST(FolderCalls, OfADamagedFolderAreThoseOfTheTrace) {
   lose_pages(scratch / "trace");
   const Result<Trace> trace = read_trace(scratch / "trace");
   ASSERT_TRUE(trace);
-  // A page has 128 calls of 32 bytes, and 4096 bytes of stretches of 24 touch 171 or 172.
+  // A page has 128 calls of 32 bytes, and 4096 bytes of intervals of 24 touch 171 or 172.
   EXPECT_EQ(trace->streams[0].events.size(), 3000U - 128U);
   Result<FolderCalls> calls = FolderCalls::open(scratch / "trace");
   ASSERT_TRUE(calls) << calls.error().message;

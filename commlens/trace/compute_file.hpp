@@ -14,24 +14,24 @@
 
 namespace commlens {
 
-/// The header of the file of compute stretches of the ranks of a stream, row `index` of the manifest.
+/// The header of the file of compute intervals of the ranks of a stream, row `index` of the manifest.
 StreamHeader compute_header(RankRange ranks, std::uint32_t index, std::uint64_t records);
 
-/// Writes the compute stretches of `stream` (docs/formats/trace.md). Throws SystemError.
+/// Writes the compute intervals of `stream` (docs/formats/trace.md). Throws SystemError.
 void write_compute_file(const RankStream& stream, std::uint32_t index, const std::filesystem::path& file);
 
-/// A file of compute stretches that is open.
+/// A file of compute intervals that is open.
 class ComputeFile {
  public:
-  /// Of a stream in `folder`. Nothing when the manifest names none, or when a recorded rank has none although
-  /// the manifest names it, which is counted in `skipped`, and so is what the file promises and lacks. Fails,
-  /// naming the file, when it is no such file.
+  /// Of a stream in `folder`. std::nullopt if the manifest names none, or when a recorded rank has none
+  /// although the manifest names it, which is counted in `skipped`, and so is what the file promises and
+  /// lacks. Fails, naming the file, when it is no such file.
   static Result<std::optional<ComputeFile>> open(const std::filesystem::path& folder,
                                                  const StreamEntry& entry, Provenance& provenance);
 
   /// Records, lost ones with them.
   std::size_t size() const { return size_; }
-  /// Appends the stretches of at most `count` records, from row `first` on, `shift` added to their times.
+  /// Appends the intervals of at most `count` records, from row `first` on, `shift` added to their times.
   /// Returns how many records gave none, since they are not as they were written.
   std::size_t read(std::size_t first, std::size_t count, const TimeShift& shift,
                    std::vector<ComputeInterval>& stretches) const;
@@ -51,9 +51,9 @@ class ComputeFile {
   std::size_t size_;
 };
 
-/// Reads the compute stretches of a stream in `folder`, ascending by start, `shift` added to their times;
+/// Reads the compute intervals of a stream in `folder`, ascending by start, `shift` added to their times;
 /// every field is checked. What the file promises and lacks, records that are not as they were written, and
-/// stretches that were not recorded are counted in `skipped`, and so is a recorded rank that has no file
+/// intervals that were not recorded are counted in `skipped`, and so is a recorded rank that has no file
 /// although the manifest names one. Empty when the manifest names none. Fails, naming the file, when it is no
 /// such file.
 Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& folder,

@@ -9,7 +9,7 @@
 namespace commlens {
 namespace {
 
-// Stretches of a microsecond and more fill 0.25 MiB in the 10 ms between two looks of the file's thread.
+// Intervals of a microsecond and more fill 0.25 MiB in the 10 ms between two looks of the file's thread.
 constexpr std::uint64_t k_reserve = std::uint64_t{1} << 20;
 
 }  // namespace

@@ -9,21 +9,21 @@
 
 namespace commlens {
 
-/// Appends the stretches in which a rank computed to a file of their own, as Recorder does with calls: no
+/// Appends the intervals in which a rank computed to a file of their own, as Recorder does with calls: no
 /// lock, allocation or system call, and what is complete survives the process. When the disk is full, what
 /// follows is counted. One thread uses it.
 class ComputeRecorder {
  public:
-  /// Stretches below `shortest` are left out. Throws SystemError when the file cannot be made.
+  /// Intervals below `shortest` are skipped. Throws SystemError when the file cannot be made.
   ComputeRecorder(const std::filesystem::path& file, Rank rank, std::chrono::nanoseconds shortest);
 
   /// Computing begins, unless it has begun.
   void start(std::int64_t now_ns) noexcept;
   /// It ends; nothing when it has not begun.
   void stop(std::int64_t now_ns, Iteration iteration) noexcept;
-  /// A stretch that goes on belongs to `iteration` up to now, and to another from now on.
+  /// An interval that goes on belongs to `iteration` up to now, and to another from now on.
   void divide(std::int64_t now_ns, Iteration iteration) noexcept;
-  /// Cuts the file after its last record. A stretch that goes on has no end and is not written.
+  /// Cuts the file after its last record. An interval that goes on has no end and is not written.
   void close() noexcept;
 
  private:

@@ -50,7 +50,7 @@ std::int64_t JsonFields::number(const json& object, const std::string& where, co
                     (!value->is_number_unsigned() || value->get<std::uint64_t>() <= std::uint64_t{INT64_MAX});
   const std::int64_t result = fits ? value->get<std::int64_t>() : 0;
   if (!fits || result < range.first || result > range.second) {
-    fail(where, fmt::format("\"{}\" must be a whole number from {} to {}", key, range.first, range.second));
+    fail(where, fmt::format("\"{}\" must be an integer from {} to {}", key, range.first, range.second));
     return usual.value_or(range.first);
   }
   return result;

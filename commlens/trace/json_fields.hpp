@@ -25,7 +25,7 @@ class JsonFields {
 
   void fail(const std::string& where, std::string_view what);
 
-  /// The whole number `key`, or `usual` when it is absent and there is a usual value.
+  /// The integer `key`, or `usual` when it is absent and there is a usual value.
   std::int64_t number(const nlohmann::json& object, const std::string& where, const char* key, Range range,
                       std::optional<std::int64_t> usual = {});
   bool flag(const nlohmann::json& object, const std::string& where, const char* key, bool usual);

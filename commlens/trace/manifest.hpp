@@ -30,7 +30,7 @@ struct StreamEntry {
   std::optional<std::int64_t> events;   // absent while a recording goes on
   std::string tables;                   // recordings: the file of the rank's own tables; else empty
   std::optional<ClockAlignment> clock;  // finished recordings of ranks that compared their clocks
-  std::string compute;                  // the file of its compute stretches; empty where they are not known
+  std::string compute;                  // the file of its compute intervals; empty where they are not known
   std::int64_t version = k_files_version;  // of its files, for when their headers are lost
 };
 

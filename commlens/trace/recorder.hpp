@@ -74,7 +74,7 @@ enum class RecorderParts : std::uint8_t { calls, calls_and_compute };
 /// out, calls that were not seen before are dropped and counted by these reasons.
 class Recorder {
  public:
-  /// Where a begun call stands in the file.
+  /// Where a begun call is in the file.
   using Slot = std::uint64_t;
   static constexpr Slot k_dropped = UINT64_MAX;
 
@@ -86,7 +86,7 @@ class Recorder {
 
   /// The id of a group in this rank's file; the same for the same members, axis and communicator.
   /// Communicators of the same members have numbers that all of them give; without, calls of several cannot
-  /// be told apart.
+  /// be distinguished.
   GroupId group(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator = k_no_communicator);
   /// The id of a call's name in this rank's file; the same for the same text. At most 65,535 names.
   NameId name(std::string_view text);
@@ -124,8 +124,8 @@ class Recorder {
   /// Of begin and finish together, what the caller adds included; median, measured when it was opened.
   std::chrono::nanoseconds cost_per_call() const noexcept;
 
-  /// The rank's thread computes from now on, until stop_computing(): what lies between is one stretch of
-  /// computing. Stretches shorter than k_shortest_compute are left out (they lie between the parts of one
+  /// The rank's thread computes from now on, until stop_computing(): what lies between is one interval of
+  /// computing. Intervals shorter than k_shortest_compute are skipped (they lie between the parts of one
   /// call, and would double the records); set_iteration() divides one. As cheap as begin; nothing for a
   /// recorder of calls alone. Threads that compute elsewhere are not seen.
   void start_computing() noexcept;

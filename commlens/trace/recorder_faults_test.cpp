@@ -252,7 +252,7 @@ TEST(Recorder, KilledAtAnyMomentKeepsEveryComputeStretch) {
     const Result<Trace> trace = read_trace(folder / "t");
     ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
     const std::vector<ComputeInterval>& compute = trace->streams.at(0).compute;
-    // Where the file's thread got no turn on a busy machine, stretches are dropped and counted.
+    // Where the file's thread got no turn on a busy machine, intervals are dropped and counted.
     const auto late = trace->provenance.skipped.find("compute time not recorded, recorder late");
     const std::int64_t dropped = late == trace->provenance.skipped.end() ? 0 : late->second;
     const std::int64_t kept = std::ssize(compute) + dropped;
@@ -264,7 +264,7 @@ TEST(Recorder, KilledAtAnyMomentKeepsEveryComputeStretch) {
   }
 }
 
-/// Records `stretches` within a limit of the file's size; "intact" when all that fit are there and the rest
+/// Records `intervals` within a limit of the file's size; "intact" when all that fit are there and the rest
 /// is counted.
 std::string compute_beyond_the_limit(const std::filesystem::path& folder, std::int64_t stretches) {
   create_recording(folder, {.producer = "test", .ranks = 1, .compute = true});
@@ -281,7 +281,7 @@ std::string compute_beyond_the_limit(const std::filesystem::path& folder, std::i
     return trace.error().message;
   }
   const std::int64_t kept = std::ssize(trace->streams.at(0).compute);
-  // Until the file's thread finds the disk full, stretches count as too late.
+  // Until the file's thread finds the disk full, intervals count as too late.
   std::int64_t dropped = 0;
   for (const auto& [reason, count] : trace->provenance.skipped) {
     dropped += reason.starts_with("compute time not recorded, ") ? count : 0;

@@ -46,7 +46,7 @@ bool is_impossible(const StreamRecord& record) {
 }
 
 /// In version 1 the first row has the number 0. A record of zeros would be its call at time 0, of no length,
-/// in micro-batch 0: it is taken for a part of the file that was lost.
+/// in micro-batch 0: it is assumed to be a part of the file that was lost.
 StreamRecord as_version_2(StreamRecord record) {
   const bool is_zero = record.op_number == 0 && record.iteration == 0 && record.started_ns == 0 &&
                        record.duration_ns == 0 && record.issue_lead_ns == 0 && record.micro_batch == 0;

@@ -66,7 +66,7 @@ class StreamFile {
   /// Some calls in issue order, and their times: none, or one for each.
   using Sink = std::function<void(std::span<const CommEvent>, std::span<const Times>)>;
   /// Gives the calls, block by block and in bounded memory, to `sink`; `ops` are the tables' rows, times have
-  /// `shift` added. What is left out is counted in `skipped` of the provenance: a torn last record, records
+  /// `shift` added. What is skipped is counted in `skipped` of the provenance: a torn last record, records
   /// that the header or the manifest promises and the file lacks, records that are no calls (zeros,
   /// impossible ones, those that the tables do not describe), calls that never finished or were not recorded,
   /// and times that other calls of the stream do not have. Checks each record again, since one that is being

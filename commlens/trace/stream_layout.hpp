@@ -36,7 +36,7 @@ struct StreamHeader {
 };
 static_assert(sizeof(StreamHeader) == 64);
 
-/// A file of calls, or (with its own magic and record size) of compute stretches.
+/// A file of calls, or (with its own magic and record size) of compute intervals.
 constexpr std::array<char, 8> k_compute_magic = {'c', 'o', 'm', 'm', 'c', 'o', 'm', 'p'};
 constexpr std::uint32_t k_compute_version = 2;  // version 1 has 0 for `check`
 
@@ -51,7 +51,7 @@ struct StreamRecord {
 };
 static_assert(sizeof(StreamRecord) == 32);
 
-/// One stretch of computing.
+/// One compute interval.
 struct ComputeRecord {
   std::int64_t started_ns = 0;
   std::int64_t duration_ns = 0;
@@ -60,7 +60,7 @@ struct ComputeRecord {
 };
 static_assert(sizeof(ComputeRecord) == 24);
 
-/// What stands in `check`, never 0: a page of the file that was lost and reads as zeros may hold any part of
+/// What is in `check`, never 0: a page of the file that was lost and reads as zeros may hold any part of
 /// a record, since 24 bytes do not divide one.
 constexpr std::uint32_t compute_check(const ComputeRecord& record) {
   std::uint64_t hash = static_cast<std::uint64_t>(record.started_ns) * 0x9e3779b97f4a7c15U;

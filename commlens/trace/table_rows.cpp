@@ -127,7 +127,7 @@ GroupId TableRows::listed_group(const json& row, const std::string& where, const
   for (const json& member : fields_.array(row, where, "ranks")) {
     const bool fits = member.is_number_unsigned() && member.get<std::uint64_t>() < std::uint64_t{k_max_ranks};
     if (!fits) {
-      fields_.fail(where, fmt::format("\"ranks\" must be whole numbers from 0 to {}", k_max_ranks - 1));
+      fields_.fail(where, fmt::format("\"ranks\" must be integers from 0 to {}", k_max_ranks - 1));
       break;
     }
     members.push_back(Rank{member.get<std::int64_t>()});

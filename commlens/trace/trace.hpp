@@ -53,7 +53,7 @@ std::string_view name_of(Source source);
 enum class Accounting : std::uint8_t { messages, comms_logger };
 std::string_view name_of(Accounting accounting);
 
-/// The source or accounting of that name; nothing when there is none.
+/// The source or accounting of that name; std::nullopt if there is none.
 std::optional<Source> source_from(std::string_view name);
 std::optional<Accounting> accounting_from(std::string_view name);
 
@@ -90,7 +90,7 @@ struct Provenance {
   std::string description;                      // model and layout, or the file
   std::string framework;                        // predicted traces
   bool verified = true;                         // every rule used was measured
-  std::map<std::string, std::int64_t> skipped;  // records left out, by reason
+  std::map<std::string, std::int64_t> skipped;  // records skipped, by reason
   std::map<std::string, std::int64_t> assumed;  // what the source does not say and the reader filled in
   std::optional<RecorderCost> recorder;         // finished recordings
   /// Times are averages of several calls each (benchmark tables), their starts laid end to end. They tell
@@ -101,13 +101,13 @@ struct Provenance {
   /// Without, nothing can be hidden: overlap then tells of the transport, not of the job.
   std::optional<bool> progress;
 
-  /// Counts records left out.
+  /// Counts records skipped.
   void skip(const std::string& reason, std::int64_t records = 1);
   /// Counts what was filled in; nothing is missing for it.
   void assume(const std::string& reason, std::int64_t records = 1);
 };
 
-/// A stretch of time on the clock of a stream's Times, `started` <= `finished`.
+/// An interval of time on the clock of a stream's Times, `started` <= `finished`.
 struct Interval {
   std::chrono::nanoseconds started{};
   std::chrono::nanoseconds finished{};
@@ -117,7 +117,7 @@ struct Interval {
 /// Events of sources that do not say which iteration they belong to (printed summaries).
 constexpr Iteration k_unknown_iteration = INT32_MIN;
 
-/// A stretch of time in which a rank computed, `started` <= `finished`, and the iteration it belongs to.
+/// An interval of time in which a rank computed, `started` <= `finished`, and the iteration it belongs to.
 struct ComputeInterval {
   std::chrono::nanoseconds started{};
   std::chrono::nanoseconds finished{};

@@ -38,7 +38,7 @@ void write_files(const Trace& trace, const fs::path& folder) {
 }
 
 /// What to do before the calls of a stream, whose row is given, with its calls, and with its compute
-/// stretches.
+/// intervals.
 struct StreamReader {
   std::function<void(std::size_t, const StreamSurvey&)> begin;
   std::function<void(std::size_t, std::span<const CommEvent>, std::span<const Times>)> take;

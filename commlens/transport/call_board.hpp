@@ -33,7 +33,7 @@ struct GroupCalls {
       issued_ns{};  // of call `number` at number % k_remembered
 
   void add(std::int64_t now_ns);
-  /// When the rank issued that call; nothing when it has not, or long ago.
+  /// When the rank issued that call; std::nullopt if it has not, or long ago.
   std::optional<std::int64_t> issue_of(std::int64_t number) const;
 };
 

@@ -19,8 +19,8 @@ struct WatchOptions {
   /// Longest time that a rank waits for one call; 0: any.
   std::chrono::nanoseconds timeout{};
   /// Called once when the job, ended for a timeout, has not come to its end after `grace`: a rank is stuck
-  /// outside of communication and cannot be told. Ends the process, saying "rank 0: REASON". Null: the others
-  /// wait for that rank.
+  /// outside of communication and cannot be determined. Ends the process, saying "rank 0: REASON". Null: the
+  /// others wait for that rank.
   std::function<void(const std::string& reason)> give_up;
   std::chrono::nanoseconds grace{std::chrono::seconds(5)};
 };

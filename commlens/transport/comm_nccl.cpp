@@ -387,7 +387,7 @@ std::unique_ptr<Communicator> connected(const NcclApi& api, int device, Communic
   return std::make_unique<NcclCommunicator>(std::move(handle), control, std::move(owned));
 }
 
-/// Why this rank cannot join; nothing when it can.
+/// Why this rank cannot join; std::nullopt if it can.
 std::optional<std::string> obstacle(const Result<const NcclApi*>& api, int device) {
   if (!api) {
     return api.error().message;

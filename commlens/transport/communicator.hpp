@@ -52,8 +52,8 @@ class Work {
   /// Whether the call is complete, without waiting. A transport that makes no progress by itself makes some
   /// here. Throws as wait() does.
   virtual bool is_complete() = 0;
-  /// Once wait() has returned, or is_complete() was true: when the data moved; nothing where the transport
-  /// does not know.
+  /// Once wait() has returned, or is_complete() was true: when the data moved; std::nullopt where the
+  /// transport does not know.
   virtual std::optional<MovedTimes> moved() const { return std::nullopt; }
 };
 

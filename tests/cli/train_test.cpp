@@ -127,14 +127,14 @@ TEST_F(Training, LeavesATraceThatOtherVerbsRead) {
   const Answer summary = commlens_with({"summary", trace(), "--format", "json"});
   ASSERT_EQ(summary.code, 0) << summary.err;
   const Json json = Json::parse(summary.out);
-  EXPECT_EQ(json["source"], "recorded");
-  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["trace_source"], "recorded");
+  EXPECT_EQ(json["rank_count"], 4);
   EXPECT_EQ(json["iterations"], (Json{0, 1, 2}));
 }
 
 TEST_F(Training, JsonHasEveryIterationAndTheVerdict) {
   const Json json = train_json({"--clip", "1"});
-  EXPECT_EQ(json["schema"], "commlens.train/1");
+  EXPECT_EQ(json["schema"], "commlens.train/2");
   EXPECT_EQ(json["layout"]["ranks"], 4);
   EXPECT_EQ(json["layout"]["zero"], 3);
   EXPECT_EQ(json["data"], "synthetic tokens");
@@ -146,7 +146,7 @@ TEST_F(Training, JsonHasEveryIterationAndTheVerdict) {
   EXPECT_GT(json["iterations"][2]["gradient_norm"], 0);
   EXPECT_GT(json["iterations"][2]["time_s"], 0);
   EXPECT_EQ(json["totals"]["warm_iterations"], 2);
-  EXPECT_EQ(json["dropped_calls"], 0);
+  EXPECT_EQ(json["dropped_calls_whole_trace"], 0);
   EXPECT_GT(json["prediction"]["calls"], 0);
   EXPECT_EQ(json["prediction"]["equal"], json["prediction"]["calls"]);
 }
@@ -272,10 +272,10 @@ TEST_F(Training, OfATinyModelHasOneThreadARank) {
 
 TEST_F(Training, TensorsAtTheirPeakStandBesideThePrediction) {
   const Json memory = train_json({}).at("memory");
-  const auto peaks = memory.at("peak_bytes_of_ranks").get<std::vector<std::int64_t>>();
+  const auto peaks = memory.at("peak_bytes_per_rank").get<std::vector<std::int64_t>>();
   ASSERT_EQ(peaks.size(), 4U);
   const double most = static_cast<double>(*std::max_element(peaks.begin(), peaks.end()));
-  EXPECT_NEAR(memory.at("predicted_bytes").get<double>() / most, 1.0, 0.1);
+  EXPECT_NEAR(memory.at("predicted_bytes_per_rank").get<double>() / most, 1.0, 0.1);
   EXPECT_NE(train().out.find("memory: at most "), std::string::npos);
 }
 
@@ -305,7 +305,7 @@ TEST_F(Training, FailureOfARankIsOneLineThatNamesIt) {
   EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << answer.err;
   const Answer summary = commlens_with({"summary", trace(), "--iterations", "0", "--format", "json"});
   EXPECT_EQ(summary.code, 0) << summary.err;
-  EXPECT_EQ(Json::parse(summary.out)["ranks"], 4);
+  EXPECT_EQ(Json::parse(summary.out)["rank_count"], 4);
 }
 
 /// Nothing says so to a rank that is stuck in something else: its process ends all the same.
@@ -321,7 +321,7 @@ TEST_F(Training, AStalledRankIsNamedWithTheCallThatWaitsForIt) {
       << answer.err;
   const Answer summary = commlens_with({"summary", trace(), "--iterations", "0", "--format", "json"});
   EXPECT_EQ(summary.code, 0) << summary.err;
-  EXPECT_EQ(Json::parse(summary.out)["ranks"], 4);
+  EXPECT_EQ(Json::parse(summary.out)["rank_count"], 4);
 }
 
 TEST_F(Training, ATimeoutThatIsNoTimeIsRefused) {

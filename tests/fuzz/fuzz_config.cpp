@@ -13,8 +13,9 @@ namespace {
 
 using namespace commlens;
 
-constexpr std::array<std::pair<std::string_view, const char*>, 4> k_input_names = {{
+constexpr std::array<std::pair<std::string_view, const char*>, 5> k_input_names = {{
     {"case_yaml", "case.yaml"},
+    {"case_toml", "case.toml"},
     {"neox_yaml", "neox.yml"},
     {"hf_json", "config.json"},
     {"megatron_args", "args.txt"},

@@ -251,7 +251,7 @@ TEST(SettingSearch, NamesTheOneSettingThatDiffers) {
     ASSERT_EQ(guesses.size(), 1U) << guesses.dump(1);
     EXPECT_EQ(guesses[0].at("setting"), toggle.setting);
     EXPECT_EQ(guesses[0].at("value"), toggle.value);
-    EXPECT_EQ(guesses[0].at("remaining_calls"), 0);
+    EXPECT_EQ(guesses[0].at("remaining_calls_all_ranks"), 0);
   }
 }
 
@@ -284,7 +284,7 @@ TEST(SettingSearch, NamesTwoSettingsOneAfterTheOther) {
   EXPECT_EQ(guesses[0].at("value"), "5");
   EXPECT_EQ(guesses[1].at("setting"), "positions");
   EXPECT_EQ(guesses[1].at("value"), "learned");
-  EXPECT_EQ(guesses[1].at("remaining_calls"), 0);
+  EXPECT_EQ(guesses[1].at("remaining_calls_all_ranks"), 0);
   EXPECT_EQ(compared.at("unexplained_calls"), Json::array());
 }
 

@@ -45,6 +45,7 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
     ADD_FAILURE() << text_of(difference);
   }
   EXPECT_TRUE(result->equal());
+  EXPECT_EQ(result->order_differs, 0) << "ranks and iterations whose calls come in another order";
   EXPECT_GT(result->exact, 0);
   EXPECT_EQ(result->ranks, recorded->ranks());
   EXPECT_EQ(result->iterations, recorded->iterations());

@@ -16,57 +16,14 @@
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/planner.hpp"
+#include "commlens/model/flops.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/summary/breakdown.hpp"
+#include "tests/property/random_jobs.hpp"
 
 namespace commlens {
 namespace {
-
-/// A small random job of `framework`, one that it supports.
-Job random_job(const std::string& framework) {
-  Job job;
-  job.framework = framework;
-  job.model.name = "random";
-  job.model.heads = job.model.kv_heads = 4;
-  job.model.hidden = 16 * *rc::gen::inRange<std::int64_t>(1, 5);
-  job.model.head_dim = job.model.hidden / 4;
-  job.model.ffn_hidden = 4 * job.model.hidden;
-  job.model.layers = 4 * *rc::gen::inRange<std::int64_t>(1, 4);
-  job.model.sequence = job.model.max_positions = 8 * *rc::gen::inRange<std::int64_t>(1, 9);
-  job.model.vocab = job.model.raw_vocab = 16 * *rc::gen::inRange<std::int64_t>(1, 40);
-  job.model.tied_embeddings = *rc::gen::arbitrary<bool>();
-  job.train.micro_batch = *rc::gen::inRange<std::int64_t>(1, 4);
-  job.train.micro_batches = *rc::gen::inRange<std::int64_t>(1, 6);
-  job.train.dtype = *rc::gen::element(DType::fp32, DType::fp16, DType::bf16);
-  job.layout.dp = *rc::gen::inRange<std::int64_t>(1, 5);
-  const bool is_mixed = framework == "neox" || framework == "megatron";
-  if (is_mixed) {
-    job.layout.tp = *rc::gen::element<std::int64_t>(1, 2, 4);
-    job.layout.pp = *rc::gen::element<std::int64_t>(1, 2, 4);
-    job.train.recompute = *rc::gen::element(Recompute::none, Recompute::full);
-    job.train.partition_activations = *rc::gen::arbitrary<bool>();
-    deepspeed::options(job).weight_decay_groups = framework == "neox";
-  }
-  if (framework == "megatron") {
-    job.layout.sequence_parallel = *rc::gen::arbitrary<bool>();
-    megatron::options(job).variable_seq_lengths = *rc::gen::arbitrary<bool>();
-    job.train.zero_stage = *rc::gen::inRange(0, 2);
-  }
-  if (framework == "deepspeed") {
-    job.train.zero_stage = *rc::gen::inRange(0, 4);
-    deepspeed::options(job).reduce_bucket_size = *rc::gen::inRange<std::int64_t>(1000, 100000);
-    job.train.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
-  }
-  return job;
-}
-
-Job valid_random_job() {
-  const std::string framework = *rc::gen::element("deepspeed", "neox", "megatron", "torch-ddp");
-  const Result<Job> job = validated(random_job(framework));
-  RC_ASSERT(job.has_value());
-  return *job;
-}
 
 /// Calls see(rank, event) for every call of every rank.
 template <typename See>
@@ -84,7 +41,7 @@ using Channel = std::tuple<Iteration, std::int64_t, std::int64_t, std::string, s
 
 TEST(PlanLaws, WhatIsSentIsReceived) {
   ASSERT_TRUE(rc::check([] {
-    const Plan plan = make_plan(valid_random_job()).value();
+    const Plan plan = make_plan(valid_small_job()).value();
     const Trace trace = plan.trace(2);
     std::map<Channel, std::int64_t> balance;
     for_each_call(trace, [&](Rank rank, const CommEvent& event) {
@@ -106,7 +63,7 @@ using Meeting = std::tuple<Iteration, std::string, std::vector<std::int64_t>, st
 
 TEST(PlanLaws, EveryMemberOfAGroupMakesTheSameCalls) {
   ASSERT_TRUE(rc::check([] {
-    const Plan plan = make_plan(valid_random_job()).value();
+    const Plan plan = make_plan(valid_small_job()).value();
     const Trace trace = plan.trace(2);
     std::map<Meeting, std::map<std::int64_t, std::int64_t>> calls;  // per rank
     for_each_call(trace, [&](Rank rank, const CommEvent& event) {
@@ -176,7 +133,7 @@ const std::vector<std::string>& issued_on_one_rank() {
 
 TEST(PlanLaws, OneRankIssuesOnlyTheListedCalls) {
   ASSERT_TRUE(rc::check([] {
-    Job job = valid_random_job();
+    Job job = valid_small_job();
     job.layout.dp = job.layout.tp = job.layout.pp = 1;
     job.layout.ranks = 1;
     const Plan plan = make_plan(job).value();
@@ -194,7 +151,7 @@ TEST(PlanLaws, OneRankIssuesOnlyTheListedCalls) {
 /// buckets.
 TEST(PlanLaws, GradientsAddUpToTheParameters) {
   ASSERT_TRUE(rc::check([] {
-    Job job = random_job("deepspeed");
+    Job job = small_job("deepspeed");
     job.train.zero_stage = *rc::gen::inRange(0, 3);
     job.train.dtype = DType::fp32;
     job.model.tied_embeddings = false;
@@ -215,7 +172,7 @@ TEST(PlanLaws, GradientsAddUpToTheParameters) {
 /// activation, and every activation and gradient once per boundary.
 TEST(PlanLaws, ActivationsAddUpToTheClosedForms) {
   ASSERT_TRUE(rc::check([] {
-    Job job = random_job("neox");
+    Job job = small_job("neox");
     job.train.dtype = DType::fp16;
     job = validated(job).value();
     const Trace trace = make_plan(job).value().trace_of({1});
@@ -266,7 +223,7 @@ Trace relabelled(const Trace& trace, const std::vector<std::int64_t>& names) {
 /// Names of ranks carry no meaning: the volume of every kind over all ranks stays.
 TEST(PlanLaws, RelabellingRanksChangesNothing) {
   ASSERT_TRUE(rc::check([] {
-    const Job job = valid_random_job();
+    const Job job = valid_small_job();
     const Trace trace = make_plan(job).value().trace(2);
     std::vector<std::int64_t> names(static_cast<std::size_t>(job.layout.mesh().ranks()));
     std::iota(names.begin(), names.end(), 0);
@@ -290,7 +247,7 @@ TEST(PlanLaws, RelabellingRanksChangesNothing) {
 /// A rank's program does not depend on which of its class it is, nor on who else is planned.
 TEST(PlanLaws, OneRankAloneIsTheSameAsInTheWholePlan) {
   ASSERT_TRUE(rc::check([] {
-    const Job job = valid_random_job();
+    const Job job = valid_small_job();
     const Plan whole = make_plan(job).value();
     const Rank rank{*rc::gen::inRange<std::int64_t>(0, job.layout.mesh().ranks())};
     const Plan alone = make_plan(job, rank).value();
@@ -306,6 +263,109 @@ TEST(PlanLaws, OneRankAloneIsTheSameAsInTheWholePlan) {
       RC_ASSERT(a.kind == b.kind);
       RC_ASSERT(a.input == b.input);
       RC_ASSERT(all.groups.members(a.group, rank) == one.groups.members(b.group, rank));
+    }
+  }));
+}
+
+/// A job whose computing has a closed form: all frameworks, experts under Megatron.
+Job job_that_computes() {
+  const std::string framework =
+      *rc::gen::element<std::string>("paper", "deepspeed", "neox", "megatron", "torch-ddp", "commlens");
+  Job job = small_job(framework);
+  job.model.gated_mlp = *rc::gen::arbitrary<bool>();
+  const bool is_expert = framework == "megatron" && job.layout.pp == 1 && *rc::gen::arbitrary<bool>();
+  if (is_expert) {
+    job.model.experts = 4;
+    job.model.top_k = *rc::gen::inRange<std::int64_t>(1, 4);
+    job.layout.sequence_parallel = job.layout.tp > 1;  // as Megatron wants it
+    job.layout.ep = *rc::gen::element<std::int64_t>(1, job.layout.dp % 2 == 0 ? 2 : 1);
+    megatron::options(job).moe_dispatcher = *rc::gen::element<std::string>("allgather", "alltoall");
+  }
+  const bool has_selective = framework == "megatron" || framework == "commlens";
+  job.train.recompute = *rc::gen::element(Recompute::none, Recompute::full);
+  if (has_selective && *rc::gen::arbitrary<bool>()) {
+    job.train.recompute = Recompute::selective;
+  }
+  return job;
+}
+
+/// Flops of the whole iteration, by the closed form of Narayanan et al. (model/flops.hpp) and as the plan's
+/// kernels.
+TEST(PlanLaws, KernelsAddUpToTheClosedFormOfFlops) {
+  ASSERT_TRUE(rc::check([] {
+    const Result<Job> job = validated(job_that_computes());
+    RC_PRE(job.has_value());
+    const Result<Plan> plan = make_plan(*job);
+    RC_PRE(plan.has_value());
+    for (Iteration iteration = 0; iteration <= plan->steady_iteration(); ++iteration) {
+      RC_ASSERT(plan->flops_per_rank(iteration).value == iteration_flops_per_rank(*job).value);
+    }
+    RC_ASSERT(plan->flops_per_rank(k_init_iteration).value == 0);
+  }));
+}
+
+/// Steps wait for earlier ones of other streams; computing is on its own stream and no call is.
+TEST(PlanLaws, StepsWaitForEarlierOnesOfOtherStreams) {
+  ASSERT_TRUE(rc::check([] {
+    const Plan plan = make_plan(valid_small_job()).value();
+    for (const RankClass& ranks : plan.classes) {
+      for (const Program& program : ranks.iterations) {
+        for (std::size_t at = 0; at < program.steps.size(); ++at) {
+          const PlanStep& step = program.steps[at];
+          RC_ASSERT((step.kind == PlanStep::Kind::work) == (step.stream == k_compute_stream));
+          for (const StepIndex earlier : program.waits_of(step)) {
+            RC_ASSERT(earlier < at);
+            RC_ASSERT(program.steps[earlier].stream != step.stream);
+          }
+        }
+      }
+    }
+  }));
+}
+
+/// Every call of an iteration ends before the update of parameters that it feeds: nothing is left that
+/// nothing waits for but what is sent to another stage, and what stands after the last computing.
+TEST(PlanLaws, ComputingWaitsForEveryCallBeforeTheUpdate) {
+  ASSERT_TRUE(rc::check([] {
+    const Plan plan = make_plan(valid_small_job()).value();
+    for (const RankClass& ranks : plan.classes) {
+      const Program& program = ranks.iterations.back();
+      std::vector<bool> is_done(program.steps.size(), false);
+      std::map<StreamId, std::size_t> last_on;
+      std::size_t update = 0;
+      for (std::size_t at = 0; at < program.steps.size(); ++at) {
+        const PlanStep& step = program.steps[at];
+        const bool is_update =
+            step.kind == PlanStep::Kind::work && plan.works[step.work()].phase == Phase::optimizer;
+        update = is_update ? at : update;
+      }
+      RC_ASSERT(update > 0U);
+      // what the update waits for, directly or through other steps
+      std::vector<std::size_t> open = {update};
+      std::vector<std::size_t> before(program.steps.size(), program.steps.size());
+      for (std::size_t at = 0; at < program.steps.size(); ++at) {
+        const auto [place, is_new] = last_on.try_emplace(program.steps[at].stream, at);
+        before[at] = is_new ? program.steps.size() : place->second;
+        place->second = at;
+      }
+      while (!open.empty()) {
+        const std::size_t at = open.back();
+        open.pop_back();
+        if (at == program.steps.size() || is_done[at]) {
+          continue;
+        }
+        is_done[at] = true;
+        open.push_back(before[at]);
+        for (const StepIndex earlier : program.waits_of(program.steps[at])) {
+          open.push_back(earlier);
+        }
+      }
+      for (std::size_t at = 0; at < update; ++at) {
+        const PlanStep& step = program.steps[at];
+        const bool is_send =
+            step.kind == PlanStep::Kind::call && plan.tables.op(step.op()).kind == CommKind::send;
+        RC_ASSERT(is_done[at] || is_send);
+      }
     }
   }));
 }

@@ -26,10 +26,10 @@ const Rule k_ring{"toy.ring", "this test"};
 
 /// An all_to_all along x, then a ring along it.
 Result<std::vector<StagePrograms>> write_toy(const Job& job, std::span<const std::int64_t> stages,
-                                             Trace& tables) {
+                                             Plan& plan) {
   std::vector<StagePrograms> programs;
   for (const std::int64_t stage : stages) {
-    ProgramBuilder out(tables);
+    ProgramBuilder out(plan);
     out.set_phase(Phase::forward, 0);
     out.all_to_all(out.groups.along(k_x), {100 + stage}, DType::fp16, k_shuffle, "toy");
     out.send(out.groups.pair(k_x, GroupPattern::Shape::to_next), {8}, job.train.dtype, k_ring, "toy");
@@ -41,7 +41,6 @@ Result<std::vector<StagePrograms>> write_toy(const Job& job, std::span<const std
 
 FrameworkRules toy_rules() {
   return {.name = "toy",
-          .title = "Toy",
           .engine = "toy",
           .versions = {},
           .base = "",

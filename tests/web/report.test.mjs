@@ -80,7 +80,7 @@ test("the bytes of the page are those of the trace", async () => {
     const cells = [...document.querySelectorAll('figure[data-figure="breakdown"] tbody tr')].map((row) =>
       [...row.children].map((cell) => cell.textContent),
     );
-    const at = figures.breakdown.columns.findIndex((column) => column.name === "message_bytes");
+    const at = figures.breakdown.columns.findIndex((column) => column.name === "message_bytes_all_ranks");
     return cells.map((row) => [row[0], Number(row[at].replaceAll(",", ""))]);
   });
   const sumOf = (op) =>

@@ -25,7 +25,7 @@ export function timelineColumns(figure: Figure): TimelineColumns | null {
     op,
     iteration: columnNamed(figure, "iteration"),
     axis: columnNamed(figure, "axis"),
-    bytes: columnNamed(figure, "message_bytes") ?? columnNamed(figure, "bytes"),
+    bytes: columnNamed(figure, "message_bytes"),
     kind: columnNamed(figure, "kind"),
   };
 }

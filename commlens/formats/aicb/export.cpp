@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "commlens/comm/volume.hpp"
-#include "commlens/formats/io/untold_calls.hpp"
+#include "commlens/formats/io/incomplete_calls.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens::formats::aicb {
@@ -80,17 +80,17 @@ std::string_view AicbWriter::group_of(const CommOp& op) const {
   return name.empty() && is_of_all ? "all" : name;
 }
 
-/// Fails when AICB has no place for a group. Groups of one rank are left out, calls of kind `other` have
+/// Fails when AICB has no place for a group. Groups of one rank are skipped, calls of kind `other` have
 /// their own error.
 Result<void> AicbWriter::check_groups() const {
-  const UntoldCalls sizeless = untold_calls_of(trace_, rank_, [&](const CommOp& op) {
+  const IncompleteCalls sizeless = incomplete_calls_of(trace_, rank_, [&](const CommOp& op) {
     return op.kind != CommKind::other && trace_.groups.size(op.group) < 1;
   });
   if (sizeless.calls > 0) {
     return failure(fmt::format("AICB needs the size of every group; the trace does not tell that of {}",
                                text_of(trace_, sizeless)));
   }
-  const UntoldCalls nameless = untold_calls_of(trace_, rank_, [&](const CommOp& op) {
+  const IncompleteCalls nameless = incomplete_calls_of(trace_, rank_, [&](const CommOp& op) {
     return op.kind != CommKind::other && trace_.groups.size(op.group) > 1 && group_of(op).empty();
   });
   if (nameless.calls > 0) {

@@ -43,9 +43,9 @@ TEST(CallsCsv, ReadsColumnsByTheirNames) {
 
 TEST(CallsCsv, SaysWhichColumnOfWhichLineIsWrong) {
   const std::vector<std::array<std::string, 2>> cases = {
-      {"x,0,,send,fp32,4,0,0 1,,", "calls.csv:2: column \"rank\": 'x' is not a whole number"},
-      {"0,0,,send,fp32,4,0,0  1,,", "calls.csv:2: column \"group\": '' is not a whole number"},
-      {"0,0,,send,fp32,4,0,0;1,,", "calls.csv:2: column \"group\": '0;1' is not a whole number"},
+      {"x,0,,send,fp32,4,0,0 1,,", "calls.csv:2: column \"rank\": 'x' is not an integer"},
+      {"0,0,,send,fp32,4,0,0  1,,", "calls.csv:2: column \"group\": '' is not an integer"},
+      {"0,0,,send,fp32,4,0,0;1,,", "calls.csv:2: column \"group\": '0;1' is not an integer"},
       {"0,0,,send,fp32,4,0", "calls.csv:2: 7 columns, the header has 10"},
       {"0,0,,send,fp32,4,0,0 1,,,", "calls.csv:2: 11 columns, the header has 10"},
       {"0,0,,send,fp32,99999999999999999999,0,0 1,,",

@@ -34,15 +34,21 @@ ChakraGraph::UnevenSizes uneven_sizes(const CallSchedule& schedule) {
 }  // namespace
 
 Result<void> write(const Trace& trace, const CallSelection& selection, const std::filesystem::path& folder) {
-  const CallSchedule schedule(trace);
+  const CallSchedule schedule(trace, selection.order != nullptr);
   const ChakraGraph::UnevenSizes uneven = uneven_sizes(schedule);
   for (const RankStream& stream : trace.streams) {
     for (const Rank rank : stream.ranks) {
       if (selection.rank && *selection.rank != rank) {
         continue;
       }
-      write_stream((folder / fmt::format("chakra.{}.et", rank.value)).string(),
-                   [&](const TextSink& sink) { ChakraGraph(schedule, uneven, sink).write(stream, rank); });
+      write_stream((folder / fmt::format("chakra.{}.et", rank.value)).string(), [&](const TextSink& sink) {
+        ChakraGraph graph(schedule, uneven, sink);
+        if (selection.order == nullptr) {
+          return graph.write(stream, rank);
+        }
+        const auto row = static_cast<std::size_t>(&stream - trace.streams.data());
+        graph.write_steps(stream, rank, selection.order->streams[row], selection.order->works);
+      });
     }
   }
   return {};

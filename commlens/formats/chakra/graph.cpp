@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/formats/chakra/names.hpp"
 #include "commlens/trace/json_text.hpp"
 
@@ -181,7 +182,7 @@ void ChakraGraph::write_compute(const ComputeInterval& stretch, std::uint32_t po
   put(node);
 }
 
-void ChakraGraph::take_call(const RankStream& stream, const ScheduledCall& call) {
+Node ChakraGraph::node_of(const RankStream& stream, const ScheduledCall& call) const {
   const CommEvent& event = stream.events[call.row];
   const CommOp& op = trace_.op(event.op);
   Node node;
@@ -190,6 +191,42 @@ void ChakraGraph::take_call(const RankStream& stream, const ScheduledCall& call)
                                                                 : std::string(name_of(op.kind)));
   set_call(op, call, node);
   set_own(op, event, node);
+  return node;
+}
+
+void ChakraGraph::write_steps(const RankStream& stream, Rank rank, const StreamOrder& order,
+                              const std::vector<ComputeWork>& works) {
+  rank_ = rank;
+  write_head();
+  write_groups(stream);
+  ScheduledRank calls(schedule_, stream, rank);
+  const std::uint64_t first = next_id_;
+  for (const OrderedStep& step : order.steps) {
+    Node node;
+    if (step.kind == OrderedStep::Kind::work) {
+      const ComputeWork& work = works[step.row];
+      node.set_name(work.name);
+      node.set_type(COMP_NODE);
+      add_attribute(node, k_chakra_is_cpu_op).set_flag(false);
+      add_attribute(node, k_chakra_num_ops).set_integer(static_cast<std::int64_t>(work.flops));
+      add_attribute(node, k_chakra_tensor_size).set_natural(static_cast<std::uint64_t>(work.bytes));
+    } else {
+      ScheduledCall call;
+      COMMLENS_CHECK(calls.next(call) && call.row == step.row,
+                     "the order of a prediction has all of its calls");
+      node = node_of(stream, call);
+    }
+    for (std::uint32_t wait = step.first_wait; wait < step.first_wait + step.waits; ++wait) {
+      node.add_data_dependencies(first + order.waits[wait]);
+    }
+    node.set_id(next_id_++);
+    put(node);
+  }
+  sink_(block_);
+}
+
+void ChakraGraph::take_call(const RankStream& stream, const ScheduledCall& call) {
+  Node node = node_of(stream, call);
   if (tells_rows_) {
     add_attribute(node, k_own_row).set_integer(call.row);
   }

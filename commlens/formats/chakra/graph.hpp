@@ -37,7 +37,7 @@ class ChakraFrontier {
 };
 
 /// Writes the graph of one rank (docs/formats/chakra.md): a node per call, and where the trace has times, one
-/// per stretch of computing; each waits for what had finished when it started, sends excepted, which nothing
+/// per compute interval; each waits for what had finished when it started, sends excepted, which nothing
 /// waits for.
 class ChakraGraph {
  public:
@@ -47,6 +47,9 @@ class ChakraGraph {
   ChakraGraph(const CallSchedule& schedule, const UnevenSizes& uneven, const TextSink& sink)
       : schedule_(schedule), trace_(schedule.trace()), uneven_(uneven), sink_(sink) {}
   void write(const RankStream& stream, Rank rank);
+  /// With the waits and the computing of a prediction in the place of those that follow from times.
+  void write_steps(const RankStream& stream, Rank rank, const StreamOrder& order,
+                   const std::vector<ComputeWork>& works);
 
  private:
   struct Held {  // a collective that lets later calls pass
@@ -56,6 +59,7 @@ class ChakraGraph {
 
   void write_head();
   void write_groups(const RankStream& stream);
+  Node node_of(const RankStream& stream, const ScheduledCall& call) const;
   void take_call(const RankStream& stream, const ScheduledCall& call);
   void write_or_hold(const RankStream& stream, Held call);
   void write_call(const RankStream& stream, const ScheduledCall& call, Node node);
@@ -74,7 +78,7 @@ class ChakraGraph {
   const TextSink& sink_;
   Rank rank_;
   std::string block_;
-  bool tells_rows_ = false;  // the nodes may not stand in the order of the calls
+  bool tells_rows_ = false;  // the nodes may not be in the order of the calls
   std::uint64_t next_id_ = 1;
   std::chrono::nanoseconds origin_{};  // earliest time: Chakra's are not negative
   ChakraFrontier frontier_;

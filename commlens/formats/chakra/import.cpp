@@ -202,7 +202,7 @@ class ChakraImport {
     set_times(node, record);
     set_ranks(node, *kind, record);
     if (!set_sizes(node, *kind, record)) {
-      skip("call whose size cannot be told");
+      skip("call whose size cannot be determined");
       return;
     }
     if (builder_.add_or_skip(record) && integer(node.attributes(), k_own_row)) {
@@ -256,7 +256,7 @@ class ChakraImport {
     record.root_unknown = true;
   }
 
-  /// False when the file does not tell how much the call moves.
+  /// False when the file does not report how much the call moves.
   bool set_sizes(const Node& node, CommKind kind, CallRecord& record) const {
     record.dtype = dtype_word(text(node.attributes(), k_own_dtype));
     record.input_bytes = integer(node.attributes(), k_own_input_bytes);
@@ -309,7 +309,7 @@ class ChakraImport {
     return std::nullopt;
   }
 
-  /// Nodes of a graph stand in any order, so that of their starts is taken.
+  /// Nodes of a graph are in any order, so that of their starts is taken.
   static void sort_by_start(RankStream& stream) {
     const auto earlier = [](const Times& a, const Times& b) { return a.issued < b.issued; };
     if (std::is_sorted(stream.times.begin(), stream.times.end(), earlier)) {

@@ -159,7 +159,8 @@ TEST(ReadChakraEt, WhatIsNoCallIsCountedByReason) {
   EXPECT_EQ(skipped(*trace, "computing node without a start time"), 1);
   EXPECT_EQ(skipped(*trace, "memory node"), 1);
   EXPECT_EQ(skipped(*trace, "call of an unknown type"), 1);
-  EXPECT_EQ(skipped(*trace, "call whose size cannot be told"), 1);  // all_gather of a group of unknown size
+  EXPECT_EQ(skipped(*trace, "call whose size cannot be determined"),
+            1);  // all_gather of a group of unknown size
   EXPECT_EQ(skipped(*trace, "call with impossible fields"), 1);
   EXPECT_TRUE(spelled_calls(*trace, Rank{2}).empty());
 }

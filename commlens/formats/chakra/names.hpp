@@ -15,6 +15,9 @@ constexpr std::string_view k_chakra_source = "comm_src";
 constexpr std::string_view k_chakra_destination = "comm_dst";
 constexpr std::string_view k_chakra_tag = "comm_tag";
 constexpr std::string_view k_chakra_group = "pg_name";
+/// Of computing nodes: floating-point operations, and bytes read and written.
+constexpr std::string_view k_chakra_num_ops = "num_ops";
+constexpr std::string_view k_chakra_tensor_size = "tensor_size";
 /// The node that lists the groups, as PyTorch's profiler calls it.
 constexpr std::string_view k_chakra_groups_node = "## process_group:init ##";
 

@@ -89,7 +89,7 @@ FlightEntry::State state_of(const FlightJson& value) {
                                : FlightEntry::State::unknown;
 }
 
-/// The ranks of a group, "[0, 1]" or an array of them; nothing when that cannot be read.
+/// The ranks of a group, "[0, 1]" or an array of them; std::nullopt if that cannot be read.
 std::optional<std::vector<std::int64_t>> flight_ranks(const FlightJson& listed) {
   if (!listed.is_array()) {
     return whole_numbers(json_word(listed));

@@ -11,7 +11,7 @@
 
 namespace commlens::formats::flight_recorder {
 
-/// Bytes of the tensors on one side of a recorded call; nothing when they cannot be told.
+/// Bytes of the tensors on one side of a recorded call; nothing when they cannot be determined.
 struct FlightBuffer {
   std::optional<std::int64_t> bytes;
   DType dtype = DType::uint8;
@@ -39,7 +39,7 @@ struct FlightEntry {
   bool is_coalescing_marker() const { return name == "coalesced"; }
 };
 
-/// Reads an entry; nothing when it has no name.
+/// Reads an entry; std::nullopt if it has no name.
 std::optional<FlightEntry> flight_entry(const nlohmann::json& json);
 
 /// Whether a frame of the stack is the program's and not PyTorch's own; the innermost of them is an entry's

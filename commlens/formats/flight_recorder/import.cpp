@@ -24,7 +24,7 @@ namespace commlens::formats::flight_recorder {
 namespace {
 
 constexpr std::size_t k_largest_pickle = std::size_t{256} << 20;
-constexpr std::string_view k_no_size = "call whose size is not said, kept as other";
+constexpr std::string_view k_no_size = "call whose size is not reported, kept as other";
 
 CommKind kind_of_entry(const FlightEntry& entry) {
   // "all_reduce_barrier" is the all_reduce of one element that a barrier is made of.
@@ -66,7 +66,7 @@ class FlightImport {
   }
 
  private:
-  /// Calls between start and end of coalescing stay "scheduled" for ever; what became of them stands in the
+  /// Calls between start and end of coalescing stay "scheduled" for ever; what became of them is in the
   /// marker behind them, which has their sequence numbers.
   void end_coalesced(const FlightEntry& marker) {
     std::vector<std::size_t>& places = uncoalesced_[{marker.group, marker.pg_id}];

@@ -57,7 +57,7 @@ const std::vector<std::string> k_calls = {
 
 const std::map<std::string, std::int64_t> k_skipped = {
     {"record of where coalesced calls end", 1},
-    {"call whose size is not said, kept as other", 1},
+    {"call whose size is not reported, kept as other", 1},
     {"time of a call that was only started and is kept", 1},
     {"time of a call that was only scheduled and is kept", 1}};
 

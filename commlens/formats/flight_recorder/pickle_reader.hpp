@@ -36,7 +36,7 @@ class PickleReader {
   Result<Id> read();
 
   /// The values of a dict's keys that are these strings; nothing for one that is not there, or where `dict`
-  /// is no dict. What is looked at counts as handed out, for a dict may stand in a list any number of times.
+  /// is no dict. What is looked at counts as handed out, for a dict may be in a list any number of times.
   Result<std::vector<std::optional<Id>>> find(Id dict, std::span<const std::string_view> keys);
   /// The elements of a list or tuple; none of anything else.
   const std::vector<Id>& elements(Id list) const;
@@ -77,7 +77,7 @@ class PickleReader {
   std::size_t at_ = 0;      // the next byte
   std::size_t opcode_ = 0;  // where the opcode at hand stands
   std::vector<Value> values_;
-  std::vector<std::unique_ptr<std::string>> decoded_;  // texts that do not stand in the file as such
+  std::vector<std::unique_ptr<std::string>> decoded_;  // texts that are not in the file as such
   std::vector<Id> stack_;
   std::vector<std::size_t> marks_;  // heights of the stack
   std::unordered_map<std::uint64_t, Id> memo_;

@@ -5,23 +5,23 @@
 
 #include <fmt/format.h>
 
-#include "commlens/formats/io/untold_calls.hpp"
+#include "commlens/formats/io/incomplete_calls.hpp"
 
 namespace commlens::formats::goal {
 namespace {
 
 constexpr std::int64_t k_most_operations = 1'000'000'000;
 
-/// Fails when the trace does not tell the ranks of a group, a root, or the parts of an all_to_all.
+/// Fails when the trace does not report the ranks of a group, a root, or the parts of an all_to_all.
 Result<void> check_told(const Trace& trace) {
-  const UntoldCalls groupless = untold_calls(trace, [&](const CommOp& op) {
+  const IncompleteCalls groupless = incomplete_calls(trace, [&](const CommOp& op) {
     return op.kind != CommKind::other && !trace.groups.knows_members(op.group);
   });
   if (groupless.calls > 0) {
     return failure(fmt::format("GOAL needs the ranks of every group; the trace does not tell those of {}",
                                text_of(trace, groupless)));
   }
-  const UntoldCalls rootless = untold_calls(trace, [&](const CommOp& op) {
+  const IncompleteCalls rootless = incomplete_calls(trace, [&](const CommOp& op) {
     return has_root(op.kind) && !op.root && trace.groups.size(op.group) > 1;
   });
   if (rootless.calls > 0) {
@@ -29,7 +29,7 @@ Result<void> check_told(const Trace& trace) {
         fmt::format("GOAL needs the root of every broadcast and reduce; the trace does not tell that of {}",
                     text_of(trace, rootless)));
   }
-  const UntoldCalls uneven = untold_calls(trace, [&](const CommOp& op) {
+  const IncompleteCalls uneven = incomplete_calls(trace, [&](const CommOp& op) {
     return op.kind == CommKind::all_to_all && op.input != op.output && trace.groups.size(op.group) > 1;
   });
   if (uneven.calls > 0) {

@@ -12,7 +12,7 @@ namespace commlens::formats::goal {
 /// Calls of kind `other`, which GOAL has no word for, by name.
 using GoalLeftOut = std::map<std::string, std::int64_t>;
 
-/// Fails when the trace does not tell what the messages of its calls were (a group, a root, the parts of an
+/// Fails when the trace does not report what the messages of its calls were (a group, a root, the parts of an
 /// all_to_all), and when the schedule would have more than 10^9 operations.
 Result<GoalLeftOut> check_goal(const Trace& trace);
 

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/formats/goal/check.hpp"
 #include "commlens/formats/io/schedule.hpp"
 #include "commlens/trace/json_text.hpp"
@@ -27,6 +28,19 @@ struct GoalAfter {
   std::vector<std::int64_t> ended;
   std::vector<std::int64_t> started;
 };
+
+/// Adds what `more` waits for.
+void merge(const GoalAfter& more, GoalAfter& after) {
+  const auto add = [](const std::vector<std::int64_t>& from, std::vector<std::int64_t>& to) {
+    for (const std::int64_t label : from) {
+      if (std::find(to.begin(), to.end(), label) == to.end()) {
+        to.push_back(label);
+      }
+    }
+  };
+  add(more.ended, after.ended);
+  add(more.started, after.started);
+}
 
 /// One rank's part of a collective: where it stands among the members, and who its neighbours are.
 struct GoalSeat {
@@ -59,8 +73,8 @@ std::int64_t part_of(std::int64_t bytes, std::int64_t parts, std::int64_t part) 
 
 class GoalWriter {
  public:
-  GoalWriter(const CallSchedule& schedule, const TextSink& sink)
-      : schedule_(schedule), trace_(schedule.trace()), sink_(sink) {}
+  GoalWriter(const CallSchedule& schedule, const StepOrder* order, const TextSink& sink)
+      : schedule_(schedule), trace_(schedule.trace()), order_(order), sink_(sink) {}
 
   void write_header(const GoalLeftOut& left_out);
   void write_rank(const RankStream* stream, Rank rank);
@@ -74,6 +88,8 @@ class GoalWriter {
  private:
   OpenCall write_call(const CommOp& op, const ScheduledCall& call);
   void write_collective(const CommOp& op, const GoalSeat& seat);
+  void write_calls(const RankStream& stream);
+  void write_steps(const RankStream& stream, const StreamOrder& order);
   void write_gap(std::chrono::nanoseconds started);
   void settle(std::uint32_t position);
   void message(const CommOp& op, const ScheduledCall& call);
@@ -96,6 +112,7 @@ class GoalWriter {
 
   const CallSchedule& schedule_;
   const Trace& trace_;
+  const StepOrder* order_;
   const TextSink& sink_;
   std::string text_;
   Rank rank_;
@@ -121,6 +138,9 @@ void GoalWriter::write_header(const GoalLeftOut& left_out) {
     text_ +=
         fmt::format("// waited for later than the next call, or ranks would wait for each other: {} calls\n",
                     schedule_.relaxed_waits());
+  }
+  if (order_ != nullptr) {
+    text_ += "// calc 0: computing, whose time depends on the machine\n";
   }
   text_ += fmt::format("num_ranks {}\n\n", trace_.ranks());
 }
@@ -324,31 +344,59 @@ void GoalWriter::write_rank(const RankStream* stream, Rank rank) {
   open_ = {};
   seats_.clear();
   last_change_.reset();
-  if (stream != nullptr) {
-    ScheduledRank calls(schedule_, *stream, rank);
-    for (ScheduledCall call; calls.next(call);) {
-      settle(call.position);
-      if (!stream->times.empty()) {
-        write_gap(stream->times[call.row].started);
-      }
-      OpenCall open = write_call(trace_.op(stream->events[call.row].op), call);
-      if (!stream->times.empty()) {
-        open.finished = stream->times[call.row].finished;
-      }
-      open_.push(std::move(open));
-    }
+  if (stream != nullptr && order_ != nullptr) {
+    write_steps(*stream, order_->streams[static_cast<std::size_t>(stream - trace_.streams.data())]);
+  } else if (stream != nullptr) {
+    write_calls(*stream);
   }
   text_ += "}\n\n";
 }
 
+void GoalWriter::write_calls(const RankStream& stream) {
+  ScheduledRank calls(schedule_, stream, rank_);
+  for (ScheduledCall call; calls.next(call);) {
+    settle(call.position);
+    if (!stream.times.empty()) {
+      write_gap(stream.times[call.row].started);
+    }
+    OpenCall open = write_call(trace_.op(stream.events[call.row].op), call);
+    if (!stream.times.empty()) {
+      open.finished = stream.times[call.row].finished;
+    }
+    open_.push(std::move(open));
+  }
+}
+
+/// Each step waits for the end of those that it names, and for nothing else.
+void GoalWriter::write_steps(const RankStream& stream, const StreamOrder& order) {
+  ScheduledRank calls(schedule_, stream, rank_);
+  std::vector<GoalAfter> ends(order.steps.size());
+  for (std::size_t at = 0; at < order.steps.size(); ++at) {
+    const OrderedStep& step = order.steps[at];
+    now_ = {};
+    for (std::uint32_t wait = step.first_wait; wait < step.first_wait + step.waits; ++wait) {
+      merge(ends[order.waits[wait]], now_);
+    }
+    if (step.kind == OrderedStep::Kind::work) {
+      ends[at] = {{operation("calc 0", now_)}, {}};
+      continue;
+    }
+    ScheduledCall call;
+    COMMLENS_CHECK(calls.next(call) && call.row == step.row,
+                   "the order of a prediction has all of its calls");
+    const OpenCall open = write_call(trace_.op(stream.events[call.row].op), call);
+    ends[at] = open.first == 0 ? now_ : open.end;
+  }
+}
+
 }  // namespace
 
-Result<void> write(const Trace& trace, const CallSelection&, const TextSink& sink) {
+Result<void> write(const Trace& trace, const CallSelection& selection, const TextSink& sink) {
   const Result<GoalLeftOut> left_out = check_goal(trace);
   if (!left_out) {
     return tl::unexpected(left_out.error());
   }
-  const CallSchedule schedule(trace);
+  const CallSchedule schedule(trace, selection.order != nullptr);
   if (schedule.mismatch()) {
     return failure(fmt::format("{}; GOAL needs the calls of all ranks", *schedule.mismatch()));
   }
@@ -360,7 +408,7 @@ Result<void> write(const Trace& trace, const CallSelection&, const TextSink& sin
                       series.members.size()));
     }
   }
-  GoalWriter writer(schedule, sink);
+  GoalWriter writer(schedule, selection.order, sink);
   writer.write_header(*left_out);
   for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
     writer.write_rank(trace.stream_of(rank), rank);

@@ -14,7 +14,7 @@ struct BenchmarkPoint {
   DType dtype = DType::uint8;
   std::int64_t input_bytes = 0;
   std::int64_t output_bytes = 0;
-  std::int64_t ranks = 0;  // 0: not told
+  std::int64_t ranks = 0;  // 0: not known
   double microseconds = 0;
   std::string tag;  // "in-place"
 };
@@ -28,10 +28,10 @@ class BenchmarkTrace {
     calls_.provenance().averaged_times = true;
   }
 
-  /// A point that cannot be (a time that is no number, a size beyond 1 PiB) is left out and counted.
+  /// A point that cannot be (a time that is no number, a size beyond 1 PiB) is skipped and counted.
   void add(const BenchmarkPoint& point);
 
-  /// Counts rows left out.
+  /// Counts rows skipped.
   void skip(const std::string& reason, std::int64_t rows = 1) { calls_.provenance().skip(reason, rows); }
 
   bool is_empty() const { return points_ == 0; }

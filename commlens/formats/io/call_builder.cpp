@@ -108,7 +108,7 @@ Result<void> check_pair(const CallRecord& record, CommKind kind, Rank rank) {
   return {};
 }
 
-/// A rank that stands in the list twice. Most lists ascend, and are not copied for it.
+/// A rank that is in the list twice. Most lists ascend, and are not copied for it.
 std::optional<Rank> repeated_in(const std::vector<Rank>& group) {
   if (std::adjacent_find(group.begin(), group.end(), std::greater_equal<>()) == group.end()) {
     return std::nullopt;

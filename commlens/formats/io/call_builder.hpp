@@ -53,7 +53,7 @@ struct CallRecord {
   std::string communicator;                // what tells communicators of the same ranks apart
   std::string axis;                        // what the group runs along
   std::optional<std::int64_t> root;
-  bool root_unknown = false;  // a broadcast or reduce whose root the source does not tell
+  bool root_unknown = false;  // a broadcast or reduce whose root the source does not report
   std::optional<std::int64_t> peer;
   std::optional<std::int64_t> micro_batch;
   std::string tag;
@@ -80,18 +80,18 @@ class CallBuilder {
   /// `is_compute` is a compute interval and no call.
   Result<void> add(const CallRecord& record);
 
-  /// For logs of other programs: a record that cannot be is left out and counted (k_skipped_impossible).
+  /// For logs of other programs: a record that cannot be is skipped and counted (k_skipped_impossible).
   /// Whether it was taken.
   bool add_or_skip(const CallRecord& record);
 
-  /// A stretch of computing of a rank below k_max_ranks; `started` <= `finished`.
+  /// A compute interval of a rank below k_max_ranks; `started` <= `finished`.
   void add_compute(Rank rank, const ComputeInterval& stretch) { stream_of(rank).compute.push_back(stretch); }
 
   /// Where the trace comes from and what it misses, for the reader to complete.
   Provenance& provenance() { return trace_.provenance; }
 
   /// One stream per rank, ascending. Times of a stream are kept when all its calls have them; else they are
-  /// dropped and counted. Compute stretches ascend by start.
+  /// dropped and counted. Compute intervals ascend by start.
   Trace finish();
 
  private:

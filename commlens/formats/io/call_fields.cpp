@@ -82,9 +82,9 @@ std::string_view CallField::text_in(const CallRecord& record) const {
 }
 
 std::string_view expected_value(const CallField& field) {
-  constexpr std::array<std::string_view, 6> expected = {"a whole number below 2^63",  "a string",
-                                                        "an array of ranks",          "true or false",
-                                                        "a string or a whole number", "a string"};
+  constexpr std::array<std::string_view, 6> expected = {"an integer below 2^63",  "a string",
+                                                        "an array of ranks",      "true or false",
+                                                        "a string or an integer", "a string"};
   return expected.at(field.member.index());
 }
 

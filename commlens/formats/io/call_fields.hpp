@@ -17,7 +17,7 @@ struct CallField {
   using Text = std::string CallRecord::*;
   using Ranks = GroupField CallRecord::*;
   using Flag = bool CallRecord::*;
-  /// Text, or a whole number that is kept as text.
+  /// Text, or an integer that is kept as text.
   struct Label {
     std::string CallRecord::* text;
   };
@@ -38,7 +38,7 @@ struct CallField {
 /// Every field that calls JSON Lines and calls CSV share, at most 32.
 std::span<const CallField> call_fields();
 
-/// What a value of the field must be, for messages: "a whole number below 2^63", …
+/// What a value of the field must be, for messages: "an integer below 2^63", …
 std::string_view expected_value(const CallField& field);
 
 }  // namespace commlens::formats

@@ -169,7 +169,7 @@ TEST(CallLineParser, TakesACommunicatorAsANumberOrAsText) {
   CallRecord record;
   const Result<void> taken = parser.parse(R"({"rank":1,"communicator":[1]})", record);
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().message, "field \"communicator\" must be a string or a whole number");
+  EXPECT_EQ(taken.error().message, "field \"communicator\" must be a string or an integer");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ struct CallSyntax {
   OpText (*op_text)(const Trace&, const CommOp&);
   std::string (*group_text)(const GroupTable&, GroupId, const std::vector<Rank>& members);
   std::string (*line_end)(const GroupTable&, GroupId);  // communicator, axis, the end of the line
-  std::string_view compute;      // what stands between the iteration of a compute stretch and its start
+  std::string_view compute;      // what stands between the iteration of a compute interval and its start
   std::string_view compute_end;  // and behind its duration
 };
 

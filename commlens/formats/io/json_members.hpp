@@ -13,16 +13,16 @@ const nlohmann::json* json_member(const nlohmann::json& object, const char* key)
 /// The same; a JSON null when there is none.
 const nlohmann::json& json_at(const nlohmann::json& object, const char* key);
 
-/// A value that is a whole number below 2^63.
+/// A value that is an integer below 2^63.
 std::optional<std::int64_t> json_whole(const nlohmann::json& value);
 
 /// A value that is a string; empty when it is something else.
 std::string json_text(const nlohmann::json& value);
 
-/// A value that is a string or a whole number, which some writers put for a name; empty when it is neither.
+/// A value that is a string or an integer, which some writers put for a name; empty when it is neither.
 std::string json_word(const nlohmann::json& value);
 
-/// A member that is a whole number below 2^63.
+/// A member that is an integer below 2^63.
 std::optional<std::int64_t> json_whole(const nlohmann::json& object, const char* key);
 
 /// A member that is a number.

@@ -20,7 +20,7 @@ MpiBenchmark mpi_benchmark(std::string_view title);
 
 /// The call of one row. Both programs mean by the size the buffer of a rank, but of (all)gather and scatter a
 /// rank's part and of all-to-all what goes to one rank; so without `ranks` (0) these are of kind `other`.
-/// Nothing when a size is impossible.
+/// std::nullopt if a size is impossible.
 std::optional<BenchmarkPoint> mpi_point(const MpiBenchmark& benchmark, std::int64_t bytes,
                                         std::int64_t ranks);
 

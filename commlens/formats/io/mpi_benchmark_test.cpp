@@ -155,7 +155,7 @@ TEST(Osu, DividesBandwidthsThatAreSumsOfSeveralMessages) {
                 "/ bandwidth] 200000+4000"}));
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->provenance.skipped,
-            (BenchmarkSkips{{"row of a bandwidth summed over pairs whose number is not told", 2}}));
+            (BenchmarkSkips{{"row of a bandwidth summed over pairs whose number is not known", 2}}));
 }
 
 TEST(Osu, CountsACutRowAndRefusesATableWithoutRows) {

@@ -149,7 +149,7 @@ std::string NcclComms::world_id(std::int64_t size) const {
   return best;
 }
 
-/// The largest communicator is taken for the one of all ranks, unless its ranks contradict each other.
+/// The largest communicator is assumed to be the one of all ranks, unless its ranks contradict each other.
 void NcclComms::number_by_world() {
   std::int64_t largest = 0;
   for (const Comm& comm : comms_) {

@@ -19,7 +19,7 @@ bool is_host_part(char c) {
          c == '_';
 }
 
-/// A whole number that fills the text, not negative but for "-1".
+/// An integer that fills the text, not negative but for "-1".
 std::optional<std::int64_t> whole(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);

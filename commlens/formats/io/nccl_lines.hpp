@@ -37,7 +37,7 @@ struct NcclCallLine {
   std::optional<std::int64_t> global_rank;  // RCCL only
 };
 
-/// Nothing when the text is no call or only a part of one.
+/// std::nullopt if the text is no call or only a part of one.
 std::optional<NcclCallLine> nccl_call_line(std::string_view text);
 
 /// Whether the text starts like a call ("AllReduce: …"), whole or not.

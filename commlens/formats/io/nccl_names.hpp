@@ -24,7 +24,7 @@ struct NcclFunction {
 const NcclFunction* nccl_function(std::string_view name);
 
 /// ncclDataType_t by its number (nccl.h: 0 int8 … 11 fp8 e5m2); unsigned types become the signed one of their
-/// size, both fp8 types one. Nothing when there is none of that number.
+/// size, both fp8 types one. std::nullopt if there is none of that number.
 std::optional<DType> nccl_dtype(std::int64_t number);
 
 /// The same by the enumerator ("ncclFloat32") or the name that nccl-tests prints ("float", "bfloat16").
@@ -36,11 +36,11 @@ struct NcclBuffers {
   std::int64_t output = 0;
 };
 
-/// Nothing when a buffer would be impossible; `count` elements, `ranks` in the group.
+/// std::nullopt if a buffer would be impossible; `count` elements, `ranks` in the group.
 std::optional<NcclBuffers> nccl_buffers(const NcclFunction& function, DType dtype, std::int64_t count,
                                         std::int64_t ranks);
 
 /// Reason in Provenance::skipped of ranks (not calls) that got a number of ours.
-constexpr std::string_view k_numbered_rank = "rank not said, numbered by file or process";
+constexpr std::string_view k_numbered_rank = "rank not reported, numbered by file or process";
 
 }  // namespace commlens::formats

@@ -15,13 +15,13 @@ CallSignature signature_of(const CommOp& op) {
           .root = op.root ? op.root->value : -1};
 }
 
-CallSchedule::CallSchedule(const Trace& trace) : trace_(trace) {
+CallSchedule::CallSchedule(const Trace& trace, bool has_order) : trace_(trace), has_order_(has_order) {
   orders_.reserve(trace.streams.size());
   for (const RankStream& stream : trace.streams) {
     orders_.emplace_back(stream);
   }
   SchedulePlanner(*this).plan();
-  if (!mismatch_) {
+  if (!mismatch_ && !has_order_) {
     ScheduleWalk(*this).walk();
   }
 }

@@ -55,7 +55,7 @@ CallSignature signature_of(const CommOp& op);
 /// What a call is to a simulator, and the pair or series it belongs to.
 struct CallRole {
   enum class Kind : std::uint8_t {
-    nothing,  // of kind `other`, to oneself, alone in its group, or with ranks that the trace does not tell
+    nothing,  // of kind `other`, to oneself, alone in its group, or with ranks that the trace does not report
     send,
     receive,
     collective
@@ -75,7 +75,9 @@ struct CallRole {
 /// as frameworks issue in one batch), receives are waited for later; `relaxed_waits` counts them.
 class CallSchedule {
  public:
-  explicit CallSchedule(const Trace& trace);
+  /// `has_order`: of a prediction whose waits are known (StepOrder), so that calls may overlap though they
+  /// have no times.
+  explicit CallSchedule(const Trace& trace, bool has_order = false);
 
   /// Why the calls of the ranks do not belong together (a rank is missing, a receive has no send); then
   /// nothing is known of tags, and waits are those of the times alone.
@@ -103,6 +105,7 @@ class CallSchedule {
   using Place = std::pair<std::int64_t, std::uint32_t>;  // rank and position
 
   const Trace& trace_;
+  bool has_order_;
   std::vector<CallOrder> orders_;  // by stream
   std::optional<std::string> mismatch_;
   std::vector<MessagePair> pairs_;

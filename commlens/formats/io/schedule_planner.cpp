@@ -208,7 +208,7 @@ void SchedulePlanner::add_series() {
     }
     for (const auto& [signature, count] : calls) {
       schedule_.series_ids_[key][signature] = static_cast<std::uint32_t>(schedule_.series_.size());
-      const bool has_tag_per_call = group.overlaps || !in_one_order;
+      const bool has_tag_per_call = group.overlaps || schedule_.has_order_ || !in_one_order;
       schedule_.series_.push_back({.members = key.second,
                                    .calls = count,
                                    .first_tag = tag,

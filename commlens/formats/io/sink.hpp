@@ -4,13 +4,15 @@
 #include <string_view>
 
 #include "commlens/base/rank.hpp"
+#include "commlens/trace/step_order.hpp"
 
 namespace commlens::formats {
 
 /// What of a trace is written.
 struct CallSelection {
-  std::optional<Rank> rank;  // only this one's calls
-  bool compute = false;      // behind the calls of a rank, the lines that say when it computed
+  std::optional<Rank> rank;          // only this one's calls
+  bool compute = false;              // behind the calls of a rank, the lines that say when it computed
+  const StepOrder* order = nullptr;  // of a prediction, for formats with dependencies; outlives the writing
 };
 
 /// Receives text (or bytes) in blocks of about 1 MiB.

@@ -10,7 +10,7 @@
 namespace commlens::formats {
 
 /// What came through a pipe, decompressed, in a file of its own for as long as this lives: most formats are
-/// looked at first, and read more than once. The file stands in a folder in TMPDIR (/tmp), which goes with
+/// looked at first, and read more than once. The file is in a folder in TMPDIR (/tmp), which goes with
 /// this object and when a signal ends the program.
 class Spool {
  public:

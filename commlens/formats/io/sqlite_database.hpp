@@ -30,7 +30,7 @@ class SqliteStatement {
 
   int columns() const;
   bool is_null(int column) const;
-  /// Nothing when the value is no whole number.
+  /// std::nullopt if the value is no integer.
   std::optional<std::int64_t> integer(int column) const;
   double number(int column) const;
   /// Valid until the next step; empty for NULL.
@@ -60,7 +60,7 @@ class SqliteDatabase {
   /// Opens a file of unknown origin for reading. Its schema can run nothing (SQLITE_DBCONFIG_DEFENSIVE, no
   /// trusted schema, no views, no triggers), a value has 16 MiB at most and SQLite takes 1 GiB at most.
   /// Beyond the limits statements fail; without `limits` these are what the size of the file allows: a minute
-  /// and a second for each MiB, and 10,000 rows and one for each 4 bytes (a page that stands in a table many
+  /// and a second for each MiB, and 10,000 rows and one for each 4 bytes (a page that is in a table many
   /// times gives more).
   static Result<SqliteDatabase> open(const std::filesystem::path& path,
                                      std::optional<SqliteLimits> limits = std::nullopt);

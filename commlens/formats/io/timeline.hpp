@@ -8,7 +8,7 @@
 
 namespace commlens::formats {
 
-/// One call, or one stretch of computing, of one rank as a viewer shows it. Times are nanoseconds after the
+/// One call, or one compute interval, of one rank as a viewer shows it. Times are nanoseconds after the
 /// start of the timeline.
 struct TimelineSlice {
   Rank rank;
@@ -35,14 +35,14 @@ struct Timeline {
   std::int64_t origin_ns = 0;         // on the trace's clock, when it has times
   std::int64_t unmatched = 0;         // sends and receives whose other side is not there
   std::int64_t backward = 0;          // messages that arrive before they are sent: clocks differ
-  std::int64_t compute_left_out = 0;  // stretches of computing that no times of calls go with
+  std::int64_t compute_left_out = 0;  // compute intervals that no times of calls go with
 };
 
 /// Lays a trace out. The k-th send from one rank to another goes with the k-th receive there, among those of
 /// one communicator, element type and size. Two slices of a track never overlap and never start together.
 Timeline timeline_of(const Trace& trace, std::optional<Rank> only);
 
-/// Calls and stretches of computing that timeline_of would give, as a double: it may pass any integer.
+/// Calls and compute intervals that timeline_of would give, as a double: it may pass any integer.
 double slices_of(const Trace& trace, std::optional<Rank> only);
 
 }  // namespace commlens::formats

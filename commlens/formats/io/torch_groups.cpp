@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t k_longest_list = std::int64_t{1} << 20;
 constexpr int k_deepest_nesting = 64;
 
-/// Nothing when that cannot be.
+/// std::nullopt if that cannot be.
 std::optional<std::vector<Rank>> strided_ranks(std::int64_t start, std::int64_t stride, std::int64_t size) {
   const bool is_one = size == 1 && start >= 0;
   if (start >= k_max_ranks) {

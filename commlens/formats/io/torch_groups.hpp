@@ -18,7 +18,7 @@ struct TorchGroup {
   std::vector<Rank> ranks;
   std::int64_t size = 0;
 
-  /// The global rank of a position in the group; nothing when the ranks are not known or have no such
+  /// The global rank of a position in the group; std::nullopt if the ranks are not known or have no such
   /// position.
   std::optional<std::int64_t> global(std::int64_t group_rank) const;
 };

@@ -8,7 +8,7 @@
 namespace commlens::formats {
 namespace {
 
-/// Reads a whole number at the begin of `text`, after blanks and commas, and removes it.
+/// Reads an integer at the begin of `text`, after blanks and commas, and removes it.
 std::optional<std::int64_t> take_number(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" ,\n"), text.size()));
   std::int64_t number = 0;

@@ -17,7 +17,8 @@ class KinetoGroups {
  public:
   explicit KinetoGroups(const KinetoJob& job) : job_(job) {}
   struct Group {
-    std::vector<Rank> in_order;  // as the group has them, for roots; empty where the trace does not tell them
+    std::vector<Rank>
+        in_order;  // as the group has them, for roots; empty where the trace does not report them
     std::vector<Rank> ascending;  // the same; empty where a rank stands twice
   };
   /// Stays valid as long as this object.

@@ -65,7 +65,7 @@ KinetoRun read_kineto_events(std::string_view run, const KinetoSink& take);
 struct KinetoJob {
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t> world_size;
-  std::map<std::string, std::vector<Rank>, std::less<>> groups;  // ranks by group name; all ranks: left out
+  std::map<std::string, std::vector<Rank>, std::less<>> groups;  // ranks by group name; all ranks: skipped
   std::map<std::string, std::int64_t, std::less<>> group_sizes;
 };
 

@@ -29,7 +29,7 @@ struct Stretch {
   std::int64_t end() const { return start + duration; }
 };
 
-/// A stretch of a CPU thread that launched something.
+/// An interval of a CPU thread that launched something.
 struct Launch {
   std::int64_t correlation = 0;
   std::int64_t at = 0;

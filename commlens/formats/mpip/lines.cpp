@@ -117,7 +117,7 @@ CommKind mpip_kind(std::string_view call) {
 }
 
 std::optional<MpipSizes> mpip_sizes(const MpipRow& row) {
-  constexpr double largest_sum = 9e15;  // whole numbers are exact in a double
+  constexpr double largest_sum = 9e15;  // integers are exact in a double
   constexpr double largest_call = 1125899906842624.0;
   const auto calls = static_cast<double>(row.count);
   const double highest = row.largest.value + row.largest.half;

@@ -45,7 +45,7 @@ struct MpipRow {
 };
 std::optional<MpipRow> mpip_row(std::string_view line);
 
-/// The op behind a call that sends something; `other` for those whose message mpiP's size does not tell
+/// The op behind a call that sends something; `other` for those whose message mpiP's size does not report
 /// (allgather, alltoall, …).
 CommKind mpip_kind(std::string_view call);
 
@@ -56,7 +56,7 @@ struct MpipSizes {
   std::int64_t larger = 0;
   std::int64_t rounding = 0;
 };
-/// Nothing when the numbers contradict each other or are beyond 1 PiB.
+/// std::nullopt if the numbers contradict each other or are beyond 1 PiB.
 std::optional<MpipSizes> mpip_sizes(const MpipRow& row);
 
 }  // namespace commlens::formats::mpip

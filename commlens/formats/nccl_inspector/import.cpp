@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* k_no_json = "line that is no JSON object or is cut off";
 constexpr const char* k_no_header = "call before any header";
-constexpr const char* k_no_start = "start of a call not said, laid behind the call before";
+constexpr const char* k_no_start = "start of a call not reported, placed after the call before";
 
 /// Whose calls a line is about; later versions write it once for many lines.
 struct InspectorHeader {
@@ -47,7 +47,7 @@ struct InspectorShape {
 struct InspectorCall {
   NcclComms::Row comm = 0;
   std::uint32_t shape = 0;
-  std::int64_t start_us = -1;  // -1: not said
+  std::int64_t start_us = -1;  // -1: not known
   std::int64_t dumped_us = 0;
   std::int64_t duration_ns = 0;
 };
@@ -142,8 +142,8 @@ void InspectorReader::take_header(const nlohmann::json& record) {
   }
 }
 
-/// A process with several GPUs holds several ranks of a communicator; the n-th of them is taken for its n-th
-/// GPU.
+/// A process with several GPUs holds several ranks of a communicator; the n-th of them is assumed to be its
+/// n-th GPU.
 NcclComms::Row InspectorReader::comm_of(const InspectorHeader& header) {
   auto& ranks = ranks_[{header.process, header.id}];
   const auto [found, added] = ranks.try_emplace(header.rank, static_cast<std::int64_t>(ranks.size()));
@@ -201,7 +201,7 @@ GroupId InspectorReader::group_of(const InspectorCall& call, const InspectorShap
   if (is_point_to_point(kind)) {
     return comms_.pair(call.comm, kind, shape.peer, trace_.groups);
   }
-  // The root is not told; a group without a name stays without members.
+  // The root is not known; a group without a name stays without members.
   return has_root(kind) ? trace_.groups.intern_hidden(comms_.size(call.comm), "")
                         : comms_.group(call.comm, trace_.groups);
 }

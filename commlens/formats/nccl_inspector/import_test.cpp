@@ -112,9 +112,9 @@ TEST(Inspector, LaysCallsWithoutStartsOneBehindTheOther) {
                                                     "rank 0: all_reduce 8->8 of 0 kernel_gpu 100000+20000",
                                                     "rank 0: all_reduce 8->8 of 0 kernel_gpu 970000+30000"}));
   ASSERT_TRUE(trace);
-  EXPECT_EQ(
-      trace->provenance.assumed,
-      (std::map<std::string, std::int64_t>{{"start of a call not said, laid behind the call before", 3}}));
+  EXPECT_EQ(trace->provenance.assumed,
+            (std::map<std::string, std::int64_t>{
+                {"start of a call not reported, placed after the call before", 3}}));
   EXPECT_TRUE(trace->provenance.skipped.empty());
 }
 
@@ -174,7 +174,7 @@ TEST(Inspector, CountsWhatItCannotUse) {
                                                  {"call of a function we do not know", 1},
                                                  {"call with impossible fields", 3},
                                                  {"line that is no JSON object or is cut off", 3}}));
-  EXPECT_EQ(trace->provenance.assumed.at("start of a call not said, laid behind the call before"), 1);
+  EXPECT_EQ(trace->provenance.assumed.at("start of a call not reported, placed after the call before"), 1);
 }
 
 TEST(Inspector, RefusesAFileWithoutCalls) {

@@ -131,7 +131,7 @@ void PluginReader::take_channel(std::string_view line) {
 
 void PluginReader::add(const PluginCall& call) {
   const NcclFunction& function = *call.function;
-  // The number of ranks is not told: buffers with a part for each of them are of unknown size.
+  // The number of ranks is not known: buffers with a part for each of them are of unknown size.
   const bool needs_ranks = function.input == NcclFunction::Buffer::count_per_rank ||
                            function.output == NcclFunction::Buffer::count_per_rank;
   const auto buffers = nccl_buffers(function, call.dtype, call.count, 1);
@@ -168,7 +168,7 @@ Result<Trace> PluginReader::finish() {
     add(call);
   }
   if (comms_.size() > 1) {
-    calls_.provenance().assume("rank not said, that in the call's communicator taken",
+    calls_.provenance().assume("rank not reported, that in the call's communicator taken",
                                static_cast<std::int64_t>(found_.size()));
   }
   Trace trace = calls_.finish();

@@ -34,7 +34,7 @@ std::optional<NcclTestsTime> json_placement(const nlohmann::json& row, const cha
   return NcclTestsTime{time->get<double>(), wrong != nullptr && wrong->is_number()};
 }
 
-/// A row; nothing when it has no size, no known type or no time.
+/// A row; std::nullopt if it has no size, no known type or no time.
 std::optional<NcclTestsRow> json_row(const nlohmann::json& row, bool& is_cpu_time) {
   constexpr std::int64_t largest = std::int64_t{1} << 50;
   const auto bytes = json_whole(row, "size");

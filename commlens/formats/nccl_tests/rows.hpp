@@ -41,17 +41,17 @@ struct NcclTestsColumns {
 /// "#       size         count      type   redop    root     time   algbw …", of any age.
 std::optional<NcclTestsColumns> nccl_tests_columns(std::string_view line);
 
-/// Whether a line starts like a row: two whole numbers and an element type.
+/// Whether a line starts like a row: two integers and an element type.
 bool starts_nccl_tests_row(std::string_view line, const NcclTestsColumns& columns);
 
-/// "        8     2   float   sum   -1   1.5   0.01   0.01   0   2.5   0.00   0.00   0": a row; nothing when
-/// the line is none or is torn.
+/// "        8     2   float   sum   -1   1.5   0.01   0.01   0   2.5   0.00   0.00   0": a row; std::nullopt
+/// if the line is none or is torn.
 std::optional<NcclTestsRow> nccl_tests_row(std::string_view line, const NcclTestsColumns& columns);
 
 /// One table, of one run of one program.
 struct NcclTestsRun {
   std::string program;     // "all_reduce_perf"; empty when the output does not say
-  std::int64_t ranks = 0;  // of a communicator; 0: not told
+  std::int64_t ranks = 0;  // of a communicator; 0: not known
   NcclTestsColumns columns;
   std::vector<NcclTestsRow> rows;
 };

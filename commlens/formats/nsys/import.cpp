@@ -49,7 +49,7 @@ class NsysRanks {
     const auto found = ranks_.find(device);
     return found == ranks_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// Ranks of a communicator; nothing when its creation was not recorded.
+  /// Ranks of a communicator; std::nullopt if its creation was not recorded.
   std::optional<std::int64_t> size(std::optional<std::int64_t> comm) const {
     const auto found = comm ? sizes_.find(*comm) : sizes_.end();
     return found == sizes_.end() ? std::nullopt : std::optional(found->second);
@@ -187,7 +187,7 @@ class NsysReading {
 
   /// `kernels` is not empty. Several kernels carry out a group (ncclGroupStart … ncclGroupEnd) when it has
   /// several devices or communicators. NCCL does not launch them in the order of the calls (ncclGroupCommJoin
-  /// in its group.h), so calls are told apart by what they are, or not at all.
+  /// in its group.h), so calls are distinguished by what they are, or not at all.
   void match_group(std::vector<const NsysCall*>& calls, std::span<const NsysKernel* const> kernels,
                    CallsOfKernels& calls_of) const {
     if (calls.empty()) {
@@ -205,8 +205,9 @@ class NsysReading {
     if (calls.size() == 1 || one_stream || (one_device && one_comm)) {
       calls_of[&first] = std::move(calls);  // later kernels are of calls that were not recorded
     } else if (!deal_alike(calls, kernels, calls_of) && !deal_by_kind(calls, kernels, calls_of)) {
-      calls_.provenance().skip("call of a group over several devices or streams (sizes are not told apart)",
-                               static_cast<std::int64_t>(calls.size()));
+      calls_.provenance().skip(
+          "call of a group over several devices or streams (sizes are not distinguished)",
+          static_cast<std::int64_t>(calls.size()));
     }
   }
 

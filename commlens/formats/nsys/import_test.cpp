@@ -159,7 +159,7 @@ TEST(Nsys, NumbersProcessesAndDevicesWhereNoCommunicatorTells) {
   report.kernel(k_first + (std::int64_t{9} << 24), 0, 2, 1, {5, 40});  // a process that only computes
   const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
-  EXPECT_EQ(trace->provenance.assumed, (Skipped{{"rank not said, numbered by file or process", 3}}));
+  EXPECT_EQ(trace->provenance.assumed, (Skipped{{"rank not reported, numbered by file or process", 3}}));
   EXPECT_EQ(trace->provenance.skipped, (Skipped{{"kernel of a process that does not communicate", 1}}));
   EXPECT_EQ(calls_of(*trace, Rank{0}), std::vector<std::string>{"all_reduce 0>0 @5+35"});
   EXPECT_EQ(calls_of(*trace, Rank{1}), std::vector<std::string>{"all_reduce 0>0 @10+30"});
@@ -228,7 +228,7 @@ TEST(Nsys, LeavesOutSizesOfAGroupWhoseCallsCannotBeToldApart) {
   const Result<Trace> trace = read(folder / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped,
-            (Skipped{{"call of a group over several devices or streams (sizes are not told apart)", 2}}));
+            (Skipped{{"call of a group over several devices or streams (sizes are not distinguished)", 2}}));
   EXPECT_EQ(calls_of(*trace, Rank{0}), std::vector<std::string>{"all_reduce 0>0 @1100+200"});
   EXPECT_EQ(calls_of(*trace, Rank{1}), std::vector<std::string>{"all_reduce 0>0 @1110+190"});
 }

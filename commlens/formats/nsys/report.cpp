@@ -31,7 +31,7 @@ constexpr std::array<std::pair<const char*, const char*>, 5> k_left_out = {
      {"MPI_P2P_EVENTS", "MPI call in a report of Nsight"},
      {"MPI_COLLECTIVES_EVENTS", "MPI call in a report of Nsight"}}};
 
-/// The numbers of NCCL's payload, by their labels, however deep they stand in the JSON text.
+/// The numbers of NCCL's payload, by their labels, however deep they are in the JSON text.
 std::map<std::string, std::int64_t> payload_numbers(std::string_view text) {
   std::map<std::string, std::int64_t> numbers;
   const nlohmann::json whole = text.size() > k_longest_payload

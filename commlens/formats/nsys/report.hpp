@@ -68,7 +68,7 @@ class NsysReport {
 
   /// Fails when the file is no report, or damaged.
   Result<void> read();
-  /// Gives every other kernel as a stretch of computing of its device. To be called after `read`.
+  /// Gives every other kernel as a compute interval of its device. To be called after `read`.
   Result<void> visit_compute(
       const std::function<void(NsysDevice, std::int64_t started, std::int64_t finished)>& visit);
 
@@ -77,7 +77,7 @@ class NsysReport {
   const std::vector<NsysComm>& comms() const { return comms_; }
   std::string_view name(std::int64_t id) const;
   bool has_kernel_table() const { return has("CUPTI_ACTIVITY_KIND_KERNEL"); }
-  /// Nanoseconds of the clock of the day at time 0; 0 when it is not told.
+  /// Nanoseconds of the clock of the day at time 0; 0 when it is not known.
   std::int64_t session_start() const { return session_start_; }
 
  private:

@@ -55,7 +55,7 @@ struct OsuColumns {
   bool is_bandwidth = false;  // MB/s instead of µs
 };
 
-constexpr const char* k_unknown_pairs = "row of a bandwidth summed over pairs whose number is not told";
+constexpr const char* k_unknown_pairs = "row of a bandwidth summed over pairs whose number is not known";
 
 /// N of "# [ pairs: N ] [ window size: 64 ]", whose messages a message rate test adds up; 0 when it is not
 /// told.
@@ -196,7 +196,7 @@ class OsuReader {
     add(columns, *bytes, *value);
   }
 
-  /// How many messages travel at once, of which the printed bandwidth is the sum; 0 when it is not told.
+  /// How many messages travel at once, of which the printed bandwidth is the sum; 0 when it is not known.
   std::int64_t summed_messages() const {
     if (title_.find("Multiple Bandwidth") != std::string::npos) {
       return pairs_;
@@ -239,7 +239,7 @@ class OsuReader {
   std::int64_t ranks_ = 0;
   DType dtype_ = DType::uint8;
   std::optional<OsuColumns> columns_;
-  std::int64_t pairs_ = 0;  // 0: not told
+  std::int64_t pairs_ = 0;  // 0: not known
 };
 
 }  // namespace

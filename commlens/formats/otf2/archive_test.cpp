@@ -282,7 +282,8 @@ TEST(Otf2, ReadsWhatEztraceRecordsOfARealProgram) {
       trace->provenance.skipped,
       (std::map<std::string, std::int64_t>{{"receive or collective whose completion is not recorded", 4}}));
   EXPECT_EQ(
-      trace->provenance.assumed.at("message whose end is not told (its function's return stands for it)"), 4);
+      trace->provenance.assumed.at("message whose end is not known (its function's return stands for it)"),
+      4);
   EXPECT_EQ(trace->streams[2].times.size(), trace->streams[2].events.size());
   for (const std::int64_t rank : {0, 1, 2, 3}) {
     const std::string half = rank % 2 == 0 ? "0 2" : "1 3";

@@ -14,7 +14,7 @@
 namespace commlens::formats::otf2 {
 namespace {
 
-/// What was handed over: "name start+duration", and what was left out.
+/// What was handed over: "name start+duration", and what was skipped.
 class Handed {
  public:
   Handed()
@@ -110,7 +110,7 @@ TEST(Otf2Calls, WhatDoesNotCompleteIsCountedOrEndsWithItsFunction) {
   EXPECT_EQ(handed.skipped,
             (std::map<std::string, std::int64_t>{
                 {"cancelled call", 1}, {"receive or collective whose completion is not recorded", 1}}));
-  EXPECT_EQ(handed.assumed.at("message whose end is not told (its function's return stands for it)"), 1);
+  EXPECT_EQ(handed.assumed.at("message whose end is not known (its function's return stands for it)"), 1);
 }
 
 // EZTrace 2.0 numbers requests by their address and does not record that receives complete.

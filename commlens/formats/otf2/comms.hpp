@@ -24,7 +24,7 @@ class Otf2Comms {
 
   Otf2Comms(const Trace& trace, std::int64_t ranks);
 
-  /// The communicator of a collective, as `self` sees its group; nothing where its ranks are not known.
+  /// The communicator of a collective, as `self` sees its group; std::nullopt where its ranks are not known.
   std::optional<std::uint32_t> of_group(GroupId group, Rank self);
   /// Where a message to or from `peer` is: the communicator, and the position of `peer` there.
   struct Place {

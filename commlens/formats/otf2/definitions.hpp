@@ -34,7 +34,7 @@ class Otf2Definitions {
   std::optional<Rank> rank_of(std::uint64_t location) const;
   /// Whether the archive said which locations are the ranks; else they are numbered by process.
   bool knows_ranks() const { return knows_ranks_; }
-  /// Members of a communicator in its own order; nothing when it is not defined or joins two groups.
+  /// Members of a communicator in its own order; std::nullopt if it is not defined or joins two groups.
   std::optional<std::vector<Rank>> members(std::uint32_t comm, Rank self) const;
   /// What tells a communicator from others of the same ranks: "MPI_COMM_WORLD", or its number in the archive.
   std::string comm_label(std::uint32_t comm) const;

@@ -2,19 +2,19 @@
 
 #include <fmt/format.h>
 
-#include "commlens/formats/io/untold_calls.hpp"
+#include "commlens/formats/io/incomplete_calls.hpp"
 #include "commlens/formats/otf2/api.hpp"
 
 namespace commlens::formats::otf2 {
 
 Result<void> write(const Trace& trace, const CallSelection& /*selection*/,
                    const std::filesystem::path& folder) {
-  const UntoldCalls untold = untold_calls(trace, [&](const CommOp& op) {
+  const IncompleteCalls incomplete = incomplete_calls(trace, [&](const CommOp& op) {
     return op.kind != CommKind::other && !trace.groups.knows_members(op.group);
   });
-  if (untold.calls > 0) {
+  if (incomplete.calls > 0) {
     return failure(fmt::format("OTF2 needs the ranks of every group; the trace does not tell those of {}",
-                               text_of(trace, untold)));
+                               text_of(trace, incomplete)));
   }
   const Result<const Otf2Api*> api = load_otf2();
   if (!api) {

@@ -146,7 +146,7 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  /// The next bytes; none at the end. Nothing when the child was silent for too long.
+  /// The next bytes; none at the end. std::nullopt if the child was silent for too long.
   std::optional<std::string_view> read_some(std::chrono::milliseconds patience) {
     pollfd waiting{.fd = pipe_, .events = POLLIN, .revents = 0};
     const int ready = poll(&waiting, 1, static_cast<int>(patience.count()));

@@ -15,7 +15,7 @@ namespace commlens::formats::otf2 {
 /// Where a reader puts what it finds.
 struct RecordSink {
   std::function<void(const CallRecord&)> add;
-  std::function<void(std::string_view reason, std::int64_t records)> skip;    // left out
+  std::function<void(std::string_view reason, std::int64_t records)> skip;    // skipped
   std::function<void(std::string_view reason, std::int64_t records)> assume;  // filled in
 };
 

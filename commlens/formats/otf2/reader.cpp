@@ -482,7 +482,7 @@ Result<void> read_archive(const std::filesystem::path& anchor, const RecordSink&
   }
   open_locations(reader.get(), all.definitions);
   if (!all.definitions.knows_ranks()) {
-    sink.assume("rank not said, numbered by file or process",
+    sink.assume("rank not reported, numbered by file or process",
                 static_cast<std::int64_t>(all.definitions.locations().size()));
   }
   if (!read_events(reader.get(), all)) {

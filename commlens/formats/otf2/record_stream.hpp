@@ -17,7 +17,7 @@ namespace commlens::formats::otf2 {
 /// are written once.
 ///   G 0 1 2         the next group: its ranks
 ///   R 7 {"rank":…}  a record; its group is the 7th, or none of those for "-"
-///   S 12 torn line  records left out, and why
+///   S 12 torn line  records skipped, and why
 ///   A 1 no rank     what was filled in
 ///   E no such table the reader failed
 ///   .               everything was said

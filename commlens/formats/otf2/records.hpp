@@ -37,7 +37,7 @@ std::optional<CallRecord> record_of(const Otf2Definitions& definitions, Rank sel
 /// The ranks in the text of an attribute, "2 1"; none when it is no such text.
 std::vector<Rank> ranks_in(std::string_view text);
 
-/// The operation of a kind, by the name of the call where the kind is `other`; nothing when OTF2 has none.
+/// The operation of a kind, by the name of the call where the kind is `other`; std::nullopt if OTF2 has none.
 std::optional<std::uint8_t> otf2_collective(CommKind kind, std::string_view name);
 
 }  // namespace commlens::formats::otf2

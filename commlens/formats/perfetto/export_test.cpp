@@ -280,10 +280,10 @@ TEST(Perfetto, SaysThatTimesAreAveragesAndWhatWasAssumed) {
   Trace trace = two_ranks();
   EXPECT_EQ(Json::parse(perfetto_text(trace)).at("metadata").at("time"), "measured");
   trace.provenance.averaged_times = true;
-  trace.provenance.assume("rank not said", 2);
+  trace.provenance.assume("rank not reported", 2);
   const Json metadata = Json::parse(perfetto_text(trace)).at("metadata");
   EXPECT_EQ(metadata.at("time"), "averages of several calls each, laid end to end");
-  EXPECT_EQ(metadata.at("assumed: rank not said"), 2);
+  EXPECT_EQ(metadata.at("assumed: rank not reported"), 2);
 }
 
 TEST(Perfetto, LaysOutRanksThatWaitForEachOther) {

@@ -106,8 +106,8 @@ class TorchEtImport {
   }
 
   /// The global rank: a place in a group whose ranks are known; else the number behind "rank" in the file's
-  /// name; else the place in the only group there is, which is taken for that of all ranks; else the number
-  /// that ends the name.
+  /// name; else the place in the only group there is, which is assumed to be that of all ranks; else the
+  /// number that ends the name.
   std::int64_t find_rank() {
     std::optional<std::int64_t> place;
     for (const TorchEtCall& call : calls_) {
@@ -123,7 +123,7 @@ class TorchEtImport {
       return *said;
     }
     if (place && has_one_group_ && *place >= 0 && *place < k_max_ranks) {
-      provenance().assume("rank not said, taken from the place in the only group");
+      provenance().assume("rank not reported, taken from the place in the only group");
       return *place;
     }
     const std::optional<std::int64_t> named = rank_in_name(path_);
@@ -155,7 +155,7 @@ class TorchEtImport {
     }
     const std::optional<Buffers> buffers = buffers_of(call, kind, group.size);
     if (!buffers) {
-      provenance().skip("call whose size cannot be told");
+      provenance().skip("call whose size cannot be determined");
       return;
     }
     record.input_bytes = buffers->input;
@@ -180,8 +180,8 @@ class TorchEtImport {
     }
   }
 
-  /// Both buffers as docs/formats/calls.md defines them; nothing when the trace does not tell how large they
-  /// are.
+  /// Both buffers as docs/formats/calls.md defines them; nothing when the trace does not report how large
+  /// they are.
   struct Buffers {
     std::int64_t input = 0;
     std::int64_t output = 0;

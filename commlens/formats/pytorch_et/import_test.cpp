@@ -158,7 +158,7 @@ TEST(ReadPytorchEt, TheFilesNameGoesBeforeAGuessedPlace) {
   const Result<Trace> guessed = read_nodes({node}, "et_3.json");
   ASSERT_TRUE(guessed) << guessed.error().message;
   EXPECT_EQ(guessed->streams.at(0).ranks.first, Rank{1});
-  EXPECT_EQ(guessed->provenance.assumed.at("rank not said, taken from the place in the only group"), 1);
+  EXPECT_EQ(guessed->provenance.assumed.at("rank not reported, taken from the place in the only group"), 1);
 }
 
 TEST(ReadPytorchEt, OfAGroupTooLargeToListOnlyTheSizeIsKept) {
@@ -205,10 +205,10 @@ TEST(ReadPytorchEt, CountsWhatItCannotUse) {
                  "no number.json");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped,
-            (std::map<std::string, std::int64_t>{{"call whose size cannot be told", 1},
+            (std::map<std::string, std::int64_t>{{"call whose size cannot be determined", 1},
                                                  {"list of process groups that cannot be read", 1},
                                                  {"node that cannot be read", 3}}));
-  EXPECT_EQ(trace->provenance.assumed.at("rank not said, numbered by file or process"), 1);
+  EXPECT_EQ(trace->provenance.assumed.at("rank not reported, numbered by file or process"), 1);
   EXPECT_EQ(spelled(trace, Rank{0}).size(), 1U);
 }
 

@@ -38,7 +38,7 @@ Arguments arguments_of(const TorchEtJson& node, const char* side, const char* fl
 }
 
 /// What the tensors in a value have together; a tensor is [tensor id, storage id, offset, elements, bytes of
-/// one, "device"], and stands in any number of lists.
+/// one, "device"], and is in any number of lists.
 struct TensorSum {
   TensorsOfCall all;
   std::int64_t element_size = 0;

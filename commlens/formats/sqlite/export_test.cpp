@@ -97,7 +97,7 @@ Trace two_stage_trace() {
   trace.streams[0].compute = {{nanoseconds(2000), nanoseconds(5000), 0}};
   trace.provenance.producer = "test";
   trace.provenance.skip("torn line", 3);
-  trace.provenance.assume("rank not said");
+  trace.provenance.assume("rank not reported");
   return trace;
 }
 
@@ -139,7 +139,7 @@ TEST(Sqlite, AnswersTheDocumentedQuestions) {
                   "recv|fp16|1024|2|700|900", "send|fp16|1024|2|100|300"}));
 }
 
-/// Two ranks that reduce on a group whose ranks are not told, or in two groups of the same size.
+/// Two ranks that reduce on a group whose ranks are not known, or in two groups of the same size.
 Trace hidden_group_trace() {
   Trace trace;
   const OpId reduce = trace.intern(CommOp{.kind = CommKind::all_reduce,
@@ -202,7 +202,8 @@ TEST(Sqlite, SaysWhereTheTraceComesFromAndWhatItLacks) {
                                       "framework|", "job_ranks|4", "producer|test", "ranks|4",
                                       "schema|commlens.sqlite/1", "source|predicted", "verified|true"}));
   EXPECT_EQ(rows_of_table(*database, "SELECT * FROM skipped"), std::vector<std::string>{"torn line|3"});
-  EXPECT_EQ(rows_of_table(*database, "SELECT * FROM assumed"), std::vector<std::string>{"rank not said|1"});
+  EXPECT_EQ(rows_of_table(*database, "SELECT * FROM assumed"),
+            std::vector<std::string>{"rank not reported|1"});
 }
 
 TEST(Sqlite, GivesEachRankOfAClassItsOwnGroups) {

@@ -67,7 +67,7 @@ struct FlatUnit {
 /// stage 3 before the other unit of the module that owns it. Every unit is non-empty.
 std::vector<FlatUnit> flat_units(const Job& job, const HeldChunk& chunk);
 
-/// The units (rows of flat_units) a module's parameters lie in, ascending, persistent ones left out.
+/// The units (rows of flat_units) a module's parameters lie in, ascending, persistent ones skipped.
 std::vector<std::size_t> units_of(const HeldModule& module, const std::vector<FlatUnit>& units);
 /// The same for every module of a chunk, in time that grows with the chunk.
 std::vector<std::vector<std::size_t>> units_of_modules(const HeldChunk& chunk,

@@ -15,7 +15,7 @@ std::span<const RuleRow> causes();
 
 void adopt(Job& job);
 /// Of a job that came from another framework's configuration: ZeRO++ outside stage 3 and partitioned
-/// activations where nothing is recomputed or split are left out.
+/// activations where nothing is recomputed or split are skipped.
 void leave_out_converted(Job& job);
 Bytes bucket(const Job& job);
 Result<void> set_bucket(Job& job, Bytes bucket);

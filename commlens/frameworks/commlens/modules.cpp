@@ -3,6 +3,8 @@
 namespace commlens::trainer {
 namespace {
 
+using enum ModulePart;
+
 const Rule k_output{"commlens.split_output", "docs/training.md#tensor-parallel"};
 const Rule k_input{"commlens.split_input_gradient", "docs/training.md#tensor-parallel"};
 const Rule k_sequence_output{"commlens.sequence_split_output", "docs/training.md#tensor-parallel"};
@@ -16,11 +18,15 @@ const Rule k_kept{"commlens.partitioned_input", "docs/training.md#recomputation"
 TensorParallelModules::TensorParallelModules(ProgramBuilder& out, const Job& job)
     : out_(out),
       job_(job),
+      work_(out),
       ranks_(job.layout.tp),
       activation_(job.train.micro_batch * job.model.sequence * job.model.hidden),
       sequence_parallel_(job.layout.sequence_parallel && job.layout.tp > 1) {}
 
 void TensorParallelModules::all_reduce(const Rule& rule, std::string_view tag) const {
+  if (ranks_ == 1) {
+    return;
+  }
   out_.all_reduce(out_.groups.tp, {activation_}, job_.train.dtype, rule, tag);
 }
 
@@ -38,12 +44,10 @@ void TensorParallelModules::replicated_gradients(std::int64_t count, std::string
 
 void TensorParallelModules::gather_kept_input() const { gather(k_kept, "block.input"); }
 
-void TensorParallelModules::forward(ModuleRole role) const {
-  if (ranks_ == 1) {
-    return;
-  }
+void TensorParallelModules::forward(ModuleRole role) {
   switch (role) {
     case ModuleRole::embedding:
+      work_.forward({embedding});
       if (sequence_parallel_) {
         scatter(k_sequence_output, "embedding");
       } else {
@@ -51,46 +55,59 @@ void TensorParallelModules::forward(ModuleRole role) const {
       }
       return;
     case ModuleRole::block:
-      forward_block();
-      return;
+      return forward_block();
     case ModuleRole::head:
-      if (sequence_parallel_) {
-        gather(k_sequence_input, "head");
-      }
-      loss();
-      return;
+      return forward_head();
   }
 }
 
-void TensorParallelModules::forward_block() const {
+void TensorParallelModules::forward_block() {
   const bool is_parallel = job_.model.parallel_residual;
-  if (!sequence_parallel_) {
-    if (!is_parallel) {
+  work_.forward({ln1});
+  if (sequence_parallel_) {
+    gather(k_sequence_input, "block.qkv");
+  }
+  work_.forward({qkv, attention, proj});
+  if (!is_parallel) {
+    if (sequence_parallel_) {
+      scatter(k_sequence_output, "block.proj");
+    } else {
       all_reduce(k_output, "block.proj");
     }
-    all_reduce(k_output, is_parallel ? "block.residual" : "block.fc2");
-    return;
   }
-  gather(k_sequence_input, "block.qkv");
-  if (!is_parallel) {
-    scatter(k_sequence_output, "block.proj");
+  work_.forward({ln2});
+  if (sequence_parallel_) {
+    gather(k_sequence_input, "block.fc1");
   }
-  gather(k_sequence_input, "block.fc1");
-  scatter(k_sequence_output, is_parallel ? "block.residual" : "block.fc2");
+  work_.forward({fc1, activation, fc2});
+  const char* const tag = is_parallel ? "block.residual" : "block.fc2";
+  if (sequence_parallel_) {
+    scatter(k_sequence_output, tag);
+  } else {
+    all_reduce(k_output, tag);
+  }
 }
 
-void TensorParallelModules::loss() const {
-  const Elements tokens{job_.train.micro_batch * job_.model.sequence};
-  for (const char* const tag : {"loss.max", "loss.target", "loss.sum"}) {
+void TensorParallelModules::forward_head() {
+  work_.forward({final_norm});
+  if (sequence_parallel_) {
+    gather(k_sequence_input, "head");
+  }
+  work_.forward({head});
+  loss_call("loss.max");
+  work_.forward({loss});
+  loss_call("loss.target");
+  loss_call("loss.sum");
+}
+
+void TensorParallelModules::loss_call(const char* tag) const {
+  if (ranks_ > 1) {
+    const Elements tokens{job_.train.micro_batch * job_.model.sequence};
     out_.all_reduce(out_.groups.tp, tokens, DType::fp32, k_vocabulary_loss, tag);
   }
 }
 
-void TensorParallelModules::backward(ModuleRole role) const {
-  if (ranks_ == 1) {
-    return;
-  }
-  const std::int64_t norm = 2 * job_.model.hidden;
+void TensorParallelModules::backward(ModuleRole role) {
   switch (role) {
     case ModuleRole::embedding:
       if (sequence_parallel_) {
@@ -99,34 +116,52 @@ void TensorParallelModules::backward(ModuleRole role) const {
         }
         gather(k_sequence_output, "embedding.grad");
       }
+      work_.backward({embedding});
       return;
     case ModuleRole::block:
-      backward_block();
-      return;
+      return backward_block();
     case ModuleRole::head:
-      if (!sequence_parallel_) {
-        all_reduce(k_input, "head.grad");
-        return;
-      }
-      scatter(k_sequence_input, "head.grad");
-      replicated_gradients(norm, "head.norm.grad");
-      return;
+      return backward_head();
   }
 }
 
-void TensorParallelModules::backward_block() const {
-  const bool is_parallel = job_.model.parallel_residual;
+void TensorParallelModules::backward_head() {
+  work_.backward({loss, head});
   if (!sequence_parallel_) {
-    all_reduce(k_input, "block.fc1.grad");
-    all_reduce(k_input, "block.qkv.grad");
+    all_reduce(k_input, "head.grad");
+    work_.backward({final_norm});
     return;
   }
-  gather(k_sequence_output, is_parallel ? "block.residual.grad" : "block.fc2.grad");
-  scatter(k_sequence_input, "block.fc1.grad");
-  if (!is_parallel) {
+  scatter(k_sequence_input, "head.grad");
+  work_.backward({final_norm});
+  replicated_gradients(2 * job_.model.hidden, "head.norm.grad");
+}
+
+void TensorParallelModules::backward_block() {
+  const bool is_parallel = job_.model.parallel_residual;
+  if (sequence_parallel_) {
+    gather(k_sequence_output, is_parallel ? "block.residual.grad" : "block.fc2.grad");
+  }
+  work_.backward({fc2, activation, fc1});
+  if (sequence_parallel_) {
+    scatter(k_sequence_input, "block.fc1.grad");
+  } else {
+    all_reduce(k_input, "block.fc1.grad");
+  }
+  work_.backward({ln2});
+  if (sequence_parallel_ && !is_parallel) {
     gather(k_sequence_output, "block.proj.grad");
   }
+  work_.backward({proj});
+  work_.recompute_scores();
+  work_.backward({attention, qkv});
+  if (!sequence_parallel_) {
+    all_reduce(k_input, "block.qkv.grad");
+    work_.backward({ln1});
+    return;
+  }
   scatter(k_sequence_input, "block.qkv.grad");
+  work_.backward({ln1});
   constexpr std::int64_t replicated_vectors = 6;  // ln1, ln2: weight and bias; biases of proj and fc2
   replicated_gradients(replicated_vectors * job_.model.hidden, "block.shared.grad");
 }

@@ -10,7 +10,7 @@ namespace commlens::trainer {
 /// The framework as the command line and files name it.
 inline constexpr std::string_view k_name = "commlens";
 
-/// Our own trainer (docs/training.md). The stage, clipping, recomputation and micro-batches stand in
+/// Our own trainer (docs/training.md). The stage, clipping, recomputation and micro-batches are in
 /// TrainConfig.
 struct Options {
   Bytes bucket{25 * 1024 * 1024};     // gradients per call, stages 0-2

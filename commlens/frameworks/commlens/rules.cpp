@@ -17,7 +17,7 @@ const Rule k_overflow{"commlens.gradient_overflow", "docs/training.md#step"};
 const Rule k_norm{"commlens.gradient_norm", "docs/training.md#step"};
 const Rule k_loss{"commlens.loss", "docs/training.md#step"};
 
-constexpr std::int64_t k_loss_entries = 2;  // the loss, and the wish to stop
+constexpr std::int64_t k_loss_entries = 2;  // the loss, and the request to stop
 
 /// One pipeline stage.
 class Stage {
@@ -47,11 +47,17 @@ class Stage {
       }
     }
     out_.set_phase(Phase::optimizer);
+    for (ChunkUnits& units : units_) {
+      units.finish_reductions();
+    }
     for (const ChunkUnits& units : units_) {
       units.sum_tied_gradient();
     }
     write_overflow();
     write_norm();
+    for (const ChunkUnits& units : units_) {
+      ModelWork(out_).optimizer({units.updated()});
+    }
     for (const ChunkUnits& units : units_) {
       units.share_updated();
     }
@@ -92,7 +98,7 @@ class Stage {
       units_[chunk].after_forward(module, stages_ == 1 && module + 1 == modules.size());
     }
     if (!is_last_part(step.chunk)) {
-      out_.send(out_.groups.to_next, {boundary_}, job_.train.dtype, k_activation, "activations");
+      send(out_.groups.to_next, k_activation, "activations");
     }
   }
 
@@ -116,8 +122,15 @@ class Stage {
     }
     units_[chunk].end_backward();
     if (!is_first_part(step.chunk)) {
-      out_.send(out_.groups.to_previous, {boundary_}, job_.train.dtype, k_gradient, "activation.gradients");
+      send(out_.groups.to_previous, k_gradient, "activation.gradients");
     }
+  }
+
+  /// The stage goes on meanwhile.
+  void send(GroupId to, const Rule& rule, std::string_view tag) {
+    out_.set_waiting(Waiting::later);
+    out_.send(to, {boundary_}, job_.train.dtype, rule, tag);
+    out_.set_waiting(Waiting::at_once);
   }
 
   void recompute_block(std::int32_t micro_batch) {
@@ -154,12 +167,11 @@ class Stage {
   std::vector<ChunkUnits> units_;
 };
 
-Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages,
-                                         Trace& tables) {
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
   const ParameterList all(job.model);
   std::vector<StagePrograms> programs;
   for (const std::int64_t stage : stages) {
-    ProgramBuilder out(tables);
+    ProgramBuilder out(plan);
     programs.push_back({{}, {Stage(out, job, all, stage).iteration()}});
   }
   return programs;

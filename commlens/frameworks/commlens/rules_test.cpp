@@ -49,7 +49,7 @@ std::string described(const Trace& trace, const CommOp& op) {
 using Counts = std::map<std::string, int>;
 
 /// What a rank of `stage` issues in an iteration, each kind of call with its count; the loss at the end,
-/// which every job of several ranks has, is left out.
+/// which every job of several ranks has, is skipped.
 Counts calls(const Job& open, std::int64_t stage = 0) {
   const Result<Job> job = validated(open);
   EXPECT_TRUE(job.has_value()) << job.error().message;
@@ -57,7 +57,7 @@ Counts calls(const Job& open, std::int64_t stage = 0) {
   const Result<Plan> plan = make_plan(*job, mesh.rank_at({{Axis::pp, stage}}));
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   EXPECT_TRUE(plan->unverified.empty());
-  EXPECT_TRUE(plan->classes.at(0).init.empty());
+  EXPECT_TRUE(plan->classes.at(0).init.steps.empty());
   const Trace trace = plan->trace_of({0});
   Counts counts;
   for (const CommEvent& event : trace.streams.at(0).events) {

@@ -1,5 +1,7 @@
 #include "commlens/frameworks/commlens/units.hpp"
 
+#include <utility>
+
 #include "commlens/frameworks/commlens/options.hpp"
 
 namespace commlens::trainer {
@@ -24,7 +26,8 @@ ChunkUnits::ChunkUnits(ProgramBuilder& out, const Job& job, const HeldChunk& chu
       units_(flat_units(job, chunk)),
       of_module_(units_of_modules(chunk, units_)),
       modules_left_(units_.size(), 0),
-      is_gathered_(units_.size(), false) {}
+      is_gathered_(units_.size(), false),
+      gathers_(units_.size()) {}
 
 void ChunkUnits::before_forward(std::size_t module) {
   const std::size_t next = module + 1;
@@ -62,7 +65,7 @@ void ChunkUnits::after_backward(std::size_t module, bool is_last_micro_batch) {
   }
 }
 
-void ChunkUnits::end_backward() const {
+void ChunkUnits::end_backward() {
   for (const FlatUnit& unit : units_) {
     if (unit.is_persistent) {
       reduce(unit);
@@ -82,6 +85,11 @@ void ChunkUnits::gather_module(std::size_t module, std::int64_t next, bool is_fo
       gather(unit, is_for_backward);
     }
   }
+  for (const std::size_t unit : of_module_[module]) {
+    if (gathers_[unit]) {
+      out_.wait_for(*std::exchange(gathers_[unit], std::nullopt));
+    }
+  }
 }
 
 void ChunkUnits::gather(std::size_t index, bool is_for_backward) {
@@ -90,6 +98,7 @@ void ChunkUnits::gather(std::size_t index, bool is_for_backward) {
   }
   is_gathered_[index] = true;
   const FlatUnit& unit = units_[index];
+  out_.set_waiting(Waiting::later);
   if (is_for_backward && job_.train.hpz > 1) {
     out_.all_gather(block(), {unit.padded / job_.train.hpz}, job_.train.dtype, k_secondary, unit.tag);
   } else if (job_.train.quantized_weights) {
@@ -98,20 +107,41 @@ void ChunkUnits::gather(std::size_t index, bool is_for_backward) {
   } else {
     out_.all_gather(out_.groups.dp, {unit.padded / ranks_}, job_.train.dtype, k_gather, unit.tag);
   }
+  gathers_[index] = out_.last_call();
+  out_.set_waiting(Waiting::at_once);
 }
 
-void ChunkUnits::reduce(const FlatUnit& unit) const {
+void ChunkUnits::reduce(const FlatUnit& unit) {
   if (ranks_ == 1) {
     return;
   }
-  if (stage_ == 0 || (options(job_).all_reduce_gradients && stage_ < 3)) {
+  const bool by_all_reduce = stage_ == 0 || (options(job_).all_reduce_gradients && stage_ < 3);
+  if (!by_all_reduce && job_.train.quantized_gradients && !unit.is_persistent) {
+    return reduce_quantized(unit);
+  }
+  out_.set_waiting(Waiting::later);
+  if (by_all_reduce) {
     out_.all_reduce(out_.groups.dp, {stage_ == 0 ? unit.count : unit.padded}, job_.train.dtype, k_all_reduce,
                     unit.tag);
-  } else if (job_.train.quantized_gradients && !unit.is_persistent) {
-    reduce_quantized(unit);
   } else {
     out_.reduce_scatter(out_.groups.dp, {unit.padded / ranks_}, job_.train.dtype, k_scatter, unit.tag);
   }
+  reductions_.push_back(out_.last_call());
+  out_.set_waiting(Waiting::at_once);
+}
+
+void ChunkUnits::finish_reductions() {
+  for (const StepIndex call : std::exchange(reductions_, {})) {
+    out_.wait_for(call);
+  }
+}
+
+std::int64_t ChunkUnits::updated() const {
+  std::int64_t count = 0;
+  for (const FlatUnit& unit : units_) {
+    count += stage_ == 0 ? unit.count : unit.padded / ranks_;
+  }
+  return count;
 }
 
 void ChunkUnits::reduce_quantized(const FlatUnit& unit) const {

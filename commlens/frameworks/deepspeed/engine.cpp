@@ -37,20 +37,21 @@ constexpr std::int64_t k_allreduce_bucket = 500'000'000;  // MEMORY_OPT_ALLREDUC
 
 std::int64_t data_ranks(const Job& job) { return job.layout.dp; }
 
-std::vector<LocalParameters> groups_of(const EngineRank& rank) {
-  return optimizer_groups(rank.parameters, options(*rank.job).weight_decay_groups);
+/// Elements of each parameter group.
+std::vector<std::int64_t> group_sizes(const EngineRank& rank) {
+  return optimizer_group_sizes(rank.parameters, options(*rank.job).weight_decay_groups);
 }
 
 /// Elements of a parameter group once flattened: padded to nccl_start_alignment_factor (2) x data ranks.
 /// Source: runtime/zero/stage_1_and_2.py:277, runtime/bf16_optimizer.py:106.
-std::int64_t padded_size(const LocalParameters& group, std::int64_t data_ranks) {
-  return round_up(total_count(group), 2 * data_ranks);
+std::int64_t padded_size(std::int64_t group, std::int64_t data_ranks) {
+  return round_up(group, 2 * data_ranks);
 }
 
 void write_stage0_gradients(ProgramBuilder& out, const EngineRank& rank) {
   std::vector<std::int64_t> sizes;
   if (optimizer_path(*rank.job) == OptimizerPath::bf16) {
-    for (const LocalParameters& group : groups_of(rank)) {
+    for (const std::int64_t group : group_sizes(rank)) {
       sizes.push_back(padded_size(group, data_ranks(*rank.job)));
     }
   } else {
@@ -63,12 +64,23 @@ void write_stage0_gradients(ProgramBuilder& out, const EngineRank& rank) {
   }
 }
 
+/// All parameters, or this rank's shard of each group.
+void write_update(ProgramBuilder& out, const EngineRank& rank) {
+  const bool is_whole = optimizer_path(*rank.job) == OptimizerPath::stage0;
+  const std::int64_t ranks = data_ranks(*rank.job);
+  std::int64_t count = 0;
+  for (const std::int64_t group : group_sizes(rank)) {
+    count += is_whole ? group : padded_size(group, ranks) / ranks;
+  }
+  ModelWork(out).optimizer({count});
+}
+
 void write_parameter_gathers(ProgramBuilder& out, const EngineRank& rank) {
   const std::int64_t ranks = data_ranks(*rank.job);
   if (ranks == 1) {
     return;
   }
-  for (const LocalParameters& group : groups_of(rank)) {
+  for (const std::int64_t group : group_sizes(rank)) {
     out.all_gather(out.groups.dp, {padded_size(group, ranks) / ranks}, rank.job->train.dtype, k_gather,
                    "updated parameters");
   }
@@ -86,12 +98,14 @@ void write_stage0_step(ProgramBuilder& out, const EngineRank& rank) {
     }
     out.all_reduce(out.groups.dp, {1}, DType::fp32, k_clip_dp, "gradient norm");
   }
+  write_update(out, rank);
 }
 
 void write_bf16_step(ProgramBuilder& out, const EngineRank& rank) {
   if (rank.has_mpu) {
     out.all_reduce(out.groups.model, {1}, DType::fp32, k_bf16_norm, "gradient norm");
   }
+  write_update(out, rank);
   write_parameter_gathers(out, rank);
 }
 
@@ -103,12 +117,13 @@ void write_zero12_step(ProgramBuilder& out, const EngineRank& rank) {
       out.all_reduce(out.groups.model, {1}, DType::uint8, k_zero_overflow_mp, "overflow flag");
     }
   }
-  for (std::size_t group = 0; group < groups_of(rank).size(); ++group) {
+  for (std::size_t group = 0; group < group_sizes(rank).size(); ++group) {
     out.all_reduce(out.groups.dp, {1}, DType::fp32, k_zero_norm, "gradient norm");
     if (has_model_group) {
       out.all_reduce(out.groups.model, {1}, DType::fp32, k_zero_norm_mp, "gradient norm");
     }
   }
+  write_update(out, rank);
   write_parameter_gathers(out, rank);
 }
 
@@ -154,6 +169,9 @@ void write_gradients(ProgramBuilder& out, const EngineRank& rank, bool is_bounda
   switch (optimizer_path(*rank.job)) {
     case OptimizerPath::stage0:
     case OptimizerPath::bf16:
+      if (rank.end_backward) {
+        rank.end_backward();
+      }
       if (is_boundary) {
         write_stage0_gradients(out, rank);
       }
@@ -161,6 +179,9 @@ void write_gradients(ProgramBuilder& out, const EngineRank& rank, bool is_bounda
     case OptimizerPath::zero12:
       return write_zero12_gradients(out, rank, is_boundary);
     case OptimizerPath::zero3:
+      if (rank.end_backward) {
+        rank.end_backward();
+      }
       return;
   }
 }

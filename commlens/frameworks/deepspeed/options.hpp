@@ -22,7 +22,7 @@ struct WidthSizes {
 };
 
 /// DeepSpeed's own settings, defaults of version 0.14.0 (rules/deepspeed.md D10). Sizes count elements.
-/// The stage, clipping and micro-batches stand in TrainConfig.
+/// The stage, clipping and micro-batches are in TrainConfig.
 struct Options {
   std::int64_t reduce_bucket_size = 500'000'000;
   bool reduce_scatter = true;

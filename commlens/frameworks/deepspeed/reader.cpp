@@ -40,7 +40,7 @@ constexpr std::string_view k_local_optimizers =
     "muadam "
     "muadamw musgd rmsprop sgd";
 
-// What can change messages and has no rules, also of versions after 0.14.0: left out, unless switched off.
+// What can change messages and has no rules, also of versions after 0.14.0: skipped, unless switched off.
 constexpr std::string_view k_left_out_zero_keys =
     "cpu_offload_params module_granularity_threshold "
     "stage3_module_granularity_threshold stage3_use_all_reduce_for_fetch_params "
@@ -299,7 +299,7 @@ bool is_on(const ConfigNode* section) {
   return enabled != nullptr && !is_off(*enabled);
 }
 
-/// Notes what is left out: sections that are switched on, and degrees of more than one.
+/// Notes what is skipped: sections that are switched on, and degrees of more than one.
 void leave_out_the_rest(MapReader& settings) {
   for (const std::string_view section :
        {"autotuning", "data_efficiency", "eigenvalue", "hybrid_engine", "progressive_layer_drop"}) {

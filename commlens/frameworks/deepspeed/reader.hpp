@@ -10,7 +10,7 @@ namespace commlens {
 
 /// Puts the settings of a DeepSpeed configuration (version 0.14.0) into `job`; what the configuration does
 /// not say stays as it is, "auto" becomes what transformers' trainer sets (`with_auto_settled`). Unknown keys
-/// and settings that are left out become warnings and make the job's predictions unverified
+/// and settings that are skipped become warnings and make the job's predictions unverified
 /// (Job::unmodelled); settings that change what is sent beyond that are refused by name.
 Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given = {});
 

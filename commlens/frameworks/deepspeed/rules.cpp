@@ -41,11 +41,15 @@ EngineRank engine_rank(const Job& job, LocalParameters parameters) {
   return rank;
 }
 
-StagePrograms write_plain(const Job& job, Trace& tables) {
-  ProgramBuilder out(tables);
+StagePrograms write_plain(const Job& job, Plan& plan) {
+  ProgramBuilder out(plan);
   const ParameterList parameters(job.model);
   const StagePart everything{.layers = job.model.layers};
-  const EngineRank rank = engine_rank(job, local_parameters(job.model, parameters, 1, everything));
+  EngineRank rank = engine_rank(job, local_parameters(job.model, parameters, 1, everything));
+  ModelWork work(out);
+  BackwardWalk backward(out, everything);
+  rank.compute_until = [&](const LocalParameter& parameter) { backward.until(parameter); };
+  rank.end_backward = [&] { backward.to_the_end(); };
   StagePrograms programs;
   if (optimizer_path(job) == OptimizerPath::zero3) {
     Zero3Programs zero3 = write_zero3(out, rank);
@@ -55,8 +59,11 @@ StagePrograms write_plain(const Job& job, Trace& tables) {
   write_parameter_broadcasts(out, rank);
   programs.init = out.take();
   for (std::int64_t micro_batch = 0; micro_batch < job.train.micro_batches; ++micro_batch) {
+    out.set_phase(Phase::forward, static_cast<std::int32_t>(micro_batch));
+    work.forward_stage(everything);
     out.set_phase(Phase::backward, static_cast<std::int32_t>(micro_batch));
     write_checkpoint_gathers(out, job, job.model.layers);
+    backward.restart();
     write_gradients(out, rank, micro_batch + 1 == job.train.micro_batches);
   }
   out.set_phase(Phase::optimizer);
@@ -114,8 +121,8 @@ Result<std::vector<StagePart>> parts(const Job& job) {
 }
 
 StagePrograms write_stage(const Job& job, const ParameterList& all, const StagePart& part, std::int64_t stage,
-                          Trace& tables) {
-  ProgramBuilder out(tables);
+                          Plan& plan) {
+  ProgramBuilder out(plan);
   PipelineRank rank;
   rank.engine = engine_rank(job, local_parameters(job.model, all, 1, part));
   rank.stage = stage;
@@ -124,9 +131,13 @@ StagePrograms write_stage(const Job& job, const ParameterList& all, const StageP
   rank.activation = activation_elements(job);
   rank.mask = options(job).attention_mask ? job.model.sequence * job.model.sequence : 0;
   rank.tied_weight = job.model.tied_embeddings ? job.model.vocab * job.model.hidden : 0;
+  ModelWork work(out);
   rank.load = [](std::int32_t) {};
-  rank.forward = [](std::int32_t) {};
-  rank.backward = [&](std::int32_t) { write_checkpoint_gathers(out, job, part.layers); };
+  rank.forward = [&](std::int32_t) { work.forward_stage(part); };
+  rank.backward = [&](std::int32_t) {
+    write_checkpoint_gathers(out, job, part.layers);
+    work.backward_stage(part);
+  };
   StagePrograms programs;
   write_pipeline_start(out, rank);
   programs.init = out.take();
@@ -137,10 +148,9 @@ StagePrograms write_stage(const Job& job, const ParameterList& all, const StageP
   return programs;
 }
 
-Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages,
-                                         Trace& tables) {
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
   if (!options(job).pipeline_engine) {
-    return std::vector<StagePrograms>{write_plain(job, tables)};
+    return std::vector<StagePrograms>{write_plain(job, plan)};
   }
   const ParameterList all(job.model);
   const Result<StageBounds> bounds =
@@ -150,7 +160,7 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
   }
   std::vector<StagePrograms> programs;
   for (const std::int64_t stage : stages) {
-    programs.push_back(write_stage(job, all, part_of(*bounds, stage, job.model.layers), stage, tables));
+    programs.push_back(write_stage(job, all, part_of(*bounds, stage, job.model.layers), stage, plan));
   }
   return programs;
 }

@@ -75,7 +75,7 @@ std::vector<std::int64_t> slice_sums(const std::vector<Slice>& slices, std::int6
   return buckets_closed_after_exceeding(sizes, limit);
 }
 
-void write_bucket(ProgramBuilder& out, const Job& job, const std::vector<Slice>& slices) {
+void write_slices(ProgramBuilder& out, const Job& job, const std::vector<Slice>& slices) {
   const std::vector<std::int64_t> sums = slice_sums(slices, options(job).reduce_bucket_size);
   const Rule& rule = sums.size() > 1 ? k_bucket_split : k_bucket;
   for (const std::int64_t sum : sums) {
@@ -102,63 +102,120 @@ void write_reduces(ProgramBuilder& out, const Job& job, const std::vector<Slice>
   }
 }
 
-/// reduce_scatter: false. The whole buffer goes at every flush, whatever its fill, also at the flush of an
-/// empty buffer before a first parameter larger than it; such a parameter goes alone. Source:
-/// stage_1_and_2.py:1042, 1363.
-void write_whole_buffers(ProgramBuilder& out, const Job& job, const LocalParameters& order,
-                         const std::vector<std::vector<std::size_t>>& buckets) {
-  const std::int64_t limit = options(job).reduce_bucket_size;
-  const DType dtype = communication_dtype(job);
-  if (!order.empty() && order.front().count > limit) {
-    out.all_reduce(out.groups.dp, {limit}, dtype, k_whole_buffer, "empty gradient buffer");
+/// The gradients of one micro-batch in the order in which they are reduced, and the buckets they go in.
+class Reductions {
+ public:
+  Reductions(ProgramBuilder& out, const EngineRank& rank)
+      : out_(out),
+        rank_(rank),
+        job_(*rank.job),
+        groups_(optimizer_groups(rank.parameters, options(job_).weight_decay_groups)),
+        overlaps_(options(job_).overlap_comm && !rank.has_pipeline_engine),
+        is_in_ready_order_(job_.train.zero_stage == 2 || overlaps_) {
+    if (is_in_ready_order_) {
+      order_ = in_ready_order(rank.parameters);
+    } else {
+      for (const LocalParameters& group : groups_) {
+        order_.insert(order_.end(), group.begin(), group.end());
+      }
+    }
+    std::vector<std::int64_t> sizes;
+    for (const LocalParameter& parameter : order_) {
+      sizes.push_back(parameter.count);
+    }
+    buckets_ = buckets_closed_before_exceeding(sizes, options(job_).reduce_bucket_size);
+    owners_ = ownership(groups_, job_);
   }
-  for (const std::vector<std::size_t>& bucket : buckets) {
-    const std::int64_t first = order[bucket.front()].count;
-    out.all_reduce(out.groups.dp, {first > limit ? first : limit}, dtype, k_whole_buffer, "gradient buffer");
-  }
-}
 
-}  // namespace
-
-void write_zero12_gradients(ProgramBuilder& out, const EngineRank& rank, bool is_boundary) {
-  const Job& job = *rank.job;
-  if (job.train.zero_stage == 1 && !is_boundary) {
-    return;
-  }
-  const std::vector<LocalParameters> groups =
-      optimizer_groups(rank.parameters, options(job).weight_decay_groups);
-  const bool overlaps = options(job).overlap_comm && !rank.has_pipeline_engine;
-  LocalParameters order;
-  if (job.train.zero_stage == 2 || overlaps) {
-    order = in_ready_order(rank.parameters);
-  } else {
-    for (const LocalParameters& group : groups) {
-      order.insert(order.end(), group.begin(), group.end());
+  /// A bucket is reduced when the first gradient that does not fit into it is ready, the last one at the end
+  /// of the backward pass; on a stream of its own with overlap_comm. Source: stage_1_and_2.py:923, 1017,
+  /// 1337.
+  void write() {
+    if (!is_in_ready_order_) {
+      end_backward();
+    }
+    std::vector<StepIndex> open;
+    out_.set_waiting(overlaps_ ? Waiting::later : Waiting::at_once);
+    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+      compute_until(bucket + 1);
+      write_bucket(bucket);
+      open.push_back(out_.last_call());
+    }
+    out_.set_waiting(Waiting::at_once);
+    end_backward();
+    if (overlaps_) {
+      std::for_each(open.begin(), open.end(), [&](StepIndex call) { out_.wait_for(call); });
     }
   }
-  std::vector<std::int64_t> sizes;
-  for (const LocalParameter& parameter : order) {
-    sizes.push_back(parameter.count);
+
+ private:
+  void end_backward() const {
+    if (rank_.end_backward) {
+      rank_.end_backward();
+    }
   }
-  const auto buckets = buckets_closed_before_exceeding(sizes, options(job).reduce_bucket_size);
-  if (!options(job).reduce_scatter) {
-    return write_whole_buffers(out, job, order, buckets);
+
+  /// Until the first gradient of the bucket is ready.
+  void compute_until(std::size_t bucket) const {
+    if (bucket == buckets_.size()) {
+      end_backward();
+    } else if (rank_.compute_until && is_in_ready_order_) {
+      rank_.compute_until(order_[buckets_[bucket].front()]);
+    }
   }
-  const Ownership owners = ownership(groups, job);
-  for (const std::vector<std::size_t>& bucket : buckets) {
-    const std::vector<Slice> slices = bucket_slices(order, bucket, owners);
-    if (!options(job).contiguous_gradients) {
+
+  void write_bucket(std::size_t bucket) {
+    if (!options(job_).reduce_scatter) {
+      return write_whole_buffer(bucket);
+    }
+    const std::vector<Slice> slices = bucket_slices(order_, buckets_[bucket], owners_);
+    if (!options(job_).contiguous_gradients) {
       std::int64_t sum = 0;
       for (const Slice& slice : slices) {
         sum += slice.count;
       }
-      out.all_reduce(out.groups.dp, {sum}, communication_dtype(job), k_fallback, "gradient bucket");
-    } else if (options(job).use_multi_rank_bucket_allreduce) {
-      write_bucket(out, job, slices);
+      out_.all_reduce(out_.groups.dp, {sum}, communication_dtype(job_), k_fallback, "gradient bucket");
+    } else if (options(job_).use_multi_rank_bucket_allreduce) {
+      write_slices(out_, job_, slices);
     } else {
-      write_reduces(out, job, slices);
+      write_reduces(out_, job_, slices);
     }
   }
+
+  /// reduce_scatter: false. The whole buffer goes at every flush, whatever its fill, also at the flush of an
+  /// empty buffer before a first parameter larger than it; such a parameter goes alone. Source:
+  /// stage_1_and_2.py:1042, 1363.
+  void write_whole_buffer(std::size_t bucket) {
+    const std::int64_t limit = options(job_).reduce_bucket_size;
+    const DType dtype = communication_dtype(job_);
+    const std::int64_t first = order_[buckets_[bucket].front()].count;
+    if (bucket == 0 && first > limit) {
+      out_.all_reduce(out_.groups.dp, {limit}, dtype, k_whole_buffer, "empty gradient buffer");
+    }
+    out_.all_reduce(out_.groups.dp, {std::max(first, limit)}, dtype, k_whole_buffer, "gradient buffer");
+  }
+
+  ProgramBuilder& out_;
+  const EngineRank& rank_;
+  const Job& job_;
+  std::vector<LocalParameters> groups_;
+  bool overlaps_;
+  bool is_in_ready_order_;
+  LocalParameters order_;
+  std::vector<std::vector<std::size_t>> buckets_;
+  Ownership owners_;
+};
+
+}  // namespace
+
+void write_zero12_gradients(ProgramBuilder& out, const EngineRank& rank, bool is_boundary) {
+  if (rank.job->train.zero_stage == 1 && !is_boundary) {
+    if (rank.end_backward) {
+      rank.end_backward();
+    }
+    return;
+  }
+  Reductions(out, rank).write();
 }
 
 }  // namespace commlens::deepspeed

@@ -1,6 +1,8 @@
 #include "commlens/frameworks/deepspeed/zero3.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/zero3_coordinator.hpp"
@@ -41,7 +43,15 @@ class Zero3Run {
         backward_(backward_modules(rank.parameters)),
         has_secondary_(rank.parameters.size(), job_.train.hpz > 1),
         coordinator_(rank.parameters, job_,
-                     [this](const std::vector<std::size_t>& set) { write_gather(set); }) {
+                     [this](const std::vector<std::size_t>& set) { write_gather(set); }),
+        work_(out),
+        gathers_(rank.parameters.size()),
+        order_(in_ready_order(rank.parameters)) {
+    std::vector<std::int64_t> sizes;
+    for (const LocalParameter& parameter : order_) {
+      sizes.push_back(parameter.count);
+    }
+    buckets_ = buckets_closed_before_exceeding(sizes, options(job_).reduce_bucket_size);
     const std::int64_t hpz = job_.train.hpz;
     node_ = out.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, std::max<std::int64_t>(hpz, 1)}}});
     coordinator_.on_release = [this, hpz](std::size_t parameter) { has_secondary_[parameter] = hpz > 1; };
@@ -78,19 +88,36 @@ class Zero3Run {
   void write_micro_batch(std::int32_t micro_batch) {
     const bool was_recording = coordinator_.is_recording();
     out_.set_phase(Phase::forward, micro_batch);
+    out_.set_waiting(Waiting::later);
     for (const HookedModule& module : forward_) {
-      coordinator_.fetch(module);
+      fetch(module);
+      compute(module);
       coordinator_.release(module);
     }
     out_.set_phase(Phase::backward, micro_batch);
+    ready_ = 0;
+    next_bucket_ = 0;
     for (const HookedModule& module : backward_) {
-      coordinator_.fetch(module);
+      fetch(module);
+      compute_backward(module);
+      write_full_buckets(module);
       if (module.has_post_backward) {
         coordinator_.release(module);
       }
     }
-    write_gradients(was_recording);
+    write_last_bucket(was_recording);
     coordinator_.end_backward();
+    out_.set_waiting(Waiting::at_once);
+  }
+
+  /// A module waits for its own parameters, not for those that are fetched ahead.
+  void fetch(const HookedModule& module) {
+    coordinator_.fetch(module);
+    for (const std::size_t parameter : module.parameters) {
+      if (gathers_[parameter]) {
+        out_.wait_for(*std::exchange(gathers_[parameter], std::nullopt));
+      }
+    }
   }
 
   /// One rank has nothing to gather (partition_parameters.py _no_gather_coalesced; not measured).
@@ -105,51 +132,96 @@ class Zero3Run {
       const std::int64_t count = shard(rank_.parameters[index]);
       (has_secondary_[index] ? on_node : on_world) += count;
     }
+    const auto remember = [&] {
+      for (const std::size_t index : set) {
+        gathers_[index] = out_.last_call();  // of two, the one on the node, which follows the other
+      }
+    };
     const std::string tag =
         set.size() == 1 ? rank_.parameters[set.front()].name : "parameters of a module or prefetch";
     if (on_world > 0) {
       out_.all_gather(out_.groups.dp, {on_world}, job_.train.dtype, k_module_gather, tag);
+      remember();
     }
     if (on_node > 0) {
       out_.all_gather(node_, {on_node * ranks_ / hpz}, job_.train.dtype, k_module_gather, tag);
+      remember();
     }
   }
 
-  /// Buckets in ready order; the broadcasts that check the trace come before the last reduction of the first
-  /// backward.
-  void write_gradients(bool was_recording) {
-    const LocalParameters order = in_ready_order(rank_.parameters);
-    std::vector<std::int64_t> sizes;
-    for (const LocalParameter& parameter : order) {
-      sizes.push_back(parameter.count);
+  void compute(const HookedModule& module) {
+    if (!module.leaf || !rank_.zero3_computes) {
+      return;
     }
-    const auto buckets = buckets_closed_before_exceeding(sizes, options(job_).reduce_bucket_size);
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      if (was_recording && i + 1 == buckets.size()) {
-        out_.broadcast({out_.groups.world, GroupRank{0}}, {coordinator_.traced_modules()}, DType::int64,
-                       k_trace);
-        out_.broadcast({out_.groups.world, GroupRank{0}}, {coordinator_.traced_parameters()}, DType::int64,
-                       k_trace);
-        out_.broadcast({out_.groups.world, GroupRank{0}}, {coordinator_.traced_parameters()}, DType::int64,
-                       k_trace);
+    for (const ModulePart part : parts_of(*module.leaf)) {
+      work_.write(part, Pass::forward);
+    }
+  }
+
+  /// With full recomputation a block is computed again before its last module.
+  void compute_backward(const HookedModule& module) {
+    if (!module.leaf || !rank_.zero3_computes) {
+      return;
+    }
+    if (*module.leaf == Leaf::fc2 && job_.train.recompute == Recompute::full) {
+      out_.set_phase(Phase::recompute, out_.micro_batch());
+      work_.forward_block();
+      out_.set_phase(Phase::backward, out_.micro_batch());
+    }
+    const std::vector<ModulePart> parts = parts_of(*module.leaf);
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      work_.backward({*part});
+    }
+  }
+
+  /// A bucket is reduced when the first gradient that does not fit into it is ready, on a stream of its own
+  /// with overlap_comm. Source: runtime/zero/stage3.py:1221 __reduce_and_partition_ipg_grads.
+  void write_full_buckets(const HookedModule& module) {
+    ready_ += module.parameters.size();
+    while (next_bucket_ + 1 < buckets_.size() && buckets_[next_bucket_ + 1].front() < ready_) {
+      write_bucket(buckets_[next_bucket_++]);
+    }
+  }
+
+  /// The broadcasts that check the trace come before the last reduction of the first backward.
+  void write_last_bucket(bool was_recording) {
+    for (; next_bucket_ < buckets_.size(); ++next_bucket_) {
+      if (was_recording && next_bucket_ + 1 == buckets_.size()) {
+        write_trace_check();
       }
-      write_bucket(order, buckets[i]);
+      write_bucket(buckets_[next_bucket_]);
+    }
+    for (const StepIndex call : std::exchange(reductions_, {})) {
+      out_.wait_for(call);
     }
   }
 
-  void write_bucket(const LocalParameters& order, const std::vector<std::size_t>& bucket) {
+  void write_trace_check() {
+    out_.set_waiting(Waiting::at_once);
+    for (const std::int64_t count : {coordinator_.traced_modules(), coordinator_.traced_parameters(),
+                                     coordinator_.traced_parameters()}) {
+      out_.broadcast({out_.groups.world, GroupRank{0}}, {count}, DType::int64, k_trace);
+    }
+  }
+
+  void write_bucket(const std::vector<std::size_t>& bucket) {
     std::int64_t whole = 0;
     std::int64_t shards = 0;
     for (const std::size_t index : bucket) {
-      whole += order[index].count;
-      shards += shard(order[index]);
+      whole += order_[index].count;
+      shards += shard(order_[index]);
     }
     const DType dtype = communication_dtype(job_);
+    out_.set_waiting(options(job_).overlap_comm ? Waiting::later : Waiting::at_once);
     if (!options(job_).reduce_scatter && whole <= options(job_).reduce_bucket_size) {
       out_.all_reduce(out_.groups.dp, {whole}, dtype, k_all_reduce, "gradient bucket");
     } else {
       out_.reduce_scatter(out_.groups.dp, {shards}, dtype, k_reduce_scatter, "gradient bucket");
     }
+    if (options(job_).overlap_comm) {
+      reductions_.push_back(out_.last_call());
+    }
+    out_.set_waiting(Waiting::later);
   }
 
   void write_optimizer_step() {
@@ -163,12 +235,22 @@ class Zero3Run {
         out_.all_reduce(out_.groups.dp, {1}, DType::fp64, k_norm, "gradient norm");
       }
     }
+    write_update();
     coordinator_.step();
+    std::fill(gathers_.begin(), gathers_.end(), std::nullopt);
     std::fill(has_secondary_.begin(), has_secondary_.end(), false);
     for (const std::size_t index : coordinator_.persistent()) {
       const LocalParameter& parameter = rank_.parameters[index];
       out_.all_gather(out_.groups.dp, {shard(parameter)}, job_.train.dtype, k_persistent, parameter.name);
     }
+  }
+
+  void write_update() {
+    std::int64_t count = 0;
+    for (const LocalParameter& parameter : rank_.parameters) {
+      count += shard(parameter);
+    }
+    work_.optimizer({count});
   }
 
   /// Source: runtime/zero/stage3.py:903 _create_fp16_sub_groups.
@@ -194,6 +276,13 @@ class Zero3Run {
   std::vector<bool> has_secondary_;  // hpZ: a copy of the shard lives within the node's group
   Zero3Coordinator coordinator_;
   GroupId node_{};
+  ModelWork work_;
+  std::vector<std::optional<StepIndex>> gathers_;  // by parameter: the one that nothing has waited for yet
+  LocalParameters order_;                          // gradients as they get ready
+  std::vector<std::vector<std::size_t>> buckets_;  // rows of order_
+  std::size_t ready_ = 0;                          // gradients of this micro-batch
+  std::size_t next_bucket_ = 0;
+  std::vector<StepIndex> reductions_;  // of this micro-batch that nothing has waited for yet
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ class ModuleTree {
       module.parameters = found->second;
     }
     module.has_post_backward = has_post_backward;
+    module.leaf = leaf;
     return module;
   }
   bool has_positions() const { return by_leaf_.contains({Leaf::wpe, -1}); }

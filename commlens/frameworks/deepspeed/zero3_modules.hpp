@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "commlens/plan/local_parameters.hpp"
@@ -11,6 +12,7 @@ namespace commlens::deepspeed {
 struct HookedModule {
   std::vector<std::size_t> parameters;
   bool has_post_backward = true;  // false when its input needs no gradient (embeddings)
+  std::optional<Leaf> leaf = {};  // none of containers
 };
 
 /// The called modules of a GPT in the order of their pre-hooks.

@@ -14,7 +14,7 @@
 namespace commlens {
 namespace {
 
-// What changes the parameters or their type in a way that is not modelled: left out, unless switched off.
+// What changes the parameters or their type in a way that is not modelled: skipped, unless switched off.
 constexpr std::string_view k_left_out_hf_keys =
     "add_cross_attention auto_map is_encoder_decoder pruned_heads quantization_config tie_encoder_decoder "
     "torchscript";

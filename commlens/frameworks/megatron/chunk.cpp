@@ -5,6 +5,8 @@
 namespace commlens::megatron {
 namespace {
 
+using enum ModulePart;
+
 const Rule k_forward{"megatron.tensor_parallel_forward_all_reduce",
                      "megatron core_v0.7.0 tensor_parallel/mappings.py:25 _reduce"};
 const Rule k_backward{"megatron.tensor_parallel_backward_all_reduce",
@@ -45,6 +47,7 @@ const Rule k_router_gradient{"megatron.moe_logits_gradient",
 Chunk::Chunk(ProgramBuilder& out, const Job& job, Part part)
     : out_(out),
       job_(job),
+      work_(out),
       part_(part),
       ranks_(job.layout.tp),
       activation_(job.train.micro_batch * job.model.sequence * job.model.hidden),
@@ -74,12 +77,27 @@ void Chunk::row_forward(std::string_view tag) const {
   out_.reduce_scatter(out_.groups.tp, {activation_ / ranks_}, job_.train.dtype, k_scatter_output, tag);
 }
 
-void Chunk::column_backward(std::string_view tag) const {
+void Chunk::column_backward(ModulePart matrix, std::string_view tag) {
+  std::optional<StepIndex> beside;  // the weight gradient
+  out_.set_waiting(Waiting::later);
   if (sequence_parallel_) {
     out_.all_gather(out_.groups.tp, {activation_ / ranks_}, job_.train.dtype, k_regather_input, tag);
+    const StepIndex input = out_.last_call();
+    work_.write(matrix, Pass::input_gradient);
+    out_.wait_for(input);
     out_.reduce_scatter(out_.groups.tp, {activation_ / ranks_}, job_.train.dtype, k_scatter_gradient, tag);
-  } else if (ranks_ > 1) {
-    out_.all_reduce(out_.groups.tp, {activation_}, job_.train.dtype, k_backward, tag);
+    beside = out_.last_call();
+  } else {
+    work_.write(matrix, Pass::input_gradient);
+    if (ranks_ > 1) {
+      out_.all_reduce(out_.groups.tp, {activation_}, job_.train.dtype, k_backward, tag);
+      beside = out_.last_call();
+    }
+  }
+  out_.set_waiting(Waiting::at_once);
+  work_.write(matrix, Pass::weight_gradient);
+  if (beside) {
+    out_.wait_for(*beside);
   }
 }
 
@@ -89,31 +107,44 @@ void Chunk::row_backward(std::string_view tag) const {
   }
 }
 
-void Chunk::forward_layer() const {
+void Chunk::forward_layer() {
+  work_.forward({ln1});
   column_forward("self_attention.linear_qkv");
+  work_.forward({qkv, attention, proj});
   row_forward("self_attention.linear_proj");
+  work_.forward({ln2});
   if (is_moe()) {
+    work_.forward({router});
     experts_forward();
     return;
   }
   column_forward("mlp.linear_fc1");
+  work_.forward({fc1, activation, fc2});
   row_forward("mlp.linear_fc2");
 }
 
-void Chunk::backward_layer() const {
+void Chunk::backward_layer() {
   if (is_moe()) {
     experts_backward();
+    work_.backward({router});
   } else {
     row_backward("mlp.linear_fc2");
-    column_backward("mlp.linear_fc1");
+    work_.backward({fc2, activation});
+    column_backward(fc1, "mlp.linear_fc1");
   }
+  work_.backward({ln2});
   row_backward("self_attention.linear_proj");
-  column_backward("self_attention.linear_qkv");
+  work_.backward({proj});
+  work_.recompute_scores();
+  work_.backward({attention});
+  column_backward(qkv, "self_attention.linear_qkv");
+  work_.backward({ln1});
 }
 
-void Chunk::forward(std::int32_t micro_batch) const {
+void Chunk::forward(std::int32_t micro_batch) {
   out_.set_phase(Phase::forward, micro_batch);
   if (part_.is_first) {
+    work_.forward({embedding});
     forward_all_reduce("word_embeddings");
   }
   for (std::int64_t layer = 0; layer < part_.layers; ++layer) {
@@ -122,9 +153,12 @@ void Chunk::forward(std::int32_t micro_batch) const {
   if (!part_.is_last) {
     return;
   }
+  work_.forward({final_norm});
   column_forward("output_layer");
+  work_.forward({head});
   const Elements tokens{job_.train.micro_batch * job_.model.sequence};
   out_.all_reduce(out_.groups.tp, tokens, DType::fp32, k_loss_max, "cross entropy");
+  work_.forward({loss});
   out_.all_reduce(out_.groups.tp, tokens, DType::fp32, k_loss_target, "cross entropy");
   out_.all_reduce(out_.groups.tp, tokens, DType::fp32, k_loss_sum, "cross entropy");
 }
@@ -136,7 +170,7 @@ bool Chunk::recomputes(std::int64_t layer) const {
   return options(job_).recompute_method != "block" || layer < options(job_).recompute_num_layers;
 }
 
-void Chunk::write_recompute(std::int64_t layer, std::int32_t micro_batch) const {
+void Chunk::write_recompute(std::int64_t layer, std::int32_t micro_batch) {
   const std::int64_t segment =
       options(job_).recompute_method == "block" ? 1 : options(job_).recompute_num_layers;
   out_.set_phase(Phase::recompute, micro_batch);
@@ -148,10 +182,12 @@ void Chunk::write_recompute(std::int64_t layer, std::int32_t micro_batch) const 
   forward_layer();
 }
 
-void Chunk::backward(std::int32_t micro_batch) const {
+void Chunk::backward(std::int32_t micro_batch, const std::function<void(std::int64_t)>& finished) {
   out_.set_phase(Phase::backward, micro_batch);
   if (part_.is_last) {
-    column_backward("output_layer");
+    work_.backward({loss});
+    column_backward(head, "output_layer");
+    work_.backward({final_norm});
   }
   for (std::int64_t layer = part_.layers - 1; layer >= 0; --layer) {
     if (recomputes(layer)) {
@@ -159,13 +195,20 @@ void Chunk::backward(std::int32_t micro_batch) const {
     }
     out_.set_phase(Phase::backward, micro_batch);
     backward_layer();
+    if (finished) {
+      finished(layer);
+    }
   }
   if (part_.is_first) {
     row_backward("word_embeddings");
+    work_.backward({embedding});
+  }
+  if (finished) {
+    finished(-1);
   }
 }
 
-void Chunk::experts_forward() const {
+void Chunk::experts_forward() {
   if (options(job_).moe_dispatcher == "alltoall") {
     alltoall_experts_forward();
   } else {
@@ -173,7 +216,7 @@ void Chunk::experts_forward() const {
   }
 }
 
-void Chunk::experts_backward() const {
+void Chunk::experts_backward() {
   if (options(job_).moe_dispatcher == "alltoall") {
     alltoall_experts_backward();
   } else {
@@ -182,24 +225,26 @@ void Chunk::experts_backward() const {
 }
 
 /// Index, probabilities and hidden states of all tokens to every rank of tp x ep; results back (§8.19).
-void Chunk::allgather_experts_forward() const {
+void Chunk::allgather_experts_forward() {
   if (ranks_ * job_.layout.ep == 1) {
-    return;
+    return compute_experts();
   }
   const std::int64_t choices = tokens_ * job_.model.top_k;
   out_.all_gather(dispatch_, {choices}, DType::int64, k_moe_gather, "expert index");
   out_.all_gather(dispatch_, {choices}, job_.train.dtype, k_moe_gather, "router probabilities");
   out_.all_gather(dispatch_, {tokens_ * job_.model.hidden}, job_.train.dtype, k_moe_gather, "hidden states");
+  compute_experts();
   out_.reduce_scatter(dispatch_, {tokens_ * job_.model.hidden}, job_.train.dtype, k_moe_scatter,
                       "expert output");
 }
 
-void Chunk::allgather_experts_backward() const {
+void Chunk::allgather_experts_backward() {
   if (ranks_ * job_.layout.ep == 1) {
-    return;
+    return compute_experts_backward();
   }
   const std::int64_t hidden = tokens_ * job_.model.hidden;
   out_.all_gather(dispatch_, {hidden}, job_.train.dtype, k_moe_gather, "expert output gradient");
+  compute_experts_backward();
   out_.reduce_scatter(dispatch_, {hidden}, job_.train.dtype, k_moe_scatter, "hidden state gradient");
   out_.reduce_scatter(dispatch_, {tokens_ * job_.model.top_k}, job_.train.dtype, k_moe_scatter,
                       "router probability gradient");
@@ -214,7 +259,7 @@ void Chunk::expert_all_to_all(Elements routed, std::string_view tag) const {
 
 /// Sizes after routing are means over routings; with tensor parallelism the hidden dimension is sharded
 /// meanwhile (§3 EP, §8.20).
-void Chunk::alltoall_experts_forward() const {
+void Chunk::alltoall_experts_forward() {
   const DType dtype = job_.train.dtype;
   const Elements routed{tokens_ * job_.model.top_k * job_.model.hidden};
   if (sequence_parallel_) {
@@ -230,6 +275,9 @@ void Chunk::alltoall_experts_forward() const {
   expert_all_to_all(routed, "dispatch");
   if (sequence_parallel_) {
     out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, "expert input");
+  }
+  compute_experts();
+  if (sequence_parallel_) {
     out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, "expert output");
   }
   expert_all_to_all(routed, "combine");
@@ -239,7 +287,7 @@ void Chunk::alltoall_experts_forward() const {
   }
 }
 
-void Chunk::alltoall_experts_backward() const {
+void Chunk::alltoall_experts_backward() {
   const DType dtype = job_.train.dtype;
   const Elements routed{tokens_ * job_.model.top_k * job_.model.hidden};
   if (sequence_parallel_) {
@@ -249,6 +297,9 @@ void Chunk::alltoall_experts_backward() const {
   expert_all_to_all(routed, "combine gradient");
   if (sequence_parallel_) {
     out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, "expert output gradient");
+  }
+  compute_experts_backward();
+  if (sequence_parallel_) {
     out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, "expert input gradient");
   }
   expert_all_to_all(routed, "dispatch gradient");

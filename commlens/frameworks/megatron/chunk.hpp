@@ -1,12 +1,15 @@
 #pragma once
+#include <functional>
+
 #include "commlens/model/job.hpp"
-#include "commlens/plan/program_builder.hpp"
+#include "commlens/plan/model_work.hpp"
 
 namespace commlens::megatron {
 
-/// What one model chunk of Megatron core sends for one micro-batch besides pipeline messages: tensor and
-/// sequence parallelism, recomputation, token dispatch of experts. Source: rules/neox_megatron.md §3,
-/// §8.17-8.22.
+/// What one model chunk of Megatron core computes and sends for one micro-batch besides pipeline messages:
+/// tensor and sequence parallelism, recomputation, token dispatch of experts. Messages are waited for at once
+/// but those of a column-parallel matrix's backward pass, which run beside its weight gradient
+/// (tensor_parallel/layers.py:404-470). Source: rules/neox_megatron.md §3, §8.17-8.22.
 class Chunk {
  public:
   struct Part {
@@ -16,30 +19,38 @@ class Chunk {
   };
   Chunk(ProgramBuilder& out, const Job& job, Part part);
 
-  void forward(std::int32_t micro_batch) const;
-  void backward(std::int32_t micro_batch) const;
+  void forward(std::int32_t micro_batch);
+  /// `finished` is called, unless empty, once all gradients of a layer of the chunk and those after it are
+  /// complete, and with -1 after the embedding's.
+  void backward(std::int32_t micro_batch, const std::function<void(std::int64_t layer)>& finished);
 
  private:
   bool is_moe() const { return job_.model.experts > 0; }
   bool recomputes(std::int64_t layer) const;
-  void write_recompute(std::int64_t layer, std::int32_t micro_batch) const;
-  void forward_layer() const;
-  void backward_layer() const;
+  void write_recompute(std::int64_t layer, std::int32_t micro_batch);
+  void forward_layer();
+  void backward_layer();
   void forward_all_reduce(std::string_view tag) const;
-  void column_forward(std::string_view tag) const;   // sequence parallel: gather of the input
-  void row_forward(std::string_view tag) const;      // all_reduce, or reduce_scatter of the output
-  void column_backward(std::string_view tag) const;  // all_reduce, or re-gather and reduce_scatter
-  void row_backward(std::string_view tag) const;     // sequence parallel: gather of the output gradient
-  void experts_forward() const;
-  void experts_backward() const;
-  void allgather_experts_forward() const;
-  void allgather_experts_backward() const;
-  void alltoall_experts_forward() const;
+  void column_forward(std::string_view tag) const;  // sequence parallel: gather of the input
+  void row_forward(std::string_view tag) const;     // all_reduce, or reduce_scatter of the output
+  void column_backward(ModulePart matrix,
+                       std::string_view tag);     // all_reduce, or re-gather and reduce_scatter
+  void row_backward(std::string_view tag) const;  // sequence parallel: gather of the output gradient
+  void experts_forward();
+  void experts_backward();
+  void compute_experts() { work_.forward({ModulePart::fc1, ModulePart::activation, ModulePart::fc2}); }
+  void compute_experts_backward() {
+    work_.backward({ModulePart::fc2, ModulePart::activation, ModulePart::fc1});
+  }
+  void allgather_experts_forward();
+  void allgather_experts_backward();
+  void alltoall_experts_forward();
   void expert_all_to_all(Elements routed, std::string_view tag) const;
-  void alltoall_experts_backward() const;
+  void alltoall_experts_backward();
 
   ProgramBuilder& out_;
   const Job& job_;
+  ModelWork work_;
   Part part_;
   std::int64_t ranks_;       // t
   std::int64_t activation_;  // b s h

@@ -23,7 +23,7 @@ constexpr std::string_view k_own_keys =
     "pipeline_model_parallel_size position_embedding_type tensor_model_parallel_size "
     "untie_embeddings_and_output_weights use_distributed_optimizer";
 
-// Arguments that can add or change messages and have no rules: left out, unless switched off. Calls of the
+// Arguments that can add or change messages and have no rules: skipped, unless switched off. Calls of the
 // training script (log_params_norm, exit_signal_handler and so on) are among them.
 constexpr std::string_view k_left_out_arguments =
     "check_weight_hash_across_dp_replicas_interval exit_duration_in_mins exit_signal_handler "

@@ -19,7 +19,7 @@
 namespace commlens {
 namespace {
 
-// Arguments that can add or change messages and have no rules: left out, unless switched off.
+// Arguments that can add or change messages and have no rules: skipped, unless switched off.
 constexpr std::string_view k_left_out_neox_keys =
     "bf16_lm_cross_entropy coord_check deepscale log_gradient_noise_scale";
 

@@ -99,12 +99,14 @@ void write_start_end(ProgramBuilder& out, const Job& job) {
 }
 
 /// pipe_parallel_size 1 at 4bc66703: DeepSpeed's plain engine.
-StagePrograms write_sequential(const Job& job, const ParameterList& all, Trace& tables) {
-  ProgramBuilder out(tables);
+StagePrograms write_sequential(const Job& job, const ParameterList& all, Plan& plan) {
+  ProgramBuilder out(plan);
   const StagePart everything{.layers = job.model.layers};
-  const deepspeed::EngineRank rank =
-      engine_rank(job, local_parameters(job.model, all, job.layout.tp, everything));
-  const TensorParallelStage tensor(out, job, {job.model.layers, true, true});
+  deepspeed::EngineRank rank = engine_rank(job, local_parameters(job.model, all, job.layout.tp, everything));
+  TensorParallelStage tensor(out, job, {job.model.layers, true, true});
+  rank.compute_until = [&](const LocalParameter& parameter) { tensor.backward_until(parameter.layer); };
+  rank.end_backward = [&] { tensor.end_backward(); };
+  rank.zero3_computes = false;
   StagePrograms programs;
   std::vector<Program> zero3;
   out.set_phase(Phase::init);
@@ -117,37 +119,34 @@ StagePrograms write_sequential(const Job& job, const ParameterList& all, Trace& 
     programs.init = out.take();
   }
   write_start_end(out, job);
-  const Program start = out.take();
-  programs.init.insert(programs.init.end(), start.begin(), start.end());
+  programs.init.append(out.take());
   for (std::int64_t micro_batch = 0; micro_batch < job.train.micro_batches; ++micro_batch) {
     out.set_phase(Phase::forward, static_cast<std::int32_t>(micro_batch));
     tensor.load();
     tensor.forward(static_cast<std::int32_t>(micro_batch));
-    tensor.backward(static_cast<std::int32_t>(micro_batch));
+    tensor.start_backward(static_cast<std::int32_t>(micro_batch));
     deepspeed::write_gradients(out, rank, micro_batch + 1 == job.train.micro_batches);
   }
   out.set_phase(Phase::optimizer);
   deepspeed::write_step(out, rank);
+  const Program body = out.take();
   out.set_phase(Phase::other);
   out.all_reduce(out.groups.world, {job.train.micro_batches}, DType::fp32, k_loss, "loss");
-  Program body = out.take();
-  if (zero3.empty()) {
-    programs.iterations.push_back(std::move(body));
-    return programs;
-  }
-  for (Program& program : zero3) {
-    program.insert(program.begin(), body.begin(), body.end() - 1);
-    program.push_back(body.back());
-    programs.iterations.push_back(std::move(program));
+  const Program loss = out.take();
+  zero3.resize(std::max<std::size_t>(zero3.size(), 1));
+  for (const Program& program : zero3) {
+    programs.iterations.push_back(body);
+    programs.iterations.back().append(program);
+    programs.iterations.back().append(loss);
   }
   return programs;
 }
 
 StagePrograms write_pipeline_stage(const Job& job, const ParameterList& all, const StagePart& part,
-                                   std::int64_t stage, Trace& tables) {
-  ProgramBuilder out(tables);
+                                   std::int64_t stage, Plan& plan) {
+  ProgramBuilder out(plan);
   const bool is_last = stage + 1 == job.layout.pp;
-  const TensorParallelStage tensor(out, job, {part.layers, stage == 0, is_last});
+  TensorParallelStage tensor(out, job, {part.layers, stage == 0, is_last, part.has_final_norm});
   deepspeed::PipelineRank rank;
   rank.engine = engine_rank(job, local_parameters(job.model, all, job.layout.tp, part));
   rank.stage = stage;
@@ -171,11 +170,10 @@ StagePrograms write_pipeline_stage(const Job& job, const ParameterList& all, con
   return programs;
 }
 
-Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages,
-                                         Trace& tables) {
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
   const ParameterList all(job.model);
   if (!uses_pipeline_engine(job)) {
-    return std::vector<StagePrograms>{write_sequential(job, all, tables)};
+    return std::vector<StagePrograms>{write_sequential(job, all, plan)};
   }
   const Result<std::vector<StagePart>> parts = stage_parts(job, all);
   if (!parts) {
@@ -184,7 +182,7 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
   std::vector<StagePrograms> programs;
   for (const std::int64_t stage : stages) {
     programs.push_back(
-        write_pipeline_stage(job, all, (*parts)[static_cast<std::size_t>(stage)], stage, tables));
+        write_pipeline_stage(job, all, (*parts)[static_cast<std::size_t>(stage)], stage, plan));
   }
   return programs;
 }

@@ -5,6 +5,8 @@
 namespace commlens::neox {
 namespace {
 
+using enum ModulePart;
+
 const Rule k_sizes{"neox.broadcast_batch_sizes",
                    "neox 4bc66703 megatron/mpu/data.py:52 _build_key_size_numel_dictionaries"};
 const Rule k_batch{"neox.broadcast_batch", "neox 4bc66703 megatron/mpu/data.py:107 broadcast_data"};
@@ -32,6 +34,7 @@ constexpr std::int64_t k_size_entries = 4;  // one key, up to MAX_DATA_DIM - 1 d
 TensorParallelStage::TensorParallelStage(ProgramBuilder& out, const Job& job, Part part)
     : out_(out),
       job_(job),
+      work_(out),
       part_(part),
       ranks_(job.layout.tp),
       activation_(job.train.micro_batch * job.model.sequence * job.model.hidden),
@@ -65,30 +68,44 @@ void TensorParallelStage::norm_gradients(int parameters) const {
   }
 }
 
-void TensorParallelStage::forward_layer() const {
+void TensorParallelStage::forward_layer() {
   const bool parallel_residual = job_.model.parallel_residual;
-  if (!sequence_parallel_) {
-    if (!parallel_residual) {
+  work_.forward({ln1});
+  if (sequence_parallel_) {
+    gather("attention.query_key_value");
+  }
+  work_.forward({qkv, attention, proj});
+  if (!parallel_residual) {
+    if (sequence_parallel_) {
+      reduce_scatter("attention.dense");
+    } else {
       all_reduce("attention.dense", true);
     }
-    all_reduce(parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h", true);
-    return;
   }
-  gather("attention.query_key_value");
-  if (!parallel_residual) {
-    reduce_scatter("attention.dense");
+  work_.forward({ln2});
+  if (sequence_parallel_) {
+    gather("mlp.dense_h_to_4h");
   }
-  gather("mlp.dense_h_to_4h");
-  reduce_scatter(parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h");
+  work_.forward({fc1, activation, fc2});
+  const char* const tag = parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h";
+  if (sequence_parallel_) {
+    reduce_scatter(tag);
+  } else {
+    all_reduce(tag, true);
+  }
 }
 
-void TensorParallelStage::forward(std::int32_t micro_batch) const {
+void TensorParallelStage::forward(std::int32_t micro_batch) {
   out_.set_phase(Phase::forward, micro_batch);
   if (part_.is_first) {
+    work_.forward({embedding});
     all_reduce("word_embeddings", true);
   }
   for (std::int64_t layer = 0; layer < part_.layers; ++layer) {
     forward_layer();
+  }
+  if (part_.has_final_norm) {
+    work_.forward({final_norm});
   }
   if (!part_.is_last) {
     return;
@@ -96,62 +113,105 @@ void TensorParallelStage::forward(std::int32_t micro_batch) const {
   if (sequence_parallel_) {
     gather("final_linear");
   }
+  work_.forward({head});
   const DType loss_dtype = options(job_).fp16_lm_cross_entropy ? job_.train.dtype : DType::fp32;
   const Elements tokens{job_.train.micro_batch * job_.model.sequence};
   out_.all_reduce(out_.groups.tp, tokens, loss_dtype, k_loss_max, "cross entropy");
+  work_.forward({loss});
   out_.all_reduce(out_.groups.tp, tokens, loss_dtype, k_loss_target, "cross entropy");
   out_.all_reduce(out_.groups.tp, tokens, loss_dtype, k_loss_sum, "cross entropy");
 }
 
-void TensorParallelStage::backward_layer() const {
-  if (!sequence_parallel_) {
-    all_reduce("mlp.dense_h_to_4h", false);
-    all_reduce("attention.query_key_value", false);
-    return;
+void TensorParallelStage::backward_layer() {
+  if (sequence_parallel_) {
+    return backward_layer_sequence_parallel();
   }
-  backward_layer_sequence_parallel();
+  work_.backward({fc2, activation, fc1});
+  all_reduce("mlp.dense_h_to_4h", false);
+  work_.backward({ln2, proj});
+  work_.recompute_scores();
+  work_.backward({attention, qkv});
+  all_reduce("attention.query_key_value", false);
+  work_.backward({ln1});
 }
 
-void TensorParallelStage::backward_layer_sequence_parallel() const {
+void TensorParallelStage::backward_layer_sequence_parallel() {
   gather(job_.model.parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h");
+  work_.backward({fc2, activation, fc1});
   reduce_scatter("mlp.dense_h_to_4h");
+  work_.backward({ln2});
   norm_gradients(2);
   if (!job_.model.parallel_residual) {
     gather("attention.dense");
   }
+  work_.backward({proj});
+  work_.recompute_scores();
+  work_.backward({attention, qkv});
   reduce_scatter("attention.query_key_value");
+  work_.backward({ln1});
   norm_gradients(2);
 }
 
-void TensorParallelStage::backward(std::int32_t micro_batch) const {
-  const bool checkpoints = job_.train.recompute == Recompute::full;
-  const bool gathers_checkpoint = checkpoints && job_.train.partition_activations && ranks_ > 1;
-  const std::int64_t input = sequence_parallel_ ? activation_ / ranks_ : activation_;
-  out_.set_phase(Phase::backward, micro_batch);
+void TensorParallelStage::backward_head() {
+  if (part_.is_last) {
+    work_.backward({loss, head});
+  }
   if (part_.is_last && ranks_ > 1) {
     if (sequence_parallel_) {
       reduce_scatter("final_linear");
-      norm_gradients(4);  // the final norm's two parameters are hooked twice (§2)
     } else {
       out_.all_reduce(out_.groups.tp, {activation_}, reduce_dtype_, k_unembedding, "final_linear");
     }
   }
-  for (std::int64_t layer = part_.layers - 1; layer >= 0; --layer) {
-    const bool ends_segment = (part_.layers - 1 - layer) % options(job_).checkpoint_num_layers == 0;
+  if (part_.has_final_norm) {
+    work_.backward({final_norm});
+  }
+  if (part_.is_last && sequence_parallel_) {
+    norm_gradients(4);  // the final norm's two parameters are hooked twice (§2)
+  }
+}
+
+void TensorParallelStage::start_backward(std::int32_t micro_batch) {
+  out_.set_phase(Phase::backward, micro_batch);
+  backward_head();
+  next_layer_ = part_.layers - 1;
+  is_backward_ = true;
+}
+
+void TensorParallelStage::backward_one_layer(std::int64_t layer) {
+  const bool checkpoints = job_.train.recompute == Recompute::full;
+  const bool gathers_checkpoint = checkpoints && job_.train.partition_activations && ranks_ > 1;
+  const std::int64_t input = sequence_parallel_ ? activation_ / ranks_ : activation_;
+  const bool ends_segment = (part_.layers - 1 - layer) % options(job_).checkpoint_num_layers == 0;
+  if (checkpoints) {
+    out_.set_phase(Phase::recompute, out_.micro_batch());
     if (gathers_checkpoint && ends_segment) {
-      out_.set_phase(Phase::recompute, micro_batch);
       out_.all_gather(out_.groups.tp, {input / ranks_}, job_.train.dtype, k_checkpoint,
                       "checkpointed layer input");
     }
-    if (checkpoints) {
-      out_.set_phase(Phase::recompute, micro_batch);
-      forward_layer();
-    }
-    out_.set_phase(Phase::backward, micro_batch);
-    backward_layer();
+    forward_layer();
+    out_.set_phase(Phase::backward, out_.micro_batch());
   }
+  backward_layer();
+}
+
+void TensorParallelStage::backward_until(std::int64_t layer) {
+  for (; is_backward_ && layer >= 0 && next_layer_ >= layer; --next_layer_) {
+    backward_one_layer(next_layer_);
+  }
+}
+
+void TensorParallelStage::end_backward() {
+  if (!is_backward_) {
+    return;
+  }
+  backward_until(0);
+  is_backward_ = false;
   if (part_.is_first && sequence_parallel_) {
     gather("word_embeddings");
+  }
+  if (part_.is_first) {
+    work_.backward({embedding});
   }
 }
 

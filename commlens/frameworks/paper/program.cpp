@@ -4,7 +4,7 @@
 
 #include "commlens/frameworks/paper/shares.hpp"
 #include "commlens/model/parameters.hpp"
-#include "commlens/plan/program_builder.hpp"
+#include "commlens/plan/model_work.hpp"
 #include "commlens/plan/schemes/pipeline.hpp"
 
 namespace commlens::paper {
@@ -23,11 +23,12 @@ class StageEquations {
  public:
   StageEquations(ProgramBuilder& out, const Job& job, const std::set<Correction>& corrections,
                  const StageShare& share)
-      : out_(out), job_(job), corrections_(corrections), share_(share) {}
+      : out_(out), job_(job), corrections_(corrections), share_(share), work_(out) {}
 
   Program iteration() {
     for (std::int64_t i = 0; i < job_.train.micro_batches; ++i) {
       const auto micro_batch = static_cast<std::int32_t>(i);
+      compute(micro_batch);
       write_tensor_parallel(micro_batch);
       write_pipeline(micro_batch);
     }
@@ -37,6 +38,18 @@ class StageEquations {
 
  private:
   bool corrects(Correction correction) const { return corrections_.contains(correction); }
+
+  /// The equations have no order: what a stage computes stands before what it sends.
+  void compute(std::int32_t micro_batch) {
+    const StagePart part{.layers = share_.layers,
+                         .has_embedding = share_.is_first,
+                         .has_final_norm = share_.is_last,
+                         .has_head = share_.is_last};
+    out_.set_phase(Phase::forward, micro_batch);
+    work_.forward_stage(part);
+    out_.set_phase(Phase::backward, micro_batch);
+    work_.backward_stage(part);
+  }
 
   void write_tensor_parallel(std::int32_t micro_batch) {
     if (job_.layout.tp == 1) {
@@ -153,19 +166,20 @@ class StageEquations {
   const Job& job_;
   const std::set<Correction>& corrections_;
   const StageShare& share_;
+  ModelWork work_;
 };
 
 }  // namespace
 
 Result<std::vector<StagePrograms>> write_equations(const Job& job, const std::set<Correction>& corrections,
-                                                   std::span<const std::int64_t> stages, Trace& tables) {
+                                                   std::span<const std::int64_t> stages, Plan& plan) {
   const Result<std::vector<StageShare>> shares = stage_shares(job, corrections, stages);
   if (!shares) {
     return tl::unexpected(shares.error());
   }
   std::vector<StagePrograms> programs;
   for (const StageShare& share : *shares) {
-    ProgramBuilder out(tables);
+    ProgramBuilder out(plan);
     programs.push_back({{}, {StageEquations(out, job, corrections, share).iteration()}});
   }
   return programs;

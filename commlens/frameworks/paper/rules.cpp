@@ -6,9 +6,8 @@
 namespace commlens::paper {
 namespace {
 
-Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages,
-                                         Trace& tables) {
-  return write_equations(job, {}, stages, tables);
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
+  return write_equations(job, {}, stages, plan);
 }
 
 std::vector<std::string> unverified(const Job&) { return {}; }

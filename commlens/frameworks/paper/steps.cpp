@@ -77,11 +77,11 @@ std::string_view source_of(const CorrectionCause& row, const Job& job) {
 
 Result<Plan> corrected_plan(const Job& job, const std::set<Correction>& corrections) {
   const Mesh mesh = job.layout.mesh();
-  Plan plan{job, Trace(mesh), {}, {}};
+  Plan plan{.job = job, .tables = Trace(mesh)};
   plan.tables.provenance.framework = "paper arXiv 2408.10197";
   std::vector<std::int64_t> stages(static_cast<std::size_t>(job.layout.pp));
   std::iota(stages.begin(), stages.end(), 0);
-  Result<std::vector<StagePrograms>> programs = paper::write_equations(job, corrections, stages, plan.tables);
+  Result<std::vector<StagePrograms>> programs = paper::write_equations(job, corrections, stages, plan);
   if (!programs) {
     return tl::unexpected(programs.error());
   }
@@ -98,8 +98,10 @@ std::vector<std::vector<CommOp>> calls_of(const Plan& plan) {
   std::vector<std::vector<CommOp>> calls;
   for (const RankClass& rank_class : plan.classes) {
     std::vector<CommOp>& of_class = calls.emplace_back();
-    for (const PlannedCall& call : rank_class.iterations.front()) {
-      of_class.push_back(plan.tables.op(call.op));
+    for (const PlanStep& step : rank_class.iterations.front().steps) {
+      if (step.kind == PlanStep::Kind::call) {
+        of_class.push_back(plan.tables.op(step.op()));
+      }
     }
   }
   return calls;

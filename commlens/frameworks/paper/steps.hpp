@@ -20,7 +20,7 @@ struct EquationStep {
 struct PaperSteps {
   Plan equations;  // as printed, for this job
   std::vector<EquationStep>
-      corrected;   // each step corrects one more term; steps that change nothing are left out
+      corrected;   // each step corrects one more term; steps that change nothing are skipped
   Plan idealised;  // the framework with the settings below at what the equations assume
   std::vector<EquationStep> settings;  // each step sets one more of them to what the job has
 };

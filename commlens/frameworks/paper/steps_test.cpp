@@ -41,7 +41,8 @@ TEST(PaperSteps, BeginWithTheEquationsAndEndWithTheJob) {
   const Job job = job_of(flags);
   const PaperSteps steps = paper_steps(job).value();
   EXPECT_EQ(steps.equations.classes.size(), 1U);
-  EXPECT_EQ(steps.equations.tables.op(steps.equations.classes[0].iterations[0][0].op).output.value, 71459840)
+  const Trace calls = steps.equations.trace_of({0});
+  EXPECT_EQ(calls.op(calls.streams.at(0).events.at(0).op).output.value, 71459840)
       << "Eq. 1 of 19M (rules/neox_megatron.md §7)";
   const Plan plan = make_plan(job).value();
   EXPECT_EQ(steps.settings.back().plan.classes[0].iterations.size(), plan.classes[0].iterations.size());

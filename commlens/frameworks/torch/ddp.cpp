@@ -1,9 +1,12 @@
 // The rule set of PyTorch 1.13 DistributedDataParallel. Source of every rule: rules/torch_ddp.md.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "commlens/frameworks/torch/framework.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/plan/local_parameters.hpp"
+#include "commlens/plan/model_work.hpp"
 #include "commlens/plan/program_builder.hpp"
 #include "commlens/plan/schemes/buckets.hpp"
 
@@ -27,8 +30,46 @@ std::vector<std::int64_t> sizes_of(const LocalParameters& parameters) {
   return sizes;
 }
 
-Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t>, Trace& tables) {
-  ProgramBuilder out(tables);
+/// What a rank computes in an iteration.
+class Computing {
+ public:
+  Computing(ProgramBuilder& out, const LocalParameters& parameters)
+      : out_(out),
+        work_(out),
+        everything_{.layers = out.job().model.layers},
+        last_backward_(out, everything_),
+        count_(total_count(parameters)) {}
+
+  /// All but the backward pass of the last micro-batch, the only one whose gradients are reduced.
+  void until_last_backward() {
+    const auto last = static_cast<std::int32_t>(out_.job().train.micro_batches - 1);
+    for (std::int32_t micro_batch = 0; micro_batch <= last; ++micro_batch) {
+      out_.set_phase(Phase::forward, micro_batch);
+      work_.forward_stage(everything_);
+      out_.set_phase(Phase::backward, micro_batch);
+      if (micro_batch < last) {
+        work_.backward_stage(everything_);
+      }
+    }
+    last_backward_.restart();
+  }
+  void backward_until(const LocalParameter& parameter) { last_backward_.until(parameter); }
+  void end_backward() { last_backward_.to_the_end(); }
+  void update() {
+    out_.set_phase(Phase::optimizer);
+    work_.optimizer({count_});
+  }
+
+ private:
+  ProgramBuilder& out_;
+  ModelWork work_;
+  StagePart everything_;
+  BackwardWalk last_backward_;
+  std::int64_t count_;
+};
+
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t>, Plan& plan) {
+  ProgramBuilder out(plan);
   const ParameterList all(job.model);
   const LocalParameters parameters =
       local_parameters(job.model, all, 1, StagePart{.layers = job.model.layers});
@@ -42,18 +83,31 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
     out.broadcast({out.groups.dp, GroupRank{0}}, {sum}, dtype, k_states, "module states");
   }
   programs.init = out.take();
-  const auto last = static_cast<std::int32_t>(job.train.micro_batches - 1);
+  Computing computing(out, parameters);
   for (int iteration = 0; iteration < (options(job).static_graph ? 2 : 1); ++iteration) {
-    out.set_phase(Phase::backward, last);
+    computing.until_last_backward();
+    computing.end_backward();
     out.all_reduce(out.groups.dp, {total_count(parameters)}, dtype, k_first, "gradients");
+    computing.update();
     programs.iterations.push_back(out.take());
   }
-  out.set_phase(Phase::backward, last);
-  const std::vector<std::int64_t> ready = sizes_of(in_ready_order(parameters));
-  for (const std::int64_t sum : buckets_closed_on_reaching(ready, in_elements(k_first_bucket_bytes),
+  computing.until_last_backward();
+  const LocalParameters ready = in_ready_order(parameters);
+  std::vector<StepIndex> reductions;
+  out.set_waiting(Waiting::later);
+  std::size_t end = 0;
+  for (const std::int64_t sum : buckets_closed_on_reaching(sizes_of(ready), in_elements(k_first_bucket_bytes),
                                                            in_elements(options(job).bucket_cap.value))) {
+    for (std::int64_t left = sum; left > 0; ++end) {
+      left -= ready[end].count;
+    }
+    computing.backward_until(ready[end - 1]);
     out.all_reduce(out.groups.dp, {sum}, dtype, k_bucket, "gradient bucket");
+    reductions.push_back(out.last_call());
   }
+  computing.end_backward();
+  std::for_each(reductions.begin(), reductions.end(), [&](StepIndex call) { out.wait_for(call); });
+  computing.update();
   programs.iterations.push_back(out.take());
   return std::vector<StagePrograms>{std::move(programs)};
 }

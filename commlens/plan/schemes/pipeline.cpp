@@ -6,13 +6,13 @@
 namespace commlens {
 namespace {
 
-struct Work {
+struct StageSlot {
   std::int64_t micro_batch = 0;  // may lie outside [0, micro_batches): an idle slot
   bool is_forward = true;
 };
 
 /// Which micro-batch a stage works on in a step, as the parity of step and stage decides.
-Work work_at(std::int64_t step, std::int64_t stage, std::int64_t stages) {
+StageSlot work_at(std::int64_t step, std::int64_t stage, std::int64_t stages) {
   const bool even_step = step % 2 == 0;
   const bool even_stage = stage % 2 == 0;
   if (even_step == even_stage) {
@@ -96,7 +96,7 @@ std::vector<PipelineStep> one_f_one_b_with_transfers(std::int64_t stage, std::in
   const bool has_next = stage + 1 < stages;
   std::int64_t before = -1;
   for (std::int64_t step = 0; step < 2 * (micro_batches + stages - 1); ++step) {
-    const Work work = work_at(step, stage, stages);
+    const StageSlot work = work_at(step, stage, stages);
     const bool now_valid = is_valid(work.micro_batch);
     if (work.is_forward) {
       if (is_valid(before) && has_previous) {
@@ -152,6 +152,15 @@ std::vector<ComputeStep> gpipe(std::int64_t micro_batches) {
 
 std::vector<ComputeStep> interleaved_1f1b(std::int64_t stage, std::int64_t stages, std::int64_t chunks,
                                           std::int64_t micro_batches) {
+  std::vector<ComputeStep> steps;
+  for (const std::vector<ComputeStep>& slot : interleaved_slots(stage, stages, chunks, micro_batches)) {
+    steps.insert(steps.end(), slot.begin(), slot.end());
+  }
+  return steps;
+}
+
+std::vector<std::vector<ComputeStep>> interleaved_slots(std::int64_t stage, std::int64_t stages,
+                                                        std::int64_t chunks, std::int64_t micro_batches) {
   const std::int64_t total = micro_batches * chunks;
   const std::int64_t warmup =
       micro_batches == stages ? total : std::min((stages - stage - 1) * 2 + (chunks - 1) * stages, total);
@@ -161,18 +170,17 @@ std::vector<ComputeStep> interleaved_1f1b(std::int64_t stage, std::int64_t stage
     return ComputeStep{is_forward, index / (stages * chunks) * stages + index % stages,
                        is_forward ? chunk : chunks - 1 - chunk};
   };
-  std::vector<ComputeStep> steps;
+  std::vector<std::vector<ComputeStep>> slots;
   for (std::int64_t i = 0; i < warmup; ++i) {
-    steps.push_back(step_of(i, true));
+    slots.push_back({step_of(i, true)});
   }
   for (std::int64_t i = warmup; i < total; ++i) {
-    steps.push_back(step_of(i, true));
-    steps.push_back(step_of(i - warmup, false));
+    slots.push_back({step_of(i, true), step_of(i - warmup, false)});
   }
   for (std::int64_t i = total - warmup; i < total; ++i) {
-    steps.push_back(step_of(i, false));
+    slots.push_back({step_of(i, false)});
   }
-  return steps;
+  return slots;
 }
 
 }  // namespace commlens

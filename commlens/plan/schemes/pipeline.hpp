@@ -53,5 +53,9 @@ std::vector<ComputeStep> gpipe(std::int64_t micro_batches);
 /// Source: Megatron core/pipeline_parallel/schedules.py:549.
 std::vector<ComputeStep> interleaved_1f1b(std::int64_t stage, std::int64_t stages, std::int64_t chunks,
                                           std::int64_t micro_batches);
+/// The same in slots: what a stage computes between two batches of messages. One pass a slot while the
+/// pipeline fills and drains, a forward and a backward pass between. Source: schedules.py:604-1000.
+std::vector<std::vector<ComputeStep>> interleaved_slots(std::int64_t stage, std::int64_t stages,
+                                                        std::int64_t chunks, std::int64_t micro_batches);
 
 }  // namespace commlens

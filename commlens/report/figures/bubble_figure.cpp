@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 #include "commlens/summary/bubble.hpp"
 
 namespace commlens {
@@ -59,30 +60,29 @@ bool keep_known_iterations(std::vector<PipelineBubble>& rows, Figure& figure) {
 
 /// One row per rank and iteration; where no iteration is known, one per rank.
 void draw(const std::vector<PipelineBubble>& rows, bool knows_iterations, Figure& figure) {
-  FigureColumn rank = text_column("rank", "rank");
-  FigureColumn iteration = whole_column("iteration", "iteration");
-  FigureColumn bubble = whole_column("bubble_ns", "bubble", "ns");
-  FigureColumn share = number_column("bubble_share", "share of the iteration", "share");
+  Table table(
+      columns({{"ranks_text", "rank"},
+               {"iteration"},
+               {"bubble_ns"},
+               {"bubble_share", knows_iterations ? "share of the iteration" : "share of the trace"}}));
   for (const PipelineBubble& row : rows) {
-    texts(rank).add(ranks_label(row.ranks));
-    wholes(iteration).push_back(row.iteration);
-    wholes(bubble).push_back(row.bubble().count());
-    numbers(share).push_back(static_cast<double>(row.bubble().count()) /
-                             static_cast<double>(std::max<std::int64_t>(row.span.count(), 1)));
+    table.add({ranks_label(row.ranks), row.iteration, row.bubble(),
+               static_cast<double>(row.bubble().count()) /
+                   static_cast<double>(std::max<std::int64_t>(row.span.count(), 1))});
   }
   const std::vector<std::string> toggles = {"bubble_share", "bubble_ns"};
   if (knows_iterations) {
     figure.kind = FigureKind::lines;
-    figure.columns = {std::move(rank), std::move(iteration), std::move(bubble), std::move(share)};
+    figure.columns = figure_columns(table);
     figure.options = {{"x", std::string("iteration")},
-                      {"series", std::string("rank")},
+                      {"series", std::string("ranks_text")},
                       {"value", toggles.front()},
                       {"toggles", toggles}};
   } else {
-    share.title = "share of the trace";
     figure.kind = FigureKind::bars;
-    figure.columns = {std::move(rank), std::move(bubble), std::move(share)};
-    figure.options = {{"category", std::string("rank")}, {"value", toggles.front()}, {"toggles", toggles}};
+    figure.columns = figure_columns(table.leave_out({"iteration"}));
+    figure.options = {
+        {"category", std::string("ranks_text")}, {"value", toggles.front()}, {"toggles", toggles}};
   }
 }
 

@@ -1,7 +1,6 @@
 #include "commlens/report/figures/calls_figure.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -9,15 +8,14 @@
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/figures/labels.hpp"
 #include "commlens/report/iteration_text.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
 
 /// A logger prints of an all_gather the shard alone.
-double message_of(const std::optional<CommOp>& op, bool is_logged) {
-  return op && !(is_logged && op->kind == CommKind::all_gather)
-             ? static_cast<double>(message_bytes(*op).value)
-             : std::numeric_limits<double>::quiet_NaN();
+Cell message_of(const std::optional<CommOp>& op, bool is_logged) {
+  return op && !(is_logged && op->kind == CommKind::all_gather) ? Cell(message_bytes(*op)) : Cell();
 }
 
 std::string dtypes_of(const Difference& difference) {
@@ -63,31 +61,27 @@ FigureResult calls_figure(const FigureInput& input) {
   if (comparison->differences.empty()) {
     return no_figure("the two sides are equal");
   }
-  FigureColumn verdict = text_column("verdict", "difference");
-  FigureColumn call = text_column("call", "op and group");
-  FigureColumn dtype = text_column("dtype", "dtype");
-  FigureColumn a = number_column("message_a_bytes", "message bytes in A", "bytes");
-  FigureColumn b = number_column("message_b_bytes", "message bytes in B", "bytes");
-  FigureColumn calls = whole_column("calls", "calls");
-  FigureColumn ranks = whole_column("ranks", "ranks");
-  FigureColumn example = text_column("example", "first seen");
-  FigureColumn group = text_column("group", "group there");
-  FigureColumn rule = text_column("rule", "rule");
+  Table table(columns({{"verdict", "difference"},
+                       {"call"},
+                       {"dtype"},
+                       {"message_bytes_a"},
+                       {"message_bytes_b"},
+                       {"calls_all_ranks"},
+                       {"rank_count"},
+                       {"example"},
+                       {"example_group"},
+                       {"rule"}}));
   for (const Difference& difference : comparison->differences) {
     const std::string where = group_text(difference.kind, difference.axis, difference.group_size);
-    texts(verdict).add(verdict_text(difference.verdict));
-    texts(call).add(fmt::format("{}{}{}", name_of(difference.kind), where.empty() ? "" : " ", where));
-    texts(dtype).add(dtypes_of(difference));
-    numbers(a).push_back(message_of(difference.a, difference.logged_a));
-    numbers(b).push_back(message_of(difference.b, difference.logged_b));
-    wholes(calls).push_back(difference.calls);
-    wholes(ranks).push_back(difference.ranks);
-    texts(example).add(fmt::format("rank {}, iteration {}", difference.example_rank.value,
-                                   iteration_text(difference.example_iteration)));
-    texts(group).add(members_of(difference.example_group));
-    texts(rule).add(difference.rule.source.empty()
-                        ? difference.rule.name
-                        : fmt::format("{} ({})", difference.rule.name, difference.rule.source));
+    const Rule& rule = difference.rule;
+    table.add({verdict_text(difference.verdict),
+               fmt::format("{}{}{}", name_of(difference.kind), where.empty() ? "" : " ", where),
+               dtypes_of(difference), message_of(difference.a, difference.logged_a),
+               message_of(difference.b, difference.logged_b), difference.calls, difference.ranks,
+               fmt::format("rank {}, iteration {}", difference.example_rank.value,
+                           iteration_text(difference.example_iteration)),
+               members_of(difference.example_group),
+               rule.source.empty() ? rule.name : fmt::format("{} ({})", rule.name, rule.source)});
   }
   Figure figure;
   figure.caption = fmt::format(
@@ -96,9 +90,7 @@ FigureResult calls_figure(const FigureInput& input) {
       "line, with how many there are over all ranks and iterations compared. A is {}, B is {}. {}.",
       input.compared->a.name, input.compared->b.name,
       counted(comparison->size + comparison->missing + comparison->extra, "calls"));
-  figure.columns = {std::move(verdict), std::move(call),  std::move(dtype), std::move(a),
-                    std::move(b),       std::move(calls), std::move(ranks), std::move(example),
-                    std::move(group),   std::move(rule)};
+  figure.columns = figure_columns(table);
   figure.formulas = {"comparison", "message-bytes"};
   return figure;
 }

@@ -1,10 +1,9 @@
 #include "commlens/report/figures/cold_figure.hpp"
 
-#include <limits>
-
 #include <fmt/format.h>
 
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 
@@ -19,26 +18,23 @@ FigureResult cold_figure(const FigureInput& input) {
   if (cold.warm_iterations == 0) {
     return no_figure("only the cold iteration is shown, so there is nothing to set it against");
   }
-  FigureColumn call = text_column("call", "op and group");
-  FigureColumn when = text_column("when", "when");
-  FigureColumn calls = number_column("calls_per_iteration", "calls per iteration");
-  FigureColumn message = number_column("message_per_iteration_bytes", "message bytes per iteration", "bytes");
-  FigureColumn time = number_column("time_per_iteration_ns", "time in calls per iteration", "ns");
-  FigureColumn p50 = number_column("p50_ns", "P50 of a call", "ns");
-  FigureColumn p95 = number_column("p95_ns", "P95 of a call", "ns");
+  Table table(columns({{"call"},
+                       {"when"},
+                       {"calls_per_iteration_all_ranks"},
+                       {"message_bytes_per_iteration_all_ranks"},
+                       {"time_ns_per_iteration_all_ranks"},
+                       {"p50_ns", "P50 of a call"},
+                       {"p95_ns", "P95 of a call"}}));
   const auto warm_iterations = static_cast<double>(cold.warm_iterations);
   bool has_time = false;
   for (const ColdRow& row : cold.rows) {
     const std::string label = call_label(input.trace(), row.kind, row.name, row.axis, row.group_size);
     const auto add = [&](const char* name, std::int64_t count, Bytes bytes,
                          const std::optional<TimeStats>& stats, double iterations) {
-      texts(call).add(label);
-      texts(when).add(name);
-      numbers(calls).push_back(static_cast<double>(count) / iterations);
-      numbers(message).push_back(static_cast<double>(bytes.value) / iterations);
-      numbers(time).push_back(nanoseconds_or_none(stats, &TimeStats::total) / iterations);
-      numbers(p50).push_back(nanoseconds_or_none(stats, &TimeStats::p50));
-      numbers(p95).push_back(nanoseconds_or_none(stats, &TimeStats::p95));
+      table.add({label, name, static_cast<double>(count) / iterations,
+                 static_cast<double>(bytes.value) / iterations,
+                 stats ? Cell(static_cast<double>(stats->total.count()) / iterations) : Cell(),
+                 stats ? Cell(stats->p50) : Cell(), stats ? Cell(stats->p95) : Cell()});
       has_time = has_time || stats.has_value();
     };
     add("cold", row.cold_calls, row.cold_message, row.cold, 1);
@@ -52,14 +48,14 @@ FigureResult cold_figure(const FigureInput& input) {
       "that only the cold iteration has are setup; time that only it has is connections and warm-up.",
       cold.cold_iteration ? fmt::format(" (iteration {})", *cold.cold_iteration) : "",
       counted(cold.warm_iterations, "iterations"));
-  figure.columns = {std::move(call), std::move(when), std::move(calls), std::move(message)};
-  std::vector<std::string> toggles = {"calls_per_iteration", "message_per_iteration_bytes"};
+  std::vector<std::string> toggles = {"calls_per_iteration_all_ranks",
+                                      "message_bytes_per_iteration_all_ranks"};
   if (has_time) {
-    for (FigureColumn* column : {&time, &p50, &p95}) {
-      figure.columns.push_back(std::move(*column));
-    }
-    toggles.insert(toggles.begin(), {"time_per_iteration_ns", "p50_ns"});
+    toggles.insert(toggles.begin(), {"time_ns_per_iteration_all_ranks", "p50_ns"});
+  } else {
+    table.leave_out({"time_ns_per_iteration_all_ranks", "p50_ns", "p95_ns"});
   }
+  figure.columns = figure_columns(table);
   figure.options = {{"category", std::string("call")},
                     {"series", std::string("when")},
                     {"value", toggles.front()},

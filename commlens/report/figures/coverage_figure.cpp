@@ -5,19 +5,16 @@
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/coverage_report.hpp"
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 
 FigureResult coverage_figure(const FigureInput& input) {
   const Coverage& coverage = input.summary.coverage;
-  FigureColumn what = text_column("what", "what");
-  FigureColumn count = whole_column("calls", "calls");
-  FigureColumn effect = text_column("effect", "what that means");
+  Table table(columns({{"what"}, {"count", "calls"}, {"effect"}}));
   const auto add = [&](std::string_view name, std::int64_t calls, std::string_view meaning) {
     if (calls > 0) {
-      texts(what).add(name);
-      wholes(count).push_back(calls);
-      texts(effect).add(meaning);
+      table.add({name, calls, meaning});
     }
   };
   add("calls shown", input.summary.calls, "all of these are counted");
@@ -42,7 +39,7 @@ FigureResult coverage_figure(const FigureInput& input) {
     figure.notes.push_back(fmt::format(
         "Times are {}, so nothing is told of single calls or of what they overlap with.", k_averages_text));
   }
-  figure.columns = {std::move(what), std::move(count), std::move(effect)};
+  figure.columns = figure_columns(table);
   if (figure.rows() == 0) {
     return no_figure("the trace has no calls, and no record was left out");
   }

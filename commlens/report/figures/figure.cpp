@@ -96,6 +96,36 @@ std::string FigureColumn::plain(std::size_t row) const {
   return std::get<TextColumn>(values).at(row);
 }
 
+std::vector<FigureColumn> figure_columns(const Table& table) {
+  std::vector<FigureColumn> columns;
+  for (std::size_t at = 0; at < table.columns().size(); ++at) {
+    const Column& from = table.columns()[at];
+    const auto has_fractions = [&](const std::vector<Cell>& row) {
+      return std::holds_alternative<double>(row[at].value());
+    };
+    const bool is_text = from.unit == ColumnUnit::text;
+    const bool is_number = std::any_of(table.rows().begin(), table.rows().end(), has_fractions);
+    const std::string unit(name_of(from.unit));
+    FigureColumn& column = columns.emplace_back(is_text     ? text_column(from.key, from.title)
+                                                : is_number ? number_column(from.key, from.title, unit)
+                                                            : whole_column(from.key, from.title, unit));
+    for (const std::vector<Cell>& row : table.rows()) {
+      const auto* const whole = std::get_if<std::int64_t>(&row[at].value());
+      const auto* const number = std::get_if<double>(&row[at].value());
+      if (is_text) {
+        texts(column).add(row[at].plain());
+      } else if (is_number) {
+        numbers(column).push_back(number != nullptr  ? *number
+                                  : whole != nullptr ? static_cast<double>(*whole)
+                                                     : std::numeric_limits<double>::quiet_NaN());
+      } else {
+        wholes(column).push_back(whole != nullptr ? *whole : k_no_value);
+      }
+    }
+  }
+  return columns;
+}
+
 FigureColumn text_column(std::string name, std::string title) {
   return {std::move(name), std::move(title), "", TextColumn{}};
 }

@@ -9,6 +9,8 @@
 
 #include <tl/expected.hpp>
 
+#include "commlens/base/table.hpp"
+
 namespace commlens {
 
 /// How a figure is drawn (docs/report.md): `table` has no chart, the others one drawer each in web/.
@@ -78,7 +80,10 @@ inline tl::unexpected<NoFigure> no_figure(std::string reason) {
   return tl::unexpected(NoFigure{std::move(reason)});
 }
 
-/// Columns with a name, a title and a unit, to fill row by row.
+/// The columns of a table with their rows, under their keys: what a figure shows is a table too.
+std::vector<FigureColumn> figure_columns(const Table& table);
+
+/// Columns with a name, a title and a unit, to fill one by one where there may be millions of rows.
 FigureColumn text_column(std::string name, std::string title);
 FigureColumn whole_column(std::string name, std::string title, std::string unit = "");
 FigureColumn number_column(std::string name, std::string title, std::string unit = "");

@@ -150,25 +150,25 @@ TEST(BreakdownFigure, CountsEveryRank) {
   const Figure& figure = *figures.at("breakdown");
   EXPECT_EQ(values_of(figure, "call"), (Texts{"all_reduce dp x2", "barrier dp x2"}));
   EXPECT_EQ(values_of(figure, "phase"), (Texts{"backward", "other"}));
-  EXPECT_EQ(values_of(figure, "calls"), (Texts{"4", "2"}));
-  EXPECT_EQ(values_of(figure, "message_bytes"), (Texts{"1600", "0"}));  // 4 x 400
-  EXPECT_EQ(values_of(figure, "wire_bytes"), (Texts{"1600", "0"}));     // 2 m (n-1)/n = m for n = 2
-  EXPECT_EQ(values_of(figure, "message_share"), (Texts{"1", "0"}));
-  EXPECT_EQ(values_of(figure, "time_ns"), (Texts{"550", "20"}));  // 200 + 200 + 100 + 50; 2 x 10
+  EXPECT_EQ(values_of(figure, "calls_all_ranks"), (Texts{"4", "2"}));
+  EXPECT_EQ(values_of(figure, "message_bytes_all_ranks"), (Texts{"1600", "0"}));  // 4 x 400
+  EXPECT_EQ(values_of(figure, "wire_bytes_all_ranks"), (Texts{"1600", "0"}));     // 2 m (n-1)/n = m for n = 2
+  EXPECT_EQ(values_of(figure, "share_of_message_bytes"), (Texts{"1", "0"}));
+  EXPECT_EQ(values_of(figure, "time_ns_all_ranks"), (Texts{"550", "20"}));  // 200 + 200 + 100 + 50; 2 x 10
 }
 
 TEST(BreakdownFigure, HasNoTimeColumnsWithoutTimes) {
   const auto figures = figures_of(TwoRanks(false).input());
-  EXPECT_TRUE(values_of(*figures.at("breakdown"), "time_ns").empty());
+  EXPECT_TRUE(values_of(*figures.at("breakdown"), "time_ns_all_ranks").empty());
 }
 
 TEST(IterationsFigure, IsPerIterationAndOp) {
   const auto figures = figures_of(TwoRanks(true).input());
   const Figure& figure = *figures.at("iterations");
   EXPECT_EQ(values_of(figure, "iteration"), (Texts{"0", "1", "1"}));
-  EXPECT_EQ(values_of(figure, "calls"), (Texts{"2", "2", "2"}));
-  EXPECT_EQ(values_of(figure, "message_bytes"), (Texts{"800", "800", "0"}));
-  EXPECT_EQ(values_of(figure, "time_ns"), (Texts{"400", "150", "20"}));
+  EXPECT_EQ(values_of(figure, "calls_all_ranks"), (Texts{"2", "2", "2"}));
+  EXPECT_EQ(values_of(figure, "message_bytes_all_ranks"), (Texts{"800", "800", "0"}));
+  EXPECT_EQ(values_of(figure, "time_ns_all_ranks"), (Texts{"400", "150", "20"}));
 }
 
 TEST(SizesFigure, JsonIsWhatItWas) {
@@ -181,14 +181,14 @@ TEST(SizesFigure, JsonIsWhatItWas) {
  "caption": "Message bytes of one call, in classes of powers of two, over all ranks and the iterations shown; barriers are left out. Messages below 64.00 KiB are 100.0 % of the calls and 100.0 % of the bytes, and take 100.0 % of the time.",
  "kind": "histogram",
  "notes": [],
- "options": {"lower":"lower_bytes","upper":"upper_bytes","toggles":["calls","message_bytes","time_ns"],"small_limit":65536},
+ "options": {"lower":"lower_bytes","upper":"upper_bytes","toggles":["calls_all_ranks","message_bytes_all_ranks","time_ns_all_ranks"],"small_limit":65536},
  "rows": 1,
  "columns": [
   {"name": "lower_bytes", "title": "from (bytes)", "unit": "bytes", "values": [256]},
   {"name": "upper_bytes", "title": "to below (bytes)", "unit": "bytes", "values": [512]},
-  {"name": "calls", "title": "calls", "unit": "", "values": [4]},
-  {"name": "message_bytes", "title": "message bytes", "unit": "bytes", "values": [1600]},
-  {"name": "time_ns", "title": "time in calls", "unit": "ns", "values": [550]}
+  {"name": "calls_all_ranks", "title": "calls", "unit": "", "values": [4]},
+  {"name": "message_bytes_all_ranks", "title": "message bytes", "unit": "bytes", "values": [1600]},
+  {"name": "time_ns_all_ranks", "title": "time in calls", "unit": "ns", "values": [550]}
  ]
 }
 )json";
@@ -201,7 +201,7 @@ TEST(TimelineFigure, CountsFromTheFirstStart) {
   EXPECT_EQ(values_of(figure, "rank"), (Texts{"0", "0", "0", "1", "1", "1"}));
   EXPECT_EQ(values_of(figure, "start_ns"), (Texts{"0", "900", "1100", "0", "950", "1100"}));
   EXPECT_EQ(values_of(figure, "duration_ns"), (Texts{"200", "100", "10", "200", "50", "10"}));
-  EXPECT_EQ(values_of(figure, "bytes")[0], "400");
+  EXPECT_EQ(values_of(figure, "message_bytes")[0], "400");
   EXPECT_TRUE(figure.notes.empty());
 }
 
@@ -251,8 +251,8 @@ TEST(ColdFigure, SetsTheFirstIterationAgainstTheMeanOfTheLaterOnes) {
   const Figure& figure = *figures.at("cold");
   EXPECT_EQ(values_of(figure, "call")[0], "all_reduce dp x2");
   EXPECT_EQ(values_of(figure, "when"), (Texts{"cold", "warm, mean", "cold", "warm, mean"}));
-  EXPECT_EQ(values_of(figure, "calls_per_iteration"), (Texts{"2", "2", "0", "2"}));
-  EXPECT_EQ(values_of(figure, "time_per_iteration_ns"), (Texts{"400", "150", "", "20"}));
+  EXPECT_EQ(values_of(figure, "calls_per_iteration_all_ranks"), (Texts{"2", "2", "0", "2"}));
+  EXPECT_EQ(values_of(figure, "time_ns_per_iteration_all_ranks"), (Texts{"400", "150", "", "20"}));
 }
 
 TEST(SlowRanksFigure, NamesWhoWorkedLonger) {
@@ -265,7 +265,7 @@ TEST(SlowRanksFigure, NamesWhoWorkedLonger) {
   EXPECT_EQ(values_of(figure, "between_calls_ns"), (Texts{"800", "850"}));
   EXPECT_EQ(values_of(figure, "in_calls_ns"), (Texts{"110", "60"}));
   EXPECT_EQ(values_of(figure, "excess_ns"), (Texts{"0", "50"}));
-  EXPECT_EQ(values_of(figure, "group"), (Texts{"dp x2", "dp x2"}));
+  EXPECT_EQ(values_of(figure, "group_text"), (Texts{"dp x2", "dp x2"}));
   EXPECT_NE(
       figure.caption.find(" Rank 1 stands out in the only block of dp x2: it spent 50 ns more "
                           "between its calls than the median rank; one block does not tell whether that "
@@ -290,7 +290,7 @@ TEST(OverlapFigure, WithoutComputeTimesSplitsIntoCallsAndTheRest) {
   const Figure& figure = *figures.at("overlap");
   EXPECT_EQ(values_of(figure, "part"),
             (Texts{"communication", "not in a call", "communication", "not in a call"}));
-  EXPECT_EQ(values_of(figure, "time_ns"), (Texts{"310", "100", "260", "100"}));
+  EXPECT_EQ(values_of(figure, "part_ns"), (Texts{"310", "100", "260", "100"}));
 }
 
 TEST(RunsFigure, HasALineForEachTrace) {
@@ -299,9 +299,9 @@ TEST(RunsFigure, HasALineForEachTrace) {
   FigureInput input = a.input();
   input.all = {{"a", &a.trace()}, {"b", &b.trace()}};
   const auto figures = figures_of(input);
-  EXPECT_EQ(values_of(*figures.at("runs"), "name"), (Texts{"a", "b"}));
-  EXPECT_EQ(values_of(*figures.at("runs"), "calls"), (Texts{"6", "6"}));
-  EXPECT_EQ(values_of(*figures.at("runs"), "time_ns"), (Texts{"570", ""}));
+  EXPECT_EQ(values_of(*figures.at("runs"), "trace"), (Texts{"a", "b"}));
+  EXPECT_EQ(values_of(*figures.at("runs"), "calls_all_ranks"), (Texts{"6", "6"}));
+  EXPECT_EQ(values_of(*figures.at("runs"), "time_ns_all_ranks"), (Texts{"570", ""}));
 }
 
 TEST(PredictionFigure, ShowsBothSidesPerOp) {
@@ -316,7 +316,7 @@ TEST(PredictionFigure, ShowsBothSidesPerOp) {
   const Figure& figure = *figures.at("prediction");
   EXPECT_EQ(values_of(figure, "call"), (Texts{"all_reduce x2", "all_reduce x2"}));
   EXPECT_EQ(values_of(figure, "side"), (Texts{"case (predicted)", "run (recorded)"}));
-  EXPECT_EQ(values_of(figure, "message_bytes"), (Texts{"1600", "1600"}));
+  EXPECT_EQ(values_of(figure, "message_bytes_all_ranks"), (Texts{"1600", "1600"}));
   EXPECT_EQ(figures.at("differences").error().reason, "the two sides are equal");
 }
 
@@ -351,7 +351,7 @@ TEST(OverlapFigure, LeavesInitialisationOutAsTheSummaryDoes) {
   one.add(0, 6150, 6200);
   const FigureResult figure = overlap_figure(one.input());
   ASSERT_TRUE(figure);
-  EXPECT_EQ(values_of(*figure, "time_ns"), (Texts{"150", "50"}));  // of 6000 to 6200
+  EXPECT_EQ(values_of(*figure, "part_ns"), (Texts{"150", "50"}));  // of 6000 to 6200
   EXPECT_EQ(figure->notes, (Texts{"Initialisation is left out."}));
 }
 
@@ -363,7 +363,7 @@ TEST(OverlapFigure, HoldsSumsAtTheLargestTime) {
   one.add(1, -far, far);
   const FigureResult figure = overlap_figure(one.input());
   ASSERT_TRUE(figure);
-  EXPECT_EQ(values_of(*figure, "time_ns"), (Texts{"9223372036854775807", "0"}));
+  EXPECT_EQ(values_of(*figure, "part_ns"), (Texts{"9223372036854775807", "0"}));
 }
 
 TEST(BubbleFigure, ShowsTheIterationsThatFit) {
@@ -385,7 +385,7 @@ TEST(BubbleFigure, OfUnknownIterationsIsPerRank) {
   const FigureResult figure = bubble_figure(one.input());
   ASSERT_TRUE(figure);
   EXPECT_TRUE(values_of(*figure, "iteration").empty());
-  EXPECT_EQ(values_of(*figure, "rank"), (Texts{"rank 0"}));
+  EXPECT_EQ(values_of(*figure, "ranks_text"), (Texts{"rank 0"}));
   EXPECT_EQ(values_of(*figure, "bubble_ns"), (Texts{"50"}));
 }
 
@@ -420,7 +420,7 @@ TEST(PredictionFigure, CountsTheIterationsComparedAndNoneBetween) {
   b.add(2, 0, 1);
   const FigureResult figure = prediction_figure(compared(a.trace, b.trace));
   ASSERT_TRUE(figure);
-  EXPECT_EQ(values_of(*figure, "calls"), (Texts{"2", "2"}));
+  EXPECT_EQ(values_of(*figure, "calls_all_ranks"), (Texts{"2", "2"}));
   EXPECT_NE(figure->caption.find("over all ranks, 2 iterations (0, 2);"), std::string::npos)
       << figure->caption;
 }
@@ -439,7 +439,7 @@ TEST(PredictionFigure, NamesNoNumberOfUnknownIterations) {
   const FigureInput input = compared(a.trace, b.trace);
   const FigureResult figure = prediction_figure(input);
   ASSERT_TRUE(figure);
-  EXPECT_EQ(values_of(*figure, "calls"), (Texts{"1", "1"}));
+  EXPECT_EQ(values_of(*figure, "calls_all_ranks"), (Texts{"1", "1"}));
   EXPECT_NE(figure->caption.find("over all ranks, iterations unknown;"), std::string::npos)
       << figure->caption;
 }

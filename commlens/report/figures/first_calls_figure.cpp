@@ -1,9 +1,9 @@
 #include "commlens/report/figures/first_calls_figure.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 
@@ -15,26 +15,22 @@ FigureResult first_calls_figure(const FigureInput& input) {
   if (std::none_of(rows.begin(), rows.end(), [](const FirstCallRow& row) { return row.compared > 0; })) {
     return no_figure("no first call of a group has a later one alike");
   }
-  FigureColumn call = text_column("call", "op and group");
-  FigureColumn which = text_column("which", "calls");
-  FigureColumn compared = whole_column("calls", "first calls compared");
-  FigureColumn mean = number_column("mean_ns", "mean time of a call", "ns");
-  FigureColumn excess = number_column("excess_ns", "excess, all first calls", "ns");
+  Table table(columns({{"call"},
+                       {"which", "calls"},
+                       {"compared_calls_all_ranks", "first calls compared"},
+                       {"mean_ns", "mean time of a call"},
+                       {"lost_ns_all_ranks", "excess, all first calls"}}));
   for (const FirstCallRow& row : rows) {
     if (row.compared == 0) {
       continue;
     }
     const std::string label = call_label(input.trace(), row.kind, row.name, row.axis, row.group_size);
-    const auto add = [&](const char* name, std::chrono::nanoseconds time, double more) {
-      texts(call).add(label);
-      texts(which).add(name);
-      wholes(compared).push_back(row.compared);
-      numbers(mean).push_back(static_cast<double>(time.count()) / static_cast<double>(row.compared));
-      numbers(excess).push_back(more);
+    const auto mean = [&](std::chrono::nanoseconds sum) {
+      return static_cast<double>(sum.count()) / static_cast<double>(row.compared);
     };
-    add("first on a group", row.compared_time,
-        static_cast<double>((row.compared_time - row.later_time).count()));
-    add("later ones alike", row.later_time, std::numeric_limits<double>::quiet_NaN());
+    table.add({label, "first on a group", row.compared, mean(row.compared_time),
+               row.compared_time - row.later_time});
+    table.add({label, "later ones alike", row.compared, mean(row.later_time), {}});
   }
   Figure figure;
   figure.kind = FigureKind::bars;
@@ -42,8 +38,7 @@ FigureResult first_calls_figure(const FigureInput& input) {
       "The first call of each rank on each group, which makes connections, against the mean of its later "
       "calls with the "
       "same op, sizes and group. First calls without a later one alike are left out.";
-  figure.columns = {std::move(call), std::move(which), std::move(compared), std::move(mean),
-                    std::move(excess)};
+  figure.columns = figure_columns(table);
   figure.options = {{"category", std::string("call")},
                     {"series", std::string("which")},
                     {"value", std::string("mean_ns")},

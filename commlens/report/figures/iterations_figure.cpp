@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -45,39 +46,38 @@ FigureResult iterations_figure(const FigureInput& input) {
                     k_most_iterations, iterations.size()));
     iterations.resize(k_most_iterations);
   }
-  FigureColumn iteration = whole_column("iteration", "iteration");
-  FigureColumn call = text_column("call", "op and group");
-  FigureColumn calls = whole_column("calls", "calls");
-  FigureColumn message = whole_column("message_bytes", "message bytes", "bytes");
-  FigureColumn wire = whole_column("wire_bytes", "wire bytes, all ranks", "bytes");
-  FigureColumn time = number_column("time_ns", "time in calls", "ns");
+  Table table(columns({{"iteration"},
+                       {"call"},
+                       {"calls_all_ranks"},
+                       {"message_bytes_all_ranks"},
+                       {"wire_bytes_all_ranks", "wire bytes, all ranks"},
+                       {"time_ns_all_ranks", "time in calls"}}));
   for (const auto& [number, row] : rows_by_iteration(input)) {
     if (number > iterations.back()) {
       break;
     }
-    wholes(iteration).push_back(number);
-    texts(call).add(call_label(input.trace(), row->kind, row->name, row->axis, row->group_size));
-    wholes(calls).push_back(row->calls);
-    wholes(message).push_back(row->message.value);
-    wholes(wire).push_back(wire_or_none(*row));
-    numbers(time).push_back(nanoseconds_or_none(row->time, &TimeStats::total));
+    table.add({number, call_label(input.trace(), row->kind, row->name, row->axis, row->group_size),
+               row->calls, row->message, row->knows_wire() ? Cell(row->wire) : Cell(),
+               row->time ? Cell(row->time->total) : Cell()});
   }
   figure.kind = FigureKind::lines;
   figure.caption = "Calls and bytes per iteration, summed over all ranks; iteration -1 is initialisation.";
-  figure.columns = {std::move(iteration), std::move(call), std::move(calls), std::move(message)};
-  std::vector<std::string> toggles = {"message_bytes", "calls"};
+  std::vector<std::string> toggles = {"message_bytes_all_ranks", "calls_all_ranks"};
   figure.formulas = {"message-bytes"};
   if (wire_or_none(input.summary) != k_no_value) {
-    figure.columns.push_back(std::move(wire));
-    toggles.insert(toggles.begin() + 1, "wire_bytes");
+    toggles.insert(toggles.begin() + 1, "wire_bytes_all_ranks");
     figure.formulas.emplace_back("wire-bytes");
+  } else {
+    table.leave_out({"wire_bytes_all_ranks"});
   }
   note_unknown_wire(input.summary, figure);
   if (input.summary.time) {
-    figure.columns.push_back(std::move(time));
-    toggles.insert(toggles.begin(), "time_ns");
+    toggles.insert(toggles.begin(), "time_ns_all_ranks");
     figure.caption += " Time in calls is from start to completion, added up over ranks.";
+  } else {
+    table.leave_out({"time_ns_all_ranks"});
   }
+  figure.columns = figure_columns(table);
   figure.options = {{"x", std::string("iteration")},
                     {"series", std::string("call")},
                     {"value", toggles.front()},

@@ -3,31 +3,17 @@
 #include <fmt/format.h>
 
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 #include "commlens/summary/stragglers.hpp"
 
 namespace commlens {
 namespace {
 
-struct LatenessColumns {
-  FigureColumn rank = whole_column("rank", "rank");
-  FigureColumn which = text_column("which", "in");
-  FigureColumn instances = whole_column("instances", "taken part in");
-  FigureColumn last = whole_column("came_last", "came last");
-  FigureColumn caused = whole_column("caused_ns", "others waited for it", "ns");
-  FigureColumn waited = whole_column("waited_ns", "waited for others", "ns");
-
-  void add(Rank who, const char* name, const Lateness& lateness) {
-    if (lateness.instances == 0) {
-      return;
-    }
-    wholes(rank).push_back(who.value);
-    texts(which).add(name);
-    wholes(instances).push_back(lateness.instances);
-    wholes(last).push_back(lateness.last);
-    wholes(caused).push_back(lateness.caused.count());
-    wholes(waited).push_back(lateness.waited.count());
+void add(Table& table, Rank rank, const char* which, const Lateness& lateness) {
+  if (lateness.instances > 0) {
+    table.add({rank, which, lateness.instances, lateness.last, lateness.caused, lateness.waited});
   }
-};
+}
 
 }  // namespace
 
@@ -36,12 +22,17 @@ FigureResult lateness_figure(const FigureInput& input) {
     return no_figure(no_times_reason(input.trace()));
   }
   const Stragglers& found = *input.waits;
-  LatenessColumns columns;
+  Table table(columns({{"rank"},
+                       {"which", "in"},
+                       {"matched", "taken part in"},
+                       {"came_last"},
+                       {"caused_ns", "others waited for it"},
+                       {"waited_ns", "waited for others"}}));
   for (const RankLateness& lateness : found.ranks) {
-    columns.add(lateness.rank, "collectives", lateness.collectives);
-    columns.add(lateness.rank, "messages", lateness.messages);
+    add(table, lateness.rank, "collectives", lateness.collectives);
+    add(table, lateness.rank, "messages", lateness.messages);
   }
-  if (columns.rank.rows() == 0) {
+  if (table.empty()) {
     return no_figure("no calls of different ranks could be matched");
   }
   Figure figure;
@@ -60,8 +51,7 @@ FigureResult lateness_figure(const FigureInput& input) {
     figure.notes.push_back(fmt::format("{} lack the call of a member and are not counted.",
                                        counted(found.incomplete, "collectives or messages")));
   }
-  figure.columns = {std::move(columns.rank), std::move(columns.which),  std::move(columns.instances),
-                    std::move(columns.last), std::move(columns.caused), std::move(columns.waited)};
+  figure.columns = figure_columns(table);
   figure.options = {{"category", std::string("rank")},
                     {"series", std::string("which")},
                     {"value", std::string("caused_ns")},

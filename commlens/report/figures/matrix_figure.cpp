@@ -9,6 +9,7 @@
 #include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 #include "commlens/summary/node_share.hpp"
 
 namespace commlens {
@@ -65,7 +66,7 @@ class Traffic {
     const Bytes wire =
         wire_bytes(kind, std::min(message, Bytes{INT64_MAX / 2}), std::max<std::int64_t>(size, 1));
     if (size < 2 || wire.value == 0 || !groups_.knows_members(group)) {
-      return;  // nothing is sent, or it is not told between whom
+      return;  // nothing is sent, or it is not known between whom
     }
     // A group looks the same to all its members, so each is resolved once for those of the class.
     std::vector<bool> done(static_cast<std::size_t>(ranks.count()), false);
@@ -150,16 +151,14 @@ class Traffic {
 };
 
 Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ranks) {
-  FigureColumn source = whole_column("source", block == 1 ? "from rank" : "from first rank");
-  FigureColumn destination = whole_column("destination", block == 1 ? "to rank" : "to first rank");
-  FigureColumn bytes = whole_column("wire_bytes", "wire bytes", "bytes");
+  Table table(columns({{"source_rank", block == 1 ? "from rank" : "from first rank"},
+                       {"destination_rank", block == 1 ? "to rank" : "to first rank"},
+                       {"wire_bytes_of_pair"}}));
   std::vector<std::pair<TrafficCells::key_type, std::int64_t>> rows(cells.begin(), cells.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   for (const auto& [pair, sent] : rows) {
-    wholes(source).push_back(pair.first * block);
-    wholes(destination).push_back(pair.second * block);
-    wholes(bytes).push_back(sent);
+    table.add({pair.first * block, pair.second * block, Cell(sent)});
   }
   Figure figure;
   figure.kind = FigureKind::matrix;
@@ -172,10 +171,10 @@ Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ran
       "reduce (of these two the mean over the members), and equal parts to every other member for "
       "all_to_all. "
       "Pairs that exchange nothing are left out; those that exchange most stand first.";
-  figure.columns = {std::move(source), std::move(destination), std::move(bytes)};
-  figure.options = {{"source", std::string("source")},
-                    {"destination", std::string("destination")},
-                    {"toggles", std::vector<std::string>{"wire_bytes"}},
+  figure.columns = figure_columns(table);
+  figure.options = {{"source", std::string("source_rank")},
+                    {"destination", std::string("destination_rank")},
+                    {"toggles", std::vector<std::string>{"wire_bytes_of_pair"}},
                     {"ranks", ranks},
                     {"block", block}};
   figure.formulas = {"wire-bytes", "matrix"};

@@ -8,27 +8,19 @@
 
 #include "commlens/base/sums.hpp"
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 #include "commlens/summary/overlap_totals.hpp"
 
 namespace commlens {
 namespace {
 
-/// One row per rank and part of its time.
-struct PartColumns {
-  FigureColumn rank = text_column("rank", "rank");
-  FigureColumn part = text_column("part", "part of the time");
-  FigureColumn time = whole_column("time_ns", "time", "ns");
-  FigureColumn share = number_column("share", "share of the rank's iterations", "share");
-
-  void add(const std::string& who, const char* name, std::chrono::nanoseconds spent,
-           std::chrono::nanoseconds whole) {
-    texts(rank).add(who);
-    texts(part).add(name);
-    wholes(time).push_back(spent.count());
-    numbers(share).push_back(static_cast<double>(spent.count()) /
-                             static_cast<double>(std::max<std::int64_t>(whole.count(), 1)));
-  }
-};
+/// A row for a part of a rank's time.
+void add(Table& table, const std::string& who, const char* part, std::chrono::nanoseconds spent,
+         std::chrono::nanoseconds whole) {
+  table.add(
+      {who, part, spent,
+       static_cast<double>(spent.count()) / static_cast<double>(std::max<std::int64_t>(whole.count(), 1))});
+}
 
 bool has_iteration(const std::vector<IterationOverlap>& rows, Iteration iteration) {
   return std::any_of(rows.begin(), rows.end(),
@@ -63,7 +55,7 @@ FigureResult overlap_figure(const FigureInput& input) {
   if (ranks.empty()) {
     return no_figure("no call of the iterations shown has a time");
   }
-  PartColumns columns;
+  Table table(columns({{"ranks_text", "rank"}, {"part"}, {"part_ns"}, {"part_share"}}));
   bool all_know = true;
   std::int64_t exposed = 0;
   std::int64_t length = 0;
@@ -74,14 +66,14 @@ FigureResult overlap_figure(const FigureInput& input) {
     const std::chrono::nanoseconds in_calls = rank.time.exposed.value_or(rank.time.total);
     exposed = saturating_sum(exposed, saturating_product(in_calls.count(), alike));
     if (rank.time.exposed && rank.time.overlapped && rank.compute && rank.idle) {
-      columns.add(who, "computing only", *rank.compute - *rank.time.overlapped, rank.span);
-      columns.add(who, "communication behind computing", *rank.time.overlapped, rank.span);
-      columns.add(who, "exposed communication", *rank.time.exposed, rank.span);
-      columns.add(who, "neither", *rank.idle, rank.span);
+      add(table, who, "computing only", *rank.compute - *rank.time.overlapped, rank.span);
+      add(table, who, "communication behind computing", *rank.time.overlapped, rank.span);
+      add(table, who, "exposed communication", *rank.time.exposed, rank.span);
+      add(table, who, "neither", *rank.idle, rank.span);
     } else {
       all_know = false;
-      columns.add(who, "communication", rank.time.total, rank.span);
-      columns.add(who, "not in a call", rank.span - rank.time.total, rank.span);
+      add(table, who, "communication", rank.time.total, rank.span);
+      add(table, who, "not in a call", rank.span - rank.time.total, rank.span);
     }
   }
   Figure figure;
@@ -98,13 +90,12 @@ FigureResult overlap_figure(const FigureInput& input) {
     figure.notes.emplace_back(
         "Transport without progress: overlap not meaningful (data moved only while a rank waited for them).");
   }
-  figure.columns = {std::move(columns.rank), std::move(columns.part), std::move(columns.time),
-                    std::move(columns.share)};
-  figure.options = {{"category", std::string("rank")},
+  figure.columns = figure_columns(table);
+  figure.options = {{"category", std::string("ranks_text")},
                     {"series", std::string("part")},
-                    {"value", std::string("time_ns")},
+                    {"value", std::string("part_ns")},
                     {"stacked", true},
-                    {"toggles", std::vector<std::string>{"time_ns", "share"}}};
+                    {"toggles", std::vector<std::string>{"part_ns", "part_share"}}};
   figure.formulas = {"overlap"};
   return figure;
 }

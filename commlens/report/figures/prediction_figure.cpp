@@ -9,6 +9,7 @@
 #include "commlens/base/sums.hpp"
 #include "commlens/report/comparison_report.hpp"
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
 namespace {
@@ -60,41 +61,31 @@ Volumes volumes_of(const std::vector<VolumeDifference>& rows) {
 
 /// One row per call and side, as the drawer of grouped bars wants them.
 Figure bars_of(const Volumes& volumes, const std::string& a, const std::string& b) {
-  FigureColumn call = text_column("call", "op and group");
-  FigureColumn side = text_column("side", "side");
-  FigureColumn calls = whole_column("calls", "calls");
-  FigureColumn message = whole_column("message_bytes", "message bytes", "bytes");
+  Table table(columns({{"call"}, {"side"}, {"calls_all_ranks"}, {"message_bytes_all_ranks"}}));
   for (const auto& [key, sides] : volumes) {
     for (const auto& [name, volume] : {std::pair(&a, &sides.first), std::pair(&b, &sides.second)}) {
-      texts(call).add(key.second);
-      texts(side).add(*name);
-      wholes(calls).push_back(volume->calls);
-      wholes(message).push_back(volume->message.value);
+      table.add({key.second, *name, volume->calls, volume->message});
     }
   }
   Figure figure;
   figure.kind = FigureKind::bars;
-  figure.columns = {std::move(call), std::move(side), std::move(calls), std::move(message)};
+  figure.columns = figure_columns(table);
   figure.options = {{"category", std::string("call")},
                     {"series", std::string("side")},
-                    {"value", std::string("message_bytes")},
+                    {"value", std::string("message_bytes_all_ranks")},
                     {"stacked", false},
-                    {"toggles", std::vector<std::string>{"message_bytes", "calls"}}};
+                    {"toggles", std::vector<std::string>{"message_bytes_all_ranks", "calls_all_ranks"}}};
   figure.formulas = {"message-bytes"};
   return figure;
 }
 
 /// A printed log has counts per op and printed size.
 Figure logged_figure(const LoggedComparison& logged, const std::string& log, const std::string& other) {
-  FigureColumn call = text_column("call", "op and printed size");
-  FigureColumn side = text_column("side", "side");
-  FigureColumn calls = whole_column("calls", "calls");
+  Table table(columns({{"call", "op and printed size"}, {"side"}, {"calls_rank_0"}}));
   for (const LoggedRow& row : logged.rows) {
     const std::string label = fmt::format("{} {}", name_of(row.kind), to_text(row.size));
     for (const auto& [name, count] : {std::pair(&log, row.logged), std::pair(&other, row.predicted)}) {
-      texts(call).add(label);
-      texts(side).add(*name);
-      wholes(calls).push_back(count);
+      table.add({label, *name, count});
     }
   }
   Figure figure;
@@ -104,12 +95,12 @@ Figure logged_figure(const LoggedComparison& logged, const std::string& log, con
       "training.",
       logged.exact_rows, logged.rows.size(), counted(logged.iterations, "iterations"),
       logged.iterations_fitted ? "(the number that fits the log best)" : "(as asked)");
-  figure.columns = {std::move(call), std::move(side), std::move(calls)};
+  figure.columns = figure_columns(table);
   figure.options = {{"category", std::string("call")},
                     {"series", std::string("side")},
-                    {"value", std::string("calls")},
+                    {"value", std::string("calls_rank_0")},
                     {"stacked", false},
-                    {"toggles", std::vector<std::string>{"calls"}}};
+                    {"toggles", std::vector<std::string>{"calls_rank_0"}}};
   return figure;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/report/histogram_report.hpp"
 #include "commlens/report/shares.hpp"
 
 namespace commlens {
@@ -24,18 +25,6 @@ FigureResult sizes_figure(const FigureInput& input) {
   if (sizes.bins.empty()) {
     return no_figure("the trace has no calls with a size");
   }
-  FigureColumn lower = whole_column("lower_bytes", "from (bytes)", "bytes");
-  FigureColumn upper = whole_column("upper_bytes", "to below (bytes)", "bytes");
-  FigureColumn calls = whole_column("calls", "calls");
-  FigureColumn message = whole_column("message_bytes", "message bytes", "bytes");
-  FigureColumn time = whole_column("time_ns", "time in calls", "ns");
-  for (const SizeBin& bin : sizes.bins) {
-    wholes(lower).push_back(bin.lower.value);
-    wholes(upper).push_back(bin.lower.value == 0 ? 1 : bin.lower.value * 2);
-    wholes(calls).push_back(bin.calls);
-    wholes(message).push_back(bin.message.value);
-    wholes(time).push_back(bin.time.count());
-  }
   Figure figure;
   figure.kind = FigureKind::histogram;
   figure.caption =
@@ -43,12 +32,14 @@ FigureResult sizes_figure(const FigureInput& input) {
       "barriers "
       "are left out. " +
       small_text(sizes);
-  figure.columns = {std::move(lower), std::move(upper), std::move(calls), std::move(message)};
-  std::vector<std::string> toggles = {"calls", "message_bytes"};
+  std::vector<Column> shown = {
+      {"lower_bytes", "from (bytes)"}, {"upper_bytes"}, {"calls_all_ranks"}, {"message_bytes_all_ranks"}};
+  std::vector<std::string> toggles = {"calls_all_ranks", "message_bytes_all_ranks"};
   if (sizes.timed_calls > 0) {
-    figure.columns.push_back(std::move(time));
-    toggles.emplace_back("time_ns");
+    shown.push_back({"time_ns_all_ranks", "time in calls"});
+    toggles.emplace_back("time_ns_all_ranks");
   }
+  figure.columns = figure_columns(sizes_table(sizes).picked(shown));
   figure.options = {{"lower", std::string("lower_bytes")},
                     {"upper", std::string("upper_bytes")},
                     {"toggles", std::move(toggles)},

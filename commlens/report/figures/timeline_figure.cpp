@@ -185,7 +185,7 @@ std::optional<FigureColumn> groups_of(const Trace& trace, const std::vector<Bar>
   if (std::none_of(bars.begin(), bars.end(), is_second)) {
     return std::nullopt;
   }
-  FigureColumn group = text_column("group", "group");
+  FigureColumn group = text_column("group_text", "group");
   for (const Bar& bar : bars) {
     texts(group).add(bar.call == nullptr ? "" : group_text(trace, *bar.call));
   }
@@ -203,7 +203,7 @@ Figure figure_of(const Trace& trace, const std::vector<Bar>& bars) {
   FigureColumn duration = whole_column("duration_ns", "duration", "ns");
   FigureColumn op = text_column("op", "op");
   FigureColumn axis = text_column("axis", "axis");
-  FigureColumn bytes = whole_column("bytes", "message bytes", "bytes");
+  FigureColumn bytes = whole_column("message_bytes", "message bytes", "bytes");
   FigureColumn kind = text_column("kind", "kind");
   start.ascending = true;
   for (const Bar& bar : bars) {

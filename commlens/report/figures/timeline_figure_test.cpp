@@ -25,13 +25,13 @@ Trace calls_on(const std::vector<CommunicatorId>& communicators) {
   return trace;
 }
 
-/// The column "group" row by row; nothing without it.
+/// The column "group_text" row by row; nothing without it.
 std::vector<std::string> groups_in(const Trace& trace) {
   const FigureResult figure = timeline_figure(figure_input({"calls", &trace}, std::nullopt, 0));
   std::vector<std::string> names;
   EXPECT_TRUE(figure);
   for (const FigureColumn& column : figure.value_or(Figure()).columns) {
-    for (std::size_t row = 0; column.name == "group" && row < column.rows(); ++row) {
+    for (std::size_t row = 0; column.name == "group_text" && row < column.rows(); ++row) {
       names.push_back(column.plain(row));
     }
   }

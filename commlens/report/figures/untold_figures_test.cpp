@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Rank 0 in one all_reduce of 1000 bytes on a group of `group_size` ranks (0: not told) from 0 to 100 ns.
+/// Rank 0 in one all_reduce of 1000 bytes on a group of `group_size` ranks (0: not known) from 0 to 100 ns.
 Trace one_all_reduce(std::int64_t group_size, Iteration iteration = k_unknown_iteration) {
   Trace trace;
   CommOp op;
@@ -68,7 +68,7 @@ const Plain k_no_column = {"no such column"};
 TEST(BreakdownFigure, HasNoWireBytesWhereNoneAreKnown) {
   const Trace trace = one_all_reduce(0);
   const auto figures = all_figures(trace);
-  EXPECT_EQ(column_of(*figures.at("breakdown"), "wire_bytes"), k_no_column);
+  EXPECT_EQ(column_of(*figures.at("breakdown"), "wire_bytes_all_ranks"), k_no_column);
   const Plain lines = column_of(*figures.at("overview"), "what");
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "wire bytes, all ranks"), 0);
 }
@@ -80,7 +80,7 @@ TEST(BreakdownFigure, LeavesUnknownWireBytesEmptyBesideKnownOnes) {
   add_call(trace, 4, k_unknown_iteration);
   const auto figures = all_figures(trace);
   const Figure& figure = *figures.at("breakdown");
-  Plain wire = column_of(figure, "wire_bytes");
+  Plain wire = column_of(figure, "wire_bytes_all_ranks");
   std::sort(wire.begin(), wire.end());
   EXPECT_EQ(wire, (Plain{"", "1500"}));
   EXPECT_NE(figure_csv(figure).find(",1000,0.5,,"), std::string::npos) << figure_csv(figure);
@@ -93,20 +93,20 @@ TEST(BreakdownFigure, LeavesUnknownWireBytesEmptyBesideKnownOnes) {
 TEST(IterationsFigure, LeavesUnknownWireBytesEmpty) {
   Trace trace = one_all_reduce(0, 0);
   add_call(trace, 4, 1);
-  EXPECT_EQ(column_of(*all_figures(trace).at("iterations"), "wire_bytes"), (Plain{"", "1500"}));
-  Trace untold = one_all_reduce(0, 0);
-  add_call(untold, 0, 1);
-  EXPECT_EQ(column_of(*all_figures(untold).at("iterations"), "wire_bytes"), k_no_column);
+  EXPECT_EQ(column_of(*all_figures(trace).at("iterations"), "wire_bytes_all_ranks"), (Plain{"", "1500"}));
+  Trace incomplete = one_all_reduce(0, 0);
+  add_call(incomplete, 0, 1);
+  EXPECT_EQ(column_of(*all_figures(incomplete).at("iterations"), "wire_bytes_all_ranks"), k_no_column);
 }
 
 TEST(RunsFigure, LeavesUnknownWireBytesEmpty) {
   const Trace known = one_all_reduce(4);
-  const Trace untold = one_all_reduce(0);
+  const Trace incomplete = one_all_reduce(0);
   FigureInput input = figure_input({"known", &known}, std::nullopt, 0);
-  input.all.push_back({"untold", &untold});
+  input.all.push_back({"incomplete", &incomplete});
   for (const MadeFigure& made : make_figures(input)) {
     if (made.entry->id == "runs") {
-      EXPECT_EQ(column_of(*made.figure, "wire_bytes"), (Plain{"1500", ""}));
+      EXPECT_EQ(column_of(*made.figure, "wire_bytes_all_ranks"), (Plain{"1500", ""}));
     }
   }
 }
@@ -151,10 +151,10 @@ TEST(OverlapFigure, IsOfKnownIterations) {
   const auto figures = all_figures(trace);
   const Figure& figure = *figures.at("overlap");
   EXPECT_EQ(column_of(figure, "part"), (Plain{"communication", "not in a call"}));
-  EXPECT_EQ(column_of(figure, "time_ns"), (Plain{"100", "0"}));
+  EXPECT_EQ(column_of(figure, "part_ns"), (Plain{"100", "0"}));
   EXPECT_EQ(figure.notes, Plain{"What belongs to no known iteration is left out."});
-  const Trace untold = one_all_reduce(2);
-  EXPECT_TRUE(all_figures(untold).at("overlap")->notes.empty());
+  const Trace incomplete = one_all_reduce(2);
+  EXPECT_TRUE(all_figures(incomplete).at("overlap")->notes.empty());
 }
 
 TEST(OverviewFigure, CountsCallsOfNoKnownIteration) {
@@ -179,7 +179,7 @@ TEST(BreakdownFigure, LeavesUnknownInterNodeBytesEmpty) {
   trace.streams.push_back({{Rank{0}, Rank{0}}, {{known, 0}, {trace.intern(op), 0}}, {}, {}});
   for (const MadeFigure& made : make_figures(figure_input({"it", &trace}, std::nullopt, 2))) {
     if (made.entry->id == "breakdown") {
-      Plain bytes = column_of(*made.figure, "wire_inter_node_bytes");
+      Plain bytes = column_of(*made.figure, "wire_inter_node_bytes_all_ranks");
       std::sort(bytes.begin(), bytes.end());
       EXPECT_EQ(bytes, (Plain{"", "1000"}));
     }
@@ -200,7 +200,7 @@ TEST(Figures, OfAveragedTimesTellNothingOfSingleCalls) {
   for (const char* const name : {"p50_ns", "p50_low_ns", "p50_high_ns", "p95_ns"}) {
     EXPECT_EQ(column_of(breakdown, name), k_no_column) << name;
   }
-  EXPECT_EQ(column_of(breakdown, "bus_bytes_per_second"), Plain{"15000000000"});  // 1500 B in 100 ns
+  EXPECT_EQ(column_of(breakdown, "bus_bandwidth_bytes_per_s"), Plain{"15000000000"});  // 1500 B in 100 ns
   const Plain lines = column_of(*figures.at("overview"), "what");
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "time of one call"), 0);
   EXPECT_EQ(figures.at("sizes")->caption.find("of the time"), std::string::npos);
@@ -224,16 +224,16 @@ TEST(Figures, OfComputingAloneShowIt) {
   EXPECT_EQ(column_of(*figures.at("timeline"), "iteration"), (Plain{"3", "3"}));
   EXPECT_EQ(column_of(*figures.at("overlap"), "part"),
             (Plain{"computing only", "communication behind computing", "exposed communication", "neither"}));
-  EXPECT_EQ(column_of(*figures.at("overlap"), "time_ns"), (Plain{"100", "0", "0", "0"}));
+  EXPECT_EQ(column_of(*figures.at("overlap"), "part_ns"), (Plain{"100", "0", "0", "0"}));
 }
 
 TEST(CoverageFigure, TellsWhatWasAssumedFromWhatWasLeftOut) {
   Trace trace = one_all_reduce(2);
   trace.provenance.skip("torn line", 3);
-  trace.provenance.assume("rank not said", 1);
+  trace.provenance.assume("rank not reported", 1);
   const auto figures = all_figures(trace);
   EXPECT_EQ(column_of(*figures.at("coverage"), "what"),
-            (Plain{"calls shown", "left out: torn line", "assumed: rank not said"}));
+            (Plain{"calls shown", "left out: torn line", "assumed: rank not reported"}));
 }
 
 }  // namespace

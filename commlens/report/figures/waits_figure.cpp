@@ -1,33 +1,15 @@
 #include "commlens/report/figures/waits_figure.hpp"
 
-#include <limits>
-
 #include <fmt/format.h>
 
 #include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/figures/labels.hpp"
 #include "commlens/report/iteration_text.hpp"
+#include "commlens/report/vocabulary.hpp"
 #include "commlens/summary/stragglers.hpp"
 
 namespace commlens {
 namespace {
-
-struct WaitColumns {
-  FigureColumn call = text_column("call", "calls");
-  FigureColumn part = text_column("part", "who waited");
-  FigureColumn instances = whole_column("instances", "matched");
-  FigureColumn waited = whole_column("waited_ns", "waited, all ranks", "ns");
-  FigureColumn longest = number_column("longest_ns", "longest wait", "ns");
-
-  void add(std::string_view label, std::string_view who, std::int64_t count, std::chrono::nanoseconds time,
-           double longest_wait) {
-    texts(call).add(label);
-    texts(part).add(who);
-    wholes(instances).push_back(count);
-    wholes(waited).push_back(time.count());
-    numbers(longest).push_back(longest_wait);
-  }
-};
 
 std::string worst_text(const WaitInstance& worst) {
   return fmt::format(
@@ -45,19 +27,22 @@ FigureResult waits_figure(const FigureInput& input) {
     return no_figure(no_times_reason(input.trace()));
   }
   const Stragglers& found = *input.waits;
-  WaitColumns columns;
+  Table table(columns({{"call", "calls"},
+                       {"part", "who waited"},
+                       {"matched"},
+                       {"waited_ns_all_ranks", "waited, all ranks"},
+                       {"longest_wait_ns"}}));
   for (const CollectiveWait& wait : found.collectives) {
     const std::string label =
         fmt::format("{} {}", name_of(wait.kind), group_text(wait.kind, wait.axis, wait.group_size));
-    columns.add(label, "members", wait.instances, wait.waited, static_cast<double>(wait.longest.count()));
+    table.add({label, "members", wait.instances, wait.waited, wait.longest});
   }
-  const double none = std::numeric_limits<double>::quiet_NaN();
   for (const PairWait& pair : found.pairs) {
     const std::string label = fmt::format("send {} to {}", pair.source.value, pair.destination.value);
-    columns.add(label, "sender", pair.messages, pair.sender_waited, none);
-    columns.add(label, "receiver", pair.messages, pair.receiver_waited, none);
+    table.add({label, "sender", pair.messages, pair.sender_waited, {}});
+    table.add({label, "receiver", pair.messages, pair.receiver_waited, {}});
   }
-  if (columns.call.rows() == 0) {
+  if (table.empty()) {
     return no_figure("no calls of different ranks could be matched");
   }
   Figure figure;
@@ -69,13 +54,12 @@ FigureResult waits_figure(const FigureInput& input) {
   if (!found.worst.empty()) {
     figure.caption += " " + worst_text(found.worst.front());
   }
-  figure.columns = {std::move(columns.call), std::move(columns.part), std::move(columns.instances),
-                    std::move(columns.waited), std::move(columns.longest)};
+  figure.columns = figure_columns(table);
   figure.options = {{"category", std::string("call")},
                     {"series", std::string("part")},
-                    {"value", std::string("waited_ns")},
+                    {"value", std::string("waited_ns_all_ranks")},
                     {"stacked", true},
-                    {"toggles", std::vector<std::string>{"waited_ns", "instances"}}};
+                    {"toggles", std::vector<std::string>{"waited_ns_all_ranks", "matched"}}};
   figure.formulas = {"waits"};
   return figure;
 }

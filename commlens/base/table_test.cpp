@@ -1,4 +1,4 @@
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "commlens/formats/io/untold_calls.hpp"
+#include "commlens/formats/io/incomplete_calls.hpp"
 
 #include <vector>
 
@@ -24,46 +24,47 @@ struct RankSpan {
   std::int64_t count;
 };
 
-void add_stream(UntoldCalls& untold, const Trace& trace, const RankStream& stream, RankSpan ranks,
+void add_stream(IncompleteCalls& incomplete, const Trace& trace, const RankStream& stream, RankSpan ranks,
                 const std::vector<bool>& lacking) {
   for (const CommEvent& event : stream.events) {
     if (!lacking[static_cast<std::size_t>(event.op)]) {
       continue;
     }
-    if (untold.op == nullptr) {
-      untold.rank = ranks.first;
-      untold.op = &trace.op(event.op);
+    if (incomplete.op == nullptr) {
+      incomplete.rank = ranks.first;
+      incomplete.op = &trace.op(event.op);
     }
-    untold.calls += ranks.count;
+    incomplete.calls += ranks.count;
   }
 }
 
 }  // namespace
 
-UntoldCalls untold_calls(const Trace& trace, const std::function<bool(const CommOp&)>& lacks) {
+IncompleteCalls incomplete_calls(const Trace& trace, const std::function<bool(const CommOp&)>& lacks) {
   const std::vector<bool> lacking = ops_that_lack(trace, lacks);
-  UntoldCalls untold;
+  IncompleteCalls incomplete;
   for (const RankStream& stream : trace.streams) {
-    add_stream(untold, trace, stream, {stream.ranks.first, stream.ranks.count()}, lacking);
+    add_stream(incomplete, trace, stream, {stream.ranks.first, stream.ranks.count()}, lacking);
   }
-  return untold;
+  return incomplete;
 }
 
-UntoldCalls untold_calls_of(const Trace& trace, Rank rank, const std::function<bool(const CommOp&)>& lacks) {
-  UntoldCalls untold;
+IncompleteCalls incomplete_calls_of(const Trace& trace, Rank rank,
+                                    const std::function<bool(const CommOp&)>& lacks) {
+  IncompleteCalls incomplete;
   if (const RankStream* const stream = trace.stream_of(rank); stream != nullptr) {
-    add_stream(untold, trace, *stream, {rank, 1}, ops_that_lack(trace, lacks));
+    add_stream(incomplete, trace, *stream, {rank, 1}, ops_that_lack(trace, lacks));
   }
-  return untold;
+  return incomplete;
 }
 
-std::string text_of(const Trace& trace, const UntoldCalls& untold) {
-  if (untold.op == nullptr) {
+std::string text_of(const Trace& trace, const IncompleteCalls& incomplete) {
+  if (incomplete.op == nullptr) {
     return "0 calls";
   }
-  return fmt::format("{} {} (the first: {} of rank {} on {})", untold.calls,
-                     untold.calls == 1 ? "call" : "calls", name_of(untold.op->kind), untold.rank.value,
-                     group_text(trace, untold.op->group));
+  return fmt::format("{} {} (the first: {} of rank {} on {})", incomplete.calls,
+                     incomplete.calls == 1 ? "call" : "calls", name_of(incomplete.op->kind),
+                     incomplete.rank.value, group_text(trace, incomplete.op->group));
 }
 
 std::string group_text(const Trace& trace, GroupId group) {

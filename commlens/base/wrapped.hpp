@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "commlens/report/table.hpp"
+#include "commlens/base/table.hpp"
 
 namespace commlens {
 

@@ -1,4 +1,4 @@
-#include "commlens/report/csv.hpp"
+#include "commlens/base/csv.hpp"
 
 #include <vector>
 

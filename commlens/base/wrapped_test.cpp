@@ -1,4 +1,4 @@
-#include "commlens/report/wrapped.hpp"
+#include "commlens/base/wrapped.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,350 @@
+// Every key that a verb writes is in docs/output.md, which has no other: each verb runs on small inputs, as
+// JSON and CSV.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/comm/event.hpp"
+#include "commlens/report/vocabulary.hpp"
+#include "tests/cli/program.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+using Verbs = std::set<std::string>;
+
+/// A line of the page's tables.
+struct Documented {
+  std::string unit;
+  std::string scope;
+  Verbs verbs;
+};
+
+std::filesystem::path source(const std::string& file) {
+  const char* const folder = std::getenv("COMMLENS_SOURCE_DIR");
+  return std::filesystem::path(folder == nullptr ? "." : folder) / file;
+}
+
+std::string trimmed(std::string text, std::string_view around = " `") {
+  text.erase(0, std::min(text.find_first_not_of(around), text.size()));
+  text.erase(text.find_last_not_of(around) + 1);
+  return text;
+}
+
+Words split(const std::string& text, char at) {
+  Words parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) {
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+/// "| `calls` | count | one rank | calls of … | predict, summary |"
+std::map<std::string, Documented> documented() {
+  std::map<std::string, Documented> keys;
+  std::ifstream page(source("docs/output.md"));
+  for (std::string line; std::getline(page, line);) {
+    const Words cells = split(line, '|');
+    if (!line.starts_with("| `") || cells.size() < 6) {
+      continue;
+    }
+    Documented& entry = keys[trimmed(cells[1])];
+    entry.unit = trimmed(cells[2]);
+    entry.scope = trimmed(cells[3]);
+    for (const std::string& verb : split(cells[5], ',')) {
+      entry.verbs.insert(trimmed(verb));
+    }
+  }
+  return keys;
+}
+
+/// What a key is called on the page, where ops and flags have no names of their own.
+std::string named(const std::string& parent, const std::string& key) {
+  if (parent == "flags") {
+    return "FLAG";
+  }
+  if (comm_kind_from(key)) {
+    return "OP";
+  }
+  for (const char* const rest : {"_message_bytes_per_rank", "_blocked_s_rank_0", "_calls_rank_0"}) {
+    if (key.ends_with(rest) && comm_kind_from(key.substr(0, key.size() - std::string(rest).size()))) {
+      return std::string("OP") + rest;
+    }
+  }
+  return key;
+}
+
+/// The keys that were written, with the object around each, and by which verbs.
+class Written {
+ public:
+  void add(const std::string& verb, const std::string& parent, const std::string& key) {
+    keys_[{parent, named(parent, key)}].insert(verb);
+  }
+  void add_json(const std::string& verb, const Json& json, const std::string& parent = "") {
+    if (json.is_array()) {
+      for (const Json& item : json) {
+        add_json(verb, item);
+      }
+    }
+    if (!json.is_object()) {
+      return;
+    }
+    for (const auto& [key, value] : json.items()) {
+      add(verb, parent, key);
+      // Options of the drawers, docs/report.md; numbers by reason.
+      if (key != "options" && !key.ends_with("_whole_trace")) {
+        add_json(verb, value, value.is_object() ? key : "");
+      }
+    }
+  }
+  void add_csv(const std::string& verb, const std::string& text, const Words& flags = {}) {
+    for (const std::string& key : split(text.substr(0, text.find('\n')), ',')) {
+      const bool is_flag = std::find(flags.begin(), flags.end(), key) != flags.end();
+      add(verb, is_flag ? "flags" : "", key);
+    }
+  }
+  const std::map<std::pair<std::string, std::string>, Verbs>& keys() const { return keys_; }
+
+ private:
+  std::map<std::pair<std::string, std::string>, Verbs> keys_;
+};
+
+class OutputKeys : public ::testing::Test {
+ protected:
+  /// Runs a verb in both formats.
+  void write(Words arguments, const Words& flags = {}) {
+    const std::string verb = arguments.front();
+    for (const char* const format : {"json", "csv"}) {
+      Words words = arguments;
+      words.insert(words.end(), {"--format", format});
+      const Answer answer = commlens_with(words);
+      ASSERT_LE(answer.code, 1) << fmt::format("{}", fmt::join(words, " ")) << "\n" << answer.err;
+      if (std::string_view(format) == "csv") {
+        written_.add_csv(verb, answer.out, flags);
+      } else {
+        written_.add_json(verb, Json::parse(answer.out));
+      }
+    }
+  }
+
+  /// Two ranks, `iterations` iterations of collectives, messages, another call and computing; `step` ns
+  /// between.
+  std::string timed(const std::string& name, int iterations, int step) {
+    std::string text;
+    for (int rank = 0; rank < 2; ++rank) {
+      for (int iteration = 0; iteration < iterations; ++iteration) {
+        const int start = iteration * 100'000;
+        const auto line = [&](const std::string& rest, int at) {
+          text += fmt::format(R"({{"rank":{},"iteration":{},{},"start_ns":{},"duration_ns":{}}})"
+                              "\n",
+                              rank, iteration, rest, start + at, step + iteration);
+        };
+        line(R"("op":"compute")", 0);
+        for (const int communicator : {1, 2}) {
+          line(fmt::format(
+                   R"("op":"all_reduce","dtype":"fp32","input_bytes":64,"output_bytes":64,"group":[0,1],)"
+                   R"("communicator":"{}","phase":"backward")",
+                   communicator),
+               communicator * 10'000 + rank * 100);
+        }
+        line(
+            fmt::format(
+                R"("op":"{}","dtype":"fp32","input_bytes":{},"output_bytes":{},"group":[0,1],"peer":{},"phase":"forward")",
+                rank == 0 ? "send" : "recv", rank == 0 ? 64 : 0, rank == 0 ? 0 : 64, 1 - rank),
+            40'000);
+        line(R"("op":"other","name":"Gather","dtype":"uint8","input_bytes":8,"output_bytes":8,"group":[0,1])",
+             50'000);
+      }
+    }
+    return folder_.write(name, text);
+  }
+
+  void write_figures(const Words& inputs) {
+    Words words = {"report", "-o", folder_.path("page.html"), "--data", folder_.path("figures")};
+    words.insert(words.end(), inputs.begin(), inputs.end());
+    const Answer answer = commlens_with(words);
+    ASSERT_EQ(answer.code, 0) << answer.err;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path("figures"))) {
+      std::ifstream file(entry.path());
+      std::ostringstream text;
+      text << file.rdbuf();
+      if (entry.path().extension() == ".csv") {
+        written_.add_csv("report", text.str());
+      } else {
+        written_.add_json("report", Json::parse(text.str()));
+      }
+    }
+  }
+
+  void write_predictions() {
+    write({"predict", "1.3B", "--ranks", "16", "--zero", "1", "--framework", "deepspeed", "--gpus-per-node",
+           "8"});
+    const std::string ordered = folder_.write("ordered.yaml", R"(framework: megatron
+ranks: 8
+model: {family: gpt, layers: 4, hidden: 64, heads: 4, sequence: 32, vocab: 256}
+layout: {tensor: 2, pipeline: 2, order: tp-cp-ep-pp-dp}
+micro_batch: 1
+)");
+    write({"predict", ordered});
+    write({"predict", "19M", "--ranks", "8", "--framework", "deepspeed,paper", "--zero", "1,3", "--tp", "1,8",
+           "--gpus-per-node", "4"},
+          {"zero", "tp"});
+    write({"advise", source("tests/golden/deepspeed/z3_S_w4_fp32_p200/case.yaml").string(),
+           source("tests/golden/deepspeed/z3_S_w4_fp32_p200/calls.jsonl.gz").string()});
+  }
+
+  void write_comparisons() {
+    const std::string golden = source("tests/golden/neox/p2/").string();
+    write({"compare", golden + "case.yaml", golden + "calls.jsonl.gz", "--framework", "paper"});
+    const std::string other = source("tests/golden/deepspeed/z1_S_w4_fp16_rb50000/").string();
+    write({"compare", other + "case.yaml", other + "calls.jsonl.gz", "--bucket", "120000", "--order"});
+    const std::string log = folder_.write(
+        "run.log",
+        R"(Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     tput_avg (Gbps)     busbw_avg (Gbps)
+all_reduce
+                    4.0 KB              3                   11.12               0.08                0.43                0.41
+)");
+    const std::string job = folder_.write("case.yaml", R"(framework: deepspeed
+model: {family: gpt, layers: 2, hidden: 64, heads: 4, sequence: 32, vocab: 256}
+deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
+)");
+    write({"compare", job, log});
+    write({"compare", timed("a.jsonl", 12, 500), timed("b.jsonl", 12, 900), "--regression"});
+    write(
+        {"compare", timed("a.jsonl", 1, 500),
+         folder_.write(
+             "whole.jsonl",
+             R"({"rank":0,"iteration":null,"op":"all_reduce","dtype":"fp32","input_bytes":64,"output_bytes":64,"group":[0,1]}
+)")});
+    write({"compare", other + "calls.jsonl.gz", other + "case.yaml"});
+    write_figures({folder_.path("case.yaml"), log});
+    write_figures({other + "case.yaml", other + "calls.jsonl.gz", "--bucket", "120000"});
+  }
+
+  void write_summaries() {
+    const std::string trace = timed("timed.jsonl", 3, 500);
+    write({"summary", trace, "--by", "phase,iteration", "--gpus-per-node", "1", "--link-bandwidth", "25"});
+    write({"summary", trace, "--sizes"});
+    write({"summary", source("tests/golden/timing/pipeline.jsonl").string()});
+    write({"summary", source("tests/golden/timing/missing_calls.jsonl").string()});
+    write_figures({trace, "--gpus-per-node", "1"});
+    write_figures({source("tests/golden/timing/pipeline.jsonl").string()});
+  }
+
+  void write_training() {
+    write({"train",  "19M", "--layers",      "2",   "--hidden",     "32",   "--heads", "4",
+           "--seq",  "16",  "--vocab",       "256", "--dtype",      "fp32", "--ranks", "2",
+           "--zero", "1",   "--micro-batch", "1",   "--iterations", "2",    "-o",      folder_.path("run")});
+    write({"summary", folder_.path("run")});
+    write_figures({folder_.path("run")});
+  }
+
+  /// The line of the page for a key: with the object around it, or for all objects.
+  static std::string place_of(const std::map<std::string, Documented>& page, const std::string& parent,
+                              const std::string& key) {
+    const std::string grouped = parent + "." + key;
+    return page.contains(grouped) ? grouped : key;
+  }
+
+  ScratchFolder folder_;
+  Written written_;
+};
+
+TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
+  write({"doctor"});
+  write_predictions();
+  write_comparisons();
+  write_summaries();
+  if (has_trainer()) {
+    write_training();
+  }
+  std::map<std::string, Documented> page = documented();
+  ASSERT_FALSE(page.empty());
+  std::map<std::string, Verbs> found;
+  for (const auto& [place, verbs] : written_.keys()) {
+    const std::string key = place_of(page, place.first, place.second);
+    EXPECT_TRUE(page.contains(key)) << "docs/output.md lacks: " << place.first << "." << key << " of "
+                                    << fmt::format("{}", fmt::join(verbs, ", "));
+    found[key].insert(verbs.begin(), verbs.end());
+  }
+  if (!has_trainer()) {
+    GTEST_SKIP() << "this build has no trainer, whose keys cannot be looked for";
+  }
+  for (const auto& [key, entry] : page) {
+    EXPECT_EQ(fmt::format("{}", fmt::join(entry.verbs, ", ")), fmt::format("{}", fmt::join(found[key], ", ")))
+        << "verbs that docs/output.md lists for `" << key << "`, and those that write it";
+  }
+}
+
+/// "bytes", "one call"; as the page has them.
+std::string unit_text(ColumnUnit unit) {
+  return unit == ColumnUnit::count         ? "count"
+         : unit == ColumnUnit::bytes_per_s ? "bytes/s"
+                                           : std::string(name_of(unit));
+}
+
+std::string scope_text(ColumnScope scope) {
+  switch (scope) {
+    case ColumnScope::none:
+      return "";
+    case ColumnScope::call:
+      return "one call";
+    case ColumnScope::rank:
+      return "one rank";
+    case ColumnScope::rank_0:
+      return "rank 0";
+    case ColumnScope::all_ranks:
+      return "all ranks";
+  }
+  return "";
+}
+
+TEST(Vocabulary, HasUnitAndScopeOfThePage) {
+  const std::map<std::string, Documented> page = documented();
+  for (const OutputKey& key : vocabulary()) {
+    const auto found = page.find(std::string(key.key));
+    ASSERT_NE(found, page.end()) << key.key;
+    EXPECT_EQ(found->second.unit, unit_text(key.unit)) << key.key;
+    EXPECT_EQ(found->second.scope, scope_text(key.scope)) << key.key;
+  }
+}
+
+TEST(Vocabulary, NamesUnitAndScopeInTheKey) {
+  const std::set<std::string_view> of_the_contract = {"calls", "total_message_bytes"};
+  for (const OutputKey& key : vocabulary()) {
+    const auto has = [&](std::string_view part) { return key.key.find(part) != std::string_view::npos; };
+    EXPECT_TRUE(!has("_all_ranks") || key.scope == ColumnScope::all_ranks) << key.key;
+    EXPECT_TRUE(key.unit != ColumnUnit::bytes || has("bytes")) << key.key;
+    EXPECT_TRUE(key.unit != ColumnUnit::nanoseconds || has("_ns")) << key.key;
+    EXPECT_TRUE(key.unit != ColumnUnit::seconds || has("_s")) << key.key;
+    EXPECT_TRUE(key.unit != ColumnUnit::bytes_per_s || has("bytes_per_s")) << key.key;
+    EXPECT_TRUE(key.unit != ColumnUnit::share || has("share")) << key.key;
+    EXPECT_TRUE(key.scope != ColumnScope::rank_0 || has("_rank_0")) << key.key;
+    const bool is_count = key.unit == ColumnUnit::count || key.unit == ColumnUnit::bytes;
+    EXPECT_TRUE(key.scope != ColumnScope::all_ranks || !is_count || has("_all_ranks") ||
+                key.key == "sequences_per_iteration")
+        << key.key;
+    EXPECT_TRUE(of_the_contract.contains(key.key) || key.scope != ColumnScope::rank ||
+                key.unit != ColumnUnit::bytes || has("_per_rank"))
+        << key.key;
+  }
+}
+
+TEST(Vocabulary, IsSortedForLookingUp) {
+  EXPECT_TRUE(std::is_sorted(vocabulary().begin(), vocabulary().end(),
+                             [](const OutputKey& a, const OutputKey& b) { return a.key < b.key; }));
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,59 @@
+#pragma once
+#include <string>
+
+#include <rapidcheck.h>
+
+#include "commlens/base/result.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/model/job.hpp"
+
+namespace commlens {
+
+/// A small random job of `framework`, one that it supports.
+inline Job small_job(const std::string& framework) {
+  Job job;
+  job.framework = framework;
+  job.model.name = "random";
+  job.model.heads = job.model.kv_heads = 4;
+  job.model.hidden = 16 * *rc::gen::inRange<std::int64_t>(1, 5);
+  job.model.head_dim = job.model.hidden / 4;
+  job.model.ffn_hidden = 4 * job.model.hidden;
+  job.model.layers = 4 * *rc::gen::inRange<std::int64_t>(1, 4);
+  job.model.sequence = job.model.max_positions = 8 * *rc::gen::inRange<std::int64_t>(1, 9);
+  job.model.vocab = job.model.raw_vocab = 16 * *rc::gen::inRange<std::int64_t>(1, 40);
+  job.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  job.train.micro_batch = *rc::gen::inRange<std::int64_t>(1, 4);
+  job.train.micro_batches = *rc::gen::inRange<std::int64_t>(1, 6);
+  job.train.dtype = *rc::gen::element(DType::fp32, DType::fp16, DType::bf16);
+  job.layout.dp = *rc::gen::inRange<std::int64_t>(1, 5);
+  const bool is_mixed = framework == "neox" || framework == "megatron";
+  if (is_mixed) {
+    job.layout.tp = *rc::gen::element<std::int64_t>(1, 2, 4);
+    job.layout.pp = *rc::gen::element<std::int64_t>(1, 2, 4);
+    job.train.recompute = *rc::gen::element(Recompute::none, Recompute::full);
+    job.train.partition_activations = *rc::gen::arbitrary<bool>();
+    deepspeed::options(job).weight_decay_groups = framework == "neox";
+  }
+  if (framework == "megatron") {
+    job.layout.sequence_parallel = *rc::gen::arbitrary<bool>();
+    megatron::options(job).variable_seq_lengths = *rc::gen::arbitrary<bool>();
+    job.train.zero_stage = *rc::gen::inRange(0, 2);
+  }
+  if (framework == "deepspeed") {
+    job.train.zero_stage = *rc::gen::inRange(0, 4);
+    deepspeed::options(job).reduce_bucket_size = *rc::gen::inRange<std::int64_t>(1000, 100000);
+    job.train.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
+  }
+  return job;
+}
+
+inline Job valid_small_job() {
+  const std::string framework = *rc::gen::element("deepspeed", "neox", "megatron", "torch-ddp");
+  const Result<Job> job = validated(small_job(framework));
+  RC_ASSERT(job.has_value());
+  return *job;
+}
+
+}  // namespace commlens
