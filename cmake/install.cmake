@@ -66,3 +66,9 @@ commlens_install_module(train engine)
 commlens_install_module(openmpi mpi-openmpi)
 commlens_install_module(mpich mpi-mpich)
 commlens_install_module(otf2 otf2)
+if(EXISTS /etc/debian_version)  # whose zsh looks here below /usr
+  install(FILES ${help_files}/zsh/site-functions/_commlens DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
+          COMPONENT program)
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+include(cmake/package.cmake)

@@ -67,6 +67,9 @@ Result<AdviseResult> advise(const AdviseRequest& request) {
   if (!framework) {
     return tl::unexpected(framework.error());
   }
+  if (const Result<void> accepted = check_takes_config(request.config); !accepted) {
+    return tl::unexpected(accepted.error());
+  }
   const Result<Job> job = read_config(request.config, *framework);
   if (!job) {
     return tl::unexpected(job.error());

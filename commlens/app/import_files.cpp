@@ -33,6 +33,9 @@ std::optional<ImportResult::Matched> matched_in(const Trace& trace) {
 }  // namespace
 
 Result<ImportResult> import_files(const ImportRequest& request) {
+  if (request.files.empty()) {
+    return failure("no file to import is given");
+  }
   if (const Result<void> usable = check_place(request); !usable) {
     return tl::unexpected(usable.error());
   }

@@ -26,7 +26,7 @@ Result<void> check_view(const PredictionView& view) {
 }
 
 Result<void> check_rank(const PredictionView& view, const Plan& plan) {
-  if (view.rank && view.rank->value >= plan.job.layout.ranks) {
+  if (view.rank && (view.rank->value < 0 || view.rank->value >= plan.job.layout.ranks)) {
     return failure(
         fmt::format("--rank {}: the job has ranks 0 to {}", view.rank->value, plan.job.layout.ranks - 1));
   }
@@ -160,6 +160,9 @@ Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const forma
 Result<Sweep> sweep(const SweepRequest& request) {
   if (const Result<void> checked = check_view(request.view); !checked) {
     return tl::unexpected(checked.error());
+  }
+  if (request.frameworks.empty() || request.combinations.empty()) {
+    return failure("a sweep needs at least one framework and one combination of settings");
   }
   const Result<std::vector<SweptJob>> jobs = read_jobs(request);
   if (!jobs) {

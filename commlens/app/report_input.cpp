@@ -279,6 +279,9 @@ void add_job(ReportMaterial& material) {
 }  // namespace
 
 Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& request) {
+  if (request.arguments.empty()) {
+    return failure("nothing to report on is given; name a trace or a configuration");
+  }
   const std::optional<IterationRange>& range = request.iterations;
   Result<std::vector<Side>> sides = read_sides(request);
   if (!sides) {

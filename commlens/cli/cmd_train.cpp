@@ -29,7 +29,8 @@ Result<ExitCode> train_verb(Console& console, const TrainFlags& flags) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file above the limit is an error of the write, with one line
   Result<TrainRequest> request = request_of(flags);
   if (!request) {
-    return rank_of_process() == 0 ? tl::unexpected(request.error()) : Result<ExitCode>(ExitCode::bad_input);
+    const bool is_said_elsewhere = launched_ranks() > 1 && rank_of_process() > 0;
+    return is_said_elsewhere ? Result<ExitCode>(ExitCode::bad_input) : tl::unexpected(request.error());
   }
   // What looks like a terminal under a launcher is the launcher's; where it passes our lines on to is not
   // known.

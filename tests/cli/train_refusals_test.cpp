@@ -67,6 +67,18 @@ TEST(Train, RefusesThreadsInEachProcessOfALauncher) {
   unsetenv("OMPI_COMM_WORLD_SIZE");
 }
 
+// Every process of a launcher reads the same arguments; one of them says what is wrong.
+TEST(Train, OneProcessOfALauncherSaysWhatIsWrong) {
+  const std::vector<std::string> command = {"train", "19M", "--transport", "mpi", "--tp", "x"};
+  const auto answer = [&](const char* rank) {
+    return commlens_with(command, {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", rank}});
+  };
+  EXPECT_EQ(answer("0").err, "commlens: --tp: 'x' is not a whole number\n");
+  EXPECT_EQ(answer("1").err, "");
+  EXPECT_EQ(answer("1").code, 2);
+  EXPECT_EQ(commlens_with(command, {{"RANK", "1"}}).err, answer("0").err) << "no launcher has started it";
+}
+
 TEST(Train, RefusesOtherFrameworksByName) {
   expect_refused({"--framework", "neox"}, "--framework neox");
   expect_refused({"--framework", "deepspeed"}, "--framework deepspeed");

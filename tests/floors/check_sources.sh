@@ -5,6 +5,8 @@
 #   formats     a folder of commlens/formats includes itself and formats/io; formats/io includes itself
 #   own_header  x.cpp includes x.hpp, if there is one, before anything else
 #   frameworks  a framework is named in commlens/frameworks and, in comments, wherever a source is cited
+#   silent      no folder but cli prints, asks for a terminal, takes an argument vector or ends the process; a broken check
+#               does, and an MPI job that cannot end otherwise
 #   size        no file has more than 500 lines
 #   documented  each header explains something with ///
 set -euo pipefail
@@ -72,6 +74,17 @@ frameworks() {
       if (line ~ /comms logger|deepspeed-logger|"deepspeed_logger"|--deepspeed-like|^  commlens [a-z]/) next
       if (line ~ /deepspeed|neox|megatron|torch.?ddp/ && FILENAME !~ /^commlens\/trace\/logger_view.cpp$/)
         print FILENAME ":" FNR ": a framework is named outside commlens/frameworks"
+    }'
+}
+
+silent() {
+  sources -not -path 'commlens/cli/*' -not -name '*_test.cpp' -not -name 'test_*' -not -path 'commlens/transport/comm_mpi.cpp' \
+    -not -path commlens/base/check.cpp |
+    xargs awk '{
+      line = $0
+      sub(/\/\/.*/, "", line)
+      if (line ~ /<iostream>|std::(cout|cerr|clog)|isatty\(|[^a-z_]argv[^a-z_]|(^|[^a-z_])f?printf\(|std::_?[Ee]xit\(/)
+        print FILENAME ":" FNR ": only commlens/cli talks to a terminal or ends the process"
     }'
 }
 

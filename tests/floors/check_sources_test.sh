@@ -44,6 +44,8 @@ breach formats commlens/formats/io/a.cpp '#include "commlens/formats/formats.hpp
 breach own_header commlens/base/size.cpp '#include <vector>\n#include "commlens/base/size.hpp"\n' 'size.cpp:1: include'
 breach own_header commlens/base/size.cpp 'int size;\n' 'size.cpp:: include'
 breach frameworks commlens/summary/a.cpp 'bool b = name == "deepspeed";\n' 'a.cpp:1: a framework is named outside'
+breach silent commlens/summary/a.cpp 'void f() { std::cout << 1; }\n' 'a.cpp:1: only commlens/cli talks'
+breach silent commlens/config/a.cpp '#include <iostream>\n' 'a.cpp:1: only commlens/cli talks'
 breach size commlens/base/long.cpp "$(printf '%.0s\\n' {1..501})" 'long.cpp: more than 500 lines'
 breach documented commlens/base/size.hpp '#pragma once\nstruct Size {};\n' 'size.hpp: no doc comment'
 exit $failed

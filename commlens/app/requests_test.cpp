@@ -1,0 +1,64 @@
+// Requests that a program can make and the command line cannot: each is one error, nothing is written.
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "commlens/app/advise.hpp"
+#include "commlens/app/compare.hpp"
+#include "commlens/app/export_trace.hpp"
+#include "commlens/app/import_files.hpp"
+#include "commlens/app/record.hpp"
+#include "commlens/app/report.hpp"
+#include "commlens/app/summarise.hpp"
+#include "commlens/app/train.hpp"
+
+namespace commlens {
+namespace {
+
+template <typename Value>
+std::string error_of(const Result<Value>& result) {
+  return result ? "no error" : result.error().message;
+}
+
+TEST(EmptyRequests, AreRefused) {
+  EXPECT_EQ(error_of(advise(AdviseRequest{})),
+            "no configuration is given; name a file, or a model such as 1.3B");
+  EXPECT_EQ(error_of(train(TrainRequest{})),
+            "no configuration is given; name a file, or a model such as 1.3B");
+  EXPECT_EQ(error_of(report(ReportRequest{})),
+            "nothing to report on is given; name a trace or a configuration");
+  EXPECT_EQ(error_of(import_files(ImportRequest{})), "no file to import is given");
+  EXPECT_EQ(error_of(export_trace(ExportRequest{})), "--to : there is no such format");
+  EXPECT_EQ(error_of(record(RecordRequest{})),
+            ": no such program; write the command as in a shell, after --");
+  EXPECT_FALSE(summarise(SummaryRequest{}).has_value());
+  EXPECT_FALSE(compare(CompareRequest{}).has_value());
+  EXPECT_FALSE(compare_times(RegressionRequest{}).has_value());
+  EXPECT_FALSE(std::filesystem::exists("commlens-trace"));
+  EXPECT_FALSE(std::filesystem::exists("commlens-training"));
+}
+
+TEST(ExportTrace, NeedsAPlaceOrASink) {
+  ExportRequest request;
+  request.trace = "no/such/trace";
+  request.format = "csv";
+  EXPECT_EQ(error_of(export_trace(request)), "-o: name a file");
+  request.sink = [](std::string_view) {};
+  EXPECT_EQ(error_of(export_trace(request)), "no/such/trace: there is no such file or folder");
+  request.format = "sqlite";
+  EXPECT_EQ(error_of(export_trace(request)), "--to sqlite writes a file; name it with -o");
+}
+
+TEST(Compare, FrameworksAndLayoutsAreForConfigurations) {
+  CompareRequest request;
+  request.a = "tests/golden/deepspeed/z1_S_w4_fp16_rb50000/calls.jsonl.gz";
+  request.b = request.a;
+  EXPECT_TRUE(compare(request).has_value());
+  request.overrides.qwz = true;
+  EXPECT_EQ(error_of(compare(request)),
+            "both sides are traces: --framework and the layout flags are for configurations; leave them out");
+}
+
+}  // namespace
+}  // namespace commlens
