@@ -62,7 +62,7 @@ TEST(IsSameVersion, TakesACommitOfAtLeastSevenDigits) {
   }
 }
 
-// Seven digits are git's shortest abbreviation; fewer name too many commits, whichever side has them.
+// git abbreviates commits to seven digits or more; fewer name too many commits, whichever side has them.
 TEST(IsSameVersion, TakesNoShorterCommitOnEitherSide) {
   EXPECT_TRUE(is_same_version("4bc6670", "4bc6670"));
   EXPECT_TRUE(is_same_version("4bc66703", "4bc6670"));
