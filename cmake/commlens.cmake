@@ -39,11 +39,17 @@ endif()
 # Folders that read arguments, write JSON and are no faster for being optimised: they are optimised for building.
 set(commlens_light_folders advice report app cli)
 
+# After how many seconds ctest ends a test: ten times what the longest of its kind takes on two cores with nothing else to
+# do, and no less than five minutes. A test that is slow because the machine is loaded has not failed.
+set(commlens_limit 300)        # one test, a job of MPI ranks, a recorded program: they take up to 20 s
+set(commlens_limit_long 1200)  # a process of many tests, a browser, tests that fill tables: up to two minutes
+
 # commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by
-# one. Where starting a program is dear (with LibTorch, under sanitizers) all run in one process; under sanitizers those
-# that the GoogleTest filter SANITIZED names.
+# one. Where starting a program is dear (with LibTorch, under sanitizers) they run in one process, or in as many as
+# SHARDS says where they take minutes; under sanitizers those that the GoogleTest filter SANITIZED names. The global
+# property commlens_tests_of_NAME lists what ctest calls these processes.
 function(commlens_test name)
-  cmake_parse_arguments(ARG "" "LABEL;SANITIZED" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;SANITIZED;SHARDS" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE commlens_options ${ARG_LINK} GTest::gtest_main)
   if(NOT "commlens_engine" IN_LIST ARG_LINK)  # whose precompiled header is optimised
@@ -56,27 +62,44 @@ function(commlens_test name)
     if(NOT COMMLENS_SANITIZE OR NOT ARG_SANITIZED)
       set(ARG_SANITIZED "*")
     endif()
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=${ARG_SANITIZED} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    if(NOT ARG_SHARDS)
+      set(ARG_SHARDS 1)
+    endif()
     # The longest start first, or a core would wait for them at the end.
-    set_tests_properties(${name} PROPERTIES ${properties} TIMEOUT 600 COST 50)
+    set(cost 50)
     if(ARG_LABEL STREQUAL "whole")
-      set_tests_properties(${name} PROPERTIES COST 100)
+      set(cost 100)
     endif()
-    if(COMMLENS_SANITIZE)  # the release build tries a hundred cases of each law
-      set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT RC_PARAMS=max_success=20)
-    endif()
+    foreach(shard RANGE 1 ${ARG_SHARDS})
+      set(test ${name})
+      if(ARG_SHARDS GREATER 1)
+        set(test ${name}.${shard}_of_${ARG_SHARDS})
+      endif()
+      math(EXPR index "${shard} - 1")
+      add_test(NAME ${test} COMMAND ${name} --gtest_brief=1 --gtest_filter=${ARG_SANITIZED} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+      set_tests_properties(${test} PROPERTIES ${properties} TIMEOUT ${commlens_limit_long} COST ${cost})
+      set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${index})
+      if(COMMLENS_SANITIZE)  # the release build tries a hundred cases of each law
+        set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT RC_PARAMS=max_success=20)
+      endif()
+      set_property(GLOBAL APPEND PROPERTY commlens_tests_of_${name} ${test})
+    endforeach()
   else()
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-                         PROPERTIES ${properties} TIMEOUT 300)
+    set(limit ${commlens_limit})
+    if(ARG_SHARDS)  # some of its tests are long
+      set(limit ${commlens_limit_long})
+    endif()
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT ${commlens_limit} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                         PROPERTIES ${properties} TIMEOUT ${limit})
   endif()
 endfunction()
 
 # commlens_folder(NAME LINK public... PRIVATE private...): the library commlens_NAME from commlens/NAME/**.cpp
 # and, from the *_test.cpp files beside the sources, the test program commlens_NAME_test. A folder without
-# sources is an interface library. MODULES names sources that are built apart, by commlens_module; SANITIZED is for
-# commlens_test.
+# sources is an interface library. MODULES names sources that are built apart, by commlens_module; SANITIZED and SHARDS
+# are for commlens_test.
 function(commlens_folder name)
-  cmake_parse_arguments(ARG "" "SANITIZED" "LINK;PRIVATE;MODULES" ${ARGN})
+  cmake_parse_arguments(ARG "" "SANITIZED;SHARDS" "LINK;PRIVATE;MODULES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/commlens/${name}/*.cpp)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
@@ -95,7 +118,8 @@ function(commlens_folder name)
     target_link_libraries(commlens_${name} INTERFACE commlens_options ${ARG_LINK})
   endif()
   if(tests AND NOT COMMLENS_CORE_ONLY)
-    commlens_test(commlens_${name}_test SOURCES ${tests} LABEL unit SANITIZED "${ARG_SANITIZED}" LINK commlens_${name} ${ARG_PRIVATE})
+    commlens_test(commlens_${name}_test SOURCES ${tests} LABEL unit SANITIZED "${ARG_SANITIZED}" SHARDS "${ARG_SHARDS}"
+                  LINK commlens_${name} ${ARG_PRIVATE})
   endif()
 endfunction()
 

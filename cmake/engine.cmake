@@ -3,7 +3,7 @@ include(cmake/torch.cmake)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-commlens_folder(engine LINK commlens_frameworks commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
+commlens_folder(engine SHARDS 2 LINK commlens_frameworks commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
                 PRIVATE PkgConfig::PCRE2 PkgConfig::XXHASH nlohmann_json::nlohmann_json)
 commlens_before_torch(commlens_engine)
 # <torch/torch.h> takes 9 s to compile; once is enough.
@@ -22,8 +22,9 @@ function(commlens_use_engine target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM commlens_engine)
-  if(COMMLENS_SANITIZE AND TEST ${target})  # LibTorch leaks a little at exit
-    set_property(TEST ${target} APPEND PROPERTY ENVIRONMENT ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1)
+  get_property(tests GLOBAL PROPERTY commlens_tests_of_${target})
+  if(COMMLENS_SANITIZE AND tests)  # LibTorch leaks a little at exit
+    set_property(TEST ${tests} APPEND PROPERTY ENVIRONMENT ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1)
   endif()
 endfunction()
 if(TARGET commlens_engine_test)

@@ -111,6 +111,37 @@ TEST(Regression, TakesTheWantedQuantileOfAnIteration) {
   EXPECT_EQ(p50.rows.back().b, nanoseconds(100));
 }
 
+// Of 1 to 100 ns the nearest rank makes P50 the 50th and P95 the 95th; 100 calls an iteration, so that one
+// percent more or less is another call.
+TEST(Regression, TakesThePercentileOfEveryCallOfAnIteration) {
+  const auto ascending = [](std::int64_t first) {
+    return [call = std::int64_t{0}, first](Iteration, std::int64_t, std::int64_t) mutable {
+      return first + call++ % 100;
+    };
+  };
+  const Work work{.calls = 100, .iterations = 2};
+  const Trace a = run_of(work, ascending(1));
+  const Trace b = run_of(work, ascending(1001));
+  const Regression p50 = compared(a, b);
+  EXPECT_EQ(p50.rows.back().a, nanoseconds(50));
+  EXPECT_EQ(p50.rows.back().b, nanoseconds(1050));
+  const Regression p95 = compared(a, b, {.metric = CallMetric::p95});
+  EXPECT_EQ(p95.rows.back().a, nanoseconds(95));
+  EXPECT_EQ(p95.rows.back().b, nanoseconds(1095));
+}
+
+// Steps of 100 ranks take 1 to 100 ns; the median by nearest rank is the 50th, whatever the metric of the
+// calls.
+TEST(Regression, TakesTheMedianStepOfAllRanks) {
+  const Trace trace = run_of({.ranks = 100, .iterations = 3},
+                             [](Iteration, std::int64_t, std::int64_t rank) { return rank + 1; });
+  for (const CallMetric metric : {CallMetric::p50, CallMetric::p95}) {
+    const Regression result = compared(trace, trace, {.metric = metric});
+    ASSERT_TRUE(result.rows.front().is_step);
+    EXPECT_EQ(result.rows.front().a, nanoseconds(50));
+  }
+}
+
 TEST(Regression, SeesATenPercentShift) {
   const Work work{.ranks = 4, .ops = 5, .calls = 8, .iterations = 20};
   const Regression result = compared(run_of(work, noisy(1, 100'000)), run_of(work, noisy(2, 110'000)));

@@ -1,5 +1,7 @@
 #include "commlens/model/version.hpp"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace commlens {
@@ -58,6 +60,20 @@ TEST(IsSameVersion, TakesACommitOfAtLeastSevenDigits) {
   for (const char* other : {"4bc667", "4bc66704", "4bc66703z", "v4bc66703", "", "2.0"}) {
     EXPECT_FALSE(is_same_version(other, "4bc66703")) << other;
   }
+}
+
+// git abbreviates commits to seven digits or more; fewer name too many commits, whichever side has them.
+TEST(IsSameVersion, TakesNoShorterCommitOnEitherSide) {
+  EXPECT_TRUE(is_same_version("4bc6670", "4bc6670"));
+  EXPECT_TRUE(is_same_version("4bc66703", "4bc6670"));
+  EXPECT_FALSE(is_same_version("4bc667", "4bc667"));
+  EXPECT_FALSE(is_same_version("4bc66703", "4bc667"));
+}
+
+TEST(IsSameVersion, TakesNamesOfUpToAHundredLetters) {
+  const std::string longest = "4bc66703" + std::string(92, '0');
+  EXPECT_TRUE(is_same_version(longest, "4bc66703"));
+  EXPECT_FALSE(is_same_version(longest + "0", "4bc66703"));
 }
 
 }  // namespace
