@@ -117,6 +117,7 @@ function(commlens_folder name)
     add_library(commlens_${name} INTERFACE)
     target_link_libraries(commlens_${name} INTERFACE commlens_options ${ARG_LINK})
   endif()
+  set_property(GLOBAL PROPERTY commlens_libraries_of_${name} ${ARG_PRIVATE})  # cmake/install.cmake
   if(tests AND NOT COMMLENS_CORE_ONLY)
     commlens_test(commlens_${name}_test SOURCES ${tests} LABEL unit SANITIZED "${ARG_SANITIZED}" SHARDS "${ARG_SHARDS}"
                   LINK commlens_${name} ${ARG_PRIVATE})

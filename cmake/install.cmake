@@ -13,9 +13,11 @@ foreach(folder ${library_folders})
   if(kind STREQUAL "STATIC_LIBRARY")
     target_sources(commlens_library PRIVATE $<TARGET_OBJECTS:commlens_${folder}>)
   endif()
+  get_property(libraries GLOBAL PROPERTY commlens_libraries_of_${folder})
+  list(FILTER libraries EXCLUDE REGEX "^commlens_")
+  target_link_libraries(commlens_library PRIVATE ${libraries})
 endforeach()
-target_link_libraries(commlens_library PRIVATE fmt::fmt yaml-cpp ZLIB::ZLIB simdjson::simdjson SQLite::SQLite3
-                                               protobuf::libprotobuf-lite Threads::Threads ${CMAKE_DL_LIBS}
+target_link_libraries(commlens_library PRIVATE fmt::fmt protobuf::libprotobuf-lite Threads::Threads
                                        INTERFACE tl::expected nlohmann_json::nlohmann_json)
 target_include_directories(commlens_library INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(commlens_library INTERFACE cxx_std_20)

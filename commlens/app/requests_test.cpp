@@ -41,7 +41,7 @@ TEST(EmptyRequests, AreRefused) {
 
 TEST(ExportTrace, NeedsAPlaceOrASink) {
   ExportRequest request;
-  request.trace = "no/such/trace";
+  request.input = {"no/such/trace"};
   request.format = "csv";
   EXPECT_EQ(error_of(export_trace(request)), "-o: name a file");
   request.sink = [](std::string_view) {};
