@@ -59,7 +59,7 @@ Result<Sweep> sweep(const SweepRequest& request);
 /// A table with its head and the paper's equations; JSON as schema commlens.predict/1; CSV with one line per
 /// row.
 std::string rendered(const Prediction& prediction, Format format, const TextStyle& style = {});
-/// The same of a sweep: JSON as schema commlens.predict_sweep/1.
+/// The same of a sweep: JSON as schema commlens.predict_sweep/2.
 std::string rendered(const Sweep& sweep, Format format, const TextStyle& style = {});
 
 }  // namespace commlens

@@ -35,7 +35,7 @@ struct SummaryBlock {
 /// The blocks about calls, in their order; the text has what relates calls to each other behind them.
 std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyle& style);
 
-/// All of it: a table; JSON as schema commlens.summary/1; CSV with one line per row.
+/// All of it: a table; JSON as schema commlens.summary/2; CSV with one line per row.
 std::string rendered(const SummaryView& view, Format format, const TextStyle& style = {});
 /// The distribution of message sizes alone.
 std::string rendered_sizes(const SummaryView& view, Format format, const TextStyle& style = {});
