@@ -73,7 +73,7 @@ TEST(Train, OneProcessOfALauncherSaysWhatIsWrong) {
   const auto answer = [&](const char* rank) {
     return commlens_with(command, {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", rank}});
   };
-  EXPECT_EQ(answer("0").err, "commlens: --tp: 'x' is not a whole number\n");
+  EXPECT_EQ(answer("0").err, "commlens: --tp: 'x' is not an integer\n");
   EXPECT_EQ(answer("1").err, "");
   EXPECT_EQ(answer("1").code, 2);
   EXPECT_EQ(commlens_with(command, {{"RANK", "1"}}).err, answer("0").err) << "no launcher has started it";
