@@ -41,11 +41,12 @@ TEST(EmptyRequests, AreRefused) {
 
 TEST(ExportTrace, NeedsAPlaceOrASink) {
   ExportRequest request;
-  request.trace = "no/such/trace";
+  request.input = {"no/such/trace"};
   request.format = "csv";
   EXPECT_EQ(error_of(export_trace(request)), "-o: name a file");
   request.sink = [](std::string_view) {};
-  EXPECT_EQ(error_of(export_trace(request)), "no/such/trace: there is no such file or folder");
+  EXPECT_EQ(error_of(export_trace(request)).substr(0, 54),
+            "'no/such/trace' is neither a file nor a built-in model");
   request.format = "sqlite";
   EXPECT_EQ(error_of(export_trace(request)), "--to sqlite writes a file; name it with -o");
 }

@@ -69,7 +69,7 @@ void read_trace(const std::string& work) {
          "JSON has its schema");
 
   commlens::ExportRequest csv;
-  csv.trace = trace;
+  csv.input = {trace};
   csv.format = "csv";
   std::string text;
   csv.sink = [&](std::string_view block) { text += block; };
