@@ -55,9 +55,9 @@ struct Explanation {
 /// One state between two traces: the calls of a job that differs from the state before by one thing.
 struct ExplainStep {
   enum class By : std::uint8_t {
-    cause,  // all that changes has the cause `cause`
-    rules,  // what changes is distinguished by the rule of each call: terms of the paper's equations against
-            // the framework's calls of the same purpose, every other call by the cause of its rule
+    cause,   // all that changes has the cause `cause`
+    rules,   // what changes is distinguished by the rule of each call: terms of the paper's equations against
+             // the framework's calls of the same purpose, every other call by the cause of its rule
     nothing  // what changes is unexplained
   };
   By by = By::cause;
