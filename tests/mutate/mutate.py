@@ -7,7 +7,8 @@ FILE: a source under commlens/ (no test); without one, those that differ from th
 branch. The test program of commlens/NAME is commlens_NAME_test of the preset `edit`; with --build and --run, what these
 commands build and run is taken instead. Every file is put back as it was, also when the run is interrupted.
 
-A change that survives is a missing test, or it makes no difference: look before writing one.
+A change that survives is a missing test, or it makes no difference, or only tests of the whole (tests/golden and others)
+notice it: look before writing one.
 
 Exit 0: every change was noticed. 1: some were not. 2: wrong arguments, or the unchanged sources do not build or pass.
 130: interrupted.
@@ -191,17 +192,14 @@ class Source:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
 
-def survivors_of(source: Source, path: str, mutations: list, commands: Commands, counts: dict) -> list:
-    survivors = []
+def try_each(source: Source, path: str, mutations: list, commands: Commands, counts: dict):
     text = source.original.decode()
     for mutation in mutations:
         source.put(mutation)
         result = "not compiled" if not commands.build() else "survived" if commands.run() else "noticed"
         counts[result] += 1
         if result == "survived":
-            survivors.append(shown(path, text, mutation))
-            print(f"  survived: {survivors[-1]}", flush=True)
-    return survivors
+            print(shown(path, text, mutation), flush=True)
 
 
 # ---- which files, which commands -----------------------------------------------------------------------------------
@@ -272,22 +270,19 @@ def mutate(arguments) -> int:
     if arguments.run is None:
         configure(root)
     counts = {"noticed": 0, "survived": 0, "not compiled": 0}
-    survivors = []
     for path in paths:
         commands = (preset_commands(root, path) if arguments.run is None else
                     Commands(root, shlex.split(arguments.build), shlex.split(arguments.run), dict(os.environ)))
         with Source(root / path) as source:
             every = mutations_of(source.original.decode())
             some = spread(every, arguments.limit)
-            print(f"{path}: {len(some)} of {len(every)} mutations", flush=True)
+            print(f"{path}: tries {len(some)} of {len(every)} mutations; these survive:", flush=True)
             if some:
                 commands.check_unchanged()
-            survivors += survivors_of(source, path, some, commands, counts)
-    print(f"\nmutations: {counts['noticed']} noticed by the tests of their folder, {counts['survived']} survived, "
+            try_each(source, path, some, commands, counts)
+    print(f"mutations: {counts['noticed']} noticed by the tests of their folder, {counts['survived']} survived (above), "
           f"{counts['not compiled']} did not compile")
-    for survivor in survivors:
-        print(survivor)
-    return 1 if survivors else 0
+    return 1 if counts["survived"] else 0
 
 
 def positive(text: str) -> int:
