@@ -87,6 +87,11 @@ Result<void> write(const formats::Exporter& exporter, const Trace& trace, const 
 
 Result<void> export_recorded(const formats::Exporter& exporter, const ExportRequest& request) {
   const std::string& name = request.input.front();
+  if (!request.framework.empty() || request.overrides != Overrides()) {
+    return failure(
+        fmt::format("{} is a trace: --framework and the layout flags are for configurations; leave them out",
+                    shown_name(name)));
+  }
   const Result<Trace> trace = open_trace(request.events, name);
   if (!trace) {
     return tl::unexpected(trace.error());
@@ -102,6 +107,9 @@ Result<void> export_recorded(const formats::Exporter& exporter, const ExportRequ
 }
 
 Result<void> export_predicted(const formats::Exporter& exporter, const ExportRequest& request) {
+  if (request.compute) {
+    return failure("--compute: a prediction has no times; leave it out");
+  }
   const Result<Plan> plan =
       plan_of({request.input, request.framework, request.overrides, {}, request.events});
   if (!plan) {
@@ -111,10 +119,15 @@ Result<void> export_predicted(const formats::Exporter& exporter, const ExportReq
   if (!iterations) {
     return tl::unexpected(iterations.error());
   }
-  const Trace trace = plan->trace_of(*iterations);
-  if (const Result<void> checked = check_trace(trace, request); !checked) {
-    return checked;
+  if (request.rank && request.rank->value >= plan->job.layout.ranks) {
+    return failure(
+        fmt::format("--rank {}: the job has ranks 0 to {}", request.rank->value, plan->job.layout.ranks - 1));
   }
+  if (!plan->unverified.empty()) {
+    request.events.warn(fmt::format("by the rules of {}; unverified: {}", plan->tables.provenance.framework,
+                                    fmt::join(plan->unverified, "; ")));
+  }
+  const Trace trace = plan->trace_of(*iterations);
   const StepOrder order = plan->order_of(*iterations);
   return write(exporter, trace, &order, request);
 }

@@ -53,6 +53,43 @@ TEST(ExportTrace, NeedsAPlaceOrASink) {
   EXPECT_EQ(error_of(export_trace(request)), "--to sqlite writes a file; name it with -o");
 }
 
+TEST(ExportTrace, OfAConfigurationHasNoTimesAndTheRanksOfTheJob) {
+  ExportRequest request;
+  request.input = {"19M"};
+  request.format = "csv";
+  request.sink = [](std::string_view) {};
+  request.compute = true;
+  EXPECT_EQ(error_of(export_trace(request)), "--compute: a prediction has no times; leave it out");
+  request.compute = false;
+  request.rank = Rank{1};
+  EXPECT_EQ(error_of(export_trace(request)), "--rank 1: the job has ranks 0 to 0");
+}
+
+TEST(ExportTrace, FrameworksAndLayoutsAreForConfigurations) {
+  ExportRequest request;
+  request.input = {"tests/golden/deepspeed/z1_S_w4_fp16_rb50000/calls.jsonl.gz"};
+  request.format = "csv";
+  request.sink = [](std::string_view) {};
+  request.framework = "neox";
+  EXPECT_EQ(error_of(export_trace(request)),
+            request.input.front() +
+                " is a trace: --framework and the layout flags are for configurations; leave them out");
+}
+
+TEST(ExportTrace, SaysThatAPredictionIsUnverified) {
+  ExportRequest request;
+  request.input = {"1.3B"};
+  request.overrides.dp = 4;
+  request.overrides.zero = 3;
+  request.format = "csv";
+  request.rank = Rank{0};
+  request.sink = [](std::string_view) {};
+  std::string warned;
+  request.events.warning = [&](const std::string& text) { warned += text; };
+  EXPECT_TRUE(export_trace(request).has_value());
+  EXPECT_NE(warned.find("GPT-NeoX under ZeRO-3"), std::string::npos) << warned;
+}
+
 TEST(Compare, FrameworksAndLayoutsAreForConfigurations) {
   CompareRequest request;
   request.a = "tests/golden/deepspeed/z1_S_w4_fp16_rb50000/calls.jsonl.gz";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "commlens/frameworks/frameworks.hpp"
@@ -102,6 +103,16 @@ TEST(MakePlan, RefusesPartitionMethodsThatAreNoWords) {
   EXPECT_EQ(method("uniform"), "");
   EXPECT_TRUE(holds(method("type:(.*.*.*)*Q"), "is not supported"));
   EXPECT_TRUE(holds(method("best"), "is not supported"));
+}
+
+/// On four stages of 12 layers the parameters are balanced with the embedding alone on the first.
+TEST(MakePlan, SaysThatStagesWithoutNormsWouldWaitForEver) {
+  const auto reasons = [](std::int64_t stages) {
+    const Plan plan = make_plan(preset_job("125M", {.framework = "deepspeed", .pp = stages})).value();
+    return fmt::format("{}", fmt::join(plan.unverified, "; "));
+  };
+  EXPECT_TRUE(holds(reasons(4), "different numbers of parameter groups"));
+  EXPECT_FALSE(holds(reasons(2), "different numbers of parameter groups"));
 }
 
 TEST(MakePlan, UsesTheNearestRulesForAnUnknownVersion) {

@@ -115,7 +115,7 @@ TEST(Doctor, SaysThatBothMpisOfThisBuildCanBeRecorded) {
   const RecordedJob doctor = folder.run("$COMMLENS_BINARY doctor --format csv");
   EXPECT_EQ(doctor.exit_code, 0) << doctor.err;
   for (const auto& [mpi, title] : {std::pair("openmpi", "Open MPI"), std::pair("mpich", "MPICH")}) {
-    const std::string row = fmt::format("record {} programs,{}", title, has_mpi(mpi) ? "yes" : "no");
+    const std::string row = fmt::format("record {} programs,{}", title, has_mpi(mpi) ? "true" : "false");
     EXPECT_NE(doctor.out.find(row), std::string::npos) << doctor.out;
   }
 }
@@ -126,7 +126,7 @@ TEST(Doctor, SaysWhyALibraryThatDoesNotLoadCannotRecord) {
   const RecordedJob doctor = folder.run(
       fmt::format("COMMLENS_MODULE_PATH={} $COMMLENS_BINARY doctor --format csv", folder.path().string()));
   EXPECT_EQ(doctor.exit_code, 0) << doctor.err;
-  EXPECT_NE(doctor.out.find("record Open MPI programs,no,"), std::string::npos) << doctor.out;
+  EXPECT_NE(doctor.out.find("record Open MPI programs,false,"), std::string::npos) << doctor.out;
   EXPECT_NE(doctor.out.find("does not load"), std::string::npos) << doctor.out;
 }
 

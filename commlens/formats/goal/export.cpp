@@ -71,6 +71,13 @@ std::int64_t part_of(std::int64_t bytes, std::int64_t parts, std::int64_t part) 
   return bytes / parts + (part < bytes % parts ? 1 : 0);
 }
 
+/// Text that stays in its comment.
+std::string one_line(std::string_view text) {
+  std::string printable = valid_utf8(std::string(text));
+  std::replace_if(printable.begin(), printable.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return printable;
+}
+
 class GoalWriter {
  public:
   GoalWriter(const CallSchedule& schedule, const StepOrder* order, const TextSink& sink)
@@ -129,8 +136,7 @@ void GoalWriter::write_header(const GoalLeftOut& left_out) {
       "direct;\n"
       "// barrier: dissemination. Messages of no bytes have one.\n";
   for (const auto& [name, calls] : left_out) {
-    std::string printable = valid_utf8(name);
-    std::replace_if(printable.begin(), printable.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    const std::string printable = one_line(name);
     text_ += fmt::format("// left out: {} calls of {}\n", calls,
                          printable.empty() ? "an unknown kind" : printable);
   }
@@ -140,6 +146,9 @@ void GoalWriter::write_header(const GoalLeftOut& left_out) {
                     schedule_.relaxed_waits());
   }
   if (order_ != nullptr) {
+    const Provenance& provenance = trace_.provenance;
+    text_ += fmt::format("// {} as predicted by the rules of {}{}\n", one_line(provenance.description),
+                         one_line(provenance.framework), provenance.verified ? "" : ", unverified");
     text_ += "// calc 0: computing, whose time depends on the machine\n";
   }
   text_ += fmt::format("num_ranks {}\n\n", trace_.ranks());

@@ -1,5 +1,7 @@
 // The rule set of plain DeepSpeed 0.14.0: a script that calls deepspeed.initialize, or its PipelineModule.
 // Source of every rule: rules/deepspeed.md; the sections are named where they are used.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "commlens/frameworks/deepspeed/engine.hpp"
@@ -118,6 +120,22 @@ Result<std::vector<StagePart>> parts(const Job& job) {
         }
         return result;
       });
+}
+
+/// Whether the optimizers of pipeline stages have different numbers of groups: matrices and embeddings,
+/// biases and norms, without empty ones.
+bool has_unequal_groups(const Job& job) {
+  if (job.layout.pp == 1 || !options(job).weight_decay_groups) {
+    return false;
+  }
+  const Result<std::vector<StagePart>> stages = parts(job);
+  const auto groups = [](const StagePart& part) {
+    return (part.layers > 0 || part.has_embedding || part.has_head ? 1 : 0) +
+           (part.layers > 0 || part.has_final_norm ? 1 : 0);
+  };
+  return stages && std::any_of(stages->begin(), stages->end(), [&](const StagePart& part) {
+           return groups(part) != groups(stages->front());
+         });
 }
 
 StagePrograms write_stage(const Job& job, const ParameterList& all, const StagePart& part, std::int64_t stage,
@@ -252,6 +270,10 @@ std::vector<std::string> unverified(const Job& job) {
       "ZeRO-3 with activation checkpointing, whose recomputation fetches parameters once more");
   add(job.framework == "deepspeed" && job.model.tied_embeddings && job.layout.pp > 1,
       "tied embeddings in a pipeline");
+  add(job.framework == k_name && has_unequal_groups(job),
+      "stages of different numbers of parameter groups (one that holds an embedding or a head alone has no "
+      "biases and "
+      "norms), whose gradient norms would wait for each other");
   return reasons;
 }
 
