@@ -81,7 +81,7 @@ class Places {
  public:
   explicit Places(Recorder& recorder) : recorder_(recorder) {}
 
-  /// Null for a null handle, or when the library does not report.
+  /// Null for a null handle, or when the library does not report it.
   PlaceOfHandle* of(MPI_Comm comm) {
     const Known& known = recent_[slot_of(key_of(comm))];
     return known.place != nullptr && known.key == key_of(comm) ? known.place : find(comm);

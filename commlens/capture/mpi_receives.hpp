@@ -90,7 +90,7 @@ int record_exchange_request(const Entry& entry, MPI_Request* request, const Desc
   return code;
 }
 
-/// Begins the receive of a probed message, in elements of `type` where it is an integer of them.
+/// Begins the receive of a probed message, in elements of `type` where it is a whole number of them.
 Session::Slot begin_matched(Session& recording, const Entry& entry, MPI_Message message, MPI_Datatype type,
                             Description& out);
 

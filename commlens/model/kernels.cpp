@@ -88,6 +88,7 @@ std::vector<Kernel> attention(const Job& job, const Shares& shares, Pass pass) {
   const ModelConfig& model = job.model;
   return {AttentionKernel{.batch = job.train.micro_batch,
                           .heads = model.heads / shares.tensor_ranks,
+                          .kv_heads = std::max<std::int64_t>(model.kv_heads / shares.tensor_ranks, 1),
                           .queries = model.sequence / job.layout.cp,
                           .keys = model.sequence,
                           .head_dim = model.head_dim,
@@ -150,9 +151,10 @@ struct CountBytes {
     return gemm.count * elements * size_of(dtype);
   }
   std::int64_t operator()(const AttentionKernel& kernel) const {
-    const std::int64_t heads = kernel.batch * kernel.heads;
-    const std::int64_t vectors = 2 * heads * (kernel.queries + kernel.keys) * kernel.head_dim;
-    const std::int64_t scores = kernel.is_fused ? 0 : 4 * heads * kernel.queries * kernel.keys;
+    const std::int64_t rows = kernel.heads * kernel.queries + kernel.kv_heads * kernel.keys;
+    const std::int64_t vectors = 2 * kernel.batch * rows * kernel.head_dim;
+    const std::int64_t scores =
+        kernel.is_fused ? 0 : 4 * kernel.batch * kernel.heads * kernel.queries * kernel.keys;
     return (kernel.is_backward ? 2 : 1) * (vectors + scores) * size_of(dtype);
   }
   std::int64_t operator()(const MemoryKernel& kernel) const { return kernel.moved.value; }

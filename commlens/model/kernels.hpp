@@ -17,11 +17,12 @@ struct Gemm {
   friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
-/// softmax(Q K^T) V of `batch` x `heads`: Q [queries, head_dim], K and V [keys, head_dim]. Fused: one kernel
-/// that keeps no scores (FlashAttention, SDPA).
+/// softmax(Q K^T) V of `batch` x `heads`: Q [queries, head_dim]; K and V [keys, head_dim] for each of
+/// `kv_heads`, which the heads share. Fused: one kernel that keeps no scores (FlashAttention, SDPA).
 struct AttentionKernel {
   std::int64_t batch = 0;
   std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
   std::int64_t queries = 0;
   std::int64_t keys = 0;
   std::int64_t head_dim = 0;

@@ -85,7 +85,7 @@ TEST(Kernels, OfExpertsShareTheRowsOfARank) {
 TEST(Kernels, CountFlopsAndBytes) {
   EXPECT_EQ(flops_of(Gemm{2, 3, 5, 7}).value, 2.0 * 2 * 3 * 5 * 7);
   EXPECT_EQ(bytes_of(Gemm{2, 3, 5, 7}, DType::fp16).value, 7 * (10 + 15 + 6) * 2);
-  AttentionKernel attention{.batch = 2, .heads = 3, .queries = 4, .keys = 8, .head_dim = 16};
+  AttentionKernel attention{.batch = 2, .heads = 3, .kv_heads = 3, .queries = 4, .keys = 8, .head_dim = 16};
   EXPECT_EQ(flops_of(attention).value, 4.0 * 2 * 3 * 4 * 8 * 16);
   // Q and the output 4 x 16, K and V 8 x 16, scores 4 x 8 four times
   EXPECT_EQ(bytes_of(attention, DType::fp16).value, 6 * (2 * 64 + 2 * 128 + 4 * 32) * 2);
@@ -93,6 +93,8 @@ TEST(Kernels, CountFlopsAndBytes) {
   attention.is_backward = true;
   EXPECT_EQ(flops_of(attention).value, 8.0 * 2 * 3 * 4 * 8 * 16);
   EXPECT_EQ(bytes_of(attention, DType::fp16).value, 2 * 6 * (2 * 64 + 2 * 128) * 2);
+  attention.kv_heads = 1;  // K and V once for the three heads: 3 x 64 of Q and the output, 128 of K and V
+  EXPECT_EQ(bytes_of(attention, DType::fp16).value, 2 * 2 * (2 * 3 * 64 + 2 * 128) * 2);
   EXPECT_EQ(flops_of(MemoryKernel{Bytes{5}}).value, 0);
 }
 

@@ -17,55 +17,76 @@ void append_calls(const Program& program, Iteration iteration, RankStream& strea
   }
 }
 
-/// The steps of a program behind those of earlier ones. `last` is the last step of each stream so far.
-void append_order(const Program& program, std::map<StreamId, std::uint32_t>& last, std::uint32_t& calls,
-                  StreamOrder& order) {
+/// Where a list of programs stands: the last step of each stream, what is open, calls so far.
+struct OrderState {
+  std::map<StreamId, std::uint32_t> last;
+  std::vector<std::uint32_t> open;
+  std::uint32_t calls = 0;
+};
+
+/// Adds the steps of a program after those of earlier ones.
+void append_order(const Program& program, OrderState& state, StreamOrder& order) {
   const auto first_step = static_cast<std::uint32_t>(order.steps.size());
-  const auto computed = last.find(k_compute_stream);
-  const bool follows_computing = computed != last.end();
-  const std::uint32_t last_computed = follows_computing ? computed->second : 0;
   for (const PlanStep& step : program.steps) {
     OrderedStep ordered{.first_wait = static_cast<std::uint32_t>(order.waits.size())};
-    const auto before = last.find(step.stream);
-    const bool is_first_of_program = before == last.end() || before->second < first_step;
-    if (before != last.end()) {
-      order.waits.push_back(before->second);
+    const auto wait = [&](std::uint32_t earlier) {
+      const auto own = order.waits.begin() + ordered.first_wait;
+      if (std::find(own, order.waits.end(), earlier) == order.waits.end()) {
+        order.waits.push_back(earlier);
+      }
+    };
+    const auto before = state.last.find(step.stream);
+    if (before != state.last.end()) {
+      wait(before->second);
     }
-    if (is_first_of_program && follows_computing && step.stream != k_compute_stream) {
-      order.waits.push_back(last_computed);
+    if (before == state.last.end() || before->second < first_step) {
+      std::for_each(state.open.begin(), state.open.end(), wait);
     }
     for (const StepIndex earlier : program.waits_of(step)) {
-      order.waits.push_back(first_step + earlier);
+      wait(first_step + earlier);
     }
     ordered.waits = static_cast<std::uint32_t>(order.waits.size()) - ordered.first_wait;
     const bool is_call = step.kind == PlanStep::Kind::call;
     ordered.kind = is_call ? OrderedStep::Kind::call : OrderedStep::Kind::work;
-    ordered.row = is_call ? calls++ : step.row;
-    last[step.stream] = static_cast<std::uint32_t>(order.steps.size());
+    ordered.row = is_call ? state.calls++ : step.row;
+    state.last[step.stream] = static_cast<std::uint32_t>(order.steps.size());
     order.steps.push_back(ordered);
+  }
+  if (!program.steps.empty()) {
+    state.open.clear();
+    for (const StepIndex open : program.open) {
+      state.open.push_back(first_step + open);
+    }
   }
 }
 
 }  // namespace
 
 void Program::append(const Program& next) {
+  if (next.steps.empty()) {
+    return;
+  }
   const auto first_step = static_cast<StepIndex>(steps.size());
-  const auto is_work = [](const PlanStep& step) { return step.stream == k_compute_stream; };
-  const auto computed = std::find_if(steps.rbegin(), steps.rend(), is_work);
-  const bool has_computed = computed != steps.rend();
-  const auto last_computed = static_cast<StepIndex>(steps.rend() - computed - 1);
-  std::set<StreamId> begun = {k_compute_stream};
+  std::set<StreamId> begun;
   for (PlanStep step : next.steps) {
     const std::span<const StepIndex> earlier = next.waits_of(step);
     step.first_wait = static_cast<std::uint32_t>(waits.size());
     for (const StepIndex wait : earlier) {
       waits.push_back(wait + first_step);
     }
-    if (begun.insert(step.stream).second && has_computed) {
-      waits.push_back(last_computed);
-      ++step.waits;
+    if (begun.insert(step.stream).second) {
+      for (const StepIndex wait : open) {
+        if (steps[wait].stream != step.stream) {
+          waits.push_back(wait);
+        }
+      }
     }
+    step.waits = static_cast<std::uint16_t>(waits.size() - step.first_wait);
     steps.push_back(step);
+  }
+  open.clear();
+  for (const StepIndex wait : next.open) {
+    open.push_back(wait + first_step);
   }
 }
 
@@ -117,10 +138,9 @@ StepOrder Plan::order_of(const std::vector<Iteration>& iterations) const {
   StepOrder order;
   for (const RankClass& rank_class : classes) {
     StreamOrder& stream = order.streams.emplace_back();
-    std::map<StreamId, std::uint32_t> last;
-    std::uint32_t calls = 0;
+    OrderState state;
     for (const Iteration iteration : iterations) {
-      append_order(rank_class.at(iteration), last, calls, stream);
+      append_order(rank_class.at(iteration), state, stream);
     }
   }
   for (std::uint32_t row = 0; row < works.count(); ++row) {

@@ -37,11 +37,13 @@ struct PlanStep {
 };
 
 /// The steps of a rank in the order in which it issues them. A step waits for earlier ones of the same
-/// program alone; the first one of each stream follows what the program before computed, and its last step on
-/// that stream.
+/// program alone; the first one of each stream follows its last one of the program before, and all that is
+/// `open` there.
 struct Program {
   std::vector<PlanStep> steps;
   std::vector<StepIndex> waits;
+  std::vector<StepIndex>
+      open;  // what all that follows waits for: computing, calls that are waited for at once
 
   std::span<const StepIndex> waits_of(const PlanStep& step) const {
     return std::span(waits).subspan(step.first_wait, step.waits);

@@ -114,10 +114,11 @@ void ProgramBuilder::add(CommOp op, const Rule& rule, std::string_view tag) {
             .stream = stream_of(op.group),
             .row = static_cast<std::uint32_t>(plan_->tables.intern(op)),
             .micro_batch = micro_batch_},
-           false);
+           waiting_ != Waiting::batched);
   last_call_ = static_cast<StepIndex>(program_.steps.size() - 1);
   if (waiting_ == Waiting::at_once) {
     awaited_.assign(1, last_call_);  // which waited for those before
+    batch_.clear();
     computed_.reset();
   } else if (waiting_ == Waiting::batched) {
     batch_.push_back(last_call_);
@@ -155,8 +156,13 @@ void ProgramBuilder::add_step(PlanStep step, bool waits_for_batch) {
 
 void ProgramBuilder::wait_for(StepIndex call) {
   close_work();
-  if (std::find(awaited_.begin(), awaited_.end(), call) == awaited_.end()) {
+  const StreamId stream = program_.steps[call].stream;
+  const auto same = std::find_if(awaited_.begin(), awaited_.end(),
+                                 [&](StepIndex earlier) { return program_.steps[earlier].stream == stream; });
+  if (same == awaited_.end()) {
     awaited_.push_back(call);
+  } else {
+    *same = std::max(*same, call);  // which follows the other
   }
 }
 
@@ -296,6 +302,11 @@ void ProgramBuilder::barrier(GroupId group, const Rule& rule) {
 
 Program ProgramBuilder::take() {
   close_work();
+  if (computed_) {
+    program_.open.push_back(*computed_);
+  }
+  program_.open.insert(program_.open.end(), awaited_.begin(), awaited_.end());
+  program_.open.insert(program_.open.end(), batch_.begin(), batch_.end());
   awaited_.clear();
   batch_.clear();
   computed_.reset();

@@ -48,7 +48,7 @@ struct Rooted {
 /// What waits for a call.
 enum class Waiting : std::uint8_t {
   at_once,  // all that is issued later: a blocking call, or one whose wait() follows
-  batched,  // what is computed later, but not the calls issued before that: one of a batch
+  batched,  // all that is issued later but the other calls of the batch, which follow at once
   later     // nothing but what wait_for() says
 };
 

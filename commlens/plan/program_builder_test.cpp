@@ -95,6 +95,48 @@ TEST_F(ProgramSteps, OfABatchWaitForTheSameComputing) {
   EXPECT_EQ(waits(program, 3), (Waits{1, 2}));
 }
 
+TEST_F(ProgramSteps, AfterABatchWaitForAllOfIt) {
+  out.compute(matrix);
+  out.set_waiting(Waiting::batched);
+  reduce(out.groups.dp);
+  out.set_waiting(Waiting::at_once);
+  reduce(out.groups.tp);
+  out.compute(matrix);
+  const Program program = out.take();
+  EXPECT_EQ(waits(program, 2), (Waits{0, 1})) << "a call";
+  EXPECT_EQ(waits(program, 3), Waits{2}) << "computing, which that call implies";
+}
+
+TEST_F(ProgramSteps, ThatStayOpenHoldBackTheNextProgram) {
+  out.compute(matrix);
+  reduce(out.groups.dp);
+  out.set_waiting(Waiting::later);
+  reduce(out.groups.tp);
+  const Program first = out.take();
+  EXPECT_EQ(first.open, Waits{1}) << "the call that is waited for at once";
+  out.compute(matrix);
+  plan.classes.push_back({.ranks = {Rank{0}, Rank{3}}, .iterations = {first, out.take()}});
+  const StreamOrder stream = plan.order_of({0, 1}).streams.at(0);
+  ASSERT_EQ(stream.steps.size(), 4U);
+  const auto begin = stream.waits.begin() + stream.steps[3].first_wait;
+  EXPECT_EQ((std::vector<std::uint32_t>(begin, begin + stream.steps[3].waits)),
+            (std::vector<std::uint32_t>{0, 1}));
+}
+
+TEST_F(ProgramSteps, WaitForTheLastOfManyCallsOfAStream) {
+  out.set_waiting(Waiting::later);
+  std::vector<StepIndex> calls;
+  for (int call = 0; call < 70'000; ++call) {
+    reduce(out.groups.dp);
+    calls.push_back(out.last_call());
+  }
+  for (const StepIndex call : calls) {
+    out.wait_for(call);
+  }
+  out.compute(matrix);
+  EXPECT_EQ(waits(out.take(), 70'000), Waits{69'999});
+}
+
 TEST_F(ProgramSteps, OfOneCommunicatorFollowOneAnotherWithoutAWait) {
   reduce(out.groups.tp);
   reduce(out.groups.tp);

@@ -15,8 +15,8 @@ namespace commlens {
 Axis axis_on_mesh(const Trace& trace, const CommOp& op, const Mesh& mesh, Rank self);
 
 /// The axes of a trace's groups by their members on a mesh, so that the same ranks stand under the same axis
-/// in every trace; what the trace says where the members do not report. Groups with the same id run along one
-/// axis for every rank.
+/// in every trace; what the trace says where the members do not determine it. Groups with the same id run
+/// along one axis for every rank.
 class AxesByMembers {
  public:
   AxesByMembers(const Trace& trace, Mesh mesh) : trace_(trace), mesh_(std::move(mesh)) {}

@@ -323,47 +323,30 @@ TEST(PlanLaws, StepsWaitForEarlierOnesOfOtherStreams) {
   }));
 }
 
-/// Every call of an iteration ends before the update of parameters that it feeds: nothing is left that
-/// nothing waits for but what is sent to another stage, and what stands after the last computing.
-TEST(PlanLaws, ComputingWaitsForEveryCallBeforeTheUpdate) {
+/// All calls before the last update have ended when it begins, those of the iteration before too: nothing is
+/// left that nothing waits for but what is sent to another stage.
+TEST(PlanLaws, TheUpdateWaitsForEveryCallBeforeIt) {
   ASSERT_TRUE(rc::check([] {
     const Plan plan = make_plan(valid_small_job()).value();
-    for (const RankClass& ranks : plan.classes) {
-      const Program& program = ranks.iterations.back();
-      std::vector<bool> is_done(program.steps.size(), false);
-      std::map<StreamId, std::size_t> last_on;
-      std::size_t update = 0;
-      for (std::size_t at = 0; at < program.steps.size(); ++at) {
-        const PlanStep& step = program.steps[at];
-        const bool is_update =
-            step.kind == PlanStep::Kind::work && plan.works[step.work()].phase == Phase::optimizer;
-        update = is_update ? at : update;
+    const std::vector<Iteration> iterations = {k_init_iteration, 0, plan.steady_iteration() + 1};
+    const Trace trace = plan.trace_of(iterations);
+    const StepOrder order = plan.order_of(iterations);
+    for (std::size_t row = 0; row < order.streams.size(); ++row) {
+      const StreamOrder& stream = order.streams[row];
+      std::size_t update = stream.steps.size() - 1;
+      while (stream.steps[update].kind == OrderedStep::Kind::call) {
+        --update;
       }
-      RC_ASSERT(update > 0U);
-      // what the update waits for, directly or through other steps
-      std::vector<std::size_t> open = {update};
-      std::vector<std::size_t> before(program.steps.size(), program.steps.size());
-      for (std::size_t at = 0; at < program.steps.size(); ++at) {
-        const auto [place, is_new] = last_on.try_emplace(program.steps[at].stream, at);
-        before[at] = is_new ? program.steps.size() : place->second;
-        place->second = at;
-      }
-      while (!open.empty()) {
-        const std::size_t at = open.back();
-        open.pop_back();
-        if (at == program.steps.size() || is_done[at]) {
-          continue;
+      std::vector<bool> is_done(stream.steps.size(), false);
+      is_done[update] = true;
+      for (std::size_t at = update + 1; at-- > 0;) {
+        const OrderedStep& step = stream.steps[at];
+        for (std::uint32_t wait = step.first_wait; is_done[at] && wait < step.first_wait + step.waits;
+             ++wait) {
+          is_done[stream.waits[wait]] = true;
         }
-        is_done[at] = true;
-        open.push_back(before[at]);
-        for (const StepIndex earlier : program.waits_of(program.steps[at])) {
-          open.push_back(earlier);
-        }
-      }
-      for (std::size_t at = 0; at < update; ++at) {
-        const PlanStep& step = program.steps[at];
-        const bool is_send =
-            step.kind == PlanStep::Kind::call && plan.tables.op(step.op()).kind == CommKind::send;
+        const bool is_send = step.kind == OrderedStep::Kind::call &&
+                             trace.op(trace.streams[row].events[step.row].op).kind == CommKind::send;
         RC_ASSERT(is_done[at] || is_send);
       }
     }

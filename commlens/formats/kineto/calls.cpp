@@ -94,7 +94,7 @@ std::pair<std::int64_t, std::int64_t> buffers_of(const Sizes& sizes, CommKind ki
   return {in, out};
 }
 
-/// Whether the two buffers differ for this kind, so that one does not report the other.
+/// Whether the two buffers differ for this kind, so that one does not follow from the other.
 bool has_two_sizes(CommKind kind) {
   return kind == CommKind::all_gather || kind == CommKind::reduce_scatter || kind == CommKind::all_to_all ||
          kind == CommKind::other;

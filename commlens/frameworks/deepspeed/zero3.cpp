@@ -132,20 +132,22 @@ class Zero3Run {
       const std::int64_t count = shard(rank_.parameters[index]);
       (has_secondary_[index] ? on_node : on_world) += count;
     }
-    const auto remember = [&] {
+    const auto remember = [&](bool is_on_node) {
       for (const std::size_t index : set) {
-        gathers_[index] = out_.last_call();  // of two, the one on the node, which follows the other
+        if (has_secondary_[index] == is_on_node) {
+          gathers_[index] = out_.last_call();
+        }
       }
     };
     const std::string tag =
         set.size() == 1 ? rank_.parameters[set.front()].name : "parameters of a module or prefetch";
     if (on_world > 0) {
       out_.all_gather(out_.groups.dp, {on_world}, job_.train.dtype, k_module_gather, tag);
-      remember();
+      remember(false);
     }
     if (on_node > 0) {
       out_.all_gather(node_, {on_node * ranks_ / hpz}, job_.train.dtype, k_module_gather, tag);
-      remember();
+      remember(true);
     }
   }
 

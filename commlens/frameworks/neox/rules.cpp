@@ -104,7 +104,13 @@ StagePrograms write_sequential(const Job& job, const ParameterList& all, Plan& p
   const StagePart everything{.layers = job.model.layers};
   deepspeed::EngineRank rank = engine_rank(job, local_parameters(job.model, all, job.layout.tp, everything));
   TensorParallelStage tensor(out, job, {job.model.layers, true, true});
-  rank.compute_until = [&](const LocalParameter& parameter) { tensor.backward_until(parameter.layer); };
+  rank.compute_until = [&](const LocalParameter& parameter) {
+    if (parameter.leaf == Leaf::wte || parameter.leaf == Leaf::wpe) {
+      tensor.end_backward();
+    } else {
+      tensor.backward_until(parameter.layer);
+    }
+  };
   rank.end_backward = [&] { tensor.end_backward(); };
   rank.zero3_computes = false;
   StagePrograms programs;
