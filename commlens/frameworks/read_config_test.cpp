@@ -73,8 +73,7 @@ TEST_F(ReadConfig, ReadsTheSameCaseAsYamlAndToml) {
   EXPECT_EQ(torch_ddp::options(*b).bucket_cap, Bytes{1 << 20});
   std::string wrong = toml;
   wrong.replace(wrong.find("hidden = 16"), 11, "hidden = 'x'");
-  EXPECT_EQ(error_of({file("wrong.toml", wrong)}),
-            "wrong.toml:8: 'hidden' must be an integer, it is \"x\"");
+  EXPECT_EQ(error_of({file("wrong.toml", wrong)}), "wrong.toml:8: 'hidden' must be an integer, it is \"x\"");
   EXPECT_EQ(error_of({file("broken.toml", "framework = \n")}).substr(0, 14), "broken.toml:1:");
 }
 
