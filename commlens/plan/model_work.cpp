@@ -9,7 +9,6 @@ using enum ModulePart;
 
 constexpr std::initializer_list<ModulePart> k_attention = {ln1, qkv, attention, proj};
 constexpr std::initializer_list<ModulePart> k_mlp = {ln2, router, fc1, activation, fc2};
-constexpr std::initializer_list<ModulePart> k_head = {final_norm, head, loss};
 
 Recompute recompute_of(const ProgramBuilder& out) { return out.job().train.recompute; }
 
@@ -64,11 +63,9 @@ void ModelWork::backward(std::initializer_list<ModulePart> parts) {
   }
 }
 
-void ModelWork::forward_attention() { forward(k_attention); }
-void ModelWork::forward_mlp() { forward(k_mlp); }
 void ModelWork::forward_block() {
-  forward_attention();
-  forward_mlp();
+  forward(k_attention);
+  forward(k_mlp);
 }
 
 void ModelWork::recompute_scores() {
@@ -79,25 +76,16 @@ void ModelWork::recompute_scores() {
   }
 }
 
-void ModelWork::backward_mlp() { backward({fc2, activation, fc1, router, ln2}); }
-void ModelWork::backward_attention() {
-  backward({proj});
-  recompute_scores();
-  backward({attention, qkv, ln1});
-}
-
 void ModelWork::backward_block() {
   if (recompute_of(out_) == Recompute::full) {
     out_.set_phase(Phase::recompute, out_.micro_batch());
     forward_block();
     out_.set_phase(Phase::backward, out_.micro_batch());
   }
-  backward_mlp();
-  backward_attention();
+  backward({fc2, activation, fc1, router, ln2, proj});
+  recompute_scores();
+  backward({attention, qkv, ln1});
 }
-
-void ModelWork::forward_head() { forward(k_head); }
-void ModelWork::backward_head() { backward({loss, head, final_norm}); }
 
 void ModelWork::forward_stage(const StagePart& part) {
   if (part.has_embedding) {

@@ -22,18 +22,10 @@ class ModelWork {
   /// Of each part the input's gradient and then the weight's.
   void backward(std::initializer_list<ModulePart> parts);
 
-  /// A block: attention from its norm to its projection, then the MLP or the experts from their norm on.
-  void forward_attention();
-  void forward_mlp();
+  /// A block, where no message comes between.
   void forward_block();
-  /// The other way; with the scores computed again first under selective recomputation.
-  void backward_attention();
-  void backward_mlp();
-  /// The whole block computed again first under full recomputation.
+  /// With what is recomputed of it first.
   void backward_block();
-  /// The final norm, the head and the loss.
-  void forward_head();
-  void backward_head();
 
   /// Of one stage, where no message comes between.
   void forward_stage(const StagePart& part);

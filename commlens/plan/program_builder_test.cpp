@@ -11,14 +11,6 @@ const Rule k_rule{"test.rule", "here"};
 
 Job job_of_four() {
   Job job;
-  job.model = {.layers = 2,
-               .hidden = 64,
-               .heads = 4,
-               .kv_heads = 4,
-               .head_dim = 16,
-               .ffn_hidden = 256,
-               .sequence = 8,
-               .vocab = 96};
   job.layout = resolved({.dp = 2, .tp = 2}).value();
   return job;
 }

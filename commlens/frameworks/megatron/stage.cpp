@@ -122,7 +122,6 @@ class Stage {
   /// What a pass sends goes in one batch with what the next one receives (schedules.py:1209).
   void write_alone(const ComputeStep& step) {
     recv_for(step);
-    set_phase_of(step);
     compute(step);
     send_from(step);
   }
