@@ -98,6 +98,10 @@ MemoryEstimate with_moment(MemoryEstimate states, const Moment& moment) {
   return states;
 }
 
-Bytes bytes_of(double count) { return Bytes{static_cast<std::int64_t>(std::ceil(count))}; }
+Bytes bytes_of(double count) {
+  constexpr double largest =
+      1e18;  // the scores of all layers pass every integer in long sequences; sums of it do not
+  return Bytes{static_cast<std::int64_t>(std::ceil(std::min(count, largest)))};
+}
 
 }  // namespace commlens

@@ -81,6 +81,21 @@ TEST(Validated, RefusesProductsThatOverflow) {
             "layers is 9223372036854775807; at most 10000 are supported");
 }
 
+TEST(Validated, RefusesScoresAndLogitsThatOverflow) {
+  EXPECT_EQ(error_of("19M",
+                     [](Job& job) {  // 8 x 10^16 scores of 8 heads
+                       job.model.layers = job.train.micro_batch = 1;
+                       job.model.sequence = job.model.max_positions = 100'000'000;
+                     }),
+            "a layer has more than 2^54 attention scores; check sequence, heads and micro_batch");
+  EXPECT_EQ(error_of("19M",
+                     [](Job& job) {  // 8 x 10^16 logits of 8192 tokens
+                       job.model.raw_vocab = 10'000'000'000;
+                       job.train.micro_batches = 1'000;
+                     }),
+            "an iteration has more than 2^54 logits; check vocab, sequence, micro_batch and micro_batches");
+}
+
 TEST(Validated, RefusesPipelinesThatLayersDoNotFill) {
   EXPECT_EQ(error_of("19M", [](Job& job) { job.layout.pp = 12; }),
             "6 layers do not fill 12 pipeline stages; use a smaller --pp");

@@ -120,6 +120,14 @@ Check sizes_fit(const Job& job) {
     return failure(
         "an iteration moves more than 2^54 activations; check sequence, micro_batch and micro_batches");
   }
+  if (!fits({bytes, train.micro_batch, model.heads, model.sequence, model.sequence})) {
+    return failure("a layer has more than 2^54 attention scores; check sequence, heads and micro_batch");
+  }
+  if (!fits({bytes, train.micro_batch, model.sequence, model.raw_vocab, batches}) ||
+      !fits({bytes, train.micro_batch, model.sequence, model.vocab_multiple, job.layout.tp, batches})) {
+    return failure(
+        "an iteration has more than 2^54 logits; check vocab, sequence, micro_batch and micro_batches");
+  }
   return {};
 }
 

@@ -1,11 +1,8 @@
 #include "commlens/model/kernels.hpp"
 
 #include <algorithm>
-#include <initializer_list>
-#include <numeric>
 
 #include "commlens/base/dtype.hpp"
-#include "commlens/base/sums.hpp"
 
 namespace commlens {
 namespace {
@@ -121,15 +118,12 @@ std::vector<Kernel> activation(const Job& job, const Shares& shares, Pass pass) 
 std::vector<Kernel> loss(const Job& job, const Shares& shares, Pass pass) {
   constexpr std::int64_t bytes_of_both_passes = 14;
   constexpr std::int64_t bytes_forward = 6;
-  const std::int64_t columns = job.model.vocab / shares.tensor_ranks;
-  const auto moved_bytes = [&](std::int64_t of_each) {
-    return MemoryKernel{saturating_product(Bytes{saturating_product(shares.tokens, columns)}, of_each)};
-  };
+  const std::int64_t logits = shares.tokens * job.model.vocab / shares.tensor_ranks;
   switch (pass) {
     case Pass::forward:
-      return {moved_bytes(bytes_forward)};
+      return {MemoryKernel{Bytes{bytes_forward * logits}}};
     case Pass::input_gradient:
-      return {moved_bytes(bytes_of_both_passes - bytes_forward)};
+      return {MemoryKernel{Bytes{(bytes_of_both_passes - bytes_forward) * logits}}};
     case Pass::weight_gradient:
       return {};
   }
@@ -150,30 +144,18 @@ struct CountFlops {
   double operator()(const MemoryKernel&) const { return 0; }
 };
 
-/// Sizes that a job may have, such as scores of a hundred million tokens, can pass every integer.
-std::int64_t product_of(std::initializer_list<std::int64_t> factors) {
-  return std::accumulate(factors.begin(), factors.end(), std::int64_t{1},
-                         [](std::int64_t a, std::int64_t b) { return saturating_product(a, b); });
-}
-std::int64_t sum_of(std::initializer_list<std::int64_t> parts) {
-  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
-                         [](std::int64_t a, std::int64_t b) { return saturating_sum(a, b); });
-}
-
 struct CountBytes {
   DType dtype;
   std::int64_t operator()(const Gemm& gemm) const {
-    const std::int64_t matrices =
-        sum_of({product_of({gemm.m, gemm.k}), product_of({gemm.k, gemm.n}), product_of({gemm.m, gemm.n})});
-    return product_of({gemm.count, matrices, size_of(dtype)});
+    const std::int64_t elements = gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n;
+    return gemm.count * elements * size_of(dtype);
   }
   std::int64_t operator()(const AttentionKernel& kernel) const {
-    const std::int64_t rows =
-        sum_of({product_of({kernel.heads, kernel.queries}), product_of({kernel.kv_heads, kernel.keys})});
-    const std::int64_t vectors = product_of({2, kernel.batch, rows, kernel.head_dim});
+    const std::int64_t rows = kernel.heads * kernel.queries + kernel.kv_heads * kernel.keys;
+    const std::int64_t vectors = 2 * kernel.batch * rows * kernel.head_dim;
     const std::int64_t scores =
-        kernel.is_fused ? 0 : product_of({4, kernel.batch, kernel.heads, kernel.queries, kernel.keys});
-    return product_of({kernel.is_backward ? 2 : 1, sum_of({vectors, scores}), size_of(dtype)});
+        kernel.is_fused ? 0 : 4 * kernel.batch * kernel.heads * kernel.queries * kernel.keys;
+    return (kernel.is_backward ? 2 : 1) * (vectors + scores) * size_of(dtype);
   }
   std::int64_t operator()(const MemoryKernel& kernel) const { return kernel.moved.value; }
 };

@@ -98,16 +98,6 @@ TEST(Kernels, CountFlopsAndBytes) {
   EXPECT_EQ(flops_of(MemoryKernel{Bytes{5}}).value, 0);
 }
 
-TEST(Kernels, OfSequencesBeyondAnyMemoryHaveTheLargestSize) {
-  Job job = small_job();
-  job.model.sequence = 100'000'000;
-  job.model.heads = job.model.kv_heads = 4096;
-  const Kernel attention = kernels_of(job, ModulePart::attention, Pass::forward).front();
-  EXPECT_EQ(bytes_of(attention, DType::fp16).value, INT64_MAX);
-  job.model.vocab = 100'000'000'000'000;
-  EXPECT_EQ(bytes_of(kernels_of(job, ModulePart::loss, Pass::forward).front(), DType::fp16).value, INT64_MAX);
-}
-
 TEST(Kernels, OfTheUpdateTouchWhatAdamKeeps) {
   EXPECT_EQ(optimizer_kernels({10}, DType::fp32), (Kernels{MemoryKernel{Bytes{280}}}));
   EXPECT_EQ(optimizer_kernels({10}, DType::bf16), (Kernels{MemoryKernel{Bytes{300}}}));
