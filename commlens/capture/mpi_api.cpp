@@ -78,8 +78,31 @@ const Handles& handles() {
                                 .no_type = MPI_DATATYPE_NULL,
                                 .byte = MPI_BYTE,
                                 .no_window = MPI_WIN_NULL,
-                                .no_op = MPI_NO_OP};
+                                .no_op = MPI_NO_OP,
+                                .reductions = {{{MPI_SUM, Reduction::sum},
+                                                {MPI_MAX, Reduction::max},
+                                                {MPI_MIN, Reduction::min},
+                                                {MPI_PROD, Reduction::product},
+                                                {MPI_BAND, Reduction::band},
+                                                {MPI_BOR, Reduction::bor},
+                                                {MPI_BXOR, Reduction::bxor},
+                                                {MPI_LAND, Reduction::land},
+                                                {MPI_LOR, Reduction::lor},
+                                                {MPI_LXOR, Reduction::lxor},
+                                                {MPI_MAXLOC, Reduction::maxloc},
+                                                {MPI_MINLOC, Reduction::minloc},
+                                                {MPI_REPLACE, Reduction::other},
+                                                {MPI_NO_OP, Reduction::unknown}}}};
   return known;
+}
+
+Reduction reduction_of(MPI_Op op) {
+  for (const auto& [known, reduction] : handles().reductions) {
+    if (op == known) {
+      return reduction;
+    }
+  }
+  return Reduction::other;
 }
 
 }  // namespace commlens::capture

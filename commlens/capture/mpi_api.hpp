@@ -1,12 +1,16 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <mpi.h>
 #if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif
+
+#include "commlens/comm/event.hpp"
 
 // The MPI library of the program, without a link to it: the capture library is loaded into every process of a
 // command, shells and launchers included, and must not drag an MPI into those that have none. Python loads
@@ -85,8 +89,12 @@ struct Handles {
   MPI_Datatype byte;
   MPI_Win no_window;
   MPI_Op no_op;
+  std::array<std::pair<MPI_Op, Reduction>, 14> reductions;
 };
 const Handles& handles();
+
+/// What a reduction of the library does; `other` for one of the program.
+Reduction reduction_of(MPI_Op op);
 
 }  // namespace commlens::capture
 

@@ -52,6 +52,7 @@
       return real ARGUMENTS;                                                       \
     }                                                                              \
     Description out;                                                               \
+    out.call.blocking = true;                                                      \
     const auto describe = [&]([[maybe_unused]] Session& session) -> Description& { \
       __VA_ARGS__;                                                                 \
       return out;                                                                  \
@@ -73,6 +74,7 @@
       return real(COMMLENS_UNWRAP ARGUMENTS, request);                                      \
     }                                                                                       \
     Description out;                                                                        \
+    out.call.blocking = false;                                                              \
     const auto describe = [&]([[maybe_unused]] Session& session) -> Description& {          \
       __VA_ARGS__;                                                                          \
       return out;                                                                           \
@@ -96,6 +98,7 @@
       return code;                                                                          \
     }                                                                                       \
     Description out;                                                                        \
+    out.call.blocking = false;                                                              \
     const auto describe = [&]([[maybe_unused]] Session& session) -> Description& {          \
       __VA_ARGS__;                                                                          \
       return out;                                                                           \

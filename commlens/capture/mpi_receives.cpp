@@ -7,7 +7,9 @@ Session::Slot begin_matched(Session& recording, const Entry& entry, MPI_Message 
   if (message == handles().message_of_nobody || message == handles().no_message) {
     return Session::k_none;
   }
+  const std::optional<bool> blocking = out.call.blocking;
   out = recording.take_message(key_of(message));
+  out.call.blocking = blocking;
   const auto as_posted = [&](Session& session) -> Description& {
     const DType dtype = session.amount(1, type).dtype;
     const std::int64_t bytes = out.call.output.value;

@@ -19,6 +19,7 @@ int record_receive(const Entry& entry, MPI_Status* status, const Describe& descr
     return real(status);
   }
   Description out;
+  out.call.blocking = true;
   const auto filled = [&](Session& session) -> Description& {
     describe(session, out);
     return out;
@@ -33,10 +34,11 @@ int record_receive(const Entry& entry, MPI_Status* status, const Describe& descr
 
 /// The two halves of an exchange, begun.
 struct Exchange {
+  explicit Exchange(bool is_blocking) { sent.call.blocking = received.call.blocking = is_blocking; }
   Description sent;
   Description received;
   Session::Slots slots;
-  bool is_told = true;  // its status will say what came
+  bool has_status = true;  // of its end, which says what came
 };
 template <typename DescribeSend, typename DescribeReceive>
 void begin_exchange(Session& recording, const Entry& entry, Exchange& exchange, const DescribeSend& send,
@@ -47,8 +49,8 @@ void begin_exchange(Session& recording, const Entry& entry, Exchange& exchange, 
   };
   const auto filled_receive = [&](Session& session) -> Description& {
     receive(session, exchange.received);
-    if (!exchange.is_told && exchange.received.kind == Description::Kind::call) {
-      exchange.received.kind = Description::Kind::untold;
+    if (!exchange.has_status && exchange.received.kind == Description::Kind::call) {
+      exchange.received.kind = Description::Kind::unreported;
     }
     return exchange.received;
   };
@@ -62,7 +64,7 @@ int record_exchange(const Entry& entry, MPI_Status* status, const DescribeSend& 
   if (recording == nullptr) {
     return real(status);
   }
-  Exchange exchange;
+  Exchange exchange(true);
   begin_exchange(*recording, entry, exchange, send, receive);
   MPI_Status own;
   MPI_Status* const seen = status == MPI_STATUS_IGNORE ? &own : status;
@@ -79,7 +81,8 @@ int record_exchange_request(const Entry& entry, MPI_Request* request, const Desc
     return real();
   }
   // MPICH 4.0 leaves the status of MPI_Isendrecv as an earlier request had it.
-  Exchange exchange{.is_told = k_library != "MPICH"};
+  Exchange exchange(false);
+  exchange.has_status = k_library != "MPICH";
   begin_exchange(*recording, entry, exchange, send, receive);
   const int code = real();
   recording->issued({.call = exchange.received.call,
@@ -90,7 +93,8 @@ int record_exchange_request(const Entry& entry, MPI_Request* request, const Desc
   return code;
 }
 
-/// Begins the receive of a probed message, in elements of `type` where it is a whole number of them.
+/// Begins the receive of a probed message, which fills `out` but for `blocking`, in elements of `type` where
+/// it is a whole number of them.
 Session::Slot begin_matched(Session& recording, const Entry& entry, MPI_Message message, MPI_Datatype type,
                             Description& out);
 
@@ -102,6 +106,7 @@ int record_matched(const Entry& entry, const MPI_Message* message, MPI_Datatype 
     return real(status);
   }
   Description out;
+  out.call.blocking = true;
   const Session::Slot slot = begin_matched(*recording, entry, *message, type, out);
   const int code = real(status);
   recording->end(slot, code);
@@ -116,6 +121,7 @@ int record_matched_request(const Entry& entry, const MPI_Message* message, MPI_D
     return real(request);
   }
   Description out;
+  out.call.blocking = false;
   const Session::Slot slot = begin_matched(*recording, entry, *message, type, out);
   const int code = real(request);
   recording->issued(out, slot, request, code);

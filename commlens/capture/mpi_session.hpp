@@ -19,9 +19,9 @@ namespace commlens::capture {
 struct Description {
   enum class Kind : std::uint8_t {
     call,
-    nothing,  // no message: the peer is MPI_PROC_NULL, the handle none
-    outside,  // with processes that are not of this job
-    untold,   // a receive whose source and size the library does not report
+    nothing,     // no message: the peer is MPI_PROC_NULL, the handle none
+    outside,     // with processes that are not of this job
+    unreported,  // a receive whose source and size the library does not report
   };
   RecordedCall call;
   Place* source = nullptr;  // receives
@@ -208,7 +208,7 @@ Description* Session::described(const char* text, NameId& name, const Describe& 
     recorder_->skip("call with processes outside of the job");
     return nullptr;
   }
-  if (call.kind == Description::Kind::untold) {
+  if (call.kind == Description::Kind::unreported) {
     recorder_->skip("receive whose size the MPI library does not tell");
     return nullptr;
   }

@@ -131,16 +131,20 @@ void describe_probed(Session& session, Description& out, MPI_Comm comm, const MP
   describe_receive(session, out, comm, status.MPI_SOURCE, {DType::uint8, Elements{received_bytes(status)}});
 }
 
-void describe_one_sided(Session& session, Description& out, MPI_Win window, int target,
-                        const Halves& halves) {
+void describe_synchronisation(Session& session, Description& out, MPI_Win window, int target) {
   if (target == MPI_PROC_NULL) {
     return;
   }
   if (Place* const place = open(out, session.place_of_window(window))) {
     out.call.kind = CommKind::other;
     out.call.group = place->with(target);
-    set_sizes(out.call, halves);
   }
+}
+
+void describe_transfer(Session& session, Description& out, MPI_Win window, int target, const Halves& halves) {
+  describe_synchronisation(session, out, window, target);
+  set_sizes(out.call, halves);
+  out.call.blocking = false;
 }
 
 void describe_window(Session& session, Description& out, MPI_Win window) {

@@ -220,8 +220,13 @@ void describe_partitioned_receive(Session& session, Description& out, MPI_Comm c
 /// A message that a probe took out of the queue.
 void describe_probed(Session& session, Description& out, MPI_Comm comm, const MPI_Status& status);
 
-/// One-sided: between this process and `target`; synchronisation of a window's processes or with one of them.
-void describe_one_sided(Session& session, Description& out, MPI_Win window, int target, const Halves& halves);
+/// The reduction of a call that has been described.
+inline void set_reduction(Description& out, MPI_Op op) { out.call.reduction = reduction_of(op); }
+
+/// One-sided: between this process and `target`. A transfer is complete at the next synchronisation; that of
+/// a window's processes or with one of them blocks.
+void describe_transfer(Session& session, Description& out, MPI_Win window, int target, const Halves& halves);
+void describe_synchronisation(Session& session, Description& out, MPI_Win window, int target);
 void describe_window(Session& session, Description& out, MPI_Win window);
 
 }  // namespace commlens::capture

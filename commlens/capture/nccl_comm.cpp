@@ -130,8 +130,10 @@ GroupId NcclComm::pair(int peer, bool is_to) {
   return group;
 }
 
-std::optional<RecordedCall> NcclComm::call(NcclFunction function, DType dtype, std::size_t count,
-                                           int root_or_peer) {
+std::optional<RecordedCall> NcclComm::call(const NcclArguments& arguments) {
+  const NcclFunction function = arguments.function;
+  const std::size_t count = arguments.count;
+  const int root_or_peer = arguments.root_or_peer;
   constexpr std::size_t most_elements = std::size_t{1} << 47;  // 1 PiB of the largest type
   const bool has_root = function == NcclFunction::broadcast || function == NcclFunction::reduce ||
                         function == NcclFunction::gather || function == NcclFunction::scatter;
@@ -150,16 +152,19 @@ std::optional<RecordedCall> NcclComm::call(NcclFunction function, DType dtype, s
   call.group = has_peer ? pair(root_or_peer, function == NcclFunction::send) : group();
   const NcclSizes sizes = nccl_sizes(function, count, members(), root_or_peer == identity_.rank);
   call.kind = sizes.kind;
-  call.dtype = dtype;
+  call.dtype = arguments.dtype;
   call.input = sizes.input;
   call.output = sizes.output;
+  call.reduction = is_reducing(call.kind) ? arguments.reduction : Reduction::unknown;
+  call.algorithm = arguments.algorithm;
+  call.protocol = arguments.protocol;
   call.name = stream_.name(function);
   if (has_root && call.kind != CommKind::other) {
     call.root = GroupRank{root_or_peer};
   }
   const bool depends_on_size = call.kind == CommKind::all_gather || call.kind == CommKind::reduce_scatter ||
                                call.kind == CommKind::all_to_all || call.kind == CommKind::other;
-  call.tag = depends_on_size && !is_sized ? k_tag_size : std::string_view();
+  call.note = depends_on_size && !is_sized ? stream_.note(NcclNote::size_unknown) : NameId{};
   return call;
 }
 

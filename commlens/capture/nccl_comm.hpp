@@ -18,6 +18,17 @@ struct CommIdentity {
   bool is_agreed = true;  // false: other members may know it by another number
 };
 
+/// The arguments of a call, and what the library says of how it is carried out.
+struct NcclArguments {
+  NcclFunction function = NcclFunction::all_reduce;
+  DType dtype = DType::uint8;
+  std::size_t count = 0;
+  int root_or_peer = 0;
+  Reduction reduction = Reduction::unknown;
+  Algorithm algorithm = Algorithm::unknown;
+  Protocol protocol = Protocol::unknown;
+};
+
 /// One communicator as one of its members sees it. All is called in the turn of the member's stream.
 class NcclComm {
  public:
@@ -29,8 +40,8 @@ class NcclComm {
 
   /// Learns from a call how many members there are.
   void learn_size(int size);
-  /// A call of the function; std::nullopt if its arguments make no sense.
-  std::optional<RecordedCall> call(NcclFunction function, DType dtype, std::size_t count, int root_or_peer);
+  /// A call; std::nullopt if its arguments make no sense.
+  std::optional<RecordedCall> call(const NcclArguments& arguments);
 
  private:
   CommunicatorId communicator() const;

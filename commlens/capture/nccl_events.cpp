@@ -10,9 +10,6 @@ constexpr unsigned k_kind_bits = 3;
 constexpr unsigned k_stream_bits = 6;
 static_assert(NcclEvents::k_most == std::size_t{1} << 14, "a power of two: sequences wrap around");
 
-/// The tag of a call that was enqueued and whose end is not known.
-std::string_view enqueued_tag(std::string_view tag) { return tag.empty() ? k_tag_enqueued : k_tag_both; }
-
 using std::chrono::nanoseconds;
 
 /// Whether two descriptions mean the same buffers. That of a send or receive in the interface has none.
@@ -54,10 +51,11 @@ NcclEvents::Event* NcclEvents::find(std::uint64_t sequence) {
 }
 
 EventHandle NcclEvents::start_api(NcclComm& comm, const CallSeen& seen) {
-  const bool has_peer = seen.function == NcclFunction::send || seen.function == NcclFunction::recv;
+  const bool has_peer =
+      seen.arguments.function == NcclFunction::send || seen.arguments.function == NcclFunction::recv;
   std::optional<RecordedCall> call;
   if (!has_peer) {  // a send or receive does not say its peer here
-    call = comm.call(seen.function, seen.dtype, seen.count, seen.root_or_peer);
+    call = comm.call(seen.arguments);
     if (!call) {
       stream_.skip("call with arguments out of range");
       return {};
@@ -76,7 +74,7 @@ EventHandle NcclEvents::start_api(NcclComm& comm, const CallSeen& seen) {
 
 EventHandle NcclEvents::start_call(NcclComm& comm, const CallSeen& seen, const EventHandle& parent) {
   Event* api = parent.kind == EventHandle::Kind::api ? find(parent.sequence) : nullptr;
-  std::optional<RecordedCall> call = comm.call(seen.function, seen.dtype, seen.count, seen.root_or_peer);
+  std::optional<RecordedCall> call = comm.call(seen.arguments);
   if (!call) {
     stream_.skip("call with arguments out of range");
     return {};
@@ -89,6 +87,8 @@ EventHandle NcclEvents::start_call(NcclComm& comm, const CallSeen& seen, const E
   const bool is_its_api = api != nullptr && is_same_message(api->call, *call);
   if (is_its_api && api->call.name == call->name) {
     call = api->call;
+    call->algorithm = seen.arguments.algorithm;
+    call->protocol = seen.arguments.protocol;
   }
   event.call = *call;
   if (is_its_api && is_first) {
@@ -109,7 +109,7 @@ void NcclEvents::stop_call(std::uint64_t sequence) {
     return;
   }
   RecordedCall call = event->call;
-  call.tag = enqueued_tag(call.tag);
+  call.note = stream_.note(call.note == NameId{} ? NcclNote::enqueued : NcclNote::both);
   const nanoseconds issued(event->issued_ns);
   stream_.finish(event->slot, call, {issued, issued, nanoseconds(stream_.now_ns())}, event->position);
 }

@@ -22,10 +22,7 @@ struct EventHandle {
 
 /// A call as an event describes it.
 struct CallSeen {
-  NcclFunction function = NcclFunction::all_reduce;
-  DType dtype = DType::uint8;
-  std::size_t count = 0;
-  int root_or_peer = 0;
+  NcclArguments arguments;
   bool is_captured = false;  // into a CUDA graph: not carried out now
 };
 

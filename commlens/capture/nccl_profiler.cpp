@@ -144,14 +144,51 @@ int root_or_peer(const Descr& call) {
   }
 }
 
+template <typename Descr>
+Reduction reduction_of([[maybe_unused]] const Descr& call) {
+  if constexpr (requires { call.op; }) {
+    return nccl_reduction(call.op);
+  } else {
+    return Reduction::unknown;
+  }
+}
+
+/// v1 numbers algorithms and protocols in the order of ours, later versions name them.
+template <typename Enum>
+Enum numbered(std::uint8_t number, Enum last) {
+  return number < static_cast<std::uint8_t>(last) ? static_cast<Enum>(number + 1) : Enum::unknown;
+}
+Algorithm algorithm_of(std::uint8_t number) { return numbered(number, Algorithm::pat); }
+Algorithm algorithm_of(const char* name) {
+  return name == nullptr ? Algorithm::unknown : algorithm_from(name).value_or(Algorithm::unknown);
+}
+Protocol protocol_of(std::uint8_t number) { return numbered(number, Protocol::simple); }
+Protocol protocol_of(const char* name) {
+  return name == nullptr ? Protocol::unknown : protocol_from(name).value_or(Protocol::unknown);
+}
+
+template <typename Descr>
+NcclArguments arguments_of(const Descr& call, NcclFunction function, DType dtype) {
+  NcclArguments arguments{.function = function,
+                          .dtype = dtype,
+                          .count = call.count,
+                          .root_or_peer = root_or_peer(call),
+                          .reduction = reduction_of(call)};
+  if constexpr (requires { call.algorithm; }) {
+    arguments.algorithm = algorithm_of(call.algorithm);
+    arguments.protocol = protocol_of(call.protocol);
+  }
+  return arguments;
+}
+
 /// v1 and v2 say how many bytes pass through a rank: in all-gather and reduce-scatter, the whole (NCCL's
 /// ncclFuncTrafficPerByte: the size of the communicator, times the bytes of one member).
 template <typename Descr>
 void learn_size(NcclComm& comm, const Descr& call, const CallSeen& seen) {
   if constexpr (requires { call.traffic_bytes; }) {
-    const std::size_t bytes = seen.count * static_cast<std::size_t>(size_of(seen.dtype));
-    const bool is_telling =
-        seen.function == NcclFunction::all_gather || seen.function == NcclFunction::reduce_scatter;
+    const std::size_t bytes = seen.arguments.count * static_cast<std::size_t>(size_of(seen.arguments.dtype));
+    const bool is_telling = seen.arguments.function == NcclFunction::all_gather ||
+                            seen.arguments.function == NcclFunction::reduce_scatter;
     if (is_telling && bytes > 0 && call.traffic_bytes % bytes == 0) {
       comm.learn_size(static_cast<int>(std::min<std::size_t>(call.traffic_bytes / bytes, INT32_MAX)));
     }
@@ -181,11 +218,7 @@ EventHandle start_in(NcclComm& comm, const Descr& call, const void* parent, std:
     stream.skip("NCCL call of a kind or an element type that is not known");
     return {};
   }
-  const CallSeen seen{.function = *function,
-                      .dtype = *dtype,
-                      .count = call.count,
-                      .root_or_peer = root_or_peer(call),
-                      .is_captured = is_captured(call)};
+  const CallSeen seen{.arguments = arguments_of(call, *function, *dtype), .is_captured = is_captured(call)};
   learn_size(comm, call, seen);
   EventHandle started;
   if constexpr (k_is_api<Descr>) {

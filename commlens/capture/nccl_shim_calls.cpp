@@ -72,8 +72,12 @@ Elements sum_of(const std::size_t* counts, int members) {
 
 std::optional<RecordedCall> described(NcclComm& comm, const ShimCall& call) {
   const std::optional<DType> dtype = nccl_dtype(call.dtype);
-  std::optional<RecordedCall> result =
-      dtype ? comm.call(call.function, *dtype, call.count, call.root_or_peer) : std::nullopt;
+  std::optional<RecordedCall> result = dtype ? comm.call({.function = call.function,
+                                                          .dtype = *dtype,
+                                                          .count = call.count,
+                                                          .root_or_peer = call.root_or_peer,
+                                                          .reduction = nccl_reduction(call.reduction)})
+                                             : std::nullopt;
   if (result && call.sent != nullptr && call.received != nullptr) {
     result->input = sum_of(call.sent, comm.identity().size);
     result->output = sum_of(call.received, comm.identity().size);
@@ -89,7 +93,7 @@ void end(ShimRecord& record, int code) {
     return;
   }
   RecordedCall call = record.call;
-  call.tag = k_tag_enqueued;
+  call.note = recording.note(NcclNote::enqueued);
   const nanoseconds issued(record.issued_ns);
   recording.finish(record.slot, call, {issued, issued, nanoseconds(recording.now_ns())}, record.position);
 }

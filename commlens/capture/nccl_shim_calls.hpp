@@ -22,6 +22,7 @@ struct ShimCall {
   std::size_t count = 0;
   int dtype = 0;
   int root_or_peer = 0;
+  int reduction = -1;  // ncclRedOp_t; -1: none
   void* comm = nullptr;
   void* stream = nullptr;
   // One for each member, where counts differ; else null.

@@ -1,5 +1,6 @@
 #include "commlens/capture/nccl_stream.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <optional>
@@ -79,13 +80,14 @@ std::string group_line(const std::vector<Rank>& members, Axis axis, Communicator
   return line + fmt::format(", \"row\": {}}}", row);
 }
 
-/// Puts what was not known when a rank's tables were written into them, in two passes over their lines.
+/// Puts what was not known when a rank's tables were written into them, line by line.
 class TablesCorrection {
  public:
-  TablesCorrection(const std::filesystem::path& folder,
-                   const std::map<std::uint32_t, GroupOfComm>& unresolved, std::int64_t job_ranks) {
+  TablesCorrection(const NcclStream& stream, const std::map<std::uint32_t, GroupOfComm>& unresolved,
+                   std::int64_t job_ranks)
+      : stream_(stream) {
     for (const auto& [row, group] : unresolved) {
-      const std::optional<std::vector<Rank>> members = members_of(folder, group);
+      const std::optional<std::vector<Rank>> members = members_of(stream.folder(), group);
       if (members) {
         const bool is_whole = group.shape == GroupOfComm::Shape::whole;
         const bool is_world = is_whole && static_cast<std::int64_t>(members->size()) == job_ranks;
@@ -95,24 +97,8 @@ class TablesCorrection {
             group_line(*members, axis, is_self ? k_no_communicator : group.communicator, row);
       }
       if (group.size == 0 && group.shape == GroupOfComm::Shape::whole) {
-        are_all_sizes_known_ = are_all_sizes_known_ && members;
         sizes_[row] = members ? static_cast<std::int64_t>(members->size()) : 0;
       }
-    }
-  }
-
-  /// First pass: the rows of our tags.
-  void look_at(std::string_view line) {
-    if (!line.starts_with("{\"tag\"")) {
-      return;
-    }
-    ++tags_;
-    if (line.find(k_tag_both) != std::string_view::npos) {
-      tag_both_ = tags_;
-    } else if (line.find(k_tag_size) != std::string_view::npos) {
-      tag_size_ = tags_;
-    } else if (line.find(k_tag_enqueued) != std::string_view::npos) {
-      tag_enqueued_ = tags_;
     }
   }
 
@@ -124,25 +110,19 @@ class TablesCorrection {
     if (line.starts_with("{\"op\"")) {
       return corrected_op(std::string(line));
     }
-    // No other row says that a call was only enqueued, so this one will.
-    const bool is_both = line.starts_with("{\"tag\"") && line.find(k_tag_both) != std::string_view::npos;
-    return is_both && tag_enqueued_ == k_no_row && are_all_sizes_known_
-               ? fmt::format(R"({{"tag": "{}", "row": {}}})", k_tag_enqueued,
-                             number_in(line, "row").value_or(0))
-               : std::string(line);
+    return std::string(line);
   }
 
  private:
   /// A call of a communicator whose size was not known: the whole is as many parts as there are members.
   std::string corrected_op(std::string line) const {
-    const std::optional<std::int64_t> tag = number_in(line, "tag");
+    const std::optional<std::int64_t> note = number_in(line, "note");
     const std::optional<std::int64_t> group = number_in(line, "group");
-    if (!group || !tag || (*tag != tag_size_ && *tag != tag_both_)) {
+    if (!group || !note || (*note != row_of(NcclNote::size_unknown) && *note != row_of(NcclNote::both))) {
       return line;
     }
     const auto size = sizes_.find(static_cast<std::uint32_t>(*group));
-    const bool has_tag = *tag == tag_size_ || tag_enqueued_ != k_no_row;
-    if (size == sizes_.end() || size->second == 0 || (!has_tag && !are_all_sizes_known_)) {
+    if (size == sizes_.end() || size->second == 0) {
       return line;
     }
     const std::int64_t input = number_in(line, "input_elements").value_or(0);
@@ -152,21 +132,15 @@ class TablesCorrection {
     } else if (line.find("\"reduce_scatter\"") != std::string::npos) {
       set_number(line, "input_elements", output * size->second);
     }
-    if (has_tag) {
-      set_number(line, "tag", *tag == tag_size_ ? 0 : tag_enqueued_);
-    }
+    set_number(line, "note", *note == row_of(NcclNote::both) ? row_of(NcclNote::enqueued) : 0);
     return line;
   }
+  std::int64_t row_of(NcclNote note) const { return static_cast<std::int64_t>(stream_.note(note)); }
 
-  static constexpr std::int64_t k_no_row = -1;
+  const NcclStream& stream_;
   std::map<std::uint32_t, std::string> groups_known_;  // the line, by row of the group
   std::map<std::uint32_t, std::int64_t> sizes_;        // that were not known then; 0: nor are now
-  bool are_all_sizes_known_ = true;
   std::uint32_t groups_ = 0;
-  std::int64_t tags_ = 0;
-  std::int64_t tag_size_ = k_no_row;
-  std::int64_t tag_both_ = k_no_row;
-  std::int64_t tag_enqueued_ = k_no_row;
 };
 
 /// Calls `take` with each whole line.
@@ -185,7 +159,10 @@ NcclStream::NcclStream(std::filesystem::path folder, Rank self, std::uint32_t in
       self_(self),
       index_(index),
       clock_(Clock::of_process()),
-      recorder_(folder_, self) {}
+      recorder_(folder_, self) {
+  std::transform(k_nccl_notes.begin(), k_nccl_notes.end(), notes_.begin(),
+                 [this](std::string_view text) { return recorder_.name(text); });
+}
 
 NameId NcclStream::name(NcclFunction function) {
   NameId& known = names_.at(static_cast<std::size_t>(function));
@@ -223,8 +200,7 @@ void NcclStream::correct_tables(std::int64_t job_ranks) const {
   if (!text) {
     return;
   }
-  TablesCorrection correction(folder_, unresolved_, job_ranks);
-  each_line(*text, [&](std::string_view line) { correction.look_at(line); });
+  TablesCorrection correction(*this, unresolved_, job_ranks);
   std::string corrected;
   each_line(*text, [&](std::string_view line) { corrected += correction.corrected(line) + "\n"; });
   if (corrected != *text) {

@@ -15,10 +15,11 @@
 
 namespace commlens::capture {
 
-/// Tags that say what a record lacks.
-constexpr std::string_view k_tag_enqueued = "enqueued only";  // its duration is that of enqueuing it
-constexpr std::string_view k_tag_size = "communicator size not known";
-constexpr std::string_view k_tag_both = "enqueued only, communicator size not known";
+/// What a record lacks.
+enum class NcclNote : std::uint8_t { enqueued, size_unknown, both };
+/// As a call's note says it; `enqueued`: its duration is that of enqueuing it.
+constexpr std::array<std::string_view, 3> k_nccl_notes = {"enqueued only", "communicator size not known",
+                                                          "enqueued only, communicator size not known"};
 
 /// Which ranks of the job form a group, in terms of a communicator.
 struct GroupOfComm {
@@ -63,6 +64,7 @@ class NcclStream {
   std::int64_t now_ns() const { return clock_.now_ns(); }
 
   NameId name(NcclFunction function);
+  NameId note(NcclNote note) const { return notes_.at(static_cast<std::size_t>(note)); }
   /// A group whose members are not all known: until they are, other ranks stand for them, which no other
   /// group has and the job has not either. `known` are those that are known, by rank in the communicator.
   GroupId unresolved(const GroupOfComm& group, const std::vector<Rank>& members);
@@ -100,6 +102,7 @@ class NcclStream {
   std::atomic<bool> lock_ = false;
   Recorder recorder_;
   std::array<NameId, 16> names_ = {};
+  std::array<NameId, k_nccl_notes.size()> notes_ = {};
   std::map<std::uint32_t, GroupOfComm> unresolved_;  // by row of the group
   std::int64_t spent_ns_ = 0;
   std::int64_t calls_ = 0;

@@ -63,7 +63,7 @@ struct Comparison {
   bool equal() const { return size == 0 && missing == 0 && extra == 0; }
 };
 
-/// Compares call by call, per rank and iteration (CONTRACT §3: multisets). Ops marked data_dependent match on
+/// Compares call by call, per rank and iteration (CONTRACT §3: multisets). Ops of Match::count match on
 /// kind, group and count alone. Fails when the traces share no rank or no iteration, saying what each has.
 Result<Comparison> compare(const Trace& a, const Trace& b, const CompareOptions& options);
 

@@ -1,6 +1,7 @@
 #include "commlens/compare/match.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace commlens {
 namespace {
@@ -24,20 +25,40 @@ class PairList {
   std::unordered_map<std::uint64_t, std::size_t> places_;
 };
 
-/// Takes pairs off the front of both lists; returns how many.
-std::int64_t cancel(std::vector<OpId>& left, std::vector<OpId>& right) {
-  const auto both = static_cast<std::ptrdiff_t>(std::min(left.size(), right.size()));
-  left.erase(left.begin(), left.begin() + both);
-  right.erase(right.begin(), right.begin() + both);
-  return both;
-}
-
 }  // namespace
+
+/// Removes pairs of calls of the same element type, the first ones of each list; returns how many pairs.
+std::int64_t Matcher::cancel(std::vector<OpId>& left, std::vector<OpId>& right) const {
+  if (left.empty() || right.empty()) {
+    return 0;
+  }
+  std::map<DType, std::int64_t> left_calls;
+  std::map<DType, std::int64_t> right_calls;
+  for (const OpId op : left) {
+    ++left_calls[a_.trace.op(op).dtype];
+  }
+  for (const OpId op : right) {
+    ++right_calls[b_.trace.op(op).dtype];
+  }
+  std::int64_t pairs = 0;
+  for (auto& [dtype, calls] : left_calls) {
+    calls = right_calls[dtype] = std::min(calls, right_calls[dtype]);
+    pairs += calls;
+  }
+  const auto remove = [](const Trace& trace, std::map<DType, std::int64_t>& calls, std::vector<OpId>& from) {
+    from.erase(
+        std::remove_if(from.begin(), from.end(), [&](OpId op) { return calls[trace.op(op).dtype]-- > 0; }),
+        from.end());
+  };
+  remove(a_.trace, left_calls, left);
+  remove(b_.trace, right_calls, right);
+  return pairs;
+}
 
 std::size_t Matcher::KeyHash::operator()(const Key& key) const {
   std::uint64_t hash = static_cast<std::uint64_t>(key.kind) << 8 | static_cast<std::uint64_t>(key.dtype);
   for (const std::int64_t part : {static_cast<std::int64_t>(key.group), key.root, key.input.value,
-                                  key.output.value, std::int64_t{key.data_dependent}}) {
+                                  key.output.value, std::int64_t{key.by_count}}) {
     hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15U;
     hash ^= hash >> 29;
   }
@@ -72,16 +93,16 @@ std::uint32_t Matcher::key_of(Side& side, OpId id) {
   bucket.kind = op.kind;
   bucket.group = side.groups.of(op, self_);
   bucket.root = side.groups.root_of(op, self_);
-  bucket.data_dependent = true;
+  bucket.by_count = true;
   const std::uint32_t bucket_id = intern(bucket);
   bucket_of_key_[bucket_id] = bucket_id;
   known = bucket_id;
-  if (!op.data_dependent) {
+  if (op.match == Match::exact) {
     Key key = bucket;
     key.dtype = op.dtype;
     key.input = op.input;
     key.output = op.output;
-    key.data_dependent = false;
+    key.by_count = false;
     known = intern(key);
     bucket_of_key_[known] = bucket_id;
   }
@@ -112,7 +133,7 @@ void Matcher::start(Side& side, const std::vector<std::uint32_t>& keys, std::siz
   for (const std::uint32_t key : keys) {
     side.counts[key] = 0;
     side.leftovers[key].fixed.clear();
-    side.leftovers[key].data_dependent.clear();
+    side.leftovers[key].by_count.clear();
   }
 }
 
@@ -131,7 +152,7 @@ void Matcher::collect(Side& side, const IterationCalls& calls) {
       continue;
     }
     Leftovers& bucket = side.leftovers[bucket_of_key_[key]];
-    (keys_[key].data_dependent ? bucket.data_dependent : bucket.fixed).push_back(op);
+    (keys_[key].by_count ? bucket.by_count : bucket.fixed).push_back(op);
   }
 }
 
@@ -142,8 +163,8 @@ bool Matcher::same_order(const IterationCalls& a, const IterationCalls& b) {
   for (std::size_t at = 0; at < a.sequence.size(); ++at) {
     const std::uint32_t left = key_of(a_, a.sequence[at]);
     const std::uint32_t right = key_of(b_, b.sequence[at]);
-    const bool by_count = keys_[left].data_dependent || keys_[right].data_dependent;
-    const bool same = by_count ? bucket_of_key_[left] == bucket_of_key_[right] : left == right;
+    const bool any_by_count = keys_[left].by_count || keys_[right].by_count;
+    const bool same = any_by_count ? bucket_of_key_[left] == bucket_of_key_[right] : left == right;
     if (!same) {
       return false;
     }
@@ -160,7 +181,7 @@ Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
   Matching matching;
   bool all_equal = true;
   for (const std::uint32_t key : keys) {
-    const bool fixed = !keys_[key].data_dependent;
+    const bool fixed = !keys_[key].by_count;
     const std::int64_t both = fixed ? std::min(a_.counts[key], b_.counts[key]) : 0;
     matching.exact += both;
     a_.to_match[key] = b_.to_match[key] = both;
@@ -177,10 +198,10 @@ Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
   for (const std::uint32_t bucket : keys) {
     Leftovers& l = a_.leftovers[bucket];
     Leftovers& r = b_.leftovers[bucket];
-    matching.exact += cancel(l.data_dependent, r.fixed) + cancel(l.fixed, r.data_dependent) +
-                      cancel(l.data_dependent, r.data_dependent);
-    l.fixed.insert(l.fixed.end(), l.data_dependent.begin(), l.data_dependent.end());
-    r.fixed.insert(r.fixed.end(), r.data_dependent.begin(), r.data_dependent.end());
+    matching.exact +=
+        cancel(l.by_count, r.fixed) + cancel(l.fixed, r.by_count) + cancel(l.by_count, r.by_count);
+    l.fixed.insert(l.fixed.end(), l.by_count.begin(), l.by_count.end());
+    r.fixed.insert(r.fixed.end(), r.by_count.begin(), r.by_count.end());
     for (std::size_t at = 0; at < std::max(l.fixed.size(), r.fixed.size()); ++at) {
       pairs.add(at < l.fixed.size() ? std::optional(l.fixed[at]) : std::nullopt,
                 at < r.fixed.size() ? std::optional(r.fixed[at]) : std::nullopt);

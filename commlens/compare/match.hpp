@@ -29,7 +29,7 @@ struct Matching {
 
 /// Matches the calls of one rank in one iteration (CONTRACT: multisets of op, dtype, sizes, group and root or
 /// peer). What has no equal is paired, in issue order, with what is left of the same op, group and root: a
-/// size difference. Ops whose sizes depend on data match whatever has the same op, group and root.
+/// size difference. Ops that match by count match whatever has the same op, type, group and root.
 class Matcher {
  public:
   Matcher(const Trace& a, const Trace& b)
@@ -52,7 +52,7 @@ class Matcher {
     DType dtype{};
     Elements input;
     Elements output;
-    bool data_dependent = false;
+    bool by_count = false;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct KeyHash {
@@ -60,7 +60,7 @@ class Matcher {
   };
   struct Leftovers {
     std::vector<OpId> fixed;
-    std::vector<OpId> data_dependent;
+    std::vector<OpId> by_count;
   };
   struct Side {
     const Trace& trace;
@@ -76,6 +76,7 @@ class Matcher {
 
   std::uint32_t key_of(Side& side, OpId op);
   std::uint32_t intern(const Key& key);
+  std::int64_t cancel(std::vector<OpId>& left, std::vector<OpId>& right) const;
   /// The keys and buckets of an iteration's calls, ascending. A rank may have many keys, and each iteration
   /// others: whatever an iteration does takes time by its own keys.
   std::vector<std::uint32_t> keys_of(const IterationCalls& a, const IterationCalls& b);

@@ -59,7 +59,7 @@ void add_calls(const Trace& trace, const RankStream& stream, Iteration cold,
     const Times& when = stream.times[at];
     RowCalls& calls = (*row)[event.iteration];
     calls.calls += ranks;
-    if (!op.data_dependent) {
+    if (op.match == Match::exact) {
       calls.bytes = saturating_sum(calls.bytes, saturating_product(message_bytes(op), ranks).value);
     }
     calls.durations.push_back(time_between(when.started, when.finished).count());

@@ -6,9 +6,9 @@
 
 namespace commlens {
 
-bool is_ignored(CommKind kind, const CompareOptions& options) {
-  return kind == CommKind::barrier ||
-         std::find(options.ignored.begin(), options.ignored.end(), kind) != options.ignored.end();
+bool is_ignored(const CommOp& op, const CompareOptions& options) {
+  return op.kind == CommKind::barrier || op.match == Match::random ||
+         std::find(options.ignored.begin(), options.ignored.end(), op.kind) != options.ignored.end();
 }
 
 const IterationCalls& StreamCalls::at(const RankStream& stream, Iteration iteration) {
@@ -34,7 +34,7 @@ void StreamCalls::load(const RankStream& stream) {
     if (current == calls_.end()) {
       continue;
     }
-    if (is_ignored(trace_.op(event.op).kind, options_)) {
+    if (is_ignored(trace_.op(event.op), options_)) {
       ++current->second.ignored;
     } else {
       current->second.sequence.push_back(event.op);

@@ -34,6 +34,6 @@ class StreamCalls {
 };
 
 /// True for barriers and for the kinds the user wants skipped.
-bool is_ignored(CommKind kind, const CompareOptions& options);
+bool is_ignored(const CommOp& op, const CompareOptions& options);
 
 }  // namespace commlens

@@ -53,7 +53,7 @@ class View {
       if (!is_wanted(event.iteration)) {
         continue;
       }
-      if (is_ignored(trace_.op(event.op).kind, options_)) {
+      if (is_ignored(trace_.op(event.op), options_)) {
         ++counts.ignored;
       } else {
         ++counts.of_op[static_cast<std::size_t>(event.op)];
@@ -180,7 +180,7 @@ class WholeJobComparer {
         continue;
       }
       const CommOp& call = view.trace().ops()[op];
-      const std::int64_t slack = call.data_dependent ? INT64_MAX : call.rounding.value;
+      const std::int64_t slack = call.match == Match::count ? INT64_MAX : call.rounding.value;
       place_of(family_of(view, call, rank)).push_back({message_bytes(call).value, slack, counts.of_op[op]});
     }
   }

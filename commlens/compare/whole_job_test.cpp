@@ -12,7 +12,7 @@ struct ViewedCall {
   std::vector<Rank> group = {Rank{0}, Rank{1}};
   std::int64_t bytes = 0;
   std::int64_t rounding = 0;
-  bool data_dependent = false;
+  Match match = Match::exact;
 };
 
 /// Calls of ranks 0 and 1, one iteration after the other; or of none that is known.
@@ -40,7 +40,7 @@ class JobView {
     op.dtype = iteration == k_unknown_iteration ? DType::uint8 : DType::fp32;
     op.input = op.output = Elements{iteration == k_unknown_iteration ? call.bytes : call.bytes / 4};
     op.rounding = Bytes{call.rounding};
-    op.data_dependent = call.data_dependent;
+    op.match = call.match;
     trace_.streams[static_cast<std::size_t>(call.rank)].events.push_back({trace_.intern(op), iteration});
   }
   Trace trace_;
@@ -161,7 +161,7 @@ TEST(CompareWholeJob, TakesRoundedSizesForAnyWithinThem) {
   EXPECT_EQ(rows_of(compared(a, b)),
             (Rows{"all_reduce x2 20 B: 0 1 0", "all_reduce x2 8 B: 1 1 1", "all_reduce x2 4 B: 1 1 1"}));
   JobView routed;
-  routed.add({.bytes = 400, .data_dependent = true});
+  routed.add({.bytes = 400, .match = Match::count});
   routed.add({.bytes = 8});
   EXPECT_TRUE(compared(a, routed).equal());
 }

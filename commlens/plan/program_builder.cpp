@@ -104,7 +104,7 @@ void ProgramBuilder::add(CommOp op, const Rule& rule, std::string_view tag) {
     known->second = plan_->tables.intern(rule);
   }
   op.phase = phase_;
-  op.data_dependent = is_expected_;
+  op.match = is_expected_ ? Match::count : Match::exact;
   op.rule = known->second;
   if (!tag.empty()) {
     op.tag = tag_id(tag);

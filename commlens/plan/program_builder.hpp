@@ -90,7 +90,7 @@ class ProgramBuilder {
                       std::string_view tag = "");
   /// `count` is all this rank sends, and all it receives.
   void all_to_all(GroupId group, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
-  /// The same with sizes that routing decides: `count`, `shard` are means (`data_dependent`).
+  /// The same with sizes that routing decides: `count`, `shard` are means (Match::count).
   void expected_all_to_all(GroupId group, Elements count, DType dtype, const Rule& rule,
                            std::string_view tag = "");
   void expected_all_gather(GroupId group, Elements shard, DType dtype, const Rule& rule,

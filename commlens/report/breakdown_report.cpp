@@ -22,7 +22,7 @@ struct Block {
 bool same_but_ranks(const BreakdownRow& a, const BreakdownRow& b) {
   const auto parts = [](const BreakdownRow& row) {
     return std::tuple(row.kind, row.axis, row.group_size, row.phase, row.dtype, row.message, row.rounding,
-                      row.data_dependent, row.calls, row.wire_inter_node, row.rule, row.tag, row.name);
+                      row.match, row.calls, row.wire_inter_node, row.rule, row.tag, row.name, row.site);
   };
   return parts(a) == parts(b);
 }
@@ -71,7 +71,8 @@ std::string ranks_title(const std::vector<RankRange>& ranges) {
 std::string why_text(const Trace& trace, const BreakdownRow& row) {
   const Rule& rule = trace.rule(row.rule);
   std::string text = rule.name;
-  for (const std::string& part : {trace.tags.text(row.tag), trace.names.text(row.name)}) {
+  for (const std::string& part :
+       {trace.tags.text(row.tag), trace.names.text(row.name), trace.names.text(row.site)}) {
     if (!part.empty() && row.kind != CommKind::other) {
       text += (text.empty() ? "" : ": ") + part;
     }
@@ -81,9 +82,9 @@ std::string why_text(const Trace& trace, const BreakdownRow& row) {
 
 std::string size_text(const BreakdownRow& row) {
   const std::string size = to_text(row.message);
-  return row.data_dependent       ? "~" + size
-         : row.rounding.value > 0 ? size + " ±" + to_text(row.rounding)
-                                  : size;
+  return row.match != Match::exact ? "~" + size
+         : row.rounding.value > 0  ? size + " ±" + to_text(row.rounding)
+                                   : size;
 }
 
 std::string totals_line(const Block& block, bool by_node, Accounting accounting) {
@@ -165,7 +166,7 @@ Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows)
                row.rounding.value > 0 ? Cell(row.rounding) : Cell(),
                if_any(rule.source),
                rule.verified,
-               row.data_dependent,
+               row.match != Match::exact,
                row.no_traffic()});
   }
   return table;

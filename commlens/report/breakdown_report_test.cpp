@@ -65,7 +65,7 @@ TEST(BreakdownText, FlagsWhatMovesNothingAndWhatIsOnlyExpected) {
   alone.group_size = 1;
   alone.wire_per_rank = Bytes{0};
   BreakdownRow expected = row_of({Rank{0}, Rank{0}}, CommKind::all_to_all, 8);
-  expected.data_dependent = true;
+  expected.match = Match::count;
   const std::string text = breakdown_text(trace, {alone, expected}, {});
   EXPECT_NE(text.find("no traffic"), std::string::npos);
   EXPECT_NE(text.find("~8 B"), std::string::npos);

@@ -45,7 +45,7 @@ std::vector<OpCount> count_ops(const Trace& trace, const RankStream& stream,
 /// What makes two rows of one class different, in BreakdownRow's order.
 auto key_of(const BreakdownRow& row) {
   return std::tuple(row.kind, row.axis, row.group_size, row.phase, row.dtype, row.message, row.rounding,
-                    row.data_dependent, row.rule, row.tag, row.name);
+                    row.match, row.rule, row.tag, row.name, row.site);
 }
 using BreakdownKey = decltype(key_of(BreakdownRow{}));
 
@@ -59,10 +59,11 @@ BreakdownRow row_of(const Trace& trace, const CommOp& op, const BreakdownOptions
   row.dtype = op.dtype;
   row.message = logger ? logged_bytes(op) : message_bytes(op);
   row.rounding = op.rounding;
-  row.data_dependent = op.data_dependent;
+  row.match = op.match;
   if (options.by_rule) {
     row.rule = op.rule;
     row.tag = options.by_tag ? op.tag : TagId{};
+    row.site = op.site;
   }
   if (options.by_rule || op.kind == CommKind::other) {
     row.name = op.name;

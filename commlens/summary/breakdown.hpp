@@ -16,9 +16,9 @@ struct BreakdownRow {
   std::int64_t group_size = 1;
   Phase phase = Phase::other;
   DType dtype = DType::uint8;
-  Bytes message;                // of one call
-  Bytes rounding;               // the message is known to within this (printed logs)
-  bool data_dependent = false;  // the message is an expected value
+  Bytes message;               // of one call
+  Bytes rounding;              // the message is known to within this (printed logs)
+  Match match = Match::exact;  // other: the message is an expected value
   std::int64_t calls = 0;
   Bytes total_message;
   Bytes wire_per_rank;
@@ -26,6 +26,7 @@ struct BreakdownRow {
   RuleId rule{};
   TagId tag{};
   NameId name{};
+  NameId site{};
   bool no_traffic() const { return group_size == 1; }
 };
 

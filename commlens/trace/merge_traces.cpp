@@ -34,7 +34,9 @@ void append(const Trace& from, const FoundMembers& found, Trace& into) {
     CommOp copy = op;
     copy.group = copied_group(from.groups, op.group, found, into.groups);
     copy.tag = into.tags.intern(from.tags.text(op.tag));
-    copy.name = into.names.intern(from.names.text(op.name));
+    for (NameId CommOp::* const name : {&CommOp::name, &CommOp::site, &CommOp::note}) {
+      copy.*name = into.names.intern(from.names.text(op.*name));
+    }
     copy.rule = into.intern(from.rule(op.rule));
     ids.push_back(into.intern(copy));
   }

@@ -8,10 +8,10 @@ namespace {
 constexpr int k_first_bits = 8;
 
 /// Odd multipliers whose products do not wait for each other (digits of pi, e, the golden ratio, sqrt 2, sqrt
-/// 3).
+/// 3, sqrt 5).
 std::uint64_t hash_of(const OpCache::Key& key) {
   return key[0] * 0x9e3779b97f4a7c15U + key[1] * 0x243f6a8885a308d3U + key[2] * 0xb7e151628aed2a6bU +
-         key[3] * 0x6a09e667f3bcc909U + key[4] * 0xbb67ae8584caa73bU;
+         key[3] * 0x6a09e667f3bcc909U + key[4] * 0xbb67ae8584caa73bU + key[5] * 0x3c6ef372fe94f82bU;
 }
 
 }  // namespace

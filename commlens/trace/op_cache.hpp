@@ -10,7 +10,7 @@ namespace commlens {
 /// row that is there allocates nothing.
 class OpCache {
  public:
-  using Key = std::array<std::uint64_t, 5>;
+  using Key = std::array<std::uint64_t, 6>;
   static constexpr std::uint32_t k_absent = UINT32_MAX;
 
   OpCache();

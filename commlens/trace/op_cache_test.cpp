@@ -9,7 +9,7 @@ TEST(OpCache, IsEmptyAtFirst) { EXPECT_EQ(OpCache().find({0, 0, 0, 0, 0}), OpCac
 
 TEST(OpCache, TellsKeysApartByEachWord) {
   OpCache cache;
-  const OpCache::Key key = {1, 2, 3, 4, 5};
+  const OpCache::Key key = {1, 2, 3, 4, 5, 6};
   cache.insert(key, 7);
   EXPECT_EQ(cache.find(key), 7U);
   for (std::size_t word = 0; word < key.size(); ++word) {

@@ -22,12 +22,17 @@ namespace {
 
 OpCache::Key key_of(const RecordedCall& call, Phase phase) {
   const std::int64_t root = call.root ? call.root->value : -1;
-  return {static_cast<std::uint64_t>(call.input.value), static_cast<std::uint64_t>(call.output.value),
+  return {static_cast<std::uint64_t>(call.input.value),
+          static_cast<std::uint64_t>(call.output.value),
           reinterpret_cast<std::uint64_t>(call.tag.data()),
           static_cast<std::uint64_t>(root) << 32 | static_cast<std::uint64_t>(call.group),
           static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.dtype) << 8 |
               static_cast<std::uint64_t>(phase) << 16 | static_cast<std::uint64_t>(call.name) << 24 |
-              static_cast<std::uint64_t>(call.tag.size()) << 40};
+              static_cast<std::uint64_t>(call.tag.size()) << 40,
+          static_cast<std::uint64_t>(call.reduction) | static_cast<std::uint64_t>(call.algorithm) << 8 |
+              static_cast<std::uint64_t>(call.protocol) << 16 |
+              static_cast<std::uint64_t>(call.blocking ? 1 + int{*call.blocking} : 0) << 24 |
+              static_cast<std::uint64_t>(call.note) << 32};
 }
 
 StreamHeader header_of(Rank rank) {
@@ -201,8 +206,13 @@ std::uint32_t Recorder::State::new_number(const RecordedCall& call, const OpCach
     op.input = call.input;
     op.output = call.output;
     op.root = call.root;
+    op.reduction = call.reduction;
+    op.algorithm = call.algorithm;
+    op.protocol = call.protocol;
+    op.blocking = call.blocking;
     op.tag = tables.tag(call.tag);
     op.name = call.name;
+    op.note = call.note;
     const bool has_tag = call.tag.empty() || op.tag != TagId{};
     const std::optional<std::uint32_t> row = has_tag ? tables.op(op) : std::nullopt;
     is_stopped = is_stopped || tables.is_broken();

@@ -50,8 +50,13 @@ struct RecordedCall {
   Elements input;
   Elements output;
   std::optional<GroupRank> root;
+  Reduction reduction = Reduction::unknown;
+  Algorithm algorithm = Algorithm::unknown;
+  Protocol protocol = Protocol::unknown;
+  std::optional<bool> blocking;
   std::string_view tag;
   NameId name{};  // what the program called it: Recorder::name()
+  NameId note{};  // what the record lacks: Recorder::name()
 };
 
 /// How a call ended that moved nothing.
@@ -88,7 +93,7 @@ class Recorder {
   /// Communicators of the same members have numbers that all of them give; without, calls of several cannot
   /// be distinguished.
   GroupId group(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator = k_no_communicator);
-  /// The id of a call's name in this rank's file; the same for the same text. At most 65,535 names.
+  /// The id of a call's name or note in this rank's file; the same for the same text. At most 65,535 names.
   NameId name(std::string_view text);
 
   /// Later calls carry these.

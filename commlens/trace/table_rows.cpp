@@ -195,13 +195,35 @@ std::size_t TableRows::count(std::string_view kind) const {
                            : ops_.size();
 }
 
+/// How the call is made, as far as the row says it.
+void TableRows::add_manner(const json& row, const std::string& where, CommOp& op) {
+  const auto has = [&](const char* key) { return row.is_object() && row.contains(key); };
+  if (has("match")) {
+    op.match = fields_.word(row, where, "match", match_from);
+  } else if (fields_.flag(row, where, "data_dependent", false)) {  // as written before `match`
+    op.match = Match::count;
+  }
+  if (has("reduce_op")) {
+    op.reduction = fields_.word(row, where, "reduce_op", reduction_from);
+  }
+  if (has("algorithm")) {
+    op.algorithm = fields_.word(row, where, "algorithm", algorithm_from);
+  }
+  if (has("protocol")) {
+    op.protocol = fields_.word(row, where, "protocol", protocol_from);
+  }
+  if (has("blocking")) {
+    op.blocking = fields_.flag(row, where, "blocking", false);
+  }
+}
+
 void TableRows::add_op(const json& row, const std::string& where) {
   refers_to_lost_ = false;
   CommOp op;
   op.kind = fields_.word(row, where, "op", comm_kind_from);
   op.dtype = fields_.word(row, where, "dtype", dtype_from);
   op.phase = phase_from(fields_.text(row, where, "phase"));
-  op.data_dependent = fields_.flag(row, where, "data_dependent", false);
+  add_manner(row, where, op);
   op.group = row_of(groups_, row, where, "group", std::nullopt);
   const JsonFields::Range elements = {0, k_most_elements / size_of(op.dtype)};
   op.input.value = fields_.number(row, where, "input_elements", elements);
@@ -209,6 +231,8 @@ void TableRows::add_op(const json& row, const std::string& where) {
   op.rounding.value = fields_.number(row, where, "rounding_bytes", {0, k_most_elements}, 0);
   op.tag = row_of(tags_.ids, row, where, "tag");
   op.name = row_of(names_.ids, row, where, "name");
+  op.site = row_of(names_.ids, row, where, "site");
+  op.note = row_of(names_.ids, row, where, "note");
   op.rule = row_of(rules_, row, where, "rule");
   if (fields_.error) {
     return;

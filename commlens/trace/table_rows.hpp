@@ -53,6 +53,7 @@ class TableRows {
   Span span(const nlohmann::json& row, const std::string& where);
   void spans(const nlohmann::json& row, const std::string& where, GroupPattern& pattern);
   void spans_of_version_1(const nlohmann::json& row, const std::string& where, GroupPattern& pattern);
+  void add_manner(const nlohmann::json& row, const std::string& where, CommOp& op);
   CommunicatorId communicator(const nlohmann::json& row, const std::string& where);
   GroupId listed_group(const nlohmann::json& row, const std::string& where, const Axis& axis);
   GroupId pattern_group(const nlohmann::json& row, const std::string& where, const Axis& axis);

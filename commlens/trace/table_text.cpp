@@ -78,13 +78,27 @@ void append_op_row(std::string& out, const CommOp& op) {
   if (op.root) {
     object.number("root", op.root->value);
   }
-  if (op.data_dependent) {
-    object.flag("data_dependent", true);
+  if (op.match != Match::exact) {
+    object.text("match", name_of(op.match));
+  }
+  if (op.reduction != Reduction::unknown) {
+    object.text("reduce_op", name_of(op.reduction));
+  }
+  if (op.algorithm != Algorithm::unknown) {
+    object.text("algorithm", name_of(op.algorithm));
+  }
+  if (op.protocol != Protocol::unknown) {
+    object.text("protocol", name_of(op.protocol));
+  }
+  if (op.blocking) {
+    object.flag("blocking", *op.blocking);
   }
   object.number_unless("rounding_bytes", op.rounding.value, 0);
   object.number_unless("tag", static_cast<std::int64_t>(op.tag), 0);
   object.number_unless("rule", static_cast<std::int64_t>(op.rule), 0);
   object.number_unless("name", static_cast<std::int64_t>(op.name), 0);
+  object.number_unless("site", static_cast<std::int64_t>(op.site), 0);
+  object.number_unless("note", static_cast<std::int64_t>(op.note), 0);
 }
 
 }  // namespace commlens

@@ -50,7 +50,7 @@ struct SpelledCall {
   CommKind kind;
   DType dtype;
   Phase phase;
-  bool data_dependent;
+  Match match;
   std::vector<Rank> group;
   CommunicatorId communicator;
   std::int64_t input;
@@ -60,6 +60,12 @@ struct SpelledCall {
   std::string tag;
   std::string rule;
   std::string name;
+  Reduction reduction;
+  Algorithm algorithm;
+  Protocol protocol;
+  std::optional<bool> blocking;
+  std::string site;
+  std::string note;
   Iteration iteration;
   std::int32_t micro_batch;
   std::int64_t started;  // 0 without times
@@ -75,11 +81,29 @@ inline std::vector<SpelledCall> spelled_calls(const Trace& trace, Rank rank) {
     const CommEvent& event = stream->events[row];
     const CommOp& op = trace.op(event.op);
     const Times times = stream->times.empty() ? Times{} : stream->times[row];
-    calls.push_back({op.kind, op.dtype, op.phase, op.data_dependent, trace.groups.members(op.group, rank),
-                     trace.groups.communicator(op.group), op.input.value, op.output.value,
-                     op.root ? op.root->value : -1, op.rounding.value, trace.tags.text(op.tag),
-                     trace.rule(op.rule).name, trace.names.text(op.name), event.iteration, event.micro_batch,
-                     times.started.count(), (times.finished - times.started).count()});
+    calls.push_back({op.kind,
+                     op.dtype,
+                     op.phase,
+                     op.match,
+                     trace.groups.members(op.group, rank),
+                     trace.groups.communicator(op.group),
+                     op.input.value,
+                     op.output.value,
+                     op.root ? op.root->value : -1,
+                     op.rounding.value,
+                     trace.tags.text(op.tag),
+                     trace.rule(op.rule).name,
+                     trace.names.text(op.name),
+                     op.reduction,
+                     op.algorithm,
+                     op.protocol,
+                     op.blocking,
+                     trace.names.text(op.site),
+                     trace.names.text(op.note),
+                     event.iteration,
+                     event.micro_batch,
+                     times.started.count(),
+                     (times.finished - times.started).count()});
   }
   return calls;
 }
@@ -154,7 +178,11 @@ class RandomTrace {
     op.kind = static_cast<CommKind>(between(0, 9));
     op.dtype = static_cast<DType>(between(0, 9));
     op.phase = static_cast<Phase>(between(0, 5));
-    op.data_dependent = coin();
+    op.match = static_cast<Match>(between(0, 2));
+    op.reduction = static_cast<Reduction>(between(0, 15));
+    op.algorithm = static_cast<Algorithm>(between(0, 7));
+    op.protocol = static_cast<Protocol>(between(0, 3));
+    op.blocking = coin() ? std::nullopt : std::optional(coin());
     op.group = group(trace, ranks, is_point_to_point(op.kind), op.kind == CommKind::send);
     op.input.value = between(0, 1 << 20);
     op.output.value = coin() ? between(0, std::int64_t{1} << 46) : 0;
@@ -165,6 +193,8 @@ class RandomTrace {
     op.tag = trace.tags.intern(word());
     op.rule = trace.intern(Rule{.name = word(), .source = {}, .verified = true});
     op.name = trace.names.intern(word());
+    op.site = trace.names.intern(word());
+    op.note = trace.names.intern(word());
     return op;
   }
 

@@ -24,13 +24,15 @@ std::uint64_t hash_of(const CommOp& op) {
   const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
   std::uint64_t hash =
       mixed(0x9e3779b97f4a7c15ULL, bits(op.kind) | bits(op.dtype) << 8 | bits(op.phase) << 16 |
-                                       bits(op.data_dependent) << 24 | bits(op.group) << 32);
+                                       bits(op.match) << 24 | bits(op.group) << 32);
+  hash = mixed(hash, bits(op.reduction) | bits(op.algorithm) << 8 | bits(op.protocol) << 16 |
+                         bits(op.blocking ? 1 + int{*op.blocking} : 0) << 24 | bits(op.site) << 32);
   hash = mixed(hash, bits(op.input.value));
   hash = mixed(hash, bits(op.output.value));
   hash = mixed(hash, op.root ? bits(op.root->value) + 1 : 0);
   hash = mixed(hash, bits(op.rounding.value));
   hash = mixed(hash, bits(op.tag) | bits(op.rule) << 32);
-  hash = mixed(hash, bits(op.name));
+  hash = mixed(hash, bits(op.name) | bits(op.note) << 32);
   return hash ^ (hash >> 32);
 }
 

@@ -13,7 +13,7 @@ TEST(Trace, GivesEqualOpsOneIdAndEveryDifferenceAnother) {
   ops[1].kind = CommKind::reduce;
   ops[2].dtype = DType::bf16;
   ops[3].phase = Phase::backward;
-  ops[4].data_dependent = true;
+  ops[4].match = Match::count;
   ops[5].group = GroupId{1};
   ops[6].input = Elements{9};
   ops[7].output = Elements{9};
@@ -24,6 +24,20 @@ TEST(Trace, GivesEqualOpsOneIdAndEveryDifferenceAnother) {
   ops.back().rule = RuleId{1};
   ops.push_back(plain);
   ops.back().name = NameId{1};
+  ops.push_back(plain);
+  ops.back().site = NameId{1};
+  ops.push_back(plain);
+  ops.back().note = NameId{1};
+  ops.push_back(plain);
+  ops.back().reduction = Reduction::sum;
+  ops.push_back(plain);
+  ops.back().algorithm = Algorithm::tree;
+  ops.push_back(plain);
+  ops.back().protocol = Protocol::ll;
+  ops.push_back(plain);
+  ops.back().blocking = false;
+  ops.push_back(plain);
+  ops.back().blocking = true;
   for (std::size_t row = 0; row < ops.size(); ++row) {
     EXPECT_EQ(static_cast<std::size_t>(trace.intern(ops[row])), row);
   }

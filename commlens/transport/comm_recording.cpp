@@ -131,7 +131,7 @@ class RecordingCommunicator final : public Communicator {
     }
     const BlockedTime blocked(clock_, call.kind, recorder_);
     ++clock_.calls[static_cast<std::size_t>(call.kind)];
-    const Recorder::Slot slot = recorder_.begin(record_of(call), blocked.start_ns());
+    const Recorder::Slot slot = recorder_.begin(record_of(call, false), blocked.start_ns());
     return std::make_unique<RecordedWork>(communicator_->start(call), call.kind, recorder_, slot, clock_,
                                           blocked.start_ns());
   }
@@ -143,7 +143,7 @@ class RecordingCommunicator final : public Communicator {
     }
     BlockedTime blocked(clock_, call.kind, recorder_);
     ++clock_.calls[static_cast<std::size_t>(call.kind)];
-    const Recorder::Slot slot = recorder_.begin(record_of(call), blocked.start_ns());
+    const Recorder::Slot slot = recorder_.begin(record_of(call, true), blocked.start_ns());
     communicator_->run(call);
     recorder_.finish(slot, blocked.end());
   }
@@ -166,14 +166,21 @@ class RecordingCommunicator final : public Communicator {
     return has_peer && (call.peer.value < 0 || call.peer.value >= size());
   }
 
-  RecordedCall record_of(const CommCall& call) {
+  RecordedCall record_of(const CommCall& call, bool blocking) {
     return {.kind = call.kind,
             .dtype = call.dtype,
             .group = is_point_to_point(call.kind) ? pair_of(call) : whole(),
             .input = call.input,
             .output = call.output,
             .root = has_root(call.kind) ? std::optional(call.peer) : std::nullopt,
+            .reduction = reduction_of(call),
+            .blocking = blocking,
             .tag = call.tag};
+  }
+
+  static Reduction reduction_of(const CommCall& call) {
+    const Reduction reduction = call.reduction == ReduceOp::sum ? Reduction::sum : Reduction::max;
+    return is_reducing(call.kind) ? reduction : Reduction::unknown;
   }
 
   /// All members. A communicator that has messages alone is no group of the trace.

@@ -38,7 +38,7 @@ static int others[4096];
 static void collectives(void) {
   MPI_Bcast(real, 100, MPI_DOUBLE, 1, MPI_COMM_WORLD);
   expect("MPI_Bcast", "broadcast", "fp64", 100, 100, world, 1);
-  MPI_Reduce(whole, others, 7, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+  MPI_Reduce(whole, others, 7, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
   expect("MPI_Reduce", "reduce", "int32", 7, 7, world, 0);
   MPI_Allreduce(MPI_IN_PLACE, real, 33, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   expect("MPI_Allreduce", "all_reduce", "fp32", 33, 33, world, -1);
@@ -52,7 +52,7 @@ static void collectives(void) {
   expect("MPI_Alltoall", "all_to_all", "int32", 4L * n, 4L * n, world, -1);
   MPI_Reduce_scatter_block(real, more, 6, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   expect("MPI_Reduce_scatter_block", "reduce_scatter", "fp64", 6L * n, 6, world, -1);
-  MPI_Scan(real, more, 9, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Scan(real, more, 9, MPI_DOUBLE, MPI_PROD, MPI_COMM_WORLD);
   expect("MPI_Scan", "other", "fp64", 9, 9, world, -1);
   MPI_Exscan(real, more, 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   expect("MPI_Exscan", "other", "fp64", 8, 8, world, -1);

@@ -2,7 +2,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -59,6 +61,55 @@ TEST(Capture, RecordsRarerCallsOfMpich) {
   expect_recorded(program("more_calls", "mpich"), {.mpi = "mpich", .ranks = 2},
                   {{"receive whose size the MPI library does not tell", 2}});
 }
+/// The ops of the program, by the function they were made with.
+std::map<std::string, std::vector<CommOp>> ops_of(const std::string& source, const std::string& mpi) {
+  const JobFolder folder;
+  folder.record(fmt::format("{} {}", program(source, mpi), folder.path().string()), {.mpi = mpi, .ranks = 2});
+  const Result<Trace> trace = read_trace(folder.trace());
+  std::map<std::string, std::vector<CommOp>> ops;
+  for (const CommOp& op : trace.value().ops()) {
+    ops[trace->names.text(op.name)].push_back(op);
+  }
+  return ops;
+}
+
+void expect_reductions_and_blocking(const std::string& mpi) {
+  if (!has_mpi(mpi)) {
+    GTEST_SKIP() << "no mpirun of " << mpi;
+  }
+  auto ops = ops_of("calls", mpi);
+  const auto expect = [&](const std::string& name, Reduction reduction, bool blocking) {
+    EXPECT_TRUE(ops.contains(name)) << name;
+    for (const CommOp& op : ops[name]) {
+      EXPECT_EQ(op.reduction, reduction) << name;
+      EXPECT_EQ(op.blocking, blocking) << name;
+    }
+  };
+  expect("MPI_Bcast", Reduction::unknown, true);
+  expect("MPI_Reduce_scatter_block", Reduction::sum, true);
+  expect("MPI_Scan", Reduction::product, true);
+  expect("MPI_Iallreduce", Reduction::sum, false);
+  expect("MPI_Send", Reduction::unknown, true);
+  expect("MPI_Recv", Reduction::unknown, true);
+  expect("MPI_Isend", Reduction::unknown, false);
+  expect("MPI_Irecv", Reduction::unknown, false);
+  expect("MPI_Sendrecv", Reduction::unknown, true);
+  expect("MPI_Send_init", Reduction::unknown, false);
+  expect("MPI_Mrecv", Reduction::unknown, true);
+  expect("MPI_Imrecv", Reduction::unknown, false);
+  expect("MPI_Put", Reduction::unknown, false);
+  expect("MPI_Accumulate", Reduction::sum, false);
+  expect("MPI_Win_fence", Reduction::unknown, true);
+  std::set<Reduction> of_reduce;
+  for (const CommOp& op : ops["MPI_Reduce"]) {
+    of_reduce.insert(op.reduction);
+  }
+  EXPECT_EQ(of_reduce, (std::set{Reduction::max, Reduction::sum}));
+}
+
+TEST(Capture, RecordsReductionsAndBlockingOfOpenMpi) { expect_reductions_and_blocking("openmpi"); }
+TEST(Capture, RecordsReductionsAndBlockingOfMpich) { expect_reductions_and_blocking("mpich"); }
+
 TEST(Capture, RecordsInsideALauncherOfOpenMpi) {
   expect_recorded(program("calls", "openmpi"), {.mpi = "openmpi", .ranks = 3, .is_inside_launcher = true},
                   of_calls(3));

@@ -69,7 +69,7 @@ std::vector<SeenCall> calls_of(const Trace& trace) {
   for (const RankStream& stream : trace.streams) {
     for (std::size_t row = 0; row < stream.events.size(); ++row) {
       const CommOp& op = trace.op(stream.events[row].op);
-      calls.push_back({spelled(trace, op, stream.ranks.first), trace.tags.text(op.tag),
+      calls.push_back({spelled(trace, op, stream.ranks.first), trace.names.text(op.note),
                        row < stream.times.size() ? stream.times[row] : Times{}});
     }
   }
@@ -100,7 +100,7 @@ Counts communicators_of(const Trace& trace) {
 Counts counted(const std::vector<SeenCall>& calls) {
   Counts counts;
   for (const SeenCall& call : calls) {
-    ++counts[call.tag.empty() ? call.text : call.text + " | " + call.tag];
+    ++counts[call.note.empty() ? call.text : call.text + " | " + call.note];
   }
   return counts;
 }

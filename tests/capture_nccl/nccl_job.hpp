@@ -30,10 +30,10 @@ class NcclJob {
   std::filesystem::path path_;
 };
 
-/// A call as the tests spell it: "rank name op dtype input output group root", and its tag where it has one.
+/// A call as the tests spell it: "rank name op dtype input output group root", and its note where it has one.
 struct SeenCall {
   std::string text;
-  std::string tag;
+  std::string note;
   Times times;
 };
 std::vector<SeenCall> calls_of(const Trace& trace);

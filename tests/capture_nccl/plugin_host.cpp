@@ -180,6 +180,8 @@ class PluginOf : public Plugin {
       event.coll.root = call.root_or_peer;
       event.coll.datatype = call.dtype;
       event.coll.nChannels = 2;
+      event.coll.algo = "NVLS_TREE";
+      event.coll.proto = "SIMPLE";
     }
     if constexpr (V >= 5) {
       (is_p2p(call) ? event.p2p.parentGroup : event.coll.parentGroup) = group;

@@ -121,6 +121,27 @@ TEST_P(NcclPlugin, RecordsEveryCallOfFourRanks) {
   EXPECT_EQ(trace.provenance.skipped, GetParam() >= 5 ? unfinished : (std::map<std::string, std::int64_t>{}));
 }
 
+TEST_P(NcclPlugin, RecordsAlgorithmAndProtocolOfCollectives) {
+  const NcclJob job(command(GetParam(), "job"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  std::set<std::string> chosen;
+  const Trace trace = job.read();
+  for (const RankStream& stream : trace.streams) {
+    for (const CommEvent& event : stream.events) {
+      const CommOp& op = trace.op(event.op);
+      const bool is_large = op.kind == CommKind::all_reduce && op.input == Elements{1000};
+      if (is_large || is_point_to_point(op.kind)) {
+        chosen.insert(fmt::format("{} {} {}", is_large ? "all_reduce" : "pair", name_of(op.algorithm),
+                                  name_of(op.protocol)));
+      }
+    }
+  }
+  const std::string of_collectives = GetParam() == 1   ? "all_reduce ring simple"
+                                     : GetParam() <= 3 ? "all_reduce ring ll"
+                                                       : "all_reduce nvls_tree simple";
+  EXPECT_EQ(chosen, (std::set<std::string>{of_collectives, "pair unknown unknown"}));
+}
+
 class NcclPluginSinceV4 : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Versions, NcclPluginSinceV4, testing::Values(4, 5, 6));
 

@@ -68,10 +68,10 @@ static void calls_of_four(int rank) {
 
   OK(ncclAllReduce(NULL, NULL, 1000, f32, 0, world, k_one));
   OK(ncclAllGather(NULL, NULL, 16, f32, world, k_one));
-  OK(ncclReduceScatter(NULL, NULL, 8, bf16, 0, world, k_one));
+  OK(ncclReduceScatter(NULL, NULL, 8, bf16, 4, world, k_one));
   OK(ncclBroadcast(NULL, NULL, 3, f64, 3, world, k_one));
   OK(ncclBcast(NULL, 4, f16, 2, world, k_one));
-  OK(ncclReduce(NULL, NULL, 5, i32, 0, 1, world, k_one));
+  OK(ncclReduce(NULL, NULL, 5, i32, 3, 1, world, k_one));
   OK(ncclAlltoAll(NULL, NULL, 6, f8, world, k_one));
   const size_t sent[] = {1, 2, 3, 4};
   const size_t received[] = {5, 6, 7, 8};
@@ -85,7 +85,7 @@ static void calls_of_four(int rank) {
   OK(ncclSend(NULL, 21, u64, (rank + 1) % 4, world, k_one));
   OK(ncclGroupEnd());
   OK(ncclRecv(NULL, 21, u64, (rank + 3) % 4, world, k_one));
-  OK(ncclAllReduce(NULL, NULL, 22, f32, 0, half, k_two));
+  OK(ncclAllReduce(NULL, NULL, 22, f32, 5, half, k_two));
   OK(ncclGroupEnd());
 
   OK(ncclGroupStart());

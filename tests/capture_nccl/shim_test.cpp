@@ -61,6 +61,23 @@ TEST_P(NcclShim, RecordsEveryCallOfFourRanks) {
             (std::map<std::string, std::int64_t>{{"cancelled call", 4}, {"failed call", 8}}));
 }
 
+// ncclRedOp_t of nccl.h: 0 sum, 3 min, 4 average; 5 is the first that a program makes.
+TEST_P(NcclShim, RecordsTheReductionOfEachCall) {
+  const NcclJob job(preloaded(program(GetParam()) + " four"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  const Trace trace = job.read();
+  std::map<std::string, Reduction> reductions;
+  for (const CommOp& op : trace.ops()) {
+    reductions[fmt::format("{} {}", name_of(op.kind), op.output.value)] = op.reduction;
+  }
+  EXPECT_EQ(reductions.at("all_reduce 1000"), Reduction::sum);
+  EXPECT_EQ(reductions.at("all_reduce 22"), Reduction::premul_sum);
+  EXPECT_EQ(reductions.at("reduce_scatter 8"), Reduction::avg);
+  EXPECT_EQ(reductions.at("reduce 5"), Reduction::min);
+  EXPECT_EQ(reductions.at("all_gather 64"), Reduction::unknown);
+  EXPECT_EQ(reductions.at("broadcast 3"), Reduction::unknown);
+}
+
 TEST_P(NcclShim, TellsCommunicatorsApart) {
   EXPECT_EQ(communicators_of(NcclJob(preloaded(program(GetParam()) + " four")).read()),
             (Counts{{"0,1,2,3", 1}, {"2,0", 1}, {"3,1", 1}}));
@@ -75,7 +92,7 @@ TEST(NcclShimOnAGpu, MeasuresHowLongTheGpuWorked) {
   int measured = 0;
   for (const SeenCall& call : calls) {
     EXPECT_LE(call.times.issued, call.times.started) << call.text;
-    if (call.tag.empty()) {  // all but those that a graph captured
+    if (call.note.empty()) {  // all but those that a graph captured
       EXPECT_EQ((call.times.finished - call.times.started).count(), 250'000) << call.text;
       ++measured;
     }

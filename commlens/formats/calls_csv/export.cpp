@@ -1,8 +1,12 @@
 #include "commlens/formats/calls_csv/export.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "commlens/formats/io/call_text.hpp"
+#include "commlens/formats/io/op_details.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens::formats::calls_csv {
@@ -38,10 +42,18 @@ OpText csv_op_text(const Trace& trace, const CommOp& op) {
   append_csv_field(text.labels, trace.tags.text(op.tag));
   append_csv_field(text.labels, trace.rule(op.rule).name);
   append_csv_field(text.labels, trace.names.text(op.name));
-  text.end = op.data_dependent ? ",true," : ",,";
+  const std::vector<OpDetail> details = op_details(trace, op);
+  const auto append_detail = [&](std::string_view key) {
+    const auto found = std::find_if(details.begin(), details.end(),
+                                    [&](const OpDetail& detail) { return detail.key == key; });
+    append_csv_field(text.end, found == details.end() ? std::string_view() : found->text);
+  };
+  append_detail("match");
+  text.end += ',';
   if (op.rounding.value != 0) {
     append_number(text.end, op.rounding.value);
   }
+  std::for_each(k_op_detail_keys.begin() + 1, k_op_detail_keys.end(), append_detail);
   return text;
 }
 
@@ -82,12 +94,13 @@ constexpr CallSyntax k_csv_syntax = {.rank = "",
                                      .group_text = csv_group_text,
                                      .line_end = csv_line_end,
                                      .compute = ",,compute,,,,,,,,,,,,,",
-                                     .compute_end = ",,,,\n"};
+                                     .compute_end = ",,,,,,,,,,\n"};
 
 constexpr std::string_view k_header =
     "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,micro_"
     "batch,"
-    "tag,rule,name,start_ns,duration_ns,data_dependent,rounding_bytes,communicator,axis\n";
+    "tag,rule,name,start_ns,duration_ns,match,rounding_bytes,reduce_op,algorithm,protocol,blocking,site,note,"
+    "communicator,axis\n";
 
 }  // namespace
 

@@ -158,7 +158,7 @@ struct Setter {
     if (text != "true" && text != "false" && !text.empty()) {
       return failure(fmt::format("column \"{}\" must be {}", field.key, expected_value(field)));
     }
-    record.*member = text == "true";
+    record.*member = text.empty() ? std::nullopt : std::optional(text == "true");
     return {};
   }
 };

@@ -1,6 +1,9 @@
 #include "commlens/formats/calls_jsonl/export.hpp"
 
+#include <fmt/format.h>
+
 #include "commlens/formats/io/call_text.hpp"
+#include "commlens/formats/io/op_details.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens::formats::calls_jsonl {
@@ -29,12 +32,17 @@ OpText json_op_text(const Trace& trace, const CommOp& op) {
   append_text_field(text.labels, R"(,"tag":)", trace.tags.text(op.tag));
   append_text_field(text.labels, R"(,"rule":)", trace.rule(op.rule).name);
   append_text_field(text.labels, R"(,"name":)", trace.names.text(op.name));
-  if (op.data_dependent) {
-    text.end += R"(,"data_dependent":true)";
-  }
   if (op.rounding.value != 0) {
     text.end += R"(,"rounding_bytes":)";
     append_number(text.end, op.rounding.value);
+  }
+  for (const OpDetail& detail : op_details(trace, op)) {
+    text.end += fmt::format(R"(,"{}":)", detail.key);
+    if (detail.is_flag) {
+      text.end += detail.text;
+    } else {
+      append_json_string(text.end, detail.text);
+    }
   }
   return text;
 }

@@ -85,7 +85,8 @@ TEST(CallsJsonl, ReadsEveryOptionalField) {
   const Result<Trace> trace = read_jsonl(
       R"({"name":"gather","rule":"zero3.fetch","tag":"layer 3","micro_batch":2,"start_ns":-5,"duration_ns":7,)"
       R"("data_dependent":true,"rounding_bytes":6,"rank":1,"iteration":4,"phase":"RecvGrad","op":"other",)"
-      R"("dtype":"int64","input_bytes":8,"output_bytes":16,"group":[1,2],"root":2,"site":"ignored here"})");
+      R"("dtype":"int64","input_bytes":8,"output_bytes":16,"group":[1,2],"root":2,"site":"a.py:1",)"
+      R"("reduce_op":"premul_sum","algorithm":"RING","protocol":"simple","blocking":false,"note":"late"})");
   ASSERT_TRUE(trace) << trace.error().message;
   const CommOp& op = trace->ops().at(0);
   EXPECT_EQ(trace->names.text(op.name), "gather");
@@ -93,18 +94,42 @@ TEST(CallsJsonl, ReadsEveryOptionalField) {
   EXPECT_EQ(trace->tags.text(op.tag), "layer 3");
   EXPECT_EQ(op.phase, Phase::backward);
   EXPECT_EQ(op.root, GroupRank{1});
-  EXPECT_TRUE(op.data_dependent);
+  EXPECT_EQ(op.match, Match::count);
   EXPECT_EQ(op.rounding, Bytes{6});
+  EXPECT_EQ(op.reduction, Reduction::premul_sum);
+  EXPECT_EQ(op.algorithm, Algorithm::ring);
+  EXPECT_EQ(op.protocol, Protocol::simple);
+  EXPECT_EQ(op.blocking, false);
+  EXPECT_EQ(trace->names.text(op.site), "a.py:1");
+  EXPECT_EQ(trace->names.text(op.note), "late");
   EXPECT_EQ(trace->streams[0].events[0].micro_batch, 2);
   using std::chrono::nanoseconds;
   EXPECT_EQ(trace->streams[0].times.at(0), (Times{nanoseconds(-5), nanoseconds(-5), nanoseconds(2)}));
 }
 
-TEST(CallsJsonl, KeepsTheSiteAsTheNameAndSkipsUnknownFields) {
-  const Result<Trace> trace = read_jsonl(
-      with("{", R"({"site":"engine.py:1077","x":{"rank":9,"deep":[1,[2,{"op":null}]]},"y":-1.5e300,)"));
+TEST(CallsJsonl, ReadsHowACallIsCompared) {
+  const auto match_of = [](std::string_view field) {
+    const Result<Trace> trace = read_jsonl(with("{", fmt::format("{{{},", field)));
+    return trace ? trace->ops().at(0).match : throw std::runtime_error(trace.error().message);
+  };
+  EXPECT_EQ(match_of(R"("match":"count")"), Match::count);
+  EXPECT_EQ(match_of(R"("match":"random")"), Match::random);
+  EXPECT_EQ(match_of(R"("match":"exact","data_dependent":true)"), Match::exact);
+  EXPECT_EQ(match_of(R"("data_dependent":false)"), Match::exact);
+}
+
+TEST(CallsJsonl, KeepsReductionsItDoesNotKnowAsOther) {
+  const Result<Trace> trace = read_jsonl(with("{", R"({"reduce_op":"median","algorithm":"bruck",)"));
   ASSERT_TRUE(trace) << trace.error().message;
-  EXPECT_EQ(trace->names.text(trace->ops().at(0).name), "engine.py:1077");
+  EXPECT_EQ(trace->ops().at(0).reduction, Reduction::other);
+  EXPECT_EQ(trace->ops().at(0).algorithm, Algorithm::unknown);
+}
+
+TEST(CallsJsonl, SkipsUnknownFields) {
+  const Result<Trace> trace =
+      read_jsonl(with("{", R"({"x":{"rank":9,"deep":[1,[2,{"op":null}]]},"y":-1.5e300,)"));
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->ops().size(), 1U);
 }
 
 TEST(CallsJsonl, TakesNullForAbsentAndForAnUnknownIteration) {
@@ -173,6 +198,8 @@ TEST(CallsJsonl, SaysWhichFieldOfWhichLineIsWrong) {
       {"{", "{\"micro_batch\":-2,", "\"micro_batch\" is -2"},
       {"{", "{\"tag\":3,", "\"tag\" must be a string"},
       {"{", "{\"data_dependent\":1,", "\"data_dependent\" must be true or false"},
+      {"{", "{\"blocking\":\"yes\",", "\"blocking\" must be true or false"},
+      {"{", "{\"match\":\"exat\",", "\"match\" is \"exat\", which is unknown; did you mean \"exact\"?"},
       {"{", "{\"start_ns\":0,\"duration_ns\":-1,", "\"duration_ns\" is -1"},
       {"{", "{\"start_ns\":-9223372036854775808,\"duration_ns\":1,", "\"start_ns\" is"},
       {"{", "{\"rounding_bytes\":-1,", "\"rounding_bytes\" is -1"},

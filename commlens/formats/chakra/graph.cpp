@@ -7,6 +7,7 @@
 
 #include "commlens/base/check.hpp"
 #include "commlens/formats/chakra/names.hpp"
+#include "commlens/formats/io/op_details.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens::formats::chakra {
@@ -327,8 +328,8 @@ void ChakraGraph::set_own(const CommOp& op, const CommEvent& event, Node& node) 
   if (op.rounding.value != 0) {
     add_attribute(node, k_own_rounding).set_integer(op.rounding.value);
   }
-  if (op.data_dependent) {
-    add_attribute(node, k_own_data_dependent).set_flag(true);
+  for (const OpDetail& detail : op_details(trace_, op)) {
+    add_text(fmt::format("{}{}", k_own_prefix, detail.key), detail.text, node);
   }
   if (const CommunicatorId communicator = trace_.groups.communicator(op.group);
       communicator != k_no_communicator) {

@@ -13,7 +13,9 @@
 #include "commlens/formats/chakra/messages.hpp"
 #include "commlens/formats/chakra/names.hpp"
 #include "commlens/formats/io/call_builder.hpp"
+#include "commlens/formats/io/call_fields.hpp"
 #include "commlens/formats/io/file_rank.hpp"
+#include "commlens/formats/io/op_details.hpp"
 #include "commlens/formats/io/torch_groups.hpp"
 #include "commlens/formats/io/torch_names.hpp"
 #include "commlens/formats/io/torch_tensors.hpp"
@@ -194,7 +196,7 @@ class ChakraImport {
     record.rule = text(node.attributes(), k_own_rule);
     record.name = text(node.attributes(), k_own_name);
     record.rounding_bytes = integer(node.attributes(), k_own_rounding);
-    record.data_dependent = flag(node.attributes(), k_own_data_dependent).value_or(false);
+    set_details(node, record);
     if (record.name.empty() && *kind == CommKind::other && !survey_.is_own) {
       record.name = node.name();
     }
@@ -207,6 +209,21 @@ class ChakraImport {
     }
     if (builder_.add_or_skip(record) && integer(node.attributes(), k_own_row)) {
       rows_.push_back(*integer(node.attributes(), k_own_row));
+    }
+  }
+
+  /// The words of our own export.
+  static void set_details(const Node& node, CallRecord& record) {
+    for (const std::string_view key : k_op_detail_keys) {
+      const std::string value(text(node.attributes(), fmt::format("{}{}", k_own_prefix, key)));
+      if (value.empty()) {
+        continue;
+      }
+      const auto field = std::find_if(call_fields().begin(), call_fields().end(),
+                                      [&](const CallField& each) { return each.key == key; });
+      if (!field->set_text(record, value)) {
+        record.blocking = value == "true";
+      }
     }
   }
 

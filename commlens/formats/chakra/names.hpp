@@ -38,7 +38,8 @@ constexpr std::string_view k_own_tag = "commlens_tag";
 constexpr std::string_view k_own_rule = "commlens_rule";
 constexpr std::string_view k_own_name = "commlens_name";
 constexpr std::string_view k_own_rounding = "commlens_rounding_bytes";
-constexpr std::string_view k_own_data_dependent = "commlens_data_dependent";
+/// The words of io/op_details.hpp: the prefix and their key.
+constexpr std::string_view k_own_prefix = "commlens_";
 constexpr std::string_view k_own_row =
     "commlens_row";  // place among the calls, where the nodes' order is not theirs
 constexpr std::string_view k_own_start = "commlens_start_ns";

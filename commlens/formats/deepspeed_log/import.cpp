@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "commlens/formats/deepspeed_log/lines.hpp"
+#include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/read_lines.hpp"
 #include "commlens/formats/io/text_search.hpp"
 #include "commlens/trace/json_text.hpp"
@@ -140,19 +141,23 @@ void LogReader::count_skipped(const Table* used, Provenance& provenance) const {
 }
 
 /// Puts the printed size where docs/formats/deepspeed-log.md says the logger takes it from.
-CommOp op_of(const Row& row, GroupId unknown_group, Trace& trace) {
-  CommOp op;
-  op.kind = deepspeed_kind(row.op.name).value_or(CommKind::other);
-  op.dtype = DType::uint8;
-  op.group = unknown_group;
-  op.rounding = row.size.rounding;
-  const Elements size{row.size.size.value};
+CallRecord record_of(const Row& row) {
+  CallRecord record;
+  record.rank = 0;
+  record.iteration_unknown = true;
+  const CommKind kind = deepspeed_kind(row.op.name).value_or(CommKind::other);
+  record.op = kind;
+  record.dtype = DType::uint8;
+  record.group.is_given = true;
+  record.root_unknown = true;
+  record.rounding_bytes = row.size.rounding.value;
   const bool is_input_alone =
-      op.kind == CommKind::all_gather || op.kind == CommKind::reduce_scatter || op.kind == CommKind::send;
-  op.input = op.kind == CommKind::recv ? Elements{} : size;
-  op.output = is_input_alone ? Elements{} : size;
-  op.name = trace.names.intern(valid_utf8(op.kind == CommKind::other ? row.op.name : row.op.caller));
-  return op;
+      kind == CommKind::all_gather || kind == CommKind::reduce_scatter || kind == CommKind::send;
+  record.input_bytes = kind == CommKind::recv ? 0 : row.size.size.value;
+  record.output_bytes = is_input_alone ? 0 : row.size.size.value;
+  record.name = kind == CommKind::other ? valid_utf8(row.op.name) : "";
+  record.site = valid_utf8(row.op.caller);
+  return record;
 }
 
 Result<Trace> LogReader::finish(const std::string& origin) {
@@ -165,27 +170,22 @@ Result<Trace> LogReader::finish(const std::string& origin) {
                     "of training",
                     origin));
   }
-  Trace trace;
-  trace.provenance.source = Source::imported;
-  trace.provenance.accounting = Accounting::comms_logger;
-  trace.provenance.producer = "deepspeed comms logger";
-  trace.provenance.description = origin;
-  trace.provenance.framework = "deepspeed";
-  count_skipped(table, trace.provenance);
-  const GroupId unknown_group = trace.groups.intern(std::vector<Rank>{});
-  RankStream stream{{Rank{0}, Rank{0}}, {}, {}};
+  CallBuilder builder("deepspeed comms logger", origin);
+  builder.provenance().accounting = Accounting::comms_logger;
+  builder.provenance().framework = "deepspeed";
+  count_skipped(table, builder.provenance());
+  std::int64_t calls = 0;
   for (const Row& row : rows) {
-    const auto before = static_cast<std::int64_t>(stream.events.size());
-    if (row.count > k_most_calls - before) {
+    if (row.count > k_most_calls - calls) {
       return failure(
           fmt::format("{}: the log counts more than {} calls; is a count damaged?", origin, k_most_calls));
     }
-    const OpId op = trace.intern(op_of(row, unknown_group, trace));
-    stream.events.insert(stream.events.end(), static_cast<std::size_t>(row.count),
-                         CommEvent{op, k_unknown_iteration, k_no_micro_batch});
+    calls += row.count;
+    if (!builder.add_times(record_of(row), row.count)) {
+      builder.provenance().skip(std::string(k_skipped_impossible), row.count);
+    }
   }
-  trace.streams.push_back(std::move(stream));
-  return trace;
+  return builder.finish();
 }
 
 }  // namespace

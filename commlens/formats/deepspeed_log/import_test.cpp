@@ -34,7 +34,7 @@ std::vector<std::string> rows_of(const Result<Trace>& trace) {
   std::vector<std::string> rows;
   for (std::size_t row = 0; row < counts.size(); ++row) {
     const CommOp& op = trace->ops()[row];
-    const std::string& name = trace->names.text(op.name);
+    const std::string& name = trace->names.text(op.kind == CommKind::other ? op.name : op.site);
     rows.push_back(std::string(name_of(op.kind)) + (name.empty() ? "" : "(" + name + ")") + " " +
                    std::to_string(op.input.value) + "->" + std::to_string(op.output.value) + " +-" +
                    std::to_string(op.rounding.value) + " x" + std::to_string(counts[row]));

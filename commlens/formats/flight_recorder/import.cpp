@@ -173,7 +173,7 @@ class FlightImport {
       constexpr std::array<std::string_view, 4> words = {"scheduled", "started", "completed",
                                                          "in an unknown state"};
       const std::string_view word = words.at(static_cast<std::size_t>(entry.state));
-      record.tag = fmt::format("{}, sequence {}", word, sequence);
+      record.note = fmt::format("{}, sequence {}", word, sequence);
       provenance().skip(fmt::format("time of a call that was only {} and is kept", word));
       if (is_timed_ &&
           entry.created_ns) {  // at least so long; without it no call of the rank would have times

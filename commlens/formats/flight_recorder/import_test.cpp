@@ -31,7 +31,7 @@ std::string spelled_entries(const SpelledCall& call) {
     text += " " + std::to_string(rank.value);
   }
   return text + " ] +" + std::to_string(call.started - 1'700'000'000'000'000'000) + " for " +
-         std::to_string(call.duration) + (call.tag.empty() ? "" : ": " + call.tag);
+         std::to_string(call.duration) + (call.note.empty() ? "" : ": " + call.note);
 }
 
 std::vector<std::string> spelled_entries(const Result<Trace>& trace) {
@@ -68,7 +68,7 @@ TEST(ReadFlightRecorder, ReadsEveryProtocolOfPickleAlike) {
     EXPECT_EQ(spelled_entries(trace), k_calls) << "protocol " << protocol;
     EXPECT_EQ(trace->provenance.skipped, k_skipped) << "protocol " << protocol;
     EXPECT_EQ(trace->provenance.assumed.at("time of a call, taken from the watchdog, which is late"), 1);
-    EXPECT_EQ(spelled_calls(*trace, Rank{3}).at(0).name, "train.py:57 step");
+    EXPECT_EQ(spelled_calls(*trace, Rank{3}).at(0).site, "train.py:57 step");
   }
 }
 
@@ -139,11 +139,11 @@ TEST(ReadFlightRecorder, AMarkerEndsTheCallsOfItsGroupOnly) {
               entry("coalesced", 0, "completed", 2));
   const Result<Trace> trace = read(folder.write("d_rank_3", text));
   ASSERT_TRUE(trace) << trace.error().message;
-  std::vector<std::string> tags;
+  std::vector<std::string> notes;
   for (const SpelledCall& call : spelled_calls(*trace, Rank{3})) {
-    tags.push_back(call.tag);
+    notes.push_back(call.note);
   }
-  EXPECT_EQ(tags, (std::vector<std::string>{"scheduled, sequence 1", "", "scheduled, sequence 2", ""}));
+  EXPECT_EQ(notes, (std::vector<std::string>{"scheduled, sequence 1", "", "scheduled, sequence 2", ""}));
 }
 
 TEST(ReadFlightRecorder, AnEntryListedEndlesslyReachesTheLimit) {

@@ -73,6 +73,17 @@ Result<DType> dtype_of(const CallRecord& record, CommKind kind) {
   return *record.dtype.known;
 }
 
+Result<Match> match_of(const CallRecord& record) {
+  if (record.match.empty()) {
+    return record.data_dependent.value_or(false) ? Match::count : Match::exact;
+  }
+  if (!record.match.known) {
+    return tl::unexpected(unknown_word("match", record.match.unknown, names_up_to(Match::random),
+                                       "expected exact, count or random"));
+  }
+  return *record.match.known;
+}
+
 Result<Elements> size_of_field(std::string_view field, std::optional<std::int64_t> bytes, DType dtype,
                                CommKind kind) {
   if (!bytes && kind == CommKind::barrier) {
@@ -160,9 +171,9 @@ Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
   return {};
 }
 
-Result<std::optional<GroupRank>> root_of(const CallRecord& record, CommKind kind) {
+Result<std::optional<GroupRank>> root_of(const CallRecord& record, CommKind kind,
+                                         const std::vector<Rank>& group) {
   const bool needs_root = kind == CommKind::broadcast || kind == CommKind::reduce;
-  const std::vector<Rank>& group = record.group.ranks;
   if ((!needs_root && kind != CommKind::other) ||
       (!record.root && (group.empty() || record.root_unknown || !needs_root))) {
     return std::nullopt;
@@ -225,6 +236,8 @@ Word<CommKind> op_word(std::string_view text) { return word_of(comm_kind_from(te
 
 Word<DType> dtype_word(std::string_view text) { return word_of(dtype_from(text), text); }
 
+Word<Match> match_word(std::string_view text) { return word_of(match_from(text), text); }
+
 CallBuilder::CallBuilder(std::string producer, std::string origin) {
   trace_.provenance.source = Source::imported;
   trace_.provenance.producer = std::move(producer);
@@ -259,7 +272,8 @@ Result<GroupId> CallBuilder::group_of(const CallRecord& record, CommKind kind, R
   return *previous_group_id_;
 }
 
-Result<CommOp> CallBuilder::op_of(const CallRecord& record, CommKind kind, Rank rank) {
+Result<CommOp> CallBuilder::op_of(const CallRecord& record, CommKind kind, GroupId group,
+                                  const std::vector<Rank>& members) {
   const Result<DType> dtype = dtype_of(record, kind);
   if (!dtype) {
     return tl::unexpected(dtype.error());
@@ -269,28 +283,34 @@ Result<CommOp> CallBuilder::op_of(const CallRecord& record, CommKind kind, Rank 
   if (!input || !output) {
     return tl::unexpected(input ? output.error() : input.error());
   }
-  const Result<GroupId> group = group_of(record, kind, rank);
-  if (!group) {
-    return tl::unexpected(group.error());
-  }
-  const Result<std::optional<GroupRank>> root = root_of(record, kind);
+  const Result<std::optional<GroupRank>> root = root_of(record, kind, members);
   const Result<std::int64_t> rounding =
       within("rounding_bytes", record.rounding_bytes.value_or(0), 0, k_largest_message);
   if (!root || !rounding) {
     return tl::unexpected(root ? rounding.error() : root.error());
   }
+  const Result<Match> match = match_of(record);
+  if (!match) {
+    return tl::unexpected(match.error());
+  }
   return CommOp{.kind = kind,
                 .dtype = *dtype,
                 .phase = record.phase,
-                .data_dependent = record.data_dependent,
-                .group = *group,
+                .match = *match,
+                .reduction = record.reduction,
+                .algorithm = record.algorithm,
+                .protocol = record.protocol,
+                .blocking = record.blocking,
+                .group = group,
                 .input = *input,
                 .output = *output,
                 .root = *root,
                 .rounding = Bytes{*rounding},
                 .tag = trace_.tags.intern(record.tag),
                 .rule = trace_.intern(Rule{.name = record.rule, .source = {}, .verified = true}),
-                .name = trace_.names.intern(record.name.empty() ? record.site : record.name)};
+                .name = trace_.names.intern(record.name),
+                .site = trace_.names.intern(record.site),
+                .note = trace_.names.intern(record.note)};
 }
 
 RankStream& CallBuilder::stream_of(Rank rank) {
@@ -332,19 +352,56 @@ Result<void> CallBuilder::add(const CallRecord& record) {
   if (!event || !times) {
     return tl::unexpected(event ? times.error() : event.error());
   }
-  const Result<CommOp> op = op_of(record, *kind, *rank);
+  const Result<GroupId> group = group_of(record, *kind, *rank);
+  if (!group) {
+    return tl::unexpected(group.error());
+  }
+  const Result<CommOp> op = op_of(record, *kind, *group, record.group.ranks);
   if (!op) {
     return tl::unexpected(op.error());
   }
   event->op = trace_.intern(*op);
-  RankStream& stream = stream_of(*rank);
-  stream.events.push_back(*event);
-  if (const std::optional<Times>& when = *times) {
+  append(*rank, *event, *times);
+  half_timed_ += record.start_ns.has_value() != record.duration_ns.has_value() ? 1 : 0;
+  return {};
+}
+
+void CallBuilder::append(Rank rank, const CommEvent& event, const std::optional<Times>& times) {
+  RankStream& stream = stream_of(rank);
+  stream.events.push_back(event);
+  if (times) {
     stream.times.resize(stream.events.size() - 1);
-    stream.times.push_back(*when);
+    stream.times.push_back(*times);
     ++timed_[static_cast<std::size_t>(&stream - trace_.streams.data())];
   }
-  half_timed_ += record.start_ns.has_value() != record.duration_ns.has_value() ? 1 : 0;
+}
+
+void CallBuilder::append(Rank rank, OpId op, const std::optional<Times>& times) {
+  append(rank, {op, k_unknown_iteration, k_no_micro_batch}, times);
+}
+
+Result<OpId> CallBuilder::describe(const CallRecord& record, GroupId group) {
+  const Result<CommKind> kind = kind_of(record);
+  if (!kind) {
+    return tl::unexpected(kind.error());
+  }
+  // Explicit lists and hidden groups look the same to all of their members.
+  const Result<CommOp> op = op_of(record, *kind, group, trace_.groups.members(group, Rank{0}));
+  if (!op) {
+    return tl::unexpected(op.error());
+  }
+  return trace_.intern(*op);
+}
+
+Result<void> CallBuilder::add_times(const CallRecord& record, std::int64_t calls) {
+  if (calls == 0) {
+    return {};
+  }
+  if (const Result<void> added = add(record); !added) {
+    return added;
+  }
+  std::vector<CommEvent>& events = stream_of(Rank{*record.rank}).events;
+  events.insert(events.end(), static_cast<std::size_t>(calls - 1), events.back());
   return {};
 }
 

@@ -34,6 +34,7 @@ struct Word {
 /// The words of a calls file (docs/formats/calls.md); empty of an empty text.
 Word<CommKind> op_word(std::string_view text);
 Word<DType> dtype_word(std::string_view text);
+Word<Match> match_word(std::string_view text);
 
 /// One call as a source describes it: the fields of a line of a calls file (docs/formats/calls.md), nothing
 /// checked but their types.
@@ -62,7 +63,13 @@ struct CallRecord {
   std::string site;
   std::optional<std::int64_t> start_ns;
   std::optional<std::int64_t> duration_ns;
-  bool data_dependent = false;
+  Word<Match> match;
+  std::optional<bool> data_dependent;  // older files: the match `count`
+  Reduction reduction = Reduction::unknown;
+  Algorithm algorithm = Algorithm::unknown;
+  Protocol protocol = Protocol::unknown;
+  std::optional<bool> blocking;
+  std::string note;
   std::optional<std::int64_t> rounding_bytes;
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
@@ -81,8 +88,17 @@ class CallBuilder {
   Result<void> add(const CallRecord& record);
 
   /// For logs of other programs: a record that cannot be is skipped and counted (k_skipped_impossible).
-  /// Whether it was taken.
+  /// Whether it was added.
   bool add_or_skip(const CallRecord& record);
+  /// For logs that count equal calls: adds `calls` >= 0 of one whose record has no times.
+  Result<void> add_times(const CallRecord& record, std::int64_t calls);
+
+  /// For sources that describe few calls and list many: the op of a record whose group is in groups(). The
+  /// record's own group, rank, iteration and times do not matter; its root is a member of the group.
+  Result<OpId> describe(const CallRecord& record, GroupId group);
+  GroupTable& groups() { return trace_.groups; }
+  /// A call of a rank below k_max_ranks, of an op that describe() gave, in an iteration that is not known.
+  void append(Rank rank, OpId op, const std::optional<Times>& times = std::nullopt);
 
   /// A compute interval of a rank below k_max_ranks; `started` <= `finished`.
   void add_compute(Rank rank, const ComputeInterval& stretch) { stream_of(rank).compute.push_back(stretch); }
@@ -96,7 +112,9 @@ class CallBuilder {
 
  private:
   Result<void> add_compute(const CallRecord& record, Rank rank);
-  Result<CommOp> op_of(const CallRecord& record, CommKind kind, Rank rank);
+  Result<CommOp> op_of(const CallRecord& record, CommKind kind, GroupId group,
+                       const std::vector<Rank>& members);
+  void append(Rank rank, const CommEvent& event, const std::optional<Times>& times);
   Result<GroupId> group_of(const CallRecord& record, CommKind kind, Rank rank);
   RankStream& stream_of(Rank rank);
 

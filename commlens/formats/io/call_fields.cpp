@@ -29,29 +29,53 @@ constexpr CallField::Vocabulary k_dtype = {
     [](CallRecord& record, std::string_view text) { record.dtype = dtype_word(text); },
     [](const CallRecord& record) { return text_of(record.dtype); }};
 
-const std::array<CallField, 23> k_fields = {{{"rank", &CallRecord::rank},
-                                             {"iteration", &CallRecord::iteration},
-                                             {"phase", k_phase},
-                                             {"op", k_op},
-                                             {"dtype", k_dtype},
-                                             {"input_bytes", &CallRecord::input_bytes},
-                                             {"output_bytes", &CallRecord::output_bytes},
-                                             {"group", &CallRecord::group},
-                                             {"group_size", &CallRecord::group_size},
-                                             {"group_name", &CallRecord::group_name},
-                                             {"root", &CallRecord::root},
-                                             {"peer", &CallRecord::peer},
-                                             {"micro_batch", &CallRecord::micro_batch},
-                                             {"tag", &CallRecord::tag},
-                                             {"rule", &CallRecord::rule},
-                                             {"name", &CallRecord::name},
-                                             {"site", &CallRecord::site},
-                                             {"start_ns", &CallRecord::start_ns},
-                                             {"duration_ns", &CallRecord::duration_ns},
-                                             {"data_dependent", &CallRecord::data_dependent},
-                                             {"rounding_bytes", &CallRecord::rounding_bytes},
-                                             {"communicator", CallField::Label{&CallRecord::communicator}},
-                                             {"axis", &CallRecord::axis}}};
+constexpr CallField::Vocabulary k_match = {
+    [](CallRecord& record, std::string_view text) { record.match = match_word(text); },
+    [](const CallRecord& record) { return text_of(record.match); }};
+
+/// A word that describes a call: `usual` is its absence, and what a text becomes that is no such word.
+template <auto Member, auto From, auto otherwise>
+constexpr CallField::Vocabulary k_word = {[](CallRecord& record, std::string_view text) {
+                                            if (!text.empty()) {
+                                              record.*Member = From(text).value_or(otherwise);
+                                            }
+                                          },
+                                          [](const CallRecord& record) {
+                                            const auto value = record.*Member;
+                                            return value == decltype(value){} ? std::string_view()
+                                                                              : name_of(value);
+                                          }};
+
+const std::array<CallField, 29> k_fields = {
+    {{"rank", &CallRecord::rank},
+     {"iteration", &CallRecord::iteration},
+     {"phase", k_phase},
+     {"op", k_op},
+     {"dtype", k_dtype},
+     {"input_bytes", &CallRecord::input_bytes},
+     {"output_bytes", &CallRecord::output_bytes},
+     {"group", &CallRecord::group},
+     {"group_size", &CallRecord::group_size},
+     {"group_name", &CallRecord::group_name},
+     {"root", &CallRecord::root},
+     {"peer", &CallRecord::peer},
+     {"micro_batch", &CallRecord::micro_batch},
+     {"tag", &CallRecord::tag},
+     {"rule", &CallRecord::rule},
+     {"name", &CallRecord::name},
+     {"site", &CallRecord::site},
+     {"start_ns", &CallRecord::start_ns},
+     {"duration_ns", &CallRecord::duration_ns},
+     {"data_dependent", &CallRecord::data_dependent},
+     {"rounding_bytes", &CallRecord::rounding_bytes},
+     {"communicator", CallField::Label{&CallRecord::communicator}},
+     {"axis", &CallRecord::axis},
+     {"match", k_match},
+     {"reduce_op", k_word<&CallRecord::reduction, reduction_from, Reduction::other>},
+     {"algorithm", k_word<&CallRecord::algorithm, algorithm_from, Algorithm::unknown>},
+     {"protocol", k_word<&CallRecord::protocol, protocol_from, Protocol::unknown>},
+     {"blocking", &CallRecord::blocking},
+     {"note", &CallRecord::note}}};
 
 }  // namespace
 

@@ -16,7 +16,7 @@ struct CallField {
   using Number = std::optional<std::int64_t> CallRecord::*;
   using Text = std::string CallRecord::*;
   using Ranks = GroupField CallRecord::*;
-  using Flag = bool CallRecord::*;
+  using Flag = std::optional<bool> CallRecord::*;
   /// Text, or an integer that is kept as text.
   struct Label {
     std::string CallRecord::* text;

@@ -231,7 +231,10 @@ bool take_value(const dom::element& value, const CallField& field, CallRecord& r
     return take_label(value, record.*(label->text));
   }
   if (const auto* const flag = std::get_if<CallField::Flag>(&field.member)) {
-    return value.get_bool().get(record.**flag) == simdjson::SUCCESS;
+    bool is_set = false;
+    const bool is_taken = value.get_bool().get(is_set) == simdjson::SUCCESS;
+    record.** flag = is_set;
+    return is_taken;
   }
   if (const auto* const ranks = std::get_if<CallField::Ranks>(&field.member)) {
     (record.**ranks).is_given = true;

@@ -43,13 +43,19 @@ Trace predicted_trace() {
       trace.intern(CommOp{.kind = CommKind::send,
                           .dtype = DType::fp16,
                           .phase = Phase::forward,
-                          .data_dependent = true,
+                          .match = Match::count,
+                          .reduction = Reduction::max,
+                          .algorithm = Algorithm::nvls_tree,
+                          .protocol = Protocol::ll128,
+                          .blocking = false,
                           .group = trace.groups.intern(next),
                           .input = Elements{8},
                           .rounding = Bytes{6},
                           .tag = trace.tags.intern("say \"hi\""),
                           .rule = trace.intern(Rule{.name = "pipe.send", .source = "p2p.py:64"}),
-                          .name = trace.names.intern("a,b")});
+                          .name = trace.names.intern("a,b"),
+                          .site = trace.names.intern("x.py:1"),
+                          .note = trace.names.intern("enqueued only")});
   trace.streams.push_back({{Rank{0}, Rank{3}}, {{broadcast, -1, -1}, {send, 0, 2}}, {}});
   return trace;
 }
@@ -62,17 +68,20 @@ TEST(CallsJsonlWriter, WritesTheDocumentedLines) {
       "\n"
       R"({"rank":3,"iteration":0,"phase":"forward","op":"send","dtype":"fp16","input_bytes":16,"output_bytes":0,)"
       R"("group":[3,1],"peer":1,"micro_batch":2,"tag":"say \"hi\"","rule":"pipe.send","name":"a,b",)"
-      R"("data_dependent":true,"rounding_bytes":6,"axis":"pp"})"
+      R"("rounding_bytes":6,"match":"count","reduce_op":"max","algorithm":"nvls_tree","protocol":"ll128",)"
+      R"("blocking":false,"site":"x.py:1","note":"enqueued only","axis":"pp"})"
       "\n");
 }
 
 TEST(CallsCsvWriter, WritesTheDocumentedLines) {
-  EXPECT_EQ(written(calls_csv::write, predicted_trace(), {.rank = Rank{0}}),
-            "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,"
-            "micro_batch,tag,rule,name,start_ns,"
-            "duration_ns,data_dependent,rounding_bytes,communicator,axis\n"
-            "0,-1,init,broadcast,fp32,512000,512000,0 1,,,1,,,,,,,,,,,tp\n"
-            "0,0,forward,send,fp16,16,0,0 2,,,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,true,6,,pp\n");
+  EXPECT_EQ(
+      written(calls_csv::write, predicted_trace(), {.rank = Rank{0}}),
+      "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,group_size,group_name,root,peer,"
+      "micro_batch,tag,rule,name,start_ns,"
+      "duration_ns,match,rounding_bytes,reduce_op,algorithm,protocol,blocking,site,note,communicator,axis\n"
+      "0,-1,init,broadcast,fp32,512000,512000,0 1,,,1,,,,,,,,,,,,,,,,,tp\n"
+      "0,0,forward,send,fp16,16,0,0 2,,,,2,2,\"say \"\"hi\"\"\",pipe.send,\"a,b\",,,count,6,max,"
+      "nvls_tree,ll128,false,x.py:1,enqueued only,,pp\n");
 }
 
 TEST(CallsWriters, WriteEveryRankOfAClassInOrder) {
@@ -119,7 +128,8 @@ TEST(CallsWriters, WriteComputeLinesOnlyWhenAsked) {
                      "\n"))
       << text;
   const std::string csv = written(calls_csv::write, trace, {.rank = Rank{1}, .compute = true});
-  EXPECT_TRUE(csv.ends_with("\n1,0,,compute,,,,,,,,,,,,,100,50,,,,\n1,,,compute,,,,,,,,,,,,,200,0,,,,\n"))
+  EXPECT_TRUE(
+      csv.ends_with("\n1,0,,compute,,,,,,,,,,,,,100,50,,,,,,,,,,\n1,,,compute,,,,,,,,,,,,,200,0,,,,,,,,,,\n"))
       << csv;
 }
 

@@ -213,6 +213,7 @@ std::optional<NcclCallLine> nccl_call_line(std::string_view text) {
   call.count = *count;
   call.datatype = *datatype;
   call.root = *root;
+  call.operation = *operation;
   call.ranks = *number_of_ranks;
   call.global_rank = whole(field_of(text, "globalrank"));
   return call;

@@ -31,7 +31,8 @@ struct NcclCallLine {
   std::string_view function;
   std::int64_t count = 0;
   std::int64_t datatype = 0;
-  std::int64_t root = 0;  // send and recv: the peer; a rank of the communicator
+  std::int64_t operation = 0;  // ncclRedOp_t; 0 of calls that reduce nothing
+  std::int64_t root = 0;       // send and recv: the peer; a rank of the communicator
   std::string_view comm;
   std::int64_t ranks = 0;
   std::optional<std::int64_t> global_rank;  // RCCL only

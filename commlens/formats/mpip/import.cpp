@@ -12,6 +12,7 @@
 #include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/read_lines.hpp"
 #include "commlens/formats/mpip/lines.hpp"
+#include "commlens/trace/json_text.hpp"
 
 namespace commlens::formats::mpip {
 namespace {
@@ -26,11 +27,7 @@ bool receives(std::string_view call) {
 
 class MpipReader {
  public:
-  explicit MpipReader(const std::string& origin) {
-    trace_.provenance.source = Source::imported;
-    trace_.provenance.producer = "mpiP";
-    trace_.provenance.description = origin;
-  }
+  explicit MpipReader(std::string origin) : builder_("mpiP", origin), origin_(std::move(origin)) {}
 
   void take(std::string_view line) {
     if (const auto section = mpip_section(line)) {
@@ -54,8 +51,8 @@ class MpipReader {
   std::int64_t take_sent(const MpipRow& row);
   void add_sent(const MpipRow& row);
   void add_unsent(const MpipRow& row);
-  void add(const MpipRow& row, CommOp op, std::int64_t calls);
-  CommOp op_of(const MpipRow& row);
+  void add(CallRecord record, std::int64_t calls);
+  CallRecord record_of(const MpipRow& row) const;
 
   MpipSection section_ = MpipSection::other;
   std::map<std::int64_t, std::string> places_;                                // site -> where it is
@@ -64,9 +61,9 @@ class MpipReader {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sent_calls_;  // site, rank -> calls
   bool has_sums_ = false;                                                     // of all ranks
   bool is_concise_ = false;                                                   // made with mpiP's option -c
-  std::map<std::int64_t, RankStream> streams_;
   std::int64_t calls_ = 0;
-  Trace trace_;
+  CallBuilder builder_;
+  std::string origin_;
 };
 
 void MpipReader::take_row(std::string_view line) {
@@ -75,14 +72,14 @@ void MpipReader::take_row(std::string_view line) {
     const bool is_text =
         line.find_first_of("0123456789") == std::string_view::npos || line.starts_with("Name ");
     if (!is_text) {
-      trace_.provenance.skip("row that is cut off or impossible");
+      builder_.provenance().skip("row that is cut off or impossible");
     }
     return;
   }
   if (row->rank < 0) {
     has_sums_ = true;
   } else if (row->rank >= k_max_ranks) {
-    trace_.provenance.skip("row that is cut off or impossible");
+    builder_.provenance().skip("row that is cut off or impossible");
   } else if (section_ == MpipSection::sent) {
     std::int64_t& calls = sent_calls_[{row->site, row->rank}];
     calls += std::min(row->count, k_most_mpip_calls + 1);  // more is refused
@@ -92,43 +89,55 @@ void MpipReader::take_row(std::string_view line) {
   }
 }
 
-CommOp MpipReader::op_of(const MpipRow& row) {
-  CommOp op;
-  op.kind = mpip_kind(row.call);
-  op.dtype = DType::uint8;
-  op.group = is_point_to_point(op.kind) ? trace_.groups.intern_hidden(2, "")
-                                        : trace_.groups.intern(std::vector<Rank>{});
-  const auto place = places_.find(row.site);
-  op.tag = trace_.tags.intern(fmt::format("site {}{}{}", row.site, place == places_.end() ? "" : " ",
-                                          place == places_.end() ? "" : place->second));
-  op.name = trace_.names.intern(op.kind == CommKind::other ? row.call : std::string());
-  return op;
+/// Whether a call of that name returns at once: "Isend", "Iallreduce", "Send_init".
+bool is_non_blocking(std::string_view call) {
+  const bool is_setup = call.starts_with("Init") || call.starts_with("Intercomm") ||
+                        call.starts_with("Info") || call.starts_with("Is_");
+  return (call.starts_with("I") && !is_setup) || call.ends_with("_init");
 }
 
-void MpipReader::add(const MpipRow& row, CommOp op, std::int64_t calls) {
-  if (calls == 0) {
-    return;
+CallRecord MpipReader::record_of(const MpipRow& row) const {
+  CallRecord record;
+  record.rank = row.rank;
+  record.iteration_unknown = true;
+  const CommKind kind = mpip_kind(row.call);
+  record.op = kind;
+  record.dtype = DType::uint8;
+  record.input_bytes = 0;
+  record.output_bytes = 0;
+  record.blocking = !is_non_blocking(row.call);
+  record.group.is_given = true;
+  if (is_point_to_point(kind)) {
+    record.group_size = 2;
   }
-  const bool is_both = op.kind == CommKind::all_reduce || has_root(op.kind);
-  op.output = is_both ? op.input : Elements{};
-  RankStream& stream =
-      streams_.try_emplace(row.rank, RankStream{{Rank{row.rank}, Rank{row.rank}}, {}, {}, {}}).first->second;
-  stream.events.insert(stream.events.end(), static_cast<std::size_t>(calls),
-                       CommEvent{trace_.intern(op), k_unknown_iteration, k_no_micro_batch});
+  const auto place = places_.find(row.site);
+  record.site = place == places_.end() ? fmt::format("site {}", row.site)
+                                       : fmt::format("site {} {}", row.site, valid_utf8(place->second));
+  record.name = kind == CommKind::other ? row.call : std::string();
+  return record;
+}
+
+void MpipReader::add(CallRecord record, std::int64_t calls) {
+  const CommKind kind = record.op.known.value_or(CommKind::other);
+  const bool is_both = kind == CommKind::all_reduce || has_root(kind);
+  record.output_bytes = is_both ? record.input_bytes : 0;
+  if (!builder_.add_times(record, calls)) {
+    builder_.provenance().skip(std::string(k_skipped_impossible), calls);
+  }
 }
 
 void MpipReader::add_sent(const MpipRow& row) {
   const auto sizes = mpip_sizes(row);
   if (!sizes) {
-    trace_.provenance.skip("row that is cut off or impossible");
+    builder_.provenance().skip("row that is cut off or impossible");
     return;
   }
-  CommOp op = op_of(row);
-  op.rounding = Bytes{sizes->rounding};
-  op.input = Elements{sizes->bytes};
-  add(row, op, row.count - sizes->larger);
-  op.input = Elements{sizes->bytes + 1};
-  add(row, op, sizes->larger);
+  CallRecord record = record_of(row);
+  record.rounding_bytes = sizes->rounding;
+  record.input_bytes = sizes->bytes;
+  add(record, row.count - sizes->larger);
+  record.input_bytes = sizes->bytes + 1;
+  add(std::move(record), sizes->larger);
 }
 
 /// How many calls of a row of times have a size, so that the others sent nothing.
@@ -147,22 +156,21 @@ std::int64_t MpipReader::take_sent(const MpipRow& row) {
 void MpipReader::add_unsent(const MpipRow& row) {
   const CommKind kind = mpip_kind(row.call);
   if (kind != CommKind::other) {
-    add(row, op_of(row), row.count);
+    add(record_of(row), row.count);
   } else {
-    trace_.provenance.skip(
+    builder_.provenance().skip(
         receives(row.call) ? "receive (the report has no size of it)" : "call that sends nothing", row.count);
   }
 }
 
 Result<Trace> MpipReader::finish() {
-  const std::string& origin = trace_.provenance.description;
   for (std::vector<MpipRow>* const rows : {&sent_, &timed_}) {
     for (MpipRow& row : *rows) {
       if (rows == &timed_) {
         row.count -= take_sent(row);
       }
       if (row.count > k_most_mpip_calls - calls_) {
-        return failure(fmt::format("{}: the report counts more than {} calls; is a count damaged?", origin,
+        return failure(fmt::format("{}: the report counts more than {} calls; is a count damaged?", origin_,
                                    k_most_mpip_calls));
       }
       if (row.count == 0) {
@@ -180,17 +188,15 @@ Result<Trace> MpipReader::finish() {
     return failure(fmt::format(
         "{}: a concise report (mpiP's option -c) has the total bytes and milliseconds of a rank at "
         "each call site, but not how many calls they were; run without -c",
-        origin));
+        origin_));
   }
-  if (streams_.empty()) {
+  Trace trace = builder_.finish();
+  if (trace.streams.empty()) {
     return failure(
         fmt::format("{}: no statistics per call site and rank{}; run without the options -c and -d of mpiP",
-                    origin, has_sums_ ? ", only their sums" : ""));
+                    origin_, has_sums_ ? ", only their sums" : ""));
   }
-  for (auto& [rank, stream] : streams_) {
-    trace_.streams.push_back(std::move(stream));
-  }
-  return std::move(trace_);
+  return trace;
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::vector<std::string> reported_calls(const Result<Trace>& trace) {
       const std::string& name = trace->names.text(op.name);
       calls.push_back(fmt::format("rank {}: {}{} {}+-{} x{} [{}]", stream.ranks.first.value, name_of(op.kind),
                                   name.empty() ? "" : "(" + name + ")", op.input.value, op.rounding.value,
-                                  end - row, trace->tags.text(op.tag)));
+                                  end - row, trace->names.text(op.site)));
       row = end;
     }
   }

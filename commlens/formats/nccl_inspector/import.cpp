@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/json_members.hpp"
 #include "commlens/formats/io/nccl_comms.hpp"
 #include "commlens/formats/io/nccl_names.hpp"
@@ -76,11 +77,8 @@ std::int64_t first_start_us(const nlohmann::json& call, const char* start_key) {
 ///  "coll_perf":{"coll":"AllReduce","coll_msg_size_bytes":8,"coll_exec_time_us":3}}
 class InspectorReader {
  public:
-  explicit InspectorReader(const std::string& origin) {
-    trace_.provenance.source = Source::imported;
-    trace_.provenance.producer = "NCCL Inspector";
-    trace_.provenance.description = origin;
-  }
+  explicit InspectorReader(std::string origin)
+      : builder_("NCCL Inspector", origin), origin_(std::move(origin)) {}
 
   void take(std::string_view line) {
     if (line.find_first_not_of(" \t") == std::string_view::npos) {
@@ -88,7 +86,7 @@ class InspectorReader {
     }
     const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
     if (!record.is_object()) {
-      trace_.provenance.skip(k_no_json);
+      builder_.provenance().skip(k_no_json);
       return;
     }
     take_header(record);
@@ -99,7 +97,7 @@ class InspectorReader {
       take_call(*message, "p2p");
     }
     if (json_member(record, "proxy_perf") != nullptr || json_member(record, "proxy_trace") != nullptr) {
-      trace_.provenance.skip("record of the proxy thread (parts of calls)");
+      builder_.provenance().skip("record of the proxy thread (parts of calls)");
     }
   }
 
@@ -109,7 +107,7 @@ class InspectorReader {
   void take_header(const nlohmann::json& record);
   void take_call(const nlohmann::json& call, const std::string& prefix);
   NcclComms::Row comm_of(const InspectorHeader& header);
-  OpId op_of(const InspectorCall& call);
+  std::optional<OpId> op_of(const InspectorCall& call);
   GroupId group_of(const InspectorCall& call, const InspectorShape& shape);
   void add_events(Rank rank, std::vector<InspectorCall>& calls);
 
@@ -120,8 +118,9 @@ class InspectorReader {
   std::vector<InspectorShape> shapes_;
   std::map<InspectorShape, std::uint32_t> shape_rows_;
   std::vector<InspectorCall> calls_;
-  std::map<std::pair<NcclComms::Row, std::uint32_t>, OpId> ops_;
-  Trace trace_;
+  std::map<std::pair<NcclComms::Row, std::uint32_t>, std::optional<OpId>> ops_;
+  CallBuilder builder_;
+  std::string origin_;
 };
 
 void InspectorReader::take_header(const nlohmann::json& record) {
@@ -169,11 +168,11 @@ void InspectorReader::take_call(const nlohmann::json& call, const std::string& p
   const auto bytes = json_whole(call, (prefix + "_msg_size_bytes").c_str());
   const auto duration_us = json_number(call, (prefix + "_exec_time_us").c_str());
   if (function == nullptr) {
-    trace_.provenance.skip("call of a function we do not know");
+    builder_.provenance().skip("call of a function we do not know");
     return;
   }
   if (!header_) {
-    trace_.provenance.skip(k_no_header);
+    builder_.provenance().skip(k_no_header);
     return;
   }
   constexpr double longest_us = 1e12;
@@ -182,7 +181,7 @@ void InspectorReader::take_call(const nlohmann::json& call, const std::string& p
   if (!bytes || !duration_us || !(*duration_us >= 0 && *duration_us <= longest_us) ||
       !nccl_buffers(*function, DType::uint8, *bytes, header_->ranks) ||
       header_->dumped_us > INT64_MAX / 4000) {
-    trace_.provenance.skip(std::string(k_skipped_impossible));
+    builder_.provenance().skip(std::string(k_skipped_impossible));
     return;
   }
   InspectorShape shape{function, *bytes, peer, json_text(call, (prefix + "_timing_source").c_str())};
@@ -199,56 +198,59 @@ void InspectorReader::take_call(const nlohmann::json& call, const std::string& p
 GroupId InspectorReader::group_of(const InspectorCall& call, const InspectorShape& shape) {
   const CommKind kind = shape.function->kind;
   if (is_point_to_point(kind)) {
-    return comms_.pair(call.comm, kind, shape.peer, trace_.groups);
+    return comms_.pair(call.comm, kind, shape.peer, builder_.groups());
   }
   // The root is not known; a group without a name stays without members.
-  return has_root(kind) ? trace_.groups.intern_hidden(comms_.size(call.comm), "")
-                        : comms_.group(call.comm, trace_.groups);
+  return has_root(kind) ? builder_.groups().intern_hidden(comms_.size(call.comm), "")
+                        : comms_.group(call.comm, builder_.groups());
 }
 
-OpId InspectorReader::op_of(const InspectorCall& call) {
+std::optional<OpId> InspectorReader::op_of(const InspectorCall& call) {
   const auto [found, added] = ops_.try_emplace({call.comm, call.shape});
   if (added) {
     const InspectorShape& shape = shapes_[call.shape];
     const auto buffers = nccl_buffers(*shape.function, DType::uint8, shape.bytes, comms_.size(call.comm))
                              .value_or(NcclBuffers{});
-    CommOp op;
-    op.kind = shape.function->kind;
-    op.dtype = DType::uint8;
-    op.group = group_of(call, shape);
-    op.input = Elements{buffers.input};
-    op.output = Elements{buffers.output};
-    op.tag = trace_.tags.intern(valid_utf8(shape.timing));
-    op.name = trace_.names.intern(op.kind == CommKind::other ? shape.function->name : std::string_view());
-    found->second = trace_.intern(op);
+    CallRecord record;
+    record.op = shape.function->kind;
+    record.dtype = DType::uint8;
+    record.input_bytes = buffers.input;
+    record.output_bytes = buffers.output;
+    record.root_unknown = true;
+    record.note = valid_utf8(shape.timing);
+    record.name = shape.function->kind == CommKind::other ? std::string(shape.function->name) : "";
+    if (const Result<OpId> op = builder_.describe(record, group_of(call, shape))) {
+      found->second = *op;
+    }
   }
   return found->second;
 }
 
 void InspectorReader::add_events(Rank rank, std::vector<InspectorCall>& calls) {
-  RankStream stream{{rank, rank}, {}, {}, {}};
   std::int64_t previous_end = INT64_MIN;
   for (const InspectorCall& call : calls) {
     std::int64_t start = call.start_us * 1000;
     if (call.start_us < 0) {
       start = std::max(std::min(previous_end, INT64_MAX / 2), call.dumped_us * 1000 - call.duration_ns);
-      trace_.provenance.assume(k_no_start);
+      builder_.provenance().assume(k_no_start);
     }
     previous_end = start + call.duration_ns;
     using std::chrono::nanoseconds;
-    stream.events.push_back({op_of(call), k_unknown_iteration, k_no_micro_batch});
-    stream.times.push_back({nanoseconds(start), nanoseconds(start), nanoseconds(previous_end)});
+    if (const std::optional<OpId> op = op_of(call)) {
+      builder_.append(rank, *op, Times{nanoseconds(start), nanoseconds(start), nanoseconds(previous_end)});
+    } else {
+      builder_.provenance().skip(std::string(k_skipped_impossible));
+    }
   }
-  trace_.streams.push_back(std::move(stream));
 }
 
 Result<Trace> InspectorReader::finish() {
   if (calls_.empty()) {
-    return failure(fmt::format("{}: no call of the NCCL Inspector; is NCCL_INSPECTOR_ENABLE=1 set?",
-                               trace_.provenance.description));
+    return failure(
+        fmt::format("{}: no call of the NCCL Inspector; is NCCL_INSPECTOR_ENABLE=1 set?", origin_));
   }
   if (const std::int64_t numbered = comms_.number_ranks(); numbered > 0) {
-    trace_.provenance.assume(std::string(k_numbered_rank), numbered);
+    builder_.provenance().assume(std::string(k_numbered_rank), numbered);
   }
   std::map<Rank, std::vector<InspectorCall>> by_rank;
   for (const InspectorCall& call : calls_) {
@@ -259,7 +261,7 @@ Result<Trace> InspectorReader::finish() {
     add_events(rank, calls);
     calls = {};
   }
-  return std::move(trace_);
+  return builder_.finish();
 }
 
 }  // namespace

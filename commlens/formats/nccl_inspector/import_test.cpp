@@ -37,7 +37,7 @@ std::vector<std::string> inspected_calls(const Result<Trace>& trace) {
       const Times& times = stream.times.at(row);
       calls.push_back(fmt::format("rank {}: {} {}->{} of{} {} {}+{}", stream.ranks.first.value,
                                   name_of(op.kind), op.input.value, op.output.value, group,
-                                  trace->tags.text(op.tag), times.started.count(),
+                                  trace->names.text(op.note), times.started.count(),
                                   (times.finished - times.started).count()));
     }
   }

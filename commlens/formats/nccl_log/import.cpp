@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/formats/io/call_builder.hpp"
 #include "commlens/formats/io/nccl_comms.hpp"
 #include "commlens/formats/io/nccl_lines.hpp"
 #include "commlens/formats/io/nccl_names.hpp"
@@ -28,6 +29,7 @@ struct NcclCallShape {
   DType dtype = DType::uint8;
   std::int64_t count = 0;
   std::int64_t root = 0;
+  Reduction reduction = Reduction::unknown;
   friend auto operator<=>(const NcclCallShape&, const NcclCallShape&) = default;
 };
 
@@ -35,11 +37,7 @@ struct NcclCallShape {
 /// come late; until then a call takes eight bytes.
 class NcclLogReader {
  public:
-  explicit NcclLogReader(const std::string& origin) {
-    trace_.provenance.source = Source::imported;
-    trace_.provenance.producer = "NCCL log";
-    trace_.provenance.description = origin;
-  }
+  explicit NcclLogReader(std::string origin) : builder_("NCCL log", origin), origin_(std::move(origin)) {}
 
   void take(std::string_view line) {
     if (line.find("NCCL INFO") == std::string_view::npos) {
@@ -63,17 +61,18 @@ class NcclLogReader {
   void take_remains(std::string_view text) {
     if (text.find(" opCount ") != std::string_view::npos &&
         text.find(" sendbuff ") != std::string_view::npos) {
-      trace_.provenance.skip(k_torn_call);
+      builder_.provenance().skip(k_torn_call);
     }
   }
-  std::optional<OpId> op_of(const Call& call);
+  Result<OpId> op_of(const Call& call);
   GroupId group_of(const Call& call, const NcclCallShape& shape);
 
   NcclComms comms_{true};
   std::vector<NcclCallShape> shapes_;
   std::map<NcclCallShape, std::uint32_t> shape_rows_;
   std::vector<Call> calls_;
-  Trace trace_;
+  CallBuilder builder_;
+  std::string origin_;
 };
 
 void NcclLogReader::take(const NcclMessage& message) {
@@ -81,7 +80,7 @@ void NcclLogReader::take(const NcclMessage& message) {
     if (const auto call = nccl_call_line(message.text)) {
       take_call(message.printer, *call);
     } else {
-      trace_.provenance.skip(k_torn_call);
+      builder_.provenance().skip(k_torn_call);
     }
     return;
   }
@@ -89,7 +88,7 @@ void NcclLogReader::take(const NcclMessage& message) {
   if (starts_nccl_call(message.text)) {
     // TUNING lines start alike: "AllReduce: 4096 Bytes -> Algo 1 proto 0 time 9.2".
     if (message.text.find("Bytes -> Algo") == std::string_view::npos) {
-      trace_.provenance.skip(k_torn_call);
+      builder_.provenance().skip(k_torn_call);
     }
     return;
   }
@@ -102,17 +101,19 @@ void NcclLogReader::take_call(const NcclPrinter& printer, const NcclCallLine& li
   const NcclFunction* const function = nccl_function(line.function);
   const std::optional<DType> dtype = nccl_dtype(line.datatype);
   if (function == nullptr || !dtype) {
-    trace_.provenance.skip(function == nullptr ? k_unknown_function : k_unknown_datatype);
+    builder_.provenance().skip(function == nullptr ? k_unknown_function : k_unknown_datatype);
     return;
   }
   const bool is_possible = line.ranks >= 1 && line.ranks <= k_max_ranks && line.root >= 0 &&
                            line.root < line.ranks &&
                            nccl_buffers(*function, *dtype, line.count, line.ranks).has_value();
   if (!is_possible) {
-    trace_.provenance.skip(std::string(k_skipped_impossible));
+    builder_.provenance().skip(std::string(k_skipped_impossible));
     return;
   }
-  const NcclCallShape shape{function, *dtype, line.count, line.root};
+  const Reduction reduction =
+      is_reducing(function->kind) ? nccl_reduction(line.operation) : Reduction::unknown;
+  const NcclCallShape shape{function, *dtype, line.count, line.root, reduction};
   const auto [row, added] = shape_rows_.try_emplace(shape, static_cast<std::uint32_t>(shapes_.size()));
   if (added) {
     shapes_.push_back(shape);
@@ -123,31 +124,33 @@ void NcclLogReader::take_call(const NcclPrinter& printer, const NcclCallLine& li
 GroupId NcclLogReader::group_of(const Call& call, const NcclCallShape& shape) {
   const CommKind kind = shape.function->kind;
   if (!is_point_to_point(kind)) {
-    return comms_.group(call.comm, trace_.groups);
+    return comms_.group(call.comm, builder_.groups());
   }
-  return comms_.pair(call.comm, kind, shape.root, trace_.groups);
+  return comms_.pair(call.comm, kind, shape.root, builder_.groups());
 }
 
-std::optional<OpId> NcclLogReader::op_of(const Call& call) {
+Result<OpId> NcclLogReader::op_of(const Call& call) {
   const NcclCallShape& shape = shapes_[call.shape];
-  const std::int64_t ranks = comms_.size(call.comm);
-  const auto buffers = nccl_buffers(*shape.function, shape.dtype, shape.count, ranks);
+  const auto buffers = nccl_buffers(*shape.function, shape.dtype, shape.count, comms_.size(call.comm));
   if (!buffers) {
-    return std::nullopt;
+    return failure(std::string(k_skipped_impossible));
   }
-  CommOp op;
-  op.kind = shape.function->kind;
-  op.dtype = shape.dtype;
-  op.group = group_of(call, shape);
-  op.input = Elements{buffers->input / size_of(shape.dtype)};
-  op.output = Elements{buffers->output / size_of(shape.dtype)};
-  op.name = trace_.names.intern(op.kind == CommKind::other ? shape.function->name : std::string_view());
-  if (has_root(op.kind) && trace_.groups.knows_members(op.group)) {
-    const std::vector<Rank> members = trace_.groups.members(op.group, comms_.owner(call.comm));
-    const Rank root = comms_.member(call.comm, shape.root).value_or(Rank{shape.root});
-    op.root = GroupRank{std::lower_bound(members.begin(), members.end(), root) - members.begin()};
+  CallRecord record;
+  const CommKind kind = shape.function->kind;
+  record.op = kind;
+  record.dtype = shape.dtype;
+  record.input_bytes = buffers->input;
+  record.output_bytes = buffers->output;
+  record.reduction = shape.reduction;
+  record.name = kind == CommKind::other ? std::string(shape.function->name) : "";
+  if (has_root(kind)) {
+    record.root = comms_.member(call.comm, shape.root).value_or(Rank{shape.root}).value;
   }
-  return trace_.intern(op);
+  const GroupId group = group_of(call, shape);
+  if (!builder_.groups().knows_members(group)) {
+    record.root.reset();
+  }
+  return builder_.describe(record, group);
 }
 
 Result<Trace> NcclLogReader::finish() {
@@ -155,30 +158,27 @@ Result<Trace> NcclLogReader::finish() {
     return failure(
         fmt::format("{}: no whole call of NCCL's log; run with NCCL_DEBUG=INFO "
                     "NCCL_DEBUG_SUBSYS=INIT,COLL",
-                    trace_.provenance.description));
+                    origin_));
   }
   if (const std::int64_t numbered = comms_.number_ranks(); numbered > 0) {
-    trace_.provenance.assume(std::string(k_numbered_rank), numbered);
+    builder_.provenance().assume(std::string(k_numbered_rank), numbered);
   }
-  std::unordered_map<std::uint64_t, OpId> ops;
-  std::map<Rank, std::vector<CommEvent>> events;
+  std::unordered_map<std::uint64_t, std::optional<OpId>> ops;
   for (const Call& call : calls_) {
     const std::uint64_t key = (std::uint64_t{call.comm} << 32U) | call.shape;
-    auto op = ops.find(key);
-    if (op == ops.end()) {
-      const auto made = op_of(call);
-      if (!made) {
-        trace_.provenance.skip(std::string(k_skipped_impossible));
-        continue;
+    const auto [op, added] = ops.try_emplace(key);
+    if (added) {
+      if (const Result<OpId> made = op_of(call)) {
+        op->second = *made;
       }
-      op = ops.emplace(key, *made).first;
     }
-    events[comms_.owner(call.comm)].push_back({op->second, k_unknown_iteration, k_no_micro_batch});
+    if (op->second) {
+      builder_.append(comms_.owner(call.comm), *op->second);
+    } else {
+      builder_.provenance().skip(std::string(k_skipped_impossible));
+    }
   }
-  for (auto& [rank, of_rank] : events) {
-    trace_.streams.push_back({{rank, rank}, std::move(of_rank), {}, {}});
-  }
-  return std::move(trace_);
+  return builder_.finish();
 }
 
 }  // namespace

@@ -77,6 +77,25 @@ TEST(NcclLog, MapsEveryFunctionToItsBuffers) {
                        "rank 0: other(Scatter) bf16 0->20 of 4x[h:1 comm 0xa]"}));
 }
 
+// ncclRedOp_t of nccl.h: sum, product, max, min, average; what ncclRedOpCreatePreMulSum makes comes after.
+TEST(NcclLog, ReadsTheReductionOfCallsThatReduce) {
+  std::string text;
+  for (int operation = 0; operation < 6; ++operation) {
+    std::string call = nccl_call_text("AllReduce", 3, 7, 0, "0xa [nranks=2]");
+    call.replace(call.find("op 0"), 4, fmt::format("op {}", operation));
+    text += "h:1:2 [0] NCCL INFO " + call + "\n";
+  }
+  text += "h:1:2 [0] NCCL INFO " + nccl_call_text("AllGather", 3, 7, 0, "0xa [nranks=2]") + "\n";
+  const Result<Trace> trace = read_nccl_text(text);
+  ASSERT_TRUE(trace) << trace.error().message;
+  std::vector<Reduction> reductions;
+  for (const CommEvent& event : trace->streams.at(0).events) {
+    reductions.push_back(trace->op(event.op).reduction);
+  }
+  EXPECT_EQ(reductions, (std::vector{Reduction::sum, Reduction::product, Reduction::max, Reduction::min,
+                                     Reduction::avg, Reduction::premul_sum, Reduction::unknown}));
+}
+
 TEST(NcclLog, KnowsTheSizeOfEveryDatatypeAndCountsOthers) {
   std::string text;
   for (int datatype = -1; datatype <= 12; ++datatype) {

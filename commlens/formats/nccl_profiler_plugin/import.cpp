@@ -46,7 +46,8 @@ struct PluginCall {
   std::int64_t rank = 0;
   std::int64_t peer = -1;
   std::string comm;
-  std::string tag;
+  Algorithm algorithm = Algorithm::unknown;
+  Protocol protocol = Protocol::unknown;
   std::int64_t first_start_ns = INT64_MAX;  // of its channels, on the GPU's clock
   std::int64_t last_stop_ns = 0;
   bool has_stops = true;
@@ -111,9 +112,8 @@ void PluginReader::open(std::string_view line) {
   call_.rank = *rank;
   call_.peer = plugin_number(line, "Peer").value_or(-1);
   call_.comm = plugin_value(line, "CommHash");
-  const std::string_view algorithm = plugin_value(line, "Algorithm");
-  call_.tag =
-      valid_utf8(algorithm.empty() ? "" : fmt::format("{} {}", algorithm, plugin_value(line, "Protocol")));
+  call_.algorithm = algorithm_from(plugin_value(line, "Algorithm")).value_or(Algorithm::unknown);
+  call_.protocol = protocol_from(plugin_value(line, "Protocol")).value_or(Protocol::unknown);
   comms_.insert(call_.comm);
   is_open_ = true;
 }
@@ -146,7 +146,8 @@ void PluginReader::add(const PluginCall& call) {
   record.dtype = call.dtype;
   record.input_bytes = buffers->input;
   record.output_bytes = needs_ranks ? 0 : buffers->output;
-  record.tag = call.tag;
+  record.algorithm = call.algorithm;
+  record.protocol = call.protocol;
   record.group.is_given = true;
   if (needs_ranks || function.kind == CommKind::other) {
     record.name = fmt::format("{}{}", function.name, needs_ranks ? " of unknown ranks, a rank's part" : "");

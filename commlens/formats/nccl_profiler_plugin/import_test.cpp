@@ -19,7 +19,7 @@ Result<Trace> read_plugin(std::string_view text) {
   return read(folder.write("dump.json", text));
 }
 
-/// Calls of one rank: "send fp32 4->0 of 0 1 [] 0+0".
+/// Calls of one rank: "send fp32 4->0 of 0 1 [ring ll] 0+0".
 std::vector<std::string> plugin_calls(const Result<Trace>& trace, std::int64_t rank) {
   if (!trace) {
     return {trace.error().message};
@@ -30,8 +30,9 @@ std::vector<std::string> plugin_calls(const Result<Trace>& trace, std::int64_t r
     for (const Rank member : call.group) {
       group += fmt::format(" {}", member.value);
     }
-    calls.push_back(fmt::format("{} {} {}->{} of{} [{}] {}+{}", name_of(call.kind), name_of(call.dtype),
-                                call.input, call.output, group, call.tag, call.started, call.duration));
+    calls.push_back(fmt::format("{} {} {}->{} of{} [{} {}] {}+{}", name_of(call.kind), name_of(call.dtype),
+                                call.input, call.output, group, name_of(call.algorithm),
+                                name_of(call.protocol), call.started, call.duration));
   }
   return calls;
 }
@@ -61,18 +62,18 @@ TEST(ProfilerPlugin, TakesTheLongestSpanOfAllChannels) {
       R"({"name": "AllReduce", "cat": "COLL", "ph": "e", "id": 0, "pid": 7, "tid": 1, "ts": 9.5},)"
       "\n" +
       plugin_channel(1, 9999);
-  EXPECT_EQ(plugin_calls(read_plugin(text), 0), PluginCalls{"all_reduce fp16 8->8 of [RING LL] 990+510"});
+  EXPECT_EQ(plugin_calls(read_plugin(text), 0), PluginCalls{"all_reduce fp16 8->8 of [ring ll] 990+510"});
 }
 
 TEST(ProfilerPlugin, HasNoTimeWhereAChannelLacksItsStop) {
   const std::string text = plugin_call("AllReduce", R"("Datatype": "ncclInt8")") +
                            plugin_channel(1000, 1500) + plugin_channel(990, 0);
-  EXPECT_EQ(plugin_calls(read_plugin(text), 0), PluginCalls{"all_reduce int8 8->8 of [] 0+0"});
+  EXPECT_EQ(plugin_calls(read_plugin(text), 0), PluginCalls{"all_reduce int8 8->8 of [unknown unknown] 0+0"});
 }
 
 TEST(ProfilerPlugin, SaysWhatNeedsTheNumberOfRanks) {
   const Result<Trace> trace = read_plugin(plugin_call("AllGather", R"("Datatype": "ncclFloat32")"));
-  EXPECT_EQ(plugin_calls(trace, 0), PluginCalls{"other fp32 8->0 of [] 0+0"});
+  EXPECT_EQ(plugin_calls(trace, 0), PluginCalls{"other fp32 8->0 of [unknown unknown] 0+0"});
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->names.text(trace->ops()[0].name), "AllGather of unknown ranks, a rank's part");
 }
@@ -108,17 +109,18 @@ class PublishedPlugin : public ::testing::Test {
 
 TEST_F(PublishedPlugin, DumpsHaveTheseCalls) {
   EXPECT_EQ(plugin_calls(read("nccl_1765_ext-profiler_v1.json.txt"), 0),
-            PluginCalls{"all_reduce fp32 2097152->2097152 of [RING LL128] 0+0"});
+            PluginCalls{"all_reduce fp32 2097152->2097152 of [ring ll128] 0+0"});
   // One of its two channels has no stop.
   EXPECT_EQ(plugin_calls(read("nccl_1973_kernelch.json.txt"), 0),
-            PluginCalls{"all_reduce fp32 33554432->33554432 of [RING SIMPLE] 0+0"});
+            PluginCalls{"all_reduce fp32 33554432->33554432 of [ring simple] 0+0"});
   const Result<Trace> ring = read("pha-Z_v5_p2p_trace_lines.json.txt");
   for (std::int64_t rank = 0; rank < 4; ++rank) {
     const std::int64_t next = (rank + 1) % 4;
     const std::int64_t previous = (rank + 3) % 4;
-    EXPECT_EQ(plugin_calls(ring, rank),
-              (PluginCalls{fmt::format("send fp32 268435456->0 of {} {} [] 0+0", rank, next),
-                           fmt::format("recv fp32 0->268435456 of {} {} [] 0+0", previous, rank)}));
+    EXPECT_EQ(
+        plugin_calls(ring, rank),
+        (PluginCalls{fmt::format("send fp32 268435456->0 of {} {} [unknown unknown] 0+0", rank, next),
+                     fmt::format("recv fp32 0->268435456 of {} {} [unknown unknown] 0+0", previous, rank)}));
   }
 }
 

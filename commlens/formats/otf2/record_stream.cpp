@@ -37,9 +37,9 @@ void append_record_field(std::string& out, const CallField& field, const CallRec
     append_key(out, field.key);
     append_json_string(out, text);
   } else if (const auto* const flag = std::get_if<CallField::Flag>(&field.member)) {
-    if (record.**flag) {
+    if (const std::optional<bool> value = record.**flag) {
       append_key(out, field.key);
-      out += "true";
+      out += *value ? "true" : "false";
     }
   }
 }

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <otf2/otf2.h>
 
+#include "commlens/formats/io/op_details.hpp"
 #include "commlens/formats/io/timeline.hpp"
 #include "commlens/formats/otf2/api.hpp"
 #include "commlens/formats/otf2/comms.hpp"
@@ -317,8 +318,13 @@ class Otf2Writer {
     if (op.rounding.value != 0) {
       add_number("rounding_bytes", op.rounding.value);
     }
-    if (op.data_dependent) {
-      check(OTF2_AttributeList_AddUint8(attributes_.get(), attribute("data_dependent", OTF2_TYPE_UINT8), 1));
+    for (const OpDetail& detail : op_details(trace_, op)) {
+      if (detail.is_flag) {
+        check(OTF2_AttributeList_AddUint8(attributes_.get(), attribute(detail.key, OTF2_TYPE_UINT8),
+                                          detail.text == "true" ? 1 : 0));
+      } else {
+        add_text(detail.key, detail.text);
+      }
     }
   }
 

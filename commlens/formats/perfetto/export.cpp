@@ -8,6 +8,7 @@
 
 #include "commlens/base/units.hpp"
 #include "commlens/comm/volume.hpp"
+#include "commlens/formats/io/op_details.hpp"
 #include "commlens/formats/io/timeline.hpp"
 #include "commlens/trace/json_text.hpp"
 
@@ -184,6 +185,9 @@ class PerfettoWriter {
       if (!text.empty()) {
         append_text(key, text);
       }
+    }
+    for (const OpDetail& detail : op_details(trace_, op)) {
+      append_text(detail.key, detail.text);
     }
     append_bandwidth(slice, op);
   }

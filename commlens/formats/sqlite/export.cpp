@@ -1,6 +1,7 @@
 #include "commlens/formats/sqlite/export.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "commlens/comm/volume.hpp"
+#include "commlens/formats/io/op_details.hpp"
 #include "commlens/formats/io/sqlite_database.hpp"
 #include "commlens/formats/sqlite/schema.hpp"
 
@@ -24,7 +26,7 @@ class SqliteWriter {
         group_(prepared("INSERT INTO groups VALUES (?1, ?2, ?3, ?4, ?5)")),
         member_(prepared("INSERT INTO group_members VALUES (?1, ?2, ?3)")),
         op_(prepared("INSERT INTO ops VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
-                     "?15, ?16)")),
+                     "?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)")),
         call_(prepared("INSERT INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")),
         compute_(prepared("INSERT INTO compute VALUES (?1, ?2, ?3, ?4)")),
         seen_(trace.ops().size()) {}
@@ -168,18 +170,30 @@ class SqliteWriter {
         .bind(7, std::optional((op.input * op.dtype).value))
         .bind(8, std::optional((op.output * op.dtype).value))
         .bind(9, std::optional(message.value))
-        .bind(12, std::optional(op.rounding.value))
-        .bind(13, std::optional<std::int64_t>(op.data_dependent ? 1 : 0));
+        .bind(12, std::optional(op.rounding.value));
     if (size >= 1 && op.kind != CommKind::other) {
       op_.bind(10, std::optional(wire_bytes(op.kind, message, size).value))
           .bind(11, bus_factor(op.kind, size));
     } else {  // not known
       op_.bind(10, std::nullopt).bind(11, std::nullopt);
     }
-    bind_text(14, trace_.tags.text(op.tag));
-    bind_text(15, trace_.rule(op.rule).name);
-    bind_text(16, trace_.names.text(op.name));
+    bind_text(13, trace_.tags.text(op.tag));
+    bind_text(14, trace_.rule(op.rule).name);
+    bind_text(15, trace_.names.text(op.name));
+    bind_details(op);
     insert(op_);
+  }
+
+  void bind_details(const CommOp& op) {
+    constexpr int first = 16;
+    std::array<std::string, k_op_detail_keys.size()> texts;
+    for (const OpDetail& detail : op_details(trace_, op)) {
+      const auto* const key = std::find(k_op_detail_keys.begin(), k_op_detail_keys.end(), detail.key);
+      texts.at(static_cast<std::size_t>(key - k_op_detail_keys.begin())) = detail.text;
+    }
+    for (std::size_t at = 0; at < texts.size(); ++at) {
+      bind_text(first + static_cast<int>(at), texts.at(at));
+    }
   }
 
   void bind_text(int parameter, const std::string& text) {

@@ -30,10 +30,16 @@ CREATE TABLE ops (
   wire_bytes INTEGER,
   bus_factor REAL,
   rounding_bytes INTEGER NOT NULL,
-  data_dependent INTEGER NOT NULL,
   tag TEXT,
   rule TEXT,
-  name TEXT);
+  name TEXT,
+  match TEXT,
+  reduce_op TEXT,
+  algorithm TEXT,
+  protocol TEXT,
+  blocking TEXT,
+  site TEXT,
+  note TEXT);
 CREATE TABLE calls (
   rank INTEGER NOT NULL,
   sequence INTEGER NOT NULL,
@@ -62,7 +68,8 @@ CREATE VIEW call_details AS
          calls.duration_ns,
          CASE WHEN calls.duration_ns > 0 AND ops.message_bytes > 0
               THEN 1.0 * ops.message_bytes * ops.bus_factor / calls.duration_ns END AS bus_bandwidth_gb_per_s,
-         ops.tag, ops.rule, ops.name
+         ops.tag, ops.rule, ops.name, ops.match, ops.reduce_op, ops.algorithm, ops.protocol, ops.blocking,
+         ops.site, ops.note
   FROM calls JOIN ops ON ops.id = calls.op_id JOIN groups ON groups.id = ops.group_id;
 CREATE VIEW volumes AS
   SELECT calls.iteration, calls.rank, groups.axis, ops.op, ops.phase, count(*) AS calls,
