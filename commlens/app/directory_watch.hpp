@@ -4,17 +4,17 @@
 
 namespace commlens {
 
-/// Whether a folder was deleted or moved away while this lived, by the notes that the kernel keeps of the
-/// folder around it (inotify). What another machine does on a shared file system is not seen.
-class FolderWatch {
+/// Detects whether a directory was deleted or moved during this object's lifetime, by inotify on its parent
+/// directory. Changes made by another machine on a shared file system are not detected.
+class DirectoryWatch {
  public:
-  /// `folder` is absolute and need not exist; the folder around it does, or nothing is seen.
-  explicit FolderWatch(const std::filesystem::path& folder);
-  ~FolderWatch();
-  FolderWatch(const FolderWatch&) = delete;
-  FolderWatch& operator=(const FolderWatch&) = delete;
+  /// `directory` is absolute and need not exist; without its parent directory nothing is detected.
+  explicit DirectoryWatch(const std::filesystem::path& directory);
+  ~DirectoryWatch();
+  DirectoryWatch(const DirectoryWatch&) = delete;
+  DirectoryWatch& operator=(const DirectoryWatch&) = delete;
 
-  /// Up to now. Never waits.
+  /// Whether that has happened so far. Does not block.
   bool has_seen_it_go();
 
  private:

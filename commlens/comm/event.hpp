@@ -26,14 +26,14 @@ enum class CommKind : std::uint8_t {
 std::string_view name_of(CommKind kind);
 std::optional<CommKind> comm_kind_from(std::string_view name);
 constexpr bool is_point_to_point(CommKind kind) { return kind == CommKind::send || kind == CommKind::recv; }
-/// Whether one rank of the group gives, or gets, what all the others get or give.
+/// Whether the kind has a root: one rank that sends to, or receives from, all others.
 constexpr bool has_root(CommKind kind) { return kind == CommKind::broadcast || kind == CommKind::reduce; }
 
 /// The part of a training iteration a call belongs to.
 enum class Phase : std::uint8_t { init, forward, recompute, backward, optimizer, other };
 std::string_view name_of(Phase phase);
 
-/// Our name for a phase as another tool writes it ("step", "RecvGrad", …); `other` when it is unknown.
+/// The phase for the name that another tool uses ("step", "RecvGrad", …); `other` if it is unknown.
 Phase phase_from(std::string_view text);
 
 /// Rows of the tables in trace/trace.hpp. 0 is the empty entry of each table of strings.
@@ -43,8 +43,8 @@ enum class RuleId : std::uint32_t {};
 enum class NameId : std::uint32_t {};
 enum class OpId : std::uint32_t {};
 
-/// What is asked for, independent of time and of the algorithm that carries it out.
-/// The meaning of `input` and `output` for each kind is fixed in comm/volume.hpp.
+/// A requested call, independent of its time and of the algorithm that carries it out. The meaning of `input`
+/// and `output` for each kind is fixed in comm/volume.hpp.
 struct CommOp {
   CommKind kind = CommKind::other;
   DType dtype = DType::uint8;
