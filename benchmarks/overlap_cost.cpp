@@ -1,4 +1,5 @@
-// What computing hides of a call that was started before it, over threads or, under mpirun, over MPI:
+// Measures how much of a call overlaps computing that starts after it, over threads or, under mpirun, over
+// MPI:
 //   overlap_cost (threads|mpi) (progress|none) (busy|device) [BYTES [MILLISECONDS [ROUNDS]]]
 // `busy` computes on the rank's core, `device` sleeps, as a host does whose device computes. Each round does
 // the four ways below once, in an order that is drawn anew; a figure is rank 0's median, from one barrier to
@@ -36,7 +37,7 @@ enum class Way : std::uint8_t { compute, call, apart, overlapped, polled };
 constexpr std::array k_names{"computing alone", "the call alone", "call, then computing",
                              "computing between start and wait", "the same, asked 16 times in between"};
 
-/// Busy work that no compiler leaves out.
+/// Busy work that no compiler removes.
 void turn(std::int64_t times) {
   volatile double x = 1;
   for (std::int64_t i = 0; i < times; ++i) {

@@ -1,6 +1,6 @@
-// Writes a trace through the recorder, to measure what reads it: all ranks make the same calls, an all_reduce
+// Writes a trace through the recorder, to measure its readers: all ranks make the same calls, an all_reduce
 // of a pair of ranks and one of all in turn, each of a jittered length.
-//   recorded_trace CALLS RANKS CALLS_OF_AN_ITERATION FOLDER     32 bytes a call; the folder stays there
+//   recorded_trace CALLS RANKS CALLS_OF_AN_ITERATION DIRECTORY     32 bytes a call; the directory stays there
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -65,8 +65,8 @@ std::vector<RecordedCall> calls_of(Recorder& recorder, Rank rank, std::int64_t r
   return calls;
 }
 
-void record(const std::filesystem::path& folder, Rank rank, const Job& job) {
-  Recorder recorder(folder, rank);
+void record(const std::filesystem::path& directory, Rank rank, const Job& job) {
+  Recorder recorder(directory, rank);
   const std::vector<RecordedCall> calls = calls_of(recorder, rank, job.ranks);
   Jitter jitter(0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(rank.value));
   constexpr std::int64_t step = 200'000;
@@ -94,14 +94,15 @@ int main(int argc, char** argv) {
   }
   const Job job{numbers[0], numbers[1], numbers[2]};
   if (job.ranks < 2 || job.calls < job.ranks || job.calls_of_an_iteration < 1) {
-    std::fputs("usage: recorded_trace CALLS RANKS CALLS_OF_AN_ITERATION FOLDER, at least 2 ranks\n", stderr);
+    std::fputs("usage: recorded_trace CALLS RANKS CALLS_OF_AN_ITERATION DIRECTORY, at least 2 ranks\n",
+               stderr);
     return 2;
   }
-  const std::filesystem::path folder = argv[4];
-  create_recording(folder, {.producer = "recorded_trace", .ranks = job.ranks});
+  const std::filesystem::path directory = argv[4];
+  create_recording(directory, {.producer = "recorded_trace", .ranks = job.ranks});
   for (Rank rank{0}; rank.value < job.ranks; ++rank.value) {
-    record(folder, rank, job);
+    record(directory, rank, job);
   }
-  finish_recording(folder);
+  finish_recording(directory);
   return 0;
 }

@@ -1,5 +1,5 @@
-// What recording a call costs: begin and finish of a description that was seen before. Goal: a median of at
-// most 60 ns. `page_faults` counts those of the recording thread, per call.
+// Measures the cost of recording a call: begin and finish of a known description. Goal: a median of at most
+// 60 ns. `page_faults` counts those of the recording thread, per call.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -25,22 +25,22 @@ namespace {
 
 using namespace commlens;
 
-/// A recording of one rank in a folder of its own, removed at the end.
+/// A recording of one rank in a directory of its own, removed at the end.
 class Recording {
  public:
   explicit Recording(bool computes = false) {
     std::string name = (std::filesystem::temp_directory_path() / "commlens-benchmark-XXXXXX").string();
-    COMMLENS_CHECK(mkdtemp(name.data()) != nullptr, "the benchmark needs a temporary folder");
-    folder_ = name;
-    create_recording(folder_ / "trace", {.producer = "benchmark", .ranks = 1, .compute = computes});
+    COMMLENS_CHECK(mkdtemp(name.data()) != nullptr, "the benchmark needs a temporary directory");
+    directory_ = name;
+    create_recording(directory_ / "trace", {.producer = "benchmark", .ranks = 1, .compute = computes});
   }
-  ~Recording() { std::filesystem::remove_all(folder_); }
+  ~Recording() { std::filesystem::remove_all(directory_); }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
-  std::filesystem::path path() const { return folder_ / "trace"; }
+  std::filesystem::path path() const { return directory_ / "trace"; }
 
  private:
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
 };
 
 std::int64_t page_faults() {
@@ -107,8 +107,8 @@ void begin_and_finish_in_bursts(benchmark::State& state) {
   state.counters["dropped"] = static_cast<double>(recorder.dropped());
 }
 
-/// The records alone, written to new pages of a file that nobody has touched ahead, or that were: what a call
-/// would pay for page faults without the recorder's thread.
+/// The records only, written to new pages of a file that were touched ahead or not: the cost of page faults
+/// per call without the recorder's thread.
 void write_records(benchmark::State& state) {
   const bool is_touched = state.range(0) != 0;
   const Recording recording;
@@ -181,7 +181,7 @@ void recorded_call(benchmark::State& state) {
   report(state, recorder, faults);
 }
 
-/// The clock alone, which is read twice for a call.
+/// The clock only, which is read twice per call.
 void read_the_clock(benchmark::State& state) {
   const Clock& clock = Clock::of_process();
   for ([[maybe_unused]] auto _ : state) {
@@ -189,8 +189,8 @@ void read_the_clock(benchmark::State& state) {
   }
 }
 
-/// The end of one stretch of computing and the start of the next, each long enough to be written; the
-/// readings of the clock are those that a recorded call has made anyway.
+/// The end of one compute interval and the start of the next, each long enough to be written; the readings of
+/// the clock are those that a recorded call has made anyway.
 void stop_and_start_computing(benchmark::State& state) {
   const Recording recording(true);
   Recorder recorder(recording.path(), Rank{0}, RecorderParts::calls_and_compute);

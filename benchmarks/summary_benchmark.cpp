@@ -1,8 +1,10 @@
-// How fast a native trace is summarised, how much memory that takes, and how far quantiles of the histogram
-// are from exact ones. Goal: more than 20 million calls a second of one core's time, memory that does not
-// grow with the calls, and at most 1 % error.
-//   summary_benchmark [CALLS [FOLDER]]   100 million calls by default; the trace (32 bytes a call) is written
-//                                        into FOLDER and stays there, or into a temporary folder and goes
+// Measures the speed and memory of summarising a native trace, and the error of the histogram's quantiles.
+// Goal: more than 20 million calls a second of one core's time, memory that does not grow with the calls, and
+// at most 1 % error.
+//   summary_benchmark [CALLS [DIRECTORY]]   100 million calls by default; the trace (32 bytes a call) is
+//   written
+//                                        into DIRECTORY and stays there, or into a temporary directory and
+//                                        goes
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -75,7 +77,7 @@ class IterationOps {
   std::vector<OpId> ops_;
 };
 
-/// Durations around 100 µs with a long tail: a sum of 4 uniform numbers stands for a normal one.
+/// Durations around 100 µs with a long tail: a sum of 4 uniform numbers approximates a normal one.
 class Durations {
  public:
   std::int64_t next() {
@@ -125,11 +127,11 @@ void write_stream(const std::filesystem::path& file, std::uint32_t index, std::i
       records.clear();
     }
   }
-  COMMLENS_CHECK(out.flush().good(), "the folder has room for the trace");
+  COMMLENS_CHECK(out.flush().good(), "the directory has room for the trace");
 }
 
-void write_generated(const std::filesystem::path& folder, std::int64_t calls) {
-  std::filesystem::create_directories(folder);
+void write_generated(const std::filesystem::path& directory, std::int64_t calls) {
+  std::filesystem::create_directories(directory);
   Trace trace;
   trace.provenance.source = Source::recorded;
   trace.provenance.producer = "summary_benchmark";
@@ -139,10 +141,10 @@ void write_generated(const std::filesystem::path& folder, std::int64_t calls) {
     const IterationOps iteration(trace, rank);
     const std::int64_t own = calls * (rank.value + 1) / k_ranks - calls * rank.value / k_ranks;
     entries.push_back({fmt::format("stream-{}.bin", rank.value), {rank, rank}, own, {}});
-    write_stream(folder / entries.back().file, static_cast<std::uint32_t>(rank.value), own, iteration.ops(),
-                 durations);
+    write_stream(directory / entries.back().file, static_cast<std::uint32_t>(rank.value), own,
+                 iteration.ops(), durations);
   }
-  write_file_atomically(folder / k_manifest_name, manifest_text(trace, entries));
+  write_file_atomically(directory / k_manifest_name, manifest_text(trace, entries));
 }
 
 double processor_seconds() {
@@ -161,19 +163,20 @@ double most_memory() {
   return static_cast<double>(use.ru_maxrss) / 1024;
 }
 
-Summary summary_of(const std::filesystem::path& folder, const SummaryOptions& options) {
+Summary summary_of(const std::filesystem::path& directory, const SummaryOptions& options) {
   SummaryBuilder builder(options);
-  const Result<Trace> tables = visit_calls(folder, [&](const CallBlock& block) { builder.add(block); });
+  const Result<Trace> tables = visit_calls(directory, [&](const CallBlock& block) { builder.add(block); });
   COMMLENS_CHECK(tables.has_value(), "the generated trace can be read");
   return builder.finish(*tables);
 }
 
-Summary measure(const std::filesystem::path& folder, const SummaryOptions& options, std::string_view title) {
+Summary measure(const std::filesystem::path& directory, const SummaryOptions& options,
+                std::string_view title) {
   Summary summary;
   double best = 1e9;
   for (int repetition = 0; repetition < 3; ++repetition) {
     const double before = processor_seconds();
-    summary = summary_of(folder, options);
+    summary = summary_of(directory, options);
     best = std::min(best, processor_seconds() - before);
   }
   const auto calls = static_cast<double>(summary.calls);
@@ -187,10 +190,10 @@ Summary measure(const std::filesystem::path& folder, const SummaryOptions& optio
 }
 
 /// The durations of all calls of a row, ascending.
-std::vector<std::int64_t> durations_of(const std::filesystem::path& folder, const SummaryRow& row) {
+std::vector<std::int64_t> durations_of(const std::filesystem::path& directory, const SummaryRow& row) {
   std::vector<std::int64_t> durations;
   durations.reserve(static_cast<std::size_t>(row.calls));
-  const Result<Trace> tables = visit_calls(folder, [&](const CallBlock& block) {
+  const Result<Trace> tables = visit_calls(directory, [&](const CallBlock& block) {
     for (std::size_t at = 0; at < block.events.size(); ++at) {
       const CommOp& op = block.tables.op(block.events[at].op);
       if (op.kind == row.kind && block.tables.groups.axis(op.group) == row.axis) {
@@ -203,9 +206,9 @@ std::vector<std::int64_t> durations_of(const std::filesystem::path& folder, cons
   return durations;
 }
 
-void print_errors(const std::filesystem::path& folder, const Summary& summary) {
+void print_errors(const std::filesystem::path& directory, const Summary& summary) {
   for (const SummaryRow& row : summary.rows) {
-    const std::vector<std::int64_t> durations = durations_of(folder, row);
+    const std::vector<std::int64_t> durations = durations_of(directory, row);
     const auto calls = static_cast<std::int64_t>(durations.size());
     const auto error = [&](std::chrono::nanoseconds found, std::int64_t place) {
       const auto exact = static_cast<double>(durations[static_cast<std::size_t>(place - 1)]);
@@ -227,20 +230,20 @@ void print_errors(const std::filesystem::path& folder, const Summary& summary) {
 int main(int argc, char** argv) {
   const Result<std::int64_t> calls = parse_integer(argc > 1 ? argv[1] : "100000000");
   if (!calls || *calls < k_ranks || argc > 3) {
-    std::fputs("usage: summary_benchmark [CALLS [FOLDER]], at least 64 calls\n", stderr);
+    std::fputs("usage: summary_benchmark [CALLS [DIRECTORY]], at least 64 calls\n", stderr);
     return 2;
   }
   std::string scratch = (std::filesystem::temp_directory_path() / "commlens-benchmark-XXXXXX").string();
   if (argc <= 2) {
-    COMMLENS_CHECK(mkdtemp(scratch.data()) != nullptr, "the benchmark needs a temporary folder");
+    COMMLENS_CHECK(mkdtemp(scratch.data()) != nullptr, "the benchmark needs a temporary directory");
   }
-  const std::filesystem::path folder = argc > 2 ? argv[2] : scratch;
-  write_generated(folder, *calls);
-  const Summary summary = measure(folder, {}, "summary");
-  measure(folder, {.by_phase = true, .by_iteration = true}, "by phase and iteration");
-  print_errors(folder, summary);
+  const std::filesystem::path directory = argc > 2 ? argv[2] : scratch;
+  write_generated(directory, *calls);
+  const Summary summary = measure(directory, {}, "summary");
+  measure(directory, {.by_phase = true, .by_iteration = true}, "by phase and iteration");
+  print_errors(directory, summary);
   if (argc <= 2) {
-    std::filesystem::remove_all(folder);
+    std::filesystem::remove_all(directory);
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// Calls over ranks as threads, beside a copy of the same size by one thread. Every rank times its own loop;
-// the figure is that of rank 0, per call.
+// Measures calls over ranks as threads, compared with a copy of the same size by one thread. Every rank times
+// its own loop; the figure is that of rank 0, per call.
 #include <chrono>
 #include <cstring>
 #include <vector>

@@ -46,17 +46,17 @@ report() {
   "$python" - "$results" "$cold" "$attentions" "$@" <<'PYTHON'
 import json, pathlib, statistics, sys
 
-folder, cold, attentions, rounds = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(), sys.argv[4:]
+directory, cold, attentions, rounds = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(), sys.argv[4:]
 name = f"round {rounds[0]}" if len(rounds) == 1 else "all"
 medians = {}
 for attention in attentions:
     ours, theirs = [], []
     for number in rounds:
-        run = json.loads((folder / f"commlens.{attention}.{number}").read_text())
+        run = json.loads((directory / f"commlens.{attention}.{number}").read_text())
         if run["attention"] != attention:
             sys.exit(f"commlens trained with {run['attention']} attention: its LibTorch has no other")
         ours += [step["time_s"] for step in run["iterations"]][cold:]
-        theirs += json.loads((folder / f"pytorch.{attention}.{number}").read_text())["steps_s"][cold:]
+        theirs += json.loads((directory / f"pytorch.{attention}.{number}").read_text())["steps_s"][cold:]
     medians[attention] = statistics.median(ours), statistics.median(theirs)
     print(f"{name:8} {attention:5} commlens {medians[attention][0]:7.3f} s  pytorch {medians[attention][1]:7.3f} s  "
           f"ratio {medians[attention][0] / medians[attention][1]:.3f}  "

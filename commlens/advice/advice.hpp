@@ -20,7 +20,7 @@ struct StepVolume {
   friend bool operator==(const StepVolume&, const StepVolume&) = default;
 };
 
-/// What a job costs per steady iteration, as predicted by its framework's rules.
+/// The cost of a job per steady iteration, as predicted by its framework's rules.
 struct StepCost {
   StepVolume per_rank;   // of the rank that sends the most wire bytes (then: makes the most calls)
   StepVolume all_ranks;  // summed over the job
@@ -29,31 +29,31 @@ struct StepCost {
   friend bool operator==(const StepCost&, const StepCost&) = default;
 };
 
-/// One setting to change, and what that changes. Everything is predicted by planning the job again with this
-/// setting and nothing else different, so the savings of several recommendations do not add up.
+/// One recommended change of a setting, and its effect. Effects are predicted by planning the job again with
+/// only this setting changed, so the savings of several recommendations do not add up.
 struct Recommendation {
   std::string id;       // "persistence_threshold": stable, for programs
   std::string title;    // "Gather small parameters with their layers"
   std::string reason;   // one or two sentences with the numbers
   std::string flag;     // of commlens: "--persistence-threshold 0"; empty: it has none
-  std::string setting;  // in the words of the job's framework, and where it stands
+  std::string setting;  // in the job's framework, and its section
   StepCost before;
   StepCost after;
-  bool required = false;  // the job does not fit into the memory as it is
-  bool verified = true;   // the rules that predict `after` were measured, as far as those of `before` are
+  bool required = false;  // the unchanged job does not fit into the memory
+  bool verified = true;   // `after` uses no unmeasured rule that `before` does not use
   std::optional<std::chrono::nanoseconds> time_saved;  // per iteration, an estimate from the trace's times
-  std::string time_source;                             // how it is estimated; empty without
+  std::string time_source;                             // basis of the estimate; empty without one
 
-  /// Of the rank that sends most; negative: the change adds so many.
+  /// Savings of the rank that sends most; negative: the change adds bytes.
   std::int64_t calls_saved() const { return before.per_rank.calls - after.per_rank.calls; }
   Bytes message_saved() const { return before.per_rank.message - after.per_rank.message; }
   Bytes wire_saved() const { return before.per_rank.wire - after.per_rank.wire; }
   Bytes inter_node_saved() const { return before.per_rank.wire_inter_node - after.per_rank.wire_inter_node; }
-  /// Of the fullest rank; positive: the change needs so much more.
+  /// Of the fullest rank; positive: the change needs more memory.
   Bytes memory_added() const { return after.memory - before.memory; }
 };
 
-/// Messages below a limit, and what they cost.
+/// Messages below a size limit, and their cost.
 struct SmallMessages {
   Bytes limit;
   std::int64_t calls = 0;                        // of all ranks, barriers skipped
@@ -64,20 +64,20 @@ struct SmallMessages {
   double share() const;
 };
 
-/// All there is to say about a job.
+/// The advice on a job.
 struct Advice {
-  StepCost cost;                            // of the job as it is
+  StepCost cost;                            // of the unchanged job
   SmallMessages small;                      // of the trace's steady iterations, or of the predicted one
   std::vector<Recommendation> recommended;  // required ones first, then by time, bytes and calls saved
-  std::vector<std::string> not_advised;     // what was looked at and why it is not recommended, one line each
-  std::vector<std::string> not_judged;      // what could not be looked at, and what would be needed
+  std::vector<std::string> not_advised;  // studied settings and why they are not recommended, one line each
+  std::vector<std::string> not_judged;   // settings that could not be studied, and the missing input
 };
 
-/// What is known besides the job.
+/// Inputs of the advice besides the job.
 struct AdviceOptions {
   std::int64_t ranks_per_node = 0;  // 0: not known
   std::optional<Bytes> memory;      // of one GPU
-  double small_share = 0.01;        // small messages below this share of the calls' cost are left alone
+  double small_share = 0.01;        // small messages below this share of the calls' cost are ignored
   double least_saving = 0.01;    // a change that saves a smaller share of calls, bytes or time is not named
   Bytes small_limit{64 * 1024};  // "small": latency-bound, as in arXiv 2408.10197
 };

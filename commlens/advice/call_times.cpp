@@ -92,7 +92,7 @@ void count(SmallMessages& small, Bytes message, std::int64_t duration) {
   }
 }
 
-/// Whether a call of this kind has a price; barriers and receives mostly wait.
+/// Whether a call of this kind has a cost; barriers and receives mostly wait.
 bool has_price(CommKind kind) { return kind != CommKind::barrier && kind != CommKind::recv; }
 
 }  // namespace

@@ -11,12 +11,12 @@
 
 namespace commlens {
 
-/// How long calls took in a trace, by kind, axis, group size and message size: medians over all ranks and
+/// Durations of calls in a trace, by kind, axis, group size and message size: medians over all ranks and
 /// iterations except initialisation and the first iteration, which are cold. A call takes from its start to
 /// its end, and so includes waiting for the group's other members.
 ///
 /// Recordings of frameworks do not name axes, so an axis is that of the group's members on the job's mesh
-/// (trace/group_axes.hpp); a group of all ranks is one group, whatever its axis is called.
+/// (trace/group_axes.hpp); a group of all ranks is one group, independent of the name of its axis.
 class CallTimes {
  public:
   /// std::nullopt if no stream of the trace has both times and an iteration after the first, and when its
@@ -24,16 +24,16 @@ class CallTimes {
   ///   mesh  of the job that the trace is of
   static std::optional<CallTimes> of(const Trace& trace, const Mesh& mesh, Bytes small_limit);
 
-  /// What one call would take. Between two sizes of the same kind and group: linear in the message; below
-  /// the smallest: as the smallest; above the largest: in proportion. A kind that the trace lacks on that
-  /// group takes what another one takes that makes each rank send the same (docs/volumes.md, bus factors):
-  /// all_reduce, reduce_scatter, all_gather, reduce and broadcast replace each other. Nothing for
-  /// barriers and receives (which mostly wait), and where nothing can replace a call.
+  /// The estimated duration of one call. Between two sizes of the same kind and group: linear in the message;
+  /// below the smallest: as the smallest; above the largest: proportional. A kind that the trace lacks on
+  /// that group takes the time of another one with the same wire bytes per rank (docs/volumes.md, bus
+  /// factors): all_reduce, reduce_scatter, all_gather, reduce and broadcast replace each other. std::nullopt
+  /// for barriers and receives (which mostly wait), and for calls without a replacement.
   std::optional<double> nanoseconds_of(const CallShape& call) const;
-  /// So many calls of each shape (negative: so many fewer), barriers and receives skipped; std::nullopt if
-  /// one of the others is not known.
+  /// The duration of the given numbers of calls of each shape (negative: removed calls), barriers and
+  /// receives skipped; std::nullopt if one of the others is not known.
   std::optional<double> nanoseconds_of(const std::map<CallShape, std::int64_t>& calls) const;
-  /// The first shape that keeps those from being known; std::nullopt if they are.
+  /// The first shape without an estimate; std::nullopt if all have one.
   std::optional<CallShape> unknown_in(const std::map<CallShape, std::int64_t>& calls) const;
 
   /// Median over ranks and iterations of the time from the first call of an iteration to the first call of
@@ -53,7 +53,7 @@ class CallTimes {
   SmallMessages small_;
 };
 
-/// The calls that `before` has more of, less those that `after` has more of.
+/// The calls that `before` has in excess, minus those that `after` has in excess.
 std::map<CallShape, std::int64_t> fewer_calls(const PlannedStep& before, const PlannedStep& after);
 
 /// Time that a change saves per iteration: fewer_calls, each at CallTimes' estimate. std::nullopt if one of

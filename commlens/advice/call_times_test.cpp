@@ -201,14 +201,14 @@ TEST(Advice, EstimatesTimeFromTheTrace) {
 }
 
 // An all_to_all replaces no gather.
-TEST(Advice, SaysWhichCallTheTraceCannotPrice) {
+TEST(Advice, ReportsTheCallThatTheTraceCannotEstimate) {
   const Trace trace = timed({{CommKind::all_to_all, 128, 1000}}, 4);
   const Advice advice = advised(persistent_job(), {}, &trace);
   const Recommendation* const made = find(advice, "persistence_threshold");
   ASSERT_NE(made, nullptr);
   EXPECT_EQ(made->time_saved, std::nullopt);
   EXPECT_TRUE(says(advice.not_judged,
-                   "persistence_threshold: no time is estimated, the trace has no call that could stand for "
+                   "persistence_threshold: no time is estimated, the trace has no call comparable to "
                    "an all_gather of 512 B along dp (4 ranks)"));
 }
 

@@ -15,7 +15,7 @@
 namespace commlens {
 namespace {
 
-/// What one rank of a row's class does.
+/// The cost of one rank of a row's class.
 StepVolume volume_of(const BreakdownRow& row, Bytes small_limit) {
   const bool is_small = row.kind != CommKind::barrier && row.message < small_limit;
   return {row.calls, is_small ? row.calls : 0, row.total_message, row.wire_per_rank, row.wire_inter_node};
@@ -29,7 +29,7 @@ void add(StepVolume& sum, const StepVolume& part, std::int64_t times) {
   sum.wire_inter_node = saturating_sum(sum.wire_inter_node, saturating_product(part.wire_inter_node, times));
 }
 
-/// The calls of each rank of a class. Axes by members, so that they meet those of a recording.
+/// The calls of each rank of a class. Axes are derived from members, so that they equal those of a recording.
 std::map<CallShape, std::int64_t> calls_of(const Trace& trace, RankRange ranks) {
   std::map<CallShape, std::int64_t> calls;
   const RankStream* const stream = trace.stream_of(ranks.first);

@@ -17,7 +17,7 @@ struct CallShape {
   friend auto operator<=>(const CallShape&, const CallShape&) = default;
 };
 
-/// A planned job: what its steady iteration costs, and the calls of the rank that sends most in it.
+/// A planned job: the cost of its steady iteration, and the calls of the rank that sends most in it.
 struct PlannedStep {
   StepCost cost;
   std::map<CallShape, std::int64_t> calls;  // of that rank; axes as the members stand on the mesh

@@ -13,7 +13,7 @@
 namespace commlens {
 namespace {
 
-constexpr double k_tolerated_growth = 0.01;  // of the wire bytes, when calls are what is saved
+constexpr double k_tolerated_growth = 0.01;  // of the wire bytes, if calls are saved
 
 double share_of(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -67,7 +67,7 @@ std::string shape_text(const CallShape& shape) {
                      name_of(shape.axis), shape.group_size);
 }
 
-/// The flags that give a job the value it has.
+/// The flags that set the value in the job.
 std::string flag_text(const Job& job, Setting setting) {
   const ParallelLayout& layout = job.layout;
   switch (setting) {
@@ -93,7 +93,7 @@ std::string flag_text(const Job& job, Setting setting) {
   return "";
 }
 
-/// Required first; of those the cheapest. Then what saves most time, bytes, calls.
+/// Required changes first, the cheapest of them before others. Then by savings of time, bytes, calls.
 bool is_more_useful(const Recommendation& a, const Recommendation& b) {
   const auto order = [](const Recommendation& one) {
     const auto time = one.time_saved.value_or(std::chrono::nanoseconds(0));
@@ -178,8 +178,8 @@ void Study::recommend(Change change, const Outcome& outcome) {
         "waiting for other ranks is in it, overlap is not taken off";
   } else if (times_) {
     const std::optional<CallShape> missing = times_->unknown_in(fewer_calls(now_.step, outcome.step));
-    cannot_judge(fmt::format("{}: no time is estimated, the trace has no call that could stand for {}",
-                             made.id, missing ? shape_text(*missing) : "those that change"));
+    cannot_judge(fmt::format("{}: no time is estimated, the trace has no call comparable to {}", made.id,
+                             missing ? shape_text(*missing) : "those that change"));
   }
   advice_.recommended.push_back(std::move(made));
 }

@@ -17,7 +17,7 @@ struct Outcome {
   const StepCost& cost() const { return step.cost; }
 };
 
-/// What to change: the texts of a Recommendation.
+/// A change: the texts of a Recommendation.
 struct Change {
   std::string id;
   std::string title;
@@ -26,10 +26,10 @@ struct Change {
   std::string setting;
 };
 
-/// The job as it is, with its alternatives: what the topics (topics.hpp) read, and where they write.
+/// The unchanged job and its alternatives: input and output of the topics (topics.hpp).
 class Study {
  public:
-  /// `trace` outlives the study.
+  /// `trace` must outlive the study.
   static Result<Study> of(const Job& job, const Trace* trace, const AdviceOptions& options);
 
   const Job& job() const { return now_.job; }
@@ -40,11 +40,11 @@ class Study {
   const Trace* trace() const { return trace_; }
   const SmallMessages& small() const { return advice_.small; }
 
-  /// The changed job planned; std::nullopt if no framework could run it or its rules do not cover it.
+  /// The plan of the changed job; std::nullopt if no framework could run it or its rules do not support it.
   std::optional<Outcome> outcome(Job changed) const;
-  /// The job as it is, with another number of ranks on a node.
+  /// The unchanged job with another number of ranks per node.
   std::optional<Outcome> on_nodes_of(std::int64_t ranks_per_node) const;
-  /// Of a GPU; only where options() say it.
+  /// The memory of a GPU. Precondition: options() have it.
   Bytes memory() const;
   /// Whether the memory of a GPU is known and this fits into it.
   bool fits(const StepCost& cost) const { return options_.memory && cost.memory <= *options_.memory; }
@@ -53,20 +53,20 @@ class Study {
   /// The largest share that an outcome saves: of the wire bytes, those between nodes, the calls, the calls'
   /// time or the step (bubble). Calls count only while the wire bytes do not grow by more than a hundredth.
   double saved_share(const Outcome& outcome) const;
-  /// Whether that is enough to be named.
+  /// Whether that share is large enough for a recommendation.
   bool is_worth(const Outcome& outcome) const { return saved_share(outcome) >= options_.least_saving; }
 
-  /// The same without the calls: for changes whose price, memory, is not worth a few calls.
+  /// The same without calls: for changes that cost memory, which a few calls do not justify.
   bool is_worth_memory(const Outcome& outcome) const;
 
-  /// With time_saved as its time; where a trace has times but not for these calls, says so.
+  /// Recommends with time_saved as its time; if the trace has times but not for these calls, a note says so.
   void recommend(Change change, const Outcome& outcome);
   /// The same with an estimate of another kind than time_saved.
   void recommend(Change change, const Outcome& outcome, std::chrono::nanoseconds saved, std::string source);
   void leave(std::string why) { advice_.not_advised.push_back(std::move(why)); }
   void cannot_judge(std::string why) { advice_.not_judged.push_back(std::move(why)); }
 
-  /// What was written, the most useful first.
+  /// The recommendations, the most useful first.
   Advice take();
 
  private:
@@ -81,15 +81,15 @@ class Study {
   Advice advice_;
 };
 
-/// "12 %", "1.5 %" of `whole`; "0.0 %" of nothing.
+/// "12 %", "1.5 %" of `whole`; "0.0 %" if `whole` is 0.
 std::string share_text(double part, double whole);
 /// "1.50 MiB more", "1.50 MiB less", "as much memory".
 std::string change_text(Bytes added);
-/// Where the users of the job's framework have its settings: "of commlens train".
+/// The owner of the settings for users of the job's framework: "of commlens train".
 std::string settings_place(const Job& job);
-/// How they write the value that the setting has in the job, and where.
+/// The setting's value in the job, in the syntax of the framework, and its section.
 std::string setting_text(const Job& job, Setting setting);
-/// What a topic would change of the job's framework's own settings; none if there is nothing to gain.
+/// Changes of the framework's own settings for a topic; empty if there is nothing to gain.
 std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic);
 /// Whether activations can be split along the sequence.
 bool has_sequence_parallelism(const Job& job);

@@ -1,4 +1,4 @@
-// What activations cost: recomputation, partitioned and sequence-parallel activations, masks in sends.
+// The cost of activations: recomputation, partitioned and sequence-parallel activations, masks in sends.
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
@@ -18,7 +18,7 @@ std::string traffic_text(const Study& study, const Outcome& outcome) {
                      to_text(outcome.cost().per_rank.wire), to_text(study.cost().per_rank.wire));
 }
 
-/// The mildest change that fits: selective recomputation, else none; the one that saves more of what fits.
+/// The least change that fits: selective recomputation or none, the one that saves more of those that fit.
 void advise_recompute(Study& study) {
   std::optional<Outcome> best;
   for (const Recompute recompute : {Recompute::selective, Recompute::none}) {

@@ -18,7 +18,7 @@ Job tensor_parallel() {
 }
 
 // A block's recomputed forward pass repeats 2 all_reduces of A (docs/training.md, Tensor parallelism).
-TEST(Recompute, IsLeftOutWhereMemoryAllows) {
+TEST(Recompute, IsOmittedWhereMemoryAllows) {
   Job job = tensor_parallel();
   set_recompute(job, Recompute::full);
   const Advice advice = advised(job, {.memory = k_plenty});

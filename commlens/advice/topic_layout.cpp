@@ -1,4 +1,4 @@
-// Where ranks stand: tensor ranks inside a node, and the bubble of a pipeline.
+// The layout of ranks: tensor ranks inside a node, and the bubble of a pipeline.
 #include <numeric>
 #include <vector>
 
@@ -22,8 +22,8 @@ std::string layout_flags(const Job& job) {
       job.train.micro_batches > 1 ? fmt::format(" --micro-batches {}", job.train.micro_batches) : "");
 }
 
-/// tp as large as divides a node; what it was larger goes to the pipeline, or to data ranks that then take
-/// fewer micro-batches each.
+/// The largest tp that divides a node; the remaining factor goes to the pipeline, or to data ranks, which
+/// then take fewer micro-batches each.
 std::vector<Job> layouts_inside_nodes(const Job& job, std::int64_t ranks_per_node, bool memory_is_known) {
   const std::int64_t tp = std::gcd(job.layout.tp, ranks_per_node);
   const std::int64_t times = job.layout.tp / tp;
@@ -153,7 +153,7 @@ void advise_bubble(Study& study) {
   for (Placement& tried : fuller_pipelines(study)) {
     const double saved = study.cost().bubble - tried.outcome.cost().bubble;
     const bool is_enough = saved >= study.options().least_saving;
-    // The wire bytes are the price: of equal bubbles the one that sends less.
+    // Of equal bubbles, the one with fewer wire bytes.
     const auto merit = [](const Outcome& outcome) {
       return std::pair(-outcome.cost().bubble, -outcome.cost().per_rank.wire.value);
     };

@@ -16,7 +16,7 @@ namespace {
 /// Where a call of a 25-50 GB/s link with 20-50 us of latency reaches two thirds of its bandwidth
 /// (docs/advice.md#buckets).
 constexpr Bytes k_bandwidth_bound{4 * 1024 * 1024};
-constexpr double k_memory_slack = 0.01;  // growth that is accepted when the memory of a GPU is not known
+constexpr double k_memory_slack = 0.01;  // accepted growth if the memory of a GPU is not known
 
 std::string small_text(const Study& study) {
   const SmallMessages& small = study.small();

@@ -1,4 +1,4 @@
-// Gradient reductions that the trace shows apart from computing, and the setting that would overlap them.
+// Gradient reductions that do not overlap computing in the trace, and the setting that would overlap them.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -22,7 +22,7 @@ using std::chrono::nanoseconds;
 struct Exposure {
   std::int64_t steps = 0;   // rank-iterations
   nanoseconds gradients{};  // exposed time of the gradient reductions
-  nanoseconds hideable{};   // what of it computing that overlaps nothing yet could hide
+  nanoseconds hideable{};   // part of it that could overlap computing without calls
   nanoseconds exposed{};    // of all communication
   nanoseconds step{};
 };
@@ -34,8 +34,8 @@ bool reduces_gradients(const CommOp& op, Axis axis, Bytes small_limit) {
   return reduces && axis == Axis::dp && message_bytes(op) >= small_limit;
 }
 
-/// When one rank reduced gradients, by iteration. Recordings of frameworks do not name the axis of a group,
-/// so it is that of the members on the job's mesh.
+/// Intervals of gradient reductions on one rank, by iteration. Recordings of frameworks do not name the axis
+/// of a group, so it is that of the members on the job's mesh.
 std::map<Iteration, Intervals> gradient_times(const Study& study, const RankStream& stream) {
   const Trace& trace = *study.trace();
   AxesByMembers axes(trace, study.job().layout.mesh());
@@ -55,11 +55,11 @@ std::map<Iteration, Intervals> gradient_times(const Study& study, const RankStre
 }
 
 Intervals compute_times(const RankStream& stream) {
-  std::vector<Interval> stretches;
-  for (const ComputeInterval& stretch : stream.compute) {
-    stretches.push_back({held(stretch.started), held(stretch.finished)});
+  std::vector<Interval> intervals;
+  for (const ComputeInterval& interval : stream.compute) {
+    intervals.push_back({held(interval.started), held(interval.finished)});
   }
-  return united(std::move(stretches));
+  return united(std::move(intervals));
 }
 
 void add(nanoseconds& sum, nanoseconds part) { sum = nanoseconds(saturating_sum(sum.count(), part.count())); }

@@ -1,4 +1,4 @@
-// What data-parallel ranks share: ZeRO's stages against memory, how gradients are reduced, and how often.
+// Sharding among data-parallel ranks: ZeRO's stages and memory, how gradients are reduced, and how often.
 #include <algorithm>
 #include <vector>
 
@@ -82,7 +82,7 @@ std::vector<Remedy> activation_remedies(const Study& study) {
   return remedies;
 }
 
-/// The first (mildest) remedy that fits, recommended; or the one that needs least, for the record.
+/// Recommends the first (least) remedy that fits, or reports the one that needs the least memory.
 bool recommend_first_fit(Study& study, std::vector<Remedy> remedies, Bytes& least) {
   for (Remedy& remedy : remedies) {
     if (!remedy.outcome) {

@@ -3,8 +3,8 @@
 
 namespace commlens {
 
-/// One kind of advice each: tries its setting, and writes into the study what comes of it. The conditions are
-/// in docs/advice.md.
+/// Each function is one kind of advice: it tries its setting and adds the result to the study. The conditions
+/// are in docs/advice.md.
 void advise_persistence(Study& study);
 void advise_buckets(Study& study);
 void advise_memory(Study& study);

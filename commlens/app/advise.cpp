@@ -19,14 +19,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// One line on whether the trace is a run of this job.
+/// One line that states whether the trace is a run of this job.
 std::string trace_note(const Plan& plan, const std::string& name, const Trace& trace) {
   const std::vector<Iteration> iterations = trace.iterations();
   const Result<Comparison> compared = iterations.empty()
                                           ? failure("it does not say which iteration a call is of")
                                           : compare(plan.trace_of(iterations), trace, {});
   if (!compared) {
-    return fmt::format("{}: cannot be set against the prediction: {}", name, compared.error().message);
+    return fmt::format("{}: cannot be compared with the prediction: {}", name, compared.error().message);
   }
   return compared->equal()
              ? fmt::format("{}: its calls are those predicted", name)
@@ -39,8 +39,8 @@ std::string trace_note(const Plan& plan, const std::string& name, const Trace& t
 std::string head_text(const AdviseResult& result) {
   const Job& job = result.plan.job;
   const std::vector<std::string>& unverified = result.plan.unverified;
-  return fmt::format("{}\n{}\nrules: {}{}\n{}", parameters_text(job.model), layout_text(job),
-                     result.plan.tables.provenance.framework,
+  return fmt::format("{}\n{}{}\nrules: {}{}\n{}", parameters_text(job.model), layout_text(job),
+                     attention_text(job), result.plan.tables.provenance.framework,
                      unverified.empty() ? "" : fmt::format("; unverified: {}", fmt::join(unverified, "; ")),
                      result.note.empty() ? "" : result.note + "\n");
 }
@@ -100,15 +100,9 @@ Result<AdviseResult> advise(const AdviseRequest& request) {
 }
 
 std::string rendered(const AdviseResult& result, Format format, const TextStyle& style) {
-  switch (format) {
-    case Format::table:
-      return wrapped(head_text(result), style) + advice_text(result.advice, style);
-    case Format::json:
-      return json_result(answer_json(result));
-    case Format::csv:
-      return advice_csv(result.advice);
-  }
-  return {};
+  return in_format(
+      format, [&] { return wrapped(head_text(result), style) + advice_text(result.advice, style); },
+      [&] { return answer_json(result); }, [&] { return advice_csv(result.advice); });
 }
 
 }  // namespace commlens

@@ -14,7 +14,7 @@ namespace commlens {
 
 /// A job to advise on.
 struct AdviseRequest {
-  std::vector<std::string> config;   // as PredictRequest has it
+  std::vector<std::string> config;   // as in PredictRequest
   std::optional<std::string> trace;  // a recording of that job: its times decide what a call costs
   std::string framework;
   Overrides overrides;
@@ -22,15 +22,15 @@ struct AdviseRequest {
   Events events;
 };
 
-/// What is advised, and on what.
+/// The advice, and the job and trace that it is about.
 struct AdviseResult {
   Plan plan;
   Advice advice;
   std::string note;  // whether the trace is a run of this job; empty without one
 };
 
-/// Changes one setting of the job after the other and says which of them would lower its communication.
-/// Without a number of ranks anywhere, as many as the trace has. Fails for what cannot be read or planned.
+/// Changes one setting of the job at a time and reports those that would lower its communication. The default
+/// number of ranks is that of the trace. Fails if an input cannot be read or the job cannot be planned.
 Result<AdviseResult> advise(const AdviseRequest& request);
 
 /// A table; JSON as schema commlens.advise/2; CSV with one line per setting.

@@ -18,7 +18,7 @@ struct OptionHelp {
   bool is_required = false;
   bool is_repeated = false;  // may be given several times
   Completes completes = Completes::nothing;
-  std::vector<std::string> words;  // that complete the value
+  std::vector<std::string> words;  // completions of the value
 };
 
 /// A verb of the program.

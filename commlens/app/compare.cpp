@@ -57,7 +57,7 @@ Result<Found> found_in_volumes(const Side& a, const Side& b, const CompareReques
   });
 }
 
-/// Of two views of one job of which one has no iterations.
+/// For two views of one job of which one has no iterations.
 Result<Found> found_in_whole_job(const Side& a, const Side& b, const CompareRequest& request) {
   if (request.order) {
     return failure(fmt::format(
@@ -75,7 +75,7 @@ Result<Found> found_in_whole_job(const Side& a, const Side& b, const CompareRequ
   return Found(std::move(*comparison));
 }
 
-/// Sides without one equal call are most often not of one job. Two configurations may differ as they like.
+/// Sides without any equal call usually are not of one job. Two configurations may differ in everything.
 std::string question_on(const Side& a, const Side& b, const Comparison& comparison) {
   const bool is_one_sided = comparison.calls_a == 0 || comparison.calls_b == 0;
   if (comparison.exact > 0 || is_one_sided || (a.is_config() && b.is_config())) {
@@ -112,7 +112,7 @@ Result<Found> found_in_calls(const Side& a, const Side& b, const CompareRequest&
   return Found(std::move(found));
 }
 
-/// What contradicts itself in a request on these sides.
+/// Refuses options that contradict each other or do not apply to these sides.
 Result<void> check_request(const Side& a, const Side& b, const CompareRequest& request) {
   const bool changes_configs = request.overrides != Overrides() || !request.framework.empty();
   if (!a.is_config() && !b.is_config() && changes_configs) {

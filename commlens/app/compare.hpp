@@ -14,38 +14,38 @@
 
 namespace commlens {
 
-/// Two things to compare, call by call: configurations (they are predicted), traces, files that import reads.
+/// Two inputs to compare, call by call: configurations (which are predicted), traces, or importable files.
 struct CompareRequest {
   std::string a;
   std::string b;
   std::string framework;                     // whose rules predict a configuration; "NAME,NAME" for A and B
-  Overrides overrides;                       // what is changed in configurations
+  Overrides overrides;                       // changes to configurations
   std::optional<IterationRange> iterations;  // default: those both have
   std::vector<CommKind> ignored;             // besides barriers
   bool order = false;                        // another order counts as a difference
   Events events;
 };
 
-/// Of a printed log, which has counts and sizes only.
+/// The result for a printed log, which has counts and sizes only.
 struct FoundInLog {
   LogMatch match;
-  std::string other;  // what the log is compared with: "predicted", "A" or "B"
+  std::string other;  // name of the other side: "predicted", "A" or "B"
 };
-/// Of the paper's equations, which give volumes rather than calls.
+/// The result for the paper's equations, which give volumes rather than calls.
 struct FoundInVolumes {
   std::vector<VolumeDifference> rows;
   Explanation explanation;
 };
-/// Of the calls of two traces.
+/// The result for the calls of two traces.
 struct FoundInCalls {
   Comparison comparison;
-  std::optional<WhyCallsDiffer> why;  // where they differ and one side knows its rules
-  std::string question;               // on what was given, when nothing is equal; else empty
+  std::optional<WhyCallsDiffer> why;  // present if they differ and one side has rules
+  std::string question;  // asks whether the sides belong together if no call is equal; else empty
   bool order_counts = false;
 };
 
-/// Both sides, read and predicted, and what differs between them. Sides without iterations are compared over
-/// the whole job.
+/// Both sides, read or predicted, and their differences. Sides without iterations are compared over the whole
+/// job.
 struct CompareResult {
   Side a;
   Side b;
@@ -53,7 +53,7 @@ struct CompareResult {
   bool equal() const;
 };
 
-/// Fails for what cannot be read, predicted or compared.
+/// Fails if a side cannot be read, predicted or compared.
 Result<CompareResult> compare(const CompareRequest& request);
 
 /// The verdict, what A and B are, and the differences by cause; JSON as docs/comparing.md describes; CSV.
@@ -68,12 +68,12 @@ struct RegressionRequest {
 };
 
 struct RegressionResult {
-  std::string a;  // what the sides are
+  std::string a;  // describes the sides
   std::string b;
   Regression regression;
 };
 
-/// Fails for sides that are no recordings with times, and for those of different jobs.
+/// Fails unless both sides are recordings with times, of one job.
 Result<RegressionResult> compare_times(const RegressionRequest& request);
 
 std::string rendered(const RegressionResult& result, Format format, const TextStyle& style = {});

@@ -1,4 +1,4 @@
-// What `compare` has found, in each format.
+// Renders the result of `compare` in each format.
 #include <utility>
 
 #include <fmt/format.h>
@@ -84,7 +84,7 @@ std::string csv_of(const FoundInVolumes& found) { return volumes_csv(found.rows,
 std::string csv_of(const WholeJobComparison& found) { return whole_job_csv(found); }
 std::string csv_of(const FoundInCalls& found) { return comparison_csv(found.comparison, found.order_counts); }
 
-/// The verdict first, what it lets us ask, then what A and B are.
+/// The verdict first, a hint if there is one, then descriptions of A and B.
 std::string whole_text(const CompareResult& result, const TextStyle& style) {
   std::string text = std::visit([&](const auto& found) { return text_of(found, style); }, result.found);
   const auto* const calls = std::get_if<FoundInCalls>(&result.found);
@@ -110,15 +110,9 @@ Json whole_json(const CompareResult& result) {
 }  // namespace
 
 std::string rendered(const CompareResult& result, Format format, const TextStyle& style) {
-  switch (format) {
-    case Format::table:
-      return whole_text(result, style);
-    case Format::json:
-      return json_result(whole_json(result));
-    case Format::csv:
-      return std::visit([](const auto& found) { return csv_of(found); }, result.found);
-  }
-  return {};
+  return in_format(
+      format, [&] { return whole_text(result, style); }, [&] { return whole_json(result); },
+      [&] { return std::visit([](const auto& found) { return csv_of(found); }, result.found); });
 }
 
 std::string rendered(const RegressionResult& result, Format format, const TextStyle& style) {

@@ -33,7 +33,7 @@ std::vector<Iteration> every_iteration(const IterationRange& range) {
   return iterations;
 }
 
-/// The iterations of `other`, or of the job itself when the other side is a configuration too.
+/// The iterations of `other`, or those of the job if the other side is a configuration too.
 std::vector<Iteration> iterations_to_predict(const Side& other, const Job& job,
                                              const std::optional<IterationRange>& range) {
   if (other.is_config()) {
@@ -53,7 +53,7 @@ std::vector<Iteration> iterations_to_predict(const Side& other, const Job& job,
   return iterations;
 }
 
-/// How many iterations the user says a log covers: 0-9 are ten.
+/// The number of iterations that a log covers according to the user: 0-9 are ten.
 Result<std::optional<std::int64_t>> logged_iterations(const std::optional<IterationRange>& range) {
   if (!range) {
     return std::nullopt;
@@ -64,7 +64,7 @@ Result<std::optional<std::int64_t>> logged_iterations(const std::optional<Iterat
   return std::int64_t{range->second} + 1;
 }
 
-/// What of a log is compared.
+/// Describes the part of a log that is compared.
 struct LogScope {
   std::optional<std::int64_t> iterations;
   std::vector<CommKind> ignored;
@@ -89,8 +89,8 @@ Result<LoggedComparison> compare_plan_with_log(Side& side, const Side& log, cons
   return compare_logged(side.trace, log.trace, scope.iterations, scope.ignored, rule_book());
 }
 
-/// The power of two that, as data-parallel degree, explains the most rows of the log, and of those that
-/// explain as many the one that misses the least; an error where no degree can be planned.
+/// The power of two that, as data-parallel degree, explains the most rows of the log (of several, the one
+/// with the smallest misfit); an error if no degree can be planned.
 Result<std::int64_t> best_fitting_dp(Side& side, const Side& log, Overrides overrides, const LogScope& scope,
                                      Planner& planner) {
   constexpr std::int64_t largest_dp = 1024;
@@ -174,10 +174,10 @@ Result<void> predict_side(Side& side, const Side& other, const Overrides& overri
   const std::vector<Iteration> iterations =
       has_whole_job ? every_iteration(*range) : iterations_to_predict(other, side.config(), range);
   if (iterations.empty() && range && !other.trace.iterations().empty()) {
-    return failure(
-        fmt::format("no wanted iteration is in both: {} is a configuration and has any, {} has {}; change "
-                    "--iterations",
-                    side.argument, other.argument, to_text(other.trace.iterations())));
+    return failure(fmt::format(
+        "no requested iteration is in both: {} is a configuration, predicted for any iteration, but {} has "
+        "{}; change --iterations",
+        side.argument, other.argument, to_text(other.trace.iterations())));
   }
   side.trace = plan->trace_of(iterations);
   side.planned = plan->job;

@@ -10,19 +10,19 @@
 
 namespace commlens {
 
-/// One of the two things to compare: a trace, or a configuration that is yet to be predicted.
+/// One of the two compared sides: a trace, or a configuration that is yet to be predicted.
 struct Side {
-  std::string argument;                 // as shown_name has it
+  std::string argument;                 // from shown_name()
   std::optional<Job> job;               // a configuration
-  std::optional<Job> planned;           // the same as it was predicted: overrides applied, degrees resolved
+  std::optional<Job> planned;           // as predicted: overrides applied, degrees resolved
   Trace trace;                          // given, or predicted
-  std::vector<std::string> unverified;  // of a prediction, as far as known why
+  std::vector<std::string> unverified;  // reasons why a prediction is unverified
   bool is_config() const { return job.has_value(); }
-  /// The configuration; only of a side that is one.
+  /// The configuration. Precondition: the side is one.
   const Job& config() const;
   bool is_prediction() const { return is_config() || trace.provenance.source == Source::predicted; }
   bool is_log() const { return !is_config() && trace.provenance.accounting == Accounting::comms_logger; }
-  /// The paper's rules give volumes rather than calls.
+  /// Whether the rules are the paper's, which give volumes rather than calls.
   bool has_volumes_only() const { return trace.provenance.framework.starts_with("paper"); }
   /// "case.yaml: predicted by the rules of deepspeed 0.14.0, 4 ranks; unverified: …".
   std::string description() const;
@@ -31,26 +31,26 @@ struct Side {
 /// Reads a trace or a configuration; `framework` is for the latter.
 Result<Side> read_side(const Events& events, const std::string& argument, const std::string& framework);
 
-/// Predicts a configuration for a comparison with `other`: on as many ranks, if neither the configuration nor
-/// the overrides say how many, and for the iterations `other` has (within `range`).
+/// Predicts a configuration for a comparison with `other`, for the iterations of `other` (within `range`).
+/// The default number of ranks is that of `other`.
 Result<void> predict_side(Side& side, const Side& other, const Overrides& overrides,
                           const std::optional<IterationRange>& range, Planner& planner);
 
-/// The overrides, for a configuration that is compared with `other`: where nothing says on how many ranks it
-/// runs, on as many as a trace has.
+/// The overrides for a configuration that is compared with `other`: the default number of ranks is that of
+/// the trace.
 Overrides overrides_for(const Job& job, const Side& other, Overrides overrides);
 
 /// Whether a recording was made by our own trainer.
 bool records_own_trainer(const Trace& trace);
 
-/// What a printed log was compared with.
+/// The side that a printed log was compared with.
 struct LogMatch {
   LoggedComparison comparison;
-  std::optional<std::int64_t> fitted_dp;  // the degree chosen because nothing says how many ranks ran
+  std::optional<std::int64_t> fitted_dp;  // the chosen degree, if no input has the number of ranks
 };
 
-/// A configuration against a printed log. Where nothing says how many ranks ran, the data-parallel degree (a
-/// power of two) that fits the log best is taken. Of `options`, order does not count.
+/// Compares a configuration with a printed log. If no input has the number of ranks, the data-parallel degree
+/// (a power of two) that fits the log best is chosen. The order option is ignored.
 Result<LogMatch> compare_with_log(Side& side, const Side& log, Overrides overrides,
                                   const CompareOptions& options, Planner& planner);
 

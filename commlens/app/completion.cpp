@@ -31,9 +31,9 @@ std::string bash_value(const OptionHelp& option) {
   return ":";
 }
 
-/// What follows a verb: values of its options, their names, its arguments.
+/// The words that may follow a verb: values of its options, their names, its arguments.
 std::string bash_verb(const VerbHelp& verb) {
-  std::map<std::string, std::string> values;  // what completes them, to the options that have such
+  std::map<std::string, std::string> values;  // completions of values -> options that take them
   std::string names;
   std::string arguments = ":";
   for (const OptionHelp& option : verb.options) {

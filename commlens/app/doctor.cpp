@@ -28,21 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The module `name` where a verb would find it; nothing when there is none.
-std::optional<fs::path> module_file(const std::string& name) {
-  for (const fs::path& folder : module_folders()) {
-    std::error_code ignored;
-    if (fs::exists(folder / name, ignored)) {
-      return folder / name;
-    }
-  }
-  return std::nullopt;
-}
-
 Finding of_module(std::string subject, const std::string& file, const std::string& advice) {
   const std::optional<fs::path> found = module_file(file);
   return {std::move(subject), found.has_value(),
-          found ? found->string() : fmt::format("{} is not beside commlens; {}", file, advice)};
+          found ? found->string() : fmt::format("{} is not installed; {}", file, advice)};
 }
 
 /// The launcher of an MPI in PATH: mpirun.NAME as Debian has it, or mpirun when it is that MPI's.
@@ -56,7 +45,7 @@ std::optional<fs::path> launcher_in_path(MpiLibrary mpi) {
   return std::nullopt;
 }
 
-/// Why the loader refuses a library; nothing when it does not.
+/// The loader's error for a library; std::nullopt if it loads.
 std::optional<std::string> load_error(const std::string& library) {
   void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -67,7 +56,7 @@ std::optional<std::string> load_error(const std::string& library) {
   return std::nullopt;
 }
 
-/// Open MPI's launcher refuses root without being told.
+/// Open MPI's launcher refuses root unless these variables allow it.
 bool is_root_refused(MpiLibrary mpi) {
   return mpi == MpiLibrary::openmpi && geteuid() == 0 &&
          (std::getenv("OMPI_ALLOW_RUN_AS_ROOT") == nullptr ||
@@ -77,7 +66,7 @@ bool is_root_refused(MpiLibrary mpi) {
 Finding recording(MpiLibrary mpi) {
   Finding finding = of_module(fmt::format("record {} programs", title_of(mpi)),
                               fmt::format("libcommlens-capture-mpi-{}.so", name_of(mpi)),
-                              "build commlens where its headers are installed");
+                              "build commlens where its headers are installed (its development package)");
   if (!finding.is_possible) {
     return finding;
   }
@@ -95,9 +84,10 @@ Finding recording(MpiLibrary mpi) {
 }
 
 Finding training_over(MpiLibrary mpi) {
-  return of_module(fmt::format("train over {}", title_of(mpi)),
-                   fmt::format("libcommlens-mpi-{}.so", name_of(mpi)),
-                   "build commlens where its headers are installed");
+  return of_module(
+      fmt::format("train over {}", title_of(mpi)), fmt::format("libcommlens-mpi-{}.so", name_of(mpi)),
+      fmt::format("install the package commlens-{}, or build commlens where its headers are installed",
+                  name_of(mpi)));
 }
 
 Finding of_library(std::string subject, const char* library, const char* missing) {
@@ -119,14 +109,14 @@ Finding clock_finding() {
 Finding disk_finding() {
   struct statvfs about = {};
   if (statvfs(".", &about) != 0) {
-    return {"room for a trace", false, "this folder cannot be read"};
+    return {"room for a trace", false, "this directory cannot be read"};
   }
   const Bytes room{static_cast<std::int64_t>(about.f_bavail * about.f_frsize)};
   rlimit limit = {};
   const bool is_limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   constexpr std::int64_t record = 32;
   return {"room for a trace", room.value > std::int64_t{64} << 20,
-          fmt::format("{} in this folder: {} calls{}", to_text(room), with_commas(room.value / record),
+          fmt::format("{} in this directory: {} calls{}", to_text(room), with_commas(room.value / record),
                       is_limited ? fmt::format("; files may have {} (ulimit -f)",
                                                to_text(Bytes{static_cast<std::int64_t>(limit.rlim_cur)}))
                                  : std::string())};
@@ -161,7 +151,8 @@ std::vector<Finding> examine_machine() {
       of_module("record NCCL programs (profiler plug-in)", "libcommlens-nccl-profiler.so",
                 "this build has none"),
       of_module("record NCCL and RCCL programs (call shim)", "libcommlens-nccl.so", "this build has none"),
-      of_module("train", "libcommlens-engine.so", "build commlens where LibTorch is installed"),
+      of_module("train", "libcommlens-engine.so",
+                "install the package commlens-train, or build commlens where LibTorch is installed"),
       training_over(MpiLibrary::openmpi),
       training_over(MpiLibrary::mpich),
       of_library("NCCL", "libnccl.so.2", "not found by the loader"),
@@ -174,15 +165,12 @@ std::vector<Finding> examine_machine() {
 
 std::string rendered(const std::vector<Finding>& findings, Format format, const TextStyle& style) {
   const Table table = findings_table(findings);
-  switch (format) {
-    case Format::table:
-      return table.text_with_hidden(style);
-    case Format::json:
-      return json_result({{"schema", "commlens.doctor/1"}, {"findings", rows_json(table)}});
-    case Format::csv:
-      return table.csv();
-  }
-  return {};
+  return in_format(
+      format, [&] { return table.text_with_hidden(style); },
+      [&] {
+        return nlohmann::ordered_json({{"schema", "commlens.doctor/1"}, {"findings", rows_json(table)}});
+      },
+      [&] { return table.csv(); });
 }
 
 }  // namespace commlens

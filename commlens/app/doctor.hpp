@@ -6,14 +6,14 @@
 
 namespace commlens {
 
-/// One thing that this machine can or cannot do, and why.
+/// A capability that this machine has or lacks, and why.
 struct Finding {
   std::string subject;
   bool is_possible = false;
   std::string detail;
 };
 
-/// What can be recorded and trained here: modules, launchers, libraries, clocks, room on disks.
+/// Checks what can be recorded and trained here: modules, launchers, libraries, clocks, free disk space.
 std::vector<Finding> examine_machine();
 
 /// A table; JSON as schema commlens.doctor/1; CSV with one line per finding.

@@ -33,7 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that those who record into a folder hold locked; locked for us alone as long as this lives.
+/// A file that every recorder into a directory locks (shared); this object holds the exclusive lock.
 class LockFile {
  public:
   explicit LockFile(const fs::path& path)
@@ -53,9 +53,9 @@ class LockFile {
   bool is_used_;
 };
 
-bool has_open_rank(const fs::path& folder) {
+bool has_open_rank(const fs::path& directory) {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     if (entry.path().filename().string().starts_with("rank-") && entry.path().extension() == ".bin" &&
         is_being_filled(entry.path())) {
       return true;
@@ -64,13 +64,13 @@ bool has_open_rank(const fs::path& folder) {
   return false;
 }
 
-/// Whether some process records into a folder. Where none does, none can begin as long as this lives.
-class FolderUse {
+/// Checks whether a process records into a directory. If none does, none can begin while this object lives.
+class DirectoryUse {
  public:
-  explicit FolderUse(const fs::path& folder)
-      : nccl_job_(folder / capture::k_job_file_name),
-        training_(folder / k_training_file_name),
-        has_open_rank_(has_open_rank(folder)) {}
+  explicit DirectoryUse(const fs::path& directory)
+      : nccl_job_(directory / capture::k_job_file_name),
+        training_(directory / k_training_file_name),
+        has_open_rank_(has_open_rank(directory)) {}
   bool is_used() const { return nccl_job_.is_used() || training_.is_used() || has_open_rank_; }
 
  private:
@@ -79,48 +79,50 @@ class FolderUse {
   bool has_open_rank_;
 };
 
-/// Whether a rank has recorded something or could not, or has come to its end without anything where that
-/// counts. A file that is not understood may hold anything.
-bool has_recorded(const fs::path& folder, const StreamEntry& entry, bool ends_count) {
+/// Whether a rank has recorded a call, or failed to, or (if `ends_count`) ended without a call. An
+/// unreadable file counts as recorded.
+bool has_recorded(const fs::path& directory, const StreamEntry& entry, bool ends_count) {
   std::error_code error;
-  const std::uintmax_t size = fs::file_size(folder / entry.file, error);
+  const std::uintmax_t size = fs::file_size(directory / entry.file, error);
   if (error || size == 0) {
-    return false;  // the rank never came so far
+    return false;  // the rank did not reach this point
   }
-  const Result<StreamFile> stream = StreamFile::open(folder / entry.file, entry);
+  const Result<StreamFile> stream = StreamFile::open(directory / entry.file, entry);
   if (!stream || entry.tables.empty() || stream->use().records > 0 || stream->use().dropped > 0) {
     return true;
   }
   Trace rows;
   Provenance ignored;
-  const Result<RankTables> tables = read_rank_tables(folder / entry.tables, rows);
-  const auto computing = read_compute(folder, entry, {}, ignored);
+  const Result<RankTables> tables = read_rank_tables(directory / entry.tables, rows);
+  const auto computing = read_compute(directory, entry, {}, ignored);
   return (ends_count && tables && tables->closing) || !computing || !computing->empty();
 }
 
-/// Whether a trace was begun and nothing came of it.
-bool is_vain(const fs::path& folder, bool ends_count) {
-  const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+/// Whether a trace was begun and holds nothing.
+bool is_empty_recording(const fs::path& directory, bool ends_count) {
+  const Result<Manifest> manifest = read_manifest(directory / k_manifest_name);
   return manifest &&
          std::none_of(manifest->streams.begin(), manifest->streams.end(),
-                      [&](const StreamEntry& entry) { return has_recorded(folder, entry, ends_count); });
+                      [&](const StreamEntry& entry) { return has_recorded(directory, entry, ends_count); });
 }
 
-bool is_nothing(const fs::path& folder) {
+bool is_nothing(const fs::path& directory) {
   std::error_code error;
-  return !fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error));
+  return !fs::exists(directory, error) ||
+         (fs::is_directory(directory, error) && fs::is_empty(directory, error));
 }
 
-/// Names of `folder` put aside start so: those of this machine, whose processes can be asked for.
-std::string start_of_aside(const fs::path& folder) {
+/// The prefix of names under which this machine's processes put `directory` aside; only these can be checked
+/// for being alive.
+std::string start_of_aside(const fs::path& directory) {
   std::array<char, 256> machine = {};
   ::gethostname(machine.data(), machine.size() - 1);
-  return fmt::format(".{}.before-{}-", folder.filename().string(), machine.data());
+  return fmt::format(".{}.before-{}-", directory.filename().string(), machine.data());
 }
 
-/// The process that has put `folder` aside under this name.
-std::optional<pid_t> process_in(std::string_view name, const fs::path& folder) {
-  const std::string start = start_of_aside(folder);
+/// The process that put `directory` aside under this name.
+std::optional<pid_t> process_in(std::string_view name, const fs::path& directory) {
+  const std::string start = start_of_aside(directory);
   pid_t process = 0;
   if (!name.starts_with(start)) {
     return std::nullopt;
@@ -131,56 +133,56 @@ std::optional<pid_t> process_in(std::string_view name, const fs::path& folder) {
                                                                                  : std::nullopt;
 }
 
-/// Removes it, also when a signal ends us meanwhile.
-void remove_folder(const fs::path& folder) { const Unfinished unwanted(folder); }
+/// Removes the directory, also if a signal ends this process meanwhile.
+void remove_directory(const fs::path& directory) { const Unfinished unwanted(directory); }
 
 enum class Settled : std::uint8_t { removed, is_back, stays_aside };
 
-/// Brings `aside` back where nothing came of the recording into `folder`, else removes it.
-Settled settled(const fs::path& aside, const fs::path& folder, bool ends_count) {
+/// Restores `aside` if the recording into `directory` holds nothing, else removes it.
+Settled settled(const fs::path& aside, const fs::path& directory, bool ends_count) {
   {
-    const FolderUse use(folder);  // nobody begins meanwhile
-    if (!use.is_used() && is_vain(folder, ends_count)) {
-      remove_folder(folder);
+    const DirectoryUse use(directory);  // no recording begins meanwhile
+    if (!use.is_used() && is_empty_recording(directory, ends_count)) {
+      remove_directory(directory);
     }
   }
-  if (!is_nothing(folder)) {
-    remove_folder(aside);
+  if (!is_nothing(directory)) {
+    remove_directory(aside);
     return Settled::removed;
   }
   std::error_code error;
-  fs::rename(aside, folder, error);
+  fs::rename(aside, directory, error);
   return error ? Settled::stays_aside : Settled::is_back;
 }
 
-/// What killed processes have put aside.
-void settle_left_over(const fs::path& folder) {
+/// Traces that killed processes have put aside.
+void settle_left_over(const fs::path& directory) {
   std::error_code error;
   std::vector<fs::path> left;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder.parent_path(), error)) {
-    const std::optional<pid_t> process = process_in(entry.path().filename().string(), folder);
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory.parent_path(), error)) {
+    const std::optional<pid_t> process = process_in(entry.path().filename().string(), directory);
     if (process && ::kill(*process, 0) != 0 && errno == ESRCH && is_trace(entry.path())) {
       left.push_back(entry.path());
     }
   }
   for (const fs::path& aside : left) {
-    settled(aside, folder, true);
+    settled(aside, directory, true);
   }
 }
 
-fs::path without_links(const fs::path& folder) {
-  const fs::path path = write_place(fs::absolute(folder).lexically_normal()).path;
+fs::path without_links(const fs::path& directory) {
+  const fs::path path = write_place(fs::absolute(directory).lexically_normal()).path;
   return path.has_filename() ? path : path.parent_path();
 }
 
 }  // namespace
 
-bool is_being_recorded(const fs::path& folder) { return FolderUse(folder).is_used(); }
+bool is_being_recorded(const fs::path& directory) { return DirectoryUse(directory).is_used(); }
 
-Result<EarlierTrace> EarlierTrace::put_aside(const fs::path& folder) {
-  EarlierTrace earlier(without_links(folder));
-  const fs::path& path = earlier.folder_;
-  const FolderUse use(path);
+Result<EarlierTrace> EarlierTrace::put_aside(const fs::path& directory) {
+  EarlierTrace earlier(without_links(directory));
+  const fs::path& path = earlier.directory_;
+  const DirectoryUse use(path);
   earlier.is_used_ = use.is_used();
   if (earlier.is_used_) {
     return earlier;
@@ -192,7 +194,7 @@ Result<EarlierTrace> EarlierTrace::put_aside(const fs::path& folder) {
   if (is_nothing(path)) {
     return earlier;
   }
-  // Who waits for the lock meanwhile finds the file gone, and makes a folder of its own.
+  // A process that waits for the lock finds the file removed and creates its own directory.
   const fs::path aside = path.parent_path() / fmt::format("{}{}", start_of_aside(path), getpid());
   std::error_code error;
   fs::rename(path, aside, error);
@@ -207,20 +209,22 @@ Result<EarlierTrace> EarlierTrace::put_aside(const fs::path& folder) {
 }
 
 EarlierTrace::EarlierTrace(EarlierTrace&& other) noexcept
-    : folder_(std::move(other.folder_)), aside_(std::exchange(other.aside_, {})), is_used_(other.is_used_) {}
+    : directory_(std::move(other.directory_)),
+      aside_(std::exchange(other.aside_, {})),
+      is_used_(other.is_used_) {}
 
 EarlierTrace::~EarlierTrace() {
   if (!aside_.empty()) {
-    settled(aside_, folder_, false);  // where it stays aside, the next one finds it
+    settled(aside_, directory_, false);  // if it stays aside, the next process finds it
   }
 }
 
 bool EarlierTrace::settle() {
   const fs::path aside = std::exchange(aside_, {});
-  const Settled outcome = aside.empty() ? Settled::removed : settled(aside, folder_, true);
+  const Settled outcome = aside.empty() ? Settled::removed : settled(aside, directory_, true);
   if (outcome == Settled::stays_aside) {
-    throw SystemError(fmt::format("cannot bring the earlier trace back to {}; it is in {}", folder_.string(),
-                                  aside.string()));
+    throw SystemError(fmt::format("cannot bring the earlier trace back to {}; it is in {}",
+                                  directory_.string(), aside.string()));
   }
   return outcome == Settled::is_back;
 }

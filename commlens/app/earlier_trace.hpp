@@ -5,19 +5,18 @@
 
 namespace commlens {
 
-/// Whether some process records into `folder`.
-bool is_being_recorded(const std::filesystem::path& folder);
+/// Whether a process records into `directory`.
+bool is_being_recorded(const std::filesystem::path& directory);
 
-/// The trace that stands where a recording is to go. It moves aside, to a hidden name beside its own
-/// (".NAME.before-MACHINE-PID"), before the recording starts. It is removed once the recording holds
-/// something, and comes back when nothing was recorded. What a process that was killed has left aside, the
-/// next one for the same folder on this machine removes or brings back by the same rule.
+/// An earlier trace at the path of a new recording. Before the recording starts, it is moved aside to a
+/// hidden name in the same directory (".NAME.before-MACHINE-PID"). It is removed once the recording holds a
+/// call, and restored if nothing was recorded. Traces put aside by killed processes are removed or restored,
+/// by the same rule, by the next process that records into the same directory on this machine.
 class EarlierTrace {
  public:
-  /// Puts aside what is in `folder`, if anything; a link is followed. Nothing happens when some process
-  /// records into the folder: is_used() says so. Fails when the folder holds anything else than a trace.
-  /// Throws SystemError.
-  static Result<EarlierTrace> put_aside(const std::filesystem::path& folder);
+  /// Moves the trace in `directory`, if any, aside; follows links. Does nothing if a process records into the
+  /// directory (see is_used()). Fails if the directory holds anything but a trace. Throws SystemError.
+  static Result<EarlierTrace> put_aside(const std::filesystem::path& directory);
   ~EarlierTrace();
   EarlierTrace(EarlierTrace&& other) noexcept;
   EarlierTrace& operator=(EarlierTrace&&) = delete;
@@ -25,19 +24,19 @@ class EarlierTrace {
   EarlierTrace& operator=(const EarlierTrace&) = delete;
 
   bool is_used() const { return is_used_; }
-  /// Where the recording goes: `folder`, absolute and without links.
-  const std::filesystem::path& folder() const { return folder_; }
+  /// The target of the recording: `directory`, absolute and without links.
+  const std::filesystem::path& directory() const { return directory_; }
 
-  /// The job is over: removes the earlier trace, or brings it back where nothing was recorded (true then). A
-  /// rank that came to its end without a call counts as recorded. Throws a SystemError that says where the
-  /// trace is when it cannot come back. The destructor, for a job that failed, does the same without a word,
-  /// and ranks without anything count for nothing.
+  /// To be called when the job is over: removes the earlier trace, or restores it and returns true if nothing
+  /// was recorded. A rank that ended without a call counts as recorded. Throws a SystemError that names the
+  /// trace's path if it cannot be restored. The destructor, for a job that failed, does the same without
+  /// errors, and ranks without calls do not count.
   bool settle();
 
  private:
-  explicit EarlierTrace(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit EarlierTrace(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
   std::filesystem::path aside_;  // empty: there is none
   bool is_used_ = false;
 };

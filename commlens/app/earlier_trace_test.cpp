@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "commlens/app/recording_place.hpp"
+#include "commlens/base/test_support.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
 #include "commlens/trace/trace_folder.hpp"
@@ -22,38 +23,31 @@ namespace fs = std::filesystem;
 
 class Earlier : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "commlens-earlier-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
+  fs::path directory() const { return root_ / "run1"; }
+  /// A trace that is identified by its description.
+  static void begin(const fs::path& directory, const std::string& description) {
+    create_recording(directory, {.producer = "test", .description = description, .framework = "mpi"});
   }
-  void TearDown() override { fs::remove_all(root_); }
-
-  fs::path folder() const { return root_ / "run1"; }
-  /// A trace that is known again by its description.
-  static void begin(const fs::path& folder, const std::string& description) {
-    create_recording(folder, {.producer = "test", .description = description, .framework = "mpi"});
-  }
-  static void add_calls(const fs::path& folder, int calls) {
-    Recorder recorder(folder, Rank{0});
+  static void add_calls(const fs::path& directory, int calls) {
+    Recorder recorder(directory, Rank{0});
     const GroupId self = recorder.group({Rank{0}}, Axis::self);
     for (int call = 0; call < calls; ++call) {
       recorder.finish(recorder.begin({.kind = CommKind::barrier, .group = self}));
     }
   }
-  static void make(const fs::path& folder, const std::string& description) {
-    begin(folder, description);
-    add_calls(folder, 1);
+  static void make(const fs::path& directory, const std::string& description) {
+    begin(directory, description);
+    add_calls(directory, 1);
   }
-  static std::string description_in(const fs::path& folder) {
-    const Result<Trace> trace = read_trace(folder);
+  static std::string description_in(const fs::path& directory) {
+    const Result<Trace> trace = read_trace(directory);
     return trace ? trace->provenance.description : trace.error().message;
   }
-  /// Names in the folder that holds the traces.
+  /// Names in the directory of the traces.
   std::size_t names() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(root_), fs::directory_iterator()));
   }
-  /// Where a process that is dead has put the trace aside.
+  /// The path to which a dead process has moved the trace.
   fs::path left_aside() const {
     const pid_t child = fork();
     if (child == 0) {
@@ -65,136 +59,137 @@ class Earlier : public testing::Test {
     return root_ / fmt::format(".run1.before-{}-{}", machine.data(), child);
   }
 
-  fs::path root_;
+  test_support::ScratchDirectory scratch_;
+  fs::path root_ = scratch_.path();
 };
 
 TEST_F(Earlier, TraceComesBackWhenNothingWasRecorded) {
-  make(folder(), "earlier");
-  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
+  make(directory(), "earlier");
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
   ASSERT_TRUE(earlier) << earlier.error().message;
-  EXPECT_FALSE(fs::exists(folder()));
-  EXPECT_EQ(names(), 1U);  // it is beside, whole
+  EXPECT_FALSE(fs::exists(directory()));
+  EXPECT_EQ(names(), 1U);  // moved aside, complete
   EXPECT_TRUE(earlier->settle());
-  EXPECT_EQ(description_in(folder()), "earlier");
+  EXPECT_EQ(description_in(directory()), "earlier");
   EXPECT_EQ(names(), 1U);
 }
 
 TEST_F(Earlier, TraceComesBackWhenTheRecordingHasNoCallAndNoEnd) {
-  make(folder(), "earlier");
+  make(directory(), "earlier");
   {
-    const Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
-    begin(folder(), "aborted before its first call");
+    const Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
+    begin(directory(), "aborted before its first call");
   }
-  EXPECT_EQ(description_in(folder()), "earlier");
+  EXPECT_EQ(description_in(directory()), "earlier");
   EXPECT_EQ(names(), 1U);
 }
 
 TEST_F(Earlier, TraceGoesWhenACallWasRecorded) {
-  make(folder(), "earlier");
-  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
-  make(folder(), "later");
+  make(directory(), "earlier");
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
+  make(directory(), "later");
   EXPECT_FALSE(earlier->settle());
-  EXPECT_EQ(description_in(folder()), "later");
+  EXPECT_EQ(description_in(directory()), "later");
   EXPECT_EQ(names(), 1U);
 }
 
 TEST_F(Earlier, TraceGoesWhenAJobWithoutCallsCameToItsEnd) {
-  make(folder(), "earlier");
-  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
-  begin(folder(), "later");
-  add_calls(folder(), 0);
+  make(directory(), "earlier");
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
+  begin(directory(), "later");
+  add_calls(directory(), 0);
   EXPECT_FALSE(earlier->settle());
-  EXPECT_EQ(description_in(folder()), "later");
+  EXPECT_EQ(description_in(directory()), "later");
 }
 
 TEST_F(Earlier, TraceIsLeftWhereAProcessRecords) {
-  begin(folder(), "under way");
-  const Recorder recorder(folder(), Rank{0});
-  const Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
+  begin(directory(), "under way");
+  const Recorder recorder(directory(), Rank{0});
+  const Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
   ASSERT_TRUE(earlier);
   EXPECT_TRUE(earlier->is_used());
-  EXPECT_EQ(description_in(folder()), "under way");
+  EXPECT_EQ(description_in(directory()), "under way");
 }
 
-TEST_F(Earlier, FolderOfSomethingElseIsRefusedAndKept) {
-  fs::create_directory(folder());
-  std::ofstream(folder() / "thesis.txt") << "years of work";
-  EXPECT_FALSE(EarlierTrace::put_aside(folder()));
-  EXPECT_TRUE(fs::exists(folder() / "thesis.txt"));
+TEST_F(Earlier, DirectoryOfSomethingElseIsRefusedAndKept) {
+  fs::create_directory(directory());
+  std::ofstream(directory() / "thesis.txt") << "years of work";
+  EXPECT_FALSE(EarlierTrace::put_aside(directory()));
+  EXPECT_TRUE(fs::exists(directory() / "thesis.txt"));
 }
 
 TEST_F(Earlier, TraceThatAKilledProcessPutAsideComesBack) {
   make(left_aside(), "left aside");
   {
-    Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
+    Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
     EXPECT_EQ(names(), 1U);
     EXPECT_TRUE(earlier->settle());
   }
-  EXPECT_EQ(description_in(folder()), "left aside");
+  EXPECT_EQ(description_in(directory()), "left aside");
 }
 
 TEST_F(Earlier, TraceThatAKilledProcessPutAsideGoesWhenALaterOneIsThere) {
   make(left_aside(), "left aside");
-  make(folder(), "later");
-  EXPECT_TRUE(EarlierTrace::put_aside(folder())->settle());
-  EXPECT_EQ(description_in(folder()), "later");
+  make(directory(), "later");
+  EXPECT_TRUE(EarlierTrace::put_aside(directory())->settle());
+  EXPECT_EQ(description_in(directory()), "later");
   EXPECT_EQ(names(), 1U);
 }
 
-TEST_F(Earlier, TraceBehindALinkIsTheOneThatMoves) {
+TEST_F(Earlier, TheTargetOfALinkIsTheTraceThatMoves) {
   make(root_ / "disk", "earlier");
-  fs::create_directory_symlink("disk", folder());
-  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
-  EXPECT_EQ(earlier->folder(), root_ / "disk");
-  make(earlier->folder(), "later");
+  fs::create_directory_symlink("disk", directory());
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
+  EXPECT_EQ(earlier->directory(), root_ / "disk");
+  make(earlier->directory(), "later");
   EXPECT_FALSE(earlier->settle());
-  EXPECT_EQ(description_in(folder()), "later");
+  EXPECT_EQ(description_in(directory()), "later");
 }
 
-// Between putting aside and taking the place another job may come.
-TEST_F(Earlier, LeavesTheFolderOfAJobThatWasFaster) {
-  make(folder(), "old");
+// Another job may start between moving the trace aside and claiming the directory.
+TEST_F(Earlier, LeavesTheDirectoryOfAJobThatWasFaster) {
+  make(directory(), "old");
   {
-    Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
+    Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
     ASSERT_TRUE(earlier && !earlier->is_used());
-    const auto other = RecordingPlace::taken(folder(), {.producer = "test", .description = "other"});
+    const auto other = RecordingPlace::taken(directory(), {.producer = "test", .description = "other"});
     ASSERT_TRUE(other);
-    EXPECT_FALSE(RecordingPlace::taken(folder(), {.producer = "test"}));
+    EXPECT_FALSE(RecordingPlace::taken(directory(), {.producer = "test"}));
     {
       const EarlierTrace settled = std::move(*earlier);
     }
-    EXPECT_TRUE(is_being_recorded(folder()));
-    add_calls(folder(), 1);
+    EXPECT_TRUE(is_being_recorded(directory()));
+    add_calls(directory(), 1);
   }
-  EXPECT_EQ(description_in(folder()), "other");
+  EXPECT_EQ(description_in(directory()), "other");
   EXPECT_EQ(names(), 1U);
 }
 
 TEST_F(Earlier, ReplacesWhatAKilledTrainingLeft) {
   const pid_t child = fork();
   if (child == 0) {
-    const auto place = RecordingPlace::taken(folder(), {.producer = "test", .description = "killed"});
-    add_calls(folder(), 1);
+    const auto place = RecordingPlace::taken(directory(), {.producer = "test", .description = "killed"});
+    add_calls(directory(), 1);
     _exit(place ? 0 : 1);  // its file stays
   }
   int status = 0;
   waitpid(child, &status, 0);
   ASSERT_EQ(status, 0);
-  EXPECT_TRUE(fs::exists(folder() / k_training_file_name));
-  EXPECT_FALSE(is_being_recorded(folder()));
-  EXPECT_TRUE(check_trace_target(folder()));
-  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder());
+  EXPECT_TRUE(fs::exists(directory() / k_training_file_name));
+  EXPECT_FALSE(is_being_recorded(directory()));
+  EXPECT_TRUE(check_trace_target(directory()));
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory());
   ASSERT_TRUE(earlier && !earlier->is_used());
-  EXPECT_TRUE(RecordingPlace::taken(folder(), {.producer = "test"}));
+  EXPECT_TRUE(RecordingPlace::taken(directory(), {.producer = "test"}));
 }
 
 TEST_F(Earlier, ThePlaceOfAnotherJobStaysTakenWhenOursIsGone) {
-  std::optional<RecordingPlace> ours = RecordingPlace::taken(folder(), {.producer = "test"});
-  fs::remove_all(folder());
-  const auto other = RecordingPlace::taken(folder(), {.producer = "test"});
+  std::optional<RecordingPlace> ours = RecordingPlace::taken(directory(), {.producer = "test"});
+  fs::remove_all(directory());
+  const auto other = RecordingPlace::taken(directory(), {.producer = "test"});
   ASSERT_TRUE(ours && other);
   ours.reset();
-  EXPECT_TRUE(is_being_recorded(folder()));
+  EXPECT_TRUE(is_being_recorded(directory()));
 }
 
 }  // namespace

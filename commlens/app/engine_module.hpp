@@ -4,9 +4,8 @@
 
 namespace commlens {
 
-/// The trainer, from libcommlens-engine.so: looked for in $COMMLENS_MODULE_PATH, beside the program and in
-/// ../lib/commlens. It stays loaded. Fails, saying what to do, when this build has none or it cannot be
-/// loaded.
+/// Loads the trainer, libcommlens-engine.so, from $COMMLENS_MODULE_PATH, the program's directory or
+/// ../lib/commlens. It stays loaded. Fails, with advice, if it is not found or cannot be loaded.
 Result<const engine::EngineApi*> load_engine();
 
 }  // namespace commlens

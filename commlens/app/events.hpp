@@ -15,8 +15,9 @@ struct ProgressReport {
   std::int64_t total = 0;  // 0: not known
 };
 
-/// What a caller hears while a function of this library works. Both may be empty. They are called by the
-/// thread that called the function, one at a time; a task ends before the next one begins.
+/// Callbacks of a caller for warnings and progress while a function of this library works. Both may be empty.
+/// They are called by the thread that called the function, one at a time; a task ends before the next one
+/// begins.
 struct Events {
   std::function<void(const std::string& warning)> warning;
   std::function<void(const ProgressReport&)> progress;
@@ -28,7 +29,7 @@ struct Events {
   }
 };
 
-/// Reports a piece of work: that it begins, each step, and that it ends.
+/// Reports the begin, each step and the end of a task.
 class Task {
  public:
   /// `total` steps are to be done; 0: not known.

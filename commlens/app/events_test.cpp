@@ -33,9 +33,9 @@ TEST(Task, ReportsThatItBeginsEachStepAndThatItEnds) {
   EXPECT_TRUE(heard == expected) << heard.size();
 }
 
-TEST(Events, NobodyNeedListen) {
+TEST(Events, CallbacksMayBeEmpty) {
   const Events events;
-  events.warn("nobody hears this");
+  events.warn("no callback gets this");
   Task(events, "counting", 0).add(1);
 }
 

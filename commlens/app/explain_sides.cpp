@@ -8,8 +8,8 @@
 namespace commlens {
 namespace {
 
-/// The job as it was really run: the other side's, if that is a configuration; else the configuration behind
-/// the equations, under the framework that it, or the recording, names.
+/// The job as it was run: the other side's, if that is a configuration; else the configuration of the
+/// equations, under the framework named by it or by the recording.
 Result<Job> job_that_ran(const Side& paper, const Side& other, const Overrides& overrides, Planner& planner) {
   if (other.planned) {
     return *other.planned;
@@ -30,8 +30,8 @@ Result<Job> job_that_ran(const Side& paper, const Side& other, const Overrides& 
   });
 }
 
-/// Takes a prediction that comes closer to the recording as a stop between the two sides: its rules tell what
-/// the recording's calls are.
+/// Uses a prediction that is closer to the recording as an intermediate step between the two sides: its rules
+/// identify the recording's calls.
 Result<void> explain_by_guesses(const Side& a, const Side& b, const SettingSearch& search,
                                 const CompareOptions& options, WhyCallsDiffer& why) {
   const Result<Comparison> first = compare(a.trace, search.closest, options);

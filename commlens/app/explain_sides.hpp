@@ -9,27 +9,28 @@
 
 namespace commlens {
 
-/// The way from the equations to `other`, as traces of one iteration (compare/explain.hpp).
+/// The steps from the equations to `other`, as traces of one iteration (compare/explain.hpp).
 std::vector<ExplainStep> explain_steps_of(const PaperSteps& planned, const Trace& other, Iteration iteration);
 
-/// Why a side has other volumes than the paper's equations give: exactly one of the sides has volumes only.
-/// The configuration behind the equations is predicted once more by the framework that ran it (its own, or
-/// that of the other side), and the way from the equations there is taken one change at a time
-/// (frameworks/paper/steps.hpp). Where that cannot be done everything is unexplained, and a note says why.
+/// Explains why a side's volumes differ from the paper's equations; exactly one of the sides has volumes
+/// only. The configuration of the equations is predicted again by the framework that ran it (its own, or that
+/// of the other side), and the steps from the equations to that prediction change one thing each
+/// (frameworks/paper/steps.hpp). If that is not possible, everything is unexplained and a note gives the
+/// reason.
 Result<Explanation> explain_against_paper(const Side& a, const Side& b, const Overrides& overrides,
                                           const CompareOptions& options, Planner& planner);
 
-/// What differs between two traces, why, and which settings would explain it.
+/// The differences of two traces, their causes, and settings that would explain them.
 struct WhyCallsDiffer {
-  std::vector<Difference> differences;  // with rules on both sides where settings explain them
+  std::vector<Difference> differences;  // the prediction under the guessed settings, if there are any
   Explanation explanation;
-  std::string hints;  // lines for people: the settings, or what else to try
+  std::string hints;  // lines for people: the settings, or other suggestions
   std::vector<SettingGuess> guesses;
 };
 
-/// Why the calls of two sides differ, `comparison` of which is given. Where one is a configuration and the
-/// other a trace, settings are searched under which the configuration comes closer to the trace
-/// (setting_search.hpp), and their prediction is taken as a stop between the two.
+/// Explains why the calls of two sides differ, from their `comparison`. If one is a configuration and the
+/// other a trace, settings are searched under which the configuration is closer to the trace
+/// (setting_search.hpp); their prediction is an intermediate step between the two.
 Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comparison& comparison,
                                         const CompareOptions& options);
 

@@ -16,7 +16,7 @@
 namespace commlens {
 namespace {
 
-/// Lines the file will have, as far as an integer goes.
+/// The number of lines of the file, saturated.
 std::int64_t line_count(const Trace& trace, const formats::CallSelection& selection) {
   double lines = 0;
   for (const RankStream& stream : trace.streams) {
@@ -29,7 +29,7 @@ std::int64_t line_count(const Trace& trace, const formats::CallSelection& select
   return static_cast<std::int64_t>(std::min(lines, 9.0e18));
 }
 
-/// What a request asks of an exporter that it does not do.
+/// Refuses options that the exporter does not support.
 Result<void> check_request(const formats::Exporter& exporter, const ExportRequest& request) {
   if (request.rank && !exporter.takes_rank) {
     return failure(fmt::format("--rank goes with --to {}; {} has all ranks",
@@ -41,18 +41,18 @@ Result<void> check_request(const formats::Exporter& exporter, const ExportReques
   }
   if (request.file.empty() && exporter.stream == nullptr) {
     return failure(fmt::format("--to {} writes a {}; name it with -o", request.format,
-                               exporter.folder != nullptr ? "folder" : "file"));
+                               exporter.folder != nullptr ? "directory" : "file"));
   }
   if (request.file.empty()) {
     return request.sink ? Result<void>() : failure("-o: name a file");
   }
-  const auto check_place = exporter.folder != nullptr ? check_folder_place : check_file_place;
+  const auto check_place = exporter.folder != nullptr ? check_directory_place : check_file_place;
   return check_place("-o", request.file).and_then([&] {
     return check_apart("-o", request.file, request.input);
   });
 }
 
-/// What cannot be written of this trace.
+/// Refuses a trace that the format cannot hold.
 Result<void> check_trace(const Trace& trace, const ExportRequest& request) {
   if (trace.provenance.accounting == Accounting::comms_logger) {
     return failure(fmt::format(

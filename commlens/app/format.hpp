@@ -5,8 +5,8 @@
 
 namespace commlens {
 
-/// How a result is written: a table for people, JSON (docs/ describes each schema), CSV. Every result of a
-/// verb has `rendered(result, format, style)`; the style (width, colour) is that of tables alone.
+/// Format of a result: a table for people, JSON (docs/ describes each schema) or CSV. Every result of a verb
+/// has `rendered(result, format, style)`; the style (width, colour) applies to tables only.
 enum class Format : std::uint8_t { table, json, csv };
 
 }  // namespace commlens

@@ -13,15 +13,15 @@ namespace commlens {
 namespace {
 
 Result<void> check_place(const ImportRequest& request) {
-  if (const Result<void> usable = check_trace_target(request.folder); !usable) {
+  if (const Result<void> usable = check_trace_target(request.directory); !usable) {
     return failure("-o " + usable.error().message);
   }
-  return check_folder_place("-o", request.folder).and_then([&] {
-    return check_apart("-o", request.folder, request.files);
+  return check_directory_place("-o", request.directory).and_then([&] {
+    return check_apart("-o", request.directory, request.files);
   });
 }
 
-/// How many calls find their counterparts on the other ranks.
+/// Counts the calls that have counterparts on the other ranks.
 std::optional<ImportResult::Matched> matched_in(const Trace& trace) {
   const Stragglers found = stragglers(trace);
   if (found.instances + found.messages + found.incomplete == 0) {
@@ -51,7 +51,7 @@ Result<ImportResult> import_files(const ImportRequest& request) {
   if (!trace) {
     return tl::unexpected(trace.error());
   }
-  write_trace(*trace, request.folder);
+  write_trace(*trace, request.directory);
   ImportResult result;
   double calls = 0;
   for (const RankStream& stream : trace->streams) {

@@ -10,18 +10,18 @@
 
 namespace commlens {
 
-/// Files of other tools, together one job.
+/// Files of other tools that together describe one job.
 struct ImportRequest {
   std::vector<std::string> files;
-  std::string folder;  // of the native trace; a trace there is replaced
+  std::string directory;  // of the native trace; a trace there is replaced
   Events events;
 };
 
-/// What became of the files.
+/// The result of an import.
 struct ImportResult {
   std::int64_t calls = 0;  // of all ranks
   std::int64_t ranks = 0;
-  /// Of several files: how many calls have their counterparts on the other ranks.
+  /// For several files: how many calls have counterparts on the other ranks.
   struct Matched {
     std::int64_t collectives = 0;
     std::int64_t messages = 0;
@@ -32,8 +32,8 @@ struct ImportResult {
   std::map<std::string, std::int64_t> assumed;
 };
 
-/// Reads the files, merges them into one trace and writes it. Fails for files that no importer knows and for
-/// a place that cannot take the trace. Throws SystemError.
+/// Reads the files, merges them into one trace and writes it. Fails if no importer recognises a file or the
+/// output directory is not usable. Throws SystemError.
 Result<ImportResult> import_files(const ImportRequest& request);
 
 }  // namespace commlens

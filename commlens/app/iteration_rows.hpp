@@ -12,7 +12,7 @@
 
 namespace commlens {
 
-/// What follows from an iteration's times.
+/// Rates derived from an iteration's times.
 struct IterationRates {
   double time_s = 0;
   double tokens_per_second = 0;          // of the whole job
@@ -21,20 +21,20 @@ struct IterationRates {
 };
 IterationRates rates_of(const engine::IterationReport& iteration, const Job& job);
 
-/// The mean of iterations: times and communication; no loss. At least one.
+/// The mean times and communication of iterations, without a loss. At least one iteration.
 engine::IterationReport mean_of(const std::vector<engine::IterationReport>& iterations);
 
-/// Lines of a table that is printed while it grows: the width of a column is known beforehand. Where the
-/// style has no room, the parts of the communication go first, the last ones before the others.
+/// Lines of a table that is printed while it grows, with fixed column widths. On a narrow terminal the
+/// columns of single ops are hidden first, the last ones before the others.
 class IterationTable {
  public:
-  /// `ops`: whose share of the time is shown, the most important first.
+  /// `ops`: ops with a column for their share of the time, the most important first.
   IterationTable(const Job& job, const std::vector<CommKind>& ops, const TextStyle& style);
 
   std::string title_line() const;
-  /// `is_mean`: no loss, no number.
+  /// `is_mean`: without loss and number.
   std::string line(const engine::IterationReport& iteration, bool is_mean = false) const;
-  /// Titles of what has no room.
+  /// Titles of the hidden columns.
   const std::vector<std::string>& hidden() const { return hidden_; }
 
  private:

@@ -88,7 +88,7 @@ TEST(RecordingCheck, CountsEveryCallOfEveryRank) {
   const Plan plan = make_plan(small_job()).value();
   const Trace recorded = plan.trace_of({0, 1});
   const RecordingCheck check = check_recording(plan, recorded, 0, 2);
-  std::int64_t calls = 0;  // what the plan sends on two ranks in two iterations
+  std::int64_t calls = 0;  // the bytes that the plan sends on two ranks in two iterations
   for (const RankStream& stream : recorded.streams) {
     calls += static_cast<std::int64_t>(stream.events.size()) * stream.ranks.count();
   }

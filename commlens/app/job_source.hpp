@@ -27,7 +27,7 @@ class Planner {
   std::set<std::string> warned_;
 };
 
-/// A choice of --framework, or nothing for an empty text.
+/// The choice of --framework; std::nullopt for an empty text.
 Result<std::string> checked_framework(const std::string& name);
 
 }  // namespace commlens

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/frameworks/memory.hpp"
+#include "commlens/frameworks/overrides.hpp"
 #include "commlens/model/parameters.hpp"
 
 namespace commlens {
@@ -27,6 +29,10 @@ std::string degrees_text(const ParallelLayout& layout) {
          (is_default ? "" : fmt::format(", ranks in order {}", layout.order));
 }
 
+std::string_view name_of(Recompute recompute) {
+  return recompute == Recompute::none ? "none" : recompute == Recompute::selective ? "selective" : "full";
+}
+
 }  // namespace
 
 std::string parameters_text(const ModelConfig& model) {
@@ -35,11 +41,21 @@ std::string parameters_text(const ModelConfig& model) {
 }
 
 std::string layout_text(const Job& job) {
-  return fmt::format("{} rank{} = {}, ZeRO-{}; sequence {}, micro-batch {}, {} micro-batch{}, {}",
+  const bool recomputes = job.train.recompute != Recompute::none;
+  return fmt::format("{} rank{} = {}, ZeRO-{}; sequence {}, micro-batch {}, {} micro-batch{}, {}{}",
                      with_commas(job.layout.ranks), job.layout.ranks == 1 ? "" : "s",
                      degrees_text(job.layout), job.train.zero_stage, job.model.sequence,
                      job.train.micro_batch, job.train.micro_batches, job.train.micro_batches == 1 ? "" : "es",
-                     name_of(job.train.dtype));
+                     name_of(job.train.dtype),
+                     recomputes ? fmt::format(", recompute {}", name_of(job.train.recompute)) : "");
+}
+
+std::string attention_text(const Job& job) {
+  const Attention attention = attention_of(job);
+  Job usual = job;
+  usual.train.attention.reset();
+  const bool is_shown = attention != Attention::eager || attention != attention_of(usual);
+  return is_shown ? fmt::format(", {} attention", name_of(attention)) : "";
 }
 
 Json model_json(const ModelConfig& model) {
@@ -67,7 +83,9 @@ Json layout_json(const Job& job) {
                {"virtual_stages", layout.virtual_stages},
                {"micro_batch", job.train.micro_batch},
                {"micro_batches", job.train.micro_batches},
-               {"dtype", name_of(job.train.dtype)}};
+               {"dtype", name_of(job.train.dtype)},
+               {"recompute", name_of(job.train.recompute)},
+               {"attention", name_of(attention_of(job))}};
   for (const MeshAxis& more : layout.more_axes) {
     json[std::string(name_of(more.axis))] = more.size;
   }

@@ -9,7 +9,7 @@
 namespace commlens {
 namespace {
 
-/// A member that takes a whole number of at least one.
+/// A member that takes an integer of at least one.
 template <auto Member>
 Result<void> set_count(Overrides& overrides, std::string_view text) {
   const Result<std::int64_t> value = parse_integer(text);

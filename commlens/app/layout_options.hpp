@@ -11,8 +11,8 @@
 
 namespace commlens {
 
-/// A setting of layout, batch or model that every verb with a configuration takes, by the name and in the
-/// words of the command line.
+/// A setting of layout, batch or model that every verb with a configuration takes, with its name and help
+/// text on the command line.
 struct LayoutOption {
   const char* name;   // "--tp"
   const char* value;  // what its value is, "N"; empty: it has none
@@ -23,23 +23,23 @@ struct LayoutOption {
 /// All of them, in the order of the help text.
 std::span<const LayoutOption> layout_options();
 
-/// What was given of them: name to value. A comma list is every value in turn.
+/// The given options: name to value. A comma list sweeps over its values.
 using LayoutValues = std::map<std::string, std::string>;
 
 /// "a,b" as its values; an empty text is one empty value.
 std::vector<std::string> comma_list(std::string_view text);
 
-/// One combination of the values in comma lists: what it sets, and the options that vary with their values.
+/// One combination of the values in comma lists: its overrides, and the varying options with their values.
 struct Combination {
   Overrides overrides;
   std::vector<std::pair<std::string, std::string>> swept;  // {"--seq", "1024"}
 };
 
-/// Every combination, in the order of the options, the last one fastest. Fails on a value that is none, and
-/// on more combinations than anyone reads.
+/// Every combination, in the order of the options, the last one fastest. Fails on an invalid value and on too
+/// many combinations.
 Result<std::vector<Combination>> combinations_of(const LayoutValues& given);
 
-/// The same where nothing is swept: one combination, a comma list is refused.
+/// The same without a sweep: one combination; a comma list is refused.
 Result<Overrides> overrides_of(const LayoutValues& given);
 
 }  // namespace commlens

@@ -6,7 +6,7 @@
 
 namespace commlens {
 
-/// The manual page (section 1, man(7)) of the program: what its verbs are for.
+/// The manual page (section 1, man(7)) of the program, which lists its verbs.
 std::string program_manual(const std::vector<VerbHelp>& verbs);
 
 /// That of a verb: commlens-VERB(1).

@@ -6,21 +6,21 @@
 
 namespace commlens {
 
-/// Fails where `path`, given as `flag` ("-o"), can take no file: it is a folder, stands in none, or in one in
-/// which nothing can be made. Asked before the work, since the place is the user's choice; a disk that is
-/// full by then is the system's fault. "-" passes, and devices that can be written.
+/// Fails if no file can be created at `path`, given as `flag` ("-o"): it is a directory, or its parent
+/// directory is missing or not writable. Called before the work, because the path is the user's choice; a
+/// disk that is full later is a system error. Accepts "-" and writable devices.
 Result<void> check_file_place(const std::string& flag, const std::string& path);
 
-/// The same of a folder that is written whole; those it stands in are made with it.
-Result<void> check_folder_place(const std::string& flag, const std::string& path);
+/// The same for a directory that is written as a whole; missing parent directories are created later.
+Result<void> check_directory_place(const std::string& flag, const std::string& path);
 
-/// Fails where what is written to `path`, given as `flag`, would harm one of the `inputs` (words of the
-/// command line, files and others): it is that file by this name or another, stands in a trace folder that is
-/// read, or is a folder that holds an input and is replaced.
+/// Fails if writing to `path`, given as `flag`, would overwrite one of the `inputs` (words of the command
+/// line, files or not): `path` is the same file (also by another name), is inside a trace directory that is
+/// read, or is a directory that contains an input and would be replaced.
 Result<void> check_apart(const std::string& flag, const std::string& path,
                          const std::vector<std::string>& inputs);
 
-/// Both of a file that -o names.
+/// Both checks for the file named by -o.
 Result<void> check_output_place(const std::string& path, const std::vector<std::string>& inputs);
 
 }  // namespace commlens

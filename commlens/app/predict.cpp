@@ -195,27 +195,15 @@ Result<Sweep> sweep(const SweepRequest& request) {
 }
 
 std::string rendered(const Prediction& prediction, Format format, const TextStyle& style) {
-  switch (format) {
-    case Format::table:
-      return prediction_text(prediction, style);
-    case Format::json:
-      return json_result(prediction_json(prediction));
-    case Format::csv:
-      return breakdown_csv(prediction.trace, prediction.rows, prediction.view.ranks_per_node > 0);
-  }
-  return {};
+  return in_format(
+      format, [&] { return prediction_text(prediction, style); }, [&] { return prediction_json(prediction); },
+      [&] { return breakdown_csv(prediction.trace, prediction.rows, prediction.view.ranks_per_node > 0); });
 }
 
 std::string rendered(const Sweep& sweep, Format format, const TextStyle& style) {
-  switch (format) {
-    case Format::table:
-      return sweep_text(sweep.head, sweep.rows, style);
-    case Format::json:
-      return json_result(sweep_json(sweep.head, sweep.rows));
-    case Format::csv:
-      return sweep_csv(sweep.head, sweep.rows);
-  }
-  return {};
+  return in_format(
+      format, [&] { return sweep_text(sweep.head, sweep.rows, style); },
+      [&] { return sweep_json(sweep.head, sweep.rows); }, [&] { return sweep_csv(sweep.head, sweep.rows); });
 }
 
 }  // namespace commlens

@@ -14,32 +14,30 @@
 
 namespace commlens {
 
-/// What to predict: a configuration, what is changed in it, and which iteration is shown how.
+/// What to predict: a configuration, changes to it, and which iteration is shown how.
 struct PredictRequest {
   std::vector<std::string> config;  // files that make one configuration, or the name of a model: "1.3B"
-  std::string framework;  // whose rules; empty: those the configuration names, or its kind's default
-  Overrides overrides;    // what is changed in the configuration
-  PredictionView view;    // its framework_choice is found out
+  std::string framework;  // the rules to use; empty: those named by the configuration, or its kind's default
+  Overrides overrides;    // changes to the configuration
+  PredictionView view;    // framework_choice is set by predict()
   Events events;
 };
 
-/// The plan of the job: every call of every rank, of initialisation and of all iterations. Fails for a
-/// configuration that cannot be read or that the rules do not know, and for a rank of the view that the job
-/// does not have.
+/// The plan of the job: every call of every rank, of initialisation and of all iterations. Fails if the
+/// configuration cannot be read or planned, or if the view's rank is not in the job.
 Result<Plan> plan_of(const PredictRequest& request);
 
-/// The messages of one iteration, counted. Fails as plan_of does, and for an iteration that is none of
-/// "init", "cold" and "steady".
+/// Counts the messages of one iteration. Fails as plan_of does, and unless the iteration is "init", "cold" or
+/// "steady".
 Result<Prediction> predict(const PredictRequest& request);
-/// The same of a plan that is there already.
+/// The same for an existing plan.
 Result<Prediction> predict(const PredictRequest& request, const Plan& plan);
 
-/// Initialisation and all iterations of the plan's job. Fails where these are more calls than can be held in
-/// memory.
+/// Initialisation and all iterations of the plan's job. Fails if their calls do not fit in memory.
 Result<std::vector<Iteration>> planned_iterations(const Plan& plan);
 
-/// Writes every call of a plan, of initialisation and of all iterations of its job, as JSON Lines; of one
-/// rank where one is given. Fails where these are more calls than can be held in memory.
+/// Writes every call of a plan, of initialisation and of all iterations of its job, as JSON Lines; or of one
+/// rank if given. Fails if the calls do not fit in memory.
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,
                          const Events& events);
 
@@ -52,8 +50,8 @@ struct SweepRequest {
   Events events;
 };
 
-/// One row per combination of a framework and of settings; one that cannot be planned has its reason. Fails
-/// where none can. Warns where the rows do different work.
+/// One row per combination of a framework and settings; a combination that cannot be planned has its reason.
+/// Fails if none can be planned. Warns if the rows do different work.
 Result<Sweep> sweep(const SweepRequest& request);
 
 /// A table with its head and the paper's equations; JSON as schema commlens.predict/1; CSV with one line per

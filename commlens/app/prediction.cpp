@@ -14,10 +14,10 @@ Iteration iteration_of(const Plan& plan, const std::string& name) {
   return name == "init" ? k_init_iteration : name == "cold" ? 0 : plan.steady_iteration();
 }
 
-/// A call of the iteration whose rule was never measured makes it unverified, whatever the settings.
+/// A call of the iteration whose rule was never measured makes it unverified, independent of the settings.
 void add_unmeasured_rules(Prediction& prediction) {
   if (!prediction.unverified.empty()) {
-    return;  // the settings that bring such rules along are named already
+    return;  // settings that cause such rules are listed already
   }
   for (const BreakdownRow& row : prediction.rows) {
     const Rule& rule = prediction.trace.rule(row.rule);

@@ -14,7 +14,7 @@
 
 namespace commlens {
 
-/// Who chose the framework: --framework, the case file, or the default for this kind of configuration.
+/// Source of the framework: --framework, the case file, or the default for this kind of configuration.
 enum class FrameworkChoice : std::uint8_t { flag, case_file, fallback };
 
 /// Which iteration a table shows, and how bytes are counted.
@@ -46,7 +46,7 @@ Prediction predicted(const Plan& plan, const PredictionView& view);
 /// The table, its head and the paper's equations.
 std::string prediction_text(const Prediction& prediction, const TextStyle& style);
 
-/// CONTRACT §5, schema commlens.predict/1.
+/// JSON of schema commlens.predict/1 (docs/output.md).
 nlohmann::ordered_json prediction_json(const Prediction& prediction);
 
 /// "deepspeed 0.14.0": the rule set, and the version its rules were measured on.
@@ -54,7 +54,7 @@ std::string framework_text(const Prediction& prediction);
 /// "0.14.0": the version alone.
 std::string framework_version(const Prediction& prediction);
 
-/// A value of an equation: whole with thousands separators, else with one decimal.
+/// A value of an equation with thousands separators, and one decimal unless it is an integer.
 std::string number_text(double value);
 
 }  // namespace commlens

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Whole numbers without a decimal point.
+/// Integers without a decimal point.
 Json number(double value) {
   constexpr double integer_limit = 9.2e18;
   if (std::fabs(value) < integer_limit && value == std::floor(value)) {

@@ -51,7 +51,7 @@ std::string iteration_text(const Prediction& prediction) {
   return fmt::format("steady (iteration {} and all after it)", prediction.steady_iteration);
 }
 
-/// What is not empty of the fullest rank's memory.
+/// The non-zero parts of the memory of the rank that needs most.
 std::string memory_parts_text(const MemoryEstimate& memory) {
   const std::pair<const char*, Bytes> parts[] = {
       {"parameters", memory.parameters},   {"gradients", memory.gradients}, {"optimizer", memory.optimizer},
@@ -69,7 +69,7 @@ std::string memory_parts_text(const MemoryEstimate& memory) {
 std::string head_text(const Prediction& prediction) {
   const Job& job = prediction.job;
   const MemoryEstimate memory = memory_per_rank(job);
-  std::string text = model_text(job.model) + layout_text(job) + "\n";
+  std::string text = model_text(job.model) + layout_text(job) + attention_text(job) + "\n";
   const std::vector<std::string>& unverified = prediction.unverified;
   text += fmt::format("rules: {}{}{}\n", framework_text(prediction),
                       choice_text(prediction.view.framework_choice),

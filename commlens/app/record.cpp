@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/directory_watch.hpp"
 #include "commlens/app/earlier_trace.hpp"
-#include "commlens/app/folder_watch.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/output_place.hpp"
 #include "commlens/app/record_child.hpp"
@@ -27,26 +27,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is loaded into the processes of the command.
+/// The library that is loaded into the processes of the command.
 struct Capture {
   fs::path library;
-  std::string reason;                  // what it waits for, for people
-  std::vector<std::string> variables;  // to set besides those that all have
+  std::string reason;                  // the first call that it records, for people
+  std::vector<std::string> variables;  // set in addition to the common ones
 };
 
 Result<fs::path> capture_library(const std::string& file, std::string_view what) {
-  std::string places;
-  for (const fs::path& folder : module_folders()) {
-    std::error_code ignored;
-    if (fs::exists(folder / file, ignored)) {
-      return preloadable(fs::absolute(folder / file));
-    }
-    places += (places.empty() ? "" : ", ") + folder.string();
+  if (const std::optional<fs::path> found = module_file(file)) {
+    return preloadable(fs::absolute(*found));
   }
   return failure(
       fmt::format("cannot record {}: {} is missing in {}; build commlens where its headers are installed, or "
-                  "name the folder in COMMLENS_MODULE_PATH",
-                  what, file, places));
+                  "name the directory in COMMLENS_MODULE_PATH",
+                  what, file, searched_for_modules()));
 }
 
 Result<ChosenMpi> chosen_mpi(const RecordRequest& request) {
@@ -103,7 +98,7 @@ Result<Capture> nccl_capture(const RecordRequest& request) {
                  {fmt::format("NCCL_PROFILER_PLUGIN={}", library->string())}};
 }
 
-/// Open MPI's launcher hands variables to processes on other machines only when it is told to.
+/// Open MPI's launcher passes variables to processes on other machines only with -x.
 std::vector<std::string> with_exports(std::vector<std::string> command,
                                       const std::vector<std::string>& variables) {
   const std::optional<fs::path> program = executable_of(command.front());
@@ -118,55 +113,54 @@ std::vector<std::string> with_exports(std::vector<std::string> command,
   return command;
 }
 
-ChildProgram child_of(const RecordRequest& request, const Capture& chosen, const fs::path& folder) {
+ChildProgram child_of(const RecordRequest& request, const Capture& chosen, const fs::path& directory) {
   std::vector<std::string> variables = preload_variables(chosen.library);
-  variables.push_back(fmt::format("{}={}", capture::k_folder_variable, folder.string()));
+  variables.push_back(fmt::format("{}={}", capture::k_folder_variable, directory.string()));
   variables.push_back(fmt::format("{}={}", capture::k_command_variable, as_typed(request.command)));
   variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
   return {.command = with_exports(request.command, variables), .variables = variables};
 }
 
-/// Makes room for the trace: what is there must be a trace of before, which steps aside. Better to fail here
-/// than in every process of the command. A folder that NCCL's ranks record into now is left to them: they may
-/// be of this job, whose launcher has started them earlier; those of another job have nothing to do with
-/// ours.
-Result<EarlierTrace> make_room(const std::string& folder, bool is_nccl) {
-  if (const Result<void> usable = check_folder_place("-o", folder); !usable) {
+/// Prepares the directory of the trace: an earlier trace there is moved aside, anything else is refused here
+/// rather than in every process of the command. A directory into which NCCL ranks record now is left alone:
+/// they may belong to this job, whose launcher started them earlier.
+Result<EarlierTrace> make_room(const std::string& directory, bool is_nccl) {
+  if (const Result<void> usable = check_directory_place("-o", directory); !usable) {
     return tl::unexpected(usable.error());
   }
-  Result<EarlierTrace> earlier = EarlierTrace::put_aside(folder);
+  Result<EarlierTrace> earlier = EarlierTrace::put_aside(directory);
   if (!earlier) {
     return failure("-o " + earlier.error().message);
   }
   if (earlier->is_used()) {
     return is_nccl ? std::move(earlier)
-                   : failure(fmt::format("-o {}: another job is being recorded there; choose another folder",
-                                         folder));
+                   : failure(fmt::format(
+                         "-o {}: another job is being recorded there; choose another directory", directory));
   }
   std::error_code error;
-  fs::create_directories(earlier->folder(), error);
+  fs::create_directories(earlier->directory(), error);
   if (error) {
-    throw SystemError(fmt::format("cannot make the folder {}: {}", folder, error.message()));
+    throw SystemError(fmt::format("cannot make the directory {}: {}", directory, error.message()));
   }
-  fs::remove(earlier->folder(), error);
+  fs::remove(earlier->directory(), error);
   return earlier;
 }
 
-/// How the command ended, and what was there before it.
+/// How the command ended, and which traces existed before it.
 struct Ended {
-  std::vector<fs::path> before;  // traces beside this one, by number
+  std::vector<fs::path> before;  // numbered traces next to this one
   std::chrono::nanoseconds elapsed{};
-  bool has_lost_folder = false;  // somebody took it away
+  bool has_lost_directory = false;  // the directory was deleted or moved
 };
 
-/// A launcher may end before the ranks that it kills. Those that live on for other reasons are not waited for
-/// long.
-void await_killed_ranks(const fs::path& folder) {
+/// A launcher may end before the ranks that it kills. The wait for ranks that live on for other reasons is
+/// short.
+void await_killed_ranks(const fs::path& directory) {
   constexpr std::chrono::milliseconds between(10);
   constexpr int most_looks = 200;
   const auto is_filled = [](const fs::path& recorded) { return is_being_recorded(recorded); };
   for (int look = 0; look < most_looks; ++look) {
-    const std::vector<fs::path> recorded = recorded_folders(folder);
+    const std::vector<fs::path> recorded = recorded_directories(directory);
     if (std::none_of(recorded.begin(), recorded.end(), is_filled)) {
       return;
     }
@@ -174,29 +168,29 @@ void await_killed_ranks(const fs::path& folder) {
   }
 }
 
-/// Concludes the recordings that the command has made. The earlier trace comes back where there is none.
+/// Finishes the recordings made by the command. Restores the earlier trace if there are none.
 std::vector<RecordedJob> conclude(const RecordRequest& request, EarlierTrace& earlier, const Ended& ended,
                                   const Capture& chosen) {
-  const fs::path& folder = earlier.folder();
-  const bool has_started = is_trace(folder);
+  const fs::path& directory = earlier.directory();
+  const bool has_started = is_trace(directory);
   const bool is_earlier = earlier.settle();
   std::vector<RecordedJob> jobs;
-  for (const fs::path& recorded : recorded_folders(folder)) {
+  for (const fs::path& recorded : recorded_directories(directory)) {
     const bool is_new = std::find(ended.before.begin(), ended.before.end(), recorded) == ended.before.end();
-    if (is_new && !(is_earlier && recorded == folder)) {
+    if (is_new && !(is_earlier && recorded == directory)) {
       jobs.push_back(conclude_recording(recorded, ended.elapsed));
     }
   }
   if (!jobs.empty()) {
     return jobs;
   }
-  const std::string still = is_earlier ? fmt::format("; {} {} the earlier trace", folder.string(),
-                                                     ended.has_lost_folder ? "holds" : "still holds")
+  const std::string still = is_earlier ? fmt::format("; {} {} the earlier trace", directory.string(),
+                                                     ended.has_lost_directory ? "holds" : "still holds")
                                        : "";
-  if (ended.has_lost_folder) {
+  if (ended.has_lost_directory) {
     request.events.warn(
         fmt::format("{} was deleted or moved while the command ran, and what was recorded with it{}",
-                    folder.string(), still));
+                    directory.string(), still));
   } else {
     request.events.warn(fmt::format("nothing was recorded: {}{}{}",
                                     has_started ? "the command ended before its first call"
@@ -219,25 +213,25 @@ Result<RecordResult> record(const RecordRequest& request) {
   if (!chosen) {
     return tl::unexpected(chosen.error());
   }
-  // MPI_Init orders the ranks behind the first one. Those of NCCL may record before it has started, so each
-  // makes room for itself.
+  // MPI_Init makes the other ranks wait for the first one. NCCL ranks may record before it has started, so
+  // each prepares the directory itself.
   if (!is_first && request.nccl.empty()) {
-    return RecordResult{run_child(child_of(request, *chosen, fs::absolute(request.folder))), {}};
+    return RecordResult{run_child(child_of(request, *chosen, fs::absolute(request.directory))), {}};
   }
-  Result<EarlierTrace> earlier = make_room(request.folder, !request.nccl.empty());
+  Result<EarlierTrace> earlier = make_room(request.directory, !request.nccl.empty());
   if (!earlier) {
     return tl::unexpected(earlier.error());
   }
-  Ended ended{.before = numbered_folders(earlier->folder())};
-  FolderWatch watch(earlier->folder());
+  Ended ended{.before = numbered_directories(earlier->directory())};
+  DirectoryWatch watch(earlier->directory());
   const auto start = std::chrono::steady_clock::now();
-  RecordResult result{run_child(child_of(request, *chosen, earlier->folder())), {}};
+  RecordResult result{run_child(child_of(request, *chosen, earlier->directory())), {}};
   ended.elapsed = std::chrono::steady_clock::now() - start;
   if (is_first) {
     if (result.exit_code != 0) {
-      await_killed_ranks(earlier->folder());
+      await_killed_ranks(earlier->directory());
     }
-    ended.has_lost_folder = !is_trace(earlier->folder()) && watch.has_seen_it_go();
+    ended.has_lost_directory = !is_trace(earlier->directory()) && watch.has_seen_it_go();
     result.jobs = conclude(request, *earlier, ended, *chosen);
   }
   return result;

@@ -8,11 +8,11 @@
 
 namespace commlens {
 
-/// A program to run and record, without a change to it.
+/// A program to run and record, unmodified.
 struct RecordRequest {
-  std::vector<std::string> command;       // as in a shell, at least one word
-  std::string folder = "commlens-trace";  // replaces a trace that is there once something was recorded
-  std::string mpi;                        // the program's, openmpi or mpich; empty: found out
+  std::vector<std::string> command;          // as in a shell, at least one word
+  std::string directory = "commlens-trace";  // replaces a trace that is there once something was recorded
+  std::string mpi;                           // the program's MPI: openmpi or mpich; empty: detected
   std::string nccl;  // in place of MPI: profiler or shim (docs/recording-nccl.md); empty: MPI
   Events events;
 };
@@ -24,9 +24,9 @@ struct RecordResult {
 
 /// Runs the command with this process's standard streams and records the calls of every process that it
 /// starts. Signals to this process go on to the command. In a job whose launcher starts this function in
-/// every process, the first one concludes the recording and the others return their exit codes. Fails for a
-/// command that does not exist, an MPI that cannot be recorded here, a folder that holds anything else than a
-/// trace. Throws SystemError.
+/// every process, the first one concludes the recording and the others return their exit codes. Fails if the
+/// command does not exist, its MPI cannot be recorded here, or the directory holds anything but a trace.
+/// Throws SystemError.
 Result<RecordResult> record(const RecordRequest& request);
 
 }  // namespace commlens

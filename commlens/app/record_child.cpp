@@ -17,7 +17,7 @@
 namespace commlens {
 namespace {
 
-/// Blocks what waits for the child and what is passed on to it, as long as it lives.
+/// Blocks SIGCHLD and the signals that are passed on to the child, during its lifetime.
 class Signals {
  public:
   Signals() {
@@ -26,7 +26,7 @@ class Signals {
       sigaddset(&waited_, signal);
     }
     sigprocmask(SIG_BLOCK, &waited_, &before_);
-    // Ignored by whoever started us, it would never come.
+    // If the parent process set it to ignored, it would never arrive.
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &standard, &before_child_);
@@ -40,7 +40,8 @@ class Signals {
 
   const sigset_t& before() const { return before_; }
 
-  /// The next signal that is not SIGCHLD goes to the child; what the terminal sends has reached it already.
+  /// Passes the next signal other than SIGCHLD on to the child, which has already received those of the
+  /// terminal.
   void pass_one(pid_t child) const {
     siginfo_t info = {};
     const int signal = sigwaitinfo(&waited_, &info);

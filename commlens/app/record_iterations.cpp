@@ -56,7 +56,7 @@ std::optional<RepeatingPart> repeating_to_end(std::span<const std::uint32_t> cal
   return std::nullopt;
 }
 
-/// The records of one rank's file, in memory; what is written there is in the file.
+/// The records of one rank's file, mapped into memory: changes are written to the file.
 class Records {
  public:
   explicit Records(const std::filesystem::path& path) {
@@ -108,16 +108,16 @@ class Records {
   std::size_t size_ = 0;
 };
 
-std::vector<Records> records_of_ranks(const std::filesystem::path& folder) {
-  const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+std::vector<Records> records_of_ranks(const std::filesystem::path& directory) {
+  const Result<Manifest> manifest = read_manifest(directory / k_manifest_name);
   if (!manifest) {
     throw SystemError(manifest.error().message);
   }
   std::vector<Records> ranks;
   std::error_code ignored;
   for (const StreamEntry& entry : manifest->streams) {
-    if (std::filesystem::exists(folder / entry.file, ignored)) {
-      ranks.emplace_back(folder / entry.file);
+    if (std::filesystem::exists(directory / entry.file, ignored)) {
+      ranks.emplace_back(directory / entry.file);
     }
   }
   return ranks;
@@ -199,8 +199,8 @@ std::vector<RepeatingPart> common_parts(const std::vector<std::optional<Repeatin
   return parts;
 }
 
-std::string settle_iterations(const std::filesystem::path& folder) {
-  std::vector<Records> ranks = records_of_ranks(folder);
+std::string settle_iterations(const std::filesystem::path& directory) {
+  std::vector<Records> ranks = records_of_ranks(directory);
   if (are_marked(ranks)) {
     return "iterations marked by the program";
   }

@@ -16,17 +16,17 @@ struct RepeatingPart {
   friend bool operator==(const RepeatingPart&, const RepeatingPart&) = default;
 };
 
-/// The shortest period with which the calls repeat up to the end, a few last calls excepted: at least three
-/// times, and over at least half of them. `calls` holds the op of each call in issue order.
+/// The shortest period with which the calls repeat up to the end, except for a few last calls: at least three
+/// times, and over at least half of the calls. `calls` holds the op of each call in issue order.
 std::optional<RepeatingPart> repeating_part(std::span<const std::uint32_t> calls);
 
-/// Brings the ranks of a job to the same number of repeats: that of the rank with the fewest; where another
-/// has a multiple of it, several of its periods are one. Empty when a rank does not repeat or the numbers do
+/// Makes the number of repeats equal on all ranks of a job: that of the rank with the fewest; if another rank
+/// has a multiple of it, several of its periods become one. Empty if a rank does not repeat or the numbers do
 /// not fit.
 std::vector<RepeatingPart> common_parts(const std::vector<std::optional<RepeatingPart>>& ranks);
 
-/// Writes into the records of a recording which iteration each call belongs to, where its program did not
-/// say: found by common_parts, else unknown. Returns how it is known, for people. Throws SystemError.
-std::string settle_iterations(const std::filesystem::path& folder);
+/// Writes the iteration of each call into the records of a recording whose program did not mark iterations:
+/// found by common_parts, else unknown. Returns how iterations are known, for people. Throws SystemError.
+std::string settle_iterations(const std::filesystem::path& directory);
 
 }  // namespace commlens

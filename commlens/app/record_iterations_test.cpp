@@ -19,12 +19,12 @@ Calls repeated(const Calls& before, const Calls& part, int times, const Calls& a
   return calls;
 }
 
-TEST(RepeatingPart, StartsBehindWhatComesOnce) {
+TEST(RepeatingPart, StartsAfterCallsThatOccurOnce) {
   // 7 8 | 1 2 3 five times
   EXPECT_EQ(repeating_part(repeated({7, 8}, {1, 2, 3}, 5, {})), (RepeatingPart{2, 3, 5}));
 }
 
-TEST(RepeatingPart, LeavesOutLastCalls) {
+TEST(RepeatingPart, ExcludesLastCalls) {
   EXPECT_EQ(repeating_part(repeated({7}, {1, 2, 2}, 6, {9, 9})), (RepeatingPart{1, 3, 6}));
 }
 
@@ -36,7 +36,7 @@ TEST(RepeatingPart, IsTheShortestOne) {
 TEST(RepeatingPart, TwiceIsNotEnough) { EXPECT_FALSE(repeating_part(repeated({}, {1, 2, 3}, 2, {}))); }
 
 TEST(RepeatingPart, MustCoverHalfOfTheCalls) {
-  // Three times 4, behind seven calls that are all different.
+  // Three times 4, after seven calls that are all different.
   EXPECT_FALSE(repeating_part(repeated({10, 11, 12, 13, 14, 15, 16}, {4}, 3, {})));
 }
 

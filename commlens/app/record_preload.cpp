@@ -58,20 +58,20 @@ Result<fs::path> preloadable(fs::path library) {
   }
   return failure(
       fmt::format("{}: the loader takes no library whose path has a colon or a semicolon; move commlens, "
-                  "or name another folder in COMMLENS_MODULE_PATH",
+                  "or name another directory in COMMLENS_MODULE_PATH",
                   library.string()));
 }
 
-// A name without a slash is looked for in LD_LIBRARY_PATH, where folders may have spaces.
+// A name without a slash is looked for in LD_LIBRARY_PATH, where directories may have spaces.
 std::vector<std::string> preload_variables(const fs::path& library) {
   const std::string others = others_preloaded();
   if (library.string().find(' ') == std::string::npos) {
     return {fmt::format("LD_PRELOAD={}{}", library.string(), others)};
   }
-  const std::string folders = variable("LD_LIBRARY_PATH");
+  const std::string directories = variable("LD_LIBRARY_PATH");
   return {fmt::format("LD_PRELOAD={}{}", library.filename().string(), others),
-          fmt::format("LD_LIBRARY_PATH={}{}{}", library.parent_path().string(), folders.empty() ? "" : ":",
-                      folders)};
+          fmt::format("LD_LIBRARY_PATH={}{}{}", library.parent_path().string(),
+                      directories.empty() ? "" : ":", directories)};
 }
 
 std::string as_typed(const std::vector<std::string>& words) {

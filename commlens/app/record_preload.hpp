@@ -7,15 +7,16 @@
 
 namespace commlens {
 
-/// Fails when the loader cannot be determined of a library at this place: it takes a colon or a semicolon for
-/// the end of a name. The path otherwise.
+/// Returns the path, or fails if LD_PRELOAD cannot express it: the loader ends a name at a colon or a
+/// semicolon.
 Result<std::filesystem::path> preloadable(std::filesystem::path library);
 
-/// The variables, "NAME=value", by which the loader loads `library` into every process that gets them, before
-/// what this process's LD_PRELOAD names. Another recorder of MPI that stands there goes: one command has one.
+/// The variables, "NAME=value", with which the loader loads `library` into every process that inherits them,
+/// before the libraries in this process's LD_PRELOAD. Another MPI recorder in LD_PRELOAD is removed: a
+/// command has one recorder.
 std::vector<std::string> preload_variables(const std::filesystem::path& library);
 
-/// The words of a command as one would type them in a shell, those with spaces and the like in quotes.
+/// The words of a command as typed in a shell, quoted where needed.
 std::string as_typed(const std::vector<std::string>& words);
 
 }  // namespace commlens

@@ -29,7 +29,7 @@ bool is_executable(const fs::path& file) {
   return fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0;
 }
 
-/// The loader that an ELF program of this machine names; nothing for anything else.
+/// The loader named in an ELF program for this machine; std::nullopt for other files.
 std::optional<std::string> loader_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   Elf64_Ehdr header = {};
@@ -54,7 +54,7 @@ std::optional<std::string> loader_of(const fs::path& file) {
   return std::nullopt;
 }
 
-/// Keeps this process's capture libraries out of what is only asked.
+/// Keeps this process's capture libraries out of programs that are run only to query them.
 std::vector<std::string> plain_environment() {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -85,18 +85,18 @@ bool is_python(const std::string& word) { return fs::path(word).filename().strin
 
 /// The MPI of the mpi4py that this Python would import, without importing it.
 std::optional<MpiLibrary> mpi_of_python(const fs::path& python) {
-  std::string folder = output_of({python.string(), "-c",
-                                  "import importlib.util as u\ns = u.find_spec('mpi4py')\n"
-                                  "print(s.submodule_search_locations[0] if s else '')"});
-  while (!folder.empty() && folder.back() == '\n') {
-    folder.pop_back();
+  std::string directory = output_of({python.string(), "-c",
+                                     "import importlib.util as u\ns = u.find_spec('mpi4py')\n"
+                                     "print(s.submodule_search_locations[0] if s else '')"});
+  while (!directory.empty() && directory.back() == '\n') {
+    directory.pop_back();
   }
   std::error_code error;
-  if (folder.empty() || !fs::is_directory(folder, error)) {
+  if (directory.empty() || !fs::is_directory(directory, error)) {
     return std::nullopt;
   }
   const std::optional<std::string> loader = loader_of(python);
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string file = entry.path().filename().string();
     if (loader && file.starts_with("MPI.") && file.ends_with(".so")) {
       std::vector<std::string> libraries;
@@ -117,7 +117,7 @@ std::optional<ChosenMpi> chosen(std::optional<MpiLibrary> library, std::string r
   return library ? std::optional(ChosenMpi{*library, std::move(reason), is_sure}) : std::nullopt;
 }
 
-/// Of the launcher that has started this process.
+/// The MPI of the launcher that started this process.
 std::optional<ChosenMpi> mpi_of_environment() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
     return ChosenMpi{MpiLibrary::openmpi, "Open MPI's launcher started this process"};
@@ -140,15 +140,15 @@ std::optional<fs::path> executable_of(const std::string& word) {
   const char* const path = std::getenv("PATH");
   std::string_view rest = path == nullptr ? "/usr/bin:/bin" : path;
   while (true) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    fs::path file = fs::path(folder.empty() ? "." : folder) / word;
+    const std::string_view directory = rest.substr(0, rest.find(':'));
+    fs::path file = fs::path(directory.empty() ? "." : directory) / word;
     if (is_executable(file)) {
       return file;
     }
-    if (folder.size() == rest.size()) {
+    if (directory.size() == rest.size()) {
       return std::nullopt;
     }
-    rest.remove_prefix(folder.size() + 1);
+    rest.remove_prefix(directory.size() + 1);
   }
 }
 

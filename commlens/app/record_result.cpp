@@ -22,8 +22,8 @@ using std::chrono::nanoseconds;
 
 bool is_of_nccl(const Manifest& manifest) { return manifest.tables.provenance.framework == "nccl"; }
 
-/// How the cost of a call was found out. The NCCL recorders look at the clock at every call, the others
-/// measure their own work once.
+/// How the cost of a call was measured. The NCCL recorders read the clock at every call, the others measure
+/// their own work once.
 std::string method_text(const Manifest& manifest) {
   return is_of_nccl(manifest) ? "on average (measured at every call of this run; "
                                 "what NCCL and the GPU do more for its events is "
@@ -33,14 +33,14 @@ std::string method_text(const Manifest& manifest) {
                                 "call, 90 ns for one that a wait completes)";
 }
 
-/// What recording added to the time of the rank that made the most calls.
+/// The time that recording added to the rank with the most calls.
 std::string cost_text(const Manifest& manifest, nanoseconds elapsed) {
   std::int64_t busiest = 0;
   for (const StreamEntry& stream : manifest.streams) {
     busiest = std::max(busiest, stream.events.value_or(0));
   }
   const RecorderCost cost = manifest.tables.provenance.recorder.value_or(RecorderCost{});
-  if (cost.cost_per_call.count() == 0) {  // ranks tell it when they end
+  if (cost.cost_per_call.count() == 0) {  // reported by ranks when they end
     return "what recording cost is not known: every rank was killed or aborted, or still runs\n";
   }
   const nanoseconds spent = cost.cost_per_call * busiest;
@@ -55,7 +55,7 @@ std::string cost_text(const Manifest& manifest, nanoseconds elapsed) {
       is_of_nccl(manifest) ? "" : "; what it does within MPI_Init and MPI_Finalize is not counted");
 }
 
-/// How much there is, unfinished calls included.
+/// The size of the recording, including unfinished calls.
 std::string extent_text(const Manifest& manifest) {
   std::int64_t records = 0;
   for (const StreamEntry& stream : manifest.streams) {
@@ -65,44 +65,44 @@ std::string extent_text(const Manifest& manifest) {
                      with_commas(std::ssize(manifest.streams)), manifest.streams.size() == 1 ? "" : "s");
 }
 
-/// Whether a rank of the job still records: that of another launcher's process, which ends later.
-bool is_still_written(const fs::path& folder) {
-  const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+/// Whether a rank of the job still records: a process of another launcher, which ends later.
+bool is_still_written(const fs::path& directory) {
+  const Result<Manifest> manifest = read_manifest(directory / k_manifest_name);
   return manifest &&
          std::any_of(manifest->streams.begin(), manifest->streams.end(),
-                     [&](const StreamEntry& entry) { return is_being_filled(folder / entry.file); });
+                     [&](const StreamEntry& entry) { return is_being_filled(directory / entry.file); });
 }
 
 }  // namespace
 
-std::vector<fs::path> recorded_folders(const fs::path& folder) {
-  std::vector<fs::path> folders = numbered_folders(folder);
-  if (is_trace(folder)) {
-    folders.insert(folders.begin(), folder);
+std::vector<fs::path> recorded_directories(const fs::path& directory) {
+  std::vector<fs::path> directories = numbered_directories(directory);
+  if (is_trace(directory)) {
+    directories.insert(directories.begin(), directory);
   }
-  return folders;
+  return directories;
 }
 
-std::vector<fs::path> numbered_folders(const fs::path& folder) {
-  std::vector<fs::path> folders;
-  fs::path next = fmt::format("{}-2", folder.string());
+std::vector<fs::path> numbered_directories(const fs::path& directory) {
+  std::vector<fs::path> directories;
+  fs::path next = fmt::format("{}-2", directory.string());
   for (int number = 3; is_trace(next); ++number) {
-    folders.push_back(next);
-    next = fmt::format("{}-{}", folder.string(), number);
+    directories.push_back(next);
+    next = fmt::format("{}-{}", directory.string(), number);
   }
-  return folders;
+  return directories;
 }
 
-RecordedJob conclude_recording(const fs::path& folder, nanoseconds elapsed) {
+RecordedJob conclude_recording(const fs::path& directory, nanoseconds elapsed) {
   const auto start = std::chrono::steady_clock::now();
   RecordedJob job;
-  job.folder = folder;
-  job.iterations = is_still_written(folder)
+  job.directory = directory;
+  job.iterations = is_still_written(directory)
                        ? "iterations were not looked for: some ranks had not ended yet; see "
                          "commlens summary when they have"
-                       : settle_iterations(folder);
-  finish_recording(folder, job.iterations);
-  const Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+                       : settle_iterations(directory);
+  finish_recording(directory, job.iterations);
+  const Result<Manifest> manifest = read_manifest(directory / k_manifest_name);
   if (!manifest) {
     throw SystemError(manifest.error().message);
   }

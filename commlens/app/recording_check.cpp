@@ -46,7 +46,7 @@ RecordingCheck check_recording(const Plan& plan, const Trace& recorded, std::int
   options.rules = &rule_book();
   Result<Comparison> comparison = compare(predicted, recorded, options);
   if (!comparison) {
-    return check;  // nothing in common, so nothing is equal
+    return check;  // no common call, so none is equal
   }
   check.equal = comparison->exact;
   check.comparison = std::move(*comparison);

@@ -10,11 +10,11 @@
 
 namespace commlens {
 
-/// A prediction against the recording of the run it is about, barriers left out.
+/// A prediction compared with the recording of its run, without barriers.
 struct RecordingCheck {
   std::int64_t calls = 0;                // of all ranks: the larger of predicted and recorded
   std::int64_t equal = 0;                // of these, exactly as predicted
-  std::optional<Comparison> comparison;  // absent when the two have no call in common
+  std::optional<Comparison> comparison;  // absent if the two have no call in common
   bool all_equal() const { return calls == equal; }
 };
 
@@ -22,7 +22,7 @@ struct RecordingCheck {
 RecordingCheck check_recording(const Plan& plan, const Trace& recorded, std::int64_t first,
                                std::int64_t iterations);
 
-/// "prediction: 1248 of 1248 calls equal"; of one rank, which makes no calls, that.
+/// "prediction: 1248 of 1248 calls equal"; for one rank, a line that it makes no calls.
 std::string verdict_line(const RecordingCheck& check);
 
 }  // namespace commlens

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// False where the folder was deleted or moved, and another job may have made it anew.
+/// False if the directory was deleted or moved, and another job may have created it again.
 bool is_same_file(int file, const fs::path& path) {
   struct stat opened{};
   struct stat named{};
@@ -29,9 +29,9 @@ bool is_same_file(int file, const fs::path& path) {
 
 }  // namespace
 
-std::optional<RecordingPlace> RecordingPlace::taken(const fs::path& folder, const RecordingInfo& info) {
+std::optional<RecordingPlace> RecordingPlace::taken(const fs::path& directory, const RecordingInfo& info) {
   RecordingPlace place;
-  // Locked before the folder has its name: nobody sees it unlocked.
+  // Locked before the directory gets its name, so that no process sees it unlocked.
   const auto fill = [&](const fs::path& unfinished) {
     write_recording_manifest(unfinished, info);
     const fs::path lock = unfinished / k_training_file_name;
@@ -39,12 +39,12 @@ std::optional<RecordingPlace> RecordingPlace::taken(const fs::path& folder, cons
     if (place.file_ < 0) {
       throw SystemError(fmt::format("cannot write {}: {}", lock.string(), std::strerror(errno)));
     }
-    static_cast<void>(::flock(place.file_, LOCK_EX | LOCK_NB));  // nobody else knows the file yet
+    static_cast<void>(::flock(place.file_, LOCK_EX | LOCK_NB));  // no other process knows the file yet
   };
-  if (!place_trace_folder(folder, fill)) {
+  if (!place_trace_folder(directory, fill)) {
     return std::nullopt;
   }
-  place.lock_ = fs::absolute(folder) / k_training_file_name;
+  place.lock_ = fs::absolute(directory) / k_training_file_name;
   return place;
 }
 

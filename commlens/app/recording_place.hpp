@@ -6,18 +6,18 @@
 
 namespace commlens {
 
-/// The file in a folder that `train` records into, which it holds locked as long as it does. A process that
-/// is killed leaves it behind; so it has the ending of what a trace folder holds.
+/// The lock file in a directory into which `train` records. A killed process does not remove it, so its
+/// extension is one that a trace directory may contain.
 inline constexpr const char* k_training_file_name = "training-job.bin";
 
-/// A recording that this process alone makes: from its first moment on, its folder counts as being recorded
-/// (is_being_recorded) until this is destroyed or the process ends. On file systems without locks it counts
-/// so only while ranks record.
+/// A recording made by this process only. Its directory counts as being recorded (is_being_recorded) until
+/// this object is destroyed or the process ends; on file systems without locks, only while ranks record.
 class RecordingPlace {
  public:
-  /// Makes the folder and its manifest where nothing is, or an empty folder. Nothing when another process was
-  /// faster. Throws SystemError when the folder cannot be written.
-  static std::optional<RecordingPlace> taken(const std::filesystem::path& folder, const RecordingInfo& info);
+  /// Creates the directory, which must be missing or empty, and its manifest. std::nullopt if another process
+  /// was faster. Throws SystemError if the directory cannot be written.
+  static std::optional<RecordingPlace> taken(const std::filesystem::path& directory,
+                                             const RecordingInfo& info);
   ~RecordingPlace();
   RecordingPlace(RecordingPlace&& other) noexcept;
   RecordingPlace& operator=(RecordingPlace&&) = delete;

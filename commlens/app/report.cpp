@@ -42,11 +42,11 @@ std::string subtitle_of(const std::vector<Side>& sides) {
 }
 
 /// The files that write_figures may write.
-std::vector<std::string> figure_files(const std::string& folder) {
-  std::vector<std::string> files = {(std::filesystem::path(folder) / "index.json").string()};
+std::vector<std::string> figure_files(const std::string& directory) {
+  std::vector<std::string> files = {(std::filesystem::path(directory) / "index.json").string()};
   for (const FigureEntry& entry : figure_entries()) {
     for (const std::string_view ending : {"json", "csv"}) {
-      files.push_back((std::filesystem::path(folder) / fmt::format("{}.{}", entry.id, ending)).string());
+      files.push_back((std::filesystem::path(directory) / fmt::format("{}.{}", entry.id, ending)).string());
     }
   }
   return files;
@@ -76,11 +76,11 @@ Result<ReportPage> report(const ReportRequest& request) {
 }
 
 void write_figures(const std::string& directory, const ReportPage& page) {
-  const std::filesystem::path folder = directory;
+  const std::filesystem::path target = directory;
   std::error_code status;
-  std::filesystem::create_directories(folder, status);
+  std::filesystem::create_directories(target, status);
   if (status) {
-    throw SystemError(fmt::format("cannot make {}: {}", folder.string(), status.message()));
+    throw SystemError(fmt::format("cannot make {}: {}", target.string(), status.message()));
   }
   nlohmann::ordered_json index = {{"schema", "commlens.figures/1"}, {"title", valid_utf8(page.title)}};
   index["figures"] = nlohmann::ordered_json::array();
@@ -95,10 +95,10 @@ void write_figures(const std::string& directory, const ReportPage& page) {
                                 {"title", made.entry->title},
                                 {"kind", name_of(made.figure->kind)},
                                 {"rows", made.figure->rows()}});
-    write_file_atomically(folder / fmt::format("{}.json", made.entry->id), figure_json(*made.figure));
-    write_file_atomically(folder / fmt::format("{}.csv", made.entry->id), figure_csv(*made.figure));
+    write_file_atomically(target / fmt::format("{}.json", made.entry->id), figure_json(*made.figure));
+    write_file_atomically(target / fmt::format("{}.csv", made.entry->id), figure_csv(*made.figure));
   }
-  write_file_atomically(folder / "index.json", index.dump(1) + "\n");
+  write_file_atomically(target / "index.json", index.dump(1) + "\n");
 }
 
 Result<void> check_page_place(const std::string& file, const std::vector<std::string>& inputs, bool force) {
@@ -124,22 +124,22 @@ Result<void> check_page_place(const std::string& file, const std::vector<std::st
       "-o {}: exists and is no report of commlens; choose another name, or --force overwrites it", file));
 }
 
-Result<void> check_figures_place(const std::string& folder, const std::vector<std::string>& inputs) {
+Result<void> check_figures_place(const std::string& directory, const std::vector<std::string>& inputs) {
   std::error_code status;
-  if (folder.empty()) {
+  if (directory.empty()) {
     return {};
   }
-  const std::vector<std::string> files = figure_files(folder);
+  const std::vector<std::string> files = figure_files(directory);
   for (const std::string& file : files) {
     if (Result<void> apart = check_apart("--data", file, inputs); !apart) {
       return apart;
     }
   }
-  if (!std::filesystem::exists(folder, status)) {
-    return check_folder_place("--data", folder);
+  if (!std::filesystem::exists(directory, status)) {
+    return check_directory_place("--data", directory);
   }
-  if (!std::filesystem::is_directory(folder, status)) {
-    return failure(fmt::format("--data {}: is a file; give the name of a folder", folder));
+  if (!std::filesystem::is_directory(directory, status)) {
+    return failure(fmt::format("--data {}: is a file; give the name of a directory", directory));
   }
   return check_file_place("--data", files.front());
 }

@@ -62,7 +62,8 @@ Result<std::vector<Side>> read_sides(const ReportRequest& request) {
   return sides;
 }
 
-/// Predicts a configuration that stands alone: initialisation and its iterations, at least to the steady one.
+/// Predicts a configuration without another side: initialisation and its iterations, at least to the steady
+/// one.
 Result<void> predict_alone(Side& side, const Overrides& overrides, const std::optional<IterationRange>& range,
                            Planner& planner) {
   const Result<Plan> plan = planner.plan(side.config(), overrides);
@@ -92,7 +93,7 @@ Result<void> predict_alone(Side& side, const Overrides& overrides, const std::op
   return {};
 }
 
-/// Two sides set against each other, or why they cannot be.
+/// The comparison of two sides, or why they cannot be compared.
 struct PairOutcome {
   std::optional<ComparedTraces> compared;
   std::string not_compared;
@@ -110,7 +111,7 @@ std::string tail_of(const std::string& argument, std::size_t parts) {
   return argument.substr(start, end - start);
 }
 
-/// As much of the ends of the paths as tells them apart; all of it where nothing does.
+/// The shortest ends of the paths that are distinct; the whole paths if none are.
 std::vector<std::string> short_names(const std::vector<std::string>& arguments) {
   constexpr std::size_t most_parts = 8;
   std::vector<std::string> names;
@@ -176,8 +177,8 @@ std::string one_line(const std::string& lines) {
   return text;
 }
 
-/// Compares the two sides as `commlens compare` does; configurations are predicted on the way. Traces that
-/// share no rank or iteration still have a report.
+/// Compares the two sides as `commlens compare` does, and predicts configurations. Traces that share no rank
+/// or iteration still have a report.
 Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest& request,
                                   const std::optional<IterationRange>& range, Planner& planner) {
   Side& a = sides[0];
@@ -214,8 +215,8 @@ Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest&
       ""};
 }
 
-/// Predicts every configuration of three or more inputs like one that stands alone, on as many ranks as the
-/// first trace has where nothing says how many.
+/// Predicts every configuration of three or more inputs without another side; the default number of ranks is
+/// that of the first trace.
 Result<void> predict_each(std::vector<Side>& sides, const ReportRequest& request,
                           const std::optional<IterationRange>& range, Planner& planner) {
   const auto trace =
@@ -234,7 +235,7 @@ Result<void> predict_each(std::vector<Side>& sides, const ReportRequest& request
   return {};
 }
 
-/// The trace beside a configuration, else the first.
+/// The trace if the other input is a configuration, else the first.
 const Side& subject_of(const std::vector<Side>& sides) {
   const bool second = sides.size() == 2 && sides[0].is_config() && !sides[1].is_config();
   return sides[second ? 1 : 0];
@@ -304,7 +305,7 @@ Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& req
     outcome.not_compared =
         material->sides.size() == 1
             ? "there is nothing to set it against; give a configuration beside its trace, or two traces"
-            : "more than two were given; give two to see them set against each other";
+            : "more than two were given; give two to see them compared";
   }
   const Side& subject = subject_of(material->sides);
   if (request.ranks_per_node > 0) {
@@ -324,7 +325,7 @@ Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& req
     material->input.unverified.insert(material->input.unverified.end(), side.unverified.begin(),
                                       side.unverified.end());
   }
-  // The one the report is about stands first.
+  // The subject of the report comes first.
   std::stable_partition(material->input.all.begin(), material->input.all.end(),
                         [&](const NamedTrace& run) { return run.trace == &subject.trace; });
   material->input.compared = std::move(outcome.compared);

@@ -10,14 +10,14 @@
 
 namespace commlens {
 
-/// Traces read or predicted, and what the figures are made of; `input` refers to `sides`.
+/// Traces, read or predicted, and the input of the figures; `input` refers to `sides`.
 struct ReportMaterial {
   std::vector<Side> sides;
   FigureInput input;
 };
 
-/// Reads and predicts what was asked for, compares two, and summarises the one the report is about: the
-/// first, or the trace when a configuration stands beside one.
+/// Reads or predicts the requested inputs, compares two, and summarises the subject of the report: the first
+/// input, or the trace if the other one is a configuration.
 Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& request);
 
 }  // namespace commlens

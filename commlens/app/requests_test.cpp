@@ -1,4 +1,5 @@
-// Requests that a program can make and the command line cannot: each is one error, nothing is written.
+// Invalid requests that only a program can make, not the command line: each is one error, and nothing is
+// written.
 #include <filesystem>
 #include <string>
 

@@ -8,25 +8,25 @@
 
 namespace commlens {
 
-/// A setting under which a configuration would be closer to the trace it is compared with.
+/// A setting under which a configuration would be closer to the compared trace.
 struct SettingGuess {
   std::string setting;
   std::string value;
-  std::int64_t explained = 0;  // differing calls that vanish, after the guesses before it
-  std::int64_t remaining = 0;  // that are left
+  std::int64_t explained = 0;  // differing calls that it removes, after the previous guesses
+  std::int64_t remaining = 0;  // remaining differing calls
 };
 
 struct SettingSearch {
   std::int64_t differing = 0;  // calls of another size, missing or extra
   std::vector<SettingGuess> guesses;
   Trace closest;        // predicted with them; empty without guesses
-  std::string skipped;  // why nothing was tried; empty when it was
+  std::string skipped;  // why nothing was tried; empty if settings were tried
 };
 
-/// Changes one setting of `job` after the other (at most three, each the one that explains most of what is
-/// left, and at least a tenth of it) to come closer to `other`. Nothing is guessed unless nine tenths of the
-/// differing calls are explained in the end. Skipped, saying so, where the two have more calls than can be
-/// tried in seconds, or other ranks.
+/// Changes settings of `job` one after the other (at most three, each the one that explains most of the
+/// remaining differences, and at least a tenth of them) to get closer to `other`. No guess is returned unless
+/// nine tenths of the differing calls are explained in the end. Skipped, with the reason, if the two have too
+/// many calls to try in seconds, or other ranks.
 SettingSearch search_settings(const Job& job, const Trace& predicted, const Trace& other,
                               const CompareOptions& options);
 

@@ -17,18 +17,18 @@
 namespace commlens {
 namespace {
 
-/// At least as many calls as a native folder holds.
-std::int64_t most_calls_of(const std::filesystem::path& folder) {
+/// An upper bound of the calls in a native directory.
+std::int64_t most_calls_of(const std::filesystem::path& directory) {
   std::uintmax_t bytes = 0;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::uintmax_t size = entry.path().extension() == ".bin" ? entry.file_size(error) : 0;
     bytes += error ? 0 : size;
   }
   return static_cast<std::int64_t>(bytes / sizeof(StreamRecord));
 }
 
-/// The iterations of all calls of a trace, whoever made them.
+/// The iterations of all calls of a trace, of all ranks.
 class Iterations {
  public:
   explicit Iterations(const std::optional<IterationRange>& wanted) : wanted_(wanted) {}
@@ -62,7 +62,7 @@ class Iterations {
   Iteration last_ = INT32_MIN;
 };
 
-/// Where the time of a large folder went, as far as its totals tell.
+/// The timing of a large directory, from its totals only.
 TimingTotals timing_of(const CallSource& source, const SummaryRequest& request, TimeTally& tally,
                        const IterationFacts& facts) {
   TimingTotals timing{tally.finish(k_most_calls_in_memory), std::nullopt};

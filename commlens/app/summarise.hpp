@@ -10,8 +10,8 @@
 
 namespace commlens {
 
-/// A trace and its summary. The calls of a large native folder were read and are not kept: then `trace` has
-/// tables and provenance alone, and `timing` says what the calls have to do with each other.
+/// A trace and its summary. The calls of a large native directory were read and are not kept: then `trace`
+/// has tables and provenance only, and `timing` holds the analyses that relate calls to each other.
 struct SummarySubject {
   Trace trace;
   bool has_calls = true;
@@ -20,24 +20,24 @@ struct SummarySubject {
   std::optional<TimingTotals> timing;  // without calls; absent where there are no times of single calls
 };
 
-/// Folders with more calls than this are not kept in memory: where every iteration is shown, … Nor are those
-/// of a rank whose calls cannot be added up as they come, since it says when it computed: one at a time.
+/// Directories with more calls than this are not kept in memory if every iteration is shown. A rank with
+/// compute intervals is read as a whole, one rank at a time, and skipped if it has more calls than this.
 constexpr std::int64_t k_most_calls_in_memory = 5'000'000;
-/// … and where totals are, which need not keep the calls.
+/// The same if totals are shown, which do not need the calls in memory.
 constexpr std::int64_t k_most_calls_for_totals = 1'000'000;
 
 /// What to summarise.
 struct SummaryRequest {
   std::string trace;            // a native trace, a file that import reads, "-" (standard input)
   SummaryOptions options;       // a rank and iterations that the trace has
-  bool with_timing = true;      // say where the time went, too
+  bool with_timing = true;      // include the timing analyses
   bool with_stragglers = true;  // in that, match the calls of all ranks with each other
   std::int64_t most_calls = k_most_calls_in_memory;
   Events events;
 };
 
-/// Reads and summarises. Fails as open_trace does, for ranks and iterations that the trace does not have, and
-/// for ranks per node where the trace does not tell which ranks are in a group.
+/// Reads and summarises a trace. Fails as open_trace does, on ranks and iterations that the trace does not
+/// have, and on ranks per node if the members of groups are not known.
 Result<SummarySubject> summarise(const SummaryRequest& request);
 
 }  // namespace commlens

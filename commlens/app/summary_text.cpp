@@ -60,7 +60,7 @@ std::string contents_text(const SummaryView& view) {
                      view.options.rank ? view.scope() : ranks_text(summary.ranks), iterations_text(summary));
 }
 
-/// What was read, and what it comes to.
+/// The head of a summary: the source and the totals.
 std::string head_text(const SummaryView& view, const TextStyle& style) {
   const Provenance& provenance = view.subject.trace.provenance;
   const char* const link = provenance.source == Source::imported ? " from " : " by ";
@@ -85,7 +85,7 @@ std::string cold_title(const ColdStart& cold) {
                            with_commas(cold.warm_iterations), cold.warm_iterations == 1 ? "" : "s");
 }
 
-/// Whether the trace says when its calls were made, each of them, or when ranks computed.
+/// Whether the trace has times of single calls or of computing.
 bool knows_times(const Summary& summary) {
   return summary.time ? !summary.coverage.averaged_times : only_computed(summary);
 }
@@ -201,28 +201,16 @@ Json summary_json(const SummaryView& view) {
 std::string summary_csv(const SummaryView& view) { return summary_table(tables_of(view)).csv(); }
 
 std::string rendered(const SummaryView& view, Format format, const TextStyle& style) {
-  switch (format) {
-    case Format::table:
-      return summary_text(view, style);
-    case Format::json:
-      return json_result(summary_json(view));
-    case Format::csv:
-      return summary_csv(view);
-  }
-  return {};
+  return in_format(
+      format, [&] { return summary_text(view, style); }, [&] { return summary_json(view); },
+      [&] { return summary_csv(view); });
 }
 
 std::string rendered_sizes(const SummaryView& view, Format format, const TextStyle& style) {
   const SizeHistogram& sizes = view.subject.summary.sizes;
-  switch (format) {
-    case Format::table:
-      return histogram_text(sizes, style);
-    case Format::json:
-      return json_result(histogram_json(sizes, view.scope()));
-    case Format::csv:
-      return histogram_csv(sizes);
-  }
-  return {};
+  return in_format(
+      format, [&] { return histogram_text(sizes, style); },
+      [&] { return histogram_json(sizes, view.scope()); }, [&] { return histogram_csv(sizes); });
 }
 
 }  // namespace commlens

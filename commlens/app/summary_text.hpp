@@ -11,8 +11,7 @@
 
 namespace commlens {
 
-/// Of more rows of single iterations than this, JSON has the first ones, how many there are, and their
-/// totals.
+/// The most rows of single iterations in JSON, which then has the first ones, their number and their totals.
 constexpr std::int64_t k_most_json_rows = 100'000;
 
 /// How a summary is shown.
@@ -26,13 +25,14 @@ struct SummaryView {
   std::string scope() const;  // "rank 3", "all ranks"
 };
 
-/// A part of the text under a title; left out when its body is empty.
+/// A titled part of the text; skipped if its body is empty.
 struct SummaryBlock {
   std::string title;
   std::string body;
 };
 
-/// The blocks about calls, in their order; the text has what relates calls to each other behind them.
+/// The blocks about calls, in their order; the text continues with the analyses that relate calls to each
+/// other.
 std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyle& style);
 
 /// All of it: a table; JSON as schema commlens.summary/2; CSV with one line per row.

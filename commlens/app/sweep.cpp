@@ -35,7 +35,7 @@ Bytes message_of(const SweepRow& row, CommKind kind) {
 
 std::string bare(const std::string& flag) { return flag.substr(flag.find_first_not_of('-')); }
 
-/// What `text_of` says of the possible combinations, each once.
+/// The distinct texts of `text_of` for the possible combinations.
 template <typename TextOf>
 std::vector<std::string> texts_in(const std::vector<SweepRow>& rows, TextOf text_of) {
   std::vector<std::string> texts;
@@ -58,7 +58,7 @@ Json shared_json(const std::vector<SweepRow>& rows, std::string SweepRow::* text
   return texts.size() == 1 ? Json(texts.front()) : Json();
 }
 
-/// Wire bytes of all ranks for one sequence, as a whole number where it is one; the row has sequences.
+/// Wire bytes of all ranks per sequence, as an integer if it is one. Precondition: the row has sequences.
 Cell wire_per_sequence(const SweepRow& row) {
   const std::int64_t wire = row.aggregate_wire.value;
   return (wire % row.sequences == 0 ? Cell(wire / row.sequences)
@@ -66,7 +66,7 @@ Cell wire_per_sequence(const SweepRow& row) {
       .shown(to_text(Bytes{wire / row.sequences}));
 }
 
-/// "2 of 6 combinations are unverified: tp 2; version 0.15": nothing when all are verified.
+/// "2 of 6 combinations are unverified: tp 2; version 0.15"; empty if all are verified.
 std::string unverified_text(const std::vector<SweepRow>& rows) {
   std::vector<std::string> reasons;
   std::int64_t count = 0;
@@ -110,7 +110,7 @@ Cell flag_cell(const std::string& value) {
   return is_number ? Cell(std::stoll(value)) : Cell(value);
 }
 
-/// A column of rows that are possible, which JSON groups as the totals of one prediction.
+/// A column of the possible rows, which JSON groups as the totals of one prediction.
 Column grouped(std::string key, std::string json, int drop_first = 0) {
   return {.key = std::move(key), .drop_first = drop_first, .optional = true, .json = std::move(json)};
 }
@@ -182,7 +182,7 @@ Table sweep_table(const SweepHead& head, const std::vector<SweepRow>& rows) {
     table.add(sweep_cells(head, row, kinds));
   }
   if (!head.by_node) {
-    table.leave_out({"wire_inter_node_bytes_per_rank"});
+    table.remove({"wire_inter_node_bytes_per_rank"});
   }
   return table;
 }

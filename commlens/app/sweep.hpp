@@ -10,7 +10,7 @@
 
 namespace commlens {
 
-/// One combination of swept flags: its totals, or why it cannot be.
+/// One combination of swept flags: its totals, or why it cannot be planned.
 struct SweepRow {
   std::vector<std::pair<std::string, std::string>> swept;  // {"--seq", "1024"}
   std::string reason;                                      // why there is no prediction; empty: there is one
@@ -24,7 +24,7 @@ struct SweepRow {
   std::vector<std::string> unverified;  // empty: every rule used was measured
 };
 
-/// What all combinations of a sweep share.
+/// Properties shared by all combinations of a sweep.
 struct SweepHead {
   std::string model;
   std::string iteration;
@@ -41,8 +41,8 @@ struct Sweep {
 
 SweepRow sweep_row(const Prediction& prediction);
 
-/// One line for a sweep whose possible rows train on different numbers of sequences, so that their bytes do
-/// not compare: how many, and which flag holds them. Empty when the work is the same.
+/// One line for a sweep whose possible rows train on different numbers of sequences, so that their bytes are
+/// not comparable: the numbers, and the flag that fixes them. Empty if the work is the same.
 std::string uneven_work_text(const std::vector<SweepRow>& rows);
 
 /// One row per combination: calls and bytes of one rank, wire bytes of all ranks, in all and per sequence.

@@ -85,7 +85,7 @@ Result<Trace> open_trace(const Events& events, const std::string& argument) {
     return is_config(argument)
                ? failure(fmt::format("{} is a configuration, not a trace; try commlens predict {}", argument,
                                      argument))
-               : failure(fmt::format("{}: there is no such file or folder", argument));
+               : failure(fmt::format("{}: no such file or directory; check the path", argument));
   }
   std::string cut_off;
   Result<Trace> trace = [&] {

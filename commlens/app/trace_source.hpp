@@ -17,26 +17,26 @@ bool names_trace(const std::string& argument);
 /// Whether `argument` is a case file, which names its framework itself.
 bool is_case_file(const std::string& argument);
 
-/// A trace as messages and headings call it: "-" is "standard input".
+/// The name of a trace in messages and headings: "standard input" for "-".
 std::string shown_name(const std::string& argument);
 
-/// The trace in a native folder or an importable file. A configuration is refused with the verb that takes
-/// it.
+/// The trace in a native directory or an importable file. A configuration is refused with a hint at the verb
+/// that takes it.
 Result<Trace> open_trace(const Events& events, const std::string& argument);
 
-/// One warning where a recorder or a damaged file lost calls, for verbs that do not show what a trace covers:
-/// the job made them, and the trace says it did not.
+/// Warns if a recorder or a damaged file lost calls, for verbs that do not show what a trace covers: the job
+/// made these calls, but the trace does not have them.
 void warn_of_lost_calls(const Events& events, const std::string& argument, const Trace& trace);
 
-/// Fails where a word given as a configuration is a pipe, which no configuration comes through, or a trace,
-/// with the verb that takes it. Other words are left to read_config.
+/// Fails if a word given as a configuration is a pipe or a trace, with a hint at the verb that takes it.
+/// Other words are checked by read_config.
 Result<void> check_takes_config(const std::vector<std::string>& config);
 
-/// Ranks of the job a trace is about: of its layout, or as its source says, or one more than the highest rank
-/// of any stream or group.
+/// Ranks of a trace's job: from its layout, else from its source, else one more than the highest rank of any
+/// stream or group.
 std::int64_t ranks_of_job(const Trace& trace);
 
-/// Fails, for --gpus-per-node, where the trace does not tell which ranks are in a group.
+/// Fails, for --gpus-per-node, if the members of the trace's groups are not known.
 Result<void> check_groups_are_known(const Trace& trace);
 
 /// --iterations FIRST-[LAST]: "0-9", "3-" (to the end), "-1-", "4". Absent for an empty text.

@@ -36,14 +36,14 @@ namespace {
 
 using engine::TrainOutcome;
 
-/// Everything a rank needs, checked.
+/// The checked inputs of a rank.
 struct Prepared {
   const engine::EngineApi* engine = nullptr;
   std::unique_ptr<engine::TokenSource> tokens;
   TrainRun run;
 };
 
-/// The overrides; where they do not say how many ranks there are, the launcher does.
+/// The overrides; the default number of ranks is that of the launcher.
 Overrides overrides_for_launch(const TrainRequest& request, std::optional<std::int64_t> launched) {
   Overrides overrides = request.overrides;
   if (launched && !overrides.gives_world()) {
@@ -76,7 +76,7 @@ Result<void> check_world(const Job& job, const TrainRequest& request, std::optio
   return {};
 }
 
-/// MemAvailable of /proc/meminfo; nothing where there is none.
+/// MemAvailable of /proc/meminfo; std::nullopt if it is missing.
 std::optional<Bytes> available_memory() {
   std::ifstream file("/proc/meminfo");
   for (std::string name; file >> name;) {
@@ -89,8 +89,8 @@ std::optional<Bytes> available_memory() {
   return std::nullopt;
 }
 
-/// Refuses what the system would kill: model states that all ranks together cannot hold. The estimate is of
-/// the fullest stage, so half of it must be too much.
+/// Refuses a job that would run out of memory: model states that do not fit on all ranks together. The
+/// estimate is for the fullest stage, so half of it must be too much.
 Result<void> check_memory(const Job& job) {
   const MemoryEstimate rank = memory_per_rank(job);
   const Bytes states = rank.states();
@@ -110,11 +110,11 @@ std::string transport_text(const TrainRequest& request) {
   return request.transport == Transport::nccl ? fmt::format("NCCL between {}", ranks) : std::string(ranks);
 }
 
-std::string being_recorded_text(const std::string& folder) {
-  return fmt::format("-o {}: another job is being recorded there; choose another folder", folder);
+std::string being_recorded_text(const std::string& directory) {
+  return fmt::format("-o {}: another job is being recorded there; choose another directory", directory);
 }
 
-/// Fused attention that LibTorch does not have becomes eager, and the user hears of it.
+/// Replaces fused attention by eager attention, with a warning, if LibTorch lacks it.
 void settle_attention(const Events& events, const engine::EngineApi& engine,
                       const engine::TrainOptions& options, Job& job) {
   if (attention_of(job) == Attention::eager) {
@@ -158,7 +158,7 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
   if (const Result<void> usable = check_trace_target(request.trace); !usable) {
     return failure("-o " + usable.error().message);
   }
-  if (const Result<void> usable = check_folder_place("-o", request.trace); !usable) {
+  if (const Result<void> usable = check_directory_place("-o", request.trace); !usable) {
     return tl::unexpected(usable.error());
   }
   if (is_being_recorded(request.trace)) {
@@ -195,10 +195,10 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
   return prepared;
 }
 
-/// Where a training records, and what was there before.
+/// The recording of a training, and the earlier trace at its path.
 struct Recording {
   EarlierTrace earlier;
-  std::optional<RecordingPlace> place;  // gone before the earlier trace is settled
+  std::optional<RecordingPlace> place;  // destroyed before the earlier trace is removed or restored
 
   void settle() {
     place.reset();
@@ -206,9 +206,8 @@ struct Recording {
   }
 };
 
-/// Makes the trace folder. What was there is the earlier trace, as long as nothing is recorded. `progress`:
-/// whether the transport moves calls on while ranks compute. Fails where another job is faster; throws
-/// SystemError.
+/// Creates the trace directory and moves an earlier trace aside until calls are recorded. `progress`: whether
+/// the transport moves calls on while ranks compute. Fails if another job is faster; throws SystemError.
 Result<Recording> start_recording(const TrainRun& run, bool progress) {
   Result<EarlierTrace> earlier = EarlierTrace::put_aside(run.trace());
   if (!earlier) {
@@ -219,19 +218,20 @@ Result<Recording> start_recording(const TrainRun& run, bool progress) {
     return failure(being_recorded_text(run.trace().string()));
   }
   std::optional<RecordingPlace> place = RecordingPlace::taken(
-      earlier->folder(), {.producer = fmt::format("commlens {}", k_version),
-                          .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
-                          .framework = "commlens",
-                          .ranks = job.layout.ranks,
-                          .compute = true,
-                          .progress = progress});
+      earlier->directory(),
+      {.producer = fmt::format("commlens {}", k_version),
+       .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
+       .framework = "commlens",
+       .ranks = job.layout.ranks,
+       .compute = true,
+       .progress = progress});
   if (!place) {
     return failure(being_recorded_text(run.trace().string()));
   }
   return Recording{std::move(*earlier), std::move(place)};
 }
 
-/// Trains on one rank of `world`, which is watched over, and over NCCL where the flags say so.
+/// Trains on one rank of `world`, whose calls have a timeout; over NCCL if requested.
 TrainOutcome train_on(std::unique_ptr<Communicator> world, CallWatch& watch, const Prepared& prepared,
                       const TrainRequest& request, const engine::OnIteration& on_iteration) {
   const Job& job = prepared.run.plan.job;
@@ -254,13 +254,13 @@ struct JobOutcome {
   std::vector<Bytes> peak_memory;  // of each rank; empty where it is not known
 };
 
-/// What one process does when all ranks are done: closes the trace and compares it with the prediction.
+/// Finishes a training in the process that reports: closes the trace and compares it with the prediction.
 TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> iterations,
                       Recording& recording, JobOutcome outcome) {
   recording.settle();
-  const std::filesystem::path& folder = run.trace();
-  finish_recording(folder);
-  Result<Trace> recorded = read_trace(folder);
+  const std::filesystem::path& directory = run.trace();
+  finish_recording(directory);
+  Result<Trace> recorded = read_trace(directory);
   if (!recorded) {
     throw SystemError(fmt::format("the recording cannot be read: {}", recorded.error().message));
   }
@@ -280,7 +280,7 @@ TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> 
   return result;
 }
 
-/// Calls what may be empty.
+/// Calls a callback unless it is empty.
 template <typename Function, typename... Arguments>
 void tell(const Function& listener, const Arguments&... arguments) {
   if (listener) {
@@ -328,7 +328,7 @@ Result<TrainResult> train_on_threads(const TrainRequest& request) {
   return concluded(prepared->run, std::move(iterations), *recording, std::move(job));
 }
 
-/// Whether every rank is ready. Where some are not, the first of them says why.
+/// Whether every rank is ready. If some are not, the first of them reports the reason.
 Result<bool> all_ready(Communicator& world, const Result<Prepared>& prepared) {
   const auto ranks = static_cast<std::int32_t>(world.size());
   const auto own = static_cast<std::int32_t>(world.rank().value);
@@ -346,7 +346,7 @@ Result<bool> all_ready(Communicator& world, const Result<Prepared>& prepared) {
   return first_failed == 0;
 }
 
-/// What each rank held at most, once all of them have closed their files. Known of all ranks or of none.
+/// The peak memory of each rank, once all have closed their files. Known for all ranks or for none.
 std::vector<Bytes> of_all_ranks(Communicator& world, const std::optional<Bytes>& own) {
   const std::int64_t peak = own.value_or(Bytes{-1}).value;
   std::vector<std::int64_t> peaks(static_cast<std::size_t>(world.size()));
@@ -409,7 +409,7 @@ Result<TrainResult> train_over_mpi(const TrainRequest& request) {
         prepared = tl::unexpected(started.error());
       }
     }
-    const Result<bool> ready = all_ready(*world, prepared);  // and the trace folder is there
+    const Result<bool> ready = all_ready(*world, prepared);  // and the trace directory exists
     if (!ready) {
       return tl::unexpected(ready.error());
     }

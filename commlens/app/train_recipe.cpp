@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t k_usual_seed = 1234;
 
-/// The first that is there.
+/// The first value that is present.
 template <typename Value>
 Value either(const std::optional<Value>& chosen, const std::optional<Value>& configured, Value usual) {
   return chosen.value_or(configured.value_or(usual));

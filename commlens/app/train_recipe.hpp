@@ -8,7 +8,7 @@
 
 namespace commlens {
 
-/// How the optimizer works; what is absent stays as the configuration has it.
+/// Optimizer settings; absent ones are those of the configuration.
 struct RecipeChoice {
   std::optional<double> learning_rate;
   std::optional<double> min_learning_rate;
@@ -32,8 +32,7 @@ Result<void> apply_recipe(const RecipeChoice& choice, const TrainingRecipe& reci
 /// "AdamW, betas 0.9 and 0.95, …; learning rate 6.0e-04, cosine to 6.0e-05 over 10 iterations".
 std::string recipe_text(const engine::TrainOptions& options);
 
-/// The keys of the configuration that would change the numbers and are not honoured, in one line; empty:
-/// none.
+/// The ignored keys of the configuration that would change the numbers, in one line; empty: none.
 std::string not_honoured_line(const Job& job);
 
 }  // namespace commlens

@@ -58,19 +58,19 @@ Json optimizer_json(const engine::TrainOptions& options) {
           {"warmup_iterations", schedule.warmup}};
 }
 
-std::string files_text(const TrainRun& run, const TrainEnd& end, std::int64_t iterations_behind) {
+std::string files_text(const TrainRun& run, const TrainEnd& end, std::int64_t iterations_done) {
   std::string cost;
   if (const auto& recorder = end.trace.provenance.recorder; recorder && recorder->cost_per_call.count() > 0) {
     cost = fmt::format(" ({} ns a call to record)", recorder->cost_per_call.count());
   }
   std::string text = fmt::format("trace: {}{}\n", run.trace().string(), cost);
   if (run.options.save) {
-    text += fmt::format("checkpoint: {}, {} iterations\n", run.options.save->string(), iterations_behind);
+    text += fmt::format("checkpoint: {}, {} iterations\n", run.options.save->string(), iterations_done);
   }
   return text;
 }
 
-/// The mean of what came after the cold iteration; nothing when nothing did.
+/// The mean of the iterations after the cold one; std::nullopt if there are none.
 std::optional<IterationReport> warm_mean(const std::vector<IterationReport>& rows) {
   if (rows.size() < 2) {
     return std::nullopt;
@@ -84,11 +84,11 @@ std::string annotated(const std::string& line, std::string_view note, const Text
 }
 
 std::string scale_text(double scale) {
-  constexpr double exact = 9e15;  // whole numbers up to here
+  constexpr double exact = 9e15;  // integers up to here
   return scale >= 1 && scale < exact ? with_commas(std::llround(scale)) : fmt::format("{:g}", scale);
 }
 
-/// What stands behind a line.
+/// A suffix of a line.
 std::string note_of(const IterationReport& report, bool is_cold) {
   const std::string skipped =
       report.skipped ? fmt::format("skipped: overflow at loss scale {}", scale_text(report.loss_scale)) : "";
@@ -139,7 +139,8 @@ std::string TrainReport::end(const TrainEnd& end) const {
   return format_ == Format::table ? end_text(end) : format_ == Format::json ? end_json(end) : "";
 }
 
-/// The fullest rank beside what was predicted, and the emptiest, which pipelines and uneven shards make.
+/// The peak memory of the fullest rank next to the prediction, and of the emptiest rank; they differ with
+/// pipelines and uneven shards.
 std::string TrainReport::memory_text(const std::vector<Bytes>& peaks) const {
   if (peaks.empty()) {
     return "";

@@ -14,13 +14,13 @@
 
 namespace commlens {
 
-/// What a training is, for the head of its report.
+/// Description of a training for the head of its report.
 struct TrainRun {
   Plan plan;
   engine::TrainOptions options;
   std::string transport;  // "threads"
   std::string data;       // "bible.txt, 4,432,803 bytes"
-  /// Where it is recorded.
+  /// The directory of the recording.
   const std::filesystem::path& trace() const;
 };
 
@@ -33,16 +33,16 @@ struct TrainEnd {
   std::vector<Bytes> peak_memory;       // of each rank's tensors; empty where it is not known
 };
 
-/// The texts of a training while it goes on: a table or CSV line by line, JSON at its end.
+/// The texts of a running training: a table or CSV line by line, JSON at its end.
 class TrainReport {
  public:
   TrainReport(TrainRun run, Format format, const TextStyle& style);
 
-  /// What comes before the first iteration.
+  /// The text before the first iteration.
   std::string begin() const;
   /// The line of an iteration.
   std::string add(const engine::IterationReport& report);
-  /// What comes after the last one.
+  /// The text after the last one.
   std::string end(const TrainEnd& end) const;
 
   /// The iteration the run started with, and how many it did.

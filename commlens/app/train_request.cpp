@@ -36,7 +36,7 @@ Result<void> check_transport(const TrainRequest& request) {
 }
 
 /// Of each of `here` ranks on this machine: its share of the cores, but no more than its largest product
-/// keeps busy. To wake a thread for less than some million operations costs what it saves.
+/// keeps busy. Waking a thread for less than a few million operations costs as much as it saves.
 std::int64_t usual_threads(const Job& job, std::int64_t here) {
   constexpr double least_operations = 2e6;
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());

@@ -15,26 +15,26 @@
 
 namespace commlens {
 
-/// What moves the messages of a training: threads of this process, MPI, NCCL.
+/// Transport of a training: threads of this process, MPI, or NCCL.
 enum class Transport : std::uint8_t { threads, mpi, nccl };
 
-/// Whether threads of their own move calls on while ranks compute; automatic: where cores are free for them.
+/// Whether separate threads progress calls while ranks compute; automatic: if there are free cores.
 enum class CallProgress : std::uint8_t { automatic, on, off };
 
-/// What a caller hears of a training besides warnings. All may be empty.
+/// Callbacks of a training in addition to warnings. All may be empty.
 struct TrainEvents {
-  /// All is checked, the ranks begin. Called in every process of an MPI job; `reports`: in the one that
-  /// reports.
+  /// Called after all checks, when the ranks start, in every process of an MPI job. `reports`: true in the
+  /// process that reports.
   std::function<void(const TrainRun& run, bool reports)> begins;
-  /// After each iteration, in the process that reports, by one thread.
+  /// Called after each iteration, in the process that reports, by one thread.
   std::function<void(const engine::IterationReport&)> iteration;
-  /// All iterations are done, in every process. Not called when one fails.
+  /// Called after all iterations, in every process. Not called if one fails.
   std::function<void()> ends;
 };
 
-/// A training: a configuration, what is changed in it, and how it runs.
+/// A training: a configuration, changes to it, and how it runs.
 struct TrainRequest {
-  std::vector<std::string> config;  // as PredictRequest has it
+  std::vector<std::string> config;  // as in PredictRequest
   Overrides overrides;
   Transport transport = Transport::threads;
   std::string mpi;               // openmpi or mpich; empty: the launcher's
@@ -46,16 +46,16 @@ struct TrainRequest {
   std::optional<std::int64_t> threads;  // of each rank; absent: its share of the cores, 1 in tiny models
   engine::DataOptions data;
   bool prefetch = true;  // ZeRO-3: gather parameters ahead
-  bool overlap = true;   // reduce gradients while backward goes on
+  bool overlap = true;   // reduce gradients during backward
   CallProgress progress = CallProgress::automatic;
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // longest wait for one call; 0: any
   std::string save;                                             // directory of checkpoints; empty: none
   std::int64_t save_every = 0;                                  // iterations; 0: at the end only
-  std::string resume;                       // directory of checkpoints to go on from; empty: from the start
+  std::string resume;                       // directory of checkpoints to resume from; empty: from the start
   std::string trace = "commlens-training";  // directory that the calls are recorded in
   std::function<bool()> stop_requested;     // polled once per iteration; a rank that wants to stop stops all
-  /// Called when a job that was ended for the timeout has a rank that is stuck: it should end the process,
-  /// saying the reason. Empty: the other ranks wait for that one.
+  /// Called if a rank is stuck after the job was ended by the timeout. It should end the process and print
+  /// the reason. Empty: the other ranks wait for that one.
   std::function<void(const std::string& reason)> give_up;
   TrainEvents train_events;
   Events events;
@@ -67,7 +67,7 @@ struct TrainRequest {
 /// Refuses choices that contradict each other.
 Result<void> check_request(const TrainRequest& request);
 
-/// What request and configuration choose of how to train; the data are yet to be opened.
+/// Training options from the request and the configuration; the data are not opened yet.
 Result<engine::TrainOptions> train_options(const TrainRequest& request, const Job& job);
 
 }  // namespace commlens

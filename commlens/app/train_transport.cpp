@@ -20,7 +20,7 @@ std::int64_t usable_cores() {
 }
 
 int assistants_of(const TrainRequest& request, std::int64_t ranks, std::int64_t threads_a_rank) {
-  // One core copies at a good part of the memory's speed; more of them only take it from each other.
+  // One core copies at a good part of the memory bandwidth; more cores only compete for it.
   constexpr std::int64_t k_most = 4;
   if (request.progress == CallProgress::off || ranks < 2) {
     return 0;
@@ -36,7 +36,7 @@ bool wants_mpi_progress(const TrainRequest& request, std::int64_t ranks) {
   }
   const std::int64_t cores = usable_cores();
   const auto all = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  // A launcher that binds a process gives it cores of its own.
+  // A launcher that binds a process reserves cores for it.
   const std::int64_t sharing = cores < all ? 1 : std::max<std::int64_t>(1, local_ranks(ranks));
   const std::int64_t threads = request.threads.value_or(std::max<std::int64_t>(1, cores / sharing));
   return cores >= sharing * (threads + 1);

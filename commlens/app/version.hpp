@@ -3,7 +3,7 @@
 
 namespace commlens {
 
-/// Of this library and of the program, which is built from it.
+/// Version of this library and of the program.
 constexpr std::string_view k_version = "0.1.0";
 
 }  // namespace commlens

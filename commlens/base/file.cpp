@@ -24,7 +24,7 @@ File open_file(const std::filesystem::path& path, const char* mode) {
 Result<std::string> read_text_file(const std::filesystem::path& path, std::int64_t limit) {
   std::error_code status;
   if (!std::filesystem::exists(path, status)) {
-    return failure(fmt::format("{}: no such file", path.string()));
+    return failure(fmt::format("{}: no such file or directory; check the path", path.string()));
   }
   if (!std::filesystem::is_regular_file(path, status)) {
     return failure(fmt::format("{}: not a regular file", path.string()));

@@ -13,10 +13,10 @@ namespace commlens {
 Result<std::string> read_text_file(const std::filesystem::path& path, std::int64_t limit);
 
 /// Writes a temporary file beside `path` and renames it over `path`, so that a reader sees the old content or
-/// the new one and never a part. Throws SystemError when the disk is full or the folder cannot be written.
+/// the new one and never a part. Throws SystemError when the disk is full or the directory cannot be written.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-/// Throws the SystemError "cannot write PATH: " and what the system says of `cause`, an errno.
+/// Throws the SystemError "cannot write PATH: REASON", with the system's text for `cause`, an errno.
 [[noreturn]] void throw_cannot_write(const std::filesystem::path& path, int cause);
 
 }  // namespace commlens

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "commlens/base/test_support.hpp"
+
 namespace commlens {
 namespace {
 
@@ -13,23 +15,23 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_ = fs::path(testing::TempDir()) / ("commlens_file_test." + std::to_string(getpid()));
+  test_support::ScratchDirectory scratch_;
+  fs::path directory_ = scratch_.path();
 };
 
 TEST_F(FileTest, WritesAndReadsWholeFiles) {
-  write_file_atomically(folder_ / "a", "one");
-  write_file_atomically(folder_ / "a", "two");
-  EXPECT_EQ(read_text_file(folder_ / "a", 100).value(), "two");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "a temporary file was left behind";
+  write_file_atomically(directory_ / "a", "one");
+  write_file_atomically(directory_ / "a", "two");
+  EXPECT_EQ(read_text_file(directory_ / "a", 100).value(), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1) << "a temporary file remains";
 }
 
 TEST_F(FileTest, RefusesWhatIsNoFileOrTooLarge) {
-  write_file_atomically(folder_ / "a", "0123456789");
-  EXPECT_NE(read_text_file(folder_ / "a", 9).error().message.find("larger than 9 bytes"), std::string::npos);
-  EXPECT_NE(read_text_file(folder_ / "none", 9).error().message.find("no such file"), std::string::npos);
-  EXPECT_NE(read_text_file(folder_, 9).error().message.find("not a regular file"), std::string::npos);
+  write_file_atomically(directory_ / "a", "0123456789");
+  EXPECT_NE(read_text_file(directory_ / "a", 9).error().message.find("larger than 9 bytes"),
+            std::string::npos);
+  EXPECT_NE(read_text_file(directory_ / "none", 9).error().message.find("no such file"), std::string::npos);
+  EXPECT_NE(read_text_file(directory_, 9).error().message.find("not a regular file"), std::string::npos);
 }
 
 TEST_F(FileTest, WritesIntoDevicesWithoutReplacingThem) {
@@ -37,37 +39,37 @@ TEST_F(FileTest, WritesIntoDevicesWithoutReplacingThem) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
-TEST_F(FileTest, WritesTheFileBehindALinkAndIntoOpenDescriptors) {
-  write_file_atomically(folder_ / "real", "old");
-  fs::create_symlink("real", folder_ / "link");
-  fs::create_symlink("link", folder_ / "link of a link");
-  write_file_atomically(folder_ / "link of a link", "new");
-  EXPECT_EQ(read_text_file(folder_ / "real", 9).value(), "new");
-  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
-  fs::create_symlink("none yet", folder_ / "ahead");
-  write_file_atomically(folder_ / "ahead", "x");
-  EXPECT_EQ(read_text_file(folder_ / "none yet", 9).value(), "x");
+TEST_F(FileTest, WritesTheTargetOfALinkAndIntoOpenDescriptors) {
+  write_file_atomically(directory_ / "real", "old");
+  fs::create_symlink("real", directory_ / "link");
+  fs::create_symlink("link", directory_ / "link of a link");
+  write_file_atomically(directory_ / "link of a link", "new");
+  EXPECT_EQ(read_text_file(directory_ / "real", 9).value(), "new");
+  EXPECT_TRUE(fs::is_symlink(directory_ / "link"));
+  fs::create_symlink("none yet", directory_ / "ahead");
+  write_file_atomically(directory_ / "ahead", "x");
+  EXPECT_EQ(read_text_file(directory_ / "none yet", 9).value(), "x");
 
-  std::FILE* const open = std::fopen((folder_ / "real").c_str(), "a");
+  std::FILE* const open = std::fopen((directory_ / "real").c_str(), "a");
   ASSERT_NE(open, nullptr);
   const fs::path descriptor = "/proc/self/fd/" + std::to_string(fileno(open));
-  fs::create_symlink(descriptor, folder_ / "stdout");  // as /dev/stdout is one
-  write_file_atomically(folder_ / "stdout", "er");
+  fs::create_symlink(descriptor, directory_ / "stdout");  // as /dev/stdout is one
+  write_file_atomically(directory_ / "stdout", "er");
   write_file_atomically(descriptor, "!");
   std::fclose(open);
-  EXPECT_EQ(read_text_file(folder_ / "real", 9).value(), "newer!");
-  EXPECT_TRUE(fs::is_symlink(folder_ / "stdout"));
+  EXPECT_EQ(read_text_file(directory_ / "real", 9).value(), "newer!");
+  EXPECT_TRUE(fs::is_symlink(directory_ / "stdout"));
 }
 
 TEST_F(FileTest, LeavesTheUnfinishedFileOfAnotherProcessOfItsNumber) {
-  const fs::path other = folder_ / ("a." + std::to_string(getpid()) + "-0.tmp");
+  const fs::path other = directory_ / ("a." + std::to_string(getpid()) + "-0.tmp");
   write_file_atomically(other, "theirs");
-  write_file_atomically(folder_ / "a", "ours");
+  write_file_atomically(directory_ / "a", "ours");
   EXPECT_EQ(read_text_file(other, 9).value(), "theirs");
 }
 
-TEST_F(FileTest, ThrowsWhenTheFolderCannotBeWritten) {
-  EXPECT_THROW(write_file_atomically(folder_ / "missing" / "a", "x"), SystemError);
+TEST_F(FileTest, ThrowsWhenTheDirectoryCannotBeWritten) {
+  EXPECT_THROW(write_file_atomically(directory_ / "missing" / "a", "x"), SystemError);
 }
 
 }  // namespace

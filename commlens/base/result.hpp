@@ -12,7 +12,7 @@ struct Error {
   std::string message;
 };
 
-/// A value, or the reason why the user's input gave none.
+/// A value, or the error in the user's input.
 template <typename T>
 using Result = tl::expected<T, Error>;
 
@@ -20,7 +20,7 @@ inline tl::unexpected<Error> failure(std::string message) {
   return tl::unexpected(Error{std::move(message)});
 }
 
-/// The machine failed us (disk full, no memory for a mapping, …); only main catches it (exit code 3).
+/// A failure of the machine (disk full, no memory for a mapping, …); only main catches it (exit code 3).
 class SystemError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

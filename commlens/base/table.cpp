@@ -241,10 +241,10 @@ Table Table::with(const std::vector<Column>& more, const std::vector<Cell>& cell
   return table;
 }
 
-Table& Table::leave_out(std::initializer_list<std::string_view> keys) {
+Table& Table::remove(std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
     const std::optional<std::size_t> place = place_of(key);
-    COMMLENS_CHECK(place.has_value(), "only columns of the table can be left out");
+    COMMLENS_CHECK(place.has_value(), "only columns of the table can be removed");
     const auto at = static_cast<std::ptrdiff_t>(*place);
     columns_.erase(columns_.begin() + at);
     for (std::vector<Cell>& row : rows_) {
@@ -330,7 +330,7 @@ std::string Table::hidden_text(const std::vector<std::string>& titles, const Tex
   if (titles.empty()) {
     return "";
   }
-  return wrapped(fmt::format("hidden for want of width: {} (see --format {} or a wider terminal)\n",
+  return wrapped(fmt::format("hidden, too narrow: {} (see --format {} or a wider terminal)\n",
                              fmt::join(titles, ", "), format),
                  style);
 }

@@ -22,8 +22,8 @@ struct TextStyle {
   bool colour = false;
 };
 
-/// What the numbers of a column are: how people are shown them. CSV and JSON have plain numbers, and keys
-/// that name the unit.
+/// Unit of a column, which decides how its numbers are printed. CSV and JSON have plain numbers, whose keys
+/// name the unit.
 enum class ColumnUnit : std::uint8_t {
   text,         // or true and false
   id,           // a rank, an iteration: digits without separators
@@ -38,17 +38,17 @@ enum class ColumnUnit : std::uint8_t {
 /// As the data of a figure have it: "bytes", "ns", "share", "bytes_per_second", empty for the others.
 std::string_view name_of(ColumnUnit unit);
 
-/// What the numbers of a column add up.
+/// Scope of a column's numbers: what they are summed over.
 enum class ColumnScope : std::uint8_t {
   none,       // a name, a property, or what the row says
   call,       // one call
   rank,       // one rank, or each rank of a class
-  rank_0,     // the rank 0 alone
+  rank_0,     // rank 0 only
   all_ranks,  // all ranks that the output covers
 };
 
-/// A column of a table. On a terminal too narrow, columns go in ascending `drop_first` (0: never), then those
-/// with a `least` width are cut to what remains.
+/// A column of a table. On a narrow terminal, columns are hidden in ascending order of `drop_first` (0:
+/// never), then columns with a `least` width are truncated to the remaining width.
 struct Column {
   std::string key;    // of CSV and JSON, docs/output.md; empty: for people only
   std::string title;  // for people
@@ -66,7 +66,7 @@ struct Column {
   bool is_right() const { return align == Align::of_unit ? unit != ColumnUnit::text : align == Align::right; }
 };
 
-/// A column as a list of columns names it: by its key alone, or with more.
+/// A column in a list of columns: its key, and optionally another title.
 struct ColumnUse : Column {
   ColumnUse(const char* name) : Column{.key = name} {}
   ColumnUse(Column column) : Column(std::move(column)) {}
@@ -144,21 +144,22 @@ class Table {
   /// The same with more columns: the first has `cells`, one per row, if there are any, the rest no values.
   Table with(const std::vector<Column>& more, const std::vector<Cell>& cells = {}) const;
   /// Removes the columns with these keys, which the rows have no values for.
-  Table& leave_out(std::initializer_list<std::string_view> keys);
+  Table& remove(std::initializer_list<std::string_view> keys);
   bool empty() const { return rows_.empty(); }
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::vector<Cell>>& rows() const { return rows_; }
 
   /// Two spaces between columns. Title line and rows, each line ended; `indent` spaces before each. Columns
-  /// without a text are left out.
+  /// without a text are skipped.
   std::string text(const TextStyle& style, std::size_t indent = 0) const;
-  /// Titles of the columns that have cells but no room.
+  /// Titles of the columns that are hidden because the terminal is too narrow.
   std::vector<std::string> hidden(const TextStyle& style, std::size_t indent = 0) const;
   /// The table, and a line that names what it hides.
   std::string text_with_hidden(const TextStyle& style, std::string_view format = "csv") const {
     return text(style) + hidden_text(hidden(style), style, format);
   }
-  /// "hidden for want of width: …" as a line of its own; empty when nothing is hidden. `format` has it all.
+  /// "hidden, too narrow: …" as a separate line; empty if no column is hidden. `format`: which output has all
+  /// columns.
   static std::string hidden_text(const std::vector<std::string>& titles, const TextStyle& style,
                                  std::string_view format = "csv");
 

@@ -35,7 +35,7 @@ TEST(Table, CutsThenDropsColumnsToFit) {
 
 TEST(Table, NamesTheColumnsItHides) {
   EXPECT_EQ(Table::hidden_text(sample_table().hidden({.width = 26}), {}),
-            "hidden for want of width: total (see --format csv or a wider terminal)\n");
+            "hidden, too narrow: total (see --format csv or a wider terminal)\n");
   EXPECT_EQ(sample_table().text_with_hidden({}), sample_table().text({}));
 }
 
@@ -85,7 +85,7 @@ TEST(Table, IsPickedFromByKey) {
   EXPECT_EQ(timed.picked({"p50_ns", Column{"op", "call"}, "of_another_table"}).text({}),
             "    P50  call\n"
             "1.50 µs  all_reduce\n");
-  EXPECT_EQ(typed_table().leave_out({"p50_ns", "share_of_time", "group"}).csv_keys(),
+  EXPECT_EQ(typed_table().remove({"p50_ns", "share_of_time", "group"}).csv_keys(),
             "op,calls_all_ranks,message_bytes\n");
 }
 

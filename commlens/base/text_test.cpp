@@ -19,7 +19,7 @@ TEST(Nearest, GivesNothingForAnUnrelatedWord) {
   EXPECT_EQ(nearest(std::string(100000, 'x'), k_keys), "");
 }
 
-TEST(ParseInteger, TakesWholeNumbersOnly) {
+TEST(ParseInteger, TakesIntegersOnly) {
   EXPECT_EQ(parse_integer("-42").value(), -42);
   EXPECT_EQ(parse_integer("9223372036854775807").value(), INT64_MAX);
   for (const char* wrong : {"", "1.5", "12x", "9223372036854775808", " 1"}) {

@@ -33,7 +33,7 @@ constexpr std::array<int, 7> k_ending_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUI
 
 enum class SlotState : int { free, filling, used };
 
-/// A handler has nothing but what is global, and may not read memory that could be freed.
+/// A signal handler can use globals only, and may not read memory that could be freed.
 struct Slot {
   std::atomic<SlotState> state = SlotState::free;
   std::array<char, k_longest_path> path{};
@@ -44,7 +44,7 @@ std::atomic<pid_t> owner = 0;
 
 constexpr int k_no_slot = -1;
 
-/// The slot that remembers a path; none where all are taken, then no signal removes it.
+/// Stores a path in a free slot; k_no_slot if all are in use, in which case no signal removes the path.
 int remember(const std::string& path) {
   for (std::size_t at = 0; at < k_slots && path.size() < k_longest_path; ++at) {
     SlotState expected = SlotState::free;
@@ -65,17 +65,17 @@ void forget(int slot) {
 
 void remove_tree(int parent, const char* name, int depth);
 
-/// Removes what an open folder lists; names may be skipped where others are removed meanwhile.
-void remove_entries(int folder, int depth) {
+/// Removes what an open directory lists; names may be skipped where others are removed meanwhile.
+void remove_entries(int directory, int depth) {
   alignas(dirent64) std::array<char, 4096> entries;
-  lseek(folder, 0, SEEK_SET);
-  for (ssize_t size = getdents64(folder, entries.data(), entries.size()); size > 0;
-       size = getdents64(folder, entries.data(), entries.size())) {
+  lseek(directory, 0, SEEK_SET);
+  for (ssize_t size = getdents64(directory, entries.data(), entries.size()); size > 0;
+       size = getdents64(directory, entries.data(), entries.size())) {
     for (ssize_t at = 0; at < size;) {
       const auto* const entry = reinterpret_cast<const dirent64*>(&entries[static_cast<std::size_t>(at)]);
       const char* const name = &entry->d_name[0];
       if (std::strcmp(name, ".") != 0 && std::strcmp(name, "..") != 0) {
-        remove_tree(folder, name, depth + 1);
+        remove_tree(directory, name, depth + 1);
       }
       at += entry->d_reclen;
     }
@@ -88,19 +88,19 @@ void remove_tree(int parent, const char* name, int depth) {
   if (unlinkat(parent, name, 0) == 0 || errno == ENOENT || depth > deepest) {
     return;
   }
-  const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) {
+  const int directory = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (directory < 0) {
     return;
   }
   constexpr int most_turns = 8;  // new names may appear meanwhile
   for (int turn = 0; turn < most_turns && unlinkat(parent, name, AT_REMOVEDIR) != 0; ++turn) {
-    remove_entries(folder, depth);
+    remove_entries(directory, depth);
   }
-  close(folder);
+  close(directory);
 }
 
 void remove_all_unfinished(int signal) {
-  if (getpid() == owner) {  // a child that was forked has no part in our files
+  if (getpid() == owner) {  // a forked child must not remove our files
     for (const Slot& slot : slots) {
       if (slot.state == SlotState::used) {
         remove_tree(AT_FDCWD, slot.path.data(), 0);
@@ -192,8 +192,8 @@ WritePlace write_place(const fs::path& path) {
 
 namespace {
 
-/// The first name "TARGET.PID-N.tmp" of which `made` makes something new; others are of a process that was
-/// killed, or of one of our number on another machine.
+/// The first name "TARGET.PID-N.tmp" that `made` can create. Existing names belong to a killed process, or to
+/// a process of the same PID on another machine.
 template <typename Make>
 std::optional<fs::path> new_beside(const fs::path& target, const Make& made) {
   for (int number = 0;; ++number) {
@@ -229,7 +229,7 @@ fs::path new_file_beside(const fs::path& target) {
   return std::move(*path);
 }
 
-fs::path new_folder_beside(const fs::path& target) {
+fs::path new_directory_beside(const fs::path& target) {
   std::error_code status;
   fs::create_directories(fs::absolute(target, status).parent_path(), status);
   std::optional<fs::path> path = new_beside(target, [](const fs::path& made) {
@@ -244,10 +244,10 @@ fs::path new_folder_beside(const fs::path& target) {
 
 namespace {
 
-/// What a folder held moves aside, and comes back if the fresh one cannot take its place.
-void replace_folder_by_two_renames(const fs::path& target, const fs::path& fresh, const fs::path& aside) {
+/// Moves the old directory aside, and back if the new one cannot be renamed to its path.
+void replace_directory_by_two_renames(const fs::path& target, const fs::path& fresh, const fs::path& aside) {
   const EndingSignalsBlocked blocked;
-  if (std::rename(target.c_str(), aside.c_str()) != 0) {  // in the place of the empty folder
+  if (std::rename(target.c_str(), aside.c_str()) != 0) {  // in the place of the empty directory
     throw_cannot_write(target, errno);
   }
   if (std::rename(fresh.c_str(), target.c_str()) != 0) {
@@ -262,17 +262,17 @@ void replace_folder_by_two_renames(const fs::path& target, const fs::path& fresh
 
 }  // namespace
 
-void replace_folder(const fs::path& target, const fs::path& fresh) {
+void replace_directory(const fs::path& target, const fs::path& fresh) {
   if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     return;
   }
   if (errno != EINVAL && errno != ENOSYS) {
     throw_cannot_write(target, errno);
   }
-  const fs::path aside = new_folder_beside(target);
+  const fs::path aside = new_directory_beside(target);
   std::error_code ignored;
   try {
-    replace_folder_by_two_renames(target, fresh, aside);
+    replace_directory_by_two_renames(target, fresh, aside);
   } catch (const SystemError&) {
     fs::remove(aside, ignored);  // where it is empty
     throw;

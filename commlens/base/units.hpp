@@ -43,7 +43,7 @@ struct BytesPerSecond {
 /// The only way from elements to bytes.
 constexpr Bytes operator*(Elements count, DType type) { return {count.value * size_of(type)}; }
 
-/// The number of elements `bytes` holds; fails when that is not a whole number.
+/// The number of elements in `bytes`; fails if `bytes` is not a multiple of the element size.
 Result<Elements> elements_in(Bytes bytes, DType type);
 
 /// "512 B", "2.00 KiB", "8.00 MiB": binary, at most two decimals.

@@ -6,8 +6,8 @@
 
 namespace commlens {
 
-/// Lines of text broken between words where a terminal of `style.width` columns ends; what continues a line
-/// stands two columns further in. Text that is as wide as it needs (width 0) stays as it is.
+/// Wraps text between words at `style.width` columns; continuation lines are indented by two more columns.
+/// Width 0 leaves the text unchanged.
 std::string wrapped(std::string_view text, const TextStyle& style);
 
 }  // namespace commlens

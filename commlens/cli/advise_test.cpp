@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/test_support.hpp"
 #include "commlens/cli/test_support.hpp"
 
 namespace commlens {
@@ -14,20 +15,11 @@ namespace {
 using test_support::Outcome;
 using test_support::run_with;
 
-/// Files of a test, gone afterwards.
+/// Temporary files of a test.
 class Advise : public testing::Test {
  protected:
-  void SetUp() override {
-    const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / (std::string("commlens_advise_") + test->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string written(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
+    return directory_.write(name, text);
   }
 
   /// One all_reduce of 2 KiB in each of `iterations` iterations of two ranks, `length` ns and a bit more each
@@ -47,7 +39,7 @@ class Advise : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  test_support::ScratchDirectory directory_;
 };
 
 constexpr const char* k_zero3 = R"(framework: deepspeed

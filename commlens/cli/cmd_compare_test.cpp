@@ -1,4 +1,4 @@
-// What `compare` asks about its sides.
+// The hint of `compare` for sides without an equal call.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -17,12 +17,12 @@ using test_support::run_with;
 
 class CompareSides : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   /// A call list of one all_to_all of each rank, and with `common` of an all_reduce too.
   std::string calls(const std::string& name, const std::string& dtype, bool common) const {
-    const std::string path = (folder_ / name).string();
+    const std::string path = (directory_ / name).string();
     std::ofstream file(path);
     for (int rank = 0; rank < 2; ++rank) {
       file << "{\"rank\":" << rank << R"(,"iteration":0,"op":"all_to_all","dtype":")" << dtype
@@ -44,7 +44,7 @@ class CompareSides : public testing::Test {
     return outcome.out.substr(start, outcome.out.find('\n', start) - start);
   }
 
-  std::filesystem::path folder_ =
+  std::filesystem::path directory_ =
       std::filesystem::path(testing::TempDir()) / ("commlens_compare_sides." + std::to_string(getpid()));
 };
 
@@ -66,11 +66,11 @@ TEST_F(CompareSides, ThatLackCallsOfTheJobSaySo) {
   trace.streams.push_back({.ranks = {Rank{0}, Rank{0}}});
   trace.provenance.source = Source::recorded;
   trace.provenance.skip(std::string(k_skipped_unfinished), 1);
-  write_trace(trace, folder_ / "whole");
+  write_trace(trace, directory_ / "whole");
   trace.provenance.skip(std::string(k_skipped_zeros), 128);
-  write_trace(trace, folder_ / "damaged");
-  const std::string whole = (folder_ / "whole").string();
-  const std::string damaged = (folder_ / "damaged").string();
+  write_trace(trace, directory_ / "damaged");
+  const std::string whole = (directory_ / "whole").string();
+  const std::string damaged = (directory_ / "damaged").string();
   const std::string warning =
       "commlens: warning: " + damaged + " lacks calls of the job: 128 calls lost, record of zeros\n";
   EXPECT_EQ(run_with({"compare", whole, damaged}).err.find(warning), 0U);

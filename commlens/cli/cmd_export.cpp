@@ -82,7 +82,7 @@ Action declare_export(CLI::App& verb) {
   verb.add_option("--framework", flags->framework, "Of a configuration: whose rules (see commlens predict)")
       ->type_name("NAME");
   verb.add_option("-o,--output", flags->file,
-                  "The file or folder; - is standard output, .gz compresses what is one text")
+                  "The file or directory; - is standard output, .gz compresses what is one text")
       ->capture_default_str()
       ->type_name("FILE");
   verb.add_option("--rank", flags->rank,

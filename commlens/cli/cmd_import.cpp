@@ -18,7 +18,7 @@ constexpr const char* k_import_examples = R"(Examples:
 
 struct ImportFlags {
   std::vector<std::string> files;
-  std::string folder;
+  std::string directory;
 };
 
 std::string matched_text(const ImportResult::Matched& matched) {
@@ -28,18 +28,19 @@ std::string matched_text(const ImportResult::Matched& matched) {
 }
 
 Result<ExitCode> import_verb(Console& console, const ImportFlags& flags) {
-  return import_files({flags.files, flags.folder, events_of(console)}).map([&](const ImportResult& result) {
-    const std::string skipped = reasons_text(result.skipped);
-    const std::string assumed = reasons_text(result.assumed);
-    console.out << fmt::format("{}: {} call{}, {} rank{}{}{}{}\n", flags.folder, with_commas(result.calls),
-                               result.calls == 1 ? "" : "s", with_commas(result.ranks),
-                               result.ranks == 1 ? "" : "s",
-                               result.matched ? matched_text(*result.matched) : "",
-                               skipped.empty() ? "" : "; left out: " + skipped,
-                               assumed.empty() ? "" : "; assumed: " + assumed)
-                << std::flush;
-    return ExitCode::done;
-  });
+  return import_files({flags.files, flags.directory, events_of(console)})
+      .map([&](const ImportResult& result) {
+        const std::string skipped = reasons_text(result.skipped);
+        const std::string assumed = reasons_text(result.assumed);
+        console.out << fmt::format("{}: {} call{}, {} rank{}{}{}{}\n", flags.directory,
+                                   with_commas(result.calls), result.calls == 1 ? "" : "s",
+                                   with_commas(result.ranks), result.ranks == 1 ? "" : "s",
+                                   result.matched ? matched_text(*result.matched) : "",
+                                   skipped.empty() ? "" : "; skipped: " + skipped,
+                                   assumed.empty() ? "" : "; assumed: " + assumed)
+                    << std::flush;
+        return ExitCode::done;
+      });
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ Action declare_import(CLI::App& verb) {
           "FILE", flags->files,
           fmt::format("Several files are one job. Read by their content: {}", formats::importer_names()))
       ->required();
-  verb.add_option("-o,--output", flags->folder, "Folder of the native trace; a trace there is replaced")
+  verb.add_option("-o,--output", flags->directory, "Directory of the native trace; a trace there is replaced")
       ->required()
       ->type_name("DIR");
   return [flags](Console& console) { return import_verb(console, *flags); };

@@ -79,7 +79,7 @@ Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags,
   });
 }
 
-/// Two results may not go to one place, nor one to where the configuration is read.
+/// Refuses two results with the same path, and a result that would overwrite the configuration.
 Result<void> check_places(const PredictFlags& flags) {
   const std::string& file = flags.output.file;
   Result<void> usable =

@@ -20,27 +20,27 @@ constexpr const char* k_record_examples = R"(Examples:
   mpirun -n 4 commlens record -- ./app
   srun -n 64 commlens record -o $SCRATCH/run1 -- ./app
   commlens record --nccl profiler -- torchrun --nproc-per-node 8 train.py
-The trace stands in the folder that -o names. Standard output stays the program's; what commlens says goes to
+The trace is written to the directory named by -o. Standard output is the program's; messages of commlens go to
 standard error.
 Exit code: that of the command (128 + the signal that ended it), 2 bad input, 3 it could not be started.)";
 
 struct RecordFlags {
-  std::string folder = "commlens-trace";
+  std::string directory = "commlens-trace";
   std::string mpi;
   std::string nccl;
   bool no_summary = false;
   std::vector<std::string> command;
 };
 
-/// What a recording holds, how its iterations are known and what recording cost.
+/// Prints the size of a recording, how its iterations are known, and the cost of recording.
 void show_job(Console& console, const RecordedJob& job, bool has_summary) {
   console.out << '\n';
   const auto start = std::chrono::steady_clock::now();
   if (has_summary) {
-    run({"summary", job.folder.string()}, console);
+    run({"summary", job.directory.string()}, console);
     console.out << '\n';
   } else {
-    console.out << fmt::format("{}: {}\n", job.folder.string(), job.extent);
+    console.out << fmt::format("{}: {}\n", job.directory.string(), job.extent);
   }
   const std::chrono::nanoseconds shown = std::chrono::steady_clock::now() - start;
   const std::string summed =
@@ -54,7 +54,7 @@ void show_job(Console& console, const RecordedJob& job, bool has_summary) {
 }
 
 Result<ExitCode> record_verb(Console& console, const RecordFlags& flags) {
-  return record({flags.command, flags.folder, flags.mpi, flags.nccl, events_of(console)})
+  return record({flags.command, flags.directory, flags.mpi, flags.nccl, events_of(console)})
       .map([&](const RecordResult& result) {
         // Standard output belongs to the program that was recorded.
         Console own{console.err, console.err, console.err_is_terminal ? console.style : TextStyle{}, false};
@@ -70,8 +70,8 @@ Result<ExitCode> record_verb(Console& console, const RecordFlags& flags) {
 Action declare_record(CLI::App& verb) {
   const auto flags = std::make_shared<RecordFlags>();
   verb.footer(k_record_examples);
-  verb.add_option("-o,--output", flags->folder,
-                  "Folder of the trace; replaces a trace that is there once something was recorded")
+  verb.add_option("-o,--output", flags->directory,
+                  "Directory of the trace; replaces a trace that is there once something was recorded")
       ->capture_default_str()
       ->type_name("DIR");
   verb.add_option("--mpi", flags->mpi, "The program's MPI, where it cannot be seen: openmpi or mpich")

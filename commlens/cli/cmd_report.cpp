@@ -74,7 +74,7 @@ Action declare_report(CLI::App& verb) {
   verb.add_option("-o,--output", flags->file, "Write the page to this file; - is standard output")
       ->type_name("FILE")
       ->capture_default_str();
-  verb.add_option("--data", flags->data, "Write every figure as JSON and CSV into this folder")
+  verb.add_option("--data", flags->data, "Write every figure as JSON and CSV into this directory")
       ->type_name("DIR");
   verb.add_option("--title", flags->title, "Title of the page")->type_name("TEXT");
   verb.add_flag("--force", flags->force, "Overwrite a file that is no report");

@@ -48,16 +48,16 @@ class Report : public ::testing::Test {
     EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
     return content_of(file);
   }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
   std::string written(const std::string& name, const std::string& text) const {
-    return folder_.write(name, text).string();
+    return directory_.write(name, text).string();
   }
   nlohmann::json figure(const std::string& id) const {
     return nlohmann::json::parse(content_of(path("figures/" + id + ".json")));
   }
 
  private:
-  ScratchFolder folder_;
+  ScratchFolder directory_;
 };
 
 /// The values of a column of a figure's JSON.
@@ -118,7 +118,7 @@ TEST_F(Report, OfEqualTracesSaysSo) {
   EXPECT_NE(html.find("Differences explained: the two sides are equal."), std::string::npos);
 }
 
-TEST_F(Report, NamesTracesByWhatTellsThemApart) {
+TEST_F(Report, NamesTracesByTheirDistinctPathEnds) {
   std::filesystem::create_directories(path("before"));
   std::filesystem::create_directories(path("after"));
   const std::string before = written("before/calls.jsonl", k_calls);
@@ -190,7 +190,7 @@ TEST_F(Report, RefusesWhatMakesNoSense) {
   };
   EXPECT_NE(error_of({calls, "--zero", "1"}).find("only traces were given"), std::string::npos);
   EXPECT_NE(error_of({calls, "--iterations", "7"}).find("--iterations 7"), std::string::npos);
-  EXPECT_NE(error_of({calls, "-o", path("")}).find("is a folder"), std::string::npos);
+  EXPECT_NE(error_of({calls, "-o", path("")}).find("is a directory"), std::string::npos);
   EXPECT_NE(error_of({calls, "--data", calls}).find("is a file"), std::string::npos);
   EXPECT_NE(error_of({"nothing.jsonl"}).find("nothing.jsonl"), std::string::npos);
   EXPECT_NE(error_of({calls, calls, "--framework", "neox,neox,neox"}).find("3 names for 2"),

@@ -39,21 +39,21 @@ Trace cold_and_warm() {
 
 class CommandSummary : public testing::Test {
  protected:
-  void SetUp() override { write_trace(cold_and_warm(), folder()); }
-  std::string folder() const { return (scratch_ / "trace").string(); }
+  void SetUp() override { write_trace(cold_and_warm(), directory()); }
+  std::string directory() const { return (scratch_ / "trace").string(); }
 
   std::string summary(const std::vector<std::string>& flags, const TextStyle& style = {}) const {
-    std::vector<std::string> arguments = {"summary", folder()};
+    std::vector<std::string> arguments = {"summary", directory()};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     const test_support::Outcome outcome = test_support::run_with(arguments, style);
     EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
     std::string text = outcome.out;
-    const std::string name = folder();
+    const std::string name = directory();
     const std::size_t place = text.find(name);
     return place == std::string::npos ? text : text.replace(place, name.size(), "TRACE");
   }
 
-  /// The text after the line that names the folder, and before what timing_report has to say.
+  /// The text between the line that names the directory and the timing report.
   std::string about_calls(const TextStyle& style) const {
     const std::string text = summary({"--link-bandwidth", "1"}, style);
     const std::size_t end = text.find(style.colour ? "\n\033[1mwhere the time" : "\nwhere the time");
@@ -115,8 +115,8 @@ TEST_F(CommandSummary, FitsIntoANarrowTerminal) {
             "time in calls, all ranks together\n"
             "op          group    total    share      P50      P95    bus bw  of link\n"
             "all_reduce  dp x2  20.0 µs  100.0 %  2.00 µs  8.00 µs  410 MB/s   41.0 %\n"
-            "hidden for want of width: P50, 95 % interval, alg bw (see --format csv or a\n"
-            "  wider terminal)\n"
+            "hidden, too narrow: P50, 95 % interval, alg bw (see --format csv or a wider\n"
+            "  terminal)\n"
             "P50 and P95 are of one call, and exact\n"
             "\n"
             "message sizes, all ranks together\n"
@@ -128,14 +128,14 @@ TEST_F(CommandSummary, FitsIntoANarrowTerminal) {
             "cold start: iteration 0 against 1 warm one\n"
             "op          group  warm calls  cold P50  warm P50  cold mean  warm mean  slower\n"
             "all_reduce  dp x2           2   8.00 µs   2.00 µs    8.00 µs    2.00 µs   x 4.0\n"
-            "hidden for want of width: cold calls, cold bytes, warm bytes (see --format json\n"
-            "  or a wider terminal)\n"
+            "hidden, too narrow: cold calls, cold bytes, warm bytes (see --format json or a\n"
+            "  wider terminal)\n"
             "warm calls and bytes: of one iteration, on average; slower: mean time of a call\n"
             "\n"
             "first call of a rank on a group against later ones\n"
             "op          group  first calls  compared    first    later  slower     lost\n"
             "all_reduce  dp x2            2         2  8.00 µs  2.00 µs   x 4.0  12.0 µs\n"
-            "hidden for want of width: mean, longest (see --format json or a wider terminal)\n"
+            "hidden, too narrow: mean, longest (see --format json or a wider terminal)\n"
             "compared: with the mean of later calls of the same op, size and group; lost: all\n"
             "  ranks added up\n");
 }
@@ -173,10 +173,10 @@ TEST_F(CommandSummary, JsonHasTotalsColdStartAndCoverage) {
   EXPECT_EQ(json["sizes"]["small_share_of_time"], 1.0);
 }
 
-/// The same numbers whether the folder is read into memory or once through.
-TEST_F(CommandSummary, OfALargeFolderIsStreamed) {
-  const Result<SummarySubject> kept = summarise(SummaryRequest{.trace = folder()});
-  const Result<SummarySubject> streamed = summarise(SummaryRequest{.trace = folder(), .most_calls = 3});
+/// The same numbers whether the directory is read into memory or once through.
+TEST_F(CommandSummary, OfALargeDirectoryIsStreamed) {
+  const Result<SummarySubject> kept = summarise(SummaryRequest{.trace = directory()});
+  const Result<SummarySubject> streamed = summarise(SummaryRequest{.trace = directory(), .most_calls = 3});
   ASSERT_TRUE(kept && streamed);
   EXPECT_TRUE(kept->has_calls);
   EXPECT_FALSE(streamed->has_calls);
@@ -210,13 +210,13 @@ Trace slow_rank_trace(bool has_compute) {
   return trace;
 }
 
-TEST(SummaryText, IsTheSameOfAFolderThatIsNotKept) {
+TEST(SummaryText, IsTheSameOfADirectoryThatIsNotKept) {
   for (const bool has_compute : {false, true}) {
     const test_support::ScratchFolder scratch;
-    const std::string folder = (scratch / "trace").string();
-    write_trace(slow_rank_trace(has_compute), folder);
-    const Result<SummarySubject> kept = summarise(SummaryRequest{.trace = folder});
-    const Result<SummarySubject> streamed = summarise(SummaryRequest{.trace = folder, .most_calls = 3});
+    const std::string directory = (scratch / "trace").string();
+    write_trace(slow_rank_trace(has_compute), directory);
+    const Result<SummarySubject> kept = summarise(SummaryRequest{.trace = directory});
+    const Result<SummarySubject> streamed = summarise(SummaryRequest{.trace = directory, .most_calls = 3});
     ASSERT_TRUE(kept && streamed);
     EXPECT_FALSE(streamed->has_calls);
     const std::string text = summary_text({*kept, "trace", {}, {}}, {});
@@ -228,8 +228,7 @@ TEST(SummaryText, IsTheSameOfAFolderThatIsNotKept) {
   }
 }
 
-/// A trace of many iterations has the first rows of single ones in JSON, how many there are, and their
-/// totals.
+/// For a trace of many iterations, JSON has the first rows of single ones, their number and their totals.
 TEST(SummaryJson, OfManyIterationsIsBounded) {
   const Trace trace = slow_rank_trace(false);
   SummarySubject subject{trace, true, summarise(trace), {}};
@@ -281,12 +280,12 @@ TEST(SummaryJson, OfSomeOfManyIterationsHasTheirRows) {
 
 TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
   for (const std::int64_t most_calls : {std::int64_t{3}, k_most_calls_in_memory}) {
-    const Result<SummarySubject> rank =
-        summarise(SummaryRequest{.trace = folder(), .options = {.rank = Rank{2}}, .most_calls = most_calls});
+    const Result<SummarySubject> rank = summarise(
+        SummaryRequest{.trace = directory(), .options = {.rank = Rank{2}}, .most_calls = most_calls});
     ASSERT_FALSE(rank);
     EXPECT_EQ(rank.error().message, "--rank 2: the trace has no calls of that rank, its highest is 1");
     const Result<SummarySubject> iterations =
-        summarise(SummaryRequest{.trace = folder(),
+        summarise(SummaryRequest{.trace = directory(),
                                  .options = {.iterations = IterationRange{2, INT32_MAX}},
                                  .most_calls = most_calls});
     ASSERT_FALSE(iterations);
@@ -294,14 +293,14 @@ TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
   }
 }
 
-/// What summary prints of a trace that is written first, without the folder's name.
+/// The output of summary for `trace`, which is written first, without the directory's name.
 std::string summary_of(const Trace& trace, const std::string& format = "table") {
   const test_support::ScratchFolder scratch;
-  const std::string folder = (scratch / "trace").string();
-  write_trace(trace, folder);
-  const test_support::Outcome outcome = test_support::run_with({"summary", folder, "--format", format});
+  const std::string directory = (scratch / "trace").string();
+  write_trace(trace, directory);
+  const test_support::Outcome outcome = test_support::run_with({"summary", directory, "--format", format});
   EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
-  return format == "table" ? outcome.out.substr(folder.size()) : outcome.out;
+  return format == "table" ? outcome.out.substr(directory.size()) : outcome.out;
 }
 
 TEST(SummaryOfHalfKnownIterations, CountsTheCallsOfNone) {
@@ -310,27 +309,27 @@ TEST(SummaryOfHalfKnownIterations, CountsTheCallsOfNone) {
     stream.events[1].iteration = k_unknown_iteration;
   }
   const test_support::ScratchFolder scratch;
-  const std::string folder = (scratch / "trace").string();
-  write_trace(trace, folder);
-  const std::string text = test_support::run_with({"summary", folder}).out;
+  const std::string directory = (scratch / "trace").string();
+  write_trace(trace, directory);
+  const std::string text = test_support::run_with({"summary", directory}).out;
   EXPECT_NE(text.find("; 4 calls of 2 ranks, 1 iteration (0); 2 calls of no known iteration\n"),
             std::string::npos)
       << text;
-  const std::string chosen = test_support::run_with({"summary", folder, "--iterations", "0"}).out;
+  const std::string chosen = test_support::run_with({"summary", directory, "--iterations", "0"}).out;
   EXPECT_NE(chosen.find("; 2 calls of 2 ranks, 1 iteration (0)\n"), std::string::npos) << chosen;
   const auto json =
-      nlohmann::json::parse(test_support::run_with({"summary", folder, "--format", "json"}).out);
+      nlohmann::json::parse(test_support::run_with({"summary", directory, "--format", "json"}).out);
   EXPECT_EQ(json["coverage"]["calls_without_iteration_all_ranks"], 2);
 }
 
-TEST(SummaryOfAverages, TellsNothingOfSingleCallsAndSaysWhy) {
+TEST(SummaryOfAverages, HasNoTimesOfSingleCallsAndTheReason) {
   Trace trace = cold_and_warm();
   trace.provenance.skipped.clear();
   trace.provenance.averaged_times = true;
   const std::string text = summary_of(trace);
   EXPECT_NE(text.find("covered: every record\n"
-                      "times: averages of several calls each, laid end to end, so nothing is told of single "
-                      "calls or of what they overlap with\n"),
+                      "times: averages over several calls each, placed end to end, so times of single "
+                      "calls and overlap are not known\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("op          group    total    alg bw    bus bw\n"

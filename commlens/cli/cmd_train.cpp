@@ -18,7 +18,7 @@ constexpr const char* k_train_examples = R"(Examples:
   mpirun -n 4 commlens train 125M --tp 2 --seq 512 --transport mpi
 Exit code: 0 done, 1 prediction and recording differ, 2 bad input, 3 a rank or the machine failed.)";
 
-/// Of a job that cannot end otherwise: a thread that is stuck cannot be ended.
+/// Ends the process of a job with a stuck thread, which cannot be ended otherwise.
 [[noreturn]] void give_up(Console& console, const std::string& reason) {
   console.out << std::flush;
   console.err << "commlens: " << reason << '\n' << std::flush;
@@ -32,8 +32,7 @@ Result<ExitCode> train_verb(Console& console, const TrainFlags& flags) {
     const bool is_said_elsewhere = launched_ranks() > 1 && rank_of_process() > 0;
     return is_said_elsewhere ? Result<ExitCode>(ExitCode::bad_input) : tl::unexpected(request.error());
   }
-  // What looks like a terminal under a launcher is the launcher's; where it passes our lines on to is not
-  // known.
+  // Under a launcher, a terminal is the launcher's; it may pass our lines on to anything.
   Console plain{console.out, console.err, {}, false};
   Console& shown = request->uses_mpi() ? plain : console;
   TrainScreen screen(shown, flags.output.kind(), console.err_is_terminal);

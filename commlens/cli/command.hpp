@@ -14,10 +14,10 @@ class App;
 
 namespace commlens {
 
-/// What a verb does once its arguments are known.
+/// The action of a verb, called after its arguments are parsed.
 using Action = std::function<Result<ExitCode>(Console&)>;
 
-/// One verb: adds its options to `verb`, and returns what to do after they have been parsed.
+/// One verb: adds its options to `verb`, and returns the action to run after parsing.
 struct Command {
   std::string_view name;
   std::string_view description;
@@ -25,15 +25,15 @@ struct Command {
   bool is_hidden = false;  // from the help text
 };
 
-/// The one list of verbs, in the order of the help text.
+/// The list of verbs, in the order of the help text.
 std::span<const Command> commands();
 
-/// Adds every verb to `program`, those that `is_wanted` with their options. Their actions, in the order of
-/// the list; null for the others.
+/// Adds every verb to `program`, with its options if `is_wanted`. Returns the actions of these, in the order
+/// of the list; null for the others.
 std::vector<Action> declare_verbs(CLI::App& program, const std::function<bool(std::string_view)>& is_wanted);
 
-/// Runs `commlens ARGUMENTS…`: parses, does, reports what is wrong on `console.err` in one line. Throws
-/// SystemError (and what the standard library throws) when the machine fails.
+/// Runs `commlens ARGUMENTS…`; reports an error on `console.err` in one line. Throws SystemError (and
+/// exceptions of the standard library) on a failure of the machine.
 ExitCode run(const std::vector<std::string>& arguments, Console& console);
 
 Action declare_predict(CLI::App& verb);

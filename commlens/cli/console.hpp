@@ -12,7 +12,7 @@
 
 namespace commlens {
 
-/// Where a command writes, and how: results to `out`, progress and warnings to `err`.
+/// The output streams of a command and their style: results go to `out`, progress and warnings to `err`.
 struct Console {
   std::ostream& out;
   std::ostream& err;
@@ -20,9 +20,8 @@ struct Console {
   bool err_is_terminal = false;  // then progress is shown
 };
 
-/// Exit codes of every verb (CONTRACT §1).
-/// interrupted and terminated: `train` stopped by SIGINT or SIGTERM, and all was written (128 + the signal,
-/// as shells report it).
+/// Exit codes of every verb (README.md). interrupted and terminated: `train` stopped by SIGINT or SIGTERM,
+/// and all was written (128 + the signal, as shells report it).
 enum class ExitCode : int {
   done = 0,
   differs = 1,
@@ -41,24 +40,25 @@ struct OutputFlags {
   }
 };
 
-/// The style of what goes to `flags`: as the console for standard output, plain and as wide as needed for a
-/// file.
+/// The style of output to `flags`: that of the console for standard output; plain and unlimited in width for
+/// a file.
 TextStyle style_for(const Console& console, const OutputFlags& flags);
 
-/// Writes a result to standard output or, whole or not at all, to a file. Throws SystemError when that fails.
+/// Writes a result to standard output or to a file, which is written completely or not at all. Throws
+/// SystemError on failure.
 void write_result(Console& console, const OutputFlags& flags, std::string_view text);
 
-/// Writes what a verb has found in the format asked for.
+/// Writes the result of a verb in the requested format.
 template <typename Found>
 void write_rendered(Console& console, const OutputFlags& flags, const Found& found) {
   write_result(console, flags, rendered(found, flags.kind(), style_for(console, flags)));
 }
 
-/// Writes to standard output. Throws SystemError when that fails.
+/// Writes to standard output. Throws SystemError on failure.
 void write_out(Console& console, std::string_view text);
 
-/// Runs `write` into standard output for "-" (where a reader that leaves ends the process), else as
-/// try_write_stream does: a file appears whole or not at all. Throws SystemError when it cannot be written.
+/// Runs `write` on standard output for "-" (a closed pipe ends the process), else as try_write_stream does: a
+/// file is written completely or not at all. Throws SystemError on failure.
 Result<void> try_write_blocks(Console& console, const std::string& file,
                               const std::function<Result<void>(const formats::TextSink&)>& write);
 

@@ -10,7 +10,7 @@ class App;
 
 namespace commlens {
 
-/// The layout flags that all verbs with a CONFIG share (CONTRACT §1). In predict a comma list sweeps.
+/// The layout flags of all verbs with a CONFIG. In predict a comma list sweeps.
 class LayoutFlags {
  public:
   enum class Verb {

@@ -20,7 +20,7 @@ bool wants_colour() {
   return !refused && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
-/// As wide as the terminal, at least 80 columns; anything else takes what it is given.
+/// As wide as the terminal, at least 80 columns; unlimited if the output is no terminal.
 commlens::TextStyle standard_output_style() {
   if (isatty(STDOUT_FILENO) == 0) {
     return {};
@@ -40,7 +40,7 @@ int failed(const char* why) {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently, whatever the parent made of the signal
+  std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently, even if the parent ignored the signal
   commlens::remove_unfinished_on_signals();
   commlens::Console console{std::cout, std::cerr, standard_output_style(), isatty(STDERR_FILENO) != 0};
   try {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "commlens/base/test_support.hpp"
 #include "commlens/cli/test_support.hpp"
 
 namespace commlens {
@@ -21,16 +22,15 @@ using test_support::run_with;
 class OutputPlace : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::create_directories(folder_ / "folder" / "full");
-    std::ofstream(folder_ / "file") << "x";
-    std::ofstream(folder_ / "calls.jsonl")
+    std::filesystem::create_directories(directory_ / "directory" / "full");
+    std::ofstream(directory_ / "file") << "x";
+    std::ofstream(directory_ / "calls.jsonl")
         << R"({"rank":0,"iteration":0,"op":"all_reduce","dtype":"fp16","input_bytes":8,"output_bytes":8,"group":[0,1]})"
         << '\n';
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
 
-  /// Each verb with everything but the place, which comes last.
+  /// Each verb with all arguments but the output path, which comes last.
   std::vector<std::vector<std::string>> verbs_with_files() const {
     return {{"predict", "19M", "-o"},
             {"predict", "19M", "--calls"},
@@ -41,7 +41,7 @@ class OutputPlace : public testing::Test {
             {"export", path("calls.jsonl"), "--to", "calls", "-o"},
             {"export", path("calls.jsonl"), "--to", "sqlite", "-o"}};
   }
-  std::vector<std::vector<std::string>> verbs_with_folders() const {
+  std::vector<std::vector<std::string>> verbs_with_directories() const {
     return {{"import", path("calls.jsonl"), "-o"},
             {"train", "19M", "--ranks", "1", "--dtype", "bf16", "-o"},
             {"report", path("calls.jsonl"), "-o", "/dev/null", "--data"},
@@ -62,33 +62,31 @@ class OutputPlace : public testing::Test {
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << shown << outcome.err;
   }
 
-  std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / ("commlens_output_place." + std::to_string(getpid()));
+  test_support::ScratchDirectory scratch_;
+  std::filesystem::path directory_ = scratch_.path();
 };
 
 TEST_F(OutputPlace, EveryVerbThatWritesAFileRefusesTheSamePlaces) {
   for (const std::vector<std::string>& verb : verbs_with_files()) {
-    expect_refused(verb, path("folder"), "is a folder; give the name of a file");
-    expect_refused(verb, path("new/"), "is a folder; give the name of a file");
-    expect_refused(verb, path("no/such/x"), "there is no folder " + path("no/such") + "; make it");
+    expect_refused(verb, path("directory"), "is a directory; give the name of a file");
+    expect_refused(verb, path("new/"), "is a directory; give the name of a file");
+    expect_refused(verb, path("no/such/x"), "there is no directory " + path("no/such") + "; make it");
     expect_refused(verb, path("file/x"), "nothing can be made in " + path("file") + " (Not a directory)");
     expect_refused(verb, "/proc/x", "nothing can be made in /proc (");
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 3)
-      << "something was left behind";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 3) << "a file remains";
 }
 
-TEST_F(OutputPlace, EveryVerbThatWritesAFolderRefusesTheSamePlaces) {
-  for (const std::vector<std::string>& verb : verbs_with_folders()) {
+TEST_F(OutputPlace, EveryVerbThatWritesADirectoryRefusesTheSamePlaces) {
+  for (const std::vector<std::string>& verb : verbs_with_directories()) {
     expect_refused(verb, path("file/x/y"), "nothing can be made in " + path("file") + " (Not a directory)");
     expect_refused(verb, "/proc/x/y", "nothing can be made in /proc (");
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 3)
-      << "something was left behind";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 3) << "a file remains";
 }
 
-TEST_F(OutputPlace, FoldersAreMadeWithThoseTheyStandIn) {
-  for (std::vector<std::string> verb : verbs_with_folders()) {
+TEST_F(OutputPlace, DirectoriesAreMadeWithThoseTheyStandIn) {
+  for (std::vector<std::string> verb : verbs_with_directories()) {
     if (verb.front() != "train") {
       const std::string place = path("made by " + verb.front() + "/a/b");
       verb.push_back(place);
@@ -135,24 +133,24 @@ TEST_F(OutputPlace, NoVerbWritesOverWhatItReads) {
     return std::find(verb.begin(), verb.end(), word) != verb.end();
   };
   for (const std::vector<std::string>& verb : verbs_that_read(config, calls, trace)) {
-    const bool makes_folder = has(verb, "import") || has(verb, "chakra");
+    const bool makes_directory = has(verb, "import") || has(verb, "chakra");
     for (const std::string& place : {config, path("linked.yaml"), path("second.yaml")}) {
       if (has(verb, config)) {
         expect_refused(verb, place, itself);
       }
     }
     for (const std::string& place : {calls, path("second.jsonl")}) {
-      if (has(verb, calls) && !makes_folder) {
+      if (has(verb, calls) && !makes_directory) {
         expect_refused(verb, place, itself);
       }
     }
     for (const std::string& place : {trace + "/manifest.json", path("second.json"), trace + "/new",
-                                     path("linked/manifest.json"), path("folder/../linked/new")}) {
-      if (has(verb, trace) && (!makes_folder || place.ends_with("new"))) {
+                                     path("linked/manifest.json"), path("directory/../linked/new")}) {
+      if (has(verb, trace) && (!makes_directory || place.ends_with("new"))) {
         expect_refused(verb, place, part);
       }
     }
-    if (has(verb, trace) && makes_folder) {
+    if (has(verb, trace) && makes_directory) {
       expect_refused(verb, trace, "that is the trace to be read; choose another name");
     }
   }
@@ -161,7 +159,7 @@ TEST_F(OutputPlace, NoVerbWritesOverWhatItReads) {
   EXPECT_EQ(run_with({"predict", config, "-o", path("result")}).code, ExitCode::done);
 }
 
-// It would open the pipe and wait for a writer, which is to be itself.
+// It would open the pipe and wait for a writer, which is itself.
 TEST_F(OutputPlace, APipeThatIsReadIsNotWritten) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   for (const std::vector<std::string>& verb :

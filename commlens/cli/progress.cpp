@@ -39,7 +39,7 @@ Progress::Progress(Console& console, std::string label, std::int64_t total) : co
   }
   painter_ = std::make_unique<Painter>();
   painter_->thread = std::jthread([this, label = std::move(label), total](const std::stop_token& stop) {
-    sigset_t all;  // signals are for the thread that works: what removes its files must not race with it
+    sigset_t all;  // signals go to the working thread: the removal of its files must not race with it
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     const auto start = std::chrono::steady_clock::now();

@@ -9,8 +9,8 @@
 
 namespace commlens {
 
-/// One line on a terminal's standard error for work that takes more than two seconds: how far it is and how
-/// long it will take, or how long it has taken where the end is not known. Gone when the work is done.
+/// A progress line on a terminal's standard error for work of more than two seconds: percentage and remaining
+/// time, or elapsed time if the amount of work is not known. Removed at the end of the work.
 class Progress {
  public:
   /// `total` steps are to be done; 0: not known.
@@ -25,7 +25,7 @@ class Progress {
   void add(std::int64_t steps) { done_.fetch_add(steps, std::memory_order_relaxed); }
 
  private:
-  struct Painter;  // the thread that writes; absent when nobody would see it
+  struct Painter;  // the thread that writes; absent if there is no terminal
   Console& console_;
   std::atomic<std::int64_t> done_ = 0;
   std::unique_ptr<Painter> painter_;

@@ -42,14 +42,14 @@ void RegressionFlags::declare(CLI::App& verb) {
       ->capture_default_str()
       ->group(group)
       ->needs(asked);
-  verb.add_option("--metric", metric_, "What stands for the calls of an iteration")
+  verb.add_option("--metric", metric_, "Statistic of the calls of an iteration")
       ->check(CLI::IsMember({"p50", "p95"}))
       ->capture_default_str()
       ->group(group)
       ->needs(asked);
   asked->group(group);
-  // What chooses or predicts calls has no meaning here. Said by Option::excludes, it would stand in the help
-  // of every option.
+  // Options that select or predict calls do not apply here. Option::excludes would add that to the help of
+  // every option.
   std::erase_if(others, [](const CLI::Option* other) {
     const std::string& name = other->get_single_name();
     return other->get_positional() || name == "format" || name == "output" || name == "help";

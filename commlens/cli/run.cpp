@@ -55,8 +55,8 @@ std::string unknown_argument(const CLI::App& verb) {
                      near.empty() ? "" : fmt::format("; did you mean {}?", near));
 }
 
-/// --sp stands alone or with a value; alone it is "on". The parser wants one of the two. What stands behind
-/// "--" is another program's.
+/// --sp may have no value, which means "on"; the parser allows only one form. Arguments after "--" belong to
+/// another program.
 std::vector<std::string> with_sp_value(const std::vector<std::string>& arguments) {
   constexpr std::array<std::string_view, 4> words = {"on", "off", "true", "false"};
   std::vector<std::string> result;

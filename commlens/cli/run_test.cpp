@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/test_support.hpp"
 #include "commlens/cli/test_support.hpp"
 
 namespace commlens {
@@ -13,25 +14,16 @@ namespace {
 using test_support::Outcome;
 using test_support::run_with;
 
-/// A folder of the test's own, gone afterwards.
+/// A temporary directory of the test.
 class Run : public testing::Test {
  protected:
-  void SetUp() override {
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / (std::string("commlens_run_") + test->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return directory_.path(name); }
   std::string written(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return path(name);
+    return directory_.write(name, text);
   }
 
  private:
-  std::filesystem::path folder_;
+  test_support::ScratchDirectory directory_;
 };
 
 constexpr const char* k_two_ranks =
@@ -183,7 +175,7 @@ TEST_F(Run, PredictPrintsThePapersEquationWithItsCorrection) {
   EXPECT_EQ((*equation)["value_exact"], 3'978'696'960);
 }
 
-TEST_F(Run, OurTrainerKeepsTheFp16ThatSomebodyChose) {
+TEST_F(Run, OurTrainerKeepsAnExplicitFp16) {
   const Outcome builtin = run_with({"predict", "19M", "--framework", "commlens"});
   EXPECT_EQ(builtin.code, ExitCode::done);
   EXPECT_EQ(builtin.err, "");
@@ -338,13 +330,14 @@ TEST_F(Run, CompareSaysThatAPredictionIsUnverified) {
 TEST_F(Run, CompareSaysWhichIterationsEachSideCouldHave) {
   const std::string a = written("a.jsonl", k_two_ranks);
   EXPECT_EQ(run_with({"compare", "19M", a, "--iterations", "5-9"}).err,
-            "commlens: no wanted iteration is in both: 19M is a configuration and has any, " + a +
-                " has 0; change --iterations\n");
+            "commlens: no requested iteration is in both: 19M is a configuration, predicted for any "
+            "iteration, but " +
+                a + " has 0; change --iterations\n");
   EXPECT_NE(run_with({"compare", "19M", "19M", "--iterations", "50-52"}).out.find("iterations 50 to 52"),
             std::string::npos);
 }
 
-/// k_two_ranks as a tool writes it that knows no iterations.
+/// k_two_ranks as written by a tool without iterations.
 std::string without_iterations(std::string text) {
   const std::string known = "\"iteration\":0";
   for (std::size_t at = text.find(known); at != std::string::npos; at = text.find(known)) {
@@ -353,7 +346,7 @@ std::string without_iterations(std::string text) {
   return text;
 }
 
-TEST_F(Run, CompareSetsTwoViewsOfOneJobAgainstEachOtherWhole) {
+TEST_F(Run, CompareOfTwoViewsOfOneJobIsOverTheWholeJob) {
   const std::string a = written("a.jsonl", k_two_ranks);
   const std::string b = written("b.jsonl", without_iterations(k_two_ranks));
   EXPECT_EQ(run_with({"compare", b, b}).code, ExitCode::done);
@@ -392,7 +385,7 @@ TEST_F(Run, CompareOfWholeJobsExitsWith1WhenTheyDiffer) {
                 " does not say which iteration a call is of, so calls are counted over the whole job; leave "
                 "--order out\n");
   EXPECT_EQ(run_with({"compare", a, b, "--iterations", "3-4"}).err,
-            "commlens: no wanted iteration is in A: it has 0; change --iterations\n");
+            "commlens: no requested iteration is in A: it has 0; change --iterations\n");
 }
 
 TEST_F(Run, CompareOfAConfigurationAsksHowManyIterationsRan) {
@@ -404,9 +397,9 @@ TEST_F(Run, CompareOfAConfigurationAsksHowManyIterationsRan) {
     EXPECT_TRUE(predicted.err.starts_with("commlens: " + b +
                                           ": it does not say which iteration a call is of; say how many ran"))
         << predicted.err;
-    const Outcome told = run_with({"compare", sides[0], sides[1], "--iterations", "-1-9"});
-    EXPECT_EQ(told.code, ExitCode::differs) << told.err;
-    EXPECT_NE(told.out.find("against iterations -1 to 9 of"), std::string::npos) << told.out;
+    const Outcome outcome = run_with({"compare", sides[0], sides[1], "--iterations", "-1-9"});
+    EXPECT_EQ(outcome.code, ExitCode::differs) << outcome.err;
+    EXPECT_NE(outcome.out.find("against iterations -1 to 9 of"), std::string::npos) << outcome.out;
   }
 }
 
@@ -423,7 +416,7 @@ TEST_F(Run, CompareWithALogLeavesIgnoredOpsOut) {
   const std::string log = written("run.log", k_log);
   const std::string text = run_with({"compare", "19M", log, "--ignore-op", "broadcast"}).out;
   EXPECT_EQ(text.find("\nbroadcast"), std::string::npos) << text;
-  EXPECT_NE(text.find("left out: "), std::string::npos) << text;
+  EXPECT_NE(text.find("skipped: "), std::string::npos) << text;
   const Outcome recorded = run_with({"compare", written("a.jsonl", k_two_ranks), log});
   EXPECT_EQ(recorded.out.find("predicted"), std::string::npos) << recorded.out;
 }

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::array<int, 2> k_signals = {SIGINT, SIGTERM};
 
-// A handler has nothing but what is global.
+// A signal handler can use globals only.
 std::atomic<int> first_signal = 0;
-std::atomic<bool> tells_flag = false;
+std::atomic<bool> acknowledges_flag = false;
 std::array<struct sigaction, k_signals.size()> before_first = {};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not wait for a lock");
 
@@ -23,12 +23,12 @@ void take_note(int signal) {
   const int error = errno;
   int none = 0;
   first_signal.compare_exchange_strong(none, signal);
-  if (tells_flag) {
+  if (acknowledges_flag) {
     static_cast<void>(!write(STDERR_FILENO, answer.data(), answer.size()));
   }
   for (std::size_t i = 0; i < k_signals.size(); ++i) {
     if (k_signals[i] == signal) {
-      sigaction(signal, &before_first[i], nullptr);  // the second one does what it did before
+      sigaction(signal, &before_first[i], nullptr);  // the second signal has its previous effect
     }
   }
   errno = error;
@@ -36,9 +36,9 @@ void take_note(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals(bool tells) {
+StopSignals::StopSignals(bool acknowledges) {
   first_signal = 0;
-  tells_flag = tells;
+  acknowledges_flag = acknowledges;
   struct sigaction action = {};
   action.sa_handler = &take_note;
   action.sa_flags = SA_RESTART;

@@ -4,18 +4,19 @@
 
 namespace commlens {
 
-/// While one lives, the first SIGINT or SIGTERM is a wish to stop; the second one ends the process as usual.
+/// During its lifetime, the first SIGINT or SIGTERM is a request to stop; the second one ends the process as
+/// usual.
 class StopSignals {
  public:
-  /// `tells`: the first signal is answered on standard error.
-  explicit StopSignals(bool tells);
+  /// `acknowledges`: the first signal is acknowledged on standard error.
+  explicit StopSignals(bool acknowledges);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// Any thread may ask.
+  /// Whether a signal arrived. Thread-safe.
   static bool came();
-  /// The first one that came; 0: none did.
+  /// The first signal that arrived; 0: none.
   static int first();
 
  private:

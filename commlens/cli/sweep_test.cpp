@@ -51,8 +51,8 @@ TEST(Sweep, AGlobalBatchHoldsTheWork) {
 
 // Of the paper's equations with one sequence per micro-batch, 1.3B (L 24, s and h 2048, P 1,418,596,352):
 // ZeRO-3 sends 3 P (d-1)/d elements of 2 bytes per rank and step, whatever the batch; TP 6 L + 1 all_reduces
-// of s h elements per micro-batch, 2 (t-1)/t of each. Per step of what the flags make of it TP 8 sends less,
-// of one sequence against eight; for the same eight sequences it sends twice as much.
+// of s h elements per micro-batch, 2 (t-1)/t of each. Per step, with the flags as given, TP 8 sends less, but
+// for one sequence instead of eight; for the same eight sequences it sends twice as much.
 TEST(Sweep, ComparesZero3WithTensorParallelismTheRightWayRound) {
   const auto aggregate = [](const std::vector<std::string>& flags) {
     std::vector<std::string> all = {"--framework", "paper", "--micro-batch", "1"};

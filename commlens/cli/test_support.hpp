@@ -6,7 +6,7 @@
 
 #include "commlens/cli/command.hpp"
 
-/// What the tests of the verbs share; no part of the product.
+/// Shared by the tests of the verbs; not part of the product.
 namespace commlens::test_support {
 
 struct Outcome {
@@ -15,7 +15,7 @@ struct Outcome {
   std::string err;
 };
 
-/// What a program called with these arguments would have done.
+/// The outcome of a program called with these arguments.
 inline Outcome run_with(const std::vector<std::string>& arguments, const TextStyle& style = {}) {
   std::ostringstream out;
   std::ostringstream err;

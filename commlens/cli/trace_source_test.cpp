@@ -43,23 +43,23 @@ TEST(NamesTrace, PresetsAndConfigurationsAreNone) {
 
 class TakesConfig : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
   std::string written(const std::string& name, std::string_view content) const {
     std::ofstream(path(name), std::ios::binary) << content;
     return path(name);
   }
   static void expect_refused(const std::string& argument, const std::string& why) {
     for (const std::vector<std::string>& verb :
-         {std::vector<std::string>{"predict", argument}, {"train", argument, "-o", "no/such/folder"}}) {
+         {std::vector<std::string>{"predict", argument}, {"train", argument, "-o", "no/such/directory"}}) {
       const Outcome outcome = run_with(verb);
       EXPECT_EQ(outcome.code, ExitCode::bad_input) << verb.front();
       EXPECT_EQ(outcome.err, fmt::format("commlens: {}{}\n", argument, why)) << verb.front();
     }
   }
 
-  std::filesystem::path folder_ =
+  std::filesystem::path directory_ =
       std::filesystem::path(testing::TempDir()) / ("commlens_takes_config." + std::to_string(getpid()));
 };
 

@@ -64,14 +64,14 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
 
 void declare_files(CLI::App& verb, TrainFlags& flags) {
   const char* const group = "Checkpoints";
-  verb.add_option("--save", flags.request.save, "Write checkpoints to this folder")
+  verb.add_option("--save", flags.request.save, "Write checkpoints to this directory")
       ->type_name("DIR")
       ->group(group);
   verb.add_option("--save-every", flags.request.save_every, "Every N iterations; default: at the end only")
       ->check(between(std::int64_t{1}, k_most_iterations))
       ->type_name("N")
       ->group(group);
-  verb.add_option("--resume", flags.request.resume, "Go on from the newest checkpoint of this folder")
+  verb.add_option("--resume", flags.request.resume, "Go on from the newest checkpoint of this directory")
       ->type_name("DIR")
       ->group(group);
 }
@@ -118,7 +118,7 @@ void TrainFlags::declare(CLI::App& verb) {
       ->check(between(0.0, 1.0))
       ->type_name("X");
   verb.add_option("--framework", framework, "The trainer has the rules of commlens only")->type_name("NAME");
-  verb.add_option("-o,--output", request.trace, "Record the calls in this folder")
+  verb.add_option("-o,--output", request.trace, "Record the calls in this directory")
       ->type_name("DIR")
       ->capture_default_str();
   verb.add_option("--format", output.format, "table, json or csv")

@@ -12,7 +12,7 @@ class App;
 
 namespace commlens {
 
-/// The command line of `train`: a request, and what is yet to be read of it.
+/// The command line of `train`: a request, and flags that are not parsed into it yet.
 struct TrainFlags {
   TrainRequest request;
   LayoutFlags layout;
@@ -30,7 +30,7 @@ struct TrainFlags {
   void declare(CLI::App& verb);
 };
 
-/// What the flags ask for. Fails for values that are none.
+/// The request of the flags. Fails on invalid values.
 Result<TrainRequest> request_of(const TrainFlags& flags);
 
 }  // namespace commlens

@@ -29,7 +29,7 @@ void TrainScreen::begin(const TrainRun& run, bool reports) {
 
 void TrainScreen::add(const engine::IterationReport& iteration) {
   write(report_->add(iteration));
-  if (report_->done() == 1) {  // from here on it is known how many remain
+  if (report_->done() == 1) {  // from here on the number of remaining iterations is known
     progress_.reset();
     progress_.emplace(console_, "training", report_->run().options.iterations - iteration.iteration - 1);
   } else {
@@ -60,7 +60,7 @@ ExitCode TrainScreen::end(const TrainResult& result) {
   if (result.check && !result.check->all_equal()) {
     return ExitCode::differs;
   }
-  // A rank that another one's signal stopped knows none itself.
+  // A rank that was stopped by another rank's signal has received none itself.
   return !result.stopped                  ? ExitCode::done
          : StopSignals::first() == SIGINT ? ExitCode::interrupted
                                           : ExitCode::terminated;

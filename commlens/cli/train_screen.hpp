@@ -9,14 +9,14 @@
 
 namespace commlens {
 
-/// Shows a training while it goes on, and takes the first SIGINT or SIGTERM as a request to stop meanwhile.
+/// Shows a running training, and takes the first SIGINT or SIGTERM as a request to stop.
 class TrainScreen {
  public:
-  /// `is_terminal`: someone who presses Ctrl-C reads the error stream.
+  /// `is_terminal`: the error stream is shown to the user who presses Ctrl-C.
   TrainScreen(Console& console, Format format, bool is_terminal);
 
   TrainEvents events();
-  /// Shows how it ended; the exit code of the verb.
+  /// Shows the end of the training; returns the exit code of the verb.
   ExitCode end(const TrainResult& result);
 
  private:

@@ -9,18 +9,18 @@
 
 namespace commlens {
 
-/// A named dimension of a mesh of ranks, along which groups run (docs/glossary.md). The names are open: a
-/// framework or a file may bring its own. A value of 24 bytes without memory of its own, cheap to copy,
-/// compare and hash.
+/// A named dimension of a mesh of ranks, along which groups run (docs/glossary.md). Any name is allowed: a
+/// framework or a file may define its own. A value of 24 bytes without heap memory, cheap to copy, compare
+/// and hash.
 class Axis {
  public:
   static constexpr std::size_t k_longest = 22;  // letters of a name
 
-  /// The axis of a group of which none is known.
+  /// The axis of a group whose axis is not known.
   constexpr Axis() : Axis("unknown") {}
-  /// The axis of that name; the program stops when is_name(name) is false. For names in our own code.
+  /// The axis called `name`; aborts if is_name(name) is false. For names in our own code.
   explicit constexpr Axis(std::string_view name);
-  /// The axis of a name that a user or a file gave; nullopt when is_name(name) is false.
+  /// The axis called `name`, from a user or a file; std::nullopt if is_name(name) is false.
   static std::optional<Axis> from(std::string_view name);
   /// A lowercase letter, then lowercase letters, digits and underscores; k_longest characters at most.
   static constexpr bool is_name(std::string_view name);
@@ -31,7 +31,7 @@ class Axis {
   /// Well-known axes ascend in the order of k_known_axes, all others after them by name.
   friend constexpr auto operator<=>(const Axis&, const Axis&) = default;
 
-  // The degrees of the literature, the ways in which frameworks split them, and kinds of groups.
+  // The parallel degrees of the literature, their subdivisions in frameworks, and kinds of groups.
   static const Axis unknown;
   static const Axis dp;            // data parallel
   static const Axis dp_replicate;  // PyTorch HSDP: replicas of the shards
@@ -62,7 +62,7 @@ constexpr std::array<std::string_view, 13> k_known_axes = {
     "unknown", "dp", "dp_replicate", "dp_shard", "tp",    "sp",  "pp",
     "cp",      "ep", "edp",          "model",    "world", "self"};
 
-[[noreturn]] void no_axis_name();  // what a bad name in our own code runs into
+[[noreturn]] void no_axis_name();  // aborts: a bad name in our own code
 
 constexpr bool Axis::is_name(std::string_view name) {
   bool fits = !name.empty() && name.size() <= k_longest;

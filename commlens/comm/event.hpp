@@ -26,14 +26,14 @@ enum class CommKind : std::uint8_t {
 std::string_view name_of(CommKind kind);
 std::optional<CommKind> comm_kind_from(std::string_view name);
 constexpr bool is_point_to_point(CommKind kind) { return kind == CommKind::send || kind == CommKind::recv; }
-/// Whether one rank of the group gives, or gets, what all the others get or give.
+/// Whether the kind has a root: one rank that sends to, or receives from, all others.
 constexpr bool has_root(CommKind kind) { return kind == CommKind::broadcast || kind == CommKind::reduce; }
 
 /// The part of a training iteration a call belongs to.
 enum class Phase : std::uint8_t { init, forward, recompute, backward, optimizer, other };
 std::string_view name_of(Phase phase);
 
-/// Our name for a phase as another tool writes it ("step", "RecvGrad", …); `other` when it is unknown.
+/// The phase for the name that another tool uses ("step", "RecvGrad", …); `other` if it is unknown.
 Phase phase_from(std::string_view text);
 
 /// How a reducing call combines the values of its ranks; `unknown` where a source does not report it, and of
@@ -100,8 +100,8 @@ enum class RuleId : std::uint32_t {};
 enum class NameId : std::uint32_t {};
 enum class OpId : std::uint32_t {};
 
-/// What is asked for, and what is known of how it is carried out; independent of time. The fields from
-/// `reduction` to `blocking`, `tag`, `rule`, `name`, `site` and `note` describe; comparisons ignore them.
+/// A requested call, and what is known of how it is carried out; independent of its time. The fields from
+/// `reduction` to `blocking`, `tag`, `rule`, `name`, `site` and `note` describe it; comparisons ignore them.
 /// The meaning of `input` and `output` for each kind is fixed in comm/volume.hpp.
 struct CommOp {
   CommKind kind = CommKind::other;

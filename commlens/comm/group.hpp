@@ -17,15 +17,15 @@
 
 namespace commlens {
 
-/// Tells communicators of the same members apart. A communicator has one number, the same for all of its
-/// members and in all files of a job; k_no_communicator where the source does not say which one it is.
+/// Distinguishes communicators of the same members. A communicator has one number, the same for all of its
+/// members and in all files of a job; k_no_communicator if the source does not identify it.
 enum class CommunicatorId : std::uint64_t {};
 constexpr CommunicatorId k_no_communicator{};
 
-/// The number of the communicator that a source knows by `name`, the same for the same name and never
-/// k_no_communicator; that only for an empty name. Text that text_of() made gives its number back.
+/// The number of the communicator called `name` in its source: the same for the same name, k_no_communicator
+/// only for an empty name. Inverse of text_of() for the texts that it writes.
 CommunicatorId communicator_named(std::string_view name);
-/// As files have it: "0x" and 16 hexadecimal digits.
+/// As in files: "0x" and 16 hexadecimal digits.
 std::string text_of(CommunicatorId communicator);
 /// The number in such text; std::nullopt if it is none.
 std::optional<CommunicatorId> communicator_from(std::string_view text);
@@ -89,25 +89,25 @@ class GroupTable {
 
   /// Same id for the same group. An explicit list keeps its order (send and recv: source, destination); lists
   /// of the same ranks in different communicators are different groups.
-  /// A pattern must fit the mesh, as checked() says; the program stops otherwise.
+  /// A pattern must fit the mesh (see checked()); aborts otherwise.
   GroupId intern(const GroupPattern& pattern);
   GroupId intern(const std::vector<Rank>& members, const Axis& axis = Axis::unknown,
                  CommunicatorId communicator = k_no_communicator);
-  /// A group of `size` >= 1 ranks that the source does not report; groups of another name are others.
+  /// A hidden group: `size` >= 1 ranks that the source does not report. Different names are different groups.
   GroupId intern_hidden(std::int64_t size, std::string_view name, const Axis& axis = Axis::unknown);
 
   /// Members as seen from `self`, in group order; none of a hidden group.
   std::vector<Rank> members(GroupId group, Rank self) const;
   /// Number of members; the same for every rank that uses the group.
   std::int64_t size(GroupId group) const;
-  /// Whether the source told the ranks of the group.
+  /// Whether the ranks of the group are known.
   bool knows_members(GroupId group) const;
-  /// What the source calls a hidden group; empty for others.
+  /// The name of a hidden group in its source; empty for others.
   const std::string& name(GroupId group) const;
   /// The communicator of an explicit list; k_no_communicator of other groups and where it is not known.
   CommunicatorId communicator(GroupId group) const;
-  /// Which of the lists of these ranks along this axis it is, in the order in which they were added: 1, 2, …;
-  /// 1 of groups that are no list.
+  /// The ordinal of a list among the lists of the same ranks along the same axis, in the order of addition:
+  /// 1, 2, …; 1 for patterns.
   std::int64_t ordinal(GroupId group) const;
   /// The axis, `self` when the group has one member; valid until the next group is added.
   const Axis& axis(GroupId group) const;

@@ -129,7 +129,7 @@ TEST(GroupTable, HiddenGroupsHaveASizeAndANameButNoMembers) {
   EXPECT_TRUE(groups.knows_members(groups.intern({Rank{0}, Rank{1}})));
 }
 
-TEST(GroupTable, TellsCommunicatorsOfTheSameRanksApart) {
+TEST(GroupTable, DistinguishesCommunicatorsOfTheSameRanks) {
   GroupTable groups;
   const std::vector<Rank> ranks{Rank{0}, Rank{1}};
   const GroupId incomplete = groups.intern(ranks, Axis::world);

@@ -45,7 +45,8 @@ class MeshView {
   std::int64_t ranks() const { return ranks_; }
   /// Where in axes() it is; nullopt where the view has no such axis.
   std::optional<std::size_t> find(const Axis& axis) const;
-  /// How many ranks apart two neighbours along an axis are: the product of the sizes of all faster ones.
+  /// The stride of an axis: the difference of the ranks of two neighbours, the product of the sizes of all
+  /// faster axes.
   std::int64_t stride(std::size_t axis) const { return strides_.at(axis); }
   std::int64_t position(Rank rank, std::size_t axis) const {
     return rank.value / strides_.at(axis) % axes_.at(axis).size;
@@ -68,7 +69,7 @@ class MeshView {
 class Mesh {
  public:
   Mesh();  // one rank, no axis
-  /// For sizes in our own code; the program stops where of() fails.
+  /// For sizes in our own code; aborts where of() fails.
   Mesh(std::initializer_list<MeshAxis> slowest_first);
   /// Fails as MeshView::of.
   static Result<Mesh> of(std::vector<MeshAxis> slowest_first);
@@ -84,7 +85,7 @@ class Mesh {
   /// The first view that has the axis.
   std::optional<std::size_t> view_with(const Axis& axis) const;
 
-  // Along an axis of the first view that has it; the program stops where none does.
+  // Along an axis of the first view that has it; aborts if none has it.
   std::int64_t size(const Axis& axis) const;
   std::int64_t position(Rank rank, const Axis& axis) const;
   /// The rank at these positions of the dense view, and at position 0 along its other axes.

@@ -26,7 +26,7 @@ struct RankRange {
   bool contains(Rank rank) const;
   /// How many ranks of the range are before `rank`, which is one of them.
   std::int64_t index_of(Rank rank) const;
-  /// The smallest rank of the range that is `rank` or above; past `last` there is none, and it is last + 1.
+  /// The smallest rank of the range that is >= `rank`; last + 1 if there is none.
   Rank at_or_after(Rank rank) const;
   Iterator begin() const;
   Iterator end() const;

@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// The one table of what a call's size means. For a group of n ranks (docs/volumes.md derives each row):
+/// Defines what the sizes of a call mean. For a group of n ranks (docs/volumes.md derives each row):
 ///
 ///   kind            input      output     message m      wire bytes each rank sends
 ///   all_reduce      tensor     tensor     tensor         2 m (n-1)/n
@@ -20,7 +20,7 @@ namespace commlens {
 ///
 /// Wire bytes are 0 when n = 1.
 
-/// Payload the framework asked for.
+/// The payload that the framework requested.
 Bytes message_bytes(const CommOp& op);
 
 /// What a bandwidth-optimal algorithm makes each rank send, `ranks` >= 1. `message` may be the sum of several

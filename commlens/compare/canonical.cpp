@@ -48,7 +48,7 @@ CanonicalGroup ResolvedGroups::resolve(const CommOp& op, Rank self, Resolved& re
   const CanonicalGroup group = canonical_.intern(members);
   const GroupPattern* const pattern = trace_.groups.pattern(op.group);
   if (pattern != nullptr && pattern->shape == GroupPattern::Shape::mesh) {
-    for (const Rank member : members) {  // who sees the same group, so that it is built once
+    for (const Rank member : members) {  // ranks that see the same group, so that it is built once
       if (member.value < ranks_) {
         resolved.of_rank[static_cast<std::size_t>(member.value)] = static_cast<std::uint32_t>(group) + 1;
       }

@@ -9,10 +9,10 @@
 
 namespace commlens {
 
-/// A list of global ranks under a number, the same number in both traces for the same list.
+/// The number of a list of global ranks, the same in both traces for the same list.
 enum class CanonicalGroup : std::uint32_t {};
 
-/// The groups two traces use, whatever their tables call them.
+/// The groups of two traces, numbered independently of their tables.
 class CanonicalGroups {
  public:
   CanonicalGroup intern(const std::vector<Rank>& members);
@@ -25,14 +25,15 @@ class CanonicalGroups {
   std::vector<const std::vector<Rank>*> members_;  // keys of ids_, which never move
 };
 
-/// One trace's groups resolved per rank. Collectives know a group as a set, send and recv as an ordered pair.
+/// The groups of one trace, resolved per rank. For collectives a group is a set, for send and recv an ordered
+/// pair.
 class ResolvedGroups {
  public:
   ResolvedGroups(const Trace& trace, CanonicalGroups& canonical)
       : trace_(trace), canonical_(canonical), ranks_(trace.ranks()) {}
 
   CanonicalGroup of(const CommOp& op, Rank self);
-  /// The root's place in the canonical group; -1 without root.
+  /// The root's index in the canonical group; -1 without root.
   std::int64_t root_of(const CommOp& op, Rank self);
 
  private:
@@ -50,8 +51,8 @@ class ResolvedGroups {
   std::unordered_map<std::uint64_t, Resolved> resolved_;  // by group and whether it is ordered
 };
 
-/// The axis a group runs along: as its trace says, else as `mesh` of the other trace (if it has one) tells
-/// from the members.
+/// The axis of a group: that of its trace, else that of its members on `mesh`, the other trace's mesh, if
+/// there is one.
 Axis axis_of(const Trace& trace, const CommOp& op, const std::optional<Mesh>& mesh, Rank self);
 
 }  // namespace commlens

@@ -12,7 +12,7 @@ struct CauseText {
   std::string_view sentence;
 };
 
-/// Every cause: what it is called, and why it makes a difference.
+/// Every cause: its name, its title, and why it makes a difference.
 constexpr std::array k_causes = {
     // What Eq. 1 counts otherwise
     CauseText{"layer_parameters", "biases, norms miscounted by Eq. 1",
@@ -144,7 +144,7 @@ constexpr std::array k_causes = {
     CauseText{"batch_broadcasts", "batch broadcasts",
               "The first tensor rank sends every micro-batch, sizes and tokens, to the others; the calls are "
               "issued on one tensor rank too."},
-    CauseText{"loss", "loss", "The loss is averaged over data ranks and told to the other stages."},
+    CauseText{"loss", "loss", "The loss is averaged over data ranks and sent to the other stages."},
     CauseText{"start", "start of training",
               "Before the first iteration parameters are broadcast or gathered and settings are agreed on."},
     CauseText{"trace_check", "ZeRO-3 checks its trace",

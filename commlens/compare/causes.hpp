@@ -7,13 +7,13 @@
 
 namespace commlens {
 
-/// The cause of that name; the name itself as title when the table does not have it.
+/// The cause called `name`; if the table does not have it, one with the name as title.
 Cause cause_named(std::string_view name);
 
-/// The cause of a term's calls where calls are compared one by one: what they are for.
+/// The cause of a term's calls in a call-by-call comparison: their purpose.
 std::string_view cause_of(Term term);
 
-/// Every cause the table knows, for tests.
+/// Every cause in the table, for tests.
 std::vector<std::string_view> cause_names();
 
 }  // namespace commlens

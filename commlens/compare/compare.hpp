@@ -11,11 +11,11 @@
 namespace commlens {
 
 struct CompareOptions {
-  // First and last wanted; of these, as by default, those both sides have are compared.
+  // First and last requested iteration; default: all. Only iterations that both sides have are compared.
   std::optional<std::pair<Iteration, Iteration>> iterations;
-  std::vector<CommKind> ignored;  // barriers never count, whatever stands here
+  std::vector<CommKind> ignored;  // in addition to barriers, which are always ignored
   bool order_counts = false;
-  const RuleBook* rules = nullptr;  // what the predicting rules mean; without it no difference has a cause
+  const RuleBook* rules = nullptr;  // causes of the predicting rules; without it no difference has a cause
 };
 
 /// exact: same op, dtype, sizes, group and root or peer. size: same op and group, other bytes (or dtype).
@@ -23,7 +23,7 @@ struct CompareOptions {
 enum class Verdict : std::uint8_t { exact, size, missing, extra };
 std::string_view name_of(Verdict verdict);
 
-/// Differences that are alike on several ranks and iterations, with one example spelled out.
+/// Equal differences on several ranks and iterations, with one example.
 struct Difference {
   Verdict verdict = Verdict::missing;
   CommKind kind = CommKind::other;
@@ -31,10 +31,10 @@ struct Difference {
   std::int64_t group_size = 0;
   std::optional<CommOp> a;  // absent for extra
   std::optional<CommOp> b;  // absent for missing
-  bool logged_a = false;    // A has of each call the one size that DeepSpeed's comms logger prints
+  bool logged_a = false;    // A has one size per call, as printed by DeepSpeed's comms logger
   bool logged_b = false;
   std::int64_t calls = 0;  // over all ranks and iterations compared
-  std::int64_t ranks = 0;  // how many ranks show it
+  std::int64_t ranks = 0;  // number of ranks with this difference
   Rank example_rank;
   Iteration example_iteration = 0;
   std::vector<Rank> example_group;
@@ -55,7 +55,7 @@ struct Comparison {
   std::int64_t ignored = 0;  // barriers and ignored ops of both sides
   std::int64_t order_differs =
       0;                          // (rank, iteration) pairs whose exact multisets are issued in another order
-  std::vector<Iteration> only_a;  // wanted, but only one side has them: not compared
+  std::vector<Iteration> only_a;  // requested, but only one side has them: not compared
   std::vector<Iteration> only_b;
   std::int64_t ranks_only_a = 0;  // ranks only one side has: not compared
   std::int64_t ranks_only_b = 0;
@@ -63,12 +63,13 @@ struct Comparison {
   bool equal() const { return size == 0 && missing == 0 && extra == 0; }
 };
 
-/// Compares call by call, per rank and iteration (CONTRACT §3: multisets). Ops of Match::count match on
-/// kind, group and count alone. Fails when the traces share no rank or no iteration, saying what each has.
+/// Compares call by call, per rank and iteration (as multisets, docs/comparing.md). Ops of Match::count
+/// match on kind, type, group and count alone. Fails if the traces share no rank or no iteration; the error lists
+/// those of each.
 Result<Comparison> compare(const Trace& a, const Trace& b, const CompareOptions& options);
 
-/// Volumes per axis and op, for a side that knows volumes rather than calls (rule set `paper`), in message
-/// bytes of one iteration summed over all ranks that both traces have.
+/// Volumes per axis and op, for a side with volumes rather than calls (rule set `paper`), in message bytes of
+/// one iteration summed over all ranks that both traces have.
 struct VolumeDifference {
   Axis axis = Axis::unknown;
   CommKind kind = CommKind::other;
@@ -85,14 +86,14 @@ Result<std::vector<VolumeDifference>> compare_volumes(const Trace& a, const Trac
 struct LoggedRow {
   CommKind kind = CommKind::other;
   Bytes size;      // as printed
-  Bytes rounding;  // true size within +- this
+  Bytes rounding;  // the true size is within ± this
   std::int64_t logged = 0;
   std::int64_t predicted = 0;            // init + cold + (iterations - 1) * steady
-  std::vector<std::string> rules;        // names of the rules behind the predicted calls
+  std::vector<std::string> rules;        // names of the rules of the predicted calls
   std::vector<std::string_view> causes;  // of those rules, each once
 };
 struct LoggedComparison {
-  std::int64_t iterations = 0;  // of training that fit the log best (or as asked)
+  std::int64_t iterations = 0;  // of training: the best fit to the log, or as requested
   bool iterations_fitted = false;
   std::vector<LoggedRow> rows;
   std::int64_t exact_rows = 0;
@@ -101,9 +102,8 @@ struct LoggedComparison {
 };
 
 /// `predicted` must hold initialisation and iterations in the order of the run, whatever their numbers, of
-/// which the last one is steady; `log` has Accounting::comms_logger. Rank 0 of the prediction is used,
-/// seen as the logger sees it. Ops of the kinds `ignored` are skipped on both sides, before iterations are
-/// fitted.
+/// which the last one is steady; `log` has Accounting::comms_logger. Rank 0 of the prediction is used, in the
+/// logger's accounting. Ops of the kinds `ignored` are skipped on both sides, before iterations are fitted.
 Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log,
                                         std::optional<std::int64_t> iterations,
                                         const std::vector<CommKind>& ignored = {},

@@ -116,7 +116,7 @@ TEST(Compare, AnotherTypeOfTheSameBytesIsASizeDifference) {
 }
 
 // Iteration 0 leaves a call of 7 elements and one of a routed size in A; neither occurs in iteration 1, which
-// has one call of 9 elements too many in B, nor in iteration 2, which is equal.
+// has one extra call of 9 elements in B, nor in iteration 2, which is equal.
 TEST(Compare, WhatOneIterationLeavesIsNotInTheNext) {
   const Comparison comparison = must_compare(recorded(1, {{CommKind::all_reduce, 7, 0},
                                                           {CommKind::all_to_all, 5, 0, Match::count},

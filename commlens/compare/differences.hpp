@@ -19,12 +19,12 @@ struct Finding {
   std::int64_t times = 1;  // on each of the ranks
 };
 
-/// Gathers findings into differences that are alike.
+/// Merges equal findings into differences.
 class Differences {
  public:
-  /// `rules` may be null: no difference has a cause then.
+  /// `rules` may be null; then no difference has a cause.
   Differences(const Trace& a, const Trace& b, const RuleBook* rules) : a_(a), b_(b), rules_(rules) {}
-  /// All findings of the same ranks come one after the other.
+  /// Findings of the same ranks must be added consecutively.
   void add(const Finding& finding);
   /// Most bytes first.
   std::vector<Difference> sorted() const;

@@ -18,7 +18,7 @@ namespace {
 /// Gathers contributions by cause, then by axis, op and rule.
 class Groups {
  public:
-  /// Adds what one rank of `count` has more (or less) of because of `cause`; no cause: unexplained.
+  /// Adds the surplus or deficit of one rank, of `count` equal ones, due to `cause`; no cause: unexplained.
   void add(std::string_view cause, const VolumeKey& key, RankVolume more, std::int64_t count) {
     const auto split = [count](std::int64_t value, std::int64_t& a, std::int64_t& b) {
       std::int64_t& side = value < 0 ? a : b;
@@ -98,7 +98,7 @@ KindVolumes by_kind(const RankVolumes& volumes) {
   return sums;
 }
 
-/// All that changes from `before` to `after`, under one cause.
+/// Adds all changes from `before` to `after` under one cause.
 void add_change(Groups& groups, const ExplainStep& step, const RankVolumes& before, const RankVolumes& after,
                 std::int64_t count) {
   KindVolumes change = by_kind(after);
@@ -112,7 +112,7 @@ void add_change(Groups& groups, const ExplainStep& step, const RankVolumes& befo
   }
 }
 
-/// The calls of one term on one axis: the equations' against the framework's.
+/// Compares the calls of one term on one axis: the equations' and the framework's.
 struct TermCalls {
   KindVolumes equations;
   KindVolumes framework;
@@ -141,7 +141,7 @@ void add_term(Groups& groups, const TermCalls& term, std::int64_t count) {
   }
 }
 
-/// Of calls that serve a term of the equations, but on a group of one rank, which the equations leave out.
+/// The cause of calls for a term of the equations on a group of one rank, which the equations do not count.
 std::string_view cause_on_one_rank(Term term, Axis axis) {
   if (axis != Axis::self) {
     return "";

@@ -6,7 +6,7 @@ namespace commlens {
 namespace {
 
 /// Builds traces of two data ranks that do the same, one iteration.
-/// What the rules of these tests mean.
+/// The causes of these tests' rules.
 const RuleBook& book() {
   static const RuleBook rules = [] {
     constexpr static RuleRow rows[] = {

@@ -27,11 +27,11 @@ struct VolumeKey {
 };
 using RankVolumes = std::map<VolumeKey, RankVolume>;
 
-/// Ranges of ranks of `scope` within which every rank does the same in each of the traces.
+/// Ranges of ranks of `scope` within which all ranks have the same calls in each of the traces.
 std::vector<RankRange> common_ranges(const Scope& scope, const std::vector<const Trace*>& traces);
 
-/// What one rank of each range does in `iteration`; nothing where the trace does not have the rank. Axes are
-/// those of the members on `mesh`, if there is one.
+/// The calls of one rank of each range in `iteration`; std::nullopt if the trace does not have the rank. Axes
+/// are those of the members on `mesh`, if there is one.
 std::vector<RankVolumes> volumes_per_range(const Trace& trace, const std::vector<RankRange>& ranges,
                                            Iteration iteration, const CompareOptions& options,
                                            const std::optional<Mesh>& mesh);

@@ -31,7 +31,7 @@ struct PredictedCalls {
 };
 using PredictedSizes = std::map<std::pair<CommKind, Bytes>, PredictedCalls>;
 
-/// What is counted per iteration stands at its place in `iterations`.
+/// Counts per iteration have the index of the iteration in `iterations`.
 PredictedSizes predicted_sizes(const Trace& predicted, const RankStream& stream,
                                const std::vector<Iteration>& iterations) {
   PredictedSizes sizes;
@@ -91,7 +91,7 @@ std::vector<Row> logged_rows(const Trace& log) {
   return result;
 }
 
-/// Gives every predicted size to the row whose printed size is nearest, or to a row of its own.
+/// Assigns every predicted size to the row with the nearest printed size, or to a new row.
 void assign(const PredictedSizes& sizes, std::vector<Row>& rows) {
   const std::size_t logged = rows.size();
   for (const auto& [key, calls] : sizes) {
@@ -168,7 +168,7 @@ std::int64_t fitted_iterations(const std::vector<Row>& rows, std::int64_t predic
   return best;
 }
 
-/// What the rules are for, each cause once.
+/// The purposes of the rules, each cause once.
 std::vector<std::string_view> causes_of(const RuleBook& book, const std::vector<std::string>& rules) {
   std::vector<std::string_view> causes;
   for (const std::string& rule : rules) {
@@ -198,7 +198,7 @@ Result<LoggedComparison> compare_logged(const Trace& predicted, const Trace& log
   assign(sizes, rows);
   const std::vector<Row> left_out = taken_out(rows, ignored);
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.row.logged > 0; })) {
-    return failure("every logged call is of an ignored op; leave out fewer with --ignore-op");
+    return failure("every logged call is of an ignored op; ignore fewer with --ignore-op");
   }
 
   LoggedComparison result;

@@ -6,8 +6,8 @@ namespace commlens {
 namespace {
 
 /// Rank 0 of two: at start 3 broadcasts of 2,000 B; an iteration has an all_reduce of 4,096 B, the first one
-/// two; every iteration gathers 1,024 B shards twice and sends what the logger cannot see. The iterations
-/// have the numbers `cold` and `steady`.
+/// two; every iteration gathers 1,024 B shards twice and has sends, which the logger does not record. The
+/// iterations have the numbers `cold` and `steady`.
 Trace prediction(Iteration cold = 0, Iteration steady = 1) {
   Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 2}, {Axis::tp, 1}});
   const GroupId dp =
@@ -102,7 +102,7 @@ TEST(CompareLogged, FitsRunsShorterThanThePrediction) {
   EXPECT_EQ(result->iterations, 1);
 }
 
-TEST(CompareLogged, TakesTheNumberOfIterationsAsAsked) {
+TEST(CompareLogged, TakesTheRequestedNumberOfIterations) {
   const Result<LoggedComparison> result =
       compare_logged(prediction(), log_of({{CommKind::all_reduce, 4096, 6, 5}}), 2);
   ASSERT_TRUE(result.has_value());

@@ -144,7 +144,7 @@ void Matcher::count(Side& side, const IterationCalls& calls) {
 }
 
 void Matcher::collect(Side& side, const IterationCalls& calls) {
-  // The first calls of a key find their equals, the later ones are left over.
+  // The first calls of a key are matched; the later ones remain unmatched.
   for (const OpId op : calls.sequence) {
     const std::uint32_t key = key_of(side, op);
     if (side.to_match[key] > 0) {

@@ -10,8 +10,7 @@
 
 namespace commlens {
 
-/// A call of A and the call of B it was paired with; one of them is absent when nothing was left to pair
-/// with.
+/// A call of A and the call of B it was paired with; one of them is absent if there was no call to pair with.
 struct Pair {
   OpId a{};
   OpId b{};
@@ -23,13 +22,13 @@ struct Pair {
 /// Two multisets of calls compared with each other.
 struct Matching {
   std::int64_t exact = 0;
-  bool same_order = true;      // meaningful when nothing is left over
+  bool same_order = true;      // meaningful if all calls are matched
   std::vector<Pair> leftover;  // size pairs, missing and extra calls
 };
 
-/// Matches the calls of one rank in one iteration (CONTRACT: multisets of op, dtype, sizes, group and root or
-/// peer). What has no equal is paired, in issue order, with what is left of the same op, group and root: a
-/// size difference. Ops that match by count match whatever has the same op, type, group and root.
+/// Matches the calls of one rank in one iteration (multisets of op, dtype, sizes, group and root or peer,
+/// docs/comparing.md). Unmatched calls of the same op, group and root are paired in issue order: a size
+/// difference. Ops that match by count match any call of the same op, type, group and root.
 class Matcher {
  public:
   Matcher(const Trace& a, const Trace& b)
@@ -39,12 +38,12 @@ class Matcher {
   void look_from(Rank self);
   Matching match(const IterationCalls& a, const IterationCalls& b);
 
-  /// Whether `a` and `b` relate in the same way for every rank of `ranks`, so that one stands for all: no
-  /// group of one is a group of the other for a part of the ranks only.
+  /// Whether `a` and `b` relate in the same way for every rank of `ranks`, so that one rank represents all:
+  /// no group of one is a group of the other for some of the ranks only.
   bool uniform(const std::vector<OpId>& a, const std::vector<OpId>& b, RankRange ranks);
 
  private:
-  /// What makes calls equal, and what makes them differ in size only.
+  /// Keys of equal calls, and buckets of calls that differ in size only.
   struct Key {
     CommKind kind{};
     CanonicalGroup group{};
@@ -66,7 +65,7 @@ class Matcher {
     const Trace& trace;
     ResolvedGroups groups;
     std::vector<std::uint32_t> key_of_op;  // k_unresolved when not yet known from this rank
-    // Per key, of the iteration at hand; meaningful for the keys that occur in it.
+    // Per key, for the current iteration; meaningful for the keys that occur in it.
     std::vector<std::int64_t> counts;
     std::vector<std::int64_t> to_match;
     std::vector<Leftovers> leftovers;  // by bucket
@@ -77,8 +76,8 @@ class Matcher {
   std::uint32_t key_of(Side& side, OpId op);
   std::uint32_t intern(const Key& key);
   std::int64_t cancel(std::vector<OpId>& left, std::vector<OpId>& right) const;
-  /// The keys and buckets of an iteration's calls, ascending. A rank may have many keys, and each iteration
-  /// others: whatever an iteration does takes time by its own keys.
+  /// The keys and buckets of an iteration's calls, ascending. A rank may have many keys, different ones in
+  /// each iteration: the time per iteration depends on its own keys only.
   std::vector<std::uint32_t> keys_of(const IterationCalls& a, const IterationCalls& b);
   void add_keys(Side& side, const IterationCalls& calls, std::vector<std::uint32_t>& keys);
   static void start(Side& side, const std::vector<std::uint32_t>& keys, std::size_t all_keys);

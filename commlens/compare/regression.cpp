@@ -110,7 +110,8 @@ tl::unexpected<Error> different_jobs(const std::string& what) {
       "not the same job, so times cannot be compared: {}; commlens compare A B says what differs", what));
 }
 
-/// Fails when the row does other work in an iteration that both runs have, or else in their last ones.
+/// Fails if the row does different work in a common iteration or, without common iterations, in the last
+/// ones.
 Result<void> check_same_work(const RowKey& key, const RowIterations& a, const RowIterations& b) {
   const auto check = [&](const RowCalls& in_a, const RowCalls& in_b) -> Result<void> {
     if (in_a.calls == in_b.calls && in_a.bytes == in_b.bytes) {
@@ -180,7 +181,7 @@ std::vector<double> step_sample(const Run& run) {
   return sample;
 }
 
-/// The middle value, or the mean of the two in the middle; 0 of nothing.
+/// The median: the middle value, or the mean of the two middle ones; 0 if empty.
 std::chrono::nanoseconds median(std::vector<double> values) {
   if (values.empty()) {
     return {};
@@ -226,7 +227,7 @@ void judge(Regression& result) {
   }
 }
 
-/// Iterations of each run from which on Holm's first step can fall below the significance.
+/// The least iterations of each run for which Holm's first step can fall below the significance.
 std::int64_t iterations_needed(std::size_t rows, double significance) {
   constexpr std::int64_t most = 1000;
   for (std::int64_t iterations = 2; iterations < most; ++iterations) {

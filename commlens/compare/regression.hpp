@@ -10,8 +10,7 @@
 
 namespace commlens {
 
-/// What stands for the calls of one row in one iteration: their median, or their 95th percentile (nearest
-/// rank).
+/// Statistic of the calls of one row in one iteration: the median or the 95th percentile (nearest rank).
 enum class CallMetric : std::uint8_t { p50, p95 };
 
 struct RegressionOptions {
@@ -24,7 +23,8 @@ struct RegressionOptions {
 ///
 /// A sample is one value per iteration: the metric over all calls of the row in it, of all ranks; of a step
 /// the median over ranks of the time from the first call of an iteration to the first one of the next. Calls
-/// of one iteration are not independent of each other (one late rank delays them all); iterations nearly are.
+/// of one iteration are not independent of each other (one late rank delays them all); iterations are nearly
+/// independent.
 struct RegressionRow {
   bool is_step = false;  // then kind, axis and phase mean nothing
   CommKind kind = CommKind::other;
@@ -48,7 +48,7 @@ struct RegressionRow {
 struct Regression {
   RegressionOptions options;
   std::vector<RegressionRow> rows;     // the step first, then those that take most of A's time
-  std::int64_t iterations_needed = 0;  // of each run, before a row can be significant at all
+  std::int64_t iterations_needed = 0;  // least iterations of each run for a significant row
   std::optional<bool> progress_a;      // Provenance::progress of the runs
   std::optional<bool> progress_b;
   bool any_slower() const;
@@ -56,10 +56,10 @@ struct Regression {
   bool has_enough() const;
 };
 
-/// Rows per op, axis and phase, and the step. Initialisation and the first iteration of each run are left
-/// out: they are cold. Fails when a side has no times (averages are none) or no iteration after the first,
-/// and when the runs are not of the same job: another number of ranks, or other calls or bytes (of
-/// data-dependent calls: other calls) in a row of an iteration.
+/// Rows per op, axis and phase, and the step. Initialisation and the first iteration of each run are skipped
+/// because they are cold. Fails if a side has no times of single calls or no iteration after the first, and
+/// if the runs are not of the same job: different numbers of ranks, or different calls or bytes (of
+/// data-dependent calls: different calls) in a row of an iteration.
 Result<Regression> regression(const Trace& a, const Trace& b, const RegressionOptions& options);
 
 }  // namespace commlens

@@ -75,7 +75,7 @@ Regression compared(const Trace& a, const Trace& b, const RegressionOptions& opt
 
 // Iterations 1 to 3 take 100, 200, 300 ns a call in A and twice that in B. Of steps there are two, since the
 // last has no next one.
-TEST(Regression, TakesOneValuePerIterationAndLeavesTheColdOnesOut) {
+TEST(Regression, TakesOneValuePerIterationAndSkipsTheColdOnes) {
   const auto length = [](Iteration iteration) { return 100 * std::max<std::int64_t>(iteration, 1); };
   const Trace a =
       run_of({.iterations = 3}, [&](Iteration i, std::int64_t, std::int64_t) { return length(i); });
@@ -95,7 +95,7 @@ TEST(Regression, TakesOneValuePerIterationAndLeavesTheColdOnesOut) {
 
 // Of 20 calls in an iteration 19 take 100 ns and one 1000 ns: P95 is the 19th, and with two slow ones the
 // 19th is slow.
-TEST(Regression, TakesTheWantedQuantileOfAnIteration) {
+TEST(Regression, TakesTheRequestedQuantileOfAnIteration) {
   const auto with_slow = [](int slow) {
     int call = 0;
     return [call, slow](Iteration, std::int64_t, std::int64_t) mutable {
@@ -160,7 +160,7 @@ TEST(Regression, CallsAFasterRunFaster) {
   EXPECT_FALSE(result.any_slower());
 }
 
-TEST(Regression, ToleratesWhatItIsToldTo) {
+TEST(Regression, ToleratesDifferencesBelowTheTolerance) {
   const Work work{.calls = 8, .iterations = 20};
   const Trace a = run_of(work, noisy(1, 100'000));
   const Trace b = run_of(work, noisy(2, 110'000));
@@ -168,8 +168,8 @@ TEST(Regression, ToleratesWhatItIsToldTo) {
   EXPECT_TRUE(compared(a, b, {.tolerance = 0.0}).any_slower());
 }
 
-// Equal distributions, no tolerance: only significance stands against an alarm. At 1 % for the whole table,
-// 200 tables give 2 alarms on average (slower or faster); more than 8 has a probability below 0.03 %.
+// Equal distributions, no tolerance: only significance prevents an alarm. At 1 % for the whole table, 200
+// tables give 2 alarms on average (slower or faster); more than 8 has a probability below 0.03 %.
 TEST(Regression, RarelyAlarmsOnEqualDistributions) {
   const Work work{.ranks = 2, .ops = 8, .calls = 4, .iterations = 15};
   int alarms = 0;
@@ -235,7 +235,7 @@ TEST(Regression, RefusesRunsThatAreColdThroughout) {
   expect_refused(run_of({.iterations = 0}, noisy(1, 1000)), warm, "A has no call after its first iteration");
 }
 
-// Four ranks times 2^62 bytes are 2^64, which is no bytes at all where sums wrap around.
+// Four ranks times 2^62 bytes are 2^64, which is 0 if sums wrap around.
 TEST(Regression, HoldsSumsOfImpossibleSizes) {
   const Duration same = [](Iteration, std::int64_t, std::int64_t) { return 100; };
   const Trace huge = run_of({.ranks = 4, .iterations = 2, .elements = std::int64_t{1} << 60}, same);

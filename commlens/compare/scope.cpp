@@ -24,7 +24,7 @@ bool is_gapless(const std::vector<const RankStream*>& streams) {
                      [](const RankStream* stream) { return stream->ranks.is_gapless(); });
 }
 
-/// Of streams that need not follow one another.
+/// Ranks of streams that need not be adjacent.
 std::vector<Segment> common_segments_of_blocks(const std::vector<const RankStream*>& left,
                                                const std::vector<const RankStream*>& right) {
   std::vector<Segment> segments;
@@ -144,7 +144,7 @@ Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions&
                     a_says ? "B" : "A", a_says ? "A" : "B"));
   }
   if (scope.iterations.empty()) {
-    return failure(fmt::format("no wanted iteration is in both: A has {}, B has {}; change --iterations",
+    return failure(fmt::format("no requested iteration is in both: A has {}, B has {}; change --iterations",
                                to_text(a.iterations()), to_text(b.iterations())));
   }
   return ranks;

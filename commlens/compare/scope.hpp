@@ -14,10 +14,10 @@ struct Segment {
   const RankStream* b = nullptr;
 };
 
-/// What of two traces can be compared: the ranks and iterations both have.
+/// The scope of a comparison: the ranks and iterations that both traces have.
 struct Scope {
   std::vector<Segment> segments;      // ascending
-  std::vector<Iteration> iterations;  // k_unknown_iteration alone when neither trace has iterations
+  std::vector<Iteration> iterations;  // only k_unknown_iteration if neither trace has iterations
   std::vector<Iteration> only_a;
   std::vector<Iteration> only_b;
   std::int64_t ranks = 0;
@@ -25,14 +25,14 @@ struct Scope {
   std::int64_t ranks_only_b = 0;
 };
 
-/// The ranks of both, without iterations. Fails when no rank is in both, saying what each trace has.
+/// The ranks of both, without iterations. Fails if no rank is in both; the error lists those of each trace.
 Result<Scope> common_ranks(const Trace& a, const Trace& b);
 
-/// Ranks that make no call at all have none in any iteration. Fails when no rank or no wanted iteration is in
-/// both, saying what each trace has.
+/// Ranks that make no call at all have none in any iteration. Fails if no rank or no requested iteration is
+/// in both; the error lists those of each trace.
 Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions& options);
 
-/// A trace whose ranks make no call at all has none in whatever iteration the other one has.
+/// A trace whose ranks make no call at all has none in any iteration of the other one.
 bool is_silent(const Trace& trace);
 
 /// "-1 to 2", or "none": a list of iterations for people.

@@ -5,7 +5,8 @@
 
 namespace commlens {
 
-/// Whether two samples come from the same distribution, against one of them being larger.
+/// Result of a test of the hypothesis that two samples have the same distribution, against the alternative
+/// that one is larger.
 struct RankSumTest {
   double u =
       0;  // pairs (a, b) with a < b, ties counted one half: 0 … n_a n_b, n_a n_b / 2 without a difference
@@ -21,9 +22,9 @@ struct RankSumTest {
 /// section 1.4 (ties). The same as scipy.stats.mannwhitneyu(method="asymptotic").
 RankSumTest mann_whitney(std::span<const double> a, std::span<const double> b);
 
-/// The p-values of several tests made at once, adjusted so that the chance of one false alarm among all of
-/// them stays what is asked for: p_(i) becomes max over j <= i of min(1, (k - j + 1) p_(j)), ascending, k
-/// tests. Source: S. Holm, Scand. J. Statistics 6 (1979) 65-70.
+/// The p-values of several tests made at once, adjusted so that the probability of any false alarm among all
+/// of them stays at the requested level: p_(i) becomes max over j <= i of min(1, (k - j + 1) p_(j)),
+/// ascending, k tests. Source: S. Holm, Scand. J. Statistics 6 (1979) 65-70.
 std::vector<double> holm_adjusted(std::span<const double> p_values);
 
 /// The smallest two-sided p that `mann_whitney` can give with so many values in each sample, no ties.

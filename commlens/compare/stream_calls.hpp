@@ -14,13 +14,13 @@ struct IterationCalls {
   std::int64_t ignored = 0;
 };
 
-/// The calls of a stream per wanted iteration. Streams are asked for in rank order, so one is kept.
+/// The calls of a stream per requested iteration. Streams are requested in rank order, so only one is cached.
 class StreamCalls {
  public:
   StreamCalls(const Trace& trace, const CompareOptions& options, const std::vector<Iteration>& iterations)
       : trace_(trace), options_(options), wanted_(iterations) {}
 
-  /// Empty calls when the stream has none in that iteration; valid until another stream is asked for.
+  /// Empty calls if the stream has none in that iteration; valid until another stream is requested.
   const IterationCalls& at(const RankStream& stream, Iteration iteration);
 
  private:
@@ -33,7 +33,7 @@ class StreamCalls {
   std::map<Iteration, IterationCalls> calls_;
 };
 
-/// True for barriers and for the kinds the user wants skipped.
+/// True for barriers, for calls of Match::random and for the kinds that the user excludes.
 bool is_ignored(const CommOp& op, const CompareOptions& options);
 
 }  // namespace commlens

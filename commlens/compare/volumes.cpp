@@ -17,7 +17,7 @@ struct Volume {
 };
 using Volumes = std::map<std::pair<Axis, CommKind>, Volume>;
 
-/// One side of the comparison: the calls of a trace, their groups named by the mesh that either side has.
+/// One side of the comparison: the calls of a trace, with axes from the mesh of either side.
 class Side {
  public:
   Side(const Trace& trace, std::optional<Mesh> mesh, const CompareOptions& options,

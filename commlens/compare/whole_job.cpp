@@ -22,7 +22,7 @@ GroupDetail detail_of(const GroupTable& groups, GroupId group) {
                                                                : GroupDetail::nothing;
 }
 
-/// How often a stream makes each op.
+/// The number of calls of each op in a stream.
 struct OpCounts {
   std::vector<std::int64_t> of_op;
   std::int64_t ignored = 0;
@@ -74,12 +74,12 @@ class View {
   bool is_part_ = false;  // some iterations only
 };
 
-/// What calls of a rank must share to be compared with each other.
+/// Properties that calls of a rank must share to be compared with each other.
 struct Family {
   CommKind kind = CommKind::other;
   std::string name;
   std::int64_t group_size = 0;
-  std::int64_t group = 0;  // CanonicalGroup, where both sides tell the members
+  std::int64_t group = 0;  // CanonicalGroup, if both sides have the members
   friend auto operator<=>(const Family&, const Family&) = default;
 };
 
@@ -113,11 +113,12 @@ class WholeJobComparer {
       return tl::unexpected(scope.error());
     }
     result_.b_lacks_iterations = b_.trace().iterations().empty();
-    const View& told = result_.b_lacks_iterations ? a_ : b_;
-    result_.iterations = told.iterations();
+    const View& known = result_.b_lacks_iterations ? a_ : b_;
+    result_.iterations = known.iterations();
     if (result_.iterations.empty()) {
-      return failure(fmt::format("no wanted iteration is in {}: it has {}; change --iterations",
-                                 result_.b_lacks_iterations ? "A" : "B", to_text(told.trace().iterations())));
+      return failure(fmt::format("no requested iteration is in {}: it has {}; change --iterations",
+                                 result_.b_lacks_iterations ? "A" : "B",
+                                 to_text(known.trace().iterations())));
     }
     result_.ranks = scope->ranks;
     result_.ranks_only_a = scope->ranks_only_a;
@@ -185,7 +186,7 @@ class WholeJobComparer {
     }
   }
 
-  /// Equal sizes first, then sizes that may be equal; the rest is left over.
+  /// Matches equal sizes first, then sizes that may be equal; the rest remains unmatched.
   void match(const Family& family, FamilyCalls& calls) {
     const auto by_size = [](const SizedCalls& left, const SizedCalls& right) {
       return std::tuple(left.bytes, left.slack) < std::tuple(right.bytes, right.slack);
@@ -209,7 +210,8 @@ class WholeJobComparer {
     }
   }
 
-  /// Those with the lowest upper bound choose first and take the same, so that no pair is lost.
+  /// Calls with the lowest upper bound are matched first, with those of the lowest upper bound, which
+  /// maximises the pairs.
   void match_loosely(const Family& family, FamilyCalls& calls) {
     const auto is_used_up = [](const SizedCalls& each) { return each.calls == 0; };
     std::erase_if(calls.a, is_used_up);

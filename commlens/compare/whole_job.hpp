@@ -9,17 +9,18 @@
 
 namespace commlens {
 
-/// Two views of one job of which one does not say which iteration a call is of (a tool's profile, a library's
-/// log): compared by how many calls each rank made over the whole job, per op, group and message size.
-/// Element types, roots and order do not count, since such views seldom have them.
+/// A comparison of two views of one job of which one has no iterations (a tool's profile, a library's log):
+/// by the number of calls of each rank over the whole job, per op, group and message size. Element types,
+/// roots and order are not compared, because such views seldom have them.
 
-/// Whether exactly one of two traces says which iteration its calls are of. A trace without calls needs not.
+/// Whether exactly one of two traces has iterations. A trace without calls counts as having them.
 bool one_lacks_iterations(const Trace& a, const Trace& b);
 
-/// By what of a group two traces are compared: the most that both tell of every group in use.
+/// The property by which groups of two traces are compared: the most detailed one that both have for every
+/// used group.
 enum class GroupDetail : std::uint8_t { members, size, nothing };
 
-/// Calls that are alike, over all ranks that both traces have.
+/// Equal calls, over all ranks that both traces have.
 struct WholeJobRow {
   CommKind kind = CommKind::other;
   std::string name;             // of an op without a kind of its own
@@ -47,9 +48,9 @@ struct WholeJobComparison {
   bool equal() const { return calls_a == exact && calls_b == exact; }
 };
 
-/// Compares over the whole job. `options.iterations` chooses among those of the side that has them; the other
-/// is taken whole. A size that is rounded or depends on data matches any within its bounds. Fails when the
-/// traces share no rank or none of the wanted iterations is there.
+/// Compares over the whole job. `options.iterations` selects iterations of the side that has them; all calls
+/// of the other side are used. A size that is rounded or depends on data matches any size within its bounds.
+/// Fails if the traces share no rank or no requested iteration exists.
 Result<WholeJobComparison> compare_whole_job(const Trace& a, const Trace& b, const CompareOptions& options);
 
 }  // namespace commlens

@@ -15,7 +15,7 @@ struct ViewedCall {
   Match match = Match::exact;
 };
 
-/// Calls of ranks 0 and 1, one iteration after the other; or of none that is known.
+/// Calls of ranks 0 and 1, one iteration after the other; or of unknown iterations.
 class JobView {
  public:
   JobView() {
@@ -63,7 +63,7 @@ std::vector<std::string> rows_of(const WholeJobComparison& comparison) {
 }
 using Rows = std::vector<std::string>;
 
-TEST(CompareWholeJob, AddsUpIterationsAndTakesNoHeedOfElementTypes) {
+TEST(CompareWholeJob, AddsUpIterationsAndIgnoresElementTypes) {
   JobView a;
   JobView b;
   for (const Iteration iteration : {-1, 0, 1}) {
@@ -100,7 +100,7 @@ TEST(CompareWholeJob, CountsPerRank) {
   EXPECT_EQ(rows_of(comparison), (Rows{"all_reduce x2 8 B: 2 2 1", "all_reduce x2 16 B: 1 1 1"}));
 }
 
-TEST(CompareWholeJob, TakesOnlyTheIterationsThatAreAskedFor) {
+TEST(CompareWholeJob, TakesOnlyTheRequestedIterations) {
   JobView a;
   JobView b;
   for (Iteration iteration = 0; iteration < 5; ++iteration) {
@@ -112,10 +112,10 @@ TEST(CompareWholeJob, TakesOnlyTheIterationsThatAreAskedFor) {
   EXPECT_TRUE(compared(a, b, {.iterations = {{1, 2}}}).equal());
   const Result<WholeJobComparison> none = compare_whole_job(a.trace(), b.trace(), {.iterations = {{7, 9}}});
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().message, "no wanted iteration is in A: it has 0 to 4; change --iterations");
+  EXPECT_EQ(none.error().message, "no requested iteration is in A: it has 0 to 4; change --iterations");
 }
 
-TEST(CompareWholeJob, ComparesGroupsByWhatBothTellOfThem) {
+TEST(CompareWholeJob, ComparesGroupsByWhatBothSidesReport) {
   JobView a;
   a.add({.group = {Rank{0}, Rank{1}}, .bytes = 8}, 0);
   a.add({.kind = CommKind::send, .group = {Rank{0}, Rank{1}}, .bytes = 4}, 0);

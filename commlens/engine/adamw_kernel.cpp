@@ -1,4 +1,4 @@
-// Compiled with -fno-math-errno: a square root that sets errno is no vector instruction.
+// Compiled with -fno-math-errno: a square root that sets errno cannot be vectorised.
 #include "commlens/engine/adamw_kernel.hpp"
 
 #include <cmath>

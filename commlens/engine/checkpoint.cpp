@@ -31,7 +31,7 @@ constexpr std::int64_t k_json_limit = 64 * 1024 * 1024;
 constexpr std::int64_t k_most = std::numeric_limits<std::int32_t>::max();  // ranks, iterations
 constexpr std::int64_t k_arrays = 3;                                       // values, first and second moments
 
-/// What must be the same when a checkpoint is read again.
+/// Properties that must be equal when a checkpoint is read again.
 Json identity_of(const Job& job) {
   const ModelConfig& model = job.model;
   return {{"layers", model.layers},
@@ -100,16 +100,16 @@ LossScaler::State scaler_of(const Json& json, const fs::path& path) {
           .skipped = field<std::int64_t>(json, "skipped", path)};
 }
 
-Result<fs::path> newest(const fs::path& folder) {
-  const Result<std::string> latest = read_text_file(folder / "latest", 4096);
+Result<fs::path> newest(const fs::path& directory) {
+  const Result<std::string> latest = read_text_file(directory / "latest", 4096);
   if (!latest) {
-    return failure(fmt::format("{}: no checkpoint here ({})", folder.string(), latest.error().message));
+    return failure(fmt::format("{}: no checkpoint here ({})", directory.string(), latest.error().message));
   }
   const std::string name = latest->substr(0, latest->find('\n'));
   if (!name.starts_with("iteration-") || name.find('/') != std::string::npos) {
-    return failure(fmt::format("{}: damaged, it names no checkpoint", (folder / "latest").string()));
+    return failure(fmt::format("{}: damaged, it names no checkpoint", (directory / "latest").string()));
   }
-  return folder / name;
+  return directory / name;
 }
 
 void write_floats(CheckpointFile& file, const torch::Tensor& part) {
@@ -118,11 +118,11 @@ void write_floats(CheckpointFile& file, const torch::Tensor& part) {
   file.write(std::as_bytes(values));
 }
 
-/// Writes one rank's segments and says what they are.
-void write_rank(const fs::path& folder, std::int64_t iteration, DataParallel& parameters,
+/// Writes one rank's segments and their description.
+void write_rank(const fs::path& directory, std::int64_t iteration, DataParallel& parameters,
                 const RankGroups& groups) {
   const std::int64_t rank = groups.world->rank().value;
-  CheckpointFile file(folder / fmt::format("rank-{}.bin", rank));
+  CheckpointFile file(directory / fmt::format("rank-{}.bin", rank));
   Json segments = Json::array();
   std::int64_t at = 0;
   for (std::size_t chunk = 0; chunk < parameters.chunk_count(); ++chunk) {
@@ -145,7 +145,7 @@ void write_rank(const fs::path& folder, std::int64_t iteration, DataParallel& pa
                          {"tensor", groups.where.tensor},
                          {"xxh3", file.close()},
                          {"segments", std::move(segments)}};
-  write_checkpoint_file(folder / fmt::format("rank-{}.json", rank), description.dump());
+  write_checkpoint_file(directory / fmt::format("rank-{}.json", rank), description.dump());
 }
 
 /// Ranks that write: with ZeRO all, without it the first data rank of each stage and tensor position.
@@ -161,11 +161,11 @@ std::vector<std::int64_t> writing_ranks(const Job& job) {
 }
 
 /// Checksums of the ranks' descriptions, which hold those of their data.
-Json described_files(const fs::path& folder, const Job& job) {
+Json described_files(const fs::path& directory, const Job& job) {
   Json files = Json::object();
   for (const std::int64_t rank : writing_ranks(job)) {
     const std::string name = fmt::format("rank-{}.json", rank);
-    const Result<std::string> text = read_text_file(folder / name, k_json_limit);
+    const Result<std::string> text = read_text_file(directory / name, k_json_limit);
     if (!text) {
       throw SystemError(text.error().message);
     }
@@ -174,11 +174,11 @@ Json described_files(const fs::path& folder, const Job& job) {
   return files;
 }
 
-/// Folders of saves that a killed job did not finish. Whoever calls it has the lock.
-void remove_unfinished_saves(const fs::path& folder) {
+/// Removes directories of saves that a killed job did not finish. The caller holds the lock.
+void remove_unfinished_saves(const fs::path& directory) {
   std::error_code ignored;
   std::vector<fs::path> unfinished;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(".iteration-") && name.ends_with(".tmp")) {
       unfinished.push_back(entry.path());
@@ -197,29 +197,29 @@ void rename_path(const fs::path& from, const fs::path& to) {
   }
 }
 
-void rename_folder(const fs::path& from, const fs::path& to) {
+void rename_directory(const fs::path& from, const fs::path& to) {
   std::error_code ignored;
   fs::remove_all(to, ignored);
   rename_path(from, to);
 }
 
-void write_latest(const fs::path& folder, const std::string& name) {
-  Unfinished unfinished(folder / ".latest.tmp");
+void write_latest(const fs::path& directory, const std::string& name) {
+  Unfinished unfinished(directory / ".latest.tmp");
   write_checkpoint_file(unfinished.path(), name + "\n");
-  rename_path(unfinished.path(), folder / "latest");
-  sync_folder(folder);
+  rename_path(unfinished.path(), directory / "latest");
+  sync_directory(directory);
   unfinished.finished();
 }
 
 /// Puts the segments of one file into the units; adds what was restored to `restored`, per chunk and row.
 class RankReader {
  public:
-  RankReader(const fs::path& folder, std::int64_t rank, DataParallel& parameters)
-      : path_(folder / fmt::format("rank-{}.json", rank)),
-        data_path_(folder / fmt::format("rank-{}.bin", rank)),
+  RankReader(const fs::path& directory, std::int64_t rank, DataParallel& parameters)
+      : path_(directory / fmt::format("rank-{}.json", rank)),
+        data_path_(directory / fmt::format("rank-{}.bin", rank)),
         parameters_(parameters) {}
 
-  /// `manifest`: of the checkpoint; `verifies`: whether it is this rank that checks the data's checksum.
+  /// `manifest`: of the checkpoint; `verifies`: whether this rank checks the data's checksum.
   void read(const Json& manifest, bool verifies,
             std::map<std::pair<std::size_t, std::size_t>, std::int64_t>& restored) {
     const Json json = description(manifest);
@@ -320,15 +320,15 @@ void save_checkpoint(const CheckpointPlace& place, const Progress& progress, con
                      DataParallel& parameters, RankGroups& groups) {
   const std::int64_t iteration = progress.iteration;
   const std::string name = fmt::format("iteration-{}", iteration);
-  Unfinished unfinished(place.folder / fmt::format(".{}.tmp", name));
+  Unfinished unfinished(place.directory / fmt::format(".{}.tmp", name));
   const bool is_first = groups.world->rank().value == 0;
   if (is_first) {
-    remove_unfinished_saves(place.folder);
+    remove_unfinished_saves(place.directory);
     std::error_code error;
     fs::create_directories(unfinished.path(), error);
     if (error) {
       throw SystemError(
-          fmt::format("cannot make the folder {}: {}", unfinished.path().string(), error.message()));
+          fmt::format("cannot make the directory {}: {}", unfinished.path().string(), error.message()));
     }
   }
   groups.world->barrier();
@@ -348,30 +348,30 @@ void save_checkpoint(const CheckpointPlace& place, const Progress& progress, con
       manifest["loss_scaling"] = json_of(*progress.scaler);
     }
     write_checkpoint_file(unfinished.path() / "checkpoint.json", manifest.dump(2));
-    sync_folder(unfinished.path());
-    rename_folder(unfinished.path(), place.folder / name);
-    sync_folder(place.folder);
-    write_latest(place.folder, name);
+    sync_directory(unfinished.path());
+    rename_directory(unfinished.path(), place.directory / name);
+    sync_directory(place.directory);
+    write_latest(place.directory, name);
   }
   groups.world->barrier();
   unfinished.finished();
 }
 
-Result<void> prepare_save_folder(const fs::path& folder) {
+Result<void> prepare_save_directory(const fs::path& directory) {
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error && access(folder.c_str(), W_OK | X_OK) != 0) {
+  fs::create_directories(directory, error);
+  if (!error && access(directory.c_str(), W_OK | X_OK) != 0) {
     error = std::error_code(errno, std::generic_category());
   }
   if (error) {
-    return failure(fmt::format("--save {}: cannot write there: {}", folder.string(), error.message()));
+    return failure(fmt::format("--save {}: cannot write there: {}", directory.string(), error.message()));
   }
-  const std::optional<std::string> writer = writer_of(folder);
-  return writer ? Result<void>(failure(locked_by(folder, *writer))) : Result<void>();
+  const std::optional<std::string> writer = writer_of(directory);
+  return writer ? Result<void>(failure(locked_by(directory, *writer))) : Result<void>();
 }
 
 Result<std::int64_t> check_checkpoint(const CheckpointPlace& place, const Job& job) {
-  const Result<fs::path> path = newest(place.folder);
+  const Result<fs::path> path = newest(place.directory);
   if (!path) {
     return tl::unexpected(path.error());
   }
@@ -416,7 +416,7 @@ Progress load_checkpoint(const CheckpointPlace& place, const Job& job, DataParal
   if (!iteration) {
     throw SystemError(iteration.error().message);
   }
-  const fs::path path = newest(place.folder).value();
+  const fs::path path = newest(place.directory).value();
   const Json manifest = read_json(path / "checkpoint.json").value();
   const auto writers = manifest["dp"].get<std::int64_t>();
   ParallelLayout layout = job.layout;
@@ -444,7 +444,7 @@ Progress load_checkpoint(const CheckpointPlace& place, const Job& job, DataParal
       }
     }
   }
-  groups.world->barrier();  // nobody trains before every file was found whole
+  groups.world->barrier();  // no rank trains before all files were verified
   Progress progress{*iteration, std::nullopt};
   if (const auto scaling = manifest.find("loss_scaling"); scaling != manifest.end()) {
     progress.scaler = scaler_of(*scaling, path / "checkpoint.json");

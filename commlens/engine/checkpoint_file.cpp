@@ -30,14 +30,14 @@ void write_owner(int file) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   const std::string owner = fmt::format("process {} on {}\n", getpid(), host.data());
-  // Only a courtesy to whoever is refused: the lock holds without it.
+  // Only for the message to a refused job: the lock holds without it.
   if (ftruncate(file, 0) == 0) {
     static_cast<void>(pwrite(file, owner.data(), owner.size(), 0) > 0);
   }
 }
 
-int open_lock(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / ".lock";
+int open_lock(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / ".lock";
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) {
     throw_cannot_write(path, errno);
@@ -47,8 +47,8 @@ int open_lock(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::string locked_by(const std::filesystem::path& folder, const std::string& owner) {
-  return fmt::format("--save {}: {} writes its checkpoints there; give another folder", folder.string(),
+std::string locked_by(const std::filesystem::path& directory, const std::string& owner) {
+  return fmt::format("--save {}: {} writes its checkpoints there; give another directory", directory.string(),
                      owner);
 }
 
@@ -86,21 +86,21 @@ std::string write_checkpoint_file(const std::filesystem::path& path, std::string
   return file.close();
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void sync_directory(const std::filesystem::path& directory) {
+  const int file = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) {
-    throw_cannot_write(folder, errno);
+    throw_cannot_write(directory, errno);
   }
   const int failed = fsync(file) == 0 ? 0 : errno;
   close(file);
-  if (failed != 0 && failed != EINVAL) {  // EINVAL: a file system that has no fsync of folders
-    throw_cannot_write(folder, failed);
+  if (failed != 0 && failed != EINVAL) {  // EINVAL: a file system that has no fsync of directories
+    throw_cannot_write(directory, failed);
   }
 }
 
-std::optional<std::string> writer_of(const std::filesystem::path& folder) {
-  const int file = open_lock(folder);
-  // A shared lock, so that ranks that ask at once do not take each other for the writer.
+std::optional<std::string> writer_of(const std::filesystem::path& directory) {
+  const int file = open_lock(directory);
+  // A shared lock, so that ranks that check at the same time do not see each other as the writer.
   const bool is_locked = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   std::optional<std::string> owner;
   if (is_locked) {
@@ -110,13 +110,13 @@ std::optional<std::string> writer_of(const std::filesystem::path& folder) {
   return owner;
 }
 
-CheckpointLock::CheckpointLock(const std::filesystem::path& folder) : file_(open_lock(folder)) {
+CheckpointLock::CheckpointLock(const std::filesystem::path& directory) : file_(open_lock(directory)) {
   if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
     const int cause = errno;
     const std::string owner = owner_of(file_);
     close(file_);
-    throw SystemError(cause == EWOULDBLOCK ? locked_by(folder, owner)
-                                           : fmt::format("cannot lock {}: {}", (folder / ".lock").string(),
+    throw SystemError(cause == EWOULDBLOCK ? locked_by(directory, owner)
+                                           : fmt::format("cannot lock {}: {}", (directory / ".lock").string(),
                                                          std::strerror(cause)));
   }
   write_owner(file_);

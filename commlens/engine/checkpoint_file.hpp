@@ -16,8 +16,8 @@ namespace commlens::engine {
 /// 64 bits of XXH3 as 16 hexadecimal digits.
 std::string checksum_of(std::span<const std::byte> content);
 
-/// A file of a checkpoint while it is written. Every function throws the SystemError that names the file when
-/// the disk refuses.
+/// A file of a checkpoint while it is written. Every function throws a SystemError that names the file on a
+/// write error.
 class CheckpointFile {
  public:
   explicit CheckpointFile(std::filesystem::path path);
@@ -37,19 +37,21 @@ class CheckpointFile {
 /// A whole file in one piece; returns its checksum.
 std::string write_checkpoint_file(const std::filesystem::path& path, std::string_view content);
 
-/// Makes the names in a folder last through a crash of the machine (fsync of the folder).
-void sync_folder(const std::filesystem::path& folder);
+/// Makes the names in a directory durable through a crash of the machine (fsync of the directory).
+void sync_directory(const std::filesystem::path& directory);
 
-/// Who writes checkpoints to `folder` now, for a message; std::nullopt: nobody. Creates FOLDER/.lock.
-std::optional<std::string> writer_of(const std::filesystem::path& folder);
-/// The refusal that names them.
-std::string locked_by(const std::filesystem::path& folder, const std::string& owner);
+/// The process that writes checkpoints to `directory` now, for a message; std::nullopt: none. Creates
+/// DIRECTORY/.lock.
+std::optional<std::string> writer_of(const std::filesystem::path& directory);
+/// The error message that names the owner.
+std::string locked_by(const std::filesystem::path& directory, const std::string& owner);
 
-/// Keeps others from writing checkpoints to `folder` as long as it lives: a lock on FOLDER/.lock, which the
-/// system releases when the process ends, however it ends. Throws a SystemError that names who has it.
+/// Prevents others from writing checkpoints to `directory` during its lifetime: a lock on DIRECTORY/.lock,
+/// which the system releases at the end of the process, also on a crash. Throws a SystemError that names the
+/// owner.
 class CheckpointLock {
  public:
-  explicit CheckpointLock(const std::filesystem::path& folder);
+  explicit CheckpointLock(const std::filesystem::path& directory);
   ~CheckpointLock();
   CheckpointLock(const CheckpointLock&) = delete;
   CheckpointLock& operator=(const CheckpointLock&) = delete;

@@ -26,7 +26,7 @@ std::vector<std::size_t> touched_units(const HeldModule& module, const std::vect
   return touched;
 }
 
-/// to += from, whatever their types. A sum of two types first copies all of one: here a piece at a time.
+/// to += from, for any types. A sum of two types would first copy all of one; this does it piece by piece.
 void add_in_pieces(const torch::Tensor& to, const torch::Tensor& from) {
   constexpr std::int64_t k_host_piece = std::int64_t{1} << 18;
   const std::int64_t count = to.numel();
@@ -209,7 +209,7 @@ void DataParallel::finish_gather(std::size_t chunk, std::size_t index) {
   gather.is_under_way = false;
   if (gather.bytes.defined()) {
     const torch::Tensor rows = gather.bytes.view({groups_.dp->size(), -1});
-    // As a gather does, past the version counter of what autograd saved.
+    // Bypasses the version counter of tensors saved by autograd, as a gather does.
     unit.flat.variable_data().copy_(dequantized(rows, unit.owned_count(), QuantizedBits::int8).view({-1}));
     gather.bytes = torch::Tensor();
   }
@@ -219,7 +219,8 @@ void DataParallel::finish_gather(std::size_t chunk, std::size_t index) {
   }
 }
 
-/// Gathers a module's units (unless they are there) and begins with those of module `next`, -1: none.
+/// Gathers a module's units (unless they are gathered already) and starts to gather those of module `next`,
+/// -1: none.
 void DataParallel::gather_module(std::size_t chunk, std::size_t module, std::int64_t next,
                                  bool is_for_backward) {
   Chunk& owner = chunks_[chunk];

@@ -9,14 +9,14 @@
 
 namespace commlens::engine {
 
-/// How a step's calls are issued, not which.
+/// Options for how, not which, calls of a step are issued.
 struct Overlap {
   bool gathers = true;     // ZeRO-3: the next module's units are gathered while this one computes
-  bool reductions = true;  // gradients move while backward goes on
+  bool reductions = true;  // gradients are reduced during backward
 };
 
 /// Parameters and gradients of a rank's chunks under DDP and ZeRO 1-3 and ZeRO++: gathers, reduces and shards
-/// the units as docs/training.md says. The executor calls it around each module of each micro-batch.
+/// the units as described in docs/training.md. The executor calls it around each module of each micro-batch.
 class DataParallel {
  public:
   /// Allocates everything, zeroed. `groups` outlives it.
@@ -41,7 +41,7 @@ class DataParallel {
   /// Waits for all reductions; then UnitStorage::owned_gradient is the sum over data ranks, micro-batches
   /// and, for tied embeddings, both ends of the pipeline.
   void finish_gradients();
-  /// Makes the updated values known to all data ranks.
+  /// Distributes the updated values to all data ranks.
   void share_updated();
 
  private:

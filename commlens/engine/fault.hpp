@@ -6,10 +6,9 @@
 
 namespace commlens::engine {
 
-/// A failure on purpose, to try what a job does then (docs/training.md#faults), from the environment variable
+/// An injected failure, to test how a job handles it (docs/training.md#faults), from the environment variable
 /// COMMLENS_FAULT="rank=2,iteration=1,kind=throw"; kinds: throw (a SystemError, the default), kill (SIGKILL
-/// of the process), nan (the loss of that rank), stall (the rank does nothing
-/// any more).
+/// of the process), nan (the loss of that rank), stall (the rank stops working).
 struct Fault {
   enum class Kind : std::uint8_t { none, error, kill, nan, stall };
   Kind kind = Kind::none;

@@ -1,22 +1,23 @@
 #include "commlens/engine/fault.hpp"
 
-#include <cstdlib>
+#include <optional>
+#include <string>
 
 #include <gtest/gtest.h>
+
+#include "commlens/base/test_support.hpp"
 
 namespace commlens::engine {
 namespace {
 
-class FaultVariable {
+/// Sets COMMLENS_FAULT until the end of the scope.
+class FaultVariable : test_support::ScopedVariable {
  public:
-  explicit FaultVariable(const char* text) { setenv("COMMLENS_FAULT", text, 1); }
-  ~FaultVariable() { unsetenv("COMMLENS_FAULT"); }
-  FaultVariable(const FaultVariable&) = delete;
-  FaultVariable& operator=(const FaultVariable&) = delete;
+  explicit FaultVariable(const std::optional<std::string>& text) : ScopedVariable("COMMLENS_FAULT", text) {}
 };
 
 TEST(Fault, IsNoneWithoutTheVariable) {
-  unsetenv("COMMLENS_FAULT");
+  const FaultVariable variable(std::nullopt);
   EXPECT_EQ(fault_from_environment()->kind, Fault::Kind::none);
 }
 

@@ -27,7 +27,7 @@ RankGroups make_groups(const Job& job, std::unique_ptr<Communicator> world, Reco
   const std::int64_t data_ranks = mesh.size(Axis::dp);
   const std::int64_t tensor_ranks = mesh.size(Axis::tp);
   const std::int64_t block = job.train.hpz > 1 ? job.train.hpz : data_ranks;
-  // Several of one axis may have the same ranks: `name` tells them apart in the recording.
+  // Several groups of one axis may have the same ranks: `name` distinguishes them in the recording.
   const auto keep = [&](std::unique_ptr<Communicator> group, const Axis& axis, std::string_view name) {
     if (recorder == nullptr || !group) {
       return group;

@@ -9,7 +9,7 @@
 
 namespace commlens::engine {
 
-/// Where a rank is on the mesh of its job.
+/// The position of a rank on the mesh of its job.
 struct Position {
   std::int64_t pipeline = 0;
   std::int64_t data = 0;
@@ -32,7 +32,7 @@ struct RankGroups {
   std::unique_ptr<Communicator> ends;    // first and last stage; null on the stages between
 };
 
-/// Splits `world` by the job's layout. Without a recorder nothing is recorded and `clock` stays as it is.
+/// Splits `world` by the job's layout. Without a recorder nothing is recorded and `clock` is unchanged.
 RankGroups make_groups(const Job& job, std::unique_ptr<Communicator> world, Recorder* recorder,
                        CommClock& clock);
 

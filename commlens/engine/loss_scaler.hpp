@@ -10,7 +10,7 @@ namespace commlens::engine {
 /// DeepSpeed 0.14.0 runtime/fp16/loss_scaler.py DynamicLossScaler and LossScaler.
 class LossScaler {
  public:
-  /// What a checkpoint keeps.
+  /// The state in a checkpoint.
   struct State {
     double scale = 1;
     std::int64_t hysteresis_left = 1;
@@ -26,7 +26,8 @@ class LossScaler {
   bool is_needed() const { return is_needed_; }
   const State& state() const { return state_; }
   void restore(const State& state) { state_ = state; }
-  /// After each iteration. False when gradients overflow at the least factor: the training cannot go on.
+  /// To be called after each iteration. False if gradients overflow at the least factor: the training cannot
+  /// continue.
   bool update(bool overflowed);
 
  private:

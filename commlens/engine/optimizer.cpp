@@ -10,7 +10,7 @@
 namespace commlens::engine {
 namespace {
 
-/// Neighbouring segments that are treated alike, as one run of elements.
+/// Adjacent segments with equal settings, as one run of elements.
 struct Run {
   std::int64_t offset = 0;
   std::int64_t count = 0;
@@ -54,7 +54,8 @@ Optimizer::Step Optimizer::step(std::int64_t iteration) {
   result.skipped = scaler_.is_needed() && overflowed();
   double scale = 1.0 / static_cast<double>(groups_.dp->size()) / result.loss_scale;
   if (clipping_ > 0) {
-    const double norm = global_norm() * scale;  // asked for when nothing is updated too: calls stay the same
+    const double norm =
+        global_norm() * scale;  // also computed without an update, so that calls stay the same
     result.norm = result.skipped ? 0 : norm;
     scale *= std::min(1.0, clipping_ / (norm + 1e-6));
   }
@@ -86,8 +87,8 @@ bool Optimizer::overflowed() {
   return flag.item<double>() > 0;
 }
 
-/// Norm of the summed gradient over all distinct parameters: what tensor ranks or both ends of the pipeline
-/// hold alike counts once.
+/// Norm of the summed gradient over all distinct parameters: copies on tensor ranks or both ends of the
+/// pipeline count once.
 double Optimizer::global_norm() {
   const bool is_first_tensor_rank = groups_.where.tensor == 0;
   const bool is_first_stage = groups_.where.pipeline == 0;

@@ -16,7 +16,7 @@ namespace commlens::engine {
 
 namespace {
 
-/// Whether the processor has AMX tiles by one leaf of CPUID and none by another.
+/// Whether one leaf of CPUID reports AMX tiles and another one does not.
 bool hides_amx_tiles() {
 #ifdef __x86_64__
   constexpr unsigned k_features = 7;

@@ -3,11 +3,11 @@
 
 namespace commlens::engine {
 
-/// Keeps oneDNN, which multiplies for LibTorch, from AMX units whose tiles a hypervisor hides: the processor
-/// names AMX (CPUID leaf 7), but no palette of tiles (leaf 0x1D). oneDNN then configures none, and its first
-/// tile instruction raises SIGILL; seen with oneDNN 2.6 and 3.12 under Firecracker. Has effect before the
-/// first product only; does nothing when DNNL_MAX_CPU_ISA or ONEDNN_MAX_CPU_ISA is set. Any number of threads
-/// may call it at once.
+/// Prevents oneDNN, LibTorch's matrix library, from using AMX units whose tiles are hidden by a hypervisor:
+/// the processor reports AMX (CPUID leaf 7), but no palette of tiles (leaf 0x1D). oneDNN then configures
+/// none, and its first tile instruction raises SIGILL; seen with oneDNN 2.6 and 3.12 under Firecracker. Has
+/// effect before the first product only; does nothing when DNNL_MAX_CPU_ISA or ONEDNN_MAX_CPU_ISA is set. Any
+/// number of threads may call it at once.
 void avoid_broken_amx();
 
 /// Threads of each operation of the calling rank, those of OpenBLAS included, whose pool LibTorch does not

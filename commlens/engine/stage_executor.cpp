@@ -7,9 +7,9 @@
 namespace commlens::engine {
 namespace {
 
-/// Times the stages: more micro-batches of a chunk than any 1F1B schedule has between forward and backward,
-/// so that waiting for a gradient sent that long ago cannot block. Under GPipe the stage before only receives
-/// then.
+/// Times the number of stages: more micro-batches of a chunk than any 1F1B schedule has between forward and
+/// backward, so that waiting for a gradient sent that long ago cannot block. Under GPipe the previous stage
+/// only receives at that point.
 constexpr std::int64_t k_most_under_way = 4;
 
 GroupRank neighbour(std::int64_t stage, std::int64_t step, std::int64_t stages) {
@@ -94,7 +94,7 @@ torch::Tensor StageExecutor::run_module(std::int64_t chunk, std::size_t module, 
   return {};
 }
 
-/// What a recomputed block keeps of its input: all, or this tensor rank's part.
+/// The part of its input that a recomputed block keeps: all, or this tensor rank's part.
 torch::Tensor StageExecutor::kept_input(const torch::Tensor& input) const {
   const std::int64_t ranks = groups_.tp->size();
   if (!job_.train.partition_activations || ranks == 1) {

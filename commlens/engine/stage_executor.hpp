@@ -32,7 +32,7 @@ class StageExecutor {
   double run(const std::vector<MicroBatch>& batches, double loss_scale = 1);
 
  private:
-  /// What one module keeps of one micro-batch between forward and backward.
+  /// Tensors that one module keeps of one micro-batch between forward and backward.
   struct Kept {
     torch::Tensor input;   // a leaf; partitioned under partition_activations
     torch::Tensor output;  // with its graph; undefined when it is computed again

@@ -10,7 +10,7 @@
 namespace commlens::engine {
 namespace {
 
-/// The call as its kind and tensors say it; `input` or `output` may be undefined.
+/// The call for a kind and its tensors; `input` or `output` may be undefined.
 CommCall call_of(CommKind kind, const torch::Tensor& input, const torch::Tensor& output,
                  std::string_view tag) {
   const torch::Tensor& any = input.defined() ? input : output;
@@ -39,7 +39,7 @@ TensorWork collective(Communicator& group, const CommCall& call, const torch::Te
   }
   if (input.data_ptr() != output.data_ptr()) {
     const torch::NoGradGuard no_grad;
-    // As a call does, past the version counter of what autograd saved.
+    // Bypasses the version counter of tensors saved by autograd, as a call does.
     output.variable_data().view({-1}).copy_(input.view({-1}));
   }
   return {};

@@ -23,7 +23,7 @@ class TensorWork {
  private:
   torch::Tensor input_;
   torch::Tensor output_;
-  std::unique_ptr<Work> work_;  // ends before the memory it uses
+  std::unique_ptr<Work> work_;  // destroyed before the memory that it uses
 };
 
 /// When a call is complete: with the TensorWork's wait(), or already when the function returns (the

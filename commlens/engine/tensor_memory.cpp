@@ -11,7 +11,7 @@ namespace {
 
 thread_local std::shared_ptr<TensorMemory> of_thread;
 
-/// What stands before the data of a counted allocation.
+/// The header before the data of a counted allocation.
 struct Header {
   at::DataPtr block;  // the allocation itself, this header included
   std::shared_ptr<TensorMemory> memory;

@@ -8,7 +8,7 @@
 namespace commlens::engine {
 
 /// Bytes of the tensors that one rank holds in host memory, and the most it ever held. Counted where LibTorch
-/// allocates; what libraries below it take for themselves (packed matrices, threads' stacks) is not in it. A
+/// allocates; memory allocated by libraries below it (packed matrices, threads' stacks) is not included. A
 /// tensor counts for the rank whose thread made it, whichever thread frees it.
 class TensorMemory {
  public:
@@ -20,7 +20,7 @@ class TensorMemory {
   std::atomic<std::int64_t> peak_{0};
 };
 
-/// While it lives, tensors that the calling thread makes count for one rank.
+/// During its lifetime, tensors made by the calling thread count for one rank.
 class TensorMemoryScope {
  public:
   TensorMemoryScope();

@@ -1,6 +1,7 @@
 #pragma once
 
-/// The one way into LibTorch: the precompiled header of this folder. Nothing outside engine/ includes it.
+/// The only include of LibTorch: the precompiled header of this directory. Nothing outside engine/ includes
+/// it.
 #ifdef __clang__
 // LibTorch 1.13 has std::vector of a type that is complete only later. The functions of a C++20 vector are
 // constexpr, and clang compiles such a function where it first meets it; as plain inline functions they wait
@@ -17,6 +18,6 @@
 #endif
 #include <torch/torch.h>
 
-/// Whether LibTorch is of this version or a later one: for what a version has and others have not.
+/// Whether LibTorch has this version or a later one, for features of later versions.
 #define COMMLENS_TORCH_AT_LEAST(major, minor) \
   (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))

@@ -73,7 +73,7 @@ class RankTrainer {
     }
     fault_ = *fault;
     if (options.save && groups_.world->rank().value == 0) {
-      lock_.emplace(*options.save);  // after the groups: every rank has checked the folder by then
+      lock_.emplace(*options.save);  // after the groups: by then every rank has checked the directory
     }
   }
 
@@ -152,7 +152,7 @@ double RankTrainer::inject_fault(std::int64_t iteration, double loss) const {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// One optimizer step. False when a rank wishes to stop.
+/// One optimizer step. False if a rank requests to stop.
 bool RankTrainer::iterate(std::int64_t iteration) {
   const Clock::time_point start = Clock::now();
   const CommClock before = clock_;
@@ -175,8 +175,8 @@ bool RankTrainer::iterate(std::int64_t iteration) {
   const bool holds_loss = groups_.where.pipeline + 1 == job_.layout.pp && groups_.where.tensor == 0;
   const double share =
       holds_loss || !std::isfinite(own_loss) ? own_loss / static_cast<double>(job_.layout.dp) : 0;
-  const bool wishes_to_stop = options_.stop_requested && options_.stop_requested();
-  const torch::Tensor sums = torch::tensor({share, wishes_to_stop ? 1.0 : 0.0}, torch::kFloat32).to(device_);
+  const bool wants_to_stop = options_.stop_requested && options_.stop_requested();
+  const torch::Tensor sums = torch::tensor({share, wants_to_stop ? 1.0 : 0.0}, torch::kFloat32).to(device_);
   all_reduce(*groups_.world, sums, "loss", Completion::now);
   const torch::Tensor host = sums.to(torch::kCPU);
   const double loss = host[0].item<double>();
@@ -299,13 +299,12 @@ Result<void> check_trainable(const Job& job, const TrainOptions& options) {
       return tl::unexpected(iteration.error());
     }
     if (*iteration >= options.iterations) {
-      return failure(
-          fmt::format("--resume {}: it has {} iterations behind it; give more than that as --iterations",
-                      options.resume->string(), *iteration));
+      return failure(fmt::format("--resume {}: it has {} completed iterations; give a larger --iterations",
+                                 options.resume->string(), *iteration));
     }
   }
   if (options.save) {
-    if (const Result<void> ok = prepare_save_folder(*options.save); !ok) {
+    if (const Result<void> ok = prepare_save_directory(*options.save); !ok) {
       return ok;
     }
   }

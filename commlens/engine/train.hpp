@@ -15,7 +15,7 @@
 
 namespace commlens::engine {
 
-/// How to train, besides what the job says.
+/// Options of a training that are not in the job.
 struct TrainOptions {
   std::int64_t iterations = 10;  // optimizer steps of the whole run, those before a resume included
   std::uint64_t seed = 1234;
@@ -29,15 +29,15 @@ struct TrainOptions {
   bool overlap = true;                          // gradient reductions run while backward goes on
   std::string device = "cpu";                   // cpu or cuda
   std::int64_t threads = 1;                     // intra-operation threads of each rank
-  std::optional<std::filesystem::path> trace;   // recording folder, already made by create_recording
-  std::optional<std::filesystem::path> save;    // checkpoint folder
+  std::optional<std::filesystem::path> trace;   // recording directory, already made by create_recording
+  std::optional<std::filesystem::path> save;    // checkpoint directory
   std::int64_t save_every = 0;                  // 0: at the end only
-  std::optional<std::filesystem::path> resume;  // checkpoint folder to start from
+  std::optional<std::filesystem::path> resume;  // checkpoint directory to start from
   const TokenSource* tokens = nullptr;          // outlives the training
-  std::function<bool()> stop_requested;         // polled once per iteration; a wish of any rank stops all
+  std::function<bool()> stop_requested;         // polled once per iteration; a request of any rank stops all
 };
 
-/// One iteration as rank 0 saw it.
+/// One iteration, measured on rank 0.
 struct IterationReport {
   std::int64_t iteration = 0;
   double loss = 0;           // mean over the global batch
@@ -65,8 +65,8 @@ using OnIteration = std::function<void(const IterationReport&)>;
 TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique_ptr<Communicator> world,
                         const OnIteration& on_iteration);
 
-/// Refuses, by name, what the trainer cannot do, beyond what the rules refuse (fp16, a device without
-/// support).
+/// Refuses, by name, settings that the trainer does not support and the rules do not refuse (fp16, a device
+/// without support).
 Result<void> check_trainable(const Job& job, const TrainOptions& options);
 
 /// Fails, naming what is missing, where LibTorch cannot compute the attention of a rank of `job` in one fused

@@ -8,8 +8,8 @@
 namespace commlens::engine {
 namespace {
 
-/// Gives the memory of a tensor and of all its views back, or takes it anew (contents undefined). Views,
-/// saved ones of autograd included, keep their place in it.
+/// Releases the memory of a tensor and of all its views, or allocates it again (contents undefined). Views,
+/// including those saved by autograd, stay valid.
 void resize_memory(const torch::Tensor& tensor, std::size_t bytes) {
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   if (storage->nbytes() == bytes) {

@@ -52,7 +52,7 @@ class UnitStorage {
   void allocate_gradient();  // zeroed
   void release_gradient();
   bool has_gradient() const { return gradient.storage().nbytes() > 0; }
-  /// Whether the whole unit's parameters are kept all the time.
+  /// Whether all parameters of the unit are kept all the time.
   bool keeps_parameters() const { return sharding_.zero_stage < 3 || unit_.is_persistent; }
 
   torch::Tensor flat;            // [padded] of the model type: all parameters

@@ -62,7 +62,7 @@ Result<void> check_replaceable(const fs::path& target, const fs::path& fresh) {
 void replace(const fs::path& target, const fs::path& fresh) {
   std::error_code status;
   if (fs::is_directory(target, status)) {
-    replace_folder(target, fresh);
+    replace_directory(target, fresh);
   } else {
     move_to(fresh, target);
   }
@@ -109,7 +109,7 @@ std::vector<std::pair<fs::path, fs::path>> spread(const Exporter& exporter, cons
 
 Result<void> write_as_folder(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
                              const fs::path& target) {
-  const Unfinished unfinished(new_folder_beside(target));
+  const Unfinished unfinished(new_directory_beside(target));
   Result<void> written =
       write_into(unfinished, target, [&] { return exporter.folder(trace, selection, unfinished.path()); });
   if (!written) {

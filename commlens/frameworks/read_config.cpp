@@ -116,7 +116,7 @@ Result<void> add(const std::string& name, Files& files) {
   if (kind == ConfigKind::not_a_config || document->kind != ConfigNode::Kind::map) {
     return failure(fmt::format(
         "{}: no configuration: expected a GPT-NeoX yml, a DeepSpeed JSON, a Hugging Face config.json, "
-        "Megatron arguments or a case file with 'framework'",
+        "Megatron arguments or a case file with 'framework' (YAML, or TOML in a file named *.toml)",
         name));
   }
   if (kind == ConfigKind::neox_yaml) {

@@ -24,14 +24,14 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// "+12 %", "-3.4 %", "< 0.1 %": how much `more` is of `before`.
+/// "+12 %", "-3.4 %", "< 0.1 %": `more` as a share of `before`.
 std::string change_share(std::int64_t more, std::int64_t before) {
   constexpr double least = 0.0005;
   const double share = ratio(more, before);
   return std::fabs(share) < least ? "< 0.1 %" : (share > 0 ? "+" : "") + percent_text(share);
 }
 
-/// "-26 (-93 %)": how a count changes.
+/// "-26 (-93 %)": the change of a count.
 std::string calls_change(std::int64_t before, std::int64_t after) {
   const std::int64_t more = after - before;
   return more == 0
@@ -118,7 +118,7 @@ std::string paragraph(std::string_view label, std::string_view body, const TextS
     result += text[at];
     if (text[at] == '\n' && at + 1 < text.size()) {
       result += std::string(margin, ' ');
-      // What continues is aligned here, so wrapped()'s own indent goes.
+      // Continuation lines are aligned here, so the indent of wrapped() is removed.
       at += text.compare(at + 1, 2, "  ") == 0 ? 2 : 0;
     }
   }

@@ -8,7 +8,8 @@
 
 namespace commlens {
 
-/// The cost of a step, the recommendations with what each saves, and what was looked at besides.
+/// The cost of a step, the recommendations with their savings, and the settings that were studied without a
+/// recommendation.
 std::string advice_text(const Advice& advice, const TextStyle& style);
 
 /// {"cost", "small_messages", "recommendations", "not_advised", "not_judged"}; volumes are of one steady

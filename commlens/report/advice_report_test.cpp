@@ -69,7 +69,7 @@ TEST(AdviceText, FitsATerminal) {
   EXPECT_NE(text.find("\n            " + std::string(30, 'c')), std::string::npos) << text;
 }
 
-TEST(AdviceText, SaysWhenNothingIsToBeSaid) {
+TEST(AdviceText, ReportsThatThereIsNothingToRecommend) {
   const std::string text = advice_text({}, {});
   EXPECT_NE(text.find("nothing to advise: no setting that was tried saves enough"), std::string::npos)
       << text;

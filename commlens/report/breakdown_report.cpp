@@ -174,8 +174,7 @@ Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows)
 
 Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node) {
   Table table = breakdown_table(trace, rows);
-  return by_node ? table
-                 : table.leave_out({"wire_inter_node_bytes_per_rank", "wire_intra_node_bytes_per_rank"});
+  return by_node ? table : table.remove({"wire_inter_node_bytes_per_rank", "wire_intra_node_bytes_per_rank"});
 }
 
 }  // namespace

@@ -11,12 +11,12 @@
 namespace commlens {
 
 /// One block per class of ranks (classes that do the same share a block), with the calls of one rank each.
-/// `accounting`: what the rows' messages count.
+/// `accounting`: the definition of the rows' message bytes.
 std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& rows, const TextStyle& style,
                            Accounting accounting = Accounting::messages);
 
-/// CONTRACT §5 `rows`: bytes, per rank of the class, each key ending in its unit. `by_node` adds the
-/// inter-node part.
+/// `rows` of `predict --format json` (docs/output.md): bytes per rank of the class, each key ending in its
+/// unit. `by_node` adds the inter-node part.
 nlohmann::ordered_json breakdown_json(const Trace& trace, const std::vector<BreakdownRow>& rows,
                                       bool by_node);
 
@@ -29,8 +29,8 @@ std::string to_text(RankRange ranks);
 /// "all_reduce"; an op without a kind of its own under its original name.
 std::string op_text(const Trace& trace, CommKind kind, NameId name);
 
-/// "dp x16", "x4" when the axis is not known, "" when the group is not known either; for send and recv the
-/// axis or "pair".
+/// "dp x16", "x4" if the axis is not known, "" if the group is not known either; for send and recv the axis
+/// or "pair".
 std::string group_text(CommKind kind, Axis axis, std::int64_t size);
 /// The same of a call; "world x4 #2" on the second communicator of the same ranks.
 std::string group_text(const Trace& trace, const CommOp& op);

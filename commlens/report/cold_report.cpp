@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
-/// How many times as long; 0 when one of them is not known or took no time.
+/// The ratio of two times; 0 if one of them is not known or 0.
 double times_as_long(double time, double other) { return time <= 0 || other <= 0 ? 0 : time / other; }
 
 /// "x 3.2"
@@ -38,7 +38,7 @@ Cell calls_per_iteration(std::int64_t calls, std::int64_t iterations) {
                                        .shown(fmt::format("{:.1f}", per_iteration(calls, iterations)));
 }
 
-/// Whether every op is called as often, and with as many bytes, in the cold iteration as in a warm one.
+/// Whether every op has the same calls and bytes in the cold iteration as in a warm one.
 bool is_alike(const ColdStart& cold) {
   return std::all_of(cold.rows.begin(), cold.rows.end(), [&](const ColdRow& row) {
     return row.cold_calls * cold.warm_iterations == row.warm_calls &&
@@ -85,7 +85,7 @@ Table first_calls_table(const Trace& trace, const ColdStart& cold) {
     const auto mean = [&](nanoseconds sum) { return or_dash(is_compared ? sum / row.compared : Cell()); };
     const double slowdown = times_as_long(static_cast<double>(row.compared_time.count()),
                                           static_cast<double>(row.later_time.count()));
-    // First calls that took less time than later ones lose nothing.
+    // First calls that took less time than later ones count as 0.
     const nanoseconds lost = row.compared_time - row.later_time;
     Cell lost_cell = or_dash(is_compared ? lost : Cell());
     table.add(concatenated(

@@ -9,11 +9,11 @@
 
 namespace commlens {
 
-/// The cold iteration beside the warm ones, per op and group; a line when there is nothing to compare. Empty
-/// when the trace has no iterations.
+/// The cold iteration compared with the warm ones, per op and group; one line if there is nothing to compare.
+/// Empty if the trace has no iterations.
 std::string cold_text(const Trace& trace, const ColdStart& cold, const TextStyle& style);
 
-/// First calls beside later ones alike; empty when none of them has a time.
+/// First calls compared with later calls of the same op, sizes and group; empty if none of them has a time.
 std::string first_calls_text(const Trace& trace, const ColdStart& cold, const TextStyle& style);
 
 /// Both.

@@ -43,7 +43,7 @@ TEST(ColdText, NeedsAWarmIteration) {
   EXPECT_EQ(cold_text(Trace(), cold, {}), "");
 }
 
-TEST(ColdText, OfAPredictionTellsWhetherTheCallsDiffer) {
+TEST(ColdText, OfAPredictionShowsWhetherTheCallsDiffer) {
   ColdStart cold = cold_start();
   cold.rows[0].cold.reset();
   cold.rows[0].warm.reset();

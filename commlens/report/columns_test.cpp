@@ -46,7 +46,7 @@ nlohmann::json json_of(const FigureColumn& column) {
   return nlohmann::json::parse(text);
 }
 
-TEST(Columns, WholeNumbersTakeTheSmallestTypeThatHoldsThemAll) {
+TEST(Columns, IntegersTakeTheSmallestTypeThatHoldsThemAll) {
   const auto type_of = [](std::vector<std::int64_t> values) {
     FigureColumn column = whole_column("n", "n");
     wholes(column) = std::move(values);
@@ -71,7 +71,7 @@ TEST(Columns, ValuesAreLittleEndian) {
   EXPECT_EQ(inflated(json["data"], 4), std::string("\x01\x00\x34\x12", 4));
 }
 
-TEST(Columns, WholeNumbersWithoutAValueAreNotANumber) {
+TEST(Columns, IntegersWithoutAValueAreNotANumber) {
   FigureColumn column = whole_column("n", "n");
   wholes(column) = {3, k_no_value};
   const nlohmann::json json = json_of(column);

@@ -30,7 +30,7 @@ std::string iterations_text(const std::vector<Iteration>& iterations) {
                  : fmt::format("iterations {}", fmt::join(iterations, ", "));
 }
 
-/// Dtype and exact sizes: differences may be of one byte. A logger prints one size, whatever the kind.
+/// Dtype and exact sizes, because a difference may be one byte. A logger prints one size for every kind.
 std::string shape_text(const std::optional<CommOp>& op, bool is_logged) {
   if (!op) {
     return "-";
@@ -64,14 +64,14 @@ std::string example_text(const Difference& difference) {
                      members_text(difference.example_group));
 }
 
-/// Whether an op has its output: of a call with two sizes a logger prints one.
+/// Whether the output size is known: a logger prints only one of a call's two sizes.
 bool knows_output(const CommOp& op, bool is_logged) {
   const bool has_two = op.kind == CommKind::all_gather || op.kind == CommKind::reduce_scatter ||
                        op.kind == CommKind::all_to_all || op.kind == CommKind::other;
   return !is_logged || !has_two;
 }
 
-/// Element type, input and output of one side, which people see as one text.
+/// Element type, input and output of one side, printed as one text for people.
 std::vector<Cell> shape_cells(const std::optional<CommOp>& op, bool is_logged) {
   Cell dtype = (op ? Cell(name_of(op->dtype)) : Cell()).shown(shape_text(op, is_logged));
   if (!op) {
@@ -140,7 +140,7 @@ std::string comparison_head(const Comparison& comparison, bool order_counts, con
   }
   text += not_compared(comparison);
   if (comparison.ignored > 0) {
-    text += fmt::format("left out: {} barriers and ignored calls of both sides\n", comparison.ignored);
+    text += fmt::format("skipped: {} barriers and ignored calls of both sides\n", comparison.ignored);
   }
   return text;
 }
@@ -246,7 +246,7 @@ std::string comparison_csv(const Comparison& comparison, bool order_counts) {
   if (!order_counts) {
     return table.csv();
   }
-  // A row of its own for the sequences, which are no calls.
+  // A separate row for the sequences, which are not calls.
   Table with_order = table.with(columns({data("reordered_sequences")}));
   if (comparison.order_differs > 0) {
     std::vector<Cell> cells(with_order.columns().size());

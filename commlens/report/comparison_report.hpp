@@ -11,7 +11,7 @@
 
 namespace commlens {
 
-/// "equal: 1248 of 1248 calls (4 ranks, iterations -1 to 2)", or "different: …" with what differs.
+/// "equal: 1248 of 1248 calls (4 ranks, iterations -1 to 2)", or "different: …" with the differences.
 std::string verdict_line(const Comparison& comparison, bool order_counts);
 
 /// The verdict and what was not compared.
@@ -31,7 +31,7 @@ std::string comparison_csv(const Comparison& comparison, bool order_counts = fal
 bool all_equal(const std::vector<VolumeDifference>& rows);
 std::string volumes_text(const std::vector<VolumeDifference>& rows, const TextStyle& style);
 nlohmann::ordered_json volumes_json(const std::vector<VolumeDifference>& rows);
-/// With an explanation the lines above it are the totals, and each of its lines names a cause.
+/// With an explanation, totals come first, then one line per cause.
 std::string volumes_csv(const std::vector<VolumeDifference>& rows, const Explanation* explanation = nullptr);
 
 /// A printed log against a prediction: one line per op and printed size. `other` is what the log is compared

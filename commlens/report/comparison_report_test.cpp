@@ -85,7 +85,7 @@ TEST(ComparisonText, OfALoggersViewHasTheOneSizeThatWasPrinted) {
   EXPECT_NE(
       comparison_csv(comparison).find("size,all_gather,dp,4,fp16,1000,,fp16,1002,,4,4,0,1,step.gather,,"),
       std::string::npos);
-  // What a send has put out is known to be nothing.
+  // The output of a send is known: 0 bytes.
   gathers.kind = gathers.a->kind = gathers.b->kind = CommKind::send;
   EXPECT_EQ(rows_json(differences_table(comparison.differences))[0]["output_bytes_a"], 0);
 }
@@ -126,7 +126,7 @@ TEST(ComparisonCsv, HasOneLinePerDifference) {
 TEST(ComparisonText, KeepsTheRuleInEightyColumns) {
   const std::string text = comparison_text(different_sides(), false, {.width = 80});
   EXPECT_NE(text.find("step.gather"), std::string::npos) << text;
-  EXPECT_NE(text.find("hidden for want of width: "), std::string::npos) << text;
+  EXPECT_NE(text.find("hidden, too narrow: "), std::string::npos) << text;
 }
 
 TEST(ComparisonCsv, StatesAnotherOrderWhenItCounts) {
@@ -146,7 +146,7 @@ TEST(LoggedText, NamesARecordedSideByItsLetter) {
   const std::string text = logged_text(comparison, {}, "A");
   EXPECT_EQ(text.find("predicted"), std::string::npos) << text;
   EXPECT_NE(text.find("not in A"), std::string::npos) << text;
-  EXPECT_NE(text.find("left out: 2 sizes of ignored ops\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("skipped: 2 sizes of ignored ops\n"), std::string::npos) << text;
   EXPECT_EQ(logged_json(comparison, "A")["rows"][0]["expected_calls_rank_0"], 0);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A reason as `count` records have it: its first word that counts something in the singular or the plural.
+/// A reason for `count` records: its first countable word in the singular or the plural.
 std::string in_number(const std::string& reason, std::int64_t count) {
   constexpr std::array<std::string_view, 15> counted = {"call", "record",  "rank",  "time",  "node",
                                                         "line", "event",   "row",   "list",  "group",
@@ -86,8 +86,7 @@ std::string coverage_text(const Trace& trace, const Summary& summary, const Text
                         percent(coverage.without_times, summary.calls));
   }
   if (coverage.averaged_times) {
-    text += fmt::format("times: {}, so nothing is told of single calls or of what they overlap with\n",
-                        k_averages_text);
+    text += fmt::format("times: {}, so times of single calls and overlap are not known\n", k_averages_text);
   }
   return wrapped(text, style);
 }

@@ -11,14 +11,14 @@
 
 namespace commlens {
 
-/// "12 records without a size, 4 unfinished calls": what a reader left out or assumed, by reason; empty when
-/// nothing.
+/// "12 records without a size, 4 unfinished calls": records skipped, or assumptions made, by a reader; empty
+/// if none.
 std::string reasons_text(const std::map<std::string, std::int64_t>& reasons);
 
-/// What the times of a trace of Provenance::averaged_times are.
-constexpr std::string_view k_averages_text = "averages of several calls each, laid end to end";
+/// Describes the times of a trace with Provenance::averaged_times.
+constexpr std::string_view k_averages_text = "averages over several calls each, placed end to end";
 
-/// What the numbers of a summary cover, one line for each thing that is missing.
+/// Lists what the numbers of a summary do not cover, one line each.
 std::string coverage_text(const Trace& trace, const Summary& summary, const TextStyle& style);
 nlohmann::ordered_json coverage_json(const Trace& trace, const Coverage& coverage);
 

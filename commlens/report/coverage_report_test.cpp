@@ -39,7 +39,7 @@ TEST(CoverageText, HasALineForEachThingThatIsMissing) {
   EXPECT_NE(coverage_text(trace, summary, {}).find("times: none\n"), std::string::npos);
 }
 
-TEST(CoverageText, TellsWhatWasAssumedFromWhatWasLeftOut) {
+TEST(CoverageText, DistinguishesAssumedFromSkippedRecords) {
   Summary summary;
   summary.coverage.assumed = {{"rank not reported, numbered by file or process", 2}};
   EXPECT_EQ(coverage_text(Trace(), summary, {}),
@@ -59,8 +59,8 @@ TEST(CoverageText, SaysThatTimesAreAverages) {
   EXPECT_EQ(
       coverage_text(Trace(), summary, {}),
       "covered: every record\n"
-      "times: averages of several calls each, laid end to end, so nothing is told of single calls or of "
-      "what they overlap with\n");
+      "times: averages over several calls each, placed end to end, so times of single calls and overlap "
+      "are not known\n");
   EXPECT_EQ(coverage_json(Trace(), summary.coverage)["averaged_times"], true);
 }
 

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 std::string signed_number(std::int64_t value) { return (value > 0 ? "+" : "") + with_commas(value); }
 
-/// What is gone and what is new, or, when only one of both, the signed difference.
+/// Removed and added amounts, or the signed difference if only one of them is not 0.
 std::string change_text(std::int64_t gone, std::int64_t added) {
   if (gone > 0 && added > 0) {
     return fmt::format("-{} +{}", with_commas(gone), with_commas(added));
@@ -66,7 +66,7 @@ std::string causes_text(const std::vector<ExplainedGroup>& groups, const TextSty
     const std::string source = group.cause.source.empty() ? "" : fmt::format(" [{}]", group.cause.source);
     why += fmt::format("  {}: {}{}\n", group.cause.title, group.cause.sentence, source);
   }
-  // Rules are in the notes below; a column that does not fit is no loss.
+  // Rules are in the notes below, so their column may be hidden.
   return table.text(style) + "\n" + wrapped(why, style);
 }
 

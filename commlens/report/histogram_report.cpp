@@ -24,7 +24,7 @@ std::string bin_text(const SizeBin& bin) {
   return bin.lower.value == 0 ? "0 B" : fmt::format("{} to < {}", to_text(bin.lower), to_text(upper_of(bin)));
 }
 
-/// Null for calls of which none has a time.
+/// Null if none of the calls has a time.
 Json time_json(std::int64_t timed_calls, std::chrono::nanoseconds time) {
   return timed_calls > 0 ? Json(time.count()) : Json();
 }
@@ -55,7 +55,7 @@ Table sizes_table(const SizeHistogram& histogram, std::size_t bar_width) {
 Table sizes_table(const SizeHistogram& histogram) { return sizes_table(histogram, 0); }
 
 std::string histogram_text(const SizeHistogram& histogram, const TextStyle& style) {
-  // Whole bars on a terminal of 80 columns too.
+  // Full-width bars fit a terminal of 80 columns.
   const std::size_t bar_width = style.width == 0 || style.width >= 90 ? 24 : 16;
   const Table table = sizes_table(histogram, bar_width);
   if (table.empty()) {

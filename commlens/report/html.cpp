@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view k_marker = "<meta name=\"generator\" content=\"commlens report/1\">";
 constexpr std::string_view k_replacement = "\xef\xbf\xbd";
 
-/// What a page may load: nothing. Its own script and style are inline; saved pictures are blobs.
+/// Content security policy: a page may load nothing. Its script and style are inline; saved pictures are
+/// blobs.
 constexpr std::string_view k_policy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'";
@@ -80,7 +81,7 @@ std::string anchor_of(std::string_view title) {
   return anchor;
 }
 
-/// JSON that may stand inside a <script>: no tag can begin in it.
+/// JSON that is safe inside a <script>: no tag can begin in it.
 std::string without_tags(const std::string& json) {
   std::string safe;
   safe.reserve(json.size());

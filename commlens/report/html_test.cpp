@@ -88,7 +88,7 @@ TEST(HtmlText, ShowsControlCharactersAndNoForeignBytes) {
   EXPECT_EQ(html_text(std::string_view("a\0\x1b\x7f", 4)), "a\xe2\x90\x80\xe2\x90\x9b\xe2\x90\xa1");
   EXPECT_EQ(html_text("\xff\xc3\xa4"), "\xef\xbf\xbd\xc3\xa4");
   EXPECT_EQ(html_text("\xc2\x85"), "\xef\xbf\xbd");  // C1 control
-  // Written as a literal, it would turn the source around in an editor.
+  // As a literal, it would reverse the source text in an editor.
   const std::string right_to_left_override = {'\xe2', '\x80', '\xae'};
   EXPECT_EQ(html_text(right_to_left_override + "x"), "\xef\xbf\xbdx");
   EXPECT_EQ(html_text("\xe2\x80\x94"), "\xe2\x80\x94");  // a dash stays

@@ -6,9 +6,9 @@
 
 namespace commlens {
 
-/// The number of an iteration for people; "unknown" where the trace does not say.
+/// The number of an iteration for people; "unknown" if the trace has none.
 std::string iteration_text(Iteration iteration);
-/// The same of a table; no value where the trace does not say.
+/// The same as a cell; no value if the trace has none.
 Cell iteration_cell(Iteration iteration);
 
 }  // namespace commlens

@@ -15,7 +15,7 @@ namespace commlens {
 
 constexpr std::size_t k_most_rows = 16;  // of a table with a row for each rank or pair
 
-/// Keeps the rows with most of something, as they stood, and says how many it leaves out.
+/// Keeps the rows with the largest values, in their order, and returns a line on how many are hidden.
 template <typename Row, typename Weight>
 std::string keep_most(std::vector<Row>& rows, std::string_view what, const Weight& weight) {
   if (rows.size() <= k_most_rows) {

@@ -50,7 +50,7 @@ std::string method_text(const Regression& regression) {
       "per row and iteration the {} over all ranks' calls; medians over iterations; p: Mann-Whitney, "
       "two-sided, "
       "Holm-adjusted over the rows, significant below {:g}; initialisation and each run's first iteration "
-      "left out\n",
+      "skipped\n",
       name_of(regression.options.metric), regression.options.significance);
   if (!regression.has_enough()) {
     text += fmt::format(
@@ -71,7 +71,7 @@ std::string method_text(const Regression& regression) {
 
 Json progress_json(const std::optional<bool>& progress) { return progress ? Json(*progress) : Json(nullptr); }
 
-/// Iterations of one run, which people see beside those of the other.
+/// Iterations of one run; the text table shows those of both runs in one column.
 Cell iterations_cell(const RegressionRow& row) {
   return Cell(row.iterations_a).shown(fmt::format("{} / {}", row.iterations_a, row.iterations_b));
 }

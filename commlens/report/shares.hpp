@@ -6,15 +6,15 @@
 
 namespace commlens {
 
-/// "12.5 %" of `whole`; "-" of nothing.
+/// "12.5 %" of `whole`; "-" if `whole` is 0.
 std::string percent(std::int64_t part, std::int64_t whole);
-/// The same as a cell; no value of nothing.
+/// The same as a cell; no value if `whole` is 0.
 Cell share_cell(std::int64_t part, std::int64_t whole);
 
-/// The cell, for people a dash where it has no value.
+/// The cell; a missing value is shown as a dash in text.
 Cell or_dash(Cell cell);
 
-/// `width` marks for the largest of what is shown, in proportion for `part`, at least one for anything above
+/// A bar of `width` marks for the largest value and proportionally many for `part`, at least one if `part` >
 /// 0.
 std::string bar(std::int64_t part, std::int64_t largest, std::size_t width);
 

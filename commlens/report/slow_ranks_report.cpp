@@ -48,8 +48,8 @@ std::string verdict_text(const SlowRanks& slow, const RankWork& row) {
       to_text(row.excess));
 }
 
-/// Where no rank is persistently slow. Ranks that always have a call open compute beneath it, unseen; and a
-/// rank may be slow for a while.
+/// The verdict if no rank is persistently slow. Ranks whose calls are open all the time compute meanwhile,
+/// which no call shows; and a rank may be slow for a while only.
 std::string nobody_text(const SlowRanks& slow) {
   constexpr double least_share = 0.05;
   std::int64_t between = 0;
@@ -105,30 +105,30 @@ std::vector<std::string> slow_ranks_verdicts(const SlowRanks& slow) {
   return lines;
 }
 
-std::string slow_ranks_left_out(const SlowRanks& slow) {
+std::string skipped_parts_text(const SlowRanks& slow) {
   return slow.differing == 0
              ? ""
              : fmt::format(
-                   "left out of the blocks: {} part{} in which the members of a group made different calls "
+                   "skipped in the blocks: {} part{} in which the members of a group made different calls "
                    "or numbers of calls; a rank that lacks records seems to work in their place",
                    with_commas(slow.differing), slow.differing == 1 ? "" : "s");
 }
 
 std::string slow_ranks_text(const SlowRanks& slow, const TextStyle& style) {
   if (slow.blocks == 0) {
-    return slow.differing == 0 ? "" : "\n" + wrapped(slow_ranks_left_out(slow) + "\n", style);
+    return slow.differing == 0 ? "" : "\n" + wrapped(skipped_parts_text(slow) + "\n", style);
   }
   std::vector<RankWork> rows = slow.ranks;
-  const std::string left_out = keep_most(rows, "ranks with the largest excess", [](const RankWork& row) {
+  const std::string hidden = keep_most(rows, "ranks with the largest excess", [](const RankWork& row) {
     return std::tuple(row.excess, row.between_calls);
   });
   std::string notes;
   for (const std::string& verdict : slow_ranks_verdicts(slow)) {
     notes += verdict + "\n";
   }
-  notes += slow.differing == 0 ? "" : slow_ranks_left_out(slow) + "\n";
+  notes += slow.differing == 0 ? "" : skipped_parts_text(slow) + "\n";
   return "\n" + in_colour("who is slow: time between calls, by each rank's own clock", Colour::bold, style) +
-         "\n" + left_out + slow_ranks_table(slow, rows).text_with_hidden(style) + wrapped(notes, style);
+         "\n" + hidden + slow_ranks_table(slow, rows).text_with_hidden(style) + wrapped(notes, style);
 }
 
 Table slow_ranks_table(const SlowRanks& slow, const std::vector<RankWork>& rows) {

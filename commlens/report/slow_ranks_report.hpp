@@ -9,7 +9,7 @@
 
 namespace commlens {
 
-/// The group by which a rank was judged: "dp x4". The rank was compared.
+/// The group by which a rank was judged: "dp x4". Precondition: the rank was compared.
 std::string slow_ranks_group(const SlowRanks& slow, const RankWork& rank);
 
 /// "rank 2 is slow: in 8 of 8 blocks of world x4 it spent 270 ms more between its calls than the median
@@ -17,11 +17,11 @@ std::string slow_ranks_group(const SlowRanks& slow, const RankWork& rank);
 /// one a line that says so. None when no blocks were compared.
 std::vector<std::string> slow_ranks_verdicts(const SlowRanks& slow);
 
-/// What is in no block because the members' calls differ; empty where all is.
-std::string slow_ranks_left_out(const SlowRanks& slow);
+/// The parts that are in no block because the members' calls differ; empty if there are none.
+std::string skipped_parts_text(const SlowRanks& slow);
 
-/// The time of each rank between its calls and in them, under a title, and the verdict; the ranks with most
-/// to say where there are many. Empty when no blocks were compared.
+/// A titled table of each rank's time between its calls and in them, and the verdict; of many ranks, those
+/// with the largest excess. Empty if no blocks were compared.
 std::string slow_ranks_text(const SlowRanks& slow, const TextStyle& style);
 
 /// The same table, of some of the ranks.

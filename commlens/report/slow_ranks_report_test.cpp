@@ -39,7 +39,7 @@ TEST(SlowRanksReport, NamesSlowRanksUnderTheTable) {
             "   2        40.0 ms  80.0 %   10.0 ms            3   4               30.0 ms  dp x2\n"
             "rank 2 is slow: in 3 of 4 blocks of dp x2 it spent 30.0 ms more between its calls than the "
             "median rank\n"
-            "left out of the blocks: 2 parts in which the members of a group made different calls or numbers "
+            "skipped in the blocks: 2 parts in which the members of a group made different calls or numbers "
             "of calls; a rank that lacks records seems to work in their place\n");
 }
 
@@ -60,7 +60,7 @@ TEST(SlowRanksReport, NamesTheRankThatWasSlowForAWhile) {
 }
 
 // Non-blocking calls that are open all the time: 3 of 143 ms are between calls.
-TEST(SlowRanksReport, SaysWhereItCannotBeTold) {
+TEST(SlowRanksReport, ReportsWhereItIsNotKnown) {
   SlowRanks slow = two_groups();
   slow.ranks[2].slow = 0;
   for (RankWork& row : slow.ranks) {
@@ -85,7 +85,7 @@ TEST(SlowRanksReport, NamesAFewOfManySlowRanks) {
   EXPECT_EQ(lines.back(), "and 3 more ranks");
 }
 
-TEST(SlowRanksReport, JsonTellsCommunicatorsApart) {
+TEST(SlowRanksReport, JsonDistinguishesCommunicators) {
   const nlohmann::ordered_json json = slow_ranks_json(two_groups());
   EXPECT_EQ(json["by_rank"][0]["group_row"], nullptr);
   EXPECT_FALSE(json["by_rank"][0].contains("communicator"));

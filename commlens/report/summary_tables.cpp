@@ -31,7 +31,7 @@ std::optional<double> link_share(const SummaryTables& tables, const SummaryRow& 
   return row.bus_bandwidth->value / tables.link->value;
 }
 
-/// What the quantiles of the rows are, if they have any.
+/// A line on the accuracy of the rows' quantiles, if they have any.
 std::string exactness_text(const std::vector<SummaryRow>& rows) {
   if (std::none_of(rows.begin(), rows.end(),
                    [](const SummaryRow& row) { return row.time && row.time->p50; })) {
@@ -159,16 +159,16 @@ Table summary_table(const SummaryTables& tables) {
   }
   const bool has_rows = !tables.rows.empty();
   if (!tables.by_node) {
-    table.leave_out({"wire_inter_node_bytes_all_ranks"});
+    table.remove({"wire_inter_node_bytes_all_ranks"});
   }
   if (!has_rows || !tables.rows.front().phase) {
-    table.leave_out({"phase"});
+    table.remove({"phase"});
   }
   if (!has_rows || !tables.rows.front().iteration) {
-    table.leave_out({"iteration"});
+    table.remove({"iteration"});
   }
   if (!tables.link) {
-    table.leave_out({"bus_share_of_link"});
+    table.remove({"bus_share_of_link"});
   }
   return table;
 }

@@ -12,13 +12,13 @@
 
 namespace commlens {
 
-/// Rows of a summary, and what they are shown with.
+/// Rows of a summary, and how they are shown.
 struct SummaryTables {
   const Trace& trace;  // names
   const std::vector<SummaryRow>& rows;
   std::int64_t ranks = 0;              // that made the calls
   bool by_node = false;                // show the part of the wire bytes between nodes
-  std::optional<BytesPerSecond> link;  // what a link carries, to compare bus bandwidth with
+  std::optional<BytesPerSecond> link;  // of a link, to compare bus bandwidth with
 };
 
 /// Calls, sizes, message and wire bytes of each row, and its share of the message bytes.

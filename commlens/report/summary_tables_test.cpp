@@ -70,7 +70,7 @@ TEST(VolumesText, SaysWhichPhaseAndIteration) {
             "op          group  phase    iteration  calls  largest  message bytes   share  wire bytes\n"
             "all_reduce  dp x2  forward         12      3      2 B           75 B  50.0 %        75 B\n"
             "all_reduce  dp x2  other      unknown      3      2 B           75 B  50.0 %        75 B\n"
-            "hidden for want of width: smallest (see --format csv or a wider terminal)\n");
+            "hidden, too narrow: smallest (see --format csv or a wider terminal)\n");
 }
 
 TEST(TimesText, IsEmptyWithoutTimes) {
@@ -100,8 +100,7 @@ TEST(TimesText, MarksQuantilesOfAHistogram) {
             "op          group    total   share       P50       P95     alg bw     bus bw\n"
             "all_reduce  dp x2  12.0 µs  80.0 %  ~2.00 µs  ~2.20 µs  1.00 GB/s  1.00 GB/s\n"
             "broadcast   self   3.00 µs  20.0 %   3.00 µs   3.00 µs          -          -\n"
-            "hidden for want of width: P50, 95 % interval (see --format csv or a wider\n"
-            "  terminal)\n"
+            "hidden, too narrow: P50, 95 % interval (see --format csv or a wider terminal)\n"
             "P50 and P95 are of one call; those marked ~ (1 of 2 rows) come from a histogram,\n"
             "  within 1 %\n");
 }

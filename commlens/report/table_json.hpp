@@ -7,7 +7,7 @@
 
 namespace commlens {
 
-/// An object per row, with the keys of the columns; null where there is no value.
+/// An object per row, with the keys of the columns; null for a missing value.
 nlohmann::ordered_json rows_json(const Table& table);
 
 /// One such object.

@@ -69,8 +69,8 @@ Json overlap_totals_json(const Trace& trace, const OverlapTotals& totals) {
   return {{"by_rank", rows_json(overlap_by_rank_table(totals.by_rank))},
           {"by_op", rows_json(overlap_by_op_table(trace, totals.by_op))},
           {"by_stream", rows_json(overlap_by_stream_table(totals.by_axis))},
-          {"left_out_calls_all_ranks", totals.calls_left_out},
-          {"left_out_rank_count", totals.ranks_left_out}};
+          {"left_out_calls_all_ranks", totals.skipped_calls},
+          {"left_out_rank_count", totals.skipped_ranks}};
 }
 
 Json waits_json(const Stragglers& waits) {
@@ -91,7 +91,7 @@ Json waits_json(const Stragglers& waits) {
   return json;
 }
 
-/// What both kinds have.
+/// Members of both kinds.
 void put_totals(Json& json, const Trace& tables, const TimeTotals& times,
                 const std::optional<Stragglers>& waits) {
   json["overlap_totals"] = overlap_totals_json(tables, times.overlap);

@@ -23,31 +23,31 @@ std::string title_of(std::string_view text, const TextStyle& style) {
 }
 
 std::string overlap_ranks_text(std::vector<OverlapTotal> ranks, const TextStyle& style) {
-  const std::string left_out =
+  const std::string hidden =
       keep_most(ranks, "ranks with the longest exposed communication",
                 [](const OverlapTotal& row) { return row.time.exposed.value_or(row.time.total); });
-  return title_of("where the time of each rank goes", style) + left_out +
+  return title_of("where the time of each rank goes", style) + hidden +
          overlap_by_rank_table(ranks).text_with_hidden(style);
 }
 
-/// What is left out: what belongs to no known iteration, and ranks.
-std::string left_out_text(const OverlapTotals& totals) {
+/// Skipped calls and computing of unknown iterations, and skipped ranks.
+std::string skipped_text(const OverlapTotals& totals) {
   std::string text;
-  if (totals.leaves_out) {
-    const std::int64_t calls = totals.calls_left_out;
+  if (totals.has_skipped) {
+    const std::int64_t calls = totals.skipped_calls;
     text += fmt::format(
-        "left out, as of no known iteration: {}\n",
+        "skipped, iteration unknown: {}\n",
         calls == 0 ? "computing" : fmt::format("{} call{}", with_commas(calls), calls == 1 ? "" : "s"));
   }
-  if (totals.ranks_left_out > 0) {
-    text += fmt::format("left out: {} rank{} with more calls than are held in memory\n",
-                        with_commas(totals.ranks_left_out), totals.ranks_left_out == 1 ? "" : "s");
+  if (totals.skipped_ranks > 0) {
+    text += fmt::format("skipped: {} rank{} with more calls than fit in memory\n",
+                        with_commas(totals.skipped_ranks), totals.skipped_ranks == 1 ? "" : "s");
   }
   return text;
 }
 
 std::string overlap_text(const Trace& trace, const OverlapTotals& totals, const TextStyle& style) {
-  std::string text = overlap_ranks_text(totals.by_rank, style) + wrapped(left_out_text(totals), style);
+  std::string text = overlap_ranks_text(totals.by_rank, style) + wrapped(skipped_text(totals), style);
   if (!totals.knows_exposed) {
     text += wrapped(
         "exposed and overlapped communication are not known: the trace does not say when the ranks "
@@ -73,8 +73,8 @@ std::string overlap_text(const Trace& trace, const OverlapTotals& totals, const 
 
 std::string lateness_text(const Stragglers& waits, const TextStyle& style) {
   std::vector<RankLateness> rows = waits.ranks;
-  const std::string left_out = keep_most(rows, "ranks that the others waited for longest",
-                                         [](const RankLateness& row) { return row.collectives.caused; });
+  const std::string hidden = keep_most(rows, "ranks that the others waited for longest",
+                                       [](const RankLateness& row) { return row.collectives.caused; });
   const Table table = lateness_table(rows).picked(
       {"rank", Column{.key = "collectives_matched", .title = "collectives", .drop_first = 1},
        Column{.key = "collectives_came_last", .title = "came last"},
@@ -82,7 +82,7 @@ std::string lateness_text(const Stragglers& waits, const TextStyle& style) {
        Column{.key = "collectives_mean_caused_ns", .title = "each time", .drop_first = 2},
        Column{.key = "collectives_waited_ns", .title = "it waited"},
        Column{.key = "messages_waited_ns", .title = "in p2p it waited", .drop_first = 3}});
-  return title_of("who came last, and what it cost", style) + left_out + table.text_with_hidden(style) +
+  return title_of("who came last, and what it cost", style) + hidden + table.text_with_hidden(style) +
          wrapped(
              "by when each rank came, on its clock: one that waited for a slow rank elsewhere comes last "
              "too\n",
@@ -91,10 +91,10 @@ std::string lateness_text(const Stragglers& waits, const TextStyle& style) {
 
 std::string pairs_text(const Stragglers& waits, const TextStyle& style) {
   std::vector<PairWait> rows = waits.pairs;
-  const std::string left_out = keep_most(rows, "pairs that waited longest", [](const PairWait& row) {
+  const std::string hidden = keep_most(rows, "pairs that waited longest", [](const PairWait& row) {
     return row.sender_waited + row.receiver_waited;
   });
-  return title_of("which side of the messages waited", style) + left_out +
+  return title_of("which side of the messages waited", style) + hidden +
          pair_waits_table(rows).text_with_hidden(style);
 }
 
@@ -109,7 +109,7 @@ std::string unmatched_text(const Stragglers& waits, const TextStyle& style) {
   part(waits.without_group, "calls of unknown groups");
   part(waits.unclassified, "calls of kind other");
   part(waits.without_times, "calls without times");
-  part(waits.of_several_ranks, "calls of streams that stand for several ranks");
+  part(waits.of_several_ranks, "calls of streams of several ranks");
   part(waits.too_far_apart, "calls of groups whose ranks make them in too different an order");
   text += text.empty() ? "" : "\n";
   if (waits.clock_error && *waits.clock_error > nanoseconds(0)) {
@@ -142,7 +142,7 @@ std::string bubble_text(const BubbleTotals& bubbles, const TextStyle& style) {
   if (rows.empty()) {
     return {};
   }
-  const std::string left_out =
+  const std::string hidden =
       keep_most(rows, "ranks with the largest bubble", [](const BubbleTotal& row) { return row.bubble; });
   const bool is_idle_known =
       std::all_of(rows.begin(), rows.end(), [](const BubbleTotal& row) { return row.is_idle_known; });
@@ -157,7 +157,7 @@ std::string bubble_text(const BubbleTotals& bubbles, const TextStyle& style) {
   if (!is_idle_known) {
     notes += "without compute times the bubble is the time in sends and receives of the pipeline\n";
   }
-  return "\n" + title_of("pipeline bubble", style) + left_out +
+  return "\n" + title_of("pipeline bubble", style) + hidden +
          bubble_totals_table(rows).text_with_hidden(style) + wrapped(notes, style);
 }
 

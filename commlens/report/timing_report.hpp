@@ -17,11 +17,11 @@
 
 namespace commlens {
 
-/// What overlap is worth where Provenance::progress is false.
+/// A caution on overlap for traces whose Provenance::progress is false.
 constexpr std::string_view k_no_progress =
     "transport without progress: overlap not meaningful (data moved only while a rank waited for them)";
 
-/// Where the time of a trace went (docs/timing.md), iteration by iteration.
+/// Timing analyses of a trace (docs/timing.md), per iteration.
 struct Timing {
   std::vector<IterationOverlap> overlap;  // the first ones
   std::int64_t overlap_rows = 0;          // that there are
@@ -31,8 +31,8 @@ struct Timing {
   std::optional<Stragglers> waits;        // absent: calls were not matched
 };
 
-/// All of it for the selected iterations, the first `most_rows` iterations of ranks one by one. Waits are
-/// matched between all ranks whatever rank is selected.
+/// All timing analyses of the selected iterations, with rows of the first `most_rows` iterations of ranks.
+/// Waits are matched between all ranks, even if one rank is selected.
 Timing timing_of(const Trace& trace, const TimeSelection& selection, bool with_stragglers,
                  std::size_t most_rows = SIZE_MAX);
 
@@ -46,8 +46,8 @@ TimingTotals timing_totals_of(const Trace& trace, const TimeSelection& selection
 /// Keeps the waits of the selected rank.
 void select_rank(Stragglers& waits, const TimeSelection& selection);
 
-/// Tables of overlap, waits and bubble, each under a title; the ranks with most to say where there are many.
-/// One line that says so for a trace without times. `tables` need not have the calls.
+/// Tables of overlap, waits and bubble, each under a title; of many ranks, those with the largest values. For
+/// a trace without times, one line that says so. `tables` need not have the calls.
 std::string timing_text(const Trace& tables, const TimingTotals& timing, const TextStyle& style);
 
 /// {"schema": "commlens.timing/1", "overlap": […], "overlap_totals": …, "waits": …, "bubble": …,

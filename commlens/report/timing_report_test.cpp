@@ -62,7 +62,7 @@ TEST(TimingReport, ShowsOverlapAndWaits) {
             "all_reduce  dp x2          0     0          1        1.00 µs  1.00 µs (rank 0)\n");
 }
 
-TEST(TimingReport, SaysWhatOverlapIsWorthWithoutProgress) {
+TEST(TimingReport, CautionsAboutOverlapWithoutProgress) {
   constexpr std::string_view note = "transport without progress: overlap not meaningful";
   Trace trace = late_trace(2, true);
   EXPECT_EQ(text_of(trace).find(note), std::string::npos);
@@ -92,13 +92,13 @@ TEST(TimingReport, CountsKnownIterationsAlone) {
   EXPECT_EQ(text.find("where the time of each rank goes\n"
                       "ranks  iterations     time  computing  communicating  exposed  overlapped  idle\n"
                       "    0           1  1.00 µs          -        100.0 %        -           -     -\n"
-                      "left out, as of no known iteration: 1 call\n"
+                      "skipped, iteration unknown: 1 call\n"
                       "exposed and overlapped communication are not known"),
             0U)
       << text;
   Trace computed = late_trace(1, true);
   computed.streams[0].compute[0].iteration = k_unknown_iteration;
-  EXPECT_NE(text_of(computed).find("left out, as of no known iteration: computing\n"), std::string::npos);
+  EXPECT_NE(text_of(computed).find("skipped, iteration unknown: computing\n"), std::string::npos);
 }
 
 TEST(TimingReport, OfNoKnownIterationSaysSo) {
@@ -106,7 +106,7 @@ TEST(TimingReport, OfNoKnownIterationSaysSo) {
   trace.streams[0].events[0].iteration = k_unknown_iteration;
   const std::string text = text_of(trace);
   EXPECT_NE(text.find("    0     unknown  6.00 µs          -         33.3 %"), std::string::npos) << text;
-  EXPECT_EQ(text.find("left out"), std::string::npos) << text;
+  EXPECT_EQ(text.find("skipped"), std::string::npos) << text;
 }
 
 TEST(TimingReport, HasNoStreamsWhereTheOnlyOneHasNoName) {
@@ -138,7 +138,7 @@ TEST(TimingReport, FitsThe80ColumnsOfATerminal) {
   }
 }
 
-TEST(TimingReport, KeepsTheRanksWithMostToSay) {
+TEST(TimingReport, KeepsTheRanksWithTheLargestValues) {
   const std::string text = text_of(late_trace(40, false));
   EXPECT_NE(text.find("the 16 of 40 ranks with the longest exposed communication\n"), std::string::npos)
       << text;
@@ -146,7 +146,7 @@ TEST(TimingReport, KeepsTheRanksWithMostToSay) {
   EXPECT_NE(text.find("\n  39 "), std::string::npos) << "rank 39 is the one they waited for";
 }
 
-TEST(TimingReport, LeavesOutWhatDoesNotExist) {
+TEST(TimingReport, SkipsEmptyTables) {
   const Trace trace = late_trace(2, true);
   const std::string text = timing_text(trace, timing_totals_of(trace, {}, false), {});
   EXPECT_EQ(text.find("waiting"), std::string::npos);

@@ -23,7 +23,7 @@ Cell share_cell(std::optional<nanoseconds> part, nanoseconds whole) {
   return part ? commlens::share_cell(part->count(), whole.count()) : or_dash({});
 }
 
-/// What ops and streams have in common.
+/// Columns that ops and streams share.
 std::vector<Column> total_columns() {
   return concatenated(
       columns({data("iteration_count"), data("span_ns_all_ranks"),

@@ -16,13 +16,13 @@ Cell ranks_cell(RankRange ranks);
 /// The ranks of a group.
 Cell members_cell(const std::vector<Rank>& members);
 
-/// How much of the time is communication, for one rank, or added up over all.
+/// The share of communication in the time of one rank, or summed over all.
 std::vector<Column> communication_columns(ColumnScope scope);
 Cells communication_cells(const CommunicationTime& time);
 
-/// Where the time of each rank went; people see parts of the time.
+/// The time of each rank by kind; text shows shares.
 Table overlap_by_rank_table(const std::vector<OverlapTotal>& rows);
-/// What calls of one op (`group_size` and `axis` stay empty), or on one kind of group, hide.
+/// The overlap of calls of one op (`group_size` and `axis` are empty), or on one kind of group.
 Table overlap_by_op_table(const Trace& trace, const std::vector<OverlapTotal>& rows);
 Table overlap_by_stream_table(const std::vector<OverlapTotal>& rows);
 

@@ -9,8 +9,8 @@
 
 namespace commlens {
 
-/// A key of the outputs, which means the same in every verb and format (docs/output.md says what), and how
-/// people see its numbers.
+/// A key of the outputs, which has the same meaning in every verb and format (docs/output.md defines it),
+/// with the unit, scope and title of its column.
 struct OutputKey {
   std::string_view key;
   std::string_view title;
@@ -21,13 +21,13 @@ struct OutputKey {
 /// Every key that a column of a table or of a figure has.
 std::span<const OutputKey> vocabulary();
 
-/// The entry of `key`, which the vocabulary has.
+/// The entry of `key`. Precondition: the vocabulary has it.
 const OutputKey& output_key(std::string_view key);
 
 /// The columns of a table: unit and scope of each key, and its title unless the table has one of its own.
 std::vector<Column> columns(std::vector<ColumnUse> uses);
 
-/// A column of CSV and JSON that people are not shown.
+/// A column of CSV and JSON only.
 Column data(std::string key, std::string json = {});
 
 /// A column of one op: "OP_message_bytes_per_rank" as "all_reduce_message_bytes_per_rank".

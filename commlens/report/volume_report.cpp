@@ -21,7 +21,7 @@ std::string printed_size(const LoggedRow& row) {
                                  : fmt::format("{} ±{}", to_text(row.size), to_text(row.rounding));
 }
 
-/// What the calls behind a printed size are for, each cause once.
+/// The purposes of the calls of a printed size, each cause once.
 std::vector<Cause> causes_of(const LoggedRow& row) {
   std::vector<Cause> causes;
   for (const std::string_view name : row.causes) {
@@ -38,7 +38,7 @@ std::string joined(const std::vector<Cause>& causes, std::string Cause::* member
   return text;
 }
 
-/// Totals, and with an explanation what each cause adds.
+/// Totals and, with an explanation, the contribution of each cause.
 Table volumes_table(const std::vector<VolumeDifference>& rows, const Explanation* explanation) {
   Table table(columns({"axis", "op", Column{.key = "calls_a_all_ranks", .drop_first = 1},
                        Column{.key = "calls_b_all_ranks", .drop_first = 1}, "message_bytes_a_all_ranks",
@@ -69,8 +69,8 @@ Table volumes_table(const std::vector<VolumeDifference>& rows, const Explanation
     add_explanation(*explanation, table);
     return table;
   }
-  return table.leave_out({"cause", "rule", "source", "calls_only_a_all_ranks", "calls_only_b_all_ranks",
-                          "message_bytes_only_a_all_ranks", "message_bytes_only_b_all_ranks"});
+  return table.remove({"cause", "rule", "source", "calls_only_a_all_ranks", "calls_only_b_all_ranks",
+                       "message_bytes_only_a_all_ranks", "message_bytes_only_b_all_ranks"});
 }
 
 std::string match_text(const LoggedRow& row, std::string_view other) {
@@ -136,12 +136,12 @@ std::string logged_text(const LoggedComparison& comparison, const TextStyle& sty
                   predicted ? "the predicted count" : fmt::format("the count of {}", other),
                   comparison.iterations, comparison.iterations == 1 ? "" : "s",
                   comparison.iterations_fitted ? ", the number that fits best" : "");
-  const std::string left_out =
+  const std::string skipped =
       comparison.ignored_rows == 0
           ? ""
-          : fmt::format("left out: {} size{} of ignored ops\n", comparison.ignored_rows,
+          : fmt::format("skipped: {} size{} of ignored ops\n", comparison.ignored_rows,
                         comparison.ignored_rows == 1 ? "" : "s");
-  return in_colour(verdict, same ? Colour::green : Colour::red, style) + "\n" + left_out + "\n" +
+  return in_colour(verdict, same ? Colour::green : Colour::red, style) + "\n" + skipped + "\n" +
          logged_table(comparison, other).text_with_hidden(style);
 }
 

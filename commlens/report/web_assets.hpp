@@ -4,7 +4,7 @@
 namespace commlens {
 
 /// The program of the report's interactive page: web/src, bundled and minified at build time. Pure ASCII, and
-/// without "</script" or "<!--", so that it can stand inside a <script> element as it is. Empty where the
+/// without "</script" or "<!--", so that it can be embedded in a <script> element unchanged. Empty where the
 /// build had no npm.
 std::string_view web_script();
 

@@ -38,28 +38,29 @@ std::string verdict_of(const WholeJobComparison& comparison) {
              : fmt::format("different: {} of {} calls equal{} {}", comparison.exact, all, parts, scope);
 }
 
-/// "" where the members are compared.
+/// "" if the members are compared.
 std::string detail_text(std::string_view ops, GroupDetail detail) {
   return detail == GroupDetail::members ? ""
          : detail == GroupDetail::size
-             ? fmt::format("groups of {}: compared by their size, for one side does not tell their ranks\n",
-                           ops)
-             : fmt::format("groups of {}: not compared, for one side does not tell them\n", ops);
+             ? fmt::format(
+                   "groups of {}: compared by their size, because one side does not report their ranks\n",
+                   ops)
+             : fmt::format("groups of {}: not compared, because one side does not report them\n", ops);
 }
 
 std::string how_text(const WholeJobComparison& comparison) {
   const char* const lacking = comparison.b_lacks_iterations ? "B" : "A";
-  const char* const told = comparison.b_lacks_iterations ? "A" : "B";
+  const char* const known = comparison.b_lacks_iterations ? "A" : "B";
   std::string text = fmt::format(
       "{0} does not say which iteration a call is of: counted are the calls of each rank per op, group and "
       "message "
       "size, all of {0} against {3} {2} of {1}\n"
       "not compared: their order, element types and roots\n",
-      lacking, told, to_text(comparison.iterations),
+      lacking, known, to_text(comparison.iterations),
       comparison.iterations.size() == 1 ? "iteration" : "iterations");
   text += detail_text("collectives", comparison.collectives);
   if (comparison.messages != GroupDetail::members) {
-    text += "send and recv: compared without their other rank, for one side does not tell it\n";
+    text += "send and recv: compared without their peer rank, because one side does not report it\n";
   }
   for (const auto& [ranks, side] :
        {std::pair(comparison.ranks_only_a, "A"), std::pair(comparison.ranks_only_b, "B")}) {
@@ -67,7 +68,7 @@ std::string how_text(const WholeJobComparison& comparison) {
         ranks == 0 ? "" : fmt::format("not compared: {}, which only {} has\n", count_of_ranks(ranks), side);
   }
   if (comparison.ignored > 0) {
-    text += fmt::format("left out: {} barriers and ignored calls of both sides\n", comparison.ignored);
+    text += fmt::format("skipped: {} barriers and ignored calls of both sides\n", comparison.ignored);
   }
   return text;
 }

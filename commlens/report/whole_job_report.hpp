@@ -8,7 +8,7 @@
 
 namespace commlens {
 
-/// The verdict, what was compared and how, and one line per op, group and size: those that differ first, at
+/// The verdict, the scope of the comparison, and one line per op, group and size, differing ones first, at
 /// most `most` lines (0: all).
 std::string whole_job_text(const WholeJobComparison& comparison, const TextStyle& style,
                            std::size_t most = 40);

@@ -23,17 +23,17 @@ WholeJobComparison three_against_two() {
   return comparison;
 }
 
-TEST(WholeJobReport, SaysWhatItComparedAndWhatNot) {
+TEST(WholeJobReport, ReportsWhatItComparedAndWhatNot) {
   EXPECT_EQ(whole_job_text(three_against_two(), {}),
             "different: 2 of 3 calls equal, 1 only in A (1 rank, the whole job)\n"
             "B does not say which iteration a call is of: counted are the calls of each rank per op, group "
             "and message "
             "size, all of B against iterations -1 to 0 of A\n"
             "not compared: their order, element types and roots\n"
-            "groups of collectives: compared by their size, for one side does not tell their ranks\n"
-            "send and recv: compared without their other rank, for one side does not tell it\n"
+            "groups of collectives: compared by their size, because one side does not report their ranks\n"
+            "send and recv: compared without their peer rank, because one side does not report it\n"
             "not compared: 2 ranks, which only B has\n"
-            "left out: 4 barriers and ignored calls of both sides\n"
+            "skipped: 4 barriers and ignored calls of both sides\n"
             "\n"
             "         op          group  message  calls A  calls B  equal\n"
             "differs  all_reduce  x2     4,096 B        2        1      1\n"

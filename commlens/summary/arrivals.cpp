@@ -13,7 +13,7 @@ using std::chrono::nanoseconds;
 
 void add(nanoseconds& sum, nanoseconds time) { sum = nanoseconds(saturating_sum(sum.count(), time.count())); }
 
-/// The place of the last to arrive, the first of several.
+/// The index of the last to arrive; of several, the first.
 std::size_t last_of(const std::vector<Arrival>& arrivals) {
   std::size_t last = 0;
   for (std::size_t member = 1; member < arrivals.size(); ++member) {

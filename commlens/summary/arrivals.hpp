@@ -12,29 +12,29 @@
 
 namespace commlens {
 
-/// When a member came to a call and left it.
+/// The times at which a member arrived at a call and left it.
 struct Arrival {
   std::chrono::nanoseconds arrived{};
   std::chrono::nanoseconds ended{};
 };
 
-/// The calls that are matched with each other, and what the waits in them came to.
+/// Matched calls, and the sums of their waits.
 struct ArrivalChannel {
   ChannelKey key;
   std::vector<Rank> members;
-  std::vector<RankLateness*> ranks;  // of the members; null: the trace has no times of it
+  std::vector<RankLateness*> ranks;  // of the members; null: the trace has no times of the member
   Lanes<Arrival> lanes;
-  CollectiveWait collective;  // or, of a pair …
+  CollectiveWait collective;  // for pairs
   PairWait pair;
 };
 
-/// The instances with the longest waits, as a heap whose first is the least of them.
+/// The instances with the longest waits, as a heap with the shortest of them first.
 class WorstWaits {
  public:
   explicit WorstWaits(std::size_t most) : most_(most) {}
   bool has_room_for(std::chrono::nanoseconds waited) const;
   void add(WaitInstance wait);
-  /// Most waited first.
+  /// The longest wait first.
   std::vector<WaitInstance> take();
 
  private:
@@ -42,19 +42,19 @@ class WorstWaits {
   std::vector<WaitInstance> heap_;
 };
 
-/// Adds up who waited for whom, by when each came.
+/// Sums the waits between ranks, from their arrivals.
 class ArrivalMatching {
  public:
   explicit ArrivalMatching(std::size_t worst) : worst_(worst) {}
 
-  /// A new channel; `ranks` and `held` are of the members. Stays where it is.
+  /// Adds a channel; `ranks` and `held` are of the members. Its address is stable.
   ArrivalChannel& add(const CallRoute& route, std::vector<RankLateness*> ranks,
                       std::vector<std::int64_t*> held);
-  /// Sums up the calls of a channel that all members have made.
+  /// Sums the calls of a channel that all members have made.
   void match(ArrivalChannel& channel);
 
   std::deque<ArrivalChannel>& channels() { return channels_; }
-  /// Fills in all but the ranks and what was skipped.
+  /// Fills in all members but the ranks and the skipped calls.
   void finish(Stragglers& result);
 
  private:

@@ -17,12 +17,12 @@ struct OpCount {
   std::int64_t calls = 0;
 };
 
-/// How often a stream uses each op, in order of first use.
+/// The number of calls of each op in a stream, in order of first use.
 std::vector<OpCount> count_ops(const Trace& trace, const RankStream& stream,
                                const std::vector<Iteration>& wanted) {
   std::vector<OpCount> counts;
   std::vector<std::uint32_t> place(trace.ops().size(), UINT32_MAX);
-  std::optional<Iteration> last;  // iterations come in runs: ask once per run
+  std::optional<Iteration> last;  // iterations come in runs: check once per run
   bool is_wanted = true;
   for (const CommEvent& event : stream.events) {
     if (!wanted.empty() && last != event.iteration) {
@@ -42,7 +42,7 @@ std::vector<OpCount> count_ops(const Trace& trace, const RankStream& stream,
   return counts;
 }
 
-/// What makes two rows of one class different, in BreakdownRow's order.
+/// The key of a row within a class, in BreakdownRow's order.
 auto key_of(const BreakdownRow& row) {
   return std::tuple(row.kind, row.axis, row.group_size, row.phase, row.dtype, row.message, row.rounding,
                     row.match, row.rule, row.tag, row.name, row.site);
@@ -98,7 +98,7 @@ class StreamRows {
     const Bytes total = saturating_product(row.message, count.calls);
     kept.calls += count.calls;
     kept.total_message = saturating_sum(kept.total_message, total);
-    // What moves does not depend on how a logger shows it.
+    // The moved bytes do not depend on a logger's accounting.
     const Bytes moved = saturating_product(message_bytes(op), count.calls);
     moved_[found->second] = saturating_sum(moved_[found->second], moved);
     if (options_.ranks_per_node > 0) {

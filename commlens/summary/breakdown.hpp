@@ -7,8 +7,8 @@
 
 namespace commlens {
 
-/// Calls of one class of ranks that differ in nothing but order: the unit of every table and of `predict`'s
-/// JSON. Totals are of one rank of the class. Wire bytes per docs/volumes.md.
+/// Calls of one class of ranks that are equal in all but order: a row of every table and of `predict`'s JSON.
+/// Totals are of one rank of the class. Wire bytes per docs/volumes.md.
 struct BreakdownRow {
   RankRange ranks;
   CommKind kind = CommKind::other;
@@ -31,15 +31,16 @@ struct BreakdownRow {
 };
 
 struct BreakdownOptions {
-  std::vector<Iteration> iterations;             // which to add up; empty: all
-  std::optional<Rank> rank;                      // only this rank's stream
-  std::int64_t ranks_per_node = 0;               // 0: do not split by node
-  bool by_rule = true;                           // rows with different rule, tag or name stay apart
-  bool by_tag = true;                            // with by_rule: false lets rows differ in their tag alone
-  Accounting accounting = Accounting::messages;  // deepspeed_logger: what its comms logger would show
+  std::vector<Iteration> iterations;  // iterations to sum; empty: all
+  std::optional<Rank> rank;           // only this rank's stream
+  std::int64_t ranks_per_node = 0;    // 0: do not split by node
+  bool by_rule = true;                // rows with different rule, tag or name stay apart
+  bool by_tag = true;                 // with by_rule: false lets rows differ in their tag alone
+  Accounting accounting =
+      Accounting::messages;  // deepspeed_logger: the sizes that its comms logger would show
 };
 
-/// The axis a group runs along; a group of all `job_ranks` is the world even when nothing says so.
+/// The axis of a group; a group of all `job_ranks` is the world even if its axis is not known.
 Axis axis_in(const Trace& trace, const CommOp& op, std::int64_t job_ranks);
 
 /// Rows in the order of first appearance, stream by stream.

@@ -51,7 +51,7 @@ TEST(Breakdown, CountsCallsAndBytesOfOneRankPerIteration) {
   EXPECT_EQ(totals.wire, Bytes{9000});
 }
 
-TEST(Breakdown, AddsUpAllIterationsUnlessToldWhich) {
+TEST(Breakdown, AddsUpAllIterationsByDefault) {
   const std::vector<BreakdownRow> rows = breakdown(four_data_ranks(), {});
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].kind, CommKind::all_gather);
@@ -59,7 +59,7 @@ TEST(Breakdown, AddsUpAllIterationsUnlessToldWhich) {
   EXPECT_EQ(rows[1].calls, 4);
 }
 
-TEST(Breakdown, OneRankStandsForItself) {
+TEST(Breakdown, OfOneRankHasItsCallsOnly) {
   const std::vector<BreakdownRow> rows = breakdown(four_data_ranks(), {.iterations = {1}, .rank = Rank{2}});
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].ranks, (RankRange{Rank{2}, Rank{2}}));
@@ -97,7 +97,7 @@ TEST(Breakdown, LoggerShowsTheShardAndHidesDirectCalls) {
   EXPECT_EQ(rows[0].wire_per_rank, Bytes{6000});  // of the gathered whole: 2 * 4000 * 3/4
 }
 
-TEST(Breakdown, KeepsRulesAndTagsApartOnlyWhenAsked) {
+TEST(Breakdown, DistinguishesRulesAndTagsOnRequest) {
   Trace trace(Mesh{{Axis::pp, 1}, {Axis::dp, 2}, {Axis::tp, 1}});
   const GroupId dp =
       trace.groups.intern(GroupPattern{.axis = Axis::dp, .spans = {{Axis::dp, {.shape = Span::Shape::all}}}});

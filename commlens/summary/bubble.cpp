@@ -42,10 +42,10 @@ bool has_pipeline_call(const RankStream& stream, const IterationPart& part, cons
 
 }  // namespace
 
-/// What one iteration's sends say about the ranks they connect.
+/// The ranks connected by one iteration's sends.
 class PipelineGraph {
  public:
-  /// Adds a send that `ranks` make alike.
+  /// Adds a send that all `ranks` make.
   void add_sends(const Trace& trace, const RankRange& ranks, const CommEvent& send) {
     const CommOp& op = trace.op(send.op);
     for (const Rank rank : ranks) {

@@ -11,30 +11,30 @@
 
 namespace commlens {
 
-/// What a rank loses to its pipeline in one iteration. Pipeline calls are its sends and receives along pp
-/// (or, in a phase of a training step, along an axis that is not known: what other programs exchange is no
-/// pipeline); C' is the union of its other calls, K of its compute intervals.
+/// The time that a rank loses to its pipeline in one iteration. Pipeline calls are its sends and receives
+/// along pp (or, in a phase of a training step, along an unknown axis; messages of other programs are not
+/// pipeline calls); C' is the union of its other calls, K of its compute intervals.
 ///
 ///   idle = |span \ (K u C')|           with compute intervals (span: overlap.hpp)
 ///   in_pipeline_calls = |union of its pipeline calls|     always; an upper bound where sends are
 ///   asynchronous
 ///
-/// The span is the rank's own, so that no moment counts in two iterations: a stage that is done early and
-/// goes on to wait for the first micro-batch of the next iteration loses that time there. Summed over
-/// iterations nothing is lost or doubled. A stage that waits in a collective for slower stages is not in the
-/// bubble: that is a wait of stragglers.hpp.
+/// The span is the rank's own, so that no time counts in two iterations: a stage that finishes early and
+/// waits for the first micro-batch of the next iteration loses that time in the next one. Summed over
+/// iterations, no time is missing or counted twice. The wait of a stage in a collective for slower stages is
+/// not part of the bubble: see stragglers.hpp.
 struct PipelineBubble {
   RankRange ranks;
   Iteration iteration = 0;
   std::chrono::nanoseconds span{};
   std::chrono::nanoseconds in_pipeline_calls{};
   std::optional<std::chrono::nanoseconds> idle;
-  /// `idle` where it is known, else `in_pipeline_calls`.
+  /// `idle` if it is known, else `in_pipeline_calls`.
   std::chrono::nanoseconds bubble() const { return idle.value_or(in_pipeline_calls); }
 };
 
-/// The pipeline as its messages show it. Stages are the ranks that sends and receives connect, in a line or,
-/// when chunks of the model are interleaved, in a ring.
+/// The shape of a pipeline, derived from its messages. Stages are the ranks connected by sends and receives,
+/// in a line or, with interleaved chunks of the model, in a ring.
 struct PipelineShape {
   std::int64_t stages = 1;         // p
   std::int64_t micro_batches = 1;  // m
@@ -79,7 +79,7 @@ std::vector<bool> pipeline_ops(const Trace& trace);
 std::vector<PipelineBubble> stream_bubbles(const std::vector<bool>& ops, const RankStream& stream,
                                            const TimeSelection& selection);
 
-/// Finds the shape from calls as they come, in any order of the streams.
+/// Determines the shape from a sequence of calls, in any order of the streams.
 class PipelineShapeTally {
  public:
   PipelineShapeTally(const Trace& tables, const TimeSelection& selection);
@@ -95,7 +95,7 @@ class PipelineShapeTally {
   TimeSelection selection_;
   std::vector<bool> ops_;
   bool has_ops_;
-  std::optional<Iteration> first_;  // in which somebody sends or receives along a pipeline
+  std::optional<Iteration> first_;  // in which a rank sends or receives along a pipeline
   std::unique_ptr<class PipelineGraph> graph_;
 };
 

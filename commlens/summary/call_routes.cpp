@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-/// The place of a rank's call among the members; std::nullopt if the group does not name the rank.
+/// The index of a rank among the members of its call; std::nullopt if the group does not contain the rank.
 std::optional<std::size_t> position_of(const CallRoute& route, CommKind kind, Rank rank) {
   const std::vector<Rank>& members = route.members;
   if (route.is_pair()) {

@@ -10,16 +10,16 @@
 
 namespace commlens {
 
-/// What a call is matched by, seen from the rank that makes it.
+/// How a call is matched, seen from its rank.
 enum class CallFate : std::uint8_t {
   matched,
-  alone,          // in a group of one rank: there is nobody to wait for
-  without_group,  // nobody knows who else takes part
-  unclassified    // of kind `other`: nobody knows who must call it
+  alone,          // in a group of one rank: never waits
+  without_group,  // the other members are not known
+  unclassified    // of kind `other`: its participants are not known
 };
 
-/// A group as one of its members sees it. Each list of ranks in a trace's groups is a communicator of its
-/// own. A pattern stands for many, which their axis and members tell apart.
+/// A group seen from one of its members. Each list of ranks in a trace's groups is a separate communicator. A
+/// pattern represents many, distinguished by their axis and members.
 struct MatchedGroup {
   std::optional<GroupId> list;
   Axis axis = Axis::unknown;
@@ -27,18 +27,18 @@ struct MatchedGroup {
   friend auto operator<=>(const MatchedGroup&, const MatchedGroup&) = default;
 };
 
-/// What calls of several ranks must have in common to be matched in order: kind, group and root; sends and
-/// receives of one ordered pair share a channel.
+/// The channel on which calls of several ranks are matched in order: kind, group and root; sends and receives
+/// of one ordered pair share a channel.
 struct ChannelKey {
   CommKind kind = CommKind::other;  // of a pair: send
   std::int64_t root = -1;           // global rank; -1: none
   MatchedGroup group;
-  /// Where iterations come in any order, calls of different ones are matched apart; else 0.
+  /// If iterations come in any order, calls of different iterations are matched separately; else 0.
   Iteration iteration = 0;
   friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
 };
 
-/// Where the calls of one op of one rank belong.
+/// The channel of the calls of one op of one rank.
 struct CallRoute {
   CallFate fate = CallFate::unclassified;
   ChannelKey channel;         // of a matched call, and the rest too

@@ -41,8 +41,8 @@ void CallTally::add(const CallBlock& block) {
     while (end < events.size() && events[end].iteration == events[begin].iteration) {
       ++end;
     }
-    add_stretch(block.tables, {events.subspan(begin, end - begin),
-                               block.times.empty() ? block.times : block.times.subspan(begin, end - begin)});
+    add_run(block.tables, {events.subspan(begin, end - begin),
+                           block.times.empty() ? block.times : block.times.subspan(begin, end - begin)});
     begin = end;
   }
 }
@@ -94,18 +94,18 @@ bool CallTally::is_wanted(Iteration iteration) const {
          (iteration >= options_.iterations->first && iteration <= options_.iterations->second);
 }
 
-void CallTally::add_stretch(const Trace& tables, const Stretch& stretch) {
-  const Iteration iteration = stretch.events.front().iteration;
+void CallTally::add_run(const Trace& tables, const CallRun& run) {
+  const Iteration iteration = run.events.front().iteration;
   if (iteration >= 0 && !cold_) {
     cold_ = iteration;
   }
   if (!is_wanted(iteration)) {
-    mark_groups(stretch.events);
+    mark_groups(run.events);
     return;
   }
   has_calls_ = true;
   enter(iteration);
-  count(tables, stretch);
+  count(tables, run);
 }
 
 void CallTally::enter(Iteration iteration) {
@@ -134,11 +134,11 @@ void CallTally::enter(Iteration iteration) {
   }
 }
 
-void CallTally::count(const Trace& tables, const Stretch& stretch) {
+void CallTally::count(const Trace& tables, const CallRun& run) {
   const std::int64_t ranks = members_.count();
-  for (std::size_t at = 0; at < stretch.events.size(); ++at) {
-    const OpId op = stretch.events[at].op;
-    const Times* const times = stretch.times.empty() ? nullptr : &stretch.times[at];
+  for (std::size_t at = 0; at < run.events.size(); ++at) {
+    const OpId op = run.events[at].op;
+    const Times* const times = run.times.empty() ? nullptr : &run.times[at];
     Cell& cell = cells_[place(op)];
     if (cell.calls == 0) {
       meet(tables, op, times);
@@ -153,7 +153,7 @@ void CallTally::count(const Trace& tables, const Stretch& stretch) {
   }
 }
 
-/// The first call of an op in a slice: finds its row, and sees whether it is the first one on its group.
+/// The first call of an op in a slice: finds its row, and checks whether it is the first one on its group.
 void CallTally::meet(const Trace& tables, OpId op, const Times* times) {
   const OpFacts& facts = facts_[place(op)];
   cells_[place(op)].row = &(*rows_)[facts.row];
@@ -165,7 +165,7 @@ void CallTally::meet(const Trace& tables, OpId op, const Times* times) {
   RowKey key = keys_[facts.row];
   key.phase.reset();
   if (tables.groups.size(facts.group) <= 0 || key.axis == Axis::self) {
-    return;  // not known, or nobody to connect to
+    return;  // not known, or no other member to connect to
   }
   FirstTally& first = first_calls_[key];
   const std::int64_t ranks = members_.count();
@@ -216,7 +216,7 @@ void CallTally::fold() {
   }
 }
 
-/// Rows by iteration may be many, each with few durations: all together are not to hold too many.
+/// There may be many rows by iteration, each with few durations: the sum of all durations is limited.
 void CallTally::limit_memory() {
   added_durations_ = 0;
   std::int64_t held = 0;

@@ -16,7 +16,7 @@
 
 namespace commlens {
 
-/// What the calls of a row have in common.
+/// The key of a row of calls.
 struct RowKey {
   CommKind kind = CommKind::other;
   NameId name{};
@@ -26,7 +26,7 @@ struct RowKey {
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
 };
 
-/// Where an iteration is in the life of a rank (ColdStart).
+/// The stage of an iteration in a rank's run (ColdStart).
 enum class Stage : std::uint8_t { unknown, init, cold, warm };
 
 /// Calls of one stage or, with SummaryOptions::by_iteration, of one iteration in it.
@@ -41,8 +41,8 @@ struct RowTally {
   std::int64_t calls = 0;
   Bytes smallest{INT64_MAX};
   Bytes largest;
-  Bytes message;                                                    // as the trace's accounting has it
-  Bytes moved;                                                      // as docs/volumes.md has it
+  Bytes message;                                                    // in the trace's accounting
+  Bytes moved;                                                      // as defined in docs/volumes.md
   Bytes timed_moved;                                                // of the calls that have times
   std::map<std::pair<std::int64_t, std::int64_t>, Bytes> crossing;  // share that leaves the node -> moved
   DurationStats time;
@@ -58,7 +58,7 @@ struct OpTally {
   std::chrono::nanoseconds first_time{};
 };
 
-/// What of an op a summary needs, looked up once.
+/// The properties of an op that a summary needs, looked up once.
 struct OpFacts {
   Bytes message;  // as in RowTally
   Bytes moved;
@@ -71,8 +71,8 @@ struct FirstTally {
   DurationStats time;
 };
 
-/// Adds up calls. The sums of an interval of calls of one stream and slice are kept per op, in a dense table,
-/// and folded into the rows at its end.
+/// Sums calls. The sums of consecutive calls of one stream and slice are kept per op in a dense table, and
+/// added to the rows at their end.
 class CallTally {
  public:
   explicit CallTally(SummaryOptions options) : options_(std::move(options)) {}
@@ -102,8 +102,8 @@ class CallTally {
     std::int64_t time = 0;
     RowTally* row = nullptr;
   };
-  /// Calls of one iteration in a row, and their times: none, or one each.
-  struct Stretch {
+  /// Consecutive calls of one iteration, and their times: none, or one each.
+  struct CallRun {
     std::span<const CommEvent> events;
     std::span<const Times> times;
   };
@@ -113,10 +113,10 @@ class CallTally {
   void learn_ops(const Trace& tables);
   OpFacts facts_of(const Trace& tables, const CommOp& op);
   bool is_wanted(Iteration iteration) const;
-  void add_stretch(const Trace& tables, const Stretch& stretch);
+  void add_run(const Trace& tables, const CallRun& run);
   void enter(Iteration iteration);
   void enter_slice(Slice slice);
-  void count(const Trace& tables, const Stretch& stretch);
+  void count(const Trace& tables, const CallRun& run);
   void meet(const Trace& tables, OpId op, const Times* times);
   void mark_groups(std::span<const CommEvent> events);
   void fold();

@@ -44,7 +44,7 @@ std::vector<ColdRow> cold_rows(const CallTally& tally) {
   return rows;
 }
 
-/// Calls that differ in nothing that costs time: kind, name, axis, group size (the key) and …
+/// Calls of equal cost: kind, name, axis, group size (the key) and …
 using AlikeKey = std::tuple<RowKey, GroupId, DType, std::int64_t, std::int64_t>;
 
 std::vector<FirstCallRow> first_call_rows(const CallTally& tally, const Trace& tables) {

@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// What the calls that were added up say about starting; `tables` hold their ops.
+/// The cold start of the summed calls; `tables` hold their ops.
 ColdStart cold_start_of(const CallTally& tally, const Trace& tables);
 
 }  // namespace commlens

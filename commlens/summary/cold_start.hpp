@@ -32,18 +32,17 @@ struct FirstCallRow {
   NameId name{};
   Axis axis = Axis::unknown;
   std::int64_t group_size = 0;
-  std::int64_t calls = 0;         // first calls: pairs of a rank and a group
-  std::optional<TimeStats> time;  // of all of them that have a time
-  std::int64_t compared = 0;      // those that have later calls alike: the same op, sizes and group
-  std::chrono::nanoseconds compared_time{};  // how long these took …
-  std::chrono::nanoseconds
-      later_time{};  // … and how long they would have taken at the mean of the later ones
+  std::int64_t calls = 0;                    // first calls: pairs of a rank and a group
+  std::optional<TimeStats> time;             // of all of them that have a time
+  std::int64_t compared = 0;                 // those with later calls of the same op, sizes and group
+  std::chrono::nanoseconds compared_time{};  // duration of these …
+  std::chrono::nanoseconds later_time{};     // … and their duration at the mean of the later ones
 };
 
-/// What starting costs. A rank's cold iteration is the first one (>= 0) that it issues; warm are all later
-/// ones. Initialisation (-1) and calls of unknown iterations are neither.
+/// The cost of starting. A rank's cold iteration is the first one (>= 0) that it issues; all later ones are
+/// warm. Initialisation (-1) and calls of unknown iterations are neither.
 struct ColdStart {
-  std::optional<Iteration> cold_iteration;  // absent when there is none, or not the same one on all ranks
+  std::optional<Iteration> cold_iteration;  // absent if there is none, or it differs between ranks
   std::int64_t cold_ranks = 0;              // ranks that have one
   std::int64_t warm_iterations = 0;         // distinct
   std::vector<ColdRow> rows;                // most cold time first, then most cold message bytes

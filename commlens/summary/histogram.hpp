@@ -15,7 +15,7 @@ struct SizeBin {
   std::int64_t calls = 0;
   Bytes message;
   std::int64_t timed_calls = 0;     // those that have a time
-  std::chrono::nanoseconds time{};  // how long these took, one after another
+  std::chrono::nanoseconds time{};  // sum of their durations
 };
 
 /// The message-size histogram of calls, ascending, without empty bins. Shares of "small"
@@ -31,7 +31,7 @@ struct SizeHistogram {
   std::int64_t timed_calls = 0;
   std::chrono::nanoseconds time{};
   std::chrono::nanoseconds small_time{};
-  bool averaged_times = false;  // as in Provenance: sums of averages, so shares of them say nothing
+  bool averaged_times = false;  // as in Provenance: sums of averages, so shares of them are meaningless
   bool has_time_shares() const { return timed_calls > 0 && !averaged_times; }
   double small_share_by_calls() const { return calls == 0 ? 0.0 : double(small_calls) / double(calls); }
   double small_share_by_bytes() const {

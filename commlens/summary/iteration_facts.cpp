@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::int64_t k_behind_all = std::int64_t{INT32_MAX} + 1;
+constexpr std::int64_t k_after_all = std::int64_t{INT32_MAX} + 1;
 
 }  // namespace
 
@@ -13,7 +13,7 @@ void IterationSurvey::add(const CallBlock& block) {
   if (stream_ != block.stream) {
     stream_ = block.stream;
     latest_.reset();
-    is_behind_unknown_ = false;
+    follows_unknown_ = false;
   }
   for (const CommEvent& event : block.events) {
     if (latest_ != event.iteration) {
@@ -29,10 +29,10 @@ void IterationSurvey::add(const CallBlock& block) {
 void IterationSurvey::enter(Iteration iteration) {
   facts_.has_training |= iteration >= 0;
   if (iteration == k_unknown_iteration) {
-    is_behind_unknown_ = latest_.has_value();
-    has_unknown_last_ |= is_behind_unknown_;
+    follows_unknown_ = latest_.has_value();
+    has_unknown_last_ |= follows_unknown_;
   } else if (latest_ == k_unknown_iteration) {
-    ascends_ &= !is_behind_unknown_;
+    ascends_ &= !follows_unknown_;
     has_unknown_first_ = true;
   } else {
     ascends_ &= !latest_ || iteration > *latest_;
@@ -52,12 +52,12 @@ IterationFacts IterationSurvey::facts() const {
 }
 
 std::int64_t label_of(Iteration iteration, IterationFacts::Order order) {
-  return iteration == k_unknown_iteration && order == IterationFacts::Order::unknown_last ? k_behind_all
+  return iteration == k_unknown_iteration && order == IterationFacts::Order::unknown_last ? k_after_all
                                                                                           : iteration;
 }
 
 Iteration iteration_of_label(std::int64_t label) {
-  return label == k_behind_all ? k_unknown_iteration : static_cast<Iteration>(label);
+  return label == k_after_all ? k_unknown_iteration : static_cast<Iteration>(label);
 }
 
 }  // namespace commlens

@@ -8,9 +8,9 @@
 
 namespace commlens {
 
-/// What must be known of all calls before those of several ranks can be matched while they are read.
+/// Facts on all calls that are needed to match calls of several ranks while they are read.
 struct IterationFacts {
-  /// Whether the iterations of every rank ascend, and where the unknown one stands then.
+  /// Whether the iterations of every rank ascend, and the position of the unknown one.
   enum class Order : std::uint8_t { unknown_first, unknown_last, any };
   Order order = Order::unknown_first;
   bool has_training = false;  // an iteration from 0 on
@@ -18,7 +18,7 @@ struct IterationFacts {
   std::chrono::nanoseconds last_finished = std::chrono::nanoseconds::min();
 };
 
-/// Finds that out, from the blocks of one trace.
+/// Determines the facts from the blocks of one trace.
 class IterationSurvey {
  public:
   void add(const CallBlock& block);
@@ -33,10 +33,10 @@ class IterationSurvey {
   bool has_unknown_last_ = false;
   std::optional<std::size_t> stream_;
   std::optional<Iteration> latest_;  // of the stream
-  bool is_behind_unknown_ = false;   // the stream's last call was of the unknown iteration, after known ones
+  bool follows_unknown_ = false;     // the stream's last call was of the unknown iteration, after known ones
 };
 
-/// A number that ascends where the iterations of a rank do, if they do.
+/// A number that ascends if the iterations of a rank do.
 std::int64_t label_of(Iteration iteration, IterationFacts::Order order);
 /// The iteration of such a number.
 Iteration iteration_of_label(std::int64_t label);

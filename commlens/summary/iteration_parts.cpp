@@ -8,7 +8,7 @@
 namespace commlens {
 namespace {
 
-Interval stretch_of(const ComputeInterval& compute) {
+Interval occupied_by(const ComputeInterval& compute) {
   return {held(compute.started), held(compute.finished)};
 }
 
@@ -18,15 +18,15 @@ void extend(Interval& span, const Interval& by) {
 }
 
 /// The part of a set within an interval.
-Intervals within(const Intervals& set, const Interval& stretch) {
+Intervals within(const Intervals& set, const Interval& bounds) {
   const auto first = std::partition_point(
-      set.begin(), set.end(), [&](const Interval& interval) { return interval.finished <= stretch.started; });
+      set.begin(), set.end(), [&](const Interval& interval) { return interval.finished <= bounds.started; });
   const auto end = std::partition_point(
-      first, set.end(), [&](const Interval& interval) { return interval.started < stretch.finished; });
+      first, set.end(), [&](const Interval& interval) { return interval.started < bounds.finished; });
   Intervals result(first, end);
   if (!result.empty()) {
-    result.front().started = std::max(result.front().started, stretch.started);
-    result.back().finished = std::min(result.back().finished, stretch.finished);
+    result.front().started = std::max(result.front().started, bounds.started);
+    result.back().finished = std::min(result.back().finished, bounds.finished);
   }
   return result;
 }
@@ -79,7 +79,7 @@ std::vector<IterationPart> iteration_parts(const RankStream& stream, const TimeS
   }
   Intervals compute;
   for (const ComputeInterval& interval : stream.compute) {
-    compute.push_back(stretch_of(interval));
+    compute.push_back(occupied_by(interval));
     if (selects(selection, interval.iteration)) {
       extend(parts.of(interval.iteration).span, compute.back());
     }

@@ -8,8 +8,8 @@
 
 namespace commlens {
 
-/// One iteration of a rank: its calls, the time from the first start to the last end of what it holds, and
-/// when the rank computed in that time (in whatever iteration's name).
+/// One iteration of a rank: its calls, the time from the first start to the last end of its calls and
+/// computing, and the rank's compute intervals in that time (of any iteration).
 struct IterationPart {
   Iteration iteration = 0;
   std::vector<std::uint32_t> calls;  // rows of the stream's events, in issue order

@@ -27,7 +27,7 @@ void IterationSet::merge(const IterationSet& other) {
 }
 
 void IterationSet::insert_range(Iteration first, Iteration last) {
-  auto range = last_of_.upper_bound(first);  // the first that begins behind it
+  auto range = last_of_.upper_bound(first);  // the first range that begins after it
   const auto touches = [](Iteration end, Iteration begin) { return std::int64_t{end} + 1 >= begin; };
   if (range != last_of_.begin() && touches(std::prev(range)->second, first)) {
     --range;
@@ -48,8 +48,8 @@ bool IterationSet::contains(Iteration iteration) const {
   if (last_of_.empty() || iteration > std::prev(last_of_.end())->second) {
     return false;
   }
-  const auto behind = last_of_.upper_bound(iteration);
-  return behind != last_of_.begin() && std::prev(behind)->second >= iteration;
+  const auto next = last_of_.upper_bound(iteration);
+  return next != last_of_.begin() && std::prev(next)->second >= iteration;
 }
 
 std::int64_t IterationSet::size() const {

@@ -7,7 +7,7 @@
 
 namespace commlens {
 
-/// A set of iterations that is small where they follow each other: it holds ranges.
+/// A set of iterations, stored as ranges: small if they are consecutive.
 class IterationSet {
  public:
   void insert(Iteration iteration);

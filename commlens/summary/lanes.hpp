@@ -7,7 +7,7 @@
 
 namespace commlens {
 
-/// What waits to be matched of one member: first in, first out.
+/// The unmatched items of one member: first in, first out.
 template <typename Item>
 class Lane {
  public:
@@ -40,26 +40,26 @@ class Lane {
   std::size_t first_ = 0;
 };
 
-/// Matches what the members of a group do, in order: the k-th item of a label on each of them. A member's
-/// items come with labels that never descend; members come in any order and may be far apart: what some have
-/// done and others not yet is held. When a member has ended, items that lack its own are incomplete.
+/// Matches items of the members of a group in order: the k-th item of a label on each of them. The labels of
+/// a member's items never descend; members may be added in any order and far apart: unmatched items are held.
+/// After the end of a member, items without its counterpart are incomplete.
 template <typename Item>
 class Lanes {
  public:
-  /// `held`: per member a counter of the items that wait, of all groups of that rank, or null.
+  /// `held`: per member a counter of the held items, of all groups of that rank, or null.
   explicit Lanes(std::vector<std::int64_t*> held)
       : lanes_(held.size()),
         has_ended_(held.size()),
         extra_(held.size()),
         items_(held.size()),
         held_(std::move(held)),
-        behind_(lanes_.size()) {}
+        awaited_(lanes_.size()) {}
 
   std::size_t members() const { return lanes_.size(); }
   /// Items that some members have and others lack: of each label the most of a member less the fewest.
   std::int64_t incomplete() const { return incomplete_; }
   std::int64_t waiting() const { return waiting_; }
-  /// Items that came and were not matched since give_up().
+  /// Items that were added and not matched since give_up().
   std::int64_t lost() const { return lost_; }
 
   /// Of a member that has not ended.
@@ -68,21 +68,20 @@ class Lanes {
       ++lost_;
       return;
     }
-    behind_ -= lanes_[member].is_empty() ? 1U : 0U;
+    awaited_ -= lanes_[member].is_empty() ? 1U : 0U;
     lanes_[member].push({label, item});
     count(member, 1);
   }
 
-  /// Nothing more comes from a member. Once.
+  /// Ends a member: no more items of it. Call once per member.
   void end(std::size_t member) {
     has_ended_[member] = true;
-    behind_ -= lanes_[member].is_empty() && !is_given_up_ ? 1U : 0U;
+    awaited_ -= lanes_[member].is_empty() && !is_given_up_ ? 1U : 0U;
   }
 
-  /// Whether match() has something to do.
-  bool is_ready() const { return behind_ == 0; }
-  /// Calls visit(items, label, k) for each complete one that was not given yet, in order; items[i] is member
-  /// i's.
+  /// Whether match() has items to match.
+  bool is_ready() const { return awaited_ == 0; }
+  /// Calls visit(items, label, k) for each newly complete item, in order; items[i] is member i's.
   template <typename Visit>
   void match(const Visit& visit) {
     while (is_ready()) {
@@ -104,7 +103,7 @@ class Lanes {
     }
   }
 
-  /// Forgets what waits, and takes nothing more. The number of items that were forgotten.
+  /// Drops the held items, and ignores new ones. Returns the number of dropped items.
   std::int64_t give_up() {
     const std::int64_t forgotten = waiting_;
     for (std::size_t member = 0; member < lanes_.size(); ++member) {
@@ -112,7 +111,7 @@ class Lanes {
       lanes_[member] = {};
     }
     is_given_up_ = true;
-    behind_ = lanes_.size();
+    awaited_ = lanes_.size();
     lost_ += forgotten;
     return forgotten;
   }
@@ -120,7 +119,7 @@ class Lanes {
  private:
   static constexpr std::int64_t k_no_label = INT64_MAX;
 
-  /// The least label at hand, and whether every member has an item of it.
+  /// The least current label, and whether every member has an item of it.
   std::pair<std::int64_t, bool> next() const {
     std::int64_t least = k_no_label;
     std::int64_t most = INT64_MIN;
@@ -137,7 +136,7 @@ class Lanes {
     extra_[member] += is_complete ? 0 : 1;
     lanes_[member].pop();
     count(member, -1);
-    behind_ += lanes_[member].is_empty() && !has_ended_[member] ? 1U : 0U;
+    awaited_ += lanes_[member].is_empty() && !has_ended_[member] ? 1U : 0U;
   }
 
   void close_label(std::int64_t next) {
@@ -156,10 +155,10 @@ class Lanes {
 
   std::vector<Lane<Item>> lanes_;
   std::vector<bool> has_ended_;
-  std::vector<std::int64_t> extra_;  // items of the label at hand that others lack
+  std::vector<std::int64_t> extra_;  // items of the current label that others lack
   std::vector<Item> items_;
   std::vector<std::int64_t*> held_;
-  std::size_t behind_;  // members that have nothing waiting and have not ended
+  std::size_t awaited_;  // members that have no held item and have not ended
   std::int64_t label_ = k_no_label;
   std::int64_t k_ = 0;
   std::int64_t incomplete_ = 0;

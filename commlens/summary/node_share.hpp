@@ -5,8 +5,8 @@
 
 namespace commlens {
 
-/// Whom a call of a kind sends to: nobody, the next member of a ring, every other member, or the second of
-/// two (docs/volumes.md). `none` is also for what nothing is known about, and for the receiving side.
+/// The destinations of a call of a kind: none, the next member of a ring, every other member, or the second
+/// of two (docs/volumes.md). `none` also for unknown kinds and for the receiving side.
 enum class Route : std::uint8_t { none, ring, everyone, pair };
 Route route_of(CommKind kind);
 

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Calls of one kind of thing while they are collected.
+/// Calls of one row while they are collected.
 struct Collected {
   std::int64_t calls = 0;
   nanoseconds sum{};
@@ -51,7 +51,7 @@ class Division {
     add_to(*slots.stream, interval, met_streams_);
   }
 
-  /// The rows of the calls so far, which are forgotten.
+  /// Returns the rows of the calls so far, and resets.
   void move_rows(IterationOverlap& into, const Intervals* compute) {
     for (auto* const entry : in_order(met_ops_)) {
       auto& [key, calls] = *entry;

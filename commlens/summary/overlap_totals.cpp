@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// sum + times * time, held at the largest time.
+/// sum + times * time, saturated at the largest time.
 nanoseconds added(nanoseconds sum, nanoseconds time, std::int64_t times) {
   return nanoseconds(saturating_sum(sum.count(), saturating_product(time.count(), times)));
 }
@@ -28,7 +28,7 @@ OverlapTotal nothing() {
   return total;
 }
 
-/// Adds the calls `time` of an iteration that `ranks` ranks make alike.
+/// Adds the calls `time` of an iteration, which are equal on `ranks` ranks.
 void add(OverlapTotal& total, const CommunicationTime& time, const IterationOverlap& row,
          std::int64_t ranks) {
   total.iterations += row.iteration == k_unknown_iteration ? 0 : ranks;
@@ -42,7 +42,7 @@ void add(OverlapTotal& total, const CommunicationTime& time, const IterationOver
   total.idle = added(total.idle, row.idle, ranks);
 }
 
-/// Most time first, each beside the time of all rows.
+/// Most time first, each with the time of all rows.
 template <typename Key>
 std::vector<OverlapTotal> sorted(const std::map<Key, OverlapTotal>& totals,
                                  const std::vector<IterationOverlap>& rows) {
@@ -128,9 +128,9 @@ OverlapTotals overlap_totals(const std::vector<IterationOverlap>& rows) {
                                      [](const IterationOverlap& row) { return row.all.exposed.has_value(); });
   if (std::none_of(training.begin(), training.end(), is_unknown)) {
     for (const IterationOverlap& row : rows) {
-      totals.leaves_out |= is_unknown(row);
+      totals.has_skipped |= is_unknown(row);
       const std::int64_t calls = saturating_product(row.all.calls, row.ranks.count());
-      totals.calls_left_out = saturating_sum(totals.calls_left_out, is_unknown(row) ? calls : 0);
+      totals.skipped_calls = saturating_sum(totals.skipped_calls, is_unknown(row) ? calls : 0);
     }
   }
   return totals;

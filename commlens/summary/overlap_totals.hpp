@@ -24,8 +24,8 @@ struct OverlapTotal {
   std::optional<std::chrono::nanoseconds> idle;
 };
 
-/// Training iterations alone, where the trace has any: initialisation would drown them, and what belongs to
-/// no known iteration may lie anywhere. Else what is of no known iteration; else all rows.
+/// Only training iterations, if the trace has any: initialisation would dominate them, and calls of unknown
+/// iterations may be at any time. Else the rows of unknown iterations; else all rows.
 std::vector<IterationOverlap> of_training(std::vector<IterationOverlap> rows);
 
 /// Over iterations: one for each rank or class, in one rank's time.
@@ -36,20 +36,19 @@ std::vector<OverlapTotal> overlap_by_op(const std::vector<IterationOverlap>& row
 /// The same for communicators of one axis and size together. Two that run at the same time count twice.
 std::vector<OverlapTotal> overlap_by_axis(const std::vector<IterationOverlap>& rows);
 
-/// All of these, of training. What a table of a trace shows.
+/// All of these, of training: the content of a trace's tables.
 struct OverlapTotals {
   std::vector<OverlapTotal> by_rank;
   std::vector<OverlapTotal> by_op;
   std::vector<OverlapTotal> by_axis;
   bool knows_exposed = false;  // of any rank and iteration
-  /// What is skipped because it belongs to no known iteration, where there is training: calls of all ranks,
-  /// or computing alone.
-  bool leaves_out = false;
-  std::int64_t calls_left_out = 0;
-  /// Ranks whose calls come in such an order that their sums would take too much memory, and the calls of
-  /// which are not in here.
-  std::int64_t ranks_left_out = 0;
-  bool empty() const { return by_rank.empty() && ranks_left_out == 0; }
+  /// Whether calls (of all ranks) or computing of unknown iterations are skipped, which is so if there is
+  /// training.
+  bool has_skipped = false;
+  std::int64_t skipped_calls = 0;
+  /// Ranks that are not included because the order of their calls would take too much memory to sum.
+  std::int64_t skipped_ranks = 0;
+  bool empty() const { return by_rank.empty() && skipped_ranks == 0; }
 };
 
 OverlapTotals overlap_totals(const std::vector<IterationOverlap>& rows);

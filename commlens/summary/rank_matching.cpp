@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::uint32_t k_no_strand = UINT32_MAX;
 
-/// Tells calls apart that cannot be the same collective. Sizes say nothing: they may differ between members.
+/// Distinguishes calls that cannot be the same collective. Sizes are not compared: they may differ between
+/// members.
 std::uint64_t signature_of(const ChannelKey& key) {
   constexpr std::uint64_t odd = 0x9E3779B97F4A7C15U;  // 2^64 over the golden ratio
   std::uint64_t bits =
@@ -97,7 +98,7 @@ RankMatching::RankMatching(const CallSource& source, const IterationFacts& itera
   }
 }
 
-/// Gives the compute intervals of a stream in parts that belong to the caller.
+/// Returns the compute intervals of a stream in parts owned by the caller.
 RankTime::MoreCompute RankMatching::compute_of(const CallSource& source, std::size_t stream) {
   return [&source, cursor = StreamCursor{stream}]() mutable -> std::vector<ComputeInterval> {
     const std::span<const ComputeInterval> some = source.compute(cursor);

@@ -42,7 +42,7 @@ struct RankCalls {
     CallRoute call;
     Iteration iteration = 0;             // of `arrivals`, where iterations come in any order
     ArrivalChannel* arrivals = nullptr;  // of matched calls
-    std::uint32_t strand = 0;            // place in `strands`, k_no_strand of other calls
+    std::uint32_t strand = 0;            // index in `strands`, k_no_strand of other calls
     std::uint64_t signature = 0;
   };
 
@@ -62,19 +62,19 @@ struct RankCalls {
   RankTime::Totals mark;
 };
 
-/// Matches the calls of ranks as they come, in any order of the ranks.
+/// Matches the calls of ranks while they are read, in any order of the ranks.
 class RankMatching {
  public:
-  /// What is given outlives it. `ranks` ascend and stay where they are.
+  /// The arguments must outlive it. `ranks` ascend and have stable addresses.
   RankMatching(const CallSource& source, const IterationFacts& iterations, const StragglerOptions& options,
                std::vector<RankCalls>& ranks);
 
   void add(RankCalls& rank, const CallSpan& calls);
-  /// No call of a rank is left.
+  /// Ends a rank, which has no more calls.
   void end(RankCalls& rank);
-  /// Leaves out the groups with most calls that wait, until at most `most` do.
+  /// Drops the groups with most waiting calls until at most `most` calls wait.
   void limit_held(std::int64_t most);
-  /// After the end of all ranks: all but what the source alone knows.
+  /// The result after the end of all ranks, except for the members that only the source knows.
   Stragglers finish();
 
  private:

@@ -41,8 +41,8 @@ TEST(RankMatching, CommunicatorsOfTheSameRanksAreMatchedApart) {
   EXPECT_EQ(waits.slow.groups[1].communicator, CommunicatorId{2});
 }
 
-// One stream says the same times of a million ranks: no clock tells those.
-TEST(RankMatching, LeavesStreamsOfSeveralRanksOut) {
+// One stream has the same times for a million ranks, which no clock can have measured.
+TEST(RankMatching, SkipsStreamsOfSeveralRanks) {
   Trace trace;
   trace.streams.push_back({{Rank{0}, Rank{0}}, {}, {}, {}});
   trace.streams.push_back({{Rank{1}, Rank{1'000'000}}, {}, {}, {}});
@@ -57,8 +57,8 @@ TEST(RankMatching, LeavesStreamsOfSeveralRanksOut) {
   EXPECT_EQ(waits.instances, 0);
 }
 
-// Rank 0 makes 100 calls before the first of rank 1 is read: what would have to be held is given up and
-// counted, once, whatever comes later.
+// Rank 0 makes 100 calls before the first of rank 1 is read: calls over the limit are dropped and counted,
+// once, independent of later calls.
 TEST(RankMatching, LimitsWhatItHolds) {
   Trace trace;
   trace.streams.push_back({{Rank{0}, Rank{0}}, {}, {}, {}});

@@ -24,14 +24,14 @@ void RankTime::pass(std::int64_t end_ns) {
   if (end_ns <= totals_.at_ns) {
     return;  // it ended before a later call had started
   }
-  const std::int64_t own = stretch() == nullptr ? 0 : computed(totals_.at_ns, end_ns);
+  const std::int64_t own = current_interval() == nullptr ? 0 : computed(totals_.at_ns, end_ns);
   totals_.between_ns += own;
   totals_.in_calls_ns += end_ns - totals_.at_ns - own;
   totals_.at_ns = end_ns;
 }
 
-/// The compute interval at hand, or null behind the last one.
-const ComputeInterval* RankTime::stretch() {
+/// The current compute interval, or null after the last one.
+const ComputeInterval* RankTime::current_interval() {
   if (next_compute_ == compute_.size() && more_compute_) {
     compute_ = more_compute_();
     next_compute_ = 0;
@@ -42,11 +42,11 @@ const ComputeInterval* RankTime::stretch() {
   return next_compute_ < compute_.size() ? &compute_[next_compute_] : nullptr;
 }
 
-/// How much of a piece of time the rank computed; pieces come ascending, intervals may overlap.
+/// The computing time of the rank in a piece of time; pieces ascend, intervals may overlap.
 std::int64_t RankTime::computed(std::int64_t begin_ns, std::int64_t end_ns) {
   std::int64_t sum = 0;
   computed_until_ns_ = std::max(computed_until_ns_, begin_ns);
-  for (const ComputeInterval* next = stretch(); next != nullptr; next = stretch()) {
+  for (const ComputeInterval* next = current_interval(); next != nullptr; next = current_interval()) {
     const std::int64_t started = held(next->started).count();
     const std::int64_t finished = held(next->finished).count();
     if (started < end_ns) {

@@ -9,17 +9,17 @@
 
 namespace commlens {
 
-/// Divides the time of one rank, by its own clock alone, into time *in calls* and time *between calls*, its
-/// own work. The moments at which a call starts or ends cut the time into pieces:
+/// Divides the time of one rank, by its own clock only, into time *in calls* and time *between calls*, its
+/// own work. The starts and ends of calls divide the time into pieces:
 ///
 ///   a piece that ends because a call starts    is between calls: nothing held the rank up, or it could not
 ///                                              have started the call;
 ///   a piece that ends because a call ends      is in calls, but for what the rank computed in it (where the
 ///                                              trace has compute intervals of it).
 ///
-/// Where calls follow each other this is the time outside and inside of them. A request that stays open while
-/// the rank goes on does not hide its work. Of a non-blocking call, what lies between the last call before
-/// its end and that end counts as in calls: an upper bound of what the rank waited.
+/// For sequential calls this is the time outside and inside of them. A request that stays open while the rank
+/// goes on does not hide its work. Of a non-blocking call, the time between the last call before its end and
+/// that end counts as in calls: an upper bound of the rank's wait.
 ///
 /// Calls come in issue order. A start before an earlier call's counts as at the same moment as that one. Of
 /// more than a million calls under way at once those that end first are assumed to be ended.
@@ -31,7 +31,7 @@ class RankTime {
     std::int64_t between_ns = 0;
     std::int64_t in_calls_ns = 0;
   };
-  /// Gives the next compute intervals, ascending by start; none at the end.
+  /// Returns the next compute intervals, ascending by start; empty at the end.
   using MoreCompute = std::function<std::vector<ComputeInterval>()>;
 
   explicit RankTime(MoreCompute more_compute = {}) : more_compute_(std::move(more_compute)) {}
@@ -61,7 +61,7 @@ class RankTime {
  private:
   static constexpr std::size_t k_most_open = std::size_t{1} << 20;
 
-  /// A call under way.
+  /// A call in progress.
   struct Open {
     std::int64_t end_ns = 0;
     std::int64_t label = 0;
@@ -93,9 +93,9 @@ class RankTime {
 
   void open(std::int64_t end_ns, std::uint32_t tag, std::int64_t label);
   Open take_first();
-  /// Time in calls up to `end_ns`, but for what is computed.
+  /// Adds the time in calls up to `end_ns`, without computing.
   void pass(std::int64_t end_ns);
-  const ComputeInterval* stretch();
+  const ComputeInterval* current_interval();
   std::int64_t computed(std::int64_t begin_ns, std::int64_t end_ns);
 
   MoreCompute more_compute_;

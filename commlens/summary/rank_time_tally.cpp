@@ -14,7 +14,7 @@ RankTimeTally::Era era_of(Iteration iteration) {
                                           : RankTimeTally::Era::training;
 }
 
-/// The place of a key among entries, to which it is added if new.
+/// The index of a key among entries, to which it is added if new.
 template <typename Key, typename Part>
 std::uint32_t place_of(std::vector<std::pair<Key, Part>>& entries, const Key& key) {
   const auto found =
@@ -35,15 +35,15 @@ void add_to(OverlapTotal& into, const OverlapTotal& from) {
 
 }  // namespace
 
-void RankTimeTally::Part::add(const Interval& stretch) {
+void RankTimeTally::Part::add(const Interval& interval) {
   ++calls;
-  sum_ns = saturating_sum(sum_ns, (stretch.finished - stretch.started).count());
-  stretches.add(stretch);
+  sum_ns = saturating_sum(sum_ns, (interval.finished - interval.started).count());
+  intervals.add(interval);
 }
 
 nanoseconds RankTimeTally::Part::close(Era era) {
   EraTotal& into = totals[static_cast<std::size_t>(era)];
-  const nanoseconds total = stretches.take();
+  const nanoseconds total = intervals.take();
   into.iterations += era == Era::unknown ? 0 : 1;
   into.calls += calls;
   into.sum_ns = saturating_sum(into.sum_ns, sum_ns);
@@ -62,7 +62,7 @@ void RankTimeTally::Part::add_iteration(Era era, const Interval& only) {
   into.total_ns = saturating_sum(into.total_ns, length);
 }
 
-/// Nothing is known of what is exposed.
+/// The exposed time is not known.
 OverlapTotal RankTimeTally::Part::total(Era era) const {
   const EraTotal& sums = totals[static_cast<std::size_t>(era)];
   OverlapTotal total;
@@ -92,12 +92,12 @@ RankTimeTally::Slots& RankTimeTally::slots_of(OpId id) {
 }
 
 void RankTimeTally::add(const CommEvent& event, const Times& times) {
-  const Interval stretch = occupied(times);
+  const Interval interval = occupied(times);
   if (iteration_ != event.iteration) {
     close_iteration();
     iteration_ = event.iteration;
     is_exact_ &= !closed_.contains(event.iteration);
-    span_ = stretch;
+    span_ = interval;
     lone_ = event.op;
     return;
   }
@@ -105,12 +105,12 @@ void RankTimeTally::add(const CommEvent& event, const Times& times) {
     put(*lone_, span_);
     lone_.reset();
   }
-  put(event.op, stretch);
-  span_.started = std::min(span_.started, stretch.started);
-  span_.finished = std::max(span_.finished, stretch.finished);
+  put(event.op, interval);
+  span_.started = std::min(span_.started, interval.started);
+  span_.finished = std::max(span_.finished, interval.finished);
 }
 
-void RankTimeTally::put(OpId id, const Interval& stretch) {
+void RankTimeTally::put(OpId id, const Interval& interval) {
   const Slots& slots = slots_of(id);
   Part& op = ops_[slots.op].second;
   Part& group = groups_[slots.group].second;
@@ -120,15 +120,15 @@ void RankTimeTally::put(OpId id, const Interval& stretch) {
   if (group.calls == 0) {
     met_groups_.push_back(slots.group);
   }
-  all_.add(stretch);
-  op.add(stretch);
-  group.add(stretch);
+  all_.add(interval);
+  op.add(interval);
+  group.add(interval);
   if (pipeline_ops_[static_cast<std::size_t>(id)]) {
-    pipeline_.add(stretch);
+    pipeline_.add(interval);
   }
 }
 
-/// The iteration at hand has one call alone, of no pipeline.
+/// The current iteration has a single call, which is not a pipeline call.
 void RankTimeTally::close_lone(OpId id, Era era) {
   const Slots& slots = slots_of(id);
   all_.add_iteration(era, span_);
@@ -204,8 +204,8 @@ RankTimeTally::Sums RankTimeTally::sums_of(Era era) const {
 }
 
 bool RankTimeTally::is_exact() const {
-  const auto has_exact = [](const auto& entry) { return entry.second.stretches.is_exact(); };
-  return is_exact_ && all_.stretches.is_exact() && pipeline_.stretches.is_exact() &&
+  const auto has_exact = [](const auto& entry) { return entry.second.intervals.is_exact(); };
+  return is_exact_ && all_.intervals.is_exact() && pipeline_.intervals.is_exact() &&
          std::all_of(ops_.begin(), ops_.end(), has_exact) &&
          std::all_of(groups_.begin(), groups_.end(), has_exact);
 }

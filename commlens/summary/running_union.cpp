@@ -18,24 +18,24 @@ nanoseconds RunningUnion::take() {
   return nanoseconds(std::exchange(retired_ns_, 0));
 }
 
-void RunningUnion::insert(Interval stretch) {
-  is_exact_ &= stretch.started >= retired_until_;
+void RunningUnion::insert(Interval interval) {
+  is_exact_ &= interval.started >= retired_until_;
   // Those that overlap or touch it are one after the other.
   const auto first = std::partition_point(
-      last_.begin(), last_.end(), [&](const Interval& other) { return other.finished < stretch.started; });
+      last_.begin(), last_.end(), [&](const Interval& other) { return other.finished < interval.started; });
   auto end = first;
-  for (; end != last_.end() && end->started <= stretch.finished; ++end) {
-    stretch.started = std::min(stretch.started, end->started);
-    stretch.finished = std::max(stretch.finished, end->finished);
+  for (; end != last_.end() && end->started <= interval.finished; ++end) {
+    interval.started = std::min(interval.started, end->started);
+    interval.finished = std::max(interval.finished, end->finished);
   }
   if (first == end) {
-    last_.insert(first, stretch);
+    last_.insert(first, interval);
     if (last_.size() > k_most) {
       retire(k_most / 2);
     }
     return;
   }
-  *first = stretch;
+  *first = interval;
   last_.erase(first + 1, end);
 }
 

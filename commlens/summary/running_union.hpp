@@ -10,21 +10,21 @@
 
 namespace commlens {
 
-/// The length of the union of intervals that come one by one, mostly ascending by start. It holds the last
-/// few of what is united; one that lies before these cannot be added exactly.
+/// The length of the union of intervals that are added one by one, mostly ascending by start. It holds the
+/// last few united intervals; one before these cannot be added exactly.
 class RunningUnion {
  public:
-  void add(const Interval& stretch) {
-    if (stretch.finished <= stretch.started) {
+  void add(const Interval& interval) {
+    if (interval.finished <= interval.started) {
       return;
     }
-    if (!last_.empty() && stretch.started <= last_.back().finished &&
-        stretch.started >= last_.back().started) {
-      last_.back().finished = std::max(last_.back().finished, stretch.finished);
-    } else if (last_.empty() || stretch.started > last_.back().finished) {
-      append(stretch);
+    if (!last_.empty() && interval.started <= last_.back().finished &&
+        interval.started >= last_.back().started) {
+      last_.back().finished = std::max(last_.back().finished, interval.finished);
+    } else if (last_.empty() || interval.started > last_.back().finished) {
+      append(interval);
     } else {
-      insert(stretch);
+      insert(interval);
     }
   }
 
@@ -37,13 +37,13 @@ class RunningUnion {
   static constexpr std::size_t k_most = 4096;
 
  private:
-  void append(const Interval& stretch) {
+  void append(const Interval& interval) {
     if (last_.size() >= k_most) {
       retire(k_most / 2);
     }
-    last_.push_back(stretch);
+    last_.push_back(interval);
   }
-  void insert(Interval stretch);
+  void insert(Interval interval);
   void retire(std::size_t count);
 
   std::vector<Interval> last_;  // ascending, no two that touch

@@ -12,44 +12,44 @@ namespace {
 using std::chrono::nanoseconds;
 
 /// Intervals of 3 to 9 ns that start every 10 ns, each seventh swapped with the next one.
-std::vector<Interval> swapped_stretches(std::int64_t count) {
-  std::vector<Interval> stretches;
+std::vector<Interval> swapped_intervals(std::int64_t count) {
+  std::vector<Interval> intervals;
   for (std::int64_t at = 0; at < count; ++at) {
-    stretches.push_back({nanoseconds(10 * at), nanoseconds(10 * at + 3 + at % 7)});
+    intervals.push_back({nanoseconds(10 * at), nanoseconds(10 * at + 3 + at % 7)});
   }
-  for (std::size_t at = 0; at + 1 < stretches.size(); at += 7) {
-    std::swap(stretches[at], stretches[at + 1]);
+  for (std::size_t at = 0; at + 1 < intervals.size(); at += 7) {
+    std::swap(intervals[at], intervals[at + 1]);
   }
-  return stretches;
+  return intervals;
 }
 
 /// The second method: all of them sorted by start.
-nanoseconds length_of_union(std::vector<Interval> stretches) {
-  std::sort(stretches.begin(), stretches.end(),
+nanoseconds length_of_union(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end(),
             [](const Interval& a, const Interval& b) { return a.started < b.started; });
   nanoseconds length{};
   nanoseconds end = nanoseconds::min();
-  for (const Interval& stretch : stretches) {
-    length += std::max(stretch.finished, end) - std::max(stretch.started, end);
-    end = std::max(end, stretch.finished);
+  for (const Interval& interval : intervals) {
+    length += std::max(interval.finished, end) - std::max(interval.started, end);
+    end = std::max(end, interval.finished);
   }
   return length;
 }
 
 TEST(RunningUnion, StaysSmallWhereNeighboursComeInTheWrongOrder) {
-  const std::vector<Interval> stretches = swapped_stretches(800'000);
+  const std::vector<Interval> intervals = swapped_intervals(800'000);
   RunningUnion united;
   std::size_t most = 0;
-  for (const Interval& stretch : stretches) {
-    united.add(stretch);
+  for (const Interval& interval : intervals) {
+    united.add(interval);
     most = std::max(most, united.size());
   }
   EXPECT_LE(most, 4096U);
   EXPECT_TRUE(united.is_exact());
-  EXPECT_EQ(united.take(), length_of_union(stretches));
+  EXPECT_EQ(united.take(), length_of_union(intervals));
 }
 
-TEST(RunningUnion, StaysSmallAndSaysSoWhereAllComeBackwards) {
+TEST(RunningUnion, StaysSmallAndIsInexactIfAllAreDescending) {
   RunningUnion united;
   std::size_t most = 0;
   for (std::int64_t at = 100'000; at > 0; --at) {

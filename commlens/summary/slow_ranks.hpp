@@ -11,11 +11,11 @@
 
 namespace commlens {
 
-/// Which ranks hold the others up, told without comparing clocks (docs/timing.md). The calls of a
-/// communicator that all members make (sends and receives are none) are numbered on each member. In a block
-/// of calls of the same numbers all members have the same part of the program behind them, so what each
-/// needed for it can be compared: its time between calls (RankTime; between any calls, not those of this
-/// communicator alone). A rank that merely waits for another, in whatever group, spends that time in calls.
+/// Ranks that delay the others, determined without comparing clocks (docs/timing.md). The calls of a
+/// communicator that all members make (except sends and receives) are numbered on each member. A block of
+/// calls of the same numbers covers the same part of the program on all members, so their work can be
+/// compared: the time between calls (RankTime; between any calls, not only those of this communicator). A
+/// rank that merely waits for another, in whatever group, spends that time in calls.
 ///
 /// A block reaches from the end of the last call of the block before to the end of its own last call, and has
 /// k_block_calls calls or, where iterations are known, as many whole iterations as have that many together
@@ -26,12 +26,11 @@ namespace commlens {
 /// With m the median of the members' times between calls (of an even number the lower middle one) and d the
 /// median of their distances to m, a member is *slow* in a block when its time between calls exceeds m by
 /// more than m / 20, 3 d and a hundredth of the block, by at least half as much as that of any other member
-/// (what is less hides behind it), and its time in calls is not above the median of those.
+/// (a smaller excess may be masked), and its time in calls is not above the median of those.
 ///
 /// Blocks of several communicators cover the same time. A rank is judged by the widest of its communicators
-/// that have at least 8 blocks or half as many as any of them: one that holds its small group up while
-/// another holds up all of them costs nothing. Of several as wide it is the one on which its excess is
-/// largest.
+/// that have at least 8 blocks or half as many as any of them: delaying a small group costs nothing while
+/// another rank delays all. Of several equally wide ones, the one with its largest excess is used.
 struct RankWork {
   Rank rank;
   std::chrono::nanoseconds between_calls{};  // from its first call to the end of its last …
@@ -54,8 +53,8 @@ struct GroupWork {
   std::int64_t calls = 0;  // in the blocks that were compared
   std::int64_t blocks = 0;
   std::int64_t slow_blocks = 0;  // in which a member was slow
-  /// Parts of iterations (or of 64 calls) in which the members' calls differ in number, kind or root: records
-  /// that are missing. They are in no block; comparing goes on behind them.
+  /// Parts of iterations (or of 64 calls) in which the members' calls differ in number, kind or root because
+  /// records are missing. They are in no block; the comparison continues after them.
   std::int64_t differing = 0;
   friend bool operator==(const GroupWork&, const GroupWork&) = default;
 };
@@ -72,7 +71,7 @@ struct SlowRanks {
 /// Compares the blocks of one communicator.
 class BlockComparison {
  public:
-  /// What a member did in a part of a block: the calls of one iteration, at most k_block_calls of them.
+  /// A member's part of a block: the calls of one iteration, at most k_block_calls of them.
   struct Part {
     std::int64_t calls = 0;
     std::uint64_t signature = 0;  // of their kinds and roots, in any order
@@ -84,12 +83,12 @@ class BlockComparison {
     std::int64_t excess_ns = 0;
   };
 
-  /// `group`: which it is, without counts; `held`: as of Lanes.
+  /// `group`: the communicator, without counts; `held`: as in Lanes.
   BlockComparison(GroupWork group, std::vector<std::int64_t*> held);
 
   Lanes<Part>& parts() { return parts_; }
   std::int64_t waiting() const { return parts_.waiting(); }
-  /// Compares what all members have by now.
+  /// Compares the parts that all members have so far.
   void compare();
   /// After the last part of all members.
   void finish();

@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Plays a job of ranks that work and meet: a collective ends `cost` ns after its last member came, on all of
-/// them at once, and a message ends on both sides when the later one has come.
+/// Simulates a job of ranks with work and calls: a collective ends `cost` ns after its last member arrives,
+/// on all of them at once, and a message ends on both sides when the later one arrives.
 class Play {
  public:
   explicit Play(std::int64_t ranks) : now_(static_cast<std::size_t>(ranks)) {
@@ -45,7 +45,7 @@ class Play {
     call(destination, trace.intern(CommOp{.kind = CommKind::recv, .group = pair}), both, iteration);
   }
 
-  /// Moves the clock of a rank.
+  /// Advances the clock of a rank.
   void shift_clock(std::int64_t rank, std::int64_t ns) {
     for (Times& times : stream(rank).times) {
       times = {times.issued + nanoseconds(ns), times.started + nanoseconds(ns),
@@ -167,7 +167,7 @@ TEST(SlowRanks, StandOutByMoreThanATwentiethAndThreeTimesTheSpread) {
   EXPECT_EQ(slow_of({1000, 1200, 1400}), std::vector<std::int64_t>{});   // spread 200, excess 200
   EXPECT_EQ(slow_of({1000, 1010, 1500}), std::vector<std::int64_t>{2});  // spread 10, excess 490
   EXPECT_EQ(slow_of({2000, 3000, 1000, 1000}), (std::vector<std::int64_t>{0, 1}));
-  EXPECT_EQ(slow_of({1900, 3000, 1000, 1000}), std::vector<std::int64_t>{1});  // 900 hides behind 2000
+  EXPECT_EQ(slow_of({1900, 3000, 1000, 1000}), std::vector<std::int64_t>{1});  // 900 is masked by 2000
   EXPECT_EQ(slow_of({2000, 2000, 2000, 1000}), std::vector<std::int64_t>{});   // one is fast
 }
 
@@ -261,7 +261,7 @@ void forget_call(RankStream& stream, std::size_t row) {
   stream.times.erase(stream.times.begin() + static_cast<std::ptrdiff_t>(row));
 }
 
-TEST(SlowRanks, AreStillFoundBehindAMissingRecord) {
+TEST(SlowRanks, AreFoundAfterAMissingRecord) {
   // Rank 0 lacks its meeting of the world in step 40: that step is not part of the world's blocks, and no
   // other. What it did then is not known, so in one of the two blocks of {0,1} it seems to have worked.
   Play play = nested_groups(130, 4000);
@@ -278,8 +278,8 @@ TEST(SlowRanks, AreStillFoundBehindAMissingRecord) {
   EXPECT_EQ(slow.ranks[3].slow, 0);
 }
 
-TEST(SlowRanks, SayWhereNumbersOfCallsDoNotAgree) {
-  // The same without iterations: numbers no longer agree behind the gap, which shows at the end: the last
+TEST(SlowRanks, ReportPartsWithDifferentNumbersOfCalls) {
+  // The same without iterations: after the gap the numbers no longer agree, which shows at the end: the last
   // part has 2 calls on three ranks and 1 on rank 0.
   Play play = nested_groups(130, 4000);
   for (RankStream& stream : play.trace.streams) {

@@ -162,7 +162,7 @@ std::optional<TimeStats> time_of_all(const CallTally& tally) {
   return all.stats();
 }
 
-/// Takes away what averages of several calls cannot tell.
+/// Removes values that averages of several calls cannot have.
 void keep_averages(Summary& summary) {
   for (SummaryRow& row : summary.rows) {
     row.time = row.time ? std::optional(row.time->sums_only()) : std::nullopt;
@@ -210,23 +210,23 @@ void add_computing(const CallSource& source, const SummaryOptions& options, Summ
     if (!source.has_compute[row] || (options.rank && !ranks.contains(*options.rank))) {
       continue;
     }
-    RunningUnion stretches;  // ascending by start, so it is exact
-    bool has_stretches = false;
+    RunningUnion intervals;  // ascending by start, so it is exact
+    bool has_intervals = false;
     StreamCursor cursor{row};
     for (bool has_more = true; has_more;) {
       const std::span<const ComputeInterval> some = source.compute(cursor);
       has_more = !some.empty();
-      for (const ComputeInterval& stretch : some) {
-        if (selects(selection, stretch.iteration)) {
-          has_stretches = true;
-          stretches.add(occupied({.issued = {}, .started = stretch.started, .finished = stretch.finished}));
+      for (const ComputeInterval& interval : some) {
+        if (selects(selection, interval.iteration)) {
+          has_intervals = true;
+          intervals.add(occupied({.issued = {}, .started = interval.started, .finished = interval.finished}));
         }
       }
     }
-    const std::int64_t alike = !has_stretches ? 0 : options.rank ? 1 : ranks.count();
+    const std::int64_t alike = !has_intervals ? 0 : options.rank ? 1 : ranks.count();
     summary.computing_ranks += alike;
     summary.computing = std::chrono::nanoseconds(
-        saturating_sum(summary.computing.count(), saturating_product(stretches.take().count(), alike)));
+        saturating_sum(summary.computing.count(), saturating_product(intervals.take().count(), alike)));
   }
 }
 

@@ -38,30 +38,30 @@ struct SummaryRow {
   std::int64_t calls = 0;
   Bytes smallest;  // message of one call
   Bytes largest;
-  Bytes message;          // of all calls; as a comms logger prints it where the trace is one's (Accounting)
-  Bytes wire;             // what all ranks together send (aggregate), rounded down once
-  Bytes wire_inter_node;  // the part of it that leaves the node; 0 without ranks_per_node
+  Bytes message;                  // of all calls; in a comms logger's trace, as it prints them (Accounting)
+  Bytes wire;                     // sent by all ranks together (aggregate), rounded down once
+  Bytes wire_inter_node;          // the part of it that leaves the node; 0 without ranks_per_node
   std::optional<TimeStats> time;  // absent when no call has a time
-  /// What a rank moves while it is in these calls: message bytes of the calls that have times, over the sum
+  /// The bandwidth of a rank in these calls: message bytes of the calls that have times, divided by the sum
   /// of their durations (not the mean of the calls' bandwidths). Absent without times or bytes, for kind
   /// `other`, and in groups of one rank.
   std::optional<BytesPerSecond> algorithm_bandwidth;
-  /// That times the bus factor of nccl-tests (comm/volume.hpp): comparable with what a link can carry. Absent
-  /// where the group's size is unknown.
+  /// That times the bus factor of nccl-tests (comm/volume.hpp): comparable with the bandwidth of a link.
+  /// Absent if the group's size is unknown.
   std::optional<BytesPerSecond> bus_bandwidth;
 
-  /// Whether `wire` says something: of no op without a kind of its own, and on groups of unknown size of
-  /// messages alone, which are on the wire once.
+  /// Whether `wire` is known: not for ops of kind `other`; on groups of unknown size only for messages, which
+  /// are on the wire once.
   bool knows_wire() const {
     return group_size == 1 || (kind != CommKind::other && (group_size > 0 || wire != Bytes{}));
   }
-  /// The same of `wire_inter_node`, where ranks_per_node is given: messages on groups of unknown size are on
-  /// the wire, but nobody knows to whom.
+  /// The same for `wire_inter_node`, if ranks_per_node is given: messages on groups of unknown size are on
+  /// the wire, but their destination is not known.
   bool knows_wire_inter_node() const { return knows_wire() && group_size > 0; }
 };
 
-/// What the calls of a trace, or of a part of it, come to. Nothing here relates a call to another one: that
-/// is in overlap.hpp, stragglers.hpp and bubble.hpp.
+/// The sums of the calls of a trace, or of a part of it. Analyses that relate calls to each other are in
+/// overlap.hpp, stragglers.hpp and bubble.hpp.
 struct Summary {
   /// The op, axis and size with most message bytes first; its rows by iteration, then phase.
   std::vector<SummaryRow> rows;
@@ -74,13 +74,13 @@ struct Summary {
   Bytes message;
   Bytes wire;                           // aggregate
   std::optional<TimeStats> time;        // of all calls
-  std::int64_t calls_without_wire = 0;  // of rows that do not know theirs; `wire` leaves them out
-  /// Ranks, with calls or without, of which the trace says when they computed, and for how long in all.
+  std::int64_t calls_without_wire = 0;  // of rows without wire bytes; not in `wire`
+  /// Ranks, with calls or without, that have compute intervals, and the total length of these.
   std::int64_t computing_ranks = 0;
   std::chrono::nanoseconds computing{};
 };
 
-/// Summarises calls as they come. Memory grows with the rows (at most k_exact_samples durations each), ops
+/// Summarises a sequence of calls. Memory grows with the rows (at most k_exact_samples durations each), ops
 /// and iterations, not with the calls.
 class SummaryBuilder {
  public:
@@ -89,9 +89,9 @@ class SummaryBuilder {
   SummaryBuilder(const SummaryBuilder&) = delete;
   SummaryBuilder& operator=(const SummaryBuilder&) = delete;
 
-  /// Blocks of one trace, as visit_calls gives them.
+  /// Adds blocks of one trace, as passed by visit_calls.
   void add(const CallBlock& block);
-  /// `tables` as visit_calls leaves them. Once.
+  /// Returns the summary; `tables` as left by visit_calls. Call once.
   Summary finish(const Trace& tables);
 
  private:

@@ -244,7 +244,7 @@ TEST(Summary, GroupsByIterationAndPhase) {
   EXPECT_EQ(rows[6].message, Bytes{128});
 }
 
-TEST(Summary, OfSomeIterationsLeavesTheOthersOut) {
+TEST(Summary, OfSomeIterationsSkipsTheOthers) {
   const Summary summary = summarise(four_iterations().trace, {.iterations = std::pair(1, 2)});
   EXPECT_EQ(summary.iterations.list(), (std::vector<Iteration>{1, 2}));
   EXPECT_EQ(summary.calls, 4);
@@ -431,7 +431,7 @@ TEST(Coverage, NamesWhatIsNotClassified) {
   EXPECT_EQ(coverage.skipped.size(), 4U);
 }
 
-TEST(Summary, OfAFolderIsThatOfItsTrace) {
+TEST(Summary, OfADirectoryIsThatOfItsTrace) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     const test_support::ScratchFolder scratch;
     const Trace trace = test_support::RandomTrace(seed).make();

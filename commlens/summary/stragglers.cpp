@@ -15,7 +15,7 @@ constexpr std::size_t k_most_at_a_time = 1024;               // calls that are r
 constexpr std::size_t k_most_of_all = std::size_t{1} << 17;  // … and of all, before others are looked at
 constexpr std::int64_t k_most_held = std::int64_t{1} << 20;  // calls that wait for those of other ranks
 
-/// Reads the ranks side by side: a rank that has much waiting for others rests until they have come up to it.
+/// Reads the ranks in parallel: a rank with many unmatched calls is paused until the others have caught up.
 class SideBySide {
  public:
   SideBySide(const CallSource& source, RankMatching& matching, std::vector<RankCalls>& ranks)

@@ -12,28 +12,27 @@
 
 namespace commlens {
 
-/// Who waited for whom, by when each came. The k-th call of the same kind, group (axis and members) and root
-/// in an iteration on each member is one collective: an *instance*. A member arrives when it issues its call.
-/// With A_i the arrival and E_i the end on member i, and L = max A_i the last arrival,
+/// Waits between ranks, derived from their arrivals. The k-th call of the same kind, group (axis and members)
+/// and root in an iteration on each member is one collective: an *instance*. A member arrives when it issues
+/// its call. With A_i the arrival and E_i the end on member i, and L = max A_i the last arrival,
 ///
 ///   wait of i = min(E_i, L) - A_i >= 0,
 ///
-/// 0 for the last. All waits of an instance are caused by the rank that came last (the lowest of several). A
-/// member that ended before L did not need the last one (a root of a broadcast, a buffered send): its wait is
-/// the time it was in its call and so an upper bound.
-/// The k-th send of (source, destination) in an iteration and the k-th receive of that pair are one message;
-/// the side that came first waited, by the same formula.
+/// 0 for the last. All waits of an instance are caused by the rank that arrived last (the lowest of several).
+/// A member that ended before L did not need the last one (a root of a broadcast, a buffered send): its wait
+/// is the time it was in its call and so an upper bound. The k-th send of (source, destination) in an
+/// iteration and the k-th receive of that pair are one message; the side that arrived first waited, by the
+/// same formula.
 ///
-/// The rank that came last need not be the one that was slow: it may have waited for that one in another
-/// group. Who was slow is in slow_ranks.hpp. Arrivals are compared between ranks, so waits below how well
-/// their clocks agree (Stragglers::clock_error, where it is known) mean nothing. Ranks that are threads of
-/// one process share a clock.
+/// The rank that arrived last need not be the slow one: it may have waited for the slow one in another group
+/// (see slow_ranks.hpp). Arrivals are compared between ranks, so waits below the error of their clocks
+/// (Stragglers::clock_error, if known) are meaningless. Ranks that are threads of one process share a clock.
 struct Lateness {
   std::int64_t instances = 0;         // collectives (or messages) it took part in, matched
-  std::int64_t last = 0;              // of them it came last and somebody waited
-  std::chrono::nanoseconds caused{};  // what others waited for it
-  std::chrono::nanoseconds waited{};  // what it waited for others
-  /// Mean wait caused per instance in which it came last; 0 when it never did.
+  std::int64_t last = 0;              // of them it arrived last and others waited
+  std::chrono::nanoseconds caused{};  // wait of others for it
+  std::chrono::nanoseconds waited{};  // its wait for others
+  /// Mean wait caused per instance in which it arrived last; 0 if it never did.
   std::chrono::nanoseconds mean_caused() const;
   friend bool operator==(const Lateness&, const Lateness&) = default;
 };
@@ -93,18 +92,18 @@ struct Stragglers {
   std::int64_t instances = 0;               // collectives that were matched
   std::int64_t messages = 0;                // messages that were matched
   std::int64_t incomplete = 0;              // of both
-  // Calls that cannot be matched: of a group that is not known, of kind `other`, or without times. Calls of
-  // groups of one rank wait for nobody and are not looked at.
+  // Calls that cannot be matched: of an unknown group, of kind `other`, or without times. Calls of groups of
+  // one rank never wait and are ignored.
   std::int64_t without_group = 0;
   std::int64_t unclassified = 0;
   std::int64_t without_times = 0;
-  /// Calls with times of streams that stand for several ranks: a time is of one rank's clock.
+  /// Calls with times of streams of several ranks: a time is of one rank's clock.
   std::int64_t of_several_ranks = 0;
-  /// Calls of groups whose ranks' calls come in so different an order that too many would have to be held.
+  /// Calls of groups whose ranks' calls are in so different an order that too many would have to be held.
   std::int64_t too_far_apart = 0;
   SlowRanks slow;
-  /// How far two ranks of one machine may disagree at the end of the trace: twice the rate error of the
-  /// recorder's clock over the time the trace covers. Absent when the trace says nothing about its clock.
+  /// The largest difference of two ranks' clocks on one machine at the end of the trace: twice the rate error
+  /// of the recorder's clock over the time of the trace. Absent if the trace does not describe its clock.
   std::optional<std::chrono::nanoseconds> clock_error;
 };
 
@@ -116,8 +115,8 @@ struct StragglerOptions {
 /// Matches all calls of the trace, in time linear in the calls.
 Stragglers stragglers(const Trace& trace, const StragglerOptions& options = {});
 
-/// The same of calls that are not in memory; `iterations` of all of them. Holds what some ranks have done and
-/// others not yet, which stays little as ranks are read side by side.
+/// The same for calls that are not in memory; `iterations` of all of them. Holds the calls that some ranks
+/// have made and others not yet, which are few because ranks are read in parallel.
 Stragglers stragglers(const CallSource& source, const IterationFacts& iterations,
                       const StragglerOptions& options = {});
 

@@ -24,8 +24,8 @@ Trace ten_seconds() {
   return trace;
 }
 
-// A clock that is off by 30 in 10^9 is off by 300 ns after 10 s; of two clocks one may be ahead and the other
-// behind by that.
+// A clock that is off by 30 in 10^9 is off by 300 ns after 10 s; of two clocks one may be fast and the other
+// slow by that.
 TEST(Stragglers, BoundsTheClocksOfTwoRanksByTwiceTheErrorOfOne) {
   Trace trace = ten_seconds();
   trace.provenance.recorder = RecorderCost{.clock = "tsc", .clock_error_ppb = 30};

@@ -61,7 +61,7 @@ double at_most(std::int64_t trials, std::int64_t wins) {
   return sum;
 }
 
-/// Places of the quantiles in the ascending order, counted from 1.
+/// Ranks of the quantiles in the ascending order, counted from 1.
 struct Places {
   std::int64_t p50 = 0;
   std::int64_t low = 0;
@@ -73,7 +73,7 @@ std::int64_t share_up(std::int64_t part, std::int64_t whole, std::int64_t calls)
   return static_cast<std::int64_t>((Wide{calls} * part + whole - 1) / whole);
 }
 
-/// Places among `calls` made of `samples` independent ones.
+/// The same among `calls` calls of `samples` independent samples.
 Places places_of(std::int64_t samples, std::int64_t calls) {
   const std::int64_t rank = median_interval_rank(samples);
   Places places{share_up(1, 2, calls), share_up(1, 2, calls), share_up(1, 2, calls),
@@ -85,7 +85,7 @@ Places places_of(std::int64_t samples, std::int64_t calls) {
   return places;
 }
 
-/// Writes the quantiles that `at(place)` gives; it is asked in ascending order of places.
+/// Writes the quantiles from `at(place)`, which is called in ascending order of places.
 template <typename At>
 void set_quantiles(TimeStats& stats, const Places& places, const At& at) {
   std::array<std::pair<std::int64_t, nanoseconds*>, 4> wanted = {{{places.low, &stats.p50_low},
@@ -142,7 +142,7 @@ void DurationStats::add(nanoseconds duration, std::int64_t ranks) {
   }
 }
 
-/// Counters are there in whole octaves, from the first to the last that is in use.
+/// Counters are stored in whole octaves, from the first to the last one in use.
 void DurationStats::count(std::size_t counter, std::int64_t calls) {
   constexpr auto octave = static_cast<std::size_t>(k_per_octave);
   if (counters_.empty()) {
@@ -166,7 +166,7 @@ void DurationStats::forget_durations() {
   }
   is_exact_ = false;
   count_durations_of(*this);
-  durations_ = {};  // gives the memory back
+  durations_ = {};  // releases the memory
   runs_ = {};
 }
 
@@ -236,7 +236,7 @@ TimeStats DurationStats::with_equal_weights() const {
   auto begin = durations.begin();
   set_quantiles(stats, places_of(samples_, samples_), [&](std::int64_t place) {
     const auto wanted = durations.begin() + (place - 1);
-    std::nth_element(begin, wanted, durations.end());  // what lies before the last place is smaller
+    std::nth_element(begin, wanted, durations.end());  // elements before the last place are smaller
     begin = wanted;
     return *wanted;
   });

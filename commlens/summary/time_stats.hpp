@@ -9,7 +9,7 @@
 
 namespace commlens {
 
-/// How long calls took, from start to completion (docs/summary.md#times).
+/// Durations of calls, from start to completion (docs/summary.md#times).
 ///
 /// Quantiles are by nearest rank: of n calls in ascending order, P50 is the ceil(n / 2)-th and P95 the
 /// ceil(95 n / 100)-th, so each is a time that occurred. `p50_low` and `p50_high` are the l-th and the
@@ -26,7 +26,7 @@ namespace commlens {
 struct TimeStats {
   std::int64_t calls = 0;  // of all ranks, at least 1
   std::chrono::nanoseconds total{};
-  // Of one call each; absent where times are averages of several (Provenance::averaged_times).
+  // Of single calls; absent if times are averages of several (Provenance::averaged_times).
   std::optional<std::chrono::nanoseconds> shortest;
   std::optional<std::chrono::nanoseconds> longest;
   std::optional<std::chrono::nanoseconds> p50;
@@ -51,7 +51,8 @@ std::int64_t median_interval_rank(std::int64_t samples);
 /// Collects durations: each of them up to k_exact_samples - 1, then a histogram of at most 4,096 counters.
 class DurationStats {
  public:
-  /// A duration (>= 0) of a call that `ranks` ranks make alike: one sample that counts `ranks` times.
+  /// A duration (>= 0) of a call that `ranks` ranks make with equal times: one sample that counts `ranks`
+  /// times.
   void add(std::chrono::nanoseconds duration, std::int64_t ranks = 1);
   void merge(const DurationStats& other);
   bool empty() const { return calls_ == 0; }
@@ -59,7 +60,7 @@ class DurationStats {
   std::int64_t held() const { return std::ssize(durations_) + std::ssize(counters_); }
   /// Makes the histogram now.
   void forget_durations();
-  /// Makes the histogram now if it holds fewer numbers than there are durations.
+  /// Makes the histogram now if it has fewer numbers than there are durations.
   void save_memory();
   /// std::nullopt if empty.
   std::optional<TimeStats> stats() const;

@@ -18,7 +18,7 @@ OverlapTotal nothing() {
   return total;
 }
 
-/// `total` of one rank, of `ranks` ranks that do the same.
+/// `total` of one rank, summed over `ranks` equal ranks.
 OverlapTotal times(OverlapTotal total, std::int64_t ranks) {
   const auto grow = [&](nanoseconds time) { return nanoseconds(saturating_product(time.count(), ranks)); };
   total.iterations *= ranks;
@@ -40,7 +40,7 @@ Era era_of(const IterationOverlap& row) {
                                               : Era::training;
 }
 
-/// Most time first, each beside the time of all ranks.
+/// Most time first, each with the time of all ranks.
 template <typename Key, typename Name>
 std::vector<OverlapTotal> sorted(const std::map<Key, OverlapTotal>& totals, nanoseconds span,
                                  const Name& name) {
@@ -182,7 +182,7 @@ void TimeTally::add_rows_of(std::size_t row, std::int64_t most) {
   if (stream->events.empty() && stream->compute.empty()) {
     copy = read_stream(row, most);
     if (!copy) {
-      ranks_left_out_ += selection_.rank ? 1 : stream->ranks.count();
+      skipped_ranks_ += selection_.rank ? 1 : stream->ranks.count();
       return;
     }
     stream = &*copy;
@@ -204,7 +204,7 @@ OverlapTotals TimeTally::overlap() const {
                                          : unknown             ? unknown
                                                                : era_at(Era::init);
   OverlapTotals totals;
-  totals.ranks_left_out = ranks_left_out_;
+  totals.skipped_ranks = skipped_ranks_;
   if (!chosen) {
     return totals;
   }
@@ -219,8 +219,8 @@ OverlapTotals TimeTally::overlap() const {
   });
   totals.knows_exposed = chosen->knows_exposed;
   if (unknown && &chosen != &unknown) {
-    totals.leaves_out = true;
-    totals.calls_left_out = unknown->calls;
+    totals.has_skipped = true;
+    totals.skipped_calls = unknown->calls;
   }
   return totals;
 }

@@ -18,13 +18,13 @@
 
 namespace commlens {
 
-/// What overlap_totals() and bubble_totals() give of the rows of a trace.
+/// The results of overlap_totals() and bubble_totals() for the rows of a trace.
 struct TimeTotals {
   OverlapTotals overlap;
   BubbleTotals bubbles;
 };
 
-/// The calls of one rank (or class) without compute times, added up iteration by iteration as they come.
+/// The calls of one rank (or class) without compute times, summed iteration by iteration while they are read.
 class RankTimeTally {
  public:
   enum class Era : std::uint8_t { init, training, unknown };
@@ -45,7 +45,7 @@ class RankTimeTally {
   /// After the last call. Times of one rank.
   void finish();
 
-  /// False where calls come in so different an order that nothing here is right.
+  /// False if the order of the calls makes the sums inexact.
   bool is_exact() const;
   const RankRange& ranks() const { return ranks_; }
   const std::array<std::optional<Sums>, k_eras>& sums() const { return sums_; }
@@ -59,13 +59,13 @@ class RankTimeTally {
     std::int64_t sum_ns = 0;
     std::int64_t total_ns = 0;
   };
-  /// Some of the calls: of the iteration at hand, and of those before it.
+  /// A subset of the calls: of the current iteration, and of previous ones.
   struct Part {
     std::int64_t calls = 0;
     std::int64_t sum_ns = 0;
-    RunningUnion stretches;
+    RunningUnion intervals;
     std::array<EraTotal, k_eras> totals;
-    void add(const Interval& stretch);
+    void add(const Interval& interval);
     /// At the end of an iteration; the time the calls took in it.
     std::chrono::nanoseconds close(Era era);
     /// An iteration of one call.
@@ -80,7 +80,7 @@ class RankTimeTally {
   };
 
   Slots& slots_of(OpId id);
-  void put(OpId id, const Interval& stretch);
+  void put(OpId id, const Interval& interval);
   void close_iteration();
   void close_lone(OpId id, Era era);
   void close_parts(Era era, std::chrono::nanoseconds span);
@@ -98,7 +98,7 @@ class RankTimeTally {
   Part pipeline_;
   std::optional<Iteration> iteration_;
   IterationSet closed_;
-  std::optional<OpId> lone_;  // the only call of the iteration so far, which is in `span_` alone
+  std::optional<OpId> lone_;  // the only call of the iteration so far, which is in `span_` only
   Interval span_;
   std::array<std::int64_t, k_eras> spans_ns_{};
   bool is_exact_ = true;
@@ -116,16 +116,16 @@ struct EraSums {
   std::int64_t calls = 0;  // of all ranks
 };
 
-/// Adds up where the time of a trace went without holding more of it than one iteration of a rank, or, of
-/// ranks with compute times, one rank.
+/// Sums the time of a trace by kind while holding at most one iteration of a rank or, for ranks with compute
+/// times, one rank.
 class TimeTally {
  public:
   TimeTally(const CallSource& source, const TimeSelection& selection);
 
-  /// Blocks of the trace, as visit_calls gives them.
+  /// Adds blocks of the trace, as passed by visit_calls.
   void add(const CallBlock& block);
-  /// Reads from the source again what could not be added up in passing; ranks of more calls than `most` are
-  /// skipped then, unless the source has the trace in memory.
+  /// Reads streams again that could not be summed in one pass; ranks of more calls than `most` are then
+  /// skipped, unless the source has the trace in memory.
   TimeTotals finish(std::int64_t most);
 
  private:
@@ -143,10 +143,10 @@ class TimeTally {
   PipelineShapeTally shape_;
   std::optional<std::size_t> stream_;
   std::optional<RankTimeTally> running_;
-  std::vector<std::size_t> again_;  // streams that are to be read again
+  std::vector<std::size_t> again_;  // streams to read again
   std::array<std::optional<EraSums>, RankTimeTally::k_eras> eras_;
   std::map<RankRange, BubbleTotal> bubbles_;
-  std::int64_t ranks_left_out_ = 0;
+  std::int64_t skipped_ranks_ = 0;
 };
 
 /// Of a trace in memory.

@@ -108,7 +108,7 @@ void replace_trace_folder(const fs::path& folder, const std::function<void(const
   unfinished.fill(fill, folder);
   std::error_code error;
   if (fs::exists(target, error) && !fs::is_empty(target, error)) {
-    replace_folder(target, unfinished.path());
+    replace_directory(target, unfinished.path());
   } else if (!unfinished.move_to(target)) {
     throw_cannot_write(target, errno);
   }

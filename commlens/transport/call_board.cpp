@@ -44,7 +44,7 @@ std::shared_ptr<void> own_memory(std::int64_t ranks) {
   return memory;
 }
 
-/// What each rank tells the others, to find those of its machine.
+/// Sent by each rank to the others, to find those of its machine.
 struct Place {
   std::uint64_t machine = 0;  // a hash of the machine's boot
   std::int64_t process = 0;
@@ -127,8 +127,8 @@ GroupCalls* RankEntry::find_or_add(std::uint64_t key) {
   return nullptr;
 }
 
-// The time is 0 while the words change, and no two calls have the same: a reader that finds it the same
-// before and after has the words that belong to it.
+// The time is 0 while the words change, and distinct for each call: a reader that sees the same time before
+// and after has read the words of one call.
 
 void RankEntry::wait_for(const WaitedCall& call, std::int64_t now_ns) {
   const auto words = std::bit_cast<std::array<std::uint64_t, k_words>>(call);
@@ -159,7 +159,8 @@ std::optional<RankEntry::Waiting> RankEntry::waiting() const {
 
 CallBoard::CallBoard(std::shared_ptr<void> memory, std::int64_t ranks)
     : memory_(std::move(memory)), ranks_(ranks) {
-  // Zeroed memory is what their constructors make of it; another process may have begun to use it.
+  // Zeroed memory equals constructed objects; no constructor runs, because another process may already use
+  // it.
   end_claimed_ = static_cast<std::atomic<std::int64_t>*>(memory_.get());
   entries_ = reinterpret_cast<RankEntry*>(static_cast<std::byte*>(memory_.get()) + k_head_bytes);
 }
@@ -188,14 +189,14 @@ CallBoard CallBoard::of_processes(Communicator& world) {
       memory = mapped(file.descriptor(), bytes);
     }
   }
-  world.barrier();  // the file is there
+  world.barrier();  // the file exists
   if (first != self) {
     const SharedFile file(name, O_RDWR);
     memory = file.descriptor() < 0 ? nullptr : mapped(file.descriptor(), bytes);
   }
   CallBoard board(memory == nullptr ? own_memory(world.size()) : memory, world.size());
   board.entry(world.rank().value).join();
-  world.barrier();  // all have it
+  world.barrier();  // all have mapped it
   if (first == self) {
     shm_unlink(name.c_str());
   }

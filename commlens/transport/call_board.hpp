@@ -10,11 +10,11 @@
 
 namespace commlens {
 
-/// The call that a rank waits for, as others read it.
+/// The call that a rank waits for, as read by other ranks.
 struct WaitedCall {
   static constexpr std::size_t k_tag_bytes = 40;
   std::uint64_t group = 0;  // key of its group
-  std::int64_t number = 0;  // of the call: how many like it the rank made before on the group (with the peer)
+  std::int64_t number = 0;  // of the call: the number of previous calls on the group (with the peer)
   std::int64_t input = 0;   // elements
   std::int64_t output = 0;
   std::int32_t peer = 0;  // group rank
@@ -24,7 +24,7 @@ struct WaitedCall {
   std::array<char, k_tag_bytes> tag{};  // its beginning, ended by 0
 };
 
-/// Calls that one rank has made on one group (or to or from one rank of it).
+/// The calls of one rank on one group (or to or from one rank of it).
 struct GroupCalls {
   static constexpr std::int64_t k_remembered = 32;
   std::atomic<std::uint64_t> key = 0;
@@ -33,11 +33,11 @@ struct GroupCalls {
       issued_ns{};  // of call `number` at number % k_remembered
 
   void add(std::int64_t now_ns);
-  /// When the rank issued that call; std::nullopt if it has not, or long ago.
+  /// The time at which the rank issued that call; std::nullopt if it has not, or too many calls ago.
   std::optional<std::int64_t> issue_of(std::int64_t number) const;
 };
 
-/// What one rank writes and others read. In memory of several processes: nothing but atomics.
+/// Data written by one rank and read by others. In memory shared by processes: atomics only.
 class RankEntry {
  public:
   /// Null where there is none.
@@ -55,7 +55,7 @@ class RankEntry {
     WaitedCall call;
     std::int64_t from_ns = 0;
   };
-  /// Nothing while the rank waits for no call, or goes from one to the next at this moment.
+  /// std::nullopt if the rank waits for no call, or is just changing to the next one.
   std::optional<Waiting> waiting() const;
 
  private:
@@ -71,7 +71,7 @@ class RankEntry {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free);
 
-/// What the ranks of a job that share a machine wait for, and how many calls they have made.
+/// The calls that the ranks of a job on one machine wait for, and their numbers of calls.
 class CallBoard {
  public:
   /// Of `ranks` threads of this process.
@@ -83,7 +83,7 @@ class CallBoard {
   RankEntry& entry(std::int64_t rank) const { return entries_[rank]; }
   std::int64_t ranks() const { return ranks_; }
 
-  /// True for the first one of those who share the memory.
+  /// True for the first process that shares the memory.
   bool claim_end() const { return end_claimed_->exchange(1) == 0; }
 
  private:

@@ -23,7 +23,7 @@ std::uint64_t mixed(std::uint64_t key, std::uint64_t number) {
   return value == 0 ? 1 : value;
 }
 
-/// Of the sends, or of the recvs, from one rank of a group to another.
+/// The key of the sends, or of the recvs, from one rank of a group to another.
 std::uint64_t message_key(std::uint64_t group, GroupRank from, GroupRank to, CommKind side) {
   return mixed(
       mixed(mixed(group, static_cast<std::uint64_t>(from.value)), static_cast<std::uint64_t>(to.value)),
@@ -72,7 +72,7 @@ WaitedCall waited_call(const CommCall& call, std::uint64_t group, std::int64_t n
   return waited;
 }
 
-/// Tells the others for its scope what a rank waits for.
+/// Publishes, during its lifetime, the call that a rank waits for.
 class Waits {
  public:
   Waits(RankEntry& entry, const WaitedCall& call) : entry_(entry) {
@@ -93,7 +93,7 @@ struct WatchedGroup {
   std::uint64_t key = 0;
   std::vector<const RankEntry*> entries;  // of the members
 
-  /// When the last of the ranks of a call issued it, as far as that is known.
+  /// The time at which the last rank of a call issued it, as far as it is known.
   std::int64_t last_issue_ns(std::uint64_t calls, std::int64_t number) const {
     std::int64_t last = 0;
     for (const RankEntry* const entry : entries) {
@@ -142,7 +142,7 @@ class WatchedWork final : public Work {
     return true;
   }
 
-  /// The transport may take the call up before all ranks have issued it.
+  /// The transport may start the call before all ranks have issued it.
   std::optional<MovedTimes> moved() const override {
     if (!moved_) {
       return std::nullopt;
@@ -153,12 +153,12 @@ class WatchedWork final : public Work {
   }
 
  private:
-  std::unique_ptr<Work> work_;  // null once the watch has it
+  std::unique_ptr<Work> work_;  // null after it was moved to the watch
   std::shared_ptr<CallWatch> watch_;
   std::shared_ptr<const WatchedGroup> group_;
   std::int64_t rank_;
   WaitedCall call_;
-  std::uint64_t others_;  // under which key those who must issue it too count it
+  std::uint64_t others_;  // key under which the other ranks of the call count it
   std::optional<MovedTimes> moved_;
 };
 
@@ -240,7 +240,7 @@ class WatchedCommunicator final : public Communicator {
         message_key(group_->key, sends ? rank() : call.peer, sends ? call.peer : rank(), call.kind));
   }
 
-  /// Under which the other ranks of the call count it.
+  /// The key under which the other ranks of the call count it.
   std::uint64_t key_of_others(const CommCall& call) const {
     if (!is_point_to_point(call.kind)) {
       return group_->key;
@@ -325,7 +325,7 @@ void CallWatch::run() {
   }
 }
 
-/// With the mutex held, so that no communicator goes away meanwhile.
+/// Called with the mutex held, so that no communicator is destroyed meanwhile.
 void CallWatch::look() {
   const std::int64_t now_ns = Clock::of_process().now_ns();
   if (!ended_for_.empty()) {
@@ -348,7 +348,7 @@ void CallWatch::look() {
     try {
       return call.work->is_complete();
     } catch (const SystemError&) {
-      return true;  // its rank hears of it in its next call
+      return true;  // its rank fails in its next call
     }
   });
   for (const Unfinished& call : unfinished_) {
@@ -382,7 +382,7 @@ std::string CallWatch::call_text(const WaitedCall& call) const {
                      .tag = call.tag.data()};
   std::string text = to_text(described);
   if (call.kind == CommKind::barrier && !described.tag.empty()) {
-    text = described.tag;  // what is no call of its own, as a split
+    text = described.tag;  // not a call, e.g. a split
   }
   const auto group = groups_.find(call.group);
   if (group == groups_.end()) {
@@ -395,7 +395,7 @@ std::string CallWatch::call_text(const WaitedCall& call) const {
   return text + fmt::format(", call {} of {}", call.number + 1, ranks_text(group->second));
 }
 
-/// Under which key the ranks that `rank` waits for count the call.
+/// The key under which the ranks that `rank` waits for count the call.
 std::uint64_t CallWatch::key_of_others(std::int64_t rank, const WaitedCall& call) const {
   const auto group = groups_.find(call.group);
   if (group == groups_.end() || !is_point_to_point(call.kind)) {
@@ -407,8 +407,8 @@ std::uint64_t CallWatch::key_of_others(std::int64_t rank, const WaitedCall& call
                                      : message_key(call.group, peer, self, CommKind::send);
 }
 
-/// Those of the group that `rank` waits for and that have not made the call, and those of whom this machine
-/// knows nothing.
+/// The ranks that `rank` waits for: those that have not made the call, and those that are unknown on this
+/// machine.
 CallWatch::Absent CallWatch::absent(std::int64_t rank, const WaitedCall& call) const {
   Absent absent;
   const auto group = groups_.find(call.group);
@@ -434,7 +434,8 @@ CallWatch::Absent CallWatch::absent(std::int64_t rank, const WaitedCall& call) c
   return absent;
 }
 
-/// "rank 2 (busy outside of communication), rank 3 (waits for barrier, call 2 of ranks 0-3)"; few in words.
+/// "rank 2 (busy outside of communication), rank 3 (waits for barrier, call 2 of ranks 0-3)"; details of a
+/// few ranks only.
 std::string CallWatch::missing_text(const std::vector<Rank>& missing) const {
   constexpr std::size_t k_most_in_words = 4;
   if (missing.size() > k_most_in_words) {

@@ -18,17 +18,16 @@ namespace commlens {
 struct WatchOptions {
   /// Longest time that a rank waits for one call; 0: any.
   std::chrono::nanoseconds timeout{};
-  /// Called once when the job, ended for a timeout, has not come to its end after `grace`: a rank is stuck
-  /// outside of communication and cannot be determined. Ends the process, saying "rank 0: REASON". Null: the
-  /// others wait for that rank.
+  /// Called once if the job, ended by a timeout, has not ended after `grace`: a rank is stuck outside of
+  /// communication and cannot be interrupted. It should end the process with the message "rank 0: REASON".
+  /// Null: the others wait for that rank.
   std::function<void(const std::string& reason)> give_up;
   std::chrono::nanoseconds grace{std::chrono::seconds(5)};
 };
 
-/// Watches over the ranks of this process, so that none waits for ever for a rank that does not come: after
-/// the timeout it aborts the job, with a reason that names the rank, its call, and who of the group has not
-/// made it. The process that was first on its machine says so; the board tells what ranks of other processes
-/// do.
+/// Watches the ranks of this process, so that none waits forever for a missing rank: after the timeout it
+/// aborts the job, with a reason that names the rank, its call, and the ranks of the group that have not made
+/// it. The first process on the machine reports; the board has the states of other processes' ranks.
 class CallWatch : public std::enable_shared_from_this<CallWatch> {
  public:
   static std::shared_ptr<CallWatch> make(CallBoard board, WatchOptions options);
@@ -37,15 +36,15 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
   CallWatch& operator=(const CallWatch&) = delete;
   ~CallWatch();
 
-  /// Decorates the communicator of all ranks; so are those that come from it by split(). Its abort() must not
-  /// wait for ranks. `layer` tells transports apart of which a rank uses several at once.
+  /// Decorates the communicator of all ranks, and those made from it by split(). Its abort() must not wait
+  /// for ranks. `layer` distinguishes transports if a rank uses several at once.
   std::unique_ptr<Communicator> watched(std::unique_ptr<Communicator> world, std::uint64_t layer = 1);
 
  private:
   friend class WatchedCommunicator;
   friend class WatchedWork;
 
-  /// A call of a device that its rank does not wait for in wait().
+  /// A device call, for which its rank does not block in wait().
   struct Unfinished {
     std::int64_t rank = 0;
     RankEntry::Waiting waiting;

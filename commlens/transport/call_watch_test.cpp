@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds k_soon{300};  // also for a thread that the system makes wait
 
-/// Runs `body` in threads that are watched over; what ends the job.
+/// Runs `body` in watched threads; returns the reason that ends the job.
 template <typename Body>
 std::string reason_of(std::int64_t ranks, const Body& body) {
   const auto watch = CallWatch::make(CallBoard::of_threads(ranks), {.timeout = k_soon});
@@ -43,19 +43,19 @@ CommCall call_of(CommKind kind, std::vector<float>& buffer, std::string_view tag
 }
 
 TEST(CallWatch, NamesTheRankItsCallAndWhoIsMissing) {
-  std::latch told(3);
+  std::latch freed(3);
   const std::string reason = reason_of(4, [&](Communicator& world) {
     std::vector<float> buffer(16);
     world.barrier();
     world.run(call_of(CommKind::all_reduce, buffer, "first"));
     if (world.rank() == GroupRank{2}) {
-      told.wait();  // stuck, until the others have been freed
+      freed.wait();  // stuck until the others have been freed
       return;
     }
     try {
       world.run(call_of(CommKind::all_reduce, buffer, "gradients"));
     } catch (const SystemError&) {
-      told.count_down();
+      freed.count_down();
       throw;
     }
   });
@@ -68,7 +68,7 @@ TEST(CallWatch, NamesTheRankItsCallAndWhoIsMissing) {
       << reason;
 }
 
-TEST(CallWatch, TellsWhatTheMissingRankWaitsFor) {
+TEST(CallWatch, ReportsTheCallThatTheMissingRankWaitsFor) {
   const std::string reason = reason_of(2, [](Communicator& world) {
     std::vector<float> buffer(8);
     const std::unique_ptr<Communicator> pair = world.split(0, 0);
@@ -90,11 +90,11 @@ TEST(CallWatch, TellsWhatTheMissingRankWaitsFor) {
 }
 
 TEST(CallWatch, OfAMessageNamesItsOtherSide) {
-  std::latch told(1);
+  std::latch heard(1);
   const std::string reason = reason_of(3, [&](Communicator& world) {
     std::vector<float> message(4);
     if (world.rank() != GroupRank{2}) {
-      told.wait();
+      heard.wait();
       return;
     }
     CommCall call = call_of(CommKind::recv, message, "activations");
@@ -103,7 +103,7 @@ TEST(CallWatch, OfAMessageNamesItsOtherSide) {
     try {
       world.start(call)->wait();
     } catch (const SystemError&) {
-      told.count_down();
+      heard.count_down();
       throw;
     }
   });
@@ -131,11 +131,11 @@ TEST(CallWatch, KnowsOfNoWaitBetweenCalls) {
 
 TEST(CallWatch, GivesUpOnAJobThatCannotEnd) {
   std::latch given_up(1);
-  std::string told;
+  std::string heard;
   const auto watch = CallWatch::make(CallBoard::of_threads(2), {.timeout = k_soon,
                                                                 .give_up =
                                                                     [&](const std::string& reason) {
-                                                                      told = reason;
+                                                                      heard = reason;
                                                                       given_up.count_down();
                                                                     },
                                                                 .grace = k_soon});
@@ -143,14 +143,14 @@ TEST(CallWatch, GivesUpOnAJobThatCannotEnd) {
                                 [&](std::unique_ptr<Communicator> own) {
                                   const auto world = watch->watched(std::move(own));
                                   if (world->rank() == GroupRank{1}) {
-                                    given_up.wait();  // a rank that hears nothing until then
+                                    given_up.wait();  // a rank that is not notified until then
                                   }
                                   world->barrier();
                                 }),
                SystemError);
-  EXPECT_NE(told.find("rank 0: waited 300 ms for barrier, call 1 of ranks 0-1; missing: rank 1"),
+  EXPECT_NE(heard.find("rank 0: waited 300 ms for barrier, call 1 of ranks 0-1; missing: rank 1"),
             std::string::npos)
-      << told;
+      << heard;
 }
 
 /// A call of a device: wait() returns at once, and it is never complete.
@@ -181,7 +181,7 @@ class DeviceCommunicator final : public Communicator {
   std::string reason_;
 };
 
-TEST(CallWatch, SeesCallsOfDevicesThatNobodyWaitsFor) {
+TEST(CallWatch, SeesDeviceCallsWithoutAWaitingRank) {
   std::latch aborted(1);
   const auto watch = CallWatch::make(CallBoard::of_threads(2), {.timeout = k_soon});
   auto device = std::make_unique<DeviceCommunicator>(aborted);
@@ -195,7 +195,7 @@ TEST(CallWatch, SeesCallsOfDevicesThatNobodyWaitsFor) {
       << inner.reason();
 }
 
-/// A transport that takes a call up as soon as it is issued, whoever else has issued it.
+/// A transport that starts a call as soon as it is issued, without the other ranks.
 class EagerWork final : public Work {
  public:
   explicit EagerWork(std::unique_ptr<Work> work)

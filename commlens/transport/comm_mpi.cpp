@@ -27,15 +27,14 @@ namespace {
 
 constexpr int k_exit_status = 3;  // of a job that was aborted
 
-/// What decides whether the process finalises MPI when it exits; MPI exists once per process, and so does
-/// this.
+/// State that decides whether the process finalises MPI when it exits; one per process, like MPI itself.
 struct ProcessState {
   std::atomic<int> open = 0;              // communicators alive
   std::atomic<bool> broken = false;       // aborted, or an exception went through a communicator's owner
-  std::shared_ptr<MpiProgress> progress;  // ends before MPI does
+  std::shared_ptr<MpiProgress> progress;  // destroyed before MPI ends
 };
 
-/// Never destroyed: leave_mpi needs it at the exit, after what is static is gone.
+/// Never destroyed: leave_mpi needs it at exit, after static objects are destroyed.
 ProcessState& process_state() {
   static auto* const state = new ProcessState;
   return *state;
@@ -48,7 +47,7 @@ bool is_finalised() {
 }
 
 /// MPI_Finalize waits for all ranks. A process that leaves early must not wait for ranks that wait for it: it
-/// exits without, which the launcher sees, and ends the job.
+/// exits without MPI_Finalize; the launcher detects that and ends the job.
 void leave_mpi() {
   if (process_state().progress != nullptr) {
     process_state().progress->stop();
@@ -112,7 +111,7 @@ class MpiCommunicator final : public Communicator {
     }
   }
   bool makes_progress() const override { return job_->progress != nullptr; }
-  /// Nonblocking collectives that nobody moves on hide nothing and are slower than blocking ones
+  /// Nonblocking collectives without progress overlap nothing and are slower than blocking ones
   /// (docs/adr/0006).
   bool starting_pays() const override { return makes_progress(); }
 
@@ -139,25 +138,25 @@ class MpiCommunicator final : public Communicator {
     process_state().broken = true;
     fmt::print(stderr, "commlens: rank {}: {}\n", job_->rank.value, reason);
     std::fflush(stderr);
-    // MPICH's launcher forgets what it has not read yet when it hears of the abort.
+    // MPICH's launcher drops unread output when it receives the abort.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, k_exit_status);
-    std::_Exit(k_exit_status);  // where MPI_Abort comes back
+    std::_Exit(k_exit_status);  // if MPI_Abort returns
   }
 
  private:
-  /// Messages are not: one that waits for its receiver would hold up those behind it.
+  /// Messages are not queued: one that waits for its receiver would delay the following ones.
   bool is_queued(const CommCall& call) const { return queue_ != nullptr && !is_point_to_point(call.kind); }
 
   std::shared_ptr<const MpiJob> job_;
   MPI_Comm comm_;
-  std::unique_ptr<MpiCallQueue> queue_;  // where calls are to make progress
+  std::unique_ptr<MpiCallQueue> queue_;  // if calls should progress
   GroupRank rank_;
   std::vector<Rank> members_;
 };
 
-/// The program loads this module for itself alone; Open MPI's plug-ins look for its library among the symbols
-/// of all.
+/// The program loads this module with local symbols; Open MPI's plug-ins look for its library among the
+/// global symbols.
 void show_library_to_its_plugins() {
   Dl_info library{};
   // NOLINTNEXTLINE(bugprone-casting-through-void,*-reinterpret-cast): dladdr takes functions so
@@ -180,7 +179,7 @@ Result<Bytes> piece_size(Bytes otherwise) {
   return std::min(otherwise, Bytes{bytes});
 }
 
-/// `with_progress`: MPI may be used by several threads at once, and one of them is to move calls on.
+/// `with_progress`: several threads may call MPI at once, and one of them progresses calls.
 Result<std::shared_ptr<const MpiJob>> joined_job(bool with_progress) {
   auto job = std::make_shared<MpiJob>();
   int rank = 0;

@@ -27,7 +27,7 @@ void combine_pairs(void* input, void* inout, int* count, MPI_Datatype* /*type*/)
   combine(Type, Reduction, inputs, outputs, {.count = *count});
 }
 
-/// The two-byte floats travel as integers; MpiJob::op knows what they are.
+/// Two-byte floats are sent as integers; MpiJob::op has their type.
 MPI_Datatype mpi_type(DType type) {
   switch (type) {
     case DType::fp64:
@@ -262,7 +262,7 @@ class Issue {
             return MPI_Ialltoall(in(0), count, type_, out(0), count, type_, comm_, made);
           });
     }
-    MpiWork messages(nullptr);  // all under way at once, or ranks wait for each other
+    MpiWork messages(nullptr);  // all at once, or ranks would wait for each other
     MpiWork* const whole = work_;
     work_ = whole == nullptr ? &messages : whole;
     copy_own_part(in(rank_ * part), out(rank_ * part), Elements{part} * call_.dtype);

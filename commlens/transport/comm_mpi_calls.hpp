@@ -18,7 +18,7 @@ class MpiOperations {
   /// Made after MPI has started; never freed, as MPI ends with the process.
   static MpiOperations made();
 
-  /// Throws SystemError when the type can only be moved.
+  /// Throws SystemError if the type cannot be reduced.
   MPI_Op op(DType type, ReduceOp reduction) const;
 
  private:
@@ -38,14 +38,14 @@ class MpiOperations {
   Pair uint8_;
 };
 
-/// What all MPI communicators of the process share.
+/// State shared by all MPI communicators of the process.
 struct MpiJob {
   MPI_Group world = MPI_GROUP_NULL;
   Rank rank;
   Bytes piece{std::int64_t{1} << 30};  // most that one MPI call moves: its counts are int
   MpiOperations operations;
   std::shared_ptr<MpiBuffers> buffers = std::make_shared<MpiBuffers>();
-  std::shared_ptr<MpiProgress> progress;  // null: calls move on inside of calls only
+  std::shared_ptr<MpiProgress> progress;  // null: calls progress only inside MPI calls
 };
 
 /// Issues `call` on `comm` as nonblocking MPI calls of at most job.piece each. Every rank splits alike,
@@ -53,7 +53,7 @@ struct MpiJob {
 std::unique_ptr<Work> start_mpi_call(const MpiJob& job, MPI_Comm comm, const CommCall& call);
 
 /// The same as blocking MPI calls: faster, and with the algorithms that a site has tuned. All ranks of a
-/// collective call make it so, or none.
+/// collective call must use the same of the two ways.
 void run_mpi_call(const MpiJob& job, MPI_Comm comm, const CommCall& call);
 
 }  // namespace commlens

@@ -75,7 +75,7 @@ std::unique_ptr<Work> MpiCallQueue::start(const CommCall& call) {
   return std::make_unique<QueuedWork>(*this, std::move(entry));
 }
 
-/// At once where no call is before it.
+/// Immediately if no call is before it.
 void MpiCallQueue::run(const CommCall& call) {
   bool is_first = false;
   {
@@ -106,8 +106,8 @@ void MpiCallQueue::wait_for(const Entry& entry) {
   changed_.wait(lock, [&] { return entry.is_done.load(std::memory_order_acquire); });
 }
 
-/// An exception takes the buffers away, and is about to end the job. A call that is being made comes to its
-/// end if the other ranks have made it too; if not, nobody waits for that for long.
+/// An exception destroys the buffers, and is about to end the job. A running call completes if the other
+/// ranks have made it too; if not, the wait for it is short.
 void MpiCallQueue::give_up(const Entry& entry) {
   constexpr std::chrono::seconds k_patience{2};
   const auto is_entry = [&](const std::shared_ptr<Entry>& one) { return one.get() == &entry; };

@@ -15,15 +15,15 @@
 
 namespace commlens {
 
-/// Collective calls of one communicator, made by a thread of their own as blocking MPI calls, one after the
+/// Collective calls of one communicator, made by a separate thread as blocking MPI calls, one after the
 /// other, while the rank computes. Each communicator has a queue, so that calls of two of them do not wait
-/// for each other. Needs MPI_THREAD_MULTIPLE. The rank's thread alone uses it; `comm` outlives it.
+/// for each other. Needs MPI_THREAD_MULTIPLE. Used by the rank's thread only; `comm` must outlive it.
 class MpiCallQueue {
  public:
   MpiCallQueue(std::shared_ptr<const MpiJob> job, MPI_Comm comm) : job_(std::move(job)), comm_(comm) {}
   MpiCallQueue(const MpiCallQueue&) = delete;
   MpiCallQueue& operator=(const MpiCallQueue&) = delete;
-  /// Returns once the call that is being made is complete; others are not made.
+  /// Returns once the running call is complete; queued ones are not made.
   ~MpiCallQueue();
 
   std::unique_ptr<Work> start(const CommCall& call);
@@ -36,7 +36,7 @@ class MpiCallQueue {
   struct Entry {
     CommCall call;
     std::atomic<bool> is_done = false;
-    MovedTimes moved;     // with what follows unchanged once done
+    MovedTimes moved;     // the members below are unchanged once done
     std::string failure;  // why it is not complete
   };
 
@@ -48,7 +48,7 @@ class MpiCallQueue {
   MPI_Comm comm_;
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Entry>> entries_;  // the first one is being made
+  std::deque<std::shared_ptr<Entry>> entries_;  // the first one is running
   bool is_over_ = false;
   std::thread thread_;  // since the first call
 };

@@ -109,7 +109,7 @@ bool MpiWork::is_complete() {
   return test();
 }
 
-/// Moves the call on; whether it is complete.
+/// Progresses the call; returns whether it is complete.
 bool MpiWork::test() {
   for (; done_ < pending_.size(); ++done_) {
     Pending& pending = pending_[done_];
@@ -173,7 +173,7 @@ void MpiProgress::take(MpiWork& work) {
 }
 
 void MpiProgress::run() {
-  // A core of its own may ask all the time; where it has none after all, the ranks need theirs.
+  // A thread with a free core may poll all the time; without one, the ranks need theirs.
   constexpr int k_patience = 1000;
   constexpr std::chrono::microseconds k_pause{50};
   int fruitless = 0;

@@ -16,18 +16,17 @@
 
 namespace commlens {
 
-/// Throws SystemError "FUNCTION failed: what MPI says" unless `status` is MPI_SUCCESS.
+/// Throws SystemError "FUNCTION failed: MPI's error text" unless `status` is MPI_SUCCESS.
 void mpi_check(int status, const char* function);
 
 /// Throws SystemError unless a message had `expected` bytes.
 void check_received(const MPI_Status& status, int expected);
 
-/// Memory for copies of inputs. Used again and again, for the system takes longer to give a page than to copy
-/// it.
+/// Memory for copies of inputs. Reused, because the system takes longer to provide a page than to copy it.
 class MpiBuffers {
  public:
   using Memory = std::vector<char>;
-  /// At least so large; any thread may call it.
+  /// Memory of at least that size; thread-safe.
   Memory take(std::size_t bytes);
   void give_back(Memory memory);
 
@@ -73,14 +72,14 @@ class MpiWork final : public Work {
   std::size_t done_ = 0;  // of pending_, from the first on
   bool is_complete_ = false;
   std::string failure_;
-  // Without progress of its own, data move from when the rank first asks for it.
+  // Without progress in the background, data start to move when the rank first queries the call.
   std::int64_t started_ns_ = 0;
   std::int64_t finished_ns_ = 0;
   MpiBuffers* buffers_ = nullptr;
   MpiBuffers::Memory copy_;
 };
 
-/// A thread of the process that moves messages on while the rank computes (collectives have MpiCallQueue).
+/// A thread of the process that progresses messages while the rank computes (collectives use MpiCallQueue).
 /// Needs MPI_THREAD_MULTIPLE.
 class MpiProgress {
  public:
@@ -90,7 +89,7 @@ class MpiProgress {
   ~MpiProgress();
 
   void add(MpiWork& work);
-  /// From now on the caller alone uses `work`.
+  /// Removes `work`: from now on only the caller uses it.
   void take(MpiWork& work);
 
   /// Ends the thread, before MPI ends.

@@ -18,8 +18,8 @@ namespace {
 
 class NcclHandle;
 
-/// The end of the job, seen by all NCCL communicators of the process: a rank that waits for one that is gone
-/// is only freed by ending its own communicator.
+/// The end of the job for all NCCL communicators of the process: a rank that waits for a lost one is only
+/// freed by aborting its own communicator.
 class JobEnd {
  public:
   void add(NcclHandle* handle);
@@ -54,7 +54,8 @@ class NcclHandle {
 
   ~NcclHandle() {
     if (std::uncaught_exceptions() > 0) {
-      // Destroying would wait for calls of other ranks, and theirs for calls that this one no longer makes.
+      // Destroying it would wait for calls of other ranks, which wait for calls that this rank no longer
+      // makes.
       job_end().end("another rank of this process has failed");
     }
     job_end().remove(this);
@@ -72,7 +73,7 @@ class NcclHandle {
   void* cell() const { return cell_; }
   int device() const { return device_; }
 
-  /// Autograd calls from threads of its own, whose current device is another.
+  /// Autograd calls from its own threads, whose current device differs.
   void use_device() const { gpu(api_.set_device(device_), "choosing the device"); }
 
   void connect(int ranks, const NcclUniqueId& id, int rank) {
@@ -81,7 +82,7 @@ class NcclHandle {
     comm_ = comm;
   }
 
-  /// The communicator, while the job goes on.
+  /// The communicator, unless the job has ended.
   NcclComm comm() const {
     job_end().throw_if_ended();
     NcclComm comm = comm_;
@@ -91,8 +92,8 @@ class NcclHandle {
     return comm;
   }
 
-  /// Frees threads that are inside a call of it or wait for one. NCCL allows this beside calls of other
-  /// threads.
+  /// Frees threads that are inside a call of the communicator or wait for one. NCCL allows this concurrently
+  /// with calls of other threads.
   void abort() {
     const std::lock_guard lock(mutex_);
     if (NcclComm comm = comm_.exchange(nullptr); comm != nullptr) {
@@ -100,7 +101,7 @@ class NcclHandle {
     }
   }
 
-  /// Throws what has happened to the communicator behind our back (a lost peer, a device error).
+  /// Throws an asynchronous error of the communicator (a lost peer, a device error).
   void throw_async_error() {
     job_end().throw_if_ended();
     int query = k_nccl_success;
@@ -115,7 +116,7 @@ class NcclHandle {
     nccl(error == k_nccl_in_progress ? k_nccl_success : error, "an NCCL call under way");
   }
 
-  /// Work of the default stream up to now comes before what the own stream gets next.
+  /// Orders the work of the default stream so far before the next work of the communicator's stream.
   void follow_default_stream() const {
     gpu(api_.event_record(ready_, nullptr), "recording an event");
     gpu(api_.stream_wait_event(stream_, ready_, 0), "waiting for an event");
@@ -129,7 +130,7 @@ class NcclHandle {
 
   void nccl(int error, const char* what) const {
     if (error != k_nccl_success) {
-      job_end().throw_if_ended();  // then this error only follows from it
+      job_end().throw_if_ended();  // then this error is a consequence of the end
       throw SystemError(fmt::format("{} failed: {} ({})", what, api_.get_error_string(error), api_.name));
     }
   }
@@ -173,7 +174,7 @@ void JobEnd::throw_if_ended() {
 
 class NcclWork final : public Work {
  public:
-  /// Complete when what the handle's stream holds now is. With `host_waits`, wait() blocks until then.
+  /// Complete when the current work of the handle's stream is. With `host_waits`, wait() blocks until then.
   NcclWork(std::shared_ptr<NcclHandle> handle, bool host_waits)
       : handle_(std::move(handle)), host_waits_(host_waits) {
     const NcclApi& api = handle_->api();
@@ -192,7 +193,7 @@ class NcclWork final : public Work {
       handle_->gpu(api.stream_wait_event(nullptr, done_, 0), "waiting for an event");
       return;
     }
-    // Asking instead of blocking: the call never ends when a peer is lost.
+    // Polls instead of blocking: the call never ends if a peer is lost.
     while (!is_complete()) {
       std::this_thread::yield();
     }
@@ -245,7 +246,7 @@ NcclType reduced_type(DType type) {
 std::unique_ptr<Communicator> connected(const NcclApi& api, int device, Communicator& control,
                                         std::unique_ptr<Communicator> owned);
 
-/// One call being put on the handle's stream.
+/// One call that is enqueued on the handle's stream.
 class Issue {
  public:
   Issue(const NcclHandle& handle, const CommCall& call, std::int64_t ranks)
@@ -294,7 +295,7 @@ class Issue {
   }
 
  private:
-  /// NCCL has an all-to-all since 2.28 only; a group of sends and receives is carried out as one call.
+  /// NCCL has an all-to-all since 2.28 only; a group of sends and receives runs as one call.
   void all_to_all() const {
     const std::size_t part = bytes(call_.input) / static_cast<std::size_t>(ranks_);
     check(api_.group_start(), "ncclGroupStart");
@@ -346,7 +347,7 @@ class NcclCommunicator final : public Communicator {
     return std::make_unique<NcclWork>(handle_, call.kind == CommKind::barrier);
   }
 
-  /// ncclCommSplit exists since NCCL 2.18 only; this needs nothing but what made the world.
+  /// ncclCommSplit exists since NCCL 2.18 only; this uses the functions that made the world.
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
     std::unique_ptr<Communicator> control = control_.split(color, key);
     if (control == nullptr) {
@@ -356,7 +357,7 @@ class NcclCommunicator final : public Communicator {
     return connected(handle_->api(), handle_->device(), part, std::move(control));
   }
 
-  /// Every rank of the job hears of it through `control`: MPI ends the processes, threads share JobEnd.
+  /// `control` notifies every rank of the job: MPI ends the processes, threads share JobEnd.
   void abort(std::string_view reason) override {
     control_.abort(reason);
     job_end().end(reason);

@@ -16,7 +16,7 @@ class NoWork final : public Work {
   bool is_complete() override { return true; }
 };
 
-/// A job of one rank, whose calls leave the buffers as they are; counts them.
+/// A job of one rank, which counts calls and does not change buffers.
 class OneRank final : public Communicator {
  public:
   const std::vector<Rank>& members() const override { return members_; }
@@ -66,7 +66,7 @@ TEST(NcclApi, LoadsEveryFunctionOfAnInstalledLibrary) {
   EXPECT_NE((*api)->name.find("CCL 2."), std::string::npos) << (*api)->name;
 }
 
-TEST(NcclWorld, TellsTheOtherRanksBeforeItRefuses) {
+TEST(NcclWorld, NotifiesTheOtherRanksBeforeItRefuses) {
   OneRank control;
   const auto world = open_nccl_world(control, -1);
   ASSERT_FALSE(world);

@@ -10,8 +10,8 @@
 namespace commlens {
 namespace {
 
-/// Adds the time of a scope to one kind of call, and tells the recorder that the rank does not compute in it;
-/// also when an exception ends it. On the recorder's clock, so that one reading serves all.
+/// Adds the time of a scope to one kind of call, and reports to the recorder that the rank does not compute
+/// in it, also if an exception ends it. Uses the recorder's clock, so that one reading is enough.
 class BlockedTime {
  public:
   BlockedTime(CommClock& clock, CommKind kind, Recorder& recorder)
@@ -30,7 +30,7 @@ class BlockedTime {
 
   std::int64_t start_ns() const { return start_ns_; }
 
-  /// Ends it before its scope does; the time now.
+  /// Ends the measurement before the end of the scope; returns the time now.
   std::int64_t end() {
     const std::int64_t now_ns = Clock::of_process().now_ns();
     blocked_ += std::chrono::nanoseconds(now_ns - start_ns_);
@@ -83,8 +83,9 @@ class RecordedWork final : public Work {
   std::optional<MovedTimes> moved() const override { return work_->moved(); }
 
  private:
-  /// The call occupies its rank from when its data start to move, or the rank to wait for it, whichever comes
-  /// first, to when they have moved. Where the transport does not know, it is busy with it from its issue.
+  /// The call occupies its rank from the start of its data movement, or of the rank's wait, whichever is
+  /// first, to the end of the movement. If the transport does not know these times, it occupies the rank from
+  /// its issue.
   void record(std::int64_t waits_from_ns, std::int64_t now_ns) {
     is_recorded_ = true;
     const std::optional<MovedTimes> moved = work_->moved();
@@ -126,7 +127,7 @@ class RecordingCommunicator final : public Communicator {
   bool starting_pays() const override { return communicator_->starting_pays(); }
 
   std::unique_ptr<Work> start(const CommCall& call) override {
-    if (is_left_out(call)) {
+    if (is_skipped(call)) {
       return communicator_->start(call);
     }
     const BlockedTime blocked(clock_, call.kind, recorder_);
@@ -137,7 +138,7 @@ class RecordingCommunicator final : public Communicator {
   }
 
   void run(const CommCall& call) override {
-    if (is_left_out(call)) {
+    if (is_skipped(call)) {
       communicator_->run(call);
       return;
     }
@@ -155,12 +156,12 @@ class RecordingCommunicator final : public Communicator {
   void abort(std::string_view reason) override { communicator_->abort(reason); }
 
  private:
-  bool is_left_out(const CommCall& call) const {
+  bool is_skipped(const CommCall& call) const {
     return (call.kind == CommKind::barrier && size() == 1) || names_nobody(call);
   }
 
-  /// Whether the other rank of the call is not in the group: the transport refuses it, and no reader would
-  /// take a record of it.
+  /// Whether the peer of the call is not in the group: the transport refuses the call, and no reader would
+  /// accept a record of it.
   bool names_nobody(const CommCall& call) const {
     const bool has_peer = has_root(call.kind) || is_point_to_point(call.kind);
     return has_peer && (call.peer.value < 0 || call.peer.value >= size());
@@ -183,7 +184,7 @@ class RecordingCommunicator final : public Communicator {
     return is_reducing(call.kind) ? reduction : Reduction::unknown;
   }
 
-  /// All members. A communicator that has messages alone is no group of the trace.
+  /// All members. A communicator with messages only is not a group of the trace.
   GroupId whole() {
     if (!whole_) {
       whole_ = recorder_.group(members(), axis_, number_);

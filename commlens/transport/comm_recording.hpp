@@ -10,8 +10,8 @@
 
 namespace commlens {
 
-/// Time a rank's thread spent inside start() and wait(), and calls, per kind of call; one per rank, shared by
-/// its recording communicators.
+/// The time of a rank's thread inside start() and wait(), and its calls, per kind of call; one object per
+/// rank, shared by its recording communicators.
 struct CommClock {
   static constexpr std::size_t k_kinds = static_cast<std::size_t>(CommKind::other) + 1;
   std::array<std::chrono::nanoseconds, k_kinds> blocked{};
@@ -19,9 +19,9 @@ struct CommClock {
 };
 
 /// Decorates a communicator: every call (but barriers of a group of one) is written to `recorder`, and its
-/// blocking time added to `clock`; outside of it the rank computes, as far as a recorder of compute is told.
-/// Groups are recorded under `axis`; send and recv under the ordered pair. `number` tells communicators of
-/// the same ranks apart; all members give the same. Both references outlive the communicator. split() of it
+/// blocking time added to `clock`; outside of calls the recorder counts the rank as computing. Groups are
+/// recorded under `axis`; send and recv under the ordered pair. `number` distinguishes communicators of the
+/// same ranks; all members pass the same number. Both references outlive the communicator. split() of it
 /// returns undecorated communicators: the caller knows their axis.
 std::unique_ptr<Communicator> recorded(std::unique_ptr<Communicator> communicator, Axis axis,
                                        Recorder& recorder, CommClock& clock,

@@ -34,21 +34,21 @@ std::string text_of(const SpelledCall& call) {
   return text;
 }
 
-/// What is recorded of `ranks` ranks whose body gets its recorded world (axis dp) and its clock.
+/// The recording of `ranks` ranks; the body gets its recorded world (axis dp) and its clock.
 class Recording {
  public:
   template <typename Body>
   Recording(std::int64_t ranks, const Body& body) {
-    create_recording(folder_ / "t",
+    create_recording(directory_ / "t",
                      {.producer = "test", .description = "", .framework = "commlens", .ranks = ranks});
     run_thread_ranks(ranks, [&](std::unique_ptr<Communicator> world) {
-      Recorder recorder(folder_ / "t", Rank{world->rank().value});
+      Recorder recorder(directory_ / "t", Rank{world->rank().value});
       CommClock clock;
       const std::unique_ptr<Communicator> seen = recorded(std::move(world), Axis::dp, recorder, clock);
       body(*seen, recorder, clock);
     });
-    finish_recording(folder_ / "t");
-    Result<Trace> trace = read_trace(folder_ / "t");
+    finish_recording(directory_ / "t");
+    Result<Trace> trace = read_trace(directory_ / "t");
     EXPECT_TRUE(trace) << trace.error().message;
     trace_ = trace ? std::move(*trace) : Trace();
   }
@@ -64,7 +64,7 @@ class Recording {
   const Trace& trace() const { return trace_; }
 
  private:
-  ScratchFolder folder_;
+  ScratchFolder directory_;
   Trace trace_;
 };
 
@@ -154,14 +154,14 @@ TEST(RecordedCommunicator, WritesACallOnceHoweverOftenItIsWaitedFor) {
   }
 }
 
-/// Lets the clock of the process move on at least once.
+/// Waits until the clock of the process advances.
 void spend_time() {
   const auto start = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() == start) {
   }
 }
 
-/// A call of which the transport says when its data moved.
+/// A call whose transport reports when its data moved.
 class MovedWork final : public Work {
  public:
   explicit MovedWork(const MovedTimes& moved) : moved_(moved) {}
@@ -173,7 +173,7 @@ class MovedWork final : public Work {
   MovedTimes moved_;
 };
 
-/// Says of each call that its data moved from and to so many nanoseconds after its issue.
+/// Reports for each call that its data moved in the given interval, in nanoseconds after its issue.
 class MovingCommunicator final : public Communicator {
  public:
   MovingCommunicator(std::int64_t from_ns, std::int64_t to_ns) : from_ns_(from_ns), to_ns_(to_ns) {}
@@ -196,17 +196,17 @@ class MovingCommunicator final : public Communicator {
 
 /// The times of one call of such a communicator that is waited for at once.
 Times times_of_moved(std::int64_t from_ns, std::int64_t to_ns) {
-  const ScratchFolder folder;
-  create_recording(folder / "t", {.producer = "test", .ranks = 1});
+  const ScratchFolder directory;
+  create_recording(directory / "t", {.producer = "test", .ranks = 1});
   {
-    Recorder recorder(folder / "t", Rank{0});
+    Recorder recorder(directory / "t", Rank{0});
     CommClock clock;
     const std::unique_ptr<Communicator> seen =
         recorded(std::make_unique<MovingCommunicator>(from_ns, to_ns), Axis::dp, recorder, clock);
     seen->start({.kind = CommKind::all_reduce})->wait();
   }
-  finish_recording(folder / "t");
-  const Result<Trace> trace = read_trace(folder / "t");
+  finish_recording(directory / "t");
+  const Result<Trace> trace = read_trace(directory / "t");
   EXPECT_TRUE(trace && trace->streams.size() == 1 && trace->streams[0].times.size() == 1);
   return trace->streams.at(0).times.at(0);
 }
@@ -214,7 +214,7 @@ Times times_of_moved(std::int64_t from_ns, std::int64_t to_ns) {
 constexpr std::int64_t k_hour_ns = 3'600'000'000'000;
 
 TEST(RecordedTimes, StartWhenTheDataDo) {
-  // All of it after the issue and before the wait, as far as the clock can tell.
+  // All of it after the issue and before the wait, within the clock's resolution.
   const Times times = times_of_moved(0, 0);
   EXPECT_GE(times.started, times.issued);
   EXPECT_EQ(times.finished, times.started);
@@ -232,7 +232,7 @@ TEST(RecordedTimes, NeverStartBeforeTheIssue) {
   EXPECT_EQ(times.started, times.issued);
 }
 
-TEST(RecordedTimes, OfACallThatNobodyMovedMeanwhileAreThoseOfTheWait) {
+TEST(RecordedTimes, OfACallWithoutProgressAreThoseOfTheWait) {
   const Recording recording(2, [](Communicator& world, Recorder&, CommClock&) {
     std::vector<float> buffer(300'000);
     const std::unique_ptr<Work> work = world.start(call_on(CommKind::all_reduce, buffer, 300'000, 300'000));
@@ -275,45 +275,54 @@ class SlowCommunicator final : public Communicator {
   std::vector<Rank> members_{Rank{0}, Rank{1}};
 };
 
-TEST(RecordedCommunicator, AddsTheTimeInsideStartAndWaitByKind) {
-  const ScratchFolder folder;
-  create_recording(folder / "t",
-                   {.producer = "test", .description = "", .framework = "commlens", .ranks = 2});
-  Recorder recorder(folder / "t", Rank{0});
+/// A slow communicator of two ranks, recorded by rank 0.
+class SlowRecording {
+ public:
+  explicit SlowRecording(std::int64_t ranks) : recorder(created(directory / "t", ranks), Rank{0}) {}
+
+ private:
+  static std::filesystem::path created(const std::filesystem::path& path, std::int64_t ranks) {
+    create_recording(path, {.producer = "test", .description = "", .framework = "commlens", .ranks = ranks});
+    return path;
+  }
+
+ public:
+  const ScratchFolder directory;
+  Recorder recorder;
   CommClock clock;
-  const auto blocked = [&](CommKind kind) { return clock.blocked[static_cast<std::size_t>(kind)].count(); };
   const std::unique_ptr<Communicator> seen =
       recorded(std::make_unique<SlowCommunicator>(), Axis::dp, recorder, clock);
+};
 
-  const std::unique_ptr<Work> gather = seen->start({.kind = CommKind::all_gather});
+TEST(RecordedCommunicator, AddsTheTimeInsideStartAndWaitByKind) {
+  SlowRecording slow(2);
+  const auto blocked = [&](CommKind kind) {
+    return slow.clock.blocked[static_cast<std::size_t>(kind)].count();
+  };
+
+  const std::unique_ptr<Work> gather = slow.seen->start({.kind = CommKind::all_gather});
   const std::int64_t after_start = blocked(CommKind::all_gather);
   EXPECT_GT(after_start, 0);
   EXPECT_EQ(blocked(CommKind::all_to_all), 0);
   gather->wait();
   EXPECT_GT(blocked(CommKind::all_gather), after_start);
-  seen->run({.kind = CommKind::all_to_all});
+  slow.seen->run({.kind = CommKind::all_to_all});
   EXPECT_GT(blocked(CommKind::all_to_all), 0);
   EXPECT_EQ(blocked(CommKind::all_reduce), 0);
 }
 
 TEST(RecordedCommunicator, LeavesACallThatFailedWithoutAnEnd) {
-  const ScratchFolder folder;
-  create_recording(folder / "t",
-                   {.producer = "test", .description = "", .framework = "commlens", .ranks = 1});
-  Recorder recorder(folder / "t", Rank{0});
-  CommClock clock;
-  const std::unique_ptr<Communicator> seen =
-      recorded(std::make_unique<SlowCommunicator>(), Axis::dp, recorder, clock);
-  seen->run({.kind = CommKind::all_gather});
-  EXPECT_THROW(seen->start({.kind = CommKind::reduce}), SystemError);
-  recorder.close();
-  finish_recording(folder / "t");
-  const Result<Trace> trace = read_trace(folder / "t");
+  SlowRecording slow(1);
+  slow.seen->run({.kind = CommKind::all_gather});
+  EXPECT_THROW(slow.seen->start({.kind = CommKind::reduce}), SystemError);
+  slow.recorder.close();
+  finish_recording(slow.directory / "t");
+  const Result<Trace> trace = read_trace(slow.directory / "t");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped, (std::map<std::string, std::int64_t>{{"unfinished call", 1}}));
 }
 
-TEST(RecordedCommunicator, LeavesACallThatNamesNobodyToTheTransport) {
+TEST(RecordedCommunicator, PassesACallWithAnInvalidPeerToTheTransport) {
   const Recording recording(2, [](Communicator& world, Recorder&, CommClock&) {
     std::vector<float> buffer(4);
     CommCall call = call_on(CommKind::send, buffer, 4, 0);
@@ -328,18 +337,12 @@ TEST(RecordedCommunicator, LeavesACallThatNamesNobodyToTheTransport) {
 }
 
 TEST(RecordedCommunicator, PassesFailuresSplitsAndAbortsOn) {
-  const ScratchFolder folder;
-  create_recording(folder / "t",
-                   {.producer = "test", .description = "", .framework = "commlens", .ranks = 2});
-  Recorder recorder(folder / "t", Rank{0});
-  CommClock clock;
-  const std::unique_ptr<Communicator> seen =
-      recorded(std::make_unique<SlowCommunicator>(), Axis::dp, recorder, clock);
-  EXPECT_THROW(seen->start({.kind = CommKind::reduce}), SystemError);
-  EXPECT_THROW(seen->abort("enough"), SystemError);
-  const std::unique_ptr<Communicator> part = seen->split(0, 0);
+  SlowRecording slow(2);
+  EXPECT_THROW(slow.seen->start({.kind = CommKind::reduce}), SystemError);
+  EXPECT_THROW(slow.seen->abort("enough"), SystemError);
+  const std::unique_ptr<Communicator> part = slow.seen->split(0, 0);
   part->barrier();
-  EXPECT_EQ(clock.calls[static_cast<std::size_t>(CommKind::barrier)], 0);  // not decorated
+  EXPECT_EQ(slow.clock.calls[static_cast<std::size_t>(CommKind::barrier)], 0);  // not decorated
 }
 
 class RecordedConformance : public ::testing::TestWithParam<conformance::Case> {};
@@ -353,12 +356,12 @@ INSTANTIATE_TEST_SUITE_P(Threads, RecordedConformance, ::testing::ValuesIn(confo
                          [](const auto& made) { return std::string(made.param.name); });
 
 // The pipeline of the engine has one communicator for activations and one for gradients, of the same ranks.
-TEST(RecordedCommunicator, TellsCommunicatorsOfTheSameRanksApart) {
-  const ScratchFolder folder;
-  create_recording(folder / "t",
+TEST(RecordedCommunicator, DistinguishesCommunicatorsOfTheSameRanks) {
+  const ScratchFolder directory;
+  create_recording(directory / "t",
                    {.producer = "test", .description = "", .framework = "commlens", .ranks = 2});
   run_thread_ranks(2, [&](std::unique_ptr<Communicator> world) {
-    Recorder recorder(folder / "t", Rank{world->rank().value});
+    Recorder recorder(directory / "t", Rank{world->rank().value});
     CommClock clock;
     const auto forward =
         recorded(world->split(0, world->rank().value), Axis::pp, recorder, clock, CommunicatorId{1});
@@ -377,7 +380,7 @@ TEST(RecordedCommunicator, TellsCommunicatorsOfTheSameRanksApart) {
                  .peer = GroupRank{sends ? 1 : 0}});
     }
   });
-  const Result<Trace> trace = read_trace(folder / "t");
+  const Result<Trace> trace = read_trace(directory / "t");
   ASSERT_TRUE(trace) << trace.error().message;
   for (std::int64_t rank = 0; rank < 2; ++rank) {
     std::vector<CommunicatorId> communicators;

@@ -25,7 +25,7 @@ class ThreadWork final : public Work {
     if (part_.slot == nullptr) {
       return;
     }
-    // An exception takes the buffers away: others may not use them after this.
+    // An exception destroys the buffers: other ranks must not use them after this.
     const bool unwinds = std::uncaught_exceptions() > 0;
     if (unwinds ? group_->complete_or_withdraw(part_) : group_->complete(part_)) {
       group_->release(*part_.slot);
@@ -63,7 +63,7 @@ class ThreadWork final : public Work {
   std::optional<MovedTimes> moved_;
 };
 
-/// Of a group of one rank, or of a call that is over.
+/// The work of a group of one rank, or of a completed call.
 class DoneWork final : public Work {
  public:
   explicit DoneWork(const MovedTimes& moved) : moved_(moved) {}
@@ -110,17 +110,17 @@ class ThreadCommunicator final : public Communicator {
   }
 
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
-    struct Wish {
+    struct SplitRequest {
       std::int64_t color = 0;
       std::int64_t key = 0;
     };
-    const Wish own{color, key};
-    std::vector<Wish> wishes(members().size());
+    const SplitRequest own{color, key};
+    std::vector<SplitRequest> requests(members().size());
     constexpr std::int64_t k_numbers = 2;
     run({.kind = CommKind::all_gather,
          .dtype = DType::int64,
          .input_buffer = &own,
-         .output_buffer = wishes.data(),
+         .output_buffer = requests.data(),
          .input = {k_numbers},
          .output = {k_numbers * size()},
          .tag = "split"});
@@ -129,13 +129,13 @@ class ThreadCommunicator final : public Communicator {
       return nullptr;
     }
     std::vector<std::size_t> chosen;
-    for (std::size_t i = 0; i < wishes.size(); ++i) {
-      if (wishes[i].color == color) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].color == color) {
         chosen.push_back(i);
       }
     }
     std::stable_sort(chosen.begin(), chosen.end(),
-                     [&](std::size_t a, std::size_t b) { return wishes[a].key < wishes[b].key; });
+                     [&](std::size_t a, std::size_t b) { return requests[a].key < requests[b].key; });
     std::vector<Rank> ranks;
     for (const std::size_t i : chosen) {
       ranks.push_back(members()[i]);
@@ -147,7 +147,7 @@ class ThreadCommunicator final : public Communicator {
   void abort(std::string_view reason) override {
     const std::string text(reason);
     group_->job().end(
-        {.rank = members()[static_cast<std::size_t>(self_.value)], .message = text, .told = text});
+        {.rank = members()[static_cast<std::size_t>(self_.value)], .message = text, .reason = text});
   }
 
  private:

@@ -10,9 +10,9 @@ namespace commlens {
 /// the ranks that wait for it, at once when it is small; calls of a group of one complete when they are made.
 /// Results are the same on all ranks and in all runs: ranks are combined in group order.
 ///
-/// Ranks whose calls do not match end the job, naming both calls, and so does a rank that drops its
-/// communicator while others wait for a call of it. Works that an exception drops give their buffers back
-/// before they are gone; the rank must then end the job (run_thread_ranks does), for its calls stay
+/// Ranks whose calls do not match end the job with an error that names both calls, and so does a rank that
+/// destroys its communicator while others wait for a call of it. A Work destroyed by an exception releases
+/// its buffers first; the rank must then end the job (run_thread_ranks does), because its calls stay
 /// incomplete.
 std::unique_ptr<Communicator> thread_communicator(std::shared_ptr<ThreadGroup> group, GroupRank self);
 

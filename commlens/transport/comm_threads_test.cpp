@@ -47,7 +47,7 @@ void add_one(std::atomic<int>& number) {
 
 using Body = std::function<void(Communicator& world)>;
 
-/// What run_thread_ranks says of a job; empty when it ends well.
+/// The error of run_thread_ranks for a job; empty if it succeeds.
 std::string failure_of(std::int64_t ranks, const Body& body) {
   try {
     run_thread_ranks(ranks, [&](std::unique_ptr<Communicator> world) { body(*world); });
@@ -79,7 +79,7 @@ std::string failure_of_calls(const CommCall& first, const CommCall& second) {
   });
 }
 
-/// Which of the two ranks calls first is open.
+/// Either of the two ranks may call first.
 void expect_named(const std::string& failure, const std::string& of_rank_0, const std::string& of_rank_1) {
   const std::string ranks[] = {"rank 0 calls " + of_rank_0, "rank 1 calls " + of_rank_1};
   EXPECT_TRUE(failure == "rank 0: " + ranks[0] + " where " + ranks[1] ||
@@ -210,7 +210,7 @@ TEST(ThreadRanks, EachRankHasItsPlaceInTheWorld) {
 
 TEST(ThreadAbort, WakesEveryRankWithTheReason) {
   std::atomic<int> arrived = 0;
-  std::atomic<int> told = 0;
+  std::atomic<int> heard = 0;
   const std::string failure = failure_of(4, [&](Communicator& world) {
     const std::unique_ptr<Communicator> half = world.split(world.rank().value % 2, 0);
     if (world.rank() == GroupRank{3}) {
@@ -224,11 +224,11 @@ TEST(ThreadAbort, WakesEveryRankWithTheReason) {
     try {
       (world.rank() == GroupRank{1} ? *half : world).barrier();
     } catch (const SystemError& error) {
-      told += std::string(error.what()) == "stopped by the user" ? 1 : 0;
+      heard += std::string(error.what()) == "stopped by the user" ? 1 : 0;
     }
   });
   EXPECT_EQ(failure, "rank 3: stopped by the user");
-  EXPECT_EQ(told, 3);
+  EXPECT_EQ(heard, 3);
 }
 
 TEST(ThreadAbort, AnotherThreadMayCallIt) {
@@ -262,7 +262,7 @@ TEST(ThreadLeaving, ARankThatOthersWaitForIsNamed) {
             "rank 0 calls barrier, but rank 1 has left the group");
 }
 
-TEST(ThreadLeaving, AMessageThatNobodySendsIsNamed) {
+TEST(ThreadLeaving, AMessageWithoutASenderIsNamed) {
   const std::string failure = failure_of(3, [](Communicator& world) {
     if (world.rank() == GroupRank{2}) {
       float message = 0;
@@ -288,9 +288,9 @@ TEST(ThreadLeaving, IsFineOnceItsCallsAreMade) {
             "");
 }
 
-/// A big call is under way and some ranks already carry it out when the exception of rank 0 takes its buffer
-/// away; address and thread sanitizer watch that nobody reads it after that.
-TEST(ThreadUnwinding, BuffersOfAReadyCallAreGivenBackFirst) {
+/// A large call is running and some ranks already carry it out when the exception of rank 0 destroys its
+/// buffer; the address and thread sanitizers check that no rank reads it after that.
+TEST(ThreadUnwinding, BuffersOfAReadyCallAreReleasedFirst) {
   for (int repetition = 0; repetition < 30; ++repetition) {
     const std::string failure = failure_of(3, [](Communicator& world) {
       constexpr std::int64_t k_count = 200'000;
@@ -321,9 +321,9 @@ TEST(ThreadUnwinding, BuffersOfAReadyCallAreGivenBackFirst) {
   }
 }
 
-/// The exception comes before the others have posted: they must not take up the call any more, and wait until
+/// The exception occurs before the others have posted: they must not start the call any more, and wait until
 /// the job ends.
-TEST(ThreadUnwinding, BuffersOfAnOpenCallAreTakenBack) {
+TEST(ThreadUnwinding, BuffersOfAnOpenCallAreReleased) {
   for (int repetition = 0; repetition < 30; ++repetition) {
     std::atomic<int> gone = 0;
     std::atomic<int> posted = 0;

@@ -15,12 +15,12 @@ namespace commlens {
 /// How all_reduce, reduce and reduce_scatter combine elements.
 enum class ReduceOp : std::uint8_t { sum, max };
 
-/// One call as a rank makes it. Buffers hold `input` and `output` elements of `dtype` on the communicator's
-/// memory (host, or device for NCCL) and stay valid and untouched until the call is complete. `input_buffer`
-/// may equal `output_buffer` (all_reduce, reduce, broadcast); otherwise they do not overlap.
-/// Sizes follow comm/volume.hpp: all_gather output = input x size, reduce_scatter input = output x size,
-/// all_to_all input = output = a multiple of size (equal parts, in group order), broadcast and reduce
-/// input = output on every rank, send output = 0, recv input = 0. Any size may be 0.
+/// One call of a rank. Buffers hold `input` and `output` elements of `dtype` on the communicator's memory
+/// (host, or device for NCCL) and stay valid and untouched until the call is complete. `input_buffer` may
+/// equal `output_buffer` (all_reduce, reduce, broadcast); otherwise they do not overlap. Sizes follow
+/// comm/volume.hpp: all_gather output = input x size, reduce_scatter input = output x size, all_to_all input
+/// = output = a multiple of size (equal parts, in group order), broadcast and reduce input = output on every
+/// rank, send output = 0, recv input = 0. Any size may be 0.
 struct CommCall {
   CommKind kind = CommKind::barrier;
   DType dtype = DType::uint8;
@@ -30,18 +30,17 @@ struct CommCall {
   Elements input;
   Elements output;
   GroupRank peer;        // broadcast and reduce: the root; send and recv: the other rank
-  std::string_view tag;  // what moves, for people; the text lives as long as the program
+  std::string_view tag;  // label of the data, for people; a string with static lifetime
 };
 
-/// When the data of a call moved, in nanoseconds of Clock::of_process(), `started_ns` <= `finished_ns`. They
-/// start to move when the transport takes the call up, which it can once all ranks of the call have issued
-/// it.
+/// The time of a call's data movement, in nanoseconds of Clock::of_process(), `started_ns` <= `finished_ns`.
+/// It starts when the transport starts the call, which needs all ranks of the call to have issued it.
 struct MovedTimes {
   std::int64_t started_ns = 0;
   std::int64_t finished_ns = 0;
 };
 
-/// A call under way.
+/// A call in progress.
 class Work {
  public:
   virtual ~Work() = default;
@@ -69,23 +68,23 @@ class Communicator {
   virtual const std::vector<Rank>& members() const = 0;
   virtual GroupRank rank() const = 0;
 
-  /// Whether calls that were started move on while their ranks are busy with something else. Where they do
-  /// not, their data move when a rank waits, and computing hides nothing.
+  /// Whether started calls progress while their ranks are busy. If not, their data move when a rank waits,
+  /// and computing overlaps nothing.
   virtual bool makes_progress() const { return false; }
 
-  /// Whether it can pay to start a call before its result is needed, in place of run() when it is.
+  /// Whether it can be faster to start a call before its result is needed than to run() it then.
   virtual bool starting_pays() const { return true; }
   std::int64_t size() const { return static_cast<std::int64_t>(members().size()); }
 
   /// Issues a call and returns at once. The Work may be dropped after wait() only.
   virtual std::unique_ptr<Work> start(const CommCall& call) = 0;
 
-  /// Ranks that give the same `color` (>= 0) form a new group, ordered by `key`, then by rank here; a
-  /// negative color gets null. Collective over this group.
+  /// Ranks with the same `color` (>= 0) form a new group, ordered by `key`, then by their rank in this group;
+  /// a negative color returns null. Collective over this group.
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) = 0;
 
-  /// Ends the whole job: every call of every rank that waits, or will, throws SystemError with `reason`
-  /// (threads, NCCL) or the process ends (MPI). Any thread may call it.
+  /// Ends the whole job: every current and future call of every rank throws SystemError with `reason`
+  /// (threads, NCCL) or the process ends (MPI). Thread-safe.
   virtual void abort(std::string_view reason) = 0;
 
   /// As start(call), then wait; cheaper where the transport has blocking calls.

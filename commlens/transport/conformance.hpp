@@ -18,9 +18,9 @@
 
 #include "commlens/transport/communicator.hpp"
 
-/// Test support: what every transport must do. conformance_cases.hpp lists the checks; this holds what they
-/// are made of. A check is run by all ranks of a group at once and throws Failure where the result is wrong,
-/// so that it works in threads and in processes of an MPI job alike.
+/// Test support: requirements on every transport. conformance_cases.hpp lists the checks; this file has their
+/// building blocks. A check is run by all ranks of a group at once and throws Failure on a wrong result, so
+/// that it works in threads and in processes of an MPI job.
 namespace commlens::conformance {
 
 class Failure : public std::runtime_error {
@@ -28,7 +28,7 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Where a transport's buffers lie (here: host memory), and what it can combine.
+/// A transport's buffer memory (here: host memory), and the types that it can combine.
 struct Target {
   std::function<void*(std::size_t bytes)> allocate = [](std::size_t bytes) { return std::malloc(bytes); };
   std::function<void(void* memory)> release = [](void* memory) { std::free(memory); };
@@ -43,8 +43,9 @@ struct Target {
 
 /// Elements as integers, small enough to be exact in every type (0 to 127).
 using Values = std::vector<std::int64_t>;
-constexpr std::int64_t k_untouched = 99;  // what outputs hold before a call
-constexpr std::int64_t k_no_integer = std::numeric_limits<std::int64_t>::min();  // what is not one, when read
+constexpr std::int64_t k_untouched = 99;  // value of outputs before a call
+constexpr std::int64_t k_no_integer =
+    std::numeric_limits<std::int64_t>::min();  // a value that is not an integer
 
 constexpr std::array k_moved_types{DType::fp64,  DType::fp32,  DType::fp16,  DType::bf16, DType::fp8,
                                    DType::int64, DType::int32, DType::int16, DType::int8, DType::uint8};
@@ -191,14 +192,14 @@ class Buffer {
   void* memory_;
 };
 
-constexpr std::int64_t k_period = 13;  // after which what a rank gives repeats
+constexpr std::int64_t k_period = 13;  // period of a rank's inputs
 
-/// What rank `rank` of a group gives as element `index`: 0 to 12, different for neighbours in both.
+/// Element `index` of the input of rank `rank`: 0 to 12, different for neighbouring ranks and indices.
 constexpr std::int64_t given(std::int64_t rank, std::int64_t index) {
   return (rank * 3 + index * 7) % k_period;
 }
 
-/// Elements [first, first + count) of what repeats after k_period; `value` gives that at an index.
+/// Elements [first, first + count) of a sequence of period k_period; `value` is its function of the index.
 template <typename Value>
 Values repeated(std::int64_t first, std::int64_t count, const Value& value) {
   std::array<std::int64_t, k_period> table{};
@@ -212,12 +213,12 @@ Values repeated(std::int64_t first, std::int64_t count, const Value& value) {
   return values;
 }
 
-/// Elements [first, first + count) of what `rank` gives.
+/// Elements [first, first + count) of the input of `rank`.
 inline Values given(std::int64_t rank, std::int64_t first, std::int64_t count) {
   return repeated(first, count, [&](std::int64_t index) { return given(rank, index); });
 }
 
-/// Elements [first, first + count) of what `ranks` ranks give, combined.
+/// Elements [first, first + count) of the combined inputs of `ranks` ranks.
 inline Values combined(ReduceOp reduction, std::int64_t ranks, std::int64_t first, std::int64_t count) {
   return repeated(first, count, [&](std::int64_t index) {
     std::int64_t value = given(0, index);
@@ -255,7 +256,7 @@ inline CommCall recv_of(DType type, const Buffer& message, std::int64_t from) {
           .peer = GroupRank{from}};
 }
 
-/// What a failure's message starts with.
+/// The prefix of a failure's message.
 inline std::string title(CommKind kind, DType type, std::int64_t count) {
   return fmt::format("{} of {} {}", name_of(kind), count, name_of(type));
 }

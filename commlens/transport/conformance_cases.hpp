@@ -14,7 +14,7 @@ namespace commlens::conformance {
 
 constexpr std::array k_reductions{ReduceOp::sum, ReduceOp::max};
 
-/// Calls body(type, count, reduction) for all that can be combined.
+/// Calls body(type, count, reduction) for all types that can be combined.
 template <typename Body>
 void for_combined(const Target& target, const Body& body) {
   for (const DType type : target.combined) {
@@ -26,7 +26,7 @@ void for_combined(const Target& target, const Body& body) {
   }
 }
 
-/// Calls body(type, count) for all that can be moved.
+/// Calls body(type, count) for all types.
 template <typename Body>
 void for_moved(const Body& body) {
   for (const DType type : k_moved_types) {
@@ -169,8 +169,8 @@ inline void check_send_and_recv(Communicator& group, const Target& target) {
   });
 }
 
-/// Many messages under way between ranks 0 and 1 arrive in the order they were sent; those of the other
-/// direction do not mix with them.
+/// Many concurrent messages between ranks 0 and 1 arrive in the order of their sends, independent of those of
+/// the other direction.
 inline void check_messages_keep_their_order(Communicator& group, const Target& target) {
   constexpr std::int64_t k_messages = 40;
   const std::int64_t self = group.rank().value;
@@ -263,7 +263,7 @@ inline void check_split_with_equal_keys_keeps_the_order(Communicator& group, con
   expect_sum_of_members(*same, group, target, "all_reduce over a copy of the group");
 }
 
-/// Rank 0 takes no part; the others go on, also after a second split.
+/// Rank 0 does not participate; the others continue, also after a second split.
 inline void check_split_without_some(Communicator& group, const Target& target) {
   const std::int64_t self = group.rank().value;
   const std::unique_ptr<Communicator> rest = group.split(self == 0 ? -1 : 0, self);

@@ -23,10 +23,11 @@ struct LauncherVariable {
   const char* name;
   std::string_view library;
 };
-/// How many ranks were started, the surest first. Slurm starts ranks of either MPI.
+/// Variables with the number of started ranks, the most reliable first. Slurm starts ranks of either MPI.
 constexpr std::array<LauncherVariable, 3> k_sizes{
     {{"OMPI_COMM_WORLD_SIZE", "openmpi"}, {"PMI_SIZE", "mpich"}, {"SLURM_STEP_NUM_TASKS", ""}}};
-/// Which MPI's launcher it was. Open MPI's sets PMIX_RANK too, so it stands last.
+/// Variables that identify the MPI of the launcher. PMIX_RANK is last because Open MPI's launcher sets it
+/// too.
 constexpr std::array<LauncherVariable, 4> k_marks{{{"OMPI_COMM_WORLD_SIZE", "openmpi"},
                                                    {"PMI_SIZE", "mpich"},
                                                    {"PMI_RANK", "mpich"},
@@ -56,26 +57,21 @@ std::optional<std::string> library_of_launcher() {
 
 Result<MpiModuleEntry*> loaded_module(const std::string& library) {
   const std::string file = fmt::format("libcommlens-mpi-{}.so", library);
-  std::string places;
-  for (const std::filesystem::path& folder : module_folders()) {
-    const std::filesystem::path path = folder / file;
-    places += (places.empty() ? "" : ", ") + folder.string();
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) {
-      continue;
-    }
-    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: MPI cannot start twice
-    void* entry = handle == nullptr ? nullptr : dlsym(handle, k_mpi_module_entry);
-    if (entry == nullptr) {
-      return failure(
-          fmt::format("cannot load {}: {}; install the MPI it was built for", path.string(), dlerror()));
-    }
-    return reinterpret_cast<MpiModuleEntry*>(entry);
+  const std::optional<std::filesystem::path> path = module_file(file);
+  if (!path) {
+    return failure(
+        fmt::format("{} is missing in {}; install the package commlens-{}, build commlens where its headers "
+                    "are installed, "
+                    "or name its directory in COMMLENS_MODULE_PATH",
+                    file, searched_for_modules(), library));
   }
-  return failure(
-      fmt::format("{} is missing in {}; build commlens where {}'s headers are installed, or name its folder "
-                  "in COMMLENS_MODULE_PATH",
-                  file, places, library));
+  void* const handle = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: MPI cannot start twice
+  void* const entry = handle == nullptr ? nullptr : dlsym(handle, k_mpi_module_entry);
+  if (entry == nullptr) {
+    return failure(
+        fmt::format("cannot load {}: {}; install the MPI it was built for", path->string(), dlerror()));
+  }
+  return reinterpret_cast<MpiModuleEntry*>(entry);
 }
 
 }  // namespace

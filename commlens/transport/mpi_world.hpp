@@ -9,9 +9,9 @@ namespace commlens {
 
 /// Joins the MPI job this process was started in. The MPI module (libcommlens-mpi-openmpi.so or
 /// libcommlens-mpi-mpich.so) is loaded now, from beside the program or ../lib/commlens; `library` is
-/// "openmpi", "mpich", or empty: the one whose launcher's variables are in the environment. Fails, naming
-/// what to do, when there is no module, no launcher, or MPI does not start. MPI is finalised when the process
-/// exits normally. `progress`: a thread moves calls on while the rank computes, where the library allows it
+/// "openmpi", "mpich", or empty: the one whose launcher's variables are in the environment. Fails, with
+/// advice, if there is no module or no launcher, or MPI does not start. MPI is finalised when the process
+/// exits normally. `progress`: a thread progresses calls while the rank computes, if the library supports it
 /// (Communicator::makes_progress).
 Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library, bool progress = false);
 

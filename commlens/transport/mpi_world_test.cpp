@@ -9,36 +9,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "commlens/base/test_support.hpp"
+
 namespace commlens {
 namespace {
 
-/// Sets or removes an environment variable until the end of the scope.
-class Variable {
- public:
-  Variable(const char* name, const std::optional<std::string>& value) : name_(name) {
-    if (const char* text = std::getenv(name); text != nullptr) {
-      before_ = text;
-    }
-    set(value);
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { set(before_); }
+using Variable = test_support::ScopedVariable;
 
- private:
-  void set(const std::optional<std::string>& value) const {
-    if (value) {
-      setenv(name_, value->c_str(), 1);
-    } else {
-      unsetenv(name_);
-    }
-  }
-
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
-/// No launcher, whatever has started this test.
+/// No launcher, even if one has started this test.
 struct NoLauncher {
   Variable open_mpi{"OMPI_COMM_WORLD_SIZE", std::nullopt};
   Variable size{"PMI_SIZE", std::nullopt};
@@ -65,36 +43,36 @@ TEST(MpiWorld, RefusesAnUnknownLibraryByName) {
   EXPECT_EQ(error_of("lam"), "there is no MPI module 'lam'; openmpi and mpich are supported");
 }
 
-/// A folder whose modules are no libraries, so that nothing real is loaded.
+/// A directory whose modules are not libraries, so that no real module is loaded.
 class MpiModules : public testing::Test {
  protected:
   void SetUp() override {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              (std::string("commlens_") + test->name() + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
+    directory_ = std::filesystem::path(testing::TempDir()) /
+                 (std::string("commlens_") + test->name() + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
     for (const char* library : {"openmpi", "mpich"}) {
-      std::ofstream(folder_ / (std::string("libcommlens-mpi-") + library + ".so")) << "no library";
+      std::ofstream(directory_ / (std::string("libcommlens-mpi-") + library + ".so")) << "no library";
     }
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
 };
 
 TEST_F(MpiModules, AModuleThatCannotBeLoadedIsNamed) {
   const NoLauncher none;
   const Variable launcher("OMPI_COMM_WORLD_SIZE", "2");
-  const Variable path("COMMLENS_MODULE_PATH", folder_.string());
+  const Variable path("COMMLENS_MODULE_PATH", directory_.string());
   const std::string message = error_of("openmpi");
-  EXPECT_NE(message.find("cannot load " + (folder_ / "libcommlens-mpi-openmpi.so").string()),
+  EXPECT_NE(message.find("cannot load " + (directory_ / "libcommlens-mpi-openmpi.so").string()),
             std::string::npos)
       << message;
 }
 
 TEST_F(MpiModules, TheLaunchersVariablesChooseTheModule) {
   const NoLauncher none;
-  const Variable path("COMMLENS_MODULE_PATH", folder_.string());
+  const Variable path("COMMLENS_MODULE_PATH", directory_.string());
   const struct {
     const char* variable;
     const char* module;
@@ -109,9 +87,9 @@ TEST_F(MpiModules, TheLaunchersVariablesChooseTheModule) {
   }
 }
 
-TEST_F(MpiModules, AnAskedModuleGoesBeforeTheLaunchers) {
+TEST_F(MpiModules, ARequestedModulePrecedesTheLaunchers) {
   const NoLauncher none;
-  const Variable path("COMMLENS_MODULE_PATH", folder_.string());
+  const Variable path("COMMLENS_MODULE_PATH", directory_.string());
   const Variable launcher("PMI_SIZE", "2");
   const std::string message = error_of("openmpi");
   EXPECT_NE(message.find("libcommlens-mpi-openmpi.so"), std::string::npos) << message;

@@ -28,7 +28,7 @@ Result<void*> opened(std::span<const char* const> files) {
   return failure(dlerror());
 }
 
-/// Fills the entries of a table from one library, and remembers the first function that is missing.
+/// Fills the entries of a table from one library, and stores the first missing function.
 class Loader {
  public:
   Loader(void* library, std::string_view prefix, std::string& missing)

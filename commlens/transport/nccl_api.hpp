@@ -10,12 +10,12 @@
 
 namespace commlens {
 
-/// ncclUniqueId: made by one rank, carried to the others by us, passed by value.
+/// ncclUniqueId: made by one rank, sent to the others by this library, passed by value.
 struct NcclUniqueId {
   std::array<char, 128> bytes{};
 };
 
-/// ncclDataType_t, as far as we reduce; what only moves is moved as uint8.
+/// ncclDataType_t, the values used for reductions; other data are moved as uint8.
 enum class NcclType : int {
   int8 = 0,
   uint8 = 1,
@@ -95,8 +95,8 @@ struct GpuVendor {
   std::string_view prefix;
 };
 
-/// The table of the first vendor whose two libraries can be loaded. Fails, naming for each the library or the
-/// function that is missing.
+/// The table of the first vendor whose two libraries can be loaded. Fails, naming the missing library or
+/// function of each.
 Result<NcclApi> load_nccl(std::span<const GpuVendor> vendors);
 
 /// load_nccl of libnccl.so.2 with libcudart and librccl.so.1 with libamdhip64, once per process; the table

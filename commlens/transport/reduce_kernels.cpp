@@ -57,7 +57,7 @@ constexpr std::uint32_t k_bias_difference = 112U << 23U;  // exponent bias 127 o
   return static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? quiet : rounded);
 }
 
-/// How an element is stored and in what it is combined.
+/// Storage type of an element, and the type in which it is combined.
 template <typename T>
 struct Plain {
   using Stored = T;

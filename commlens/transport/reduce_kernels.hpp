@@ -18,7 +18,7 @@ std::uint16_t bf16_from_fp32(float value);
 /// Whether combine() takes elements of this type: all but fp8.
 bool can_combine(DType dtype);
 
-/// Where a range of elements is in each input and in each output.
+/// The position of a range of elements in each input and output.
 struct CombinedRange {
   std::int64_t from = 0;  // first element in the inputs
   std::int64_t to = 0;    // first element in the outputs

@@ -15,7 +15,7 @@ namespace {
 constexpr float k_infinity = std::numeric_limits<float>::infinity();
 constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
 
-/// The value of finite fp16 bits by the definition of the format.
+/// The value of finite fp16 bits, by the definition of the format.
 double value_of_fp16(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const int fraction = bits & 1023;

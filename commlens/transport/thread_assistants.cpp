@@ -65,8 +65,8 @@ void Assistants::work() {
   }
 }
 
-/// The last of the assistants in a call. Nobody else takes the offer up, as it is exhausted; it stays in the
-/// list until the slot is released, so that forget() waits for that.
+/// The last of the assistants in a call. No other one accepts the exhausted offer; it stays in the list until
+/// the slot is released, so that forget() waits for that.
 void Assistants::leave(Offers::iterator offer, std::unique_lock<std::mutex>& lock) {
   ++offer->users;
   lock.unlock();

@@ -9,11 +9,11 @@
 
 namespace commlens {
 
-/// Threads of a job that carry out calls all ranks of which have issued them, while these compute. They take
-/// pieces like the ranks that wait; a call never needs them.
+/// Threads of a job that carry out calls that all their ranks have issued, while the ranks compute. They take
+/// pieces like waiting ranks do; a call also completes without them.
 class Assistants {
  public:
-  /// Starts up to `threads`; fewer where the system has no more.
+  /// Starts up to `threads` threads, fewer if the system cannot start more.
   explicit Assistants(int threads);
   Assistants(const Assistants&) = delete;
   Assistants& operator=(const Assistants&) = delete;
@@ -21,10 +21,10 @@ class Assistants {
 
   bool any() const { return !threads_.empty(); }
 
-  /// Adds a call that is ready. They release the slot once, when they are done with it.
+  /// Adds a ready call. The assistants release its slot once, after their last piece.
   void offer(ThreadGroup& group, ThreadGroup::Slot& slot);
 
-  /// Returns when they have nothing of `group`, whose calls are all complete, in their hands.
+  /// Returns when no assistant uses `group`, whose calls are all complete.
   void forget(const ThreadGroup& group);
 
  private:

@@ -27,7 +27,7 @@ CommCall sum_of(std::vector<float>& buffer) {
           .output = {static_cast<std::int64_t>(buffer.size())}};
 }
 
-/// Asks until the call is complete, for a minute at most; never waits in the transport.
+/// Polls until the call is complete, for a minute at most; never waits in the transport.
 bool becomes_complete(Work& work) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!work.is_complete()) {

@@ -8,10 +8,10 @@
 
 namespace commlens {
 
-/// What is wrong with a call by itself, made by `self` in a group of `ranks`; empty when nothing is.
+/// The error in a single call, made by `self` in a group of `ranks`; empty if it is valid.
 std::string fault_of(const CommCall& call, GroupRank self, std::int64_t ranks);
 
-/// Whether two ranks of a group mean the same call (or a send and its recv).
+/// Whether the calls of two ranks of a group match (or are a send and its recv).
 bool agree(const CommCall& left, const CommCall& right);
 
 /// "all_reduce of 10 fp32", for messages.
@@ -23,13 +23,13 @@ class Exchange {
   /// Room for groups of up to `members`.
   explicit Exchange(std::size_t members);
 
-  /// Adds the buffers of a member; the first one decides what the call is. send is member 0 of its pair, recv
+  /// Adds the buffers of a member; the first one defines the call. A send is member 0 of its pair, a recv
   /// member 1.
   void post(std::size_t member, const CommCall& call, bool is_first);
   const CommCall& call() const { return call_; }
 
-  /// Once all `members` have posted: how many pieces there are, 0 when there is nothing to do. Neighbouring
-  /// pieces belong to the same member.
+  /// After all `members` have posted: the number of pieces, 0 if there is nothing to do. Neighbouring pieces
+  /// belong to the same member.
   std::int64_t cut(std::size_t members);
 
   /// The pieces [first_piece(m), first_piece(m + 1)) are best carried out by the thread of member m: they

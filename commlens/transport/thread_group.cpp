@@ -15,12 +15,12 @@
 namespace commlens {
 
 ThreadJob::ThreadJob(std::int64_t ranks, int assistants) {
-  // A thread that has a core of its own waits a little for the others: waking it up takes longer than a small
-  // call does. Where threads share cores, the others need them.
-  constexpr Patience k_alone{.lock_tries = 200, .yields = 100};
-  constexpr Patience k_shared{.lock_tries = 0, .yields = 4};
+  // A thread with its own core spins for a short time: waking it up takes longer than a small call. If
+  // threads share cores, the others need them.
+  constexpr SpinLimits k_alone{.lock_tries = 200, .yields = 100};
+  constexpr SpinLimits k_shared{.lock_tries = 0, .yields = 4};
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  patience_ = ranks <= cores ? k_alone : k_shared;
+  spin_limits_ = ranks <= cores ? k_alone : k_shared;
   if (assistants > 0) {
     assistants_ = std::make_unique<Assistants>(assistants);
     if (!assistants_->any()) {
@@ -46,7 +46,7 @@ void ThreadJob::end(End end) {
 void ThreadJob::throw_if_ended() const {
   if (has_ended()) {
     COMMLENS_CHECK(end_.has_value(), "it is stored before has_ended() says so");
-    throw SystemError(end_->told);
+    throw SystemError(end_->reason);
   }
 }
 
@@ -85,7 +85,7 @@ class ThreadGroup::Slot {
   std::size_t posted = 0;
   std::int64_t first_rank = 0;  // the rank that posted first
   int sleepers = 0;
-  bool withdrawn = false;  // a rank has taken back its buffers: the call stays open for ever
+  bool withdrawn = false;  // a rank has released its buffers: the call stays open forever
 
   std::condition_variable changed;
   Exchange exchange;  // unchanged once ready, and so are the next three
@@ -162,7 +162,7 @@ ThreadGroup::Part ThreadGroup::post(GroupRank self, const CommCall& call) {
     }
   }
   if (!reason.empty()) {
-    job_->end({.rank = members_[static_cast<std::size_t>(self.value)], .message = reason, .told = reason});
+    job_->end({.rank = members_[static_cast<std::size_t>(self.value)], .message = reason, .reason = reason});
     throw SystemError(reason);
   }
   if (is_last) {
@@ -171,11 +171,11 @@ ThreadGroup::Part ThreadGroup::post(GroupRank self, const CommCall& call) {
   return {slot, member};
 }
 
-/// Holds the mutex. Others have it for less time than the system takes to put a thread to sleep and wake it
-/// up.
+/// Holds the mutex. Spins first: others hold it for less time than the system takes to put a thread to sleep
+/// and wake it up.
 std::unique_lock<std::mutex> ThreadGroup::locked() const {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  for (int tries = job_->patience().lock_tries; !lock.owns_lock() && tries > 0; --tries) {
+  for (int tries = job_->spin_limits().lock_tries; !lock.owns_lock() && tries > 0; --tries) {
     pause_core();
     static_cast<void>(lock.try_lock());
   }
@@ -233,7 +233,7 @@ ThreadGroup::Slot& ThreadGroup::unused_slot() {
   return *slot;
 }
 
-/// Why `member` cannot make this call now; empty when it can.
+/// The reason why `member` cannot make this call now; empty if it can.
 std::string ThreadGroup::fault(const Channel& channel, std::size_t member, const CommCall& call) const {
   const std::int64_t self = rank_of(channel.members[member]);
   const std::int64_t number = channel.made[member];
@@ -297,7 +297,7 @@ void ThreadGroup::finish(Slot& slot) {
   }
 }
 
-/// The pieces of `first_owner`, then those that the others have not come to.
+/// The pieces of `first_owner`, then those that the other members have not started.
 void ThreadGroup::take_pieces(Slot& slot, std::size_t first_owner) {
   for (std::size_t i = 0; i < slot.members; ++i) {
     take_pieces_of(slot, (first_owner + i) % slot.members);
@@ -351,7 +351,7 @@ MovedTimes ThreadGroup::moved(const Slot& slot) {
   return {slot.started_ns.load(std::memory_order_relaxed), slot.finished_ns};
 }
 
-/// Whether the call was still open: then it will never be carried out.
+/// Returns whether the call was still open; if so, it will never be carried out.
 bool ThreadGroup::withdraw(Slot& slot) {
   const std::lock_guard lock(mutex_);
   const bool will_be_done = slot.posted == slot.members && !slot.withdrawn;
@@ -368,7 +368,7 @@ void ThreadGroup::sleep(Slot& slot, Stage stage) const {
   const auto is_over = [&] {
     return slot.stage.load(std::memory_order_acquire) != stage || (stage == Stage::open && job_->has_ended());
   };
-  for (int i = 0; i < job_->patience().yields; ++i) {
+  for (int i = 0; i < job_->spin_limits().yields; ++i) {
     if (is_over()) {
       return;
     }
@@ -381,7 +381,7 @@ void ThreadGroup::sleep(Slot& slot, Stage stage) const {
 }
 
 void ThreadGroup::release(Slot& slot) {
-  // Once all others have released, it may be another call's.
+  // After all others have released the slot, another call may use it.
   const std::size_t users = slot.members + (slot.has_assistants ? 1 : 0);
   if (slot.released.fetch_add(1, std::memory_order_acq_rel) + 1 == users) {
     const std::unique_lock lock = locked();
@@ -391,7 +391,7 @@ void ThreadGroup::release(Slot& slot) {
   }
 }
 
-/// What is not complete because `left` makes no more calls; empty when all is.
+/// The calls that stay incomplete because `left` makes no more calls; empty if there are none.
 std::string ThreadGroup::missing_call(const Channel& channel, GroupRank left) const {
   const auto place = std::find(channel.members.begin(), channel.members.end(), left);
   if (place == channel.members.end()) {
@@ -419,7 +419,7 @@ void ThreadGroup::leave(GroupRank self) {
     }
   }
   if (!reason.empty()) {
-    job_->end({.rank = members_[static_cast<std::size_t>(self.value)], .message = reason, .told = reason});
+    job_->end({.rank = members_[static_cast<std::size_t>(self.value)], .message = reason, .reason = reason});
   }
 }
 

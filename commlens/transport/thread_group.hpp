@@ -18,16 +18,18 @@ namespace commlens {
 class Assistants;
 class ThreadGroup;
 
-/// What the ranks of one job of threads share: whether, why and by whom it was ended, and who helps them.
+/// State shared by the ranks of one job of threads: its end, the reason and the rank that ended it, and the
+/// assistants.
 class ThreadJob {
  public:
   struct End {
     Rank rank;            // that ended it
     std::string message;  // of that rank
-    std::string told;     // what calls of all ranks throw
+    std::string reason;   // what calls of all ranks throw
   };
 
-  /// `ranks`: threads of the job. `assistants`: threads beside them that carry out calls while they compute.
+  /// `ranks`: threads of the job. `assistants`: additional threads that carry out calls while the ranks
+  /// compute.
   explicit ThreadJob(std::int64_t ranks, int assistants = 0);
   ThreadJob(const ThreadJob&) = delete;
   ThreadJob& operator=(const ThreadJob&) = delete;
@@ -39,12 +41,12 @@ class ThreadJob {
   void throw_if_ended() const;
   std::optional<End> how_it_ended() const;
 
-  /// What a thread does before it sleeps.
-  struct Patience {
+  /// How long a thread spins before it sleeps.
+  struct SpinLimits {
     int lock_tries = 0;  // for a mutex that another one holds
     int yields = 0;      // while a call is not complete
   };
-  const Patience& patience() const { return patience_; }
+  const SpinLimits& spin_limits() const { return spin_limits_; }
 
   /// Null where there are none.
   Assistants* assistants() const { return assistants_.get(); }
@@ -58,14 +60,13 @@ class ThreadJob {
   std::vector<ThreadGroup*> groups_;
   std::optional<End> end_;  // unchanged once has_ended_
   std::atomic<bool> has_ended_ = false;
-  Patience patience_;
+  SpinLimits spin_limits_;
   std::unique_ptr<Assistants> assistants_;
 };
 
 /// The state that the ranks of a group share. A call lives in a slot: the ranks post their buffers to it, the
-/// threads that wait for it (and the job's assistants) share the work, and the last one that is done with it
-/// gives it back for a later call. Calls of all ranks are matched by their number: per group, and per ordered
-/// pair for messages.
+/// threads that wait for it (and the job's assistants) share the work, and the last user releases it for a
+/// later call. Calls of all ranks are matched by their number: per group, and per ordered pair for messages.
 class ThreadGroup {
  public:
   ThreadGroup(std::shared_ptr<ThreadJob> job, std::vector<Rank> members);
@@ -77,17 +78,17 @@ class ThreadGroup {
   ThreadJob& job() const { return *job_; }
 
   class Slot;
-  /// A member's part of a call: its place among those that make the call.
+  /// A member's part of a call: its index among the members that make the call.
   struct Part {
     Slot* slot = nullptr;
     std::size_t member = 0;
   };
-  /// Adds the part of `self` to the call that is its turn; the last rank carries out small ones. A call that
-  /// does not fit what other ranks call ends the job and throws SystemError.
+  /// Adds the part of `self` to its next call; the last rank carries out small calls. A call that does not
+  /// match those of other ranks ends the job and throws SystemError.
   Part post(GroupRank self, const CommCall& call);
 
-  /// Shares the work of the call and returns true once it is done; false, when the job has ended before all
-  /// ranks posted: then none will touch the buffers any more.
+  /// Shares the work of the call and returns true once it is done; returns false if the job ended before all
+  /// ranks posted, after which no rank uses the buffers.
   bool complete(const Part& part);
 
   /// As complete(), but does not wait for ranks that have not posted.
@@ -98,13 +99,14 @@ class ThreadGroup {
   /// Of a call that is done.
   static MovedTimes moved(const Slot& slot);
 
-  /// A rank, or the assistants, are done with a call that was completed; the last one gives the slot back.
+  /// To be called when a rank, or the assistants, no longer use a completed call; the last one releases the
+  /// slot.
   void release(Slot& slot);
 
   /// An assistant's share of the work; returns when no piece is left to take.
   void assist(Slot& slot);
 
-  /// `self` makes no more calls. Ends the job when another one waits for a call of it, or, later, makes one.
+  /// `self` makes no more calls. Ends the job if another rank waits for a call of `self`, now or later.
   void leave(GroupRank self);
 
   /// The group of `members` that a split makes, the same for all of them: `split` counts the splits of a
@@ -145,13 +147,13 @@ class ThreadGroup {
   std::shared_ptr<ThreadJob> job_;
   std::vector<Rank> members_;
 
-  mutable std::mutex mutex_;  // all below, and what slots say of themselves
+  mutable std::mutex mutex_;  // all members below, and the state of the slots
   Channel collectives_;
   std::vector<std::unique_ptr<Channel>> pairs_;  // source * size + destination; made when first used
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> unused_;
   std::vector<bool> has_left_;  // by group rank
-  bool has_withdrawn_ = false;  // a call will never be complete: slots are not used again
+  bool has_withdrawn_ = false;  // a call will never be complete: slots are not reused
 
   struct Subgroup {
     std::shared_ptr<ThreadGroup> group;

@@ -24,7 +24,7 @@ void run_rank(const std::shared_ptr<ThreadGroup>& world, std::int64_t rank, cons
   } catch (const std::exception& error) {
     world->job().end({.rank = Rank{rank},
                       .message = error.what(),
-                      .told = fmt::format("rank {} failed: {}", rank, error.what())});
+                      .reason = fmt::format("rank {} failed: {}", rank, error.what())});
   }
 }
 
@@ -44,7 +44,7 @@ void run_thread_ranks(std::int64_t ranks, const Body& body, const ThreadOptions&
       threads.emplace_back(run_rank, std::cref(world), rank, std::cref(body));
     } catch (const std::system_error& error) {
       const std::string message = fmt::format("its thread cannot be started: {}", error.what());
-      job->end({.rank = Rank{rank}, .message = message, .told = message});
+      job->end({.rank = Rank{rank}, .message = message, .reason = message});
       break;
     }
   }

@@ -9,7 +9,7 @@ namespace commlens {
 
 /// How the threads of a job work together.
 struct ThreadOptions {
-  int assistants = 0;  // threads beside the ranks that carry out calls while they compute
+  int assistants = 0;  // additional threads that carry out calls while the ranks compute
 };
 
 /// Runs `body` in `ranks` threads, each with its communicator of all of them, and returns when all have. When

@@ -1,4 +1,4 @@
-/* Makes most of the calls that MPI has and states what each of them moves: calls FOLDER. At least two ranks. */
+/* Makes most of the calls that MPI has and states what each of them moves: calls DIRECTORY. At least two ranks. */
 #include <mpi.h>
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>

@@ -1,4 +1,4 @@
-// Recordings of programs that state what they do, call by call.
+// Recordings of programs that state their calls, one by one.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -21,17 +21,17 @@ std::string program(const std::string& name, const std::string& mpi) {
   return fmt::format("{}/{}_{}", COMMLENS_CAPTURE_PROGRAMS, name, mpi);
 }
 
-/// Runs the program, which gets the folder as its last argument, and compares.
+/// Runs the program, which gets the directory as its last argument, and compares.
 void expect_recorded(const std::string& command, const JobOptions& options, const Skipped& skipped) {
   if (!has_mpi(options.mpi)) {
     GTEST_SKIP() << "no mpirun of " << options.mpi;
   }
-  const JobFolder folder;
-  const RecordedJob job = folder.record(fmt::format("{} {}", command, folder.path().string()), options);
+  const JobDirectory directory;
+  const RecordedJob job = directory.record(fmt::format("{} {}", command, directory.path().string()), options);
   ASSERT_EQ(job.exit_code, 0) << job.err;
-  const Result<Trace> trace = read_trace(folder.trace());
+  const Result<Trace> trace = read_trace(directory.trace());
   ASSERT_TRUE(trace.has_value()) << trace.error().message << job.err;
-  const Calls expected = expected_in(folder.path());
+  const Calls expected = expected_in(directory.path());
   EXPECT_FALSE(expected.empty());
   EXPECT_EQ(trace->streams.size(), static_cast<std::size_t>(options.ranks));
   EXPECT_EQ(differences(expected, calls_of(*trace)), "");
@@ -143,13 +143,13 @@ void expect_mpi4py_recorded(int ranks) {
 TEST(Capture, RecordsWhatAnMpi4pyProgramStatesOnTwoRanks) { expect_mpi4py_recorded(2); }
 TEST(Capture, RecordsWhatAnMpi4pyProgramStatesOnFourRanks) { expect_mpi4py_recorded(4); }
 
-/// What the program states, without the calls that only one of the libraries has.
+/// The calls stated by the program, without those that only one of the libraries has.
 Calls common_calls(const std::string& mpi) {
-  const JobFolder folder;
-  const RecordedJob job = folder.record(fmt::format("{} {}", program("calls", mpi), folder.path().string()),
-                                        {.mpi = mpi, .ranks = 2});
+  const JobDirectory directory;
+  const RecordedJob job = directory.record(
+      fmt::format("{} {}", program("calls", mpi), directory.path().string()), {.mpi = mpi, .ranks = 2});
   EXPECT_EQ(job.exit_code, 0) << job.err;
-  const Result<Trace> trace = read_trace(folder.trace());
+  const Result<Trace> trace = read_trace(directory.trace());
   EXPECT_TRUE(trace.has_value()) << job.err;
   Calls calls = trace ? calls_of(*trace) : Calls{};
   std::erase_if(calls, [](const auto& call) {
@@ -168,7 +168,7 @@ TEST(Capture, OneProgramMakesTheSameRecordingOverBothLibraries) {
   EXPECT_EQ(differences(openmpi, common_calls("mpich")), "");
 }
 
-/// The calls that stand in fortran_calls.f90.
+/// The calls in fortran_calls.f90.
 Calls of_fortran(int rank) {
   Calls calls;
   for (const char* call : {"MPI_Allreduce all_reduce fp64 10 10 0,1 -1", "MPI_Bcast broadcast fp64 9 9 0,1 0",
@@ -188,10 +188,10 @@ TEST_P(Fortran, ProgramsAreRecorded) {
   if (!has_mpi(mpi) || !std::filesystem::exists(file)) {
     GTEST_SKIP() << "no Fortran compiler of " << mpi;
   }
-  const JobFolder folder;
-  const RecordedJob job = folder.record(file, {.mpi = mpi, .ranks = 2});
+  const JobDirectory directory;
+  const RecordedJob job = directory.record(file, {.mpi = mpi, .ranks = 2});
   ASSERT_EQ(job.exit_code, 0) << job.err;
-  const Result<Trace> trace = read_trace(folder.trace());
+  const Result<Trace> trace = read_trace(directory.trace());
   ASSERT_TRUE(trace.has_value()) << job.err;
   Calls expected = of_fortran(0);
   expected.merge(of_fortran(1));

@@ -1,4 +1,4 @@
-/* Communicators of the same ranks that must not be taken for one another: communicators threads|kinds. Two ranks or
+/* Communicators of the same ranks that must not be confused: communicators threads|kinds. Two ranks or
  * four. Each reduction moves a number of elements that says where it belongs. */
 #include <mpi.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Recordings of programs with several communicators of the same ranks: communicators.c says with the size of
-// each call where it belongs.
+// Recordings of programs with several communicators of the same ranks: in communicators.c the size of a call
+// identifies its communicator.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -17,11 +17,11 @@ namespace commlens::test {
 namespace {
 
 Trace recorded_mode(const std::string& mode, const JobOptions& options) {
-  const JobFolder folder;
-  const RecordedJob job = folder.record(
+  const JobDirectory directory;
+  const RecordedJob job = directory.record(
       fmt::format("{}/communicators_{} {}", COMMLENS_CAPTURE_PROGRAMS, options.mpi, mode), options);
   EXPECT_EQ(job.exit_code, 0) << job.out << job.err;
-  Result<Trace> trace = read_trace(folder.trace());
+  Result<Trace> trace = read_trace(directory.trace());
   EXPECT_TRUE(trace.has_value()) << trace.error().message;
   return trace ? std::move(*trace) : Trace{};
 }
@@ -63,8 +63,8 @@ void expect_threads_apart(const std::string& mpi) {
   }
 }
 
-TEST(Communicators, OfTwoThreadsAreToldApartOverOpenMpi) { expect_threads_apart("openmpi"); }
-TEST(Communicators, OfTwoThreadsAreToldApartOverMpich) { expect_threads_apart("mpich"); }
+TEST(Communicators, OfTwoThreadsAreDistinctOverOpenMpi) { expect_threads_apart("openmpi"); }
+TEST(Communicators, OfTwoThreadsAreDistinctOverMpich) { expect_threads_apart("mpich"); }
 
 /// Each number of elements is of one communicator: the same number on all ranks, another one than for other
 /// elements.

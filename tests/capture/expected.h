@@ -9,9 +9,9 @@
 static FILE* expected_file;
 static int expected_rank;
 
-static inline void expect_into(const char* folder, int rank) {
+static inline void expect_into(const char* directory, int rank) {
   char path[4096];
-  snprintf(path, sizeof path, "%s/expected-%d.txt", folder, rank);
+  snprintf(path, sizeof path, "%s/expected-%d.txt", directory, rank);
   expected_file = fopen(path, "w");
   expected_rank = rank;
   if (expected_file == NULL) {

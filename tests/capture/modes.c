@@ -1,4 +1,4 @@
-/* Programs that end badly, or do what a recorder must survive: modes MODE [FOLDER]. */
+/* Programs that end badly, or do what a recorder must survive: modes MODE [DIRECTORY]. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* The calls that calls.c does not make: modes of sending, other ways for requests to end, all non-blocking
- * collectives, neighbours, one-sided calls with locks and with groups: more_calls FOLDER. At least two ranks.
+ * collectives, neighbours, one-sided calls with locks and with groups: more_calls DIRECTORY. At least two ranks.
  */
 #include <mpi.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-"""More than ten different calls of mpi4py that state what each moves: mpi4py_calls.py FOLDER. At least two ranks.
+"""More than ten different calls of mpi4py that state what each moves: mpi4py_calls.py DIRECTORY. At least two ranks.
 
 Lower-case functions of mpi4py move pickled objects, whose sizes mpi4py decides; only buffers are used here.
 """

@@ -1,4 +1,4 @@
-/* A tool as users have them (mpiP, Darshan): counts calls of the program, tells rank 0 by messages of its own, and
+/* A tool as users have them (mpiP, Darshan): counts calls of the program, reports to rank 0 by messages of its own, and
  * prints them. To be preloaded, or linked with a program. Its Fortran functions call PMPI functions of C. */
 #include <mpi.h>
 #include <stdio.h>

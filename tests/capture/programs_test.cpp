@@ -1,5 +1,5 @@
-// Programs that nobody here wrote, recorded to their end and counted by a second tool: hpcc over Open MPI,
-// NetPIPE over MPICH.
+// Third-party programs, recorded to their end and counted by a second tool: hpcc over Open MPI, NetPIPE over
+// MPICH.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -20,17 +20,17 @@ namespace {
 constexpr const char* k_netpipe =
     "NPmpich2 -u 4096 -n 10";  // a fixed number of repeats: each run makes the same calls
 
-Trace trace_of(const JobFolder& folder, const RecordedJob& job) {
-  Result<Trace> trace = read_trace(folder.trace());
+Trace trace_of(const JobDirectory& directory, const RecordedJob& job) {
+  Result<Trace> trace = read_trace(directory.trace());
   EXPECT_TRUE(trace.has_value()) << trace.error().message << job.err;
   return trace ? std::move(*trace) : Trace{};
 }
 
-/// A folder in which hpcc finds a job of some seconds.
-JobFolder& with_hpcc_input(JobFolder& folder) {
+/// A directory in which hpcc finds a job of some seconds.
+JobDirectory& with_hpcc_input(JobDirectory& directory) {
   std::filesystem::copy_file(std::filesystem::path(COMMLENS_CAPTURE_SOURCES) / "hpccinf.txt",
-                             folder.path() / "hpccinf.txt");
-  return folder;
+                             directory.path() / "hpccinf.txt");
+  return directory;
 }
 
 Counts total(const Trace& trace) {
@@ -53,12 +53,12 @@ TEST(Programs, HpccRunsToItsEndAndReceivesWhatItSends) {
   if (!has_mpi("openmpi") || !has_program("hpcc")) {
     GTEST_SKIP() << "hpcc is not installed";
   }
-  JobFolder folder;
-  const RecordedJob job = with_hpcc_input(folder).record("hpcc", {.mpi = "openmpi", .ranks = 2});
+  JobDirectory directory;
+  const RecordedJob job = with_hpcc_input(directory).record("hpcc", {.mpi = "openmpi", .ranks = 2});
   ASSERT_EQ(job.exit_code, 0) << job.err;
-  const std::string end = folder.run("tail -5 hpccoutf.txt").out;
+  const std::string end = directory.run("tail -5 hpccoutf.txt").out;
   EXPECT_NE(end.find("End of HPC Challenge tests."), std::string::npos) << end;
-  const Trace trace = trace_of(folder, job);
+  const Trace trace = trace_of(directory, job);
   const std::map<std::string, std::int64_t> only_cancelled = {
       {"cancelled call", skipped(trace, "cancelled call")}};
   EXPECT_EQ(trace.provenance.skipped, only_cancelled);
@@ -76,18 +76,18 @@ TEST(Programs, CallsOfHpccOnEachRankAreThoseThatLtraceCounts) {
   if (!has_mpi("openmpi") || !has_program("hpcc")) {
     GTEST_SKIP() << "hpcc is not installed";
   }
-  if (JobFolder().run("ltrace -o calls true").exit_code != 0) {
+  if (JobDirectory().run("ltrace -o calls true").exit_code != 0) {
     GTEST_SKIP() << "ltrace is not installed, or may not trace here";
   }
-  JobFolder folder;
-  const RecordedJob job = with_hpcc_input(folder).record(
+  JobDirectory directory;
+  const RecordedJob job = with_hpcc_input(directory).record(
       "sh -c 'exec ltrace -c -o counts.$OMPI_COMM_WORLD_RANK -e \"MPI_*\" hpcc'",
       {.mpi = "openmpi", .ranks = 2});
   ASSERT_EQ(job.exit_code, 0) << job.err;
-  const Trace trace = trace_of(folder, job);
+  const Trace trace = trace_of(directory, job);
   std::int64_t cancelled = 0;
   for (const std::int64_t rank : {0, 1}) {
-    Counts counted = counts_of_ltrace(folder.path() / fmt::format("counts.{}", rank));
+    Counts counted = counts_of_ltrace(directory.path() / fmt::format("counts.{}", rank));
     Counts recorded = counts_of_recording(trace, Rank{rank});
     EXPECT_GE(recorded.size(), 10U);  // different calls
     cancelled += counted["MPI_Irecv"].calls - recorded["MPI_Irecv"].calls;
@@ -104,19 +104,19 @@ TEST(Programs, CallsOfHpccOnEachRankAreThoseThatLtraceCounts) {
   EXPECT_EQ(skipped(trace, "cancelled call"), cancelled);  // receives that hpcc takes back
 }
 
-// eztrace stands before the recorder in the same run. It sends messages of its own (barriers, broadcasts,
+// eztrace is loaded before the recorder in the same run. It sends messages of its own (barriers, broadcasts,
 // reductions, blocking messages), which the recorder sees too; the other calls must be the same.
 TEST(Programs, CallsOfHpccAreThoseThatEztraceSees) {
   if (!has_mpi("openmpi") || !has_program("hpcc") || !has_program("eztrace") || !has_program("otf2-print")) {
     GTEST_SKIP() << "hpcc, eztrace and otf2-print are not installed";
   }
-  JobFolder folder;
+  JobDirectory directory;
   const RecordedJob job =
-      with_hpcc_input(folder).record("eztrace -t openmpi hpcc", {.mpi = "openmpi", .ranks = 2});
+      with_hpcc_input(directory).record("eztrace -t openmpi hpcc", {.mpi = "openmpi", .ranks = 2});
   ASSERT_EQ(job.exit_code, 0) << job.err;
-  const Trace trace = trace_of(folder, job);
+  const Trace trace = trace_of(directory, job);
   Counts recorded = total(trace);
-  Counts seen = counts_of_eztrace(folder, "hpcc_trace/eztrace_log.otf2");
+  Counts seen = counts_of_eztrace(directory, "hpcc_trace/eztrace_log.otf2");
   EXPECT_GT(seen["MPI_Isend"].calls, 0);
   for (const char* name : {"MPI_Allreduce", "MPI_Alltoall", "MPI_Gather", "MPI_Isend", "MPI_Sendrecv"}) {
     EXPECT_EQ(recorded[name].calls, seen[name].calls) << name;
@@ -129,10 +129,10 @@ TEST(Programs, NetpipeSendsTheSizesThatItPrints) {
   if (!has_mpi("mpich") || !has_program("NPmpich2")) {
     GTEST_SKIP() << "netpipe-mpich2 is not installed";
   }
-  const JobFolder folder;
-  const RecordedJob job = folder.record(k_netpipe, {.mpi = "mpich", .ranks = 2});
+  const JobDirectory directory;
+  const RecordedJob job = directory.record(k_netpipe, {.mpi = "mpich", .ranks = 2});
   ASSERT_EQ(job.exit_code, 0) << job.err;
-  const Trace trace = trace_of(folder, job);
+  const Trace trace = trace_of(directory, job);
   EXPECT_TRUE(trace.provenance.skipped.empty());
   std::map<std::int64_t, std::int64_t> messages;  // of rank 0, by size
   for (const CommEvent& event : trace.streams.at(0).events) {
@@ -161,14 +161,14 @@ TEST(Programs, CallsOfNetpipeAreThoseThatEztraceSees) {
       !has_program("otf2-print")) {
     GTEST_SKIP() << "netpipe-mpich2, eztrace and otf2-print are not installed";
   }
-  const JobFolder folder;
-  const RecordedJob job = folder.record(k_netpipe, {.mpi = "mpich", .ranks = 2});
+  const JobDirectory directory;
+  const RecordedJob job = directory.record(k_netpipe, {.mpi = "mpich", .ranks = 2});
   ASSERT_EQ(job.exit_code, 0) << job.err;
   const RecordedJob second =
-      folder.run(fmt::format("{} -n 2 eztrace -t mpich {}", COMMLENS_MPIRUN_MPICH, k_netpipe));
+      directory.run(fmt::format("{} -n 2 eztrace -t mpich {}", COMMLENS_MPIRUN_MPICH, k_netpipe));
   ASSERT_EQ(second.exit_code, 0) << second.err;
-  Counts recorded = total(trace_of(folder, job));
-  Counts seen = counts_of_eztrace(folder, "NPmpich2_trace/eztrace_log.otf2");
+  Counts recorded = total(trace_of(directory, job));
+  Counts seen = counts_of_eztrace(directory, "NPmpich2_trace/eztrace_log.otf2");
   EXPECT_GT(seen["MPI_Send"].calls, 0);
   for (const char* name : {"MPI_Barrier", "MPI_Recv", "MPI_Send"}) {
     EXPECT_EQ(recorded[name].calls, seen[name].calls) << name;

@@ -48,7 +48,7 @@ std::string content_of(const fs::path& file) {
 
 bool has_mpi(const std::string& mpi) { return !mpirun(mpi).empty(); }
 
-// MPICH polls, so more ranks than cores take long; Open MPI yields when it is told of them.
+// MPICH polls, so more ranks than cores are slow; Open MPI yields if it knows that it is oversubscribed.
 std::string launcher(const JobOptions& options) {
   return options.mpi == "openmpi" ? fmt::format("{} --oversubscribe -n {}", mpirun("openmpi"), options.ranks)
                                   : fmt::format("{} -n {}", mpirun("mpich"), options.ranks);
@@ -58,31 +58,20 @@ std::string recording(const JobOptions& options) {
   return fmt::format("{} record -o trace {} --", binary(), options.flags);
 }
 
-JobFolder::JobFolder() {
-  std::string name = (fs::temp_directory_path() / "commlens-capture-XXXXXX").string();
-  COMMLENS_CHECK(mkdtemp(name.data()) != nullptr, "the tests need a temporary folder");
-  path_ = name;
-}
-
-JobFolder::~JobFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-// Open MPI refuses root without being told.
-RecordedJob JobFolder::run(const std::string& command) const {
+// Open MPI refuses root unless these variables allow it.
+RecordedJob JobDirectory::run(const std::string& command) const {
   const int status = std::system(
       fmt::format(
           "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; cd {} && ( {} ) >out 2>err "
           "</dev/null",
-          path_.string(), command)
+          path().string(), command)
           .c_str());
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-          .out = content_of(path_ / "out"),
-          .err = content_of(path_ / "err")};
+          .out = content_of(path() / "out"),
+          .err = content_of(path() / "err")};
 }
 
-RecordedJob JobFolder::record(const std::string& program, const JobOptions& options) const {
+RecordedJob JobDirectory::record(const std::string& program, const JobOptions& options) const {
   const std::string record = recording(options);
   const std::string command = options.is_inside_launcher ? fmt::format("{} {}", launcher(options), record)
                                                          : fmt::format("{} {}", record, launcher(options));
@@ -90,9 +79,9 @@ RecordedJob JobFolder::record(const std::string& program, const JobOptions& opti
 }
 
 std::string python_with_mpi4py() {
-  const JobFolder folder;
+  const JobDirectory directory;
   for (const char* python : {"python3", "/usr/bin/python3"}) {
-    if (folder.run(fmt::format("{} -c 'import mpi4py'", python)).exit_code == 0) {
+    if (directory.run(fmt::format("{} -c 'import mpi4py'", python)).exit_code == 0) {
       return python;
     }
   }
@@ -109,9 +98,9 @@ Calls calls_of(const Trace& trace) {
   return calls;
 }
 
-Calls expected_in(const fs::path& folder) {
+Calls expected_in(const fs::path& directory) {
   Calls calls;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     if (entry.path().filename().string().starts_with("expected-")) {
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {

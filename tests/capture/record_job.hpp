@@ -5,11 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "commlens/base/test_support.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens::test {
 
-/// What one run of `commlens record` did.
+/// The result of one run of `commlens record`.
 struct RecordedJob {
   int exit_code = -1;
   std::string out;  // standard output and standard error of the command
@@ -22,27 +23,23 @@ struct JobOptions {
   int ranks = 2;
   std::string before;               // shell commands before it ("prlimit --fsize=1000 ")
   std::string flags;                // of record ("--mpi mpich")
-  std::string inside;               // words before the program, behind the launcher
+  std::string inside;               // words before the program, after the launcher
   bool is_inside_launcher = false;  // mpirun commlens record, not commlens record mpirun
 };
 
-/// A folder of its own, removed at the end.
-class JobFolder {
+/// A directory of its own, removed at the end.
+class JobDirectory {
  public:
-  JobFolder();
-  ~JobFolder();
-  JobFolder(const JobFolder&) = delete;
-  JobFolder& operator=(const JobFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path trace() const { return path_ / "trace"; }
+  const std::filesystem::path& path() const { return scratch_.path(); }
+  std::filesystem::path trace() const { return path() / "trace"; }
 
   /// Runs `program` (a shell command) recorded into trace().
   RecordedJob record(const std::string& program, const JobOptions& options) const;
-  /// Runs a whole shell command in the folder.
+  /// Runs a whole shell command in the directory.
   RecordedJob run(const std::string& command) const;
 
  private:
-  std::filesystem::path path_;
+  test_support::ScratchDirectory scratch_;
 };
 
 std::string content_of(const std::filesystem::path& file);
@@ -51,7 +48,7 @@ std::string content_of(const std::filesystem::path& file);
 bool has_mpi(const std::string& mpi);
 
 /// The words that start `options.ranks` ranks of a program, and those before a command that is recorded into
-/// the folder "trace", for jobs that JobFolder::run starts.
+/// the directory "trace", for jobs that JobDirectory::run starts.
 std::string launcher(const JobOptions& options);
 std::string recording(const JobOptions& options);
 
@@ -61,8 +58,8 @@ std::string python_with_mpi4py();
 /// Calls of a job, each as the line that expected.h writes, and how often it occurs.
 using Calls = std::map<std::string, std::int64_t>;
 Calls calls_of(const Trace& trace);
-/// What the program has written into the folder.
-Calls expected_in(const std::filesystem::path& folder);
+/// The lines that the program has written into the directory.
+Calls expected_in(const std::filesystem::path& directory);
 /// Lines that occur more often on one side, for people; empty when both are the same.
 std::string differences(const Calls& expected, const Calls& recorded);
 

@@ -61,10 +61,10 @@ Counts counts_of_ltrace(const std::filesystem::path& file) {
   return counts;
 }
 
-Counts counts_of_eztrace(const JobFolder& folder, const std::string& archive) {
+Counts counts_of_eztrace(const JobDirectory& directory, const std::string& archive) {
   Counts counts;
-  folder.run(fmt::format("otf2-print {} >events.txt", archive));
-  std::ifstream in(folder.path() / "events.txt");
+  directory.run(fmt::format("otf2-print {} >events.txt", archive));
+  std::ifstream in(directory.path() / "events.txt");
   std::map<std::string, std::string> function;  // that each location is in
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
@@ -82,7 +82,7 @@ Counts counts_of_eztrace(const JobFolder& folder, const std::string& archive) {
 }
 
 bool has_program(const std::string& program) {
-  return JobFolder().run(fmt::format("command -v {}", program)).exit_code == 0;
+  return JobDirectory().run(fmt::format("command -v {}", program)).exit_code == 0;
 }
 
 }  // namespace commlens::test

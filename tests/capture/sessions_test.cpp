@@ -13,19 +13,19 @@ namespace {
 class Sessions : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (!has_mpi(GetParam()) || JobFolder().run(program("alone")).exit_code == 77) {
+    if (!has_mpi(GetParam()) || JobDirectory().run(program("alone")).exit_code == 77) {
       GTEST_SKIP() << "no " << GetParam() << ", or one without sessions";
     }
   }
   std::string program(const std::string& mode) const {
     return fmt::format("{}/sessions_{} {}", COMMLENS_CAPTURE_PROGRAMS, GetParam(), mode);
   }
-  RecordedJob record(const JobFolder& folder, const std::string& mode) const {
-    return folder.record(program(mode), {.mpi = GetParam(), .ranks = 3});
+  RecordedJob record(const JobDirectory& directory, const std::string& mode) const {
+    return directory.record(program(mode), {.mpi = GetParam(), .ranks = 3});
   }
 };
 
-/// What work() of sessions.c and the lone session of rank 0 do, in the lines of expected.h.
+/// The calls of work() in sessions.c and of the single session of rank 0, in the lines of expected.h.
 Calls calls_of_all() {
   Calls calls = {{"0 MPI_Allreduce all_reduce fp64 3 3 0 -1", 1}};
   for (int rank = 0; rank < 3; ++rank) {
@@ -38,10 +38,10 @@ Calls calls_of_all() {
 }
 
 TEST_P(Sessions, AreRecordedFromTheFirstCommunicatorOfAllProcesses) {
-  const JobFolder folder;
-  const RecordedJob job = record(folder, "all");
+  const JobDirectory directory;
+  const RecordedJob job = record(directory, "all");
   EXPECT_EQ(job.exit_code, 0) << job.err;
-  const Result<Trace> trace = read_trace(folder.trace());
+  const Result<Trace> trace = read_trace(directory.trace());
   ASSERT_TRUE(trace) << job.err;
   EXPECT_EQ(differences(calls_of_all(), calls_of(*trace)), "");
   EXPECT_TRUE(trace->provenance.skipped.empty());
@@ -49,10 +49,10 @@ TEST_P(Sessions, AreRecordedFromTheFirstCommunicatorOfAllProcesses) {
 }
 
 TEST_P(Sessions, BesideMpiInitBelongToItsRecording) {
-  const JobFolder folder;
-  const RecordedJob job = record(folder, "and-init");
+  const JobDirectory directory;
+  const RecordedJob job = record(directory, "and-init");
   EXPECT_EQ(job.exit_code, 0) << job.err;
-  const Result<Trace> trace = read_trace(folder.trace());
+  const Result<Trace> trace = read_trace(directory.trace());
   ASSERT_TRUE(trace) << job.err;
   Calls expected = calls_of_all();
   for (int rank = 0; rank < 3; ++rank) {
@@ -62,8 +62,8 @@ TEST_P(Sessions, BesideMpiInitBelongToItsRecording) {
 }
 
 TEST_P(Sessions, WithoutACommunicatorOfAllProcessesAreNamedOnce) {
-  const JobFolder folder;
-  const RecordedJob job = record(folder, "alone");
+  const JobDirectory directory;
+  const RecordedJob job = record(directory, "alone");
   EXPECT_EQ(job.exit_code, 0) << job.err;
   const std::string text = "commlens: nothing was recorded: the program uses MPI sessions";
   const std::size_t first = job.err.find(text);

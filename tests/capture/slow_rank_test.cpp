@@ -19,16 +19,16 @@ class SlowRank : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(SlowRank, IsNamedAndNotTheOneThatWaitsForIt) {
-  const JobFolder folder;
-  const RecordedJob job = folder.record(fmt::format("{}/slow_{}", COMMLENS_CAPTURE_PROGRAMS, GetParam()),
-                                        {.mpi = GetParam(), .ranks = 4});
+  const JobDirectory directory;
+  const RecordedJob job = directory.record(fmt::format("{}/slow_{}", COMMLENS_CAPTURE_PROGRAMS, GetParam()),
+                                           {.mpi = GetParam(), .ranks = 4});
   ASSERT_EQ(job.exit_code, 0) << job.err;
-  const Result<Trace> trace = read_trace(folder.trace());
+  const Result<Trace> trace = read_trace(directory.trace());
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   const SlowRanks slow = stragglers(*trace).slow;
   ASSERT_EQ(slow.ranks.size(), 4U);
-  // 192 meetings of all are three blocks; of what a busy machine does to the others, each would need half of
-  // the 800 ms that rank 2 rests in one.
+  // 192 meetings of all are three blocks; a busy machine would have to delay another rank by half of the 800
+  // ms that rank 2 sleeps in each.
   for (const RankWork& rank : slow.ranks) {
     EXPECT_EQ(rank.is_slow(), rank.rank == Rank{2})
         << "rank " << rank.rank.value << ": slow in " << rank.slow << " of " << rank.blocks << " blocks";

@@ -1,5 +1,5 @@
-// The place of the trace fails while a job is recorded: a full file system, a folder that somebody deletes.
-// The job goes on, and its exit code stays.
+// The storage of the trace fails while a job is recorded: a full file system, a deleted directory. The job
+// continues, and its exit code is unchanged.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +21,7 @@ class Storage : public testing::TestWithParam<std::string> {
       GTEST_SKIP() << "no mpirun of " << GetParam();
     }
   }
-  /// Words that record a program into the folder "trace"; the launcher ends with 7, as each of its ranks
+  /// Words that record a program into the directory "trace"; the launcher ends with 7, as each of its ranks
   /// does.
   std::string recorded(const std::string& mode, int ranks) const {
     const JobOptions options{.mpi = GetParam(), .ranks = ranks};
@@ -30,23 +30,23 @@ class Storage : public testing::TestWithParam<std::string> {
   }
 };
 
-/// Runs `command` where the folder "small" is a file system of 1 MiB that nobody else sees, and copies what
-/// it holds to "kept" before it goes. The exit code is that of the command; 99 where mounting is not allowed.
-RecordedJob run_on_small_disk(const JobFolder& folder, const std::string& command) {
+/// Runs `command` with the directory "small" as a private file system of 1 MiB, and copies its content to
+/// "kept" before it is unmounted. The exit code is that of the command; 99 where mounting is not allowed.
+RecordedJob run_on_small_disk(const JobDirectory& directory, const std::string& command) {
   const std::string script = fmt::format(
       "mount -t tmpfs -o size=1m none small 2>/dev/null || exit 99; cd small; {}; code=$?; cp -r . ../kept; "
       "exit "
       "$code",
       command);
-  std::ofstream(folder.path() / "script") << script;
-  return folder.run(
+  std::ofstream(directory.path() / "script") << script;
+  return directory.run(
       "mkdir small; if unshare -m true 2>/dev/null; then unshare -m sh script; "
       "elif unshare -rm true 2>/dev/null; then unshare -rm sh script; else exit 99; fi");
 }
 
 constexpr int k_not_allowed = 99;
 
-/// Lines that commlens itself has written, but for its report.
+/// Lines written by commlens itself, without its report.
 std::size_t messages_in(const std::string& text) {
   std::size_t count = 0;
   for (std::size_t at = text.find("commlens: "); at != std::string::npos;
@@ -58,8 +58,8 @@ std::size_t messages_in(const std::string& text) {
 
 // Each of two ranks makes 2,000,000 calls of 32 bytes each.
 TEST_P(Storage, AFullFileSystemStopsTheRecordingAndNotTheJob) {
-  const JobFolder folder;
-  const RecordedJob job = run_on_small_disk(folder, recorded("many", 2));
+  const JobDirectory directory;
+  const RecordedJob job = run_on_small_disk(directory, recorded("many", 2));
   if (job.exit_code == k_not_allowed) {
     GTEST_SKIP() << "no permission to mount a file system of our own";
   }
@@ -70,7 +70,7 @@ TEST_P(Storage, AFullFileSystemStopsTheRecordingAndNotTheJob) {
   EXPECT_EQ(messages_in(job.err), is_rank_lost ? 2U : 1U) << job.err;
   EXPECT_NE(job.err.find("calls were not recorded (commlens summary says why)"), std::string::npos)
       << job.err;
-  const Result<Trace> trace = read_trace(folder.path() / "kept/trace");
+  const Result<Trace> trace = read_trace(directory.path() / "kept/trace");
   ASSERT_TRUE(trace) << trace.error().message;
   std::int64_t kept = 0;
   for (const RankStream& stream : trace->streams) {
@@ -86,33 +86,34 @@ TEST_P(Storage, AFullFileSystemStopsTheRecordingAndNotTheJob) {
   EXPECT_EQ(all, (is_rank_lost ? 1 : 2) * 2'000'000);
 }
 
-TEST_P(Storage, AFileSystemThatIsFullBeforeRecordsNothingAndSaysWhy) {
-  const JobFolder folder;
+TEST_P(Storage, AFullFileSystemRecordsNothingAndReportsWhy) {
+  const JobDirectory directory;
   const RecordedJob job = run_on_small_disk(
-      folder, "dd if=/dev/zero of=filling bs=1k count=1020 2>/dev/null; " + recorded("after-finalize", 2));
+      directory, "dd if=/dev/zero of=filling bs=1k count=1020 2>/dev/null; " + recorded("after-finalize", 2));
   if (job.exit_code == k_not_allowed) {
     GTEST_SKIP() << "no permission to mount a file system of our own";
   }
   EXPECT_EQ(job.exit_code, 7) << job.err;
   EXPECT_EQ(job.out.rfind("finalized 1\n", 0), 0U)
-      << job.out;  // mpirun may end the other rank before it speaks
+      << job.out;  // mpirun may end the other rank before it writes its line
   EXPECT_EQ(messages_in(job.err), 1U) << job.err;
   EXPECT_NE(job.err.find("2 ranks were not recorded: cannot write "), std::string::npos) << job.err;
   EXPECT_NE(job.err.find("No space left on device"), std::string::npos) << job.err;
 }
 
-/// Records a rank that waits, while `meanwhile` happens to the folder "trace".
-RecordedJob run_while(const JobFolder& folder, const std::string& recorded, const std::string& meanwhile) {
-  return folder.run(
+/// Records a rank that waits, while `meanwhile` happens to the directory "trace".
+RecordedJob run_while(const JobDirectory& directory, const std::string& recorded,
+                      const std::string& meanwhile) {
+  return directory.run(
       fmt::format("mkfifo ready go; {{ {}; echo \"exit code $?\"; }} & timeout 60 cat ready;  {}; timeout 60 "
                   "sh -c 'echo >go'; wait",
                   recorded, meanwhile));
 }
 
-TEST_P(Storage, AFolderThatIsDeletedMeanwhileIsSaidAndHarmsNoJob) {
+TEST_P(Storage, ADirectoryThatIsDeletedMeanwhileIsReportedAndHarmsNoJob) {
   for (const char* meanwhile : {"rm -rf trace", "rm -rf trace; mkdir trace"}) {
-    const JobFolder folder;
-    const RecordedJob job = run_while(folder, recorded("wait ready go", 1), meanwhile);
+    const JobDirectory directory;
+    const RecordedJob job = run_while(directory, recorded("wait ready go", 1), meanwhile);
     EXPECT_EQ(job.out, "exit code 7\n") << meanwhile;
     EXPECT_EQ(messages_in(job.err), 1U) << job.err;
     EXPECT_NE(
@@ -122,31 +123,31 @@ TEST_P(Storage, AFolderThatIsDeletedMeanwhileIsSaidAndHarmsNoJob) {
   }
 }
 
-TEST_P(Storage, AFolderThatIsMovedMeanwhileHoldsEveryCall) {
-  const JobFolder folder;
-  const RecordedJob job = run_while(folder, recorded("wait ready go", 1), "mv trace moved");
+TEST_P(Storage, ADirectoryThatIsMovedMeanwhileHoldsEveryCall) {
+  const JobDirectory directory;
+  const RecordedJob job = run_while(directory, recorded("wait ready go", 1), "mv trace moved");
   EXPECT_EQ(job.out, "exit code 7\n");
   EXPECT_NE(job.err.find("was deleted or moved while the command ran"), std::string::npos) << job.err;
-  const Result<Trace> trace = read_trace(folder.path() / "moved");
+  const Result<Trace> trace = read_trace(directory.path() / "moved");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams.at(0).events.size(), 20U);
 }
 
-TEST_P(Storage, AnEarlierTraceComesBackWhenTheFolderIsDeletedMeanwhile) {
-  const JobFolder folder;
-  folder.run(recorded("after-finalize", 1));
-  const RecordedJob job = run_while(folder, recorded("wait ready go", 1), "rm -rf trace");
+TEST_P(Storage, AnEarlierTraceComesBackWhenTheDirectoryIsDeletedMeanwhile) {
+  const JobDirectory directory;
+  directory.run(recorded("after-finalize", 1));
+  const RecordedJob job = run_while(directory, recorded("wait ready go", 1), "rm -rf trace");
   EXPECT_EQ(job.out, "exit code 7\n");
   EXPECT_NE(job.err.find("trace holds the earlier trace"), std::string::npos) << job.err;
-  const Result<Trace> trace = read_trace(folder.trace());
+  const Result<Trace> trace = read_trace(directory.trace());
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams.at(0).events.size(), 10U);
 }
 
-TEST_P(Storage, ACommandThatRecordsNothingIsNotTakenForADeletedFolder) {
-  const JobFolder folder;
-  const RecordedJob job = folder.run(recording({.mpi = GetParam(), .flags = "--mpi " + GetParam()}) +
-                                     " sh -c 'mkdir x; rmdir x'");
+TEST_P(Storage, ACommandThatRecordsNothingIsNotReportedAsADeletedDirectory) {
+  const JobDirectory directory;
+  const RecordedJob job = directory.run(recording({.mpi = GetParam(), .flags = "--mpi " + GetParam()}) +
+                                        " sh -c 'mkdir x; rmdir x'");
   EXPECT_NE(job.err.find("nothing was recorded: no process of the command"), std::string::npos) << job.err;
 }
 

@@ -5,15 +5,15 @@ set -euo pipefail
 program=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")
 mpirun=$(command -v mpirun.openmpi || command -v mpirun)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 COMMLENS_TRACE=$folder/trace
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 COMMLENS_TRACE=$directory/trace
 export TSAN_OPTIONS="suppressions=$here/tsan.supp ignore_noninstrumented_modules=1 halt_on_error=1 exitcode=66"
-"$mpirun" --oversubscribe -n 2 "$program" threads "$folder"
+"$mpirun" --oversubscribe -n 2 "$program" threads "$directory"
 for rank in 0 1; do
-  expected=$(wc -l <"$folder/expected-$rank.txt")
-  if ! tail -1 "$folder/trace/rank-$rank.jsonl" | grep -q "\"closed\": {\"events\": $expected, \"dropped\": 0,"; then
-    echo "rank $rank: $expected calls expected, recorded: $(tail -1 "$folder/trace/rank-$rank.jsonl")" >&2
+  expected=$(wc -l <"$directory/expected-$rank.txt")
+  if ! tail -1 "$directory/trace/rank-$rank.jsonl" | grep -q "\"closed\": {\"events\": $expected, \"dropped\": 0,"; then
+    echo "rank $rank: $expected calls expected, recorded: $(tail -1 "$directory/trace/rank-$rank.jsonl")" >&2
     exit 1
   fi
 done

@@ -1,4 +1,4 @@
-// What `record` adds to the calls: iterations, clocks, its own cost; and the programs in examples/.
+// Data that `record` adds to the calls: iterations, clocks, its own cost; and the programs in examples/.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -25,10 +25,10 @@ struct Recorded {
 };
 
 Recorded recorded(const std::string& program, const JobOptions& options) {
-  const JobFolder folder;
-  RecordedJob job = folder.record(program, options);
+  const JobDirectory directory;
+  RecordedJob job = directory.record(program, options);
   EXPECT_EQ(job.exit_code, 0) << job.err;
-  Result<Trace> trace = read_trace(folder.trace());
+  Result<Trace> trace = read_trace(directory.trace());
   EXPECT_TRUE(trace.has_value()) << trace.error().message << job.err;
   return {std::move(job), trace ? std::move(*trace) : Trace{}};
 }
@@ -72,9 +72,9 @@ TEST_P(Example, TheStepsThatACProgramMarksAreItsIterations) {
   EXPECT_TRUE(heat.trace.provenance.skipped.empty());
 }
 
-TEST_P(Example, AProgramThatMarksIsUnharmedWhereNobodyRecords) {
-  const JobFolder folder;
-  const RecordedJob alone = folder.run(fmt::format("{}/heat_{}", COMMLENS_CAPTURE_PROGRAMS, GetParam()));
+TEST_P(Example, AProgramThatMarksIsUnharmedWithoutARecorder) {
+  const JobDirectory directory;
+  const RecordedJob alone = directory.run(fmt::format("{}/heat_{}", COMMLENS_CAPTURE_PROGRAMS, GetParam()));
   EXPECT_EQ(alone.exit_code, 0) << alone.err;
   EXPECT_EQ(alone.out.substr(0, 11), "changed by ");
 }
@@ -111,8 +111,8 @@ TEST(Record, StatesWhatThisRunCost) {
 }
 
 TEST(Doctor, SaysThatBothMpisOfThisBuildCanBeRecorded) {
-  const JobFolder folder;
-  const RecordedJob doctor = folder.run("$COMMLENS_BINARY doctor --format csv");
+  const JobDirectory directory;
+  const RecordedJob doctor = directory.run("$COMMLENS_BINARY doctor --format csv");
   EXPECT_EQ(doctor.exit_code, 0) << doctor.err;
   for (const auto& [mpi, title] : {std::pair("openmpi", "Open MPI"), std::pair("mpich", "MPICH")}) {
     const std::string row = fmt::format("record {} programs,{}", title, has_mpi(mpi) ? "true" : "false");
@@ -121,10 +121,10 @@ TEST(Doctor, SaysThatBothMpisOfThisBuildCanBeRecorded) {
 }
 
 TEST(Doctor, SaysWhyALibraryThatDoesNotLoadCannotRecord) {
-  const JobFolder folder;
-  std::ofstream(folder.path() / "libcommlens-capture-mpi-openmpi.so") << "no library";
-  const RecordedJob doctor = folder.run(
-      fmt::format("COMMLENS_MODULE_PATH={} $COMMLENS_BINARY doctor --format csv", folder.path().string()));
+  const JobDirectory directory;
+  std::ofstream(directory.path() / "libcommlens-capture-mpi-openmpi.so") << "no library";
+  const RecordedJob doctor = directory.run(
+      fmt::format("COMMLENS_MODULE_PATH={} $COMMLENS_BINARY doctor --format csv", directory.path().string()));
   EXPECT_EQ(doctor.exit_code, 0) << doctor.err;
   EXPECT_NE(doctor.out.find("record Open MPI programs,false,"), std::string::npos) << doctor.out;
   EXPECT_NE(doctor.out.find("does not load"), std::string::npos) << doctor.out;
@@ -132,10 +132,10 @@ TEST(Doctor, SaysWhyALibraryThatDoesNotLoadCannotRecord) {
 
 TEST(Record, RanksOfOneMachineShareTheirClock) {
   const std::string mpi = has_mpi("openmpi") ? "openmpi" : "mpich";
-  const JobFolder folder;
+  const JobDirectory directory;
   const RecordedJob job =
-      folder.record(fmt::format("{}/heat_{}", COMMLENS_CAPTURE_PROGRAMS, mpi), {.mpi = mpi, .ranks = 2});
-  const Result<Manifest> manifest = read_manifest(folder.trace() / k_manifest_name);
+      directory.record(fmt::format("{}/heat_{}", COMMLENS_CAPTURE_PROGRAMS, mpi), {.mpi = mpi, .ranks = 2});
+  const Result<Manifest> manifest = read_manifest(directory.trace() / k_manifest_name);
   ASSERT_TRUE(manifest.has_value()) << job.err;
   for (const StreamEntry& stream : manifest->streams) {
     ASSERT_TRUE(stream.clock.has_value());
@@ -145,16 +145,16 @@ TEST(Record, RanksOfOneMachineShareTheirClock) {
 
 // Two machines are one whose second rank has a boot id and a time namespace of its own (needs root).
 TEST(Record, FindsHowFarTheClockOfAnotherMachineIsAhead) {
-  const JobFolder folder;
-  std::ofstream(folder.path() / "other_boot") << "11111111-2222-3333-4444-555555555555\n";
+  const JobDirectory directory;
+  std::ofstream(directory.path() / "other_boot") << "11111111-2222-3333-4444-555555555555\n";
   const std::string script = fmt::format("sh {}/other_machine.sh ", COMMLENS_CAPTURE_SOURCES);
-  if (!has_mpi("openmpi") || folder.run("OMPI_COMM_WORLD_RANK=1 " + script + "true").exit_code != 0) {
+  if (!has_mpi("openmpi") || directory.run("OMPI_COMM_WORLD_RANK=1 " + script + "true").exit_code != 0) {
     GTEST_SKIP() << "no Open MPI, or no right to make a time namespace";
   }
-  const RecordedJob job = folder.record(fmt::format("{}{}/heat_openmpi", script, COMMLENS_CAPTURE_PROGRAMS),
-                                        {.mpi = "openmpi", .ranks = 2});
+  const RecordedJob job = directory.record(
+      fmt::format("{}{}/heat_openmpi", script, COMMLENS_CAPTURE_PROGRAMS), {.mpi = "openmpi", .ranks = 2});
   ASSERT_EQ(job.exit_code, 0) << job.err;
-  const Result<Manifest> manifest = read_manifest(folder.trace() / k_manifest_name);
+  const Result<Manifest> manifest = read_manifest(directory.trace() / k_manifest_name);
   ASSERT_TRUE(manifest.has_value());
   ASSERT_TRUE(manifest->streams.at(1).clock.has_value());
   const ClockAlignment clock = *manifest->streams[1].clock;
@@ -162,7 +162,7 @@ TEST(Record, FindsHowFarTheClockOfAnotherMachineIsAhead) {
   EXPECT_LT(clock.error.count(), 10'000'000);
   // The bound holds for the exchange; each process measures its own counter against the kernel as well.
   EXPECT_LE(std::abs(clock.offset.count() + 100'000'000'000), clock.error.count() + 1000);
-  const Result<Trace> trace = read_trace(folder.trace());
+  const Result<Trace> trace = read_trace(directory.trace());
   ASSERT_TRUE(trace.has_value());
   const auto first =
       trace->streams.at(0).times.at(0);  // a broadcast from rank 0, which rank 1 cannot leave earlier

@@ -40,22 +40,14 @@ std::string spelled(const Trace& trace, const CommOp& op, Rank rank) {
 }  // namespace
 
 NcclJob::NcclJob(const std::string& command, bool is_recorded) {
-  std::string name = (fs::temp_directory_path() / "commlens-nccl-XXXXXX").string();
-  COMMLENS_CHECK(mkdtemp(name.data()) != nullptr, "the tests need a temporary folder");
-  path_ = name;
-  const std::string folder =
+  const std::string directory =
       is_recorded ? fmt::format("COMMLENS_TRACE={}", trace().string()) : "COMMLENS_TRACE=";
-  const int status = std::system(fmt::format("cd {} && {} && export {} && ( {} ) >out 2>err </dev/null", name,
-                                             k_no_launcher, folder, command)
+  const int status = std::system(fmt::format("cd {} && {} && export {} && ( {} ) >out 2>err </dev/null",
+                                             scratch_.path().string(), k_no_launcher, directory, command)
                                      .c_str());
   exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  out = content_of(path_ / "out");
-  err = content_of(path_ / "err");
-}
-
-NcclJob::~NcclJob() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  out = content_of(scratch_ / "out");
+  err = content_of(scratch_ / "err");
 }
 
 Trace NcclJob::read() const {

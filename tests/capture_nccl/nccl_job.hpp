@@ -5,21 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "commlens/base/test_support.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens::test {
 
-/// A command that ran, and a folder of its own for it, removed at the end.
+/// A command that ran, and a directory of its own for it, removed at the end.
 class NcclJob {
  public:
   /// `command`: a shell command; COMMLENS_TRACE is set to trace() unless `is_recorded` is false, and no
   /// launcher is to be seen in the environment.
   explicit NcclJob(const std::string& command, bool is_recorded = true);
-  ~NcclJob();
-  NcclJob(const NcclJob&) = delete;
-  NcclJob& operator=(const NcclJob&) = delete;
 
-  std::filesystem::path trace() const { return path_ / "trace"; }
+  std::filesystem::path trace() const { return scratch_ / "trace"; }
   Trace read() const;
 
   int exit_code = -1;
@@ -27,7 +25,7 @@ class NcclJob {
   std::string err;
 
  private:
-  std::filesystem::path path_;
+  test_support::ScratchDirectory scratch_;
 };
 
 /// A call as the tests spell it: "rank name op dtype input output group root", and its note where it has one.

@@ -227,7 +227,7 @@ class PluginOf : public Plugin {
 
  private:
   void* start(Comm& comm, Event& event) {
-    void* handle = reinterpret_cast<void*>(0xdead);  // what was there must go
+    void* handle = reinterpret_cast<void*>(0xdead);  // the old content must be cleared
     check(table_->startEvent(comm.context, &handle, &event));
     return handle;
   }

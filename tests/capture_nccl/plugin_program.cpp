@@ -17,15 +17,15 @@ using host::Call;
 using host::Comm;
 using host::Plugin;
 
-/// Long enough for the times of the GPU that are given to lie behind the call.
+/// Long enough for the given GPU times to be after the call.
 void spin() {
   const auto start = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(50)) {
   }
 }
 
-/// The program's part of a call, then NCCL's: a group of one, the task, two channels whose ends are heard of
-/// in the other order.
+/// The program's part of a call, then NCCL's: a group of one, the task, two channels whose ends are reported
+/// in the opposite order.
 void whole_call(Plugin& plugin, Comm& comm, const Call& call) {
   void* const api = plugin.start_api(comm, call);
   plugin.stop(api);
@@ -78,7 +78,7 @@ void out_of_order(Plugin& plugin, Comm& comm) {
   plugin.stop(outer);
 }
 
-/// A call whose kernel is not heard of, one whose kernel never ends, one that NCCL never enqueues.
+/// A call whose kernel is not reported, one whose kernel never ends, one that NCCL never enqueues.
 void lost(Plugin& plugin, Comm& comm) {
   for (const std::size_t count : {31U, 32U}) {
     const Call call{"AllReduce", count, "ncclUint32"};
@@ -131,7 +131,7 @@ void too_late(Plugin& plugin, Comm& comm) {
   plugin.stop(first);
 }
 
-/// One thread's calls on its communicator; another thread tells of the kernels, as NCCL's does.
+/// One thread's calls on its communicator; another thread reports the kernels, as NCCL's does.
 void many_calls(Plugin& plugin, std::uint64_t id, int rank, int ranks) {
   Comm comm = plugin.join(id, rank, ranks);
   std::vector<void*> tasks;
@@ -181,7 +181,7 @@ void job(Plugin& plugin, int rank, int ranks) {
   threads(plugin, rank, ranks);
 }
 
-/// Threads whose communicator another one aborts meanwhile. Says how many calls they made.
+/// Threads whose communicator another one aborts meanwhile. Prints how many calls they made.
 void aborts(Plugin& plugin) {
   constexpr int callers = 6;
   constexpr int calls = 3000;
@@ -249,6 +249,6 @@ int main(int count, char** arguments) {
   } else {
     job(plugin, rank, ranks);
   }
-  meet();  // all have said by now which rank they are
+  meet();  // by now all ranks have reported their rank
   std::exit(0);
 }

@@ -18,7 +18,7 @@ std::string command(int version, const std::string& scenario) {
                      program("plugin_program"), version, scenario);
 }
 
-/// What rank `rank` of the job's four calls, by hand from plugin_program.cpp. Before v5 the interface has
+/// The calls of rank `rank` of the job's four, by hand from plugin_program.cpp. Before v5 the interface has
 /// bytes where NCCL gathers or broadcasts.
 struct Expected {
   int version;
@@ -26,7 +26,7 @@ struct Expected {
   Counts counts;
 
   void add(const std::string& call, bool is_complete, int times = 1) {
-    // v1 and v2 do not tell of kernels.
+    // v1 and v2 do not report kernels.
     const bool is_enqueued = !is_complete || version < 3;
     counts[fmt::format("{} {}{}", rank, call, is_enqueued ? fmt::format(" | {}", k_enqueued) : "")] += times;
   }
@@ -116,7 +116,7 @@ TEST_P(NcclPlugin, RecordsEveryCallOfFourRanks) {
     const std::size_t members = trace.groups.members(op.group, Rank{0}).size();
     EXPECT_EQ(trace.groups.axis(op.group), members == 4 ? Axis::world : Axis::unknown) << members;
   }
-  // What the program called and NCCL never enqueued is seen since v5.
+  // Calls of the program that NCCL never enqueued are reported since v5.
   const std::map<std::string, std::int64_t> unfinished = {{"unfinished call", 4}};
   EXPECT_EQ(trace.provenance.skipped, GetParam() >= 5 ? unfinished : (std::map<std::string, std::int64_t>{}));
 }
@@ -188,8 +188,7 @@ TEST_P(NcclPlugin, LeavesWhatAKilledProcessHasCompleted) {
   const NcclJob job(command(GetParam(), "killed"));
   EXPECT_NE(job.exit_code, 0);
   const std::string end = GetParam() < 3 ? " | enqueued only" : "";
-  // Before v4 nobody says how many members there are: a rank that the job does not have stands for the
-  // others.
+  // Before v4 the number of members is not reported: a rank that the job does not have represents the others.
   const std::string group = GetParam() < 4 ? "0,4195328" : "0";
   EXPECT_EQ(counted(calls_of(job.read())),
             (Counts{{fmt::format("0 ncclAllReduce all_reduce fp32 81 81 {} -1{}", group, end), 1}}));
@@ -216,7 +215,7 @@ TEST_P(NcclPlugin, DoesNothingWhenNothingIsToBeRecorded) {
   EXPECT_FALSE(std::filesystem::exists(job.trace()));
 }
 
-TEST(NcclPluginFolder, ASecondJobOfACommandHasAFolderOfItsOwn) {
+TEST(NcclPluginDirectory, ASecondJobOfACommandHasADirectoryOfItsOwn) {
   const NcclJob job(command(6, "gpus") + " && " + command(5, "gpus"));
   ASSERT_EQ(job.exit_code, 0) << job.err;
   EXPECT_EQ(job.read().streams.size(), 3U);
@@ -248,7 +247,7 @@ TEST(NcclRecord, SaysWhenTheCommandUsedNoNccl) {
       << job.err;
 }
 
-TEST(NcclPluginFolder, AFolderOfSomethingElseIsLeftAlone) {
+TEST(NcclPluginDirectory, ADirectoryOfSomethingElseIsLeftAlone) {
   const NcclJob job("mkdir trace && echo mine > trace/thesis.txt && " + command(6, "gpus"));
   EXPECT_EQ(job.exit_code, 0);
   EXPECT_NE(job.err.find("holds something else than a commlens trace"), std::string::npos) << job.err;
@@ -259,7 +258,7 @@ TEST(NcclPluginFolder, AFolderOfSomethingElseIsLeftAlone) {
   EXPECT_EQ(files, 1);
 }
 
-TEST(NcclPluginFolder, AFullDiskIsCountedAndTheJobGoesOn) {
+TEST(NcclPluginDirectory, AFullDiskIsCountedAndTheJobGoesOn) {
   // A limit of 64 KiB a file: about 2,000 records.
   const NcclJob job("prlimit --fsize=65536 " + std::string("env ") + command(6, "late"));
   EXPECT_EQ(job.exit_code, 0) << job.err;

@@ -1,4 +1,4 @@
-// The library that stands before NCCL, in programs of a library that stands in for NCCL (shim_calls.c).
+// The shim before NCCL, in programs that use a stand-in for NCCL (shim_calls.c).
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -19,7 +19,7 @@ std::string preloaded(const std::string& command) {
   return fmt::format("LD_PRELOAD={} {}", library("commlens-nccl"), command);
 }
 
-/// What the four ranks of shim_calls.c call, by hand. `end`: what is said of calls whose end is not known.
+/// The calls of the four ranks of shim_calls.c, by hand. `end`: the tag of calls whose end is not known.
 Counts expected_of_four(const std::string& end) {
   constexpr std::array<const char*, 4> halves = {"2,0", "3,1", "2,0", "3,1"};
   Counts counts;
@@ -78,7 +78,7 @@ TEST_P(NcclShim, RecordsTheReductionOfEachCall) {
   EXPECT_EQ(reductions.at("broadcast 3"), Reduction::unknown);
 }
 
-TEST_P(NcclShim, TellsCommunicatorsApart) {
+TEST_P(NcclShim, DistinguishesCommunicators) {
   EXPECT_EQ(communicators_of(NcclJob(preloaded(program(GetParam()) + " four")).read()),
             (Counts{{"0,1,2,3", 1}, {"2,0", 1}, {"3,1", 1}}));
 }
@@ -160,7 +160,7 @@ TEST(NcclShimProcess, AForkedChildThatEndsAsUsualLeavesTheRecordingAlone) {
   EXPECT_FALSE(std::filesystem::exists(job.trace().string() + "-2"));
 }
 
-TEST(NcclShimProcess, CallsWithoutMemoryAreCountedAndSaid) {
+TEST(NcclShimProcess, CallsWithoutMemoryAreCountedAndReported) {
   const NcclJob job(preloaded(program("shim_program") + " no-memory"));
   ASSERT_EQ(job.exit_code, 0) << job.err;
   EXPECT_EQ(job.err, "commlens: 6 calls were not recorded (commlens summary says why)\n");
@@ -188,7 +188,7 @@ TEST(NcclRecord, RanksOfAJobThatStartAndEndApartMakeOneTrace) {
                     {"1 ncclAllReduce all_reduce fp32 32 32 0,1 -1 | enqueued only", 1}}));
 }
 
-TEST(NcclRecord, SaysWhatItMeasuredOfTheCost) {
+TEST(NcclRecord, ReportsTheMeasuredCost) {
   const NcclJob job(
       fmt::format("{} record --nccl shim -o trace -- {} four", binary(), program("shim_program")));
   EXPECT_NE(job.err.find("measured at every call"), std::string::npos) << job.err;

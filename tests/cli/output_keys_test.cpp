@@ -31,8 +31,8 @@ struct Documented {
 };
 
 std::filesystem::path source(const std::string& file) {
-  const char* const folder = std::getenv("COMMLENS_SOURCE_DIR");
-  return std::filesystem::path(folder == nullptr ? "." : folder) / file;
+  const char* const directory = std::getenv("COMMLENS_SOURCE_DIR");
+  return std::filesystem::path(directory == nullptr ? "." : directory) / file;
 }
 
 std::string trimmed(std::string text, std::string_view around = " `") {
@@ -69,7 +69,7 @@ std::map<std::string, Documented> documented() {
   return keys;
 }
 
-/// What a key is called on the page, where ops and flags have no names of their own.
+/// The name of a key on the page, where ops and flags are placeholders.
 std::string named(const std::string& parent, const std::string& key) {
   if (parent == "flags") {
     return "FLAG";
@@ -167,15 +167,15 @@ class OutputKeys : public ::testing::Test {
              50'000);
       }
     }
-    return folder_.write(name, text);
+    return directory_.write(name, text);
   }
 
   void write_figures(const Words& inputs) {
-    Words words = {"report", "-o", folder_.path("page.html"), "--data", folder_.path("figures")};
+    Words words = {"report", "-o", directory_.path("page.html"), "--data", directory_.path("figures")};
     words.insert(words.end(), inputs.begin(), inputs.end());
     const Answer answer = commlens_with(words);
     ASSERT_EQ(answer.code, 0) << answer.err;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path("figures"))) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory_.path("figures"))) {
       std::ifstream file(entry.path());
       std::ostringstream text;
       text << file.rdbuf();
@@ -190,7 +190,7 @@ class OutputKeys : public ::testing::Test {
   void write_predictions() {
     write({"predict", "1.3B", "--ranks", "16", "--zero", "1", "--framework", "deepspeed", "--gpus-per-node",
            "8"});
-    const std::string ordered = folder_.write("ordered.yaml", R"(framework: megatron
+    const std::string ordered = directory_.write("ordered.yaml", R"(framework: megatron
 ranks: 8
 model: {family: gpt, layers: 4, hidden: 64, heads: 4, sequence: 32, vocab: 256}
 layout: {tensor: 2, pipeline: 2, order: tp-cp-ep-pp-dp}
@@ -209,13 +209,13 @@ micro_batch: 1
     write({"compare", golden + "case.yaml", golden + "calls.jsonl.gz", "--framework", "paper"});
     const std::string other = source("tests/golden/deepspeed/z1_S_w4_fp16_rb50000/").string();
     write({"compare", other + "case.yaml", other + "calls.jsonl.gz", "--bucket", "120000", "--order"});
-    const std::string log = folder_.write(
+    const std::string log = directory_.write(
         "run.log",
         R"(Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     tput_avg (Gbps)     busbw_avg (Gbps)
 all_reduce
                     4.0 KB              3                   11.12               0.08                0.43                0.41
 )");
-    const std::string job = folder_.write("case.yaml", R"(framework: deepspeed
+    const std::string job = directory_.write("case.yaml", R"(framework: deepspeed
 model: {family: gpt, layers: 2, hidden: 64, heads: 4, sequence: 32, vocab: 256}
 deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 )");
@@ -223,12 +223,12 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write({"compare", timed("a.jsonl", 12, 500), timed("b.jsonl", 12, 900), "--regression"});
     write(
         {"compare", timed("a.jsonl", 1, 500),
-         folder_.write(
+         directory_.write(
              "whole.jsonl",
              R"({"rank":0,"iteration":null,"op":"all_reduce","dtype":"fp32","input_bytes":64,"output_bytes":64,"group":[0,1]}
 )")});
     write({"compare", other + "calls.jsonl.gz", other + "case.yaml"});
-    write_figures({folder_.path("case.yaml"), log});
+    write_figures({directory_.path("case.yaml"), log});
     write_figures({other + "case.yaml", other + "calls.jsonl.gz", "--bucket", "120000"});
   }
 
@@ -243,11 +243,12 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
   }
 
   void write_training() {
-    write({"train",  "19M", "--layers",      "2",   "--hidden",     "32",   "--heads", "4",
-           "--seq",  "16",  "--vocab",       "256", "--dtype",      "fp32", "--ranks", "2",
-           "--zero", "1",   "--micro-batch", "1",   "--iterations", "2",    "-o",      folder_.path("run")});
-    write({"summary", folder_.path("run")});
-    write_figures({folder_.path("run")});
+    write({"train",         "19M",  "--layers",     "2",  "--hidden", "32",
+           "--heads",       "4",    "--seq",        "16", "--vocab",  "256",
+           "--dtype",       "fp32", "--ranks",      "2",  "--zero",   "1",
+           "--micro-batch", "1",    "--iterations", "2",  "-o",       directory_.path("run")});
+    write({"summary", directory_.path("run")});
+    write_figures({directory_.path("run")});
   }
 
   /// The line of the page for a key: with the object around it, or for all objects.
@@ -257,7 +258,7 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     return page.contains(grouped) ? grouped : key;
   }
 
-  ScratchFolder folder_;
+  ScratchDirectory directory_;
   Written written_;
 };
 

@@ -132,16 +132,4 @@ Answer commlens_with(const std::vector<std::string>& arguments, const std::vecto
 
 bool has_trainer() { return fs::exists(fs::path(commlens_binary()).parent_path() / "libcommlens-engine.so"); }
 
-ScratchFolder::ScratchFolder() : folder_(scratch_path()) { fs::create_directories(folder_); }
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
-
-std::string ScratchFolder::write(std::string_view name, std::string_view content) const {
-  std::ofstream(folder_ / name, std::ios::binary) << content;
-  return path(name);
-}
-
 }  // namespace commlens

@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <sys/types.h>
+
+#include "commlens/base/test_support.hpp"
 
 namespace commlens {
 
@@ -21,7 +24,7 @@ struct Answer {
 /// A variable of the environment.
 using Variable = std::pair<std::string, std::string>;
 
-/// A program under way; killed when this goes before it has ended.
+/// A running program; the destructor kills it if it has not ended.
 class RunningProgram {
  public:
   /// `command` is looked for in PATH.
@@ -44,7 +47,7 @@ class RunningProgram {
   std::string text_;
 };
 
-/// Runs the commlens that was built beside the tests ($COMMLENS_BINARY).
+/// Runs the commlens that was built with the tests ($COMMLENS_BINARY).
 Answer commlens_with(const std::vector<std::string>& arguments,
                      const std::vector<Variable>& environment = {});
 std::string commlens_binary();
@@ -52,18 +55,18 @@ std::string commlens_binary();
 /// Whether it has a trainer: libcommlens-engine.so beside it.
 bool has_trainer();
 
-/// A folder of the running test, gone with it.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  std::string path(std::string_view name) const { return (folder_ / name).string(); }
-  std::string write(std::string_view name, std::string_view content) const;
+using test_support::ScratchDirectory;
 
- private:
-  std::filesystem::path folder_;
+/// Tests of `commlens train`; skipped in a build without a trainer.
+class TrainerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_trainer()) {
+      GTEST_SKIP() << "this build has no trainer";
+    }
+  }
+
+  ScratchDirectory directory_;
 };
 
 }  // namespace commlens

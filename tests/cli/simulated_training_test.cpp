@@ -20,7 +20,7 @@ TEST_P(SimulatedTraining, ExportsComplete) {
   if (!has_trainer()) {
     GTEST_SKIP() << "this build has no trainer";
   }
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   std::vector<std::string> words = {"train",
                                     "19M",
                                     "--layers",
@@ -44,22 +44,22 @@ TEST_P(SimulatedTraining, ExportsComplete) {
                                     "--iterations",
                                     "2",
                                     "-o",
-                                    folder.path("trace")};
+                                    directory.path("trace")};
   words.insert(words.end(), GetParam().begin(), GetParam().end());
   const Answer trained = commlens_with(words);
   ASSERT_EQ(trained.code, 0) << trained.err;
   for (const std::string format : {"goal", "chakra"}) {
     const Answer exported =
-        commlens_with({"export", folder.path("trace"), "--to", format, "-o", folder.path(format)});
+        commlens_with({"export", directory.path("trace"), "--to", format, "-o", directory.path(format)});
     ASSERT_EQ(exported.code, 0) << exported.err;
   }
-  std::ifstream in(folder.path("goal"));
+  std::ifstream in(directory.path("goal"));
   const std::string goal{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   for (const std::int64_t eager : {std::int64_t{1} << 40, std::int64_t{0}}) {
     const test::PlayedGoal played = test::play_goal(goal, {.eager = eager});
     EXPECT_TRUE(played.is_complete()) << played.text();
   }
-  const test::PlayedChakra played = test::play_chakra(folder.path("chakra"));
+  const test::PlayedChakra played = test::play_chakra(directory.path("chakra"));
   EXPECT_TRUE(played.is_complete()) << played.text();
 }
 

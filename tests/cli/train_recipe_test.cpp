@@ -1,4 +1,4 @@
-// What `commlens train` takes from a configuration besides the sizes.
+// The settings that `commlens train` takes from a configuration besides the sizes.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -10,24 +10,18 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-class Recipe : public testing::Test {
+class Recipe : public TrainerTest {
  protected:
-  void SetUp() override {
-    if (!has_trainer()) {
-      GTEST_SKIP() << "this build has no trainer";
-    }
-  }
-
   /// Two ranks of a small GPT-NeoX model for four iterations.
   Answer train(const std::string& more, const Words& flags = {}) const {
     const std::string file =
-        folder_.write("m.yml",
-                      "num_layers: 2\nhidden_size: 32\nnum_attention_heads: 4\nseq_length: "
-                      "16\nmax_position_embeddings: 16\n"
-                      "no_weight_tying: true\ntrain_micro_batch_size_per_gpu: 2\nprecision: bfloat16\n" +
-                          more);
+        directory_.write("m.yml",
+                         "num_layers: 2\nhidden_size: 32\nnum_attention_heads: 4\nseq_length: "
+                         "16\nmax_position_embeddings: 16\n"
+                         "no_weight_tying: true\ntrain_micro_batch_size_per_gpu: 2\nprecision: bfloat16\n" +
+                             more);
     Words words = {"train", file,           "--ranks", "2",  "--vocab",
-                   "256",   "--iterations", "4",       "-o", folder_.path("trace")};
+                   "256",   "--iterations", "4",       "-o", directory_.path("trace")};
     words.insert(words.end(), flags.begin(), flags.end());
     return commlens_with(words);
   }
@@ -38,8 +32,6 @@ class Recipe : public testing::Test {
     EXPECT_EQ(answer.err, "");
     return Json::parse(answer.out);
   }
-
-  ScratchFolder folder_;
 };
 
 std::vector<double> rates_of(const Json& run) {

@@ -1,4 +1,4 @@
-// What `commlens train` says before it trains.
+// Errors of `commlens train` before it trains.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -19,7 +19,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-/// Refused with exit code 2 and one line that has `says` in it.
+/// Refused with exit code 2 and one line that contains `says`.
 void expect_refused(const std::vector<std::string>& arguments, const std::string& says) {
   std::vector<std::string> command = {"train", "19M"};
   command.insert(command.end(), arguments.begin(), arguments.end());
@@ -67,7 +67,7 @@ TEST(Train, RefusesThreadsInEachProcessOfALauncher) {
   unsetenv("OMPI_COMM_WORLD_SIZE");
 }
 
-// Every process of a launcher reads the same arguments; one of them says what is wrong.
+// Every process of a launcher reads the same arguments; one of them reports the error.
 TEST(Train, OneProcessOfALauncherSaysWhatIsWrong) {
   const std::vector<std::string> command = {"train", "19M", "--transport", "mpi", "--tp", "x"};
   const auto answer = [&](const char* rank) {
@@ -104,13 +104,13 @@ TEST(Train, RefusesTransportsThatDoNotFit) {
 }
 
 TEST(Train, SaysWhereItLookedForItsTrainer) {
-  const ScratchFolder folder;
-  std::filesystem::copy_file(commlens_binary(), folder.path("commlens"));
+  const ScratchDirectory directory;
+  std::filesystem::copy_file(commlens_binary(), directory.path("commlens"));
   const Answer answer =
-      RunningProgram({folder.path("commlens"), "train", "19M", "--dtype", "bf16"}, {}).wait();
+      RunningProgram({directory.path("commlens"), "train", "19M", "--dtype", "bf16"}, {}).wait();
   EXPECT_EQ(answer.code, 2);
-  EXPECT_NE(answer.err.find("this build has no trainer"), std::string::npos) << answer.err;
-  EXPECT_NE(answer.err.find(std::filesystem::path(folder.path("x")).parent_path()), std::string::npos)
+  EXPECT_NE(answer.err.find("the trainer is missing"), std::string::npos) << answer.err;
+  EXPECT_NE(answer.err.find(std::filesystem::path(directory.path("x")).parent_path()), std::string::npos)
       << answer.err;
 }
 
@@ -118,29 +118,29 @@ TEST(Train, RefusesDataItCannotUse) {
   if (!has_trainer()) {
     GTEST_SKIP() << "this build has no trainer";
   }
-  const ScratchFolder folder;
-  expect_refused({"--data", folder.path("missing.txt")}, "missing.txt: no such file");
-  expect_refused({"--data", folder.path("")}, "not a regular file");
-  expect_refused({"--data", folder.write("empty.txt", "")}, "empty.txt: the file is empty");
-  expect_refused({"--seq", "64", "--data", folder.write("short.txt", std::string(64, 'x'))},
+  const ScratchDirectory directory;
+  expect_refused({"--data", directory.path("missing.txt")}, "missing.txt: no such file");
+  expect_refused({"--data", directory.path("")}, "not a regular file");
+  expect_refused({"--data", directory.write("empty.txt", "")}, "empty.txt: the file is empty");
+  expect_refused({"--seq", "64", "--data", directory.write("short.txt", std::string(64, 'x'))},
                  "short.txt: 64 tokens are less than one sequence of 64");
-  expect_refused({"--data", folder.write("text.txt", std::string(4096, 'x')), "--vocab", "255"},
+  expect_refused({"--data", directory.write("text.txt", std::string(4096, 'x')), "--vocab", "255"},
                  "--vocab 256");
-  expect_refused({"--data", folder.path("text.txt"), "--vocab-file", folder.path("vocab.json")},
+  expect_refused({"--data", directory.path("text.txt"), "--vocab-file", directory.path("vocab.json")},
                  "--vocab-file needs --merge-file");
   expect_refused({"--vocab-file", "v", "--merge-file", "m"}, "--data FILE");
-  expect_refused(
-      {"--data", folder.path("text.txt"), "--vocab-file", folder.write("vocab.json", "{\"a\": 0,\n\"b\"}"),
-       "--merge-file", folder.write("merges.txt", "a b")},
-      "vocab.json:2: ");
+  expect_refused({"--data", directory.path("text.txt"), "--vocab-file",
+                  directory.write("vocab.json", "{\"a\": 0,\n\"b\"}"), "--merge-file",
+                  directory.write("merges.txt", "a b")},
+                 "vocab.json:2: ");
 }
 
 TEST(Train, RefusesToResumeFromNothing) {
   if (!has_trainer()) {
     GTEST_SKIP() << "this build has no trainer";
   }
-  const ScratchFolder folder;
-  expect_refused({"--resume", folder.path("nowhere")}, "nowhere");
+  const ScratchDirectory directory;
+  expect_refused({"--resume", directory.path("nowhere")}, "nowhere");
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// `commlens train` for real, on models that take a blink.
+// Real runs of `commlens train`, on models that take milliseconds.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -16,14 +17,8 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-class Training : public testing::Test {
+class Training : public TrainerTest {
  protected:
-  void SetUp() override {
-    if (!has_trainer()) {
-      GTEST_SKIP() << "this build has no trainer";
-    }
-  }
-
   /// A small GPT under ZeRO-3 on four threads, recorded in `trace`; flags of `more` replace those.
   Words command(const Words& more = {}) const {
     const std::vector<Variable> flags = {{"--layers", "2"},      {"--hidden", "32"},
@@ -50,9 +45,18 @@ class Training : public testing::Test {
     EXPECT_EQ(answer.code, 0) << answer.err;
     return Json::parse(answer.out);
   }
-  std::string trace() const { return folder_.path("trace"); }
-
-  ScratchFolder folder_;
+  std::string trace() const { return directory_.path("trace"); }
+  /// A training that runs until it is stopped, after its head and its first `iterations` iterations.
+  std::unique_ptr<RunningProgram> running(const Words& more, std::size_t iterations) const {
+    Words flags = {"--iterations", "1000000"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    Words words = command(flags);
+    words.insert(words.begin(), commlens_binary());
+    auto program = std::make_unique<RunningProgram>(words, std::vector<Variable>{});
+    constexpr std::size_t head_lines = 6;
+    program->read_lines(head_lines + iterations);
+    return program;
+  }
 };
 
 /// "prediction: N of N calls equal" with N of at least one.
@@ -81,18 +85,18 @@ TEST_F(Training, KeepsTheEarlierTraceUntilACallIsRecorded) {
     return Json::parse(commlens_with({"summary", trace(), "--format", "json"}).out)["iterations"];
   };
   ASSERT_EQ(iterations().size(), 3u);
-  const Words saved = {"--save", folder_.path("saved"), "-o", folder_.path("other")};
+  const Words saved = {"--save", directory_.path("saved"), "-o", directory_.path("other")};
   ASSERT_EQ(train(saved).code, 0);
-  std::filesystem::resize_file(folder_.path("saved/iteration-3/rank-0.bin"), 8);
-  const Answer failed = train({"--resume", folder_.path("saved"), "--iterations", "5"});
+  std::filesystem::resize_file(directory_.path("saved/iteration-3/rank-0.bin"), 8);
+  const Answer failed = train({"--resume", directory_.path("saved"), "--iterations", "5"});
   EXPECT_EQ(failed.code, 3) << failed.out << failed.err;
   EXPECT_EQ(iterations().size(), 3u);
   ASSERT_EQ(train({"--iterations", "2"}).code, 0);
   EXPECT_EQ(iterations().size(), 2u);
 }
 
-// What `record` makes by default is another job's.
-TEST_F(Training, HasAFolderOfItsOwnByDefault) {
+// The default directory of `record` belongs to another job.
+TEST_F(Training, HasADirectoryOfItsOwnByDefault) {
   const Answer help = commlens_with({"train", "--help"});
   const Answer of_record = commlens_with({"record", "--help"});
   EXPECT_NE(help.out.find("commlens-training"), std::string::npos) << help.out;
@@ -107,7 +111,7 @@ TEST_F(Training, MarksTheColdIterationAndLeavesItOutOfTheMean) {
   EXPECT_NE(answer.out.find("  of 2 warm\n"), std::string::npos) << answer.out;
 }
 
-// What attention there is depends on the LibTorch that this is built with.
+// The available attention depends on the LibTorch of this build.
 TEST_F(Training, SaysWhichAttentionItHas) {
   EXPECT_NE(train().out.find("; eager attention;"), std::string::npos);
   const Answer asked = train({"--attention", "flash"});
@@ -178,7 +182,7 @@ TEST_F(Training, TakesAText) {
     text += "In the beginning was the word.\n";
   }
   const Json json =
-      train_json({"--data", folder_.write("book.txt", text), "--iterations", "12", "--lr", "0.01"});
+      train_json({"--data", directory_.write("book.txt", text), "--iterations", "12", "--lr", "0.01"});
   EXPECT_EQ(json["data"], "book.txt, 12,400 bytes");
   EXPECT_LT(json["iterations"][11]["loss"], json["iterations"][0]["loss"]);
 }
@@ -189,9 +193,9 @@ TEST_F(Training, ResumesWithTheNextIteration) {
   whole.insert(whole.end(), {"5"});
   const Json uninterrupted = train_json(whole);
   Words start = constant;
-  start.insert(start.end(), {"3", "--save", folder_.path("checkpoint")});
+  start.insert(start.end(), {"3", "--save", directory_.path("checkpoint")});
   train_json(start);
-  whole.insert(whole.end(), {"--resume", folder_.path("checkpoint")});
+  whole.insert(whole.end(), {"--resume", directory_.path("checkpoint")});
   const Json resumed = train_json(whole);
   ASSERT_EQ(resumed["iterations"].size(), 2u);
   EXPECT_EQ(resumed["iterations"][0]["iteration"], 3);
@@ -203,50 +207,38 @@ TEST_F(Training, ResumesWithTheNextIteration) {
 }
 
 TEST_F(Training, StopsByRequestAfterTheIteration) {
-  Words words = command({"--iterations", "1000000", "--save", folder_.path("checkpoint")});
-  words.insert(words.begin(), commlens_binary());
-  RunningProgram program(words, {});
-  constexpr std::size_t head_lines_and_two_iterations = 8;
-  program.read_lines(head_lines_and_two_iterations);
-  program.signal(SIGINT);
-  const Answer answer = program.wait();
+  const auto program = running({"--save", directory_.path("checkpoint")}, 2);
+  program->signal(SIGINT);
+  const Answer answer = program->wait();
   EXPECT_EQ(answer.code, 128 + SIGINT) << answer.err;
   EXPECT_NE(answer.out.find("\nstopped by request after iteration "), std::string::npos) << answer.out;
-  EXPECT_TRUE(std::filesystem::exists(folder_.path("checkpoint/latest")));
+  EXPECT_TRUE(std::filesystem::exists(directory_.path("checkpoint/latest")));
   expect_equal_verdict(answer);
 }
 
 TEST_F(Training, OnADataFileThatIsCutEndsWithOneLine) {
-  const std::string text = folder_.write("text.txt", std::string(100'000, 'x'));
-  Words words = command({"--iterations", "1000000", "--data", text});
-  words.insert(words.begin(), commlens_binary());
-  RunningProgram program(words, {});
-  constexpr std::size_t head_lines_and_one_iteration = 7;
-  program.read_lines(head_lines_and_one_iteration);
+  const std::string text = directory_.write("text.txt", std::string(100'000, 'x'));
+  const auto program = running({"--data", text}, 1);
   std::filesystem::resize_file(text, 1);
-  const Answer answer = program.wait();
+  const Answer answer = program->wait();
   EXPECT_EQ(answer.code, 3);
   EXPECT_NE(answer.err.find("text.txt: the file became shorter during the training\n"), std::string::npos)
       << answer.err;
 }
 
-TEST_F(Training, ASecondJobOnOneCheckpointFolderIsRefused) {
-  Words words = command({"--iterations", "1000000", "--save", folder_.path("checkpoint")});
-  words.insert(words.begin(), commlens_binary());
-  RunningProgram first(words, {});
-  constexpr std::size_t head_lines_and_one_iteration = 7;
-  first.read_lines(head_lines_and_one_iteration);
-  const Answer second = train({"--save", folder_.path("checkpoint"), "-o", folder_.path("other")});
+TEST_F(Training, ASecondJobOnOneCheckpointDirectoryIsRefused) {
+  const auto first = running({"--save", directory_.path("checkpoint")}, 1);
+  const Answer second = train({"--save", directory_.path("checkpoint"), "-o", directory_.path("other")});
   EXPECT_EQ(second.code, 2);
-  EXPECT_NE(second.err.find("writes its checkpoints there; give another folder"), std::string::npos)
+  EXPECT_NE(second.err.find("writes its checkpoints there; give another directory"), std::string::npos)
       << second.err;
-  first.signal(SIGTERM);
-  EXPECT_EQ(first.wait().code, 128 + SIGTERM);
-  EXPECT_EQ(train({"--save", folder_.path("checkpoint"), "-o", folder_.path("other")}).code, 0);
+  first->signal(SIGTERM);
+  EXPECT_EQ(first->wait().code, 128 + SIGTERM);
+  EXPECT_EQ(train({"--save", directory_.path("checkpoint"), "-o", directory_.path("other")}).code, 0);
 }
 
 /// Whichever is first, each of two jobs that start at once records all its calls or is refused.
-TEST_F(Training, ASecondJobOnOneTraceFolderIsRefused) {
+TEST_F(Training, ASecondJobOnOneTraceDirectoryIsRefused) {
   for (int round = 0; round < 3; ++round) {
     Words words = command({"--iterations", "40"});
     words.insert(words.begin(), commlens_binary());
@@ -308,7 +300,7 @@ TEST_F(Training, FailureOfARankIsOneLineThatNamesIt) {
   EXPECT_EQ(Json::parse(summary.out)["rank_count"], 4);
 }
 
-/// Nothing says so to a rank that is stuck in something else: its process ends all the same.
+/// A rank that is stuck outside of communication cannot be notified: its process ends nevertheless.
 TEST_F(Training, AStalledRankIsNamedWithTheCallThatWaitsForIt) {
   const Answer answer = train({"--timeout", "1s"}, {{"COMMLENS_FAULT", "rank=2,iteration=1,kind=stall"}});
   EXPECT_EQ(answer.code, 3);
@@ -336,8 +328,8 @@ TEST_F(Training, LossThatIsNoNumberIsAFailure) {
   EXPECT_NE(answer.err.find("loss is nan in iteration 1"), std::string::npos) << answer.err;
 }
 
-TEST_F(Training, AFolderThatCannotBeMadeIsRefused) {
-  const std::string file = folder_.write("file", "x");
+TEST_F(Training, ADirectoryThatCannotBeMadeIsRefused) {
+  const std::string file = directory_.write("file", "x");
   const Answer answer = train({"-o", file + "/trace"});
   EXPECT_EQ(answer.code, 2);
   EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << answer.err;
@@ -345,12 +337,12 @@ TEST_F(Training, AFolderThatCannotBeMadeIsRefused) {
 }
 
 TEST_F(Training, DoesNotReplaceWhatIsNoTrace) {
-  std::filesystem::create_directories(folder_.path("mine"));
-  folder_.write("mine/thesis.txt", "years");
-  const Answer answer = train({"-o", folder_.path("mine")});
+  std::filesystem::create_directories(directory_.path("mine"));
+  directory_.write("mine/thesis.txt", "years");
+  const Answer answer = train({"-o", directory_.path("mine")});
   EXPECT_EQ(answer.code, 2);
-  EXPECT_NE(answer.err.find("-o " + folder_.path("mine")), std::string::npos) << answer.err;
-  EXPECT_TRUE(std::filesystem::exists(folder_.path("mine/thesis.txt")));
+  EXPECT_NE(answer.err.find("-o " + directory_.path("mine")), std::string::npos) << answer.err;
+  EXPECT_TRUE(std::filesystem::exists(directory_.path("mine/thesis.txt")));
 }
 
 /// No file of a program started meanwhile may become longer than `bytes`.

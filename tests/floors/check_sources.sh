@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # check_sources.sh RULE REPOSITORY: one rule over all C++ sources; prints file:line of each breach, exits 1 if any.
-#   includes    a folder includes only the folders of allowed_includes.txt
+#   includes    a directory includes only the directories of allowed_includes.txt
 #   libraries   a library is included only where allowed_libraries.txt says
-#   formats     a folder of commlens/formats includes itself and formats/io; formats/io includes itself
+#   formats     a directory of commlens/formats includes itself and formats/io; formats/io includes itself
 #   own_header  x.cpp includes x.hpp, if there is one, before anything else
 #   frameworks  a framework is named in commlens/frameworks and, in comments, wherever a source is cited
-#   silent      no folder but cli prints, asks for a terminal, takes an argument vector or ends the process; a broken check
+#   silent      no directory but cli prints, asks for a terminal, takes an argument vector or ends the process; a broken check
 #               does, and an MPI job that cannot end otherwise
 #   size        no file has more than 500 lines
 #   documented  each header explains something with ///
@@ -22,9 +22,9 @@ includes() {
     /^[ \t]*#[ \t]*include[ \t]*"/ {
       split(FILENAME, from, "/"); split($0, quoted, "\""); split(quoted[2], to, "/")
       if (to[1] != "commlens" || to[3] == "")
-        print FILENAME ":" FNR ": write the full path: \"commlens/folder/file.hpp\""
+        print FILENAME ":" FNR ": write the full path: \"commlens/directory/file.hpp\""
       else if (!(from[2] in allowed))
-        print FILENAME ":" FNR ": folder " from[2] " is missing in tests/floors/allowed_includes.txt"
+        print FILENAME ":" FNR ": directory " from[2] " is missing in tests/floors/allowed_includes.txt"
       else if (to[2] != from[2] && !index(allowed[from[2]], " " to[2] " "))
         print FILENAME ":" FNR ": " from[2] " may not include " to[2]
     }' table="$here/allowed_includes.txt" "$here/allowed_includes.txt"
@@ -32,15 +32,15 @@ includes() {
 
 libraries() {
   sources | xargs awk '
-    FILENAME == table { if (split($0, sides, ":") == 2 && !/^#/) folders[sides[1]] = sides[2]; next }
+    FILENAME == table { if (split($0, sides, ":") == 2 && !/^#/) directories[sides[1]] = sides[2]; next }
     /^[ \t]*#[ \t]*include[ \t]*</ {
       split($0, quoted, /[<>]/)
-      for (library in folders) {
+      for (library in directories) {
         if (index(quoted[2], library) != 1) continue
         permitted = 0
-        count = split(folders[library], folder, " ")
-        for (i = 1; i <= count; i++) permitted = permitted || index(FILENAME, folder[i]) == 1
-        if (!permitted) print FILENAME ":" FNR ": <" quoted[2] "> may not be included in this folder"
+        count = split(directories[library], directory, " ")
+        for (i = 1; i <= count; i++) permitted = permitted || index(FILENAME, directory[i]) == 1
+        if (!permitted) print FILENAME ":" FNR ": <" quoted[2] "> may not be included in this directory"
       }
     }' table="$here/allowed_libraries.txt" "$here/allowed_libraries.txt"
 }

@@ -30,7 +30,7 @@ struct Case {
   std::int64_t waited_ns = 0;  // by both ranks, in the two calls
 };
 
-/// What rank `rank` calls, in order: 0 the communicator, 1 the bytes.
+/// The calls of rank `rank`, in order: 0 the communicator, 1 the bytes.
 std::vector<std::pair<int, int>> calls_of(int rank) {
   using Calls = std::vector<std::pair<int, int>>;
   return rank == 0 ? Calls{{0, 4}, {1, 400}} : Calls{{1, 400}, {0, 4}};
@@ -120,11 +120,11 @@ std::vector<Case> cases() {
 }
 
 Result<Trace> imported(const Case& tested) {
-  const ScratchFolder folder;
+  const ScratchFolder directory;
   std::vector<Trace> traces;
   std::vector<std::string> names;
   for (const File& file : tested.files) {
-    Result<Trace> trace = formats::import_any(folder.write(file.name, file.text));
+    Result<Trace> trace = formats::import_any(directory.write(file.name, file.text));
     if (!trace) {
       return trace;
     }
@@ -151,7 +151,7 @@ std::map<GroupId, std::map<Rank, std::vector<std::int64_t>>> calls_by_group(cons
   return calls;
 }
 
-TEST(Communicators, OfTheSameRanksAreTwoGroupsInEveryFormatThatTellsThem) {
+TEST(Communicators, OfTheSameRanksAreTwoGroupsInEveryFormatThatDistinguishesThem) {
   for (const Case& tested : cases()) {
     SCOPED_TRACE(tested.format);
     const Result<Trace> trace = imported(tested);
@@ -174,8 +174,8 @@ TEST(Communicators, OfTheSameRanksAreTwoGroupsInEveryFormatThatTellsThem) {
   }
 }
 
-// In each communicator one rank comes as much later as the calls of a rank are apart, or later than the
-// other's call ends. Matched by members alone both calls come at the same time, and nobody waits.
+// In each communicator one rank is later by the distance of a rank's calls, or later than the other's call
+// ends. Matched by members only, both calls would be at the same time, without a wait.
 TEST(Communicators, OfTheSameRanksHaveTheirCallsMatchedApart) {
   for (const Case& tested : cases()) {
     if (tested.waited_ns == 0) {

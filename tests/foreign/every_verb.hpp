@@ -7,11 +7,11 @@
 
 namespace commlens {
 
-/// How a verb ended that was run in this process, where the sanitizers see it.
+/// The outcome of a verb that was run in this process, so that the sanitizers check it.
 struct VerbRun {
   std::string command;  // "report FILE -o …"
   ExitCode code = ExitCode::done;
-  std::string fault;  // empty: it was done, said "differs", or refused the file in one line
+  std::string fault;  // empty: done, "differs", or the file was refused in one line
 };
 
 /// Runs every verb that reads a trace: report (all figures), summary (table and JSON), compare with itself
@@ -22,7 +22,7 @@ class EveryVerb {
 
   std::vector<VerbRun> run_on(const std::filesystem::path& file) const;
   /// The same in a third of the time, for many files: the exporters and the comparison with itself share one
-  /// import, and a file that summary refuses is not given to the others, which would say the same.
+  /// import, and a file that summary refuses is not passed to the others, which would refuse it too.
   std::vector<VerbRun> run_fast_on(const std::filesystem::path& file) const;
 
  private:

@@ -1,5 +1,5 @@
-// Every verb on every real file of other tools and on every seed of the fuzz targets: whatever a file holds,
-// a verb does its work or refuses it in one line.
+// Every verb on every real file of other tools and on every seed of the fuzz targets: for any file, a verb
+// succeeds or refuses it in one line.
 #include "tests/foreign/every_verb.hpp"
 
 #include <algorithm>
@@ -29,11 +29,11 @@ constexpr const char* k_other =
 
 class EveryVerbOn : public testing::Test {
  protected:
-  EveryVerbOn() : other_(folder_.write("other.jsonl", k_other)), verbs_(folder_ / "scratch", other_) {
+  EveryVerbOn() : other_(directory_.write("other.jsonl", k_other)), verbs_(directory_ / "scratch", other_) {
     find_modules_beside_program();
   }
 
-  ScratchFolder folder_;
+  ScratchFolder directory_;
   fs::path other_;
   EveryVerb verbs_;
 };
@@ -45,8 +45,8 @@ bool all_done(const std::vector<VerbRun>& runs, const std::string& verb) {
 }
 
 TEST_F(EveryVerbOn, RealFilesOfOtherTools) {
-  if (foreign_folder().empty()) {
-    GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/foreign";
+  if (foreign_directory().empty()) {
+    GTEST_SKIP() << "COMMLENS_TEST_DATA names no directory with golden/foreign";
   }
   // JSON of other programs about OSU's benchmarks, and a graph that is no Chakra trace.
   const std::vector<std::string> foreign_to_us = {"small_chakra.0.json", "metrics.json",
@@ -64,19 +64,19 @@ TEST_F(EveryVerbOn, RealFilesOfOtherTools) {
 
 // The same files made short, for the sanitizers, under which the long ones take minutes.
 TEST_F(EveryVerbOn, BeginningsOfRealFiles) {
-  if (foreign_folder().empty()) {
-    GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/foreign";
+  if (foreign_directory().empty()) {
+    GTEST_SKIP() << "COMMLENS_TEST_DATA names no directory with golden/foreign";
   }
   for (const fs::path& file : foreign_files()) {
     SCOPED_TRACE(file.string());
     const ForeignSample sample = foreign_sample(file);
-    EXPECT_EQ(faults_of(verbs_.run_on(folder_.write(sample.name, sample.text))), "");
+    EXPECT_EQ(faults_of(verbs_.run_on(directory_.write(sample.name, sample.text))), "");
   }
 }
 
-/// A seed of fuzz_native_trace as the folder that it stands for (see there).
-fs::path native_folder(const ScratchFolder& folder, const std::string& name, std::string_view input) {
-  const fs::path path = folder / ("native-" + name);
+/// A seed of fuzz_native_trace as the directory that it encodes (see there).
+fs::path native_directory(const ScratchFolder& directory, const std::string& name, std::string_view input) {
+  const fs::path path = directory / ("native-" + name);
   fs::create_directories(path);
   const auto put = [&](const char* file, std::string_view content) {
     std::ofstream(path / file, std::ios::binary) << content;
@@ -104,9 +104,10 @@ TEST_F(EveryVerbOn, SeedsOfTheFuzzTargets) {
     }
     SCOPED_TRACE(entry.path().string());
     ++seeds;
-    const fs::path file = target == "native_trace" ? native_folder(folder_, entry.path().filename().string(),
-                                                                   content_of(entry.path()))
-                                                   : entry.path();
+    const fs::path file =
+        target == "native_trace"
+            ? native_directory(directory_, entry.path().filename().string(), content_of(entry.path()))
+            : entry.path();
     EXPECT_EQ(faults_of(verbs_.run_on(file)), "");
   }
   EXPECT_GT(seeds, 40);

@@ -42,7 +42,7 @@ constexpr std::array k_sampled = {
     "pytorch_et/resnet_2gpu_et_1.1.0.json.gz",
 };
 
-/// The number behind "correlation" in an event's text; empty without one.
+/// The number after "correlation" in an event's text; empty without one.
 std::string_view correlation_of(std::string_view event) {
   constexpr std::string_view k_key = "\"correlation\"";
   constexpr std::string_view k_digits = "0123456789";
@@ -76,7 +76,7 @@ std::vector<std::string> fewer_of(const std::vector<std::string>& events) {
     }
   };
   keep_those(k_sample_size / 2, is_about_communication);
-  keep_those(k_sample_size * 3 / 4, [&](std::string_view event) {  // what launched them
+  keep_those(k_sample_size * 3 / 4, [&](std::string_view event) {  // their launches
     const std::string_view correlation = correlation_of(event);
     return !correlation.empty() && correlations.contains(correlation);
   });
@@ -136,19 +136,19 @@ bool is_trace_of_a_tool(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::filesystem::path foreign_folder() {
+std::filesystem::path foreign_directory() {
   const char* const data = std::getenv("COMMLENS_TEST_DATA");
-  const std::filesystem::path folder =
+  const std::filesystem::path directory =
       data == nullptr ? std::filesystem::path() : std::filesystem::path(data) / "golden/foreign";
-  return std::filesystem::is_directory(folder) ? folder : std::filesystem::path();
+  return std::filesystem::is_directory(directory) ? directory : std::filesystem::path();
 }
 
 std::vector<std::filesystem::path> foreign_files() {
   std::vector<std::filesystem::path> files;
-  if (foreign_folder().empty()) {
+  if (foreign_directory().empty()) {
     return files;
   }
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(foreign_folder())) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(foreign_directory())) {
     if (entry.is_regular_file() && is_trace_of_a_tool(entry.path())) {
       files.push_back(entry.path());
     }
@@ -168,7 +168,7 @@ ForeignSample foreign_sample(const std::filesystem::path& file) {
 std::vector<std::filesystem::path> sampled_files() {
   std::vector<std::filesystem::path> files;
   for (const char* const name : k_sampled) {
-    files.push_back(foreign_folder() / name);
+    files.push_back(foreign_directory() / name);
   }
   return files;
 }

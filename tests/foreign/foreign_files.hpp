@@ -5,14 +5,14 @@
 
 namespace commlens {
 
-/// Traces and logs of other tools that belong to others and so stand outside the repository:
+/// Traces and logs of other tools, which are third-party data and thus outside the repository:
 /// $COMMLENS_TEST_DATA/golden/foreign. Empty where the variable is not set.
-std::filesystem::path foreign_folder();
+std::filesystem::path foreign_directory();
 
 /// The files in it, sorted; without licences and answers (ground_truth.json).
 std::vector<std::filesystem::path> foreign_files();
 
-/// A real file made small enough to be read many thousand times: what it is called, and its text, unpacked.
+/// A real file, reduced so that it can be read many thousand times: its name, and its text, unpacked.
 struct ForeignSample {
   std::string name;
   std::string text;
@@ -25,7 +25,7 @@ ForeignSample foreign_sample(const std::filesystem::path& file);
 /// Twenty real files, of every format there is one of.
 std::vector<std::filesystem::path> sampled_files();
 
-/// Sets the folder in which modules (OTF2) are looked for to that of the program.
+/// Sets the directory in which modules (OTF2) are looked for to that of the program.
 void find_modules_beside_program();
 
 }  // namespace commlens

@@ -115,7 +115,7 @@ Part part_of(Fault fault, std::string_view text, Dice& dice) {
                                  : object_of(text, dice);
 }
 
-/// A line, field or object that is missing, doubled, or stands where another one stood.
+/// A line, field or object that is removed, doubled, or swapped with another one.
 void move_part(std::string& text, Fault fault, Dice& dice) {
   const Part part = part_of(fault, text, dice);
   const std::string content = text.substr(part.begin, part.size);

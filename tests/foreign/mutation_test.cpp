@@ -1,12 +1,12 @@
 // Every verb on real files of other tools with faults put in. A few of each run with the tests; all of a long
 // run:
 //
-//   COMMLENS_MUTATIONS=10000 COMMLENS_TEST_DATA=FOLDER build/fuzz/tests/tests_foreign
+//   COMMLENS_MUTATIONS=10000 COMMLENS_TEST_DATA=DIRECTORY build/fuzz/tests/tests_foreign
 //   --gtest_filter='Mutations.*'
 //
 // Mutation N of a file has the seed COMMLENS_MUTATION_SEED + N (both numbers are printed), and
-// COMMLENS_MUTATION_FIRST starts at another than 0. A crash leaves the file that caused it in the folder that
-// was printed.
+// COMMLENS_MUTATION_FIRST starts at another than 0. A crash leaves the file that caused it in the directory
+// that was printed.
 #include "tests/foreign/mutation.hpp"
 
 #include <chrono>
@@ -35,7 +35,7 @@ std::int64_t number_from(const char* variable, std::int64_t otherwise) {
 }
 
 /// In memory where there is a file system in memory.
-fs::path work_folder() {
+fs::path work_directory() {
   const fs::path memory = "/dev/shm";
   std::error_code status;
   return (fs::is_directory(memory, status) ? memory : fs::temp_directory_path()) /
@@ -50,7 +50,7 @@ struct Campaign {
   std::int64_t mutations = number_from("COMMLENS_MUTATIONS", 2);
   std::int64_t first = number_from("COMMLENS_MUTATION_FIRST", 0);
   std::int64_t seed = number_from("COMMLENS_MUTATION_SEED", 20261122);
-  fs::path folder = work_folder();
+  fs::path directory = work_directory();
 };
 
 struct Tally {
@@ -60,14 +60,14 @@ struct Tally {
   std::uint64_t slowest_seed = 0;
 };
 
-/// Runs the verbs on one mutation; what is wrong.
+/// Runs the verbs on one mutation; returns the errors.
 std::string try_mutation(const ForeignSample& sample, std::uint64_t seed, const Campaign& campaign,
                          Tally& tally) {
   const auto started = std::chrono::steady_clock::now();
-  const fs::path original = campaign.folder / "original" / sample.name;
-  const fs::path file = campaign.folder / sample.name;
+  const fs::path original = campaign.directory / "original" / sample.name;
+  const fs::path file = campaign.directory / sample.name;
   write_file(file, mutated(sample.text, seed));
-  const std::vector<VerbRun> runs = EveryVerb(campaign.folder / "scratch", original).run_fast_on(file);
+  const std::vector<VerbRun> runs = EveryVerb(campaign.directory / "scratch", original).run_fast_on(file);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   tally.verbs += std::ssize(runs);
   tally.readable += runs.size() > 1 ? 1 : 0;
@@ -79,21 +79,21 @@ std::string try_mutation(const ForeignSample& sample, std::uint64_t seed, const 
 }
 
 TEST(Mutations, OfRealFilesAreReadOrRefused) {
-  if (foreign_folder().empty()) {
-    GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/foreign";
+  if (foreign_directory().empty()) {
+    GTEST_SKIP() << "COMMLENS_TEST_DATA names no directory with golden/foreign";
   }
   find_modules_beside_program();
   const Campaign campaign;
-  fs::create_directories(campaign.folder / "original");
+  fs::create_directories(campaign.directory / "original");
   const std::vector<fs::path> files = sampled_files();
   std::cout << fmt::format("{} files, mutations {} to {} of each, seed {}; a crash leaves its file in {}\n",
                            files.size(), campaign.first, campaign.first + campaign.mutations - 1,
-                           campaign.seed, campaign.folder.string())
+                           campaign.seed, campaign.directory.string())
             << std::flush;
   for (const fs::path& real : files) {
     SCOPED_TRACE(real.string());
     const ForeignSample sample = foreign_sample(real);
-    write_file(campaign.folder / "original" / sample.name, sample.text);
+    write_file(campaign.directory / "original" / sample.name, sample.text);
     Tally tally;
     for (std::int64_t at = campaign.first; at < campaign.first + campaign.mutations; ++at) {
       const auto seed = static_cast<std::uint64_t>(campaign.seed + at);
@@ -105,7 +105,7 @@ TEST(Mutations, OfRealFilesAreReadOrRefused) {
                      tally.slowest_s, tally.slowest_seed)
               << std::flush;
   }
-  fs::remove_all(campaign.folder);
+  fs::remove_all(campaign.directory);
 }
 
 TEST(Mutation, IsTheSameForTheSameSeed) {

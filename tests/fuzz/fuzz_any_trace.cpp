@@ -3,7 +3,7 @@
 #include "tests/fuzz/input_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static const commlens::InputFolder folder;
-  commlens::formats::import_any(folder.write("input", commlens::as_text(bytes, size)));
+  static const commlens::InputDirectory directory;
+  commlens::formats::import_any(directory.write("input", commlens::as_text(bytes, size)));
   return 0;
 }

@@ -8,15 +8,15 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace commlens;
   using namespace commlens::engine;
-  static const InputFolder folder;
+  static const InputDirectory directory;
   static const PieceSplitter splitter;
   const std::string_view input = as_text(bytes, size);
   const std::size_t vocab_end = std::min(input.find('\0'), input.size());
   const std::size_t merges_end = std::min(input.find('\0', vocab_end + 1), input.size());
   const std::size_t merges_start = std::min(vocab_end + 1, merges_end);
-  const Result<BpeVocabulary> vocabulary =
-      BpeVocabulary::read(folder.write("vocab.json", input.substr(0, vocab_end)),
-                          folder.write("merges.txt", input.substr(merges_start, merges_end - merges_start)));
+  const Result<BpeVocabulary> vocabulary = BpeVocabulary::read(
+      directory.write("vocab.json", input.substr(0, vocab_end)),
+      directory.write("merges.txt", input.substr(merges_start, merges_end - merges_start)));
   const std::string_view text = input.substr(std::min(merges_end + 1, input.size()));
   PieceSplitter::Scratch scratch(splitter);
   std::vector<std::string_view> pieces;

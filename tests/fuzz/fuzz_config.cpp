@@ -42,8 +42,8 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static const InputFolder folder;
-  const std::filesystem::path file = folder.write(input_name, as_text(bytes, size));
+  static const InputDirectory directory;
+  const std::filesystem::path file = directory.write(input_name, as_text(bytes, size));
   const Result<Job> read = read_config({file.string()}, "");
   if (!read) {
     return 0;

@@ -1,5 +1,4 @@
-// A file given to the importer that the program is called after (fuzz_nccl_log: nccl-log), whatever its
-// sniffing says.
+// A file read by the importer in the program's name (fuzz_nccl_log: nccl-log), independent of sniffing.
 #include <algorithm>
 
 #include "commlens/base/check.hpp"
@@ -23,9 +22,9 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static const commlens::InputFolder folder;
+  static const commlens::InputDirectory directory;
   const std::string_view text = commlens::as_text(bytes, size);
   tested->sniff("input", text);
-  tested->read(folder.write("input", text));
+  tested->read(directory.write("input", text));
   return 0;
 }

@@ -1,7 +1,7 @@
-// A native trace folder: the input up to its first zero byte is manifest.json and, behind a byte 1, the
+// A native trace directory: the input up to its first zero byte is manifest.json and, after a byte 1, the
 // tables of a recorded rank, rank-0.jsonl; the rest is stream-0.bin and, from the bytes "commcomp" on, the
-// file of compute stretches stream-0.compute.bin. What is read must be written and read again as the same
-// calls and stretches.
+// file of compute intervals stream-0.compute.bin. A trace that can be read must be equal after it is written
+// and read again.
 #include <algorithm>
 
 #include "commlens/base/check.hpp"
@@ -10,19 +10,19 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace commlens;
-  static const InputFolder folder;
-  static const InputFolder copies;
+  static const InputDirectory directory;
+  static const InputDirectory copies;
   const std::string_view input = as_text(bytes, size);
   const std::size_t end = std::min(input.find('\0'), input.size());
   const std::string_view texts = input.substr(0, end);
   const std::size_t manifest = std::min(texts.find('\1'), end);
-  folder.write("manifest.json", texts.substr(0, manifest));
-  folder.write("rank-0.jsonl", texts.substr(std::min(manifest + 1, end)));
+  directory.write("manifest.json", texts.substr(0, manifest));
+  directory.write("rank-0.jsonl", texts.substr(std::min(manifest + 1, end)));
   const std::string_view records = input.substr(std::min(end + 1, input.size()));
   const std::size_t compute = std::min(records.find("commcomp"), records.size());
-  folder.write("stream-0.bin", records.substr(0, compute));
-  folder.write("stream-0.compute.bin", records.substr(compute));
-  const Result<Trace> trace = read_trace(folder.path());
+  directory.write("stream-0.bin", records.substr(0, compute));
+  directory.write("stream-0.compute.bin", records.substr(compute));
+  const Result<Trace> trace = read_trace(directory.path());
   if (!trace) {
     return 0;
   }

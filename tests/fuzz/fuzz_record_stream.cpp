@@ -1,5 +1,5 @@
-// The lines that a reader in a process of its own (formats/otf2/isolated) sends: what that process may have
-// become by then is not known. Covers RecordDecoder, parse_call_line and CallBuilder, not the pipe.
+// The lines that a reader in a process of its own (formats/otf2/isolated) sends: that process may be
+// corrupted. Covers RecordDecoder, parse_call_line and CallBuilder, not the pipe.
 #include <algorithm>
 
 #include "commlens/formats/otf2/record_stream.hpp"

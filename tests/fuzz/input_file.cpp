@@ -8,7 +8,7 @@
 
 namespace commlens {
 
-InputFolder::InputFolder() {
+InputDirectory::InputDirectory() {
   static int made = 0;
   ++made;
   const std::filesystem::path memory = "/dev/shm";
@@ -19,12 +19,12 @@ InputFolder::InputFolder() {
   std::filesystem::create_directories(path_);
 }
 
-InputFolder::~InputFolder() {
+InputDirectory::~InputDirectory() {
   std::error_code status;
   std::filesystem::remove_all(path_, status);
 }
 
-std::filesystem::path InputFolder::write(const std::string& name, std::string_view content) const {
+std::filesystem::path InputDirectory::write(const std::string& name, std::string_view content) const {
   const std::filesystem::path file = path_ / name;
   std::ofstream stream(file, std::ios::binary | std::ios::trunc);
   stream.write(content.data(), static_cast<std::streamsize>(content.size()));

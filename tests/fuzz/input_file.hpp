@@ -8,13 +8,14 @@
 
 namespace commlens {
 
-/// A folder in memory (or in the temporary folder where there is none) that the process removes when it ends.
-class InputFolder {
+/// A directory in memory (or in the temporary directory where there is none) that the process removes when it
+/// ends.
+class InputDirectory {
  public:
-  InputFolder();
-  ~InputFolder();
-  InputFolder(const InputFolder&) = delete;
-  InputFolder& operator=(const InputFolder&) = delete;
+  InputDirectory();
+  ~InputDirectory();
+  InputDirectory(const InputDirectory&) = delete;
+  InputDirectory& operator=(const InputDirectory&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   /// Writes a file of that name and returns its path.
@@ -29,7 +30,8 @@ inline std::string_view as_text(const std::uint8_t* bytes, std::size_t size) {
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
-/// What a program called FOLDER/fuzz_NAME tests: "NAME". One program has a name for each reader of its kind.
+/// The reader that a program called DIRECTORY/fuzz_NAME tests: "NAME". One program has a name for each reader
+/// of its kind.
 inline std::string fuzz_target_name(std::string_view program) {
   const std::size_t at = program.rfind("fuzz_");
   return std::string(at == std::string_view::npos ? program

@@ -56,7 +56,7 @@ inside commlens export /trace --to chakra -o /chakra
 inside commlens doctor --format csv | tee "$work/doctor.csv"
 grep -q '^record Open MPI programs,yes,"*/usr/lib/commlens/' "$work/doctor.csv" || fail "the recorder is not found"
 if inside commlens train 19M 2>"$work/train.err"; then fail "there is no trainer yet"; fi
-grep -q 'this build has no trainer' "$work/train.err" || fail "train: $(cat "$work/train.err")"
+grep -q 'the trainer is missing' "$work/train.err" || fail "train: $(cat "$work/train.err")"
 inside bash -c '. /usr/share/bash-completion/completions/commlens; complete -p commlens' >/dev/null
 
 install libcommlens0.1 libcommlens-dev
@@ -79,5 +79,5 @@ inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 commlens re
 
 inside apt-get purge -y 'commlens*' 'libcommlens*' >"$work/apt.log" 2>&1 || { cat "$work/apt.log"; fail "purge"; }
 left=$(find "$root/usr" "$root/etc" -name '*commlens*')
-[ -z "$left" ] || fail "left behind: $left"
+[ -z "$left" ] || fail "not removed: $left"
 echo "all passed"

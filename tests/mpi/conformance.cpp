@@ -1,5 +1,5 @@
-// One rank of an MPI job that goes through what every transport must do: mpi_conformance [progress]. Exit 0:
-// all of it passed; 2: no MPI; else failed.
+// One rank of an MPI job that runs the checks of every transport: mpi_conformance [progress]. Exit 0: all of
+// it passed; 2: no MPI; else failed.
 #include <cstdio>
 #include <string_view>
 #include <utility>

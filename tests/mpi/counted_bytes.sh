@@ -4,11 +4,11 @@
 set -u
 most=$1 mpirun=$2 ranks=$3
 shift 3
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
 "$mpirun" --oversubscribe --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 \
-  --mca pml_monitoring_filename "$folder/of" -n "$ranks" "$@" || exit 1
-files=$(find "$folder" -name 'of.*.prof' | wc -l)
+  --mca pml_monitoring_filename "$directory/of" -n "$ranks" "$@" || exit 1
+files=$(find "$directory" -name 'of.*.prof' | wc -l)
 if [ "$files" -ne "$ranks" ]; then
   echo "no counts of this Open MPI: $files files of $ranks ranks"
   exit 77
@@ -20,4 +20,4 @@ awk -v most="$most" '
     for (file in sent) { if (sent[file] > largest) { largest = sent[file] } }
     printf "a rank sends at most %d bytes; allowed: %d\n", largest, most
     exit !(largest > 0 && largest <= most)
-  }' "$folder"/of.*.prof
+  }' "$directory"/of.*.prof

@@ -60,7 +60,7 @@ int aborted(std::unique_ptr<Communicator> world) {
   return 1;
 }
 
-/// While this thread waits for a message that nobody sends.
+/// Fails while this thread waits for a message without a sender.
 int aborted_by_another_thread(std::unique_ptr<Communicator> world) {
   std::latch waiting(1);
   std::thread other([&] {
@@ -90,7 +90,7 @@ int left_by_exception(std::unique_ptr<Communicator> world) {
   }
 }
 
-/// The last rank does nothing any more; the others wait for it, and the watch ends the job.
+/// The last rank stops working; the others wait for it, and the watch ends the job.
 int stalled(std::unique_ptr<Communicator> own) {
   const auto watch = CallWatch::make(CallBoard::of_processes(*own), {.timeout = std::chrono::seconds(1)});
   return fail_midway(watch->watched(std::move(own)), [](std::unique_ptr<Communicator> /*world*/) {
@@ -213,7 +213,7 @@ int wrong_size(std::unique_ptr<Communicator> world) {
   return 0;
 }
 
-/// One all_reduce of 4 MiB in place, for those who count its messages.
+/// One all_reduce of 4 MiB in place, for a test that counts its messages.
 int all_reduce_in_place(std::unique_ptr<Communicator> world, bool started) {
   constexpr std::int64_t k_count = 1 << 20;
   std::vector<float> buffer(k_count, 1.0F);
@@ -231,7 +231,7 @@ int all_reduce_in_place(std::unique_ptr<Communicator> world, bool started) {
   return buffer == std::vector<float>(k_count, static_cast<float>(world->size())) ? 0 : 1;
 }
 
-/// A call that no rank waits for, and that no rank's asking moves on, is complete in the end.
+/// A call that no rank waits for, and that no rank progresses by polling, completes in the end.
 int completed_in_background(std::unique_ptr<Communicator> world) {
   constexpr std::int64_t k_count = 1 << 18;
   std::vector<float> buffer(k_count, 1.0F);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes small changes to C++ sources, one at a time, and lists those that no test of their folder notices.
+"""Makes small changes to C++ sources, one at a time, and lists those that no test of their directory notices.
 
   mutate.py [--limit N] [--root DIR] [--build COMMAND --run COMMAND] [FILE...]
 
@@ -117,7 +117,7 @@ def shown(path: str, text: str, mutation: Mutation) -> str:
 
 
 class Commands:
-    """Builds and runs the tests of one folder."""
+    """Builds and runs the tests of one directory."""
 
     def __init__(self, root: pathlib.Path, build: list, run: list, environment: dict):
         self.root = root
@@ -241,14 +241,14 @@ def named_files(root: pathlib.Path, names: list) -> list:
 
 
 def preset_commands(root: pathlib.Path, path: str) -> Commands:
-    """Of the test program of the folder of commlens/ that a file lies in. The preset must be configured."""
-    folder = pathlib.PurePath(path).parts[1]
-    build_folder = root / "build" / PRESET
-    target = f"commlens_{folder}_test"
-    if not output_of(root, "ninja", "-C", str(build_folder), "-t", "query", target):
-        raise Refused(f"commlens/{folder} has no test program ({target})")
-    return Commands(root, ["cmake", "--build", str(build_folder), "-j", str(os.cpu_count()), "--target", target],
-                    [str(build_folder / target), "--gtest_brief=1", "--gtest_fail_fast"],
+    """Of the test program of the directory of commlens/ that a file lies in. The preset must be configured."""
+    directory = pathlib.PurePath(path).parts[1]
+    build_directory = root / "build" / PRESET
+    target = f"commlens_{directory}_test"
+    if not output_of(root, "ninja", "-C", str(build_directory), "-t", "query", target):
+        raise Refused(f"commlens/{directory} has no test program ({target})")
+    return Commands(root, ["cmake", "--build", str(build_directory), "-j", str(os.cpu_count()), "--target", target],
+                    [str(build_directory / target), "--gtest_brief=1", "--gtest_fail_fast"],
                     dict(os.environ, COMMLENS_SOURCE_DIR=str(root)))
 
 
@@ -280,7 +280,7 @@ def mutate(arguments) -> int:
             if some:
                 commands.check_unchanged()
             try_each(source, path, some, commands, counts)
-    print(f"mutations: {counts['noticed']} noticed by the tests of their folder, {counts['survived']} survived (above), "
+    print(f"mutations: {counts['noticed']} noticed by the tests of their directory, {counts['survived']} survived (above), "
           f"{counts['not compiled']} did not compile")
     return 1 if counts["survived"] else 0
 

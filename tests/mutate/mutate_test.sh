@@ -54,7 +54,7 @@ listed=$(grep '^commlens/toy/toy.cpp:[0-9]' <<<"$found" | sort)
 [ "$listed" = "$(sort <<<"$expected")" ] || fail "other survivors than the seven that nothing tests:
 $found"
 # `> 3` in three ways: >=, 2 and 4.
-grep -q '^mutations: 3 noticed by the tests of their folder, 7 survived (above), 0 did not compile$' <<<"$found" ||
+grep -q '^mutations: 3 noticed by the tests of their directory, 7 survived (above), 0 did not compile$' <<<"$found" ||
   fail "other counts: $found"
 
 found=$(run_mutate --limit 2 commlens/toy/toy.cpp) && status=0 || status=$?

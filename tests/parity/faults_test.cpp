@@ -1,4 +1,4 @@
-// What a job does when something breaks.
+// The behaviour of a job on failures.
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -9,19 +9,12 @@
 #include <sys/resource.h>
 
 #include "commlens/base/result.hpp"
+#include "commlens/base/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
 #include "parity/training_run.hpp"
 
 namespace commlens::engine {
 namespace {
-
-class FaultVariable {
- public:
-  explicit FaultVariable(const char* text) { setenv("COMMLENS_FAULT", text, 1); }
-  ~FaultVariable() { unsetenv("COMMLENS_FAULT"); }
-  FaultVariable(const FaultVariable&) = delete;
-  FaultVariable& operator=(const FaultVariable&) = delete;
-};
 
 Job zero3_job() {
   Job job = tiny_job();
@@ -41,24 +34,24 @@ std::string failure_of(const std::string& name, const Job& job, const TrainOptio
 }
 
 TEST(FailedRank, EndsTheJobAndIsNamed) {
-  const FaultVariable variable("rank=2,iteration=3");
+  const test_support::ScopedVariable variable("COMMLENS_FAULT", "rank=2,iteration=3");
   const std::string message = failure_of("failed", zero3_job(), {.iterations = 6});
   EXPECT_NE(message.find("rank 2"), std::string::npos) << message;
   EXPECT_NE(message.find("failure on purpose"), std::string::npos) << message;
 }
 
 TEST(FailedRank, LeavesATraceOfTheIterationsBefore) {
-  const FaultVariable variable("rank=1,iteration=3");
+  const test_support::ScopedVariable variable("COMMLENS_FAULT", "rank=1,iteration=3");
   EXPECT_NE(failure_of("failed-trace", zero3_job(), {.iterations = 6}), "");
-  EXPECT_EQ(differences_from_prediction(zero3_job(), scratch_folder("failed-trace"), 3),
+  EXPECT_EQ(differences_from_prediction(zero3_job(), scratch_directory("failed-trace"), 3),
             std::vector<std::string>{});
-  const Result<Trace> trace = read_trace(scratch_folder("failed-trace"));
+  const Result<Trace> trace = read_trace(scratch_directory("failed-trace"));
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   EXPECT_EQ(trace->ranks(), 4);
 }
 
 TEST(Loss, ThatIsNotANumberEndsTheJobOnAllRanks) {
-  const FaultVariable variable("rank=3,iteration=2,kind=nan");
+  const test_support::ScopedVariable variable("COMMLENS_FAULT", "rank=3,iteration=2,kind=nan");
   const std::string message = failure_of("nan", zero3_job(), {.iterations = 6});
   EXPECT_NE(message.find("nan"), std::string::npos) << message;
   EXPECT_NE(message.find("iteration 2"), std::string::npos) << message;
@@ -68,7 +61,7 @@ TEST(StopRequest, OfOneRankEndsTheIterationOfAll) {
   std::atomic<bool> asked = false;
   TrainOptions options{.iterations = 1000};
   options.stop_requested = [&] { return !asked.exchange(true); };  // one rank in the first iteration
-  options.save = scratch_folder("stopped-checkpoint");
+  options.save = scratch_directory("stopped-checkpoint");
   const TrainingRun run = train_on_threads("stopped", zero3_job(), options);
   EXPECT_EQ(run.losses.size(), 1U);
   EXPECT_EQ(differences_from_prediction(zero3_job(), run.trace, 1), std::vector<std::string>{});
@@ -77,7 +70,7 @@ TEST(StopRequest, OfOneRankEndsTheIterationOfAll) {
 
 TEST(Checkpoint, OfAnotherModelIsRefused) {
   TrainOptions options{.iterations = 1};
-  options.save = scratch_folder("small-checkpoint");
+  options.save = scratch_directory("small-checkpoint");
   train_on_threads("small", zero3_job(), options);
   Job wider = zero3_job();
   wider.model.hidden = 64;
@@ -96,7 +89,7 @@ TEST(Checkpoint, OfAnotherModelIsRefused) {
 
 TEST(Checkpoint, ThatIsDamagedIsRefused) {
   TrainOptions options{.iterations = 1};
-  options.save = scratch_folder("damaged-checkpoint");
+  options.save = scratch_directory("damaged-checkpoint");
   train_on_threads("whole", zero3_job(), options);
   std::filesystem::resize_file(*options.save / "iteration-1" / "rank-2.bin", 100);
   TrainOptions resumed{.iterations = 2};
@@ -108,7 +101,7 @@ TEST(Checkpoint, ThatIsDamagedIsRefused) {
 
 TEST(Checkpoint, WithMoreBytesThanItsSegmentsIsRefused) {
   TrainOptions options{.iterations = 1};
-  options.save = scratch_folder("longer-checkpoint");
+  options.save = scratch_directory("longer-checkpoint");
   train_on_threads("longer", zero3_job(), options);
   std::ofstream(*options.save / "iteration-1" / "rank-1.bin", std::ios::app) << "more";
   TrainOptions resumed{.iterations = 2};
@@ -117,11 +110,11 @@ TEST(Checkpoint, WithMoreBytesThanItsSegmentsIsRefused) {
   EXPECT_NE(message.find("rank-1.bin: damaged"), std::string::npos) << message;
 }
 
-/// Why a checkpoint whose file `name` was changed by `damage` is refused.
+/// The error for a checkpoint whose file `name` was changed by `damage`.
 std::string refusal_after(const std::string& name,
                           const std::function<void(const std::filesystem::path&)>& damage) {
   TrainOptions options{.iterations = 1};
-  options.save = scratch_folder("spoilt-checkpoint");
+  options.save = scratch_directory("spoilt-checkpoint");
   train_on_threads("spoilt", zero3_job(), options);
   damage(*options.save / "iteration-1" / name);
   TrainOptions resumed{.iterations = 2};
@@ -155,7 +148,7 @@ TEST(Checkpoint, WithAPageOfZerosIsRefused) {
 
 TEST(Checkpoint, WithAFileOfAnotherIterationIsRefused) {
   TrainOptions options{.iterations = 2};
-  options.save = scratch_folder("two-checkpoints");
+  options.save = scratch_directory("two-checkpoints");
   options.save_every = 1;
   train_on_threads("two", zero3_job(), options);
   for (const char* const name : {"rank-2.bin", "rank-2.json"}) {
@@ -170,7 +163,7 @@ TEST(Checkpoint, WithAFileOfAnotherIterationIsRefused) {
 
 TEST(Checkpoint, OfAnotherSeedIsRefused) {
   TrainOptions options{.iterations = 1, .seed = 7};
-  options.save = scratch_folder("seed-checkpoint");
+  options.save = scratch_directory("seed-checkpoint");
   train_on_threads("seed", zero3_job(), options);
   TrainOptions resumed{.iterations = 2};
   resumed.resume = options.save;
@@ -178,9 +171,9 @@ TEST(Checkpoint, OfAnotherSeedIsRefused) {
   EXPECT_NE(message.find("with --seed 7, not 1234"), std::string::npos) << message;
 }
 
-TEST(Checkpoint, ThatFailsLeavesNothingBehind) {
+TEST(Checkpoint, ThatFailsRemovesItsFiles) {
   TrainOptions options{.iterations = 1};
-  options.save = scratch_folder("failing-checkpoint");
+  options.save = scratch_directory("failing-checkpoint");
   std::filesystem::create_directories(*options.save / ".iteration-0.tmp");  // of a job that was killed
   struct rlimit before = {};
   getrlimit(RLIMIT_FSIZE, &before);
@@ -201,10 +194,10 @@ TEST(Checkpoint, ThatFailsLeavesNothingBehind) {
   EXPECT_EQ(names, std::vector<std::string>{".lock"});
 }
 
-/// Why a checkpoint whose description has `from` replaced by `to` is refused.
+/// The error for a checkpoint whose description has `from` replaced by `to`.
 std::string refusal(const std::string& from, const std::string& to) {
   TrainOptions options{.iterations = 1};
-  options.save = scratch_folder("edited-checkpoint");
+  options.save = scratch_directory("edited-checkpoint");
   train_on_threads("edited", zero3_job(), options);
   const std::filesystem::path manifest = *options.save / "iteration-1" / "checkpoint.json";
   std::ifstream in(manifest);
@@ -232,13 +225,13 @@ TEST(Checkpoint, WithAnImpossibleDescriptionIsRefused) {
 }
 
 TEST(Checkpoint, ThatCannotBeWrittenIsRefusedBeforeTheTraining) {
-  const std::filesystem::path file = scratch_folder("a-file");
+  const std::filesystem::path file = scratch_directory("a-file");
   std::ofstream(file) << "text";
   TrainOptions options{.iterations = 1};
   options.save = file / "checkpoint";
   const std::string message = failure_of("unwritable", zero3_job(), options);
   EXPECT_NE(message.find("--save"), std::string::npos) << message;
-  EXPECT_FALSE(std::filesystem::exists(scratch_folder("unwritable") / "rank-0.bin"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_directory("unwritable") / "rank-0.bin"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a rank keeps while a step runs.
+// Memory of a rank during a step.
 #include "commlens/frameworks/memory.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Held held_by(DataParallel& parallel) {
   return held;
 }
 
-/// The most that rank 0 of two holds at once in one micro-batch, and what is left after it.
+/// The peak of rank 0 of two in one micro-batch, and the rest after it.
 struct Step {
   Held most;
   Held left;

@@ -6,16 +6,16 @@ model=$1
 shift
 config=${COMMLENS_TEST_DATA:-}/golden/neox_configs/$model.yml
 if [ ! -f "$config" ]; then
-  echo "COMMLENS_TEST_DATA names no folder with GPT-NeoX configurations"
+  echo "COMMLENS_TEST_DATA names no directory with GPT-NeoX configurations"
   exit 77
 fi
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-"$COMMLENS_BINARY" train "$config" --seq 32 --micro-batch 1 --iterations 2 "$@" -o "$folder/trace" >"$folder/out" || {
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+"$COMMLENS_BINARY" train "$config" --seq 32 --micro-batch 1 --iterations 2 "$@" -o "$directory/trace" >"$directory/out" || {
   status=$?
-  tail -20 "$folder/out"
+  tail -20 "$directory/out"
   exit $status
 }
-last=$(tail -1 "$folder/out")
+last=$(tail -1 "$directory/out")
 echo "$last"
 [[ $last =~ ^prediction:\ ([0-9]+)\ of\ ([0-9]+)\ calls\ equal$ && ${BASH_REMATCH[1]} -gt 0 && ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]]

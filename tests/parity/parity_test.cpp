@@ -1,4 +1,4 @@
-// Every scheme trains like one rank does, and sends what is predicted for it.
+// Every scheme trains like one rank, and makes the calls of its prediction.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -413,7 +413,7 @@ TrainingRun interrupted(const Job& before, const Job& after) {
                           ranks = before.layout.dp * before.layout.tp * before.layout.pp] {
     return ++*calls > 5 * ranks;  // polled once per rank and iteration: in the sixth
   };
-  first.save = scratch_folder("checkpoint");
+  first.save = scratch_directory("checkpoint");
   train_on_threads("first", before, first);
   TrainOptions second = options();
   second.resume = first.save;

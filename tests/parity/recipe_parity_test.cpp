@@ -1,5 +1,5 @@
-// What a configuration asks for besides the layout trains alike in every layout: the optimizer and its
-// schedule, the details of layers, initial values, the loss scale of fp16.
+// Settings besides the layout train equally in every layout: the optimizer and its schedule, the details of
+// layers, initial values, the loss scale of fp16.
 #include <atomic>
 #include <cmath>
 #include <functional>
@@ -37,7 +37,7 @@ Job job_of(const Layout& layout, Recipe recipe) {
   return job;
 }
 
-/// What a GPT-NeoX configuration may ask for, all of it unlike the defaults.
+/// Settings of a GPT-NeoX configuration, all different from the defaults.
 void other_recipe(Job& job) {
   job.model.norm_epsilon = 1e-3;
   job.model.activation = Activation::gelu_tanh;
@@ -167,7 +167,7 @@ TrainingRun interrupted(const Job& job, const TrainOptions& usual) {
                           ranks = job.layout.dp * job.layout.tp * job.layout.pp] {
     return ++*calls > 5 * ranks;  // polled once per rank and iteration: in the sixth
   };
-  first.save = scratch_folder("checkpoint");
+  first.save = scratch_directory("checkpoint");
   train_on_threads("first", job, first);
   TrainOptions second = usual;
   second.resume = first.save;

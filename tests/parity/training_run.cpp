@@ -80,7 +80,7 @@ Job tiny_job() {
   return job;
 }
 
-fs::path scratch_folder(const std::string& name) {
+fs::path scratch_directory(const std::string& name) {
   static const ScratchRoot root;
   return root.path() / name;
 }
@@ -99,7 +99,7 @@ TrainOutcome train_job(Job job, TrainOptions options, const fs::path& trace,
 
 TrainingRun train_on_threads(const std::string& name, Job job, TrainOptions options) {
   job = checked(validated(std::move(job)));
-  TrainingRun run{.trace = scratch_folder(name)};
+  TrainingRun run{.trace = scratch_directory(name)};
   create_recording(run.trace, {.producer = "test", .ranks = job.layout.ranks, .compute = true});
   std::mutex held;
   run_thread_ranks(job.layout.ranks, [&](std::unique_ptr<Communicator> world) {

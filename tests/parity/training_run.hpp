@@ -25,10 +25,10 @@ Job tiny_job_of(const Layout& layout) {
   return job;
 }
 
-/// A folder for this test process, removed when it ends.
-std::filesystem::path scratch_folder(const std::string& name);
+/// A directory for this test process, removed when it ends.
+std::filesystem::path scratch_directory(const std::string& name);
 
-/// What a training over threads gave.
+/// The result of a training over threads.
 struct TrainingRun {
   std::vector<double> losses;
   std::vector<double> norms;
@@ -39,8 +39,8 @@ struct TrainingRun {
   std::filesystem::path trace;
 };
 
-/// Trains `job` (validated here) with one thread per rank on synthetic tokens; the recording lies in a folder
-/// of `name`.
+/// Trains `job` (validated here) with one thread per rank on synthetic tokens; the recording is in a
+/// directory of `name`.
 TrainingRun train_on_threads(const std::string& name, Job job, TrainOptions options);
 
 /// One rank's part of a training of `job` (validated here) on synthetic tokens, recorded in `trace`, which

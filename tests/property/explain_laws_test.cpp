@@ -39,7 +39,7 @@ void choose_deepspeed(Job& job) {
   job.train.gradient_clipping = *rc::gen::element(0.0, 1.0);
 }
 
-/// A small job that the equations speak of.
+/// A small job to which the equations apply.
 Job random_job() {
   Job job;
   job.framework = *rc::gen::element<std::string>("deepspeed", "neox", "megatron", "torch-ddp", "commlens");

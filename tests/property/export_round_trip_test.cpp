@@ -1,4 +1,4 @@
-// What is exported in a format that we read comes back as it was: recordings of the kind that MPI programs
+// Exports in a format that we also read are imported unchanged: recordings of the kind that MPI programs
 // make.
 #include <algorithm>
 #include <cstdint>
@@ -163,12 +163,12 @@ std::string first_difference(const Trace& before, const Trace& after, Rank rank)
 void expect_back(const std::string& format, const std::string& file_name) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(fmt::format("{}, seed {}", format, seed));
-    const ScratchFolder folder;
+    const ScratchFolder directory;
     const Trace trace = Recording(seed).make();
     const Result<void> written =
-        formats::write_export(*formats::exporter_named(format), trace, {}, (folder / file_name).string());
+        formats::write_export(*formats::exporter_named(format), trace, {}, (directory / file_name).string());
     ASSERT_TRUE(written) << written.error().message;
-    const Result<Trace> back = read_back(format, folder / file_name, trace.ranks());
+    const Result<Trace> back = read_back(format, directory / file_name, trace.ranks());
     ASSERT_TRUE(back) << back.error().message;
     EXPECT_EQ(back->provenance.skipped, (std::map<std::string, std::int64_t>{}));
     for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
@@ -183,11 +183,12 @@ TEST(RoundTrip, OfRecordingsThroughChakra) { expect_back("chakra", "job"); }
 
 TEST(RoundTrip, OfRecordingsThroughOtf2) {
   const char* const binary = std::getenv("COMMLENS_BINARY");
-  const std::filesystem::path folder = std::filesystem::path(binary == nullptr ? "." : binary).parent_path();
-  if (!std::filesystem::exists(folder / "libcommlens-otf2.so")) {
+  const std::filesystem::path directory =
+      std::filesystem::path(binary == nullptr ? "." : binary).parent_path();
+  if (!std::filesystem::exists(directory / "libcommlens-otf2.so")) {
     GTEST_SKIP() << "this build has no OTF2";
   }
-  setenv("COMMLENS_MODULE_PATH", folder.c_str(), 1);
+  setenv("COMMLENS_MODULE_PATH", directory.c_str(), 1);
   expect_back("otf2", "job.otf2");
 }
 

@@ -128,7 +128,8 @@ TEST(Goal, LetsNeighboursExchangeAndPipelinesRun) {
   EXPECT_EQ(played.sent, (std::vector<std::int64_t>{14, 28, 14}));
 }
 
-// From 200 to 250 the rank is in no call; from 250, when the second began, to 280 it goes on beside it.
+// From 200 to 250 the rank is in no call; from 250, when the second call began, to 280 it computes
+// concurrently.
 TEST(Goal, MakesTheTimeBetweenCallsComputing) {
   Trace trace = collective_trace(2, {CommKind::barrier, CommKind::barrier, CommKind::barrier}, 0);
   using std::chrono::nanoseconds;
@@ -153,7 +154,7 @@ TEST(Goal, MakesTheTimeBetweenCallsComputing) {
   EXPECT_TRUE(test::play_goal(text).is_complete());
 }
 
-TEST(Goal, SaysWhatItLeavesOut) {
+TEST(Goal, ReportsSkippedCalls) {
   Trace trace = collective_trace(2, {CommKind::barrier}, 0);
   const OpId scan = trace.intern(CommOp{.kind = CommKind::other, .name = trace.names.intern("MPI_Scan")});
   trace.streams[0].events.push_back({scan, 0, k_no_micro_batch});
@@ -189,7 +190,7 @@ TEST(Goal, CountsEveryCallThatItRefuses) {
       << goal_of(rootless);
 }
 
-/// Of three ranks the first gives nine bytes and gets none, so nobody can tell to whom.
+/// Of three ranks the first sends nine bytes and receives none, so the destination is not known.
 TEST(Goal, RefusesAnAllToAllWhoseBuffersDiffer) {
   Trace trace;
   const GroupId group = trace.groups.intern({Rank{0}, Rank{1}, Rank{2}});

@@ -1,4 +1,4 @@
-// The calls of several ranks matched while they are read, against matching them slowly in memory.
+// The calls of several ranks matched while they are read, compared with a slow matching in memory.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -46,7 +46,7 @@ OpId random_meeting(Trace& trace, std::int64_t ranks, Rank rank) {
 
 enum class IterationsAre : std::uint8_t { ascending, any };
 
-/// Ranks with calls of a few ops each, one behind the other or not; some ranks without times.
+/// Ranks with calls of a few ops each, sequential or not; some ranks without times.
 Trace trace_of_ranks(IterationsAre iterations) {
   Trace trace;
   const auto ranks = *rc::gen::inRange<std::int64_t>(1, 6);
@@ -126,7 +126,7 @@ RC_GTEST_PROP(Matching, DoesNotDependOnHowTheCallsAreRead, ()) {
   expect_equal(stragglers(slow_source(trace, sizes), facts_of(trace)), stragglers(trace));
 }
 
-RC_GTEST_PROP(Matching, OfAFolderIsThatOfTheTrace, ()) {
+RC_GTEST_PROP(Matching, OfADirectoryIsThatOfTheTrace, ()) {
   const Trace trace = trace_of_ranks(IterationsAre::ascending);
   const test_support::ScratchFolder scratch;
   write_trace(trace, scratch / "trace");
@@ -138,7 +138,7 @@ RC_GTEST_PROP(Matching, OfAFolderIsThatOfTheTrace, ()) {
   expect_equal(streamed, stragglers(trace));
 }
 
-/// The slow way: a list of the calls of every member, by what they are matched by.
+/// The slow method: a list of the calls of every member, by the key of matching.
 class InMemory {
  public:
   explicit InMemory(const Trace& trace) : trace_(trace) {
@@ -258,7 +258,7 @@ void expect_equal(const std::vector<OverlapTotal>& a, const std::vector<OverlapT
 /// Some ranks compute, too.
 void add_computing(Trace& trace) {
   for (RankStream& stream : trace.streams) {
-    for (int stretch = *rc::gen::inRange(-3, 6); stretch > 0; --stretch) {
+    for (int left = *rc::gen::inRange(-3, 6); left > 0; --left) {
       const nanoseconds started(*rc::gen::inRange(0, 600));
       stream.compute.push_back(
           {started, started + nanoseconds(*rc::gen::inRange(0, 200)), *rc::gen::inRange(-1, 4)});
@@ -273,9 +273,9 @@ void expect_equal(const TimeTotals& streamed, const Trace& trace, const TimeSele
   expect_equal(streamed.overlap.by_op, rows.by_op);
   expect_equal(streamed.overlap.by_axis, rows.by_axis);
   RC_ASSERT(streamed.overlap.knows_exposed == rows.knows_exposed);
-  RC_ASSERT(streamed.overlap.leaves_out == rows.leaves_out);
-  RC_ASSERT(streamed.overlap.calls_left_out == rows.calls_left_out);
-  RC_ASSERT(streamed.overlap.ranks_left_out == 0);
+  RC_ASSERT(streamed.overlap.has_skipped == rows.has_skipped);
+  RC_ASSERT(streamed.overlap.skipped_calls == rows.skipped_calls);
+  RC_ASSERT(streamed.overlap.skipped_ranks == 0);
   const BubbleTotals bubbles = bubble_totals(pipeline_bubbles(trace, selection));
   RC_ASSERT(streamed.bubbles.shape == bubbles.shape);
   RC_ASSERT(streamed.bubbles.by_rank.size() == bubbles.by_rank.size());
@@ -298,7 +298,7 @@ RC_GTEST_PROP(TimeTotals, AreThoseOfTheRows, ()) {
   expect_equal(time_totals(trace, selection), trace, selection);
 }
 
-RC_GTEST_PROP(TimeTotals, OfAFolderAreThoseOfTheRows, ()) {
+RC_GTEST_PROP(TimeTotals, OfADirectoryAreThoseOfTheRows, ()) {
   Trace trace =
       trace_of_ranks(*rc::gen::elementOf(std::vector{IterationsAre::ascending, IterationsAre::any}));
   add_computing(trace);

@@ -1,5 +1,5 @@
-// What holds of every mesh: of its axes in any order, of its views, and of the groups and neighbours along
-// any axis.
+// Laws of every mesh: of its axes in any order, of its views, and of the groups and neighbours along any
+// axis.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -17,7 +17,7 @@ namespace {
 
 using Shape = GroupPattern::Shape;
 
-/// One to five axes of 1 to 4 positions, some of them with names that nobody knows.
+/// One to five axes of 1 to 4 positions, some of them with unknown names.
 std::vector<MeshAxis> random_axes() {
   std::vector<Axis> names = {Axis::dp, Axis::tp, Axis::pp, Axis::cp, Axis("x"), Axis("y_2")};
   std::vector<MeshAxis> axes;

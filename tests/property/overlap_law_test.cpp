@@ -1,5 +1,5 @@
-// Communication that a recording calls hidden must have saved time: runs that differ in nothing but whether
-// calls are started before computing, or made after it, in turn.
+// Communication that a recording reports as overlapped must have saved time: pairs of runs that differ only
+// in whether calls are started before computing or made after it.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -52,21 +52,21 @@ void train(Communicator& world, const Variant& run) {
 }
 
 struct Outcome {
-  /// Of all steps: computing as long as asked for, and what the ranks were blocked, on average. That a busy
-  /// system wakes a thread late has nothing to do with the calls.
+  /// Over all steps: the requested computing time, and the mean time that ranks were blocked. A late wake-up
+  /// of a thread on a busy system is not counted as part of the calls.
   nanoseconds time{};
   nanoseconds hidden{};  // of all calls, what every rank computed meanwhile: no rank had to wait for it
 };
 
-/// What both ranks hide of their k-th calls, summed over k.
+/// The overlap of both ranks' k-th calls, summed over k.
 nanoseconds hidden_by_all(const Trace& trace) {
   nanoseconds hidden{};
   for (std::size_t call = 0; call < trace.streams.at(0).times.size(); ++call) {
     nanoseconds least = nanoseconds::max();
     for (const RankStream& stream : trace.streams) {
       Intervals computing;
-      for (const ComputeInterval& stretch : stream.compute) {
-        computing.push_back({stretch.started, stretch.finished});
+      for (const ComputeInterval& interval : stream.compute) {
+        computing.push_back({interval.started, interval.finished});
       }
       const Intervals busy{{stream.times[call].started, stream.times[call].finished}};
       least = std::min(least, common_length(busy, united(std::move(computing))));
@@ -77,13 +77,13 @@ nanoseconds hidden_by_all(const Trace& trace) {
 }
 
 Outcome outcome_of(const Variant& run) {
-  const test_support::ScratchFolder folder;
-  create_recording(folder / "t", {.producer = "test", .ranks = 2, .compute = true});
+  const test_support::ScratchFolder directory;
+  create_recording(directory / "t", {.producer = "test", .ranks = 2, .compute = true});
   std::array<nanoseconds, 2> blocked{};
   run_thread_ranks(2,
                    [&](std::unique_ptr<Communicator> own) {
                      const std::int64_t self = own->rank().value;
-                     Recorder recorder(folder / "t", Rank{self}, RecorderParts::calls_and_compute);
+                     Recorder recorder(directory / "t", Rank{self}, RecorderParts::calls_and_compute);
                      CommClock clock;
                      const std::unique_ptr<Communicator> world =
                          recorded(std::move(own), Axis::dp, recorder, clock);
@@ -93,8 +93,8 @@ Outcome outcome_of(const Variant& run) {
                          clock.blocked.at(static_cast<std::size_t>(CommKind::all_reduce));
                    },
                    {.assistants = run.assistants});
-  finish_recording(folder / "t");
-  const Result<Trace> trace = read_trace(folder / "t");
+  finish_recording(directory / "t");
+  const Result<Trace> trace = read_trace(directory / "t");
   EXPECT_TRUE(trace.has_value());
   return {.time = k_steps * run.compute + (blocked[0] + blocked[1]) / 2, .hidden = hidden_by_all(*trace)};
 }
@@ -126,11 +126,11 @@ Medians measured(nanoseconds compute) {
   return {.apart = median(apart), .overlapped = median(overlapped), .hidden = median(hidden)};
 }
 
-/// The ranks' devices leave their cores free, so an assistant can hide the calls. Each step computes about as
-/// long as its call takes on this machine in this build, so that what is hidden is a large part of the step.
-/// On a busy machine less is hidden, and then the recording must say less: the law is of what was measured,
-/// and asks for a tenth of what was hidden, not for all of it. The machine's other work may still disturb one
-/// round of runs, hardly three.
+/// The ranks' devices leave their cores free, so an assistant can overlap the calls. Each step computes about
+/// as long as its call takes on this machine in this build, so that what is hidden is a large part of the
+/// step. On a busy machine less is hidden, and then the recording must say less: the law is of what was
+/// measured, and asks for a tenth of what was hidden, not for all of it. The machine's other work may still
+/// disturb one round of runs, hardly three.
 TEST(OverlapLaw, HiddenTimeMakesTheStepShorter) {
   constexpr int k_rounds = 3;
   const Variant apart{.assistants = 1, .overlaps = false};

@@ -88,8 +88,8 @@ TEST(PlanLaws, EveryMemberOfAGroupMakesTheSameCalls) {
   }));
 }
 
-/// What frameworks really issue on groups of one rank, although it moves nothing (rules/neox_megatron.md
-/// §1.2, §3, rules/deepspeed.md C1): everything else disappears at degree 1.
+/// Calls that frameworks really issue on groups of one rank, although they move nothing
+/// (docs/rules.md#calls-on-one-rank): all others disappear at degree 1.
 const std::vector<std::string>& issued_on_one_rank() {
   static const std::vector<std::string> rules = {"start.broadcast_parameter",
                                                  "stage0.gradient_all_reduce",
@@ -168,8 +168,8 @@ TEST(PlanLaws, GradientsAddUpToTheParameters) {
   }));
 }
 
-/// Closed forms of the whole iteration (rules/neox_megatron.md §1.1, §1.4): tensor-parallel all_reduces of an
-/// activation, and every activation and gradient once per boundary.
+/// Closed forms of the whole iteration (docs/rules.md): tensor-parallel all_reduces of an activation, and
+/// every activation and gradient once per boundary.
 TEST(PlanLaws, ActivationsAddUpToTheClosedForms) {
   ASSERT_TRUE(rc::check([] {
     Job job = small_job("neox");
@@ -220,7 +220,7 @@ Trace relabelled(const Trace& trace, const std::vector<std::int64_t>& names) {
   return result;
 }
 
-/// Names of ranks carry no meaning: the volume of every kind over all ranks stays.
+/// Numbers of ranks have no meaning: the volume of every kind over all ranks is invariant.
 TEST(PlanLaws, RelabellingRanksChangesNothing) {
   ASSERT_TRUE(rc::check([] {
     const Job job = valid_small_job();
@@ -323,8 +323,8 @@ TEST(PlanLaws, StepsWaitForEarlierOnesOfOtherStreams) {
   }));
 }
 
-/// All calls before the last update have ended when it begins, those of the iteration before too: nothing is
-/// left that nothing waits for but what is sent to another stage.
+/// All calls before the last update have ended when it begins, also those of the previous iteration: only
+/// sends to another stage may have no waiting step.
 TEST(PlanLaws, TheUpdateWaitsForEveryCallBeforeIt) {
   ASSERT_TRUE(rc::check([] {
     const Plan plan = make_plan(valid_small_job()).value();

@@ -1,4 +1,4 @@
-// Every plan can run: no rank waits for ever when a collective ends once all members have begun it, and a
+// Every plan can run: no rank waits forever if a collective ends once all members have begun it, and a
 // message once both sides have.
 #include <map>
 #include <string>
@@ -38,7 +38,7 @@ class PlanRun {
     }
   }
 
-  /// How many steps never end.
+  /// The number of steps that never end.
   std::size_t left_waiting() {
     for (bool moves = true; moves;) {
       moves = false;
@@ -147,7 +147,7 @@ TEST(PlanRuns, TheTrainersSchedulesDoNotWaitForEver) {
   }));
 }
 
-/// The plan's steps and waits, in the files that simulators read, played as these do.
+/// The plan's steps and waits in the files for simulators, run as these do.
 void expect_simulators_end(const Plan& plan) {
   const std::vector<Iteration> iterations = {k_init_iteration, 0};
   const Trace trace = plan.trace_of(iterations);
@@ -159,9 +159,9 @@ void expect_simulators_end(const Plan& plan) {
   const test::PlayedGoal played = test::play_goal(goal, {.eager = 0});
   RC_LOG() << plan.job.framework << " " << played.text() << "\n" << goal.substr(0, 3000);
   RC_ASSERT(played.is_complete());
-  const test_support::ScratchFolder folder;
-  RC_ASSERT(formats::chakra::write(trace, with_order, folder / ".").has_value());
-  const test::PlayedChakra in_chakra = test::play_chakra(folder / ".");
+  const test_support::ScratchFolder directory;
+  RC_ASSERT(formats::chakra::write(trace, with_order, directory / ".").has_value());
+  const test::PlayedChakra in_chakra = test::play_chakra(directory / ".");
   RC_ASSERT(in_chakra.is_complete());
   RC_ASSERT(in_chakra.nodes > 0);
 }

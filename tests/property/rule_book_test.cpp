@@ -1,4 +1,4 @@
-// What rules of frameworks mean, and the causes that compare knows.
+// The causes of frameworks' rules are in the table of compare.
 #include <algorithm>
 #include <set>
 
@@ -20,7 +20,7 @@ TEST(Causes, EveryRuleHasACauseOfTheTable) {
   }
 }
 
-TEST(Causes, StandOnceAndSayWhy) {
+TEST(Causes, AreUniqueAndHaveAReason) {
   std::set<std::string_view> names;
   std::set<std::string> titles;
   for (const std::string_view name : cause_names()) {

@@ -1,4 +1,4 @@
-// What runs can be played again: exports to GOAL and Chakra of histories that are possible, and of plans.
+// Exports can be simulated: exports to GOAL and Chakra of possible histories, and of plans.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -32,7 +32,8 @@ std::string schedule_text(const Trace& trace) {
   return written ? text : written.error().message;
 }
 
-/// Whether receives may be waited for later than the trace says; nothing without times says when they are.
+/// Whether receives may be waited for later than in the trace; without times, the time of the wait is not
+/// known.
 enum class Waits : std::uint8_t { as_recorded, may_be_later };
 
 void expect_both_complete(const Trace& trace, Waits waits) {
@@ -42,15 +43,15 @@ void expect_both_complete(const Trace& trace, Waits waits) {
     ASSERT_TRUE(played.is_complete()) << "eager up to " << eager << ": " << played.text() << "\n" << goal;
   }
   EXPECT_TRUE(waits == Waits::may_be_later || goal.find("waited for later") == std::string::npos);
-  const test_support::ScratchFolder folder;
-  ASSERT_TRUE(formats::chakra::write(trace, {}, folder / "."));
-  const test::PlayedChakra played = test::play_chakra(folder / ".");
+  const test_support::ScratchFolder directory;
+  ASSERT_TRUE(formats::chakra::write(trace, {}, directory / "."));
+  const test::PlayedChakra played = test::play_chakra(directory / ".");
   ASSERT_TRUE(played.is_complete()) << played.text() << "\n" << goal;
 }
 
-/// A history that could have been: messages that arrive after they were sent, in any order, to receives that
-/// were posted before or after; collectives that nobody leaves before all have come; any of them at the same
-/// time. Ranks have clocks of their own.
+/// A possible history: messages that arrive after they were sent, in any order, at receives that were posted
+/// before or after; collectives that no rank leaves before all have arrived; any of them concurrently. Each
+/// rank has its own clock.
 class History {
  public:
   explicit History(std::uint64_t seed) : random_(seed) {}
@@ -108,7 +109,7 @@ class History {
     return members;
   }
 
-  /// All members call them in the same order, which is all that MPI asks for.
+  /// All members call them in the same order, the only requirement of MPI.
   void add_collectives(const std::vector<Rank>& members) {
     const auto calls = static_cast<std::size_t>(between(1, 5));
     const GroupId group = trace_.groups.intern(members, Axis::unknown, CommunicatorId{++communicators_});
@@ -168,7 +169,7 @@ TEST(ScheduleLaws, WhateverHasHappenedCanBePlayedAgain) {
   }
 }
 
-/// A small GPT, eight micro-batches, laid out and scheduled so.
+/// A small GPT with eight micro-batches and the given layout and schedule.
 Trace planned(const char* framework, const ParallelLayout& layout, Schedule schedule) {
   Job job;
   job.framework = framework;

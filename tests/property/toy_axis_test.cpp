@@ -1,5 +1,5 @@
-// An axis that no code knows, added to a layout, goes all the way: predicted, written, read, compared, summed
-// up and shown. A new kind of parallelism needs its calls and nothing else.
+// An axis that no code knows, added to a layout, is predicted, written, read, compared, summarised and shown.
+// A new kind of parallelism needs only its calls.
 #include <span>
 #include <string>
 #include <vector>
@@ -91,10 +91,10 @@ TEST(ToyAxis, IsRefusedByRulesThatHaveNoCallsAlongIt) {
 }
 
 TEST(ToyAxis, ComesBackFromANativeTrace) {
-  const test_support::ScratchFolder folder;
+  const test_support::ScratchFolder directory;
   const Trace before = toy_trace();
-  write_trace(before, folder / "toy");
-  const Result<Trace> after = read_trace(folder / "toy");
+  write_trace(before, directory / "toy");
+  const Result<Trace> after = read_trace(directory / "toy");
   ASSERT_TRUE(after) << after.error().message;
   EXPECT_EQ(after->groups.mesh(), before.groups.mesh());
   EXPECT_EQ(after->groups.mesh()->size(k_x), 3);
@@ -104,19 +104,19 @@ TEST(ToyAxis, ComesBackFromANativeTrace) {
 }
 
 TEST(ToyAxis, IsSummedUpComparedAndShown) {
-  const test_support::ScratchFolder folder;
-  const std::string toy = folder / "toy";
+  const test_support::ScratchFolder directory;
+  const std::string toy = directory / "toy";
   write_trace(toy_trace(), toy);
   const auto summary = run_with({"summary", toy});
   EXPECT_EQ(summary.code, ExitCode::done) << summary.err;
   EXPECT_NE(summary.out.find("x x3"), std::string::npos) << summary.out;
 
-  const std::string calls = folder / "calls.jsonl";
+  const std::string calls = directory / "calls.jsonl";
   EXPECT_EQ(run_with({"export", toy, "--to", "calls", "-o", calls}).code, ExitCode::done);
   const auto same = run_with({"compare", toy, calls});
   EXPECT_EQ(same.code, ExitCode::done) << same.out;
   EXPECT_NE(same.out.find("equal: 72 of 72 calls (24 ranks"), std::string::npos) << same.out;
-  const std::string again = folder / "again";  // lists of ranks, which have no mesh, keep the name
+  const std::string again = directory / "again";  // lists of ranks, which have no mesh, keep the name
   EXPECT_EQ(run_with({"import", calls, "-o", again}).code, ExitCode::done);
   EXPECT_NE(run_with({"summary", again}).out.find("x x3"), std::string::npos);
 
@@ -124,15 +124,15 @@ TEST(ToyAxis, IsSummedUpComparedAndShown) {
   CommOp less = other.op(other.streams[1].events[0].op);
   less.input.value = less.output.value = 7;
   other.streams[1].events[0].op = other.intern(less);
-  const std::string differs = folder / "other";
+  const std::string differs = directory / "other";
   write_trace(other, differs);
   const auto different = run_with({"compare", toy, differs, "--format", "json"});
   EXPECT_EQ(different.code, ExitCode::differs);
   EXPECT_NE(different.out.find(R"("axis": "x")"), std::string::npos) << different.out;
   EXPECT_NE(different.out.find(R"("rank_count": 12)"), std::string::npos) << different.out;
 
-  const std::string page = folder / "page.html";
-  const auto report = run_with({"report", toy, calls, "-o", page, "--data", folder / "data"});
+  const std::string page = directory / "page.html";
+  const auto report = run_with({"report", toy, calls, "-o", page, "--data", directory / "data"});
   EXPECT_EQ(report.code, ExitCode::done) << report.err;
 }
 

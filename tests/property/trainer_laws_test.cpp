@@ -57,7 +57,7 @@ Job any_job() {
   return job;
 }
 
-/// The same without what the rules would refuse.
+/// The same without options that the rules refuse.
 Job possible_job() {
   Job job = any_job();
   trainer::Options& options = trainer::options(job);
@@ -151,10 +151,10 @@ TEST(TrainerLaws, NoCallIsMadeOnOneRank) {
   }));
 }
 
-/// Tag and elements of what goes from one rank to another, in the order of the calls.
+/// Tag and elements of the messages from one rank to another, in the order of the calls.
 using Channels = std::map<std::pair<Rank, Rank>, std::vector<std::pair<TagId, std::int64_t>>>;
 
-/// Activations and gradients travel on groups of their own: their orders are compared apart.
+/// Activations and gradients have separate groups: their orders are compared separately.
 Channels sorted_by_tag(Channels channels) {
   for (auto& [pair, messages] : channels) {
     std::stable_sort(messages.begin(), messages.end(),
@@ -299,7 +299,7 @@ TEST(TrainerLaws, ActivationsAddUpToTheClosedForms) {
   }));
 }
 
-/// What a degree of one adds is nothing: the other axes' calls stay as they are.
+/// A degree of one adds nothing: the other axes' calls are unchanged.
 TEST(TrainerLaws, DataRanksAddOnlyDataParallelCalls) {
   ASSERT_TRUE(rc::check([] {
     Job job = possible_job();

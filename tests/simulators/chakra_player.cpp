@@ -304,11 +304,11 @@ std::string PlayedChakra::text() const {
                      unfinished, left_receives, left_messages);
 }
 
-PlayedChakra play_chakra(const std::filesystem::path& folder) {
+PlayedChakra play_chakra(const std::filesystem::path& directory) {
   PlayedChakra played;
   std::vector<RankGraph> graphs;
   for (std::size_t rank = 0;; ++rank) {
-    const std::filesystem::path file = folder / fmt::format("chakra.{}.et", rank);
+    const std::filesystem::path file = directory / fmt::format("chakra.{}.et", rank);
     if (!std::filesystem::exists(file)) {
       break;
     }

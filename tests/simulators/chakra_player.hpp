@@ -5,9 +5,9 @@
 
 namespace commlens::test {
 
-/// What became of a job in Chakra files.
+/// The outcome of simulating a job in Chakra files.
 struct PlayedChakra {
-  std::string error;  // what a simulator would refuse; empty
+  std::string error;  // an error that a simulator would report; empty: none
   std::int64_t nodes = 0;
   std::int64_t unfinished = 0;
   std::int64_t left_receives = 0;  // issued, and nothing came
@@ -21,13 +21,13 @@ struct PlayedChakra {
   std::string text() const;
 };
 
-/// Plays the files chakra.0.et, chakra.1.et, … of a folder as ASTRA-sim does (astra-sim/workload/Workload.cc,
-/// HardwareResource.cc; network_frontend/analytical): a node is issued when all nodes that it depends on are
-/// finished, the lowest number first; a rank computes one node at a time, and has one send or collective at a
-/// time; receives are issued at once. A message goes to the next receive of its source, destination, tag and
-/// size; a collective is the k-th of its process group and ends when all members have issued theirs; only
-/// all_reduce, all_gather, reduce_scatter, all_to_all and broadcast are known, the last of which every rank
-/// does alone.
-PlayedChakra play_chakra(const std::filesystem::path& folder);
+/// Plays the files chakra.0.et, chakra.1.et, … of a directory as ASTRA-sim does
+/// (astra-sim/workload/Workload.cc, HardwareResource.cc; network_frontend/analytical): a node is issued when
+/// all nodes that it depends on are finished, the lowest number first; a rank computes one node at a time,
+/// and has one send or collective at a time; receives are issued at once. A message goes to the next receive
+/// of its source, destination, tag and size; a collective is the k-th of its process group and ends when all
+/// members have issued theirs; only all_reduce, all_gather, reduce_scatter, all_to_all and broadcast are
+/// known, the last of which every rank does alone.
+PlayedChakra play_chakra(const std::filesystem::path& directory);
 
 }  // namespace commlens::test

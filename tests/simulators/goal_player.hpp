@@ -12,15 +12,15 @@ struct GoalMachine {
   std::int64_t eager = std::int64_t{1} << 40;  // longer messages end at the sender when they are received
 };
 
-/// What became of a schedule.
+/// The outcome of simulating a schedule.
 struct PlayedGoal {
   std::string error;  // why it is no schedule; empty
   std::int64_t operations = 0;
-  std::int64_t unstarted = 0;  // operations that waited for ever
+  std::int64_t unstarted = 0;  // operations that never completed
   std::int64_t unended = 0;
   std::int64_t left_receives =
       0;  // posted, and nothing came: LogGOPSim's "receive queue contains … elements"
-  std::int64_t left_messages = 0;  // that nobody received
+  std::int64_t left_messages = 0;  // messages without a receive
   std::int64_t wrong_sizes = 0;    // messages received as longer or shorter than they were sent
   std::vector<std::int64_t> sent;  // bytes, by rank
   std::int64_t end = 0;            // when the last operation ended

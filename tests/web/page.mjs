@@ -13,12 +13,12 @@ const { chromium } = requireOfWeb("playwright-core");
 const patience = 120_000;
 const fixtureScript = fileURLToPath(new URL("../../web/test/fixture.mjs", import.meta.url));
 
-export const folder = mkdtempSync(path.join(os.tmpdir(), "commlens-web-"));
-process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+export const directory = mkdtempSync(path.join(os.tmpdir(), "commlens-web-"));
+process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
 
 /** The path of a fixture page (web/test/fixture.mjs). */
 export function fixture(kind) {
-  const file = path.join(folder, `${kind}.html`);
+  const file = path.join(directory, `${kind}.html`);
   execFileSync(process.execPath, [path.join(web, "test", "fixture.mjs"), kind, file], { stdio: "inherit" });
   return file;
 }
@@ -32,9 +32,9 @@ export const launch = () =>
     args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-breakpad"],
     env: {
       ...process.env,
-      HOME: folder,
-      XDG_CONFIG_HOME: folder,
-      XDG_CACHE_HOME: folder,
+      HOME: directory,
+      XDG_CONFIG_HOME: directory,
+      XDG_CACHE_HOME: directory,
     },
     timeout: patience,
   });
@@ -120,14 +120,14 @@ export async function saved(page, figure, format) {
     page.waitForEvent("download"),
     figure.locator(`[data-save=${format}]`).click(),
   ]);
-  const file = path.join(folder, download.suggestedFilename());
+  const file = path.join(directory, download.suggestedFilename());
   await download.saveAs(file);
   return { name: download.suggestedFilename(), bytes: readFileSync(file) };
 }
 
 /** A module of web/src, bundled for Node. */
 export async function moduleOf(name) {
-  const out = path.join(folder, `${name}.mjs`);
+  const out = path.join(directory, `${name}.mjs`);
   await requireOfWeb("esbuild").build({
     entryPoints: [path.join(web, "src", `${name}.ts`)],
     bundle: true,

@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { calls } from "./calls.mjs";
-import { folder, heap, launch, opened, painted, shown, sizeOf } from "./page.mjs";
+import { directory, heap, launch, opened, painted, shown, sizeOf } from "./page.mjs";
 
 const megabyte = 1e6;
 let browser;
@@ -15,7 +15,7 @@ before(async () => {
 after(() => browser.close());
 
 function report(name, ...inputs) {
-  const file = path.join(folder, `${name}.html`);
+  const file = path.join(directory, `${name}.html`);
   execFileSync(process.env.COMMLENS_BINARY, ["report", ...inputs, "-o", file], {
     stdio: ["ignore", "inherit", "inherit"],
   });
@@ -23,7 +23,7 @@ function report(name, ...inputs) {
 }
 
 function recorded(name, shape) {
-  const file = path.join(folder, `${name}.jsonl`);
+  const file = path.join(directory, `${name}.jsonl`);
   writeFileSync(file, calls(shape));
   return file;
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { fixture, folder, launch, opened, shown } from "./page.mjs";
+import { fixture, directory, launch, opened, shown } from "./page.mjs";
 
 let browser;
 before(async () => {
@@ -44,7 +44,7 @@ test("a column that cannot be unpacked is reported in its figure, and the others
 /** A page whose data is changed by `change`. */
 function changed(name, change) {
   const text = readFileSync(fixture("broken"), "utf8");
-  const file = path.join(folder, name);
+  const file = path.join(directory, name);
   writeFileSync(
     file,
     text.replace(

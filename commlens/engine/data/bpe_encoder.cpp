@@ -10,7 +10,7 @@ namespace {
 
 using Token = BpeVocabulary::Token;
 
-constexpr std::size_t k_longest_known = 64;                 // bytes of a word that is remembered
+constexpr std::size_t k_longest_known = 64;                 // most bytes of a cached word
 constexpr std::size_t k_most_known = std::size_t{1} << 20;  // words
 
 /// The symbols of a piece as a doubly linked list: a merge joins a symbol with the next one.
@@ -35,7 +35,7 @@ class Symbols {
       candidates_.pop();
       Symbol& left = symbols_[static_cast<std::size_t>(best.at)];
       if (left.token != best.left || left.next >= size() || of(left.next).token != best.right) {
-        continue;  // one of the two has merged meanwhile
+        continue;  // one of the two was merged in the meantime
       }
       left.token = best.merged;
       of(left.next).token = BpeVocabulary::k_no_token;

@@ -11,8 +11,8 @@
 
 namespace commlens::engine {
 
-/// Encodes text by GPT-2's byte-pair encoding and remembers the words it has seen. One thread uses it;
-/// vocabulary and splitter outlive it.
+/// Encodes text by GPT-2's byte-pair encoding and caches words. For one thread; vocabulary and splitter must
+/// outlive it.
 class BpeEncoder {
  public:
   using Token = BpeVocabulary::Token;

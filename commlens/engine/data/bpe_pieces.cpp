@@ -68,7 +68,7 @@ PieceSplitter::PieceSplitter() : state_(std::make_unique<State>()) {
         fmt::format("PCRE2 cannot compile GPT-2's pattern: {}; install a PCRE2 10.34 or newer with Unicode",
                     message_of(error)));
   }
-  // Without the compiler, matching is slower and as right.
+  // Without the compiler, matching is slower and equally correct.
   static_cast<void>(pcre2_jit_compile(state_->code.get(), PCRE2_JIT_COMPLETE));
 }
 PieceSplitter::~PieceSplitter() = default;

@@ -11,11 +11,11 @@ namespace commlens::engine {
 
 /// GPT-2's pre-tokenizer: cuts a text into pieces that are encoded one by one, which are words with the space
 /// before them, numbers, runs of punctuation and of white space, and the endings 's 't 're 've 'm 'll 'd.
-/// Letters and digits of every script count. A run of bytes that are no UTF-8 is a piece of its own.
-/// Immutable: many threads may use it, each with a Scratch of its own.
+/// Letters and digits of every script count. A run of invalid UTF-8 is a separate piece. Immutable: many
+/// threads may use it, each with a Scratch of its own.
 class PieceSplitter {
  public:
-  /// What one thread needs to match.
+  /// The matching state of one thread.
   class Scratch {
    public:
     explicit Scratch(const PieceSplitter& splitter);
@@ -34,7 +34,8 @@ class PieceSplitter {
   PieceSplitter(const PieceSplitter&) = delete;
   PieceSplitter& operator=(const PieceSplitter&) = delete;
 
-  /// Appends the pieces of `text`, which together are `text`. Throws SystemError when PCRE2 gives up.
+  /// Appends the pieces of `text`, whose concatenation is `text`. Throws SystemError if PCRE2 reaches a
+  /// limit.
   void split(std::string_view text, Scratch& scratch, std::vector<std::string_view>& pieces) const;
 
  private:

@@ -26,7 +26,7 @@ std::int64_t line_at(std::string_view text, std::size_t position) {
   return 1 + std::count(before.begin(), before.end(), '\n');
 }
 
-/// Walks over text and tells where it is, for the lines in errors.
+/// Scans text and counts lines for errors.
 struct Cursor {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -45,7 +45,7 @@ struct Cursor {
   bool operator!=(const Cursor& other) const { return at != other.at; }
 };
 
-/// Takes {"token": id, …} and nothing else.
+/// Accepts only {"token": id, …}.
 class VocabularyReader final : public nlohmann::json_sax<Json> {
  public:
   VocabularyReader(const std::filesystem::path& file, std::string_view text) : file_(file), text_(text) {}
@@ -138,7 +138,7 @@ struct MergeLine {
   Token merged;
 };
 
-/// One line of merges.txt; the error says what is wrong with it.
+/// Parses one line of merges.txt; the error describes the problem.
 Result<MergeLine> merge_of_line(std::string_view line, const Ids& ids) {
   const std::size_t space = line.find(' ');
   const std::string left(line.substr(0, space));
@@ -185,7 +185,7 @@ Result<std::unordered_map<std::uint64_t, BpeVocabulary::Merge>> read_merges(cons
     const auto rank = static_cast<std::uint32_t>(merges.size());
     if (!merges.try_emplace(key_of(merge->left, merge->right), BpeVocabulary::Merge{rank, merge->merged})
              .second) {
-      return failure(fmt::format("{}:{}: this pair stands in an earlier line", file.string(), number));
+      return failure(fmt::format("{}:{}: this pair is already in an earlier line", file.string(), number));
     }
   }
   if (merges.empty()) {

@@ -10,7 +10,8 @@
 
 namespace commlens::engine {
 
-/// The tokens and merges of GPT-2's byte-pair encoding (docs/data.md). Immutable: many threads may ask.
+/// The tokens and merges of GPT-2's byte-pair encoding (docs/data.md). Immutable, hence safe for many
+/// threads.
 class BpeVocabulary {
  public:
   using Token = std::uint32_t;
@@ -36,11 +37,11 @@ class BpeVocabulary {
 
   std::int64_t size_ = 0;
   std::array<Token, 256> of_byte_{};
-  std::unordered_map<std::uint64_t, Merge> merges_;  // left in the upper half of the key
+  std::unordered_map<std::uint64_t, Merge> merges_;  // the left token is in the upper half of the key
 };
 
-/// The character, as UTF-8, that stands for a byte in vocab.json: itself where it is printable Latin-1, else
-/// one from U+0100 on. Source: openai/gpt-2 src/encoder.py, bytes_to_unicode.
+/// The character, as UTF-8, that represents a byte in vocab.json: the byte itself if it is printable Latin-1,
+/// else one from U+0100 on. Source: openai/gpt-2 src/encoder.py, bytes_to_unicode.
 std::string character_of_byte(unsigned char byte);
 
 }  // namespace commlens::engine

@@ -81,7 +81,7 @@ TEST(BpeVocabulary, NamesFileLineAndFault) {
     const auto merges = files.write("merges.txt", malformed.merges);
     const Result<BpeVocabulary> read = BpeVocabulary::read(vocab, merges);
     ASSERT_FALSE(read) << malformed.vocab << " / " << malformed.merges;
-    const std::string expected = (files.folder() / malformed.file_and_line).string();
+    const std::string expected = (files.directory() / malformed.file_and_line).string();
     EXPECT_EQ(read.error().message.substr(0, expected.size()), expected) << read.error().message;
     EXPECT_NE(read.error().message.find(malformed.why), std::string::npos) << read.error().message;
     EXPECT_EQ(read.error().message.find('\n'), std::string::npos) << read.error().message;
@@ -90,10 +90,12 @@ TEST(BpeVocabulary, NamesFileLineAndFault) {
 
 TEST(BpeVocabulary, NamesFilesThatAreMissing) {
   const TestFiles files;
-  EXPECT_NE(BpeVocabulary::read(files.folder() / "no.json", files.merges()).error().message.find("no.json"),
-            std::string::npos);
-  EXPECT_NE(BpeVocabulary::read(files.vocabulary(), files.folder() / "no.txt").error().message.find("no.txt"),
-            std::string::npos);
+  EXPECT_NE(
+      BpeVocabulary::read(files.directory() / "no.json", files.merges()).error().message.find("no.json"),
+      std::string::npos);
+  EXPECT_NE(
+      BpeVocabulary::read(files.vocabulary(), files.directory() / "no.txt").error().message.find("no.txt"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class Descriptor {
   int number_;
 };
 
-/// Read, not mapped: a file that somebody shortens meanwhile is an error of one line, not a SIGBUS.
+/// Read, not mapped: a file that is truncated meanwhile gives an error of one line instead of a SIGBUS.
 class ByteTokens : public TokenSource {
  public:
   ByteTokens(Descriptor text, std::int64_t size, std::string path)
@@ -76,7 +76,8 @@ Result<std::unique_ptr<TokenSource>> open_bytes(const std::filesystem::path& fil
   struct stat about = {};
   if (text.number() < 0 || fstat(text.number(), &about) != 0) {
     return failure(
-        fmt::format("{}: {}", file.string(), errno == ENOENT ? "no such file" : std::strerror(errno)));
+        fmt::format("{}: {}", file.string(),
+                    errno == ENOENT ? "no such file or directory; check the path" : std::strerror(errno)));
   }
   if (!S_ISREG(about.st_mode)) {
     return failure(fmt::format("{}: not a regular file", file.string()));

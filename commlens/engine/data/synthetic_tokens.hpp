@@ -6,9 +6,9 @@
 
 namespace commlens::engine {
 
-/// An endless row of made-up words of eight tokens from a lexicon of 64, the first ones frequent, the last
-/// ones rare: a model that has learnt the words predicts all but the first token of each. Tokens are below
-/// `vocab` (>= 1).
+/// An endless sequence of artificial words of eight tokens from a lexicon of 64, the first ones frequent, the
+/// last ones rare: a model that has learnt the words predicts all but the first token of each. Tokens are
+/// below `vocab` (>= 1).
 std::unique_ptr<TokenSource> synthetic_tokens(std::int64_t vocab, std::uint64_t seed);
 
 /// Well-mixed 64 bits (SplitMix64's output function). Source: Steele, Lea, Flood, OOPSLA 2014.

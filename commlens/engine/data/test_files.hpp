@@ -3,17 +3,14 @@
 #include <string>
 #include <string_view>
 
+#include "commlens/base/test_support.hpp"
+
 namespace commlens::engine {
 
-/// Files of one test, gone with it.
+/// Temporary files of one test.
 class TestFiles {
  public:
-  TestFiles();
-  ~TestFiles();
-  TestFiles(const TestFiles&) = delete;
-  TestFiles& operator=(const TestFiles&) = delete;
-
-  const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& directory() const { return directory_.path(); }
   std::filesystem::path write(const std::string& name, std::string_view content) const;
 
   /// A vocab.json of all bytes (ids 0-255) and then th 256, the 257, Ġthe 258, he 259, aa 260; and its merges
@@ -22,7 +19,7 @@ class TestFiles {
   std::filesystem::path merges() const;
 
  private:
-  std::filesystem::path folder_;
+  test_support::ScratchDirectory directory_;
 };
 
 }  // namespace commlens::engine

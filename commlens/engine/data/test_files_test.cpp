@@ -10,21 +10,8 @@
 
 namespace commlens::engine {
 
-TestFiles::TestFiles() {
-  const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
-  folder_ = std::filesystem::temp_directory_path() /
-            (std::string("commlens-data-") + std::to_string(getpid()) + "-" + test->name());
-  std::filesystem::create_directories(folder_);
-}
-
-TestFiles::~TestFiles() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
-}
-
 std::filesystem::path TestFiles::write(const std::string& name, std::string_view content) const {
-  std::ofstream(folder_ / name, std::ios::binary) << content;
-  return folder_ / name;
+  return directory_.write(name, content);
 }
 
 std::filesystem::path TestFiles::vocabulary() const {

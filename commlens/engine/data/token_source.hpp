@@ -10,14 +10,14 @@
 
 namespace commlens::engine {
 
-/// Where the tokens come from.
+/// The source of the tokens.
 struct DataOptions {
-  std::string file;                  // empty or "synthetic": made up
+  std::string file;                  // empty or "synthetic": generated
   std::filesystem::path vocab_file;  // with merge_file: GPT-2 byte-pair encoding, else bytes
   std::filesystem::path merge_file;
 };
 
-/// A long row of tokens that batches are cut from. Safe to read from many threads at once.
+/// A long sequence of tokens that batches are cut from. Thread-safe for reading.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
@@ -31,10 +31,10 @@ class TokenSource {
   virtual std::string description() const = 0;
 };
 
-/// Opens the source. Fails, naming the file, when it is missing, a folder, empty, unreadable, or shorter than
-/// one sequence and its last target (`sequence` + 1 tokens), when one of vocab_file and merge_file is missing
-/// or malformed, or when the tokens do not fit `vocab`, the model's (unpadded) vocabulary. Synthetic tokens
-/// are a function of position and `seed`, with structure a model can learn.
+/// Opens the source. Fails, naming the file, when it is missing, a directory, empty, unreadable, or shorter
+/// than one sequence and its last target (`sequence` + 1 tokens), when one of vocab_file and merge_file is
+/// missing or malformed, or when the tokens do not fit `vocab`, the model's (unpadded) vocabulary. Synthetic
+/// tokens are a function of position and `seed`, with structure a model can learn.
 Result<std::unique_ptr<TokenSource>> open_tokens(const DataOptions& options, std::int64_t sequence,
                                                  std::int64_t vocab, std::uint64_t seed);
 

@@ -37,15 +37,15 @@ TEST(OpenTokens, RefusesWhatCannotBeTrainedOn) {
   const std::string text = files.write("text", "0123456789").string();
   const std::string vocab = files.vocabulary().string();
   const std::string merges = files.merges().string();
-  const std::string folder = files.folder().string();
+  const std::string directory = files.directory().string();
   const struct {
     DataOptions options;
     std::int64_t sequence;
     std::int64_t vocab;
     std::string says;
   } cases[] = {
-      {{.file = folder + "/no"}, 4, 256, folder + "/no: no such file"},
-      {{.file = folder}, 4, 256, folder + ": not a regular file"},
+      {{.file = directory + "/no"}, 4, 256, directory + "/no: no such file"},
+      {{.file = directory}, 4, 256, directory + ": not a regular file"},
       {{.file = files.write("empty", "").string()}, 4, 256, "/empty: the file is empty"},
       {{.file = text}, 10, 256, "/text: 10 tokens are less than one sequence of 10"},
       {{.file = text}, 4, 255, "numbered up to 255, the model has a vocabulary of 255; use --vocab 256"},
@@ -53,7 +53,10 @@ TEST(OpenTokens, RefusesWhatCannotBeTrainedOn) {
       {{.file = text, .merge_file = merges}, 4, 300, "--merge-file needs --vocab-file"},
       {{.file = "synthetic", .vocab_file = vocab, .merge_file = merges}, 4, 300, "give one with --data FILE"},
       {{.file = text, .vocab_file = vocab, .merge_file = merges}, 4, 260, "use --vocab 261"},
-      {{.file = folder + "/empty", .vocab_file = vocab, .merge_file = merges}, 4, 300, "the file is empty"},
+      {{.file = directory + "/empty", .vocab_file = vocab, .merge_file = merges},
+       4,
+       300,
+       "the file is empty"},
       {{.file = text, .vocab_file = merges, .merge_file = merges}, 4, 300, "merges.txt:1: this is not JSON"},
   };
   for (const auto& refused : cases) {

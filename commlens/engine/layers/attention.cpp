@@ -125,7 +125,7 @@ torch::Tensor fused_attention(const Heads& heads, const torch::Tensor& bias, dou
 
 Result<void> check_fused_attention(const AttentionShape& shape) {
   const auto options = torch::TensorOptions().dtype(scalar_type_of(shape.dtype)).device(shape.device);
-  // LibTorch decides by shapes; one row stands for all.
+  // LibTorch decides by shapes, so one row represents all.
   const bool has_gradient = at::isFloatingType(scalar_type_of(shape.dtype));
   const torch::Tensor heads = torch::empty({shape.head_dim}, options.requires_grad(has_gradient))
                                   .expand({shape.batch, shape.heads, shape.sequence, shape.head_dim});

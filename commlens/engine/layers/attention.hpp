@@ -25,9 +25,9 @@ Heads split_heads(const torch::Tensor& qkv, std::int64_t head_dim, const torch::
 
 /// softmax(query key^T scale + bias) value, the softmax in the type of its input (LibTorch accumulates bf16
 /// in fp32).
-///   bias       [1, sequence, sequence] or one a head, [heads, sequence, sequence]: -inf where attention is
-///              not allowed, else what is added, as 0
-///   selective  the shares of attention are not kept but computed again in backward (arXiv 2205.05198); the
+///   bias [1, sequence, sequence] or one a head, [heads, sequence, sequence]: -inf where attention is not
+///   allowed, else the value that is added, e.g. 0
+///   selective the attention weights are not kept but recomputed in backward (arXiv 2205.05198); the
 ///              results are the same bit for bit
 /// Returns [batch, heads, sequence, head_dim].
 torch::Tensor core_attention(const Heads& heads, const torch::Tensor& bias, double scale, bool selective);
@@ -37,7 +37,7 @@ torch::Tensor core_attention(const Heads& heads, const torch::Tensor& bias, doub
 ///   bias  as above; undefined: a token sees itself and those before it
 torch::Tensor fused_attention(const Heads& heads, const torch::Tensor& bias, double scale);
 
-/// What decides whether a kernel takes a layer's attention.
+/// The properties that decide whether a fused kernel supports a layer's attention.
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t heads = 1;  // of this rank
@@ -48,7 +48,7 @@ struct AttentionShape {
   bool has_bias = false;
 };
 
-/// Fails, naming what is missing, where LibTorch has no fused kernel for such attention, forward and
+/// Fails, naming the missing feature, if LibTorch has no fused kernel for such attention, forward and
 /// backward.
 Result<void> check_fused_attention(const AttentionShape& shape);
 

@@ -12,7 +12,7 @@
 namespace commlens::engine {
 namespace {
 
-/// What attention gives and the gradients of its inputs.
+/// The output of attention and the gradients of its inputs.
 struct Outcome {
   torch::Tensor output;
   std::array<torch::Tensor, 3> gradients;

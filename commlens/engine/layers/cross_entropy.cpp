@@ -16,15 +16,15 @@ using torch::autograd::variable_list;
 constexpr std::int64_t k_host_piece = std::int64_t{1} << 19;
 constexpr std::int64_t k_device_piece = std::int64_t{1} << 26;
 
-/// What is computed per token; fp32 (fp64 for logits of fp64), all [tokens].
+/// Values per token; fp32 (fp64 for logits of fp64), all [tokens].
 struct Tokens {
   torch::Tensor largest;  // logit
   torch::Tensor wanted;   // logit of the target, less the largest
   torch::Tensor total;    // sum of exponentials
 };
 
-/// The logits of one rank, worked on in pieces of whole rows, so that the only memory of their size is their
-/// own: in the end it holds their gradient.
+/// The logits of one rank, processed in pieces of whole rows and in place: in the end their memory holds
+/// their gradient.
 class LogitsInPlace {
  public:
   LogitsInPlace(const torch::Tensor& logits, const torch::Tensor& targets, std::int64_t first_row)
@@ -43,8 +43,8 @@ class LogitsInPlace {
     return torch::empty({tokens()}, logits_.options().dtype(score_type_));
   }
 
-  /// The rows [first, first + count) in the type scores are computed in: the logits' own memory if it is
-  /// theirs.
+  /// The rows [first, first + count) in the type of the computation; without a copy if that is the logits'
+  /// type.
   torch::Tensor scores(std::int64_t first, std::int64_t count) const {
     return logits_.narrow(0, first, count).to(score_type_);
   }
@@ -67,7 +67,7 @@ class LogitsInPlace {
       logits_.narrow(0, first, count).copy_(exponentials);
     }
   }
-  /// Takes the columns from `valid` on out of the softmax.
+  /// Excludes the columns from `valid` on from the softmax.
   void mask_padding(std::int64_t valid) {
     const std::int64_t columns = logits_.size(1);
     if (valid < columns) {
@@ -87,7 +87,7 @@ class LogitsInPlace {
   torch::Tensor index_;         // int64 [tokens, 1], of this rank's part of the vocabulary
 };
 
-/// All of a piece while it is in the cache.
+/// Processes one piece completely while it is in the cache.
 Tokens whole_vocabulary(LogitsInPlace& logits, bool wants_gradient) {
   Tokens tokens{.wanted = logits.empty_tokens(), .total = logits.empty_tokens()};
   for (std::int64_t first = 0; first < logits.tokens(); first += logits.piece()) {

@@ -26,7 +26,7 @@ std::uint64_t seed_of(std::uint64_t seed, std::string_view name, std::int64_t bl
   return mixed(hash ^ static_cast<std::uint64_t>(block));
 }
 
-/// Where a matrix gets its values from: their distribution of mean 0 and deviation 1.
+/// Distribution of a matrix's values, with mean 0 and deviation 1 before scaling.
 struct Source {
   std::uint64_t seed = 0;
   std::string_view name;

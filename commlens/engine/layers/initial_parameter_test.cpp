@@ -18,7 +18,7 @@ ModelConfig small_model() {
   return model;
 }
 
-/// A parameter as one of `ranks` ranks holds it.
+/// The part of a parameter on one of `ranks` ranks.
 HeldParameter held(std::string name, std::vector<std::int64_t> whole, TensorSplit split, std::int64_t ranks) {
   HeldParameter parameter;
   parameter.name = std::move(name);

@@ -72,7 +72,7 @@ torch::Tensor out_of_rows(const LayerContext& context, const torch::Tensor& part
                                    : reduce_from_tp(partial, context.tp, tag);
 }
 
-/// What is added to the scores of qkv [batch, sequence, ...]: -inf where a token would see a later one and,
+/// The bias added to the scores of qkv [batch, sequence, ...]: -inf where a token would see a later one and,
 /// with ALiBi, minus slope times distance. [1, sequence, sequence], with ALiBi [heads, sequence, sequence].
 torch::Tensor attention_bias(const LayerContext& context, const torch::Tensor& qkv) {
   const std::int64_t length = qkv.size(1);

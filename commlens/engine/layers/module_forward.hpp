@@ -9,7 +9,8 @@
 
 namespace commlens::engine {
 
-/// What the layers of one rank need besides parameters and inputs; lives as long as the graphs built with it.
+/// Inputs of the layers of one rank besides parameters and activations; must outlive the graphs built with
+/// it.
 struct LayerContext {
   ModelConfig model;           // vocab padded; raw_vocab: the ids that take part in the softmax
   Communicator* tp = nullptr;  // null or of one rank: no tensor parallelism

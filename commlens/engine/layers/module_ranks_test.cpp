@@ -123,7 +123,7 @@ Calls with_loss(Calls first) {
   return first;
 }
 
-TEST(ModuleRanks, TensorParallelModulesCallWhatTheContractSays) {
+TEST(ModuleRanks, TensorParallelModulesMakeTheCallsOfTheDocs) {
   const ModuleCalls calls = calls_of({.positions = Positions::learned});
   EXPECT_EQ(calls.embedding, (Calls{"all_reduce 768 fp32 embedding"}));
   EXPECT_EQ(calls.block, (Calls{"all_reduce 768 fp32 block.proj", "all_reduce 768 fp32 block.fc2"}));
@@ -140,7 +140,7 @@ TEST(ModuleRanks, AParallelResidualIsReducedOnce) {
   EXPECT_EQ(calls.block_backward.size(), 2U);
 }
 
-TEST(ModuleRanks, SequenceParallelModulesCallWhatTheContractSays) {
+TEST(ModuleRanks, SequenceParallelModulesMakeTheCallsOfTheDocs) {
   const ModuleCalls calls = calls_of({.positions = Positions::learned, .sequence_parallel = true});
   EXPECT_EQ(calls.embedding, (Calls{"reduce_scatter 768 fp32 embedding"}));
   EXPECT_EQ(calls.block, (Calls{"all_gather 768 fp32 block.qkv", "reduce_scatter 768 fp32 block.proj",

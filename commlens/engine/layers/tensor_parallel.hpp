@@ -6,15 +6,14 @@
 
 namespace commlens::engine {
 
-/// The places where a tensor-parallel layer communicates, as autograd functions (Megatron-LM, arXiv
-/// 1909.08053; sequence parallelism: arXiv 2205.05198). `tp` null or of one rank: the identity. Tags are
-/// string literals. Activations are [batch, sequence, hidden]; a sequence shard is [batch, sequence / t,
-/// hidden].
+/// The communication of a tensor-parallel layer as autograd functions (Megatron-LM, arXiv 1909.08053;
+/// sequence parallelism: arXiv 2205.05198). `tp` null or of one rank: the identity. Tags are string literals.
+/// Activations are [batch, sequence, hidden]; a sequence shard is [batch, sequence / t, hidden].
 
 /// Identity; backward all_reduces the gradient, in its memory if that is contiguous: let the one consumer of
 /// the result be a linear layer, whose backward makes a gradient of its own.
 torch::Tensor copy_to_tp(const torch::Tensor& input, Communicator* tp, const char* backward_tag);
-/// all_reduce, in the memory of `partial` (which nobody else may need); backward is the identity.
+/// all_reduce, in the memory of `partial` (which must not be used afterwards); backward is the identity.
 torch::Tensor reduce_from_tp(const torch::Tensor& partial, Communicator* tp, const char* tag);
 /// all_gather of the shards; backward reduce_scatters.
 torch::Tensor gather_sequence(const torch::Tensor& shard, Communicator* tp, const char* tag,

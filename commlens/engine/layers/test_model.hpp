@@ -33,7 +33,7 @@ std::string text_of(const Variant& variant);
 
 ModelConfig model_of(const Variant& variant);
 
-/// Parameters of the three modules, in the order module_forward.hpp says, and how each is split.
+/// Parameters of the three modules, in the order of module_forward.hpp, and how each is split.
 struct Parameters {
   std::vector<torch::Tensor> embedding;
   std::vector<torch::Tensor> block;
@@ -42,7 +42,7 @@ struct Parameters {
 
 /// Random values of `type`, large enough for every term to matter, biases included; they require gradients.
 Parameters drawn_parameters(const Variant& variant, torch::ScalarType type = torch::kFloat32);
-/// What tensor rank `rank` of `ranks` holds of `whole`, as leaves of their own.
+/// The parts of `whole` on tensor rank `rank` of `ranks`, as new leaves.
 Parameters part_of(const Parameters& whole, std::int64_t ranks, std::int64_t rank);
 /// The gradients, in the same places.
 Parameters gradients_of(const Parameters& parameters);
@@ -66,7 +66,7 @@ std::string difference(const std::string& what, const torch::Tensor& found, cons
 /// Calls `body` as each of `ranks` ranks, one thread each, of LibTorch too.
 void as_ranks(std::int64_t ranks, const std::function<void(Communicator& tp)>& body);
 
-/// Counts what goes through another communicator: "all_reduce 768 fp32 block.proj": the elements of a call's
+/// Counts the calls on another communicator: "all_reduce 768 fp32 block.proj": the elements of a call's
 /// larger buffer.
 class CountingCommunicator : public Communicator {
  public:

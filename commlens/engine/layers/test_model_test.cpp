@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t k_width = k_hidden / k_heads;
 
-/// What train_rank does before its first product, for tests that multiply without it.
+/// The set-up of train_rank before its first product, for tests that multiply without it.
 class Processor : public testing::Environment {
  public:
   void SetUp() override { avoid_broken_amx(); }

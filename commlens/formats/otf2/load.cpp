@@ -12,7 +12,7 @@ namespace commlens::formats::otf2 {
 Result<const Otf2Api*> load_otf2() {
   constexpr const char* file = "libcommlens-otf2.so";
   std::string places;
-  for (const std::filesystem::path& folder : module_folders()) {
+  for (const std::filesystem::path& folder : module_directories()) {
     const std::filesystem::path path = folder / file;
     places += (places.empty() ? "" : ", ") + folder.string();
     std::error_code ignored;

@@ -14,7 +14,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::size_t k_most_rows = 20'000;  // what a page holds beside its other figures
+constexpr std::size_t k_most_rows = 20'000;  // what a page holds in addition to its other figures
 
 std::string shape_text(const PipelineShape& shape) {
   return fmt::format(
@@ -24,7 +24,7 @@ std::string shape_text(const PipelineShape& shape) {
       counted(shape.chunks, "chunks"), 100 * shape.ideal_bubble());
 }
 
-/// Leaves out what does not fit: later iterations first, then, of one iteration, later ranks.
+/// Removes rows that do not fit: later iterations first, then later ranks of one iteration.
 void limit_rows(std::vector<PipelineBubble>& rows, Figure& figure) {
   std::set<Iteration> iterations;
   std::set<RankRange> ranks;
@@ -34,8 +34,8 @@ void limit_rows(std::vector<PipelineBubble>& rows, Figure& figure) {
   }
   const std::size_t most = std::max<std::size_t>(1, k_most_rows / ranks.size());
   if (iterations.size() > most) {
-    const Iteration first_left_out = *std::next(iterations.begin(), static_cast<std::ptrdiff_t>(most));
-    std::erase_if(rows, [&](const PipelineBubble& row) { return row.iteration >= first_left_out; });
+    const Iteration first_skipped = *std::next(iterations.begin(), static_cast<std::ptrdiff_t>(most));
+    std::erase_if(rows, [&](const PipelineBubble& row) { return row.iteration >= first_skipped; });
     figure.notes.push_back(
         fmt::format("The first {} of {} iterations are shown; choose others with --iterations.", most,
                     iterations.size()));
@@ -46,14 +46,14 @@ void limit_rows(std::vector<PipelineBubble>& rows, Figure& figure) {
   }
 }
 
-/// Leaves out the rows of unknown iterations, unless there are no others. Whether iterations are known.
+/// Removes the rows of unknown iterations unless there are no others. Returns whether iterations are known.
 bool keep_known_iterations(std::vector<PipelineBubble>& rows, Figure& figure) {
   const auto is_unknown = [](const PipelineBubble& row) { return row.iteration == k_unknown_iteration; };
   if (std::all_of(rows.begin(), rows.end(), is_unknown)) {
     return false;
   }
   if (std::erase_if(rows, is_unknown) > 0) {
-    figure.notes.emplace_back("Calls whose iteration is unknown are left out.");
+    figure.notes.emplace_back("Calls whose iteration is unknown are skipped.");
   }
   return true;
 }
@@ -78,7 +78,7 @@ void draw(const std::vector<PipelineBubble>& rows, bool knows_iterations, Figure
                       {"toggles", toggles}};
   } else {
     figure.kind = FigureKind::bars;
-    figure.columns = figure_columns(table.leave_out({"iteration"}));
+    figure.columns = figure_columns(table.remove({"iteration"}));
     figure.options = {
         {"category", std::string("ranks_text")}, {"value", toggles.front()}, {"toggles", toggles}};
   }
@@ -106,7 +106,7 @@ FigureResult bubble_figure(const FigureInput& input) {
                          "not say which iteration a call is of.";
   if (!knows_idle) {
     figure.caption +=
-        " Where the trace does not say when a rank computed, the time in sends and receives stands for it: "
+        " Where the trace does not say when a rank computed, the time in sends and receives is used instead: "
         "an upper bound.";
   }
   figure.caption += bubbles.shape ? shape_text(*bubbles.shape) : "";

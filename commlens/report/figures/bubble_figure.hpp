@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// Per rank: the part of its iterations in which a pipeline stage had nothing to do.
+/// Per rank: the idle share of its iterations as a pipeline stage.
 FigureResult bubble_figure(const FigureInput& input);
 
 }  // namespace commlens

@@ -13,7 +13,7 @@
 namespace commlens {
 namespace {
 
-/// A logger prints of an all_gather the shard alone.
+/// A logger prints only the shard of an all_gather.
 Cell message_of(const std::optional<CommOp>& op, bool is_logged) {
   return op && !(is_logged && op->kind == CommKind::all_gather) ? Cell(message_bytes(*op)) : Cell();
 }
@@ -78,7 +78,7 @@ FigureResult calls_figure(const FigureInput& input) {
   Figure figure;
   figure.caption = fmt::format(
       "Every call that one side has and the other has not, or has with another size; calls that are alike "
-      "stand on one "
+      "share one "
       "line, with how many there are over all ranks and iterations compared. A is {}, B is {}. {}.",
       input.compared->a.name, input.compared->b.name,
       counted(comparison->size + comparison->missing + comparison->extra, "calls"));

@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// Every call that differs between the two sides, those that are alike on one line.
+/// Every call that differs between the two sides; equal differences share a line.
 FigureResult calls_figure(const FigureInput& input);
 
 }  // namespace commlens

@@ -49,7 +49,7 @@ FigureResult cold_figure(const FigureInput& input) {
   if (has_time) {
     toggles.insert(toggles.begin(), {"time_ns_per_iteration_all_ranks", "p50_ns"});
   } else {
-    table.leave_out({"time_ns_per_iteration_all_ranks", "p50_ns", "p95_ns"});
+    table.remove({"time_ns_per_iteration_all_ranks", "p50_ns", "p95_ns"});
   }
   figure.columns = figure_columns(table);
   figure.options = {{"category", std::string("call")},

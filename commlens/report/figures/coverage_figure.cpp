@@ -27,21 +27,21 @@ FigureResult coverage_figure(const FigureInput& input) {
     add("without a time", coverage.without_times, "not part of any time or bandwidth");
   }
   for (const auto& [reason, records] : coverage.skipped) {
-    add(fmt::format("left out: {}", reason), records, "not counted anywhere");
+    add(fmt::format("skipped: {}", reason), records, "not counted anywhere");
   }
   for (const auto& [reason, records] : coverage.assumed) {
     add(fmt::format("assumed: {}", reason), records, "the trace does not say it");
   }
   Figure figure;
   figure.caption =
-      "What the numbers of this report cover. Records left out and what was assumed are of the whole trace.";
+      "What the numbers of this report cover. Skipped records and assumptions are of the whole trace.";
   if (coverage.averaged_times) {
-    figure.notes.push_back(fmt::format(
-        "Times are {}, so nothing is told of single calls or of what they overlap with.", k_averages_text));
+    figure.notes.push_back(
+        fmt::format("Times are {}, so times of single calls and overlap are not known.", k_averages_text));
   }
   figure.columns = figure_columns(table);
   if (figure.rows() == 0) {
-    return no_figure("the trace has no calls, and no record was left out");
+    return no_figure("the trace has no calls, and no record was skipped");
   }
   return figure;
 }

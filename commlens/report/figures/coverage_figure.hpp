@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// What the numbers do not cover: dropped and skipped records, calls without a size, a kind or a time.
+/// Records and calls that the numbers do not cover: dropped, skipped, without a size, a kind or a time.
 FigureResult coverage_figure(const FigureInput& input);
 
 }  // namespace commlens

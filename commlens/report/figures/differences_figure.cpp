@@ -39,7 +39,7 @@ FigureResult differences_figure(const FigureInput& input) {
       "A is {}, B "
       "is {}. {}",
       input.compared->a.name, input.compared->b.name,
-      explanation.complete() ? "Nothing is left unexplained." : "What nothing explains stands last.");
+      explanation.complete() ? "Nothing is unexplained." : "Unexplained differences come last.");
   figure.notes = explanation.notes;
   figure.formulas = {"message-bytes"};
   return figure;

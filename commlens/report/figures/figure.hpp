@@ -17,7 +17,7 @@ namespace commlens {
 enum class FigureKind : std::uint8_t { table, bars, histogram, matrix, timeline, lines, scatter };
 std::string_view name_of(FigureKind kind);
 
-/// Texts of which few are different: `codes` are rows of `dictionary`.
+/// Texts with few distinct values: `codes` are indices into `dictionary`.
 class TextColumn {
  public:
   void add(std::string_view text);
@@ -32,22 +32,22 @@ class TextColumn {
   std::vector<std::pair<std::string, std::uint32_t>> sorted_;  // ascending by text
 };
 
-/// What stands in a column of whole numbers where there is no value.
+/// A missing value in a column of integers.
 constexpr std::int64_t k_no_value = std::numeric_limits<std::int64_t>::min();
 
-/// One column of a figure: whole numbers (k_no_value: none), numbers (not a number: none), or texts.
+/// One column of a figure: integers (k_no_value: missing), numbers (NaN: missing), or texts.
 struct FigureColumn {
   std::string name;   // of the JSON key and the CSV column: "message_bytes", ends in its unit
   std::string title;  // for people: "message"
   std::string unit;   // "bytes", "ns", "share" (of 1), "bytes_per_second", or empty: a count or a text
   std::variant<std::vector<std::int64_t>, std::vector<double>, TextColumn> values;
-  /// Shared start times and the like, ascending within groups of rows: kept as differences in the page.
+  /// Ascending values, such as start times: stored as differences in the page.
   bool ascending = false;
 
   std::size_t rows() const;
-  /// As the tables of the page show it: "4,213,760", "1.25 ms", "12.5 %", "-" where there is no value.
+  /// As in the page's tables: "4,213,760", "1.25 ms", "12.5 %", "-" for a missing value.
   std::string cell(std::size_t row) const;
-  /// As CSV has it: plain digits, empty where there is no value.
+  /// As in CSV: plain digits, empty for a missing value.
   std::string plain(std::size_t row) const;
 };
 
@@ -56,7 +56,7 @@ using OptionValue =
     std::variant<bool, std::int64_t, std::string, std::vector<std::string>, std::vector<std::int64_t>>;
 using FigureOptions = std::vector<std::pair<std::string, OptionValue>>;
 
-/// What one figure of a report shows. All columns have the same number of rows.
+/// The data and texts of one figure of a report. All columns have the same number of rows.
 struct Figure {
   std::string id;       // of the page and of --data: lower case letters and '-'
   std::string title;    // "Message sizes"
@@ -65,12 +65,12 @@ struct Figure {
   std::vector<FigureColumn> columns;
   FigureOptions options;
   std::vector<std::string> formulas;  // ids of entries of formulas.hpp this figure's numbers follow
-  std::vector<std::string> notes;     // what was left out or approximated, one sentence each
+  std::vector<std::string> notes;     // what was skipped or approximated, one sentence each
 
   std::size_t rows() const { return columns.empty() ? 0 : columns.front().rows(); }
 };
 
-/// Why a report has no such figure, in one sentence.
+/// The reason, in one sentence, why a report lacks a figure.
 struct NoFigure {
   std::string reason;
 };
@@ -80,7 +80,7 @@ inline tl::unexpected<NoFigure> no_figure(std::string reason) {
   return tl::unexpected(NoFigure{std::move(reason)});
 }
 
-/// The columns of a table with their rows, under their keys: what a figure shows is a table too.
+/// The columns of a table with their rows, named by their keys.
 std::vector<FigureColumn> figure_columns(const Table& table);
 
 /// Columns with a name, a title and a unit, to fill one by one where there may be millions of rows.
@@ -97,7 +97,7 @@ inline std::vector<double>& numbers(FigureColumn& column) {
   return std::get<std::vector<double>>(column.values);
 }
 
-/// "1.25 ms", "830 ns", "2.50 s": at most three digits that count.
+/// "1.25 ms", "830 ns", "2.50 s": at most three significant digits.
 std::string time_text(double nanoseconds);
 
 }  // namespace commlens

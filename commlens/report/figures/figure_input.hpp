@@ -21,7 +21,7 @@ struct NamedTrace {
   const Trace* trace = nullptr;
 };
 
-/// Two traces set against each other. `result` is what compare, compare_volumes or compare_logged said.
+/// Two compared traces. `result` is that of compare, compare_volumes or compare_logged.
 struct ComparedTraces {
   NamedTrace a;
   NamedTrace b;
@@ -40,10 +40,10 @@ struct JobEquation {
   std::string note;
 };
 
-/// What a report is made of. Figures take what they need and say why they are absent when it is missing.
+/// The input of all figures of a report. A figure whose input is missing reports the reason.
 struct FigureInput {
   NamedTrace subject;                                         // the trace the report is about
-  std::optional<std::pair<Iteration, Iteration>> iterations;  // of it, first and last; absent: all
+  std::optional<std::pair<Iteration, Iteration>> iterations;  // of the subject, first and last; absent: all
   std::int64_t ranks_per_node = 0;                            // 0: not known
   Summary summary;                                            // of the subject, in those iterations
   std::vector<SummaryRow> by_phase;
@@ -52,7 +52,7 @@ struct FigureInput {
   std::vector<NamedTrace> all;             // every trace given, the subject among them
   std::optional<ComparedTraces> compared;  // two traces
   std::string not_compared;                // why `compared` is absent
-  std::optional<Advice> advice;            // for the job behind the subject
+  std::optional<Advice> advice;            // for the job of the subject
   std::string not_advised;                 // why `advice` is absent
   std::vector<JobEquation> equations;      // of a predicted job
   std::vector<std::string> unverified;     // settings of predictions whose rules were never measured

@@ -59,7 +59,7 @@ constexpr std::array<FigureEntry, 21> k_entries = {{
     {"formulas", "Formulas", k_sources, formulas_figure},
 }};
 
-/// What every drawer and writer relies on.
+/// Checks the invariants that every drawer and writer relies on.
 void check(const Figure& figure) {
   for (const FigureColumn& column : figure.columns) {
     COMMLENS_CHECK(column.rows() == figure.rows(), "all columns of a figure have the same number of rows");

@@ -9,7 +9,7 @@
 
 namespace commlens {
 
-/// One figure of the list: where it stands in the report, and how it is made.
+/// One figure of the list: its section in the report, and the function that makes it.
 struct FigureEntry {
   std::string_view id;
   std::string_view title;
@@ -17,10 +17,10 @@ struct FigureEntry {
   FigureResult (*make)(const FigureInput& input);
 };
 
-/// The one list of figures, in the order of the report; entries of a section stand together.
+/// The list of figures, in the order of the report; entries of a section are consecutive.
 std::span<const FigureEntry> figure_entries();
 
-/// An entry's figure, or why there is none.
+/// An entry's figure, or the reason why it is absent.
 struct MadeFigure {
   const FigureEntry* entry = nullptr;
   FigureResult figure;

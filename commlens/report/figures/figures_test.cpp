@@ -172,13 +172,13 @@ TEST(IterationsFigure, IsPerIterationAndOp) {
 }
 
 TEST(SizesFigure, JsonIsWhatItWas) {
-  // 400 bytes lie in [256, 512): 4 calls, 1600 bytes, 550 ns; barriers are left out.
+  // 400 bytes lie in [256, 512): 4 calls, 1600 bytes, 550 ns; barriers are skipped.
   const auto figures = figures_of(TwoRanks(true).input());
   const std::string expected = R"json({
  "schema": "commlens.figure/1",
  "id": "sizes",
  "title": "Message sizes",
- "caption": "Message bytes of one call, in classes of powers of two, over all ranks and the iterations shown; barriers are left out. Messages below 64.00 KiB are 100.0 % of the calls and 100.0 % of the bytes, and take 100.0 % of the time.",
+ "caption": "Message bytes of one call, in classes of powers of two, over all ranks and the iterations shown; barriers are skipped. Messages below 64.00 KiB are 100.0 % of the calls and 100.0 % of the bytes, and take 100.0 % of the time.",
  "kind": "histogram",
  "notes": [],
  "options": {"lower":"lower_bytes","upper":"upper_bytes","toggles":["calls_all_ranks","message_bytes_all_ranks","time_ns_all_ranks"],"small_limit":65536},
@@ -352,7 +352,7 @@ TEST(OverlapFigure, LeavesInitialisationOutAsTheSummaryDoes) {
   const FigureResult figure = overlap_figure(one.input());
   ASSERT_TRUE(figure);
   EXPECT_EQ(values_of(*figure, "part_ns"), (Texts{"150", "50"}));  // of 6000 to 6200
-  EXPECT_EQ(figure->notes, (Texts{"Initialisation is left out."}));
+  EXPECT_EQ(figure->notes, (Texts{"Initialisation is skipped."}));
 }
 
 TEST(OverlapFigure, HoldsSumsAtTheLargestTime) {
@@ -397,7 +397,7 @@ TEST(BubbleFigure, LeavesUnknownIterationsOutBesideKnownOnes) {
   ASSERT_TRUE(figure);
   EXPECT_EQ(values_of(*figure, "iteration"), (Texts{"3"}));
   EXPECT_EQ(values_of(*figure, "bubble_ns"), (Texts{"70"}));
-  EXPECT_EQ(figure->notes, (Texts{"Calls whose iteration is unknown are left out."}));
+  EXPECT_EQ(figure->notes, (Texts{"Calls whose iteration is unknown are skipped."}));
 }
 
 /// What two traces of one rank are compared as.

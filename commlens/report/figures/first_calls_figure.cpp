@@ -35,7 +35,7 @@ FigureResult first_calls_figure(const FigureInput& input) {
   figure.caption =
       "The first call of each rank on each group, which makes connections, against the mean of its later "
       "calls with the "
-      "same op, sizes and group. First calls without a later one alike are left out.";
+      "same op, sizes and group. First calls without such a later call are skipped.";
   figure.columns = figure_columns(table);
   figure.options = {{"category", std::string("call")},
                     {"series", std::string("which")},

@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// First calls of ranks on their groups against later ones alike.
+/// First calls of ranks on their groups, compared with later calls of the same op, sizes and group.
 FigureResult first_calls_figure(const FigureInput& input);
 
 }  // namespace commlens

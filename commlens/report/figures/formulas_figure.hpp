@@ -7,9 +7,9 @@
 
 namespace commlens {
 
-/// A definition that numbers of a report follow.
+/// A definition used by numbers of a report.
 struct Formula {
-  std::string_view id;  // what Figure::formulas name
+  std::string_view id;  // as in Figure::formulas
   std::string_view title;
   std::string_view text;    // the formula, with its letters explained
   std::string_view source;  // where it is derived

@@ -65,14 +65,14 @@ FigureResult iterations_figure(const FigureInput& input) {
     toggles.insert(toggles.begin() + 1, "wire_bytes_all_ranks");
     figure.formulas.emplace_back("wire-bytes");
   } else {
-    table.leave_out({"wire_bytes_all_ranks"});
+    table.remove({"wire_bytes_all_ranks"});
   }
   note_unknown_wire(input.summary, figure);
   if (input.summary.time) {
     toggles.insert(toggles.begin(), "time_ns_all_ranks");
     figure.caption += " Time in calls is from start to completion, added up over ranks.";
   } else {
-    table.leave_out({"time_ns_all_ranks"});
+    table.remove({"time_ns_all_ranks"});
   }
   figure.columns = figure_columns(table);
   figure.options = {{"x", std::string("iteration")},

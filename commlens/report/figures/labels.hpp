@@ -23,21 +23,22 @@ std::string counted(std::int64_t count, const std::string& many);
 /// Whether a call of `iteration` is shown; calls of unknown iterations are when all are.
 bool is_shown(const FigureInput& input, Iteration iteration);
 
-/// Whether a trace's sizes are those of DeepSpeed's comms logger, which has no groups, hence no wire bytes.
+/// Whether a trace's sizes are those of DeepSpeed's comms logger, which reports no groups, hence no wire
+/// bytes.
 bool is_printed_log(const Trace& trace);
-/// Whether a stream says when what it has happened: its calls, or if it has none its computing.
+/// Whether a stream has times: of its calls or, if it has none, of its computing.
 bool is_timed(const RankStream& stream);
-/// Whether any stream does, with times of single calls.
+/// Whether any stream has times of single calls.
 bool has_times(const Trace& trace);
 /// Why a figure of times is absent from such a trace.
 std::string no_times_reason(const Trace& trace);
 
-/// Ranks of the job: of its layout, or as the source says, or one more than the highest rank there is.
+/// Ranks of the job: from its layout, else from the source, else one more than the highest rank.
 std::int64_t job_ranks(const Trace& trace);
 
 /// Whether the wire bytes of any call of a summary are known.
 bool knows_wire(const Summary& summary);
-/// Notes which calls the wire bytes of a figure leave out.
+/// Adds a note on the calls that the wire bytes of a figure do not include.
 void note_unknown_wire(const Summary& summary, Figure& figure);
 
 }  // namespace commlens

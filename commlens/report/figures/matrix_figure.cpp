@@ -39,7 +39,7 @@ Messages messages_of(const FigureInput& input, const RankStream& stream) {
   return messages;
 }
 
-/// Calls of all ranks that would send if it were known to whom.
+/// Sending calls of all ranks whose destination is not known.
 std::int64_t calls_without_group(const FigureInput& input) {
   const Trace& trace = input.trace();
   std::int64_t calls = 0;
@@ -48,15 +48,15 @@ std::int64_t calls_without_group(const FigureInput& input) {
     for (const CommEvent& event : stream.events) {
       const CommOp& op = trace.op(event.op);
       const bool sends = route_of(op.kind) != Route::none && message_bytes(op).value > 0;
-      const bool is_untold = !trace.groups.knows_members(op.group) && trace.groups.size(op.group) != 1;
-      of_one += sends && is_untold && is_shown(input, event.iteration) ? 1 : 0;
+      const bool is_unknown = !trace.groups.knows_members(op.group) && trace.groups.size(op.group) != 1;
+      of_one += sends && is_unknown && is_shown(input, event.iteration) ? 1 : 0;
     }
     calls = saturating_sum(calls, saturating_product(of_one, stream.ranks.count()));
   }
   return calls;
 }
 
-/// Adds what the calls of one stream send to the cells.
+/// Adds the bytes sent by the calls of one stream to the cells.
 class Traffic {
  public:
   Traffic(const GroupTable& groups, std::int64_t block) : groups_(groups), block_(block) {}
@@ -117,7 +117,7 @@ class Traffic {
     }
   }
 
-  /// As send_from for every sender, with the bytes that are left over all sent to the next member.
+  /// As send_from for every sender, with the remaining bytes sent to the next member.
   void exchange_in_blocks(const std::vector<Rank>& members, const std::vector<std::size_t>& senders,
                           std::int64_t wire) {
     const auto others = static_cast<std::int64_t>(members.size()) - 1;
@@ -170,7 +170,7 @@ Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ran
       "ring through the members in ascending order for all_reduce, all_gather, reduce_scatter, broadcast and "
       "reduce (of these two the mean over the members), and equal parts to every other member for "
       "all_to_all. "
-      "Pairs that exchange nothing are left out; those that exchange most stand first.";
+      "Pairs that exchange nothing are skipped; those that exchange most come first.";
   figure.columns = figure_columns(table);
   figure.options = {{"source", std::string("source_rank")},
                     {"destination", std::string("destination_rank")},

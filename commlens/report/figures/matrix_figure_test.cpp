@@ -34,7 +34,7 @@ class Calls {
   }
 
   /// A call on `size` ranks of which only the number is known.
-  void add_untold(std::int64_t rank, CommKind kind, std::int64_t size, std::int64_t bytes) {
+  void add_unknown(std::int64_t rank, CommKind kind, std::int64_t size, std::int64_t bytes) {
     CommOp op;
     op.kind = kind;
     op.group = trace_.groups.intern_hidden(size, "");
@@ -167,12 +167,12 @@ TEST(MatrixFigure, SaysWhenGroupsAreUnknown) {
       (std::vector<std::string>{"Not shown: 1 call of which the trace does not say between which ranks."}));
 }
 
-// As of osu_bw, sendrecv_perf and an NCCL log without INIT lines: "2 ranks", and not which.
-TEST(MatrixFigure, DrawsNoMessagesBetweenRanksThatAreNotTold) {
+// As in osu_bw, sendrecv_perf and an NCCL log without INIT lines: "2 ranks", whose numbers are not known.
+TEST(MatrixFigure, DrawsNoMessagesBetweenUnknownRanks) {
   Calls calls(1);
-  calls.add_untold(0, CommKind::send, 2, 100);
-  calls.add_untold(0, CommKind::recv, 2, 100);
-  calls.add_untold(0, CommKind::all_to_all, 2000, 100'000);
+  calls.add_unknown(0, CommKind::send, 2, 100);
+  calls.add_unknown(0, CommKind::recv, 2, 100);
+  calls.add_unknown(0, CommKind::all_to_all, 2000, 100'000);
   EXPECT_TRUE(traffic_cells(calls.input(), 1).empty());
   EXPECT_EQ(matrix_figure(calls.input()).error().reason,
             "the trace does not say between which ranks its calls are");
@@ -180,7 +180,7 @@ TEST(MatrixFigure, DrawsNoMessagesBetweenRanksThatAreNotTold) {
   EXPECT_EQ(traffic_cells(calls.input(), 1), (TrafficCells{{{0, 2}, 100}}));
 }
 
-// A trace folder written by hand may hold it; no reader of ours makes one.
+// Possible in a trace directory written by hand only; our readers never produce it.
 TEST(TrafficCells, AMessageAmongThreeRanksGoesNowhere) {
   Calls calls(3);
   calls.add(0, {CommKind::send, {Rank{0}, Rank{1}, Rank{2}}, 100, 0});

@@ -36,7 +36,7 @@ std::string caption_of(double share, bool all_know, std::size_t ranks) {
              : fmt::format(
                    "How much of each rank's iterations was spent in calls: {:.1f} % over all ranks. The "
                    "trace "
-                   "does not say when {} computed, so what is hidden behind computing is not known.",
+                   "does not say when {} computed, so the overlap with computing is not known.",
                    100 * share, ranks == 1 ? "the rank" : "every rank");
 }
 
@@ -67,7 +67,7 @@ FigureResult overlap_figure(const FigureInput& input) {
     exposed = saturating_sum(exposed, saturating_product(in_calls.count(), alike));
     if (rank.time.exposed && rank.time.overlapped && rank.compute && rank.idle) {
       add(table, who, "computing only", *rank.compute - *rank.time.overlapped, rank.span);
-      add(table, who, "communication behind computing", *rank.time.overlapped, rank.span);
+      add(table, who, "overlapped communication", *rank.time.overlapped, rank.span);
       add(table, who, "exposed communication", *rank.time.exposed, rank.span);
       add(table, who, "neither", *rank.idle, rank.span);
     } else {
@@ -81,10 +81,10 @@ FigureResult overlap_figure(const FigureInput& input) {
   const double share = static_cast<double>(exposed) / static_cast<double>(std::max<std::int64_t>(length, 1));
   figure.caption = caption_of(share, all_know, ranks.size());
   if (has_init && !has_iteration(rows, k_init_iteration)) {
-    figure.notes.emplace_back("Initialisation is left out.");
+    figure.notes.emplace_back("Initialisation is skipped.");
   }
   if (has_unknown && !has_iteration(rows, k_unknown_iteration)) {
-    figure.notes.emplace_back("What belongs to no known iteration is left out.");
+    figure.notes.emplace_back("Calls and computing of unknown iterations are skipped.");
   }
   if (all_know && input.trace().provenance.progress == false) {
     figure.notes.emplace_back(

@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// What the trace is, and its totals: one line each.
+/// Properties and totals of the trace, one line each.
 FigureResult overview_figure(const FigureInput& input);
 
 }  // namespace commlens

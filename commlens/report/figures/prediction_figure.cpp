@@ -19,15 +19,15 @@ struct Volume {
   Bytes message;
 };
 
-/// Label of a call, its kind first so that equal kinds stand together -> volumes of A and B.
+/// Label of a call (its kind first, so that equal kinds are adjacent) -> volumes of A and B.
 using Volumes = std::map<std::pair<CommKind, std::string>, std::pair<Volume, Volume>>;
 
-/// Adds one side. Groups carry no axis: a recording may not know it.
+/// Adds one side. Groups are labelled without their axis, which a recording may not have.
 void add_side(Volumes& volumes, const Trace& trace, const Comparison& comparison,
               Volume std::pair<Volume, Volume>::* side) {
   SummaryOptions options;
   options.iterations = {comparison.iterations.front(), comparison.iterations.back()};
-  options.by_iteration = true;  // those compared may lie between others
+  options.by_iteration = true;  // compared iterations need not be consecutive
   for (const SummaryRow& row : summary_rows(trace, options)) {
     const bool is_compared = std::binary_search(comparison.iterations.begin(), comparison.iterations.end(),
                                                 row.iteration.value_or(k_unknown_iteration));
@@ -104,7 +104,7 @@ Figure logged_figure(const LoggedComparison& logged, const std::string& log, con
   return figure;
 }
 
-/// Names of the sides in charts; two of the same name are told apart.
+/// Names of the sides in charts, made distinct if they are equal.
 std::pair<std::string, std::string> side_names(const ComparedTraces& compared) {
   const auto name = [](const NamedTrace& side) {
     return fmt::format("{} ({})", side.name, name_of(side.trace->provenance.source));
@@ -137,7 +137,7 @@ FigureResult prediction_figure(const FigureInput& input) {
   const auto& comparison = std::get<Comparison>(compared.result);
   Figure figure = bars_of(volumes_of(compared, comparison), a, b);
   figure.caption = fmt::format(
-      "Calls and message bytes of both sides over all ranks, {}; barriers are left out. Compared call by "
+      "Calls and message bytes of both sides over all ranks, {}; barriers are skipped. Compared call by "
       "call, {}.",
       iterations_label(comparison.iterations), verdict_line(comparison, false));
   if (comparison.ranks_only_a + comparison.ranks_only_b > 0) {

@@ -31,7 +31,7 @@ FigureResult recommendations_figure(const FigureInput& input) {
       "Settings to change one at a time, and what each saves per iteration on the rank that sends most, "
       "predicted by "
       "planning the job again. Savings of several do not add up; negative numbers are costs.";
-  figure.columns = figure_columns(any_time ? table : table.leave_out({"time_saved_ns"}));
+  figure.columns = figure_columns(any_time ? table : table.remove({"time_saved_ns"}));
   figure.formulas = {"message-bytes", "wire-bytes"};
   return figure;
 }

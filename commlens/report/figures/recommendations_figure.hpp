@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// What to change in the job's settings, and what each change saves.
+/// Recommended changes of the job's settings, with the savings of each.
 FigureResult recommendations_figure(const FigureInput& input);
 
 }  // namespace commlens

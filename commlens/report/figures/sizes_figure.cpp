@@ -30,7 +30,7 @@ FigureResult sizes_figure(const FigureInput& input) {
   figure.caption =
       "Message bytes of one call, in classes of powers of two, over all ranks and the iterations shown; "
       "barriers "
-      "are left out. " +
+      "are skipped. " +
       small_text(sizes);
   std::vector<ColumnUse> shown = {Column{"lower_bytes", "from (bytes)"}, "upper_bytes", "calls_all_ranks",
                                   "message_bytes_all_ranks"};

@@ -49,7 +49,7 @@ FigureResult slow_ranks_figure(const FigureInput& input) {
     figure.caption += " " + sentence(verdict);
   }
   if (found.differing > 0) {
-    figure.notes.push_back(sentence(slow_ranks_left_out(found)));
+    figure.notes.push_back(sentence(skipped_parts_text(found)));
   }
   figure.columns = figure_columns(table);
   figure.options = {

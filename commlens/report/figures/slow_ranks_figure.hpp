@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// Per rank: its time between calls, and whether it stands out by it.
+/// Per rank: its time between calls, and whether that marks it as slow.
 FigureResult slow_ranks_figure(const FigureInput& input);
 
 }  // namespace commlens

@@ -44,7 +44,7 @@ std::size_t bars_in(const Choice& choice, Iteration iteration) {
   return static_cast<std::size_t>(bars);
 }
 
-/// `most` of the streams with times, evenly spread.
+/// At most `most` of the streams with times, evenly spaced.
 std::vector<const RankStream*> spread(const std::vector<const RankStream*>& streams, std::size_t most) {
   if (streams.size() <= most) {
     return streams;
@@ -76,7 +76,7 @@ std::vector<Iteration> by_interest(const std::vector<Iteration>& iterations) {
   return order;
 }
 
-/// Of the calls; without any, of the computing.
+/// Iterations of the calls or, without calls, of the computing.
 std::vector<Iteration> known_iterations(const FigureInput& input) {
   if (input.summary.calls > 0) {
     return input.summary.iterations.list();
@@ -127,7 +127,7 @@ Bar bar_of(const RankStream& stream, Iteration iteration, const Interval& when, 
           std::max<std::int64_t>(held(when.finished).count() - start, 0), call};
 }
 
-/// What a stream communicated and computed in the chosen iterations.
+/// The calls and computing of a stream in the chosen iterations.
 void add_bars(const Trace& trace, const RankStream& stream, const Choice& choice, std::vector<Bar>& bars) {
   const auto is_chosen = [&](Iteration iteration) {
     return std::binary_search(choice.iterations.begin(), choice.iterations.end(), iteration);
@@ -146,25 +146,26 @@ void add_bars(const Trace& trace, const RankStream& stream, const Choice& choice
   }
 }
 
-/// What of the ranks shown belongs to no known iteration: "…: 8 of 10 calls, 1 of 3 compute intervals".
-std::string left_out_text(const Choice& choice) {
+/// Calls and computing of the shown ranks whose iteration is unknown: "…: 8 of 10 calls, 1 of 3 compute
+/// intervals".
+std::string skipped_text(const Choice& choice) {
   std::string text;
   const auto add = [&](const auto& items_of, const char* what) {
-    std::int64_t left_out = 0;
+    std::int64_t skipped = 0;
     std::int64_t all = 0;
     for (const RankStream* const stream : choice.streams) {
       const auto& items = items_of(*stream);
       all += std::ssize(items);
-      left_out += std::count_if(items.begin(), items.end(),
-                                [](const auto& item) { return item.iteration == k_unknown_iteration; });
+      skipped += std::count_if(items.begin(), items.end(),
+                               [](const auto& item) { return item.iteration == k_unknown_iteration; });
     }
-    if (left_out > 0) {
-      text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", with_commas(left_out), counted(all, what));
+    if (skipped > 0) {
+      text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", with_commas(skipped), counted(all, what));
     }
   };
   add([](const RankStream& stream) -> const auto& { return stream.events; }, "calls");
   add([](const RankStream& stream) -> const auto& { return stream.compute; }, "compute intervals");
-  return fmt::format("Left out, as of no known iteration: {}.", text);
+  return fmt::format("Skipped, iteration unknown: {}.", text);
 }
 
 /// The longest bars, when there are more than fit.
@@ -177,7 +178,7 @@ void keep_longest(std::vector<Bar>& bars) {
   bars.resize(k_most_events);
 }
 
-/// Names of the bars' groups; none where no bar is of a second communicator of the same ranks.
+/// Names of the bars' groups; empty unless a bar belongs to a second communicator of the same ranks.
 std::optional<FigureColumn> groups_of(const Trace& trace, const std::vector<Bar>& bars) {
   const auto is_second = [&](const Bar& bar) {
     return bar.call != nullptr && trace.groups.ordinal(bar.call->group) > 1;
@@ -275,7 +276,7 @@ FigureResult timeline_figure(const FigureInput& input) {
                     choice.iterations.size(), with_commas(static_cast<std::int64_t>(shown))));
   }
   if (!iterations.empty() && bars_in(choice, k_unknown_iteration) > 0) {
-    figure.notes.push_back(left_out_text(choice));
+    figure.notes.push_back(skipped_text(choice));
   }
   if (bars.size() < all_bars) {
     figure.notes.push_back(fmt::format("The {} longest of {} intervals are shown.",

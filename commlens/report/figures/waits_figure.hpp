@@ -4,7 +4,7 @@
 
 namespace commlens {
 
-/// Per collective and pair of ranks: how long ranks waited for the last to arrive.
+/// Per collective and pair of ranks: the time that ranks waited for the last one to arrive.
 FigureResult waits_figure(const FigureInput& input);
 
 }  // namespace commlens

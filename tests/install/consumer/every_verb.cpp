@@ -115,7 +115,7 @@ void record_nothing(const std::string& work) {
   std::string warned;
   commlens::RecordRequest request;
   request.command = {"true"};
-  request.folder = work + "/recorded";
+  request.directory = work + "/recorded";
   request.mpi = "openmpi";
   request.events.warning = [&](const std::string& warning) { warned = warning; };
   const auto recorded = commlens::record(request);

@@ -7,7 +7,7 @@
 #include "commlens/report/figures/figures.hpp"
 #include "commlens/report/figures/labels.hpp"
 
-// Figures of traces that do not say everything.
+// Figures of traces with missing facts.
 
 namespace commlens {
 namespace {
@@ -111,7 +111,7 @@ TEST(RunsFigure, LeavesUnknownWireBytesEmpty) {
   }
 }
 
-TEST(MatrixFigure, SaysThatTheRanksOfAGroupAreNotTold) {
+TEST(MatrixFigure, ReportsThatTheRanksOfAGroupAreUnknown) {
   for (const std::int64_t size : {0, 8}) {
     const auto figures = all_figures(one_all_reduce(size));
     ASSERT_FALSE(figures.at("matrix"));
@@ -131,20 +131,20 @@ TEST(TimelineFigure, HasNoIterationWhereItIsUnknown) {
   EXPECT_TRUE(std::get<std::vector<std::int64_t>>(option->second).empty());
 }
 
-TEST(TimelineFigure, SaysThatItLeavesUnknownIterationsOut) {
+TEST(TimelineFigure, ReportsThatItSkipsUnknownIterations) {
   Trace trace = one_all_reduce(2);
   add_call(trace, 2, 5);
   const auto figures = all_figures(trace);
   EXPECT_EQ(column_of(*figures.at("timeline"), "iteration"), Plain{"5"});
-  EXPECT_EQ(figures.at("timeline")->notes, Plain{"Left out, as of no known iteration: 1 of 2 calls."});
+  EXPECT_EQ(figures.at("timeline")->notes, Plain{"Skipped, iteration unknown: 1 of 2 calls."});
   trace.streams[0].compute = {{nanoseconds(0), nanoseconds(50), 5},
                               {nanoseconds(50), nanoseconds(70), k_unknown_iteration},
                               {nanoseconds(80), nanoseconds(90), k_unknown_iteration}};
   EXPECT_EQ(all_figures(trace).at("timeline")->notes,
-            Plain{"Left out, as of no known iteration: 1 of 2 calls, 2 of 3 compute intervals."});
+            Plain{"Skipped, iteration unknown: 1 of 2 calls, 2 of 3 compute intervals."});
 }
 
-/// Rank 0 is in a call from 0 to 100 ns, of no known iteration, and from 200 to 300 ns, of iteration 5.
+/// Rank 0 is in a call from 0 to 100 ns, of an unknown iteration, and from 200 to 300 ns, of iteration 5.
 TEST(OverlapFigure, IsOfKnownIterations) {
   Trace trace = one_all_reduce(2);
   add_call(trace, 2, 5);
@@ -152,7 +152,7 @@ TEST(OverlapFigure, IsOfKnownIterations) {
   const Figure& figure = *figures.at("overlap");
   EXPECT_EQ(column_of(figure, "part"), (Plain{"communication", "not in a call"}));
   EXPECT_EQ(column_of(figure, "part_ns"), (Plain{"100", "0"}));
-  EXPECT_EQ(figure.notes, Plain{"What belongs to no known iteration is left out."});
+  EXPECT_EQ(figure.notes, Plain{"Calls and computing of unknown iterations are skipped."});
   const Trace incomplete = one_all_reduce(2);
   EXPECT_TRUE(all_figures(incomplete).at("overlap")->notes.empty());
 }
@@ -186,7 +186,7 @@ TEST(BreakdownFigure, LeavesUnknownInterNodeBytesEmpty) {
   }
 }
 
-TEST(Figures, OfAveragedTimesTellNothingOfSingleCalls) {
+TEST(Figures, OfAveragedTimesHaveNoSingleCalls) {
   Trace trace = one_all_reduce(4, 0);
   add_call(trace, 4, 1);
   trace.provenance.averaged_times = true;
@@ -194,7 +194,7 @@ TEST(Figures, OfAveragedTimesTellNothingOfSingleCalls) {
   for (const char* const id :
        {"timeline", "overlap", "cold", "first-calls", "slow-ranks", "lateness", "waits", "bubble"}) {
     ASSERT_FALSE(figures.at(id)) << id;
-    EXPECT_NE(figures.at(id).error().reason.find("averages of several calls"), std::string::npos) << id;
+    EXPECT_NE(figures.at(id).error().reason.find("averages over several calls"), std::string::npos) << id;
   }
   const Figure& breakdown = *figures.at("breakdown");
   for (const char* const name : {"p50_ns", "p50_low_ns", "p50_high_ns", "p95_ns"}) {
@@ -223,17 +223,17 @@ TEST(Figures, OfComputingAloneShowIt) {
   EXPECT_EQ(column_of(*figures.at("timeline"), "duration_ns"), (Plain{"50", "80"}));
   EXPECT_EQ(column_of(*figures.at("timeline"), "iteration"), (Plain{"3", "3"}));
   EXPECT_EQ(column_of(*figures.at("overlap"), "part"),
-            (Plain{"computing only", "communication behind computing", "exposed communication", "neither"}));
+            (Plain{"computing only", "overlapped communication", "exposed communication", "neither"}));
   EXPECT_EQ(column_of(*figures.at("overlap"), "part_ns"), (Plain{"100", "0", "0", "0"}));
 }
 
-TEST(CoverageFigure, TellsWhatWasAssumedFromWhatWasLeftOut) {
+TEST(CoverageFigure, DistinguishesAssumedFromSkippedRecords) {
   Trace trace = one_all_reduce(2);
   trace.provenance.skip("torn line", 3);
   trace.provenance.assume("rank not reported", 1);
   const auto figures = all_figures(trace);
   EXPECT_EQ(column_of(*figures.at("coverage"), "what"),
-            (Plain{"calls shown", "left out: torn line", "assumed: rank not reported"}));
+            (Plain{"calls shown", "skipped: torn line", "assumed: rank not reported"}));
 }
 
 }  // namespace

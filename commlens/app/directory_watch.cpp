@@ -1,4 +1,4 @@
-#include "commlens/app/folder_watch.hpp"
+#include "commlens/app/directory_watch.hpp"
 
 #include <array>
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace commlens {
 
-FolderWatch::FolderWatch(const std::filesystem::path& folder)
-    : name_(folder.filename().string()), notes_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+DirectoryWatch::DirectoryWatch(const std::filesystem::path& directory)
+    : name_(directory.filename().string()), notes_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
   if (notes_ >= 0) {
-    ::inotify_add_watch(notes_, folder.parent_path().c_str(),
+    ::inotify_add_watch(notes_, directory.parent_path().c_str(),
                         IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
   }
 }
 
-FolderWatch::~FolderWatch() {
+DirectoryWatch::~DirectoryWatch() {
   if (notes_ >= 0) {
     ::close(notes_);
   }
 }
 
-bool FolderWatch::has_seen_it_go() {
+bool DirectoryWatch::has_seen_it_go() {
   alignas(inotify_event) std::array<char, 4096> block = {};
   ssize_t got = 0;
   while (notes_ >= 0 && (got = ::read(notes_, block.data(), block.size())) > 0) {

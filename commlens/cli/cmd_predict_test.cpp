@@ -1,0 +1,57 @@
+// The head of `predict`, and errors about files that are missing or no configuration.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/base/test_support.hpp"
+#include "commlens/cli/test_support.hpp"
+
+namespace commlens {
+namespace {
+
+using test_support::Outcome;
+using test_support::run_with;
+using test_support::ScratchDirectory;
+
+constexpr const char* k_small_llama =
+    R"({"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128,"vocab_size":256,"max_position_embeddings":64})";
+
+TEST(CommandPredict, ShowsRecomputationAndAttentionUnlessTheyAreTheDefault) {
+  const ScratchDirectory scratch;
+  const auto layout_line = [](std::vector<std::string> arguments) {
+    const std::string out = run_with(arguments).out;
+    const std::size_t first = out.find('\n') + 1;
+    return out.substr(first, out.find('\n', first) - first);
+  };
+  EXPECT_TRUE(layout_line({"predict", "19M"}).ends_with(", fp16, recompute full"));
+  EXPECT_TRUE(layout_line({"predict", "19M", "--recompute", "none"}).ends_with(", 1 micro-batch, fp16"));
+  EXPECT_TRUE(layout_line({"predict", "19M", "--attention", "flash"})
+                  .ends_with(", fp16, recompute full, flash attention"));
+  // Models of the Llama family have fused attention by default.
+  const std::string llama = scratch.write("config.json", k_small_llama);
+  EXPECT_TRUE(layout_line({"predict", llama, "--framework", "torch-ddp", "--attention", "eager"})
+                  .ends_with(", eager attention"));
+  const Outcome outcome = run_with({"predict", "19M", "--attention", "flash", "--format", "json"});
+  const nlohmann::json layout = nlohmann::json::parse(outcome.out)["layout"];
+  EXPECT_EQ(layout["recompute"], "full");
+  EXPECT_EQ(layout["attention"], "flash");
+}
+
+TEST(MissingFiles, AreReportedInOneWording) {
+  const ScratchDirectory scratch;
+  const std::string missing = scratch.path("missing");
+  const std::string expected = "commlens: " + missing + ": no such file or directory; check the path\n";
+  EXPECT_EQ(run_with({"summary", missing}).err, expected);
+  EXPECT_EQ(run_with({"import", missing, "-o", scratch.path("trace")}).err, expected);
+}
+
+TEST(CommandPredict, TheErrorForAnUnknownConfigurationMentionsTheSuffixOfToml) {
+  const ScratchDirectory scratch;
+  const std::string file = scratch.write("case.cfg", "framework = \"deepspeed\"\nranks = 4\n");
+  EXPECT_NE(run_with({"predict", file}).err.find("TOML in a file named *.toml"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace commlens
