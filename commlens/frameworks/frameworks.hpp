@@ -10,6 +10,7 @@
 #include "commlens/frameworks/memory_rules.hpp"
 #include "commlens/frameworks/variations.hpp"
 #include "commlens/model/job.hpp"
+#include "commlens/model/version.hpp"
 #include "commlens/plan/local_parameters.hpp"
 #include "commlens/plan/plan.hpp"
 #include "commlens/trace/rule_book.hpp"
@@ -52,10 +53,11 @@ struct SettingRules {
 struct FrameworkRules {
   std::string_view name;    // as the command line and files have it
   std::string_view engine;  // the framework whose engine trains the job: its own name, or a library's
-  /// Versions the rules were measured on, the default first, as a file may write them (`is_same_version`).
-  /// Empty for equations, which have no versions.
-  std::vector<std::string_view> versions;
-  std::string_view base;  // what the framework ran on: " on LIBRARY VERSION"
+  /// Versions whose behaviour is known, releases in ascending order (`choose_version`). Empty for equations,
+  /// which have no versions.
+  std::vector<KnownVersion> versions;
+  std::size_t default_version = 0;  // the one of a job that names none, or a commit that is not listed
+  std::string_view base;            // what the framework ran on: " on LIBRARY VERSION"
   /// Refuses, by name, what the rules do not cover.
   Result<void> (*check)(const Job& job);
   /// Why the prediction rests on rules that were never measured; empty when all were.

@@ -188,7 +188,7 @@ void reduce_by_all_reduce(Job& job) { options(job).all_reduce_gradients = true; 
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {"0.1"},
+          .versions = {recorded_version("0.1")},
           .base = "",
           .check = check,
           .unverified = unverified,

@@ -280,7 +280,7 @@ std::vector<std::string> unverified(const Job& job) {
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {"0.14.0"},
+          .versions = {recorded_version("0.14.0")},
           .base = "",
           .check = check_plain,
           .unverified = unverified,

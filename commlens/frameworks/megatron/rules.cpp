@@ -100,13 +100,17 @@ std::vector<std::string> unverified(const Job& job) {
 
 bool has_sequence_parallelism(const Job&) { return true; }
 
+/// The tag, its branch and the package.
+constexpr KnownVersion k_version{"core_v0.7.0", "core_v0.7.0", "core_v0.7.0",
+                                 "core_v0.7.0 core_r0.7.0 0.7.0"};
+
 }  // namespace
 
 FrameworkRules rules() {
   return {
       .name = k_name,
       .engine = k_name,
-      .versions = {"core_v0.7.0", "core_r0.7.0", "0.7.0"},
+      .versions = {k_version},
       .base = "",
       .check = check,
       .unverified = unverified,

@@ -204,7 +204,7 @@ Result<void> check(const Job& job) {
                     "--zero 0 or 1{}",
                     job.train.zero_stage,
                     behaviour(job).always_runs_pipeline_engine
-                        ? fmt::format(" (GPT-NeoX {} always uses that engine)", behaviour(job).version)
+                        ? fmt::format(" (GPT-NeoX {} always uses that engine)", behaviour(job).version.name)
                         : ""));
   }
   if (job.layout.sequence_parallel && !behaviour(job).has_sequence_parallelism) {
@@ -242,7 +242,7 @@ std::vector<std::string> unverified(const Job& job) {
   add(options(job).checkpoint_num_layers > 1, "checkpoint_num_layers > 1");
   add(options(job).fp16_lm_cross_entropy, "fp16_lm_cross_entropy");
   add(!behaviour(job).data_parallelism_is_recorded && job.layout.dp > 1,
-      fmt::format("{} with data parallelism", behaviour(job).version));
+      fmt::format("{} with data parallelism", behaviour(job).version.name));
   return reasons;
 }
 
@@ -251,7 +251,7 @@ std::vector<std::string> unverified(const Job& job) {
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = deepspeed::k_name,
-          .versions = {k_default_version, k_sequence_parallel_version},
+          .versions = versions_of(k_behaviours),
           .base = " on deepspeed 0.14.0",
           .check = check,
           .unverified = unverified,

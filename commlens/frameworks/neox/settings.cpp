@@ -1,7 +1,5 @@
 // Settings of GPT-NeoX that follow from others, what makes two of its runs differ, and what advice says of
 // them.
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "commlens/frameworks/deepspeed/framework.hpp"
@@ -10,16 +8,10 @@
 #include "commlens/frameworks/neox/behaviour.hpp"
 #include "commlens/frameworks/neox/framework.hpp"
 #include "commlens/frameworks/neox/options.hpp"
-#include "commlens/model/version.hpp"
 
 namespace commlens::neox {
 
-const Behaviour& behaviour(const Job& job) {
-  const auto* const found = std::find_if(
-      k_behaviours.begin(), k_behaviours.end(),
-      [&](const Behaviour& known) { return is_same_version(job.framework_version, known.version); });
-  return found == k_behaviours.end() ? k_behaviours.front() : *found;
-}
+const Behaviour& behaviour(const Job& job) { return behaviour_of(k_behaviours, job.framework_version); }
 
 void adopt(Job& job) {
   pad_vocab_for_training(job.model);

@@ -186,7 +186,7 @@ void add_variations(Variations& variations) {
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {"1.13"},
+          .versions = {recorded_version("1.13")},
           .base = "",
           .check = check,
           .unverified = unverified,
