@@ -101,7 +101,7 @@ TEST(CaseYaml, TakesModelAndLayoutFromANeoxMap) {
   EXPECT_EQ(job.layout.dp, 2);
   EXPECT_EQ(job.model.vocab, 512);
   EXPECT_EQ(error_of(text + "micro_batch: 2\n"),
-            "z/case.yaml:6: 'micro_batch' must not stand beside the neox map, which says it all");
+            "z/case.yaml:6: 'micro_batch' must not be beside the neox map, which has all settings");
 }
 
 TEST(CaseYaml, TakesModelAndLayoutFromAMegatronMap) {

@@ -7,6 +7,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/frameworks/advice_texts.hpp"
+#include "commlens/frameworks/config_reader.hpp"
 #include "commlens/frameworks/memory_rules.hpp"
 #include "commlens/frameworks/variations.hpp"
 #include "commlens/model/job.hpp"
@@ -31,6 +32,9 @@ struct SettingRules {
   void (*adopt)(Job& job) = nullptr;
   /// Leaves out what came from another framework's configuration and does not apply. Null: nothing.
   void (*leave_out_converted)(Job& job) = nullptr;
+  /// The width of the model changed: settings of a configuration that follow from it. Called for jobs of all
+  /// frameworks, since a job may carry the settings of another one. Null: none.
+  void (*follow_width)(Job& job) = nullptr;
   /// Called when a job is validated, its layout known: settings that follow from others. Null: none.
   void (*settle)(Job& job) = nullptr;
   /// Whether the framework, at the job's version, splits activations along the sequence over tensor ranks.
@@ -75,11 +79,14 @@ struct FrameworkRules {
   AdviceTexts advice = {};
   /// Adds the changes of its own settings that are worth trying. Null: none, nothing of a job is varied.
   void (*variations)(Variations& variations) = nullptr;
+  CaseRules case_file = {};
   std::span<const RuleRow> causes = {};  // what each of its rules means
 };
 
 /// The one list.
 std::span<const FrameworkRules> frameworks();
+/// Kinds of configuration files, in the order in which a file is tried on them.
+std::span<const ConfigReader> config_readers();
 /// The rules of a job's framework, which is in the list.
 const FrameworkRules& rules_of(const Job& job);
 /// Those of the framework with this name; the error lists the names.

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
@@ -102,7 +101,11 @@ void override_model(Job& job, const Overrides& flags) {
     }
   }
   override_width(model, flags);
-  deepspeed::settle_width_sizes(job);
+  for (const FrameworkRules& rules : frameworks()) {
+    if (rules.settings.follow_width != nullptr) {
+      rules.settings.follow_width(job);
+    }
+  }
   if (flags.vocab) {
     model.raw_vocab = *flags.vocab;
     model.vocab = *flags.vocab;

@@ -141,7 +141,8 @@ TEST_F(ReadConfig, MegatronsScriptReducesBf16GradientsOfOtherConfigurationsInFp3
 TEST_F(ReadConfig, RefusesFilesThatDoNotBelongTogether) {
   const std::string neox = file("m.yml", k_neox);
   const std::string two_jobs =
-      "these files describe more than one job; give one built-in model, the GPT-NeoX files of one job, or "
+      "these files describe more than one job; give one built-in model, the GPT-NeoX yml files of one job, "
+      "or "
       "one other "
       "file";
   EXPECT_EQ(error_of({"1.3B", neox}), two_jobs);
@@ -166,21 +167,19 @@ TEST_F(ReadConfig, RefusesWhatIsNoConfiguration) {
 }
 
 TEST_F(ReadConfig, SniffsEveryKind) {
-  EXPECT_EQ(sniff_config("case.yaml", "framework: neox\nranks: 4\n"), ConfigKind::case_yaml);
-  EXPECT_EQ(sniff_config("19M.yml", k_neox), ConfigKind::neox_yaml);
-  EXPECT_EQ(sniff_config("local.yml", "{\"data_path\": \"x\"}"), ConfigKind::neox_yaml);
-  EXPECT_EQ(sniff_config("zero.yml", "zero_optimization: {stage: 1}"), ConfigKind::neox_yaml);
-  EXPECT_EQ(sniff_config("ds.json", k_zero3), ConfigKind::deepspeed_json);
-  EXPECT_EQ(sniff_config("config.json", k_gpt2_config), ConfigKind::hf_json);
-  EXPECT_EQ(sniff_config("args", "--num-layers 4"), ConfigKind::megatron_args);
-  EXPECT_EQ(sniff_config("m.yaml", "tensor-model-parallel-size: 2\nnum-layers: 4\n"),
-            ConfigKind::megatron_args);
-  EXPECT_EQ(sniff_config("calls.jsonl", R"({"rank":0,"iteration":-1,"op":"broadcast"})"),
-            ConfigKind::not_a_config);
+  EXPECT_EQ(sniff_config("case.yaml", "framework: neox\nranks: 4\n"), k_case_file);
+  EXPECT_EQ(sniff_config("19M.yml", k_neox), "a GPT-NeoX yml");
+  EXPECT_EQ(sniff_config("local.yml", "{\"data_path\": \"x\"}"), "a GPT-NeoX yml");
+  EXPECT_EQ(sniff_config("zero.yml", "zero_optimization: {stage: 1}"), "a GPT-NeoX yml");
+  EXPECT_EQ(sniff_config("ds.json", k_zero3), "a DeepSpeed JSON");
+  EXPECT_EQ(sniff_config("config.json", k_gpt2_config), "a Hugging Face config.json");
+  EXPECT_EQ(sniff_config("args", "--num-layers 4"), "Megatron arguments");
+  EXPECT_EQ(sniff_config("m.yaml", "tensor-model-parallel-size: 2\nnum-layers: 4\n"), "Megatron arguments");
+  EXPECT_EQ(sniff_config("calls.jsonl", R"({"rank":0,"iteration":-1,"op":"broadcast"})"), "");
   EXPECT_EQ(sniff_config("run.log", "[2023-01-01] [INFO] [logging.py:96] comm op: all_reduce | time (ms): 1"),
-            ConfigKind::not_a_config);
-  EXPECT_EQ(sniff_config("trace.json", R"({"schemaVersion": 1, "traceEvents": [)"), ConfigKind::not_a_config);
-  EXPECT_EQ(sniff_config("empty", ""), ConfigKind::not_a_config);
+            "");
+  EXPECT_EQ(sniff_config("trace.json", R"({"schemaVersion": 1, "traceEvents": [)"), "");
+  EXPECT_EQ(sniff_config("empty", ""), "");
 }
 
 /// Third-party files; nothing when they are not at hand.

@@ -327,7 +327,7 @@ void leave_out_the_rest(MapReader& settings) {
 
 }  // namespace
 
-bool is_deepspeed_key(std::string_view key) { return is_known_key(KeySource::deepspeed, key); }
+bool is_deepspeed_key(std::string_view key) { return is_known_key(deepspeed::training_keys(), key); }
 
 Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given) {
   const ConfigNode settled = with_auto_settled(settings, given, job);
@@ -343,17 +343,21 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
     reader.fail("gradient_clipping", "must not be negative");
   }
   read_optimizer(reader);
-  if (const Result<void> ok = read_optimizer_section(reader, job.recipe); !ok) {
+  if (const Result<void> ok = deepspeed::read_optimizer_section(reader, job.recipe); !ok) {
     return ok;
   }
   refuse_what_has_no_rules(reader);
   leave_out_the_rest(reader);
-  const std::vector<std::string> notes = not_honoured(settled, KeySource::deepspeed);
-  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
-  for (const std::string_view key : known_keys(KeySource::deepspeed)) {
-    reader.accept(key);
-  }
+  accept_known_keys(reader, settled, deepspeed::training_keys(), job.recipe);
   return reader.finish();
+}
+
+ConfigReader deepspeed::reader() {
+  return {
+      .name = "a DeepSpeed JSON",
+      .framework = k_name,
+      .recognises = [](const ConfigFile& file) { return file.is_json() && file.has_any(is_deepspeed_key); },
+      .add = [](const ConfigNode& file, Job& job) { return read_deepspeed(file, job); }};
 }
 
 }  // namespace commlens

@@ -8,6 +8,7 @@
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/pipeline.hpp"
+#include "commlens/frameworks/deepspeed/reader.hpp"
 #include "commlens/frameworks/deepspeed/zero3.hpp"
 
 namespace commlens::deepspeed {
@@ -286,7 +287,8 @@ FrameworkRules rules() {
           .unverified = unverified,
           .write = write,
           .parts = parts,
-          .settings = {.settle = settle,
+          .settings = {.follow_width = settle_width_sizes,
+                       .settle = settle,
                        .bucket = bucket,
                        .set_bucket = set_bucket,
                        .has_sharding_details = true,
@@ -294,6 +296,9 @@ FrameworkRules rules() {
           .memory = {.buffers = memory_buffers, .keeps_small_parameters = true, .most_kept = most_kept},
           .advice = {.place = "in the DeepSpeed JSON", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
+          .case_file = {.section = "deepspeed",
+                        .read_section = read_case_section,
+                        .read_options = read_case_options},
           .causes = causes()};
 }
 

@@ -199,15 +199,20 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   read_hf_attention(reader, job.train);
   read_architectures(reader);
   reader.leave_out_unless_off(k_left_out_hf_keys);
-  const std::vector<std::string> notes = not_honoured(config, KeySource::hugging_face);
-  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
-  for (const std::string_view key : known_keys(KeySource::hugging_face)) {
-    reader.accept(key);
-  }
+  accept_known_keys(reader, config, huggingface::training_keys(), job.recipe);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }
   return job;
+}
+
+ConfigReader huggingface::reader() {
+  return {.name = "a Hugging Face config.json",
+          .framework = trainer::k_name,
+          .recognises =
+              [](const ConfigFile& file) { return file.has("model_type") || file.has("architectures"); },
+          .read = [](const std::vector<ConfigNode>& files) { return job_from_hf(files[0]); },
+          .additions = Additions::added};
 }
 
 }  // namespace commlens

@@ -6,6 +6,7 @@
 
 #include "commlens/frameworks/megatron/framework.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/megatron/reader.hpp"
 #include "commlens/frameworks/megatron/stage.hpp"
 #include "commlens/plan/local_parameters.hpp"
 
@@ -120,6 +121,11 @@ FrameworkRules rules() {
       .memory = {.gradient_bytes = gradient_bytes},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
       .variations = add_variations,
+      .case_file = {.arguments = k_name,
+                    .read_arguments =
+                        [](const ConfigNode& map, std::int64_t padded_vocab, const std::string&) {
+                          return job_from_megatron(map, padded_vocab);
+                        }},
       .causes = causes()};
 }
 

@@ -314,9 +314,17 @@ std::string neox_model_name(const ConfigNode& arguments) {
   return layers == nullptr ? "" : std::filesystem::path(layers->file).stem().string();
 }
 
+/// Keys that only GPT-NeoX has outweigh DeepSpeed keys beside them; a yml of DeepSpeed keys alone is one of
+/// its files, and so is an empty one.
+bool is_neox_file(const ConfigFile& file) {
+  const auto is_own = [](std::string_view key) { return is_neox_key(key) && !is_deepspeed_key(key); };
+  return file.has("num_layers") ||
+         (file.is_yaml() && (file.keys.empty() || file.has_any(is_own) || file.has_any(is_deepspeed_key)));
+}
+
 }  // namespace
 
-bool is_neox_key(std::string_view key) { return is_known_key(KeySource::neox, key); }
+bool is_neox_key(std::string_view key) { return is_known_key(neox::training_keys(), key); }
 
 Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
   ConfigNode all;
@@ -372,11 +380,7 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
   read_neox_recipe(reader, job.recipe);
   refuse_what_has_no_rules(reader, model);
   reader.leave_out_unless_off(k_left_out_neox_keys);
-  const std::vector<std::string> notes = not_honoured(own, KeySource::neox);
-  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
-  for (const std::string_view key : known_keys(KeySource::neox)) {
-    reader.accept(key);
-  }
+  accept_known_keys(reader, own, neox::training_keys(), job.recipe);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }
@@ -389,6 +393,25 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
     model.vocab_is_assumed = false;
   }
   return job;
+}
+
+void neox::read_case_options(MapReader& reader, Job& job) {
+  reader.read("pipe_partition_method", options(job).partition_method);
+}
+
+ConfigReader neox::reader() {
+  return {.name = "a GPT-NeoX yml",
+          .together = "GPT-NeoX yml files",
+          .framework = k_name,
+          .recognises = is_neox_file,
+          .read =
+              [](const std::vector<ConfigNode>& files) {
+                const Result<ConfigNode> all = merged_neox(files);
+                return all ? job_from_neox(*all, 0, "") : tl::unexpected(all.error());
+              },
+          .additions = Additions::merged,
+          .preset_names = preset_names(),
+          .preset = preset};
 }
 
 }  // namespace commlens

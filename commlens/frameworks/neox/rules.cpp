@@ -12,6 +12,7 @@
 #include "commlens/frameworks/neox/behaviour.hpp"
 #include "commlens/frameworks/neox/framework.hpp"
 #include "commlens/frameworks/neox/options.hpp"
+#include "commlens/frameworks/neox/reader.hpp"
 #include "commlens/frameworks/neox/tensor.hpp"
 
 namespace commlens::neox {
@@ -249,31 +250,33 @@ std::vector<std::string> unverified(const Job& job) {
 }  // namespace
 
 FrameworkRules rules() {
-  return {.name = k_name,
-          .engine = deepspeed::k_name,
-          .versions = versions_of(k_behaviours),
-          .base = " on deepspeed 0.14.0",
-          .check = check,
-          .unverified = unverified,
-          .write = write,
-          .parts = parts,
-          .settings = {.adopt = adopt,
-                       .settle = settle,
-                       .has_sequence_parallelism = has_sequence_parallelism,
-                       .ask_for_sequence_parallelism = ask_for_sequence_parallelism,
-                       .bucket = deepspeed::bucket,
-                       .set_bucket = deepspeed::set_bucket,
-                       .has_sharding_details = true,
-                       .reduces_every_micro_batch = true},
-          .memory = {.buffers = deepspeed::memory_buffers,
-                     .layers_recomputed_at_once = layers_recomputed_at_once,
-                     .keeps_small_parameters = true,
-                     .most_kept = deepspeed::most_kept},
-          .advice = {.place = "in the GPT-NeoX yml",
-                     .setting = setting_text,
-                     .changes = deepspeed::advised_changes},
-          .variations = add_variations,
-          .causes = causes()};
+  return {
+      .name = k_name,
+      .engine = deepspeed::k_name,
+      .versions = versions_of(k_behaviours),
+      .base = " on deepspeed 0.14.0",
+      .check = check,
+      .unverified = unverified,
+      .write = write,
+      .parts = parts,
+      .settings = {.adopt = adopt,
+                   .settle = settle,
+                   .has_sequence_parallelism = has_sequence_parallelism,
+                   .ask_for_sequence_parallelism = ask_for_sequence_parallelism,
+                   .bucket = deepspeed::bucket,
+                   .set_bucket = deepspeed::set_bucket,
+                   .has_sharding_details = true,
+                   .reduces_every_micro_batch = true},
+      .memory = {.buffers = deepspeed::memory_buffers,
+                 .layers_recomputed_at_once = layers_recomputed_at_once,
+                 .keeps_small_parameters = true,
+                 .most_kept = deepspeed::most_kept},
+      .advice = {.place = "in the GPT-NeoX yml",
+                 .setting = setting_text,
+                 .changes = deepspeed::advised_changes},
+      .variations = add_variations,
+      .case_file = {.read_options = read_case_options, .arguments = k_name, .read_arguments = job_from_neox},
+      .causes = causes()};
 }
 
 }  // namespace commlens::neox

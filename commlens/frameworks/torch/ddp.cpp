@@ -158,6 +158,19 @@ void adopt(Job& job) {
   }
 }
 
+Result<void> read_case_section(const ConfigNode& section, Job& job) {
+  MapReader reader(section, {job.warnings, job.unmodelled});
+  double mebibytes = 25;
+  reader.read("bucket_cap_mb", mebibytes);
+  if (mebibytes <= 0 || mebibytes > 1e9) {
+    reader.fail("bucket_cap_mb", "must be more than 0 and at most 1e9");
+  } else {
+    options(job).bucket_cap = Bytes{static_cast<std::int64_t>(mebibytes * 1024.0 * 1024.0)};
+  }
+  reader.read("static_graph", options(job).static_graph);
+  return reader.finish();
+}
+
 Bytes bucket(const Job& job) { return options(job).bucket_cap; }
 
 Result<void> set_bucket(Job& job, Bytes bucket) {
@@ -195,6 +208,7 @@ FrameworkRules rules() {
           .memory = {.buffers = memory_buffers},
           .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
           .variations = add_variations,
+          .case_file = {.section = "ddp", .read_section = read_case_section},
           .causes = causes()};
 }
 
