@@ -30,6 +30,8 @@ inline constexpr std::string_view k_default_version = k_behaviours[0].version.na
 inline constexpr std::string_view k_sequence_parallel_version = k_behaviours[1].version.name;
 
 /// Of the version that the job names (behaviour_of).
-const Behaviour& behaviour(const Job& job);
+inline const Behaviour& behaviour(const Job& job) {
+  return behaviour_of(k_behaviours, job.framework_version);
+}
 
 }  // namespace commlens::neox

@@ -12,6 +12,7 @@
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/reader.hpp"
 #include "commlens/frameworks/neox/behaviour.hpp"
+#include "commlens/frameworks/neox/framework.hpp"
 #include "commlens/frameworks/neox/options.hpp"
 #include "commlens/frameworks/recipe_reader.hpp"
 #include "commlens/frameworks/training_keys.hpp"
@@ -174,20 +175,7 @@ void read_neox_layout(MapReader& arguments, Job& job) {
   }
   job.layout.pp = stages == 0 ? 1 : stages;  // 0 switches the pipeline off
   arguments.read("model_parallel_size", job.layout.tp);
-  arguments.read("sequence_parallel", job.layout.sequence_parallel);
-  if (!job.layout.sequence_parallel || neox::behaviour(job).has_sequence_parallelism) {
-    return;
-  }
-  if (!job.framework_version.empty()) {
-    arguments.fail("sequence_parallel",
-                   fmt::format("is not known to GPT-NeoX {}; set framework_version {}",
-                               shown_text(job.framework_version), neox::k_sequence_parallel_version));
-    return;
-  }
-  job.framework_version = neox::k_sequence_parallel_version;
-  job.warnings.push_back(fmt::format(
-      "{}: sequence parallelism came after commit {}; the rules of {} are used",
-      arguments.where("sequence_parallel"), neox::k_default_version, neox::k_sequence_parallel_version));
+  neox::read_version_keys(arguments, job);
 }
 
 void read_neox_training(MapReader& arguments, Job& job) {
@@ -201,7 +189,6 @@ void read_neox_training(MapReader& arguments, Job& job) {
   }
   bool partitions = false;
   arguments.read("partition_activations", partitions);
-  job.train.partition_activations = partitions && checkpoints;
   job.train.partition_activations = partitions && checkpoints;
   arguments.read("fp32_allreduce", neox::options(job).fp32_allreduce);
   arguments.read("fp16_lm_cross_entropy", neox::options(job).fp16_lm_cross_entropy);
