@@ -9,14 +9,15 @@
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/pipeline.hpp"
 #include "commlens/frameworks/deepspeed/reader.hpp"
+#include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/frameworks/deepspeed/zero3.hpp"
 
 namespace commlens::deepspeed {
 namespace {
 
 const Rule k_checkpoint_gather{"checkpoint.gather_partitioned_activations",
-                               "deepspeed 0.14.0 runtime/activation_checkpointing/checkpointing.py:294 "
-                               "gather_partitioned_activations"};
+                               source<"runtime/activation_checkpointing/checkpointing.py:294 "
+                                      "gather_partitioned_activations">};
 
 std::int64_t activation_elements(const Job& job) {
   return job.train.micro_batch * job.model.sequence * job.model.hidden;
@@ -281,7 +282,7 @@ std::vector<std::string> unverified(const Job& job) {
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {recorded_version("0.14.0")},
+          .versions = {recorded_version(k_version.view())},
           .base = "",
           .check = check_plain,
           .unverified = unverified,

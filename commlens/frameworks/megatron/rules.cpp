@@ -7,6 +7,7 @@
 #include "commlens/frameworks/megatron/framework.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/megatron/reader.hpp"
+#include "commlens/frameworks/megatron/source.hpp"
 #include "commlens/frameworks/megatron/stage.hpp"
 #include "commlens/plan/local_parameters.hpp"
 
@@ -102,8 +103,8 @@ std::vector<std::string> unverified(const Job& job) {
 bool has_sequence_parallelism(const Job&) { return true; }
 
 /// The tag, its branch and the package.
-constexpr KnownVersion k_version{"core_v0.7.0", "core_v0.7.0", "core_v0.7.0",
-                                 "core_v0.7.0 core_r0.7.0 0.7.0"};
+constexpr KnownVersion k_known_version{k_version.view(), k_version.view(), k_version.view(),
+                                       k_joined<k_version, " core_r0.7.0 0.7.0">.data()};
 
 }  // namespace
 
@@ -111,7 +112,7 @@ FrameworkRules rules() {
   return {
       .name = k_name,
       .engine = k_name,
-      .versions = {k_version},
+      .versions = {k_known_version},
       .base = "",
       .check = check,
       .unverified = unverified,

@@ -2,10 +2,20 @@
 #include <array>
 #include <string_view>
 
+#include "commlens/frameworks/source_text.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/model/version.hpp"
 
 namespace commlens::neox {
+
+inline constexpr Literal k_default_commit{"4bc66703"};
+inline constexpr Literal k_sequence_parallel_commit{"8b43196f"};
+/// A file and line of the first commit, as rules cite them, and of the second.
+template <Literal place>
+inline constexpr const char* source = source_text<"neox", k_default_commit, place>;
+template <Literal place>
+inline constexpr const char* sequence_parallel_source =
+    source_text<"neox", k_sequence_parallel_commit, place>;
 
 /// What differs between versions of GPT-NeoX. Source: runs of both (rules/neox_megatron.md §1, §2, §8.1).
 struct Behaviour {
@@ -19,15 +29,16 @@ struct Behaviour {
   bool data_parallelism_is_recorded = true;  // whether the recorded runs of the version had dp > 1
 };
 
-inline constexpr std::array k_behaviours = {Behaviour{.version = recorded_version("4bc66703")},
-                                            Behaviour{.version = recorded_version("8b43196f"),
-                                                      .always_runs_pipeline_engine = true,
-                                                      .has_sequence_parallelism = true,
-                                                      .data_parallelism_is_recorded = false}};
+inline constexpr std::array k_behaviours = {
+    Behaviour{.version = recorded_version(k_default_commit.view())},
+    Behaviour{.version = recorded_version(k_sequence_parallel_commit.view()),
+              .always_runs_pipeline_engine = true,
+              .has_sequence_parallelism = true,
+              .data_parallelism_is_recorded = false}};
 
 /// The first version, and the first that splits activations along the sequence.
-inline constexpr std::string_view k_default_version = k_behaviours[0].version.name;
-inline constexpr std::string_view k_sequence_parallel_version = k_behaviours[1].version.name;
+inline constexpr std::string_view k_default_version = k_default_commit.view();
+inline constexpr std::string_view k_sequence_parallel_version = k_sequence_parallel_commit.view();
 
 /// Of the version that the job names (behaviour_of).
 inline const Behaviour& behaviour(const Job& job) {

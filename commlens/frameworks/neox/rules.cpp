@@ -9,6 +9,7 @@
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/pipeline.hpp"
+#include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/frameworks/deepspeed/zero3.hpp"
 #include "commlens/frameworks/neox/behaviour.hpp"
 #include "commlens/frameworks/neox/framework.hpp"
@@ -19,9 +20,9 @@
 namespace commlens::neox {
 namespace {
 
-const Rule k_total_params{"neox.total_parameters", "neox 4bc66703 megatron/utils.py:408 get_total_params"};
-const Rule k_flags{"neox.data_flags", "neox 4bc66703 megatron/data/data_utils.py:437"};
-const Rule k_loss{"neox.loss_all_reduce", "neox 4bc66703 megatron/utils.py:47 reduce_losses"};
+const Rule k_total_params{"neox.total_parameters", source<"megatron/utils.py:408 get_total_params">};
+const Rule k_flags{"neox.data_flags", source<"megatron/data/data_utils.py:437">};
+const Rule k_loss{"neox.loss_all_reduce", source<"megatron/utils.py:47 reduce_losses">};
 
 /// The transformer layers of each stage: NeoX's list of layers is [embedding, _pre_transformer_block, layer x
 /// L, _post_transformer_block, norm, head] (§1.6).
@@ -252,7 +253,7 @@ FrameworkRules rules() {
       .name = k_name,
       .engine = deepspeed::k_name,
       .versions = versions_of(k_behaviours),
-      .base = " on deepspeed 0.14.0",
+      .base = k_joined<" on deepspeed ", deepspeed::k_version>.data(),
       .check = check,
       .unverified = unverified,
       .write = write,

@@ -65,14 +65,16 @@ Result<void> check_version(const Job& job) {
   }
   if (job.layout.sequence_parallel && !behaviour(job).has_sequence_parallelism) {
     return failure(
-        "sequence parallelism came to GPT-NeoX with 8b43196f; set framework_version: 8b43196f in a case "
-        "file, or use --framework megatron");
+        fmt::format("sequence parallelism came to GPT-NeoX with {0}; set framework_version: {0} in a case "
+                    "file, or use --framework megatron",
+                    k_sequence_parallel_version));
   }
   if (job.layout.sequence_parallel && job.layout.tp > 1 && (job.layout.pp > 1 || job.layout.dp > 1)) {
     return failure(
-        "GPT-NeoX 8b43196f puts the reduce_scatter of sequence parallelism on the world group "
-        "(megatron/mpu/mappings.py:124), which hangs with dp or pp > 1; use --dp 1 --pp 1 or --framework "
-        "megatron");
+        fmt::format("GPT-NeoX {} puts the reduce_scatter of sequence parallelism on the world group "
+                    "(megatron/mpu/mappings.py:124), which hangs with dp or pp > 1; use --dp 1 --pp 1 or "
+                    "--framework megatron",
+                    behaviour(job).version.name));
   }
   return {};
 }

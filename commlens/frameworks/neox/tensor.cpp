@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "commlens/frameworks/deepspeed/source.hpp"
+#include "commlens/frameworks/neox/behaviour.hpp"
 #include "commlens/frameworks/neox/options.hpp"
 
 namespace commlens::neox {
@@ -10,24 +12,26 @@ namespace {
 using enum ModulePart;
 
 const Rule k_sizes{"neox.broadcast_batch_sizes",
-                   "neox 4bc66703 megatron/mpu/data.py:52 _build_key_size_numel_dictionaries"};
-const Rule k_batch{"neox.broadcast_batch", "neox 4bc66703 megatron/mpu/data.py:107 broadcast_data"};
+                   source<"megatron/mpu/data.py:52 _build_key_size_numel_dictionaries">};
+const Rule k_batch{"neox.broadcast_batch", source<"megatron/mpu/data.py:107 broadcast_data">};
 const Rule k_forward{"neox.tensor_parallel_forward_all_reduce",
-                     "neox 4bc66703 megatron/mpu/mappings.py:42 _reduce"};
+                     source<"megatron/mpu/mappings.py:42 _reduce">};
 const Rule k_backward{"neox.tensor_parallel_backward_all_reduce",
-                      "neox 4bc66703 megatron/mpu/layers.py:555 ColumnParallelLinear"};
+                      source<"megatron/mpu/layers.py:555 ColumnParallelLinear">};
 const Rule k_unembedding{"neox.unembedding_backward_all_reduce",
-                         "neox 4bc66703 megatron/mpu/layers.py:555 ColumnParallelLinear"};
-const Rule k_loss_max{"neox.cross_entropy_max", "neox 4bc66703 megatron/mpu/cross_entropy.py:33"};
-const Rule k_loss_target{"neox.cross_entropy_target", "neox 4bc66703 megatron/mpu/cross_entropy.py:68"};
-const Rule k_loss_sum{"neox.cross_entropy_sum", "neox 4bc66703 megatron/mpu/cross_entropy.py:78"};
+                         source<"megatron/mpu/layers.py:555 ColumnParallelLinear">};
+const Rule k_loss_max{"neox.cross_entropy_max", source<"megatron/mpu/cross_entropy.py:33">};
+const Rule k_loss_target{"neox.cross_entropy_target", source<"megatron/mpu/cross_entropy.py:68">};
+const Rule k_loss_sum{"neox.cross_entropy_sum", source<"megatron/mpu/cross_entropy.py:78">};
 const Rule k_checkpoint{"checkpoint.gather_partitioned_activations",
-                        "deepspeed 0.14.0 runtime/activation_checkpointing/checkpointing.py:294 "
-                        "gather_partitioned_activations"};
-const Rule k_gather{"neox.sequence_parallel_gather", "neox 8b43196f megatron/mpu/mappings.py:152"};
-const Rule k_scatter{"neox.sequence_parallel_reduce_scatter", "neox 8b43196f megatron/mpu/mappings.py:116"};
+                        deepspeed::source<"runtime/activation_checkpointing/checkpointing.py:294 "
+                                          "gather_partitioned_activations">};
+const Rule k_gather{"neox.sequence_parallel_gather",
+                    sequence_parallel_source<"megatron/mpu/mappings.py:152">};
+const Rule k_scatter{"neox.sequence_parallel_reduce_scatter",
+                     sequence_parallel_source<"megatron/mpu/mappings.py:116">};
 const Rule k_norm_gradient{"neox.sequence_parallel_norm_gradient",
-                           "neox 8b43196f megatron/model/utils.py:373"};
+                           sequence_parallel_source<"megatron/model/utils.py:373">};
 
 constexpr std::int64_t k_size_entries = 4;  // one key, up to MAX_DATA_DIM - 1 dimensions, int64
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/frameworks/source_text.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/plan/local_parameters.hpp"
@@ -13,11 +14,15 @@
 namespace commlens::torch_ddp {
 namespace {
 
+constexpr Literal k_version{"1.13"};
+template <Literal place>
+constexpr const char* source = source_text<"torch", k_version, place>;
+
 const Rule k_states{"ddp.broadcast_module_states",
-                    "torch 1.13 distributed/utils.py _sync_module_states (250 MiB buckets)", false};
+                    source<"distributed/utils.py _sync_module_states (250 MiB buckets)">, false};
 const Rule k_first{"ddp.first_iteration_all_reduce",
-                   "torch 1.13 csrc/distributed/c10d/reducer.cpp: one initial bucket"};
-const Rule k_bucket{"ddp.bucket_all_reduce", "torch 1.13 csrc/distributed/c10d/reducer.cpp rebuild_buckets"};
+                   source<"csrc/distributed/c10d/reducer.cpp: one initial bucket">};
+const Rule k_bucket{"ddp.bucket_all_reduce", source<"csrc/distributed/c10d/reducer.cpp rebuild_buckets">};
 
 constexpr std::int64_t k_first_bucket_bytes = 1024 * 1024;
 constexpr std::int64_t k_broadcast_bucket_bytes = 250 * 1024 * 1024;
@@ -199,7 +204,7 @@ void add_variations(Variations& variations) {
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {recorded_version("1.13")},
+          .versions = {recorded_version(k_version.view())},
           .base = "",
           .check = check,
           .unverified = unverified,
