@@ -28,6 +28,7 @@ void override_layout(Job& job, const Overrides& flags) {
   replace(layout.pp, flags.pp);
   replace(layout.cp, flags.cp);
   replace(layout.ep, flags.ep);
+  replace(layout.order, flags.rank_order);
   if (flags.dp) {
     layout.dp = *flags.dp == 0 ? -1 : *flags.dp;  // 0 means "what remains", which is not what was asked for
     layout.ranks = 0;

@@ -205,7 +205,7 @@ Result<void> check(const Job& job) {
   const std::string& name = job.framework;
   if (job.layout.cp > 1) {
     return failure(
-        fmt::format("framework {} rules do not cover context parallelism (--cp); use --cp 1", name));
+        fmt::format("the {} rules do not cover context parallelism (--cp); use --cp 1", name));
   }
   if (job.layout.ep > 1 || job.model.experts > 0) {
     return failure(
