@@ -14,7 +14,7 @@
 namespace commlens {
 namespace {
 
-/// The name of the case: its file, or its folder when the file has the usual name.
+/// The name of the case: its file, or its directory if the file has the usual name.
 std::string case_name(const ConfigNode& document) {
   const std::filesystem::path path(document.file);
   return path.stem() == "case" && path.has_parent_path() ? path.parent_path().filename().string()

@@ -64,7 +64,7 @@ struct CaseRules {
   bool is_own_section = false;
   /// Keys of the section `options` that the framework reads. Null: none.
   void (*read_options)(MapReader& reader, Job& job) = nullptr;
-  /// A map with the arguments of the framework's own script, in the place of model, layout and batch, and its
+  /// A map with the arguments of the framework's own script, instead of model, layout and batch, and its
   /// job. `padded_vocab` is the vocabulary the run really had, 0 when it follows from the arguments;
   /// `version` is what the case names, or empty.
   std::string_view arguments = "";

@@ -30,8 +30,8 @@ struct SettingRules {
   /// Makes a job that another framework's configuration described this one's: settings that both have are
   /// carried over, the others get their defaults. Null: nothing to change.
   void (*adopt)(Job& job) = nullptr;
-  /// Leaves out what came from another framework's configuration and does not apply. Null: nothing.
-  void (*leave_out_converted)(Job& job) = nullptr;
+  /// Removes what came from another framework's configuration and does not apply. Null: nothing.
+  void (*skip_converted)(Job& job) = nullptr;
   /// The width of the model changed: settings of a configuration that follow from it. Called for jobs of all
   /// frameworks, since a job may carry the settings of another one. Null: none.
   void (*follow_width)(Job& job) = nullptr;
@@ -53,7 +53,7 @@ struct SettingRules {
   bool pads_to_tensor_ranks = false;  // rounds the vocabulary up to a multiple of the tensor ranks itself
 };
 
-/// One framework: all that the rest of the program knows of it.
+/// One framework: everything that the rest of the program uses of it.
 struct FrameworkRules {
   std::string_view name;    // as the command line and files have it
   std::string_view engine;  // the framework whose engine trains the job: its own name, or a library's
@@ -102,7 +102,7 @@ const RuleBook& rule_book();
 Job with_framework(Job job, std::string_view framework);
 
 /// Pads the vocabulary as Megatron and what comes from it do, to a multiple of 128 for each tensor rank,
-/// unless the model says otherwise.
+/// unless the model has another multiple.
 void pad_vocab_for_training(ModelConfig& model);
 
 /// The job with its degrees resolved and its vocabulary padded (what that switches on or off is noted in

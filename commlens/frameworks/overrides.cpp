@@ -244,8 +244,8 @@ Result<Job> with_overrides(Job job, const Overrides& flags) {
     job.train.attention = flags.attention;
   }
   replace(job.train.gradient_clipping, flags.clip);
-  if (const auto leave_out = rules_of(job).settings.leave_out_converted) {
-    leave_out(job);  // what the flags ask for is refused where it does not apply, not skipped
+  if (const auto remove_converted = rules_of(job).settings.skip_converted) {
+    remove_converted(job);  // what the flags ask for is refused where it does not apply, not skipped
   }
   if (const Result<void> ok = override_details(job, flags); !ok) {
     return tl::unexpected(ok.error());

@@ -15,7 +15,7 @@
 namespace commlens {
 namespace {
 
-/// A program that repeats the one before it says nothing new.
+/// Removes programs at the end that repeat the one before them.
 void trim_repeats(std::vector<Program>& iterations) {
   while (iterations.size() > 1 && iterations.back() == iterations[iterations.size() - 2]) {
     iterations.pop_back();
@@ -80,8 +80,7 @@ UsedVersion used_version(const Job& job, const FrameworkRules& rules) {
   return {rules.versions[choice.index].name, choice.match};
 }
 
-/// Which of the known versions the one is that is used in the place of another; empty where its source was
-/// read.
+/// Names the known version that is used instead of an unknown one; empty if the source of that one was read.
 std::string_view relation_to_others(VersionMatch match) {
   switch (match) {
     case VersionMatch::nearest_older:
@@ -114,7 +113,7 @@ std::vector<std::string> unverified(const Job& job, const FrameworkRules& rules,
   return reasons;
 }
 
-/// What a prediction says of a version that was not recorded.
+/// The warning about a version that was not recorded.
 std::string version_warning(const Job& job, const FrameworkRules& rules, const UsedVersion& used) {
   const std::string_view relation = relation_to_others(used.match);
   const bool is_known = used.match == VersionMatch::in_range;

@@ -18,7 +18,7 @@
 namespace commlens {
 namespace {
 
-/// A folder that lives as long as the test.
+/// A directory that exists as long as the test.
 class ReadConfig : public testing::Test {
  protected:
   ReadConfig()
@@ -107,7 +107,7 @@ TEST_F(ReadConfig, MergesNeoxFiles) {
   EXPECT_EQ(job.model.name, "19M");
   EXPECT_EQ(parameter_count(job.model).value, 70'426'624);
   EXPECT_EQ(error_of({model, file("again.yml", "hidden_size: 4\n")}),
-            "again.yml:1: 'hidden_size' stands at 19M.yml:1 too; GPT-NeoX takes a key from one file only");
+            "again.yml:1: 'hidden_size' is at 19M.yml:1 too; GPT-NeoX takes a key from one file only");
 }
 
 TEST_F(ReadConfig, MegatronsScriptReducesBf16GradientsInFp32) {
@@ -182,13 +182,13 @@ TEST_F(ReadConfig, SniffsEveryKind) {
   EXPECT_EQ(sniff_config("empty", ""), "");
 }
 
-/// Third-party files; nothing when they are not at hand.
+/// The directory of third-party files; empty if it is not available.
 std::filesystem::path test_data() {
   const char* folder = std::getenv("COMMLENS_TEST_DATA");
   return folder == nullptr ? std::filesystem::path() : std::filesystem::path(folder);
 }
 
-TEST(ReadConfigOfRealFiles, LoadsTheGptNeoxConfigs) {  // rules/neox_megatron.md §7
+TEST(ReadConfigOfRealFiles, LoadsTheGptNeoxConfigs) {
   const std::filesystem::path folder = test_data() / "golden" / "neox_configs";
   if (test_data().empty() || !std::filesystem::exists(folder)) {
     GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/neox_configs";

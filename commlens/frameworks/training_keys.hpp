@@ -15,8 +15,8 @@ namespace commlens {
 /// A key that can change the numbers of a training and that our trainer does not have.
 struct UnhonouredKey {
   std::string_view name;
-  std::string_view neutral;  // values that change nothing, with spaces between them; off: as is_off
-                             // says; sequence: as much as the sequence
+  std::string_view neutral;  // values that change nothing, separated by spaces; off: what is_off
+                             // accepts; sequence: at least the sequence length
   std::string_view instead;  // what the trainer does
 };
 
@@ -26,7 +26,7 @@ struct TrainingKeys {
   std::string_view honoured;    // the trainer does what they say
   std::string_view irrelevant;  // they change no number: files, logs, how something is computed, other models
   std::string_view refused;  // values that ask for something are refused, or named as skipped, by the readers
-  std::span<const UnhonouredKey> warned;  // named when somebody trains with them
+  std::span<const UnhonouredKey> warned;  // named in a warning of `train`
 };
 
 enum class KeyUse : std::uint8_t { honoured, irrelevant, refused, warned };
@@ -47,7 +47,7 @@ std::vector<std::string> not_honoured(const ConfigNode& map, const TrainingKeys&
 void accept_known_keys(MapReader& reader, const ConfigNode& map, const TrainingKeys& keys,
                        TrainingRecipe& recipe);
 
-/// The same words for a key that a reader has looked at itself.
+/// The same text for a key that a reader has read itself.
 std::string not_honoured_text(std::string_view key, std::string_view value, std::string_view instead);
 
 }  // namespace commlens

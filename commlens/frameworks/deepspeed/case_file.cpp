@@ -42,7 +42,7 @@ Result<void> read_case_section(const ConfigNode& section, Job& job) {
     return ok;
   }
   if (job.train.dtype != precision) {
-    return failure(fmt::format("{}: the deepspeed map trains in {}, 'precision' says {}; make them agree",
+    return failure(fmt::format("{}: the deepspeed map trains in {}, 'precision' is {}; make them agree",
                                section.where(), name_of(job.train.dtype), name_of(precision)));
   }
   const bool restates_batch =
@@ -53,12 +53,12 @@ Result<void> read_case_section(const ConfigNode& section, Job& job) {
   }
   if (micro_batch != k_absent && job.train.micro_batch != micro_batch) {
     return failure(
-        fmt::format("{}: train_micro_batch_size_per_gpu is {}, 'micro_batch' says {}; make them agree",
+        fmt::format("{}: train_micro_batch_size_per_gpu is {}, 'micro_batch' is {}; make them agree",
                     section.where(), job.train.micro_batch, micro_batch));
   }
   if (micro_batches != k_absent && job.train.micro_batches != micro_batches) {
     return failure(
-        fmt::format("{}: gradient_accumulation_steps is {}, 'micro_batches' says {}; make them agree",
+        fmt::format("{}: gradient_accumulation_steps is {}, 'micro_batches' is {}; make them agree",
                     section.where(), job.train.micro_batches, micro_batches));
   }
   return {};

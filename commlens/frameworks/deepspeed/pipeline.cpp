@@ -54,7 +54,7 @@ std::int64_t meta_elements(const PipelineRank& rank) {
   return 1 + k_activation_dims + 2 + rank.tensor_ranks + 1;
 }
 
-/// Types and shapes before the first activation (rules B7.2, D4; neox_megatron §8.4).
+/// Types and shapes before the first activation.
 void write_shapes(ProgramBuilder& out, const PipelineRank& rank, const Link& link) {
   const auto message = [&](std::int64_t count) {
     (out.*link.move)(link.pair, {count}, DType::int64, k_shape, "shape");

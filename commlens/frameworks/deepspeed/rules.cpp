@@ -1,5 +1,5 @@
 // The rule set of plain DeepSpeed 0.14.0: a script that calls deepspeed.initialize, or its PipelineModule.
-// Source of every rule: rules/deepspeed.md; the sections are named where they are used.
+// The source of a rule is beside it; docs/rules.md has the limits.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -204,8 +204,7 @@ void settle(Job& job) { options(job).pipeline_engine = options(job).pipeline_eng
 Result<void> check(const Job& job) {
   const std::string& name = job.framework;
   if (job.layout.cp > 1) {
-    return failure(
-        fmt::format("the {} rules do not cover context parallelism (--cp); use --cp 1", name));
+    return failure(fmt::format("the {} rules do not cover context parallelism (--cp); use --cp 1", name));
   }
   if (job.layout.ep > 1 || job.model.experts > 0) {
     return failure(

@@ -1,4 +1,4 @@
-// What becomes of every key of its configurations when somebody trains with them.
+// Lists what a training does with every key of its configurations.
 #include "commlens/frameworks/training_keys.hpp"
 
 #include <array>

@@ -11,7 +11,7 @@
 namespace commlens {
 namespace {
 
-/// A word of the file and where it stands.
+/// A word of the file and its line.
 struct Word {
   std::string text;
   int line = 1;

@@ -215,7 +215,7 @@ void Chunk::experts_backward() {
   }
 }
 
-/// Index, probabilities and hidden states of all tokens to every rank of tp x ep; results back (§8.19).
+/// Index, probabilities and hidden states of all tokens to every rank of tp x ep; results back.
 void Chunk::allgather_experts_forward() {
   if (ranks_ * job_.layout.ep == 1) {
     return compute_experts();
@@ -249,7 +249,7 @@ void Chunk::expert_all_to_all(Elements routed, std::string_view tag) const {
 }
 
 /// Sizes after routing are means over routings; with tensor parallelism the hidden dimension is sharded
-/// meanwhile (§3 EP, §8.20).
+/// meanwhile.
 void Chunk::alltoall_experts_forward() {
   const DType dtype = job_.train.dtype;
   const Elements routed{tokens_ * job_.model.top_k * job_.model.hidden};

@@ -26,7 +26,7 @@ constexpr std::string_view k_own_keys =
 
 // Arguments that can add or change messages and have no rules: skipped, unless switched off. Calls of the
 // training script (log_params_norm, exit_signal_handler and so on) are among them.
-constexpr std::string_view k_left_out_arguments =
+constexpr std::string_view k_skipped_arguments =
     "check_weight_hash_across_dp_replicas_interval exit_duration_in_mins exit_signal_handler "
     "fp16_lm_cross_entropy fp32_residual_connection log_num_zeros_in_grad log_params_norm loss_scale "
     "moe_aux_loss_coeff moe_z_loss_coeff retro_add_retriever spec use_checkpoint_args use_legacy_models "
@@ -201,8 +201,9 @@ void read_recompute(MapReader& arguments, Job& job) {
   arguments.read("distribute_saved_activations", job.train.partition_activations);
 }
 
-/// The layers of Transformer Engine, the default, choose a fused kernel; the local ones only when told to.
-/// Source: Megatron-LM core_v0.7.0 megatron/training/arguments.py, core/transformer/dot_product_attention.py.
+/// The layers of Transformer Engine, the default, choose a fused kernel; the local ones only if the arguments
+/// ask for it. Source: Megatron-LM core_v0.7.0 megatron/training/arguments.py,
+/// core/transformer/dot_product_attention.py.
 void read_megatron_attention(MapReader& arguments, TrainConfig& train) {
   bool is_flash = false;
   std::string layers = "transformer_engine";
@@ -335,8 +336,8 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
                 [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
   for_each_word(k_unsupported_values,
                 [&](std::string_view key) { reader.refuse(key, "has no rules here; leave it out"); });
-  reader.leave_out_unless_off(k_left_out_arguments);
-  reader.leave_out_unless_one("num_distributed_optimizer_instances");
+  reader.skip_unless_off(k_skipped_arguments);
+  reader.skip_unless_one("num_distributed_optimizer_instances");
   accept_known_keys(reader, arguments, megatron::training_keys(), job.recipe);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());

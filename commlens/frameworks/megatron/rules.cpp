@@ -1,5 +1,5 @@
 // The rule set of Megatron-LM core_v0.7.0: GPTModel, its schedules, DistributedDataParallel and optimizers.
-// Source of every rule: rules/neox_megatron.md §3, §8.15-8.22. Start traffic, data broadcasts and loss
+// The source of a rule is beside it; docs/rules.md has the limits. Start traffic, data broadcasts and loss
 // reductions belong to the training driver and were not recorded; they are not predicted.
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ Result<void> check(const Job& job) {
     return failure("the megatron rules do not cover context parallelism (--cp); use --cp 1");
   }
   if (job.layout.replicate > 1 || job.model.parallel_residual) {
-    return failure("Megatron core 0.7 knows neither replicated model-parallel ranks nor a parallel residual");
+    return failure("Megatron core 0.7 has neither replicated model-parallel ranks nor a parallel residual");
   }
   if (job.train.zero_stage > 1) {
     return failure(

@@ -206,7 +206,7 @@ class Stage {
       buffer.layers.push_back(completed_in(*parameter, parameters));
     }
     for (GradientBuffer& buffer : result) {
-      // Every rank holds experts / ep of the experts; they are all alike.
+      // Every rank holds experts / ep of the experts; they are all equal.
       buffer.count /= buffer.is_expert ? job_.layout.ep : 1;
     }
     std::erase_if(result, [](const GradientBuffer& buffer) { return buffer.count == 0; });

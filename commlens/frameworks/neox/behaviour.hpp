@@ -17,7 +17,7 @@ template <Literal place>
 inline constexpr const char* sequence_parallel_source =
     source_text<"neox", k_sequence_parallel_commit, place>;
 
-/// What differs between versions of GPT-NeoX. Source: runs of both (rules/neox_megatron.md §1, §2, §8.1).
+/// What differs between versions of GPT-NeoX. Source: recorded runs of both (tests/golden/neox).
 struct Behaviour {
   KnownVersion version;
   /// A job with one stage runs DeepSpeed's pipeline engine too, which has no loss all_reduce of its own,

@@ -21,7 +21,7 @@ namespace commlens {
 namespace {
 
 // Arguments that can add or change messages and have no rules: skipped, unless switched off.
-constexpr std::string_view k_left_out_neox_keys =
+constexpr std::string_view k_skipped_neox_keys =
     "bf16_lm_cross_entropy coord_check deepscale log_gradient_noise_scale";
 
 constexpr std::int64_t k_gpt2_vocab = 50257;      // GPT2BPETokenizer
@@ -205,7 +205,7 @@ void read_neox_training(MapReader& arguments, Job& job) {
       {{"bfloat16", DType::bf16}, {"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}},
       precision);
   if (job.train.dtype != DType::fp32 && precision != job.train.dtype) {
-    arguments.fail("precision", fmt::format("says {}, the fp16 or bf16 section says {}", name_of(precision),
+    arguments.fail("precision", fmt::format("is {}, the fp16 or bf16 section has {}", name_of(precision),
                                             name_of(job.train.dtype)));
   }
   job.train.dtype = precision;
@@ -288,7 +288,7 @@ Result<void> split(const ConfigNode& arguments, ConfigNode& deepspeed, ConfigNod
   for (std::size_t index = 0; index < extra->keys.size(); ++index) {
     const auto already = known.find(extra->keys[index]);
     if (already != known.end()) {
-      return failure(fmt::format("{}: '{}' stands at {} too; keep one", extra->items[index].where(),
+      return failure(fmt::format("{}: '{}' is at {} too; keep one", extra->items[index].where(),
                                  shown_text(extra->keys[index]), already->second));
     }
     append(deepspeed, extra->keys[index], extra->items[index]);
@@ -327,7 +327,7 @@ Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
     for (std::size_t index = 0; index < file.keys.size(); ++index) {
       const ConfigNode* already = find(all, file.keys[index]);
       if (already != nullptr && already->file != file.file) {
-        return failure(fmt::format("{}: '{}' stands at {} too; GPT-NeoX takes a key from one file only",
+        return failure(fmt::format("{}: '{}' is at {} too; GPT-NeoX takes a key from one file only",
                                    file.items[index].where(), shown_text(file.keys[index]),
                                    already->where()));
       }
@@ -366,7 +366,7 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
   read_neox_layers(reader, job);
   read_neox_recipe(reader, job.recipe);
   refuse_what_has_no_rules(reader, model);
-  reader.leave_out_unless_off(k_left_out_neox_keys);
+  reader.skip_unless_off(k_skipped_neox_keys);
   accept_known_keys(reader, own, neox::training_keys(), job.recipe);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());

@@ -1,5 +1,5 @@
 // The rule set of GPT-NeoX on DeepSpeed.
-// Source of every rule: rules/neox_megatron.md §1, §2, §8; rules/deepspeed.md for the engine below.
+// The source of a rule is beside it; docs/rules.md has the limits.
 #include <algorithm>
 #include <array>
 
@@ -25,7 +25,7 @@ const Rule k_flags{"neox.data_flags", source<"megatron/data/data_utils.py:437">}
 const Rule k_loss{"neox.loss_all_reduce", source<"megatron/utils.py:47 reduce_losses">};
 
 /// The transformer layers of each stage: NeoX's list of layers is [embedding, _pre_transformer_block, layer x
-/// L, _post_transformer_block, norm, head] (§1.6).
+/// L, _post_transformer_block, norm, head].
 struct LayerList {
   std::vector<deepspeed::PipelineLayer> layers;
   static constexpr std::int64_t k_first_layer = 2;

@@ -1,5 +1,5 @@
 // Settings of GPT-NeoX that follow from others or that not all of its versions have, what makes two of its
-// runs differ, and what advice says of them.
+// runs differ, and what advice recommends.
 #include <fmt/format.h>
 
 #include "commlens/frameworks/deepspeed/framework.hpp"

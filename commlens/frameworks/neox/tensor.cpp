@@ -200,7 +200,7 @@ void TensorParallelStage::backward_head() {
     work_.backward({final_norm});
   }
   if (part_.is_last && splits_sequence(job_)) {
-    norm_gradients(out_, 4);  // the final norm's two parameters are hooked twice (§2)
+    norm_gradients(out_, 4);  // the final norm's two parameters are hooked twice
   }
 }
 

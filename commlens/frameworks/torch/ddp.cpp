@@ -1,4 +1,5 @@
-// The rule set of PyTorch 1.13 DistributedDataParallel. Source of every rule: rules/torch_ddp.md.
+// The rule set of PyTorch 1.13 DistributedDataParallel. The source of a rule is beside it; docs/rules.md has
+// the limits.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -131,7 +132,7 @@ Result<void> check(const Job& job) {
   if (job.layout.sequence_parallel || job.train.recompute == Recompute::selective ||
       job.train.schedule != Schedule::one_f_one_b) {
     return failure(
-        "framework torch-ddp knows no sequence parallelism, selective recompute or pipeline schedule; leave "
+        "the torch-ddp rules have no sequence parallelism, selective recompute or pipeline schedule; leave "
         "--sp, --recompute and --schedule out");
   }
   return {};
@@ -157,8 +158,8 @@ std::vector<std::string> unverified(const Job& job) {
 
 void adopt(Job& job) {
   if (job.train.zero_stage > 0) {
-    job.warnings.push_back(fmt::format("torch-ddp has no ZeRO: stage {} of the configuration is left out",
-                                       job.train.zero_stage));
+    job.warnings.push_back(
+        fmt::format("torch-ddp has no ZeRO: stage {} of the configuration is skipped", job.train.zero_stage));
     job.train.zero_stage = 0;
   }
 }
