@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
+#include "commlens/comm/mesh.hpp"
 
 namespace commlens {
 namespace {
@@ -96,7 +97,11 @@ Result<void> set_sequence_parallel(Overrides& overrides, std::string_view text) 
   return {};
 }
 
-constexpr std::array<LayoutOption, 30> k_options = {{
+Result<void> set_rank_order(Overrides& overrides, std::string_view text) {
+  return axes_in_order(text).map([&](const std::vector<Axis>&) { overrides.rank_order = text; });
+}
+
+constexpr std::array<LayoutOption, 31> k_options = {{
     {"--ranks", "N", "Processes in all", set_count<&Overrides::ranks>},
     {"--dp", "N", "Data-parallel degree", set_count<&Overrides::dp>},
     {"--tp", "N", "Tensor-parallel degree", set_count<&Overrides::tp>},
@@ -104,6 +109,8 @@ constexpr std::array<LayoutOption, 30> k_options = {{
     {"--pp", "N", "Pipeline stages", set_count<&Overrides::pp>},
     {"--cp", "N", "Context-parallel degree", set_count<&Overrides::cp>},
     {"--ep", "N", "Expert-parallel degree", set_count<&Overrides::ep>},
+    {"--rank-order", "AXES", "How ranks are numbered, the fastest axis first, such as tp-cp-ep-pp-dp",
+     set_rank_order},
     {"--zero", "0|1|2|3", "ZeRO stage", set_zero},
     {"--micro-batch", "N", "Sequences per rank and micro-batch", set_count<&Overrides::micro_batch>},
     {"--micro-batches", "N", "Micro-batches per iteration", set_count<&Overrides::micro_batches>},

@@ -32,7 +32,7 @@ bool is_config(const std::string& argument) {
     return false;
   }
   const Result<std::string> head = formats::read_head(argument, k_head);
-  return head && sniff_config(argument, *head) != ConfigKind::not_a_config;
+  return head && !sniff_config(argument, *head).empty();
 }
 
 bool some_importer_knows(const std::string& argument, const std::string& head) {
@@ -75,7 +75,7 @@ bool is_case_file(const std::string& argument) {
     return false;
   }
   const Result<std::string> head = formats::read_head(argument, k_head);
-  return head && sniff_config(argument, *head) == ConfigKind::case_yaml;
+  return head && sniff_config(argument, *head) == k_case_file;
 }
 
 std::string shown_name(const std::string& argument) { return argument == "-" ? "standard input" : argument; }

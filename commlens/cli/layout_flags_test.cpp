@@ -24,7 +24,8 @@ TEST(LayoutFlags, NothingGivenIsOneCombinationThatSetsNothing) {
 TEST(LayoutFlags, SetTheirMember) {
   const Overrides flags =
       parsed(
-          "--ranks 64 --dp 4 --tp 2 --sp off --pp 8 --cp 1 --ep 2 --zero 2 --micro-batch 3 "
+          "--ranks 64 --dp 4 --tp 2 --sp off --pp 8 --cp 1 --ep 2 --rank-order tp-cp-ep-pp-dp --zero 2 "
+          "--micro-batch 3 "
           "--micro-batches 5 --global-batch 80 --seq 4096 --vocab 1000 --dtype bf16 --recompute full "
           "--schedule "
           "interleaved --attention flash --virtual-stages 6 --bucket 25MiB --iterations 7 --layers 8 "
@@ -40,6 +41,7 @@ TEST(LayoutFlags, SetTheirMember) {
   EXPECT_EQ(flags.pp, 8);
   EXPECT_EQ(flags.cp, 1);
   EXPECT_EQ(flags.ep, 2);
+  EXPECT_EQ(flags.rank_order, "tp-cp-ep-pp-dp");
   EXPECT_EQ(flags.zero, 2);
   EXPECT_EQ(flags.micro_batch, 3);
   EXPECT_EQ(flags.micro_batches, 5);
@@ -76,10 +78,10 @@ TEST(LayoutFlags, ListsMakeEveryCombination) {
 }
 
 TEST(LayoutFlags, RefuseWhatIsNoValue) {
-  for (const char* text :
-       {"--tp 0", "--tp x", "--tp 1,,2", "--zero 4", "--zero -1", "--dtype int8", "--recompute some",
-        "--attention paged", "--schedule none", "--bucket 1.5B", "--clip -1", "--clip x",
-        "--persistence-threshold -1", "--hpz 0", "--sp 4", "--ranks 99999999999999999999"}) {
+  for (const char* text : {"--tp 0", "--tp x", "--tp 1,,2", "--zero 4", "--zero -1", "--dtype int8",
+                           "--recompute some", "--attention paged", "--schedule none", "--bucket 1.5B",
+                           "--clip -1", "--clip x", "--persistence-threshold -1", "--rank-order tp-tp",
+                           "--rank-order x.y", "--hpz 0", "--sp 4", "--ranks 99999999999999999999"}) {
     const auto combinations = parsed(text);
     ASSERT_FALSE(combinations.has_value()) << text;
     EXPECT_EQ(combinations.error().message.rfind("--", 0), 0u) << combinations.error().message;

@@ -46,7 +46,8 @@ void complete(OptionHelp& option, const std::string& type) {
       option.names.back() == "--framework" ? words_in(framework_names()) : choices_of(type, option.help);
   const bool takes_config = option.is_positional && option.names.front().find("TRACE") != 0;
   if (is_path(option) && takes_config && option.names.front() != "FILE") {
-    option.words.assign(preset_names().begin(), preset_names().end());
+    const std::vector<std::string_view> presets = preset_names();
+    option.words.assign(presets.begin(), presets.end());
   }
   option.completes = is_path(option) || option.names.back() == "--output" ? Completes::file
                      : !option.words.empty()                              ? Completes::words

@@ -64,8 +64,8 @@ struct Comparison {
 };
 
 /// Compares call by call, per rank and iteration (as multisets, docs/comparing.md). Ops of Match::count
-/// match on kind, type, group and count alone. Fails if the traces share no rank or no iteration; the error lists
-/// those of each.
+/// match on kind, type, group and count alone. Fails if the traces share no rank or no iteration; the error
+/// lists those of each.
 Result<Comparison> compare(const Trace& a, const Trace& b, const CompareOptions& options);
 
 /// Volumes per axis and op, for a side with volumes rather than calls (rule set `paper`), in message bytes of

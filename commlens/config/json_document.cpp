@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t k_longest_reason = 160;
 
-/// Reads characters and keeps count of the line the last one stands on (nlohmann tells no positions).
+/// Reads characters and counts the line of the last one (nlohmann reports no positions).
 class LineCounter {
  public:
   using iterator_category = std::input_iterator_tag;

@@ -125,7 +125,7 @@ void MapReader::accept(std::string_view keys) {
   }
 }
 
-void MapReader::leave_out(std::string_view key, std::string_view name) {
+void MapReader::skip(std::string_view key, std::string_view name) {
   constexpr std::size_t longest = 80;
   const std::string quoted = fmt::format("'{}'", shown_text(name.empty() ? key : name, longest));
   const auto is_noted = [&](const std::string& note) { return note.starts_with(quoted + " ("); };
@@ -133,25 +133,25 @@ void MapReader::leave_out(std::string_view key, std::string_view name) {
     return;
   }
   notes_.warnings.push_back(
-      fmt::format("{}: {} has no rules here; it is left out, unverified", where(key), quoted));
+      fmt::format("{}: {} has no rules here; it is skipped, unverified", where(key), quoted));
   notes_.unmodelled.push_back(fmt::format("{} ({}) has no rules", quoted, where(key)));
 }
 
-void MapReader::leave_out_unless_off(std::string_view keys) {
+void MapReader::skip_unless_off(std::string_view keys) {
   while (!keys.empty()) {
     const std::size_t end = std::min(keys.find(' '), keys.size());
     const ConfigNode* value = node(keys.substr(0, end));
     if (value != nullptr && !is_off(*value)) {
-      leave_out(keys.substr(0, end));
+      skip(keys.substr(0, end));
     }
     keys.remove_prefix(std::min(end + 1, keys.size()));
   }
 }
 
-void MapReader::leave_out_unless_one(std::string_view key) {
+void MapReader::skip_unless_one(std::string_view key) {
   const ConfigNode* value = node(key);
   if (value != nullptr && !is_off(*value) && as_integer(*value).value_or(0) != 1) {
-    leave_out(key);
+    skip(key);
   }
 }
 

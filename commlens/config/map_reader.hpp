@@ -14,10 +14,10 @@
 
 namespace commlens {
 
-/// Whether `word` is one of `words`, which stand with single spaces between them.
+/// Whether `word` is one of `words`, which are separated by single spaces.
 bool is_one_of(std::string_view word, std::string_view words);
 
-/// What a reader says besides the values: both lists outlive the reader.
+/// Notes of a reader besides the values; both lists outlive the reader.
 struct ReaderNotes {
   std::vector<std::string>& warnings;    // one line each, with file:line
   std::vector<std::string>& unmodelled;  // settings that no rule covers (Job::unmodelled)
@@ -59,16 +59,16 @@ class MapReader {
     }
   }
 
-  /// Known keys that change no message, with spaces between them.
+  /// Known keys that change no message, separated by spaces.
   void accept(std::string_view keys);
-  /// A setting that can change messages and that no rule covers: a prediction leaves it out and is
-  /// unverified. `name` is what the note calls it, the key itself when empty.
-  void leave_out(std::string_view key, std::string_view name = "");
+  /// A setting that can change messages and that no rule covers: a prediction skips it and is
+  /// unverified. `name` is its name in the note, the key itself if empty.
+  void skip(std::string_view key, std::string_view name = "");
   /// The same for each of these keys that is there and not switched off (`is_off`).
-  void leave_out_unless_off(std::string_view keys);
+  void skip_unless_off(std::string_view keys);
   /// The same for a degree or a count of which one is none.
-  void leave_out_unless_one(std::string_view key);
-  /// A key that would change messages in a way no rule knows.
+  void skip_unless_one(std::string_view key);
+  /// A key that would change messages in a way that no rule covers.
   void refuse(std::string_view key, std::string_view reason);
   /// The same, when it is switched on.
   void refuse_true(std::string_view key, std::string_view reason);
@@ -81,8 +81,8 @@ class MapReader {
   std::string where(std::string_view key) const;
 
   bool failed() const { return !error_.empty(); }
-  /// The mistake; otherwise warns of keys nobody asked for, with the nearest known one. Since nobody knows
-  /// what they do, they are noted as not modelled, unless they are null.
+  /// The mistake; otherwise warns of keys that were not read, with the nearest known one. Their effect is
+  /// unknown, so that they are noted as not modelled, unless they are null.
   Result<void> finish();
 
  private:

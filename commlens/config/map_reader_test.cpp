@@ -122,14 +122,14 @@ TEST(MapReader, LeavesOutWhatIsSwitchedOnAndNotesItOnce) {
   std::vector<std::string> warnings;
   std::vector<std::string> unmodelled;
   MapReader reader(map, {warnings, unmodelled});
-  reader.leave_out_unless_off("on off zero none list map absent");
-  reader.leave_out_unless_off("on");
-  reader.leave_out_unless_one("one");
-  reader.leave_out_unless_one("two");
+  reader.skip_unless_off("on off zero none list map absent");
+  reader.skip_unless_off("on");
+  reader.skip_unless_one("one");
+  reader.skip_unless_one("two");
   EXPECT_TRUE(reader.finish());
   EXPECT_EQ(unmodelled,
             std::vector<std::string>({"'on' (f.yml:1) has no rules", "'two' (f.yml:8) has no rules"}));
-  EXPECT_EQ(warnings.front(), "f.yml:1: 'on' has no rules here; it is left out, unverified");
+  EXPECT_EQ(warnings.front(), "f.yml:1: 'on' has no rules here; it is skipped, unverified");
   EXPECT_EQ(warnings.size(), 2U);
 }
 

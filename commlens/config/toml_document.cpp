@@ -46,7 +46,7 @@ class TreeWriter {
   }
 
  private:
-  /// toml++ sorts entries by key; here they stand as in the file.
+  /// toml++ sorts entries by key; here they are in the order of the file.
   void write_table(const toml::table& table) {
     std::vector<std::pair<const toml::key*, const toml::node*>> entries;
     for (const auto& [key, node] : table) {

@@ -87,7 +87,7 @@ class Scanner {
   std::string_view text_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  bool is_block_ = false;  // keys stand at the start of lines, not in braces
+  bool is_block_ = false;  // keys are at the start of lines, not in braces
   std::vector<std::string> keys_;
 };
 

@@ -6,7 +6,7 @@
 namespace commlens {
 
 /// Keys at the top of a JSON or YAML text, with underscores for hyphens, from its first 64 KiB. Lenient: the
-/// text may be cut off or hold mistakes; it is only looked at to find out what it is.
+/// text may be incomplete or invalid; its keys only serve to recognise its kind.
 std::vector<std::string> top_level_keys(std::string_view content);
 
 /// Whether the first word, comments aside, is a `--name`.

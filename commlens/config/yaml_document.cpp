@@ -33,7 +33,7 @@ class YamlHandler final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
-      throw YAML::ParserException(mark, "an alias stands inside the value it refers to");
+      throw YAML::ParserException(mark, "an alias is inside the value it refers to");
     }
     builder_.copy(found->second, line_of(mark));
     done(mark, 0);

@@ -65,8 +65,7 @@ TEST(YamlDocument, RefusesAliasBombs) {
   }
   EXPECT_EQ(error_of(bomb),
             "f.yml:5: more than 100000 values (aliases expanded); no configuration is that large");
-  EXPECT_EQ(error_of("a: &x [*x]\n"),
-            "f.yml:1: not valid YAML: an alias stands inside the value it refers to");
+  EXPECT_EQ(error_of("a: &x [*x]\n"), "f.yml:1: not valid YAML: an alias is inside the value it refers to");
 }
 
 TEST(YamlDocument, RefusesDeepNesting) {

@@ -8,21 +8,13 @@
 #include <fmt/format.h>
 
 #include "commlens/config/map_reader.hpp"
-#include "commlens/frameworks/commlens/options.hpp"
-#include "commlens/frameworks/deepspeed/options.hpp"
-#include "commlens/frameworks/deepspeed/reader.hpp"
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/megatron/options.hpp"
-#include "commlens/frameworks/megatron/reader.hpp"
-#include "commlens/frameworks/neox/options.hpp"
-#include "commlens/frameworks/neox/reader.hpp"
-#include "commlens/frameworks/overrides.hpp"
-#include "commlens/frameworks/torch/options.hpp"
+#include "commlens/frameworks/read_config.hpp"
 
 namespace commlens {
 namespace {
 
-/// The name of the case: its file, or its folder when the file has the usual name.
+/// The name of the case: its file, or its directory if the file has the usual name.
 std::string case_name(const ConfigNode& document) {
   const std::filesystem::path path(document.file);
   return path.stem() == "case" && path.has_parent_path() ? path.parent_path().filename().string()
@@ -82,15 +74,14 @@ Result<void> read_layout(const ConfigNode& section, Job& job) {
   return reader.finish();
 }
 
+/// What all frameworks have, and what each reads of its own.
 Result<void> read_options(const ConfigNode& section, Job& job) {
-  deepspeed::Options& options = deepspeed::options(job);
   MapReader reader(section, {job.warnings, job.unmodelled});
-  reader.choose("parameter_groups", {{"weight_decay", true}, {"single", false}}, options.weight_decay_groups);
-  reader.choose("engine", {{"pipeline", true}, {"default", false}}, options.pipeline_engine);
-  reader.read("attention_mask", options.attention_mask);
-  reader.read("pipe_partition_method", options.partition_method);
-  reader.read("pipe_partition_method", neox::options(job).partition_method);
-  reader.read("zero_init", deepspeed::options(job).zero_init);
+  for (const FrameworkRules& rules : frameworks()) {
+    if (rules.case_file.read_options != nullptr) {
+      rules.case_file.read_options(reader, job);
+    }
+  }
   reader.read("replicated_tensor_parallel", job.layout.replicated_tp);
   reader.choose("recompute",
                 {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
@@ -110,91 +101,19 @@ Result<void> read_options(const ConfigNode& section, Job& job) {
   return reader.finish();
 }
 
-Result<void> read_ddp(const ConfigNode& section, Job& job) {
-  MapReader reader(section, {job.warnings, job.unmodelled});
-  double mebibytes = 25;
-  reader.read("bucket_cap_mb", mebibytes);
-  if (mebibytes <= 0 || mebibytes > 1e9) {
-    reader.fail("bucket_cap_mb", "must be more than 0 and at most 1e9");
-  } else {
-    torch_ddp::options(job).bucket_cap = Bytes{static_cast<std::int64_t>(mebibytes * 1024.0 * 1024.0)};
-  }
-  reader.read("static_graph", torch_ddp::options(job).static_graph);
-  return reader.finish();
-}
+constexpr std::int64_t k_absent = 0;  // a batch size that the case leaves to a section
 
-Result<void> read_commlens(const ConfigNode& section, Job& job) {
-  trainer::Options& options = trainer::options(job);
-  MapReader reader(section, {job.warnings, job.unmodelled});
-  reader.read("bucket", options.bucket.value);
-  reader.read("persistence_threshold", job.train.persistence_threshold, 0);
-  reader.read("deepspeed_like", options.all_reduce_gradients);
-  reader.read("hpz", job.train.hpz);
-  reader.read("quantized_weights", job.train.quantized_weights);
-  reader.read("quantized_gradients", job.train.quantized_gradients);
-  reader.read("partition_activations", job.train.partition_activations);
-  std::int64_t stage = job.train.zero_stage;
-  reader.read("zero", stage, 0);
-  if (stage > 3) {
-    reader.fail("zero", fmt::format("is {}; it must be 0, 1, 2 or 3", stage));
-  } else {
-    job.train.zero_stage = static_cast<int>(stage);
-  }
-  reader.read("gradient_clipping", job.train.gradient_clipping);
-  if (job.train.gradient_clipping < 0) {
-    reader.fail("gradient_clipping", "must not be negative; 0 switches it off");
-  }
-  return reader.finish();
-}
-
-constexpr std::int64_t k_absent = 0;  // a batch size that the case leaves to its DeepSpeed map
-
-/// The batch and the precision are in the case and in its DeepSpeed map: both must say the same.
-Result<void> read_deepspeed_section(const ConfigNode& section, Job& job) {
-  const DType precision = job.train.dtype;
-  const std::int64_t micro_batch = job.train.micro_batch;
-  const std::int64_t micro_batches = job.train.micro_batches;
-  job.train.micro_batch = std::max<std::int64_t>(micro_batch, 1);
-  job.train.micro_batches = std::max<std::int64_t>(micro_batches, 1);
-  TrainingArguments given;
-  given.dtype = precision;
-  if (micro_batch != k_absent) {
-    given.micro_batch = micro_batch;
-  }
-  if (micro_batches != k_absent) {
-    given.micro_batches = micro_batches;
-  }
-  if (const Result<void> ok = read_deepspeed(section, job, given); !ok) {
-    return ok;
-  }
-  if (job.train.dtype != precision) {
-    return failure(fmt::format("{}: the deepspeed map trains in {}, 'precision' says {}; make them agree",
-                               section.where(), name_of(job.train.dtype), name_of(precision)));
-  }
-  const bool restates_batch =
-      job.global_batch > 0 && (job.train.micro_batch == 0 || job.train.micro_batches == 0);
-  if (restates_batch) {
-    job.train.micro_batch = std::max<std::int64_t>(micro_batch, 1);
-    job.train.micro_batches = std::max<std::int64_t>(micro_batches, 1);
-  }
-  if (micro_batch != k_absent && job.train.micro_batch != micro_batch) {
-    return failure(
-        fmt::format("{}: train_micro_batch_size_per_gpu is {}, 'micro_batch' says {}; make them agree",
-                    section.where(), job.train.micro_batch, micro_batch));
-  }
-  if (micro_batches != k_absent && job.train.micro_batches != micro_batches) {
-    return failure(
-        fmt::format("{}: gradient_accumulation_steps is {}, 'micro_batches' says {}; make them agree",
-                    section.where(), job.train.micro_batches, micro_batches));
-  }
-  return {};
-}
-
-Result<Job> job_from_arguments(MapReader& reader, std::string_view framework, const ConfigNode& arguments,
+Result<Job> job_from_arguments(MapReader& reader, const CaseRules& rules, const ConfigNode& arguments,
                                const std::string& version) {
-  for (const std::string_view key :
-       {"model", "layout", "micro_batch", "micro_batches", "precision", "deepspeed", "options", "ddp"}) {
-    reader.refuse(key, fmt::format("must not stand beside the {} map, which says it all", framework));
+  std::vector<std::string_view> others = {"model",         "layout",    "micro_batch",
+                                          "micro_batches", "precision", "options"};
+  for (const FrameworkRules& each : frameworks()) {
+    if (!each.case_file.section.empty() && !each.case_file.is_own_section) {
+      others.push_back(each.case_file.section);
+    }
+  }
+  for (const std::string_view key : others) {
+    reader.refuse(key, fmt::format("must not be beside the {} map, which has all settings", rules.arguments));
   }
   std::int64_t padded_vocab = 0;
   reader.read("padded_vocab", padded_vocab);
@@ -203,11 +122,53 @@ Result<Job> job_from_arguments(MapReader& reader, std::string_view framework, co
   }
   ConfigNode map = arguments;
   use_underscores(map);
-  return framework == neox::k_name ? job_from_neox(map, padded_vocab, version)
-                                   : job_from_megatron(map, padded_vocab);
+  return rules.read_arguments(map, padded_vocab, version);
 }
 
-Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, std::string_view framework,
+/// "neox or megatron": the maps of arguments that a case may have.
+std::string argument_maps() {
+  std::vector<std::string_view> names;
+  for (const FrameworkRules& rules : frameworks()) {
+    if (!rules.case_file.arguments.empty()) {
+      names.push_back(rules.case_file.arguments);
+    }
+  }
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
+/// Reads the sections of the frameworks; `described` becomes the one of the last.
+Result<void> read_sections(MapReader& reader, Job& job, std::string_view& described) {
+  for (const FrameworkRules& rules : frameworks()) {
+    const CaseRules& own = rules.case_file;
+    const ConfigNode* const section =
+        own.section.empty() || own.is_own_section ? nullptr : reader.map(own.section);
+    if (section == nullptr) {
+      continue;
+    }
+    if (const Result<void> ok = own.read_section(*section, job); !ok) {
+      return ok;
+    }
+    described = rules.name;
+  }
+  return {};
+}
+
+/// The sections that frameworks share, and those of each.
+Result<std::string_view> read_all_sections(MapReader& reader, Job& job) {
+  std::string_view described;
+  const ConfigNode* const layout = reader.map("layout");
+  Result<void> ok = layout == nullptr ? Result<void>{} : read_layout(*layout, job);
+  if (ok) {
+    ok = read_sections(reader, job, described);
+  }
+  const ConfigNode* const options = reader.map("options");
+  if (ok && options != nullptr) {
+    ok = read_options(*options, job);
+  }
+  return ok ? Result<std::string_view>(described) : tl::unexpected(ok.error());
+}
+
+Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, const FrameworkRules& rules,
                               const std::string& version) {
   Job job;
   job.model.name = case_name(document);
@@ -218,35 +179,73 @@ Result<Job> job_from_sections(MapReader& reader, const ConfigNode& document, std
   reader.read("micro_batches", job.train.micro_batches);
   const ConfigNode* model = reader.map("model");
   if (!reader.failed() && model == nullptr) {
-    reader.fail_at(document, "'model' is missing (or a neox or megatron map)");
+    reader.fail_at(document, fmt::format("'model' is missing (or a {} map)", argument_maps()));
   }
   if (reader.failed() || model == nullptr) {
     return tl::unexpected(reader.finish().error());
   }
-  Result<void> ok = read_model(*model, job);
-  job.framework = trainer::k_name;  // none of its own settings yet
-  job = with_framework(std::move(job), framework);
-  using Section = Result<void> (*)(const ConfigNode&, Job&);
-  const std::pair<std::string_view, Section> sections[] = {{"layout", read_layout},
-                                                           {"deepspeed", read_deepspeed_section},
-                                                           {"options", read_options},
-                                                           {"ddp", read_ddp}};
-  for (const auto& [key, read] : sections) {
-    const ConfigNode* section = reader.map(key);
-    if (ok && section != nullptr) {
-      ok = read(*section, job);
-    }
-  }
-  if (!ok) {
+  if (const Result<void> ok = read_model(*model, job); !ok) {
     return tl::unexpected(ok.error());
+  }
+  job.framework = rules.name;
+  const bool adopts_sections = rules.case_file.adopts_sections;
+  if (!adopts_sections && rules.settings.adopt != nullptr) {
+    rules.settings.adopt(job);
+  }
+  const Result<std::string_view> described = read_all_sections(reader, job);
+  if (!described) {
+    return tl::unexpected(described.error());
   }
   job.train.micro_batch = std::max<std::int64_t>(job.train.micro_batch, 1);
   job.train.micro_batches = std::max<std::int64_t>(job.train.micro_batches, 1);
   job.framework_version = version;
-  if (framework == trainer::k_name && reader.has("deepspeed")) {
-    job.framework = deepspeed::k_name;  // its settings are carried over
+  if (adopts_sections && !described->empty()) {
+    job.framework = *described;  // its settings are carried over
   }
   return job;
+}
+
+/// The framework whose map of arguments the case has; null if it has none.
+const FrameworkRules* rules_of_arguments(MapReader& reader) {
+  const FrameworkRules* found = nullptr;
+  for (const FrameworkRules& rules : frameworks()) {
+    const std::string_view key = rules.case_file.arguments;
+    if (key.empty() || reader.map(key) == nullptr) {
+      continue;
+    }
+    if (found != nullptr) {
+      reader.fail(found->case_file.arguments, fmt::format("and '{}' cannot both be in a case", key));
+    }
+    found = &rules;
+  }
+  return found;
+}
+
+/// The section that only cases of its framework have; an error where another framework's is there.
+Result<const ConfigNode*> own_section(MapReader& reader, const FrameworkRules& chosen) {
+  const ConfigNode* own = nullptr;
+  for (const FrameworkRules& rules : frameworks()) {
+    if (!rules.case_file.is_own_section) {
+      continue;
+    }
+    const ConfigNode* const section = reader.map(rules.case_file.section);
+    if (section != nullptr && &rules != &chosen) {
+      reader.fail(
+          rules.case_file.section,
+          fmt::format("has settings of the {} rules alone; set 'framework: {}'", rules.name, rules.name));
+      return tl::unexpected(reader.finish().error());
+    }
+    own = section == nullptr ? own : section;
+  }
+  return own;
+}
+
+bool recognises(const ConfigFile& file) {
+  const auto& all = frameworks();
+  const bool has_arguments = std::any_of(all.begin(), all.end(), [&](const FrameworkRules& rules) {
+    return !rules.case_file.arguments.empty() && file.has(rules.case_file.arguments);
+  });
+  return file.has("framework") && (file.has("ranks") || file.has("model") || has_arguments || file.is_yaml());
 }
 
 }  // namespace
@@ -265,11 +264,7 @@ Result<Job> job_from_case(const ConfigNode& document) {
   if (!reader.failed() && !framework) {
     reader.fail_at(*reader.node("framework"), framework.error().message);
   }
-  const ConfigNode* of_neox = reader.map(neox::k_name);
-  const ConfigNode* of_megatron = reader.map(megatron::k_name);
-  if (of_neox != nullptr && of_megatron != nullptr) {
-    reader.fail("neox", "and 'megatron' cannot both stand in a case");
-  }
+  const FrameworkRules* const described = rules_of_arguments(reader);
   std::int64_t ranks = 0;
   std::int64_t iterations = 3;
   reader.read("ranks", ranks);
@@ -277,15 +272,14 @@ Result<Job> job_from_case(const ConfigNode& document) {
   if (reader.failed()) {
     return tl::unexpected(reader.finish().error());
   }
-  const ConfigNode* ours = reader.map("commlens");
-  if (ours != nullptr && (*framework)->name != trainer::k_name) {
-    reader.fail("commlens", "has the settings of our own trainer; set 'framework: commlens'");
-    return tl::unexpected(reader.finish().error());
+  const Result<const ConfigNode*> own = own_section(reader, **framework);
+  if (!own) {
+    return tl::unexpected(own.error());
   }
-  const ConfigNode* arguments = of_neox != nullptr ? of_neox : of_megatron;
-  const std::string_view source = of_neox != nullptr ? neox::k_name : megatron::k_name;
-  Result<Job> job = arguments != nullptr ? job_from_arguments(reader, source, *arguments, version)
-                                         : job_from_sections(reader, document, (*framework)->name, version);
+  Result<Job> job = described == nullptr
+                        ? job_from_sections(reader, document, **framework, version)
+                        : job_from_arguments(reader, described->case_file,
+                                             *reader.map(described->case_file.arguments), version);
   if (!job) {
     return job;
   }
@@ -293,18 +287,26 @@ Result<Job> job_from_case(const ConfigNode& document) {
     return tl::unexpected(ok.error());
   }
   Job result = with_framework(std::move(*job), (*framework)->name);
-  if (ours != nullptr) {
-    if (const Result<void> ok = read_commlens(*ours, result); !ok) {
+  if (*own != nullptr) {
+    if (const Result<void> ok = (*framework)->case_file.read_section(**own, result); !ok) {
       return tl::unexpected(ok.error());
     }
   }
   result.framework_version = version.empty() ? result.framework_version : version;
   result.layout.ranks = ranks;
   result.iterations = iterations;
-  result.model.name = arguments != nullptr ? case_name(document) : result.model.name;
+  result.model.name = described != nullptr ? case_name(document) : result.model.name;
   result.warnings.insert(result.warnings.begin(), notes.warnings.begin(), notes.warnings.end());
   result.unmodelled.insert(result.unmodelled.begin(), notes.unmodelled.begin(), notes.unmodelled.end());
   return result;
+}
+
+const ConfigReader& case_reader() {
+  static const ConfigReader reader{
+      .name = k_case_file, .recognises = recognises, .read = [](const std::vector<ConfigNode>& files) {
+        return job_from_case(files[0]);
+      }};
+  return reader;
 }
 
 }  // namespace commlens

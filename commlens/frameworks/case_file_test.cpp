@@ -44,7 +44,7 @@ TEST(CaseYaml, ReadsADeepSpeedCase) {
   EXPECT_EQ(job.layout.dp, 1);
   EXPECT_EQ(job.layout.replicate, 2);
   EXPECT_EQ(job.model.max_positions, 32);
-  EXPECT_EQ(parameter_count(job.model).value, 1'053'440);  // rules/deepspeed.md A
+  EXPECT_EQ(parameter_count(job.model).value, 1'053'440);
   EXPECT_EQ(job.train.dtype, DType::fp16);
   EXPECT_EQ(job.train.zero_stage, 1);
   EXPECT_EQ(deepspeed::options(job).reduce_bucket_size, 50'000);
@@ -101,7 +101,7 @@ TEST(CaseYaml, TakesModelAndLayoutFromANeoxMap) {
   EXPECT_EQ(job.layout.dp, 2);
   EXPECT_EQ(job.model.vocab, 512);
   EXPECT_EQ(error_of(text + "micro_batch: 2\n"),
-            "z/case.yaml:6: 'micro_batch' must not stand beside the neox map, which says it all");
+            "z/case.yaml:6: 'micro_batch' must not be beside the neox map, which has all settings");
 }
 
 TEST(CaseYaml, TakesModelAndLayoutFromAMegatronMap) {
@@ -127,11 +127,11 @@ TEST(CaseYaml, OptionsOutweighTheDefaultsOfTheFramework) {
 
 TEST(CaseYaml, RefusesContradictions) {
   EXPECT_EQ(error_of(k_head + k_model + "deepspeed: {fp16: {enabled: true}}\n"),
-            "z/case.yaml:7: the deepspeed map trains in fp16, 'precision' says fp32; make them agree");
+            "z/case.yaml:7: the deepspeed map trains in fp16, 'precision' is fp32; make them agree");
   EXPECT_EQ(error_of(k_head + k_model + "deepspeed: {train_micro_batch_size_per_gpu: 4}\n"),
-            "z/case.yaml:7: train_micro_batch_size_per_gpu is 4, 'micro_batch' says 2; make them agree");
+            "z/case.yaml:7: train_micro_batch_size_per_gpu is 4, 'micro_batch' is 2; make them agree");
   EXPECT_EQ(error_of(k_head + k_model + "micro_batches: 1\ndeepspeed: {gradient_accumulation_steps: 4}\n"),
-            "z/case.yaml:8: gradient_accumulation_steps is 4, 'micro_batches' says 1; make them agree");
+            "z/case.yaml:8: gradient_accumulation_steps is 4, 'micro_batches' is 1; make them agree");
 }
 
 TEST(CaseYaml, RefusesWhatIsMissingOrWrong) {

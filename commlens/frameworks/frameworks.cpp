@@ -9,8 +9,12 @@
 #include "commlens/base/text.hpp"
 #include "commlens/frameworks/commlens/framework.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
+#include "commlens/frameworks/deepspeed/reader.hpp"
+#include "commlens/frameworks/huggingface/reader.hpp"
 #include "commlens/frameworks/megatron/framework.hpp"
+#include "commlens/frameworks/megatron/reader.hpp"
 #include "commlens/frameworks/neox/framework.hpp"
+#include "commlens/frameworks/neox/reader.hpp"
 #include "commlens/frameworks/paper/framework.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
 
@@ -29,6 +33,12 @@ const FrameworkRules* found(std::string_view name) {
 std::span<const FrameworkRules> frameworks() {
   static const std::array all = {paper::rules(),    deepspeed::rules(), neox::rules(),
                                  megatron::rules(), torch_ddp::rules(), trainer::rules()};
+  return all;
+}
+
+std::span<const ConfigReader> config_readers() {
+  static const std::array all = {huggingface::reader(), megatron::reader(), neox::reader(),
+                                 deepspeed::reader()};
   return all;
 }
 

@@ -7,9 +7,11 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/frameworks/advice_texts.hpp"
+#include "commlens/frameworks/config_reader.hpp"
 #include "commlens/frameworks/memory_rules.hpp"
 #include "commlens/frameworks/variations.hpp"
 #include "commlens/model/job.hpp"
+#include "commlens/model/version.hpp"
 #include "commlens/plan/local_parameters.hpp"
 #include "commlens/plan/plan.hpp"
 #include "commlens/trace/rule_book.hpp"
@@ -28,8 +30,11 @@ struct SettingRules {
   /// Makes a job that another framework's configuration described this one's: settings that both have are
   /// carried over, the others get their defaults. Null: nothing to change.
   void (*adopt)(Job& job) = nullptr;
-  /// Leaves out what came from another framework's configuration and does not apply. Null: nothing.
-  void (*leave_out_converted)(Job& job) = nullptr;
+  /// Removes what came from another framework's configuration and does not apply. Null: nothing.
+  void (*skip_converted)(Job& job) = nullptr;
+  /// The width of the model changed: settings of a configuration that follow from it. Called for jobs of all
+  /// frameworks, since a job may carry the settings of another one. Null: none.
+  void (*follow_width)(Job& job) = nullptr;
   /// Called when a job is validated, its layout known: settings that follow from others. Null: none.
   void (*settle)(Job& job) = nullptr;
   /// Whether the framework, at the job's version, splits activations along the sequence over tensor ranks.
@@ -48,14 +53,15 @@ struct SettingRules {
   bool pads_to_tensor_ranks = false;  // rounds the vocabulary up to a multiple of the tensor ranks itself
 };
 
-/// One framework: all that the rest of the program knows of it.
+/// One framework: everything that the rest of the program uses of it.
 struct FrameworkRules {
   std::string_view name;    // as the command line and files have it
   std::string_view engine;  // the framework whose engine trains the job: its own name, or a library's
-  /// Versions the rules were measured on, the default first, as a file may write them (`is_same_version`).
-  /// Empty for equations, which have no versions.
-  std::vector<std::string_view> versions;
-  std::string_view base;  // what the framework ran on: " on LIBRARY VERSION"
+  /// Versions whose behaviour is known, releases in ascending order (`choose_version`). Empty for equations,
+  /// which have no versions.
+  std::vector<KnownVersion> versions;
+  std::size_t default_version = 0;  // the one of a job that names none, or a commit that is not listed
+  std::string_view base;            // what the framework ran on: " on LIBRARY VERSION"
   /// Refuses, by name, what the rules do not cover.
   Result<void> (*check)(const Job& job);
   /// Why the prediction rests on rules that were never measured; empty when all were.
@@ -73,11 +79,14 @@ struct FrameworkRules {
   AdviceTexts advice = {};
   /// Adds the changes of its own settings that are worth trying. Null: none, nothing of a job is varied.
   void (*variations)(Variations& variations) = nullptr;
+  CaseRules case_file = {};
   std::span<const RuleRow> causes = {};  // what each of its rules means
 };
 
 /// The one list.
 std::span<const FrameworkRules> frameworks();
+/// Kinds of configuration files, in the order in which a file is tried on them.
+std::span<const ConfigReader> config_readers();
 /// The rules of a job's framework, which is in the list.
 const FrameworkRules& rules_of(const Job& job);
 /// Those of the framework with this name; the error lists the names.
@@ -93,7 +102,7 @@ const RuleBook& rule_book();
 Job with_framework(Job job, std::string_view framework);
 
 /// Pads the vocabulary as Megatron and what comes from it do, to a multiple of 128 for each tensor rank,
-/// unless the model says otherwise.
+/// unless the model has another multiple.
 void pad_vocab_for_training(ModelConfig& model);
 
 /// The job with its degrees resolved and its vocabulary padded (what that switches on or off is noted in

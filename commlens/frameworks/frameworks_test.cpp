@@ -59,7 +59,7 @@ TEST(Frameworks, TrainersPadAVocabularyThatWasTakenAsItIs) {
 TEST(Frameworks, TorchDdpLeavesZeroOutAndSaysSo) {
   const Job job = with_framework(preset("1.3B").value(), "torch-ddp");
   EXPECT_EQ(job.train.zero_stage, 0);
-  EXPECT_EQ(job.warnings.at(0), "torch-ddp has no ZeRO: stage 1 of the configuration is left out");
+  EXPECT_EQ(job.warnings.at(0), "torch-ddp has no ZeRO: stage 1 of the configuration is skipped");
 }
 
 TEST(Frameworks, OnlyFullRecomputationPartitionsActivations) {
@@ -117,7 +117,7 @@ TEST(Frameworks, OurTrainerSaysThatItDoesNotOffload) {
   Job job = preset("1.3B").value();
   deepspeed::options(job).offload = true;
   EXPECT_EQ(with_framework(job, "commlens").warnings.at(0),
-            "our trainer keeps everything on its device: offload is left out");
+            "our trainer keeps everything on its device: offload is skipped");
 }
 
 }  // namespace

@@ -7,8 +7,9 @@
 
 namespace commlens {
 
-/// Whether scores are kept: as the configuration says, else fused for Llama-type models and eager for others
-/// and for our own trainer, which takes the fused kernel of LibTorch where it is asked to and there is one.
+/// Whether scores are kept: as the configuration sets it, else fused for Llama-type models and eager for
+/// others and for our own trainer, which takes the fused kernel of LibTorch where it is asked to and there is
+/// one.
 Attention attention_of(const Job& job);
 
 /// Of a rank of pipeline stage `stage`, of a validated job.

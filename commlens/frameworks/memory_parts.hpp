@@ -19,7 +19,7 @@ struct MemoryEstimate {
   /// al., arXiv 2205.05198, eqs 1-6; without the scores where attention is fused.
   Bytes activations;
   /// The head's input and logits, with the logits' gradient. Frameworks compute the loss of mixed precision
-  /// in fp32, so that the scores stand there twice (arXiv 2205.05198 §4.3 counts 4 bytes a score, and the
+  /// in fp32, so that the scores are stored twice (arXiv 2205.05198 §4.3 counts 4 bytes a score, and the
   /// gradient comes later); our trainer computes it in place.
   Bytes logits;
   /// Parameters gathered by ZeRO-3, buckets of reductions and what they result in.

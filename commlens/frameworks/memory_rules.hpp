@@ -17,7 +17,7 @@ struct MemoryRules {
   std::int64_t (*most_kept)(const Job& job) = nullptr;  // elements in all; null: no limit
   /// The whole estimate of a stage, instead of the common one.
   MemoryEstimate (*of_stage)(const Job& job, std::int64_t stage) = nullptr;
-  bool fuses_attention_of_llama = true;  // unless the configuration says otherwise
+  bool fuses_attention_of_llama = true;  // unless the configuration sets it
 };
 
 }  // namespace commlens

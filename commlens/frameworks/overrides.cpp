@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
@@ -29,6 +28,7 @@ void override_layout(Job& job, const Overrides& flags) {
   replace(layout.pp, flags.pp);
   replace(layout.cp, flags.cp);
   replace(layout.ep, flags.ep);
+  replace(layout.order, flags.rank_order);
   if (flags.dp) {
     layout.dp = *flags.dp == 0 ? -1 : *flags.dp;  // 0 means "what remains", which is not what was asked for
     layout.ranks = 0;
@@ -102,7 +102,11 @@ void override_model(Job& job, const Overrides& flags) {
     }
   }
   override_width(model, flags);
-  deepspeed::settle_width_sizes(job);
+  for (const FrameworkRules& rules : frameworks()) {
+    if (rules.settings.follow_width != nullptr) {
+      rules.settings.follow_width(job);
+    }
+  }
   if (flags.vocab) {
     model.raw_vocab = *flags.vocab;
     model.vocab = *flags.vocab;
@@ -240,8 +244,8 @@ Result<Job> with_overrides(Job job, const Overrides& flags) {
     job.train.attention = flags.attention;
   }
   replace(job.train.gradient_clipping, flags.clip);
-  if (const auto leave_out = rules_of(job).settings.leave_out_converted) {
-    leave_out(job);  // what the flags ask for is refused where it does not apply, not skipped
+  if (const auto remove_converted = rules_of(job).settings.skip_converted) {
+    remove_converted(job);  // what the flags ask for is refused where it does not apply, not skipped
   }
   if (const Result<void> ok = override_details(job, flags); !ok) {
     return tl::unexpected(ok.error());

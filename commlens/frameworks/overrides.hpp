@@ -18,6 +18,7 @@ struct Overrides {
   std::optional<std::int64_t> pp;
   std::optional<std::int64_t> cp;
   std::optional<std::int64_t> ep;
+  std::optional<std::string> rank_order;  // ParallelLayout::order
   std::optional<int> zero;
   std::optional<std::int64_t> micro_batch;
   std::optional<std::int64_t> micro_batches;

@@ -119,7 +119,7 @@ TEST(Overrides, AGlobalBatchReplacesThatOfTheFile) {
   const Job changed = validated(with_overrides(job, {.dp = 2, .global_batch = 16}).value()).value();
   EXPECT_EQ(changed.train.micro_batches, 2);
   EXPECT_TRUE(changed.warnings.empty());
-  job.train.micro_batch = 0;  // a file that says how many micro-batches there are: the micro-batch is open
+  job.train.micro_batch = 0;  // a file with a number of micro-batches: the micro-batch is open
   job.train.micro_batches = 4;
   EXPECT_EQ(validated(with_overrides(job, {.dp = 2, .global_batch = 16}).value()).value().train.micro_batch,
             2);

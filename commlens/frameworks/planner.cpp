@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/model/version.hpp"
@@ -14,7 +15,7 @@
 namespace commlens {
 namespace {
 
-/// A program that repeats the one before it says nothing new.
+/// Removes programs at the end that repeat the one before them.
 void trim_repeats(std::vector<Program>& iterations) {
   while (iterations.size() > 1 && iterations.back() == iterations[iterations.size() - 2]) {
     iterations.pop_back();
@@ -65,30 +66,44 @@ Result<void> check_axes(const Job& job, const FrameworkRules& rules) {
                                    ParallelLayout::k_default_order, job.layout.order));
 }
 
-/// The version the rules were measured on that the job names; the first when it names none; none when it
-/// names another.
-std::optional<std::string_view> measured_version(const Job& job, const FrameworkRules& rules) {
+/// The known version whose rules the job takes, and why it is that one.
+struct UsedVersion {
+  std::string_view name;
+  VersionMatch match = VersionMatch::recorded;
+};
+
+UsedVersion used_version(const Job& job, const FrameworkRules& rules) {
   if (rules.versions.empty()) {
-    return std::string_view{};
+    return {};
   }
-  if (job.framework_version.empty()) {
-    return rules.versions.front();
+  const VersionChoice choice = choose_version(rules.versions, rules.default_version, job.framework_version);
+  return {rules.versions[choice.index].name, choice.match};
+}
+
+/// Names the known version that is used instead of an unknown one; empty if the source of that one was read.
+std::string_view relation_to_others(VersionMatch match) {
+  switch (match) {
+    case VersionMatch::nearest_older:
+      return "the nearest older version known";
+    case VersionMatch::oldest:
+      return "the oldest version known";
+    case VersionMatch::not_comparable:
+      return "the default version";
+    case VersionMatch::recorded:
+    case VersionMatch::in_range:
+      break;
   }
-  for (const std::string_view known : rules.versions) {
-    if (is_same_version(job.framework_version, known)) {
-      return known;
-    }
-  }
-  return std::nullopt;
+  return "";
 }
 
 /// Why nothing of this job is verified: its version, its settings.
-std::vector<std::string> unverified(const Job& job, const FrameworkRules& rules, bool is_measured,
-                                    std::string_view used) {
+std::vector<std::string> unverified(const Job& job, const FrameworkRules& rules, const UsedVersion& used) {
   std::vector<std::string> reasons = rules.unverified(job);
-  if (!is_measured) {
-    reasons.push_back(
-        fmt::format("version {} was never recorded, the rules are those of {}", job.framework_version, used));
+  if (used.match != VersionMatch::recorded) {
+    const std::string_view relation = relation_to_others(used.match);
+    reasons.push_back(fmt::format("version {} was never recorded, the rules are those of {}{}{}",
+                                  shown_text(job.framework_version), used.name, relation.empty() ? "" : ", ",
+                                  relation));
   }
   reasons.insert(reasons.end(), job.unmodelled.begin(), job.unmodelled.end());
   if (job.model.vocab_is_assumed) {
@@ -98,21 +113,28 @@ std::vector<std::string> unverified(const Job& job, const FrameworkRules& rules,
   return reasons;
 }
 
+/// The warning about a version that was not recorded.
+std::string version_warning(const Job& job, const FrameworkRules& rules, const UsedVersion& used) {
+  const std::string_view relation = relation_to_others(used.match);
+  const bool is_known = used.match == VersionMatch::in_range;
+  return fmt::format("framework_version {} {}; the rules of {} {}{}{}{} are used, unverified",
+                     shown_text(job.framework_version), is_known ? "was never recorded" : "is unknown",
+                     job.framework, used.name, rules.base, relation.empty() ? "" : ", ",
+                     relation.empty() ? "" : fmt::format("{},", relation));
+}
+
 void describe(Plan& plan, const FrameworkRules& rules) {
   const Job& job = plan.job;
-  const std::optional<std::string_view> measured = measured_version(job, rules);
-  const std::string_view used = measured.value_or(rules.versions.empty() ? "" : rules.versions.front());
-  plan.unverified = unverified(job, rules, measured.has_value(), used);
-  if (!measured) {
-    plan.job.warnings.push_back(
-        fmt::format("framework_version {} is unknown; the rules of {} {}{} are used, unverified",
-                    job.framework_version, job.framework, used, rules.base));
+  const UsedVersion used = used_version(job, rules);
+  plan.unverified = unverified(job, rules, used);
+  if (used.match != VersionMatch::recorded) {
+    plan.job.warnings.push_back(version_warning(job, rules, used));
   }
   Provenance& provenance = plan.tables.provenance;
   provenance.source = Source::predicted;
   provenance.producer = "commlens";
   provenance.description = job.model.name;
-  provenance.framework = fmt::format("{} {}{}", job.framework, used, rules.base);
+  provenance.framework = fmt::format("{} {}{}", job.framework, used.name, rules.base);
   provenance.verified = plan.unverified.empty();
 }
 

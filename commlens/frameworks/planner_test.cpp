@@ -121,7 +121,9 @@ TEST(MakePlan, UsesTheNearestRulesForAnUnknownVersion) {
   const Plan unknown = make_plan(job).value();
   EXPECT_FALSE(unknown.tables.provenance.verified);
   ASSERT_EQ(unknown.job.warnings.size(), 1U);
-  EXPECT_TRUE(holds(unknown.job.warnings[0], "framework_version 0.15.1 is unknown"));
+  EXPECT_EQ(unknown.job.warnings[0],
+            "framework_version 0.15.1 is unknown; the rules of deepspeed 0.14.0, the nearest older version "
+            "known, are used, unverified");
   job.framework_version = "0.14.0+cu118";
   EXPECT_TRUE(make_plan(job).value().tables.provenance.verified);
 }
@@ -133,13 +135,22 @@ TEST(MakePlan, ComparesVersionsByTheirParts) {
     const Plan plan = make_plan(job).value();
     return plan.unverified.empty() ? "" : plan.unverified.front();
   };
-  EXPECT_EQ(reasons("megatron", "core_v0"),
-            "version core_v0 was never recorded, the rules are those of core_v0.7.0");
+  EXPECT_EQ(
+      reasons("megatron", "core_v0"),
+      "version core_v0 was never recorded, the rules are those of core_v0.7.0, the oldest version known");
+  EXPECT_EQ(reasons("megatron", "0.12.1"),
+            "version 0.12.1 was never recorded, the rules are those of core_v0.7.0, the nearest older "
+            "version known");
+  EXPECT_EQ(reasons("megatron", "core_v0.7"),
+            "version core_v0.7 was never recorded, the rules are those of core_v0.7.0");
+  EXPECT_EQ(reasons("neox", "deadbeef"),
+            "version deadbeef was never recorded, the rules are those of 4bc66703, the default version");
   EXPECT_EQ(reasons("megatron", "core_v0.7.0"), "");
   EXPECT_EQ(reasons("deepspeed", "0.14.0rc9"),
-            "version 0.14.0rc9 was never recorded, the rules are those of 0.14.0");
+            "version 0.14.0rc9 was never recorded, the rules are those of 0.14.0, the oldest version known");
   EXPECT_EQ(reasons("deepspeed", "0.14.0"), "");
-  EXPECT_EQ(reasons("torch-ddp", "1.131"), "version 1.131 was never recorded, the rules are those of 1.13");
+  EXPECT_EQ(reasons("torch-ddp", "1.131"),
+            "version 1.131 was never recorded, the rules are those of 1.13, the nearest older version known");
   EXPECT_EQ(reasons("torch-ddp", "1.13.1"), "");
 }
 

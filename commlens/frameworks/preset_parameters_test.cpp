@@ -28,7 +28,7 @@ struct CountRow {
   std::int64_t equation_1;
 };
 
-TEST(ParameterCount, EqualsTheTableOfGptNeoxConfigs) {  // rules/neox_megatron.md §7, V = 50304
+TEST(ParameterCount, EqualsTheTableOfGptNeoxConfigs) {  // V = 50304
   const std::vector<CountRow> rows = {
       {"19M", 70'426'624, 71'459'840},           {"49M", 113'625'600, 114'904'320},
       {"125M", 162'322'944, 163'849'728},        {"350M", 405'334'016, 407'308'288},
@@ -54,7 +54,7 @@ TEST(ParameterCount,
   EXPECT_EQ(parameter_count(model).value, 355'919'872);
 }
 
-TEST(ParameterCount, OfTheMeasuredModel) {  // rules/deepspeed.md A: S = h128 L4 s32 V1000
+TEST(ParameterCount, OfTheMeasuredModel) {  // h 128, L 4, s 32, V 1000
   EXPECT_EQ(ParameterList(small_gpt()).total().value, 1'053'440);
   EXPECT_EQ(paper_parameter_count(small_gpt()).value, 1'050'880);
 }
@@ -74,7 +74,7 @@ TEST(ParameterCount, OfListAndClosedFormAgreeOnEveryVariant) {
   }
 }
 
-TEST(ParameterList, KeepsTheOrderOfNamedParameters) {  // rules/deepspeed.md D1, neox_megatron.md §8.12
+TEST(ParameterList, KeepsTheOrderOfNamedParameters) {  // torch's Module.named_parameters()
   ModelConfig model = small_gpt();
   model.layers = 1;
   std::vector<std::string> names;
@@ -100,7 +100,7 @@ TEST(ParameterList, DecaysMatricesAndEmbeddingsOnly) {
   EXPECT_EQ(decaying, 1'046'528);
 }
 
-TEST(ParameterList, SplitsAsTensorParallelismDoes) {  // rules/neox_megatron.md §1.7
+TEST(ParameterList, SplitsAsTensorParallelismDoes) {
   // L (12h^2/t + 7h/t + 6h) + 2 Vh/t + 2h + sh at t = 2: 4 (98,304 + 448 + 768) + 128,000 + 256 + 4,096
   Elements held;
   const ParameterList list(small_gpt());

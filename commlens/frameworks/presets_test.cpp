@@ -23,7 +23,7 @@ TEST(Presets, AllValidate) {
   }
 }
 
-TEST(Presets, CarryTheSettingsOfTheirFiles) {  // rules/neox_megatron.md §7
+TEST(Presets, CarryTheSettingsOfTheirFiles) {  // gpt-neox configs/*.yml
   const Job job = preset("20B").value();
   EXPECT_EQ(job.framework, "neox");
   EXPECT_EQ(job.framework_version, "4bc66703");

@@ -8,60 +8,45 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/base/text.hpp"
-#include "commlens/config/json_document.hpp"
-#include "commlens/config/map_reader.hpp"
 #include "commlens/config/toml_document.hpp"
 #include "commlens/config/top_level_keys.hpp"
-#include "commlens/config/tree.hpp"
-#include "commlens/config/yaml_document.hpp"
 #include "commlens/frameworks/case_file.hpp"
-#include "commlens/frameworks/deepspeed/options.hpp"
-#include "commlens/frameworks/deepspeed/reader.hpp"
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/huggingface/reader.hpp"
-#include "commlens/frameworks/megatron/options.hpp"
-#include "commlens/frameworks/megatron/reader.hpp"
-#include "commlens/frameworks/neox/options.hpp"
-#include "commlens/frameworks/neox/reader.hpp"
 #include "commlens/frameworks/presets.hpp"
 
 namespace commlens {
 namespace {
 
+/// Files of one kind, in the order of the command line.
+struct Documents {
+  const ConfigReader* reader = nullptr;
+  std::vector<ConfigNode> files;
+};
+
 /// The files of one command line, sorted by what they hold.
 struct Files {
   std::optional<Job> preset;
-  std::vector<ConfigNode> neox;
-  std::vector<ConfigNode> deepspeed;
-  std::vector<ConfigNode> alone;  // kinds that describe a whole job
-  ConfigKind alone_kind = ConfigKind::not_a_config;
+  std::vector<Documents> jobs;       // each describes a whole job
+  std::vector<Documents> additions;  // settings alone
 };
 
-bool is_json_file(const std::filesystem::path& path) { return path.extension() == ".json"; }
-
-bool is_toml_file(const std::filesystem::path& path) { return path.extension() == ".toml"; }
-
-/// What a person writes: YAML, or the same settings as TOML.
-bool is_yaml_file(const std::filesystem::path& path) {
-  return path.extension() == ".yml" || path.extension() == ".yaml" || is_toml_file(path);
+/// All kinds, in the order in which a file is tried on them.
+std::vector<const ConfigReader*> readers() {
+  std::vector<const ConfigReader*> all{&case_reader()};
+  for (const ConfigReader& reader : config_readers()) {
+    all.push_back(&reader);
+  }
+  return all;
 }
 
-bool has_any(const std::vector<std::string>& keys, bool (*is_wanted)(std::string_view)) {
-  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return is_wanted(key); });
-}
-
-bool has(const std::vector<std::string>& keys, std::string_view key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
-/// Which keys only GPT-NeoX has, so that they outweigh DeepSpeed keys beside them.
-bool is_only_neox(std::string_view key) { return is_neox_key(key) && !is_deepspeed_key(key); }
-
-std::vector<std::string> keys_of(const std::filesystem::path& path, std::string_view content) {
-  if (!is_toml_file(path)) {
+std::vector<std::string> document_keys(const ConfigFile& file, std::string_view content) {
+  if (file.is_arguments) {
+    return {};
+  }
+  if (!file.is_toml()) {
     return top_level_keys(content);
   }
-  Result<ConfigNode> document = parse_toml(path.string(), content);
+  Result<ConfigNode> document = parse_toml(file.path.string(), content);
   if (!document) {
     return {};
   }
@@ -69,25 +54,58 @@ std::vector<std::string> keys_of(const std::filesystem::path& path, std::string_
   return std::move(document->keys);
 }
 
-Result<ConfigNode> parse(const std::string& name, const std::string& content, ConfigKind kind) {
-  if (kind == ConfigKind::megatron_args && starts_with_argument(content)) {
-    return parse_megatron_arguments(name, content);
+/// The kind of a file; null for what is no configuration.
+const ConfigReader* reader_of(const std::filesystem::path& path, std::string_view content) {
+  ConfigFile file{.path = path, .is_arguments = starts_with_argument(content)};
+  file.keys = document_keys(file, content);
+  for (const ConfigReader* const reader : readers()) {
+    if (reader->recognises(file)) {
+      return reader;
+    }
   }
-  if (is_json_file(name)) {
-    return parse_json(name, content);
+  return nullptr;
+}
+
+/// "a, b or c".
+std::string listed(std::vector<std::string_view> names) {
+  const std::string_view last = names.back();
+  names.pop_back();
+  return names.empty() ? std::string(last) : fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
+template <typename Predicate>
+std::vector<std::string_view> names_of_readers(Predicate is_wanted) {
+  std::vector<std::string_view> names;
+  for (const ConfigReader& reader : config_readers()) {
+    if (is_wanted(reader)) {
+      names.push_back(reader.name);
+    }
   }
-  Result<ConfigNode> document = is_toml_file(name) ? parse_toml(name, content) : parse_yaml(name, content);
-  if (document && kind == ConfigKind::megatron_args) {
-    use_underscores(*document);
-  }
-  return document;
+  return names;
 }
 
 tl::unexpected<Error> unknown_name(const std::string& name) {
-  const std::string meant = nearest(name, preset_names());
+  const std::vector<std::string_view> known = preset_names();
+  const std::string meant = nearest(name, known);
   return failure(fmt::format("'{}' is neither a file nor a built-in model ({}){}", name.substr(0, 100),
-                             fmt::join(preset_names(), " "),
+                             fmt::join(known, " "),
                              meant.empty() ? "" : fmt::format("; did you mean {}?", meant)));
+}
+
+tl::unexpected<Error> no_configuration(const std::string& name) {
+  std::vector<std::string_view> kinds = names_of_readers([](const ConfigReader&) { return true; });
+  const std::string ours = fmt::format("{} with 'framework' (YAML, or TOML in a file named *.toml)", k_case_file);
+  kinds.push_back(ours);
+  return failure(fmt::format("{}: no configuration: expected {}", name, listed(std::move(kinds))));
+}
+
+/// Puts a document beside the others of its kind, or in a row of its own.
+void add_to(std::vector<Documents>& all, const ConfigReader& reader, ConfigNode document) {
+  const auto same = std::find_if(all.begin(), all.end(), [&](const Documents& documents) {
+    return documents.reader == &reader && !reader.together.empty();
+  });
+  Documents& row = same == all.end() ? all.emplace_back(Documents{.reader = &reader}) : *same;
+  row.files.push_back(std::move(document));
 }
 
 Result<void> add(const std::string& name, Files& files) {
@@ -108,127 +126,93 @@ Result<void> add(const std::string& name, Files& files) {
   if (!content) {
     return tl::unexpected(content.error());
   }
-  const ConfigKind kind = sniff_config(name, *content);
-  Result<ConfigNode> document = parse(name, *content, kind);
+  const ConfigReader* const reader = reader_of(name, *content);
+  Result<ConfigNode> document = (reader == nullptr ? parse_document : reader->parse)(name, *content);
   if (!document) {
     return tl::unexpected(document.error());
   }
-  if (kind == ConfigKind::not_a_config || document->kind != ConfigNode::Kind::map) {
-    return failure(fmt::format(
-        "{}: no configuration: expected a GPT-NeoX yml, a DeepSpeed JSON, a Hugging Face config.json, "
-        "Megatron arguments or a case file with 'framework' (YAML, or TOML in a file named *.toml)",
-        name));
+  if (reader == nullptr || document->kind != ConfigNode::Kind::map) {
+    return no_configuration(name);
   }
-  if (kind == ConfigKind::neox_yaml) {
-    files.neox.push_back(std::move(*document));
-  } else if (kind == ConfigKind::deepspeed_json) {
-    files.deepspeed.push_back(std::move(*document));
-  } else {
-    files.alone.push_back(std::move(*document));
-    files.alone_kind = kind;
-  }
+  add_to(reader->read == nullptr ? files.additions : files.jobs, *reader, std::move(*document));
   return {};
+}
+
+/// What describes several jobs, and what one job has of several files, for the error.
+tl::unexpected<Error> more_than_one_job() {
+  std::string together;
+  for (const ConfigReader& reader : config_readers()) {
+    together += reader.together.empty() ? "" : fmt::format("the {} of one job, ", reader.together);
+  }
+  return failure(fmt::format(
+      "these files describe more than one job; give one built-in model, {}or one other file", together));
 }
 
 /// Says which files do not belong together.
 Result<void> check_combination(const Files& files) {
-  const std::size_t jobs = (files.preset ? 1U : 0U) + (files.neox.empty() ? 0U : 1U) + files.alone.size();
+  const std::size_t jobs = (files.preset ? 1U : 0U) + files.jobs.size();
   if (jobs > 1) {
-    return failure(
-        "these files describe more than one job; give one built-in model, the GPT-NeoX files of one job, "
-        "or one other file");
+    return more_than_one_job();
   }
-  if (files.deepspeed.size() > 1) {
-    return failure(fmt::format("{}: a job has one DeepSpeed JSON, {} is one already", files.deepspeed[1].file,
-                               files.deepspeed[0].file));
+  if (files.additions.empty()) {
+    return jobs == 1 ? Result<void>{}
+                     : failure("no configuration: give a built-in model such as 1.3B, or a file");
+  }
+  const ConfigReader& reader = *files.additions[0].reader;
+  const std::string& file = files.additions[0].files[0].file;
+  if (files.additions.size() > 1) {
+    return failure(fmt::format("{}: a job takes {} once, {} is one already", files.additions[1].files[0].file,
+                               reader.name, file));
   }
   if (jobs == 0) {
-    return files.deepspeed.empty()
-               ? failure("no configuration: give a built-in model such as 1.3B, or a file")
-               : failure(fmt::format(
-                     "{}: a DeepSpeed JSON holds no model; name a built-in model or a Hugging Face "
-                     "config.json beside it",
-                     files.deepspeed[0].file));
+    return failure(fmt::format("{}: {} holds no model; name a built-in model or {} beside it", file,
+                               reader.name, listed(names_of_readers([](const ConfigReader& other) {
+                                 return other.additions == Additions::added;
+                               }))));
   }
-  const bool takes_deepspeed = files.alone.empty() || files.alone_kind == ConfigKind::hf_json;
-  if (!files.deepspeed.empty() && !takes_deepspeed) {
-    return failure(fmt::format("{}: a DeepSpeed JSON does not go with {}", files.deepspeed[0].file,
-                               files.alone[0].file));
+  if (!files.jobs.empty() && files.jobs[0].reader->additions == Additions::refused) {
+    return failure(fmt::format("{}: {} does not go with {}", file, reader.name, files.jobs[0].files[0].file));
   }
   return {};
 }
 
-/// A file of arguments belongs to Megatron's script, unlike the map in a case file.
-Result<Job> job_from_megatron_file(const ConfigNode& arguments) {
-  return job_from_megatron(arguments, 0).map([&](Job job) {
-    megatron::options(job).is_script = true;
-    job.model.name = std::filesystem::path(arguments.file).stem().string();
-    return job;
-  });
-}
-
-Result<Job> job_alone(const Files& files) {
-  const ConfigNode& document = files.alone[0];
-  switch (files.alone_kind) {
-    case ConfigKind::hf_json:
-      return job_from_hf(document);
-    case ConfigKind::megatron_args:
-      return job_from_megatron_file(document);
-    case ConfigKind::case_yaml:
-    case ConfigKind::neox_yaml:
-    case ConfigKind::deepspeed_json:
-    case ConfigKind::not_a_config:
-      break;
+Result<Job> job_of(const Files& files) {
+  if (files.additions.empty()) {
+    return files.preset ? *files.preset : files.jobs[0].reader->read(files.jobs[0].files);
   }
-  return job_from_case(document);
-}
-
-Result<Job> job_of(Files& files) {
-  if (!files.neox.empty()) {
-    files.neox.insert(files.neox.end(), files.deepspeed.begin(), files.deepspeed.end());
-    const Result<ConfigNode> all = merged_neox(files.neox);
-    return all ? job_from_neox(*all, 0, "") : tl::unexpected(all.error());
+  const ConfigReader& extra = *files.additions[0].reader;
+  const ConfigNode& settings = files.additions[0].files[0];
+  if (!files.preset && files.jobs[0].reader->additions == Additions::merged) {
+    std::vector<ConfigNode> all = files.jobs[0].files;
+    all.push_back(settings);
+    return files.jobs[0].reader->read(all);
   }
-  Result<Job> job = files.preset ? Result<Job>(*files.preset) : job_alone(files);
-  if (!job || files.deepspeed.empty()) {
+  Result<Job> job = files.preset ? *files.preset : files.jobs[0].reader->read(files.jobs[0].files);
+  if (!job) {
     return job;
   }
-  if (const Result<void> ok = read_deepspeed(files.deepspeed[0], *job); !ok) {
+  if (const Result<void> ok = extra.add(settings, *job); !ok) {
     return tl::unexpected(ok.error());
   }
-  return files.preset ? job : with_framework(std::move(*job), deepspeed::k_name);
+  return files.preset ? job : with_framework(std::move(*job), extra.framework);
 }
 
 }  // namespace
 
-ConfigKind sniff_config(const std::filesystem::path& path, std::string_view content) {
-  if (starts_with_argument(content)) {
-    return ConfigKind::megatron_args;
-  }
-  const std::vector<std::string> keys = keys_of(path, content);
-  if (has(keys, "framework") && (has(keys, "ranks") || has(keys, "model") || has(keys, "neox") ||
-                                 has(keys, "megatron") || is_yaml_file(path))) {
-    return ConfigKind::case_yaml;
-  }
-  if (has(keys, "model_type") || has(keys, "architectures")) {
-    return ConfigKind::hf_json;
-  }
-  if (has_any(keys, is_megatron_key)) {
-    return ConfigKind::megatron_args;
-  }
-  if (has(keys, "num_layers") || (is_yaml_file(path) && has_any(keys, is_only_neox))) {
-    return ConfigKind::neox_yaml;
-  }
-  if (has_any(keys, is_deepspeed_key) && (is_json_file(path) || is_yaml_file(path))) {
-    return is_json_file(path) ? ConfigKind::deepspeed_json : ConfigKind::neox_yaml;
-  }
-  return is_yaml_file(path) && keys.empty() ? ConfigKind::neox_yaml : ConfigKind::not_a_config;
+std::string_view sniff_config(const std::filesystem::path& path, std::string_view content) {
+  const ConfigReader* const reader = reader_of(path, content);
+  return reader == nullptr ? "" : reader->name;
 }
 
 std::string config_kinds_text(std::string_view preset) {
-  return fmt::format(
-      "A preset ({}), GPT-NeoX yml files, a Hugging Face config.json, Megatron arguments or a case file",
-      preset);
+  std::vector<std::string_view> kinds;
+  for (const ConfigReader& reader : config_readers()) {
+    if (reader.read != nullptr) {
+      kinds.push_back(reader.together.empty() ? reader.name : reader.together);
+    }
+  }
+  kinds.push_back(k_case_file);
+  return fmt::format("A preset ({}), {}", preset, listed(std::move(kinds)));
 }
 
 Result<Job> read_config(const std::vector<std::string>& config, std::string_view framework) {

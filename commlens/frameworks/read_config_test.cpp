@@ -18,7 +18,7 @@
 namespace commlens {
 namespace {
 
-/// A folder that lives as long as the test.
+/// A directory that exists as long as the test.
 class ReadConfig : public testing::Test {
  protected:
   ReadConfig()
@@ -107,7 +107,7 @@ TEST_F(ReadConfig, MergesNeoxFiles) {
   EXPECT_EQ(job.model.name, "19M");
   EXPECT_EQ(parameter_count(job.model).value, 70'426'624);
   EXPECT_EQ(error_of({model, file("again.yml", "hidden_size: 4\n")}),
-            "again.yml:1: 'hidden_size' stands at 19M.yml:1 too; GPT-NeoX takes a key from one file only");
+            "again.yml:1: 'hidden_size' is at 19M.yml:1 too; GPT-NeoX takes a key from one file only");
 }
 
 TEST_F(ReadConfig, MegatronsScriptReducesBf16GradientsInFp32) {
@@ -141,7 +141,8 @@ TEST_F(ReadConfig, MegatronsScriptReducesBf16GradientsOfOtherConfigurationsInFp3
 TEST_F(ReadConfig, RefusesFilesThatDoNotBelongTogether) {
   const std::string neox = file("m.yml", k_neox);
   const std::string two_jobs =
-      "these files describe more than one job; give one built-in model, the GPT-NeoX files of one job, or "
+      "these files describe more than one job; give one built-in model, the GPT-NeoX yml files of one job, "
+      "or "
       "one other "
       "file";
   EXPECT_EQ(error_of({"1.3B", neox}), two_jobs);
@@ -166,30 +167,28 @@ TEST_F(ReadConfig, RefusesWhatIsNoConfiguration) {
 }
 
 TEST_F(ReadConfig, SniffsEveryKind) {
-  EXPECT_EQ(sniff_config("case.yaml", "framework: neox\nranks: 4\n"), ConfigKind::case_yaml);
-  EXPECT_EQ(sniff_config("19M.yml", k_neox), ConfigKind::neox_yaml);
-  EXPECT_EQ(sniff_config("local.yml", "{\"data_path\": \"x\"}"), ConfigKind::neox_yaml);
-  EXPECT_EQ(sniff_config("zero.yml", "zero_optimization: {stage: 1}"), ConfigKind::neox_yaml);
-  EXPECT_EQ(sniff_config("ds.json", k_zero3), ConfigKind::deepspeed_json);
-  EXPECT_EQ(sniff_config("config.json", k_gpt2_config), ConfigKind::hf_json);
-  EXPECT_EQ(sniff_config("args", "--num-layers 4"), ConfigKind::megatron_args);
-  EXPECT_EQ(sniff_config("m.yaml", "tensor-model-parallel-size: 2\nnum-layers: 4\n"),
-            ConfigKind::megatron_args);
-  EXPECT_EQ(sniff_config("calls.jsonl", R"({"rank":0,"iteration":-1,"op":"broadcast"})"),
-            ConfigKind::not_a_config);
+  EXPECT_EQ(sniff_config("case.yaml", "framework: neox\nranks: 4\n"), k_case_file);
+  EXPECT_EQ(sniff_config("19M.yml", k_neox), "a GPT-NeoX yml");
+  EXPECT_EQ(sniff_config("local.yml", "{\"data_path\": \"x\"}"), "a GPT-NeoX yml");
+  EXPECT_EQ(sniff_config("zero.yml", "zero_optimization: {stage: 1}"), "a GPT-NeoX yml");
+  EXPECT_EQ(sniff_config("ds.json", k_zero3), "a DeepSpeed JSON");
+  EXPECT_EQ(sniff_config("config.json", k_gpt2_config), "a Hugging Face config.json");
+  EXPECT_EQ(sniff_config("args", "--num-layers 4"), "Megatron arguments");
+  EXPECT_EQ(sniff_config("m.yaml", "tensor-model-parallel-size: 2\nnum-layers: 4\n"), "Megatron arguments");
+  EXPECT_EQ(sniff_config("calls.jsonl", R"({"rank":0,"iteration":-1,"op":"broadcast"})"), "");
   EXPECT_EQ(sniff_config("run.log", "[2023-01-01] [INFO] [logging.py:96] comm op: all_reduce | time (ms): 1"),
-            ConfigKind::not_a_config);
-  EXPECT_EQ(sniff_config("trace.json", R"({"schemaVersion": 1, "traceEvents": [)"), ConfigKind::not_a_config);
-  EXPECT_EQ(sniff_config("empty", ""), ConfigKind::not_a_config);
+            "");
+  EXPECT_EQ(sniff_config("trace.json", R"({"schemaVersion": 1, "traceEvents": [)"), "");
+  EXPECT_EQ(sniff_config("empty", ""), "");
 }
 
-/// Third-party files; nothing when they are not at hand.
+/// The directory of third-party files; empty if it is not available.
 std::filesystem::path test_data() {
   const char* folder = std::getenv("COMMLENS_TEST_DATA");
   return folder == nullptr ? std::filesystem::path() : std::filesystem::path(folder);
 }
 
-TEST(ReadConfigOfRealFiles, LoadsTheGptNeoxConfigs) {  // rules/neox_megatron.md §7
+TEST(ReadConfigOfRealFiles, LoadsTheGptNeoxConfigs) {
   const std::filesystem::path folder = test_data() / "golden" / "neox_configs";
   if (test_data().empty() || !std::filesystem::exists(folder)) {
     GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/neox_configs";

@@ -23,8 +23,6 @@ void read_activation(MapReader& reader, std::string_view key, Activation& activa
 void read_init_method(MapReader& reader, std::string_view key, InitMethod& method, TrainingRecipe& recipe);
 /// The style of the decay; another one than ours is noted.
 void read_decay(MapReader& reader, std::string_view key, TrainingRecipe& recipe);
-/// DeepSpeed's section `optimizer`.
-Result<void> read_optimizer_section(MapReader& settings, TrainingRecipe& recipe);
 /// Notes an optimizer that is no form of Adam: our trainer has AdamW.
 void note_other_optimizer(std::string_view key, std::string_view type, TrainingRecipe& recipe);
 

@@ -23,7 +23,7 @@ Job two_layers(const std::string& framework) {
   return job;
 }
 
-/// "1 tp all_reduce <0": place, stream, what, and the places it waits for.
+/// "1 tp all_reduce <0": index, stream, what, and the indices of what it waits for.
 std::vector<std::string> steps_of(const Plan& plan, Phase phase) {
   std::vector<std::string> lines;
   const Program& program = plan.classes.at(0).iterations.back();

@@ -12,6 +12,7 @@
 #include "commlens/base/file.hpp"
 #include "commlens/config/json_document.hpp"
 #include "commlens/config/yaml_document.hpp"
+#include "commlens/frameworks/deepspeed/reader.hpp"
 #include "commlens/frameworks/huggingface/reader.hpp"
 #include "commlens/frameworks/megatron/reader.hpp"
 #include "commlens/frameworks/neox/reader.hpp"
@@ -43,41 +44,41 @@ std::vector<std::string> all_of(const TrainingKeys& keys) {
   return all;
 }
 
-constexpr KeySource k_sources[] = {KeySource::neox, KeySource::deepspeed, KeySource::hugging_face,
-                                   KeySource::megatron};
+const TrainingKeys* const k_sources[] = {&neox::training_keys(), &deepspeed::training_keys(),
+                                         &huggingface::training_keys(), &megatron::training_keys()};
 
 TEST(TrainingKeys, EachStandsInExactlyOneList) {
-  for (const KeySource source : k_sources) {
-    const std::vector<std::string> all = all_of(training_keys(source));
+  for (const TrainingKeys* const source : k_sources) {
+    const std::vector<std::string> all = all_of(*source);
     EXPECT_GT(all.size(), 100U);
     std::set<std::string> seen;
     for (const std::string& key : all) {
       EXPECT_TRUE(seen.insert(key).second) << key;
-      EXPECT_TRUE(use_of(source, key)) << key;
+      EXPECT_TRUE(use_of(*source, key)) << key;
     }
   }
 }
 
 /// The keys of a map that are in no list, in sections that are honoured too.
-void find_unlisted(const ConfigNode& map, KeySource source, const std::string& prefix,
+void find_unlisted(const ConfigNode& map, const TrainingKeys& source, const std::string& prefix,
                    std::vector<std::string>& unlisted) {
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
     const std::string key = prefix + map.keys[i];
-    const bool is_of_deepspeed = source == KeySource::neox && !use_of(source, key);
-    const KeySource owner = is_of_deepspeed ? KeySource::deepspeed : source;
+    const bool is_of_deepspeed = &source == &neox::training_keys() && !use_of(source, key);
+    const TrainingKeys& owner = is_of_deepspeed ? deepspeed::training_keys() : source;
     const std::optional<KeyUse> use = use_of(owner, key);
     if (!use) {
       unlisted.push_back(map.items[i].where() + " " + key);
     } else if (map.items[i].kind == ConfigNode::Kind::map && *use == KeyUse::honoured &&
                key != "rope_parameters") {
       const bool is_extra = key == "deepspeed_extra_args";
-      find_unlisted(map.items[i], is_extra ? KeySource::deepspeed : owner, is_extra ? "" : key + ".",
+      find_unlisted(map.items[i], is_extra ? deepspeed::training_keys() : owner, is_extra ? "" : key + ".",
                     unlisted);
     }
   }
 }
 
-std::vector<std::string> unlisted_of(const ConfigNode& map, KeySource source) {
+std::vector<std::string> unlisted_of(const ConfigNode& map, const TrainingKeys& source) {
   std::vector<std::string> unlisted;
   find_unlisted(map, source, "", unlisted);
   return unlisted;
@@ -99,7 +100,7 @@ TEST(TrainingKeys, HaveEveryKeyOfTheExamples) {
   int files = 0;
   for (const auto& entry : fs::directory_iterator(source_folder() / "examples")) {
     if (entry.path().extension() == ".yml") {
-      EXPECT_EQ(unlisted_of(neox_file(entry.path()), KeySource::neox), std::vector<std::string>{});
+      EXPECT_EQ(unlisted_of(neox_file(entry.path()), neox::training_keys()), std::vector<std::string>{});
       ++files;
     }
   }
@@ -113,7 +114,7 @@ TEST(TrainingKeys, HaveEveryKeyOfTheGptNeoxConfigs) {
     GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/neox_configs";
   }
   for (const auto& entry : fs::directory_iterator(folder)) {
-    EXPECT_EQ(unlisted_of(neox_file(entry.path()), KeySource::neox), std::vector<std::string>{});
+    EXPECT_EQ(unlisted_of(neox_file(entry.path()), neox::training_keys()), std::vector<std::string>{});
   }
 }
 
@@ -161,7 +162,7 @@ const std::map<std::string, std::string> k_hugging_face = {
 TEST(TrainingKeys, HaveEveryKeyOfPublishedHuggingFaceModels) {
   for (const auto& [name, text] : k_hugging_face) {
     const ConfigNode config = parse_json(name, text).value();
-    EXPECT_EQ(unlisted_of(config, KeySource::hugging_face), std::vector<std::string>{});
+    EXPECT_EQ(unlisted_of(config, huggingface::training_keys()), std::vector<std::string>{});
     const Result<Job> job = job_from_hf(config);
     ASSERT_TRUE(job) << job.error().message;
     EXPECT_TRUE(job->warnings.empty()) << name << job->warnings.front();
@@ -171,7 +172,7 @@ TEST(TrainingKeys, HaveEveryKeyOfPublishedHuggingFaceModels) {
 TEST(TrainingKeys, AnUnknownKeyIsInNoList) {
   const ConfigNode config =
       parse_yaml("m.yml", "num_layers: 2\nwarm_up: 3\noptimizer: {params: {speed: 1}}\n").value();
-  EXPECT_EQ(unlisted_of(config, KeySource::neox),
+  EXPECT_EQ(unlisted_of(config, neox::training_keys()),
             (std::vector<std::string>{"m.yml:2 warm_up", "m.yml:3 optimizer.params.speed"}));
 }
 
@@ -321,8 +322,8 @@ TEST(TrainingKeys, OfMegatronAreHonouredOrNamed) {
 
 TEST(TrainingKeys, StandInTheDocumentation) {
   const std::string page = read_text_file(source_folder() / "docs" / "training.md", 1 << 20).value();
-  for (const KeySource source : k_sources) {
-    const TrainingKeys& keys = training_keys(source);
+  for (const TrainingKeys* const source : k_sources) {
+    const TrainingKeys& keys = *source;
     for (const std::string& key : words_of(keys.honoured)) {
       EXPECT_NE(page.find("`" + key + "`"), std::string::npos) << key;
     }

@@ -10,7 +10,7 @@
 namespace commlens {
 namespace {
 
-/// What `validated` says about a preset after a change.
+/// The error of `validated` for a preset after a change.
 std::string error_of(const char* name, const std::function<void(Job&)>& change) {
   Job job = preset(name).value();
   change(job);
@@ -136,7 +136,7 @@ TEST(Validated, TurnsThePipelineEngineOn) {
   job.layout.pp = 2;
   EXPECT_TRUE(deepspeed::options(validated(job).value()).pipeline_engine);
   job.layout.pp = 1;
-  job.framework_version = "8b43196f";  // rules/neox_megatron.md §8.1
+  job.framework_version = "8b43196f";
   EXPECT_TRUE(deepspeed::options(validated(job).value()).pipeline_engine);
 }
 

@@ -16,7 +16,7 @@ namespace commlens {
 /// Everything a prediction needs: one model, one layout, one way to train, one framework's settings.
 struct Job {
   std::string framework = "paper";  // whose rules it follows, by name (frameworks/frameworks.hpp)
-  std::string framework_version;    // as the file says; empty: the version the rules were measured on
+  std::string framework_version;    // as the file has it; empty: the default one
   ModelConfig model;
   ParallelLayout layout;
   TrainConfig train;
@@ -29,7 +29,7 @@ struct Job {
   bool is_converted = false;
   std::vector<std::string> warnings;  // unknown keys and the like, each one line with file:line
   /// Settings of the configuration that can change messages and that no rule covers, by name and file:line:
-  /// predictions leave them out, so that none of such a job is verified.
+  /// predictions skip them, so that none of such a job is verified.
   std::vector<std::string> unmodelled;
 };
 

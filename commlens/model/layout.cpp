@@ -37,7 +37,7 @@ std::string spelled(std::span<const Degree> degrees) {
   return text.empty() ? "one rank" : text;
 }
 
-/// The same with the product behind it when that says more.
+/// The same followed by the product, unless it is the only degree.
 std::string with_product(std::span<const Degree> degrees, std::int64_t ranks) {
   const std::string text = spelled(degrees);
   return text.find(" x ") == std::string::npos ? text : fmt::format("{} = {}", text, ranks);
@@ -70,7 +70,7 @@ std::vector<MeshAxis> dense_axes(const ParallelLayout& layout, const std::vector
   return axes;
 }
 
-/// The same with ep where the order has it, or else right inside dp, and edp in the place of dp.
+/// The same with ep where the order has it, or else right inside dp, and edp instead of dp.
 std::vector<MeshAxis> expert_axes(const ParallelLayout& layout, const std::vector<Axis>& order) {
   std::vector<MeshAxis> axes = dense_axes(layout, order);
   const auto place_of = [&](const Axis& axis) {

@@ -32,7 +32,7 @@ struct ParallelLayout {
   /// The size of axis tp of the mesh: tensor ranks and replicas together, one model-parallel group.
   std::int64_t model_ranks() const { return tp * replicate; }
   /// The ranks of a resolved layout. The view "dense" has the axes of `order` without ep; the view "expert"
-  /// has ep too, and edp = dp / ep in the place of dp.
+  /// has ep too, and edp = dp / ep instead of dp.
   Mesh mesh() const;
 
   static constexpr std::string_view k_default_order = "tp-cp-ep-dp-pp";

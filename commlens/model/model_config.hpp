@@ -31,7 +31,7 @@ struct ModelConfig {
   std::int64_t hidden = 0;         // h
   std::int64_t heads = 0;          // a
   std::int64_t kv_heads = 0;       // key/value heads; equal to heads without grouped-query attention
-  std::int64_t head_dim = 0;       // h / a unless the config says otherwise
+  std::int64_t head_dim = 0;       // h / a unless the config sets it
   std::int64_t ffn_hidden = 0;     // width of the MLP; 4h for gpt
   std::int64_t sequence = 0;       // s
   std::int64_t max_positions = 0;  // rows of the learned position table

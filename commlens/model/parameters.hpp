@@ -40,7 +40,7 @@ struct Parameter {
 /// Every tensor of the model in named_parameters() order: wte, [wpe], per block {ln1, qkv, proj, ln2, fc1,
 /// fc2}, final norm, head (absent when tied); weight before bias. With experts, fc1 and fc2 appear once per
 /// expert after the router. Llama with a gated MLP: fc1 holds gate and up, [2 ffn, h]. Source:
-/// rules/deepspeed.md D1, rules/neox_megatron.md §8.12; llama from the Hugging Face modules.
+/// runs of DeepSpeed and GPT-NeoX (tests/golden); llama from the Hugging Face modules.
 class ParameterList {
  public:
   explicit ParameterList(const ModelConfig& model);

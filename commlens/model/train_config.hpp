@@ -29,7 +29,7 @@ struct TrainConfig {
   bool quantized_gradients = false;              // ZeRO++ qgZ: gradients in int4, two hops
   bool partition_activations = false;  // full recomputation: stored inputs split over the tensor ranks
   double gradient_clipping = 0.0;      // 0: off
-  bool dtype_is_chosen = true;         // false: it is that of a built-in model, which nobody asked for
+  bool dtype_is_chosen = true;         // false: it is the default of a built-in model
 };
 
 }  // namespace commlens

@@ -45,7 +45,7 @@ struct LossScaling {
   double minimum = 1;
 };
 
-/// What a configuration says about the optimizer; what is absent is decided by the trainer.
+/// Settings of the optimizer from a configuration; the trainer decides absent ones.
 struct TrainingRecipe {
   std::optional<double> learning_rate;
   std::optional<double> min_learning_rate;

@@ -30,12 +30,12 @@ struct StagePart {
 };
 
 /// The parameters of `part` in named_parameters() order. A tied head on a stage without the embedding comes
-/// first. Source: rules/neox_megatron.md §8.2, §8.12; rules/deepspeed.md D1.
+/// first. Source: recorded runs (tests/golden).
 LocalParameters local_parameters(const ModelConfig& model, const ParameterList& all, std::int64_t tp,
                                  const StagePart& part);
 
 /// The order in which backward finishes their gradients: modules reversed, bias before weight, but the weight
-/// of a norm before its bias; then wpe, wte. Source: rules/deepspeed.md B3, last paragraph.
+/// of a norm before its bias; then wpe, wte. Source: recorded runs of ZeRO-2 (tests/golden/deepspeed).
 LocalParameters in_ready_order(const LocalParameters& parameters);
 
 /// Parameters per optimizer group: one group, or matrices and embeddings first and biases and norms second;

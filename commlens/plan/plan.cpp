@@ -17,7 +17,7 @@ void append_calls(const Program& program, Iteration iteration, RankStream& strea
   }
 }
 
-/// Where a list of programs stands: the last step of each stream, what is open, calls so far.
+/// The state between programs of a list: the last step of each stream, what is open, calls so far.
 struct OrderState {
   std::map<StreamId, std::uint32_t> last;
   std::vector<std::uint32_t> open;

@@ -83,7 +83,7 @@ struct Plan {
   Trace trace(std::int64_t iterations) const;
   /// The calls of the chosen iterations only (k_init_iteration is initialisation).
   Trace trace_of(const std::vector<Iteration>& iterations) const;
-  /// What trace_of() of the same iterations leaves out: computing and waits.
+  /// What trace_of() of the same iterations drops: computing and waits.
   StepOrder order_of(const std::vector<Iteration>& iterations) const;
 };
 

@@ -1,5 +1,7 @@
 #include "commlens/trace/logger_view.hpp"
 
+#include <string_view>
+
 #include "commlens/comm/volume.hpp"
 
 namespace commlens {
@@ -9,8 +11,10 @@ Bytes logged_bytes(const CommOp& op) {
 }
 
 bool logger_sees(const Rule& rule) {
-  return !rule.source.starts_with("neox") && !rule.source.starts_with("gpt-neox") &&
-         !rule.source.starts_with("megatron") && !rule.source.starts_with("torch");
+  const std::string_view source = rule.source;
+  const std::string_view library = source.substr(0, source.find(' '));
+  const bool is_of_no_library = library.empty() || library == "arXiv" || library.starts_with("docs/");
+  return is_of_no_library || library == "deepspeed";
 }
 
 }  // namespace commlens

@@ -9,8 +9,9 @@ namespace commlens {
 Bytes logged_bytes(const CommOp& op);
 
 /// Whether that logger sees the calls of a rule. It wraps deepspeed.comm (comm/comm.py:106-141 timed_op);
-/// what GPT-NeoX, Megatron or torch ask of torch.distributed directly passes it by. Calls without a rule are
-/// taken as seen.
+/// what other libraries, GPT-NeoX, Megatron or torch, ask of torch.distributed directly passes it by. A
+/// source starts with the library and its version. Calls without a rule, of our own trainer or of the paper's
+/// equations are assumed to be seen.
 bool logger_sees(const Rule& rule);
 
 }  // namespace commlens

@@ -63,7 +63,7 @@ TEST(Capture, RecordsRarerCallsOfMpich) {
 }
 /// The ops of the program, by the function they were made with.
 std::map<std::string, std::vector<CommOp>> ops_of(const std::string& source, const std::string& mpi) {
-  const JobFolder folder;
+  const JobDirectory folder;
   folder.record(fmt::format("{} {}", program(source, mpi), folder.path().string()), {.mpi = mpi, .ranks = 2});
   const Result<Trace> trace = read_trace(folder.trace());
   std::map<std::string, std::vector<CommOp>> ops;

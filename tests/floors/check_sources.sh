@@ -4,7 +4,8 @@
 #   libraries   a library is included only where allowed_libraries.txt says
 #   formats     a directory of commlens/formats includes itself and formats/io; formats/io includes itself
 #   own_header  x.cpp includes x.hpp, if there is one, before anything else
-#   frameworks  a framework is named in commlens/frameworks and, in comments, wherever a source is cited
+#   frameworks  a framework is named in its directory of commlens/frameworks, in the list frameworks.cpp and, in comments,
+#               wherever a source is cited
 #   silent      no directory but cli prints, asks for a terminal, takes an argument vector or ends the process; a broken check
 #               does, and an MPI job that cannot end otherwise
 #   size        no file has more than 500 lines
@@ -67,13 +68,14 @@ own_header() {
 
 # What may name one all the same: the format of its log, the name of that log's way of counting, flags and examples.
 frameworks() {
-  sources -not -path 'commlens/frameworks/*' -not -path 'commlens/formats/*' -not -name '*_test.cpp' -not -name 'test_*' |
+  sources -not -path 'commlens/frameworks/*/*' -not -path commlens/frameworks/frameworks.cpp \
+    -not -path 'commlens/formats/*' -not -name '*_test.cpp' -not -name 'test_*' |
     xargs awk '{
       line = tolower($0)
       sub(/\/\/.*/, "", line)
       if (line ~ /comms logger|deepspeed-logger|"deepspeed_logger"|--deepspeed-like|^  commlens [a-z]/) next
-      if (line ~ /deepspeed|neox|megatron|torch.?ddp/ && FILENAME !~ /^commlens\/trace\/logger_view.cpp$/)
-        print FILENAME ":" FNR ": a framework is named outside commlens/frameworks"
+      if (line ~ /deepspeed|neox|megatron|torch.?ddp|hugging/ && FILENAME !~ /^commlens\/trace\/logger_view.cpp$/)
+        print FILENAME ":" FNR ": a framework is named outside its folder of commlens/frameworks"
     }'
 }
 

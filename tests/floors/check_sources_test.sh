@@ -8,10 +8,11 @@ failed=0
 
 fresh_tree() {
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree"/commlens/{base,comm,config,summary,formats/{io,kineto,goal}} "$tree"/{tests,benchmarks}
+  mkdir -p "$tree"/commlens/{base,comm,config,frameworks/neox,summary,formats/{io,kineto,goal}} "$tree"/{tests,benchmarks}
   printf '#pragma once\n/// A size.\nstruct Size {};\n' >"$tree/commlens/base/size.hpp"
   printf '#include "commlens/base/size.hpp"\n\n#include <zero>\n' >"$tree/commlens/base/size.cpp"
   printf '#include "commlens/base/size.hpp"\n#include "commlens/comm/wire.hpp"\n' >"$tree/commlens/comm/op.cpp"
+  printf 'int neox;\n' | tee "$tree/commlens/frameworks/frameworks.cpp" >"$tree/commlens/frameworks/neox/a.cpp"
   printf '#include <yaml-cpp/yaml.h>\n#include <nlohmann/json.hpp>\n' >"$tree/commlens/config/yaml.cpp"
 }
 
@@ -44,6 +45,7 @@ breach formats commlens/formats/io/a.cpp '#include "commlens/formats/formats.hpp
 breach own_header commlens/base/size.cpp '#include <vector>\n#include "commlens/base/size.hpp"\n' 'size.cpp:1: include'
 breach own_header commlens/base/size.cpp 'int size;\n' 'size.cpp:: include'
 breach frameworks commlens/summary/a.cpp 'bool b = name == "deepspeed";\n' 'a.cpp:1: a framework is named outside'
+breach frameworks commlens/frameworks/a.cpp '#include "commlens/frameworks/neox/options.hpp"\n' 'a.cpp:1: a framework is named outside'
 breach silent commlens/summary/a.cpp 'void f() { std::cout << 1; }\n' 'a.cpp:1: only commlens/cli talks'
 breach silent commlens/config/a.cpp '#include <iostream>\n' 'a.cpp:1: only commlens/cli talks'
 breach size commlens/base/long.cpp "$(printf '%.0s\\n' {1..501})" 'long.cpp: more than 500 lines'

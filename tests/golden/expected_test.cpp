@@ -102,7 +102,7 @@ TEST(Expected, ParameterCounts) {
   }
 }
 
-/// What `by_stage` says of a model on so many data-parallel ranks; `exact`: with the true count.
+/// What `by_stage` has for a model on so many data-parallel ranks; `exact`: with the true count.
 void expect_data_parallel_volumes(const std::string& name, std::int64_t ranks, bool exact,
                                   const Json& by_stage) {
   for (int stage = 0; stage <= 3; ++stage) {
@@ -386,7 +386,7 @@ TEST(Expected, Zero1WithEightTensorRanks) {
     EXPECT_EQ(tensor_all_reduces(job), values.at("tp_allreduces_per_microbatch"));
     EXPECT_EQ(equation(job, "5").value_exact, values.at("tp_wire_elements_per_mb").get<double>());
     EXPECT_EQ(parameter_count(job.model).value / 8, values.at("params_per_rank"));
-    job.model.vocab = 50304;  // the file's operations leave out the padding for eight tensor ranks
+    job.model.vocab = 50304;  // the file's operations lack the padding for eight tensor ranks
     EXPECT_NEAR(micro_batch_flops(job).value / 8, values.at("flops_per_mb_per_gpu").get<double>(), 1e9);
   }
 }

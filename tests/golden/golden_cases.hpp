@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-/// The recorded runs of real frameworks under tests/golden: a folder of each framework, in it one of each
+/// The recorded runs of real frameworks under tests/golden: a directory of each framework, in it one of each
 /// run.
 namespace commlens {
 

@@ -28,7 +28,7 @@ Check check_model(const Job& job) {
 Check check_layout(const Job& job) {
   const ParallelLayout& layout = job.layout;
   if (layout.cp > 1) {
-    return failure("framework commlens does not cover context parallelism (--cp); use --cp 1");
+    return failure("the commlens rules do not cover context parallelism (--cp); use --cp 1");
   }
   if (layout.ep > 1) {
     return failure("framework commlens does not cover expert parallelism (--ep); use --ep 1");

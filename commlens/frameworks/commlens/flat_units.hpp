@@ -63,7 +63,7 @@ struct FlatUnit {
 /// Units of a chunk. Stages 0-2: a unit closes when its elements reach the bucket size
 /// (trainer::Options::bucket / size of the dtype), and never crosses a chunk. Stage 3: per module one unit of
 /// the parameters with more than `persistence_threshold` elements, then one persistent unit of all others. A
-/// tied wte is always a unit of its own, whatever its size: in stages 0-2 where it stands in the order, in
+/// tied wte is always a unit of its own, whatever its size: in stages 0-2 at its position in the order, in
 /// stage 3 before the other unit of the module that owns it. Every unit is non-empty.
 std::vector<FlatUnit> flat_units(const Job& job, const HeldChunk& chunk);
 

@@ -13,10 +13,11 @@ FrameworkRules rules();
 /// What its rules mean (rule_book).
 std::span<const RuleRow> causes();
 
+Result<void> read_case_section(const ConfigNode& section, Job& job);
 void adopt(Job& job);
 /// Of a job that came from another framework's configuration: ZeRO++ outside stage 3 and partitioned
 /// activations where nothing is recomputed or split are skipped.
-void leave_out_converted(Job& job);
+void skip_converted(Job& job);
 Bytes bucket(const Job& job);
 Result<void> set_bucket(Job& job, Bytes bucket);
 std::string setting_text(const Job& job, Setting setting);

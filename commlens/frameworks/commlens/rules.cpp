@@ -188,14 +188,14 @@ void reduce_by_all_reduce(Job& job) { options(job).all_reduce_gradients = true; 
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {"0.1"},
+          .versions = {recorded_version("0.1")},
           .base = "",
           .check = check,
           .unverified = unverified,
           .write = write,
           .settings = {.adopt = adopt,
-                       .leave_out_converted = leave_out_converted,
-                       .settle = leave_out_converted,
+                       .skip_converted = skip_converted,
+                       .settle = skip_converted,
                        .has_sequence_parallelism = has_sequence_parallelism,
                        .bucket = bucket,
                        .set_bucket = set_bucket,
@@ -208,6 +208,10 @@ FrameworkRules rules() {
                      .fuses_attention_of_llama = false},
           .advice = {.place = "of commlens train", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
+          .case_file = {.section = k_name,
+                        .read_section = read_case_section,
+                        .is_own_section = true,
+                        .adopts_sections = true},
           .causes = causes()};
 }
 

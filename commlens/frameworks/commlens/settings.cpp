@@ -1,5 +1,5 @@
-// Settings of our trainer that follow from others, what makes two of its runs differ, and what advice says of
-// them.
+// Settings of our trainer that follow from others, what makes two of its runs differ, and what advice
+// recommends for them.
 #include <fmt/format.h>
 
 #include "commlens/frameworks/commlens/framework.hpp"
@@ -14,11 +14,11 @@ void adopt(Job& job) {
     job.train.dtype = DType::bf16;  // which needs no loss scaling and is faster on CPUs
   }
   if (deepspeed::options(job).offload) {
-    job.warnings.emplace_back("our trainer keeps everything on its device: offload is left out");
+    job.warnings.emplace_back("our trainer keeps everything on its device: offload is skipped");
   }
 }
 
-void leave_out_converted(Job& job) {
+void skip_converted(Job& job) {
   if (!std::exchange(job.is_converted, false)) {
     return;
   }

@@ -17,7 +17,7 @@ class ChunkUnits {
   /// `out` and `job` outlive it.
   ChunkUnits(ProgramBuilder& out, const Job& job, const HeldChunk& chunk);
 
-  /// Around the modules of one micro-batch, by their place in the chunk. `stays`: backward of the same module
+  /// Around the modules of one micro-batch, by their index in the chunk. `stays`: backward of the same module
   /// follows at once. Gathers of the next module come before what this one sends, as with `--prefetch`.
   void before_forward(std::size_t module);
   void after_forward(std::size_t module, bool stays);
@@ -40,7 +40,7 @@ class ChunkUnits {
   void reduce(const FlatUnit& unit);
   void reduce_quantized(const FlatUnit& unit) const;
   GroupId block() const;   // hpz consecutive data ranks
-  GroupId stride() const;  // data ranks of the same place in their block
+  GroupId stride() const;  // data ranks at the same position in their block
 
   ProgramBuilder& out_;
   const Job& job_;

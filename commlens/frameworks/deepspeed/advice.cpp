@@ -1,4 +1,4 @@
-// What advice says to people who configure DeepSpeed.
+// Texts of advice on DeepSpeed's configuration.
 #include <fmt/format.h>
 
 #include "commlens/frameworks/deepspeed/framework.hpp"
@@ -35,7 +35,7 @@ std::vector<AdvisedChange> less_reduced(const Job& job, std::string_view place) 
   return {};
 }
 
-/// A client may send the mask whatever its configuration says: only the engine's own jobs can leave it out.
+/// A client may send the mask regardless of its configuration: only the engine's own jobs can omit it.
 std::vector<AdvisedChange> without_mask(const Job& job) {
   if (job.framework != k_name || job.layout.pp == 1 || !options(job).attention_mask) {
     return {};

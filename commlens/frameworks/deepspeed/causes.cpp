@@ -1,8 +1,9 @@
-// What the rules of DeepSpeed mean where its calls are compared. The cause of a term says why it comes in
+// What the rules of DeepSpeed mean where its calls are compared. The cause of a term is why it comes in
 // another number of calls.
 #include <array>
 
 #include "commlens/frameworks/deepspeed/framework.hpp"
+#include "commlens/frameworks/deepspeed/source.hpp"
 
 namespace commlens::deepspeed {
 namespace {
@@ -29,7 +30,7 @@ constexpr std::array k_causes = {
     RuleRow{"zero3.start_gather", {Term::none, "start"}},
     RuleRow{"zero3.parameter_gather",
             {Term::parameters, "separate_calls", "parameters_kept",
-             "deepspeed 0.14.0 runtime/zero/partitioned_param_coordinator.py:487 __params_to_release"}},
+             source<"runtime/zero/partitioned_param_coordinator.py:487 __params_to_release">}},
     RuleRow{"zero3.persistent_parameter_gather", {Term::parameters, "persistent_parameters"}},
     RuleRow{"zero3.trace_check", {Term::none, "trace_check"}},
     RuleRow{"zero3.gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},

@@ -10,7 +10,7 @@
 
 namespace commlens::deepspeed {
 
-/// What DeepSpeed's engine knows on one rank; the client framework (a plain script, GPT-NeoX) fills it in.
+/// The input of DeepSpeed's engine on one rank; the client framework (a plain script, GPT-NeoX) fills it in.
 struct EngineRank {
   const Job* job = nullptr;
   LocalParameters parameters;    // of this rank, in named_parameters() order
@@ -44,7 +44,8 @@ void write_step(ProgramBuilder& out, const EngineRank& rank);
 /// What DeepSpeed 0.14.0 refuses, or what its rules do not cover, by name.
 Result<void> check(const Job& job);
 
-/// Settings of the job whose rules were only read in the source, never measured (rules/deepspeed.md D14).
+/// Settings of the job whose rules were only read in the source, never measured
+/// (docs/rules.md#deepspeed-0140).
 std::vector<std::string> unverified(const Job& job);
 
 }  // namespace commlens::deepspeed

@@ -21,8 +21,8 @@ struct WidthSizes {
   bool persistence_threshold = false;  // 10 hidden
 };
 
-/// DeepSpeed's own settings, defaults of version 0.14.0 (rules/deepspeed.md D10). Sizes count elements.
-/// The stage, clipping and micro-batches are in TrainConfig.
+/// DeepSpeed's own settings, defaults of version 0.14.0 (runtime/config.py, runtime/zero/config.py). Sizes
+/// count elements. The stage, clipping and micro-batches are in TrainConfig.
 struct Options {
   std::int64_t reduce_bucket_size = 500'000'000;
   bool reduce_scatter = true;

@@ -7,31 +7,26 @@
 #include <fmt/format.h>
 
 #include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/source.hpp"
 
 namespace commlens::deepspeed {
 namespace {
 
-const Rule k_count{"pipeline.parameter_count", "deepspeed 0.14.0 runtime/pipe/engine.py:155 __init__"};
-const Rule k_handshake{"pipeline.handshake", "deepspeed 0.14.0 runtime/pipe/engine.py:218 __init__"};
-const Rule k_shape{"pipeline.activation_shape",
-                   "deepspeed 0.14.0 runtime/pipe/engine.py:866 _send_tensor_meta"};
-const Rule k_activation{"pipeline.activation",
-                        "deepspeed 0.14.0 runtime/pipe/engine.py:974 _exec_send_activations"};
-const Rule k_mask{"pipeline.attention_mask",
-                  "deepspeed 0.14.0 runtime/pipe/engine.py:985 _exec_send_activations"};
-const Rule k_meta{"pipeline.partition_meta",
-                  "deepspeed 0.14.0 runtime/utils.py:709 PartitionedTensor.to_meta"};
-const Rule k_gradient{"pipeline.gradient", "deepspeed 0.14.0 runtime/pipe/engine.py:1003 _exec_send_grads"};
+const Rule k_count{"pipeline.parameter_count", source<"runtime/pipe/engine.py:155 __init__">};
+const Rule k_handshake{"pipeline.handshake", source<"runtime/pipe/engine.py:218 __init__">};
+const Rule k_shape{"pipeline.activation_shape", source<"runtime/pipe/engine.py:866 _send_tensor_meta">};
+const Rule k_activation{"pipeline.activation", source<"runtime/pipe/engine.py:974 _exec_send_activations">};
+const Rule k_mask{"pipeline.attention_mask", source<"runtime/pipe/engine.py:985 _exec_send_activations">};
+const Rule k_meta{"pipeline.partition_meta", source<"runtime/utils.py:709 PartitionedTensor.to_meta">};
+const Rule k_gradient{"pipeline.gradient", source<"runtime/pipe/engine.py:1003 _exec_send_grads">};
 const Rule k_full{"pipeline.gather_partitioned_tensor",
-                  "deepspeed 0.14.0 runtime/utils.py:699 PartitionedTensor.full"};
+                  source<"runtime/utils.py:699 PartitionedTensor.full">};
 const Rule k_tied_start{"pipeline.tied_weight_broadcast",
-                        "deepspeed 0.14.0 runtime/pipe/module.py:441 _synchronize_tied_weights"};
+                        source<"runtime/pipe/module.py:441 _synchronize_tied_weights">};
 const Rule k_tied{"pipeline.tied_gradient_all_reduce",
-                  "deepspeed 0.14.0 runtime/pipe/engine.py:274 _exec_reduce_tied_grads"};
-const Rule k_loss_dp{"pipeline.loss_all_reduce",
-                     "deepspeed 0.14.0 runtime/pipe/engine.py:575 _aggregate_total_loss"};
-const Rule k_loss_pp{"pipeline.loss_broadcast",
-                     "deepspeed 0.14.0 runtime/pipe/engine.py:587 _aggregate_total_loss"};
+                  source<"runtime/pipe/engine.py:274 _exec_reduce_tied_grads">};
+const Rule k_loss_dp{"pipeline.loss_all_reduce", source<"runtime/pipe/engine.py:575 _aggregate_total_loss">};
+const Rule k_loss_pp{"pipeline.loss_broadcast", source<"runtime/pipe/engine.py:587 _aggregate_total_loss">};
 
 constexpr std::int64_t k_activation_dims = 3;  // [b, s, h]
 constexpr std::int64_t k_mask_dims = 4;        // [1, 1, s, s]
@@ -59,7 +54,7 @@ std::int64_t meta_elements(const PipelineRank& rank) {
   return 1 + k_activation_dims + 2 + rank.tensor_ranks + 1;
 }
 
-/// Types and shapes before the first activation (rules B7.2, D4; neox_megatron §8.4).
+/// Types and shapes before the first activation.
 void write_shapes(ProgramBuilder& out, const PipelineRank& rank, const Link& link) {
   const auto message = [&](std::int64_t count) {
     (out.*link.move)(link.pair, {count}, DType::int64, k_shape, "shape");

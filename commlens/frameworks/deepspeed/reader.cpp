@@ -41,7 +41,7 @@ constexpr std::string_view k_local_optimizers =
     "muadamw musgd rmsprop sgd";
 
 // What can change messages and has no rules, also of versions after 0.14.0: skipped, unless switched off.
-constexpr std::string_view k_left_out_zero_keys =
+constexpr std::string_view k_skipped_zero_keys =
     "cpu_offload_params module_granularity_threshold "
     "stage3_module_granularity_threshold stage3_use_all_reduce_for_fetch_params "
     "use_all_reduce_for_fetch_params zenflow zero_quantized_nontrainable_weights zeropp_loco_param";
@@ -90,7 +90,7 @@ void read_loss_scaling(MapReader& reader, LossScaling& scaling) {
   }
 }
 
-/// The same of fp16 or bf16, whose other keys are looked at too.
+/// The same of fp16 or bf16, whose other keys are read too.
 bool is_precision(MapReader& settings, std::string_view section, Job& job) {
   const bool enabled = is_enabled(settings, section);
   const ConfigNode* map = settings.map(section);
@@ -101,7 +101,7 @@ bool is_precision(MapReader& settings, std::string_view section, Job& job) {
       read_loss_scaling(reader, job.recipe.loss_scaling);
     }
     reader.accept(k_precision_keys);
-    reader.leave_out_unless_off("fp16_master_weights_and_grads");
+    reader.skip_unless_off("fp16_master_weights_and_grads");
     if (const Result<void> ok = reader.finish(); !ok) {
       settings.fail_at(*map, ok.error().message);
     }
@@ -190,7 +190,7 @@ Result<void> read_zero(const ConfigNode& section, Job& job) {
   if (mics > 0) {
     zero.fail("mics_shard_size", "asks for MiCS, which has no rules here; leave it out");
   }
-  zero.leave_out_unless_off(k_left_out_zero_keys);
+  zero.skip_unless_off(k_skipped_zero_keys);
   zero.accept(k_zero_keys);
   return zero.finish();
 }
@@ -217,7 +217,7 @@ Result<void> read_pipeline(MapReader& settings, Job& job) {
   MapReader pipeline(*section, {job.warnings, job.unmodelled});
   pipeline.read("pipe_partitioned", deepspeed::options(job).pipe_partitioned);
   pipeline.read("grad_partitioned", deepspeed::options(job).grad_partitioned);
-  pipeline.leave_out_unless_off("activation_checkpoint_interval");
+  pipeline.skip_unless_off("activation_checkpoint_interval");
   pipeline.accept(k_pipeline_keys);
   return pipeline.finish();
 }
@@ -273,7 +273,7 @@ void read_optimizer(MapReader& settings) {
   if (is_one_of(name, "onebitadam zerooneadam onebitlamb")) {
     settings.fail("optimizer", fmt::format("is {}, whose compressed all_reduce has no rules here", name));
   } else if (!is_one_of(name, k_local_optimizers)) {
-    settings.leave_out("optimizer", "optimizer " + shown_text(type->text));
+    settings.skip("optimizer", "optimizer " + shown_text(type->text));
   }
 }
 
@@ -300,34 +300,34 @@ bool is_on(const ConfigNode* section) {
 }
 
 /// Notes what is skipped: sections that are switched on, and degrees of more than one.
-void leave_out_the_rest(MapReader& settings) {
+void skip_the_rest(MapReader& settings) {
   for (const std::string_view section :
        {"autotuning", "data_efficiency", "eigenvalue", "hybrid_engine", "progressive_layer_drop"}) {
     if (is_on(settings.node(section))) {
-      settings.leave_out(section);
+      settings.skip(section);
     }
   }
-  settings.leave_out_unless_off("weight_quantization");
+  settings.skip_unless_off("weight_quantization");
   const ConfigNode* compile = settings.node("compile");
   const ConfigNode* deep = compile == nullptr ? nullptr : find(*compile, "deepcompile");
   if (deep != nullptr && !is_off(*deep)) {
-    settings.leave_out("compile", "compile.deepcompile");
+    settings.skip("compile", "compile.deepcompile");
   } else if (is_on(compile)) {
-    settings.leave_out("compile");
+    settings.skip("compile");
   }
   const ConfigNode* tensor = settings.node("tensor_parallel");
   const ConfigNode* degree = tensor == nullptr ? nullptr : find(*tensor, "autotp_size");
   const bool is_one = degree != nullptr && as_integer(*degree).value_or(0) == 1;
   if (tensor != nullptr && !is_off(*tensor) && !is_one) {
-    settings.leave_out("tensor_parallel");
+    settings.skip("tensor_parallel");
   }
-  settings.leave_out_unless_one("sequence_parallel_size");
-  settings.leave_out_unless_one("data_parallel_size");
+  settings.skip_unless_one("sequence_parallel_size");
+  settings.skip_unless_one("data_parallel_size");
 }
 
 }  // namespace
 
-bool is_deepspeed_key(std::string_view key) { return is_known_key(KeySource::deepspeed, key); }
+bool is_deepspeed_key(std::string_view key) { return is_known_key(deepspeed::training_keys(), key); }
 
 Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given) {
   const ConfigNode settled = with_auto_settled(settings, given, job);
@@ -343,17 +343,21 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
     reader.fail("gradient_clipping", "must not be negative");
   }
   read_optimizer(reader);
-  if (const Result<void> ok = read_optimizer_section(reader, job.recipe); !ok) {
+  if (const Result<void> ok = deepspeed::read_optimizer_section(reader, job.recipe); !ok) {
     return ok;
   }
   refuse_what_has_no_rules(reader);
-  leave_out_the_rest(reader);
-  const std::vector<std::string> notes = not_honoured(settled, KeySource::deepspeed);
-  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
-  for (const std::string_view key : known_keys(KeySource::deepspeed)) {
-    reader.accept(key);
-  }
+  skip_the_rest(reader);
+  accept_known_keys(reader, settled, deepspeed::training_keys(), job.recipe);
   return reader.finish();
+}
+
+ConfigReader deepspeed::reader() {
+  return {
+      .name = "a DeepSpeed JSON",
+      .framework = k_name,
+      .recognises = [](const ConfigFile& file) { return file.is_json() && file.has_any(is_deepspeed_key); },
+      .add = [](const ConfigNode& file, Job& job) { return read_deepspeed(file, job); }};
 }
 
 }  // namespace commlens

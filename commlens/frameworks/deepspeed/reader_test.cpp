@@ -24,7 +24,7 @@ std::string deepspeed_error_of(const std::string& text) {
   return job ? "no error" : job.error().message;
 }
 
-TEST(DeepSpeedJson, AnEmptyMapKeepsTheDefaultsOfTheVersion) {  // rules/deepspeed.md D10
+TEST(DeepSpeedJson, AnEmptyMapKeepsTheDefaultsOfTheVersion) {  // runtime/config.py of 0.14.0
   const Job job = read_deepspeed("{}").value();
   EXPECT_EQ(job.train.zero_stage, 0);
   EXPECT_EQ(deepspeed::options(job).reduce_bucket_size, 500'000'000);
@@ -153,7 +153,7 @@ TEST(DeepSpeedJson, WarnsOfUnknownKeysAtBothLevels) {
 }
 
 TEST(DeepSpeedJson, NamesWhatItLeavesOut) {
-  const auto left_out = [](const std::string& text) {
+  const auto skipped = [](const std::string& text) {
     const Job job = read_deepspeed("{" + text + "}").value();
     return job.unmodelled.empty() ? "" : job.unmodelled.front();
   };
@@ -176,7 +176,7 @@ TEST(DeepSpeedJson, NamesWhatItLeavesOut) {
       {R"("zero_optimization": {"zero_quantized_nontrainable_weights": true})",
        "zero_quantized_nontrainable_weights"}};
   for (const auto& [text, name] : rows) {
-    EXPECT_EQ(left_out(text), "'" + name + "' (ds.json:1) has no rules") << text;
+    EXPECT_EQ(skipped(text), "'" + name + "' (ds.json:1) has no rules") << text;
   }
 }
 

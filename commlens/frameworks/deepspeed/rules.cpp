@@ -1,5 +1,5 @@
 // The rule set of plain DeepSpeed 0.14.0: a script that calls deepspeed.initialize, or its PipelineModule.
-// Source of every rule: rules/deepspeed.md; the sections are named where they are used.
+// The source of a rule is beside it; docs/rules.md has the limits.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -8,14 +8,16 @@
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/pipeline.hpp"
+#include "commlens/frameworks/deepspeed/reader.hpp"
+#include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/frameworks/deepspeed/zero3.hpp"
 
 namespace commlens::deepspeed {
 namespace {
 
 const Rule k_checkpoint_gather{"checkpoint.gather_partitioned_activations",
-                               "deepspeed 0.14.0 runtime/activation_checkpointing/checkpointing.py:294 "
-                               "gather_partitioned_activations"};
+                               source<"runtime/activation_checkpointing/checkpointing.py:294 "
+                                      "gather_partitioned_activations">};
 
 std::int64_t activation_elements(const Job& job) {
   return job.train.micro_batch * job.model.sequence * job.model.hidden;
@@ -202,8 +204,7 @@ void settle(Job& job) { options(job).pipeline_engine = options(job).pipeline_eng
 Result<void> check(const Job& job) {
   const std::string& name = job.framework;
   if (job.layout.cp > 1) {
-    return failure(
-        fmt::format("framework {} rules do not cover context parallelism (--cp); use --cp 1", name));
+    return failure(fmt::format("the {} rules do not cover context parallelism (--cp); use --cp 1", name));
   }
   if (job.layout.ep > 1 || job.model.experts > 0) {
     return failure(
@@ -280,13 +281,14 @@ std::vector<std::string> unverified(const Job& job) {
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {"0.14.0"},
+          .versions = {recorded_version(k_version.view())},
           .base = "",
           .check = check_plain,
           .unverified = unverified,
           .write = write,
           .parts = parts,
-          .settings = {.settle = settle,
+          .settings = {.follow_width = settle_width_sizes,
+                       .settle = settle,
                        .bucket = bucket,
                        .set_bucket = set_bucket,
                        .has_sharding_details = true,
@@ -294,6 +296,9 @@ FrameworkRules rules() {
           .memory = {.buffers = memory_buffers, .keeps_small_parameters = true, .most_kept = most_kept},
           .advice = {.place = "in the DeepSpeed JSON", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
+          .case_file = {.section = "deepspeed",
+                        .read_section = read_case_section,
+                        .read_options = read_case_options},
           .causes = causes()};
 }
 

@@ -4,22 +4,22 @@
 #include <unordered_map>
 
 #include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/plan/schemes/buckets.hpp"
 
 namespace commlens::deepspeed {
 namespace {
 
 const Rule k_bucket{"zero12.gradient_all_reduce",
-                    "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1496 allreduce_bucket"};
+                    source<"runtime/zero/stage_1_and_2.py:1496 allreduce_bucket">};
 const Rule k_bucket_split{"zero12.gradient_all_reduce_cut_at_partition",
-                          "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1011 allreduce_and_scatter"};
+                          source<"runtime/zero/stage_1_and_2.py:1011 allreduce_and_scatter">};
 const Rule k_reduce{"zero12.gradient_reduce_to_owner",
-                    "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1499 allreduce_bucket"};
-const Rule k_whole_buffer{
-    "zero12.whole_buffer_all_reduce",
-    "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:979 gradient_reduction_w_predivide"};
+                    source<"runtime/zero/stage_1_and_2.py:1499 allreduce_bucket">};
+const Rule k_whole_buffer{"zero12.whole_buffer_all_reduce",
+                          source<"runtime/zero/stage_1_and_2.py:979 gradient_reduction_w_predivide">};
 const Rule k_fallback{"zero12.fallback_all_reduce",
-                      "deepspeed 0.14.0 runtime/zero/stage_1_and_2.py:1561 buffered_reduce_fallback", false};
+                      source<"runtime/zero/stage_1_and_2.py:1561 buffered_reduce_fallback">, false};
 
 /// The slices of one parameter: which data rank owns which part of its gradient.
 using Ownership = std::unordered_map<std::string, std::vector<Slice>>;

@@ -4,7 +4,7 @@
 namespace commlens::deepspeed {
 
 /// Start and iterations of ZeRO stage 3 until they repeat for ever (a simulation of its parameter
-/// coordinator: trace, prefetch, reuse, persistence). Source: rules/deepspeed.md B1, B4, B5, B6.
+/// coordinator: trace, prefetch, reuse, persistence).
 struct Zero3Programs {
   Program init;
   std::vector<Program> iterations;

@@ -13,7 +13,7 @@ namespace commlens::deepspeed {
 
 /// What DeepSpeed's PartitionedParameterCoordinator does with parameters: which are gathered together, when,
 /// and which are kept. One object lives through a whole training run. Sizes count elements of whole
-/// parameters. Source: runtime/zero/partitioned_param_coordinator.py (rules/deepspeed.md B4, D5, D10).
+/// parameters. Source: runtime/zero/partitioned_param_coordinator.py.
 class Zero3Coordinator {
  public:
   /// Receives the parameters of one gather, in the order in which they were asked for.
@@ -30,7 +30,7 @@ class Zero3Coordinator {
   void step();
 
   const std::vector<std::size_t>& persistent() const { return persistent_; }
-  /// What else an iteration starts with (D5): two iterations after the first that start alike are alike.
+  /// What else an iteration starts with: two iterations after the first that start in the same way are equal.
   std::int64_t available_count() const { return available_count_; }
   bool is_recording() const { return is_recording_; }
   /// Modules and parameters of the recorded trace (sizes of the broadcasts that follow it).

@@ -16,7 +16,7 @@ struct HookedModule {
 };
 
 /// The called modules of a GPT in the order of their pre-hooks.
-/// Source: rules/deepspeed.md D1 (measured for family gpt).
+/// Measured for family gpt.
 std::vector<HookedModule> forward_modules(const LocalParameters& parameters);
 std::vector<HookedModule> backward_modules(const LocalParameters& parameters);
 

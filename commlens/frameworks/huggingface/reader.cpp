@@ -15,7 +15,7 @@ namespace commlens {
 namespace {
 
 // What changes the parameters or their type in a way that is not modelled: skipped, unless switched off.
-constexpr std::string_view k_left_out_hf_keys =
+constexpr std::string_view k_skipped_hf_keys =
     "add_cross_attention auto_map is_encoder_decoder pruned_heads quantization_config tie_encoder_decoder "
     "torchscript";
 
@@ -27,7 +27,7 @@ void read_architectures(MapReader& config) {
   }
   for (const ConfigNode& name : architectures->items) {
     if (!name.text.ends_with("ForCausalLM") && !name.text.ends_with("LMHeadModel")) {
-      config.leave_out("architectures", "architecture " + shown_text(name.text));
+      config.skip("architectures", "architecture " + shown_text(name.text));
     }
   }
 }
@@ -104,7 +104,7 @@ void read_hf_attention(MapReader& config, TrainConfig& train) {
   }
 }
 
-/// Where the wave lengths of rotary positions stand: in older files beside the sizes, in newer ones in a map.
+/// Reads the base of rotary positions: in older files beside the sizes, in newer ones in a map.
 Result<void> read_rotary(MapReader& config, Job& job) {
   double& base = job.model.rotary_base;
   read_within(config, "rotary_emb_base", {1, 1e12}, base);
@@ -198,16 +198,21 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   }
   read_hf_attention(reader, job.train);
   read_architectures(reader);
-  reader.leave_out_unless_off(k_left_out_hf_keys);
-  const std::vector<std::string> notes = not_honoured(config, KeySource::hugging_face);
-  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
-  for (const std::string_view key : known_keys(KeySource::hugging_face)) {
-    reader.accept(key);
-  }
+  reader.skip_unless_off(k_skipped_hf_keys);
+  accept_known_keys(reader, config, huggingface::training_keys(), job.recipe);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }
   return job;
+}
+
+ConfigReader huggingface::reader() {
+  return {.name = "a Hugging Face config.json",
+          .framework = trainer::k_name,
+          .recognises =
+              [](const ConfigFile& file) { return file.has("model_type") || file.has("architectures"); },
+          .read = [](const std::vector<ConfigNode>& files) { return job_from_hf(files[0]); },
+          .additions = Additions::added};
 }
 
 }  // namespace commlens

@@ -80,7 +80,7 @@ TEST(HfJson, TrainsOneSequenceOfTheLongestLengthByDefault) {
 }
 
 TEST(HfJson, NamesWhatItLeavesOut) {
-  const auto left_out = [](const std::string& text) {
+  const auto skipped = [](const std::string& text) {
     const Job job = read_hf(k_gpt2 + ", " + text + "}").value();
     return job.unmodelled.empty() ? "" : job.unmodelled.front();
   };
@@ -91,11 +91,11 @@ TEST(HfJson, NamesWhatItLeavesOut) {
       {R"("architectures": ["GPT2ForSequenceClassification"])",
        "'architecture GPT2ForSequenceClassification'"}};
   for (const auto& [text, name] : rows) {
-    EXPECT_EQ(left_out(text), name + " (models/x/config.json:2) has no rules");
+    EXPECT_EQ(skipped(text), name + " (models/x/config.json:2) has no rules");
   }
-  EXPECT_EQ(left_out(R"("attn_logit_softcapping": 50.0)"),
+  EXPECT_EQ(skipped(R"("attn_logit_softcapping": 50.0)"),
             "unknown key 'attn_logit_softcapping' (models/x/config.json:2)");
-  EXPECT_EQ(left_out(R"("architectures": ["GPT2LMHeadModel"], "pruned_heads": {}, "quantization_config": null,
+  EXPECT_EQ(skipped(R"("architectures": ["GPT2LMHeadModel"], "pruned_heads": {}, "quantization_config": null,
                         "temperature": 1.0, "is_encoder_decoder": false, "attn_logit_softcapping": null)"),
             "");
 }

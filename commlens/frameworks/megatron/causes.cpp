@@ -1,4 +1,4 @@
-// What the rules of Megatron mean where its calls are compared. The cause of a term says why it comes in
+// What the rules of Megatron mean where its calls are compared. The cause of a term is why it comes in
 // another number of calls.
 #include <array>
 

@@ -1,6 +1,7 @@
 #include "commlens/frameworks/megatron/chunk.hpp"
 
 #include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/megatron/source.hpp"
 
 namespace commlens::megatron {
 namespace {
@@ -8,39 +9,29 @@ namespace {
 using enum ModulePart;
 
 const Rule k_forward{"megatron.tensor_parallel_forward_all_reduce",
-                     "megatron core_v0.7.0 tensor_parallel/mappings.py:25 _reduce"};
+                     source<"tensor_parallel/mappings.py:25 _reduce">};
 const Rule k_backward{"megatron.tensor_parallel_backward_all_reduce",
-                      "megatron core_v0.7.0 tensor_parallel/layers.py:441"};
-const Rule k_gather_input{"megatron.sequence_parallel_gather_input",
-                          "megatron core_v0.7.0 tensor_parallel/layers.py:387"};
+                      source<"tensor_parallel/layers.py:441">};
+const Rule k_gather_input{"megatron.sequence_parallel_gather_input", source<"tensor_parallel/layers.py:387">};
 const Rule k_regather_input{"megatron.sequence_parallel_gather_input_again",
-                            "megatron core_v0.7.0 tensor_parallel/layers.py:420"};
+                            source<"tensor_parallel/layers.py:420">};
 const Rule k_scatter_output{"megatron.sequence_parallel_reduce_scatter",
-                            "megatron core_v0.7.0 tensor_parallel/mappings.py:141"};
+                            source<"tensor_parallel/mappings.py:141">};
 const Rule k_gather_gradient{"megatron.sequence_parallel_gather_gradient",
-                             "megatron core_v0.7.0 tensor_parallel/mappings.py:119"};
+                             source<"tensor_parallel/mappings.py:119">};
 const Rule k_scatter_gradient{"megatron.sequence_parallel_reduce_scatter_gradient",
-                              "megatron core_v0.7.0 tensor_parallel/layers.py:454"};
-const Rule k_loss_max{"megatron.cross_entropy_max",
-                      "megatron core_v0.7.0 tensor_parallel/cross_entropy.py:20"};
-const Rule k_loss_target{"megatron.cross_entropy_target",
-                         "megatron core_v0.7.0 tensor_parallel/cross_entropy.py:49"};
-const Rule k_loss_sum{"megatron.cross_entropy_sum",
-                      "megatron core_v0.7.0 tensor_parallel/cross_entropy.py:59"};
-const Rule k_saved{"megatron.distributed_saved_activation",
-                   "megatron core_v0.7.0 tensor_parallel/utils.py:85"};
-const Rule k_moe_gather{"megatron.moe_gather", "megatron core_v0.7.0 tensor_parallel/mappings.py:162"};
-const Rule k_moe_scatter{"megatron.moe_reduce_scatter",
-                         "megatron core_v0.7.0 tensor_parallel/mappings.py:183"};
-const Rule k_moe_counts{"megatron.moe_tokens_per_expert",
-                        "megatron core_v0.7.0 tensor_parallel/mappings.py:199"};
-const Rule k_moe_all_to_all{"megatron.moe_all_to_all",
-                            "megatron core_v0.7.0 tensor_parallel/mappings.py:417"};
-const Rule k_moe_hidden{"megatron.moe_gather_hidden_shards",
-                        "megatron core_v0.7.0 tensor_parallel/mappings.py:84"};
-const Rule k_router{"megatron.moe_gather_logits", "megatron core_v0.7.0 tensor_parallel/mappings.py:119"};
-const Rule k_router_gradient{"megatron.moe_logits_gradient",
-                             "megatron core_v0.7.0 tensor_parallel/mappings.py:141"};
+                              source<"tensor_parallel/layers.py:454">};
+const Rule k_loss_max{"megatron.cross_entropy_max", source<"tensor_parallel/cross_entropy.py:20">};
+const Rule k_loss_target{"megatron.cross_entropy_target", source<"tensor_parallel/cross_entropy.py:49">};
+const Rule k_loss_sum{"megatron.cross_entropy_sum", source<"tensor_parallel/cross_entropy.py:59">};
+const Rule k_saved{"megatron.distributed_saved_activation", source<"tensor_parallel/utils.py:85">};
+const Rule k_moe_gather{"megatron.moe_gather", source<"tensor_parallel/mappings.py:162">};
+const Rule k_moe_scatter{"megatron.moe_reduce_scatter", source<"tensor_parallel/mappings.py:183">};
+const Rule k_moe_counts{"megatron.moe_tokens_per_expert", source<"tensor_parallel/mappings.py:199">};
+const Rule k_moe_all_to_all{"megatron.moe_all_to_all", source<"tensor_parallel/mappings.py:417">};
+const Rule k_moe_hidden{"megatron.moe_gather_hidden_shards", source<"tensor_parallel/mappings.py:84">};
+const Rule k_router{"megatron.moe_gather_logits", source<"tensor_parallel/mappings.py:119">};
+const Rule k_router_gradient{"megatron.moe_logits_gradient", source<"tensor_parallel/mappings.py:141">};
 
 }  // namespace
 
@@ -224,7 +215,7 @@ void Chunk::experts_backward() {
   }
 }
 
-/// Index, probabilities and hidden states of all tokens to every rank of tp x ep; results back (§8.19).
+/// Index, probabilities and hidden states of all tokens to every rank of tp x ep; results back.
 void Chunk::allgather_experts_forward() {
   if (ranks_ * job_.layout.ep == 1) {
     return compute_experts();
@@ -258,7 +249,7 @@ void Chunk::expert_all_to_all(Elements routed, std::string_view tag) const {
 }
 
 /// Sizes after routing are means over routings; with tensor parallelism the hidden dimension is sharded
-/// meanwhile (§3 EP, §8.20).
+/// meanwhile.
 void Chunk::alltoall_experts_forward() {
   const DType dtype = job_.train.dtype;
   const Elements routed{tokens_ * job_.model.top_k * job_.model.hidden};

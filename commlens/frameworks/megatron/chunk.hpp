@@ -9,7 +9,7 @@ namespace commlens::megatron {
 /// What one model chunk of Megatron core computes and sends for one micro-batch besides pipeline messages:
 /// tensor and sequence parallelism, recomputation, token dispatch of experts. Messages are waited for at once
 /// but those of a column-parallel matrix's backward pass, which run beside its weight gradient
-/// (tensor_parallel/layers.py:404-470). Source: rules/neox_megatron.md §3, §8.17-8.22.
+/// (tensor_parallel/layers.py:404-470). Source: docs/rules.md#megatron-megatron-lm-core_v070.
 class Chunk {
  public:
   struct Part {

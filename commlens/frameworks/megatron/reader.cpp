@@ -1,6 +1,7 @@
 #include "commlens/frameworks/megatron/reader.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "commlens/config/map_reader.hpp"
-#include "commlens/config/tree_builder.hpp"
+#include "commlens/config/top_level_keys.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/recipe_reader.hpp"
 #include "commlens/frameworks/training_keys.hpp"
@@ -25,7 +26,7 @@ constexpr std::string_view k_own_keys =
 
 // Arguments that can add or change messages and have no rules: skipped, unless switched off. Calls of the
 // training script (log_params_norm, exit_signal_handler and so on) are among them.
-constexpr std::string_view k_left_out_arguments =
+constexpr std::string_view k_skipped_arguments =
     "check_weight_hash_across_dp_replicas_interval exit_duration_in_mins exit_signal_handler "
     "fp16_lm_cross_entropy fp32_residual_connection log_num_zeros_in_grad log_params_norm loss_scale "
     "moe_aux_loss_coeff moe_z_loss_coeff retro_add_retriever spec use_checkpoint_args use_legacy_models "
@@ -44,144 +45,6 @@ constexpr std::string_view k_unsupported_values =
     "pipeline_model_parallel_split_rank rampup_batch_size";
 
 constexpr double k_largest_beta = 1 - 1e-9;
-
-/// A word of the file and where it stands.
-struct Word {
-  std::string text;
-  int line = 1;
-};
-
-/// Splits a text as a shell would, as far as argument files need it.
-class Words {
- public:
-  Words(std::string_view file, std::string_view content) : file_(file), content_(content) {}
-
-  Result<std::vector<Word>> all() {
-    while (skip_to_word()) {
-      if (const Result<void> ok = take_word(); !ok) {
-        return tl::unexpected(ok.error());
-      }
-    }
-    return std::move(words_);
-  }
-
- private:
-  bool at_end() const { return at_ >= content_.size(); }
-  char peek() const { return content_[at_]; }
-  char next() {
-    const char letter = content_[at_++];
-    line_ += letter == '\n' ? 1 : 0;
-    return letter;
-  }
-  static bool is_space(char letter) {
-    return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r';
-  }
-
-  bool skip_to_word() {
-    while (!at_end()) {
-      const bool ends_line = peek() == '\\' && (at_ + 1 == content_.size() || is_space(content_[at_ + 1]));
-      if (is_space(peek()) || ends_line) {
-        next();
-      } else if (peek() == '#') {
-        at_ = std::min(content_.find('\n', at_), content_.size());
-      } else {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  Result<void> take_word() {
-    Word word;
-    word.line = line_;
-    while (!at_end() && !is_space(peek())) {
-      const char letter = next();
-      if (letter == '"' || letter == '\'') {
-        const std::size_t close = content_.find(letter, at_);
-        if (close == std::string_view::npos) {
-          return failure(fmt::format("{}:{}: the quote is never closed", file_, word.line));
-        }
-        while (at_ < close) {
-          word.text += next();
-        }
-        next();
-      } else if (letter == '\\' && !at_end()) {
-        const char escaped = next();
-        word.text += escaped == '\n' ? "" : std::string(1, escaped);
-      } else {
-        word.text += letter;
-      }
-    }
-    words_.push_back(std::move(word));
-    return {};
-  }
-
-  std::string file_;
-  std::string content_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-  std::vector<Word> words_;
-};
-
-/// Gathers words into a map: a name, then the words up to the next name.
-class ArgumentMap {
- public:
-  explicit ArgumentMap(std::string_view file) {
-    map_.kind = ConfigNode::Kind::map;
-    map_.file = file;
-    map_.line = 1;
-  }
-
-  Result<void> add(const Word& word) {
-    const bool is_name = word.text.starts_with("--") && word.text.size() > 2;
-    if (is_name) {
-      const std::size_t equals = std::min(word.text.find('='), word.text.size());
-      has_value_ = equals < word.text.size();
-      append(map_, word.text.substr(2, equals - 2),
-             scalar(word.line, has_value_ ? word.text.substr(equals + 1) : "true"));
-      return {};
-    }
-    if (map_.items.empty()) {
-      return failure(
-          fmt::format("{}:{}: '{}' belongs to no argument; a file of Megatron arguments starts with --name",
-                      map_.file, word.line, shown_text(word.text)));
-    }
-    add_value(map_.items.back(), word);
-    return {};
-  }
-
-  ConfigNode take() {
-    use_underscores(map_);
-    return std::move(map_);
-  }
-
- private:
-  ConfigNode scalar(int line, std::string text) const {
-    ConfigNode node;
-    node.kind = ConfigNode::Kind::scalar;
-    node.file = map_.file;
-    node.line = line;
-    node.text = std::move(text);
-    return node;
-  }
-
-  void add_value(ConfigNode& argument, const Word& word) {
-    if (!has_value_) {
-      argument.text = word.text;
-      has_value_ = true;
-      return;
-    }
-    if (argument.kind == ConfigNode::Kind::scalar) {
-      const ConfigNode first = argument;
-      argument.items.push_back(first);
-      argument.kind = ConfigNode::Kind::list;
-    }
-    argument.items.push_back(scalar(word.line, word.text));
-  }
-
-  ConfigNode map_;
-  bool has_value_ = false;  // of the last name
-};
 
 void read_megatron_sizes(MapReader& arguments, ModelConfig& model) {
   arguments.read("encoder_num_layers", model.layers);
@@ -338,8 +201,9 @@ void read_recompute(MapReader& arguments, Job& job) {
   arguments.read("distribute_saved_activations", job.train.partition_activations);
 }
 
-/// The layers of Transformer Engine, the default, choose a fused kernel; the local ones only when told to.
-/// Source: Megatron-LM core_v0.7.0 megatron/training/arguments.py, core/transformer/dot_product_attention.py.
+/// The layers of Transformer Engine, the default, choose a fused kernel; the local ones only if the arguments
+/// ask for it. Source: Megatron-LM core_v0.7.0 megatron/training/arguments.py,
+/// core/transformer/dot_product_attention.py.
 void read_megatron_attention(MapReader& arguments, TrainConfig& train) {
   bool is_flash = false;
   std::string layers = "transformer_engine";
@@ -427,34 +291,34 @@ void for_each_word(std::string_view words, Use use) {
   }
 }
 
+/// Arguments as a shell has them, or the same settings as a document.
+Result<ConfigNode> parse(const std::string& name, const std::string& content) {
+  if (starts_with_argument(content)) {
+    return parse_megatron_arguments(name, content);
+  }
+  Result<ConfigNode> document = parse_document(name, content);
+  if (document) {
+    use_underscores(*document);
+  }
+  return document;
+}
+
+/// A file of arguments belongs to Megatron's script, unlike the map in a case file.
+Result<Job> job_from_script(const ConfigNode& arguments) {
+  return job_from_megatron(arguments, 0).map([&](Job job) {
+    megatron::options(job).is_script = true;
+    job.model.name = std::filesystem::path(arguments.file).stem().string();
+    return job;
+  });
+}
+
 }  // namespace
 
 bool is_megatron_key(std::string_view key) { return is_one_of(key, k_own_keys); }
 
-Result<ConfigNode> parse_megatron_arguments(std::string_view file, std::string_view content) {
-  if (const Result<void> text = check_is_text(file, content); !text) {
-    return tl::unexpected(text.error());
-  }
-  Result<std::vector<Word>> words = Words(file, content).all();
-  if (!words) {
-    return tl::unexpected(words.error());
-  }
-  if (words->size() > static_cast<std::size_t>(TreeBuilder::k_most_nodes)) {
-    return failure(fmt::format("{}: more than {} words; no argument file is that large", file,
-                               TreeBuilder::k_most_nodes));
-  }
-  ArgumentMap map(file);
-  for (const Word& word : *words) {
-    if (const Result<void> ok = map.add(word); !ok) {
-      return tl::unexpected(ok.error());
-    }
-  }
-  return map.take();
-}
-
 Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_vocab) {
   Job job;
-  job.framework = "megatron";
+  job.framework = megatron::k_name;
   job.model.name = "megatron";
   MapReader reader(arguments, {job.warnings, job.unmodelled});
   read_megatron_sizes(reader, job.model);
@@ -472,17 +336,22 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
                 [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
   for_each_word(k_unsupported_values,
                 [&](std::string_view key) { reader.refuse(key, "has no rules here; leave it out"); });
-  reader.leave_out_unless_off(k_left_out_arguments);
-  reader.leave_out_unless_one("num_distributed_optimizer_instances");
-  const std::vector<std::string> notes = not_honoured(arguments, KeySource::megatron);
-  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
-  for (const std::string_view key : known_keys(KeySource::megatron)) {
-    reader.accept(key);
-  }
+  reader.skip_unless_off(k_skipped_arguments);
+  reader.skip_unless_one("num_distributed_optimizer_instances");
+  accept_known_keys(reader, arguments, megatron::training_keys(), job.recipe);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }
   return job;
+}
+
+ConfigReader megatron::reader() {
+  return {
+      .name = "Megatron arguments",
+      .framework = k_name,
+      .recognises = [](const ConfigFile& file) { return file.is_arguments || file.has_any(is_megatron_key); },
+      .parse = parse,
+      .read = [](const std::vector<ConfigNode>& files) { return job_from_script(files[0]); }};
 }
 
 }  // namespace commlens

@@ -3,6 +3,8 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/config/tree.hpp"
+#include "commlens/frameworks/config_reader.hpp"
+#include "commlens/frameworks/training_keys.hpp"
 #include "commlens/model/job.hpp"
 
 namespace commlens {
@@ -15,6 +17,11 @@ Result<ConfigNode> parse_megatron_arguments(std::string_view file, std::string_v
 /// global batch once dp is known. `padded_vocab` is the vocabulary the run really had, 0 when it follows from
 /// vocab_size.
 Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_vocab);
+
+namespace megatron {
+ConfigReader reader();
+const TrainingKeys& training_keys();
+}  // namespace megatron
 
 /// Whether a key (with underscores) is an argument that only Megatron has.
 bool is_megatron_key(std::string_view key);

@@ -1,11 +1,13 @@
 // The rule set of Megatron-LM core_v0.7.0: GPTModel, its schedules, DistributedDataParallel and optimizers.
-// Source of every rule: rules/neox_megatron.md §3, §8.15-8.22. Start traffic, data broadcasts and loss
+// The source of a rule is beside it; docs/rules.md has the limits. Start traffic, data broadcasts and loss
 // reductions belong to the training driver and were not recorded; they are not predicted.
 
 #include <fmt/format.h>
 
 #include "commlens/frameworks/megatron/framework.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/megatron/reader.hpp"
+#include "commlens/frameworks/megatron/source.hpp"
 #include "commlens/frameworks/megatron/stage.hpp"
 #include "commlens/plan/local_parameters.hpp"
 
@@ -48,7 +50,7 @@ Result<void> check(const Job& job) {
     return failure("the megatron rules do not cover context parallelism (--cp); use --cp 1");
   }
   if (job.layout.replicate > 1 || job.model.parallel_residual) {
-    return failure("Megatron core 0.7 knows neither replicated model-parallel ranks nor a parallel residual");
+    return failure("Megatron core 0.7 has neither replicated model-parallel ranks nor a parallel residual");
   }
   if (job.train.zero_stage > 1) {
     return failure(
@@ -100,13 +102,17 @@ std::vector<std::string> unverified(const Job& job) {
 
 bool has_sequence_parallelism(const Job&) { return true; }
 
+/// The tag, its branch and the package.
+constexpr KnownVersion k_known_version{k_version.view(), k_version.view(), k_version.view(),
+                                       k_joined<k_version, " core_r0.7.0 0.7.0">.data()};
+
 }  // namespace
 
 FrameworkRules rules() {
   return {
       .name = k_name,
       .engine = k_name,
-      .versions = {"core_v0.7.0", "core_r0.7.0", "0.7.0"},
+      .versions = {k_known_version},
       .base = "",
       .check = check,
       .unverified = unverified,
@@ -116,6 +122,11 @@ FrameworkRules rules() {
       .memory = {.gradient_bytes = gradient_bytes},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
       .variations = add_variations,
+      .case_file = {.arguments = k_name,
+                    .read_arguments =
+                        [](const ConfigNode& map, std::int64_t padded_vocab, const std::string&) {
+                          return job_from_megatron(map, padded_vocab);
+                        }},
       .causes = causes()};
 }
 

@@ -1,5 +1,5 @@
-// Settings of Megatron that follow from others, what makes two of its runs differ, and what advice says of
-// them.
+// Settings of Megatron that follow from others, what makes two of its runs differ, and what advice recommends
+// for them.
 #include <fmt/format.h>
 
 #include "commlens/frameworks/megatron/framework.hpp"

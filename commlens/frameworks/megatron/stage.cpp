@@ -7,6 +7,7 @@
 
 #include "commlens/frameworks/megatron/chunk.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/megatron/source.hpp"
 #include "commlens/plan/local_parameters.hpp"
 #include "commlens/plan/schemes/buckets.hpp"
 #include "commlens/plan/schemes/pipeline.hpp"
@@ -14,24 +15,17 @@
 namespace commlens::megatron {
 namespace {
 
-const Rule k_activation{"megatron.pipeline_activation",
-                        "megatron core_v0.7.0 pipeline_parallel/p2p_communication.py:216"};
-const Rule k_gradient{"megatron.pipeline_gradient",
-                      "megatron core_v0.7.0 pipeline_parallel/p2p_communication.py:216"};
-const Rule k_shape{"megatron.pipeline_shape",
-                   "megatron core_v0.7.0 pipeline_parallel/p2p_communication.py:22"};
-const Rule k_reduce{"megatron.gradient_all_reduce",
-                    "megatron core_v0.7.0 distributed/param_and_grad_buffer.py:134"};
-const Rule k_scatter{"megatron.gradient_reduce_scatter",
-                     "megatron core_v0.7.0 distributed/param_and_grad_buffer.py:127"};
-const Rule k_gather{"megatron.gather_updated_parameters",
-                    "megatron core_v0.7.0 optimizer/distrib_optimizer.py:1229"};
+const Rule k_activation{"megatron.pipeline_activation", source<"pipeline_parallel/p2p_communication.py:216">};
+const Rule k_gradient{"megatron.pipeline_gradient", source<"pipeline_parallel/p2p_communication.py:216">};
+const Rule k_shape{"megatron.pipeline_shape", source<"pipeline_parallel/p2p_communication.py:22">};
+const Rule k_reduce{"megatron.gradient_all_reduce", source<"distributed/param_and_grad_buffer.py:134">};
+const Rule k_scatter{"megatron.gradient_reduce_scatter", source<"distributed/param_and_grad_buffer.py:127">};
+const Rule k_gather{"megatron.gather_updated_parameters", source<"optimizer/distrib_optimizer.py:1229">};
 const Rule k_norms{"megatron.sequence_parallel_norm_gradients",
-                   "megatron core_v0.7.0 distributed/finalize_model_grads.py:93"};
-const Rule k_tied{"megatron.tied_embedding_gradient",
-                  "megatron core_v0.7.0 distributed/finalize_model_grads.py:41"};
-const Rule k_norm{"megatron.gradient_norm", "megatron core_v0.7.0 optimizer/clip_grads.py:98"};
-const Rule k_inf{"megatron.found_inf", "megatron core_v0.7.0 optimizer/optimizer.py:290", false};
+                   source<"distributed/finalize_model_grads.py:93">};
+const Rule k_tied{"megatron.tied_embedding_gradient", source<"distributed/finalize_model_grads.py:41">};
+const Rule k_norm{"megatron.gradient_norm", source<"optimizer/clip_grads.py:98">};
+const Rule k_inf{"megatron.found_inf", source<"optimizer/optimizer.py:290">, false};
 
 constexpr std::int64_t k_shape_entries = 3;         // dimensions of an activation, int64
 constexpr std::int64_t k_gradient_alignment = 128;  // distributed optimizer: lcm(d, 128)
@@ -212,7 +206,7 @@ class Stage {
       buffer.layers.push_back(completed_in(*parameter, parameters));
     }
     for (GradientBuffer& buffer : result) {
-      // Every rank holds experts / ep of the experts; they are all alike.
+      // Every rank holds experts / ep of the experts; they are all equal.
       buffer.count /= buffer.is_expert ? job_.layout.ep : 1;
     }
     std::erase_if(result, [](const GradientBuffer& buffer) { return buffer.count == 0; });

@@ -2,13 +2,24 @@
 #include <array>
 #include <string_view>
 
+#include "commlens/frameworks/source_text.hpp"
 #include "commlens/model/job.hpp"
+#include "commlens/model/version.hpp"
 
 namespace commlens::neox {
 
-/// What differs between versions of GPT-NeoX. Source: runs of both (rules/neox_megatron.md §1, §2, §8.1).
+inline constexpr Literal k_default_commit{"4bc66703"};
+inline constexpr Literal k_sequence_parallel_commit{"8b43196f"};
+/// A file and line of the first commit, as rules cite them, and of the second.
+template <Literal place>
+inline constexpr const char* source = source_text<"neox", k_default_commit, place>;
+template <Literal place>
+inline constexpr const char* sequence_parallel_source =
+    source_text<"neox", k_sequence_parallel_commit, place>;
+
+/// What differs between versions of GPT-NeoX. Source: recorded runs of both (tests/golden/neox).
 struct Behaviour {
-  std::string_view version;
+  KnownVersion version;
   /// A job with one stage runs DeepSpeed's pipeline engine too, which has no loss all_reduce of its own,
   /// starts with a count of parameters and forces overlap_comm off. 4bc66703: the plain engine.
   bool always_runs_pipeline_engine = false;
@@ -18,17 +29,20 @@ struct Behaviour {
   bool data_parallelism_is_recorded = true;  // whether the recorded runs of the version had dp > 1
 };
 
-inline constexpr std::array k_behaviours = {Behaviour{.version = "4bc66703"},
-                                            Behaviour{.version = "8b43196f",
-                                                      .always_runs_pipeline_engine = true,
-                                                      .has_sequence_parallelism = true,
-                                                      .data_parallelism_is_recorded = false}};
+inline constexpr std::array k_behaviours = {
+    Behaviour{.version = recorded_version(k_default_commit.view())},
+    Behaviour{.version = recorded_version(k_sequence_parallel_commit.view()),
+              .always_runs_pipeline_engine = true,
+              .has_sequence_parallelism = true,
+              .data_parallelism_is_recorded = false}};
 
 /// The first version, and the first that splits activations along the sequence.
-inline constexpr std::string_view k_default_version = k_behaviours[0].version;
-inline constexpr std::string_view k_sequence_parallel_version = k_behaviours[1].version;
+inline constexpr std::string_view k_default_version = k_default_commit.view();
+inline constexpr std::string_view k_sequence_parallel_version = k_sequence_parallel_commit.view();
 
-/// Of the version that the job names; of the default one for versions that were never recorded.
-const Behaviour& behaviour(const Job& job);
+/// Of the version that the job names (behaviour_of).
+inline const Behaviour& behaviour(const Job& job) {
+  return behaviour_of(k_behaviours, job.framework_version);
+}
 
 }  // namespace commlens::neox

@@ -10,7 +10,7 @@ namespace commlens::neox {
 /// The framework as the command line and files name it.
 inline constexpr std::string_view k_name = "neox";
 
-/// GPT-NeoX's own settings; `version` decides between the two sets of rules (rules/neox_megatron.md §8.1).
+/// GPT-NeoX's own settings.
 struct Options {
   bool fp32_allreduce = false;
   bool fp16_lm_cross_entropy = false;

@@ -12,6 +12,7 @@
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/reader.hpp"
 #include "commlens/frameworks/neox/behaviour.hpp"
+#include "commlens/frameworks/neox/framework.hpp"
 #include "commlens/frameworks/neox/options.hpp"
 #include "commlens/frameworks/recipe_reader.hpp"
 #include "commlens/frameworks/training_keys.hpp"
@@ -20,7 +21,7 @@ namespace commlens {
 namespace {
 
 // Arguments that can add or change messages and have no rules: skipped, unless switched off.
-constexpr std::string_view k_left_out_neox_keys =
+constexpr std::string_view k_skipped_neox_keys =
     "bf16_lm_cross_entropy coord_check deepscale log_gradient_noise_scale";
 
 constexpr std::int64_t k_gpt2_vocab = 50257;      // GPT2BPETokenizer
@@ -174,20 +175,7 @@ void read_neox_layout(MapReader& arguments, Job& job) {
   }
   job.layout.pp = stages == 0 ? 1 : stages;  // 0 switches the pipeline off
   arguments.read("model_parallel_size", job.layout.tp);
-  arguments.read("sequence_parallel", job.layout.sequence_parallel);
-  if (!job.layout.sequence_parallel || neox::behaviour(job).has_sequence_parallelism) {
-    return;
-  }
-  if (!job.framework_version.empty()) {
-    arguments.fail("sequence_parallel",
-                   fmt::format("is not known to GPT-NeoX {}; set framework_version {}",
-                               shown_text(job.framework_version), neox::k_sequence_parallel_version));
-    return;
-  }
-  job.framework_version = neox::k_sequence_parallel_version;
-  job.warnings.push_back(fmt::format(
-      "{}: sequence parallelism came after commit {}; the rules of {} are used",
-      arguments.where("sequence_parallel"), neox::k_default_version, neox::k_sequence_parallel_version));
+  neox::read_version_keys(arguments, job);
 }
 
 void read_neox_training(MapReader& arguments, Job& job) {
@@ -201,7 +189,6 @@ void read_neox_training(MapReader& arguments, Job& job) {
   }
   bool partitions = false;
   arguments.read("partition_activations", partitions);
-  job.train.partition_activations = partitions && checkpoints;
   job.train.partition_activations = partitions && checkpoints;
   arguments.read("fp32_allreduce", neox::options(job).fp32_allreduce);
   arguments.read("fp16_lm_cross_entropy", neox::options(job).fp16_lm_cross_entropy);
@@ -218,7 +205,7 @@ void read_neox_training(MapReader& arguments, Job& job) {
       {{"bfloat16", DType::bf16}, {"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}},
       precision);
   if (job.train.dtype != DType::fp32 && precision != job.train.dtype) {
-    arguments.fail("precision", fmt::format("says {}, the fp16 or bf16 section says {}", name_of(precision),
+    arguments.fail("precision", fmt::format("is {}, the fp16 or bf16 section has {}", name_of(precision),
                                             name_of(job.train.dtype)));
   }
   job.train.dtype = precision;
@@ -301,7 +288,7 @@ Result<void> split(const ConfigNode& arguments, ConfigNode& deepspeed, ConfigNod
   for (std::size_t index = 0; index < extra->keys.size(); ++index) {
     const auto already = known.find(extra->keys[index]);
     if (already != known.end()) {
-      return failure(fmt::format("{}: '{}' stands at {} too; keep one", extra->items[index].where(),
+      return failure(fmt::format("{}: '{}' is at {} too; keep one", extra->items[index].where(),
                                  shown_text(extra->keys[index]), already->second));
     }
     append(deepspeed, extra->keys[index], extra->items[index]);
@@ -314,9 +301,17 @@ std::string neox_model_name(const ConfigNode& arguments) {
   return layers == nullptr ? "" : std::filesystem::path(layers->file).stem().string();
 }
 
+/// Keys that only GPT-NeoX has outweigh DeepSpeed keys beside them; a yml of DeepSpeed keys alone is one of
+/// its files, and so is an empty one.
+bool is_neox_file(const ConfigFile& file) {
+  const auto is_own = [](std::string_view key) { return is_neox_key(key) && !is_deepspeed_key(key); };
+  return file.has("num_layers") ||
+         (file.is_yaml() && (file.keys.empty() || file.has_any(is_own) || file.has_any(is_deepspeed_key)));
+}
+
 }  // namespace
 
-bool is_neox_key(std::string_view key) { return is_known_key(KeySource::neox, key); }
+bool is_neox_key(std::string_view key) { return is_known_key(neox::training_keys(), key); }
 
 Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
   ConfigNode all;
@@ -332,7 +327,7 @@ Result<ConfigNode> merged_neox(const std::vector<ConfigNode>& files) {
     for (std::size_t index = 0; index < file.keys.size(); ++index) {
       const ConfigNode* already = find(all, file.keys[index]);
       if (already != nullptr && already->file != file.file) {
-        return failure(fmt::format("{}: '{}' stands at {} too; GPT-NeoX takes a key from one file only",
+        return failure(fmt::format("{}: '{}' is at {} too; GPT-NeoX takes a key from one file only",
                                    file.items[index].where(), shown_text(file.keys[index]),
                                    already->where()));
       }
@@ -371,12 +366,8 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
   read_neox_layers(reader, job);
   read_neox_recipe(reader, job.recipe);
   refuse_what_has_no_rules(reader, model);
-  reader.leave_out_unless_off(k_left_out_neox_keys);
-  const std::vector<std::string> notes = not_honoured(own, KeySource::neox);
-  job.recipe.not_honoured.insert(job.recipe.not_honoured.end(), notes.begin(), notes.end());
-  for (const std::string_view key : known_keys(KeySource::neox)) {
-    reader.accept(key);
-  }
+  reader.skip_unless_off(k_skipped_neox_keys);
+  accept_known_keys(reader, own, neox::training_keys(), job.recipe);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
   }
@@ -389,6 +380,25 @@ Result<Job> job_from_neox(const ConfigNode& arguments, std::int64_t padded_vocab
     model.vocab_is_assumed = false;
   }
   return job;
+}
+
+void neox::read_case_options(MapReader& reader, Job& job) {
+  reader.read("pipe_partition_method", options(job).partition_method);
+}
+
+ConfigReader neox::reader() {
+  return {.name = "a GPT-NeoX yml",
+          .together = "GPT-NeoX yml files",
+          .framework = k_name,
+          .recognises = is_neox_file,
+          .read =
+              [](const std::vector<ConfigNode>& files) {
+                const Result<ConfigNode> all = merged_neox(files);
+                return all ? job_from_neox(*all, 0, "") : tl::unexpected(all.error());
+              },
+          .additions = Additions::merged,
+          .preset_names = preset_names(),
+          .preset = preset};
 }
 
 }  // namespace commlens

@@ -124,9 +124,9 @@ TEST(NeoxYaml, MergesFilesAndRefusesAKeyInTwo) {
   EXPECT_TRUE(job_from_neox(*all, 0, "")->warnings.empty());
   EXPECT_EQ(
       merged_neox({yaml("m.yml", k_neox_model), yaml("b.yml", "a: 1\nhidden_size: 4\n")}).error().message,
-      "b.yml:2: 'hidden_size' stands at m.yml:2 too; GPT-NeoX takes a key from one file only");
+      "b.yml:2: 'hidden_size' is at m.yml:2 too; GPT-NeoX takes a key from one file only");
   EXPECT_EQ(neox_error_of("gradient_clipping: 1\ndeepspeed_extra_args: {gradient_clipping: 2}\n"),
-            "m.yml:8: 'gradient_clipping' stands at m.yml:7 too; keep one");
+            "m.yml:8: 'gradient_clipping' is at m.yml:7 too; keep one");
 }
 
 TEST(NeoxYaml, SequenceParallelismChoosesTheLaterCommit) {

@@ -1,6 +1,7 @@
-// The rule set of GPT-NeoX 4bc66703 (and its sequence parallelism, 8b43196f) on DeepSpeed 0.14.0.
-// Source of every rule: rules/neox_megatron.md §1, §2, §8; rules/deepspeed.md for the engine below.
+// The rule set of GPT-NeoX on DeepSpeed.
+// The source of a rule is beside it; docs/rules.md has the limits.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -8,25 +9,23 @@
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/pipeline.hpp"
+#include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/frameworks/deepspeed/zero3.hpp"
 #include "commlens/frameworks/neox/behaviour.hpp"
 #include "commlens/frameworks/neox/framework.hpp"
 #include "commlens/frameworks/neox/options.hpp"
+#include "commlens/frameworks/neox/reader.hpp"
 #include "commlens/frameworks/neox/tensor.hpp"
 
 namespace commlens::neox {
 namespace {
 
-const Rule k_total_params{"neox.total_parameters", "neox 4bc66703 megatron/utils.py:408 get_total_params"};
-const Rule k_flags{"neox.data_flags", "neox 4bc66703 megatron/data/data_utils.py:437"};
-const Rule k_loss{"neox.loss_all_reduce", "neox 4bc66703 megatron/utils.py:47 reduce_losses"};
-
-bool uses_pipeline_engine(const Job& job) {
-  return job.layout.pp > 1 || behaviour(job).always_runs_pipeline_engine;
-}
+const Rule k_total_params{"neox.total_parameters", source<"megatron/utils.py:408 get_total_params">};
+const Rule k_flags{"neox.data_flags", source<"megatron/data/data_utils.py:437">};
+const Rule k_loss{"neox.loss_all_reduce", source<"megatron/utils.py:47 reduce_losses">};
 
 /// The transformer layers of each stage: NeoX's list of layers is [embedding, _pre_transformer_block, layer x
-/// L, _post_transformer_block, norm, head] (§1.6).
+/// L, _post_transformer_block, norm, head].
 struct LayerList {
   std::vector<deepspeed::PipelineLayer> layers;
   static constexpr std::int64_t k_first_layer = 2;
@@ -198,28 +197,18 @@ Result<void> check(const Job& job) {
     return failure(
         "layout.replicate is an option of DeepSpeed cases; GPT-NeoX splits every tensor rank's parameters");
   }
-  if (job.train.zero_stage > 1 && uses_pipeline_engine(job)) {
-    return failure(
-        fmt::format("ZeRO-{} with DeepSpeed's pipeline engine is refused (runtime/pipe/engine.py:73); use "
-                    "--zero 0 or 1{}",
-                    job.train.zero_stage,
-                    behaviour(job).always_runs_pipeline_engine
-                        ? fmt::format(" (GPT-NeoX {} always uses that engine)", behaviour(job).version)
-                        : ""));
-  }
-  if (job.layout.sequence_parallel && !behaviour(job).has_sequence_parallelism) {
-    return failure(
-        "sequence parallelism came to GPT-NeoX with 8b43196f; set framework_version: 8b43196f in a case "
-        "file, or use --framework megatron");
-  }
-  if (job.layout.sequence_parallel && job.layout.tp > 1 && (job.layout.pp > 1 || job.layout.dp > 1)) {
-    return failure(
-        "GPT-NeoX 8b43196f puts the reduce_scatter of sequence parallelism on the world group "
-        "(megatron/mpu/mappings.py:124), which hangs with dp or pp > 1; use --dp 1 --pp 1 or --framework "
-        "megatron");
+  if (const Result<void> supported = check_version(job); !supported) {
+    return supported;
   }
   return deepspeed::check(job);
 }
+
+/// What the rules of this file mean where calls are compared.
+constexpr std::array k_causes = {
+    RuleRow{"neox.total_parameters", {Term::none, "start"}},
+    RuleRow{"neox.data_flags", {Term::none, "start"}},
+    RuleRow{"neox.loss_all_reduce", {Term::none, "loss"}},
+};
 
 bool needs_ready_order(const Job& job) {
   const bool ready_order = job.train.zero_stage == 2 || deepspeed::options(job).overlap_comm;
@@ -241,39 +230,45 @@ std::vector<std::string> unverified(const Job& job) {
       "gradient buckets smaller than the model that fill in ready order (overlap_comm, ZeRO-2)");
   add(options(job).checkpoint_num_layers > 1, "checkpoint_num_layers > 1");
   add(options(job).fp16_lm_cross_entropy, "fp16_lm_cross_entropy");
-  add(!behaviour(job).data_parallelism_is_recorded && job.layout.dp > 1,
-      fmt::format("{} with data parallelism", behaviour(job).version));
+  for (std::string& reason : unverified_by_version(job)) {
+    reasons.push_back(std::move(reason));
+  }
   return reasons;
 }
 
 }  // namespace
 
+std::span<const RuleRow> causes() {
+  static const std::vector<RuleRow> all = [] {
+    std::vector<RuleRow> rows(k_causes.begin(), k_causes.end());
+    const std::span<const RuleRow> tensor = tensor_causes();
+    rows.insert(rows.end(), tensor.begin(), tensor.end());
+    return rows;
+  }();
+  return all;
+}
+
 FrameworkRules rules() {
-  return {.name = k_name,
-          .engine = deepspeed::k_name,
-          .versions = {k_default_version, k_sequence_parallel_version},
-          .base = " on deepspeed 0.14.0",
-          .check = check,
-          .unverified = unverified,
-          .write = write,
-          .parts = parts,
-          .settings = {.adopt = adopt,
-                       .settle = settle,
-                       .has_sequence_parallelism = has_sequence_parallelism,
-                       .ask_for_sequence_parallelism = ask_for_sequence_parallelism,
-                       .bucket = deepspeed::bucket,
-                       .set_bucket = deepspeed::set_bucket,
-                       .has_sharding_details = true,
-                       .reduces_every_micro_batch = true},
-          .memory = {.buffers = deepspeed::memory_buffers,
-                     .layers_recomputed_at_once = layers_recomputed_at_once,
-                     .keeps_small_parameters = true,
-                     .most_kept = deepspeed::most_kept},
-          .advice = {.place = "in the GPT-NeoX yml",
-                     .setting = setting_text,
-                     .changes = deepspeed::advised_changes},
-          .variations = add_variations,
-          .causes = causes()};
+  return {
+      .name = k_name,
+      .engine = deepspeed::k_name,
+      .versions = versions_of(k_behaviours),
+      .base = k_joined<" on deepspeed ", deepspeed::k_version>.data(),
+      .check = check,
+      .unverified = unverified,
+      .write = write,
+      .parts = parts,
+      .settings = setting_rules(),
+      .memory = {.buffers = deepspeed::memory_buffers,
+                 .layers_recomputed_at_once = layers_recomputed_at_once,
+                 .keeps_small_parameters = true,
+                 .most_kept = deepspeed::most_kept},
+      .advice = {.place = "in the GPT-NeoX yml",
+                 .setting = setting_text,
+                 .changes = deepspeed::advised_changes},
+      .variations = add_variations,
+      .case_file = {.read_options = read_case_options, .arguments = k_name, .read_arguments = job_from_neox},
+      .causes = causes()};
 }
 
 }  // namespace commlens::neox

@@ -1,5 +1,9 @@
 #include "commlens/frameworks/neox/tensor.hpp"
 
+#include <array>
+
+#include "commlens/frameworks/deepspeed/source.hpp"
+#include "commlens/frameworks/neox/behaviour.hpp"
 #include "commlens/frameworks/neox/options.hpp"
 
 namespace commlens::neox {
@@ -8,28 +12,89 @@ namespace {
 using enum ModulePart;
 
 const Rule k_sizes{"neox.broadcast_batch_sizes",
-                   "neox 4bc66703 megatron/mpu/data.py:52 _build_key_size_numel_dictionaries"};
-const Rule k_batch{"neox.broadcast_batch", "neox 4bc66703 megatron/mpu/data.py:107 broadcast_data"};
+                   source<"megatron/mpu/data.py:52 _build_key_size_numel_dictionaries">};
+const Rule k_batch{"neox.broadcast_batch", source<"megatron/mpu/data.py:107 broadcast_data">};
 const Rule k_forward{"neox.tensor_parallel_forward_all_reduce",
-                     "neox 4bc66703 megatron/mpu/mappings.py:42 _reduce"};
+                     source<"megatron/mpu/mappings.py:42 _reduce">};
 const Rule k_backward{"neox.tensor_parallel_backward_all_reduce",
-                      "neox 4bc66703 megatron/mpu/layers.py:555 ColumnParallelLinear"};
+                      source<"megatron/mpu/layers.py:555 ColumnParallelLinear">};
 const Rule k_unembedding{"neox.unembedding_backward_all_reduce",
-                         "neox 4bc66703 megatron/mpu/layers.py:555 ColumnParallelLinear"};
-const Rule k_loss_max{"neox.cross_entropy_max", "neox 4bc66703 megatron/mpu/cross_entropy.py:33"};
-const Rule k_loss_target{"neox.cross_entropy_target", "neox 4bc66703 megatron/mpu/cross_entropy.py:68"};
-const Rule k_loss_sum{"neox.cross_entropy_sum", "neox 4bc66703 megatron/mpu/cross_entropy.py:78"};
+                         source<"megatron/mpu/layers.py:555 ColumnParallelLinear">};
+const Rule k_loss_max{"neox.cross_entropy_max", source<"megatron/mpu/cross_entropy.py:33">};
+const Rule k_loss_target{"neox.cross_entropy_target", source<"megatron/mpu/cross_entropy.py:68">};
+const Rule k_loss_sum{"neox.cross_entropy_sum", source<"megatron/mpu/cross_entropy.py:78">};
 const Rule k_checkpoint{"checkpoint.gather_partitioned_activations",
-                        "deepspeed 0.14.0 runtime/activation_checkpointing/checkpointing.py:294 "
-                        "gather_partitioned_activations"};
-const Rule k_gather{"neox.sequence_parallel_gather", "neox 8b43196f megatron/mpu/mappings.py:152"};
-const Rule k_scatter{"neox.sequence_parallel_reduce_scatter", "neox 8b43196f megatron/mpu/mappings.py:116"};
+                        deepspeed::source<"runtime/activation_checkpointing/checkpointing.py:294 "
+                                          "gather_partitioned_activations">};
+const Rule k_gather{"neox.sequence_parallel_gather",
+                    sequence_parallel_source<"megatron/mpu/mappings.py:152">};
+const Rule k_scatter{"neox.sequence_parallel_reduce_scatter",
+                     sequence_parallel_source<"megatron/mpu/mappings.py:116">};
 const Rule k_norm_gradient{"neox.sequence_parallel_norm_gradient",
-                           "neox 8b43196f megatron/model/utils.py:373"};
+                           sequence_parallel_source<"megatron/model/utils.py:373">};
 
 constexpr std::int64_t k_size_entries = 4;  // one key, up to MAX_DATA_DIM - 1 dimensions, int64
 
+/// What these rules mean where calls are compared. The cause of a term is why it comes in another number of
+/// calls.
+constexpr std::array k_tensor_causes = {
+    RuleRow{"neox.broadcast_batch_sizes", {Term::none, "batch_broadcasts"}},
+    RuleRow{"neox.broadcast_batch", {Term::none, "batch_broadcasts"}},
+    RuleRow{"neox.tensor_parallel_forward_all_reduce", {Term::tensor, "separate_calls"}},
+    RuleRow{"neox.tensor_parallel_backward_all_reduce", {Term::tensor, "separate_calls"}},
+    RuleRow{"neox.unembedding_backward_all_reduce", {Term::tensor, "unembedding_all_reduce"}},
+    RuleRow{"neox.cross_entropy_max", {Term::none, "cross_entropy"}},
+    RuleRow{"neox.cross_entropy_target", {Term::none, "cross_entropy"}},
+    RuleRow{"neox.cross_entropy_sum", {Term::none, "cross_entropy"}},
+    RuleRow{"neox.sequence_parallel_gather", {Term::none, "sequence_parallel"}},
+    RuleRow{"neox.sequence_parallel_reduce_scatter", {Term::none, "sequence_parallel"}},
+    RuleRow{"neox.sequence_parallel_norm_gradient", {Term::none, "replicated_gradients"}},
+};
+
+bool splits_sequence(const Job& job) { return job.layout.sequence_parallel && job.layout.tp > 1; }
+
+std::int64_t split_activation(const Job& job) {
+  return job.train.micro_batch * job.model.sequence * job.model.hidden / job.layout.tp;
+}
+
+/// [b, s/t, h] -> [b, s, h]
+void gather(ProgramBuilder& out, std::string_view tag) {
+  out.all_gather(out.groups.tp, {split_activation(out.job())}, out.job().train.dtype, k_gather, tag);
+}
+
+/// [b, s, h] -> [b, s/t, h]
+void reduce_scatter(ProgramBuilder& out, std::string_view tag) {
+  out.reduce_scatter(out.groups.tp, {split_activation(out.job())}, out.job().train.dtype, k_scatter, tag);
+}
+
+void norm_gradients(ProgramBuilder& out, int parameters) {
+  const Job& job = out.job();
+  for (int i = 0; i < parameters; ++i) {
+    out.all_reduce(out.groups.tp, {job.model.hidden}, job.train.dtype, k_norm_gradient, "norm gradient");
+  }
+}
+
+void backward_layer_of_split_sequence(ProgramBuilder& out, ModelWork& work) {
+  const bool parallel_residual = out.job().model.parallel_residual;
+  gather(out, parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h");
+  work.backward({fc2, activation, fc1});
+  reduce_scatter(out, "mlp.dense_h_to_4h");
+  work.backward({ln2});
+  norm_gradients(out, 2);
+  if (!parallel_residual) {
+    gather(out, "attention.dense");
+  }
+  work.backward({proj});
+  work.recompute_scores();
+  work.backward({attention, qkv});
+  reduce_scatter(out, "attention.query_key_value");
+  work.backward({ln1});
+  norm_gradients(out, 2);
+}
+
 }  // namespace
+
+std::span<const RuleRow> tensor_causes() { return k_tensor_causes; }
 
 TensorParallelStage::TensorParallelStage(ProgramBuilder& out, const Job& job, Part part)
     : out_(out),
@@ -39,8 +104,7 @@ TensorParallelStage::TensorParallelStage(ProgramBuilder& out, const Job& job, Pa
       ranks_(job.layout.tp),
       activation_(job.train.micro_batch * job.model.sequence * job.model.hidden),
       reduce_dtype_(options(job).fp32_allreduce && job.train.dtype == DType::bf16 ? DType::fp32
-                                                                                  : job.train.dtype),
-      sequence_parallel_(job.layout.sequence_parallel && job.layout.tp > 1) {}
+                                                                                  : job.train.dtype) {}
 
 void TensorParallelStage::load() const {
   out_.broadcast({out_.groups.tp, GroupRank{0}}, {k_size_entries}, DType::int64, k_sizes, "batch sizes");
@@ -54,42 +118,28 @@ void TensorParallelStage::all_reduce(std::string_view tag, bool is_forward) cons
   }
 }
 
-void TensorParallelStage::gather(std::string_view tag) const {
-  out_.all_gather(out_.groups.tp, {activation_ / ranks_}, job_.train.dtype, k_gather, tag);
-}
-
-void TensorParallelStage::reduce_scatter(std::string_view tag) const {
-  out_.reduce_scatter(out_.groups.tp, {activation_ / ranks_}, job_.train.dtype, k_scatter, tag);
-}
-
-void TensorParallelStage::norm_gradients(int parameters) const {
-  for (int i = 0; i < parameters; ++i) {
-    out_.all_reduce(out_.groups.tp, {job_.model.hidden}, job_.train.dtype, k_norm_gradient, "norm gradient");
-  }
-}
-
 void TensorParallelStage::forward_layer() {
   const bool parallel_residual = job_.model.parallel_residual;
   work_.forward({ln1});
-  if (sequence_parallel_) {
-    gather("attention.query_key_value");
+  if (splits_sequence(job_)) {
+    gather(out_, "attention.query_key_value");
   }
   work_.forward({qkv, attention, proj});
   if (!parallel_residual) {
-    if (sequence_parallel_) {
-      reduce_scatter("attention.dense");
+    if (splits_sequence(job_)) {
+      reduce_scatter(out_, "attention.dense");
     } else {
       all_reduce("attention.dense", true);
     }
   }
   work_.forward({ln2});
-  if (sequence_parallel_) {
-    gather("mlp.dense_h_to_4h");
+  if (splits_sequence(job_)) {
+    gather(out_, "mlp.dense_h_to_4h");
   }
   work_.forward({fc1, activation, fc2});
   const char* const tag = parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h";
-  if (sequence_parallel_) {
-    reduce_scatter(tag);
+  if (splits_sequence(job_)) {
+    reduce_scatter(out_, tag);
   } else {
     all_reduce(tag, true);
   }
@@ -110,8 +160,8 @@ void TensorParallelStage::forward(std::int32_t micro_batch) {
   if (!part_.is_last) {
     return;
   }
-  if (sequence_parallel_) {
-    gather("final_linear");
+  if (splits_sequence(job_)) {
+    gather(out_, "final_linear");
   }
   work_.forward({head});
   const DType loss_dtype = options(job_).fp16_lm_cross_entropy ? job_.train.dtype : DType::fp32;
@@ -123,8 +173,8 @@ void TensorParallelStage::forward(std::int32_t micro_batch) {
 }
 
 void TensorParallelStage::backward_layer() {
-  if (sequence_parallel_) {
-    return backward_layer_sequence_parallel();
+  if (splits_sequence(job_)) {
+    return backward_layer_of_split_sequence(out_, work_);
   }
   work_.backward({fc2, activation, fc1});
   all_reduce("mlp.dense_h_to_4h", false);
@@ -135,30 +185,13 @@ void TensorParallelStage::backward_layer() {
   work_.backward({ln1});
 }
 
-void TensorParallelStage::backward_layer_sequence_parallel() {
-  gather(job_.model.parallel_residual ? "attention and mlp" : "mlp.dense_4h_to_h");
-  work_.backward({fc2, activation, fc1});
-  reduce_scatter("mlp.dense_h_to_4h");
-  work_.backward({ln2});
-  norm_gradients(2);
-  if (!job_.model.parallel_residual) {
-    gather("attention.dense");
-  }
-  work_.backward({proj});
-  work_.recompute_scores();
-  work_.backward({attention, qkv});
-  reduce_scatter("attention.query_key_value");
-  work_.backward({ln1});
-  norm_gradients(2);
-}
-
 void TensorParallelStage::backward_head() {
   if (part_.is_last) {
     work_.backward({loss, head});
   }
   if (part_.is_last && ranks_ > 1) {
-    if (sequence_parallel_) {
-      reduce_scatter("final_linear");
+    if (splits_sequence(job_)) {
+      reduce_scatter(out_, "final_linear");
     } else {
       out_.all_reduce(out_.groups.tp, {activation_}, reduce_dtype_, k_unembedding, "final_linear");
     }
@@ -166,8 +199,8 @@ void TensorParallelStage::backward_head() {
   if (part_.has_final_norm) {
     work_.backward({final_norm});
   }
-  if (part_.is_last && sequence_parallel_) {
-    norm_gradients(4);  // the final norm's two parameters are hooked twice (§2)
+  if (part_.is_last && splits_sequence(job_)) {
+    norm_gradients(out_, 4);  // the final norm's two parameters are hooked twice
   }
 }
 
@@ -181,7 +214,7 @@ void TensorParallelStage::start_backward(std::int32_t micro_batch) {
 void TensorParallelStage::backward_one_layer(std::int64_t layer) {
   const bool checkpoints = job_.train.recompute == Recompute::full;
   const bool gathers_checkpoint = checkpoints && job_.train.partition_activations && ranks_ > 1;
-  const std::int64_t input = sequence_parallel_ ? activation_ / ranks_ : activation_;
+  const std::int64_t input = splits_sequence(job_) ? activation_ / ranks_ : activation_;
   const bool ends_segment = (part_.layers - 1 - layer) % options(job_).checkpoint_num_layers == 0;
   if (checkpoints) {
     out_.set_phase(Phase::recompute, out_.micro_batch());
@@ -207,8 +240,8 @@ void TensorParallelStage::end_backward() {
   }
   backward_until(0);
   is_backward_ = false;
-  if (part_.is_first && sequence_parallel_) {
-    gather("word_embeddings");
+  if (part_.is_first && splits_sequence(job_)) {
+    gather(out_, "word_embeddings");
   }
   if (part_.is_first) {
     work_.backward({embedding});

@@ -1,12 +1,17 @@
 #pragma once
+#include <span>
+
 #include "commlens/model/job.hpp"
 #include "commlens/plan/model_work.hpp"
+#include "commlens/trace/rule_book.hpp"
 
 namespace commlens::neox {
 
+/// What the rules of its calls mean.
+std::span<const RuleRow> tensor_causes();
+
 /// What one stage of GPT-NeoX computes, and sends on its tensor-parallel group, for one micro-batch. All
-/// calls are waited for at once (megatron/mpu/mappings.py). Source: rules/neox_megatron.md §1.1-1.3, §2
-/// (sequence parallelism of 8b43196f), §8.
+/// calls are waited for at once (megatron/mpu/mappings.py).
 class TensorParallelStage {
  public:
   struct Part {
@@ -34,21 +39,16 @@ class TensorParallelStage {
   void forward_layer();
   void backward_one_layer(std::int64_t layer);
   void backward_layer();
-  void backward_layer_sequence_parallel();
   void backward_head();
   void all_reduce(std::string_view tag, bool is_forward) const;
-  void gather(std::string_view tag) const;          // [b, s/t, h] -> [b, s, h]
-  void reduce_scatter(std::string_view tag) const;  // [b, s, h] -> [b, s/t, h]
-  void norm_gradients(int parameters) const;
 
   ProgramBuilder& out_;
   const Job& job_;
   ModelWork work_;
   Part part_;
-  std::int64_t ranks_;       // t
-  std::int64_t activation_;  // b s h
-  DType reduce_dtype_;       // of activation all_reduces
-  bool sequence_parallel_;
+  std::int64_t ranks_;           // t
+  std::int64_t activation_;      // b s h
+  DType reduce_dtype_;           // of activation all_reduces
   std::int64_t next_layer_ = 0;  // of the backward pass under way
   bool is_backward_ = false;
 };

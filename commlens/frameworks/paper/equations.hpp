@@ -18,7 +18,7 @@ struct EquationValue {
 };
 
 /// Every equation that model and layout make meaningful: 1 for a dense GPT, 2 or 3 with data parallelism as
-/// well, 4 with stages, 5 with tensor ranks. Source: rules/paper.md §3, §4a.
+/// well, 4 with stages, 5 with tensor ranks. Source: docs/rules.md#paper.
 std::vector<EquationValue> equations(const Job& job);
 
 /// Activation all_reduces of one micro-batch on a tensor rank that holds all layers (Eq. 5 counts 6L + 1).

@@ -39,7 +39,7 @@ class StageEquations {
  private:
   bool corrects(Correction correction) const { return corrections_.contains(correction); }
 
-  /// The equations have no order: what a stage computes stands before what it sends.
+  /// The equations have no order: what a stage computes precedes what it sends.
   void compute(std::int32_t micro_batch) {
     const StagePart part{.layers = share_.layers,
                          .has_embedding = share_.is_first,

@@ -37,7 +37,7 @@ enum class Correction : std::uint8_t {
 };
 
 /// The equations for the job with some corrections, as calls. `job` is validated and names the framework
-/// whose ways the corrections follow; without corrections its framework is not looked at.
+/// whose behaviour the corrections follow; without corrections its framework does not matter.
 Result<std::vector<StagePrograms>> write_equations(const Job& job, const std::set<Correction>& corrections,
                                                    std::span<const std::int64_t> stages, Plan& plan);
 

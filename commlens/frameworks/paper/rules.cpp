@@ -1,5 +1,5 @@
 // The equations of arXiv 2408.10197 as calls, so that they can be compared with a log per axis and
-// collective. Source: rules/paper.md §4a.
+// collective. Source: docs/rules.md#paper.
 #include "commlens/frameworks/paper/framework.hpp"
 #include "commlens/frameworks/paper/program.hpp"
 

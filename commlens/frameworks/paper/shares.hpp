@@ -18,7 +18,7 @@ struct StageShare {
 };
 
 /// Without corrections Eq. 1's parameters, split evenly over tensor ranks and stages, and the layers spread
-/// evenly. Source: rules/paper.md §4a.
+/// evenly. Source: docs/rules.md#paper.
 Result<std::vector<StageShare>> stage_shares(const Job& job, const std::set<Correction>& corrections,
                                              std::span<const std::int64_t> stages);
 

@@ -42,8 +42,7 @@ TEST(PaperSteps, BeginWithTheEquationsAndEndWithTheJob) {
   const PaperSteps steps = paper_steps(job).value();
   EXPECT_EQ(steps.equations.classes.size(), 1U);
   const Trace calls = steps.equations.trace_of({0});
-  EXPECT_EQ(calls.op(calls.streams.at(0).events.at(0).op).output.value, 71459840)
-      << "Eq. 1 of 19M (rules/neox_megatron.md §7)";
+  EXPECT_EQ(calls.op(calls.streams.at(0).events.at(0).op).output.value, 71459840) << "Eq. 1 of 19M";
   const Plan plan = make_plan(job).value();
   EXPECT_EQ(steps.settings.back().plan.classes[0].iterations.size(), plan.classes[0].iterations.size());
   EXPECT_EQ(steps.settings.back().plan.classes[0].iterations.back(), plan.classes[0].iterations.back());

@@ -1,8 +1,10 @@
-// The rule set of PyTorch 1.13 DistributedDataParallel. Source of every rule: rules/torch_ddp.md.
+// The rule set of PyTorch 1.13 DistributedDataParallel. The source of a rule is beside it; docs/rules.md has
+// the limits.
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "commlens/frameworks/source_text.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/plan/local_parameters.hpp"
@@ -13,11 +15,15 @@
 namespace commlens::torch_ddp {
 namespace {
 
+constexpr Literal k_version{"1.13"};
+template <Literal place>
+constexpr const char* source = source_text<"torch", k_version, place>;
+
 const Rule k_states{"ddp.broadcast_module_states",
-                    "torch 1.13 distributed/utils.py _sync_module_states (250 MiB buckets)", false};
+                    source<"distributed/utils.py _sync_module_states (250 MiB buckets)">, false};
 const Rule k_first{"ddp.first_iteration_all_reduce",
-                   "torch 1.13 csrc/distributed/c10d/reducer.cpp: one initial bucket"};
-const Rule k_bucket{"ddp.bucket_all_reduce", "torch 1.13 csrc/distributed/c10d/reducer.cpp rebuild_buckets"};
+                   source<"csrc/distributed/c10d/reducer.cpp: one initial bucket">};
+const Rule k_bucket{"ddp.bucket_all_reduce", source<"csrc/distributed/c10d/reducer.cpp rebuild_buckets">};
 
 constexpr std::int64_t k_first_bucket_bytes = 1024 * 1024;
 constexpr std::int64_t k_broadcast_bucket_bytes = 250 * 1024 * 1024;
@@ -126,7 +132,7 @@ Result<void> check(const Job& job) {
   if (job.layout.sequence_parallel || job.train.recompute == Recompute::selective ||
       job.train.schedule != Schedule::one_f_one_b) {
     return failure(
-        "framework torch-ddp knows no sequence parallelism, selective recompute or pipeline schedule; leave "
+        "the torch-ddp rules have no sequence parallelism, selective recompute or pipeline schedule; leave "
         "--sp, --recompute and --schedule out");
   }
   return {};
@@ -152,10 +158,23 @@ std::vector<std::string> unverified(const Job& job) {
 
 void adopt(Job& job) {
   if (job.train.zero_stage > 0) {
-    job.warnings.push_back(fmt::format("torch-ddp has no ZeRO: stage {} of the configuration is left out",
-                                       job.train.zero_stage));
+    job.warnings.push_back(
+        fmt::format("torch-ddp has no ZeRO: stage {} of the configuration is skipped", job.train.zero_stage));
     job.train.zero_stage = 0;
   }
+}
+
+Result<void> read_case_section(const ConfigNode& section, Job& job) {
+  MapReader reader(section, {job.warnings, job.unmodelled});
+  double mebibytes = 25;
+  reader.read("bucket_cap_mb", mebibytes);
+  if (mebibytes <= 0 || mebibytes > 1e9) {
+    reader.fail("bucket_cap_mb", "must be more than 0 and at most 1e9");
+  } else {
+    options(job).bucket_cap = Bytes{static_cast<std::int64_t>(mebibytes * 1024.0 * 1024.0)};
+  }
+  reader.read("static_graph", options(job).static_graph);
+  return reader.finish();
 }
 
 Bytes bucket(const Job& job) { return options(job).bucket_cap; }
@@ -186,7 +205,7 @@ void add_variations(Variations& variations) {
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {"1.13"},
+          .versions = {recorded_version(k_version.view())},
           .base = "",
           .check = check,
           .unverified = unverified,
@@ -195,6 +214,7 @@ FrameworkRules rules() {
           .memory = {.buffers = memory_buffers},
           .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
           .variations = add_variations,
+          .case_file = {.section = "ddp", .read_section = read_case_section},
           .causes = causes()};
 }
 

@@ -10,7 +10,7 @@ namespace commlens::torch_ddp {
 /// The framework as the command line and files name it.
 inline constexpr std::string_view k_name = "torch-ddp";
 
-/// PyTorch DistributedDataParallel (rules/torch_ddp.md).
+/// Arguments of PyTorch's DistributedDataParallel.
 struct Options {
   Bytes bucket_cap{25 * 1024 * 1024};
   bool static_graph = false;

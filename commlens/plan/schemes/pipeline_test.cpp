@@ -25,7 +25,7 @@ TEST(PartitionUniform, GivesTheFirstStagesOneMore) {
   EXPECT_EQ(sizes(partition_uniform(2, 4)), (Sizes{1, 1, 0, 0}));
 }
 
-/// rules/neox_megatron.md §1.6: transformer layers per stage, from DeepSpeed's own partition function. The
+/// Transformer layers per stage, from DeepSpeed's own partition function. The
 /// list is [embedding, pre, layer x L, post, norm, head] with weight 1 for pre, layers and post.
 Sizes neox_layers(std::int64_t layers, std::int64_t stages) {
   std::vector<std::int64_t> weights(static_cast<std::size_t>(layers) + 5, 1);
@@ -54,7 +54,7 @@ TEST(PartitionBalanced, SplitsNeoxLayersAsRecorded) {
   EXPECT_EQ(neox_layers(24, 2), (Sizes{12, 12}));
 }
 
-/// §8.3: of L + 2 items the first (L + 2) mod p stages get one more; the end stages lose one each.
+/// Of L + 2 items the first (L + 2) mod p stages get one more; the end stages lose one each.
 TEST(PartitionBalanced, FollowsTheClosedForm) {
   for (std::int64_t layers = 4; layers <= 40; ++layers) {
     for (std::int64_t stages = 2; stages <= 8 && layers + 2 >= stages; ++stages) {
