@@ -111,8 +111,8 @@ class Zero3Run {
   void fetch(const HookedModule& module) {
     coordinator_.fetch(module);
     for (const std::size_t parameter : module.parameters) {
-      if (gathers_[parameter]) {
-        out_.wait_for(*std::exchange(gathers_[parameter], std::nullopt));
+      if (const auto gather = std::exchange(gathers_[parameter], std::nullopt)) {
+        out_.wait_for(*gather);
       }
     }
   }

@@ -248,56 +248,48 @@ void Chunk::expert_all_to_all(Elements routed, std::string_view tag) const {
   }
 }
 
+void Chunk::exchange_hidden_shards() const {
+  if (sequence_parallel_) {
+    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, job_.train.dtype,
+                             k_moe_all_to_all, "hidden shards");
+  }
+}
+
 /// Sizes after routing are means over routings; with tensor parallelism the hidden dimension is sharded
 /// meanwhile.
-void Chunk::alltoall_experts_forward() {
+void Chunk::pass_through_experts(const ExpertTags& tags, void (Chunk::*compute)()) {
   const DType dtype = job_.train.dtype;
   const Elements routed{tokens_ * job_.model.top_k * job_.model.hidden};
+  exchange_hidden_shards();
+  expert_all_to_all(routed, tags.there);
   if (sequence_parallel_) {
-    out_.all_gather(out_.groups.tp, {tokens_ * job_.model.experts}, dtype, k_router, "router logits");
+    out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, tags.gathered);
+  }
+  (this->*compute)();
+  if (sequence_parallel_) {
+    out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, tags.scattered);
+  }
+  expert_all_to_all(routed, tags.back);
+  exchange_hidden_shards();
+}
+
+void Chunk::alltoall_experts_forward() {
+  if (sequence_parallel_) {
+    out_.all_gather(out_.groups.tp, {tokens_ * job_.model.experts}, job_.train.dtype, k_router,
+                    "router logits");
   }
   if (job_.layout.ep > 1) {
     out_.all_gather(experts_, {job_.model.experts}, DType::int64, k_moe_counts, "tokens per expert");
   }
-  if (sequence_parallel_) {
-    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
-                             "hidden shards");
-  }
-  expert_all_to_all(routed, "dispatch");
-  if (sequence_parallel_) {
-    out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, "expert input");
-  }
-  compute_experts();
-  if (sequence_parallel_) {
-    out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, "expert output");
-  }
-  expert_all_to_all(routed, "combine");
-  if (sequence_parallel_) {
-    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
-                             "hidden shards");
-  }
+  pass_through_experts({"dispatch", "expert input", "expert output", "combine"}, &Chunk::compute_experts);
 }
 
 void Chunk::alltoall_experts_backward() {
-  const DType dtype = job_.train.dtype;
-  const Elements routed{tokens_ * job_.model.top_k * job_.model.hidden};
+  pass_through_experts(
+      {"combine gradient", "expert output gradient", "expert input gradient", "dispatch gradient"},
+      &Chunk::compute_experts_backward);
   if (sequence_parallel_) {
-    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
-                             "hidden shards");
-  }
-  expert_all_to_all(routed, "combine gradient");
-  if (sequence_parallel_) {
-    out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, "expert output gradient");
-  }
-  compute_experts_backward();
-  if (sequence_parallel_) {
-    out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, "expert input gradient");
-  }
-  expert_all_to_all(routed, "dispatch gradient");
-  if (sequence_parallel_) {
-    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
-                             "hidden shards");
-    out_.reduce_scatter(out_.groups.tp, {tokens_ * job_.model.experts}, dtype, k_router_gradient,
+    out_.reduce_scatter(out_.groups.tp, {tokens_ * job_.model.experts}, job_.train.dtype, k_router_gradient,
                         "router logit gradient");
   }
 }

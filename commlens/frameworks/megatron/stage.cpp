@@ -160,26 +160,27 @@ class Stage {
     return {job_.layout.sequence_parallel ? activation / job_.layout.tp : activation};
   }
 
-  void send(bool is_activation) {
+  using Transfer = void (ProgramBuilder::*)(GroupId pair, Elements count, DType dtype, const Rule& rule,
+                                            std::string_view tag);
+
+  void transfer(Transfer write, GroupId pair, bool is_activation) {
     out_.set_waiting(Waiting::batched);
-    const GroupId pair = is_activation ? out_.groups.to_next : out_.groups.to_previous;
     if (options(job_).variable_seq_lengths) {
-      out_.send(pair, {k_shape_entries}, DType::int64, k_shape, "shape");
+      (out_.*write)(pair, {k_shape_entries}, DType::int64, k_shape, "shape");
     }
-    out_.send(pair, boundary(), job_.train.dtype, is_activation ? k_activation : k_gradient,
-              is_activation ? "activation" : "activation gradient");
+    (out_.*write)(pair, boundary(), job_.train.dtype, is_activation ? k_activation : k_gradient,
+                  is_activation ? "activation" : "activation gradient");
     out_.set_waiting(Waiting::at_once);
   }
 
+  void send(bool is_activation) {
+    transfer(&ProgramBuilder::send, is_activation ? out_.groups.to_next : out_.groups.to_previous,
+             is_activation);
+  }
+
   void recv(bool is_activation) {
-    out_.set_waiting(Waiting::batched);
-    const GroupId pair = is_activation ? out_.groups.from_previous : out_.groups.from_next;
-    if (options(job_).variable_seq_lengths) {
-      out_.recv(pair, {k_shape_entries}, DType::int64, k_shape, "shape");
-    }
-    out_.recv(pair, boundary(), job_.train.dtype, is_activation ? k_activation : k_gradient,
-              is_activation ? "activation" : "activation gradient");
-    out_.set_waiting(Waiting::at_once);
+    transfer(&ProgramBuilder::recv, is_activation ? out_.groups.from_previous : out_.groups.from_next,
+             is_activation);
   }
 
   DType gradient_dtype() const { return options(job_).gradients_in_fp32 ? DType::fp32 : job_.train.dtype; }
