@@ -9,29 +9,30 @@ namespace {
 using enum ModulePart;
 
 const Rule k_forward{"megatron.tensor_parallel_forward_all_reduce",
-                     source<"tensor_parallel/mappings.py:25 _reduce">};
+                     k_source<"tensor_parallel/mappings.py:25 _reduce">};
 const Rule k_backward{"megatron.tensor_parallel_backward_all_reduce",
-                      source<"tensor_parallel/layers.py:441">};
-const Rule k_gather_input{"megatron.sequence_parallel_gather_input", source<"tensor_parallel/layers.py:387">};
+                      k_source<"tensor_parallel/layers.py:441">};
+const Rule k_gather_input{"megatron.sequence_parallel_gather_input",
+                          k_source<"tensor_parallel/layers.py:387">};
 const Rule k_regather_input{"megatron.sequence_parallel_gather_input_again",
-                            source<"tensor_parallel/layers.py:420">};
+                            k_source<"tensor_parallel/layers.py:420">};
 const Rule k_scatter_output{"megatron.sequence_parallel_reduce_scatter",
-                            source<"tensor_parallel/mappings.py:141">};
+                            k_source<"tensor_parallel/mappings.py:141">};
 const Rule k_gather_gradient{"megatron.sequence_parallel_gather_gradient",
-                             source<"tensor_parallel/mappings.py:119">};
+                             k_source<"tensor_parallel/mappings.py:119">};
 const Rule k_scatter_gradient{"megatron.sequence_parallel_reduce_scatter_gradient",
-                              source<"tensor_parallel/layers.py:454">};
-const Rule k_loss_max{"megatron.cross_entropy_max", source<"tensor_parallel/cross_entropy.py:20">};
-const Rule k_loss_target{"megatron.cross_entropy_target", source<"tensor_parallel/cross_entropy.py:49">};
-const Rule k_loss_sum{"megatron.cross_entropy_sum", source<"tensor_parallel/cross_entropy.py:59">};
-const Rule k_saved{"megatron.distributed_saved_activation", source<"tensor_parallel/utils.py:85">};
-const Rule k_moe_gather{"megatron.moe_gather", source<"tensor_parallel/mappings.py:162">};
-const Rule k_moe_scatter{"megatron.moe_reduce_scatter", source<"tensor_parallel/mappings.py:183">};
-const Rule k_moe_counts{"megatron.moe_tokens_per_expert", source<"tensor_parallel/mappings.py:199">};
-const Rule k_moe_all_to_all{"megatron.moe_all_to_all", source<"tensor_parallel/mappings.py:417">};
-const Rule k_moe_hidden{"megatron.moe_gather_hidden_shards", source<"tensor_parallel/mappings.py:84">};
-const Rule k_router{"megatron.moe_gather_logits", source<"tensor_parallel/mappings.py:119">};
-const Rule k_router_gradient{"megatron.moe_logits_gradient", source<"tensor_parallel/mappings.py:141">};
+                              k_source<"tensor_parallel/layers.py:454">};
+const Rule k_loss_max{"megatron.cross_entropy_max", k_source<"tensor_parallel/cross_entropy.py:20">};
+const Rule k_loss_target{"megatron.cross_entropy_target", k_source<"tensor_parallel/cross_entropy.py:49">};
+const Rule k_loss_sum{"megatron.cross_entropy_sum", k_source<"tensor_parallel/cross_entropy.py:59">};
+const Rule k_saved{"megatron.distributed_saved_activation", k_source<"tensor_parallel/utils.py:85">};
+const Rule k_moe_gather{"megatron.moe_gather", k_source<"tensor_parallel/mappings.py:162">};
+const Rule k_moe_scatter{"megatron.moe_reduce_scatter", k_source<"tensor_parallel/mappings.py:183">};
+const Rule k_moe_counts{"megatron.moe_tokens_per_expert", k_source<"tensor_parallel/mappings.py:199">};
+const Rule k_moe_all_to_all{"megatron.moe_all_to_all", k_source<"tensor_parallel/mappings.py:417">};
+const Rule k_moe_hidden{"megatron.moe_gather_hidden_shards", k_source<"tensor_parallel/mappings.py:84">};
+const Rule k_router{"megatron.moe_gather_logits", k_source<"tensor_parallel/mappings.py:119">};
+const Rule k_router_gradient{"megatron.moe_logits_gradient", k_source<"tensor_parallel/mappings.py:141">};
 
 }  // namespace
 
