@@ -31,7 +31,9 @@ class Axis {
   /// Well-known axes ascend in the order of k_known_axes, all others after them by name.
   friend constexpr auto operator<=>(const Axis&, const Axis&) = default;
 
-  // The parallel degrees of the literature, their subdivisions in frameworks, and kinds of groups.
+  // The parallel degrees of the literature, their subdivisions in frameworks, and kinds of groups: named as
+  // files and tables have them.
+  // NOLINTBEGIN(readability-identifier-naming)
   static const Axis unknown;
   static const Axis dp;            // data parallel
   static const Axis dp_replicate;  // PyTorch HSDP: replicas of the shards
@@ -45,6 +47,7 @@ class Axis {
   static const Axis model;         // tensor x pipeline of one replica
   static const Axis world;         // all ranks
   static const Axis self;          // one rank
+                                   // NOLINTEND(readability-identifier-naming)
 
  private:
   static constexpr bool may_stand(char letter, bool is_first) {

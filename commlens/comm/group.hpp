@@ -63,10 +63,10 @@ struct GroupPattern {
     from_previous,
   };
   Shape shape = Shape::mesh;
-  Axis axis = {};                    // what the group is called
-  std::vector<AxisSpan> spans = {};  // of mesh; own position along all other axes
-  Axis along = {};                   // of pairs: the axis of the next and previous position
-  std::size_t view = 0;              // of the mesh's views, whose axes these are
+  Axis axis;                    // what the group is called
+  std::vector<AxisSpan> spans;  // of mesh; own position along all other axes
+  Axis along;                   // of pairs: the axis of the next and previous position
+  std::size_t view = 0;         // of the mesh's views, whose axes these are
   friend auto operator<=>(const GroupPattern&, const GroupPattern&) = default;
 };
 

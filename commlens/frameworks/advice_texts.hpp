@@ -36,7 +36,7 @@ struct AdvisedChange {
 
 /// How a framework's users change what advice recommends.
 struct AdviceTexts {
-  std::string_view place = "";  // where the settings are: "in the DeepSpeed JSON"
+  std::string_view place;  // where the settings are: "in the DeepSpeed JSON"
   /// The setting with the value it has in `job`. Null: the flags of the command line.
   std::string (*setting)(const Job& job, Setting setting) = nullptr;
   /// The change a topic would make of the job; none if there is nothing to gain. Null: no topic has any.

@@ -50,7 +50,7 @@ struct ConfigReader {
   Result<void> (*add)(const ConfigNode& file, Job& job) = nullptr;
   Additions additions = Additions::refused;
   /// Models that come with the framework, and the job of one; std::nullopt if there is none of that name.
-  std::span<const std::string_view> preset_names = {};
+  std::span<const std::string_view> preset_names;
   std::optional<Job> (*preset)(std::string_view name) = nullptr;
 };
 
@@ -58,7 +58,7 @@ struct ConfigReader {
 struct CaseRules {
   /// A section with settings of the framework, beside the sections that all have. `micro_batch` and
   /// `micro_batches` of the job are 0 where the case leaves them to a section.
-  std::string_view section = "";
+  std::string_view section;
   Result<void> (*read_section)(const ConfigNode& section, Job& job) = nullptr;
   /// The section belongs to cases with this framework alone, and comes after all others.
   bool is_own_section = false;
@@ -67,7 +67,7 @@ struct CaseRules {
   /// A map with the arguments of the framework's own script, instead of model, layout and batch, and its
   /// job. `padded_vocab` is the vocabulary the run really had, 0 when it follows from the arguments;
   /// `version` is what the case names, or empty.
-  std::string_view arguments = "";
+  std::string_view arguments;
   Result<Job> (*read_arguments)(const ConfigNode& map, std::int64_t padded_vocab,
                                 const std::string& version) = nullptr;
   /// Sections of other frameworks are a configuration of theirs, which is carried over (SettingRules::adopt);

@@ -72,15 +72,15 @@ struct FrameworkRules {
                                               Plan& plan);
   /// Which part of the model each pipeline stage holds; null for rule sets without stages of their own.
   Result<std::vector<StagePart>> (*parts)(const Job& job) = nullptr;
-  std::vector<Axis> more_axes = {};  // axes that the rules have calls along, beside those of every layout
-  bool takes_any_order = false;      // of ranks, as ParallelLayout::order; else the default order alone
+  std::vector<Axis> more_axes;   // axes that the rules have calls along, beside those of every layout
+  bool takes_any_order = false;  // of ranks, as ParallelLayout::order; else the default order alone
   SettingRules settings = {};
   MemoryRules memory = {};
   AdviceTexts advice = {};
   /// Adds the changes of its own settings that are worth trying. Null: none, nothing of a job is varied.
   void (*variations)(Variations& variations) = nullptr;
   CaseRules case_file = {};
-  std::span<const RuleRow> causes = {};  // what each of its rules means
+  std::span<const RuleRow> causes;  // what each of its rules means
 };
 
 /// The one list.

@@ -104,6 +104,16 @@ void read_decay(MapReader& reader, std::string_view key, TrainingRecipe& recipe)
   }
 }
 
+void read_decay_end_and_seed(MapReader& reader, std::int64_t iterations, TrainingRecipe& recipe) {
+  reader.read("lr_decay_iters", iterations);
+  if (iterations > 0) {
+    recipe.decay_iterations = iterations;
+  }
+  std::int64_t seed = 1234;
+  reader.read("seed", seed, 0);
+  recipe.seed = seed;
+}
+
 void note_other_optimizer(std::string_view key, std::string_view type, TrainingRecipe& recipe) {
   if (!type.empty() && !is_one_of(in_lower_case(type), k_forms_of_adamw)) {
     recipe.not_honoured.push_back(not_honoured_text(key, shown_text(type), "AdamW"));

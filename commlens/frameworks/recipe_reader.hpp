@@ -23,6 +23,8 @@ void read_activation(MapReader& reader, std::string_view key, Activation& activa
 void read_init_method(MapReader& reader, std::string_view key, InitMethod& method, TrainingRecipe& recipe);
 /// The style of the decay; another one than ours is noted.
 void read_decay(MapReader& reader, std::string_view key, TrainingRecipe& recipe);
+/// lr_decay_iters, else `iterations` (0: none), and the seed, as GPT-NeoX and Megatron name both.
+void read_decay_end_and_seed(MapReader& reader, std::int64_t iterations, TrainingRecipe& recipe);
 /// Notes an optimizer that is no form of Adam: our trainer has AdamW.
 void note_other_optimizer(std::string_view key, std::string_view type, TrainingRecipe& recipe);
 

@@ -28,7 +28,7 @@ inline constexpr auto k_joined = [] {
 
 /// "LIBRARY VERSION PLACE": where a rule was read. `place` is a file and line of that version, with the
 /// function. Each framework has a shorter form that knows its library and version.
-template <Literal library, Literal version, Literal place>
-inline constexpr const char* source_text = k_joined<library, " ", version, " ", place>.data();
+template <Literal Library, Literal Version, Literal Place>
+inline constexpr const char* k_source_text = k_joined<Library, " ", Version, " ", Place>.data();
 
 }  // namespace commlens

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commlens/model/job.hpp"
@@ -25,7 +26,7 @@ std::vector<SettingChange> setting_changes(const Job& job, const std::vector<std
 class Variations {
  public:
   /// `limits`: element counts that a limit may have, those most likely first.
-  Variations(const Job& job, std::vector<std::int64_t> limits) : job_(job), limits_(std::move(limits)) {}
+  Variations(Job job, std::vector<std::int64_t> limits) : job_(std::move(job)), limits_(std::move(limits)) {}
 
   void add(std::string_view setting, std::string value, const std::function<void(Job&)>& change);
 

@@ -20,10 +20,10 @@ bool is_same_version(std::string_view named, std::string_view recorded);
 
 /// A version of a framework, or a range of versions, whose behaviour is known.
 struct KnownVersion {
-  std::string_view name;   // in messages and traces: "0.14.0", "2.10-2.11"
-  std::string_view first;  // the oldest that behaves so; empty: all before `last`
-  std::string_view last;   // the newest whose source was read; of two parts: every release of that line
-  std::string_view recorded = {};  // those of which runs were recorded (is_same_version), separated by spaces
+  std::string_view name;      // in messages and traces: "0.14.0", "2.10-2.11"
+  std::string_view first;     // the oldest that behaves so; empty: all before `last`
+  std::string_view last;      // the newest whose source was read; of two parts: every release of that line
+  std::string_view recorded;  // those of which runs were recorded (is_same_version), separated by spaces
 };
 
 /// The row of one version of which runs were recorded.

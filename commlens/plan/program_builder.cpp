@@ -267,25 +267,21 @@ void ProgramBuilder::expected_reduce_scatter(GroupId group, Elements shard, DTyp
   is_expected_ = false;
 }
 
+namespace {
+
+CommOp rooted(CommKind kind, Rooted at, Elements count, DType dtype) {
+  return {.kind = kind, .dtype = dtype, .group = at.group, .input = count, .output = count, .root = at.root};
+}
+
+}  // namespace
+
 void ProgramBuilder::broadcast(Rooted at, Elements count, DType dtype, const Rule& rule,
                                std::string_view tag) {
-  add({.kind = CommKind::broadcast,
-       .dtype = dtype,
-       .group = at.group,
-       .input = count,
-       .output = count,
-       .root = at.root},
-      rule, tag);
+  add(rooted(CommKind::broadcast, at, count, dtype), rule, tag);
 }
 
 void ProgramBuilder::reduce(Rooted at, Elements count, DType dtype, const Rule& rule, std::string_view tag) {
-  add({.kind = CommKind::reduce,
-       .dtype = dtype,
-       .group = at.group,
-       .input = count,
-       .output = count,
-       .root = at.root},
-      rule, tag);
+  add(rooted(CommKind::reduce, at, count, dtype), rule, tag);
 }
 
 void ProgramBuilder::send(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag) {

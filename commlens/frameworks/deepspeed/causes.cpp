@@ -30,7 +30,7 @@ constexpr std::array k_causes = {
     RuleRow{"zero3.start_gather", {Term::none, "start"}},
     RuleRow{"zero3.parameter_gather",
             {Term::parameters, "separate_calls", "parameters_kept",
-             source<"runtime/zero/partitioned_param_coordinator.py:487 __params_to_release">}},
+             k_source<"runtime/zero/partitioned_param_coordinator.py:487 __params_to_release">}},
     RuleRow{"zero3.persistent_parameter_gather", {Term::parameters, "persistent_parameters"}},
     RuleRow{"zero3.trace_check", {Term::none, "trace_check"}},
     RuleRow{"zero3.gradient_reduce_scatter", {Term::gradients, "gradient_buckets"}},

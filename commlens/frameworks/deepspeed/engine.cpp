@@ -10,21 +10,23 @@
 namespace commlens::deepspeed {
 namespace {
 
-const Rule k_broadcast{"start.broadcast_parameter", source<"runtime/engine.py:1077 _broadcast_model">};
-const Rule k_stage0_reduce{"stage0.gradient_all_reduce", source<"runtime/engine.py:2350 allreduce_bucket">};
-const Rule k_clip_dp{"stage0.clip_norm", source<"runtime/utils.py:403 clip_grad_norm_">};
-const Rule k_clip_mp{"stage0.clip_norm_model_parallel", source<"runtime/utils.py:395 clip_grad_norm_">};
-const Rule k_overflow_mp{"stage0.overflow_flag_model_parallel", source<"runtime/utils.py:290 has_overflow">};
-const Rule k_norm_mp{"stage0.norm_model_parallel", source<"runtime/utils.py:559 get_weight_norm">};
-const Rule k_bf16_norm{"bf16.norm_model_parallel", source<"runtime/utils.py:908 get_global_norm_of_tensors">};
+const Rule k_broadcast{"start.broadcast_parameter", k_source<"runtime/engine.py:1077 _broadcast_model">};
+const Rule k_stage0_reduce{"stage0.gradient_all_reduce", k_source<"runtime/engine.py:2350 allreduce_bucket">};
+const Rule k_clip_dp{"stage0.clip_norm", k_source<"runtime/utils.py:403 clip_grad_norm_">};
+const Rule k_clip_mp{"stage0.clip_norm_model_parallel", k_source<"runtime/utils.py:395 clip_grad_norm_">};
+const Rule k_overflow_mp{"stage0.overflow_flag_model_parallel",
+                         k_source<"runtime/utils.py:290 has_overflow">};
+const Rule k_norm_mp{"stage0.norm_model_parallel", k_source<"runtime/utils.py:559 get_weight_norm">};
+const Rule k_bf16_norm{"bf16.norm_model_parallel",
+                       k_source<"runtime/utils.py:908 get_global_norm_of_tensors">};
 const Rule k_gather{"step.gather_updated_parameters",
-                    source<"runtime/utils.py:973 all_gather_into_tensor_dp_groups">};
-const Rule k_overflow_dp{"zero12.overflow_flag", source<"runtime/zero/stage_1_and_2.py:1997 has_overflow">};
+                    k_source<"runtime/utils.py:973 all_gather_into_tensor_dp_groups">};
+const Rule k_overflow_dp{"zero12.overflow_flag", k_source<"runtime/zero/stage_1_and_2.py:1997 has_overflow">};
 const Rule k_zero_overflow_mp{"zero12.overflow_flag_model_parallel",
-                              source<"runtime/zero/stage_1_and_2.py:1647 _model_parallel_all_reduce">};
-const Rule k_zero_norm{"zero12.norm", source<"runtime/zero/stage_1_and_2.py:1691 get_grad_norm_direct">};
+                              k_source<"runtime/zero/stage_1_and_2.py:1647 _model_parallel_all_reduce">};
+const Rule k_zero_norm{"zero12.norm", k_source<"runtime/zero/stage_1_and_2.py:1691 get_grad_norm_direct">};
 const Rule k_zero_norm_mp{"zero12.norm_model_parallel",
-                          source<"runtime/zero/stage_1_and_2.py:1647 _model_parallel_all_reduce">};
+                          k_source<"runtime/zero/stage_1_and_2.py:1647 _model_parallel_all_reduce">};
 
 constexpr std::int64_t k_allreduce_bucket = 500'000'000;  // MEMORY_OPT_ALLREDUCE_SIZE, runtime/engine.py:107
 

@@ -12,21 +12,22 @@
 namespace commlens::deepspeed {
 namespace {
 
-const Rule k_count{"pipeline.parameter_count", source<"runtime/pipe/engine.py:155 __init__">};
-const Rule k_handshake{"pipeline.handshake", source<"runtime/pipe/engine.py:218 __init__">};
-const Rule k_shape{"pipeline.activation_shape", source<"runtime/pipe/engine.py:866 _send_tensor_meta">};
-const Rule k_activation{"pipeline.activation", source<"runtime/pipe/engine.py:974 _exec_send_activations">};
-const Rule k_mask{"pipeline.attention_mask", source<"runtime/pipe/engine.py:985 _exec_send_activations">};
-const Rule k_meta{"pipeline.partition_meta", source<"runtime/utils.py:709 PartitionedTensor.to_meta">};
-const Rule k_gradient{"pipeline.gradient", source<"runtime/pipe/engine.py:1003 _exec_send_grads">};
+const Rule k_count{"pipeline.parameter_count", k_source<"runtime/pipe/engine.py:155 __init__">};
+const Rule k_handshake{"pipeline.handshake", k_source<"runtime/pipe/engine.py:218 __init__">};
+const Rule k_shape{"pipeline.activation_shape", k_source<"runtime/pipe/engine.py:866 _send_tensor_meta">};
+const Rule k_activation{"pipeline.activation", k_source<"runtime/pipe/engine.py:974 _exec_send_activations">};
+const Rule k_mask{"pipeline.attention_mask", k_source<"runtime/pipe/engine.py:985 _exec_send_activations">};
+const Rule k_meta{"pipeline.partition_meta", k_source<"runtime/utils.py:709 PartitionedTensor.to_meta">};
+const Rule k_gradient{"pipeline.gradient", k_source<"runtime/pipe/engine.py:1003 _exec_send_grads">};
 const Rule k_full{"pipeline.gather_partitioned_tensor",
-                  source<"runtime/utils.py:699 PartitionedTensor.full">};
+                  k_source<"runtime/utils.py:699 PartitionedTensor.full">};
 const Rule k_tied_start{"pipeline.tied_weight_broadcast",
-                        source<"runtime/pipe/module.py:441 _synchronize_tied_weights">};
+                        k_source<"runtime/pipe/module.py:441 _synchronize_tied_weights">};
 const Rule k_tied{"pipeline.tied_gradient_all_reduce",
-                  source<"runtime/pipe/engine.py:274 _exec_reduce_tied_grads">};
-const Rule k_loss_dp{"pipeline.loss_all_reduce", source<"runtime/pipe/engine.py:575 _aggregate_total_loss">};
-const Rule k_loss_pp{"pipeline.loss_broadcast", source<"runtime/pipe/engine.py:587 _aggregate_total_loss">};
+                  k_source<"runtime/pipe/engine.py:274 _exec_reduce_tied_grads">};
+const Rule k_loss_dp{"pipeline.loss_all_reduce",
+                     k_source<"runtime/pipe/engine.py:575 _aggregate_total_loss">};
+const Rule k_loss_pp{"pipeline.loss_broadcast", k_source<"runtime/pipe/engine.py:587 _aggregate_total_loss">};
 
 constexpr std::int64_t k_activation_dims = 3;  // [b, s, h]
 constexpr std::int64_t k_mask_dims = 4;        // [1, 1, s, s]

@@ -16,8 +16,8 @@ namespace commlens::deepspeed {
 namespace {
 
 const Rule k_checkpoint_gather{"checkpoint.gather_partitioned_activations",
-                               source<"runtime/activation_checkpointing/checkpointing.py:294 "
-                                      "gather_partitioned_activations">};
+                               k_source<"runtime/activation_checkpointing/checkpointing.py:294 "
+                                        "gather_partitioned_activations">};
 
 std::int64_t activation_elements(const Job& job) {
   return job.train.micro_batch * job.model.sequence * job.model.hidden;

@@ -11,15 +11,15 @@ namespace commlens::deepspeed {
 namespace {
 
 const Rule k_bucket{"zero12.gradient_all_reduce",
-                    source<"runtime/zero/stage_1_and_2.py:1496 allreduce_bucket">};
+                    k_source<"runtime/zero/stage_1_and_2.py:1496 allreduce_bucket">};
 const Rule k_bucket_split{"zero12.gradient_all_reduce_cut_at_partition",
-                          source<"runtime/zero/stage_1_and_2.py:1011 allreduce_and_scatter">};
+                          k_source<"runtime/zero/stage_1_and_2.py:1011 allreduce_and_scatter">};
 const Rule k_reduce{"zero12.gradient_reduce_to_owner",
-                    source<"runtime/zero/stage_1_and_2.py:1499 allreduce_bucket">};
+                    k_source<"runtime/zero/stage_1_and_2.py:1499 allreduce_bucket">};
 const Rule k_whole_buffer{"zero12.whole_buffer_all_reduce",
-                          source<"runtime/zero/stage_1_and_2.py:979 gradient_reduction_w_predivide">};
+                          k_source<"runtime/zero/stage_1_and_2.py:979 gradient_reduction_w_predivide">};
 const Rule k_fallback{"zero12.fallback_all_reduce",
-                      source<"runtime/zero/stage_1_and_2.py:1561 buffered_reduce_fallback">, false};
+                      k_source<"runtime/zero/stage_1_and_2.py:1561 buffered_reduce_fallback">, false};
 
 /// The slices of one parameter: which data rank owns which part of its gradient.
 using Ownership = std::unordered_map<std::string, std::vector<Slice>>;

@@ -13,20 +13,20 @@ namespace commlens::deepspeed {
 namespace {
 
 const Rule k_init_broadcast{"zero3.broadcast_parameter_again",
-                            source<"runtime/zero/partition_parameters.py:1011 _zero_init_param">};
-const Rule k_start_gather{"zero3.start_gather", source<"runtime/zero/stage3.py:1112 "
-                                                       "create_reduce_and_remove_grad_hooks">};
+                            k_source<"runtime/zero/partition_parameters.py:1011 _zero_init_param">};
+const Rule k_start_gather{"zero3.start_gather", k_source<"runtime/zero/stage3.py:1112 "
+                                                         "create_reduce_and_remove_grad_hooks">};
 const Rule k_module_gather{"zero3.parameter_gather",
-                           source<"runtime/zero/partitioned_param_coordinator.py:261 fetch_sub_module">};
+                           k_source<"runtime/zero/partitioned_param_coordinator.py:261 fetch_sub_module">};
 const Rule k_persistent{"zero3.persistent_parameter_gather",
-                        source<"runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced">};
-const Rule k_trace{"zero3.trace_check", source<"runtime/zero/utils.py:72 get_lst_from_rank0">};
+                        k_source<"runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced">};
+const Rule k_trace{"zero3.trace_check", k_source<"runtime/zero/utils.py:72 get_lst_from_rank0">};
 const Rule k_reduce_scatter{"zero3.gradient_reduce_scatter",
-                            source<"runtime/comm/coalesced_collectives.py:81 reduce_scatter_coalesced">};
+                            k_source<"runtime/comm/coalesced_collectives.py:81 reduce_scatter_coalesced">};
 const Rule k_all_reduce{"zero3.gradient_all_reduce",
-                        source<"runtime/zero/stage3.py:1297 __avg_scatter_contiguous_grads">};
-const Rule k_overflow{"zero3.overflow_flag", source<"runtime/zero/stage3.py:2155 has_overflow">};
-const Rule k_norm{"zero3.norm", source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
+                        k_source<"runtime/zero/stage3.py:1297 __avg_scatter_contiguous_grads">};
+const Rule k_overflow{"zero3.overflow_flag", k_source<"runtime/zero/stage3.py:2155 has_overflow">};
+const Rule k_norm{"zero3.norm", k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
 
 /// One rank of a ZeRO-3 run from start to end.
 class Zero3Run {
@@ -111,8 +111,8 @@ class Zero3Run {
   void fetch(const HookedModule& module) {
     coordinator_.fetch(module);
     for (const std::size_t parameter : module.parameters) {
-      if (gathers_[parameter]) {
-        out_.wait_for(*std::exchange(gathers_[parameter], std::nullopt));
+      if (const auto gather = std::exchange(gathers_[parameter], std::nullopt)) {
+        out_.wait_for(*gather);
       }
     }
   }

@@ -12,7 +12,7 @@ namespace commlens::deepspeed {
 struct HookedModule {
   std::vector<std::size_t> parameters;
   bool has_post_backward = true;  // false when its input needs no gradient (embeddings)
-  std::optional<Leaf> leaf = {};  // none of containers
+  std::optional<Leaf> leaf;       // none of containers
 };
 
 /// The called modules of a GPT in the order of their pre-hooks.

@@ -9,29 +9,30 @@ namespace {
 using enum ModulePart;
 
 const Rule k_forward{"megatron.tensor_parallel_forward_all_reduce",
-                     source<"tensor_parallel/mappings.py:25 _reduce">};
+                     k_source<"tensor_parallel/mappings.py:25 _reduce">};
 const Rule k_backward{"megatron.tensor_parallel_backward_all_reduce",
-                      source<"tensor_parallel/layers.py:441">};
-const Rule k_gather_input{"megatron.sequence_parallel_gather_input", source<"tensor_parallel/layers.py:387">};
+                      k_source<"tensor_parallel/layers.py:441">};
+const Rule k_gather_input{"megatron.sequence_parallel_gather_input",
+                          k_source<"tensor_parallel/layers.py:387">};
 const Rule k_regather_input{"megatron.sequence_parallel_gather_input_again",
-                            source<"tensor_parallel/layers.py:420">};
+                            k_source<"tensor_parallel/layers.py:420">};
 const Rule k_scatter_output{"megatron.sequence_parallel_reduce_scatter",
-                            source<"tensor_parallel/mappings.py:141">};
+                            k_source<"tensor_parallel/mappings.py:141">};
 const Rule k_gather_gradient{"megatron.sequence_parallel_gather_gradient",
-                             source<"tensor_parallel/mappings.py:119">};
+                             k_source<"tensor_parallel/mappings.py:119">};
 const Rule k_scatter_gradient{"megatron.sequence_parallel_reduce_scatter_gradient",
-                              source<"tensor_parallel/layers.py:454">};
-const Rule k_loss_max{"megatron.cross_entropy_max", source<"tensor_parallel/cross_entropy.py:20">};
-const Rule k_loss_target{"megatron.cross_entropy_target", source<"tensor_parallel/cross_entropy.py:49">};
-const Rule k_loss_sum{"megatron.cross_entropy_sum", source<"tensor_parallel/cross_entropy.py:59">};
-const Rule k_saved{"megatron.distributed_saved_activation", source<"tensor_parallel/utils.py:85">};
-const Rule k_moe_gather{"megatron.moe_gather", source<"tensor_parallel/mappings.py:162">};
-const Rule k_moe_scatter{"megatron.moe_reduce_scatter", source<"tensor_parallel/mappings.py:183">};
-const Rule k_moe_counts{"megatron.moe_tokens_per_expert", source<"tensor_parallel/mappings.py:199">};
-const Rule k_moe_all_to_all{"megatron.moe_all_to_all", source<"tensor_parallel/mappings.py:417">};
-const Rule k_moe_hidden{"megatron.moe_gather_hidden_shards", source<"tensor_parallel/mappings.py:84">};
-const Rule k_router{"megatron.moe_gather_logits", source<"tensor_parallel/mappings.py:119">};
-const Rule k_router_gradient{"megatron.moe_logits_gradient", source<"tensor_parallel/mappings.py:141">};
+                              k_source<"tensor_parallel/layers.py:454">};
+const Rule k_loss_max{"megatron.cross_entropy_max", k_source<"tensor_parallel/cross_entropy.py:20">};
+const Rule k_loss_target{"megatron.cross_entropy_target", k_source<"tensor_parallel/cross_entropy.py:49">};
+const Rule k_loss_sum{"megatron.cross_entropy_sum", k_source<"tensor_parallel/cross_entropy.py:59">};
+const Rule k_saved{"megatron.distributed_saved_activation", k_source<"tensor_parallel/utils.py:85">};
+const Rule k_moe_gather{"megatron.moe_gather", k_source<"tensor_parallel/mappings.py:162">};
+const Rule k_moe_scatter{"megatron.moe_reduce_scatter", k_source<"tensor_parallel/mappings.py:183">};
+const Rule k_moe_counts{"megatron.moe_tokens_per_expert", k_source<"tensor_parallel/mappings.py:199">};
+const Rule k_moe_all_to_all{"megatron.moe_all_to_all", k_source<"tensor_parallel/mappings.py:417">};
+const Rule k_moe_hidden{"megatron.moe_gather_hidden_shards", k_source<"tensor_parallel/mappings.py:84">};
+const Rule k_router{"megatron.moe_gather_logits", k_source<"tensor_parallel/mappings.py:119">};
+const Rule k_router_gradient{"megatron.moe_logits_gradient", k_source<"tensor_parallel/mappings.py:141">};
 
 }  // namespace
 
@@ -248,56 +249,48 @@ void Chunk::expert_all_to_all(Elements routed, std::string_view tag) const {
   }
 }
 
+void Chunk::exchange_hidden_shards() const {
+  if (sequence_parallel_) {
+    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, job_.train.dtype,
+                             k_moe_all_to_all, "hidden shards");
+  }
+}
+
 /// Sizes after routing are means over routings; with tensor parallelism the hidden dimension is sharded
 /// meanwhile.
-void Chunk::alltoall_experts_forward() {
+void Chunk::pass_through_experts(const ExpertTags& tags, void (Chunk::*compute)()) {
   const DType dtype = job_.train.dtype;
   const Elements routed{tokens_ * job_.model.top_k * job_.model.hidden};
+  exchange_hidden_shards();
+  expert_all_to_all(routed, tags.there);
   if (sequence_parallel_) {
-    out_.all_gather(out_.groups.tp, {tokens_ * job_.model.experts}, dtype, k_router, "router logits");
+    out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, tags.gathered);
+  }
+  (this->*compute)();
+  if (sequence_parallel_) {
+    out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, tags.scattered);
+  }
+  expert_all_to_all(routed, tags.back);
+  exchange_hidden_shards();
+}
+
+void Chunk::alltoall_experts_forward() {
+  if (sequence_parallel_) {
+    out_.all_gather(out_.groups.tp, {tokens_ * job_.model.experts}, job_.train.dtype, k_router,
+                    "router logits");
   }
   if (job_.layout.ep > 1) {
     out_.all_gather(experts_, {job_.model.experts}, DType::int64, k_moe_counts, "tokens per expert");
   }
-  if (sequence_parallel_) {
-    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
-                             "hidden shards");
-  }
-  expert_all_to_all(routed, "dispatch");
-  if (sequence_parallel_) {
-    out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, "expert input");
-  }
-  compute_experts();
-  if (sequence_parallel_) {
-    out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, "expert output");
-  }
-  expert_all_to_all(routed, "combine");
-  if (sequence_parallel_) {
-    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
-                             "hidden shards");
-  }
+  pass_through_experts({"dispatch", "expert input", "expert output", "combine"}, &Chunk::compute_experts);
 }
 
 void Chunk::alltoall_experts_backward() {
-  const DType dtype = job_.train.dtype;
-  const Elements routed{tokens_ * job_.model.top_k * job_.model.hidden};
+  pass_through_experts(
+      {"combine gradient", "expert output gradient", "expert input gradient", "dispatch gradient"},
+      &Chunk::compute_experts_backward);
   if (sequence_parallel_) {
-    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
-                             "hidden shards");
-  }
-  expert_all_to_all(routed, "combine gradient");
-  if (sequence_parallel_) {
-    out_.expected_all_gather(out_.groups.tp, routed, dtype, k_moe_hidden, "expert output gradient");
-  }
-  compute_experts_backward();
-  if (sequence_parallel_) {
-    out_.expected_reduce_scatter(out_.groups.tp, routed, dtype, k_scatter_output, "expert input gradient");
-  }
-  expert_all_to_all(routed, "dispatch gradient");
-  if (sequence_parallel_) {
-    out_.expected_all_to_all(out_.groups.tp, {tokens_ * job_.model.hidden}, dtype, k_moe_all_to_all,
-                             "hidden shards");
-    out_.reduce_scatter(out_.groups.tp, {tokens_ * job_.model.experts}, dtype, k_router_gradient,
+    out_.reduce_scatter(out_.groups.tp, {tokens_ * job_.model.experts}, job_.train.dtype, k_router_gradient,
                         "router logit gradient");
   }
 }

@@ -44,6 +44,15 @@ class Chunk {
   }
   void allgather_experts_forward();
   void allgather_experts_backward();
+  /// Tags of the calls around the experts, in their order.
+  struct ExpertTags {
+    std::string_view there;
+    std::string_view gathered;
+    std::string_view scattered;
+    std::string_view back;
+  };
+  void exchange_hidden_shards() const;
+  void pass_through_experts(const ExpertTags& tags, void (Chunk::*compute)());
   void alltoall_experts_forward();
   void expert_all_to_all(Elements routed, std::string_view tag) const;
   void alltoall_experts_backward();

@@ -273,13 +273,7 @@ void read_megatron_recipe(MapReader& arguments, TrainingRecipe& recipe) {
   read_decay(arguments, "lr_decay_style", recipe);
   std::int64_t decay = 0;
   arguments.read("train_iters", decay);
-  arguments.read("lr_decay_iters", decay);
-  if (decay > 0) {
-    recipe.decay_iterations = decay;
-  }
-  std::int64_t seed = 1234;
-  arguments.read("seed", seed, 0);
-  recipe.seed = seed;
+  read_decay_end_and_seed(arguments, decay, recipe);
 }
 
 template <typename Use>

@@ -15,17 +15,19 @@
 namespace commlens::megatron {
 namespace {
 
-const Rule k_activation{"megatron.pipeline_activation", source<"pipeline_parallel/p2p_communication.py:216">};
-const Rule k_gradient{"megatron.pipeline_gradient", source<"pipeline_parallel/p2p_communication.py:216">};
-const Rule k_shape{"megatron.pipeline_shape", source<"pipeline_parallel/p2p_communication.py:22">};
-const Rule k_reduce{"megatron.gradient_all_reduce", source<"distributed/param_and_grad_buffer.py:134">};
-const Rule k_scatter{"megatron.gradient_reduce_scatter", source<"distributed/param_and_grad_buffer.py:127">};
-const Rule k_gather{"megatron.gather_updated_parameters", source<"optimizer/distrib_optimizer.py:1229">};
+const Rule k_activation{"megatron.pipeline_activation",
+                        k_source<"pipeline_parallel/p2p_communication.py:216">};
+const Rule k_gradient{"megatron.pipeline_gradient", k_source<"pipeline_parallel/p2p_communication.py:216">};
+const Rule k_shape{"megatron.pipeline_shape", k_source<"pipeline_parallel/p2p_communication.py:22">};
+const Rule k_reduce{"megatron.gradient_all_reduce", k_source<"distributed/param_and_grad_buffer.py:134">};
+const Rule k_scatter{"megatron.gradient_reduce_scatter",
+                     k_source<"distributed/param_and_grad_buffer.py:127">};
+const Rule k_gather{"megatron.gather_updated_parameters", k_source<"optimizer/distrib_optimizer.py:1229">};
 const Rule k_norms{"megatron.sequence_parallel_norm_gradients",
-                   source<"distributed/finalize_model_grads.py:93">};
-const Rule k_tied{"megatron.tied_embedding_gradient", source<"distributed/finalize_model_grads.py:41">};
-const Rule k_norm{"megatron.gradient_norm", source<"optimizer/clip_grads.py:98">};
-const Rule k_inf{"megatron.found_inf", source<"optimizer/optimizer.py:290">, false};
+                   k_source<"distributed/finalize_model_grads.py:93">};
+const Rule k_tied{"megatron.tied_embedding_gradient", k_source<"distributed/finalize_model_grads.py:41">};
+const Rule k_norm{"megatron.gradient_norm", k_source<"optimizer/clip_grads.py:98">};
+const Rule k_inf{"megatron.found_inf", k_source<"optimizer/optimizer.py:290">, false};
 
 constexpr std::int64_t k_shape_entries = 3;         // dimensions of an activation, int64
 constexpr std::int64_t k_gradient_alignment = 128;  // distributed optimizer: lcm(d, 128)
@@ -160,26 +162,27 @@ class Stage {
     return {job_.layout.sequence_parallel ? activation / job_.layout.tp : activation};
   }
 
-  void send(bool is_activation) {
+  using Transfer = void (ProgramBuilder::*)(GroupId pair, Elements count, DType dtype, const Rule& rule,
+                                            std::string_view tag);
+
+  void transfer(Transfer write, GroupId pair, bool is_activation) {
     out_.set_waiting(Waiting::batched);
-    const GroupId pair = is_activation ? out_.groups.to_next : out_.groups.to_previous;
     if (options(job_).variable_seq_lengths) {
-      out_.send(pair, {k_shape_entries}, DType::int64, k_shape, "shape");
+      (out_.*write)(pair, {k_shape_entries}, DType::int64, k_shape, "shape");
     }
-    out_.send(pair, boundary(), job_.train.dtype, is_activation ? k_activation : k_gradient,
-              is_activation ? "activation" : "activation gradient");
+    (out_.*write)(pair, boundary(), job_.train.dtype, is_activation ? k_activation : k_gradient,
+                  is_activation ? "activation" : "activation gradient");
     out_.set_waiting(Waiting::at_once);
   }
 
+  void send(bool is_activation) {
+    transfer(&ProgramBuilder::send, is_activation ? out_.groups.to_next : out_.groups.to_previous,
+             is_activation);
+  }
+
   void recv(bool is_activation) {
-    out_.set_waiting(Waiting::batched);
-    const GroupId pair = is_activation ? out_.groups.from_previous : out_.groups.from_next;
-    if (options(job_).variable_seq_lengths) {
-      out_.recv(pair, {k_shape_entries}, DType::int64, k_shape, "shape");
-    }
-    out_.recv(pair, boundary(), job_.train.dtype, is_activation ? k_activation : k_gradient,
-              is_activation ? "activation" : "activation gradient");
-    out_.set_waiting(Waiting::at_once);
+    transfer(&ProgramBuilder::recv, is_activation ? out_.groups.from_previous : out_.groups.from_next,
+             is_activation);
   }
 
   DType gradient_dtype() const { return options(job_).gradients_in_fp32 ? DType::fp32 : job_.train.dtype; }

@@ -11,11 +11,11 @@ namespace commlens::neox {
 inline constexpr Literal k_default_commit{"4bc66703"};
 inline constexpr Literal k_sequence_parallel_commit{"8b43196f"};
 /// A file and line of the first commit, as rules cite them, and of the second.
-template <Literal place>
-inline constexpr const char* source = source_text<"neox", k_default_commit, place>;
-template <Literal place>
-inline constexpr const char* sequence_parallel_source =
-    source_text<"neox", k_sequence_parallel_commit, place>;
+template <Literal Place>
+inline constexpr const char* k_source = k_source_text<"neox", k_default_commit, Place>;
+template <Literal Place>
+inline constexpr const char* k_sequence_parallel_source =
+    k_source_text<"neox", k_sequence_parallel_commit, Place>;
 
 /// What differs between versions of GPT-NeoX. Source: recorded runs of both (tests/golden/neox).
 struct Behaviour {

@@ -257,14 +257,8 @@ void read_neox_recipe(MapReader& arguments, TrainingRecipe& recipe) {
   arguments.read("train_iters", iterations);
   double fraction = 1;
   read_within(arguments, "lr_decay_fraction", {0, 1e6}, fraction);
-  std::int64_t decay = static_cast<std::int64_t>(std::floor(static_cast<double>(iterations) * fraction));
-  arguments.read("lr_decay_iters", decay);
-  if (decay > 0) {
-    recipe.decay_iterations = decay;
-  }
-  std::int64_t seed = 1234;
-  arguments.read("seed", seed, 0);
-  recipe.seed = seed;
+  const auto decay = static_cast<std::int64_t>(std::floor(static_cast<double>(iterations) * fraction));
+  read_decay_end_and_seed(arguments, decay, recipe);
 }
 
 /// Splits merged arguments into DeepSpeed's settings, the extra ones included, and GPT-NeoX's own.

@@ -20,9 +20,9 @@
 namespace commlens::neox {
 namespace {
 
-const Rule k_total_params{"neox.total_parameters", source<"megatron/utils.py:408 get_total_params">};
-const Rule k_flags{"neox.data_flags", source<"megatron/data/data_utils.py:437">};
-const Rule k_loss{"neox.loss_all_reduce", source<"megatron/utils.py:47 reduce_losses">};
+const Rule k_total_params{"neox.total_parameters", k_source<"megatron/utils.py:408 get_total_params">};
+const Rule k_flags{"neox.data_flags", k_source<"megatron/data/data_utils.py:437">};
+const Rule k_loss{"neox.loss_all_reduce", k_source<"megatron/utils.py:47 reduce_losses">};
 
 /// The transformer layers of each stage: NeoX's list of layers is [embedding, _pre_transformer_block, layer x
 /// L, _post_transformer_block, norm, head].

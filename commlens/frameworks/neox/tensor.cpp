@@ -12,26 +12,26 @@ namespace {
 using enum ModulePart;
 
 const Rule k_sizes{"neox.broadcast_batch_sizes",
-                   source<"megatron/mpu/data.py:52 _build_key_size_numel_dictionaries">};
-const Rule k_batch{"neox.broadcast_batch", source<"megatron/mpu/data.py:107 broadcast_data">};
+                   k_source<"megatron/mpu/data.py:52 _build_key_size_numel_dictionaries">};
+const Rule k_batch{"neox.broadcast_batch", k_source<"megatron/mpu/data.py:107 broadcast_data">};
 const Rule k_forward{"neox.tensor_parallel_forward_all_reduce",
-                     source<"megatron/mpu/mappings.py:42 _reduce">};
+                     k_source<"megatron/mpu/mappings.py:42 _reduce">};
 const Rule k_backward{"neox.tensor_parallel_backward_all_reduce",
-                      source<"megatron/mpu/layers.py:555 ColumnParallelLinear">};
+                      k_source<"megatron/mpu/layers.py:555 ColumnParallelLinear">};
 const Rule k_unembedding{"neox.unembedding_backward_all_reduce",
-                         source<"megatron/mpu/layers.py:555 ColumnParallelLinear">};
-const Rule k_loss_max{"neox.cross_entropy_max", source<"megatron/mpu/cross_entropy.py:33">};
-const Rule k_loss_target{"neox.cross_entropy_target", source<"megatron/mpu/cross_entropy.py:68">};
-const Rule k_loss_sum{"neox.cross_entropy_sum", source<"megatron/mpu/cross_entropy.py:78">};
+                         k_source<"megatron/mpu/layers.py:555 ColumnParallelLinear">};
+const Rule k_loss_max{"neox.cross_entropy_max", k_source<"megatron/mpu/cross_entropy.py:33">};
+const Rule k_loss_target{"neox.cross_entropy_target", k_source<"megatron/mpu/cross_entropy.py:68">};
+const Rule k_loss_sum{"neox.cross_entropy_sum", k_source<"megatron/mpu/cross_entropy.py:78">};
 const Rule k_checkpoint{"checkpoint.gather_partitioned_activations",
-                        deepspeed::source<"runtime/activation_checkpointing/checkpointing.py:294 "
-                                          "gather_partitioned_activations">};
+                        deepspeed::k_source<"runtime/activation_checkpointing/checkpointing.py:294 "
+                                            "gather_partitioned_activations">};
 const Rule k_gather{"neox.sequence_parallel_gather",
-                    sequence_parallel_source<"megatron/mpu/mappings.py:152">};
+                    k_sequence_parallel_source<"megatron/mpu/mappings.py:152">};
 const Rule k_scatter{"neox.sequence_parallel_reduce_scatter",
-                     sequence_parallel_source<"megatron/mpu/mappings.py:116">};
+                     k_sequence_parallel_source<"megatron/mpu/mappings.py:116">};
 const Rule k_norm_gradient{"neox.sequence_parallel_norm_gradient",
-                           sequence_parallel_source<"megatron/model/utils.py:373">};
+                           k_sequence_parallel_source<"megatron/model/utils.py:373">};
 
 constexpr std::int64_t k_size_entries = 4;  // one key, up to MAX_DATA_DIM - 1 dimensions, int64
 

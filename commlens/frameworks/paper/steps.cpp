@@ -28,39 +28,39 @@ struct CorrectionCause {
   std::string_view zero3;  // DeepSpeed's ZeRO-3, where that is another line
 };
 
-constexpr std::string_view k_pipe_utils = deepspeed::source<"runtime/utils.py:602 partition_balanced">;
+constexpr std::string_view k_pipe_utils = deepspeed::k_source<"runtime/utils.py:602 partition_balanced">;
 
 constexpr std::array<CorrectionCause, 19> k_corrections = {{
     {Correction::layer_parameters, "layer_parameters", "", ""},
     {Correction::positions, "position_embeddings", "", ""},
     {Correction::tied_weights, "tied_weights", "", ""},
     {Correction::padded_vocabulary, "padded_vocabulary",
-     neox::source<"megatron/tokenizer/tokenizer.py:73 _vocab_size_with_padding">, ""},
+     neox::k_source<"megatron/tokenizer/tokenizer.py:73 _vocab_size_with_padding">, ""},
     {Correction::replicated_ranks, "replicated_ranks", "", ""},
     {Correction::replicated_tensors, "replicated_tensors", "", ""},
     {Correction::stage_partition, "stage_partition", k_pipe_utils, ""},
     {Correction::gradient_dtype, "gradient_dtype",
-     deepspeed::source<"runtime/engine.py:826 communication_data_type">, ""},
-    {Correction::sharded_bf16, "bf16_optimizer", deepspeed::source<"runtime/bf16_optimizer.py:106">, ""},
+     deepspeed::k_source<"runtime/engine.py:826 communication_data_type">, ""},
+    {Correction::sharded_bf16, "bf16_optimizer", deepspeed::k_source<"runtime/bf16_optimizer.py:106">, ""},
     {Correction::all_reduce, "all_reduce_for_reduce_scatter",
-     deepspeed::source<"runtime/zero/stage_1_and_2.py:1496 allreduce_bucket">, ""},
+     deepspeed::k_source<"runtime/zero/stage_1_and_2.py:1496 allreduce_bucket">, ""},
     {Correction::every_micro_batch, "every_micro_batch",
-     deepspeed::source<"runtime/zero/stage_1_and_2.py:1410">, "",
-     deepspeed::source<"runtime/zero/stage3.py:1221">},
-    {Correction::partition_padding, "partition_padding", deepspeed::source<"runtime/utils.py:951">,
-     megatron::source<"optimizer/distrib_optimizer.py">,
-     deepspeed::source<"runtime/zero/partition_parameters.py:1120">},
+     deepspeed::k_source<"runtime/zero/stage_1_and_2.py:1410">, "",
+     deepspeed::k_source<"runtime/zero/stage3.py:1221">},
+    {Correction::partition_padding, "partition_padding", deepspeed::k_source<"runtime/utils.py:951">,
+     megatron::k_source<"optimizer/distrib_optimizer.py">,
+     deepspeed::k_source<"runtime/zero/partition_parameters.py:1120">},
     {Correction::tied_modules, "tied_modules", "", ""},
-    {Correction::whole_boundaries, "whole_boundaries", deepspeed::source<"runtime/config.py:465">,
-     megatron::source<"pipeline_parallel/schedules.py:1039 get_tensor_shapes">},
+    {Correction::whole_boundaries, "whole_boundaries", deepspeed::k_source<"runtime/config.py:465">,
+     megatron::k_source<"pipeline_parallel/schedules.py:1039 get_tensor_shapes">},
     {Correction::no_recompute, "no_recompute", "", ""},
-    {Correction::parallel_residual, "parallel_residual", neox::source<"megatron/model/transformer.py:1227">,
+    {Correction::parallel_residual, "parallel_residual", neox::k_source<"megatron/model/transformer.py:1227">,
      ""},
-    {Correction::first_stage_embedding, "first_stage_embedding", neox::source<"megatron/mpu/layers.py:209">,
-     megatron::source<"tensor_parallel/layers.py">},
-    {Correction::unembedding, "unembedding_all_reduce", neox::source<"megatron/mpu/layers.py:555">,
-     megatron::source<"tensor_parallel/layers.py:441">},
-    {Correction::activation_dtype, "fp32_activations", neox::source<"megatron/mpu/mappings.py:38 _reduce">,
+    {Correction::first_stage_embedding, "first_stage_embedding", neox::k_source<"megatron/mpu/layers.py:209">,
+     megatron::k_source<"tensor_parallel/layers.py">},
+    {Correction::unembedding, "unembedding_all_reduce", neox::k_source<"megatron/mpu/layers.py:555">,
+     megatron::k_source<"tensor_parallel/layers.py:441">},
+    {Correction::activation_dtype, "fp32_activations", neox::k_source<"megatron/mpu/mappings.py:38 _reduce">,
      ""},
 }};
 
@@ -124,36 +124,37 @@ constexpr std::int64_t k_one_bucket = std::int64_t{1} << 60;
 
 const std::array<RestoredSetting, 7> k_settings = {{
     {"gradient_buckets",
-     deepspeed::source<"runtime/zero/stage_1_and_2.py:923 reduce_independent_p_g_buckets">,
-     deepspeed::source<"runtime/zero/stage3.py:1221">,
+     deepspeed::k_source<"runtime/zero/stage_1_and_2.py:923 reduce_independent_p_g_buckets">,
+     deepspeed::k_source<"runtime/zero/stage3.py:1221">,
      [](Job& job) { deepspeed::options(job).reduce_bucket_size = k_one_bucket; },
      [](Job& job, const Job& actual) {
        deepspeed::options(job).reduce_bucket_size = deepspeed::options(actual).reduce_bucket_size;
      }},
-    {"bucket_cut_at_partition", deepspeed::source<"runtime/zero/stage_1_and_2.py:1011 allreduce_and_scatter">,
-     "", [](Job& job) { deepspeed::options(job).contiguous_gradients = false; },
+    {"bucket_cut_at_partition",
+     deepspeed::k_source<"runtime/zero/stage_1_and_2.py:1011 allreduce_and_scatter">, "",
+     [](Job& job) { deepspeed::options(job).contiguous_gradients = false; },
      [](Job& job, const Job& actual) {
        deepspeed::options(job).contiguous_gradients = deepspeed::options(actual).contiguous_gradients;
      }},
-    {"reduce_to_owner", deepspeed::source<"runtime/zero/stage_1_and_2.py:1499 allreduce_bucket">, "",
+    {"reduce_to_owner", deepspeed::k_source<"runtime/zero/stage_1_and_2.py:1499 allreduce_bucket">, "",
      [](Job& job) { deepspeed::options(job).use_multi_rank_bucket_allreduce = true; },
      [](Job& job, const Job& actual) {
        deepspeed::options(job).use_multi_rank_bucket_allreduce =
            deepspeed::options(actual).use_multi_rank_bucket_allreduce;
      }},
-    {"whole_buffer", deepspeed::source<"runtime/zero/stage_1_and_2.py:1042">,
-     deepspeed::source<"runtime/zero/stage3.py:1269 __avg_scatter_contiguous_grads">,
+    {"whole_buffer", deepspeed::k_source<"runtime/zero/stage_1_and_2.py:1042">,
+     deepspeed::k_source<"runtime/zero/stage3.py:1269 __avg_scatter_contiguous_grads">,
      [](Job& job) { deepspeed::options(job).reduce_scatter = true; },
      [](Job& job, const Job& actual) {
        deepspeed::options(job).reduce_scatter = deepspeed::options(actual).reduce_scatter;
      }},
     {"persistent_parameters",
-     deepspeed::source<"runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced">, "",
+     deepspeed::k_source<"runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced">, "",
      [](Job& job) { job.train.persistence_threshold = 0; },
      [](Job& job, const Job& actual) {
        job.train.persistence_threshold = actual.train.persistence_threshold;
      }},
-    {"secondary_partition", deepspeed::source<"runtime/zero/partitioned_param_coordinator.py:447">, "",
+    {"secondary_partition", deepspeed::k_source<"runtime/zero/partitioned_param_coordinator.py:447">, "",
      [](Job& job) { job.train.hpz = 1; },
      [](Job& job, const Job& actual) { job.train.hpz = actual.train.hpz; }},
     {"persistent_parameters", "docs/training.md#data-parallel", "",

@@ -16,14 +16,14 @@ namespace commlens::torch_ddp {
 namespace {
 
 constexpr Literal k_version{"1.13"};
-template <Literal place>
-constexpr const char* source = source_text<"torch", k_version, place>;
+template <Literal Place>
+constexpr const char* k_source = k_source_text<"torch", k_version, Place>;
 
 const Rule k_states{"ddp.broadcast_module_states",
-                    source<"distributed/utils.py _sync_module_states (250 MiB buckets)">, false};
+                    k_source<"distributed/utils.py _sync_module_states (250 MiB buckets)">, false};
 const Rule k_first{"ddp.first_iteration_all_reduce",
-                   source<"csrc/distributed/c10d/reducer.cpp: one initial bucket">};
-const Rule k_bucket{"ddp.bucket_all_reduce", source<"csrc/distributed/c10d/reducer.cpp rebuild_buckets">};
+                   k_source<"csrc/distributed/c10d/reducer.cpp: one initial bucket">};
+const Rule k_bucket{"ddp.bucket_all_reduce", k_source<"csrc/distributed/c10d/reducer.cpp rebuild_buckets">};
 
 constexpr std::int64_t k_first_bucket_bytes = 1024 * 1024;
 constexpr std::int64_t k_broadcast_bucket_bytes = 250 * 1024 * 1024;

@@ -1,27 +1,36 @@
 #include "commlens/plan/schemes/buckets.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace commlens {
 
-std::vector<std::int64_t> buckets_closed_after_exceeding(std::span<const std::int64_t> sizes,
-                                                         std::int64_t limit) {
+namespace {
+
+/// The sizes of buckets that close with the element that fills them.
+template <typename IsFull>
+std::vector<std::int64_t> bucket_sums(std::span<const std::int64_t> sizes, IsFull is_full) {
   std::vector<std::int64_t> sums;
   std::int64_t sum = 0;
   bool is_open = false;
   for (const std::int64_t size : sizes) {
     sum += size;
-    is_open = true;
-    if (sum > limit) {
-      sums.push_back(sum);
-      sum = 0;
-      is_open = false;
+    is_open = !is_full(sum, sums);
+    if (!is_open) {
+      sums.push_back(std::exchange(sum, 0));
     }
   }
   if (is_open) {
     sums.push_back(sum);
   }
   return sums;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> buckets_closed_after_exceeding(std::span<const std::int64_t> sizes,
+                                                         std::int64_t limit) {
+  return bucket_sums(sizes, [&](std::int64_t sum, const auto&) { return sum > limit; });
 }
 
 std::vector<std::vector<std::size_t>> buckets_closed_before_exceeding(std::span<const std::int64_t> sizes,
@@ -41,22 +50,8 @@ std::vector<std::vector<std::size_t>> buckets_closed_before_exceeding(std::span<
 
 std::vector<std::int64_t> buckets_closed_on_reaching(std::span<const std::int64_t> sizes, std::int64_t first,
                                                      std::int64_t other) {
-  std::vector<std::int64_t> sums;
-  std::int64_t sum = 0;
-  bool is_open = false;
-  for (const std::int64_t size : sizes) {
-    sum += size;
-    is_open = true;
-    if (sum >= (sums.empty() ? first : other)) {
-      sums.push_back(sum);
-      sum = 0;
-      is_open = false;
-    }
-  }
-  if (is_open) {
-    sums.push_back(sum);
-  }
-  return sums;
+  return bucket_sums(
+      sizes, [&](std::int64_t sum, const auto& before) { return sum >= (before.empty() ? first : other); });
 }
 
 std::vector<Slice> cut_at_partitions(std::int64_t offset, std::int64_t count, std::int64_t partition_size) {
