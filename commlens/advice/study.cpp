@@ -140,6 +140,13 @@ std::optional<std::chrono::nanoseconds> Study::time_saved(const Outcome& outcome
   return times_ ? commlens::time_saved(now_.step, outcome.step, *times_) : std::nullopt;
 }
 
+void Study::keep_best(std::optional<Outcome>& best, std::optional<Outcome> tried) const {
+  if (tried && fits(tried->cost()) && is_worth(*tried) &&
+      (!best || saved_share(*tried) > saved_share(*best))) {
+    best = std::move(tried);
+  }
+}
+
 double Study::saved_share(const Outcome& outcome) const {
   const double share = bytes_share(cost(), outcome.cost());
   const std::optional<std::chrono::nanoseconds> time = time_saved(outcome);

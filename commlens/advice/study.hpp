@@ -55,6 +55,9 @@ class Study {
   double saved_share(const Outcome& outcome) const;
   /// Whether that share is large enough for a recommendation.
   bool is_worth(const Outcome& outcome) const { return saved_share(outcome) >= options_.least_saving; }
+  /// Replaces `best` by `tried` if that fits into the memory, is worth a recommendation and saves a larger
+  /// share.
+  void keep_best(std::optional<Outcome>& best, std::optional<Outcome> tried) const;
 
   /// The same without calls: for changes that cost memory, which a few calls do not justify.
   bool is_worth_memory(const Outcome& outcome) const;

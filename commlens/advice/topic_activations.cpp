@@ -24,11 +24,7 @@ void advise_recompute(Study& study) {
   for (const Recompute recompute : {Recompute::selective, Recompute::none}) {
     Job changed = study.job();
     set_recompute(changed, recompute);
-    std::optional<Outcome> tried = study.outcome(std::move(changed));
-    if (tried && study.fits(tried->cost()) && study.is_worth(*tried) &&
-        (!best || study.saved_share(*tried) > study.saved_share(*best))) {
-      best = std::move(tried);
-    }
+    study.keep_best(best, study.outcome(std::move(changed)));
   }
   if (!best) {
     return study.leave("recomputing less: nothing that fits saves enough communication");

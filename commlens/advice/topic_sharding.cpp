@@ -240,11 +240,7 @@ void advise_larger_micro_batch(Study& study) {
     Job changed = job;
     changed.train.micro_batch *= times;
     changed.train.micro_batches /= times;
-    std::optional<Outcome> tried = study.outcome(std::move(changed));
-    if (tried && study.fits(tried->cost()) && study.is_worth(*tried) &&
-        (!best || study.saved_share(*tried) > study.saved_share(*best))) {
-      best = std::move(tried);
-    }
+    study.keep_best(best, study.outcome(std::move(changed)));
   }
   if (!best) {
     return study.leave("larger micro-batches: none that fits saves enough");

@@ -41,44 +41,23 @@ Result<void> set_dtype(Overrides& overrides, std::string_view text) {
   return {};
 }
 
-Result<void> set_recompute(Overrides& overrides, std::string_view text) {
-  return recompute_from(text).map([&](Recompute value) { overrides.recompute = value; });
+/// A member whose values `Parse` reads.
+template <auto Parse, auto Member>
+Result<void> set_parsed(Overrides& overrides, std::string_view text) {
+  return Parse(text).map([&](const auto& value) { overrides.*Member = value; });
 }
 
-Result<void> set_schedule(Overrides& overrides, std::string_view text) {
-  return schedule_from(text).map([&](Schedule value) { overrides.schedule = value; });
-}
-
-Result<void> set_attention(Overrides& overrides, std::string_view text) {
-  return attention_from(text).map([&](Attention value) { overrides.attention = value; });
-}
-
-Result<void> set_bucket(Overrides& overrides, std::string_view text) {
-  return parse_bytes(text).map([&](Bytes value) { overrides.bucket = value; });
-}
-
-/// A number of at least zero.
-Result<void> set_clip(Overrides& overrides, std::string_view text) {
-  const Result<double> value = parse_number(text);
+/// The same for a number of at least zero.
+template <auto Parse, auto Member>
+Result<void> set_from_zero(Overrides& overrides, std::string_view text) {
+  const auto value = Parse(text);
   if (!value) {
     return tl::unexpected(value.error());
   }
   if (*value < 0) {
     return failure(fmt::format("'{}' is less than 0", text));
   }
-  overrides.clip = *value;
-  return {};
-}
-
-Result<void> set_persistence_threshold(Overrides& overrides, std::string_view text) {
-  const Result<std::int64_t> value = parse_integer(text);
-  if (!value) {
-    return tl::unexpected(value.error());
-  }
-  if (*value < 0) {
-    return failure(fmt::format("'{}' is less than 0", text));
-  }
-  overrides.persistence_threshold = *value;
+  overrides.*Member = *value;
   return {};
 }
 
@@ -122,14 +101,16 @@ constexpr std::array<LayoutOption, 31> k_options = {{
     {"--hidden", "N", "Width of the model", set_count<&Overrides::hidden>},
     {"--heads", "N", "Attention heads", set_count<&Overrides::heads>},
     {"--dtype", "TYPE", "fp32, fp16 or bf16", set_dtype},
-    {"--recompute", "MODE", "none, selective or full", set_recompute},
-    {"--attention", "MODE", "flash or eager: fused, or with scores that take memory", set_attention},
-    {"--schedule", "NAME", "gpipe, 1f1b or interleaved", set_schedule},
+    {"--recompute", "MODE", "none, selective or full", set_parsed<recompute_from, &Overrides::recompute>},
+    {"--attention", "MODE", "flash or eager: fused, or with scores that take memory",
+     set_parsed<attention_from, &Overrides::attention>},
+    {"--schedule", "NAME", "gpipe, 1f1b or interleaved", set_parsed<schedule_from, &Overrides::schedule>},
     {"--virtual-stages", "N", "Model chunks per stage", set_count<&Overrides::virtual_stages>},
-    {"--bucket", "BYTES", "Gradient bucket, such as 25MiB", set_bucket},
-    {"--clip", "NORM", "Clip gradients by global norm; 0: off", set_clip},
+    {"--bucket", "BYTES", "Gradient bucket, such as 25MiB", set_parsed<parse_bytes, &Overrides::bucket>},
+    {"--clip", "NORM", "Clip gradients by global norm; 0: off",
+     set_from_zero<parse_number, &Overrides::clip>},
     {"--persistence-threshold", "N", "ZeRO-3 keeps parameters of at most N elements gathered",
-     set_persistence_threshold},
+     set_from_zero<parse_integer, &Overrides::persistence_threshold>},
     {"--hpz", "N", "ZeRO++: ranks of a secondary partition", set_count<&Overrides::hpz>},
     {"--qwz", "", "ZeRO++: gather parameters in int8", set_true<&Overrides::qwz>},
     {"--qgz", "", "ZeRO++: reduce gradients in int4", set_true<&Overrides::qgz>},

@@ -30,15 +30,9 @@ std::string model_text(const ModelConfig& model) {
 }
 
 std::string_view choice_text(FrameworkChoice choice) {
-  switch (choice) {
-    case FrameworkChoice::flag:
-      return "";
-    case FrameworkChoice::case_file:
-      return " (as the case says)";
-    case FrameworkChoice::fallback:
-      return " (the default for this configuration; see --framework)";
-  }
-  return "";
+  return choice == FrameworkChoice::flag        ? ""
+         : choice == FrameworkChoice::case_file ? " (as the case says)"
+                                                : " (the default for this configuration; see --framework)";
 }
 
 std::string iteration_text(const Prediction& prediction) {

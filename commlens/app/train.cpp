@@ -282,7 +282,7 @@ TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> 
 
 /// Calls a callback unless it is empty.
 template <typename Function, typename... Arguments>
-void tell(const Function& listener, const Arguments&... arguments) {
+void notify(const Function& listener, const Arguments&... arguments) {
   if (listener) {
     listener(arguments...);
   }
@@ -301,7 +301,7 @@ Result<TrainResult> train_on_threads(const TrainRequest& request) {
   if (!recording) {
     return tl::unexpected(recording.error());
   }
-  tell(request.train_events.begins, prepared->run, true);
+  notify(request.train_events.begins, prepared->run, true);
   JobOutcome job;
   job.peak_memory.resize(prepared->run.options.device == "cpu" ? static_cast<std::size_t>(ranks) : 0);
   std::vector<engine::IterationReport> iterations;
@@ -313,7 +313,7 @@ Result<TrainResult> train_on_threads(const TrainRequest& request) {
       const TrainOutcome outcome = train_on(watch->watched(std::move(world)), *watch, *prepared, request,
                                             [&](const engine::IterationReport& iteration) {
                                               iterations.push_back(iteration);
-                                              tell(request.train_events.iteration, iteration);
+                                              notify(request.train_events.iteration, iteration);
                                             });
       if (outcome.peak_memory) {
         job.peak_memory.at(rank) = *outcome.peak_memory;
@@ -324,7 +324,7 @@ Result<TrainResult> train_on_threads(const TrainRequest& request) {
     };
     run_thread_ranks(ranks, train_rank, threads);
   }
-  tell(request.train_events.ends);
+  notify(request.train_events.ends);
   return concluded(prepared->run, std::move(iterations), *recording, std::move(job));
 }
 
@@ -371,13 +371,13 @@ TrainResult train_in_job(const TrainRequest& request, const Prepared& prepared,
                          std::optional<Recording>& recording, CallWatch& watch, Communicator& world) {
   const bool is_first = world.rank().value == 0;
   std::vector<engine::IterationReport> iterations;
-  tell(request.train_events.begins, prepared.run, is_first);
+  notify(request.train_events.begins, prepared.run, is_first);
   const TrainOutcome outcome = train_on(world.split(0, world.rank().value), watch, prepared, request,
                                         [&](const engine::IterationReport& iteration) {
                                           iterations.push_back(iteration);
-                                          tell(request.train_events.iteration, iteration);
+                                          notify(request.train_events.iteration, iteration);
                                         });
-  tell(request.train_events.ends);
+  notify(request.train_events.ends);
   JobOutcome job{outcome.stopped, of_all_ranks(world, outcome.peak_memory)};
   if (is_first) {
     return concluded(prepared.run, std::move(iterations), *recording, std::move(job));
@@ -421,7 +421,7 @@ Result<TrainResult> train_over_mpi(const TrainRequest& request) {
     }
     return train_in_job(request, *prepared, recording, *watch, *world);
   } catch (const std::exception& error) {
-    world->abort(error.what());  // the others would wait for this rank for ever
+    world->abort(error.what());  // the others would wait for this rank forever
     throw;
   }
 }

@@ -30,7 +30,7 @@ class Unfinished {
 /// Where output for `path` is written.
 struct WritePlace {
   std::filesystem::path path;  // after links are resolved; need not exist
-  bool is_appended_to;         // a device, a pipe or somebody's open descriptor (/dev/stdout): not replaced
+  bool is_appended_to;         // a device, a pipe or an inherited descriptor (/dev/stdout): not replaced
 };
 WritePlace write_place(const std::filesystem::path& path);
 

@@ -56,7 +56,7 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str()
       ->group(group);
-  verb.add_option("--timeout", flags.timeout, "Longest wait for one call, as 90s or 2h; 0: for ever")
+  verb.add_option("--timeout", flags.timeout, "Longest wait for one call, as 90s or 2h; 0: no limit")
       ->type_name("TIME")
       ->capture_default_str()
       ->group(group);

@@ -1,6 +1,8 @@
 #include "commlens/report/figure_files.hpp"
 
 #include <cmath>
+#include <initializer_list>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,10 +25,15 @@ void append_value(std::string& out, const std::vector<Item>& values) {
   out += ']';
 }
 
-/// "key": "text"
-void append_field(std::string& out, std::string_view key, std::string_view text) {
-  out += fmt::format("\"{}\": ", key);
-  append_json_string(out, text);
+/// "key": "text", separated by `separator`.
+void append_fields(std::string& out, std::string_view separator,
+                   std::initializer_list<std::pair<std::string_view, std::string_view>> fields) {
+  std::string_view before;
+  for (const auto& [key, text] : fields) {
+    out += fmt::format("{}\"{}\": ", before, key);
+    append_json_string(out, text);
+    before = separator;
+  }
 }
 
 void append_values(std::string& out, const FigureColumn& column) {
@@ -58,13 +65,11 @@ void append_options_json(std::string& out, const FigureOptions& options) {
 
 std::string figure_json(const Figure& figure) {
   std::string out = "{\n \"schema\": \"commlens.figure/1\",\n ";
-  append_field(out, "id", figure.id);
-  out += ",\n ";
-  append_field(out, "title", figure.title);
-  out += ",\n ";
-  append_field(out, "caption", figure.caption);
-  out += ",\n ";
-  append_field(out, "kind", name_of(figure.kind));
+  append_fields(out, ",\n ",
+                {{"id", figure.id},
+                 {"title", figure.title},
+                 {"caption", figure.caption},
+                 {"kind", name_of(figure.kind)}});
   out += ",\n \"notes\": ";
   append_value(out, figure.notes);
   out += ",\n \"options\": ";
@@ -73,11 +78,7 @@ std::string figure_json(const Figure& figure) {
   for (std::size_t at = 0; at < figure.columns.size(); ++at) {
     const FigureColumn& column = figure.columns[at];
     out += at == 0 ? "\n  {" : ",\n  {";
-    append_field(out, "name", column.name);
-    out += ", ";
-    append_field(out, "title", column.title);
-    out += ", ";
-    append_field(out, "unit", column.unit);
+    append_fields(out, ", ", {{"name", column.name}, {"title", column.title}, {"unit", column.unit}});
     out += ", \"values\": ";
     append_values(out, column);
     out += '}';

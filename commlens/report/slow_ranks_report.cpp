@@ -39,7 +39,7 @@ std::string verdict_text(const SlowRanks& slow, const RankWork& row) {
   if (row.blocks == 1) {
     return fmt::format(
         "rank {} stands out in the only block of {}: it spent {} more between its calls than the median "
-        "rank; one block does not tell whether that lasts",
+        "rank; one block does not show whether that lasts",
         row.rank.value, slow_ranks_group(slow, row), to_text(row.excess));
   }
   return fmt::format(
@@ -50,7 +50,7 @@ std::string verdict_text(const SlowRanks& slow, const RankWork& row) {
 
 /// The verdict if no rank is persistently slow. Ranks whose calls are open all the time compute meanwhile,
 /// which no call shows; and a rank may be slow for a while only.
-std::string nobody_text(const SlowRanks& slow) {
+std::string no_slow_rank_text(const SlowRanks& slow) {
   constexpr double least_share = 0.05;
   std::int64_t between = 0;
   std::int64_t all = 0;
@@ -91,7 +91,7 @@ std::vector<std::string> slow_ranks_verdicts(const SlowRanks& slow) {
   }
   const std::vector<RankWork> rows = slow_ranks_of(slow);
   if (rows.empty()) {
-    return {nobody_text(slow)};
+    return {no_slow_rank_text(slow)};
   }
   std::vector<std::string> lines;
   for (std::size_t place = 0; place < std::min(rows.size(), k_most_verdicts); ++place) {

@@ -18,7 +18,7 @@ std::optional<std::size_t> position_of(const CallRoute& route, CommKind kind, Ra
              : std::optional<std::size_t>(static_cast<std::size_t>(found - members.begin()));
 }
 
-bool waits_for_nobody(const CallRoute& route) {
+bool never_waits(const CallRoute& route) {
   const std::vector<Rank>& members = route.members;
   return members.size() == 1 || (route.is_pair() && members.size() == 2 && members.front() == members.back());
 }
@@ -43,7 +43,7 @@ CallRoute route_of(const Trace& tables, OpId id, Rank rank) {
   if (op.root && op.root->value >= 0 && op.root->value < std::ssize(route.members)) {
     route.channel.root = route.members[static_cast<std::size_t>(op.root->value)].value;
   }
-  if (waits_for_nobody(route)) {
+  if (never_waits(route)) {
     route.fate = CallFate::alone;
     return route;
   }

@@ -21,7 +21,7 @@ void add_call(Trace& trace, std::int64_t rank, CommunicatorId communicator, std:
 }
 
 // Two threads, each with a communicator of its own, take turns in another order on each rank. In communicator
-// 1 both ranks start at 0, in communicator 2 at 100: nobody waits. Matched by ranks alone, the first calls
+// 1 both ranks start at 0, in communicator 2 at 100: no rank waits. Matched by ranks alone, the first calls
 // would be at 0 and 100.
 TEST(RankMatching, CommunicatorsOfTheSameRanksAreMatchedApart) {
   Trace trace;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "commlens/base/descriptor.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/trace/clock.hpp"
 
@@ -65,21 +66,10 @@ std::vector<Place> places_of(Communicator& world) {
   return places;
 }
 
-class SharedFile {
- public:
-  SharedFile(const std::string& name, int flags) : file_(shm_open(name.c_str(), flags, S_IRUSR | S_IWUSR)) {}
-  SharedFile(const SharedFile&) = delete;
-  SharedFile& operator=(const SharedFile&) = delete;
-  ~SharedFile() {
-    if (file_ >= 0) {
-      close(file_);
-    }
-  }
-  int descriptor() const { return file_; }
-
- private:
-  int file_;
-};
+/// Shared memory of the machine as a file.
+Descriptor shared_file(const std::string& name, int flags) {
+  return Descriptor(shm_open(name.c_str(), flags, S_IRUSR | S_IWUSR));
+}
 
 }  // namespace
 
@@ -184,15 +174,15 @@ CallBoard CallBoard::of_processes(Communicator& world) {
   const std::size_t bytes = board_bytes(world.size());
   std::shared_ptr<void> memory;
   if (first == self) {
-    const SharedFile file(name, O_RDWR | O_CREAT | O_EXCL);
-    if (file.descriptor() >= 0 && posix_fallocate(file.descriptor(), 0, static_cast<off_t>(bytes)) == 0) {
-      memory = mapped(file.descriptor(), bytes);
+    const Descriptor file = shared_file(name, O_RDWR | O_CREAT | O_EXCL);
+    if (file.number() >= 0 && posix_fallocate(file.number(), 0, static_cast<off_t>(bytes)) == 0) {
+      memory = mapped(file.number(), bytes);
     }
   }
   world.barrier();  // the file exists
   if (first != self) {
-    const SharedFile file(name, O_RDWR);
-    memory = file.descriptor() < 0 ? nullptr : mapped(file.descriptor(), bytes);
+    const Descriptor file = shared_file(name, O_RDWR);
+    memory = file.number() < 0 ? nullptr : mapped(file.number(), bytes);
   }
   CallBoard board(memory == nullptr ? own_memory(world.size()) : memory, world.size());
   board.entry(world.rank().value).join();

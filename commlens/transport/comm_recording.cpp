@@ -157,12 +157,12 @@ class RecordingCommunicator final : public Communicator {
 
  private:
   bool is_skipped(const CommCall& call) const {
-    return (call.kind == CommKind::barrier && size() == 1) || names_nobody(call);
+    return (call.kind == CommKind::barrier && size() == 1) || names_unknown_peer(call);
   }
 
   /// Whether the peer of the call is not in the group: the transport refuses the call, and no reader would
   /// accept a record of it.
-  bool names_nobody(const CommCall& call) const {
+  bool names_unknown_peer(const CommCall& call) const {
     const bool has_peer = has_root(call.kind) || is_point_to_point(call.kind);
     return has_peer && (call.peer.value < 0 || call.peer.value >= size());
   }

@@ -296,19 +296,12 @@ std::string unit_text(ColumnUnit unit) {
 }
 
 std::string scope_text(ColumnScope scope) {
-  switch (scope) {
-    case ColumnScope::none:
-      return "";
-    case ColumnScope::call:
-      return "one call";
-    case ColumnScope::rank:
-      return "one rank";
-    case ColumnScope::rank_0:
-      return "rank 0";
-    case ColumnScope::all_ranks:
-      return "all ranks";
-  }
-  return "";
+  static const std::map<ColumnScope, std::string> texts = {{ColumnScope::none, ""},
+                                                           {ColumnScope::call, "one call"},
+                                                           {ColumnScope::rank, "one rank"},
+                                                           {ColumnScope::rank_0, "rank 0"},
+                                                           {ColumnScope::all_ranks, "all ranks"}};
+  return texts.at(scope);
 }
 
 TEST(Vocabulary, HasUnitAndScopeOfThePage) {

@@ -16,6 +16,7 @@
 #include "commlens/frameworks/paper/steps.hpp"
 #include "commlens/frameworks/planner.hpp"
 #include "commlens/model/job.hpp"
+#include "tests/property/random_jobs.hpp"
 
 namespace commlens {
 namespace {
@@ -41,17 +42,8 @@ void choose_deepspeed(Job& job) {
 
 /// A small job to which the equations apply.
 Job random_job() {
-  Job job;
-  job.framework = *rc::gen::element<std::string>("deepspeed", "neox", "megatron", "torch-ddp", "commlens");
-  job.model.name = "random";
-  job.model.heads = job.model.kv_heads = 4;
-  job.model.hidden = 16 * *rc::gen::inRange<std::int64_t>(1, 5);
-  job.model.head_dim = job.model.hidden / 4;
-  job.model.ffn_hidden = 4 * job.model.hidden;
-  job.model.layers = 4 * *rc::gen::inRange<std::int64_t>(1, 3);
-  job.model.sequence = job.model.max_positions = 8 * *rc::gen::inRange<std::int64_t>(1, 9);
-  job.model.vocab = job.model.raw_vocab = 16 * *rc::gen::inRange<std::int64_t>(1, 40);
-  job.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  Job job =
+      random_gpt(*rc::gen::element<std::string>("deepspeed", "neox", "megatron", "torch-ddp", "commlens"), 2);
   job.model.positions = *rc::gen::element(Positions::rotary, Positions::learned);
   job.train.micro_batch = *rc::gen::inRange<std::int64_t>(1, 4);
   job.train.micro_batches = *rc::gen::inRange<std::int64_t>(1, 4);

@@ -11,8 +11,8 @@
 
 namespace commlens {
 
-/// A small random job of `framework`, one that it supports.
-inline Job small_job(const std::string& framework) {
+/// A job of `framework` with a random GPT of 4 to 4 * `most_quads` layers.
+inline Job random_gpt(const std::string& framework, std::int64_t most_quads) {
   Job job;
   job.framework = framework;
   job.model.name = "random";
@@ -20,10 +20,16 @@ inline Job small_job(const std::string& framework) {
   job.model.hidden = 16 * *rc::gen::inRange<std::int64_t>(1, 5);
   job.model.head_dim = job.model.hidden / 4;
   job.model.ffn_hidden = 4 * job.model.hidden;
-  job.model.layers = 4 * *rc::gen::inRange<std::int64_t>(1, 4);
+  job.model.layers = 4 * *rc::gen::inRange<std::int64_t>(1, most_quads + 1);
   job.model.sequence = job.model.max_positions = 8 * *rc::gen::inRange<std::int64_t>(1, 9);
   job.model.vocab = job.model.raw_vocab = 16 * *rc::gen::inRange<std::int64_t>(1, 40);
   job.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  return job;
+}
+
+/// A small random job of `framework`, one that it supports.
+inline Job small_job(const std::string& framework) {
+  Job job = random_gpt(framework, 3);
   job.train.micro_batch = *rc::gen::inRange<std::int64_t>(1, 4);
   job.train.micro_batches = *rc::gen::inRange<std::int64_t>(1, 6);
   job.train.dtype = *rc::gen::element(DType::fp32, DType::fp16, DType::bf16);

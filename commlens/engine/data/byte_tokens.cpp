@@ -12,27 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "commlens/base/descriptor.hpp"
 #include "commlens/base/units.hpp"
 
 namespace commlens::engine {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) {
-      close(number_);
-    }
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 /// Read, not mapped: a file that is truncated meanwhile gives an error of one line instead of a SIGBUS.
 class ByteTokens : public TokenSource {

@@ -69,27 +69,22 @@ struct ReduceFromTp : torch::autograd::Function<ReduceFromTp> {
   }
 };
 
-struct GatherSequence : torch::autograd::Function<GatherSequence> {
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& shard, Communicator* tp,
-                               const char* tag, const char* backward_tag) {
-    keep(context, tp, backward_tag);
-    return gathered(shard, *tp, tag);
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {scattered(gradients[0], group_of(context), tag_of(context)), {}, {}, {}};
-  }
-};
+using SequenceExchange = torch::Tensor (*)(const torch::Tensor&, Communicator&, const char*);
 
-struct ScatterSequence : torch::autograd::Function<ScatterSequence> {
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& partial, Communicator* tp,
+/// `Forward` of the input; backward is `Backward` of the gradient.
+template <SequenceExchange Forward, SequenceExchange Backward>
+struct ExchangeSequence : torch::autograd::Function<ExchangeSequence<Forward, Backward>> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input, Communicator* tp,
                                const char* tag, const char* backward_tag) {
     keep(context, tp, backward_tag);
-    return scattered(partial, *tp, tag);
+    return Forward(input, *tp, tag);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {gathered(gradients[0], group_of(context), tag_of(context)), {}, {}, {}};
+    return {Backward(gradients[0], group_of(context), tag_of(context)), {}, {}, {}};
   }
 };
+using GatherSequence = ExchangeSequence<gathered, scattered>;
+using ScatterSequence = ExchangeSequence<scattered, gathered>;
 
 struct SharedParameters : torch::autograd::Function<SharedParameters> {
   static variable_list forward(AutogradContext* context, at::TensorList parameters, Communicator* tp,

@@ -82,11 +82,7 @@ FigureResult breakdown_figure(const FigureInput& input) {
     }
     figure.formulas.emplace_back("bandwidth");
   }
-  figure.options = {{"category", std::string("call")},
-                    {"series", std::string("phase")},
-                    {"value", std::string("message_bytes_all_ranks")},
-                    {"stacked", true},
-                    {"toggles", std::move(toggles)}};
+  figure.options = bar_options("call", "phase", true, toggles);
   return figure;
 }
 

@@ -35,17 +35,10 @@ std::string members_of(const std::vector<Rank>& group) {
 }
 
 std::string_view verdict_text(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::missing:
-      return "only in A";
-    case Verdict::extra:
-      return "only in B";
-    case Verdict::size:
-      return "other size";
-    case Verdict::exact:
-      return "equal";
-  }
-  return "";
+  return verdict == Verdict::missing ? "only in A"
+         : verdict == Verdict::extra ? "only in B"
+         : verdict == Verdict::size  ? "other size"
+                                     : "equal";
 }
 
 }  // namespace

@@ -52,11 +52,7 @@ FigureResult cold_figure(const FigureInput& input) {
     table.remove({"time_ns_per_iteration_all_ranks", "p50_ns", "p95_ns"});
   }
   figure.columns = figure_columns(table);
-  figure.options = {{"category", std::string("call")},
-                    {"series", std::string("when")},
-                    {"value", toggles.front()},
-                    {"stacked", false},
-                    {"toggles", toggles}};
+  figure.options = bar_options("call", "when", false, toggles);
   figure.formulas = {"cold", "quantiles"};
   return figure;
 }

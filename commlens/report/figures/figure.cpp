@@ -58,6 +58,15 @@ std::string_view name_of(FigureKind kind) {
   return "";
 }
 
+FigureOptions bar_options(const char* category, const char* series, bool is_stacked,
+                          const std::vector<std::string>& toggles) {
+  return {{"category", std::string(category)},
+          {"series", std::string(series)},
+          {"value", toggles.front()},
+          {"stacked", is_stacked},
+          {"toggles", toggles}};
+}
+
 void TextColumn::add(std::string_view text) {
   const auto place =
       std::lower_bound(sorted_.begin(), sorted_.end(), text,

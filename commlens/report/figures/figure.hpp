@@ -80,6 +80,11 @@ inline tl::unexpected<NoFigure> no_figure(std::string reason) {
   return tl::unexpected(NoFigure{std::move(reason)});
 }
 
+/// Options of a chart of bars: groups of bars by the column `category`, one bar (or part, if stacked) per
+/// value of `series`. Its length is the first column of `toggles`; the page switches between them.
+FigureOptions bar_options(const char* category, const char* series, bool is_stacked,
+                          const std::vector<std::string>& toggles);
+
 /// The columns of a table with their rows, named by their keys.
 std::vector<FigureColumn> figure_columns(const Table& table);
 

@@ -268,7 +268,7 @@ TEST(SlowRanksFigure, NamesWhoWorkedLonger) {
   EXPECT_EQ(values_of(figure, "group_text"), (Texts{"dp x2", "dp x2"}));
   EXPECT_NE(
       figure.caption.find(" Rank 1 stands out in the only block of dp x2: it spent 50 ns more "
-                          "between its calls than the median rank; one block does not tell whether that "
+                          "between its calls than the median rank; one block does not show whether that "
                           "lasts."),
       std::string::npos)
       << figure.caption;

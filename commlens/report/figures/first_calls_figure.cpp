@@ -37,11 +37,7 @@ FigureResult first_calls_figure(const FigureInput& input) {
       "calls with the "
       "same op, sizes and group. First calls without such a later call are skipped.";
   figure.columns = figure_columns(table);
-  figure.options = {{"category", std::string("call")},
-                    {"series", std::string("which")},
-                    {"value", std::string("mean_ns")},
-                    {"stacked", false},
-                    {"toggles", std::vector<std::string>{"mean_ns"}}};
+  figure.options = bar_options("call", "which", false, {"mean_ns"});
   figure.formulas = {"first-calls"};
   return figure;
 }

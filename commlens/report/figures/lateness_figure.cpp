@@ -49,11 +49,7 @@ FigureResult lateness_figure(const FigureInput& input) {
                                        counted(found.incomplete, "collectives or messages")));
   }
   figure.columns = figure_columns(table);
-  figure.options = {{"category", std::string("rank")},
-                    {"series", std::string("which")},
-                    {"value", std::string("caused_ns")},
-                    {"stacked", true},
-                    {"toggles", std::vector<std::string>{"caused_ns", "waited_ns", "came_last"}}};
+  figure.options = bar_options("rank", "which", true, {"caused_ns", "waited_ns", "came_last"});
   figure.formulas = {"waits"};
   return figure;
 }

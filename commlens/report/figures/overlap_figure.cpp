@@ -91,11 +91,7 @@ FigureResult overlap_figure(const FigureInput& input) {
         "Transport without progress: overlap not meaningful (data moved only while a rank waited for them).");
   }
   figure.columns = figure_columns(table);
-  figure.options = {{"category", std::string("ranks_text")},
-                    {"series", std::string("part")},
-                    {"value", std::string("part_ns")},
-                    {"stacked", true},
-                    {"toggles", std::vector<std::string>{"part_ns", "part_share"}}};
+  figure.options = bar_options("ranks_text", "part", true, {"part_ns", "part_share"});
   figure.formulas = {"overlap"};
   return figure;
 }

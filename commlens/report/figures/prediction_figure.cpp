@@ -70,11 +70,7 @@ Figure bars_of(const Volumes& volumes, const std::string& a, const std::string& 
   Figure figure;
   figure.kind = FigureKind::bars;
   figure.columns = figure_columns(table);
-  figure.options = {{"category", std::string("call")},
-                    {"series", std::string("side")},
-                    {"value", std::string("message_bytes_all_ranks")},
-                    {"stacked", false},
-                    {"toggles", std::vector<std::string>{"message_bytes_all_ranks", "calls_all_ranks"}}};
+  figure.options = bar_options("call", "side", false, {"message_bytes_all_ranks", "calls_all_ranks"});
   figure.formulas = {"message-bytes"};
   return figure;
 }
@@ -96,11 +92,7 @@ Figure logged_figure(const LoggedComparison& logged, const std::string& log, con
       logged.exact_rows, logged.rows.size(), counted(logged.iterations, "iterations"),
       logged.iterations_fitted ? "(the number that fits the log best)" : "(as asked)");
   figure.columns = figure_columns(table);
-  figure.options = {{"category", std::string("call")},
-                    {"series", std::string("side")},
-                    {"value", std::string("calls_rank_0")},
-                    {"stacked", false},
-                    {"toggles", std::vector<std::string>{"calls_rank_0"}}};
+  figure.options = bar_options("call", "side", false, {"calls_rank_0"});
   return figure;
 }
 

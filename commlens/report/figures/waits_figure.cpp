@@ -52,11 +52,7 @@ FigureResult waits_figure(const FigureInput& input) {
     figure.caption += " " + worst_text(found.worst.front());
   }
   figure.columns = figure_columns(table);
-  figure.options = {{"category", std::string("call")},
-                    {"series", std::string("part")},
-                    {"value", std::string("waited_ns_all_ranks")},
-                    {"stacked", true},
-                    {"toggles", std::vector<std::string>{"waited_ns_all_ranks", "matched"}}};
+  figure.options = bar_options("call", "part", true, {"waited_ns_all_ranks", "matched"});
   figure.formulas = {"waits"};
   return figure;
 }
