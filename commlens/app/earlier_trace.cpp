@@ -25,8 +25,8 @@
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/stream_file.hpp"
+#include "commlens/trace/trace_directory.hpp"
 #include "commlens/trace/trace_file.hpp"
-#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens {
 namespace {

@@ -13,8 +13,8 @@
 #include "commlens/app/recording_place.hpp"
 #include "commlens/base/test_support.hpp"
 #include "commlens/trace/recorder.hpp"
+#include "commlens/trace/trace_directory.hpp"
 #include "commlens/trace/trace_file.hpp"
-#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens {
 namespace {

@@ -41,12 +41,12 @@ Result<void> check_request(const formats::Exporter& exporter, const ExportReques
   }
   if (request.file.empty() && exporter.stream == nullptr) {
     return failure(fmt::format("--to {} writes a {}; name it with -o", request.format,
-                               exporter.folder != nullptr ? "directory" : "file"));
+                               exporter.directory != nullptr ? "directory" : "file"));
   }
   if (request.file.empty()) {
     return request.sink ? Result<void>() : failure("-o: name a file");
   }
-  const auto check_place = exporter.folder != nullptr ? check_directory_place : check_file_place;
+  const auto check_place = exporter.directory != nullptr ? check_directory_place : check_file_place;
   return check_place("-o", request.file).and_then([&] {
     return check_apart("-o", request.file, request.input);
   });

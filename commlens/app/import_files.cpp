@@ -6,8 +6,8 @@
 #include "commlens/app/trace_source.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/merge_traces.hpp"
+#include "commlens/trace/trace_directory.hpp"
 #include "commlens/trace/trace_file.hpp"
-#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens {
 namespace {

@@ -115,7 +115,7 @@ std::vector<std::string> with_exports(std::vector<std::string> command,
 
 ChildProgram child_of(const RecordRequest& request, const Capture& chosen, const fs::path& directory) {
   std::vector<std::string> variables = preload_variables(chosen.library);
-  variables.push_back(fmt::format("{}={}", capture::k_folder_variable, directory.string()));
+  variables.push_back(fmt::format("{}={}", capture::k_directory_variable, directory.string()));
   variables.push_back(fmt::format("{}={}", capture::k_command_variable, as_typed(request.command)));
   variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
   return {.command = with_exports(request.command, variables), .variables = variables};

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "commlens/base/result.hpp"
-#include "commlens/trace/trace_folder.hpp"
+#include "commlens/trace/trace_directory.hpp"
 
 namespace commlens {
 
@@ -41,7 +41,7 @@ std::optional<RecordingPlace> RecordingPlace::taken(const fs::path& directory, c
     }
     static_cast<void>(::flock(place.file_, LOCK_EX | LOCK_NB));  // no other process knows the file yet
   };
-  if (!place_trace_folder(directory, fill)) {
+  if (!place_trace_directory(directory, fill)) {
     return std::nullopt;
   }
   place.lock_ = fs::absolute(directory) / k_training_file_name;

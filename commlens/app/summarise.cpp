@@ -76,7 +76,7 @@ TimingTotals timing_of(const CallSource& source, const SummaryRequest& request, 
 
 Result<SummarySubject> streamed(const SummaryRequest& request, Iterations& iterations) {
   const Task task(request.events, fmt::format("reading {}", request.trace), 0);
-  Result<FolderCalls> calls = FolderCalls::open(request.trace);
+  Result<DirectoryCalls> calls = DirectoryCalls::open(request.trace);
   if (!calls) {
     return tl::unexpected(calls.error());
   }

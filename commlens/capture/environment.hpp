@@ -1,13 +1,13 @@
 #pragma once
 
 /// How `commlens record` and the capture libraries speak to each other: variables that launchers pass on, and
-/// files in the folder of the recording.
+/// files in the directory of the recording.
 namespace commlens::capture {
 
-constexpr const char* k_folder_variable = "COMMLENS_TRACE";     // where the recording goes; unset: none
+constexpr const char* k_directory_variable = "COMMLENS_TRACE";  // where the recording goes; unset: none
 constexpr const char* k_command_variable = "COMMLENS_COMMAND";  // what was run, for people
 /// Of a recording of NCCL: says which job it is of. Its processes hold a shared lock (flock) on it as long as
-/// they live, so that nobody removes the folder when one of them comes late.
+/// they live, so that nobody removes the directory when one of them comes late.
 constexpr const char* k_job_file_name = "nccl-job.bin";
 
 }  // namespace commlens::capture

@@ -1,4 +1,4 @@
-// The functions behind commlens.h.
+// The functions of commlens.h.
 #include "commlens/capture/mpi_entry.hpp"
 #include "commlens/capture/mpi_session.hpp"
 

@@ -50,8 +50,8 @@ constexpr bool k_is_openmpi = false;
 }  // namespace
 
 // A program may hold its own copy of a variable of the library (a copy relocation); then it comes first in
-// the order that RTLD_DEFAULT follows. A function of ours stands before the library's, so it is looked for
-// behind.
+// the order that RTLD_DEFAULT follows. A function of ours comes before the library's, so it is looked for
+// after it.
 void* mpi_symbol(const char* name) {
   const bool is_function = std::string_view(name).starts_with("PMPI");
   if (void* const found = dlsym(is_function ? RTLD_NEXT : RTLD_DEFAULT, name); found != nullptr) {

@@ -114,7 +114,7 @@ Reduction reduction_of(MPI_Op op);
     return function;                                                                                        \
   }())
 
-/// Where a call of the program goes on: to a tool behind us, or the library's function (mpi_callers.hpp).
+/// Where a call of the program goes on: to a tool after us, or the library's function (mpi_callers.hpp).
 /// NAME is that of the PMPI function.
 #define COMMLENS_NEXT(NAME)                                                                           \
   ([] {                                                                                               \

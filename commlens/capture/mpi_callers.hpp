@@ -2,9 +2,9 @@
 #include <cstdint>
 
 // Others that replace MPI functions: the library's Fortran bindings, which call its C functions, and
-// tools of the same kind as this one (mpiP, Darshan, TAU), which stand behind or before it.
+// tools of the same kind as this one (mpiP, Darshan, TAU), which come after or before it.
 //
-// A tool behind, preloaded by the user, gets each call that the program makes, as it would without us, and
+// A tool after it, preloaded by the user, gets each call that the program makes, as it would without us, and
 // passes it on to the PMPI function. One before us (linked into the program, or put in front by its own
 // launcher) hands us the program's calls as PMPI calls.
 namespace commlens::capture {
@@ -27,7 +27,7 @@ class Entered {
 
 /// Where a call of one function goes from here.
 struct Passage {
-  void* tool = nullptr;  // a tool's MPI function behind ours
+  void* tool = nullptr;  // a tool's MPI function after ours
   void* library = nullptr;
   /// What came in as PMPI is not the tool's to see.
   void* next() const { return tool == nullptr || Entered::current() == Entrance::pmpi ? library : tool; }
@@ -55,7 +55,7 @@ ToolsBefore tools_before(const char* pmpi_name);
 bool is_in_fortran_library(const void* address);
 
 /// Whether a PMPI call from `caller` is one that the program has made: it comes from the Fortran bindings, or
-/// from a tool that stands before us and is not at work on a call that came through us.
+/// from a tool that comes before us and is not at work on a call that came through us.
 inline bool is_of_program(const void* caller, const ToolsBefore& tools) {
   return is_in_fortran_library(caller) ||
          (Entered::current() == Entrance::none && (tools.of_c.has(caller) || tools.of_fortran.has(caller)));

@@ -17,7 +17,7 @@ using std::chrono::nanoseconds;
 constexpr int k_exchanges = 32;
 constexpr int k_tag = 0;  // the communicator is ours alone
 
-/// What a rank tells rank 0, and what it is told. Sent as bytes: all ranks run the same program.
+/// What a rank sends to rank 0, and what it receives. Sent as bytes: all ranks run the same program.
 struct Standing {
   std::uint64_t machine = 0;   // hash of its boot id
   std::int64_t ahead_ns = 0;   // its clock minus the kernel's …
@@ -95,9 +95,9 @@ ClockPoint clock_point(MPI_Comm world) {
   };
   gather();
   name_leaders(all);
-  Standing told;
-  COMMLENS_REAL(PMPI_Scatter)(all.data(), sizeof own, byte, &told, sizeof told, byte, 0, world);
-  own.leader = told.leader;
+  Standing received;
+  COMMLENS_REAL(PMPI_Scatter)(all.data(), sizeof own, byte, &received, sizeof received, byte, 0, world);
+  own.leader = received.leader;
   for (int leader = 1; rank == 0 && leader < size; ++leader) {
     if (all[static_cast<std::size_t>(leader)].leader == leader) {
       answer(world, leader);

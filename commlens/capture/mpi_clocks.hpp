@@ -6,7 +6,7 @@
 
 namespace commlens::capture {
 
-/// How the clock of this rank stands to that of rank 0 now. All ranks of `world` call it together.
+/// The offset of this rank's clock from that of rank 0 now. All ranks of `world` call it together.
 ///
 /// Ranks of one machine share the kernel's clock, so each compares itself with that. Between machines, the
 /// first rank of each exchanges messages with rank 0: it asks at t0, gets rank 0's time T, and has the answer

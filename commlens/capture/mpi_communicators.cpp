@@ -16,7 +16,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   return hash ^ (hash >> 31);
 }
 
-/// Never 0, which stands for unknown.
+/// Never 0, which means unknown.
 std::uint64_t number_of(std::uint64_t hash) { return hash == 0 ? 1 : hash; }
 
 std::uint64_t mixed(std::uint64_t hash, const std::vector<std::int64_t>& ranks) {

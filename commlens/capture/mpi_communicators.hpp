@@ -28,7 +28,7 @@ class CommunicatorNumbers {
   /// A communicator was made of `parent` by all of its members; `made` is MPI_COMM_NULL on those that are in
   /// none.
   void made_by_all(MPI_Comm parent, MPI_Comm made);
-  /// Members of `parent` that are `group` have made one; `tag` tells such calls at the same time apart.
+  /// Members of `parent` that are `group` have made one; `tag` distinguishes such calls at the same time.
   void made_by_part(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm made);
   /// Processes that need no common communicator have made one; `word` is the same for all of them.
   void made_by_members(MPI_Comm made, std::string_view word);
@@ -47,7 +47,7 @@ class CommunicatorNumbers {
   Known* of(MPI_Comm comm);
 
   std::unordered_map<std::uint64_t, Known> known_;     // by handle
-  std::map<std::uint64_t, std::uint64_t> made_alone_;  // what tells those without order apart -> how many
+  std::map<std::uint64_t, std::uint64_t> made_alone_;  // what distinguishes those without order -> how many
 };
 
 /// The number that is in the trace: that of the communicator and its lowest rank, so that the parts that

@@ -6,7 +6,8 @@
 /// Macros that make the exported functions of mpi_calls.def. Macros, because a C function needs its own name
 /// and parameter list; what they expand to does nothing but call templates.
 
-// NOLINTBEGIN(bugprone-macro-parentheses): what stands bare is a type, a function, or a list in parentheses
+// NOLINTBEGIN(bugprone-macro-parentheses): what has no parentheses is a type, a function, or a list in
+// parentheses
 #define COMMLENS_EXPORT extern "C" __attribute__((visibility("default")))
 #define COMMLENS_UNWRAP(...) __VA_ARGS__
 

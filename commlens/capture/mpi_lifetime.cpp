@@ -1,4 +1,4 @@
-// From MPI_Init to MPI_Finalize: where the recording goes, who takes part, what is said at the end.
+// From MPI_Init to MPI_Finalize: where the recording goes, who takes part, what is reported at the end.
 #include "commlens/capture/mpi_lifetime.hpp"
 
 #include <algorithm>
@@ -38,22 +38,22 @@ std::string library_version() {
   return std::string(version.substr(0, version.find_first_of(",\n")));
 }
 
-using FolderName = std::array<char, 4096>;
+using DirectoryName = std::array<char, 4096>;
 
-/// Rank 0 makes the folder; all ranks learn its name, which is empty when there is none.
-FolderName made_folder(const char* asked, int ranks) {
-  FolderName name = {};
+/// Rank 0 makes the directory; all ranks learn its name, which is empty when there is none.
+DirectoryName made_directory(const char* asked, int ranks) {
+  DirectoryName name = {};
   if (kept().rank == 0) {
     try {
       const char* const command = std::getenv(k_command_variable);
-      const fs::path folder = claim_recording(
+      const fs::path directory = claim_recording(
           asked, {.producer = "commlens " COMMLENS_VERSION,
                   .description = fmt::format("{}{}{}", command == nullptr ? "" : command,
                                              command == nullptr ? "" : " · ", library_version()),
                   .framework = "mpi",
                   .ranks = ranks});
-      if (folder.string().size() < name.size()) {
-        std::strncpy(name.data(), folder.c_str(), name.size() - 1);
+      if (directory.string().size() < name.size()) {
+        std::strncpy(name.data(), directory.c_str(), name.size() - 1);
       }
     } catch (const std::exception& error) {
       kept().trouble = error.what();
@@ -64,13 +64,13 @@ FolderName made_folder(const char* asked, int ranks) {
 }
 
 /// Null when this rank's files cannot be made.
-std::unique_ptr<Recorder> opened_recorder(const FolderName& folder) {
-  if (folder.front() == '\0') {
+std::unique_ptr<Recorder> opened_recorder(const DirectoryName& directory) {
+  if (directory.front() == '\0') {
     return nullptr;
   }
   try {
-    fs::create_directories(folder.data());  // a folder of this machine where they share no file system
-    return std::make_unique<Recorder>(folder.data(), Rank{kept().rank});
+    fs::create_directories(directory.data());  // a directory of this machine where they share no file system
+    return std::make_unique<Recorder>(directory.data(), Rank{kept().rank});
   } catch (const std::exception& error) {
     kept().trouble = error.what();
     return nullptr;
@@ -101,8 +101,8 @@ Kept& kept() {
   return only;
 }
 
-const char* asked_folder() {
-  const char* const asked = std::getenv(k_folder_variable);
+const char* asked_directory() {
+  const char* const asked = std::getenv(k_directory_variable);
   return asked == nullptr || *asked == '\0' || kept().has_world ? nullptr : asked;
 }
 
@@ -126,7 +126,7 @@ bool is_world_model_used() {
 MPI_Comm job_comm() noexcept { return kept().world; }
 
 void Session::start() noexcept {
-  const char* const asked = asked_folder();
+  const char* const asked = asked_directory();
   if (asked == nullptr) {
     return;
   }
@@ -140,14 +140,14 @@ void Session::start() noexcept {
   }
 }
 
-void Session::start_over(MPI_Comm world, const char* folder) {
+void Session::start_over(MPI_Comm world, const char* directory) {
   int ranks = 1;
   COMMLENS_REAL(PMPI_Comm_rank)(world, &kept().rank);
   COMMLENS_REAL(PMPI_Comm_size)(world, &ranks);
   COMMLENS_REAL(PMPI_Comm_set_errhandler)(world, MPI_ERRORS_RETURN);
   kept().world = world;
   kept().has_world = true;
-  std::unique_ptr<Recorder> recorder = opened_recorder(made_folder(folder, ranks));
+  std::unique_ptr<Recorder> recorder = opened_recorder(made_directory(directory, ranks));
   const ClockPoint point = clock_point(world);
   if (!recorder) {
     return;

@@ -19,15 +19,15 @@ struct Kept {
 };
 Kept& kept();
 
-/// The folder that is asked for, if this process is to record and has not begun to.
-const char* asked_folder();
+/// The directory that is asked for, if this process is to record and has not begun to.
+const char* asked_directory();
 /// Whether the loaded library is the one we were built for; says later why not.
 bool is_library_known();
 /// Whether MPI_Init was called, and MPI_Finalize not yet.
 bool is_world_model_used();
 /// Whether the recording goes on until the last MPI session ends, rather than to MPI_Finalize.
 bool is_recorded_over_sessions();
-/// After Session::finish(): gives back what recording sessions needed.
+/// After Session::finish(): releases what recording sessions needed.
 void end_own_session();
 
 }  // namespace commlens::capture

@@ -12,7 +12,7 @@ using Group = HandleArgument<MPI_Group>;
 using Info = HandleArgument<MPI_Info>;
 
 // What follows the arguments is done with the `recording` when the call has returned `code`.
-// NOLINTBEGIN(bugprone-macro-parentheses): what stands bare is a name, or a list in parentheses
+// NOLINTBEGIN(bugprone-macro-parentheses): what has no parentheses is a name, or a list in parentheses
 #define COMMLENS_MAKER(NAME, PNAME, PARAMETERS, ARGUMENTS, ...)                   \
   COMMLENS_WHEN(NAME)                                                             \
   (static int recorded_##NAME PARAMETERS {                                        \

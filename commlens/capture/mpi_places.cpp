@@ -53,7 +53,7 @@ int forget_window(MPI_Win window, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-/// A mark on an object that tells of its end.
+/// A mark on an object whose end it reports.
 int comm_mark() {
   static const int key = [] {
     int made = MPI_KEYVAL_INVALID;

@@ -34,7 +34,7 @@ class Place {
   std::int64_t peers() const { return static_cast<std::int64_t>(addressed().size()); }
   std::int64_t size() const { return static_cast<std::int64_t>(members_.own.size()); }
   std::int64_t self() const { return self_; }
-  /// Whether all of them have a rank in MPI_COMM_WORLD; calls of others cannot be said in a trace.
+  /// Whether all of them have a rank in MPI_COMM_WORLD; a trace cannot describe calls of others.
   bool is_within_job() const { return is_within_job_; }
 
   /// All members; of an inter-communicator both groups, ascending.
@@ -90,7 +90,7 @@ class Places {
     const Known& known = recent_windows_[slot_of(key_of(window))];
     return known.place != nullptr && known.key == key_of(window) ? known.place : find_window(window);
   }
-  /// Which communicator a handle stands for.
+  /// The communicator of a handle.
   CommunicatorNumbers& numbers() { return numbers_; }
   void made_window(MPI_Comm comm, MPI_Win window) {
     window_numbers_[key_of(window)] = numbers_.number(key_of(comm));

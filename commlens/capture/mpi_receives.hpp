@@ -94,7 +94,7 @@ int record_exchange_request(const Entry& entry, MPI_Request* request, const Desc
 }
 
 /// Begins the receive of a probed message, which fills `out` but for `blocking`, in elements of `type` where
-/// it is a whole number of them.
+/// it is a multiple of them.
 Session::Slot begin_matched(Session& recording, const Entry& entry, MPI_Message message, MPI_Datatype type,
                             Description& out);
 

@@ -194,7 +194,8 @@ COMMLENS_ENTRY(MPI_Testany, PMPI_Testany,
                (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status),
                (count, requests, index, flag, status))
 
-/// Whether a call that failed has said what ended; after a bad argument its outputs may be what they were.
+/// Whether a call that failed has reported what ended; after a bad argument its outputs may be what they
+/// were.
 static bool says_what_ended(int code) { return code == MPI_SUCCESS || code == MPI_ERR_IN_STATUS; }
 
 static void record_some_ends(Session& recording, const Watched& watched, int code, int ended,

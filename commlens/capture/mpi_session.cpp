@@ -27,7 +27,7 @@ std::int64_t Session::count_lost() noexcept {
       recorder_->skip(std::string(k_skipped_no_memory), lost);
     }
   } catch (const std::exception&) {
-    return lost;  // which is said at least
+    return lost;  // which is reported at least
   }
   return lost;
 }

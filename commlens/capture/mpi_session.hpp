@@ -42,10 +42,10 @@ class Session {
 
   /// Null when nothing is recorded: before MPI_Init, after MPI_Finalize, in a child of fork.
   static Session* of_process() noexcept { return current_.load(std::memory_order_acquire); }
-  /// After MPI_Init: agrees with the other ranks on a folder and opens this rank's files.
+  /// After MPI_Init: agrees with the other ranks on a directory and opens this rank's files.
   static void start() noexcept;
   /// The same over `world`, which will be job_comm().
-  static void start_over(MPI_Comm world, const char* folder);
+  static void start_over(MPI_Comm world, const char* directory);
   /// Before MPI_Finalize: closes the files and says once what was lost.
   static void finish() noexcept;
 
@@ -79,7 +79,7 @@ class Session {
   void starting(std::uint64_t request) noexcept;
   void start_failed(std::uint64_t request) noexcept;
 
-  /// Requests that completed now: their handles before the call, and what the call said of each.
+  /// Requests that completed now: their handles before the call, and what the call reported of each.
   void completed(std::uint64_t request, const MPI_Status& status, int code) noexcept;
   /// The request is complete but not given back yet.
   void seen_complete(std::uint64_t request, const MPI_Status& status) noexcept;

@@ -62,7 +62,7 @@ int size_of_all() {
 /// A session of the program was opened.
 void session_opened() noexcept {
   ++sessions().open;
-  if (asked_folder() == nullptr || sessions().has_own || !is_library_known()) {
+  if (asked_directory() == nullptr || sessions().has_own || !is_library_known()) {
     return;
   }
   sessions().has_own =
@@ -71,7 +71,7 @@ void session_opened() noexcept {
 
 /// The program has made a communicator of a group.
 void comm_created(MPI_Comm comm) noexcept {
-  const char* const asked = asked_folder();
+  const char* const asked = asked_directory();
   if (asked == nullptr || !sessions().has_own) {
     return;
   }

@@ -15,7 +15,7 @@ constexpr int k_most_strangers = 1024;  // of a communicator whose size is not k
 
 NcclComm::NcclComm(NcclStream& stream, const CommIdentity& identity, std::int64_t job_ranks)
     : stream_(stream), identity_(identity), job_ranks_(job_ranks), least_(identity.rank + 1) {
-  publish_member(stream.folder(), identity.comm, identity.rank, stream.self());
+  publish_member(stream.directory(), identity.comm, identity.rank, stream.self());
 }
 
 void NcclComm::learn_size(int size) {
@@ -44,7 +44,7 @@ bool NcclComm::is_resolved() {
   next_look_ns_ = now + k_look_again_ns;
   const int most = identity_.size > 0 ? identity_.size : k_most_members;
   std::vector<std::optional<Rank>> members =
-      published_members(stream_.folder(), identity_.comm, static_cast<std::size_t>(most));
+      published_members(stream_.directory(), identity_.comm, static_cast<std::size_t>(most));
   const bool is_news = members != known_;
   known_ = std::move(members);
   // Without a size, more members may still come.

@@ -9,7 +9,7 @@
 
 namespace commlens::capture {
 
-/// What NCCL tells a member of its communicator.
+/// What NCCL reports to a member of its communicator.
 struct CommIdentity {
   std::uint64_t comm = 0;  // the same for all members, and for no other communicator of the job
   int rank = 0;

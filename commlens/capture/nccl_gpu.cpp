@@ -77,7 +77,7 @@ std::unique_ptr<GpuApi> hip_api() {
 }
 
 /// While it lives, this thread's calls to the GPU do not spoil a capture, and errors of ours are not left
-/// behind as the program's last one.
+/// after the program's last one.
 class Harmless {
  public:
   explicit Harmless(const GpuApi& api) : api_(api) {
@@ -178,8 +178,8 @@ void* GpuTimes::new_event(void* place) {
   return api_->event_create(&event, 0) == 0 ? event : nullptr;
 }
 
-/// An empty stream of our own carries an event out at once, so the host's clock tells its time to within some
-/// microseconds. Elapsed times are floats: an anchor of a second ago tells 60 ns apart, one of an hour 0.25
+/// An empty stream of our own carries an event out at once, so the host's clock gives its time to within some
+/// microseconds. Elapsed times are floats: an anchor of a second ago resolves 60 ns, one of an hour 0.25
 /// ms.
 std::shared_ptr<GpuTimes::Anchor> GpuTimes::anchor(void* place) {
   const std::int64_t now = Clock::of_process().now_ns();

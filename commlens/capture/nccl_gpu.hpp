@@ -10,7 +10,7 @@ namespace commlens::capture {
 
 struct GpuApi;
 
-/// When work on the GPU began and ended, by events that are recorded before and behind it in its stream.
+/// When work on the GPU began and ended, by events that are recorded before and after it in its stream.
 /// Through CUDA's driver or HIP, whichever the program has loaded; never waits, and is safe while a graph is
 /// captured.
 class GpuTimes {
@@ -39,7 +39,7 @@ class GpuTimes {
   /// What comes next in `stream` belongs to the span. Nothing while the stream is captured, when too many
   /// spans are open, or when the GPU refuses. `device`: of the stream (-1: not known).
   std::shared_ptr<Span> open(void* stream, int device);
-  /// … up to here. False when it cannot be said.
+  /// … up to here. False when it is not known.
   bool close(Span& span, void* stream);
   /// How far the work is; `times` when it is done.
   State look(const Span& span, Times& times) const;

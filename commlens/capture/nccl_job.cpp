@@ -15,8 +15,8 @@
 #include "commlens/base/file.hpp"
 #include "commlens/capture/environment.hpp"
 #include "commlens/trace/recorder.hpp"
+#include "commlens/trace/trace_directory.hpp"
 #include "commlens/trace/trace_file.hpp"
-#include "commlens/trace/trace_folder.hpp"
 
 namespace commlens::capture {
 namespace {
@@ -76,12 +76,12 @@ int opened_together(const fs::path& path) {
   return file;
 }
 
-fs::path rank_file(const fs::path& folder, Rank rank) {
-  return folder / fmt::format("{}rank-{}.bin", k_own_prefix, rank.value);
+fs::path rank_file(const fs::path& directory, Rank rank) {
+  return directory / fmt::format("{}rank-{}.bin", k_own_prefix, rank.value);
 }
 
-fs::path comm_file(const fs::path& folder, std::uint64_t comm) {
-  return folder / fmt::format("{}comm-{:016x}.bin", k_own_prefix, comm);
+fs::path comm_file(const fs::path& directory, std::uint64_t comm) {
+  return directory / fmt::format("{}comm-{:016x}.bin", k_own_prefix, comm);
 }
 
 }  // namespace
@@ -109,16 +109,16 @@ LaunchedAs launched_as() {
   return launched;
 }
 
-JobFolder::JobFolder(const fs::path& asked, const LaunchedAs& launched, Rank rank, std::int64_t ranks)
+JobDirectory::JobDirectory(const fs::path& asked, const LaunchedAs& launched, Rank rank, std::int64_t ranks)
     : ranks_(ranks) {
-  fs::path folder = asked;
+  fs::path directory = asked;
   for (int next = 2; path_.empty();) {
-    switch (enter(folder, launched, rank)) {
+    switch (enter(directory, launched, rank)) {
       case Entered::yes:
-        path_ = folder;
+        path_ = directory;
         break;
       case Entered::other_job:
-        folder = fmt::format("{}-{}", asked.string(), next++);
+        directory = fmt::format("{}-{}", asked.string(), next++);
         break;
       case Entered::try_again:
         break;
@@ -126,17 +126,17 @@ JobFolder::JobFolder(const fs::path& asked, const LaunchedAs& launched, Rank ran
   }
 }
 
-JobFolder::Entered JobFolder::enter(const fs::path& folder, const LaunchedAs& launched, Rank rank) {
-  const fs::path owner = folder / k_job_file_name;
+JobDirectory::Entered JobDirectory::enter(const fs::path& directory, const LaunchedAs& launched, Rank rank) {
+  const fs::path owner = directory / k_job_file_name;
   std::error_code error;
   if (!fs::exists(owner, error)) {
-    return make(folder, launched, rank);
+    return make(directory, launched, rank);
   }
   const int lock = opened_together(owner);
   if (lock < 0) {
     return errno == ENOENT ? Entered::try_again : Entered::other_job;
   }
-  if (content_of(owner) == launched.job && make_first(rank_file(folder, rank), "")) {
+  if (content_of(owner) == launched.job && make_first(rank_file(directory, rank), "")) {
     lock_ = lock;
     return Entered::yes;
   }
@@ -144,9 +144,9 @@ JobFolder::Entered JobFolder::enter(const fs::path& folder, const LaunchedAs& la
   return Entered::other_job;
 }
 
-/// The folder comes into being with the job's file, which is locked by then, and this rank's claim.
-JobFolder::Entered JobFolder::make(const fs::path& folder, const LaunchedAs& launched, Rank rank) {
-  const bool is_made = place_trace_folder(folder, [&](const fs::path& unfinished) {
+/// The directory comes into being with the job's file, which is locked by then, and this rank's claim.
+JobDirectory::Entered JobDirectory::make(const fs::path& directory, const LaunchedAs& launched, Rank rank) {
+  const bool is_made = place_trace_directory(directory, [&](const fs::path& unfinished) {
     write_file_atomically(unfinished / k_job_file_name, launched.job);
     write_file_atomically(rank_file(unfinished, rank), "");
     write_manifest(unfinished);
@@ -158,26 +158,26 @@ JobFolder::Entered JobFolder::make(const fs::path& folder, const LaunchedAs& lau
   }
   let_go();
   std::error_code error;
-  if (fs::exists(folder / k_job_file_name, error)) {
+  if (fs::exists(directory / k_job_file_name, error)) {
     return Entered::try_again;  // another process of the job was faster
   }
-  const Result<void> usable = is_trace(folder) ? Result<void>() : check_trace_target(folder);
+  const Result<void> usable = is_trace(directory) ? Result<void>() : check_trace_target(directory);
   if (!usable) {
     throw SystemError(usable.error().message);
   }
-  return is_trace(folder) ? Entered::other_job : Entered::try_again;
+  return is_trace(directory) ? Entered::other_job : Entered::try_again;
 }
 
-void JobFolder::let_go() noexcept {
+void JobDirectory::let_go() noexcept {
   if (lock_ >= 0) {
     ::close(lock_);
     lock_ = -1;
   }
 }
 
-bool JobFolder::claim(Rank rank) const { return make_first(rank_file(path_, rank), ""); }
+bool JobDirectory::claim(Rank rank) const { return make_first(rank_file(path_, rank), ""); }
 
-void JobFolder::need_ranks(std::int64_t ranks) {
+void JobDirectory::need_ranks(std::int64_t ranks) {
   if (ranks > ranks_) {
     ranks_ = ranks;
     if (is_owner_) {
@@ -186,16 +186,16 @@ void JobFolder::need_ranks(std::int64_t ranks) {
   }
 }
 
-void JobFolder::write_manifest(const fs::path& folder) const {
-  write_recording_manifest(folder, {.producer = "commlens " COMMLENS_VERSION,
-                                    .description = variable(k_command_variable),
-                                    .framework = "nccl",
-                                    .ranks = ranks_});
+void JobDirectory::write_manifest(const fs::path& directory) const {
+  write_recording_manifest(directory, {.producer = "commlens " COMMLENS_VERSION,
+                                       .description = variable(k_command_variable),
+                                       .framework = "nccl",
+                                       .ranks = ranks_});
 }
 
 // An entry is the global rank plus 1, so that a hole in the file means nobody. Each member writes its own.
-void publish_member(const fs::path& folder, std::uint64_t comm, int member, Rank global) {
-  const int file = ::open(comm_file(folder, comm).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+void publish_member(const fs::path& directory, std::uint64_t comm, int member, Rank global) {
+  const int file = ::open(comm_file(directory, comm).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) {
     return;
   }
@@ -204,10 +204,10 @@ void publish_member(const fs::path& folder, std::uint64_t comm, int member, Rank
   ::close(file);
 }
 
-std::vector<std::optional<Rank>> published_members(const fs::path& folder, std::uint64_t comm,
+std::vector<std::optional<Rank>> published_members(const fs::path& directory, std::uint64_t comm,
                                                    std::size_t most) {
   std::vector<std::optional<Rank>> members;
-  const int file = ::open(comm_file(folder, comm).c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(comm_file(directory, comm).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     return members;
   }

@@ -1,4 +1,4 @@
-// The functions behind commlens.h, in the libraries that watch NCCL.
+// The functions of commlens.h in the libraries that observe NCCL.
 #include "commlens/capture/nccl_export.hpp"
 #include "commlens/capture/nccl_process.hpp"
 

@@ -28,17 +28,17 @@ void say(const std::string& text) {
 
 }  // namespace
 
-NcclProcess::NcclProcess(std::string folder, LaunchedAs launched)
-    : asked_(std::move(folder)), launched_(std::move(launched)) {}
+NcclProcess::NcclProcess(std::string directory, LaunchedAs launched)
+    : asked_(std::move(directory)), launched_(std::move(launched)) {}
 
 NcclProcess* NcclProcess::of_process() noexcept {
   constexpr void (*let_go_in_child)() = [] {
-    if (NcclProcess* const process = current().exchange(nullptr); process != nullptr && process->folder_) {
-      process->folder_->let_go();
+    if (NcclProcess* const process = current().exchange(nullptr); process != nullptr && process->directory_) {
+      process->directory_->let_go();
     }
   };
   static const bool is_made = [] {
-    const char* const asked = std::getenv(k_folder_variable);
+    const char* const asked = std::getenv(k_directory_variable);
     if (asked == nullptr || *asked == '\0') {
       return false;
     }
@@ -85,7 +85,7 @@ void NcclProcess::close_all() noexcept {
   try {
     count_into_files();
   } catch (const std::exception&) {
-    is_stopped_ = true;  // it is said below
+    is_stopped_ = true;  // it is reported below
   }
   std::int64_t dropped = lost_.load() + lost_of_comms_.load();
   for (const std::atomic<NcclStream*>& stream : streams_) {
@@ -117,16 +117,16 @@ NcclStream* NcclProcess::open_stream(Rank rank, const CommIdentity& identity) {
     trouble_ = fmt::format("more than {} ranks in one process", k_most_streams);
     return nullptr;
   }
-  if (!folder_) {
-    folder_.emplace(asked_, launched_, rank, job_ranks_);  // which claims the rank
-  } else if (!folder_->claim(rank)) {
+  if (!directory_) {
+    directory_.emplace(asked_, launched_, rank, job_ranks_);  // which claims the rank
+  } else if (!directory_->claim(rank)) {
     trouble_ = fmt::format("rank {} of the job is recorded by two processes or communicators", rank.value);
     return nullptr;
   }
   job_ranks_ = std::max(job_ranks_, rank.value + 1);
-  folder_->need_ranks(job_ranks_);
+  directory_->need_ranks(job_ranks_);
   const std::size_t index = devices_.size();
-  auto* const stream = new NcclStream(folder_->path(), rank, static_cast<std::uint32_t>(index));
+  auto* const stream = new NcclStream(directory_->path(), rank, static_cast<std::uint32_t>(index));
   stream->recorder().set_iteration(iteration_);
   stream->recorder().set_phase(position_.phase, position_.micro_batch);
   devices_.push_back(identity.device);
@@ -136,7 +136,7 @@ NcclStream* NcclProcess::open_stream(Rank rank, const CommIdentity& identity) {
 
 /// The rank of the job that a member of a communicator is. The launcher's number, where it starts a process
 /// for each rank. Otherwise (one process drives several GPUs) the first communicator numbers the ranks, and
-/// the device tells which of them a member of a later one is.
+/// the device identifies which of them a member of a later one is.
 NcclStream* NcclProcess::stream_of(const CommIdentity& identity) {
   if (devices_.empty()) {
     const int known_size = std::max(identity.size, identity.rank + 1);
@@ -223,7 +223,7 @@ void NcclProcess::set_micro_batch(std::int32_t micro_batch) noexcept {
 
 namespace {
 
-/// The library is never unloaded (-z nodelete), so this runs when the process ends; behind destructors
+/// The library is never unloaded (-z nodelete), so this runs when the process ends; after destructors
 /// without a number.
 __attribute__((destructor(101))) void close_when_the_process_ends() {
   commlens::capture::NcclProcess::close();

@@ -17,7 +17,8 @@
 namespace commlens::capture {
 
 /// All that this process records: a stream for each rank of the job that lives in it (usually one), made when
-/// it joins its first communicator. Nothing here throws; what goes wrong is counted or said once at the end.
+/// it joins its first communicator. Nothing here throws; what goes wrong is counted, or reported once at the
+/// end.
 class NcclProcess {
  public:
   static constexpr std::size_t k_most_streams = 64;
@@ -49,7 +50,7 @@ class NcclProcess {
   void set_micro_batch(std::int32_t micro_batch) noexcept;
 
  private:
-  NcclProcess(std::string folder, LaunchedAs launched);
+  NcclProcess(std::string directory, LaunchedAs launched);
 
   NcclStream* stream_of(const CommIdentity& identity);
   NcclStream* open_stream(Rank rank, const CommIdentity& identity);
@@ -61,7 +62,7 @@ class NcclProcess {
   std::mutex mutex_;  // all below
   const std::string asked_;
   const LaunchedAs launched_;
-  std::optional<JobFolder> folder_;
+  std::optional<JobDirectory> directory_;
   std::array<std::atomic<NcclStream*>, k_most_streams> streams_ = {};
   std::vector<int> devices_;  // of the streams
   bool is_one_rank_ = false;  // the launcher numbers the ranks, and each process is one

@@ -56,7 +56,7 @@ NcclEvents& events_of(NcclStream& stream) {
   return *events.load(std::memory_order_acquire);
 }
 
-/// Runs `action`; memory that is out stops the recording. NCCL is never told.
+/// Runs `action`; memory that is out stops the recording. NCCL is never informed.
 template <typename Action>
 void attempt(const Action& action) noexcept {
   try {

@@ -281,7 +281,7 @@ struct Event {
 static_assert(offsetof(Event, ce_coll) == 24 && offsetof(CeColl, datatype) == 48 && sizeof(CeColl) == 88);
 }  // namespace v6
 
-/// ncclProfiler_vN_t. The initial function tells more and more of the communicator.
+/// ncclProfiler_vN_t. The initial function reports more and more of the communicator.
 template <typename Init, typename Event, typename State>
 struct Plugin {
   const char* name;

@@ -1,4 +1,4 @@
-// libcommlens-nccl.so: stands before NCCL or RCCL (LD_PRELOAD), under the names of nccl.h.
+// libcommlens-nccl.so: is loaded before NCCL or RCCL (LD_PRELOAD), under the names of nccl.h.
 #include <cstddef>
 
 #include "commlens/capture/nccl_export.hpp"

@@ -90,7 +90,7 @@ class ShimThread {
 ShimRecord begin_record(const ShimCall& call) noexcept;
 /// The GPU's work of these calls begins; those of one stream share what is measured.
 void open_spans(std::span<ShimRecord> records) noexcept;
-/// It is enqueued; `code` is what NCCL said.
+/// It is enqueued; `code` is what NCCL returned.
 void enqueued(std::span<ShimRecord> records, int code) noexcept;
 /// Calls in a group that was not carried out.
 void not_carried_out(std::span<ShimRecord> records) noexcept;

@@ -25,7 +25,7 @@ class ShimComms {
   void made_all(void* const* comms, int count) noexcept;
   /// The same for all members that split or shrink `parent` for the n-th time and give the same colour.
   std::uint64_t next_split(void* parent, int color) noexcept;
-  /// A communicator of which only the handle is known yet, and what next_split said.
+  /// A communicator of which only the handle is known yet, and what next_split reported.
   void made_from(void* comm, std::uint64_t split) noexcept;
   void gone(void* comm) noexcept;
 

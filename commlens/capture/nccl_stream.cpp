@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t k_largest_tables = std::int64_t{1} << 28;
 
-/// The number behind `key` in a line that RankTablesFile has written.
+/// The number after `key` in a line that RankTablesFile has written.
 std::optional<std::int64_t> number_in(std::string_view line, std::string_view key) {
   const std::string sought = fmt::format("\"{}\": ", key);
   const std::size_t at = line.find(sought);
@@ -40,13 +40,14 @@ void set_number(std::string& line, std::string_view key, std::int64_t value) {
 }
 
 /// The members of a group, when by now all are known.
-std::optional<std::vector<Rank>> members_of(const std::filesystem::path& folder, const GroupOfComm& group) {
+std::optional<std::vector<Rank>> members_of(const std::filesystem::path& directory,
+                                            const GroupOfComm& group) {
   const std::size_t most = group.size > 0 ? static_cast<std::size_t>(group.size) : std::size_t{1} << 20;
   std::vector<Rank> all;
-  for (const std::optional<Rank>& rank : published_members(folder, group.comm, most)) {
+  for (const std::optional<Rank>& rank : published_members(directory, group.comm, most)) {
     all.push_back(rank.value_or(Rank{-1}));
   }
-  if (group.is_likely_world) {  // the other machines' folders are not to be seen from here
+  if (group.is_likely_world) {  // the other machines' directories are not to be seen from here
     all.resize(static_cast<std::size_t>(group.size), Rank{-1});
     for (std::size_t member = 0; member < all.size(); ++member) {
       all[member] = all[member] == Rank{-1} ? Rank{static_cast<std::int64_t>(member)} : all[member];
@@ -87,7 +88,7 @@ class TablesCorrection {
                    std::int64_t job_ranks)
       : stream_(stream) {
     for (const auto& [row, group] : unresolved) {
-      const std::optional<std::vector<Rank>> members = members_of(stream.folder(), group);
+      const std::optional<std::vector<Rank>> members = members_of(stream.directory(), group);
       if (members) {
         const bool is_whole = group.shape == GroupOfComm::Shape::whole;
         const bool is_world = is_whole && static_cast<std::int64_t>(members->size()) == job_ranks;
@@ -154,12 +155,12 @@ void each_line(std::string_view text, const Take& take) {
 
 }  // namespace
 
-NcclStream::NcclStream(std::filesystem::path folder, Rank self, std::uint32_t index)
-    : folder_(std::move(folder)),
+NcclStream::NcclStream(std::filesystem::path directory, Rank self, std::uint32_t index)
+    : directory_(std::move(directory)),
       self_(self),
       index_(index),
       clock_(Clock::of_process()),
-      recorder_(folder_, self) {
+      recorder_(directory_, self) {
   std::transform(k_nccl_notes.begin(), k_nccl_notes.end(), notes_.begin(),
                  [this](std::string_view text) { return recorder_.name(text); });
 }
@@ -195,7 +196,7 @@ void NcclStream::finish(Recorder::Slot slot, const RecordedCall& call, const Tim
 }
 
 void NcclStream::correct_tables(std::int64_t job_ranks) const {
-  const std::filesystem::path file = folder_ / fmt::format("rank-{}.jsonl", self_.value);
+  const std::filesystem::path file = directory_ / fmt::format("rank-{}.jsonl", self_.value);
   const Result<std::string> text = read_text_file(file, k_largest_tables);
   if (!text) {
     return;

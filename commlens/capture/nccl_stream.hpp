@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 3> k_nccl_notes = {"enqueued only", "comm
 struct GroupOfComm {
   enum class Shape : std::uint8_t { whole, to_peer, from_peer };
   std::uint64_t comm = 0;
-  CommunicatorId communicator{};  // what tells it from others of the same ranks
+  CommunicatorId communicator{};  // what distinguishes it from others of the same ranks
   int rank = 0;
   int size = 0;  // 0: not known
   bool is_likely_world =
@@ -39,7 +39,7 @@ struct GroupOfComm {
 class NcclStream {
  public:
   /// Opens the rank's files. Throws SystemError.
-  NcclStream(std::filesystem::path folder, Rank self, std::uint32_t index);
+  NcclStream(std::filesystem::path directory, Rank self, std::uint32_t index);
 
   /// One thread at a time.
   class Turn {
@@ -59,7 +59,7 @@ class NcclStream {
 
   Rank self() const { return self_; }
   std::uint32_t index() const { return index_; }  // among the streams of this process
-  const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& directory() const { return directory_; }
   Recorder& recorder() { return recorder_; }
   std::int64_t now_ns() const { return clock_.now_ns(); }
 
@@ -95,7 +95,7 @@ class NcclStream {
  private:
   void correct_tables(std::int64_t job_ranks) const;
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
   Rank self_;
   std::uint32_t index_;
   const Clock& clock_;

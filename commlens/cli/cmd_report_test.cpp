@@ -12,7 +12,7 @@ namespace commlens {
 namespace {
 
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 using test_support::Outcome;
 
@@ -50,14 +50,14 @@ class Report : public ::testing::Test {
   }
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
   std::string written(const std::string& name, const std::string& text) const {
-    return directory_.write(name, text).string();
+    return directory_.write(name, text);
   }
   nlohmann::json figure(const std::string& id) const {
     return nlohmann::json::parse(content_of(path("figures/" + id + ".json")));
   }
 
  private:
-  ScratchFolder directory_;
+  ScratchDirectory directory_;
 };
 
 /// The values of a column of a figure's JSON.

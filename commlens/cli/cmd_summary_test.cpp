@@ -63,7 +63,7 @@ class CommandSummary : public testing::Test {
   }
 
  private:
-  test_support::ScratchFolder scratch_;
+  test_support::ScratchDirectory scratch_;
 };
 
 constexpr const char* k_volumes =
@@ -214,7 +214,7 @@ Trace slow_rank_trace(bool has_compute) {
 
 TEST(SummaryText, IsTheSameOfADirectoryThatIsNotKept) {
   for (const bool has_compute : {false, true}) {
-    const test_support::ScratchFolder scratch;
+    const test_support::ScratchDirectory scratch;
     const std::string directory = (scratch / "trace").string();
     write_trace(slow_rank_trace(has_compute), directory);
     const Result<SummarySubject> kept = summarise(SummaryRequest{.trace = directory});
@@ -297,7 +297,7 @@ TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
 
 /// The output of summary for `trace`, which is written first, without the directory's name.
 std::string summary_of(const Trace& trace, const std::string& format = "table") {
-  const test_support::ScratchFolder scratch;
+  const test_support::ScratchDirectory scratch;
   const std::string directory = (scratch / "trace").string();
   write_trace(trace, directory);
   const test_support::Outcome outcome = test_support::run_with({"summary", directory, "--format", format});
@@ -310,7 +310,7 @@ TEST(SummaryOfHalfKnownIterations, CountsTheCallsOfNone) {
   for (RankStream& stream : trace.streams) {
     stream.events[1].iteration = k_unknown_iteration;
   }
-  const test_support::ScratchFolder scratch;
+  const test_support::ScratchDirectory scratch;
   const std::string directory = (scratch / "trace").string();
   write_trace(trace, directory);
   const std::string text = test_support::run_with({"summary", directory}).out;

@@ -12,7 +12,7 @@ namespace {
 
 using test_support::Outcome;
 using test_support::run_with;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 std::string written(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path) << text;
@@ -26,7 +26,7 @@ constexpr const char* k_nccl_log =
     "host:7:8 [0] NCCL INFO AllReduce: opCount 1 sendbuff 0x1 recv\n";
 
 TEST(CommandImport, DistinguishesAssumedFromSkippedRecords) {
-  const ScratchFolder directory;
+  const ScratchDirectory directory;
   const std::string log = written(directory / "nccl.log", k_nccl_log);
   const std::string trace = (directory / "trace").string();
   const Outcome imported = run_with({"import", log, "-o", trace});
@@ -47,7 +47,7 @@ constexpr const char* k_osu_table =
     "# OSU MPI Allreduce Latency Test v5.8\n# Size       Avg Latency(us)\n8    1.00\n16    2.00\n";
 
 TEST(CommandExport, WarnsThatTimesAreAverages) {
-  const ScratchFolder directory;
+  const ScratchDirectory directory;
   const std::string table = written(directory / "osu.log", k_osu_table);
   const Outcome exported = run_with({"export", table, "--to", "calls"});
   EXPECT_EQ(exported.code, ExitCode::done);
@@ -57,7 +57,7 @@ TEST(CommandExport, WarnsThatTimesAreAverages) {
 }
 
 TEST(CommandImport, KeepsThatTimesAreAverages) {
-  const ScratchFolder directory;
+  const ScratchDirectory directory;
   const std::string trace = (directory / "trace").string();
   ASSERT_EQ(run_with({"import", written(directory / "osu.log", k_osu_table), "-o", trace}).code,
             ExitCode::done);

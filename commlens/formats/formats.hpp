@@ -23,7 +23,7 @@ std::span<const Importer> importers();
 /// "calls-jsonl, calls-csv, …", for messages.
 std::string importer_names();
 
-/// One format that a trace can be written in. Exactly one of `stream`, `file` and `folder` is set. Each of
+/// One format that a trace can be written in. Exactly one of `stream`, `file` and `directory` is set. Each of
 /// them fails when the trace has something that the format cannot say and that is not skipped, and throws
 /// SystemError when the disk does.
 struct Exporter {
@@ -37,11 +37,12 @@ struct Exporter {
   /// Makes the file `path`, which does not exist yet.
   Result<void> (*file)(const Trace& trace, const CallSelection& selection,
                        const std::filesystem::path& path) = nullptr;
-  /// Fills the folder `path`, which is empty.
-  Result<void> (*folder)(const Trace& trace, const CallSelection& selection,
-                         const std::filesystem::path& path) = nullptr;
-  /// Of a `folder`: the file in it that other programs are given ("traces.otf2"). A destination of the same
-  /// extension ("x.otf2") gets the content of the folder beside it, "traces" replaced by its own name.
+  /// Fills the directory `path`, which is empty.
+  Result<void> (*directory)(const Trace& trace, const CallSelection& selection,
+                            const std::filesystem::path& path) = nullptr;
+  /// Of a `directory`: the file in it that other programs are given ("traces.otf2"). A destination of the
+  /// same extension ("x.otf2") gets the content of the directory beside it, "traces" replaced by its own
+  /// name.
   std::string_view anchor;
 };
 

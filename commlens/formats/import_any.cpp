@@ -32,21 +32,21 @@ const Importer* importer_for(const std::filesystem::path& path, std::string_view
 /// `name` is the path as messages show it.
 Error unknown_format(const std::string& name, std::string_view head) {
   if (head.empty()) {
-    return {
-        fmt::format("{}: the file is empty; expected a trace folder or one of: {}", name, importer_names())};
+    return {fmt::format("{}: the file is empty; expected a trace directory or one of: {}", name,
+                        importer_names())};
   }
   const std::string known = unreadable_format(name, head);
-  return {known.empty() ? fmt::format("{}: no format we know; expected a trace folder or one of: {}", name,
+  return {known.empty() ? fmt::format("{}: no format we know; expected a trace directory or one of: {}", name,
                                       importer_names())
                         : fmt::format("{}: {}", name, known)};
 }
 
-Result<Trace> read_folder(const std::filesystem::path& folder) {
-  Result<Trace> trace = read_trace(folder);
-  if (trace || is_trace(folder)) {
+Result<Trace> read_directory(const std::filesystem::path& directory) {
+  Result<Trace> trace = read_trace(directory);
+  if (trace || is_trace(directory)) {
     return trace;
   }
-  return failure(trace.error().message + importable_files_text(folder));
+  return failure(trace.error().message + importable_files_text(directory));
 }
 
 Result<Trace> read_file(const Importer& importer, const std::filesystem::path& file, const std::string& name,
@@ -116,7 +116,7 @@ Result<Trace> import_any(const std::filesystem::path& path, std::string* cut_off
     return import_pipe(path, cut_off);
   }
   if (std::filesystem::is_directory(path, status)) {
-    return read_folder(path);
+    return read_directory(path);
   }
   if (std::filesystem::exists(path, status) && !std::filesystem::is_regular_file(path, status)) {
     return import_pipe(path, cut_off);

@@ -22,7 +22,7 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using namespace std::string_view_literals;
 
 constexpr std::string_view k_jsonl =
@@ -116,8 +116,8 @@ constexpr std::array k_samples = {
 
 /// The importers that accept a text, joined by "+".
 std::string accepted_by(std::string_view text) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.write("f", text);
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory.write("f", text);
   const Result<std::string> head = read_head(file, 65'536);
   std::string names;
   for (const Importer& importer : importers()) {
@@ -150,52 +150,52 @@ TEST(Importers, AcceptNothingElse) {
 }
 
 TEST(ImportAny, ReadsEveryFormatByItsContent) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const auto& [text, importer] : k_samples) {
-    const Result<Trace> trace = import_any(folder.write("f", text));
+    const Result<Trace> trace = import_any(directory.write("f", text));
     ASSERT_TRUE(trace) << importer << ": " << trace.error().message;
     EXPECT_GE(trace->streams.at(0).events.size(), 1U) << importer;
-    write_trace(*trace, folder / "t");
-    EXPECT_TRUE(import_any(folder / "t"));
-    write_stream((folder / "f.gz").string(), [&](const TextSink& sink) { sink(text); });
-    EXPECT_TRUE(import_any(folder / "f.gz"));
+    write_trace(*trace, directory / "t");
+    EXPECT_TRUE(import_any(directory / "t"));
+    write_stream((directory / "f.gz").string(), [&](const TextSink& sink) { sink(text); });
+    EXPECT_TRUE(import_any(directory / "f.gz"));
   }
 }
 
 TEST(ImportAny, SaysWhatItCannotRead) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const auto error = [](const std::filesystem::path& path) {
     const Result<Trace> trace = import_any(path);
     return trace ? "no error" : trace.error().message;
   };
-  EXPECT_NE(error(folder / "x").find("x: no such file"), std::string::npos);
-  EXPECT_NE(error(folder / ".").find("no manifest.json"), std::string::npos);
-  EXPECT_NE(error(folder.write("f", "")).find("the file is empty"), std::string::npos);
-  EXPECT_NE(error(folder.write("f", "hello")).find(" calls-jsonl, "), std::string::npos);
+  EXPECT_NE(error(directory / "x").find("x: no such file"), std::string::npos);
+  EXPECT_NE(error(directory / ".").find("no manifest.json"), std::string::npos);
+  EXPECT_NE(error(directory.write("f", "")).find("the file is empty"), std::string::npos);
+  EXPECT_NE(error(directory.write("f", "hello")).find(" calls-jsonl, "), std::string::npos);
   if (geteuid() != 0) {
-    chmod((folder / "f").c_str(), 0);
-    EXPECT_NE(error(folder / "f").find("Permission denied"), std::string::npos);
+    chmod((directory / "f").c_str(), 0);
+    EXPECT_NE(error(directory / "f").find("Permission denied"), std::string::npos);
   }
 }
 
-/// A folder for temporary files, as TMPDIR says while this lives.
+/// A directory for temporary files, as TMPDIR says while this lives.
 class TemporaryPlace {
  public:
   TemporaryPlace() {
     if (const char* const before = std::getenv("TMPDIR")) {
       before_ = before;
     }
-    std::filesystem::create_directory(folder_ / "tmp");
-    setenv("TMPDIR", (folder_ / "tmp").c_str(), 1);
+    std::filesystem::create_directory(directory_ / "tmp");
+    setenv("TMPDIR", (directory_ / "tmp").c_str(), 1);
   }
   ~TemporaryPlace() { before_ ? setenv("TMPDIR", before_->c_str(), 1) : unsetenv("TMPDIR"); }
   TemporaryPlace(const TemporaryPlace&) = delete;
   TemporaryPlace& operator=(const TemporaryPlace&) = delete;
-  bool is_empty() const { return std::filesystem::is_empty(folder_ / "tmp"); }
-  std::string path() const { return (folder_ / "tmp").string(); }
+  bool is_empty() const { return std::filesystem::is_empty(directory_ / "tmp"); }
+  std::string path() const { return (directory_ / "tmp").string(); }
 
  private:
-  ScratchFolder folder_;
+  ScratchDirectory directory_;
   std::optional<std::string> before_;
 };
 
@@ -220,13 +220,13 @@ Result<Trace> imported_from(const std::filesystem::path& pipe, std::string_view 
 }
 
 TEST(ImportAny, ReadsEveryFormatFromAPipe) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const TemporaryPlace temporary;
   for (const auto& [text, importer] : k_samples) {
-    const Result<Trace> file = import_any(folder.write("f", text));
-    write_stream((folder / "f.gz").string(), [&](const TextSink& sink) { sink(text); });
-    for (const std::string& content : {std::string(text), test_support::content_of(folder / "f.gz")}) {
-      const Result<Trace> piped = imported_from(folder / "pipe", content);
+    const Result<Trace> file = import_any(directory.write("f", text));
+    write_stream((directory / "f.gz").string(), [&](const TextSink& sink) { sink(text); });
+    for (const std::string& content : {std::string(text), test_support::content_of(directory / "f.gz")}) {
+      const Result<Trace> piped = imported_from(directory / "pipe", content);
       ASSERT_TRUE(piped) << importer << ": " << piped.error().message;
       ASSERT_EQ(piped->streams.size(), file->streams.size()) << importer;
       EXPECT_EQ(piped->streams[0].events.size(), file->streams[0].events.size()) << importer;
@@ -240,23 +240,23 @@ TEST(ImportAny, ReadsEveryFormatFromAPipe) {
 }
 
 TEST(ImportAny, ReadsAPipeThatIsLongerThanItsHead) {
-  const ScratchFolder folder;
-  const Result<Trace> trace = imported_from(folder / "pipe", k_nccl, 10'000);  // 1.4 MB
+  const ScratchDirectory directory;
+  const Result<Trace> trace = imported_from(directory / "pipe", k_nccl, 10'000);  // 1.4 MB
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams.at(0).events.size(), 10'000U);
   // A table that begins behind the first 64 KiB.
   const Result<Trace> late =
-      imported_from(folder / "pipe", std::string(100'000, '\n') + std::string(k_nccl_table));
+      imported_from(directory / "pipe", std::string(100'000, '\n') + std::string(k_nccl_table));
   ASSERT_TRUE(late) << late.error().message;
   EXPECT_EQ(late->provenance.producer, "nccl-tests");
 }
 
 TEST(ImportAny, ReadsStandardInput) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const TemporaryPlace temporary;
   const int before = dup(STDIN_FILENO);
   for (const auto& [text, importer] : k_samples) {
-    const int file = open(folder.write("f", text).c_str(), O_RDONLY | O_CLOEXEC);
+    const int file = open(directory.write("f", text).c_str(), O_RDONLY | O_CLOEXEC);
     dup2(file, STDIN_FILENO);
     close(file);
     const Result<Trace> trace = import_any("-");
@@ -271,17 +271,17 @@ TEST(ImportAny, ReadsStandardInput) {
 }
 
 TEST(ImportAny, SaysOfAPipeWhatItSaysOfAFile) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const TemporaryPlace temporary;
   const std::string head = R"({"schemaVersion": 1, "distributedInfo": {"rank": 3}})";
   for (const std::string& text : {std::string("hello\n"), std::string(70'000, '\0'), head}) {
-    std::filesystem::remove(folder / "pipe");
-    const Result<Trace> file = import_any(folder.write("pipe", text));
-    const Result<Trace> piped = imported_from(folder / "pipe", text);
+    std::filesystem::remove(directory / "pipe");
+    const Result<Trace> file = import_any(directory.write("pipe", text));
+    const Result<Trace> piped = imported_from(directory / "pipe", text);
     ASSERT_FALSE(piped);
     EXPECT_EQ(piped.error().message, file.error().message);
   }
-  const Result<Trace> archive = imported_from(folder / "pipe",
+  const Result<Trace> archive = imported_from(directory / "pipe",
                                               "\x03"
                                               "BOTF2\x02\x02");
   EXPECT_NE(archive.error().message.find("pipe: an OTF2 archive is several files"), std::string::npos);
@@ -289,26 +289,26 @@ TEST(ImportAny, SaysOfAPipeWhatItSaysOfAFile) {
 }
 
 TEST(ImportAny, EndsOnAPipeWithoutAnEnd) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const TemporaryPlace temporary;
   const std::string block(std::size_t{1} << 20, 'x');
   const std::string call(k_jsonl.substr(0, k_jsonl.find("send")));
   const std::string zeros(std::size_t{1} << 20, '\0');
-  const Result<Trace> line = imported_from(folder / "pipe", call + block, 1'000'000);
+  const Result<Trace> line = imported_from(directory / "pipe", call + block, 1'000'000);
   EXPECT_NE(line.error().message.find("pipe:1: a line of more than 16 MiB"), std::string::npos);
-  const Result<Trace> binary = imported_from(folder / "pipe", zeros, 1'000'000);
+  const Result<Trace> binary = imported_from(directory / "pipe", zeros, 1'000'000);
   EXPECT_NE(binary.error().message.find("pipe: no format we know"), std::string::npos);
   EXPECT_TRUE(temporary.is_empty());
 }
 
 TEST(ImportAny, SurvivesEveryCutOfEverySample) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const auto& [text, importer] : k_samples) {
     for (std::size_t size = 0; size < text.size(); ++size) {
-      static_cast<void>(import_any(folder.write("f", text.substr(0, size))));
+      static_cast<void>(import_any(directory.write("f", text.substr(0, size))));
       std::string damaged(text);
       damaged[size] = static_cast<char>(damaged[size] ^ 0x81);
-      static_cast<void>(import_any(folder.write("f", damaged)));
+      static_cast<void>(import_any(directory.write("f", damaged)));
     }
   }
 }

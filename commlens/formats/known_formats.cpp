@@ -20,8 +20,8 @@ constexpr std::string_view k_no_reader =
     "for which there is no reader; record the run with commlens record, or with Score-P (OTF2)";
 constexpr std::string_view k_our_export = "an export of commlens; name the trace that it was made from";
 
-/// A format that is told by its name's ending, by its first bytes, or by both where both are set. In `what`,
-/// {0} is k_no_reader.
+/// A format that is recognised by its name's ending, by its first bytes, or by both where both are set. In
+/// `what`, {0} is k_no_reader.
 struct KnownFormat {
   std::string_view ending;
   std::string_view start;
@@ -106,12 +106,12 @@ std::string unreadable_format(const std::filesystem::path& path, std::string_vie
   return "";
 }
 
-std::string importable_files_text(const std::filesystem::path& folder) {
+std::string importable_files_text(const std::filesystem::path& directory) {
   constexpr std::size_t most_looked_at = 8;
   constexpr std::size_t head_size = std::size_t{64} << 10;
   std::vector<std::filesystem::path> files;
   std::error_code status;
-  for (std::filesystem::directory_iterator at(folder, status);
+  for (std::filesystem::directory_iterator at(directory, status);
        !status && at != std::filesystem::directory_iterator(); at.increment(status)) {
     std::error_code gone;
     if (at->is_regular_file(gone)) {

@@ -12,7 +12,7 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using namespace std::string_view_literals;
 
 constexpr std::string_view k_call =
@@ -30,7 +30,7 @@ TEST(KnownFormats, SaysWhatAFileIsThatIsNotReadAndWhatToDo) {
     std::string_view content;
     const char* said;
   };
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const Case& each : {
            Case{"a.nsys-rep", "\x01\x02\0"sv,
                 "a report of Nsight Systems; make it a database with nsys export --type sqlite"},
@@ -59,7 +59,7 @@ TEST(KnownFormats, SaysWhatAFileIsThatIsNotReadAndWhatToDo) {
            Case{"m.pickle", "\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94."sv,
                 "a Python pickle, but no dump of PyTorch's flight recorder"},
        }) {
-    const std::filesystem::path file = folder.write(each.name, each.content);
+    const std::filesystem::path file = directory.write(each.name, each.content);
     const std::string said = error_of(file);
     EXPECT_NE(said.find(each.said), std::string::npos) << each.name << ": " << said;
     EXPECT_EQ(said.rfind(file.string() + ": ", 0), 0U) << said;
@@ -74,43 +74,43 @@ TEST(KnownFormats, TakesNothingElse) {
   }
 }
 
-/// What a folder or file holds after an export to it.
-std::filesystem::path exported(const ScratchFolder& folder, const char* to) {
-  const Result<Trace> trace = import_any(folder.write("calls.jsonl", k_call));
-  const std::filesystem::path target = folder / (std::string("out.") + to);
+/// What a directory or file holds after an export to it.
+std::filesystem::path exported(const ScratchDirectory& directory, const char* to) {
+  const Result<Trace> trace = import_any(directory.write("calls.jsonl", k_call));
+  const std::filesystem::path target = directory / (std::string("out.") + to);
   const Result<void> written = write_export(*exporter_named(to), *trace, {}, target.string());
   EXPECT_TRUE(written) << to << ": " << (written ? "" : written.error().message);
   return target;
 }
 
 TEST(KnownFormats, KnowsOurOwnExports) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const char* const to : {"perfetto", "sqlite"}) {
-    const std::string said = error_of(exported(folder, to));
+    const std::string said = error_of(exported(directory, to));
     EXPECT_NE(said.find("an export of commlens; name the trace that it was made from"), std::string::npos)
         << to << ": " << said;
   }
 }
 
-TEST(KnownFormats, AFolderOfReadableFilesIsNamedByThem) {
-  const ScratchFolder folder;
-  const std::filesystem::path chakra = exported(folder, "chakra");
+TEST(KnownFormats, ADirectoryOfReadableFilesIsNamedByThem) {
+  const ScratchDirectory directory;
+  const std::filesystem::path chakra = exported(directory, "chakra");
   const std::string one = error_of(chakra);
   EXPECT_NE(one.find("; it holds a file that can be read (chakra-et): name " + (chakra / "").string()),
             std::string::npos)
       << one;
-  const std::filesystem::path logs = folder / "logs";
+  const std::filesystem::path logs = directory / "logs";
   std::filesystem::create_directory(logs);
-  folder.write("logs/b.jsonl", k_call);
-  folder.write("logs/a.jsonl", k_call);
-  folder.write("logs/README", "hello");
+  directory.write("logs/b.jsonl", k_call);
+  directory.write("logs/a.jsonl", k_call);
+  directory.write("logs/README", "hello");
   const std::string two = error_of(logs);
   EXPECT_NE(two.find("it holds files that can be read (calls-jsonl): name one, such as " +
                      (logs / "a.jsonl").string() + ", or make a trace"),
             std::string::npos)
       << two;
-  std::filesystem::create_directory(folder / "none");
-  EXPECT_EQ(error_of(folder / "none").find("it holds"), std::string::npos);
+  std::filesystem::create_directory(directory / "none");
+  EXPECT_EQ(error_of(directory / "none").find("it holds"), std::string::npos);
 }
 
 }  // namespace

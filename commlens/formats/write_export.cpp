@@ -26,8 +26,8 @@ void move_to(const fs::path& from, const fs::path& to) {
   }
 }
 
-/// Whether every name in a folder is one in another, folders within included. Not where a folder cannot be
-/// read.
+/// Whether every name in a directory is one in another, directories within included. Not where a directory
+/// cannot be read.
 bool has_no_other_names(const fs::path& old, const fs::path& fresh) {
   std::error_code status;
   fs::recursive_directory_iterator at(old, status);
@@ -42,23 +42,23 @@ bool has_no_other_names(const fs::path& old, const fs::path& fresh) {
   return !status;
 }
 
-/// Whether what was written at `fresh` may take the place of what stands at `target`: nothing; a regular file
-/// for a file; for a folder one in which nothing stands but files of the names that are written now.
+/// Whether what was written at `fresh` may replace what is at `target`: nothing; a regular file
+/// for a file; for a directory one that holds nothing but files of the names that are written now.
 Result<void> check_replaceable(const fs::path& target, const fs::path& fresh) {
   std::error_code status;
-  const bool is_folder = fs::is_directory(fresh, status);
-  const bool is_free = is_folder ? fs::is_directory(target, status) && has_no_other_names(target, fresh)
-                                 : fs::is_regular_file(target, status);
+  const bool is_directory = fs::is_directory(fresh, status);
+  const bool is_free = is_directory ? fs::is_directory(target, status) && has_no_other_names(target, fresh)
+                                    : fs::is_regular_file(target, status);
   if (fs::exists(target, status) && !is_free) {
     return failure(
-        fmt::format("{} stands in the way of the {} that is written there; remove it or choose "
+        fmt::format("{} is in the way of the {} that is written there; remove it or choose "
                     "another -o",
-                    target.string(), is_folder ? "folder" : "file"));
+                    target.string(), is_directory ? "directory" : "file"));
   }
   return {};
 }
 
-/// Both are files, or both are folders; a folder that is there goes.
+/// Both are files, or both are directories; a directory that is there goes.
 void replace(const fs::path& target, const fs::path& fresh) {
   std::error_code status;
   if (fs::is_directory(target, status)) {
@@ -94,7 +94,7 @@ Result<void> write_as_file(const Exporter& exporter, const Trace& trace, const C
   return {};
 }
 
-/// The names in a filled folder, and where they go when the folder is spread beside an anchor.
+/// The names in a filled directory, and where they go when the directory is spread beside an anchor.
 std::vector<std::pair<fs::path, fs::path>> spread(const Exporter& exporter, const fs::path& filled,
                                                   const fs::path& target) {
   const std::string stem = fs::path(exporter.anchor).stem().string();
@@ -107,11 +107,11 @@ std::vector<std::pair<fs::path, fs::path>> spread(const Exporter& exporter, cons
   return moves;
 }
 
-Result<void> write_as_folder(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
-                             const fs::path& target) {
+Result<void> write_as_directory(const Exporter& exporter, const Trace& trace, const CallSelection& selection,
+                                const fs::path& target) {
   const Unfinished unfinished(new_directory_beside(target));
   Result<void> written =
-      write_into(unfinished, target, [&] { return exporter.folder(trace, selection, unfinished.path()); });
+      write_into(unfinished, target, [&] { return exporter.directory(trace, selection, unfinished.path()); });
   if (!written) {
     return written;
   }
@@ -138,10 +138,10 @@ Result<void> write_export(const Exporter& exporter, const Trace& trace, const Ca
     return try_write_stream(destination,
                             [&](const TextSink& sink) { return exporter.stream(trace, selection, sink); });
   }
-  const bool is_folder = exporter.folder != nullptr;
+  const bool is_directory = exporter.directory != nullptr;
   if (destination.empty() || destination == "-") {
-    return failure(
-        fmt::format("{} is written as a {}; name it with -o", exporter.name, is_folder ? "folder" : "file"));
+    return failure(fmt::format("{} is written as a {}; name it with -o", exporter.name,
+                               is_directory ? "directory" : "file"));
   }
   fs::path target = fs::path(destination).lexically_normal();
   if (!target.has_filename()) {
@@ -149,11 +149,11 @@ Result<void> write_export(const Exporter& exporter, const Trace& trace, const Ca
   }
   if (target.extension() == ".gz") {
     return failure(fmt::format("{} is written as a {}, which is not compressed; name it without .gz",
-                               exporter.name, is_folder ? "folder" : "file"));
+                               exporter.name, is_directory ? "directory" : "file"));
   }
   target = write_place(target).path;
-  return is_folder ? write_as_folder(exporter, trace, selection, target)
-                   : write_as_file(exporter, trace, selection, target);
+  return is_directory ? write_as_directory(exporter, trace, selection, target)
+                      : write_as_file(exporter, trace, selection, target);
 }
 
 }  // namespace commlens::formats

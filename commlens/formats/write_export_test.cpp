@@ -22,14 +22,14 @@ namespace commlens::formats {
 namespace {
 
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 Result<void> write_two_files(const Trace& /*trace*/, const CallSelection& /*selection*/,
-                             const std::filesystem::path& folder) {
-  std::ofstream(folder / "traces.two") << "anchor";
-  std::ofstream(folder / "traces.more") << "more";
-  std::filesystem::create_directory(folder / "traces");
-  std::ofstream(folder / "traces" / "0") << "zero";
+                             const std::filesystem::path& directory) {
+  std::ofstream(directory / "traces.two") << "anchor";
+  std::ofstream(directory / "traces.more") << "more";
+  std::filesystem::create_directory(directory / "traces");
+  std::ofstream(directory / "traces" / "0") << "zero";
   return {};
 }
 
@@ -52,12 +52,12 @@ Result<void> fail_late_in_stream(const Trace& /*trace*/, const CallSelection& /*
   return failure("cannot say it");
 }
 
-const Exporter k_two = {.name = "two", .folder = write_two_files, .anchor = "traces.two"};
+const Exporter k_two = {.name = "two", .directory = write_two_files, .anchor = "traces.two"};
 const Exporter k_one = {.name = "one", .file = write_one_file};
 
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
+std::vector<std::string> names_in(const std::filesystem::path& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
@@ -69,7 +69,7 @@ TEST(Exporters, EachHasANameOfItsOwnAndOneWayToWrite) {
   for (const Exporter& exporter : exporters()) {
     EXPECT_TRUE(names.insert(exporter.name).second) << exporter.name;
     EXPECT_FALSE(exporter.description.empty()) << exporter.name;
-    EXPECT_EQ((exporter.stream != nullptr) + (exporter.file != nullptr) + (exporter.folder != nullptr), 1)
+    EXPECT_EQ((exporter.stream != nullptr) + (exporter.file != nullptr) + (exporter.directory != nullptr), 1)
         << exporter.name;
     EXPECT_EQ(exporter_named(exporter.name), &exporter);
   }
@@ -77,109 +77,109 @@ TEST(Exporters, EachHasANameOfItsOwnAndOneWayToWrite) {
 }
 
 TEST(WriteExport, ReplacesAFileWhole) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.write("f", "old");
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory.write("f", "old");
   ASSERT_TRUE(write_export(k_one, Trace{}, {}, file.string()));
   EXPECT_EQ(content_of(file), "one");
-  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"f"});
+  EXPECT_EQ(names_in(directory / "."), std::vector<std::string>{"f"});
 }
 
-TEST(WriteExport, MakesAFolder) {
-  const ScratchFolder folder;
-  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / "out/").string()));
-  EXPECT_EQ(names_in(folder / "out"), (std::vector<std::string>{"traces", "traces.more", "traces.two"}));
-  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"out"});
+TEST(WriteExport, MakesADirectory) {
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (directory / "out/").string()));
+  EXPECT_EQ(names_in(directory / "out"), (std::vector<std::string>{"traces", "traces.more", "traces.two"}));
+  EXPECT_EQ(names_in(directory / "."), std::vector<std::string>{"out"});
 }
 
-TEST(WriteExport, SpreadsAFolderBesideAnAnchorThatIsNamed) {
-  const ScratchFolder folder;
-  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / "mine.two").string()));
-  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"mine", "mine.more", "mine.two"}));
-  EXPECT_EQ(content_of(folder / "mine.two"), "anchor");
-  EXPECT_EQ(content_of(folder / "mine/0"), "zero");
+TEST(WriteExport, SpreadsADirectoryBesideAnAnchorThatIsNamed) {
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (directory / "mine.two").string()));
+  EXPECT_EQ(names_in(directory / "."), (std::vector<std::string>{"mine", "mine.more", "mine.two"}));
+  EXPECT_EQ(content_of(directory / "mine.two"), "anchor");
+  EXPECT_EQ(content_of(directory / "mine/0"), "zero");
 }
 
-TEST(WriteExport, RemovesNoFolderThatHoldsSomething) {
-  const ScratchFolder folder;
-  std::filesystem::create_directory(folder / "mine");
-  folder.write("mine/trace.json", "precious");
+TEST(WriteExport, RemovesNoDirectoryThatHoldsSomething) {
+  const ScratchDirectory directory;
+  std::filesystem::create_directory(directory / "mine");
+  directory.write("mine/trace.json", "precious");
   for (const char* const name : {"mine", "mine.two"}) {
-    const Result<void> written = write_export(k_two, Trace{}, {}, (folder / name).string());
+    const Result<void> written = write_export(k_two, Trace{}, {}, (directory / name).string());
     ASSERT_FALSE(written) << name;
-    EXPECT_NE(written.error().message.find("mine stands in the way of the folder"), std::string::npos)
+    EXPECT_NE(written.error().message.find("mine stands in the way of the directory"), std::string::npos)
         << written.error().message;
   }
-  const Result<void> written = write_export(k_one, Trace{}, {}, (folder / "mine").string());
+  const Result<void> written = write_export(k_one, Trace{}, {}, (directory / "mine").string());
   ASSERT_FALSE(written);
   EXPECT_NE(written.error().message.find("in the way of the file"), std::string::npos);
-  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"mine"});
-  EXPECT_EQ(content_of(folder / "mine/trace.json"), "precious");
+  EXPECT_EQ(names_in(directory / "."), std::vector<std::string>{"mine"});
+  EXPECT_EQ(content_of(directory / "mine/trace.json"), "precious");
 }
 
 TEST(WriteExport, ReplacesAnEarlierExportOfTheSameNames) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const char* const name : {"mine.two", "out"}) {
-    ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / name).string()));
-    folder.write("mine/0", "old");
-    const Result<void> again = write_export(k_two, Trace{}, {}, (folder / name).string());
+    ASSERT_TRUE(write_export(k_two, Trace{}, {}, (directory / name).string()));
+    directory.write("mine/0", "old");
+    const Result<void> again = write_export(k_two, Trace{}, {}, (directory / name).string());
     ASSERT_TRUE(again) << again.error().message;
   }
-  EXPECT_EQ(content_of(folder / "mine/0"), "old");  // of the second turn, which is another folder
-  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / "mine.two").string()));
-  EXPECT_EQ(content_of(folder / "mine/0"), "zero");
-  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"mine", "mine.more", "mine.two", "out"}));
-  folder.write("mine/1", "another");
-  EXPECT_FALSE(write_export(k_two, Trace{}, {}, (folder / "mine.two").string()));
-  EXPECT_EQ(content_of(folder / "mine/1"), "another");
+  EXPECT_EQ(content_of(directory / "mine/0"), "old");  // of the second turn, which is another directory
+  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (directory / "mine.two").string()));
+  EXPECT_EQ(content_of(directory / "mine/0"), "zero");
+  EXPECT_EQ(names_in(directory / "."), (std::vector<std::string>{"mine", "mine.more", "mine.two", "out"}));
+  directory.write("mine/1", "another");
+  EXPECT_FALSE(write_export(k_two, Trace{}, {}, (directory / "mine.two").string()));
+  EXPECT_EQ(content_of(directory / "mine/1"), "another");
 }
 
 TEST(WriteExport, LeavesEverythingAsItWasWhenTheExporterFails) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.write("f", "old");
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory.write("f", "old");
   const Exporter in_file{.name = "late", .file = fail_late};
   const Exporter in_stream{.name = "late", .stream = fail_late_in_stream};
   for (const auto& [exporter, name] :
        {std::pair(in_file, "f"), std::pair(in_stream, "f"), std::pair(in_stream, "f.gz")}) {
-    const Result<void> written = write_export(exporter, Trace{}, {}, (folder / name).string());
+    const Result<void> written = write_export(exporter, Trace{}, {}, (directory / name).string());
     ASSERT_FALSE(written);
     EXPECT_EQ(written.error().message, "cannot say it");
   }
   EXPECT_EQ(content_of(file), "old");
-  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{"f"});
+  EXPECT_EQ(names_in(directory / "."), std::vector<std::string>{"f"});
 }
 
-TEST(WriteExport, RefusesStandardOutputForFilesAndFolders) {
-  EXPECT_NE(write_export(k_two, Trace{}, {}, "-").error().message.find("folder; name it with -o"),
+TEST(WriteExport, RefusesStandardOutputForFilesAndDirectories) {
+  EXPECT_NE(write_export(k_two, Trace{}, {}, "-").error().message.find("directory; name it with -o"),
             std::string::npos);
   EXPECT_NE(write_export(k_one, Trace{}, {}, "").error().message.find("file; name it with -o"),
             std::string::npos);
 }
 
 TEST(WriteExport, RefusesNamesOfCompressedFilesForWhatIsNotCompressed) {
-  const ScratchFolder folder;
-  const Result<void> file = write_export(k_one, Trace{}, {}, (folder / "x.db.gz").string());
+  const ScratchDirectory directory;
+  const Result<void> file = write_export(k_one, Trace{}, {}, (directory / "x.db.gz").string());
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().message, "one is written as a file, which is not compressed; name it without .gz");
   for (const char* const name : {"out.gz", "out.gz/"}) {
-    const Result<void> whole = write_export(k_two, Trace{}, {}, (folder / name).string());
+    const Result<void> whole = write_export(k_two, Trace{}, {}, (directory / name).string());
     ASSERT_FALSE(whole) << name;
     EXPECT_EQ(whole.error().message,
-              "two is written as a folder, which is not compressed; name it without .gz");
+              "two is written as a directory, which is not compressed; name it without .gz");
   }
-  EXPECT_FALSE(write_export(*exporter_named("sqlite"), Trace{}, {}, (folder / "x.gz").string()));
-  EXPECT_EQ(names_in(folder / "."), std::vector<std::string>{});
+  EXPECT_FALSE(write_export(*exporter_named("sqlite"), Trace{}, {}, (directory / "x.gz").string()));
+  EXPECT_EQ(names_in(directory / "."), std::vector<std::string>{});
 }
 
-TEST(WriteExport, MakesTheFolderThatAFolderStandsIn) {
-  const ScratchFolder folder;
-  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (folder / "a/b/out").string()));
-  EXPECT_EQ(content_of(folder / "a/b/out/traces/0"), "zero");
+TEST(WriteExport, MakesTheDirectoryThatADirectoryStandsIn) {
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write_export(k_two, Trace{}, {}, (directory / "a/b/out").string()));
+  EXPECT_EQ(content_of(directory / "a/b/out/traces/0"), "zero");
 }
 
 TEST(WriteExport, ThrowsWhereItCannotWriteAndNamesWhatWasGiven) {
-  const ScratchFolder folder;
-  folder.write("file", "");
-  const std::string target = (folder / "file/out").string();
+  const ScratchDirectory directory;
+  directory.write("file", "");
+  const std::string target = (directory / "file/out").string();
   try {
     (void)write_export(k_two, Trace{}, {}, target);
     ADD_FAILURE() << "nothing was thrown";
@@ -199,10 +199,10 @@ Result<void> name_the_path(const Trace& /*trace*/, const CallSelection& /*select
 }
 
 TEST(WriteExport, NamesTheTargetWhereTheExporterNamesTheUnfinishedFile) {
-  const ScratchFolder folder;
-  const std::string target = (folder / "x").string();
+  const ScratchDirectory directory;
+  const std::string target = (directory / "x").string();
   for (const Exporter& exporter :
-       {Exporter{.name = "f", .file = throw_late}, Exporter{.name = "d", .folder = throw_late}}) {
+       {Exporter{.name = "f", .file = throw_late}, Exporter{.name = "d", .directory = throw_late}}) {
     try {
       (void)write_export(exporter, Trace{}, {}, target);
       ADD_FAILURE() << exporter.name;
@@ -222,8 +222,8 @@ Result<void> die_in_file(const Trace& /*trace*/, const CallSelection& /*selectio
   return {};
 }
 
-Result<void> die_in_folder(const Trace& /*trace*/, const CallSelection& /*selection*/,
-                           const std::filesystem::path& path) {
+Result<void> die_in_directory(const Trace& /*trace*/, const CallSelection& /*selection*/,
+                              const std::filesystem::path& path) {
   std::filesystem::create_directory(path / "traces");
   std::ofstream(path / "traces" / "0") << "half";
   std::raise(SIGTERM);
@@ -237,13 +237,13 @@ Result<void> die_in_stream(const Trace& /*trace*/, const CallSelection& /*select
 }
 
 TEST(WriteExport, LeavesEverythingAsItWasWhenASignalEndsIt) {
-  const ScratchFolder folder;
-  std::filesystem::create_directory(folder / "mine");
-  folder.write("mine/precious", "old");
-  folder.write("f", "old");
+  const ScratchDirectory directory;
+  std::filesystem::create_directory(directory / "mine");
+  directory.write("mine/precious", "old");
+  directory.write("f", "old");
   const std::array exporters = {
       std::tuple(Exporter{.name = "f", .file = die_in_file}, "f", SIGINT),
-      std::tuple(Exporter{.name = "d", .folder = die_in_folder}, "mine", SIGTERM),
+      std::tuple(Exporter{.name = "d", .directory = die_in_directory}, "mine", SIGTERM),
       std::tuple(Exporter{.name = "s", .stream = die_in_stream}, "f", SIGHUP),
       std::tuple(Exporter{.name = "s", .stream = die_in_stream}, "f.gz", SIGHUP),
   };
@@ -251,16 +251,16 @@ TEST(WriteExport, LeavesEverythingAsItWasWhenASignalEndsIt) {
     const pid_t child = fork();
     if (child == 0) {
       remove_unfinished_on_signals();
-      (void)write_export(exporter, Trace{}, {}, (folder / name).string());
+      (void)write_export(exporter, Trace{}, {}, (directory / name).string());
       _exit(0);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << exporter.name << ' ' << status;
   }
-  EXPECT_EQ(content_of(folder / "f"), "old");
-  EXPECT_EQ(names_in(folder / "mine"), std::vector<std::string>{"precious"});
-  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"f", "mine"}));
+  EXPECT_EQ(content_of(directory / "f"), "old");
+  EXPECT_EQ(names_in(directory / "mine"), std::vector<std::string>{"precious"});
+  EXPECT_EQ(names_in(directory / "."), (std::vector<std::string>{"f", "mine"}));
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ tl::unexpected<Error> unknown_name(const std::string& name) {
 
 tl::unexpected<Error> no_configuration(const std::string& name) {
   std::vector<std::string_view> kinds = names_of_readers([](const ConfigReader&) { return true; });
-  const std::string ours = fmt::format("{} with 'framework' (YAML, or TOML in a file named *.toml)", k_case_file);
+  const std::string ours =
+      fmt::format("{} with 'framework' (YAML, or TOML in a file named *.toml)", k_case_file);
   kinds.push_back(ours);
   return failure(fmt::format("{}: no configuration: expected {}", name, listed(std::move(kinds))));
 }

@@ -22,28 +22,28 @@ namespace {
 class ReadConfig : public testing::Test {
  protected:
   ReadConfig()
-      : folder_(std::filesystem::temp_directory_path() /
-                ("commlens_read_config_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
+      : directory_(std::filesystem::temp_directory_path() /
+                   ("commlens_read_config_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(directory_);
   }
-  ~ReadConfig() override { std::filesystem::remove_all(folder_); }
+  ~ReadConfig() override { std::filesystem::remove_all(directory_); }
 
   std::string file(const std::string& name, const std::string& content) const {
-    const std::filesystem::path path = folder_ / name;
+    const std::filesystem::path path = directory_ / name;
     std::ofstream(path) << content;
     return path.string();
   }
   std::string error_of(const std::vector<std::string>& config) const {
     const Result<Job> job = read_config(config, "");
     std::string error = job ? "no error" : job.error().message;
-    for (std::size_t at = error.find(folder_.string()); at != std::string::npos;
-         at = error.find(folder_.string())) {
-      error.erase(at, folder_.string().size() + 1);
+    for (std::size_t at = error.find(directory_.string()); at != std::string::npos;
+         at = error.find(directory_.string())) {
+      error.erase(at, directory_.string().size() + 1);
     }
     return error;
   }
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
 };
 
 const std::string k_neox =
@@ -162,7 +162,7 @@ TEST_F(ReadConfig, RefusesWhatIsNoConfiguration) {
   EXPECT_TRUE(error_of({file("list.yml", "- a\n")}).starts_with("list.yml: no configuration: "));
   EXPECT_EQ(error_of({file("deep.yml", std::string(100'000, '['))}),
             "deep.yml:1: nested deeper than 64 levels");
-  EXPECT_NE(error_of({folder_.string()}), "no error");
+  EXPECT_NE(error_of({directory_.string()}), "no error");
   EXPECT_TRUE(error_of({file("huge.yml", std::string(2'000'000, '#'))}).starts_with("huge.yml: larger than"));
 }
 
@@ -184,14 +184,14 @@ TEST_F(ReadConfig, SniffsEveryKind) {
 
 /// The directory of third-party files; empty if it is not available.
 std::filesystem::path test_data() {
-  const char* folder = std::getenv("COMMLENS_TEST_DATA");
-  return folder == nullptr ? std::filesystem::path() : std::filesystem::path(folder);
+  const char* directory = std::getenv("COMMLENS_TEST_DATA");
+  return directory == nullptr ? std::filesystem::path() : std::filesystem::path(directory);
 }
 
 TEST(ReadConfigOfRealFiles, LoadsTheGptNeoxConfigs) {
-  const std::filesystem::path folder = test_data() / "golden" / "neox_configs";
-  if (test_data().empty() || !std::filesystem::exists(folder)) {
-    GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/neox_configs";
+  const std::filesystem::path directory = test_data() / "golden" / "neox_configs";
+  if (test_data().empty() || !std::filesystem::exists(directory)) {
+    GTEST_SKIP() << "COMMLENS_TEST_DATA names no directory with golden/neox_configs";
   }
   const std::vector<std::pair<std::string, std::int64_t>>
       rows = {{"19M", 70'426'624},       {"49M", 113'625'600},    {"125M", 162'322'944},
@@ -199,9 +199,9 @@ TEST(ReadConfigOfRealFiles, LoadsTheGptNeoxConfigs) {
               {"2-7B", 2'775'208'960},   {"6-7B", 6'856'253'440}, {"13B", 13'100'697'600},
               {"175B", 175'197'806'592}, {"20B", 20'554'567'680}};  // 20B: V = 50432 with its t = 2
   for (const auto& [name, parameters] : rows) {
-    std::vector<std::string> files = {(folder / (name + ".yml")).string()};
+    std::vector<std::string> files = {(directory / (name + ".yml")).string()};
     if (name != "20B") {  // it names its own data_path, which GPT-NeoX refuses beside local_setup.yml too
-      files.push_back((folder / "local_setup.yml").string());
+      files.push_back((directory / "local_setup.yml").string());
     }
     const Result<Job> job = read_config(files, "");
     ASSERT_TRUE(job) << job.error().message;
@@ -213,13 +213,13 @@ TEST(ReadConfigOfRealFiles, LoadsTheGptNeoxConfigs) {
 }
 
 TEST(ReadConfigOfRealFiles, LoadsEveryRecordedCase) {
-  const std::filesystem::path folder = test_data() / "golden";
-  if (test_data().empty() || !std::filesystem::exists(folder / "deepspeed")) {
-    GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/deepspeed";
+  const std::filesystem::path directory = test_data() / "golden";
+  if (test_data().empty() || !std::filesystem::exists(directory / "deepspeed")) {
+    GTEST_SKIP() << "COMMLENS_TEST_DATA names no directory with golden/deepspeed";
   }
   int cases = 0;
   for (const char* framework : {"deepspeed", "neox", "megatron", "torch_ddp"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder / framework)) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory / framework)) {
       const Result<Job> job = read_config({(entry.path() / "case.yaml").string()}, "");
       ASSERT_TRUE(job) << job.error().message;
       EXPECT_TRUE(job->warnings.empty()) << job->warnings[0];

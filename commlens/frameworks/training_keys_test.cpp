@@ -90,15 +90,15 @@ ConfigNode neox_file(const fs::path& path) {
   return document;
 }
 
-fs::path source_folder() {
-  const char* const folder = std::getenv("COMMLENS_SOURCE_DIR");
-  return folder == nullptr ? fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path()
-                           : fs::path(folder);
+fs::path source_directory() {
+  const char* const directory = std::getenv("COMMLENS_SOURCE_DIR");
+  return directory == nullptr ? fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path()
+                              : fs::path(directory);
 }
 
 TEST(TrainingKeys, HaveEveryKeyOfTheExamples) {
   int files = 0;
-  for (const auto& entry : fs::directory_iterator(source_folder() / "examples")) {
+  for (const auto& entry : fs::directory_iterator(source_directory() / "examples")) {
     if (entry.path().extension() == ".yml") {
       EXPECT_EQ(unlisted_of(neox_file(entry.path()), neox::training_keys()), std::vector<std::string>{});
       ++files;
@@ -109,11 +109,11 @@ TEST(TrainingKeys, HaveEveryKeyOfTheExamples) {
 
 TEST(TrainingKeys, HaveEveryKeyOfTheGptNeoxConfigs) {
   const char* const data = std::getenv("COMMLENS_TEST_DATA");
-  const fs::path folder = fs::path(data == nullptr ? "" : data) / "golden" / "neox_configs";
-  if (data == nullptr || !fs::exists(folder)) {
-    GTEST_SKIP() << "COMMLENS_TEST_DATA names no folder with golden/neox_configs";
+  const fs::path directory = fs::path(data == nullptr ? "" : data) / "golden" / "neox_configs";
+  if (data == nullptr || !fs::exists(directory)) {
+    GTEST_SKIP() << "COMMLENS_TEST_DATA names no directory with golden/neox_configs";
   }
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
     EXPECT_EQ(unlisted_of(neox_file(entry.path()), neox::training_keys()), std::vector<std::string>{});
   }
 }
@@ -321,7 +321,7 @@ TEST(TrainingKeys, OfMegatronAreHonouredOrNamed) {
 }
 
 TEST(TrainingKeys, StandInTheDocumentation) {
-  const std::string page = read_text_file(source_folder() / "docs" / "training.md", 1 << 20).value();
+  const std::string page = read_text_file(source_directory() / "docs" / "training.md", 1 << 20).value();
   for (const TrainingKeys* const source : k_sources) {
     const TrainingKeys& keys = *source;
     for (const std::string& key : words_of(keys.honoured)) {

@@ -433,7 +433,7 @@ TEST(Coverage, NamesWhatIsNotClassified) {
 
 TEST(Summary, OfADirectoryIsThatOfItsTrace) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    const test_support::ScratchFolder scratch;
+    const test_support::ScratchDirectory scratch;
     const Trace trace = test_support::RandomTrace(seed).make();
     write_trace(trace, scratch / "trace");
     SummaryBuilder builder({.by_phase = true, .by_iteration = true});

@@ -24,10 +24,10 @@ using CallSink = std::function<void(const CallBlock&)>;
 /// Gives the calls of a trace in memory, one block a stream.
 void visit_calls(const Trace& trace, const CallSink& sink);
 
-/// Gives the calls of a native trace folder without holding more than a block of them, with the checks and
+/// Gives the calls of a native trace directory without holding more than a block of them, with the checks and
 /// the counting of read_trace: times are those that read_trace would keep. `tables` of a block has all
 /// streams, their ranks alone; descriptions of a rank are there when its blocks are. Returns those tables.
 /// Fails as read_trace does; then blocks may have been given already.
-Result<Trace> visit_calls(const std::filesystem::path& folder, const CallSink& sink);
+Result<Trace> visit_calls(const std::filesystem::path& directory, const CallSink& sink);
 
 }  // namespace commlens

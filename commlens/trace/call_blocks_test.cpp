@@ -13,7 +13,7 @@ namespace commlens {
 namespace {
 
 using commlens::test_support::RandomTrace;
-using commlens::test_support::ScratchFolder;
+using commlens::test_support::ScratchDirectory;
 using std::chrono::nanoseconds;
 
 /// Puts the calls that a visit gave back where they belong.
@@ -25,9 +25,9 @@ void collect(const CallBlock& block, std::vector<RankStream>& streams) {
   stream.times.insert(stream.times.end(), block.times.begin(), block.times.end());
 }
 
-Trace visited(const std::filesystem::path& folder) {
+Trace visited(const std::filesystem::path& directory) {
   std::vector<RankStream> streams;
-  Result<Trace> trace = visit_calls(folder, [&](const CallBlock& block) { collect(block, streams); });
+  Result<Trace> trace = visit_calls(directory, [&](const CallBlock& block) { collect(block, streams); });
   EXPECT_TRUE(trace) << trace.error().message;
   trace->streams = std::move(streams);
   return std::move(*trace);
@@ -71,9 +71,9 @@ void change_record(const std::filesystem::path& file, std::size_t row, const aut
   stream.write(reinterpret_cast<const char*>(&record), sizeof record);
 }
 
-TEST(CallBlocks, OfAFolderAreTheCallsThatReadingGives) {
+TEST(CallBlocks, OfADirectoryAreTheCallsThatReadingGives) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    const ScratchFolder scratch;
+    const ScratchDirectory scratch;
     write_trace(RandomTrace(seed).with_communicators().make(), scratch / "trace");
     SCOPED_TRACE(seed);
     expect_same_calls(visited(scratch / "trace"), read_trace(scratch / "trace").value());
@@ -93,7 +93,7 @@ TEST(CallBlocks, OfATraceInMemoryAreItsStreams) {
 
 /// 300,000 records of 32 bytes are more than one window of the file.
 TEST(CallBlocks, OfALongStreamAreSmallAndComeInOrder) {
-  const ScratchFolder scratch;
+  const ScratchDirectory scratch;
   write_trace(trace_of(300'000), scratch / "trace");
   std::int32_t next = 0;
   std::size_t largest = 0;
@@ -109,7 +109,7 @@ TEST(CallBlocks, OfALongStreamAreSmallAndComeInOrder) {
 }
 
 TEST(CallBlocks, HaveNoTimesWhenTheLastCallOfTheStreamHasNone) {
-  const ScratchFolder scratch;
+  const ScratchDirectory scratch;
   write_trace(trace_of(5000), scratch / "trace");
   change_record(scratch / "trace/stream-0.bin", 4999,
                 [](StreamRecord& record) { record.started_ns = k_no_time; });
@@ -121,7 +121,7 @@ TEST(CallBlocks, HaveNoTimesWhenTheLastCallOfTheStreamHasNone) {
 }
 
 TEST(CallBlocks, LeaveOutUnfinishedCallsAndCountThem) {
-  const ScratchFolder scratch;
+  const ScratchDirectory scratch;
   write_trace(trace_of(3000), scratch / "trace");
   for (const std::size_t row : {0U, 1500U, 2999U}) {
     change_record(scratch / "trace/stream-0.bin", row,
@@ -134,7 +134,7 @@ TEST(CallBlocks, LeaveOutUnfinishedCallsAndCountThem) {
 }
 
 TEST(CallBlocks, LeaveOutRecordsThatAreNoCallsAndCountThem) {
-  const ScratchFolder scratch;
+  const ScratchDirectory scratch;
   write_trace(trace_of(3000), scratch / "trace");
   const std::filesystem::path file = scratch / "trace/stream-0.bin";
   change_record(file, 1, [](StreamRecord& record) { record.op_number = 2; });  // the tables have one row
@@ -154,7 +154,7 @@ TEST(CallBlocks, LeaveOutRecordsThatAreNoCallsAndCountThem) {
 }
 
 TEST(CallBlocks, OfARecordingHaveTheTablesOfTheirRank) {
-  const ScratchFolder scratch;
+  const ScratchDirectory scratch;
   create_recording(scratch / "trace", {.producer = "test", .ranks = 3});
   for (const Rank rank : {Rank{0}, Rank{1}}) {  // rank 2 never starts
     Recorder recorder(scratch / "trace", rank);

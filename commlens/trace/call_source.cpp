@@ -63,13 +63,13 @@ class LatelyUsed {
 
  private:
   std::size_t most_;
-  std::list<std::size_t> rows_;                           // the one used last behind
+  std::list<std::size_t> rows_;                           // the one used last at the end
   std::vector<std::list<std::size_t>::iterator> places_;  // per row; the end where it is not in use
 };
 
 }  // namespace
 
-struct FolderCalls::State {
+struct DirectoryCalls::State {
   explicit State(std::size_t most_mapped) : mapped(most_mapped) {}
 
   /// A stream that has its files.
@@ -98,7 +98,7 @@ namespace {
 
 constexpr std::size_t k_stretches_at_a_time = 1024;
 
-/// What going through a file of compute intervals once tells.
+/// The result of reading a file of compute intervals once.
 struct ComputeSurvey {
   bool is_ascending = true;  // by start
   std::size_t lost = 0;      // records that give no interval
@@ -124,7 +124,7 @@ ComputeSurvey survey_of(const ComputeFile& file, const TimeShift& shift) {
 
 }  // namespace
 
-const FolderCalls::State::Stream& FolderCalls::State::mapped_stream(std::size_t row) {
+const DirectoryCalls::State::Stream& DirectoryCalls::State::mapped_stream(std::size_t row) {
   if (const std::optional<std::size_t> unused = mapped.use(row)) {
     Stream& stream = streams[*unused];
     if (stream.calls) {
@@ -144,7 +144,7 @@ const FolderCalls::State::Stream& FolderCalls::State::mapped_stream(std::size_t 
   return stream;
 }
 
-CallSpan FolderCalls::State::calls(StreamCursor& cursor, std::size_t most) {
+CallSpan DirectoryCalls::State::calls(StreamCursor& cursor, std::size_t most) {
   const std::optional<OpenStream>& stream = mapped_stream(cursor.stream).calls;
   some.events.clear();
   some.times.clear();
@@ -156,7 +156,7 @@ CallSpan FolderCalls::State::calls(StreamCursor& cursor, std::size_t most) {
   return {some.events, some.times};
 }
 
-std::span<const ComputeInterval> FolderCalls::State::compute(StreamCursor& cursor) {
+std::span<const ComputeInterval> DirectoryCalls::State::compute(StreamCursor& cursor) {
   const Stream& stream = mapped_stream(cursor.stream);
   stretches.clear();
   const TimeShift shift = stream.calls ? stream.calls->shift : TimeShift();
@@ -172,13 +172,13 @@ std::span<const ComputeInterval> FolderCalls::State::compute(StreamCursor& curso
   return stretches;
 }
 
-FolderCalls::FolderCalls(std::unique_ptr<State> state) : state_(std::move(state)) {}
-FolderCalls::FolderCalls(FolderCalls&&) noexcept = default;
-FolderCalls& FolderCalls::operator=(FolderCalls&&) noexcept = default;
-FolderCalls::~FolderCalls() = default;
+DirectoryCalls::DirectoryCalls(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DirectoryCalls::DirectoryCalls(DirectoryCalls&&) noexcept = default;
+DirectoryCalls& DirectoryCalls::operator=(DirectoryCalls&&) noexcept = default;
+DirectoryCalls::~DirectoryCalls() = default;
 
-Result<FolderCalls> FolderCalls::open(const std::filesystem::path& folder, std::size_t most_mapped) {
-  Result<Manifest> manifest = manifest_of(folder);
+Result<DirectoryCalls> DirectoryCalls::open(const std::filesystem::path& directory, std::size_t most_mapped) {
+  Result<Manifest> manifest = manifest_of(directory);
   if (!manifest) {
     return tl::unexpected(manifest.error());
   }
@@ -189,13 +189,13 @@ Result<FolderCalls> FolderCalls::open(const std::filesystem::path& folder, std::
   for (std::size_t row = 0; row < state->manifest.streams.size(); ++row) {
     const StreamEntry& entry = state->manifest.streams[row];
     tables.streams.push_back({entry.ranks, {}, {}, {}});
-    Result<std::optional<OpenStream>> opened = open_stream(folder, row, state->manifest, clocks);
+    Result<std::optional<OpenStream>> opened = open_stream(directory, row, state->manifest, clocks);
     if (!opened) {
       return tl::unexpected(opened.error());
     }
     State::Stream stream{std::move(*opened), std::nullopt};
     if (stream.calls) {
-      Result<std::optional<ComputeFile>> compute = ComputeFile::open(folder, entry, tables.provenance);
+      Result<std::optional<ComputeFile>> compute = ComputeFile::open(directory, entry, tables.provenance);
       if (!compute) {
         return tl::unexpected(compute.error());
       }
@@ -211,12 +211,12 @@ Result<FolderCalls> FolderCalls::open(const std::filesystem::path& folder, std::
     state->streams.push_back(std::move(stream));
     state->mapped_stream(row);
   }
-  return FolderCalls(std::move(state));
+  return DirectoryCalls(std::move(state));
 }
 
-const Trace& FolderCalls::tables() const { return state_->manifest.tables; }
+const Trace& DirectoryCalls::tables() const { return state_->manifest.tables; }
 
-void FolderCalls::visit(const CallSink& sink) {
+void DirectoryCalls::visit(const CallSink& sink) {
   for (std::size_t row = 0; row < state_->streams.size(); ++row) {
     const std::optional<OpenStream>& stream = state_->mapped_stream(row).calls;
     if (!stream || stream->survey.records == 0) {
@@ -232,7 +232,7 @@ void FolderCalls::visit(const CallSink& sink) {
   }
 }
 
-CallSource FolderCalls::source() const {
+CallSource DirectoryCalls::source() const {
   State* const state = state_.get();
   CallSource source{tables(), {}, {}, {}, {}};
   for (const State::Stream& stream : state->streams) {
@@ -244,10 +244,10 @@ CallSource FolderCalls::source() const {
   return source;
 }
 
-Trace FolderCalls::take_tables() && { return std::move(state_->manifest.tables); }
+Trace DirectoryCalls::take_tables() && { return std::move(state_->manifest.tables); }
 
-Result<Trace> visit_calls(const std::filesystem::path& folder, const CallSink& sink) {
-  Result<FolderCalls> calls = FolderCalls::open(folder);
+Result<Trace> visit_calls(const std::filesystem::path& directory, const CallSink& sink) {
+  Result<DirectoryCalls> calls = DirectoryCalls::open(directory);
   if (!calls) {
     return tl::unexpected(calls.error());
   }

@@ -45,20 +45,20 @@ CallSource call_source(const Trace& trace);
 /// (vm.max_map_count).
 constexpr std::size_t k_most_mapped_streams = 4096;
 
-/// A native trace folder that is open: the calls of all its streams can be read again and again without being
-/// held in memory. Calls, times and what is skipped are those of read_trace.
-class FolderCalls {
+/// A native trace directory that is open: the calls of all its streams can be read again and again without
+/// being held in memory. Calls, times and what is skipped are those of read_trace.
+class DirectoryCalls {
  public:
   /// Reads all tables and goes through all records once to check them. Fails as read_trace does.
   /// `most_mapped`: streams whose files are in memory at once, above 0; others are mapped when their calls
   /// are asked for, which throws SystemError where a file is gone or has become shorter.
-  static Result<FolderCalls> open(const std::filesystem::path& folder,
-                                  std::size_t most_mapped = k_most_mapped_streams);
-  FolderCalls(FolderCalls&&) noexcept;
-  FolderCalls& operator=(FolderCalls&&) noexcept;
-  FolderCalls(const FolderCalls&) = delete;
-  FolderCalls& operator=(const FolderCalls&) = delete;
-  ~FolderCalls();
+  static Result<DirectoryCalls> open(const std::filesystem::path& directory,
+                                     std::size_t most_mapped = k_most_mapped_streams);
+  DirectoryCalls(DirectoryCalls&&) noexcept;
+  DirectoryCalls& operator=(DirectoryCalls&&) noexcept;
+  DirectoryCalls(const DirectoryCalls&) = delete;
+  DirectoryCalls& operator=(const DirectoryCalls&) = delete;
+  ~DirectoryCalls();
 
   /// Of `streams` the ranks alone. Provenance counts what is skipped from the first visit on.
   const Trace& tables() const;
@@ -71,7 +71,7 @@ class FolderCalls {
 
  private:
   struct State;
-  explicit FolderCalls(std::unique_ptr<State> state);
+  explicit DirectoryCalls(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -34,9 +34,9 @@ Trace long_trace() {
 }
 
 /// The second page of each file of records becomes zeros, as a crashed node leaves it.
-void lose_pages(const std::filesystem::path& folder) {
+void lose_pages(const std::filesystem::path& directory) {
   constexpr std::size_t page = 4096;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.path().extension() == ".bin") {
       std::fstream file(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
       file.seekp(page);
@@ -84,30 +84,30 @@ void expect_equal(const std::vector<RankStream>& streams, const Trace& trace) {
   }
 }
 
-TEST(FolderCalls, AreThoseOfTheTrace) {
-  const test_support::ScratchFolder scratch;
+TEST(DirectoryCalls, AreThoseOfTheTrace) {
+  const test_support::ScratchDirectory scratch;
   write_trace(long_trace(), scratch / "trace");
-  const Result<FolderCalls> calls = FolderCalls::open(scratch / "trace");
+  const Result<DirectoryCalls> calls = DirectoryCalls::open(scratch / "trace");
   ASSERT_TRUE(calls) << calls.error().message;
   const Result<Trace> trace = read_trace(scratch / "trace");
   ASSERT_TRUE(trace);
   expect_equal(read_in_turn(calls->source()), *trace);
 }
 
-/// How many files of a folder are in the memory of this process.
-std::int64_t mapped_files_of(const std::filesystem::path& folder) {
+/// How many files of a directory are in the memory of this process.
+std::int64_t mapped_files_of(const std::filesystem::path& directory) {
   std::ifstream maps("/proc/self/maps");
   std::int64_t count = 0;
   for (std::string line; std::getline(maps, line);) {
-    count += line.find(folder.string()) != std::string::npos ? 1 : 0;
+    count += line.find(directory.string()) != std::string::npos ? 1 : 0;
   }
   return count;
 }
 
-TEST(FolderCalls, KeepTheFilesOfFewStreamsMapped) {
-  const test_support::ScratchFolder scratch;
+TEST(DirectoryCalls, KeepTheFilesOfFewStreamsMapped) {
+  const test_support::ScratchDirectory scratch;
   write_trace(long_trace(), scratch / "trace");
-  Result<FolderCalls> calls = FolderCalls::open(scratch / "trace", 1);
+  Result<DirectoryCalls> calls = DirectoryCalls::open(scratch / "trace", 1);
   ASSERT_TRUE(calls) << calls.error().message;
   const Result<Trace> trace = read_trace(scratch / "trace");
   ASSERT_TRUE(trace);
@@ -121,10 +121,10 @@ TEST(FolderCalls, KeepTheFilesOfFewStreamsMapped) {
   EXPECT_EQ(visited, 6000U);
 }
 
-TEST(FolderCalls, OfAFileThatIsGoneMeanwhileSaySo) {
-  const test_support::ScratchFolder scratch;
+TEST(DirectoryCalls, OfAFileThatIsGoneMeanwhileSaySo) {
+  const test_support::ScratchDirectory scratch;
   write_trace(long_trace(), scratch / "trace");
-  Result<FolderCalls> calls = FolderCalls::open(scratch / "trace", 1);
+  Result<DirectoryCalls> calls = DirectoryCalls::open(scratch / "trace", 1);
   ASSERT_TRUE(calls) << calls.error().message;
   for (const auto& entry : std::filesystem::directory_iterator(scratch / "trace")) {
     std::filesystem::resize_file(entry.path(), 64);
@@ -139,15 +139,15 @@ TEST(FolderCalls, OfAFileThatIsGoneMeanwhileSaySo) {
   }
 }
 
-TEST(FolderCalls, OfADamagedFolderAreThoseOfTheTrace) {
-  const test_support::ScratchFolder scratch;
+TEST(DirectoryCalls, OfADamagedDirectoryAreThoseOfTheTrace) {
+  const test_support::ScratchDirectory scratch;
   write_trace(long_trace(), scratch / "trace");
   lose_pages(scratch / "trace");
   const Result<Trace> trace = read_trace(scratch / "trace");
   ASSERT_TRUE(trace);
   // A page has 128 calls of 32 bytes, and 4096 bytes of intervals of 24 touch 171 or 172.
   EXPECT_EQ(trace->streams[0].events.size(), 3000U - 128U);
-  Result<FolderCalls> calls = FolderCalls::open(scratch / "trace");
+  Result<DirectoryCalls> calls = DirectoryCalls::open(scratch / "trace");
   ASSERT_TRUE(calls) << calls.error().message;
   expect_equal(read_in_turn(calls->source()), *trace);
   calls->visit([](const CallBlock&) {});
@@ -155,11 +155,11 @@ TEST(FolderCalls, OfADamagedFolderAreThoseOfTheTrace) {
   EXPECT_EQ(trace->provenance.skipped.count(std::string(k_skipped_compute)), 1U);
 }
 
-TEST(FolderCalls, OfNoTraceSayWhatIsWrong) {
-  const test_support::ScratchFolder scratch;
-  const Result<FolderCalls> calls = FolderCalls::open(scratch / "nothing");
+TEST(DirectoryCalls, OfNoTraceSayWhatIsWrong) {
+  const test_support::ScratchDirectory scratch;
+  const Result<DirectoryCalls> calls = DirectoryCalls::open(scratch / "nothing");
   ASSERT_FALSE(calls);
-  EXPECT_NE(calls.error().message.find("no such folder"), std::string::npos) << calls.error().message;
+  EXPECT_NE(calls.error().message.find("no such directory"), std::string::npos) << calls.error().message;
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ std::string header_fault(const StreamHeader& header, const StreamEntry& entry) {
   return {};
 }
 
-/// The header of a file of this content, or what it said where its page was lost.
+/// The header of a file of this content, or its former content where its page was lost.
 struct FoundHeader {
   StreamHeader header;
   bool is_lost = false;
@@ -143,12 +143,12 @@ void write_compute_file(const RankStream& stream, std::uint32_t index, const std
 ComputeFile::ComputeFile(MappedFile mapped, std::uint32_t version, std::size_t size)
     : mapped_(std::move(mapped)), version_(version), size_(size) {}
 
-Result<std::optional<ComputeFile>> ComputeFile::open(const std::filesystem::path& folder,
+Result<std::optional<ComputeFile>> ComputeFile::open(const std::filesystem::path& directory,
                                                      const StreamEntry& entry, Provenance& provenance) {
   if (entry.compute.empty()) {
     return std::nullopt;
   }
-  const std::filesystem::path path = folder / entry.compute;
+  const std::filesystem::path path = directory / entry.compute;
   if (!entry.tables.empty() && !has_content(path)) {
     provenance.skip("rank without its compute times");
     return std::nullopt;
@@ -191,11 +191,11 @@ std::size_t ComputeFile::read(std::size_t first, std::size_t count, const TimeSh
   return lost;
 }
 
-Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& folder,
+Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& directory,
                                                   const StreamEntry& entry, const TimeShift& shift,
                                                   Provenance& provenance) {
   std::vector<ComputeInterval> intervals;
-  const Result<std::optional<ComputeFile>> opened = ComputeFile::open(folder, entry, provenance);
+  const Result<std::optional<ComputeFile>> opened = ComputeFile::open(directory, entry, provenance);
   if (!opened) {
     return tl::unexpected(opened.error());
   }

@@ -23,10 +23,10 @@ void write_compute_file(const RankStream& stream, std::uint32_t index, const std
 /// A file of compute intervals that is open.
 class ComputeFile {
  public:
-  /// Of a stream in `folder`. std::nullopt if the manifest names none, or when a recorded rank has none
+  /// Of a stream in `directory`. std::nullopt if the manifest names none, or when a recorded rank has none
   /// although the manifest names it, which is counted in `skipped`, and so is what the file promises and
   /// lacks. Fails, naming the file, when it is no such file.
-  static Result<std::optional<ComputeFile>> open(const std::filesystem::path& folder,
+  static Result<std::optional<ComputeFile>> open(const std::filesystem::path& directory,
                                                  const StreamEntry& entry, Provenance& provenance);
 
   /// Records, lost ones with them.
@@ -51,12 +51,12 @@ class ComputeFile {
   std::size_t size_;
 };
 
-/// Reads the compute intervals of a stream in `folder`, ascending by start, `shift` added to their times;
+/// Reads the compute intervals of a stream in `directory`, ascending by start, `shift` added to their times;
 /// every field is checked. What the file promises and lacks, records that are not as they were written, and
 /// intervals that were not recorded are counted in `skipped`, and so is a recorded rank that has no file
 /// although the manifest names one. Empty when the manifest names none. Fails, naming the file, when it is no
 /// such file.
-Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& folder,
+Result<std::vector<ComputeInterval>> read_compute(const std::filesystem::path& directory,
                                                   const StreamEntry& entry, const TimeShift& shift,
                                                   Provenance& provenance);
 

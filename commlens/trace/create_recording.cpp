@@ -5,12 +5,12 @@
 #include "commlens/base/file.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/recorder.hpp"
-#include "commlens/trace/trace_folder.hpp"
+#include "commlens/trace/trace_directory.hpp"
 
 // Apart from recording.cpp: capture libraries make recordings and read none.
 namespace commlens {
 
-void write_recording_manifest(const std::filesystem::path& folder, const RecordingInfo& info) {
+void write_recording_manifest(const std::filesystem::path& directory, const RecordingInfo& info) {
   Trace trace;
   trace.provenance.source = Source::recorded;
   trace.provenance.producer = info.producer;
@@ -25,17 +25,17 @@ void write_recording_manifest(const std::filesystem::path& folder, const Recordi
                        .tables = fmt::format("rank-{}.jsonl", rank.value),
                        .compute = info.compute ? fmt::format("rank-{}.compute.bin", rank.value) : ""});
   }
-  write_file_atomically(folder / k_manifest_name, manifest_text(trace, streams));
+  write_file_atomically(directory / k_manifest_name, manifest_text(trace, streams));
 }
 
-void create_recording(const std::filesystem::path& folder, const RecordingInfo& info) {
-  replace_trace_folder(folder,
-                       [&](const std::filesystem::path& path) { write_recording_manifest(path, info); });
+void create_recording(const std::filesystem::path& directory, const RecordingInfo& info) {
+  replace_trace_directory(directory,
+                          [&](const std::filesystem::path& path) { write_recording_manifest(path, info); });
 }
 
-std::filesystem::path claim_recording(const std::filesystem::path& folder, const RecordingInfo& info) {
-  return claim_trace_folder(folder,
-                            [&](const std::filesystem::path& path) { write_recording_manifest(path, info); });
+std::filesystem::path claim_recording(const std::filesystem::path& directory, const RecordingInfo& info) {
+  return claim_trace_directory(
+      directory, [&](const std::filesystem::path& path) { write_recording_manifest(path, info); });
 }
 
 }  // namespace commlens

@@ -10,13 +10,13 @@ namespace commlens {
 namespace {
 
 TEST(GrowingFile, IsKnownToBeFilledUntilItIsClosed) {
-  const test_support::ScratchFolder folder;
+  const test_support::ScratchDirectory directory;
   constexpr std::array<std::byte, 16> head = {};
-  GrowingFile file(folder / "f", head);
-  EXPECT_TRUE(is_being_filled(folder / "f"));
+  GrowingFile file(directory / "f", head);
+  EXPECT_TRUE(is_being_filled(directory / "f"));
   file.close();
-  EXPECT_FALSE(is_being_filled(folder / "f"));
-  EXPECT_FALSE(is_being_filled(folder / "none"));
+  EXPECT_FALSE(is_being_filled(directory / "f"));
+  EXPECT_FALSE(is_being_filled(directory / "none"));
 }
 
 }  // namespace

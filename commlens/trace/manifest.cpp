@@ -184,7 +184,7 @@ class ManifestReader {
 
   void check_file_name(const std::string& name, const std::string& where, std::string_view key) {
     if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
-      fields_.fail(where, fmt::format("\"{}\" must be the name of a file in the trace folder", key));
+      fields_.fail(where, fmt::format("\"{}\" must be the name of a file in the trace directory", key));
     }
   }
 

@@ -25,7 +25,7 @@ constexpr std::int64_t k_files_version = 2;
 
 /// A stream as the manifest names it.
 struct StreamEntry {
-  std::string file;  // within the trace folder
+  std::string file;  // within the trace directory
   RankRange ranks;
   std::optional<std::int64_t> events;   // absent while a recording goes on
   std::string tables;                   // recordings: the file of the rank's own tables; else empty

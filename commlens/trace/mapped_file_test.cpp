@@ -11,8 +11,8 @@ namespace commlens {
 namespace {
 
 TEST(MappedFile, ShowsTheBytesOfAFileAndKeepsThemWhenMoved) {
-  const test_support::ScratchFolder folder;
-  Result<MappedFile> file = MappedFile::open(folder.write("f", "four"));
+  const test_support::ScratchDirectory directory;
+  Result<MappedFile> file = MappedFile::open(directory.write("f", "four"));
   ASSERT_TRUE(file);
   const MappedFile moved = std::move(*file);
   ASSERT_EQ(moved.bytes().size(), 4U);
@@ -20,18 +20,18 @@ TEST(MappedFile, ShowsTheBytesOfAFileAndKeepsThemWhenMoved) {
 }
 
 TEST(MappedFile, OfAnEmptyFileHasNoBytes) {
-  const test_support::ScratchFolder folder;
-  const Result<MappedFile> file = MappedFile::open(folder.write("f", ""));
+  const test_support::ScratchDirectory directory;
+  const Result<MappedFile> file = MappedFile::open(directory.write("f", ""));
   ASSERT_TRUE(file);
   EXPECT_TRUE(file->bytes().empty());
 }
 
 TEST(MappedFile, RefusesWhatIsNoRegularFile) {
-  const test_support::ScratchFolder folder;
-  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_FALSE(MappedFile::open(folder / "pipe"));
-  EXPECT_FALSE(MappedFile::open(folder / "."));
-  const Result<MappedFile> missing = MappedFile::open(folder / "missing");
+  const test_support::ScratchDirectory directory;
+  ASSERT_EQ(mkfifo((directory / "pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(MappedFile::open(directory / "pipe"));
+  EXPECT_FALSE(MappedFile::open(directory / "."));
+  const Result<MappedFile> missing = MappedFile::open(directory / "missing");
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("missing: no such file"), std::string::npos)
       << missing.error().message;

@@ -96,7 +96,7 @@ FoundMembers found_members(const Trace& trace) {
 }
 
 /// Why a trace cannot be one with those before it, which have become `before`. `stated`: the name of the one
-/// that said how many ranks the job has.
+/// that reports how many ranks the job has.
 Result<void> check_fits(const Trace& next, const std::string& name, const Trace& before,
                         const std::string& first, const std::string& stated) {
   const std::int64_t ranks = before.provenance.job_ranks;

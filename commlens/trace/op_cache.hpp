@@ -6,7 +6,7 @@
 
 namespace commlens {
 
-/// Rows of descriptions of calls, by everything that tells two of them apart, packed into words. Finding a
+/// Rows of descriptions of calls, by everything that distinguishes two of them, packed into words. Finding a
 /// row that is there allocates nothing.
 class OpCache {
  public:

@@ -10,9 +10,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<std::optional<OpenStream>> open_written_stream(const fs::path& folder, const StreamEntry& entry,
+Result<std::optional<OpenStream>> open_written_stream(const fs::path& directory, const StreamEntry& entry,
                                                       const std::vector<OpId>& ops) {
-  Result<StreamFile> file = StreamFile::open(folder / entry.file, entry);
+  Result<StreamFile> file = StreamFile::open(directory / entry.file, entry);
   if (!file) {
     return tl::unexpected(file.error());
   }
@@ -22,24 +22,24 @@ Result<std::optional<OpenStream>> open_written_stream(const fs::path& folder, co
 
 }  // namespace
 
-Result<Manifest> manifest_of(const fs::path& folder) {
+Result<Manifest> manifest_of(const fs::path& directory) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    return failure(
-        fmt::format("{}: {}", folder.string(),
-                    fs::exists(folder, error) ? "not a folder, so no commlens trace" : "no such folder"));
+  if (!fs::is_directory(directory, error)) {
+    return failure(fmt::format(
+        "{}: {}", directory.string(),
+        fs::exists(directory, error) ? "not a directory, so no commlens trace" : "no such directory"));
   }
-  if (!fs::exists(folder / k_manifest_name, error)) {
-    return failure(fmt::format("{}: no commlens trace (it has no {})", folder.string(), k_manifest_name));
+  if (!fs::exists(directory / k_manifest_name, error)) {
+    return failure(fmt::format("{}: no commlens trace (it has no {})", directory.string(), k_manifest_name));
   }
-  return read_manifest(folder / k_manifest_name);
+  return read_manifest(directory / k_manifest_name);
 }
 
-Result<std::optional<OpenStream>> open_stream(const fs::path& folder, std::size_t row, Manifest& manifest,
+Result<std::optional<OpenStream>> open_stream(const fs::path& directory, std::size_t row, Manifest& manifest,
                                               RankClocks& clocks) {
   const StreamEntry& entry = manifest.streams[row];
-  return entry.tables.empty() ? open_written_stream(folder, entry, manifest.ops)
-                              : open_recorded_stream(folder, entry, manifest.tables, clocks);
+  return entry.tables.empty() ? open_written_stream(directory, entry, manifest.ops)
+                              : open_recorded_stream(directory, entry, manifest.tables, clocks);
 }
 
 }  // namespace commlens

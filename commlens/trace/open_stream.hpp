@@ -9,13 +9,13 @@
 
 namespace commlens {
 
-/// The manifest of a native trace folder. Fails when `folder` is none.
-Result<Manifest> manifest_of(const std::filesystem::path& folder);
+/// The manifest of a native trace directory. Fails when `directory` is none.
+Result<Manifest> manifest_of(const std::filesystem::path& directory);
 
 /// Opens the stream in row `row` of the manifest, recorded or written, and checks its records; what a
 /// recorded rank's tables say goes into those of the manifest. Nothing for a rank that never opened its
 /// files.
-Result<std::optional<OpenStream>> open_stream(const std::filesystem::path& folder, std::size_t row,
+Result<std::optional<OpenStream>> open_stream(const std::filesystem::path& directory, std::size_t row,
                                               Manifest& manifest, RankClocks& clocks);
 
 }  // namespace commlens

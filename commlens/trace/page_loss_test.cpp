@@ -18,7 +18,7 @@ namespace commlens {
 namespace {
 
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 using test_support::SpelledCall;
 
@@ -27,11 +27,11 @@ constexpr std::int64_t k_ranks = 2;
 constexpr std::int64_t k_calls = 1000;  // of each rank: 8 pages
 
 /// Call k is of iteration k and has one of 120 descriptions, some new in every part of the run.
-void record(const std::filesystem::path& folder) {
-  create_recording(folder, {.producer = "test", .framework = {}, .ranks = k_ranks, .compute = true});
+void record(const std::filesystem::path& directory) {
+  create_recording(directory, {.producer = "test", .framework = {}, .ranks = k_ranks, .compute = true});
   static const std::vector<std::string> tags = {"wte", "wpe", "mlp"};
   for (std::int64_t rank = 0; rank < k_ranks; ++rank) {
-    Recorder recorder(folder, Rank{rank}, RecorderParts::calls_and_compute);
+    Recorder recorder(directory, Rank{rank}, RecorderParts::calls_and_compute);
     for (std::int64_t call = 0; call < k_calls; ++call) {
       recorder.set_iteration(static_cast<Iteration>(call));
       const std::int64_t kind = std::min(call, call % 17 + call / 10);
@@ -70,11 +70,11 @@ std::int64_t lost(const Trace& trace, std::string_view reason) {
 class PageLoss : public testing::Test {
  protected:
   void SetUp() override {
-    record(folder_ / "whole");
+    record(directory_ / "whole");
     if (!HasFailure()) {
-      finish_recording(folder_ / "whole");
+      finish_recording(directory_ / "whole");
     }
-    Result<Trace> whole = read_trace(folder_ / "whole");
+    Result<Trace> whole = read_trace(directory_ / "whole");
     ASSERT_TRUE(whole) << whole.error().message;
     whole_ = std::move(*whole);
     ASSERT_TRUE(whole_.provenance.skipped.empty());
@@ -87,17 +87,17 @@ class PageLoss : public testing::Test {
 
   /// A copy of the recording, of which pages are to be lost.
   std::filesystem::path copy() const {
-    const std::filesystem::path path = folder_ / "damaged";
+    const std::filesystem::path path = directory_ / "damaged";
     std::filesystem::remove_all(path);
-    std::filesystem::copy(folder_ / "whole", path, std::filesystem::copy_options::recursive);
+    std::filesystem::copy(directory_ / "whole", path, std::filesystem::copy_options::recursive);
     return path;
   }
 
   /// Loses a random page of a random file whose name ends in one of `endings`.
-  static void lose(const std::filesystem::path& folder, const std::vector<std::string>& endings,
+  static void lose(const std::filesystem::path& directory, const std::vector<std::string>& endings,
                    std::mt19937_64& random) {
     const std::filesystem::path file =
-        folder / fmt::format("rank-{}{}", random() % k_ranks, endings[random() % endings.size()]);
+        directory / fmt::format("rank-{}{}", random() % k_ranks, endings[random() % endings.size()]);
     lose_page(file, random() % (std::filesystem::file_size(file) / k_page + 1));
   }
 
@@ -117,8 +117,8 @@ class PageLoss : public testing::Test {
         ASSERT_TRUE(call == was) << "seed=" << seed << " iteration " << last;
       }
       const std::vector<ComputeInterval>& compute = whole_.streams[rank].compute;
-      for (const ComputeInterval& stretch : trace.streams[rank].compute) {
-        ASSERT_TRUE(std::binary_search(compute.begin(), compute.end(), stretch)) << "seed=" << seed;
+      for (const ComputeInterval& interval : trace.streams[rank].compute) {
+        ASSERT_TRUE(std::binary_search(compute.begin(), compute.end(), interval)) << "seed=" << seed;
       }
     }
   }
@@ -130,7 +130,7 @@ class PageLoss : public testing::Test {
     return std::ssize(trace.streams[0].compute) + std::ssize(trace.streams[1].compute);
   }
 
-  ScratchFolder folder_;
+  ScratchDirectory directory_;
   Trace whole_;
   std::vector<std::vector<SpelledCall>> calls_;
 };
@@ -138,11 +138,11 @@ class PageLoss : public testing::Test {
 TEST_F(PageLoss, OfCallsIsCountedAndInventsNone) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     std::mt19937_64 random(seed);
-    const std::filesystem::path folder = copy();
+    const std::filesystem::path directory = copy();
     for (std::uint64_t pages = 1 + random() % 3; pages > 0; --pages) {
-      lose(folder, {".bin"}, random);
+      lose(directory, {".bin"}, random);
     }
-    const Result<Trace> trace = read_trace(folder);
+    const Result<Trace> trace = read_trace(directory);
     ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
     expect_part_of_whole(*trace, seed);
     EXPECT_EQ(seen(*trace) + lost(*trace, "call lost, record of zeros"), k_ranks * k_calls)
@@ -156,9 +156,9 @@ TEST_F(PageLoss, OfCallsIsCountedAndInventsNone) {
 TEST_F(PageLoss, OfComputeTimesIsCountedAndInventsNone) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     std::mt19937_64 random(seed);
-    const std::filesystem::path folder = copy();
-    lose(folder, {".compute.bin"}, random);
-    const Result<Trace> trace = read_trace(folder);
+    const std::filesystem::path directory = copy();
+    lose(directory, {".compute.bin"}, random);
+    const Result<Trace> trace = read_trace(directory);
     ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
     expect_part_of_whole(*trace, seed);
     EXPECT_EQ(seen(*trace), k_ranks * k_calls) << "seed=" << seed;
@@ -172,11 +172,11 @@ TEST_F(PageLoss, OfAnyFileOfARankInventsNothing) {
   std::int64_t undescribed = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);
-    const std::filesystem::path folder = copy();
+    const std::filesystem::path directory = copy();
     for (std::uint64_t pages = 1 + random() % 4; pages > 0; --pages) {
-      lose(folder, {".jsonl", ".jsonl", ".bin", ".compute.bin"}, random);
+      lose(directory, {".jsonl", ".jsonl", ".bin", ".compute.bin"}, random);
     }
-    const Result<Trace> trace = read_trace(folder);
+    const Result<Trace> trace = read_trace(directory);
     ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
     expect_part_of_whole(*trace, seed);
     EXPECT_EQ(seen(*trace) + lost(*trace, "call lost"), k_ranks * k_calls) << "seed=" << seed;
@@ -190,22 +190,22 @@ TEST_F(PageLoss, OfAnyFileOfARankInventsNothing) {
 // whose header is lost too cannot be known.
 TEST_F(PageLoss, OfAKilledRecordingInventsNone) {
   const std::vector<std::string> files = {".jsonl", ".bin", ".bin", ".compute.bin"};
-  std::string manifest = content_of(folder_ / "whole/manifest.json");
+  std::string manifest = content_of(directory_ / "whole/manifest.json");
   for (std::size_t at = manifest.find("\"events\": 1000, "); at != std::string::npos;
        at = manifest.find("\"events\": 1000, ")) {
     manifest.erase(at, 16);
   }
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     std::mt19937_64 random(seed);
-    const std::filesystem::path folder = copy();
-    std::ofstream(folder / "manifest.json", std::ios::binary) << manifest;
+    const std::filesystem::path directory = copy();
+    std::ofstream(directory / "manifest.json", std::ios::binary) << manifest;
     for (std::uint64_t pages = 1 + random() % 4; pages > 0; --pages) {
-      lose(folder, files, random);
+      lose(directory, files, random);
     }
     if (seed % 2 == 0) {
-      finish_recording(folder);
+      finish_recording(directory);
     }
-    const Result<Trace> trace = read_trace(folder);
+    const Result<Trace> trace = read_trace(directory);
     ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
     expect_part_of_whole(*trace, seed);
     EXPECT_LE(seen(*trace) + lost(*trace, "call lost"), k_ranks * k_calls) << "seed=" << seed;
@@ -216,9 +216,9 @@ TEST_F(PageLoss, OfAKilledRecordingInventsNone) {
 }
 
 TEST_F(PageLoss, OfAHeaderIsSaid) {
-  const std::filesystem::path folder = copy();
-  lose_page(folder / "rank-1.bin", 0);
-  const Result<Trace> trace = read_trace(folder);
+  const std::filesystem::path directory = copy();
+  lose_page(directory / "rank-1.bin", 0);
+  const Result<Trace> trace = read_trace(directory);
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams[0].events.size(), 1000U);
   EXPECT_EQ(trace->streams[1].events.size(), 1000U - 126U);  // 4096 = 64 + 126 * 32
@@ -228,13 +228,13 @@ TEST_F(PageLoss, OfAHeaderIsSaid) {
 }
 
 TEST_F(PageLoss, OfTheFirstLineOfTheTablesLosesTheClock) {
-  const std::filesystem::path folder = copy();
-  lose_page(folder / "rank-1.jsonl", 0);
-  const Result<Trace> trace = read_trace(folder);
+  const std::filesystem::path directory = copy();
+  lose_page(directory / "rank-1.jsonl", 0);
+  const Result<Trace> trace = read_trace(directory);
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams[0].events.size(), 1000U);
   EXPECT_LT(trace->streams[1].events.size(), 1000U);
-  EXPECT_EQ(trace->provenance.assumed.at("rank whose clock is lost, taken for the first one's"), 1);
+  EXPECT_EQ(trace->provenance.assumed.at("rank whose clock is lost, assumed to be the first one's"), 1);
   EXPECT_GT(lost(*trace, "line of a rank's tables lost"), 10);
 }
 

@@ -9,7 +9,7 @@ namespace commlens {
 namespace {
 
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 constexpr CommunicatorId k_one{0x11};
 constexpr CommunicatorId k_other{0x22};
@@ -22,18 +22,18 @@ CommunicatorId communicator_of(const Trace& trace, std::size_t stream, std::size
 
 // Each rank meets its communicators in an order of its own, as threads do.
 TEST(RankCommunicators, OfSeveralRanksAreTheSameByTheirNumber) {
-  const ScratchFolder folder;
-  create_recording(folder / "t", {.producer = "test", .description = {}, .framework = {}, .ranks = 2});
+  const ScratchDirectory directory;
+  create_recording(directory / "t", {.producer = "test", .description = {}, .framework = {}, .ranks = 2});
   const std::vector<Rank> both{Rank{0}, Rank{1}};
   for (std::int64_t rank = 0; rank < 2; ++rank) {
-    Recorder recorder(folder / "t", Rank{rank});
+    Recorder recorder(directory / "t", Rank{rank});
     for (const CommunicatorId communicator : {rank == 0 ? k_one : k_other, rank == 0 ? k_other : k_one}) {
       const GroupId group = recorder.group(both, Axis::world, communicator);
       EXPECT_EQ(recorder.group(both, Axis::world, communicator), group);
       recorder.finish(recorder.begin(barrier(group)));
     }
   }
-  const Result<Trace> trace = read_trace(folder / "t");
+  const Result<Trace> trace = read_trace(directory / "t");
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   EXPECT_EQ(trace->groups.count(), 2U);
   EXPECT_EQ(communicator_of(*trace, 0, 0), k_one);
@@ -45,15 +45,15 @@ TEST(RankCommunicators, OfSeveralRanksAreTheSameByTheirNumber) {
 }
 
 TEST(RankCommunicators, WriteTheListOfTheirRanksOnce) {
-  const ScratchFolder folder;
-  create_recording(folder / "t", {.producer = "test", .description = {}, .framework = {}, .ranks = 1});
+  const ScratchDirectory directory;
+  create_recording(directory / "t", {.producer = "test", .description = {}, .framework = {}, .ranks = 1});
   {
-    Recorder recorder(folder / "t", Rank{0});
+    Recorder recorder(directory / "t", Rank{0});
     for (const CommunicatorId communicator : {k_one, k_other}) {
       recorder.finish(recorder.begin(barrier(recorder.group({Rank{0}, Rank{1}}, Axis::world, communicator))));
     }
   }
-  const std::string tables = content_of(folder / "t/rank-0.jsonl");
+  const std::string tables = content_of(directory / "t/rank-0.jsonl");
   EXPECT_NE(
       tables.find(
           R"({"group": {"axis": "world", "ranks": [0,1], "communicator": "0x0000000000000011"}, "row": 0})"),
@@ -73,15 +73,15 @@ TEST(RankCommunicators, ThatAreNoneAreRefused) {
                                                R"(line 2 "communicator" must be a string)"},
                                      std::pair{R"({"axis": "dp", "ranks_of": 0})",
                                                R"(line 2 "ranks_of" must be an earlier row with "ranks")"}}) {
-    const ScratchFolder folder;
-    create_recording(folder / "t", {.producer = "test", .description = {}, .framework = {}, .ranks = 1});
+    const ScratchDirectory directory;
+    create_recording(directory / "t", {.producer = "test", .description = {}, .framework = {}, .ranks = 1});
     {
-      Recorder recorder(folder / "t", Rank{0});
+      Recorder recorder(directory / "t", Rank{0});
     }
-    std::string tables = content_of(folder / "t/rank-0.jsonl");
+    std::string tables = content_of(directory / "t/rank-0.jsonl");
     tables.resize(tables.find('\n') + 1);
-    folder.write("t/rank-0.jsonl", tables + R"({"group": )" + row + "}\n");
-    const Result<Trace> trace = read_trace(folder / "t");
+    directory.write("t/rank-0.jsonl", tables + R"({"group": )" + row + "}\n");
+    const Result<Trace> trace = read_trace(directory / "t");
     ASSERT_FALSE(trace.has_value()) << row;
     EXPECT_NE(trace.error().message.find(message), std::string::npos) << trace.error().message;
   }

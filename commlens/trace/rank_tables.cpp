@@ -76,7 +76,7 @@ class RankTablesReader {
     if (line_ == 1) {
       read_opening(line, where);
     } else if (result_.closing) {
-      fields_.fail(where, "stands behind the closing line");
+      fields_.fail(where, "comes after the closing line");
     } else if (read_row(line, where)) {
       return;
     } else if (const json* const aligned = fields_.find(line, where, "aligned", true)) {
@@ -252,10 +252,10 @@ Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& ta
   return reader.take();
 }
 
-Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::path& folder,
+Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::path& directory,
                                                        const StreamEntry& entry, Trace& tables,
                                                        RankClocks& clocks) {
-  const std::filesystem::path file = folder / entry.file;
+  const std::filesystem::path file = directory / entry.file;
   std::error_code error;
   const bool is_open = std::filesystem::exists(file, error) && std::filesystem::file_size(file, error) > 0;
   if (!is_open && !entry.events) {
@@ -266,19 +266,20 @@ Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::pa
   if (!opened) {
     return tl::unexpected(opened.error());
   }
-  Result<RankTables> rank = read_rank_tables(folder / entry.tables, tables);
+  Result<RankTables> rank = read_rank_tables(directory / entry.tables, tables);
   if (!rank) {
     return tl::unexpected(rank.error());
   }
   if (rank->rank.value_or(entry.ranks.first) != entry.ranks.first) {
     return failure(fmt::format("{}: these are the tables of rank {}, the manifest wants those of rank {}",
-                               (folder / entry.tables).string(), rank->rank->value, entry.ranks.first.value));
+                               (directory / entry.tables).string(), rank->rank->value,
+                               entry.ranks.first.value));
   }
   if (rank->lost_lines > 0) {
     tables.provenance.skip(std::string(k_skipped_table_line), rank->lost_lines);
   }
   if (!rank->rank && rank->aligned.empty()) {
-    tables.provenance.assume("rank whose clock is lost, taken for the first one's");
+    tables.provenance.assume("rank whose clock is lost, assumed to be the first one's");
   }
   if (const std::optional<RankClosing>& closing = rank->closing) {
     for (const auto& [reason, calls] : closing->skipped) {

@@ -72,7 +72,7 @@ struct RankClocks {
 /// compared its clock with rank 0's are moved to that, others of other machines by the difference of the wall
 /// clocks. Nothing, counted in `skipped`, for a rank
 /// that never opened its files.
-Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::path& folder,
+Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::path& directory,
                                                        const StreamEntry& entry, Trace& tables,
                                                        RankClocks& clocks);
 

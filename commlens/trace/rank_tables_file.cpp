@@ -183,7 +183,7 @@ void RankTablesFile::close(const RankClosing& closing) {
   if (file_ < 0) {
     return;
   }
-  is_broken_ = false;  // rows are missing behind this line, but the disk may have room for it now
+  is_broken_ = false;  // rows are missing after this line, but the disk may have room for it now
   append(closing_line(closing) + "\n");
   ::close(file_);
   file_ = -1;

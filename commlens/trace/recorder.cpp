@@ -117,7 +117,7 @@ class Records {
 }  // namespace
 
 struct Recorder::State {
-  State(const std::filesystem::path& folder, Rank rank, RecorderParts parts);
+  State(const std::filesystem::path& directory, Rank rank, RecorderParts parts);
 
   Slot begin(Records& target, const RecordedCall& call, std::int64_t now_ns) noexcept;
   bool set_call(Slot slot, const RecordedCall& actual) noexcept;
@@ -148,16 +148,16 @@ struct Recorder::State {
   std::map<std::string, std::int64_t> skipped;
 };
 
-Recorder::State::State(const std::filesystem::path& folder, Rank rank, RecorderParts parts)
+Recorder::State::State(const std::filesystem::path& directory, Rank rank, RecorderParts parts)
     : clock(Clock::of_process()),
-      tables(folder / fmt::format("rank-{}.jsonl", rank.value), rank, rank_clock(clock)),
+      tables(directory / fmt::format("rank-{}.jsonl", rank.value), rank, rank_clock(clock)),
       head(header_of(rank)),
-      file(folder / fmt::format("rank-{}.bin", rank.value), std::as_bytes(std::span(&head, 1))),
+      file(directory / fmt::format("rank-{}.bin", rank.value), std::as_bytes(std::span(&head, 1))),
       records(file.bytes()) {
   records.set_capacity(file.capacity());
   if (parts == RecorderParts::calls_and_compute) {
-    compute = std::make_unique<ComputeRecorder>(folder / fmt::format("rank-{}.compute.bin", rank.value), rank,
-                                                k_shortest_compute);
+    compute = std::make_unique<ComputeRecorder>(directory / fmt::format("rank-{}.compute.bin", rank.value),
+                                                rank, k_shortest_compute);
   }
   cost = measured_cost();
 }
@@ -258,8 +258,8 @@ std::chrono::nanoseconds Recorder::State::measured_cost() {
   return std::chrono::nanoseconds((costs[batches / 2] + std::int64_t{calls} - 1) / std::int64_t{calls});
 }
 
-Recorder::Recorder(const std::filesystem::path& folder, Rank rank, RecorderParts parts)
-    : state_(std::make_unique<State>(folder, rank, parts)) {}
+Recorder::Recorder(const std::filesystem::path& directory, Rank rank, RecorderParts parts)
+    : state_(std::make_unique<State>(directory, rank, parts)) {}
 
 Recorder::~Recorder() { close(); }
 

@@ -23,24 +23,24 @@ struct RecordingInfo {
   std::optional<bool> progress;  // Provenance::progress
 };
 
-/// Makes the trace folder and its manifest; one process of the job calls it before any Recorder of that job
-/// opens. Replaces a trace that is there. Throws SystemError when the folder cannot be written or holds
-/// anything else than a trace.
-void create_recording(const std::filesystem::path& folder, const RecordingInfo& info);
-/// The same for jobs that may run beside each other and know nothing of each other: `folder` when it is
-/// absent or empty, else the first of `folder`-2, `folder`-3, … that is. What is there is left alone, and no
-/// two processes get the same. Returns which. Throws SystemError also when one of them holds anything else
-/// than a trace.
-std::filesystem::path claim_recording(const std::filesystem::path& folder, const RecordingInfo& info);
-/// The manifest alone, into a folder that is there: for jobs whose processes find each other there.
-void write_recording_manifest(const std::filesystem::path& folder, const RecordingInfo& info);
+/// Makes the trace directory and its manifest; one process of the job calls it before any Recorder of that
+/// job opens. Replaces a trace that is there. Throws SystemError when the directory cannot be written or
+/// holds anything else than a trace.
+void create_recording(const std::filesystem::path& directory, const RecordingInfo& info);
+/// The same for jobs that may run beside each other and know nothing of each other: `directory` when it is
+/// absent or empty, else the first of `directory`-2, `directory`-3, … that is. What is there is left alone,
+/// and no two processes get the same. Returns which. Throws SystemError also when one of them holds anything
+/// else than a trace.
+std::filesystem::path claim_recording(const std::filesystem::path& directory, const RecordingInfo& info);
+/// The manifest alone, into a directory that is there: for jobs whose processes find each other there.
+void write_recording_manifest(const std::filesystem::path& directory, const RecordingInfo& info);
 
 /// After all Recorders of the job are closed (or have died): writes event counts, drops and the recorder's
-/// own cost into the manifest. A folder without this step is readable all the same, so a disk that is full by
-/// now is no error. Files of ranks that were killed are cut after their last record; of ranks that some
+/// own cost into the manifest. A directory without this step is readable all the same, so a disk that is full
+/// by now is no error. Files of ranks that were killed are cut after their last record; of ranks that some
 /// process still records nothing is written. `note`, if any, is added to the description. Throws SystemError
 /// when there is no manifest.
-void finish_recording(const std::filesystem::path& folder, std::string_view note = {});
+void finish_recording(const std::filesystem::path& directory, std::string_view note = {});
 
 /// What identifies a call besides its times. `tag` points to text that lives as long as the program.
 struct RecordedCall {
@@ -84,7 +84,7 @@ class Recorder {
   static constexpr Slot k_dropped = UINT64_MAX;
 
   /// Opens the files of `rank`. Throws SystemError when they cannot be made.
-  Recorder(const std::filesystem::path& folder, Rank rank, RecorderParts parts = RecorderParts::calls);
+  Recorder(const std::filesystem::path& directory, Rank rank, RecorderParts parts = RecorderParts::calls);
   ~Recorder();  // closes
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -109,7 +109,8 @@ class Recorder {
   /// The same for a caller that has just read Clock::of_process() (nanoseconds).
   Slot begin(const RecordedCall& call, std::int64_t now_ns) noexcept;
   void finish(Slot slot, std::int64_t now_ns) noexcept;
-  /// The call is complete now and turned out to be `actual`: a receive whose source and size its end tells.
+  /// The call is complete now and turned out to be `actual`: a receive whose source and size are known at its
+  /// end.
   void finish(Slot slot, const RecordedCall& actual, std::int64_t now_ns) noexcept;
   /// The same for a call whose three times are known now.
   void finish(Slot slot, const Times& times) noexcept;

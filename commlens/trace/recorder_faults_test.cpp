@@ -27,7 +27,7 @@
 namespace commlens {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 /// A number that a child process and its parent share.
 class SharedCount {
@@ -82,9 +82,9 @@ RecordedCall call_of(GroupId group, std::int64_t elements) {
 }
 
 /// Records calls of 1, 2, … `sizes`, 1, … elements; `finished` counts those that are complete.
-void record_for_ever(const std::filesystem::path& folder, std::int64_t sizes,
+void record_for_ever(const std::filesystem::path& directory, std::int64_t sizes,
                      std::atomic<std::int64_t>& finished) {
-  Recorder recorder(folder, Rank{0});
+  Recorder recorder(directory, Rank{0});
   const GroupId group = recorder.group({Rank{0}}, Axis::dp);
   for (std::int64_t call = 0;; ++call) {
     recorder.finish(recorder.begin(call_of(group, 1 + call % sizes)));
@@ -93,11 +93,11 @@ void record_for_ever(const std::filesystem::path& folder, std::int64_t sizes,
 }
 
 /// Records until the parent has seen `calls` of them and kills the child; how many were finished then.
-std::int64_t record_and_kill(const std::filesystem::path& folder, std::int64_t sizes, std::int64_t calls) {
+std::int64_t record_and_kill(const std::filesystem::path& directory, std::int64_t sizes, std::int64_t calls) {
   SharedCount finished;
   const pid_t child = fork();
   if (child == 0) {
-    record_for_ever(folder, sizes, *finished);
+    record_for_ever(directory, sizes, *finished);
   }
   while ((*finished).load() < calls && waitpid(child, nullptr, WNOHANG) == 0) {
   }
@@ -109,17 +109,17 @@ std::int64_t record_and_kill(const std::filesystem::path& folder, std::int64_t s
 // With a new size in each call, many of the kills fall between the line of the tables and its record.
 TEST(Recorder, KilledAtAnyMomentKeepsEveryFinishedCall) {
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
-    const ScratchFolder folder;
-    create_recording(folder / "t", {.producer = "test", .ranks = 1});
+    const ScratchDirectory directory;
+    create_recording(directory / "t", {.producer = "test", .ranks = 1});
     std::mt19937_64 random(seed);
     const std::int64_t sizes = seed % 2 == 0 ? INT64_MAX : 3;
     const auto calls = static_cast<std::int64_t>(random() % (seed % 2 == 0 ? 400 : 100'000));
-    const std::int64_t finished = record_and_kill(folder / "t", sizes, calls);
+    const std::int64_t finished = record_and_kill(directory / "t", sizes, calls);
     ASSERT_GE(finished, calls) << "seed=" << seed << ": the child died by itself";
     if (seed % 4 >= 2) {
-      finish_recording(folder / "t");
+      finish_recording(directory / "t");
     }
-    const Result<Trace> trace = read_trace(folder / "t");
+    const Result<Trace> trace = read_trace(directory / "t");
     ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
     const RankStream& stream = trace->streams.at(0);
     const auto recorded = static_cast<std::int64_t>(stream.events.size());
@@ -135,19 +135,19 @@ TEST(Recorder, KilledAtAnyMomentKeepsEveryFinishedCall) {
 
 TEST(Recorder, KilledWhileItOpensLeavesAReadableTrace) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const ScratchFolder folder;
-    create_recording(folder / "t", {.producer = "test", .ranks = 1});
+    const ScratchDirectory directory;
+    create_recording(directory / "t", {.producer = "test", .ranks = 1});
     SharedCount finished;
     const pid_t child = fork();
     if (child == 0) {
-      record_for_ever(folder / "t", 1, *finished);
+      record_for_ever(directory / "t", 1, *finished);
     }
     const std::uint64_t spins = std::mt19937_64(seed)() % 2'000'000;
     for (std::uint64_t spin = 0; spin < spins && (*finished).load() == 0; ++spin) {
     }
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    const Result<Trace> trace = read_trace(folder / "t");
+    const Result<Trace> trace = read_trace(directory / "t");
     ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
     EXPECT_GE(static_cast<std::int64_t>(trace->streams.at(0).events.size()), (*finished).load());
   }
@@ -155,12 +155,12 @@ TEST(Recorder, KilledWhileItOpensLeavesAReadableTrace) {
 
 /// Records `calls` calls, each of a new size or all of one, and says what does not fit: nothing when every
 /// recorded call is intact, at least `least` are, and all others are counted.
-std::string record_beyond_the_limit(const std::filesystem::path& folder, std::int64_t calls, bool is_new,
+std::string record_beyond_the_limit(const std::filesystem::path& directory, std::int64_t calls, bool is_new,
                                     std::int64_t least) {
-  create_recording(folder, {.producer = "test", .ranks = 1});
+  create_recording(directory, {.producer = "test", .ranks = 1});
   std::int64_t dropped = 0;
   {
-    Recorder recorder(folder, Rank{0});
+    Recorder recorder(directory, Rank{0});
     const GroupId group = recorder.group({Rank{0}}, Axis::dp);
     for (std::int64_t call = 0; call < calls; ++call) {
       recorder.finish(recorder.begin(call_of(group, is_new ? call : 7)));
@@ -168,8 +168,8 @@ std::string record_beyond_the_limit(const std::filesystem::path& folder, std::in
     recorder.close();
     dropped = recorder.dropped();
   }
-  finish_recording(folder);
-  const Result<Trace> trace = read_trace(folder);
+  finish_recording(directory);
+  const Result<Trace> trace = read_trace(directory);
   if (!trace) {
     return trace.error().message;
   }
@@ -189,13 +189,14 @@ std::string record_beyond_the_limit(const std::filesystem::path& folder, std::in
   return "intact";
 }
 
-/// A disk of 1 MiB, of this process only, mounted at `folder`; the reason when the system does not allow it.
-std::string mount_small_disk(const std::filesystem::path& folder) {
+/// A disk of 1 MiB, of this process only, mounted at `directory`; the reason when the system does not allow
+/// it.
+std::string mount_small_disk(const std::filesystem::path& directory) {
   if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
     return "no mount namespace of our own";
   }
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=1m") != 0) {
+      mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=1m") != 0) {
     return "no permission to mount";
   }
   return {};
@@ -203,14 +204,14 @@ std::string mount_small_disk(const std::filesystem::path& folder) {
 
 TEST(Recorder, OnAFullDiskKeepsWhatFitsAndCountsTheRest) {
   for (const bool is_new : {false, true}) {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     const std::string said = in_child([&]() -> std::string {
-      if (const std::string reason = mount_small_disk(folder / "."); !reason.empty()) {
+      if (const std::string reason = mount_small_disk(directory / "."); !reason.empty()) {
         return "skip: " + reason;
       }
       // 1 MiB holds 32,768 records; or, when the tables grow too, the lines that fit beside the first
       // records.
-      return record_beyond_the_limit(folder / "t", 100'000, is_new, is_new ? 100 : 20'000);
+      return record_beyond_the_limit(directory / "t", 100'000, is_new, is_new ? 100 : 20'000);
     });
     if (said.starts_with("skip: ")) {
       GTEST_SKIP() << said.substr(6);
@@ -220,27 +221,27 @@ TEST(Recorder, OnAFullDiskKeepsWhatFitsAndCountsTheRest) {
 }
 
 TEST(Recorder, WithinALimitOfFileSizesStopsWithoutASignal) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const std::string said = in_child([&] {
     const rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
     setrlimit(RLIMIT_FSIZE, &limit);
-    return record_beyond_the_limit(folder / "t", 100'000, false, (1 << 20) / 32 - 2);
+    return record_beyond_the_limit(directory / "t", 100'000, false, (1 << 20) / 32 - 2);
   });
   EXPECT_EQ(said, "intact");
 }
 
 TEST(Recorder, KilledAtAnyMomentKeepsEveryComputeStretch) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    const ScratchFolder folder;
-    create_recording(folder / "t", {.producer = "test", .ranks = 1, .compute = true});
+    const ScratchDirectory directory;
+    create_recording(directory / "t", {.producer = "test", .ranks = 1, .compute = true});
     SharedCount finished;
     const pid_t child = fork();
     if (child == 0) {
-      Recorder recorder(folder / "t", Rank{0}, RecorderParts::calls_and_compute);
-      for (std::int64_t stretch = 0;; ++stretch) {
-        recorder.start_computing(stretch * 5'000);
-        recorder.stop_computing(stretch * 5'000 + 2'000);
-        (*finished).store(stretch + 1);
+      Recorder recorder(directory / "t", Rank{0}, RecorderParts::calls_and_compute);
+      for (std::int64_t interval = 0;; ++interval) {
+        recorder.start_computing(interval * 5'000);
+        recorder.stop_computing(interval * 5'000 + 2'000);
+        (*finished).store(interval + 1);
       }
     }
     const auto stretches = static_cast<std::int64_t>(std::mt19937_64(seed)() % 50'000);
@@ -249,7 +250,7 @@ TEST(Recorder, KilledAtAnyMomentKeepsEveryComputeStretch) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     const std::int64_t done = (*finished).load();
-    const Result<Trace> trace = read_trace(folder / "t");
+    const Result<Trace> trace = read_trace(directory / "t");
     ASSERT_TRUE(trace) << "seed=" << seed << ": " << trace.error().message;
     const std::vector<ComputeInterval>& compute = trace->streams.at(0).compute;
     // Where the file's thread got no turn on a busy machine, intervals are dropped and counted.
@@ -266,17 +267,17 @@ TEST(Recorder, KilledAtAnyMomentKeepsEveryComputeStretch) {
 
 /// Records `intervals` within a limit of the file's size; "intact" when all that fit are there and the rest
 /// is counted.
-std::string compute_beyond_the_limit(const std::filesystem::path& folder, std::int64_t stretches) {
-  create_recording(folder, {.producer = "test", .ranks = 1, .compute = true});
+std::string compute_beyond_the_limit(const std::filesystem::path& directory, std::int64_t stretches) {
+  create_recording(directory, {.producer = "test", .ranks = 1, .compute = true});
   {
-    Recorder recorder(folder, Rank{0}, RecorderParts::calls_and_compute);
-    for (std::int64_t stretch = 0; stretch < stretches; ++stretch) {
-      recorder.start_computing(stretch * 5'000);
-      recorder.stop_computing(stretch * 5'000 + 2'000);
+    Recorder recorder(directory, Rank{0}, RecorderParts::calls_and_compute);
+    for (std::int64_t interval = 0; interval < stretches; ++interval) {
+      recorder.start_computing(interval * 5'000);
+      recorder.stop_computing(interval * 5'000 + 2'000);
     }
   }
-  finish_recording(folder);
-  const Result<Trace> trace = read_trace(folder);
+  finish_recording(directory);
+  const Result<Trace> trace = read_trace(directory);
   if (!trace) {
     return trace.error().message;
   }
@@ -291,47 +292,48 @@ std::string compute_beyond_the_limit(const std::filesystem::path& folder, std::i
 }
 
 TEST(Recorder, WithinALimitOfFileSizesCountsTheComputeStretchesBeyondIt) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const std::string said = in_child([&] {
     const rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
     setrlimit(RLIMIT_FSIZE, &limit);
-    return compute_beyond_the_limit(folder / "t", 60'000);  // 1 MiB holds 43,688
+    return compute_beyond_the_limit(directory / "t", 60'000);  // 1 MiB holds 43,688
   });
   EXPECT_EQ(said, "intact");
 }
 
-TEST(Recorder, GoesOnInADeletedFolderAndConcludingSaysSo) {
-  const ScratchFolder folder;
-  create_recording(folder / "t", {.producer = "test", .ranks = 1});
-  Recorder recorder(folder / "t", Rank{0});
+TEST(Recorder, GoesOnInADeletedDirectoryAndConcludingSaysSo) {
+  const ScratchDirectory directory;
+  create_recording(directory / "t", {.producer = "test", .ranks = 1});
+  Recorder recorder(directory / "t", Rank{0});
   const GroupId group = recorder.group({Rank{0}}, Axis::dp);
   for (std::int64_t call = 0; call < 400'000; ++call) {  // 12.8 MB: more than was reserved before
     if (call == 1000) {
-      std::filesystem::remove_all(folder / "t");
+      std::filesystem::remove_all(directory / "t");
     }
     recorder.finish(recorder.begin(call_of(group, call % 3000)));
   }
   recorder.close();
-  EXPECT_FALSE(std::filesystem::exists(folder / "t"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "t"));
   try {
-    finish_recording(folder / "t");
+    finish_recording(directory / "t");
     ADD_FAILURE() << "no error";
   } catch (const SystemError& error) {
-    EXPECT_NE(std::string(error.what()).find((folder / "t").string()), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find((directory / "t").string()), std::string::npos) << error.what();
   }
-  const Result<Trace> trace = read_trace(folder / "t");
+  const Result<Trace> trace = read_trace(directory / "t");
   ASSERT_FALSE(trace);
-  EXPECT_NE(trace.error().message.find((folder / "t").string()), std::string::npos) << trace.error().message;
+  EXPECT_NE(trace.error().message.find((directory / "t").string()), std::string::npos)
+      << trace.error().message;
 }
 
 TEST(Recorder, ThrowsOnADiskThatIsFullFromTheStart) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const std::string said = in_child([&]() -> std::string {
-    create_recording(folder / "t", {.producer = "test", .ranks = 1});
+    create_recording(directory / "t", {.producer = "test", .ranks = 1});
     const rlimit limit = {.rlim_cur = 4096, .rlim_max = 4096};
     setrlimit(RLIMIT_FSIZE, &limit);
     try {
-      const Recorder recorder(folder / "t", Rank{0});
+      const Recorder recorder(directory / "t", Rank{0});
     } catch (const SystemError& error) {
       return error.what();
     }
@@ -362,12 +364,12 @@ TEST(Recorder, EntersTheKernelForNoCallItHasSeen) {
 #endif
   constexpr std::int64_t calls = 100'000;
   constexpr std::int64_t refused = -1;
-  const ScratchFolder folder;
-  create_recording(folder / "t", {.producer = "test", .ranks = 1});
+  const ScratchDirectory directory;
+  create_recording(directory / "t", {.producer = "test", .ranks = 1});
   SharedCount done;
   const pid_t child = fork();
   if (child == 0) {
-    Recorder recorder(folder / "t", Rank{0}, RecorderParts::calls_and_compute);
+    Recorder recorder(directory / "t", Rank{0}, RecorderParts::calls_and_compute);
     const RecordedCall call = call_of(recorder.group({Rank{0}}, Axis::dp), 1);
     recorder.finish(recorder.begin(call));
     if (!forbid_system_calls()) {
@@ -394,7 +396,7 @@ TEST(Recorder, EntersTheKernelForNoCallItHasSeen) {
     GTEST_SKIP() << "the system does not let a process give up its system calls";
   }
   EXPECT_EQ(made, calls) << "status " << status;
-  const Result<Trace> trace = read_trace(folder / "t");
+  const Result<Trace> trace = read_trace(directory / "t");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams[0].events.size(), static_cast<std::size_t>(calls));
 }

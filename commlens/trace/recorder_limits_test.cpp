@@ -14,7 +14,7 @@ namespace commlens {
 namespace {
 
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 constexpr std::int64_t k_rows = 1'048'576;  // 2^20
 
@@ -47,11 +47,11 @@ GroupId fill_tables(Recorder& recorder) {
 // Of the calls after these: 5 of known sizes are recorded, 7 of new ones are not, nor is one whose size turns
 // out to be new, nor one in a new group.
 TEST(RecorderLimits, CallsThatFindNoRoomInTheTablesAreCountedByThatReason) {
-  const ScratchFolder folder;
-  create_recording(folder / "t", {.producer = "test", .ranks = 1});
+  const ScratchDirectory directory;
+  create_recording(directory / "t", {.producer = "test", .ranks = 1});
   std::int64_t late = 0;
   {
-    Recorder recorder(folder / "t", Rank{0});
+    Recorder recorder(directory / "t", Rank{0});
     const GroupId group = fill_tables(recorder);
     late = recorder.dropped();
     for (std::int64_t call = 0; call < 5; ++call) {
@@ -65,8 +65,8 @@ TEST(RecorderLimits, CallsThatFindNoRoomInTheTablesAreCountedByThatReason) {
     recorder.finish(recorder.begin(receive(other, 0)));
     EXPECT_EQ(recorder.dropped() - late, 8);
   }
-  finish_recording(folder / "t");
-  const Result<Trace> trace = read_trace(folder / "t");
+  finish_recording(directory / "t");
+  const Result<Trace> trace = read_trace(directory / "t");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams.at(0).events.size(), static_cast<std::size_t>(k_rows + 5));
   EXPECT_EQ(trace->ops().size(), static_cast<std::size_t>(k_rows));
@@ -74,10 +74,10 @@ TEST(RecorderLimits, CallsThatFindNoRoomInTheTablesAreCountedByThatReason) {
   EXPECT_EQ(trace->provenance.recorder.value_or(RecorderCost{}).dropped - late, 8);
 
   // Of a rank that is killed nobody has written how many calls there were.
-  const std::filesystem::path tables = folder / "t/rank-0.jsonl";
+  const std::filesystem::path tables = directory / "t/rank-0.jsonl";
   const std::string text = content_of(tables);
   std::filesystem::resize_file(tables, text.rfind("{\"closed\""));
-  const Result<Trace> killed = read_trace(folder / "t");
+  const Result<Trace> killed = read_trace(directory / "t");
   ASSERT_TRUE(killed) << killed.error().message;
   EXPECT_EQ(killed->provenance.skipped.at("rank killed with full tables, whose other calls nobody counted"),
             1);

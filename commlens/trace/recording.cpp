@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Takes the room behind the last record away that a killed rank has left.
+/// Removes the room after the last record that a killed rank has left.
 void cut(const fs::path& file, std::int64_t records) {
   const auto size = sizeof(StreamHeader) + static_cast<std::uint64_t>(records) * sizeof(StreamRecord);
   std::error_code ignored;  // a file that cannot be cut is only longer than it must be
@@ -26,21 +26,21 @@ void cut(const fs::path& file, std::int64_t records) {
 }
 
 /// Writes into the manifest what one rank's files say. False when the rank never opened them.
-bool add_rank(const fs::path& folder, StreamEntry& entry, RecorderCost& cost) {
+bool add_rank(const fs::path& directory, StreamEntry& entry, RecorderCost& cost) {
   Trace rows;  // only the clock and the last line are of interest
-  const Result<RankTables> rank = read_rank_tables(folder / entry.tables, rows);
-  const Result<StreamFile> stream = StreamFile::open(folder / entry.file, entry);
+  const Result<RankTables> rank = read_rank_tables(directory / entry.tables, rows);
+  const Result<StreamFile> stream = StreamFile::open(directory / entry.file, entry);
   if (!rank || !stream) {
     return false;
   }
-  if (is_being_filled(folder / entry.file)) {
+  if (is_being_filled(directory / entry.file)) {
     entry.events.reset();  // there will be more of them
     return true;
   }
   entry.events = stream->use().records;
   entry.clock = alignment_of(rank->aligned);
   if (!rank->closing) {
-    cut(folder / entry.file, stream->use().records);
+    cut(directory / entry.file, stream->use().records);
   }
   cost.clock = rank->rank ? rank->clock.source : cost.clock;
   cost.clock_error_ppb = std::max(cost.clock_error_ppb, rank->clock.rate_error_ppb);
@@ -57,8 +57,8 @@ bool add_rank(const fs::path& folder, StreamEntry& entry, RecorderCost& cost) {
 
 }  // namespace
 
-void finish_recording(const fs::path& folder, std::string_view note) {
-  Result<Manifest> manifest = read_manifest(folder / k_manifest_name);
+void finish_recording(const fs::path& directory, std::string_view note) {
+  Result<Manifest> manifest = read_manifest(directory / k_manifest_name);
   if (!manifest) {
     throw SystemError(fmt::format("cannot finish the recording: {}", manifest.error().message));
   }
@@ -69,13 +69,13 @@ void finish_recording(const fs::path& folder, std::string_view note) {
   RecorderCost cost;
   bool has_ranks = false;
   for (StreamEntry& entry : manifest->streams) {
-    has_ranks |= add_rank(folder, entry, cost);
+    has_ranks |= add_rank(directory, entry, cost);
   }
   if (has_ranks) {
     manifest->tables.provenance.recorder = cost;
   }
   try {
-    write_file_atomically(folder / k_manifest_name, manifest_text(manifest->tables, manifest->streams));
+    write_file_atomically(directory / k_manifest_name, manifest_text(manifest->tables, manifest->streams));
   } catch (const SystemError&) {
     // The disk is full. The ranks' own files say the same, so nothing is lost.
   }

@@ -92,7 +92,7 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
   return {};
 }
 
-/// What the lost header of a file with these records said, as far as it is known.
+/// The lost header of a file with these records, as far as it is known.
 StreamHeader header_instead(std::span<const std::byte> records, const StreamEntry& entry) {
   StreamHeader header;
   header.first_rank = entry.ranks.first.value;

@@ -24,7 +24,7 @@ struct StreamUse {
   std::int64_t dropped = 0;  // calls that were not recorded
 };
 
-/// What can be said of a stream's calls only when all of them are known.
+/// Facts of a stream's calls that need all of them.
 struct StreamSurvey {
   std::int64_t records = 0;  // whole ones in use, unfinished calls with them
   std::int64_t timed = 0;    // finished calls that have a time
@@ -50,12 +50,12 @@ struct TimeShift {
   }
 };
 
-/// A stream's file and what its header said when it was opened. What a recorder adds later is not seen, so
-/// tables that are read after the opening have every row that its records need.
+/// A stream's file and the content of its header when it was opened. What a recorder adds later is not seen,
+/// so tables that are read after the opening have every row that its records need.
 class StreamFile {
  public:
   /// Fails, naming the file, when it cannot be read or its header is none of `entry`. A header of zeros was
-  /// lost with the page it was on: then the manifest says what it said.
+  /// lost with the page it was on: then the manifest repeats it.
   static Result<StreamFile> open(const std::filesystem::path& path, const StreamEntry& entry);
 
   StreamUse use() const;
@@ -74,7 +74,7 @@ class StreamFile {
   void visit(const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
              Provenance& provenance, const Sink& sink) const;
 
-  /// Rows `first` to `first` + `count` - 1 of the records; what lies behind the last one is not there.
+  /// Rows `first` to `first` + `count` - 1 of the records; there is nothing after the last one.
   struct Part {
     std::size_t first = 0;
     std::size_t count = 0;

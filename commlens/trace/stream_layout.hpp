@@ -46,7 +46,7 @@ struct StreamRecord {
   std::int32_t iteration = 0;
   std::int64_t started_ns = k_no_time;
   std::int64_t duration_ns = 0;
-  std::uint32_t issue_lead_ns = 0;  // started - issued; 4.29 s stands for anything longer
+  std::uint32_t issue_lead_ns = 0;  // started - issued; 4.29 s means that or longer
   std::int32_t micro_batch = k_no_micro_batch;
 };
 static_assert(sizeof(StreamRecord) == 32);

@@ -36,7 +36,7 @@ void add_string(const json& row, const std::string& where, JsonFields& fields, S
     fields.fail(where, "must be the empty string");
   }
   if (!rows.seen.insert(static_cast<std::uint32_t>(id)).second) {
-    fields.fail(where, "stands in the table twice");
+    fields.fail(where, "is in the table twice");
   }
   rows.ids.push_back(id);
 }

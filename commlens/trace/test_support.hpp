@@ -12,32 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "commlens/base/test_support.hpp"
 #include "commlens/trace/trace.hpp"
 
 // For tests only, of this floor and the floors above; the library does not include it.
 namespace commlens::test_support {
-
-/// A folder of its own for one test, removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "commlens-test-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~ScratchFolder() { std::filesystem::remove_all(path_); }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-  /// Writes a file of this folder.
-  std::filesystem::path write(std::string_view name, std::string_view content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return path_ / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// The whole content of a file.
 inline std::string content_of(const std::filesystem::path& file) {

@@ -93,12 +93,12 @@ struct Provenance {
   std::map<std::string, std::int64_t> skipped;  // records skipped, by reason
   std::map<std::string, std::int64_t> assumed;  // what the source does not say and the reader filled in
   std::optional<RecorderCost> recorder;         // finished recordings
-  /// Times are averages of several calls each (benchmark tables), their starts laid end to end. They tell
+  /// Times are averages of several calls each (benchmark tables), their starts placed end to end. They show
   /// bandwidths, and nothing about single calls or about what went on at the same time.
   bool averaged_times = false;
   std::int64_t job_ranks = 0;  // ranks of the whole job, where the source says so; 0: it does not
   /// Whether the transport moved calls on while their ranks computed; absent where the source does not say.
-  /// Without, nothing can be hidden: overlap then tells of the transport, not of the job.
+  /// Without, nothing can be hidden: overlap then describes the transport, not the job.
   std::optional<bool> progress;
 
   /// Counts records skipped.

@@ -15,26 +15,26 @@
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/open_stream.hpp"
 #include "commlens/trace/stream_file.hpp"
-#include "commlens/trace/trace_folder.hpp"
+#include "commlens/trace/trace_directory.hpp"
 
 namespace commlens {
 namespace {
 
 namespace fs = std::filesystem;
 
-void write_files(const Trace& trace, const fs::path& folder) {
+void write_files(const Trace& trace, const fs::path& directory) {
   std::vector<StreamEntry> entries;
   for (const RankStream& stream : trace.streams) {
     StreamEntry entry{fmt::format("stream-{}.bin", entries.size()), stream.ranks,
                       static_cast<std::int64_t>(stream.events.size())};
-    write_stream_file(stream, static_cast<std::uint32_t>(entries.size()), folder / entry.file);
+    write_stream_file(stream, static_cast<std::uint32_t>(entries.size()), directory / entry.file);
     if (!stream.compute.empty()) {
       entry.compute = fmt::format("stream-{}.compute.bin", entries.size());
-      write_compute_file(stream, static_cast<std::uint32_t>(entries.size()), folder / entry.compute);
+      write_compute_file(stream, static_cast<std::uint32_t>(entries.size()), directory / entry.compute);
     }
     entries.push_back(std::move(entry));
   }
-  write_file_atomically(folder / k_manifest_name, manifest_text(trace, entries));
+  write_file_atomically(directory / k_manifest_name, manifest_text(trace, entries));
 }
 
 /// What to do before the calls of a stream, whose row is given, with its calls, and with its compute
@@ -45,10 +45,10 @@ struct StreamReader {
   std::function<void(std::size_t, std::vector<ComputeInterval>)> take_compute;
 };
 
-Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& manifest, RankClocks& clocks,
+Result<void> read_stream(const fs::path& directory, std::size_t row, Manifest& manifest, RankClocks& clocks,
                          const StreamReader& reader) {
   const StreamEntry& entry = manifest.streams[row];
-  const Result<std::optional<OpenStream>> opened = open_stream(folder, row, manifest, clocks);
+  const Result<std::optional<OpenStream>> opened = open_stream(directory, row, manifest, clocks);
   if (!opened) {
     return tl::unexpected(opened.error());
   }
@@ -59,7 +59,7 @@ Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& mani
   }
   const OpenStream& stream = *found;
   Result<std::vector<ComputeInterval>> compute =
-      read_compute(folder, entry, stream.shift, manifest.tables.provenance);
+      read_compute(directory, entry, stream.shift, manifest.tables.provenance);
   if (!compute) {
     return tl::unexpected(compute.error());
   }
@@ -73,13 +73,13 @@ Result<void> read_stream(const fs::path& folder, std::size_t row, Manifest& mani
 }
 
 /// Reads all streams; the ranks of each are in `streams` before its calls are read.
-Result<void> read_streams(const fs::path& folder, Manifest& manifest, const StreamReader& reader) {
+Result<void> read_streams(const fs::path& directory, Manifest& manifest, const StreamReader& reader) {
   for (const StreamEntry& entry : manifest.streams) {
     manifest.tables.streams.push_back({entry.ranks, {}, {}, {}});
   }
   RankClocks clocks;
   for (std::size_t row = 0; row < manifest.streams.size(); ++row) {
-    if (const Result<void> read = read_stream(folder, row, manifest, clocks, reader); !read) {
+    if (const Result<void> read = read_stream(directory, row, manifest, clocks, reader); !read) {
       return read;
     }
   }
@@ -88,12 +88,12 @@ Result<void> read_streams(const fs::path& folder, Manifest& manifest, const Stre
 
 }  // namespace
 
-void write_trace(const Trace& trace, const fs::path& folder) {
-  replace_trace_folder(folder, [&](const fs::path& path) { write_files(trace, path); });
+void write_trace(const Trace& trace, const fs::path& directory) {
+  replace_trace_directory(directory, [&](const fs::path& path) { write_files(trace, path); });
 }
 
-Result<Trace> read_trace(const fs::path& folder) {
-  Result<Manifest> manifest = manifest_of(folder);
+Result<Trace> read_trace(const fs::path& directory) {
+  Result<Manifest> manifest = manifest_of(directory);
   if (!manifest) {
     return tl::unexpected(manifest.error());
   }
@@ -110,7 +110,7 @@ Result<Trace> read_trace(const fs::path& folder) {
   const auto take_compute = [&](std::size_t row, std::vector<ComputeInterval> compute) {
     streams[row].compute = std::move(compute);
   };
-  if (const Result<void> read = read_streams(folder, *manifest, {begin, take, take_compute}); !read) {
+  if (const Result<void> read = read_streams(directory, *manifest, {begin, take, take_compute}); !read) {
     return tl::unexpected(read.error());
   }
   return std::move(manifest->tables);

@@ -6,15 +6,15 @@
 
 namespace commlens {
 
-/// Writes the native trace folder (docs/formats/trace.md): manifest.json with all tables, and one file of
-/// 32-byte records per stream. Replaces a trace that is there; refuses (SystemError) a folder that holds
+/// Writes the native trace directory (docs/formats/trace.md): manifest.json with all tables, and one file of
+/// 32-byte records per stream. Replaces a trace that is there; refuses (SystemError) a directory that holds
 /// anything else.
-void write_trace(const Trace& trace, const std::filesystem::path& folder);
+void write_trace(const Trace& trace, const std::filesystem::path& directory);
 
-/// Reads a native trace folder; every field is checked, the records of a file may end anywhere.
-Result<Trace> read_trace(const std::filesystem::path& folder);
+/// Reads a native trace directory; every field is checked, the records of a file may end anywhere.
+Result<Trace> read_trace(const std::filesystem::path& directory);
 
-/// True when `path` is a folder with a commlens manifest.
+/// True when `path` is a directory with a commlens manifest.
 bool is_trace(const std::filesystem::path& path);
 
 }  // namespace commlens

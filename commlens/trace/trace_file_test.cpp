@@ -13,7 +13,7 @@ namespace commlens {
 namespace {
 
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 
 /// Two ranks, one op, two calls each without times.
@@ -42,8 +42,8 @@ Trace timed_trace() {
   return trace;
 }
 
-std::string error_of(const std::filesystem::path& folder) {
-  const Result<Trace> trace = read_trace(folder);
+std::string error_of(const std::filesystem::path& directory) {
+  const Result<Trace> trace = read_trace(directory);
   return trace ? "no error" : trace.error().message;
 }
 
@@ -56,7 +56,7 @@ void replace_in(const std::filesystem::path& file, std::string_view from, std::s
 
 TEST(TraceFile, HoldsWhatIsSaidOfTheSource) {
   for (const bool is_said : {false, true}) {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     Trace trace = test_support::RandomTrace(1).with_communicators().make();
     if (is_said) {
       trace.provenance.assumed = {{"rank \"not\" said", 3}, {"", 1}};
@@ -64,8 +64,8 @@ TEST(TraceFile, HoldsWhatIsSaidOfTheSource) {
       trace.provenance.job_ranks = 12345;
       trace.provenance.progress = false;
     }
-    write_trace(trace, folder / "t");
-    const Result<Trace> read = read_trace(folder / "t");
+    write_trace(trace, directory / "t");
+    const Result<Trace> read = read_trace(directory / "t");
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->provenance.assumed, trace.provenance.assumed);
     EXPECT_EQ(read->provenance.averaged_times, is_said);
@@ -76,11 +76,11 @@ TEST(TraceFile, HoldsWhatIsSaidOfTheSource) {
 
 TEST(TraceFile, HoldsEveryTraceUnchanged) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
-    write_trace(trace, folder / "t");
-    ASSERT_TRUE(is_trace(folder / "t")) << "seed=" << seed;
-    const Result<Trace> read = read_trace(folder / "t");
+    write_trace(trace, directory / "t");
+    ASSERT_TRUE(is_trace(directory / "t")) << "seed=" << seed;
+    const Result<Trace> read = read_trace(directory / "t");
     ASSERT_TRUE(read) << "seed=" << seed << ": " << read.error().message;
     EXPECT_EQ(read->rules(), trace.rules()) << "seed=" << seed;
     EXPECT_EQ(read->groups.mesh(), trace.groups.mesh()) << "seed=" << seed;
@@ -98,8 +98,8 @@ TEST(TraceFile, HoldsEveryTraceUnchanged) {
 
 // The bytes of docs/formats/trace.md, written out by hand.
 TEST(TraceFile, WritesTheDocumentedBytes) {
-  const ScratchFolder folder;
-  write_trace(timed_trace(), folder / "t");
+  const ScratchDirectory directory;
+  write_trace(timed_trace(), directory / "t");
   const std::string expected(
       "commlens"
       "\x02\x00\x00\x00\x40\x00\x00\x00\x20\x00\x00\x00\x00\x00\x00\x00"  // version, header, record, stream
@@ -112,25 +112,25 @@ TEST(TraceFile, WritesTheDocumentedBytes) {
       "\x01\x00\x00\x00\x00\x00\x00\x00\xe8\x03\x00\x00\x00\x00\x00\x00"  // op 0, iteration 0, started 1000
       "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00",
       128);
-  EXPECT_EQ(content_of(folder / "t/stream-0.bin"), expected);
+  EXPECT_EQ(content_of(directory / "t/stream-0.bin"), expected);
 }
 
 TEST(TraceFile, KeepsTimesExactly) {
-  const ScratchFolder folder;
-  write_trace(timed_trace(), folder / "t");
-  const Result<Trace> read = read_trace(folder / "t");
+  const ScratchDirectory directory;
+  write_trace(timed_trace(), directory / "t");
+  const Result<Trace> read = read_trace(directory / "t");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->streams[0].times, timed_trace().streams[0].times);
 }
 
 TEST(TraceFile, KeepsGroupsWhoseRanksAreNotKnown) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   Trace trace;
   const GroupId group = trace.groups.intern_hidden(128, "pg \"3\"", Axis::dp);
   const OpId op = trace.intern(CommOp{.kind = CommKind::all_reduce, .group = group});
   trace.streams.push_back({{Rank{5}, Rank{5}}, {{op, 0}}, {}, {}});
-  write_trace(trace, folder / "t");
-  const Result<Trace> back = read_trace(folder / "t");
+  write_trace(trace, directory / "t");
+  const Result<Trace> back = read_trace(directory / "t");
   ASSERT_TRUE(back.has_value()) << back.error().message;
   const GroupId read = back->op(back->streams[0].events[0].op).group;
   EXPECT_EQ(back->groups.size(read), 128);
@@ -140,42 +140,42 @@ TEST(TraceFile, KeepsGroupsWhoseRanksAreNotKnown) {
 }
 
 TEST(TraceFile, ReplacesATraceAndLeavesNothingBeside) {
-  const ScratchFolder folder;
-  write_trace(small_trace(), folder / "t");
-  write_trace(timed_trace(), folder / "t/");
-  const Result<Trace> read = read_trace(folder / "t");
+  const ScratchDirectory directory;
+  write_trace(small_trace(), directory / "t");
+  write_trace(timed_trace(), directory / "t/");
+  const Result<Trace> read = read_trace(directory / "t");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->streams.size(), 1U);
-  const std::filesystem::directory_iterator entries(folder / ".");
+  const std::filesystem::directory_iterator entries(directory / ".");
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
-  EXPECT_FALSE(std::filesystem::exists(folder / "t/stream-1.bin"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "t/stream-1.bin"));
 }
 
-TEST(TraceFile, FillsAnEmptyFolder) {
-  const ScratchFolder folder;
-  std::filesystem::create_directories(folder / "deep/t");
-  write_trace(small_trace(), folder / "deep/t");
-  EXPECT_TRUE(read_trace(folder / "deep/t"));
+TEST(TraceFile, FillsAnEmptyDirectory) {
+  const ScratchDirectory directory;
+  std::filesystem::create_directories(directory / "deep/t");
+  write_trace(small_trace(), directory / "deep/t");
+  EXPECT_TRUE(read_trace(directory / "deep/t"));
 }
 
-TEST(TraceFile, MakesTheFoldersAbove) {
-  const ScratchFolder folder;
-  write_trace(small_trace(), folder / "a/b/t");
-  EXPECT_TRUE(read_trace(folder / "a/b/t"));
+TEST(TraceFile, MakesTheDirectoriesAbove) {
+  const ScratchDirectory directory;
+  write_trace(small_trace(), directory / "a/b/t");
+  EXPECT_TRUE(read_trace(directory / "a/b/t"));
 }
 
 TEST(TraceFile, NeverReplacesAnythingElse) {
-  const ScratchFolder folder;
-  folder.write("file", "precious");
-  EXPECT_THROW(write_trace(small_trace(), folder / "file"), SystemError);
-  std::filesystem::create_directory(folder / "photos");
-  folder.write("photos/cat.jpg", "precious");
-  EXPECT_THROW(write_trace(small_trace(), folder / "photos"), SystemError);
-  write_trace(small_trace(), folder / "t");
-  folder.write("t/notes.txt", "precious");
-  EXPECT_THROW(write_trace(small_trace(), folder / "t"), SystemError);
-  EXPECT_EQ(content_of(folder / "file") + content_of(folder / "photos/cat.jpg") +
-                content_of(folder / "t/notes.txt"),
+  const ScratchDirectory directory;
+  directory.write("file", "precious");
+  EXPECT_THROW(write_trace(small_trace(), directory / "file"), SystemError);
+  std::filesystem::create_directory(directory / "photos");
+  directory.write("photos/cat.jpg", "precious");
+  EXPECT_THROW(write_trace(small_trace(), directory / "photos"), SystemError);
+  write_trace(small_trace(), directory / "t");
+  directory.write("t/notes.txt", "precious");
+  EXPECT_THROW(write_trace(small_trace(), directory / "t"), SystemError);
+  EXPECT_EQ(content_of(directory / "file") + content_of(directory / "photos/cat.jpg") +
+                content_of(directory / "t/notes.txt"),
             "preciouspreciousprecious");
 }
 
@@ -184,11 +184,11 @@ TEST(TraceFile, ThrowsWhereNothingCanBeWritten) {
 }
 
 TEST(TraceFile, WithATornLastRecordKeepsTheWholeOnes) {
-  const ScratchFolder folder;
-  write_trace(small_trace(), folder / "t");
+  const ScratchDirectory directory;
+  write_trace(small_trace(), directory / "t");
   for (const std::uintmax_t size : {127U, 97U}) {
-    std::filesystem::resize_file(folder / "t/stream-0.bin", size);
-    const Result<Trace> read = read_trace(folder / "t");
+    std::filesystem::resize_file(directory / "t/stream-0.bin", size);
+    const Result<Trace> read = read_trace(directory / "t");
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->streams[0].events.size(), 1U) << "size=" << size;
     EXPECT_EQ(read->provenance.skipped, (std::map<std::string, std::int64_t>{{"torn record", 1}}))
@@ -197,10 +197,10 @@ TEST(TraceFile, WithATornLastRecordKeepsTheWholeOnes) {
 }
 
 TEST(TraceFile, CountsRecordsThatAreMissing) {
-  const ScratchFolder folder;
-  write_trace(small_trace(), folder / "t");
-  std::filesystem::resize_file(folder / "t/stream-0.bin", 64);
-  const Result<Trace> read = read_trace(folder / "t");
+  const ScratchDirectory directory;
+  write_trace(small_trace(), directory / "t");
+  std::filesystem::resize_file(directory / "t/stream-0.bin", 64);
+  const Result<Trace> read = read_trace(directory / "t");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->provenance.skipped,
             (std::map<std::string, std::int64_t>{{"record missing at the end of a stream", 2}}));
@@ -222,12 +222,12 @@ TEST(TraceFile, SaysWhatIsWrongWithAStream) {
       {55, "\x01", "says that 72057594037927936 and 0 calls were dropped"},
   };
   for (const Case& c : cases) {
-    const ScratchFolder folder;
-    write_trace(timed_trace(), folder / "t");
-    std::string bytes = content_of(folder / "t/stream-0.bin");
-    folder.write("t/stream-0.bin", bytes.replace(c.offset, c.bytes.size(), c.bytes));
-    EXPECT_NE(error_of(folder / "t").find("stream-0.bin: "), std::string::npos) << c.said;
-    EXPECT_NE(error_of(folder / "t").find(c.said), std::string::npos) << error_of(folder / "t");
+    const ScratchDirectory directory;
+    write_trace(timed_trace(), directory / "t");
+    std::string bytes = content_of(directory / "t/stream-0.bin");
+    directory.write("t/stream-0.bin", bytes.replace(c.offset, c.bytes.size(), c.bytes));
+    EXPECT_NE(error_of(directory / "t").find("stream-0.bin: "), std::string::npos) << c.said;
+    EXPECT_NE(error_of(directory / "t").find(c.said), std::string::npos) << error_of(directory / "t");
   }
 }
 
@@ -239,11 +239,11 @@ TEST(TraceFile, CountsRecordsThatAreImpossible) {
       {87, "\x7f"},               // lasts as long
       {87, "\x80"}};              // lasts less than nothing
   for (const auto& [offset, bytes] : cases) {
-    const ScratchFolder folder;
-    write_trace(timed_trace(), folder / "t");
-    std::string content = content_of(folder / "t/stream-0.bin");
-    folder.write("t/stream-0.bin", content.replace(offset, bytes.size(), bytes));
-    const Result<Trace> read = read_trace(folder / "t");
+    const ScratchDirectory directory;
+    write_trace(timed_trace(), directory / "t");
+    std::string content = content_of(directory / "t/stream-0.bin");
+    directory.write("t/stream-0.bin", content.replace(offset, bytes.size(), bytes));
+    const Result<Trace> read = read_trace(directory / "t");
     ASSERT_TRUE(read) << offset << ": " << read.error().message;
     EXPECT_EQ(read->streams[0].events.size(), 1U) << offset;
     EXPECT_EQ(read->provenance.skipped.at("call lost, impossible record"), 1) << offset;
@@ -252,38 +252,38 @@ TEST(TraceFile, CountsRecordsThatAreImpossible) {
 
 // As version 1 wrote them: rows from 0, and no number in the manifest.
 TEST(TraceFile, OfVersionOneIsRead) {
-  const ScratchFolder folder;
-  write_trace(timed_trace(), folder / "t");
-  replace_in(folder / "t/manifest.json", ", \"version\": 2", "");
-  std::string content = content_of(folder / "t/stream-0.bin");
+  const ScratchDirectory directory;
+  write_trace(timed_trace(), directory / "t");
+  replace_in(directory / "t/manifest.json", ", \"version\": 2", "");
+  std::string content = content_of(directory / "t/stream-0.bin");
   content[8] = 1;
   content[64] = 0;
   content[96] = 0;
-  folder.write("t/stream-0.bin", content);
-  const Result<Trace> read = read_trace(folder / "t");
+  directory.write("t/stream-0.bin", content);
+  const Result<Trace> read = read_trace(directory / "t");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->streams[0].times, timed_trace().streams[0].times);
   EXPECT_TRUE(read->provenance.skipped.empty());
   // A lost part of it, and a lost header, which does not say that the version is 1.
-  folder.write("t/stream-0.bin", content.substr(0, 96) + std::string(32, '\0'));
-  const Result<Trace> lost = read_trace(folder / "t");
+  directory.write("t/stream-0.bin", content.substr(0, 96) + std::string(32, '\0'));
+  const Result<Trace> lost = read_trace(directory / "t");
   ASSERT_TRUE(lost) << lost.error().message;
   EXPECT_EQ(lost->streams[0].events.size(), 1U);
   EXPECT_EQ(lost->provenance.skipped.at("call lost, record of zeros"), 1);
-  folder.write("t/stream-0.bin", std::string(64, '\0') + content.substr(64));
-  EXPECT_NE(error_of(folder / "t").find("its first bytes are not \"commlens\""), std::string::npos);
+  directory.write("t/stream-0.bin", std::string(64, '\0') + content.substr(64));
+  EXPECT_NE(error_of(directory / "t").find("its first bytes are not \"commlens\""), std::string::npos);
 }
 
 TEST(TraceFile, RefusesAStreamShorterThanItsHeaderOrLongerThanPromised) {
-  const ScratchFolder folder;
-  write_trace(small_trace(), folder / "t");
-  std::filesystem::resize_file(folder / "t/stream-0.bin", 63);
-  EXPECT_NE(error_of(folder / "t").find("63 bytes, shorter than the header"), std::string::npos);
-  write_trace(small_trace(), folder / "t");
-  folder.write("t/stream-1.bin", content_of(folder / "t/stream-1.bin").replace(40, 1, "\x03"));
-  EXPECT_NE(error_of(folder / "t").find("holds 3 records, the manifest says 2"), std::string::npos);
-  std::filesystem::remove(folder / "t/stream-0.bin");
-  EXPECT_NE(error_of(folder / "t").find("stream-0.bin: no such file"), std::string::npos);
+  const ScratchDirectory directory;
+  write_trace(small_trace(), directory / "t");
+  std::filesystem::resize_file(directory / "t/stream-0.bin", 63);
+  EXPECT_NE(error_of(directory / "t").find("63 bytes, shorter than the header"), std::string::npos);
+  write_trace(small_trace(), directory / "t");
+  directory.write("t/stream-1.bin", content_of(directory / "t/stream-1.bin").replace(40, 1, "\x03"));
+  EXPECT_NE(error_of(directory / "t").find("holds 3 records, the manifest says 2"), std::string::npos);
+  std::filesystem::remove(directory / "t/stream-0.bin");
+  EXPECT_NE(error_of(directory / "t").find("stream-0.bin: no such file"), std::string::npos);
 }
 
 TEST(TraceFile, ChecksMeshesAndPatterns) {
@@ -313,13 +313,13 @@ TEST(TraceFile, ChecksMeshesAndPatterns) {
       {"[" + dense + "]", R"("to_next", "view": "dense", "along": "tp")", "there is no axis tp"},
   };
   for (const auto& [mesh, shape, said] : cases) {
-    const ScratchFolder folder;
-    write_trace(small_trace(), folder / "t");
-    replace_in(folder / "t/manifest.json", "\"accounting\"", "\"mesh\": " + mesh + ", \"accounting\"");
-    replace_in(folder / "t/manifest.json", R"("axis": "dp", "ranks": [0,1])",
+    const ScratchDirectory directory;
+    write_trace(small_trace(), directory / "t");
+    replace_in(directory / "t/manifest.json", "\"accounting\"", "\"mesh\": " + mesh + ", \"accounting\"");
+    replace_in(directory / "t/manifest.json", R"("axis": "dp", "ranks": [0,1])",
                R"("axis": "dp", "shape": )" + shape);
-    EXPECT_NE(error_of(folder / "t").find(said), std::string::npos)
-        << mesh << ' ' << shape << ": " << error_of(folder / "t");
+    EXPECT_NE(error_of(directory / "t").find(said), std::string::npos)
+        << mesh << ' ' << shape << ": " << error_of(directory / "t");
   }
 }
 
@@ -331,7 +331,7 @@ TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
       {"\"verified\": true", "\"verified\": 1", "\"verified\" must be true or false"},
       {"\"skipped\": {}", "\"skipped\": {\"x\": -1}", "skipped \"x\" must be an integer"},
       {"\"names\": [\n  \"\"]", "\"names\": [\"a\"]", "names[0] must be the empty string"},
-      {"\"tags\": [\n  \"\"]", "\"tags\": [\"\", \"a\", \"a\"]", "tags[2] stands in the table twice"},
+      {"\"tags\": [\n  \"\"]", "\"tags\": [\"\", \"a\", \"a\"]", "tags[2] is in the table twice"},
       {"\"ranks\": [0,1]", "\"ranks\": [0,-1]", "groups[0] \"ranks\" must be integers from 0 to 16777215"},
       {"\"ranks\": [0,1]", "\"ranks\": [0,16777216]", "groups[0] \"ranks\" must be"},
       {"\"ranks\": [0,1]", "\"ranks\": 7", "groups[0] \"ranks\" must be an array"},
@@ -360,46 +360,46 @@ TEST(TraceFile, SaysWhichFieldOfTheManifestIsWrong) {
       {"\"ops\": [", "\"ops\": [3, ", "ops[0] must be an object"},
   };
   for (const auto& [from, to, said] : cases) {
-    const ScratchFolder folder;
-    write_trace(small_trace(), folder / "t");
-    replace_in(folder / "t/manifest.json", from, to);
-    EXPECT_NE(error_of(folder / "t").find(said), std::string::npos) << error_of(folder / "t");
+    const ScratchDirectory directory;
+    write_trace(small_trace(), directory / "t");
+    replace_in(directory / "t/manifest.json", from, to);
+    EXPECT_NE(error_of(directory / "t").find(said), std::string::npos) << error_of(directory / "t");
   }
 }
 
 TEST(TraceFile, SurvivesAnyByteFlippedInTheManifest) {
-  const ScratchFolder folder;
-  write_trace(test_support::RandomTrace(7).with_communicators().make(), folder / "t");
-  const std::string text = content_of(folder / "t/manifest.json");
+  const ScratchDirectory directory;
+  write_trace(test_support::RandomTrace(7).with_communicators().make(), directory / "t");
+  const std::string text = content_of(directory / "t/manifest.json");
   for (std::size_t at = 0; at < text.size(); at += 41) {
     std::string damaged = text;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x15);
-    folder.write("t/manifest.json", damaged);
-    static_cast<void>(read_trace(folder / "t"));
-    folder.write("t/manifest.json", text.substr(0, at));
-    EXPECT_FALSE(read_trace(folder / "t")) << "cut at " << at;
+    directory.write("t/manifest.json", damaged);
+    static_cast<void>(read_trace(directory / "t"));
+    directory.write("t/manifest.json", text.substr(0, at));
+    EXPECT_FALSE(read_trace(directory / "t")) << "cut at " << at;
   }
 }
 
 TEST(TraceFile, RefusesAManifestNestedAMillionDeep) {
-  const ScratchFolder folder;
-  write_trace(small_trace(), folder / "t");
-  folder.write("t/manifest.json", std::string(1'000'000, '['));
-  EXPECT_FALSE(read_trace(folder / "t"));
-  folder.write("t/manifest.json",
-               "{\"schema\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}");
-  EXPECT_FALSE(read_trace(folder / "t"));
+  const ScratchDirectory directory;
+  write_trace(small_trace(), directory / "t");
+  directory.write("t/manifest.json", std::string(1'000'000, '['));
+  EXPECT_FALSE(read_trace(directory / "t"));
+  directory.write("t/manifest.json",
+                  "{\"schema\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}");
+  EXPECT_FALSE(read_trace(directory / "t"));
 }
 
-TEST(TraceFile, TellsWhyAFolderIsNoTrace) {
-  const ScratchFolder folder;
-  EXPECT_NE(error_of(folder / "x").find("x: no such folder"), std::string::npos);
-  EXPECT_NE(error_of(folder / ".").find("it has no manifest.json"), std::string::npos);
-  EXPECT_NE(error_of(folder.write("f", "")).find("not a folder"), std::string::npos);
-  EXPECT_FALSE(is_trace(folder / "f"));
-  EXPECT_FALSE(is_trace(folder / "."));
-  folder.write("manifest.json", R"({"name": "a web app", "icons": []})");
-  EXPECT_FALSE(is_trace(folder / "."));
+TEST(TraceFile, TellsWhyADirectoryIsNoTrace) {
+  const ScratchDirectory directory;
+  EXPECT_NE(error_of(directory / "x").find("x: no such directory"), std::string::npos);
+  EXPECT_NE(error_of(directory / ".").find("it has no manifest.json"), std::string::npos);
+  EXPECT_NE(error_of(directory.write("f", "")).find("not a directory"), std::string::npos);
+  EXPECT_FALSE(is_trace(directory / "f"));
+  EXPECT_FALSE(is_trace(directory / "."));
+  directory.write("manifest.json", R"({"name": "a web app", "icons": []})");
+  EXPECT_FALSE(is_trace(directory / "."));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 namespace commlens {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 using test_support::SpelledCall;
 
@@ -64,7 +64,7 @@ class Recording {
   const Trace& trace() const { return trace_; }
 
  private:
-  ScratchFolder directory_;
+  ScratchDirectory directory_;
   Trace trace_;
 };
 
@@ -196,7 +196,7 @@ class MovingCommunicator final : public Communicator {
 
 /// The times of one call of such a communicator that is waited for at once.
 Times times_of_moved(std::int64_t from_ns, std::int64_t to_ns) {
-  const ScratchFolder directory;
+  const ScratchDirectory directory;
   create_recording(directory / "t", {.producer = "test", .ranks = 1});
   {
     Recorder recorder(directory / "t", Rank{0});
@@ -287,7 +287,7 @@ class SlowRecording {
   }
 
  public:
-  const ScratchFolder directory;
+  const ScratchDirectory directory;
   Recorder recorder;
   CommClock clock;
   const std::unique_ptr<Communicator> seen =
@@ -357,7 +357,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, RecordedConformance, ::testing::ValuesIn(confo
 
 // The pipeline of the engine has one communicator for activations and one for gradients, of the same ranks.
 TEST(RecordedCommunicator, DistinguishesCommunicatorsOfTheSameRanks) {
-  const ScratchFolder directory;
+  const ScratchDirectory directory;
   create_recording(directory / "t",
                    {.producer = "test", .description = "", .framework = "commlens", .ranks = 2});
   run_thread_ranks(2, [&](std::unique_ptr<Communicator> world) {

@@ -63,9 +63,10 @@ TEST(Capture, RecordsRarerCallsOfMpich) {
 }
 /// The ops of the program, by the function they were made with.
 std::map<std::string, std::vector<CommOp>> ops_of(const std::string& source, const std::string& mpi) {
-  const JobDirectory folder;
-  folder.record(fmt::format("{} {}", program(source, mpi), folder.path().string()), {.mpi = mpi, .ranks = 2});
-  const Result<Trace> trace = read_trace(folder.trace());
+  const JobDirectory directory;
+  directory.record(fmt::format("{} {}", program(source, mpi), directory.path().string()),
+                   {.mpi = mpi, .ranks = 2});
+  const Result<Trace> trace = read_trace(directory.trace());
   std::map<std::string, std::vector<CommOp>> ops;
   for (const CommOp& op : trace.value().ops()) {
     ops[trace->names.text(op.name)].push_back(op);

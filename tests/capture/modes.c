@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,20 @@
 
 static int n;
 static int r;
+
+/* Returns when every rank has left the barrier, so that the death of one keeps no other in it. */
+static void meet_after_barrier(void) {
+  for (int rank = 0; rank < n; ++rank) {
+    char name[64];
+    snprintf(name, sizeof name, "left-the-barrier-%d", rank);
+    if (rank == r) {
+      fclose(fopen(name, "w"));
+    }
+    while (access(name, F_OK) != 0) {
+      usleep(1000);
+    }
+  }
+}
 static char world[256];
 static double buffer[64];
 
@@ -219,6 +234,7 @@ static void act(const char* mode, int level, char** arguments) {
   } else if (strcmp(mode, "kill-all") == 0) {
     reduce(1000, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
+    meet_after_barrier();
     kill(getpid(), SIGKILL);
   } else if (strcmp(mode, "abort") == 0) {
     reduce(1000, MPI_COMM_WORLD);

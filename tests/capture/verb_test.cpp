@@ -45,7 +45,8 @@ std::size_t others_beside(const JobDirectory& directory) {
   std::size_t others = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory.path())) {
     const std::string name = entry.path().filename().string();
-    others += name != "trace" && name != "out" && name != "err" ? 1 : 0;
+    const bool is_of_program = name.starts_with("left-the-barrier");
+    others += name != "trace" && name != "out" && name != "err" && !is_of_program ? 1 : 0;
   }
   return others;
 }

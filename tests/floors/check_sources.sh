@@ -75,7 +75,7 @@ frameworks() {
       sub(/\/\/.*/, "", line)
       if (line ~ /comms logger|deepspeed-logger|"deepspeed_logger"|--deepspeed-like|^  commlens [a-z]/) next
       if (line ~ /deepspeed|neox|megatron|torch.?ddp|hugging/ && FILENAME !~ /^commlens\/trace\/logger_view.cpp$/)
-        print FILENAME ":" FNR ": a framework is named outside its folder of commlens/frameworks"
+        print FILENAME ":" FNR ": a framework is named outside its directory of commlens/frameworks"
     }'
 }
 

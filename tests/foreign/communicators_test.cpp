@@ -17,7 +17,7 @@
 namespace commlens {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 struct File {
   std::string name;
@@ -120,7 +120,7 @@ std::vector<Case> cases() {
 }
 
 Result<Trace> imported(const Case& tested) {
-  const ScratchFolder directory;
+  const ScratchDirectory directory;
   std::vector<Trace> traces;
   std::vector<std::string> names;
   for (const File& file : tested.files) {

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 /// Calls that know their ranks and iterations, to be compared with.
 constexpr const char* k_other =
@@ -33,7 +33,7 @@ class EveryVerbOn : public testing::Test {
     find_modules_beside_program();
   }
 
-  ScratchFolder directory_;
+  ScratchDirectory directory_;
   fs::path other_;
   EveryVerb verbs_;
 };
@@ -75,7 +75,8 @@ TEST_F(EveryVerbOn, BeginningsOfRealFiles) {
 }
 
 /// A seed of fuzz_native_trace as the directory that it encodes (see there).
-fs::path native_directory(const ScratchFolder& directory, const std::string& name, std::string_view input) {
+fs::path native_directory(const ScratchDirectory& directory, const std::string& name,
+                          std::string_view input) {
   const fs::path path = directory / ("native-" + name);
   fs::create_directories(path);
   const auto put = [&](const char* file, std::string_view content) {

@@ -26,14 +26,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string source_folder() {
+std::string source_directory() {
   const char* source = std::getenv("COMMLENS_SOURCE_DIR");
   return source == nullptr ? "." : source;
 }
 
 const Json& expected() {
   static const Json values = [] {
-    std::ifstream file(source_folder() + "/tests/facts/expected.json");
+    std::ifstream file(source_directory() + "/tests/facts/expected.json");
     return Json::parse(file);
   }();
   return values;
@@ -349,7 +349,7 @@ TEST(Expected, Memory) {
 /// DeepSpeed pull request 2012: the summary that its comms logger printed for GPT-2 345M.
 TEST(Expected, PublishedLog) {
   const Json& log = expected().at("golden_real_log");
-  const std::string example = source_folder() + "/examples/gpt2-345M-zero3.yaml";
+  const std::string example = source_directory() + "/examples/gpt2-345M-zero3.yaml";
   const Job job = validated(read_config({example}, "").value()).value();
   EXPECT_EQ(parameter_count(job.model).value, log.at("model").at("P"));
   const Plan plan = make_plan(job, Rank{0}).value();

@@ -19,7 +19,7 @@ using test_support::Outcome;
 using test_support::run_with;
 
 std::string file_of(const std::string& name, const char* file) {
-  return (golden_folder() / name / file).string();
+  return (golden_directory() / name / file).string();
 }
 
 Json against_paper(const std::string& name, const std::vector<std::string>& more = {}) {
@@ -257,13 +257,13 @@ TEST(SettingSearch, NamesTheOneSettingThatDiffers) {
 
 /// The page and `compare` give the same causes: the setting that the recording had is found for both.
 TEST(SettingSearch, ExplainsTheReportToo) {
-  const test_support::ScratchFolder folder;
+  const test_support::ScratchDirectory directory;
   const Outcome outcome =
       run_with({"report", file_of("deepspeed/z1_S_w4_fp32_rb50000_ab50000", "case.yaml"),
                 file_of("deepspeed/z1_S_w4_fp32_rb50000_nomultirank", "calls.jsonl.gz"), "-o",
-                (folder / "page.html").string(), "--data", (folder / "figures").string()});
+                (directory / "page.html").string(), "--data", (directory / "figures").string()});
   ASSERT_EQ(outcome.code, ExitCode::done) << outcome.err;
-  const Json figure = Json::parse(test_support::content_of(folder / "figures/differences.json"));
+  const Json figure = Json::parse(test_support::content_of(directory / "figures/differences.json"));
   const std::string text = figure.dump();
   EXPECT_NE(text.find("gradients reduced to their owner"), std::string::npos) << text;
   EXPECT_EQ(text.find("unexplained\""), std::string::npos) << text;

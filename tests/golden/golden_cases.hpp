@@ -13,7 +13,7 @@
 /// run.
 namespace commlens {
 
-inline std::filesystem::path golden_folder() {
+inline std::filesystem::path golden_directory() {
   const char* source = std::getenv("COMMLENS_SOURCE_DIR");
   return std::filesystem::path(source == nullptr ? "." : source) / "tests" / "golden";
 }
@@ -21,7 +21,7 @@ inline std::filesystem::path golden_folder() {
 /// "neox/t2p2d2" and the like, sorted.
 inline std::vector<std::string> golden_cases_of(const std::string& framework) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(golden_folder() / framework)) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_directory() / framework)) {
     names.push_back(framework + "/" + entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());

@@ -29,15 +29,15 @@ std::string text_of(const Difference& difference) {
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, PredictionEqualsTheRecordedRun) {
-  const fs::path folder = golden_folder() / GetParam();
-  const Result<Job> read = read_config({(folder / "case.yaml").string()}, "");
+  const fs::path directory = golden_directory() / GetParam();
+  const Result<Job> read = read_config({(directory / "case.yaml").string()}, "");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   const Result<Job> job = validated(*read);
   ASSERT_TRUE(job.has_value()) << job.error().message;
   EXPECT_TRUE(job->warnings.empty()) << job->warnings.front();
   const Result<Plan> plan = make_plan(*job);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const Result<Trace> recorded = formats::import_any(folder / "calls.jsonl.gz");
+  const Result<Trace> recorded = formats::import_any(directory / "calls.jsonl.gz");
   ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
   const Result<Comparison> result = compare(plan->trace(job->iterations), *recorded, {});
   ASSERT_TRUE(result.has_value()) << result.error().message;
@@ -53,7 +53,7 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
 
 INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases()), golden_test_name);
 
-TEST(GoldenFolder, HoldsAllRecordedRuns) {
+TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("deepspeed").size(), 46U);
   EXPECT_EQ(golden_cases_of("neox").size(), 13U);
   EXPECT_EQ(golden_cases_of("megatron").size(), 10U);

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::nanoseconds;
 
-std::filesystem::path kineto_folder() {
+std::filesystem::path kineto_directory() {
   const char* const data = std::getenv("COMMLENS_TEST_DATA");
   return data == nullptr ? "" : std::filesystem::path(data) / "golden/foreign/kineto";
 }
@@ -117,10 +117,10 @@ std::int64_t of_step(const Trace& trace, std::optional<Iteration> step) {
   return kernels;
 }
 
-void expect_truth(const std::filesystem::path& folder, const Json& truth) {
+void expect_truth(const std::filesystem::path& directory, const Json& truth) {
   const std::string file = truth.at("file").get<std::string>();
   SCOPED_TRACE(file);
-  const Result<Trace> trace = formats::kineto::read(folder / file);
+  const Result<Trace> trace = formats::kineto::read(directory / file);
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   const bool stamps_are_exact = truth.at("ts_resolution").get<std::string>() != "us";
   expect_part(truth.at("all"), measured(*trace, std::nullopt), stamps_are_exact);
@@ -143,18 +143,18 @@ void expect_truth(const std::filesystem::path& folder, const Json& truth) {
 class KinetoTruth : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (kineto_folder().empty()) {
+    if (kineto_directory().empty()) {
       GTEST_SKIP() << "COMMLENS_TEST_DATA is not set";
     }
   }
 };
 
 TEST_P(KinetoTruth, IsMet) {
-  const std::filesystem::path folder = kineto_folder() / GetParam();
-  std::ifstream file(folder / "ground_truth.json");
+  const std::filesystem::path directory = kineto_directory() / GetParam();
+  std::ifstream file(directory / "ground_truth.json");
   const Json truths = Json::parse(file);
   for (const Json& truth : truths.is_array() ? truths : Json::array({truths})) {
-    expect_truth(folder, truth);
+    expect_truth(directory, truth);
   }
 }
 
@@ -164,10 +164,10 @@ INSTANTIATE_TEST_SUITE_P(Real, KinetoTruth,
 
 /// Bytes by collective, type and group, as the kernels' metadata tell them.
 TEST_F(KinetoTruth, HasTheBytesOfTheMetadata) {
-  const std::filesystem::path folder = kineto_folder() / "nccl_parser_config";
-  std::ifstream file(folder / "ground_truth.json");
+  const std::filesystem::path directory = kineto_directory() / "nccl_parser_config";
+  std::ifstream file(directory / "ground_truth.json");
   const Json truth = Json::parse(file);
-  const Result<Trace> trace = formats::kineto::read(folder / "nccl_data.json.gz");
+  const Result<Trace> trace = formats::kineto::read(directory / "nccl_data.json.gz");
   ASSERT_TRUE(trace.has_value());
   Json got = Json::object();
   const RankStream& stream = trace->streams.at(0);
@@ -204,7 +204,7 @@ TEST_F(KinetoTruth, OverlapsOfWholeMicrosecondsAreExact) {
       {"trace_filter_128rank/sampled_rank-0.json.gz", 59216},
       {"trace_filter_128rank/sampled_rank-1.json.gz", 75530}};
   for (const auto& [file, expected] : microseconds) {
-    const Result<Trace> trace = formats::kineto::read(kineto_folder() / file);
+    const Result<Trace> trace = formats::kineto::read(kineto_directory() / file);
     ASSERT_TRUE(trace.has_value()) << file;
     std::int64_t overlapped = 0;
     for (const IterationOverlap& row : communication_overlap(*trace)) {
@@ -216,8 +216,8 @@ TEST_F(KinetoTruth, OverlapsOfWholeMicrosecondsAreExact) {
 
 /// gloo on CPUs, rank 34 of 300: ten all_reduces of the CPU threads.
 TEST_F(KinetoTruth, ReadsATraceOfGloo) {
-  const Result<Trace> trace =
-      formats::kineto::read(kineto_folder() / "cpu_only_gloo/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz");
+  const Result<Trace> trace = formats::kineto::read(
+      kineto_directory() / "cpu_only_gloo/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz");
   ASSERT_TRUE(trace.has_value());
   ASSERT_EQ(trace->streams.size(), 1U);
   EXPECT_EQ(trace->streams[0].ranks.first, Rank{34});
@@ -234,7 +234,7 @@ TEST_F(KinetoTruth, ReadsATraceOfGloo) {
 TEST_F(KinetoTruth, EightRanksBecomeOneJob) {
   std::vector<Trace> traces;
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kineto_folder() / "dlrm_kineto_8rank")) {
+  for (const auto& entry : std::filesystem::directory_iterator(kineto_directory() / "dlrm_kineto_8rank")) {
     if (entry.path().extension() == ".gz") {
       Result<Trace> trace = formats::kineto::read(entry.path());
       ASSERT_TRUE(trace.has_value());

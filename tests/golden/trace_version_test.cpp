@@ -39,7 +39,7 @@ std::vector<OpId> ops_of(const RankStream& stream) {
 using Ranks = std::vector<std::int64_t>;
 
 TEST(TraceVersion, OneIsStillReadWithTheSameRanks) {
-  const Result<Trace> trace = read_trace(golden_folder() / "trace_version_1");
+  const Result<Trace> trace = read_trace(golden_directory() / "trace_version_1");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->groups.mesh(), (Mesh{{Axis::pp, 2}, {Axis::dp, 2}, {Axis::tp, 2}}));
   ASSERT_EQ(trace->streams.size(), 2U);
@@ -63,13 +63,13 @@ TEST(TraceVersion, OneIsStillReadWithTheSameRanks) {
 }
 
 TEST(TraceVersion, OneIsWrittenAgainAsTwoWithTheSameCalls) {
-  const Result<Trace> before = read_trace(golden_folder() / "trace_version_1");
+  const Result<Trace> before = read_trace(golden_directory() / "trace_version_1");
   ASSERT_TRUE(before) << before.error().message;
-  const test_support::ScratchFolder folder;
-  write_trace(*before, folder / "t");
-  const std::string manifest = read_text_file(folder / "t" / "manifest.json", 1 << 20).value();
+  const test_support::ScratchDirectory directory;
+  write_trace(*before, directory / "t");
+  const std::string manifest = read_text_file(directory / "t" / "manifest.json", 1 << 20).value();
   EXPECT_EQ(manifest.find(R"("schema": "commlens.trace/2")"), 2U);
-  const Result<Trace> after = read_trace(folder / "t");
+  const Result<Trace> after = read_trace(directory / "t");
   ASSERT_TRUE(after) << after.error().message;
   EXPECT_EQ(after->groups.mesh(), before->groups.mesh());
   EXPECT_EQ(after->ops(), before->ops());

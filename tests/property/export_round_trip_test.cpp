@@ -22,7 +22,7 @@ namespace commlens {
 namespace {
 
 using std::chrono::nanoseconds;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 /// Recordings with communicators in any order of ranks, several of the same ranks, one-sided calls to any
 /// rank, unions of two groups, calls that overlap, roots, and functions that are no collective of ours.
@@ -163,7 +163,7 @@ std::string first_difference(const Trace& before, const Trace& after, Rank rank)
 void expect_back(const std::string& format, const std::string& file_name) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(fmt::format("{}, seed {}", format, seed));
-    const ScratchFolder directory;
+    const ScratchDirectory directory;
     const Trace trace = Recording(seed).make();
     const Result<void> written =
         formats::write_export(*formats::exporter_named(format), trace, {}, (directory / file_name).string());

@@ -128,9 +128,9 @@ RC_GTEST_PROP(Matching, DoesNotDependOnHowTheCallsAreRead, ()) {
 
 RC_GTEST_PROP(Matching, OfADirectoryIsThatOfTheTrace, ()) {
   const Trace trace = trace_of_ranks(IterationsAre::ascending);
-  const test_support::ScratchFolder scratch;
+  const test_support::ScratchDirectory scratch;
   write_trace(trace, scratch / "trace");
-  Result<FolderCalls> calls = FolderCalls::open(scratch / "trace");
+  Result<DirectoryCalls> calls = DirectoryCalls::open(scratch / "trace");
   RC_ASSERT(calls.has_value());
   IterationSurvey survey;
   calls->visit([&](const CallBlock& block) { survey.add(block); });
@@ -302,9 +302,9 @@ RC_GTEST_PROP(TimeTotals, OfADirectoryAreThoseOfTheRows, ()) {
   Trace trace =
       trace_of_ranks(*rc::gen::elementOf(std::vector{IterationsAre::ascending, IterationsAre::any}));
   add_computing(trace);
-  const test_support::ScratchFolder scratch;
+  const test_support::ScratchDirectory scratch;
   write_trace(trace, scratch / "trace");
-  Result<FolderCalls> calls = FolderCalls::open(scratch / "trace");
+  Result<DirectoryCalls> calls = DirectoryCalls::open(scratch / "trace");
   RC_ASSERT(calls.has_value());
   const CallSource source = calls->source();
   TimeTally tally(source, {});

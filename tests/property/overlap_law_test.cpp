@@ -77,7 +77,7 @@ nanoseconds hidden_by_all(const Trace& trace) {
 }
 
 Outcome outcome_of(const Variant& run) {
-  const test_support::ScratchFolder directory;
+  const test_support::ScratchDirectory directory;
   create_recording(directory / "t", {.producer = "test", .ranks = 2, .compute = true});
   std::array<nanoseconds, 2> blocked{};
   run_thread_ranks(2,

@@ -159,7 +159,7 @@ void expect_simulators_end(const Plan& plan) {
   const test::PlayedGoal played = test::play_goal(goal, {.eager = 0});
   RC_LOG() << plan.job.framework << " " << played.text() << "\n" << goal.substr(0, 3000);
   RC_ASSERT(played.is_complete());
-  const test_support::ScratchFolder directory;
+  const test_support::ScratchDirectory directory;
   RC_ASSERT(formats::chakra::write(trace, with_order, directory / ".").has_value());
   const test::PlayedChakra in_chakra = test::play_chakra(directory / ".");
   RC_ASSERT(in_chakra.is_complete());

@@ -43,7 +43,7 @@ void expect_both_complete(const Trace& trace, Waits waits) {
     ASSERT_TRUE(played.is_complete()) << "eager up to " << eager << ": " << played.text() << "\n" << goal;
   }
   EXPECT_TRUE(waits == Waits::may_be_later || goal.find("waited for later") == std::string::npos);
-  const test_support::ScratchFolder directory;
+  const test_support::ScratchDirectory directory;
   ASSERT_TRUE(formats::chakra::write(trace, {}, directory / "."));
   const test::PlayedChakra played = test::play_chakra(directory / ".");
   ASSERT_TRUE(played.is_complete()) << played.text() << "\n" << goal;

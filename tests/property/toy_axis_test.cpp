@@ -91,7 +91,7 @@ TEST(ToyAxis, IsRefusedByRulesThatHaveNoCallsAlongIt) {
 }
 
 TEST(ToyAxis, ComesBackFromANativeTrace) {
-  const test_support::ScratchFolder directory;
+  const test_support::ScratchDirectory directory;
   const Trace before = toy_trace();
   write_trace(before, directory / "toy");
   const Result<Trace> after = read_trace(directory / "toy");
@@ -104,7 +104,7 @@ TEST(ToyAxis, ComesBackFromANativeTrace) {
 }
 
 TEST(ToyAxis, IsSummedUpComparedAndShown) {
-  const test_support::ScratchFolder directory;
+  const test_support::ScratchDirectory directory;
   const std::string toy = directory / "toy";
   write_trace(toy_trace(), toy);
   const auto summary = run_with({"summary", toy});

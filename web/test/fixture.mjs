@@ -3,7 +3,7 @@
 //   big     a timeline of 64 ranks and 100,000 calls, and a matrix of 512 ranks
 //   wide    200 ranks, 300 categories, 500 iterations
 //   broken  a figure whose column cannot be unpacked
-// The bundle is read from COMMLENS_WEB_DIST, or dist/ beside this folder.
+// The bundle is read from COMMLENS_WEB_DIST, or dist/ beside this directory.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";

@@ -60,9 +60,9 @@ OpText csv_op_text(const Trace& trace, const CommOp& op) {
 std::string csv_line_end(const GroupTable& groups, GroupId id) {
   const CommunicatorId communicator = groups.communicator(id);
   const Axis& axis = groups.axis(id);
-  const bool is_told = axis != Axis::unknown && axis != Axis::self;
+  const bool is_reported = axis != Axis::unknown && axis != Axis::self;
   return fmt::format(",{},{}\n", communicator == k_no_communicator ? "" : text_of(communicator),
-                     is_told ? name_of(axis) : "");
+                     is_reported ? name_of(axis) : "");
 }
 
 /// Three columns: the ranks, and for a group whose ranks are not known its size and name.

@@ -100,7 +100,7 @@ Result<Columns> columns_of(const std::vector<std::string>& header) {
                                     [&](const CallField& field) { return field.key == name; });
     const CallField* const field = found == call_fields().end() ? nullptr : &*found;
     if (field != nullptr && std::find(columns.begin(), columns.end(), field) != columns.end()) {
-      return failure(fmt::format("column \"{}\" stands twice", name));
+      return failure(fmt::format("column \"{}\" appears twice", name));
     }
     columns.push_back(field);
   }

@@ -9,14 +9,14 @@
 namespace commlens::formats::calls_csv {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 constexpr std::string_view k_csv_header =
     "rank,iteration,phase,op,dtype,input_bytes,output_bytes,group,root,name\n";
 
 Result<Trace> read_csv(std::string_view text) {
-  const ScratchFolder folder;
-  return read(folder.write("calls.csv", text));
+  const ScratchDirectory directory;
+  return read(directory.write("calls.csv", text));
 }
 
 std::string csv_error_of(std::string_view text) {
@@ -61,7 +61,7 @@ TEST(CallsCsv, SaysWhichColumnOfWhichLineIsWrong) {
 }
 
 TEST(CallsCsv, RefusesAHeaderThatNamesAColumnTwice) {
-  EXPECT_NE(csv_error_of("rank,op,rank\n").find("calls.csv:1: column \"rank\" stands twice"),
+  EXPECT_NE(csv_error_of("rank,op,rank\n").find("calls.csv:1: column \"rank\" appears twice"),
             std::string::npos);
 }
 

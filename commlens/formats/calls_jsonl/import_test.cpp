@@ -11,7 +11,7 @@
 namespace commlens::formats::calls_jsonl {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 // The example of docs/formats/calls.md.
 constexpr std::string_view k_broadcast =
@@ -19,8 +19,8 @@ constexpr std::string_view k_broadcast =
     R"("output_bytes":512000,"group":[0,1,2,3],"root":0})";
 
 Result<Trace> read_jsonl(std::string_view text) {
-  const ScratchFolder folder;
-  return read(folder.write("calls.jsonl", text));
+  const ScratchDirectory directory;
+  return read(directory.write("calls.jsonl", text));
 }
 
 std::string jsonl_error_of(std::string_view text) {
@@ -165,7 +165,7 @@ TEST(CallsJsonl, SaysWhichFieldOfWhichLineIsWrong) {
       {"\"rank\":0", "\"rank\":[0]", "\"rank\" must be an integer"},
       {"\"rank\":0", "\"rank\":{}", "\"rank\" must be an integer"},
       {"\"rank\":0", "\"rank\":true", "\"rank\" must be an integer"},
-      {"\"rank\":0", "\"rank\":0,\"rank\":0", "\"rank\" stands twice"},
+      {"\"rank\":0", "\"rank\":0,\"rank\":0", "\"rank\" appears twice"},
       {"\"rank\":0,", "", "\"rank\" is missing"},
       {"\"rank\":0", "\"rank\":9", "\"group\" does not name rank 9"},
       {"-1", "-2", "\"iteration\" is -2"},

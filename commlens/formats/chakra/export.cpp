@@ -33,7 +33,8 @@ ChakraGraph::UnevenSizes uneven_sizes(const CallSchedule& schedule) {
 
 }  // namespace
 
-Result<void> write(const Trace& trace, const CallSelection& selection, const std::filesystem::path& folder) {
+Result<void> write(const Trace& trace, const CallSelection& selection,
+                   const std::filesystem::path& directory) {
   const CallSchedule schedule(trace, selection.order != nullptr);
   const ChakraGraph::UnevenSizes uneven = uneven_sizes(schedule);
   for (const RankStream& stream : trace.streams) {
@@ -41,7 +42,7 @@ Result<void> write(const Trace& trace, const CallSelection& selection, const std
       if (selection.rank && *selection.rank != rank) {
         continue;
       }
-      write_stream((folder / fmt::format("chakra.{}.et", rank.value)).string(), [&](const TextSink& sink) {
+      write_stream((directory / fmt::format("chakra.{}.et", rank.value)).string(), [&](const TextSink& sink) {
         ChakraGraph graph(schedule, uneven, sink);
         if (selection.order == nullptr) {
           return graph.write(stream, rank);

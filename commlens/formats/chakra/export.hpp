@@ -7,7 +7,8 @@
 
 namespace commlens::formats::chakra {
 
-/// A Chakra execution trace per rank, chakra.RANK.et (docs/formats/chakra.md), in `folder`.
-Result<void> write(const Trace& trace, const CallSelection& selection, const std::filesystem::path& folder);
+/// A Chakra execution trace per rank, chakra.RANK.et (docs/formats/chakra.md), in `directory`.
+Result<void> write(const Trace& trace, const CallSelection& selection,
+                   const std::filesystem::path& directory);
 
 }  // namespace commlens::formats::chakra

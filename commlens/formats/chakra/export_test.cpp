@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 
 CommOp all_reduce(Trace& trace, const std::vector<Rank>& group) {
@@ -52,8 +52,8 @@ TEST(WriteChakra, WritesTheBytesOfItsSchema) {
   CommOp op = all_reduce(trace, {});
   op.phase = Phase::other;
   trace.streams.push_back({{Rank{4}, Rank{4}}, {CommEvent{trace.intern(op), 0, k_no_micro_batch}}, {}, {}});
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "."));
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "."));
   // By hand from et_def.proto: a length, then tag (field << 3 | wire type) and value of each field.
   const auto attribute = [](std::string_view name, const std::string& value) {
     const std::string body =
@@ -80,7 +80,7 @@ TEST(WriteChakra, WritesTheBytesOfItsSchema) {
   ASSERT_GT(node.size(), 128U);
   const std::string length = {static_cast<char>((node.size() & 0x7FU) | 0x80U),
                               static_cast<char>(node.size() >> 7U)};
-  EXPECT_EQ(content_of(folder / "chakra.4.et"), head + length + node);
+  EXPECT_EQ(content_of(directory / "chakra.4.et"), head + length + node);
 }
 
 TEST(WriteChakra, NodesWaitForTheCallBeforeAndForFinishedComputing) {
@@ -94,9 +94,9 @@ TEST(WriteChakra, NodesWaitForTheCallBeforeAndForFinishedComputing) {
        {CommEvent{op, 0, k_no_micro_batch}, CommEvent{op, 0, k_no_micro_batch}},
        {at(5'500, 8'000), at(20'000, 21'001)},
        {{nanoseconds(1'500), nanoseconds(4'000), 0}, {nanoseconds(6'000), nanoseconds(9'000), 0}}});
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "."));
-  const std::vector<Node> nodes = nodes_of(folder / "chakra.1.et");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "."));
+  const std::vector<Node> nodes = nodes_of(directory / "chakra.1.et");
   ASSERT_EQ(nodes.size(), 5U);  // the groups, computing, a call, computing, a call
   EXPECT_EQ(nodes[0].name(), "## process_group:init ##");
   EXPECT_EQ(nodes[0].inputs().values(),
@@ -118,10 +118,10 @@ TEST(WriteChakra, GroupsOfAClassHaveOneNumberOnAllTheirRanks) {
   CommOp op = all_reduce(trace, {});
   op.group = trace.groups.intern(pattern);
   trace.streams.push_back({{Rank{0}, Rank{3}}, {CommEvent{trace.intern(op), 0, k_no_micro_batch}}, {}, {}});
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "."));
-  const auto number = [&folder](int rank) {
-    const auto nodes = nodes_of(folder / ("chakra." + std::to_string(rank) + ".et"));
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "."));
+  const auto number = [&directory](int rank) {
+    const auto nodes = nodes_of(directory / ("chakra." + std::to_string(rank) + ".et"));
     return std::string(text(nodes.at(1).attributes(), "pg_name"));
   };
   EXPECT_EQ(number(0), number(1));
@@ -133,10 +133,10 @@ TEST(WriteChakra, WritesTheSelectedRankAlone) {
   Trace trace;
   const OpId op = trace.intern(all_reduce(trace, {Rank{0}, Rank{1}}));
   trace.streams.push_back({{Rank{0}, Rank{1}}, {CommEvent{op, 0, k_no_micro_batch}}, {}, {}});
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {.rank = Rank{1}}, folder / "."));
-  EXPECT_FALSE(std::filesystem::exists(folder / "chakra.0.et"));
-  EXPECT_TRUE(std::filesystem::exists(folder / "chakra.1.et"));
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {.rank = Rank{1}}, directory / "."));
+  EXPECT_FALSE(std::filesystem::exists(directory / "chakra.0.et"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "chakra.1.et"));
 }
 
 /// The node of each call of rank 0, which all ranks of `members` make alike.
@@ -148,9 +148,9 @@ std::vector<Node> calls_of(const std::vector<CommOp>& ops, Trace& trace) {
     }
     trace.streams.push_back(std::move(stream));
   }
-  const ScratchFolder folder;
-  EXPECT_TRUE(write(trace, {}, folder / "."));
-  std::vector<Node> nodes = nodes_of(folder / "chakra.0.et");
+  const ScratchDirectory directory;
+  EXPECT_TRUE(write(trace, {}, directory / "."));
+  std::vector<Node> nodes = nodes_of(directory / "chakra.0.et");
   std::erase_if(nodes, [](const Node& node) { return node.name() == "## process_group:init ##"; });
   return nodes;
 }
@@ -202,10 +202,10 @@ TEST(WriteChakra, AnUnevenAllToAllHasTheMeanOfItsRanks) {
         CommOp{.kind = CommKind::all_to_all, .group = all, .input = bytes, .output = Elements{3}});
     trace.streams.push_back({{Rank{rank}, Rank{rank}}, {{op, 0, k_no_micro_batch}}, {}, {}});
   }
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "."));
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "."));
   for (const char* const file : {"chakra.0.et", "chakra.3.et"}) {
-    EXPECT_EQ(integer(nodes_of(folder / file).at(1).attributes(), "comm_size"), 3) << file;
+    EXPECT_EQ(integer(nodes_of(directory / file).at(1).attributes(), "comm_size"), 3) << file;
   }
 }
 
@@ -223,9 +223,9 @@ TEST(WriteChakra, ASendWaitsForTheReceivesThatWereOverAndNothingForASend) {
     stream.times.push_back({nanoseconds(start), nanoseconds(start), nanoseconds(end)});
   }
   trace.streams.push_back(std::move(stream));
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "."));
-  const std::vector<Node> nodes = nodes_of(folder / "chakra.0.et");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "."));
+  const std::vector<Node> nodes = nodes_of(directory / "chakra.0.et");
   ASSERT_EQ(nodes.size(), 4U);
   EXPECT_EQ(ids_of(nodes[0].data_dependencies()), Ids{});
   EXPECT_EQ(ids_of(nodes[1].data_dependencies()), Ids{});
@@ -235,16 +235,16 @@ TEST(WriteChakra, ASendWaitsForTheReceivesThatWereOverAndNothingForASend) {
 
 TEST(WriteChakra, LosesNothingThatTheReaderTakes) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
-    ASSERT_TRUE(write(trace, {}, folder / "."));
+    ASSERT_TRUE(write(trace, {}, directory / "."));
     for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
       const std::string name = "chakra." + std::to_string(rank.value) + ".et";
       if (trace.stream_of(rank) == nullptr) {
-        EXPECT_FALSE(std::filesystem::exists(folder / name));
+        EXPECT_FALSE(std::filesystem::exists(directory / name));
         continue;
       }
-      const Result<Trace> again = read(folder / name);
+      const Result<Trace> again = read(directory / name);
       ASSERT_TRUE(again) << "seed=" << seed << ": " << again.error().message;
       ASSERT_TRUE(spelled_calls(*again, rank) == spelled_calls(trace, rank))
           << "seed=" << seed << " rank=" << rank.value;

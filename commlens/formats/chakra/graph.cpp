@@ -104,16 +104,16 @@ void ChakraGraph::write(const RankStream& stream, Rank rank) {
   write_head();
   write_groups(stream);
   ScheduledRank calls(schedule_, stream, rank);
-  auto stretch = stream.compute.begin();
+  auto interval = stream.compute.begin();
   for (ScheduledCall call; calls.next(call);) {
-    while (!stream.times.empty() && stretch != stream.compute.end() &&
-           stretch->started < stream.times[call.row].started) {
-      write_compute(*stretch++, call.position);
+    while (!stream.times.empty() && interval != stream.compute.end() &&
+           interval->started < stream.times[call.row].started) {
+      write_compute(*interval++, call.position);
     }
     take_call(stream, call);
   }
-  for (; stretch != stream.compute.end(); ++stretch) {
-    write_compute(*stretch, CallOrder::k_never);
+  for (; interval != stream.compute.end(); ++interval) {
+    write_compute(*interval, CallOrder::k_never);
   }
   sink_(block_);
 }
@@ -167,19 +167,19 @@ std::string ChakraGraph::group_number(GroupId group, const std::vector<Rank>& me
                         members.front().value + 1);
 }
 
-void ChakraGraph::write_compute(const ComputeInterval& stretch, std::uint32_t position) {
+void ChakraGraph::write_compute(const ComputeInterval& interval, std::uint32_t position) {
   Node node;
   node.set_id(next_id_++);
   node.set_name("compute");
   node.set_type(COMP_NODE);
   add_attribute(node, k_chakra_is_cpu_op).set_flag(false);
-  if (stretch.iteration != k_unknown_iteration) {
-    add_attribute(node, k_own_iteration).set_integer(stretch.iteration);
+  if (interval.iteration != k_unknown_iteration) {
+    add_attribute(node, k_own_iteration).set_integer(interval.iteration);
   }
-  set_times(stretch.started, stretch.finished, node);
-  frontier_.settle(position, stretch.started);
+  set_times(interval.started, interval.finished, node);
+  frontier_.settle(position, interval.started);
   node.mutable_data_dependencies()->Add(frontier_.nodes().begin(), frontier_.nodes().end());
-  frontier_.start({.id = node.id(), .finished = stretch.finished, .after = frontier_.nodes()});
+  frontier_.start({.id = node.id(), .finished = interval.finished, .after = frontier_.nodes()});
   put(node);
 }
 
@@ -240,7 +240,7 @@ void ChakraGraph::take_call(const RankStream& stream, const ScheduledCall& call)
   write_or_hold(stream, {call, std::move(node)});
 }
 
-/// A collective stands behind the calls that it lets pass.
+/// A collective comes after the calls that it lets pass.
 void ChakraGraph::write_or_hold(const RankStream& stream, Held call) {
   static const std::vector<std::uint32_t> k_nobody;
   const auto* const listed = schedule_.let_pass(rank_, call.call.position);

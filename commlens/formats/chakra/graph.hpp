@@ -63,7 +63,7 @@ class ChakraGraph {
   void take_call(const RankStream& stream, const ScheduledCall& call);
   void write_or_hold(const RankStream& stream, Held call);
   void write_call(const RankStream& stream, const ScheduledCall& call, Node node);
-  void write_compute(const ComputeInterval& stretch, std::uint32_t position);
+  void write_compute(const ComputeInterval& interval, std::uint32_t position);
   void set_call(const CommOp& op, const ScheduledCall& call, Node& node) const;
   void set_own(const CommOp& op, const CommEvent& event, Node& node) const;
   void set_group(const CommOp& op, const ScheduledCall& call, Node& node) const;

@@ -30,7 +30,7 @@ bool is_communication(const Node& node) {
          !text(node.attributes(), k_own_op).empty();
 }
 
-/// Whether a node only stands for what a CPU did to start a call, which is another node.
+/// Whether a node only describes what a CPU did to start a call, which is another node.
 bool is_cpu_side(const Node& node) {
   return runs_on_cpu(node) && !integer(node.attributes(), k_chakra_comm_type) &&
          !integer(node.attributes(), k_chakra_comm_size);
@@ -313,7 +313,7 @@ class ChakraImport {
                                                                             : std::optional(bytes);
   }
 
-  /// Bytes of the tensors that the CPU's part of a call gives back.
+  /// Bytes of the tensors that the CPU's part of a call returns.
   std::optional<std::int64_t> launched_output(const Node& node) const {
     for (const auto* const list : {&node.control_dependencies(), &node.data_dependencies()}) {
       for (const std::uint64_t id : *list) {

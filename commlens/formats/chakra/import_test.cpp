@@ -12,7 +12,7 @@
 namespace commlens::formats::chakra {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 using test_support::SpelledCall;
 
@@ -61,8 +61,8 @@ Node in_group(Node node, const std::string& group) {
 }
 
 Result<Trace> read_bytes(const std::string& bytes, std::string_view name = "chakra.2.et") {
-  const ScratchFolder folder;
-  return read(folder.write(name, bytes));
+  const ScratchDirectory directory;
+  return read(directory.write(name, bytes));
 }
 
 std::int64_t skipped(const Trace& trace, const std::string& reason) {

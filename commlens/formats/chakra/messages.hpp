@@ -31,7 +31,7 @@ Attribute& add_attribute(Message& message, std::string_view name) {
   return attribute;
 }
 
-/// Reads a Chakra file (.gz too), a message at a time: each stands behind its length, a varint.
+/// Reads a Chakra file (.gz too), a message at a time: each comes after its length, a varint.
 class Reader {
  public:
   static constexpr std::size_t k_longest_message = std::size_t{16} << 20;

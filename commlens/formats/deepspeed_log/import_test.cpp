@@ -11,15 +11,15 @@
 namespace commlens::formats::deepspeed_log {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 constexpr std::string_view k_log_header =
     "Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     "
     "tput_avg (Gbps)     busbw_avg (Gbps)    \n";
 
 Result<Trace> read_log(std::string_view text) {
-  const ScratchFolder folder;
-  return read(folder.write("run.log", text));
+  const ScratchDirectory directory;
+  return read(directory.write("run.log", text));
 }
 
 /// One op of a trace with how often it occurs: "broadcast 2048+-6 -> 2048 x146".
@@ -164,15 +164,15 @@ TEST(DeepspeedLog, RefusesDamagedCountsAndLogsWithoutRows) {
 }
 
 TEST(DeepspeedLog, IsFoundFarIntoALog) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   std::string text;
   for (int line = 0; line < 20'000; ++line) {
     text += "[2024-01-01] [INFO] step loss and so on\n";
   }
   const std::string head = text.substr(0, 65'536);
-  EXPECT_TRUE(sniff(folder.write("run.log", text + std::string(k_log_header)), head));
-  EXPECT_FALSE(sniff(folder.write("run.log", text), head));
-  EXPECT_FALSE(sniff(folder.write("run.log", ""), ""));
+  EXPECT_TRUE(sniff(directory.write("run.log", text + std::string(k_log_header)), head));
+  EXPECT_FALSE(sniff(directory.write("run.log", text), head));
+  EXPECT_FALSE(sniff(directory.write("run.log", ""), ""));
 }
 
 class PublishedLog : public ::testing::Test {

@@ -37,7 +37,7 @@ bool is_name(std::string_view text) {
          text.front() != '.' && text.front() != ':' && std::all_of(text.begin(), text.end(), is_name_part);
 }
 
-/// The power of 1024 that a unit stands for: "B" 0, "KB" 1, …
+/// The power of 1024 of a unit: "B" 0, "KB" 1, …
 std::optional<int> power_of(std::string_view unit) {
   constexpr std::array<std::string_view, 6> units = {"B", "KB", "MB", "GB", "TB", "PB"};
   const auto* const found = std::find(units.begin(), units.end(), unit);

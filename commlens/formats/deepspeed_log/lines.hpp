@@ -17,8 +17,8 @@ struct PrintedSize {
 };
 std::optional<PrintedSize> printed_size(std::string_view number, std::string_view unit);
 
-/// The collective behind a name DeepSpeed logs ("all_gather_into_tensor", "isend", "log_summary_barrier");
-/// std::nullopt if we do not know it.
+/// The collective that DeepSpeed logs under a name ("all_gather_into_tensor", "isend",
+/// "log_summary_barrier"); std::nullopt if we do not know it.
 std::optional<CommKind> deepspeed_kind(std::string_view name);
 
 /// "all_reduce" or, with the option `debug`, "all_reduce | [Caller Func: average_tensor]".

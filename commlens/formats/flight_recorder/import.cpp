@@ -67,7 +67,7 @@ class FlightImport {
 
  private:
   /// Calls between start and end of coalescing stay "scheduled" for ever; what became of them is in the
-  /// marker behind them, which has their sequence numbers.
+  /// marker after them, which has their sequence numbers.
   void end_coalesced(const FlightEntry& marker) {
     std::vector<std::size_t>& places = uncoalesced_[{marker.group, marker.pg_id}];
     for (; !places.empty(); places.pop_back()) {

@@ -12,15 +12,15 @@ namespace commlens::formats::flight_recorder {
 namespace {
 
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 using test_support::SpelledCall;
 
 /// Synthetic dumps of rank 3 by the recorder's schema (version 2.4), no dump of a real job: one dictionary,
 /// as JSON and by Python's pickle.dumps in every protocol. They are seeds of the fuzz target too.
 std::filesystem::path sample(const std::string& name) {
-  const char* const folder = std::getenv("COMMLENS_SOURCE_DIR");
-  return std::filesystem::path(folder == nullptr ? "." : folder) / "tests/fuzz/corpus/flight_recorder" /
+  const char* const directory = std::getenv("COMMLENS_SOURCE_DIR");
+  return std::filesystem::path(directory == nullptr ? "." : directory) / "tests/fuzz/corpus/flight_recorder" /
          ("synthetic_" + name + "_rank_3");
 }
 
@@ -84,10 +84,10 @@ std::string dump_of(const std::string& entries) {
 }
 
 TEST(ReadFlightRecorder, HasNoTimesWhereNoneWereMeasured) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const std::string entry =
       R"({"profiling_name": "nccl:all_reduce", "process_group": ["0", "d"], "input_sizes": [[2]], "output_sizes": [[2]], "input_dtypes": ["Float"], "output_dtypes": ["Float"], "time_created_ns": 5, "time_discovered_completed_ns": 9, "state": "completed"})";
-  const Result<Trace> trace = read(folder.write("nccl_trace_rank_3", dump_of(entry)));
+  const Result<Trace> trace = read(directory.write("nccl_trace_rank_3", dump_of(entry)));
   ASSERT_TRUE(trace) << trace.error().message;
   ASSERT_EQ(trace->streams.size(), 1U);
   EXPECT_TRUE(trace->streams[0].times.empty());
@@ -97,22 +97,22 @@ TEST(ReadFlightRecorder, HasNoTimesWhereNoneWereMeasured) {
 }
 
 TEST(ReadFlightRecorder, ASendTellsTheRankOfAFileWithoutNumber) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const std::string entry =
       R"({"profiling_name": "nccl:send 1->0", "process_group": ["0", "d"], "input_sizes": [[2]], "input_dtypes": ["Float"], "state": "completed"})";
-  const Result<Trace> trace = read(folder.write("dump", dump_of(entry)));
+  const Result<Trace> trace = read(directory.write("dump", dump_of(entry)));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->streams.at(0).ranks.first, Rank{3});
 }
 
 TEST(ReadFlightRecorder, DeepJsonIsCountedAndNotFollowed) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
   const std::string entry =
       R"({"profiling_name": "nccl:all_reduce", "input_sizes": [[4]], "input_dtypes": ["Float"], "state": "completed", "frames": )";
   const std::string text = R"({"pg_config": {"0": {"ranks": )" + deep + R"(}}, "entries": [)" + entry + deep +
                            "}, " + entry + "[]}]}";
-  const Result<Trace> trace = read(folder.write("d_rank_3", text));
+  const Result<Trace> trace = read(directory.write("d_rank_3", text));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(spelled_calls(*trace, Rank{3}).size(), 1U);
   EXPECT_EQ(trace->provenance.skipped.at("entry that cannot be read"), 1);
@@ -127,7 +127,7 @@ TEST(ReadFlightRecorder, ReadsTheRanksOfAGroupAsAnArray) {
 }
 
 TEST(ReadFlightRecorder, AMarkerEndsTheCallsOfItsGroupOnly) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const auto entry = [](const std::string& name, int group, const std::string& state, int sequence) {
     return R"({"profiling_name": "nccl:)" + name + R"(", "process_group": [")" + std::to_string(group) +
            R"(", "d"], "collective_seq_id": )" + std::to_string(sequence) +
@@ -137,7 +137,7 @@ TEST(ReadFlightRecorder, AMarkerEndsTheCallsOfItsGroupOnly) {
       dump_of(entry("all_reduce", 0, "scheduled", 1) + ", " + entry("all_reduce", 0, "scheduled", 2) + ", " +
               entry("all_reduce", 1, "scheduled", 2) + ", " + entry("all_reduce", 0, "scheduled", 2) + ", " +
               entry("coalesced", 0, "completed", 2));
-  const Result<Trace> trace = read(folder.write("d_rank_3", text));
+  const Result<Trace> trace = read(directory.write("d_rank_3", text));
   ASSERT_TRUE(trace) << trace.error().message;
   std::vector<std::string> notes;
   for (const SpelledCall& call : spelled_calls(*trace, Rank{3})) {
@@ -148,7 +148,7 @@ TEST(ReadFlightRecorder, AMarkerEndsTheCallsOfItsGroupOnly) {
 
 TEST(ReadFlightRecorder, AnEntryListedEndlesslyReachesTheLimit) {
   // A dict of 100,000 keys listed 2,000 times: 2 * 10^8 keys in 600 KB.
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   std::string text =
       "\x80\x02}(U\x0eprofiling_nameNU\x0ftime_created_nsNU\x07"
       "entries](}q\x01(";
@@ -164,16 +164,16 @@ TEST(ReadFlightRecorder, AnEntryListedEndlesslyReachesTheLimit) {
     text += "h\x01";
   }
   text += "eu.";
-  const Result<Trace> trace = read(folder.write("f", text));
+  const Result<Trace> trace = read(directory.write("f", text));
   ASSERT_FALSE(trace);
   EXPECT_NE(trace.error().message.find("holds more than 134217728 bytes of data"), std::string::npos)
       << trace.error().message;
 }
 
 TEST(ReadFlightRecorder, SaysWhatIsWrongWithAFile) {
-  const ScratchFolder folder;
-  const auto error = [&folder](std::string_view text) {
-    const Result<Trace> trace = read(folder.write("f", text));
+  const ScratchDirectory directory;
+  const auto error = [&directory](std::string_view text) {
+    const Result<Trace> trace = read(directory.write("f", text));
     return trace ? std::string("no error") : trace.error().message;
   };
   EXPECT_NE(error("").find("ends before STOP"), std::string::npos) << error("");
@@ -191,15 +191,15 @@ TEST(ReadFlightRecorder, SaysWhatIsWrongWithAFile) {
 }
 
 TEST(ReadFlightRecorder, SurvivesEveryDamagedByte) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const char* const name : {"protocol0", "protocol4", "json"}) {
     const std::string good = content_of(sample(name));
     ASSERT_FALSE(good.empty());
     for (std::size_t at = 0; at < good.size(); at += 19) {
       std::string bytes = good;
       bytes[at] = static_cast<char>(bytes[at] ^ 0x81);
-      static_cast<void>(read(folder.write("f", bytes)));
-      static_cast<void>(read(folder.write("f", good.substr(0, at))));
+      static_cast<void>(read(directory.write("f", bytes)));
+      static_cast<void>(read(directory.write("f", good.substr(0, at))));
     }
   }
 }

@@ -75,7 +75,7 @@ class PickleReader {
   std::string_view bytes_;
   PickleLimits limits_;
   std::size_t at_ = 0;      // the next byte
-  std::size_t opcode_ = 0;  // where the opcode at hand stands
+  std::size_t opcode_ = 0;  // where the opcode at hand is
   std::vector<Value> values_;
   std::vector<std::unique_ptr<std::string>> decoded_;  // texts that are not in the file as such
   std::vector<Id> stack_;

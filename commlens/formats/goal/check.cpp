@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t k_most_operations = 1'000'000'000;
 
 /// Fails when the trace does not report the ranks of a group, a root, or the parts of an all_to_all.
-Result<void> check_told(const Trace& trace) {
+Result<void> check_known(const Trace& trace) {
   const IncompleteCalls groupless = incomplete_calls(trace, [&](const CommOp& op) {
     return op.kind != CommKind::other && !trace.groups.knows_members(op.group);
   });
@@ -35,7 +35,7 @@ Result<void> check_told(const Trace& trace) {
   if (uneven.calls > 0) {
     return failure(
         fmt::format("GOAL needs to know how much each rank sends to each other one; of an all_to_all that "
-                    "gives and gets different amounts the trace tells the sums alone: {}",
+                    "gives and gets different amounts the trace has the sums only: {}",
                     text_of(trace, uneven)));
   }
   return {};
@@ -69,8 +69,8 @@ std::int64_t goal_operations(CommKind kind, std::int64_t ranks) {
 }
 
 Result<GoalLeftOut> check_goal(const Trace& trace) {
-  if (const auto told = check_told(trace); !told) {
-    return tl::unexpected(told.error());
+  if (const auto known = check_known(trace); !known) {
+    return tl::unexpected(known.error());
   }
   GoalLeftOut left_out;
   std::int64_t operations = 0;

@@ -42,7 +42,7 @@ void merge(const GoalAfter& more, GoalAfter& after) {
   add(more.started, after.started);
 }
 
-/// One rank's part of a collective: where it stands among the members, and who its neighbours are.
+/// One rank's part of a collective: its place among the members, and who its neighbours are.
 struct GoalSeat {
   const std::vector<Rank>* members = nullptr;
   std::int64_t place = 0;
@@ -137,8 +137,8 @@ void GoalWriter::write_header(const GoalLeftOut& left_out) {
       "// barrier: dissemination. Messages of no bytes have one.\n";
   for (const auto& [name, calls] : left_out) {
     const std::string printable = one_line(name);
-    text_ += fmt::format("// left out: {} calls of {}\n", calls,
-                         printable.empty() ? "an unknown kind" : printable);
+    text_ +=
+        fmt::format("// skipped: {} calls of {}\n", calls, printable.empty() ? "an unknown kind" : printable);
   }
   if (schedule_.relaxed_waits() > 0) {
     text_ +=
@@ -283,7 +283,7 @@ void GoalWriter::write_collective(const CommOp& op, const GoalSeat& seat) {
   const std::int64_t ranks = seat.ranks();
   switch (op.kind) {
     case CommKind::all_reduce:
-      // Scatters the sums, then gathers them: a member ends the first half with the part behind its own.
+      // Scatters the sums, then gathers them: a member ends the first half with the part after its own.
       ring(seat, (op.input * op.dtype).value, ranks - 1, seat.place);
       ring(seat, (op.input * op.dtype).value, ranks - 1, seat.place + 1);
       break;
@@ -413,7 +413,7 @@ Result<void> write(const Trace& trace, const CallSelection& selection, const Tex
     if (series.is_uneven) {
       return failure(
           fmt::format("GOAL needs to know how much each rank sends to each other one; of an all_to_all of "
-                      "different amounts on a group of {} ranks the trace tells the sums alone",
+                      "different amounts on a group of {} ranks the trace has the sums only",
                       series.members.size()));
     }
   }

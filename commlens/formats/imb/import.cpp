@@ -17,7 +17,7 @@
 namespace commlens::formats::imb {
 namespace {
 
-/// The word behind a key such as "# Benchmarking"; empty when the line does not have it.
+/// The word after a key such as "# Benchmarking"; empty when the line does not have it.
 std::string_view word_behind(std::string_view line, std::string_view key) {
   const std::size_t start = line.find(key);
   if (start == std::string_view::npos) {

@@ -163,7 +163,7 @@ Result<void> check_group(const CallRecord& record, CommKind kind, Rank rank) {
   }
   if (const std::optional<Rank> repeated = repeated_in(group)) {
     return failure(
-        fmt::format("field \"group\" must name each rank once: {} stands there twice", repeated->value));
+        fmt::format("field \"group\" must name each rank once: {} is there twice", repeated->value));
   }
   if (std::find(group.begin(), group.end(), rank) == group.end()) {
     return failure(fmt::format("field \"group\" does not name rank {}, whose call this is", rank.value));
@@ -263,7 +263,7 @@ Result<GroupId> CallBuilder::group_of(const CallRecord& record, CommKind kind, R
     previous_name_ = record.group_name;
     previous_communicator_ = record.communicator;
     previous_axis_ = record.axis;
-    // The name of a hidden group tells it from others.
+    // The name of a hidden group distinguishes it from others.
     previous_group_id_ =
         hidden > 0 ? trace_.groups.intern_hidden(
                          hidden, previous_name_.empty() ? previous_communicator_ : previous_name_, *axis)
@@ -332,9 +332,9 @@ Result<void> CallBuilder::add_compute(const CallRecord& record, Rank rank) {
   if (!event || !times) {
     return tl::unexpected(event ? times.error() : event.error());
   }
-  const std::optional<Times>& stretch = *times;
-  COMMLENS_CHECK(stretch.has_value(), "the record has both its start and its duration");
-  stream_of(rank).compute.push_back({stretch->started, stretch->finished, event->iteration});
+  const std::optional<Times>& interval = *times;
+  COMMLENS_CHECK(interval.has_value(), "the record has both its start and its duration");
+  stream_of(rank).compute.push_back({interval->started, interval->finished, event->iteration});
   return {};
 }
 

@@ -51,7 +51,7 @@ struct CallRecord {
   GroupField group;
   std::optional<std::int64_t> group_size;  // of a group whose ranks are not known
   std::string group_name;                  // what the source calls that group
-  std::string communicator;                // what tells communicators of the same ranks apart
+  std::string communicator;                // what distinguishes communicators of the same ranks
   std::string axis;                        // what the group runs along
   std::optional<std::int64_t> root;
   bool root_unknown = false;  // a broadcast or reduce whose root the source does not report
@@ -101,7 +101,9 @@ class CallBuilder {
   void append(Rank rank, OpId op, const std::optional<Times>& times = std::nullopt);
 
   /// A compute interval of a rank below k_max_ranks; `started` <= `finished`.
-  void add_compute(Rank rank, const ComputeInterval& stretch) { stream_of(rank).compute.push_back(stretch); }
+  void add_compute(Rank rank, const ComputeInterval& interval) {
+    stream_of(rank).compute.push_back(interval);
+  }
 
   /// Where the trace comes from and what it misses, for the reader to complete.
   Provenance& provenance() { return trace_.provenance; }

@@ -131,7 +131,7 @@ class LineFields {
   }
   bool want(std::size_t index) {
     if ((seen_ >> index & 1U) != 0) {
-      return refuse(fmt::format("field \"{}\" stands twice", call_fields()[index].key));
+      return refuse(fmt::format("field \"{}\" appears twice", call_fields()[index].key));
     }
     seen_ |= std::uint32_t{1} << index;
     wanted_ = &call_fields()[index];
@@ -304,7 +304,7 @@ class CallLineParser::Fast {
   }
 
   dom::parser parser_;
-  std::vector<char> text_;                  // the line, and behind it what simdjson may read
+  std::vector<char> text_;                  // the line, and after it what simdjson may read
   std::vector<const CallField*> previous_;  // by place in the line
 };
 

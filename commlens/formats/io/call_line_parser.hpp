@@ -8,7 +8,7 @@
 namespace commlens::formats {
 
 /// One line of calls JSON Lines into `record`, which is cleared first. Fields we do not know are skipped; a
-/// field that stands twice or has another type is an error. For many lines: CallLineParser.
+/// field that appears twice or has another type is an error. For many lines: CallLineParser.
 Result<void> parse_call_line(std::string_view line, CallRecord& record);
 
 /// Reads many lines of calls JSON Lines as parse_call_line does each, several times as fast.

@@ -21,7 +21,7 @@ struct OpText {
 
 /// How one format writes the fields of a call, in the order of docs/formats/calls.md.
 struct CallSyntax {
-  std::string_view rank;  // what stands before each value
+  std::string_view rank;  // what comes before each value
   std::string_view iteration;
   std::string_view unknown_iteration;  // the value of k_unknown_iteration
   std::string_view root;
@@ -34,8 +34,8 @@ struct CallSyntax {
   OpText (*op_text)(const Trace&, const CommOp&);
   std::string (*group_text)(const GroupTable&, GroupId, const std::vector<Rank>& members);
   std::string (*line_end)(const GroupTable&, GroupId);  // communicator, axis, the end of the line
-  std::string_view compute;      // what stands between the iteration of a compute interval and its start
-  std::string_view compute_end;  // and behind its duration
+  std::string_view compute;      // what comes between the iteration of a compute interval and its start
+  std::string_view compute_end;  // and after its duration
 };
 
 /// Writes every call of `trace` that is selected in blocks of about 1 MiB of whole lines. Text that repeats

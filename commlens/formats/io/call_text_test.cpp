@@ -14,7 +14,7 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 
 using Writer = void (*)(const Trace&, const CallSelection&, const TextSink&);
@@ -134,13 +134,13 @@ TEST(CallsWriters, WriteComputeLinesOnlyWhenAsked) {
 }
 
 TEST(CallsWriters, ComputeLinesAreReadBack) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const Trace trace = computing_trace();
   const CallSelection all{.compute = true};
   const Result<Trace> from_jsonl =
-      calls_jsonl::read(folder.write("c.jsonl", written(calls_jsonl::write, trace, all)));
+      calls_jsonl::read(directory.write("c.jsonl", written(calls_jsonl::write, trace, all)));
   const Result<Trace> from_csv =
-      calls_csv::read(folder.write("c.csv", written(calls_csv::write, trace, all)));
+      calls_csv::read(directory.write("c.csv", written(calls_csv::write, trace, all)));
   ASSERT_TRUE(from_jsonl) << from_jsonl.error().message;
   ASSERT_TRUE(from_csv) << from_csv.error().message;
   for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -152,11 +152,12 @@ TEST(CallsWriters, ComputeLinesAreReadBack) {
 
 TEST(CallsWriters, LoseNothingThatTheReadersTake) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     const Trace trace = test_support::RandomTrace(seed).with_communicators().make();
     const Result<Trace> from_jsonl =
-        calls_jsonl::read(folder.write("c.jsonl", written(calls_jsonl::write, trace)));
-    const Result<Trace> from_csv = calls_csv::read(folder.write("c.csv", written(calls_csv::write, trace)));
+        calls_jsonl::read(directory.write("c.jsonl", written(calls_jsonl::write, trace)));
+    const Result<Trace> from_csv =
+        calls_csv::read(directory.write("c.csv", written(calls_csv::write, trace)));
     ASSERT_TRUE(from_jsonl) << "seed=" << seed << ": " << from_jsonl.error().message;
     ASSERT_TRUE(from_csv) << "seed=" << seed << ": " << from_csv.error().message;
     for (Rank rank{0}; rank.value < trace.ranks(); ++rank.value) {
@@ -182,10 +183,10 @@ TEST(Communicators, PassThroughCallsAndCsv) {
   const std::string lines = written(calls_jsonl::write, trace);
   EXPECT_NE(lines.find(R"("group":[0,1],"communicator":"0x000000000000002f"})"), std::string::npos) << lines;
   EXPECT_NE(lines.find(R"("group":[0,1]})"), std::string::npos) << lines;
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const bool as_csv : {false, true}) {
     const std::filesystem::path file =
-        folder.write("calls", written(as_csv ? calls_csv::write : calls_jsonl::write, trace));
+        directory.write("calls", written(as_csv ? calls_csv::write : calls_jsonl::write, trace));
     const Result<Trace> back = as_csv ? calls_csv::read(file) : calls_jsonl::read(file);
     ASSERT_TRUE(back.has_value()) << back.error().message;
     std::vector<CommunicatorId> read;
@@ -209,10 +210,10 @@ TEST(HiddenGroups, PassThroughCallsAndCsv) {
             R"({"rank":3,"iteration":0,"phase":"other","op":"all_reduce","dtype":"fp32","input_bytes":16,)"
             R"("output_bytes":16,"group":[],"group_size":8,"group_name":"comm 0x1f"})"
             "\n");
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const bool as_csv : {false, true}) {
     const std::string text = written(as_csv ? calls_csv::write : calls_jsonl::write, trace);
-    const std::filesystem::path file = folder.write("calls", text);
+    const std::filesystem::path file = directory.write("calls", text);
     const Result<Trace> back = as_csv ? calls_csv::read(file) : calls_jsonl::read(file);
     ASSERT_TRUE(back.has_value()) << back.error().message;
     const GroupId group = back->op(back->streams[0].events[0].op).group;

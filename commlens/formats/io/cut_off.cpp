@@ -49,7 +49,7 @@ TextEnd end_of(const std::filesystem::path& file) {
   return end;
 }
 
-/// Whether a reader skipped something for a reason in which one of `words` stands.
+/// Whether a reader skipped something for a reason that contains one of `words`.
 bool skipped_for(const Trace& trace, std::initializer_list<std::string_view> words) {
   return std::any_of(trace.provenance.skipped.begin(), trace.provenance.skipped.end(), [&](const auto& skip) {
     return std::any_of(words.begin(), words.end(),

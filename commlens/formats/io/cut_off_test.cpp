@@ -12,7 +12,7 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 constexpr std::string_view k_whole_event =
     R"k({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce(x)",)k"
@@ -37,34 +37,34 @@ std::string said_of(const std::filesystem::path& file) {
 }
 
 TEST(CutOff, SaysWhereAFileEnds) {
-  const ScratchFolder folder;
-  const std::filesystem::path kineto = folder.write("k.json", joined(k_whole_event, k_half_event));
+  const ScratchDirectory directory;
+  const std::filesystem::path kineto = directory.write("k.json", joined(k_whole_event, k_half_event));
   EXPECT_EQ(said_of(kineto), kineto.string() + ": cut off at byte 143; 1 call read");
-  const std::filesystem::path table = folder.write("t.txt", joined(k_header, k_row, k_half_row));
+  const std::filesystem::path table = directory.write("t.txt", joined(k_header, k_row, k_half_row));
   EXPECT_EQ(said_of(table),
             table.string() + ": ends within a line at byte 134, and has broken lines; 2 calls read");
 }
 
 TEST(CutOff, SaysSoWhereAFileEndsBetweenTwoValues) {
-  const ScratchFolder folder;
-  const std::filesystem::path kineto = folder.write("k.json", k_whole_event);
+  const ScratchDirectory directory;
+  const std::filesystem::path kineto = directory.write("k.json", k_whole_event);
   EXPECT_EQ(said_of(kineto), kineto.string() + ": cut off at byte 118; 1 call read");
 }
 
 TEST(CutOff, CountsTheBytesOfTheDecompressedText) {
-  const ScratchFolder folder;
-  const std::string file = (folder / "k.json.gz").string();
+  const ScratchDirectory directory;
+  const std::string file = (directory / "k.json.gz").string();
   write_stream(file, [](const TextSink& sink) { sink(joined(k_whole_event, k_half_event)); });
   EXPECT_EQ(said_of(file), file + ": cut off at byte 143; 1 call read");
 }
 
 TEST(CutOff, SaysNothingOfAWholeFile) {
-  const ScratchFolder folder;
-  EXPECT_EQ(said_of(folder.write("k.json", joined(k_whole_event, "]}"))), "");
-  EXPECT_EQ(said_of(folder.write("t.txt", joined(k_header, k_row))), "");
-  EXPECT_EQ(said_of(folder.write("t.txt", joined(k_header, k_row.substr(0, k_row.size() - 1)))), "")
+  const ScratchDirectory directory;
+  EXPECT_EQ(said_of(directory.write("k.json", joined(k_whole_event, "]}"))), "");
+  EXPECT_EQ(said_of(directory.write("t.txt", joined(k_header, k_row))), "");
+  EXPECT_EQ(said_of(directory.write("t.txt", joined(k_header, k_row.substr(0, k_row.size() - 1)))), "")
       << "only the line end is missing";
-  EXPECT_EQ(said_of(folder.write("t.txt", joined(k_header, k_half_row, "\n", k_row))), "")
+  EXPECT_EQ(said_of(directory.write("t.txt", joined(k_header, k_half_row, "\n", k_row))), "")
       << "the broken row is not the last";
 }
 

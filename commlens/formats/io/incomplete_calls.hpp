@@ -24,7 +24,7 @@ IncompleteCalls incomplete_calls_of(const Trace& trace, Rank rank,
 /// "24 calls (the first: all_reduce of rank 0 on a group of 4 ranks, comm 0x7f)".
 std::string text_of(const Trace& trace, const IncompleteCalls& incomplete);
 
-/// "a group of 4 ranks", "a group of unknown size", and behind a comma what the source calls it.
+/// "a group of 4 ranks", "a group of unknown size", and after a comma what the source calls it.
 std::string group_text(const Trace& trace, GroupId group);
 
 }  // namespace commlens::formats

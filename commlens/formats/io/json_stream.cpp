@@ -31,7 +31,7 @@ constexpr std::array<Mark, 256> k_marks = marks();
 
 Mark mark_of(char c) { return k_marks[static_cast<unsigned char>(c)]; }
 
-/// The byte behind the string's closing quote, for `at` inside a string; null when it is not in [at, end).
+/// The byte after the string's closing quote, for `at` inside a string; null when it is not in [at, end).
 const char* end_of_string(const char* at, const char* end) {
   while (at < end) {
     const auto* const quote =
@@ -70,7 +70,7 @@ Error JsonStream::wrong(std::string_view what) const {
       fmt::format("{}: byte {}: {}", source_.name(), dropped_ + static_cast<std::int64_t>(begin_ - 1), what)};
 }
 
-/// Reads more behind the unread text; false at the end of the source.
+/// Reads more after the unread text; false at the end of the source.
 Result<bool> JsonStream::fill() {
   if (at_end_) {
     return false;
@@ -163,9 +163,9 @@ bool JsonStream::look_for_end(ValueScan& scan) const {
   const std::size_t size = end_ - begin_;
   while (scan.at < size) {
     if (scan.in_string) {
-      const char* const behind = end_of_string(text + scan.at, text + size);
-      scan.at = behind == nullptr ? size : static_cast<std::size_t>(behind - text);
-      scan.in_string = behind == nullptr;
+      const char* const after = end_of_string(text + scan.at, text + size);
+      scan.at = after == nullptr ? size : static_cast<std::size_t>(after - text);
+      scan.in_string = after == nullptr;
       if (!scan.in_string && scan.depth == 0) {
         return true;
       }
@@ -231,7 +231,7 @@ Result<bool> JsonStream::next_member(Piece& piece) {
     }
     whole = next && *next >= 0 ? skip_value_text(length) : Result<bool>(false);
   } else if (whole && next && *next >= 0) {
-    return tl::unexpected(wrong("expected ':' behind the name of a member"));
+    return tl::unexpected(wrong("expected ':' after the name of a member"));
   }
   if (!whole || !next) {
     return tl::unexpected(whole ? next.error() : whole.error());
@@ -257,9 +257,9 @@ void JsonStream::take_whole_elements() {
   const char* at = text + looked_at_;
   while (at < end) {
     if (in_string_) {
-      const char* const behind = end_of_string(at, end);
-      in_string_ = behind == nullptr;
-      at = in_string_ ? end : behind;
+      const char* const after = end_of_string(at, end);
+      in_string_ = after == nullptr;
+      at = in_string_ ? end : after;
       continue;
     }
     const Mark mark = mark_of(*at);
@@ -369,8 +369,8 @@ std::vector<std::string_view> elements_of(std::string_view array) {
   for (const char* at = start; at < end; ++at) {
     const Mark mark = mark_of(*at);
     if (mark == Mark::quote) {
-      const char* const behind = end_of_string(at + 1, end);
-      at = (behind == nullptr ? end : behind) - 1;
+      const char* const after = end_of_string(at + 1, end);
+      at = (after == nullptr ? end : after) - 1;
     } else if (mark == Mark::comma && depth == 0) {
       take(at);
     } else {

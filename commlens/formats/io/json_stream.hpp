@@ -18,12 +18,12 @@ class JsonStream {
  public:
   /// The largest member or array element that is handed out; more is an error.
   static constexpr std::size_t k_largest_piece = std::size_t{64} << 20;
-  /// Readable bytes behind each piece, as simdjson wants them.
+  /// Readable bytes after each piece, as simdjson wants them.
   static constexpr std::size_t k_padding = 64;
 
   struct Piece {
     bool is_run = false;    // whole elements of the array, written as an array of their own
-    std::string_view key;   // of a member, as it stands between its quotes
+    std::string_view key;   // of a member, as it is between its quotes
     std::string_view json;  // stays valid until the next call
   };
 
@@ -79,7 +79,7 @@ class JsonStream {
   std::int64_t depth_ = 0;
   bool in_string_ = false;
   bool has_text_ = false;       // since the last comma
-  bool is_array_over_ = false;  // its closing bracket stands at looked_at_
+  bool is_array_over_ = false;  // its closing bracket is at looked_at_
   bool is_overwritten_ = false;
   char overwritten_ = 0;  // what stood where the run's closing bracket was put, at begin_
 };

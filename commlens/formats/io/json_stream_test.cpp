@@ -8,7 +8,7 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 /// What a stream hands out: members as "key=json", elements one by one.
 struct Read {
@@ -19,8 +19,8 @@ struct Read {
 };
 
 Read read_stream(const std::string& text) {
-  const ScratchFolder folder;
-  Result<JsonStream> stream = JsonStream::open(folder.write("t.json", text), "events");
+  const ScratchDirectory directory;
+  Result<JsonStream> stream = JsonStream::open(directory.write("t.json", text), "events");
   Read read;
   if (!stream) {
     read.error = stream.error().message;
@@ -30,7 +30,7 @@ Read read_stream(const std::string& text) {
   while (true) {
     const Result<bool> more = stream->next(piece);
     if (!more || !*more) {
-      read.error = more ? "" : more.error().message.substr(folder.write("t.json", "").string().size());
+      read.error = more ? "" : more.error().message.substr(directory.write("t.json", "").size());
       read.is_cut_off = stream->is_cut_off();
       return read;
     }
@@ -101,7 +101,7 @@ TEST(JsonStream, SaysWhereATextIsNoJson) {
   EXPECT_EQ(read_stream("").error, ": byte 0: the file is empty");
   EXPECT_EQ(read_stream("hello").error, ": byte 0: expected JSON, an object or an array");
   EXPECT_EQ(read_stream("{17: 1}").error, ": byte 1: expected the name of a member in quotes");
-  EXPECT_EQ(read_stream(R"({"a" 1})").error, ": byte 5: expected ':' behind the name of a member");
+  EXPECT_EQ(read_stream(R"({"a" 1})").error, ": byte 5: expected ':' after the name of a member");
   EXPECT_EQ(read_stream(R"({"a":,})").error, ": byte 5: expected a value");
 }
 

@@ -26,7 +26,7 @@ Result<TextSource> TextSource::open(const std::filesystem::path& path) {
   source.name_ = is_standard_input ? "standard input" : path.string();
   std::error_code status;
   if (!is_standard_input && std::filesystem::is_directory(path, status)) {
-    return failure(fmt::format("{}: a folder, expected a file", source.name_));
+    return failure(fmt::format("{}: a directory, expected a file", source.name_));
   }
   errno = 0;
   if (is_standard_input) {

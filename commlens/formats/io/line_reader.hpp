@@ -15,7 +15,7 @@ class TextSource {
  public:
   static constexpr std::size_t k_largest_block = std::size_t{1} << 20;
 
-  /// Fails, naming the file, when it is missing, a folder or unreadable.
+  /// Fails, naming the file, when it is missing, a directory or unreadable.
   static Result<TextSource> open(const std::filesystem::path& path);
 
   /// Up to `size` bytes of decompressed text; 0 at the end. Fails on a damaged or truncated gzip file.

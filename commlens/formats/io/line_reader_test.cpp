@@ -8,7 +8,7 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 std::filesystem::path compressed(const std::filesystem::path& file, std::string_view text) {
   gzFile out = gzopen(file.c_str(), "wb");
@@ -36,65 +36,65 @@ std::string lines_of(const std::filesystem::path& file) {
 }
 
 TEST(LineReader, SplitsAtLineEnds) {
-  const ScratchFolder folder;
-  EXPECT_EQ(lines_of(folder.write("f", "")), "");
-  EXPECT_EQ(lines_of(folder.write("f", "a\nb")), "a|b");
-  EXPECT_EQ(lines_of(folder.write("f", "a\r\n\nb\n")), "a||b|");
-  EXPECT_EQ(lines_of(folder.write("f",
-                                  "\xef\xbb\xbf"
-                                  "a\n\xef\xbb\xbf\n")),
+  const ScratchDirectory directory;
+  EXPECT_EQ(lines_of(directory.write("f", "")), "");
+  EXPECT_EQ(lines_of(directory.write("f", "a\nb")), "a|b");
+  EXPECT_EQ(lines_of(directory.write("f", "a\r\n\nb\n")), "a||b|");
+  EXPECT_EQ(lines_of(directory.write("f",
+                                     "\xef\xbb\xbf"
+                                     "a\n\xef\xbb\xbf\n")),
             "a|\xef\xbb\xbf|");
 }
 
 TEST(LineReader, ReadsCompressedTextToo) {
-  const ScratchFolder folder;
-  EXPECT_EQ(lines_of(compressed(folder / "f.gz", "a\nb\n")), "a|b|");
-  const std::string member = test_support::content_of(folder / "f.gz");
-  EXPECT_EQ(lines_of(folder.write("two.gz", member + member)), "a|b|a|b|");
+  const ScratchDirectory directory;
+  EXPECT_EQ(lines_of(compressed(directory / "f.gz", "a\nb\n")), "a|b|");
+  const std::string member = test_support::content_of(directory / "f.gz");
+  EXPECT_EQ(lines_of(directory.write("two.gz", member + member)), "a|b|a|b|");
 }
 
 TEST(LineReader, KeepsLinesThatCrossBlocks) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const std::string line(700'000, 'x');
-  EXPECT_EQ(lines_of(folder.write("f", line + "\n" + line + "\n")), line + "|" + line + "|");
+  EXPECT_EQ(lines_of(directory.write("f", line + "\n" + line + "\n")), line + "|" + line + "|");
 }
 
 TEST(LineReader, SaysWhereAGzipFileIsDamaged) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   std::string text;
   for (int line = 0; line < 20'000; ++line) {
     text += std::to_string(line * 7919) + "\n";
   }
-  const std::string whole = test_support::content_of(compressed(folder / "f.gz", text));
-  folder.write("f.gz", whole.substr(0, whole.size() / 2));
-  EXPECT_NE(lines_of(folder / "f.gz").find("f.gz: the compressed file is cut off"), std::string::npos);
+  const std::string whole = test_support::content_of(compressed(directory / "f.gz", text));
+  directory.write("f.gz", whole.substr(0, whole.size() / 2));
+  EXPECT_NE(lines_of(directory / "f.gz").find("f.gz: the compressed file is cut off"), std::string::npos);
   std::string damaged = whole;
   damaged[whole.size() / 2] ^= 0x55;
-  EXPECT_NE(lines_of(folder.write("f.gz", damaged)).find("f.gz: "), std::string::npos);
+  EXPECT_NE(lines_of(directory.write("f.gz", damaged)).find("f.gz: "), std::string::npos);
 }
 
 TEST(LineReader, RefusesALineBeyondItsLimit) {
-  const ScratchFolder folder;
-  const std::string said = lines_of(folder.write("f", "short\n" + std::string((17U << 20), 'x')));
+  const ScratchDirectory directory;
+  const std::string said = lines_of(directory.write("f", "short\n" + std::string((17U << 20), 'x')));
   EXPECT_NE(said.find("f:2: a line of more than 16 MiB"), std::string::npos) << said.substr(0, 200);
 }
 
-TEST(LineReader, RefusesFoldersAndMissingFiles) {
-  const ScratchFolder folder;
-  EXPECT_NE(lines_of(folder / ".").find("a folder, expected a file"), std::string::npos);
-  EXPECT_NE(lines_of(folder / "x").find("x: no such file"), std::string::npos);
+TEST(LineReader, RefusesDirectoriesAndMissingFiles) {
+  const ScratchDirectory directory;
+  EXPECT_NE(lines_of(directory / ".").find("a directory, expected a file"), std::string::npos);
+  EXPECT_NE(lines_of(directory / "x").find("x: no such file"), std::string::npos);
 }
 
 TEST(ReadHead, GivesTheStartOfTheDecompressedText) {
-  const ScratchFolder folder;
-  EXPECT_EQ(read_head(compressed(folder / "f.gz", "abcdef"), 3), "abc");
-  EXPECT_EQ(read_head(folder.write("f", "ab"), 3), "ab");
-  EXPECT_FALSE(read_head(folder / "x", 3));
+  const ScratchDirectory directory;
+  EXPECT_EQ(read_head(compressed(directory / "f.gz", "abcdef"), 3), "abc");
+  EXPECT_EQ(read_head(directory.write("f", "ab"), 3), "ab");
+  EXPECT_FALSE(read_head(directory / "x", 3));
 }
 
 TEST(ReadWhole, GivesAFileUpToItsLimit) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.write("f", std::string(std::size_t{3} << 20, 'x'));
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory.write("f", std::string(std::size_t{3} << 20, 'x'));
   const Result<std::string> whole = read_whole(file, std::size_t{3} << 20, "list");
   ASSERT_TRUE(whole.has_value()) << whole.error().message;
   EXPECT_EQ(whole->size(), std::size_t{3} << 20);

@@ -17,7 +17,7 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 /// One call: "all_reduce int8 8->8 x4 [OSU MPI Allreduce Latency Test] 0+1500".
 std::vector<std::string> benchmarked_calls(const Result<Trace>& trace) {
@@ -43,13 +43,13 @@ using BenchmarkedCalls = std::vector<std::string>;
 using BenchmarkSkips = std::map<std::string, std::int64_t>;
 
 Result<Trace> read_osu_text(std::string_view text) {
-  const ScratchFolder folder;
-  return osu::read(folder.write("osu.log", text));
+  const ScratchDirectory directory;
+  return osu::read(directory.write("osu.log", text));
 }
 
 Result<Trace> read_imb_text(std::string_view text) {
-  const ScratchFolder folder;
-  return imb::read(folder.write("imb.log", text));
+  const ScratchDirectory directory;
+  return imb::read(directory.write("imb.log", text));
 }
 
 TEST(MpiBenchmark, KnowsTheTitlesOfBothPrograms) {

@@ -12,7 +12,7 @@
 namespace commlens::formats {
 
 /// The rest of a broken line may stand right before the host. A process that prints a second line is known by
-/// then, so a name behind other text that ends with a known one is that process.
+/// then, so a name after other text that ends with a known one is that process.
 const std::string& NcclComms::process_of(const NcclPrinter& printer) {
   constexpr std::size_t longest_name = 300;  // a host has at most 253 characters
   const std::string_view process = printer.process;
@@ -68,7 +68,7 @@ NcclComms::Row NcclComms::add(const std::string& process, std::string_view point
                     .pointer = std::string(pointer),
                     .ranks = ranks,
                     .rank = std::nullopt,
-                    .told_id = {},
+                    .reported_id = {},
                     .id = {},
                     .owner = owner});
   return row;
@@ -76,12 +76,12 @@ NcclComms::Row NcclComms::add(const std::string& process, std::string_view point
 
 /// NCCL 2.18 gives the same commId to all splits of one parent by one color. Making a communicator is a
 /// collective call, so the n-th one of an id is the same on all its members.
-std::string NcclComms::unique_id(const std::string& process, const std::string& told, std::int64_t rank) {
-  if (told.empty()) {
+std::string NcclComms::unique_id(const std::string& process, const std::string& reported, std::int64_t rank) {
+  if (reported.empty()) {
     return {};
   }
-  const std::int64_t use = ++uses_of_ids_[{process, told, rank}];
-  return use == 1 ? told : fmt::format("{} #{}", told, use);
+  const std::int64_t use = ++uses_of_ids_[{process, reported, rank}];
+  return use == 1 ? reported : fmt::format("{} #{}", reported, use);
 }
 
 /// Whether a line whose pointer is that of `comm` is about it. A pointer is used again for the next
@@ -96,7 +96,7 @@ bool NcclComms::is_line_of(const Comm& comm, const NcclCommLine& line, const std
   }
   // The second line of a split says neither parent nor color in NCCL 2.18.
   const bool is_second = comm.moment == Moment::start && line.moment == Moment::complete;
-  return is_second || comm.told_id.empty() || id.empty() || comm.told_id == id;
+  return is_second || comm.reported_id.empty() || id.empty() || comm.reported_id == id;
 }
 
 void NcclComms::describe(const NcclPrinter& printer, const NcclCommLine& line) {
@@ -107,8 +107,8 @@ void NcclComms::describe(const NcclPrinter& printer, const NcclCommLine& line) {
   Comm& comm = comms_[is_known ? found->second
                                : add(process, line.comm, line.ranks, line.device.value_or(printer.device))];
   comm.rank = line.rank;
-  if (comm.told_id.empty()) {
-    comm.told_id = id;
+  if (comm.reported_id.empty()) {
+    comm.reported_id = id;
     comm.id = unique_id(process, id, line.rank);
   }
   const bool is_of_one_before =
@@ -164,9 +164,9 @@ void NcclComms::number_by_world() {
       return;
     }
   }
-  const bool is_told =
-      std::any_of(owners_.begin(), owners_.end(), [](const Owner& owner) { return owner.is_told; });
-  if (is_told || largest == 0) {
+  const bool is_reported =
+      std::any_of(owners_.begin(), owners_.end(), [](const Owner& owner) { return owner.is_reported; });
+  if (is_reported || largest == 0) {
     return;
   }
   for (const auto& [owner, rank] : numbers) {

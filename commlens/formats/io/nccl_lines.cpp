@@ -27,7 +27,7 @@ std::optional<std::int64_t> whole(std::string_view text) {
   return is_whole && value >= -1 ? std::optional(value) : std::nullopt;
 }
 
-/// Takes the digits at the end of the text, and the character `before` that stands before them.
+/// Takes the digits at the end of the text, and the character `before` in front of them.
 std::optional<std::int64_t> take_last_number(std::string_view& text, char before) {
   std::size_t start = text.size();
   while (start > 0 && is_decimal(text[start - 1])) {
@@ -46,7 +46,7 @@ struct FoundPrinter {
   std::size_t start = 0;  // where the host begins
 };
 
-/// The printer that stands before "NCCL INFO"; RCCL may put a time between.
+/// The printer before "NCCL INFO"; RCCL may put a time between.
 std::optional<FoundPrinter> printer_before(std::string_view text) {
   constexpr std::size_t longest_time = 48;
   const std::size_t bracket = text.rfind(']');
@@ -101,7 +101,7 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-/// The word behind `key`, both of them taken; empty when another word comes next.
+/// The word after `key`, both of them taken; empty when another word comes next.
 std::string_view take_field(std::string_view& text, std::string_view key) {
   std::string_view rest = text;
   if (take_word(rest) != key) {
@@ -112,7 +112,7 @@ std::string_view take_field(std::string_view& text, std::string_view key) {
   return value;
 }
 
-/// The word behind the first " key ".
+/// The word after the first " key ".
 std::string_view field_of(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     std::string_view rest = text;

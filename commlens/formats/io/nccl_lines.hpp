@@ -10,17 +10,17 @@ namespace commlens::formats {
 struct NcclPrinter {
   std::string_view process;  // "host:pid"
   std::int64_t device = 0;   // current CUDA device of the thread
-  // Other text of NCCL stands before it in the line, whose last characters `process` may begin with.
+  // Other text of NCCL is before it in the line, whose last characters `process` may begin with.
   bool is_behind_text = false;
 };
 
 /// One message of NCCL's log; a line of a log may hold several, when processes write at once.
 struct NcclMessage {
   NcclPrinter printer;
-  std::string_view text;  // behind "NCCL INFO "
+  std::string_view text;  // after "NCCL INFO "
 };
 
-/// Calls `take` for each message of a line. Returns what stands before the first one (all, when there is
+/// Calls `take` for each message of a line. Returns what comes before the first one (all, when there is
 /// none): what a launcher adds, or the rest of a line that another process broke into.
 std::string_view for_each_nccl_message(std::string_view line,
                                        const std::function<void(const NcclMessage&)>& take);

@@ -19,7 +19,7 @@ struct NcclFunction {
 };
 
 /// The function that NCCL, RCCL and their profilers call "AllReduce", "Broadcast", "AlltoAll", …; null when
-/// we do not know it. Gather and Scatter are `other`; of their buffers the one that every rank has is told.
+/// we do not know it. Gather and Scatter are `other`; of their buffers the one that every rank has is given.
 /// Source: nccl.h (meaning of each count), collectives.cc (names).
 const NcclFunction* nccl_function(std::string_view name);
 

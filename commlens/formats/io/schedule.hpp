@@ -21,7 +21,7 @@ struct MessagePair {
   /// Which message each receive takes, both counted in order of their starts; empty where the first takes the
   /// first, and so on.
   std::vector<std::uint32_t> matched;
-  /// Bytes of each message, where some are told as other ones on the two sides (pickled objects).
+  /// Bytes of each message, where the two sides report different ones (pickled objects).
   std::vector<std::int64_t> sent_bytes;
 
   /// Bytes of message `number`, which the receiver has as `received` bytes.
@@ -134,7 +134,7 @@ class ScheduledRank {
   ScheduledRank(const CallSchedule& schedule, const RankStream& stream, Rank rank)
       : schedule_(schedule), stream_(stream), order_(schedule.order(stream)), rank_(rank) {}
 
-  /// False behind the last one.
+  /// False after the last one.
   bool next(ScheduledCall& call);
 
  private:

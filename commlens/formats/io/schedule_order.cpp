@@ -28,8 +28,8 @@ CallOrder::CallOrder(const RankStream& stream) : calls_(static_cast<std::uint32_
   waited_at_.resize(calls_);
   for (std::uint32_t position = 0; position < calls_; ++position) {
     const std::chrono::nanoseconds finished = times[row(position)].finished;
-    const auto behind = starts.begin() + position + 1;
-    const auto found = std::lower_bound(behind, starts.end(), finished);
+    const auto after = starts.begin() + position + 1;
+    const auto found = std::lower_bound(after, starts.end(), finished);
     waited_at_[position] =
         found == starts.end() ? k_never : static_cast<std::uint32_t>(found - starts.begin());
   }

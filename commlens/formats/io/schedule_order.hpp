@@ -9,7 +9,7 @@ namespace commlens::formats {
 /// The calls of a rank in the order in which they started ("positions"), and which later call was the first
 /// to find each of them finished: what a program does between two calls of its own can rest on those alone
 /// that had finished. So a blocking call is waited for by the next one, a non-blocking one by the first call
-/// behind its wait.
+/// after its wait.
 class CallOrder {
  public:
   static constexpr std::uint32_t k_never = UINT32_MAX;

@@ -14,7 +14,7 @@ namespace commlens::formats {
 /// Carries out the calls of all ranks as a simulator would that lets each rank have one send or collective
 /// at a time, in the order of their starts: receives are posted, sends end at once, a collective when all
 /// members have come. Where that stops in a circle of ranks, one reason to wait in it is given up, and noted
-/// in the schedule: first that a call behind an overlapping collective waits for its turn; then, that a
+/// in the schedule: first that a call after an overlapping collective waits for its turn; then, that a
 /// message waits for a receive before it; last, any wait.
 class ScheduleWalk {
  public:

@@ -11,7 +11,7 @@ namespace commlens::formats {
 /// What of a trace is written.
 struct CallSelection {
   std::optional<Rank> rank;          // only this one's calls
-  bool compute = false;              // behind the calls of a rank, the lines that say when it computed
+  bool compute = false;              // after the calls of a rank, the lines that say when it computed
   const StepOrder* order = nullptr;  // of a prediction, for formats with dependencies; outlives the writing
 };
 

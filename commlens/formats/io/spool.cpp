@@ -24,10 +24,10 @@ std::filesystem::path place_for_spools() {
   return given != nullptr && *given != '\0' ? given : "/tmp";
 }
 
-std::filesystem::path folder_in(const std::filesystem::path& parent) {
+std::filesystem::path directory_in(const std::filesystem::path& parent) {
   std::string name = (parent / "commlens-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
-    throw SystemError(fmt::format("cannot make a folder in {}: {}; set TMPDIR to one that can be written",
+    throw SystemError(fmt::format("cannot make a directory in {}: {}; set TMPDIR to one that can be written",
                                   parent.string(), std::strerror(errno)));
   }
   return name;
@@ -37,8 +37,8 @@ std::filesystem::path folder_in(const std::filesystem::path& parent) {
 
 Spool::Spool(const std::filesystem::path& shown, std::int64_t most)
     : parent_(place_for_spools()),
-      folder_(folder_in(parent_)),
-      file_(folder_.path() / (shown == "-" ? "input" : shown.filename())),
+      directory_(directory_in(parent_)),
+      file_(directory_.path() / (shown == "-" ? "input" : shown.filename())),
       shown_(shown == "-" ? "standard input" : shown.string()),
       most_(most) {
   constexpr mode_t ours = 0600;
@@ -77,7 +77,7 @@ Result<bool> Spool::take(TextSource& source, std::int64_t size) {
       return failure(
           fmt::format("{}: more than {}, the limit of what a pipe may put into {}; write it into a file and "
                       "name that, or "
-                      "set TMPDIR to a folder with more room",
+                      "set TMPDIR to a directory with more room",
                       shown_, to_text(Bytes{most_}), parent_.string()));
     }
     for (std::string_view rest(block.data(), *got); !rest.empty();) {
@@ -92,7 +92,7 @@ Result<bool> Spool::take(TextSource& source, std::int64_t size) {
 }
 
 void Spool::throw_cannot_keep(int cause) const {
-  throw SystemError(fmt::format("cannot keep what {} holds in {}: {}; set TMPDIR to a folder with room",
+  throw SystemError(fmt::format("cannot keep what {} holds in {}: {}; set TMPDIR to a directory with room",
                                 shown_, parent_.string(), std::strerror(cause)));
 }
 

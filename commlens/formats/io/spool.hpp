@@ -10,7 +10,7 @@
 namespace commlens::formats {
 
 /// What came through a pipe, decompressed, in a file of its own for as long as this lives: most formats are
-/// looked at first, and read more than once. The file is in a folder in TMPDIR (/tmp), which goes with
+/// looked at first, and read more than once. The file is in a directory in TMPDIR (/tmp), which goes with
 /// this object and when a signal ends the program.
 class Spool {
  public:
@@ -33,7 +33,7 @@ class Spool {
   [[noreturn]] void throw_cannot_keep(int cause) const;
 
   std::filesystem::path parent_;
-  Unfinished folder_;
+  Unfinished directory_;
   std::filesystem::path file_;
   std::string shown_;
   int descriptor_ = -1;

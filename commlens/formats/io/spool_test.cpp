@@ -15,21 +15,21 @@ namespace commlens::formats {
 namespace {
 
 using test_support::content_of;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
-TextSource source_of(const ScratchFolder& folder, std::string_view text) {
-  return std::move(*TextSource::open(folder.write("source", text)));
+TextSource source_of(const ScratchDirectory& directory, std::string_view text) {
+  return std::move(*TextSource::open(directory.write("source", text)));
 }
 
 TEST(Spool, KeepsWhatItTakesUntilItGoes) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   std::filesystem::path file;
   {
     Spool spool("/dev/rank3.fifo");
     file = spool.file();
     EXPECT_EQ(file.filename(), "rank3.fifo");
     EXPECT_EQ(content_of(file), "");
-    TextSource source = source_of(folder, "abcdef");
+    TextSource source = source_of(directory, "abcdef");
     EXPECT_EQ(spool.take(source, 4), true);
     EXPECT_EQ(content_of(file), "abcd");
     EXPECT_EQ(spool.take(source, 4), false);
@@ -39,8 +39,8 @@ TEST(Spool, KeepsWhatItTakesUntilItGoes) {
 }
 
 TEST(Spool, KeepsWhatWasPeekedAtToo) {
-  const ScratchFolder folder;
-  TextSource source = source_of(folder, "abcdef");
+  const ScratchDirectory directory;
+  TextSource source = source_of(directory, "abcdef");
   EXPECT_EQ(source.peek(3), "abc");
   EXPECT_EQ(source.peek(2), "abc");
   Spool spool("-");
@@ -49,8 +49,8 @@ TEST(Spool, KeepsWhatWasPeekedAtToo) {
 }
 
 TEST(Spool, RefusesMoreThanItsLimit) {
-  const ScratchFolder folder;
-  TextSource source = source_of(folder, "0123456789");
+  const ScratchDirectory directory;
+  TextSource source = source_of(directory, "0123456789");
   Spool spool("-", 9);
   const Result<bool> taken = spool.take(source, 100);
   ASSERT_FALSE(taken);
@@ -83,10 +83,10 @@ std::string thrown_by(const What& what) {
 }
 
 TEST(Spool, SaysWhatToDoWhereTheDiskIsFull) {
-  const ScratchFolder folder;
-  setenv("TMPDIR", (folder / ".").c_str(), 1);
+  const ScratchDirectory directory;
+  setenv("TMPDIR", (directory / ".").c_str(), 1);
   const std::string said = thrown_by([&] {
-    TextSource source = source_of(folder, std::string(100'000, 'x'));
+    TextSource source = source_of(directory, std::string(100'000, 'x'));
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit little{4096, 4096};
     setrlimit(RLIMIT_FSIZE, &little);
@@ -94,18 +94,18 @@ TEST(Spool, SaysWhatToDoWhereTheDiskIsFull) {
     (void)spool.take(source, 100'000);
   });
   unsetenv("TMPDIR");
-  EXPECT_EQ(said, "cannot keep what standard input holds in " + (folder / ".").string() +
-                      ": File too large; set TMPDIR to a folder with room");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "."), {}), 1)
+  EXPECT_EQ(said, "cannot keep what standard input holds in " + (directory / ".").string() +
+                      ": File too large; set TMPDIR to a directory with room");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory / "."), {}), 1)
       << "more than the source";
 }
 
 TEST(Spool, SaysWhatToDoWhereThereIsNoPlace) {
-  const ScratchFolder folder;
-  setenv("TMPDIR", (folder / "none").c_str(), 1);
+  const ScratchDirectory directory;
+  setenv("TMPDIR", (directory / "none").c_str(), 1);
   const std::string said = thrown_by([&] { const Spool spool("-"); });
   unsetenv("TMPDIR");
-  EXPECT_EQ(said, "cannot make a folder in " + (folder / "none").string() +
+  EXPECT_EQ(said, "cannot make a directory in " + (directory / "none").string() +
                       ": No such file or directory; set TMPDIR to one that can be written");
 }
 

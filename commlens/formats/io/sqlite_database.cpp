@@ -63,13 +63,13 @@ void SqliteStatement::Finalizer::operator()(sqlite3_stmt* statement) const { sql
 SqliteStatement& SqliteStatement::bind(int parameter, std::optional<std::int64_t> value) {
   const int status = value ? sqlite3_bind_int64(statement_.get(), parameter, *value)
                            : sqlite3_bind_null(statement_.get(), parameter);
-  COMMLENS_CHECK(status == SQLITE_OK, "the statement has the parameter and stands before its first row");
+  COMMLENS_CHECK(status == SQLITE_OK, "the statement has the parameter and has no row yet");
   return *this;
 }
 
 SqliteStatement& SqliteStatement::bind(int parameter, double value) {
   COMMLENS_CHECK(sqlite3_bind_double(statement_.get(), parameter, value) == SQLITE_OK,
-                 "the statement has the parameter and stands before its first row");
+                 "the statement has the parameter and has no row yet");
   return *this;
 }
 

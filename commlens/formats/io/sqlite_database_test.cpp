@@ -12,7 +12,7 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 constexpr std::size_t k_page = 512;
 
@@ -46,8 +46,8 @@ std::string page_of_one_child(std::size_t child) {
 
 /// A file of 6 pages, 3 KiB, whose table `t` has 61^3 times the rows of one page: its root (page 2) has page
 /// 4 as each of its children, that one page 5, that one page 6.
-std::filesystem::path small_file_of_many_rows(const ScratchFolder& folder) {
-  const std::filesystem::path file = folder / "many.sqlite";
+std::filesystem::path small_file_of_many_rows(const ScratchDirectory& directory) {
+  const std::filesystem::path file = directory / "many.sqlite";
   {
     const SqliteDatabase database = SqliteDatabase::create(file);
     EXPECT_TRUE(
@@ -62,12 +62,12 @@ std::filesystem::path small_file_of_many_rows(const ScratchFolder& folder) {
   bytes.replace(3 * k_page, k_page, page_of_one_child(5));
   bytes.replace(4 * k_page, k_page, page_of_one_child(6));
   bytes.replace(5 * k_page, k_page, leaf);
-  return folder.write("bomb.sqlite", bytes);
+  return directory.write("bomb.sqlite", bytes);
 }
 
 TEST(SqliteDatabase, RefusesMoreRowsThanItsFileHolds) {
-  const ScratchFolder folder;
-  const Result<SqliteDatabase> database = SqliteDatabase::open(small_file_of_many_rows(folder));
+  const ScratchDirectory directory;
+  const Result<SqliteDatabase> database = SqliteDatabase::open(small_file_of_many_rows(directory));
   ASSERT_TRUE(database) << database.error().message;
   std::int64_t rows = 0;
   const Result<void> read = database->each("SELECT a FROM t", [&](const SqliteStatement&) { ++rows; });
@@ -77,8 +77,8 @@ TEST(SqliteDatabase, RefusesMoreRowsThanItsFileHolds) {
 }
 
 TEST(SqliteDatabase, EndsAStatementThatTakesTooLong) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder / "f.sqlite";
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory / "f.sqlite";
   EXPECT_TRUE(SqliteDatabase::create(file).run("CREATE TABLE t (a)"));
   const Result<SqliteDatabase> database =
       SqliteDatabase::open(file, SqliteLimits{.processor_time = std::chrono::milliseconds(50), .rows = 10});
@@ -90,8 +90,8 @@ TEST(SqliteDatabase, EndsAStatementThatTakesTooLong) {
 }
 
 TEST(SqliteDatabase, OfUnknownOriginIsNotWrittenAndItsViewsAreNotRun) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder / "f.sqlite";
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory / "f.sqlite";
   EXPECT_TRUE(SqliteDatabase::create(file).run(
       "CREATE TABLE t (a); CREATE VIEW v AS SELECT 1; INSERT INTO t VALUES (7)"));
   const std::string before = test_support::content_of(file);
@@ -108,8 +108,8 @@ TEST(SqliteDatabase, OfUnknownOriginIsNotWrittenAndItsViewsAreNotRun) {
 }
 
 TEST(SqliteDatabase, InWalModeIsReadAndGetsNoFilesBesideIt) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder / "a?b#c%d.sqlite";
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory / "a?b#c%d.sqlite";
   EXPECT_TRUE(SqliteDatabase::create(file).run(
       "PRAGMA journal_mode=WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7)"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(file);
@@ -117,13 +117,13 @@ TEST(SqliteDatabase, InWalModeIsReadAndGetsNoFilesBesideIt) {
   std::int64_t rows = 0;
   EXPECT_TRUE(database->each("SELECT a FROM t", [&](const SqliteStatement&) { ++rows; }));
   EXPECT_EQ(rows, 1);
-  const std::filesystem::directory_iterator entries(folder / ".");
+  const std::filesystem::directory_iterator entries(directory / ".");
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
 TEST(SqliteDatabase, RefusesAValueBeyondSixteenMebibytes) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder / "f.sqlite";
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory / "f.sqlite";
   EXPECT_TRUE(
       SqliteDatabase::create(file).run("CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(17000000))"));
   const Result<SqliteDatabase> database = SqliteDatabase::open(file);

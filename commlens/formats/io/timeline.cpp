@@ -102,17 +102,17 @@ void append_rank(const Trace& trace, std::uint32_t row, Rank rank, Timeline& tim
     timeline.compute_left_out += static_cast<std::int64_t>(stream.compute.size());
     return;
   }
-  for (std::uint32_t stretch = 0; stretch < stream.compute.size(); ++stretch) {
+  for (std::uint32_t interval = 0; interval < stream.compute.size(); ++interval) {
     timeline.slices.push_back({.rank = rank,
                                .stream = row,
-                               .row = stretch,
+                               .row = interval,
                                .is_compute = true,
-                               .started = since(timeline.origin_ns, stream.compute[stretch].started),
-                               .finished = since(timeline.origin_ns, stream.compute[stretch].finished)});
+                               .started = since(timeline.origin_ns, stream.compute[interval].started),
+                               .finished = since(timeline.origin_ns, stream.compute[interval].finished)});
   }
 }
 
-/// Calls of a rank one behind the other; a receive does not start before its send has, unless the order of
+/// Calls of a rank one after the other; a receive does not start before its send has, unless the order of
 /// the calls makes that impossible.
 void lay_in_issue_order(Slices& slices, const std::vector<Message>& messages) {
   constexpr std::size_t none = SIZE_MAX;
@@ -132,25 +132,25 @@ void lay_in_issue_order(Slices& slices, const std::vector<Message>& messages) {
     }
     ranks.back().end = row + 1;
   }
-  std::vector<bool> is_laid(slices.size(), false);
+  std::vector<bool> is_placed(slices.size(), false);
   const auto lay_next = [&](Position& at) {
     const std::size_t send = send_of[at.next];
-    const std::uint64_t sent = send != none && is_laid[send] ? slices[send].started : 0;
+    const std::uint64_t sent = send != none && is_placed[send] ? slices[send].started : 0;
     slices[at.next].started = std::max(at.free_from, sent);
     slices[at.next].finished = at.free_from = slices[at.next].started + k_unit_ns;
-    is_laid[at.next++] = true;
+    is_placed[at.next++] = true;
   };
-  for (std::size_t laid = 0; laid < slices.size();) {
-    const std::size_t before = laid;
+  for (std::size_t placed = 0; placed < slices.size();) {
+    const std::size_t before = placed;
     for (Position& at : ranks) {
-      for (; at.next < at.end && (send_of[at.next] == none || is_laid[send_of[at.next]]); ++laid) {
+      for (; at.next < at.end && (send_of[at.next] == none || is_placed[send_of[at.next]]); ++placed) {
         lay_next(at);
       }
     }
-    if (laid == before) {  // all wait for each other
+    if (placed == before) {  // all wait for each other
       lay_next(
           *std::find_if(ranks.begin(), ranks.end(), [](const Position& at) { return at.next < at.end; }));
-      ++laid;
+      ++placed;
     }
   }
 }

@@ -22,7 +22,7 @@ struct TimelineSlice {
   std::uint64_t arrow_at = 0;  // when the arrow leaves or arrives, within the slice
 };
 
-/// One line of a rank: its computing, or its calls along one axis. What overlaps stands on further lines.
+/// One line of a rank: its computing, or its calls along one axis. What overlaps is on further lines.
 struct TimelineTrack {
   Rank rank;
   std::string name;  // "computing", "tp", "tp 2"

@@ -13,7 +13,7 @@
 
 namespace commlens::formats {
 
-/// What a source tells of a process group: its ranks in the group's order, or their number, or nothing (0).
+/// What a source reports of a process group: its ranks in the group's order, or their number, or nothing (0).
 struct TorchGroup {
   std::vector<Rank> ranks;
   std::int64_t size = 0;

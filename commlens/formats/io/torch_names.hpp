@@ -25,7 +25,7 @@ std::optional<DType> torch_dtype(std::string_view name);
 /// symmetric memory, vLLM, TensorRT-LLM and FlashInfer.
 bool is_communication_kernel(std::string_view name);
 
-/// The collective that a communication kernel's name tells; `other` for NCCL's SendRecv (which carries
+/// The collective in the name of a communication kernel; `other` for NCCL's SendRecv (which carries
 /// all_to_all, send and recv alike) and Generic.
 CommKind kind_of_kernel(std::string_view name);
 

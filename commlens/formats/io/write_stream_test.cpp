@@ -12,19 +12,19 @@
 namespace commlens::formats {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 TEST(WriteStream, WritesAFileWholeAndCompressesByName) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const auto twice = [](const TextSink& sink) {
     sink("one\n");
     sink("two\n");
   };
-  write_stream((folder / "f").string(), twice);
-  write_stream((folder / "f.gz").string(), twice);
-  EXPECT_EQ(test_support::content_of(folder / "f"), "one\ntwo\n");
-  EXPECT_TRUE(test_support::content_of(folder / "f.gz").starts_with("\x1f\x8b"));
-  EXPECT_EQ(read_head(folder / "f.gz", 100), "one\ntwo\n");
+  write_stream((directory / "f").string(), twice);
+  write_stream((directory / "f.gz").string(), twice);
+  EXPECT_EQ(test_support::content_of(directory / "f"), "one\ntwo\n");
+  EXPECT_TRUE(test_support::content_of(directory / "f.gz").starts_with("\x1f\x8b"));
+  EXPECT_EQ(read_head(directory / "f.gz", 100), "one\ntwo\n");
 }
 
 /// Whether writing ends in the error of the system's.
@@ -38,33 +38,33 @@ bool throws(const std::string& destination, const std::function<void(const TextS
 }
 
 TEST(WriteStream, KeepsTheOldFileWhenWritingFails) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.write("f", "old");
+  const ScratchDirectory directory;
+  const std::filesystem::path file = directory.write("f", "old");
   EXPECT_TRUE(throws(file.string(), [](const TextSink& sink) {
     sink("new");
     throw SystemError("stop");
   }));
   EXPECT_EQ(test_support::content_of(file), "old");
-  const std::filesystem::directory_iterator entries(folder / ".");
+  const std::filesystem::directory_iterator entries(directory / ".");
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
 TEST(WriteStream, WritesThroughLinksAndIntoDevices) {
-  const ScratchFolder folder;
-  folder.write("target", "old");
-  std::filesystem::create_symlink("target", folder / "link");
-  write_stream((folder / "link").string(), [](const TextSink& sink) { sink("new"); });
-  EXPECT_EQ(test_support::content_of(folder / "target"), "new");
-  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  const ScratchDirectory directory;
+  directory.write("target", "old");
+  std::filesystem::create_symlink("target", directory / "link");
+  write_stream((directory / "link").string(), [](const TextSink& sink) { sink("new"); });
+  EXPECT_EQ(test_support::content_of(directory / "target"), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(directory / "link"));
   write_stream("/dev/null", [](const TextSink& sink) { sink("gone"); });
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
 TEST(WriteStream, ThrowsWhereItCannotWrite) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const auto nothing = [](const TextSink& /*sink*/) {};
-  EXPECT_TRUE(throws((folder / "no/such/folder").string(), nothing));
-  EXPECT_TRUE(throws((folder / ".").string(), nothing));
+  EXPECT_TRUE(throws((directory / "no/such/directory").string(), nothing));
+  EXPECT_TRUE(throws((directory / ".").string(), nothing));
   EXPECT_TRUE(throws("/dev/full", [](const TextSink& sink) { sink("too much"); }));
   EXPECT_TRUE(throws("", nothing));
 }

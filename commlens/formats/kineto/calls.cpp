@@ -113,7 +113,7 @@ std::optional<std::int64_t> size_by_shards(const Sizes& sizes, CommKind kind) {
   return std::nullopt;
 }
 
-/// In the order of the group, as far as the trace tells them.
+/// In the order of the group, as far as the trace has them.
 std::vector<Rank> ranks_of_group(const KinetoMetadata& metadata, const KinetoJob& job) {
   std::vector<Rank> ranks = listed_ranks(metadata.group_ranks);
   const std::int64_t size = metadata.group_size.value_or(static_cast<std::int64_t>(ranks.size()));

@@ -19,7 +19,7 @@ class KinetoGroups {
   struct Group {
     std::vector<Rank>
         in_order;  // as the group has them, for roots; empty where the trace does not report them
-    std::vector<Rank> ascending;  // the same; empty where a rank stands twice
+    std::vector<Rank> ascending;  // the same; empty where a rank appears twice
   };
   /// Stays valid as long as this object.
   const Group& of(const KinetoMetadata& metadata);
@@ -41,13 +41,13 @@ struct TorchCall {
       op_elements;  // of its arguments: for the ops on single tensors, output then input
 };
 
-/// What PyTorch calls it: "allreduce", "nccl:all_reduce", "c10d::allreduce_"; empty when nothing tells.
+/// What PyTorch calls it: "allreduce", "nccl:all_reduce", "c10d::allreduce_"; empty when it is not known.
 std::string name_of_torch_call(const TorchCall& call);
 
 /// Says what the calls of one rank are.
 class TorchCallDescriber {
  public:
-  /// Reasons for what could not be told go to `provenance`.
+  /// Reasons for what could not be determined go to `provenance`.
   TorchCallDescriber(const KinetoJob& job, Rank rank, Provenance& provenance)
       : groups_(job), rank_(rank), provenance_(provenance) {}
 

@@ -35,7 +35,7 @@ std::string_view inside_quotes(std::string_view text) {
                                                                        : text;
 }
 
-/// Text of a number or string, the latter without its quotes and as it stands between them.
+/// Text of a number or string, the latter without its quotes and as it is between them.
 std::string_view text_of(od::value& value) {
   return inside_quotes(without_trailing_blanks(value.raw_json_token()));
 }
@@ -380,7 +380,7 @@ std::optional<std::int64_t> nanoseconds_of(std::string_view microseconds) {
     return std::nullopt;
   }
   std::int64_t value = 0;
-  int decimals = -1;  // behind the point, once there is one
+  int decimals = -1;  // after the point, once there is one
   int first_dropped = 0;
   for (const char c : digits) {
     if (c == '.' && decimals < 0) {

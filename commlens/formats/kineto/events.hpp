@@ -57,7 +57,7 @@ struct KinetoRun {
   std::int64_t invalid = 0;  // elements that are no valid JSON object
 };
 
-/// Hands every event of `run` (a JSON array, with JsonStream::k_padding readable bytes behind it) to `take`.
+/// Hands every event of `run` (a JSON array, with JsonStream::k_padding readable bytes after it) to `take`.
 /// Arguments are read for roles that need them.
 KinetoRun read_kineto_events(std::string_view run, const KinetoSink& take);
 
@@ -69,7 +69,7 @@ struct KinetoJob {
   std::map<std::string, std::int64_t, std::less<>> group_sizes;
 };
 
-/// From the JSON text of `distributedInfo`, with padding behind it; what is not there stays absent.
+/// From the JSON text of `distributedInfo`, with padding after it; what is not there stays absent.
 KinetoJob read_kineto_job(std::string_view json);
 
 /// "4458677009853.422" microseconds in nanoseconds, rounded to the nearest where there are more decimals;

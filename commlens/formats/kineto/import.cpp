@@ -317,14 +317,14 @@ void KinetoReader::add_kernels() {
 }
 
 void KinetoReader::add_nest(const std::vector<CollectiveOp*>& ops, std::vector<Nest>& nests) const {
-  const auto is_told = [](const CollectiveOp* op) { return !op->metadata.collective.empty(); };
-  if (std::count_if(ops.begin(), ops.end(), is_told) < 2) {
+  const auto is_reported = [](const CollectiveOp* op) { return !op->metadata.collective.empty(); };
+  if (std::count_if(ops.begin(), ops.end(), is_reported) < 2) {
     const CollectiveOp& outer = *ops.back();
     nests.push_back({call_of(ops), outer.start, outer.end});
     return;
   }
   for (const CollectiveOp* const op : ops) {  // several calls in one, as of a coalesced all_reduce
-    if (is_told(op)) {
+    if (is_reported(op)) {
       TorchCall call;
       call.metadata = &op->metadata;
       nests.push_back({std::move(call), op->start, op->end});

@@ -13,7 +13,7 @@ namespace commlens::formats::kineto {
 namespace {
 
 using std::chrono::nanoseconds;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 using test_support::SpelledCall;
 
@@ -44,8 +44,8 @@ std::string launch(int correlation, int at) {
 }
 
 Trace read_profile(const std::string& text) {
-  const ScratchFolder folder;
-  Result<Trace> trace = read(folder.write("trace.json", text));
+  const ScratchDirectory directory;
+  Result<Trace> trace = read(directory.write("trace.json", text));
   EXPECT_TRUE(trace.has_value()) << trace.error().message;
   return trace ? std::move(*trace) : Trace();
 }
@@ -281,11 +281,11 @@ TEST(Kineto, ReadsATraceThatWasCutOffAndSaysSo) {
 }
 
 TEST(Kineto, RefusesATraceWithoutEvents) {
-  const ScratchFolder folder;
-  const auto path = folder.write("t.json", R"({"schemaVersion": 1, "deviceProperties": []})");
+  const ScratchDirectory directory;
+  const auto path = directory.write("t.json", R"({"schemaVersion": 1, "deviceProperties": []})");
   const Result<Trace> trace = read(path);
   ASSERT_FALSE(trace.has_value());
-  EXPECT_EQ(trace.error().message, path.string() + ": no traceEvents in it");
+  EXPECT_EQ(trace.error().message, path + ": no traceEvents in it");
 }
 
 TEST(NanosecondsOf, IsExact) {

@@ -16,14 +16,14 @@
 namespace commlens::formats::kineto {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 
 constexpr std::size_t k_head = std::size_t{64} << 10;
 
 bool sniffed(std::string_view text) {
-  const ScratchFolder folder;
-  return sniff(folder.write("trace.json", text), text.substr(0, k_head));
+  const ScratchDirectory directory;
+  return sniff(directory.write("trace.json", text), text.substr(0, k_head));
 }
 
 std::string event(std::string_view category, std::string_view name, std::string_view arguments = "") {
@@ -94,16 +94,16 @@ TEST(SniffKineto, AllOrdersOfTheMembersGiveTheSameTrace) {
                "Group size": 2, "dtype": "Float", "Process Group Ranks": "[0, 1]")") +
       "]";
   const std::string schema = R"("schemaVersion": 1)";
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const Result<Trace> usual =
-      import_any(folder.write("a.json", fmt::format("{{{}, {}, {}, {}}}", schema, job, base, events)));
+      import_any(directory.write("a.json", fmt::format("{{{}, {}, {}, {}}}", schema, job, base, events)));
   ASSERT_TRUE(usual) << usual.error().message;
   ASSERT_EQ(spelled_calls(*usual, Rank{1}).size(), 1U);
   EXPECT_EQ(usual->streams.at(0).times.at(0).started.count(), 1'700'000'000'000'005'000);
   for (const std::string& text : {fmt::format("{{{}, {}, {}, {}}}", events, schema, job, base),
                                   fmt::format("{{{}, {}, {}}}", events, base, job),
                                   fmt::format("{{{}, {}, {}, {}}}", base, job, schema, events)}) {
-    const Result<Trace> other = import_any(folder.write("b.json", text));
+    const Result<Trace> other = import_any(directory.write("b.json", text));
     ASSERT_TRUE(other) << other.error().message;
     EXPECT_EQ(spelled_calls(*other, Rank{1}), spelled_calls(*usual, Rank{1})) << text;
     EXPECT_EQ(other->streams.at(0).times, usual->streams.at(0).times) << text;
@@ -111,11 +111,11 @@ TEST(SniffKineto, AllOrdersOfTheMembersGiveTheSameTrace) {
 }
 
 TEST(SniffKineto, LeavesOurOwnTimelinesAlone) {
-  const ScratchFolder folder;
-  const Result<Trace> trace =
-      import_any(folder.write("a.json", events_alone(event("kernel", k_all_reduce, R"("correlation": 9)"))));
+  const ScratchDirectory directory;
+  const Result<Trace> trace = import_any(
+      directory.write("a.json", events_alone(event("kernel", k_all_reduce, R"("correlation": 9)"))));
   ASSERT_TRUE(trace) << trace.error().message;
-  const std::filesystem::path ours = folder / "ours.json";
+  const std::filesystem::path ours = directory / "ours.json";
   ASSERT_TRUE(write_export(*exporter_named("perfetto"), *trace, {}, ours.string()));
   const Result<Trace> again = import_any(ours);
   ASSERT_FALSE(again);
@@ -137,9 +137,9 @@ TEST(SniffKineto, KnowsRealTracesThatLostTheirSchemaVersion) {
     std::string without = *text;
     const std::string key = R"("schemaVersion": 1,)";
     without.erase(without.find(key), key.size());
-    const ScratchFolder folder;
-    const Result<Trace> trace = import_any(folder.write("rank0.json", *text));
-    const Result<Trace> other = import_any(folder.write("rank0.json", without));
+    const ScratchDirectory directory;
+    const Result<Trace> trace = import_any(directory.write("rank0.json", *text));
+    const Result<Trace> other = import_any(directory.write("rank0.json", without));
     ASSERT_TRUE(trace && other) << name;
     ASSERT_EQ(trace->streams.size(), other->streams.size()) << name;
     EXPECT_EQ(other->ops(), trace->ops()) << name;

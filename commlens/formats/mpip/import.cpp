@@ -152,7 +152,7 @@ std::int64_t MpipReader::take_sent(const MpipRow& row) {
 }
 
 /// Calls that sent nothing: those that could have are messages of no bytes (barriers, a broadcast of 0), of
-/// the others the report tells too little.
+/// the others the report says too little.
 void MpipReader::add_unsent(const MpipRow& row) {
   const CommKind kind = mpip_kind(row.call);
   if (kind != CommKind::other) {

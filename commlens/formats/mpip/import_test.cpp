@@ -10,11 +10,11 @@
 namespace commlens::formats::mpip {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 Result<Trace> read_report(std::string_view text) {
-  const ScratchFolder folder;
-  return read(folder.write("a.out.4.1.mpiP", text));
+  const ScratchDirectory directory;
+  return read(directory.write("a.out.4.1.mpiP", text));
 }
 
 /// Calls in a row that are alike: "rank 0: send 6000+-0 x80 [site 5 a.c:1 main]".

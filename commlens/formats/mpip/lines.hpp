@@ -45,7 +45,7 @@ struct MpipRow {
 };
 std::optional<MpipRow> mpip_row(std::string_view line);
 
-/// The op behind a call that sends something; `other` for those whose message mpiP's size does not report
+/// The op of a call that sends something; `other` for those whose message mpiP's size does not report
 /// (allgather, alltoall, …).
 CommKind mpip_kind(std::string_view call);
 

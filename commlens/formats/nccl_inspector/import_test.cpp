@@ -11,11 +11,11 @@
 namespace commlens::formats::nccl_inspector {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 Result<Trace> read_dump(std::string_view text) {
-  const ScratchFolder folder;
-  return read(folder.write("host-pid1.log", text));
+  const ScratchDirectory directory;
+  return read(directory.write("host-pid1.log", text));
 }
 
 /// One call: "rank 1: all_reduce 8->8 of 0 1 kernel_gpu 1000+500"; hidden groups as "2x[name]".

@@ -57,7 +57,7 @@ class NcclLogReader {
 
   void take(const NcclMessage& message);
   void take_call(const NcclPrinter& printer, const NcclCallLine& line);
-  /// What stands outside of NCCL's messages: the end of a call whose line was broken into has no process.
+  /// What is outside of NCCL's messages: the end of a call whose line was broken into has no process.
   void take_remains(std::string_view text) {
     if (text.find(" opCount ") != std::string_view::npos &&
         text.find(" sendbuff ") != std::string_view::npos) {

@@ -14,11 +14,11 @@
 namespace commlens::formats::nccl_log {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 Result<Trace> read_nccl_text(std::string_view text) {
-  const ScratchFolder folder;
-  return read(folder.write("nccl.log", text));
+  const ScratchDirectory directory;
+  return read(directory.write("nccl.log", text));
 }
 
 /// One call: "rank 1: all_reduce fp32 256->256 of 0 1 root 0", hidden groups as "4x[name]".
@@ -362,15 +362,15 @@ TEST(NcclLog, RefusesALogWithoutCalls) {
 TEST(NcclLog, SurvivesEveryCut) {
   const std::string text = log_of_four(
       " commId 0x1", "node1:103:7 [1] NCCL INFO " + nccl_call_text("Send", 1, 7, 0, "0xa3 [nranks=4]"));
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (std::size_t size = 0; size <= text.size(); size += 3) {
-    static_cast<void>(read(folder.write("f", text.substr(0, size))));
-    static_cast<void>(read(folder.write("f", text.substr(size))));
+    static_cast<void>(read(directory.write("f", text.substr(0, size))));
+    static_cast<void>(read(directory.write("f", text.substr(size))));
   }
 }
 
 TEST(NcclLog, IsFoundFarIntoALog) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   std::string text;
   for (int line = 0; line < 20'000; ++line) {
     text += "[2024-01-01] [INFO] step loss and so on\n";
@@ -378,9 +378,9 @@ TEST(NcclLog, IsFoundFarIntoALog) {
   const std::string head = text.substr(0, 65'536);
   const std::string call =
       "h:1:2 [0] NCCL INFO " + nccl_call_text("AllReduce", 1, 7, 0, "0xa [nranks=2]") + "\n";
-  EXPECT_TRUE(sniff(folder.write("run.log", text + call), head));
-  EXPECT_FALSE(sniff(folder.write("run.log", text), head));
-  EXPECT_FALSE(sniff(folder.write("run.log", ""), ""));
+  EXPECT_TRUE(sniff(directory.write("run.log", text + call), head));
+  EXPECT_FALSE(sniff(directory.write("run.log", text), head));
+  EXPECT_FALSE(sniff(directory.write("run.log", ""), ""));
 }
 
 class FieldNcclLog : public ::testing::Test {

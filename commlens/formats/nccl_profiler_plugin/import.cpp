@@ -18,7 +18,7 @@
 namespace commlens::formats::nccl_profiler_plugin {
 namespace {
 
-/// The value behind "key": without its quotes, if it has any; empty when the line has no such key.
+/// The value after "key": without its quotes, if it has any; empty when the line has no such key.
 std::string_view plugin_value(std::string_view line, std::string_view key) {
   const std::string quoted = fmt::format("\"{}\":", key);
   const std::size_t start = line.find(quoted);

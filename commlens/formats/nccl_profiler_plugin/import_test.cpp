@@ -11,12 +11,12 @@
 namespace commlens::formats::nccl_profiler_plugin {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 
 Result<Trace> read_plugin(std::string_view text) {
-  const ScratchFolder folder;
-  return read(folder.write("dump.json", text));
+  const ScratchDirectory directory;
+  return read(directory.write("dump.json", text));
 }
 
 /// Calls of one rank: "send fp32 4->0 of 0 1 [ring ll] 0+0".

@@ -16,11 +16,11 @@
 namespace commlens::formats::nccl_tests {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 Result<Trace> read_tests(std::string_view text) {
-  const ScratchFolder folder;
-  return read(folder.write("run.log", text));
+  const ScratchDirectory directory;
+  return read(directory.write("run.log", text));
 }
 
 /// One call: "all_reduce fp32 8->8 x8 in-place 0+1500" (group size, tag, start and duration in ns).
@@ -172,8 +172,8 @@ constexpr std::string_view k_json_report =
     R"("end_time":"2025-10-20 10:00:01","errors":[]})";
 
 Result<Trace> read_json_report(std::string_view text) {
-  const ScratchFolder folder;
-  return read_json(folder.write("report.json", text));
+  const ScratchDirectory directory;
+  return read_json(directory.write("report.json", text));
 }
 
 TEST(NcclTestsJson, ReadsAReport) {

@@ -187,14 +187,14 @@ std::optional<NcclTestsRow> nccl_tests_row(std::string_view line, const NcclTest
   if (row.bytes < 0 || row.count < 0 || row.bytes > largest || row.count > largest / size_of(row.dtype)) {
     return std::nullopt;
   }
-  const std::size_t behind =
+  const std::size_t after =
       columns.has_timestamp && words.size() > 2 && words.back().find(':') != std::string_view::npos ? 2 : 0;
   const std::size_t labels = (columns.has_redop ? 1U : 0U) + (columns.has_root ? 1U : 0U);
   const std::size_t figures = 2 * columns.per_placement;
   std::size_t at = 3;
   // The alltoall of old versions leaves the column of the reduction empty.
-  const bool lacks_redop = columns.has_redop && words.size() + 1 == at + labels + figures + behind;
-  if (!lacks_redop && words.size() != at + labels + figures + behind) {
+  const bool lacks_redop = columns.has_redop && words.size() + 1 == at + labels + figures + after;
+  if (!lacks_redop && words.size() != at + labels + figures + after) {
     return std::nullopt;
   }
   if (columns.has_redop && !lacks_redop) {

@@ -14,7 +14,7 @@ namespace commlens::formats::nccl_tests {
 /// One placement of a row: "out-of-place" or "in-place".
 struct NcclTestsTime {
   double microseconds = 0;
-  bool is_checked = false;  // a number of wrong elements stands beside it, not "N/A"
+  bool is_checked = false;  // there is a number of wrong elements beside it, not "N/A"
 };
 
 /// One row of a table of nccl-tests or rccl-tests.

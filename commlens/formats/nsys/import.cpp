@@ -58,7 +58,7 @@ class NsysRanks {
   bool is_world(std::optional<std::int64_t> comm) const { return comm && comm == world_; }
 
  private:
-  /// By the ranks of the largest communicator, when it tells one of every device.
+  /// By the ranks of the largest communicator, when it has one of every device.
   bool number_by_communicator(const NsysReport& report) {
     std::set<std::int64_t> taken;
     for (const NsysDevice& device : devices_) {
@@ -146,7 +146,7 @@ class NsysReading {
     }
     if (!report_.calls().empty()) {
       calls_.provenance().assume(
-          "time of the kernel (it was not traced; that of the call on the host stands for it)",
+          "time of the kernel (it was not traced; that of the call on the host is used)",
           static_cast<std::int64_t>(report_.calls().size()));
     }
   }
@@ -232,7 +232,7 @@ class NsysReading {
     return true;
   }
 
-  /// To each kernel the call of the op that its name tells, where each op is there once.
+  /// To each kernel the call of the op in its name, where each op is there once.
   bool deal_by_kind(const std::vector<const NsysCall*>& calls, std::span<const NsysKernel* const> kernels,
                     CallsOfKernels& calls_of) const {
     std::map<CommKind, const NsysCall*> by_kind;

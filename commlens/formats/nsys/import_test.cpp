@@ -19,7 +19,7 @@ namespace commlens::formats::nsys {
 namespace {
 
 using std::chrono::nanoseconds;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 
 constexpr std::int64_t k_first = std::int64_t{101} << 24;   // globalPid of rank 0
@@ -128,10 +128,10 @@ std::vector<std::string> calls_of(const Trace& trace, Rank rank) {
 using Skipped = std::map<std::string, std::int64_t>;
 
 TEST(Nsys, ReadsKernelsWithTheCallsThatMadeThem) {
-  const ScratchFolder folder;
-  SyntheticReport report(folder / "r.sqlite");
+  const ScratchDirectory directory;
+  SyntheticReport report(directory / "r.sqlite");
   fill(report);
-  const Result<Trace> trace = read(folder / "r.sqlite");
+  const Result<Trace> trace = read(directory / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.producer, "Nsight Systems");
   EXPECT_TRUE(trace->provenance.description.ends_with("r.sqlite, host gpu12"))
@@ -151,13 +151,13 @@ TEST(Nsys, ReadsKernelsWithTheCallsThatMadeThem) {
 }
 
 TEST(Nsys, NumbersProcessesAndDevicesWhereNoCommunicatorTells) {
-  const ScratchFolder folder;
-  SyntheticReport report(folder / "r.sqlite");
+  const ScratchDirectory directory;
+  SyntheticReport report(directory / "r.sqlite");
   report.kernel(k_second, 0, 1, 1, {20, 30});
   report.kernel(k_first, 1, 1, 1, {10, 40});
   report.kernel(k_first, 0, 1, 2, {5, 40});
   report.kernel(k_first + (std::int64_t{9} << 24), 0, 2, 1, {5, 40});  // a process that only computes
-  const Result<Trace> trace = read(folder / "r.sqlite");
+  const Result<Trace> trace = read(directory / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.assumed, (Skipped{{"rank not reported, numbered by file or process", 3}}));
   EXPECT_EQ(trace->provenance.skipped, (Skipped{{"kernel of a process that does not communicate", 1}}));
@@ -167,19 +167,18 @@ TEST(Nsys, NumbersProcessesAndDevicesWhereNoCommunicatorTells) {
 }
 
 TEST(Nsys, TakesCallsOnTheHostWhereKernelsWereNotTraced) {
-  const ScratchFolder folder;
-  SyntheticReport report(folder / "r.sqlite");
+  const ScratchDirectory directory;
+  SyntheticReport report(directory / "r.sqlite");
   fill(report);
   report.run(
       "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME; DROP TABLE "
       "CUPTI_ACTIVITY_KIND_MEMCPY;");
-  const Result<Trace> trace = read(folder / "r.sqlite");
+  const Result<Trace> trace = read(directory / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(calls_of(*trace, Rank{1}),
             (std::vector<std::string>{"all_reduce 4096>4096 0 1 @1200+10", "broadcast 64>64 @5500+10"}));
-  EXPECT_EQ(
-      trace->provenance.assumed,
-      (Skipped{{"time of the kernel (it was not traced; that of the call on the host stands for it)", 6}}));
+  EXPECT_EQ(trace->provenance.assumed,
+            (Skipped{{"time of the kernel (it was not traced; that of the call on the host is used)", 6}}));
 }
 
 constexpr std::string_view k_4096_bytes = R"({"NCCL communicator ID": 77, "Message size [bytes]": 4096})";
@@ -195,8 +194,8 @@ void fill_two_devices(SyntheticReport& report) {
 }
 
 TEST(Nsys, DealsTheCallsOfAGroupToItsDevices) {
-  const ScratchFolder folder;
-  SyntheticReport report(folder / "r.sqlite");
+  const ScratchDirectory directory;
+  SyntheticReport report(directory / "r.sqlite");
   fill_two_devices(report);
   for (const int turn : {1'000, 2'000}) {
     report.range(k_first, "ncclAllReduce", turn, k_4096_bytes);
@@ -206,7 +205,7 @@ TEST(Nsys, DealsTheCallsOfAGroupToItsDevices) {
     report.kernel(k_first, 0, 1, turn, {turn + 100, turn + 300});
     report.kernel(k_first, 1, 1, turn + 1, {turn + 110, turn + 300});
   }
-  const Result<Trace> trace = read(folder / "r.sqlite");
+  const Result<Trace> trace = read(directory / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped, Skipped{});
   EXPECT_EQ(calls_of(*trace, Rank{0}), (std::vector<std::string>{"all_reduce 4096>4096 0 1 @1100+200",
@@ -216,8 +215,8 @@ TEST(Nsys, DealsTheCallsOfAGroupToItsDevices) {
 }
 
 TEST(Nsys, LeavesOutSizesOfAGroupWhoseCallsCannotBeToldApart) {
-  const ScratchFolder folder;
-  SyntheticReport report(folder / "r.sqlite");
+  const ScratchDirectory directory;
+  SyntheticReport report(directory / "r.sqlite");
   fill_two_devices(report);
   report.range(k_first, "ncclAllReduce", 1'000, k_4096_bytes);
   report.range(k_first, "ncclAllReduce", 1'020, R"({"NCCL communicator ID": 77, "Message size [bytes]": 8})");
@@ -225,7 +224,7 @@ TEST(Nsys, LeavesOutSizesOfAGroupWhoseCallsCannotBeToldApart) {
   report.launch(k_first, 2, 1'060);
   report.kernel(k_first, 0, 1, 1, {1'100, 1'300});
   report.kernel(k_first, 1, 1, 2, {1'110, 1'300});
-  const Result<Trace> trace = read(folder / "r.sqlite");
+  const Result<Trace> trace = read(directory / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped,
             (Skipped{{"call of a group over several devices or streams (sizes are not distinguished)", 2}}));
@@ -234,8 +233,8 @@ TEST(Nsys, LeavesOutSizesOfAGroupWhoseCallsCannotBeToldApart) {
 }
 
 TEST(Nsys, TellsCallsOfAGroupOverCommunicatorsApartByTheirOp) {
-  const ScratchFolder folder;
-  SyntheticReport report(folder / "r.sqlite");
+  const ScratchDirectory directory;
+  SyntheticReport report(directory / "r.sqlite");
   report.range(k_first, "ncclCommInitRank", 10,
                R"({"NCCL communicator ID": 77, "No. of ranks": 4, "Rank": 0, "CUDA device": 0})");
   report.range(k_first, "ncclCommSplit", 20,
@@ -248,7 +247,7 @@ TEST(Nsys, TellsCallsOfAGroupOverCommunicatorsApartByTheirOp) {
   report.kernel(k_first, 0, 5, 1, {1'100, 1'300});  // all_gather, on a stream of its own
   report.run("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 8");
   report.kernel(k_first, 0, 1, 2, {1'110, 1'300});
-  const Result<Trace> trace = read(folder / "r.sqlite");
+  const Result<Trace> trace = read(directory / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped, Skipped{});
   EXPECT_EQ(calls_of(*trace, Rank{0}), (std::vector<std::string>{"all_gather 100>200 @1100+200",
@@ -256,8 +255,8 @@ TEST(Nsys, TellsCallsOfAGroupOverCommunicatorsApartByTheirOp) {
 }
 
 TEST(Nsys, CountsWhatItCannotUse) {
-  const ScratchFolder folder;
-  SyntheticReport report(folder / "r.sqlite");
+  const ScratchDirectory directory;
+  SyntheticReport report(directory / "r.sqlite");
   fill(report);
   report.range(k_first, "ncclAllReduce", 20'000, "");  // no payload, no kernel
   report.range(k_second, "ncclAllReduce", 20'000, "{\"Message size [bytes]\": 8");
@@ -271,7 +270,7 @@ TEST(Nsys, CountsWhatItCannotUse) {
       "CREATE TABLE MPI_P2P_EVENTS (start INTEGER); INSERT INTO MPI_P2P_EVENTS VALUES (1);"
       "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER); "
       "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1);");
-  const Result<Trace> trace = read(folder / "r.sqlite");
+  const Result<Trace> trace = read(directory / "r.sqlite");
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->provenance.skipped,
             (Skipped{{"copy or filling of memory", 2},
@@ -285,70 +284,70 @@ TEST(Nsys, CountsWhatItCannotUse) {
 }
 
 TEST(Nsys, SaysWhatIsWrong) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const auto error = [](const std::filesystem::path& file) {
     const Result<Trace> trace = read(file);
     return trace ? "no error" : trace.error().message;
   };
-  EXPECT_NE(error(folder / "none").find("none: "), std::string::npos);
-  EXPECT_NE(error(folder.write("text", std::string(5000, 'x'))).find("not a database"), std::string::npos);
+  EXPECT_NE(error(directory / "none").find("none: "), std::string::npos);
+  EXPECT_NE(error(directory.write("text", std::string(5000, 'x'))).find("not a database"), std::string::npos);
   {
-    SyntheticReport(folder / "empty.sqlite")
+    SyntheticReport(directory / "empty.sqlite")
         .run("DROP TABLE NVTX_EVENTS; DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL");
   }
-  EXPECT_NE(error(folder / "empty.sqlite").find("--trace=cuda,nvtx"), std::string::npos);
+  EXPECT_NE(error(directory / "empty.sqlite").find("--trace=cuda,nvtx"), std::string::npos);
   {
-    const SyntheticReport no_rows(folder / "rows.sqlite");
+    const SyntheticReport no_rows(directory / "rows.sqlite");
   }
-  EXPECT_NE(error(folder / "rows.sqlite").find("no communication in it"), std::string::npos);
+  EXPECT_NE(error(directory / "rows.sqlite").find("no communication in it"), std::string::npos);
   {
-    SyntheticReport other(folder / "other.sqlite");
+    SyntheticReport other(directory / "other.sqlite");
     other.run("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (a)");
   }
-  EXPECT_NE(error(folder / "other.sqlite").find("has no column start"), std::string::npos);
+  EXPECT_NE(error(directory / "other.sqlite").find("has no column start"), std::string::npos);
 }
 
 TEST(Nsys, SurvivesDamageAnywhere) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   {
-    SyntheticReport report(folder / "r.sqlite");
+    SyntheticReport report(directory / "r.sqlite");
     fill(report);
   }
-  const std::string whole = test_support::content_of(folder / "r.sqlite");
+  const std::string whole = test_support::content_of(directory / "r.sqlite");
   std::size_t readable = 0;
   for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 60) {
     std::string damaged = whole;
     for (std::size_t byte = at; byte < std::min(at + 3, whole.size()); ++byte) {
       damaged[byte] = static_cast<char>(damaged[byte] ^ 0x5a);
     }
-    readable += read(folder.write("d.sqlite", damaged)).has_value() ? 1U : 0U;
-    static_cast<void>(read(folder.write("d.sqlite", whole.substr(0, at))));
+    readable += read(directory.write("d.sqlite", damaged)).has_value() ? 1U : 0U;
+    static_cast<void>(read(directory.write("d.sqlite", whole.substr(0, at))));
   }
   EXPECT_GT(readable, 0U);
 }
 
 TEST(Nsys, IsSniffedByItsTablesAndByNoOtherImporter) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   {
-    SyntheticReport report(folder / "r.sqlite");
+    SyntheticReport report(directory / "r.sqlite");
     fill(report);
-    EXPECT_TRUE(SqliteDatabase::create(folder / "other.db").run("CREATE TABLE calls (rank)"));
-    ASSERT_TRUE(sqlite::write(*read(folder / "r.sqlite"), {}, folder / "own.db"));
+    EXPECT_TRUE(SqliteDatabase::create(directory / "other.db").run("CREATE TABLE calls (rank)"));
+    ASSERT_TRUE(sqlite::write(*read(directory / "r.sqlite"), {}, directory / "own.db"));
   }
   const auto takers = [&](const char* name) {
-    const std::string head = read_head(folder / name, 65'536).value();
+    const std::string head = read_head(directory / name, 65'536).value();
     std::string names;
     for (const Importer& importer : importers()) {
-      names += importer.sniff(folder / name, head) ? std::string(importer.name) + " " : "";
+      names += importer.sniff(directory / name, head) ? std::string(importer.name) + " " : "";
     }
     return names;
   };
   EXPECT_EQ(takers("r.sqlite"), "nsys ");
   EXPECT_EQ(takers("own.db"), "");
   EXPECT_EQ(takers("other.db"), "nsys ");
-  const Result<Trace> trace = import_any(folder / "r.sqlite");
+  const Result<Trace> trace = import_any(directory / "r.sqlite");
   EXPECT_TRUE(trace.has_value());
-  const Result<Trace> other = import_any(folder / "other.db");
+  const Result<Trace> other = import_any(directory / "other.db");
   EXPECT_NE((other ? "no error" : other.error().message).find("neither table"), std::string::npos);
 }
 

@@ -11,9 +11,9 @@ namespace commlens::formats::otf2 {
 struct Otf2Api {
   /// Reads the archive of an anchor file ("traces.otf2"). Not for hostile files in one's own process.
   Result<void> (*read)(const std::filesystem::path& anchor, const RecordSink& sink);
-  /// Writes traces.otf2, traces.def and traces/ into an empty folder. Fails on groups whose ranks are not
+  /// Writes traces.otf2, traces.def and traces/ into an empty directory. Fails on groups whose ranks are not
   /// known; throws SystemError when the disk does.
-  Result<void> (*write)(const Trace& trace, const std::filesystem::path& folder);
+  Result<void> (*write)(const Trace& trace, const std::filesystem::path& directory);
 };
 
 /// The module's entry, `commlens_otf2_api`.

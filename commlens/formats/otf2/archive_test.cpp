@@ -21,13 +21,13 @@ namespace commlens::formats::otf2 {
 namespace {
 
 using std::chrono::nanoseconds;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 using test_support::SpelledCall;
 
-/// Exit code of a shell command in a folder.
-int shell(const std::filesystem::path& folder, const std::string& command) {
-  const int status = std::system(fmt::format("cd '{}' && {}", folder.string(), command).c_str());
+/// Exit code of a shell command in a directory.
+int shell(const std::filesystem::path& directory, const std::string& command) {
+  const int status = std::system(fmt::format("cd '{}' && {}", directory.string(), command).c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -87,12 +87,12 @@ Trace three_ranks() {
 }
 
 TEST(Otf2, KeepsCallsSizesGroupsAndTimes) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const Trace trace = three_ranks();
   const Result<void> written =
-      write_export(*exporter_named("otf2"), trace, {}, (folder / "archive").string());
+      write_export(*exporter_named("otf2"), trace, {}, (directory / "archive").string());
   ASSERT_TRUE(written) << written.error().message;
-  const Result<Trace> read = otf2::read(folder / "archive/traces.otf2");
+  const Result<Trace> read = otf2::read(directory / "archive/traces.otf2");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->provenance.skipped, (std::map<std::string, std::int64_t>{}));
   ASSERT_EQ(read->streams.size(), 3U);
@@ -116,9 +116,9 @@ std::vector<Kept> kept_of(const Trace& trace, Rank rank) {
 TEST(Otf2, KeepsCountsKindsSizesAndGroupsWhateverTheTrace) {
   std::size_t calls = 0;
   for (std::uint64_t seed = 0; seed < 25; ++seed) {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     const Trace trace = test_support::RandomTrace(seed).make();
-    const std::string anchor = (folder / "t.otf2").string();
+    const std::string anchor = (directory / "t.otf2").string();
     const Result<void> written = write_export(*exporter_named("otf2"), trace, {}, anchor);
     ASSERT_TRUE(written) << "seed=" << seed << ": " << written.error().message;
     const Result<Trace> read = otf2::read(anchor);
@@ -133,13 +133,13 @@ TEST(Otf2, KeepsCountsKindsSizesAndGroupsWhateverTheTrace) {
 }
 
 TEST(Otf2, WithoutTimesReadsBackWithoutTimes) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   Trace trace = three_ranks();
   for (RankStream& stream : trace.streams) {
     stream.times.clear();
   }
-  ASSERT_TRUE(write_export(*exporter_named("otf2"), trace, {}, (folder / "t.otf2").string()));
-  const Result<Trace> read = otf2::read(folder / "t.otf2");
+  ASSERT_TRUE(write_export(*exporter_named("otf2"), trace, {}, (directory / "t.otf2").string()));
+  const Result<Trace> read = otf2::read(directory / "t.otf2");
   ASSERT_TRUE(read) << read.error().message;
   for (const RankStream& stream : read->streams) {
     EXPECT_TRUE(stream.times.empty());
@@ -151,11 +151,11 @@ TEST(Otf2, IsAcceptedByOtf2Print) {
   if (!has_tool("otf2-print")) {
     GTEST_SKIP() << "otf2-tools is not installed";
   }
-  const ScratchFolder folder;
-  ASSERT_TRUE(write_export(*exporter_named("otf2"), three_ranks(), {}, (folder / "t.otf2").string()));
-  ASSERT_EQ(shell(folder / ".", "otf2-print t.otf2 >events.txt 2>complaints.txt"), 0);
-  EXPECT_EQ(test_support::content_of(folder / "complaints.txt"), "");
-  const std::string events = test_support::content_of(folder / "events.txt");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write_export(*exporter_named("otf2"), three_ranks(), {}, (directory / "t.otf2").string()));
+  ASSERT_EQ(shell(directory / ".", "otf2-print t.otf2 >events.txt 2>complaints.txt"), 0);
+  EXPECT_EQ(test_support::content_of(directory / "complaints.txt"), "");
+  const std::string events = test_support::content_of(directory / "events.txt");
   EXPECT_EQ(lines_with(events, "MPI_ISEND "), 1U) << events;  // it overlaps the all_reduce
   EXPECT_EQ(lines_with(events, "MPI_IRECV "), 1U);
   EXPECT_EQ(lines_with(events, "Length: 32"), 2U);
@@ -163,55 +163,55 @@ TEST(Otf2, IsAcceptedByOtf2Print) {
   EXPECT_EQ(lines_with(events, "Sent: 20, Received: 20"), 4U);
   EXPECT_EQ(lines_with(events, "Operation: GATHER"), 1U);
   EXPECT_EQ(lines_with(events, "(\"commlens.dtype\""), 0U + lines_with(events, "(\"commlens.phase\""));
-  ASSERT_EQ(shell(folder / ".", "otf2-print -G t.otf2 >definitions.txt 2>complaints.txt"), 0);
-  EXPECT_EQ(test_support::content_of(folder / "complaints.txt"), "");
+  ASSERT_EQ(shell(directory / ".", "otf2-print -G t.otf2 >definitions.txt 2>complaints.txt"), 0);
+  EXPECT_EQ(test_support::content_of(directory / "complaints.txt"), "");
 }
 
 TEST(Otf2, RefusesGroupsWhoseRanksAreNotKnown) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   Trace trace;
   const OpId reduce = trace.intern(CommOp{.kind = CommKind::all_reduce,
                                           .group = trace.groups.intern_hidden(4, "comm 0x7f"),
                                           .input = Elements{4},
                                           .output = Elements{4}});
   trace.streams.push_back({{Rank{0}, Rank{0}}, {{reduce, 0, -1}}, {}, {}});
-  const Result<void> written = write_export(*exporter_named("otf2"), trace, {}, (folder / "t").string());
+  const Result<void> written = write_export(*exporter_named("otf2"), trace, {}, (directory / "t").string());
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().message,
             "OTF2 needs the ranks of every group; the trace does not tell those of 1 call (the first: "
             "all_reduce of rank 0 on a group of 4 ranks, comm 0x7f)");
-  EXPECT_FALSE(std::filesystem::exists(folder / "t"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "t"));
 }
 
 TEST(Otf2, SniffsAnAnchorFile) {
-  const ScratchFolder folder;
-  ASSERT_TRUE(write_export(*exporter_named("otf2"), three_ranks(), {}, (folder / "t.otf2").string()));
-  EXPECT_TRUE(sniff("f", read_head(folder / "t.otf2", 65'536).value()));
-  EXPECT_FALSE(sniff("f", read_head(folder / "t.def", 65'536).value()));
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write_export(*exporter_named("otf2"), three_ranks(), {}, (directory / "t.otf2").string()));
+  EXPECT_TRUE(sniff("f", read_head(directory / "t.otf2", 65'536).value()));
+  EXPECT_FALSE(sniff("f", read_head(directory / "t.def", 65'536).value()));
   EXPECT_FALSE(sniff("f", "OTF2"));
   EXPECT_FALSE(sniff("f", ""));
 }
 
 TEST(Otf2, ADamagedArchiveIsAnErrorOrATrace) {
-  const ScratchFolder folder;
-  ASSERT_TRUE(write_export(*exporter_named("otf2"), three_ranks(), {}, (folder / "t.otf2").string()));
-  EXPECT_NE(read(folder / "none.otf2").error().message.find("none.otf2: "), std::string::npos);
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write_export(*exporter_named("otf2"), three_ranks(), {}, (directory / "t.otf2").string()));
+  EXPECT_NE(read(directory / "none.otf2").error().message.find("none.otf2: "), std::string::npos);
   for (const std::string name : {"t.otf2", "t.def", "t/0.evt"}) {
-    const std::string whole = test_support::content_of(folder / name);
+    const std::string whole = test_support::content_of(directory / name);
     ASSERT_FALSE(whole.empty()) << name;
     for (std::size_t size = 0; size < whole.size(); size += 1 + whole.size() / 12) {
-      folder.write(name, whole.substr(0, size));
-      const Result<Trace> cut = read(folder / "t.otf2");
+      directory.write(name, whole.substr(0, size));
+      const Result<Trace> cut = read(directory / "t.otf2");
       EXPECT_TRUE(cut.has_value() || cut.error().message.find("t.otf2: ") != std::string::npos);
       std::string damaged = whole;
       damaged[size] = static_cast<char>(damaged[size] ^ 0xff);
-      folder.write(name, damaged);
-      const Result<Trace> changed = read(folder / "t.otf2");
+      directory.write(name, damaged);
+      const Result<Trace> changed = read(directory / "t.otf2");
       EXPECT_TRUE(changed.has_value() || changed.error().message.find("t.otf2: ") != std::string::npos);
     }
-    folder.write(name, whole);
+    directory.write(name, whole);
   }
-  EXPECT_TRUE(read(folder / "t.otf2"));
+  EXPECT_TRUE(read(directory / "t.otf2"));
 }
 
 constexpr const char* k_program = R"(
@@ -267,23 +267,23 @@ TEST(Otf2, ReadsWhatEztraceRecordsOfARealProgram) {
   if (!has_tool("eztrace") || !has_tool("mpicc.openmpi") || !has_tool("mpirun.openmpi")) {
     GTEST_SKIP() << "eztrace and Open MPI are not installed";
   }
-  const ScratchFolder folder;
-  folder.write("program.c", k_program);
-  ASSERT_EQ(shell(folder / ".", "mpicc.openmpi '-DMPI_HEADER=<mpi.h>' program.c -o program 2>/dev/null"), 0);
-  ASSERT_EQ(shell(folder / ".",
+  const ScratchDirectory directory;
+  directory.write("program.c", k_program);
+  ASSERT_EQ(shell(directory / ".", "mpicc.openmpi '-DMPI_HEADER=<mpi.h>' program.c -o program 2>/dev/null"),
+            0);
+  ASSERT_EQ(shell(directory / ".",
                   "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --oversubscribe "
                   "-n 4 eztrace -t openmpi ./program >out.txt 2>&1"),
             0)
-      << test_support::content_of(folder / "out.txt");
-  const Result<Trace> trace = read(folder / "program_trace/eztrace_log.otf2");
+      << test_support::content_of(directory / "out.txt");
+  const Result<Trace> trace = read(directory / "program_trace/eztrace_log.otf2");
   ASSERT_TRUE(trace) << trace.error().message;
   ASSERT_EQ(trace->streams.size(), 4U);
   EXPECT_EQ(
       trace->provenance.skipped,
       (std::map<std::string, std::int64_t>{{"receive or collective whose completion is not recorded", 4}}));
   EXPECT_EQ(
-      trace->provenance.assumed.at("message whose end is not known (its function's return stands for it)"),
-      4);
+      trace->provenance.assumed.at("message whose end is not known (the return of its function is used)"), 4);
   EXPECT_EQ(trace->streams[2].times.size(), trace->streams[2].events.size());
   for (const std::int64_t rank : {0, 1, 2, 3}) {
     const std::string half = rank % 2 == 0 ? "0 2" : "1 3";

@@ -109,7 +109,7 @@ void Otf2Calls::hand_over(Call& call) {
     return;
   }
   if (call.has_request && !call.is_complete) {
-    sink_->assume("message whose end is not known (its function's return stands for it)", 1);
+    sink_->assume("message whose end is not known (the return of its function is used)", 1);
   }
   const std::int64_t end = call.completed.value_or(call.returned.value_or(call.started));
   call.record->start_ns = call.started;

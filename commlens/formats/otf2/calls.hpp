@@ -17,7 +17,7 @@ namespace commlens::formats::otf2 {
 /// Times are nanoseconds.
 class Otf2Calls {
  public:
-  /// More calls than that behind one that does not complete make it complete.
+  /// More calls than that after one that does not complete make it complete.
   static constexpr std::size_t k_most_waiting = 100'000;
 
   explicit Otf2Calls(const RecordSink& sink) : sink_(&sink) {}
@@ -31,7 +31,7 @@ class Otf2Calls {
   void call(std::int64_t time_ns, CallRecord record);
   /// A call that is over when `complete` names its request; `record` may be unfinished then.
   void start(std::int64_t time_ns, std::uint64_t request, std::optional<CallRecord> record);
-  /// `record` replaces what was said at the start.
+  /// `record` replaces what was reported at the start.
   void complete(std::int64_t time_ns, std::uint64_t request, std::optional<CallRecord> record);
   void cancel(std::uint64_t request);
 

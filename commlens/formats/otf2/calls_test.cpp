@@ -110,7 +110,7 @@ TEST(Otf2Calls, WhatDoesNotCompleteIsCountedOrEndsWithItsFunction) {
   EXPECT_EQ(handed.skipped,
             (std::map<std::string, std::int64_t>{
                 {"cancelled call", 1}, {"receive or collective whose completion is not recorded", 1}}));
-  EXPECT_EQ(handed.assumed.at("message whose end is not known (its function's return stands for it)"), 1);
+  EXPECT_EQ(handed.assumed.at("message whose end is not known (the return of its function is used)"), 1);
 }
 
 // EZTrace 2.0 numbers requests by their address and does not record that receives complete.

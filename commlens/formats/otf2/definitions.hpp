@@ -32,11 +32,12 @@ class Otf2Definitions {
   const std::vector<std::uint64_t>& locations() const { return locations_; }
   /// The rank of a location; a thread that is no rank itself has the one of its process.
   std::optional<Rank> rank_of(std::uint64_t location) const;
-  /// Whether the archive said which locations are the ranks; else they are numbered by process.
+  /// Whether the archive reports which locations are the ranks; else they are numbered by process.
   bool knows_ranks() const { return knows_ranks_; }
   /// Members of a communicator in its own order; std::nullopt if it is not defined or joins two groups.
   std::optional<std::vector<Rank>> members(std::uint32_t comm, Rank self) const;
-  /// What tells a communicator from others of the same ranks: "MPI_COMM_WORLD", or its number in the archive.
+  /// What distinguishes a communicator from others of the same ranks: "MPI_COMM_WORLD", or its number in the
+  /// archive.
   std::string comm_label(std::uint32_t comm) const;
   bool is_inter_comm(std::uint32_t comm) const { return inter_comms_.contains(comm); }
   /// Whether a region is a function of a communication library.

@@ -28,7 +28,7 @@ struct Otf2Function {
 };
 
 /// Whether each call has a request: its function returns at once, or another call starts before it is over,
-/// which one thread can only do behind a function that has returned.
+/// which one thread can do only after a function that has returned.
 std::vector<bool> otf2_requests(const std::vector<TimelineSlice>& slices,
                                 const std::vector<Otf2Function>& functions);
 

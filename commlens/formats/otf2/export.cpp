@@ -8,7 +8,7 @@
 namespace commlens::formats::otf2 {
 
 Result<void> write(const Trace& trace, const CallSelection& /*selection*/,
-                   const std::filesystem::path& folder) {
+                   const std::filesystem::path& directory) {
   const IncompleteCalls incomplete = incomplete_calls(trace, [&](const CommOp& op) {
     return op.kind != CommKind::other && !trace.groups.knows_members(op.group);
   });
@@ -20,7 +20,7 @@ Result<void> write(const Trace& trace, const CallSelection& /*selection*/,
   if (!api) {
     return tl::unexpected(api.error());
   }
-  return (*api)->write(trace, folder);
+  return (*api)->write(trace, directory);
 }
 
 }  // namespace commlens::formats::otf2

@@ -132,7 +132,7 @@ class Child {
   std::string text_;
 };
 
-/// The parent's end of the pipe and the process behind it, which does not outlive this.
+/// The parent's end of the pipe and the process at its other end, which does not outlive this.
 class Running {
  public:
   Running(pid_t child, int pipe) : child_(child), pipe_(pipe) {}
@@ -245,8 +245,8 @@ Result<Trace> read_isolated(const IsolatedReader& reader, const fs::path& path) 
   Result<void> taken = take_all(child, records, reader.limits);
   if (taken && !records.is_finished()) {
     taken = failure(reason_of(child.wait(), reader.limits));
-  } else if (const std::optional<std::string>& said = records.failure_text(); taken && said) {
-    taken = failure(*said);
+  } else if (const std::optional<std::string>& message = records.failure_text(); taken && message) {
+    taken = failure(*message);
   } else if (taken && records.records() == 0) {
     taken = failure("no communication in it");
   }

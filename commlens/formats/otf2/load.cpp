@@ -12,9 +12,9 @@ namespace commlens::formats::otf2 {
 Result<const Otf2Api*> load_otf2() {
   constexpr const char* file = "libcommlens-otf2.so";
   std::string places;
-  for (const std::filesystem::path& folder : module_directories()) {
-    const std::filesystem::path path = folder / file;
-    places += (places.empty() ? "" : ", ") + folder.string();
+  for (const std::filesystem::path& directory : module_directories()) {
+    const std::filesystem::path path = directory / file;
+    places += (places.empty() ? "" : ", ") + directory.string();
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) {
       continue;
@@ -31,7 +31,7 @@ Result<const Otf2Api*> load_otf2() {
   }
   return failure(
       fmt::format("this build cannot read or write OTF2: {} is not in {}; build commlens where "
-                  "libopen-trace-format2-dev is installed, or name its folder in COMMLENS_MODULE_PATH",
+                  "libopen-trace-format2-dev is installed, or name its directory in COMMLENS_MODULE_PATH",
                   file, places));
 }
 

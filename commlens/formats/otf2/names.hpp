@@ -12,7 +12,7 @@ namespace commlens::formats::otf2 {
 bool is_mpi_function(std::string_view name);
 
 /// Whether a function of MPI of that name returns before its call is over: MPI_Irecv, MPI_Send_init (which
-/// stands for its start), MPI_Rput. What tells nothing is assumed to be one that does not.
+/// marks its start), MPI_Rput. Others are assumed not to.
 bool returns_at_once(std::string_view name);
 
 /// The name of the function that a call is shown as: its own where that is one of MPI's or its kind is

@@ -6,7 +6,7 @@
 
 namespace commlens::formats::otf2 {
 
-/// Reads the archive behind an anchor file with the OTF2 library (docs/formats/otf2.md).
+/// Reads the archive of an anchor file with the OTF2 library (docs/formats/otf2.md).
 Result<void> read_archive(const std::filesystem::path& anchor, const RecordSink& sink);
 
 }  // namespace commlens::formats::otf2

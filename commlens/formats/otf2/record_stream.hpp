@@ -12,7 +12,7 @@
 
 namespace commlens::formats::otf2 {
 
-/// Text that carries records from one process to another: a line of calls JSON Lines per record behind the
+/// Text that carries records from one process to another: a line of calls JSON Lines per record after the
 /// number of its group, and lines of one letter and values for the rest, so that the ranks of a large group
 /// are written once.
 ///   G 0 1 2         the next group: its ranks
@@ -20,7 +20,7 @@ namespace commlens::formats::otf2 {
 ///   S 12 torn line  records skipped, and why
 ///   A 1 no rank     what was filled in
 ///   E no such table the reader failed
-///   .               everything was said
+///   .               the end
 class RecordEncoder {
  public:
   explicit RecordEncoder(std::string& out) : out_(out) {}
@@ -43,7 +43,7 @@ class RecordDecoder {
   Result<void> take(std::string_view line);
 
   bool is_finished() const { return is_finished_; }
-  /// What the reader said when it failed.
+  /// The reader's message when it failed.
   const std::optional<std::string>& failure_text() const { return failure_; }
   std::int64_t records() const { return records_; }
 

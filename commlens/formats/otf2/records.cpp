@@ -10,7 +10,7 @@
 namespace commlens::formats::otf2 {
 namespace {
 
-/// How each operation is called, and what EZTrace (which writes the sizes of one peer's part) leaves out.
+/// How each operation is called, and what EZTrace (which writes the sizes of one peer's part) omits.
 struct CollectiveRow {
   std::uint8_t op;
   CommKind kind;

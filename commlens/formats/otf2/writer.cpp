@@ -107,9 +107,9 @@ std::int64_t ranks_in(const Trace& trace) {
 
 class Otf2Writer {
  public:
-  Otf2Writer(const Trace& trace, std::filesystem::path folder, std::int64_t ranks)
+  Otf2Writer(const Trace& trace, std::filesystem::path directory, std::int64_t ranks)
       : trace_(trace),
-        folder_(std::move(folder)),
+        directory_(std::move(directory)),
         ranks_(ranks),
         timeline_(timeline_of(trace, std::nullopt)),
         attributes_(OTF2_AttributeList_New()),
@@ -119,7 +119,7 @@ class Otf2Writer {
   }
 
   Result<void> write() {
-    archive_.reset(OTF2_Archive_Open(folder_.c_str(), "traces", OTF2_FILEMODE_WRITE, k_chunk, 4 * k_chunk,
+    archive_.reset(OTF2_Archive_Open(directory_.c_str(), "traces", OTF2_FILEMODE_WRITE, k_chunk, 4 * k_chunk,
                                      OTF2_SUBSTRATE_POSIX, OTF2_COMPRESSION_NONE));
     if (!archive_) {
       fail();
@@ -452,11 +452,11 @@ class Otf2Writer {
 
   [[noreturn]] void fail() const {
     throw SystemError(
-        fmt::format("cannot write the OTF2 archive in {}: {}", folder_.string(), messages_.first()));
+        fmt::format("cannot write the OTF2 archive in {}: {}", directory_.string(), messages_.first()));
   }
 
   const Trace& trace_;
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
   std::int64_t ranks_;
   Timeline timeline_;
   Otf2Messages messages_;
@@ -472,12 +472,12 @@ class Otf2Writer {
 
 }  // namespace
 
-Result<void> write_archive(const Trace& trace, const std::filesystem::path& folder) {
+Result<void> write_archive(const Trace& trace, const std::filesystem::path& directory) {
   const std::int64_t ranks = ranks_in(trace);
   if (ranks > k_most_ranks) {
     return failure(fmt::format("{} ranks are more than an OTF2 archive is written for (2^20)", ranks));
   }
-  return Otf2Writer(trace, folder, ranks).write();
+  return Otf2Writer(trace, directory, ranks).write();
 }
 
 }  // namespace commlens::formats::otf2

@@ -87,8 +87,9 @@ class PerfettoWriter {
     append_text("producer", trace_.provenance.producer);
     append_text("description", trace_.provenance.description);
     if (timeline_.has_times) {
-      append_text("time", trace_.provenance.averaged_times ? "averages of several calls each, laid end to end"
-                                                           : "measured");
+      append_text("time", trace_.provenance.averaged_times
+                              ? "averages of several calls each, placed end to end"
+                              : "measured");
       append_text("time_zero_ns", fmt::format("{}", timeline_.origin_ns));
     } else {
       append_text("time",

@@ -282,7 +282,7 @@ TEST(Perfetto, SaysThatTimesAreAveragesAndWhatWasAssumed) {
   trace.provenance.averaged_times = true;
   trace.provenance.assume("rank not reported", 2);
   const Json metadata = Json::parse(perfetto_text(trace)).at("metadata");
-  EXPECT_EQ(metadata.at("time"), "averages of several calls each, laid end to end");
+  EXPECT_EQ(metadata.at("time"), "averages of several calls each, placed end to end");
   EXPECT_EQ(metadata.at("assumed: rank not reported"), 2);
 }
 

@@ -105,7 +105,7 @@ class TorchEtImport {
     return !has_root(kind) && !is_point_to_point(kind) && kind != CommKind::other;
   }
 
-  /// The global rank: a place in a group whose ranks are known; else the number behind "rank" in the file's
+  /// The global rank: a place in a group whose ranks are known; else the number after "rank" in the file's
   /// name; else the place in the only group there is, which is assumed to be that of all ranks; else the
   /// number that ends the name.
   std::int64_t find_rank() {
@@ -119,8 +119,8 @@ class TorchEtImport {
       }
       place = call.rank;
     }
-    if (const std::optional<std::int64_t> said = rank_by_word(path_)) {
-      return *said;
+    if (const std::optional<std::int64_t> named = rank_by_word(path_)) {
+      return *named;
     }
     if (place && has_one_group_ && *place >= 0 && *place < k_max_ranks) {
       provenance().assume("rank not reported, taken from the place in the only group");

@@ -14,7 +14,7 @@
 namespace commlens::formats::pytorch_et {
 namespace {
 
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 using test_support::spelled_calls;
 using test_support::SpelledCall;
 
@@ -46,8 +46,8 @@ std::string step_node(int id, int number) {
 }
 
 Result<Trace> read_nodes(const std::vector<std::string>& nodes, std::string_view name = "et.json") {
-  const ScratchFolder folder;
-  return read(folder.write(name, nodes_text(nodes)));
+  const ScratchDirectory directory;
+  return read(directory.write(name, nodes_text(nodes)));
 }
 
 std::string spelled(const SpelledCall& call) {
@@ -213,30 +213,30 @@ TEST(ReadPytorchEt, CountsWhatItCannotUse) {
 }
 
 TEST(ReadPytorchEt, SaysWhatIsWrongWithAFile) {
-  const ScratchFolder folder;
-  const auto error = [&folder](const std::string& text) {
-    const Result<Trace> trace = read(folder.write("f", text));
+  const ScratchDirectory directory;
+  const auto error = [&directory](const std::string& text) {
+    const Result<Trace> trace = read(directory.write("f", text));
     return trace ? std::string("no error") : trace.error().message;
   };
   EXPECT_NE(error(nodes_text({})).find("no nodes"), std::string::npos);
   EXPECT_NE(error("").find("f:"), std::string::npos);
   EXPECT_NE(error("hello").find("f:"), std::string::npos);
   const std::string whole = nodes_text({step_node(1, 1), step_node(2, 2)});
-  const Result<Trace> cut = read(folder.write("f", whole.substr(0, whole.size() - 40)));
+  const Result<Trace> cut = read(directory.write("f", whole.substr(0, whole.size() - 40)));
   ASSERT_TRUE(cut) << cut.error().message;
   EXPECT_EQ(skipped_nodes(*cut, "node that the end of the file cuts off"), 1);
 }
 
 TEST(ReadPytorchEt, SurvivesEveryDamagedByte) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const std::string good = nodes_text(
       {std::string(k_groups), call_node(30, R"([[1, 2, 0, 10, 4, "cuda:3"]], 5, ["0", "default_pg"], 3)",
                                         "all_gather", "[], [], 0, 1, 4", "[]")});
   for (std::size_t at = 0; at < good.size(); ++at) {
     std::string text = good;
     text[at] = static_cast<char>(text[at] ^ 0x81);
-    static_cast<void>(read(folder.write("f", text)));
-    static_cast<void>(read(folder.write("f", good.substr(0, at))));
+    static_cast<void>(read(directory.write("f", text)));
+    static_cast<void>(read(directory.write("f", good.substr(0, at))));
   }
 }
 

@@ -74,7 +74,7 @@ const TorchEtJson& attribute(const TorchEtJson& node, std::string_view name) {
   return found == attributes.end() ? nothing : json_at(*found, "value");
 }
 
-/// The place of the call's name among its arguments: the first that is a string. What stands before it
+/// The place of the call's name among its arguments: the first that is a string. What comes before it
 /// differs between versions, and a wait has no tensors there.
 std::optional<std::size_t> place_of_name(const TorchEtJson& values) {
   for (std::size_t at = 0; values.is_array() && at < values.size(); ++at) {
@@ -85,16 +85,16 @@ std::optional<std::size_t> place_of_name(const TorchEtJson& values) {
   return std::nullopt;
 }
 
-/// What the arguments behind the name tell of the group: [in_split, out_split, size] (1.0.2) or [in_split,
+/// What the arguments after the name say of the group: [in_split, out_split, size] (1.0.2) or [in_split,
 /// out_split, start, stride, size]; in 1.0.1 a split has an element per rank.
 StridedGroup members_of(const TorchEtJson& values, std::size_t name) {
   StridedGroup group;
-  const std::size_t behind = values.size() - name - 1;
-  if (behind >= 5) {
+  const std::size_t after = values.size() - name - 1;
+  if (after >= 5) {
     group.size = json_whole(values[name + 5]).value_or(0);
     group.start = json_whole(values[name + 3]).value_or(-1);
     group.stride = json_whole(values[name + 4]).value_or(-1);
-  } else if (behind >= 3) {
+  } else if (after >= 3) {
     group.size = json_whole(values[name + 3]).value_or(0);
   } else if (element(values, name + 1).is_array()) {
     group.size =

@@ -26,7 +26,7 @@ struct TorchEtCall {
   std::optional<std::int64_t>
       rank;              // this rank's place in the group; of rooted and paired calls, the other's
   std::string group;     // PyTorch's name for the group, or its address
-  StridedGroup members;  // as far as the call itself tells
+  StridedGroup members;  // as far as the call itself has it
 };
 
 /// A node of an execution trace that says something about communication.

@@ -102,11 +102,11 @@ class SqliteWriter {
       }
       insert(call_);
     }
-    for (const ComputeInterval& stretch : stream.compute) {
+    for (const ComputeInterval& interval : stream.compute) {
       insert(compute_.bind(1, std::optional(rank.value))
-                 .bind(2, iteration_of(stretch.iteration))
-                 .bind(3, std::optional<std::int64_t>(stretch.started.count()))
-                 .bind(4, std::optional<std::int64_t>((stretch.finished - stretch.started).count())));
+                 .bind(2, iteration_of(interval.iteration))
+                 .bind(3, std::optional<std::int64_t>(interval.started.count()))
+                 .bind(4, std::optional<std::int64_t>((interval.finished - interval.started).count())));
     }
   }
 

@@ -16,7 +16,7 @@ namespace commlens::formats::sqlite {
 namespace {
 
 using std::chrono::nanoseconds;
-using test_support::ScratchFolder;
+using test_support::ScratchDirectory;
 
 /// The rows of a query, values separated by "|", NULL as "-".
 std::vector<std::string> rows_of_table(const SqliteDatabase& database, const std::string& sql) {
@@ -116,10 +116,10 @@ std::vector<std::string> documented_queries() {
 }
 
 TEST(Sqlite, AnswersTheDocumentedQuestions) {
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(two_stage_trace(), {}, folder / "t.db"));
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(two_stage_trace(), {}, directory / "t.db"));
   // Views are off in files of other people's, which this one is not.
-  const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
+  const SqliteDatabase own = SqliteDatabase::create(directory / "t.db");
   const std::vector<std::string> queries = documented_queries();
   ASSERT_EQ(queries.size(), 6U);
   using Rows = std::vector<std::string>;
@@ -153,9 +153,9 @@ Trace hidden_group_trace() {
 }
 
 TEST(Sqlite, MatchesNoCallsOfGroupsWhoseRanksAreNotKnown) {
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(hidden_group_trace(), {}, folder / "t.db"));
-  const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(hidden_group_trace(), {}, directory / "t.db"));
+  const SqliteDatabase own = SqliteDatabase::create(directory / "t.db");
   EXPECT_EQ(rows_of_table(own, "SELECT count(*) FROM calls"), std::vector<std::string>{"2"});
   EXPECT_EQ(rows_of_table(own, "SELECT * FROM collectives"), std::vector<std::string>{});
   EXPECT_EQ(rows_of_table(own, documented_queries().at(2)), std::vector<std::string>{});
@@ -167,9 +167,9 @@ TEST(Sqlite, GivesNoTimesForCallsWithoutTimes) {
     stream.times.clear();
     stream.compute.clear();
   }
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
-  const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "t.db"));
+  const SqliteDatabase own = SqliteDatabase::create(directory / "t.db");
   const std::vector<std::string> queries = documented_queries();
   for (const std::size_t about_times : {1U, 2U, 4U}) {
     EXPECT_EQ(rows_of_table(own, queries.at(about_times)), std::vector<std::string>{})
@@ -185,17 +185,17 @@ TEST(Sqlite, GivesNoTimesForCallsWithoutTimes) {
 TEST(Sqlite, LeavesOutWhoeverHasNoTimesOfACollective) {
   Trace trace = two_stage_trace();
   trace.streams[1].times.clear();  // of rank 1, on whom rank 0 alone is left in their all_reduce
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
-  const SqliteDatabase own = SqliteDatabase::create(folder / "t.db");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "t.db"));
+  const SqliteDatabase own = SqliteDatabase::create(directory / "t.db");
   EXPECT_EQ(rows_of_table(own, documented_queries().at(2)),
             (std::vector<std::string>{"1|broadcast|1|0|0", "5|all_reduce|1|0|2"}));
 }
 
 TEST(Sqlite, SaysWhereTheTraceComesFromAndWhatItLacks) {
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(two_stage_trace(), {}, folder / "t.db"));
-  const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(two_stage_trace(), {}, directory / "t.db"));
+  const Result<SqliteDatabase> database = SqliteDatabase::open(directory / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(rows_of_table(*database, "SELECT key, value FROM meta ORDER BY key"),
             (std::vector<std::string>{"accounting|messages", "averaged_times|false", "description|",
@@ -217,9 +217,9 @@ TEST(Sqlite, GivesEachRankOfAClassItsOwnGroups) {
                                              .output = Elements{1},
                                              .root = GroupRank{1}});
   trace.streams.push_back({{Rank{0}, Rank{3}}, {{broadcast, -1, -1}, {broadcast, 0, 5}}, {}, {}});
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
-  const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "t.db"));
+  const Result<SqliteDatabase> database = SqliteDatabase::open(directory / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(rows_of_table(
                 *database,
@@ -240,9 +240,9 @@ TEST(Sqlite, KeepsTheNameAndSizeOfAGroupWhoseRanksAreNotKnown) {
                                           .input = Elements{100},
                                           .output = Elements{100}});
   trace.streams.push_back({{Rank{0}, Rank{0}}, {{reduce, 0, -1}}, {}, {}});
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
-  const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "t.db"));
+  const Result<SqliteDatabase> database = SqliteDatabase::open(directory / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(
       rows_of_table(*database,
@@ -262,9 +262,9 @@ TEST(Sqlite, KeepsCommunicatorsOfTheSameRanksApart) {
     }
     trace.streams.push_back(std::move(stream));
   }
-  const ScratchFolder folder;
-  ASSERT_TRUE(write(trace, {}, folder / "t.db"));
-  const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
+  const ScratchDirectory directory;
+  ASSERT_TRUE(write(trace, {}, directory / "t.db"));
+  const Result<SqliteDatabase> database = SqliteDatabase::open(directory / "t.db");
   ASSERT_TRUE(database);
   EXPECT_EQ(
       rows_of_table(*database,
@@ -276,9 +276,9 @@ TEST(Sqlite, KeepsCommunicatorsOfTheSameRanksApart) {
 TEST(Sqlite, KeepsCountsAndBytesWhateverTheTrace) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Trace trace = test_support::RandomTrace(seed).make();
-    const ScratchFolder folder;
-    ASSERT_TRUE(write(trace, {}, folder / "t.db")) << "seed=" << seed;
-    const Result<SqliteDatabase> database = SqliteDatabase::open(folder / "t.db");
+    const ScratchDirectory directory;
+    ASSERT_TRUE(write(trace, {}, directory / "t.db")) << "seed=" << seed;
+    const Result<SqliteDatabase> database = SqliteDatabase::open(directory / "t.db");
     ASSERT_TRUE(database);
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> expected;  // calls and input bytes
     for (const RankStream& stream : trace.streams) {
@@ -303,10 +303,10 @@ TEST(Sqlite, KeepsCountsAndBytesWhateverTheTrace) {
 }
 
 TEST(Sqlite, ThrowsWhereItCannotWrite) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   bool has_thrown = false;
   try {
-    (void)write(two_stage_trace(), {}, folder / "no/such/folder.db");
+    (void)write(two_stage_trace(), {}, directory / "no/such/directory.db");
   } catch (const SystemError&) {
     has_thrown = true;
   }
@@ -314,9 +314,9 @@ TEST(Sqlite, ThrowsWhereItCannotWrite) {
 }
 
 TEST(SqliteDatabase, RefusesWhatIsNoDatabase) {
-  const ScratchFolder folder;
-  EXPECT_FALSE(SqliteDatabase::open(folder / "none.db"));
-  const Result<SqliteDatabase> text = SqliteDatabase::open(folder.write("t.db", std::string(4096, 'x')));
+  const ScratchDirectory directory;
+  EXPECT_FALSE(SqliteDatabase::open(directory / "none.db"));
+  const Result<SqliteDatabase> text = SqliteDatabase::open(directory.write("t.db", std::string(4096, 'x')));
   const Result<SqliteStatement> statement =
       text ? text->prepare("SELECT * FROM sqlite_master") : tl::unexpected(text.error());
   ASSERT_FALSE(statement);

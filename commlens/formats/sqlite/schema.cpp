@@ -57,7 +57,7 @@ CREATE TABLE compute (
   duration_ns INTEGER NOT NULL);
 )";
 
-// A group without members may stand for several of which the source tells no more than the size, so calls on
+// A group without members may be several of which the source reports only the size, so calls on
 // it are no collectives: the numbers of two ranks' calls would not mean the same.
 const char* const k_sqlite_views = R"(
 CREATE INDEX calls_by_op ON calls(op_id);
