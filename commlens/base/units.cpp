@@ -59,7 +59,7 @@ std::optional<double> number_with_unit(std::string_view text, std::span<const Un
 
 Result<Elements> elements_in(Bytes bytes, DType type) {
   if (bytes.value < 0 || bytes.value % size_of(type) != 0) {
-    return failure(fmt::format("{} bytes are not a multiple of a {} element ({} bytes each)", bytes.value,
+    return failure(fmt::format("{} bytes are no integer number of {} elements ({} bytes each)", bytes.value,
                                name_of(type), size_of(type)));
   }
   return Elements{bytes.value / size_of(type)};

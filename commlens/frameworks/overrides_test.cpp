@@ -75,7 +75,7 @@ TEST(Overrides, ABucketIsGivenInBytesAndKeptInElements) {
   EXPECT_EQ(torch_ddp::options(changed("1.3B", {.framework = "torch-ddp", .bucket = Bytes{4096}})).bucket_cap,
             Bytes{4096});
   EXPECT_EQ(with_overrides(preset("1.3B").value(), {.bucket = Bytes{3}}).error().message,
-            "--bucket: 3 bytes are not a whole number of fp16 elements (2 bytes each)");
+            "--bucket: 3 bytes are no integer number of fp16 elements (2 bytes each)");
   EXPECT_EQ(
       with_overrides(preset("1.3B").value(), {.framework = "paper", .bucket = Bytes{4}}).error().message,
       "--bucket: the paper rules have no bucket size");

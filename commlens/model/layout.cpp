@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -139,6 +140,21 @@ Result<void> check_experts(const ParallelLayout& layout) {
 }
 
 }  // namespace
+
+bool ParallelLayout::has_default_order() const {
+  ParallelLayout usual = *this;
+  usual.order = k_default_order;
+  const auto divided = [](const ParallelLayout& layout) {
+    std::vector<MeshAxis> axes;
+    const Mesh mesh = layout.mesh();
+    for (const MeshView& view : mesh.views()) {
+      std::copy_if(view.axes().begin(), view.axes().end(), std::back_inserter(axes),
+                   [](const MeshAxis& axis) { return axis.size > 1; });
+    }
+    return axes;
+  };
+  return more_axes.empty() && divided(*this) == divided(usual);
+}
 
 Mesh ParallelLayout::mesh() const {
   const std::vector<Axis> axes = axes_in_order(order).value();

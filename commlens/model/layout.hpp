@@ -35,6 +35,10 @@ struct ParallelLayout {
   /// has ep too, and edp = dp / ep instead of dp.
   Mesh mesh() const;
 
+  /// Whether ranks are numbered as the default order numbers them: axes of size 1 do not matter. Of a
+  /// resolved layout.
+  bool has_default_order() const;
+
   static constexpr std::string_view k_default_order = "tp-cp-ep-dp-pp";
 };
 

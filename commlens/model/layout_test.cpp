@@ -92,5 +92,17 @@ TEST(Layout, HasAtMostAsManyRanksAsATraceCanHold) {
             "tp 5 x dp 4194304 is more than 16777216 ranks; use smaller degrees");
 }
 
+TEST(Layout, AnOrderOfAxesOfSizeOneIsTheDefault) {
+  const auto is_default = [](ParallelLayout layout, std::string_view order) {
+    layout.order = order;
+    return resolved(layout).value().has_default_order();
+  };
+  const ParallelLayout data_and_tensor{.ranks = 8, .tp = 2};
+  EXPECT_TRUE(is_default(data_and_tensor, "tp-cp-ep-dp-pp"));
+  EXPECT_TRUE(is_default(data_and_tensor, "tp-dp"));
+  EXPECT_TRUE(is_default(data_and_tensor, "pp-tp-dp"));
+  EXPECT_FALSE(is_default(data_and_tensor, "dp-tp"));
+}
+
 }  // namespace
 }  // namespace commlens

@@ -85,7 +85,7 @@ Result<void> check_trace_target(const fs::path& directory) {
   }
   if (!is_trace(directory)) {
     return failure(
-        fmt::format("{}: the directory holds something else than a commlens trace; choose another one",
+        fmt::format("{}: the directory holds something other than a commlens trace; choose another one",
                     directory.string()));
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {

@@ -250,7 +250,7 @@ TEST(NcclRecord, SaysWhenTheCommandUsedNoNccl) {
 TEST(NcclPluginDirectory, ADirectoryOfSomethingElseIsLeftAlone) {
   const NcclJob job("mkdir trace && echo mine > trace/thesis.txt && " + command(6, "gpus"));
   EXPECT_EQ(job.exit_code, 0);
-  EXPECT_NE(job.err.find("holds something else than a commlens trace"), std::string::npos) << job.err;
+  EXPECT_NE(job.err.find("holds something other than a commlens trace"), std::string::npos) << job.err;
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(job.trace())) {
     ++files;

@@ -113,7 +113,7 @@ CallRecord MpipReader::record_of(const MpipRow& row) const {
   const auto place = places_.find(row.site);
   record.site = place == places_.end() ? fmt::format("site {}", row.site)
                                        : fmt::format("site {} {}", row.site, valid_utf8(place->second));
-  record.name = kind == CommKind::other ? row.call : std::string();
+  record.name = row.call;
   return record;
 }
 

@@ -17,7 +17,7 @@ Result<Trace> read_report(std::string_view text) {
   return read(directory.write("a.out.4.1.mpiP", text));
 }
 
-/// Calls in a row that are alike: "rank 0: send 6000+-0 x80 [site 5 a.c:1 main]".
+/// Calls in a row that are alike: "rank 0: send(Send) 6000+-0 x80 [site 5 a.c:1 main]".
 std::vector<std::string> reported_calls(const Result<Trace>& trace) {
   if (!trace) {
     return {trace.error().message};
@@ -91,10 +91,10 @@ TEST(Mpip, ReadsCallsPerSiteAndRank) {
                          "Send                 5    *      80      6000      6000      6000   4.8e+05\n"
                          "Alltoall             9    1       2        64        64        64       128\n"));
   EXPECT_EQ(reported_calls(trace),
-            (ReportedCalls{"rank 0: all_reduce 8+-0 x2 [site 1 timing.c:338 hypre_PrintTiming]",
-                           "rank 1: send 6000+-0 x80 [site 5 0x00000000004011d6 [unknown]]",
+            (ReportedCalls{"rank 0: all_reduce(Allreduce) 8+-0 x2 [site 1 timing.c:338 hypre_PrintTiming]",
+                           "rank 1: send(Send) 6000+-0 x80 [site 5 0x00000000004011d6 [unknown]]",
                            "rank 1: other(Alltoall) 64+-0 x2 [site 9]",
-                           "rank 1: barrier 0+-0 x7 [site 6 a b.c 12 f]"}));
+                           "rank 1: barrier(Barrier) 0+-0 x7 [site 6 a b.c 12 f]"}));
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->provenance.skipped,
             (std::map<std::string, std::int64_t>{{"receive (the report has no size of it)", 80},
@@ -111,10 +111,10 @@ TEST(Mpip, KeepsCallsThatSentNothingBesideThoseThatDid) {
                          "Bcast     1  1   4  100  100  100  400\n"
                          "Alltoall  9  0   2   64   64   64  128\n"));
   EXPECT_EQ(reported_calls(trace),
-            (ReportedCalls{"rank 0: broadcast 100+-0 x7 [site 1 timing.c:338 hypre_PrintTiming]",
+            (ReportedCalls{"rank 0: broadcast(Bcast) 100+-0 x7 [site 1 timing.c:338 hypre_PrintTiming]",
                            "rank 0: other(Alltoall) 64+-0 x2 [site 9]",
-                           "rank 0: broadcast 0+-0 x3 [site 1 timing.c:338 hypre_PrintTiming]",
-                           "rank 1: broadcast 100+-0 x4 [site 1 timing.c:338 hypre_PrintTiming]"}));
+                           "rank 0: broadcast(Bcast) 0+-0 x3 [site 1 timing.c:338 hypre_PrintTiming]",
+                           "rank 1: broadcast(Bcast) 100+-0 x4 [site 1 timing.c:338 hypre_PrintTiming]"}));
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->provenance.skipped, (std::map<std::string, std::int64_t>{{"call that sends nothing", 3}}));
 }
@@ -122,18 +122,18 @@ TEST(Mpip, KeepsCallsThatSentNothingBesideThoseThatDid) {
 TEST(Mpip, KeepsExactSumsOfCallsOfDifferentSizes) {
   // 4 to 9 bytes, 20 in three calls: 6, 7, 7; the truth may be 3 below or above: 7 - 4 = 3, 9 - 6 = 3.
   EXPECT_EQ(reported_calls(read_report(report("", "Isend 5 0 3 9 6.667 4 20\n"))),
-            (ReportedCalls{"rank 0: send 6+-3 x1 [site 5 0x00000000004011d6 [unknown]]",
-                           "rank 0: send 7+-3 x2 [site 5 0x00000000004011d6 [unknown]]"}));
+            (ReportedCalls{"rank 0: send(Isend) 6+-3 x1 [site 5 0x00000000004011d6 [unknown]]",
+                           "rank 0: send(Isend) 7+-3 x2 [site 5 0x00000000004011d6 [unknown]]"}));
   // Option -e prints all digits.
   EXPECT_EQ(reported_calls(
                 read_report(report("", "Isend 5 0 2 131072.0000 131072.0000 131072.0000 262144.0000\n"))),
-            (ReportedCalls{"rank 0: send 131072+-0 x2 [site 5 0x00000000004011d6 [unknown]]"}));
+            (ReportedCalls{"rank 0: send(Isend) 131072+-0 x2 [site 5 0x00000000004011d6 [unknown]]"}));
 }
 
 TEST(Mpip, GivesRoundedSizesTheirUncertainty) {
   // 1.311e+05 is 131050 to 131150; 2.621e+05 in two calls is 131050 each: the truth is within 100.
   EXPECT_EQ(reported_calls(read_report(report("", "Isend 5 0 2 1.311e+05 1.311e+05 1.311e+05 2.621e+05\n"))),
-            (ReportedCalls{"rank 0: send 131050+-100 x2 [site 5 0x00000000004011d6 [unknown]]"}));
+            (ReportedCalls{"rank 0: send(Isend) 131050+-100 x2 [site 5 0x00000000004011d6 [unknown]]"}));
 }
 
 TEST(Mpip, CountsRowsThatAreCutOffOrContradictThemselves) {
@@ -145,7 +145,7 @@ TEST(Mpip, CountsRowsThatAreCutOffOrContradictThemselves) {
                                                  "Send 5 3 1 8e+30 8 8 8\n"
                                                  "Send 5 4 1 8\n"));
   EXPECT_EQ(reported_calls(trace),
-            ReportedCalls{"rank 0: send 8+-0 x1 [site 5 0x00000000004011d6 [unknown]]"});
+            ReportedCalls{"rank 0: send(Send) 8+-0 x1 [site 5 0x00000000004011d6 [unknown]]"});
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->provenance.skipped,
             (std::map<std::string, std::int64_t>{{"row that is cut off or impossible", 5}}));

@@ -68,6 +68,9 @@ class AutoSettings {
     return notes;
   }
 
+  /// Settings that transformers does not fill in, so that DeepSpeed would refuse them.
+  const std::vector<std::string>& unknown() const { return unknown_; }
+
  private:
   void replace(ConfigNode& node, const std::string& path) {
     deepspeed::WidthSizes& sizes = deepspeed::options(job_).follows_width;
@@ -95,7 +98,7 @@ class AutoSettings {
       set(node, "1.0");
       notes_.push_back(path + " 1");
     } else if (path != without_effect && !path.starts_with("optimizer.") && !path.starts_with("scheduler.")) {
-      notes_.push_back(fmt::format("'{}' DeepSpeed's default", shown_text(path, k_longest_path)));
+      unknown_.push_back(shown_text(path, k_longest_path));
     }
   }
 
@@ -129,6 +132,7 @@ class AutoSettings {
   bool is_zero3_;
   bool has_precision_ = false;
   std::vector<std::string> notes_;
+  std::vector<std::string> unknown_;
 };
 
 }  // namespace
@@ -144,6 +148,13 @@ ConfigNode with_auto_settled(const ConfigNode& settings, const TrainingArguments
         fmt::format("{}: \"auto\" becomes what transformers sets: {}; other training arguments are "
                     "--micro-batch, --micro-batches, --clip and --dtype",
                     settings.file, fmt::join(notes, ", ")));
+  }
+  for (const std::string& key : automatic.unknown()) {
+    job.warnings.push_back(
+        fmt::format("{}: '{}' is \"auto\", which transformers does not fill in; DeepSpeed's "
+                    "default is assumed, unverified",
+                    settings.file, key));
+    job.unmodelled.push_back(fmt::format("{}: '{}' \"auto\"", settings.file, key));
   }
   return settled;
 }

@@ -103,11 +103,12 @@ TEST(DeepSpeedAuto, ATotalOfItsOwnDecidesTheRest) {  // DeepSpeed derives what i
   EXPECT_EQ(job.train.micro_batches, 0) << "open";
 }
 
-TEST(DeepSpeedAuto, AnotherAutoIsDeepSpeedsDefaultAndSaysSo) {
+TEST(DeepSpeedAuto, AnotherAutoIsDeepSpeedsDefaultAndUnverified) {
   const Job job = wide_job(R"({"zero_optimization": {"stage": 2, "overlap_comm": "auto"}})");
   EXPECT_FALSE(deepspeed::options(job).overlap_comm);
   ASSERT_EQ(job.warnings.size(), 1U);
-  EXPECT_NE(job.warnings[0].find("'zero_optimization.overlap_comm' DeepSpeed's default"), std::string::npos);
+  EXPECT_NE(job.warnings[0].find("'zero_optimization.overlap_comm' is \"auto\""), std::string::npos);
+  EXPECT_EQ(job.unmodelled, std::vector<std::string>{"ds.json: 'zero_optimization.overlap_comm' \"auto\""});
 }
 
 TEST(DeepSpeedAuto, SizesOfAnImpossibleWidthAreLeftToTheCheck) {

@@ -96,7 +96,7 @@ std::vector<std::string> unverified(const Job& job) {
   add(experts && job.layout.tp > 1 && options(job).moe_dispatcher == "allgather",
       "the allgather dispatcher with tensor ranks");
   add(options(job).overlap_grad_reduce, "overlap-grad-reduce");
-  add(job.layout.order != ParallelLayout::k_default_order, "another order of ranks");
+  add(!job.layout.has_default_order(), "another order of ranks");
   return reasons;
 }
 
