@@ -1,6 +1,9 @@
-# At installation, with SOURCE (the repository) and TO (the folder of headers): copies the headers of the verbs and those
+# At installation, with SOURCE (the repository) and TO (the directory of headers): copies the headers of the verbs and those
 # that they include.
 cmake_minimum_required(VERSION 3.25)
+if(NOT SOURCE OR NOT TO)
+  message(FATAL_ERROR "public_headers.cmake needs SOURCE and TO")
+endif()
 file(GLOB roots RELATIVE ${SOURCE} ${SOURCE}/commlens/app/*.hpp)
 # Parts of the verbs that no request or result shows.
 list(FILTER roots EXCLUDE REGEX

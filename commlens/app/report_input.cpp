@@ -304,7 +304,7 @@ Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& req
     }
     outcome.not_compared =
         material->sides.size() == 1
-            ? "there is nothing to set it against; give a configuration beside its trace, or two traces"
+            ? "there is nothing to compare it with; give a configuration beside its trace, or two traces"
             : "more than two were given; give two to see them compared";
   }
   const Side& subject = subject_of(material->sides);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "commlens/capture/mpi_places.hpp"
+#include "commlens/capture/mpi_rank_groups.hpp"
 
 namespace commlens::capture {
 namespace {

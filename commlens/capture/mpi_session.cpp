@@ -15,7 +15,7 @@ Session::Session(std::unique_ptr<Recorder> recorder, bool is_threaded)
     : clock_(Clock::of_process()),
       recorder_(std::move(recorder)),
       is_threaded_(is_threaded),
-      places_(*recorder_) {
+      communicators_(*recorder_) {
   set_phase(Phase::other);  // of somebody else's program nothing is known until it says so
   measure_cost();
 }
@@ -68,7 +68,7 @@ void Session::end(Slot slot, int code, std::int64_t now_ns) noexcept {
   }
 }
 
-RecordedCall Session::received(const RecordedCall& posted, Place& source, const MPI_Status& status) {
+RecordedCall Session::received(const RecordedCall& posted, RankGroup& source, const MPI_Status& status) {
   RecordedCall call = posted;
   call.group = source.from(status.MPI_SOURCE);
   const std::int64_t bytes = received_bytes(status);
@@ -260,33 +260,34 @@ void Session::set_micro_batch(std::int32_t micro_batch) noexcept {
 }
 
 void Session::made_by_all(MPI_Comm parent, const MPI_Comm* made, int code) noexcept {
-  attempt([&] { places_.numbers().made_by_all(parent, code == MPI_SUCCESS ? *made : handles().no_comm); });
+  attempt(
+      [&] { communicators_.numbers().made_by_all(parent, code == MPI_SUCCESS ? *made : handles().no_comm); });
 }
 
 void Session::made_by_part(const Part& part, const MPI_Comm* made, int code) noexcept {
   if (code == MPI_SUCCESS) {
-    attempt([&] { places_.numbers().made_by_part(part.parent, part.group, part.tag, *made); });
+    attempt([&] { communicators_.numbers().made_by_part(part.parent, part.group, part.tag, *made); });
   }
 }
 
 void Session::made_by_members(const MPI_Comm* made, const char* word, int code) noexcept {
   if (code == MPI_SUCCESS) {
-    attempt([&] { places_.numbers().made_by_members(*made, word); });
+    attempt([&] { communicators_.numbers().made_by_members(*made, word); });
   }
 }
 
 void Session::made_window(MPI_Comm comm, const MPI_Win* window, int code) noexcept {
   if (code == MPI_SUCCESS) {
-    attempt([&] { places_.made_window(comm, *window); });
+    attempt([&] { communicators_.made_window(comm, *window); });
   }
 }
 
 void Session::forget_comm(std::uint64_t key) noexcept {
-  attempt([&] { places_.forget_comm(key); });
+  attempt([&] { communicators_.forget_comm(key); });
 }
 
 void Session::forget_window(std::uint64_t key) noexcept {
-  attempt([&] { places_.forget_window(key); });
+  attempt([&] { communicators_.forget_window(key); });
 }
 
 }  // namespace commlens::capture

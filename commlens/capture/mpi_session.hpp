@@ -7,7 +7,7 @@
 #include <sched.h>
 
 #include "commlens/capture/mpi_api.hpp"
-#include "commlens/capture/mpi_places.hpp"
+#include "commlens/capture/mpi_rank_groups.hpp"
 #include "commlens/capture/mpi_types.hpp"
 #include "commlens/capture/request_table.hpp"
 #include "commlens/trace/clock.hpp"
@@ -24,7 +24,7 @@ struct Description {
     unreported,  // a receive whose source and size the library does not report
   };
   RecordedCall call;
-  Place* source = nullptr;  // receives
+  RankGroup* source = nullptr;  // receives
   Kind kind = Kind::nothing;
 };
 
@@ -110,9 +110,9 @@ class Session {
   void forget_window(std::uint64_t key) noexcept;
 
   // For descriptions; the session's turn is taken.
-  PlaceOfHandle* place(MPI_Comm comm) { return places_.of(comm); }
-  PlaceOfHandle* place_of_window(MPI_Win window) { return places_.of_window(window); }
-  const Neighbours& neighbours(MPI_Comm comm) { return places_.neighbours(comm); }
+  HandleGroup* group_of(MPI_Comm comm) { return communicators_.of(comm); }
+  HandleGroup* group_of_window(MPI_Win window) { return communicators_.of_window(window); }
+  const Neighbours& neighbours(MPI_Comm comm) { return communicators_.neighbours(comm); }
   Amount amount(std::int64_t count, MPI_Datatype type) const { return types_.amount(count, type); }
   /// With MPI_NO_OP nothing is given, and count and type may be anything.
   Amount unless_no_op(MPI_Op op, std::int64_t count, MPI_Datatype type) const {
@@ -122,7 +122,7 @@ class Session {
   /// Puts into the file how many calls were not recorded because something had failed halfway; so many.
   std::int64_t count_lost() noexcept;
   /// The receive that `posted` turned out to be.
-  RecordedCall received(const RecordedCall& posted, Place& source, const MPI_Status& status);
+  RecordedCall received(const RecordedCall& posted, RankGroup& source, const MPI_Status& status);
 
  private:
   /// One thread at a time, where there are several.
@@ -180,7 +180,7 @@ class Session {
   bool is_stopped_ = false;  // something failed halfway; lost_ counts the calls since
   std::int64_t lost_ = 0;
   Types types_;
-  Places places_;
+  CommunicatorRegistry communicators_;
   RequestTable requests_;
   RequestTable messages_;
 };

@@ -17,32 +17,32 @@ void set_sizes(RecordedCall& call, const Halves& halves) {
   call.output = Elements{received.bytes().value};
 }
 
-Place* open(Description& out, PlaceOfHandle* known) {
+RankGroup* open(Description& out, HandleGroup* known) {
   if (known == nullptr) {
     return nullptr;
   }
-  out.kind = known->place->is_within_job() ? Description::Kind::call : Description::Kind::outside;
-  return out.kind == Description::Kind::call ? known->place : nullptr;
+  out.kind = known->group->is_within_job() ? Description::Kind::call : Description::Kind::outside;
+  return out.kind == Description::Kind::call ? known->group : nullptr;
 }
 
-/// A tensor that goes from the root to all, or from all to the root. Between two groups one part gives, the
-/// other gets, and to those who only stand by (MPI_PROC_NULL) count and type mean nothing.
+/// A tensor that goes from the root to all, or from all to the root. Between two groups one part sends, the
+/// other receives, and count and type mean nothing to processes that do neither (MPI_PROC_NULL).
 void describe_rooted(Session& session, Description& out, const RootedCall& call, PartOf tensor,
                      CommKind kind) {
-  const Place* const place = open_place(session, out, call.comm);
-  if (place == nullptr) {
+  const RankGroup* const ranks = open_group(session, out, call.comm);
+  if (ranks == nullptr) {
     return;
   }
-  const Part here = part_of(*place, call.root);
-  const bool stands_by = place->is_inter() && here == Part::outside;
-  const Amount whole = stands_by ? Amount{} : session.amount(tensor.count, tensor.type);
+  const Part here = part_of(*ranks, call.root);
+  const bool is_idle = ranks->is_inter() && here == Part::outside;
+  const Amount whole = is_idle ? Amount{} : session.amount(tensor.count, tensor.type);
   Halves halves{whole, whole};
-  if (place->is_inter()) {
-    const bool gives = here == (kind == CommKind::broadcast ? Part::root : Part::other);
-    halves = {gives ? whole : Amount{}, gives ? Amount{} : whole};
+  if (ranks->is_inter()) {
+    const bool sends = here == (kind == CommKind::broadcast ? Part::root : Part::other);
+    halves = {sends ? whole : Amount{}, sends ? Amount{} : whole};
   }
-  describe_collective(out, *place, kind, halves);
-  set_root(out, *place, call.root);
+  describe_collective(out, *ranks, kind, halves);
+  set_root(out, *ranks, call.root);
 }
 
 }  // namespace
@@ -53,37 +53,37 @@ std::int64_t received_bytes(const MPI_Status& status) {
   return bytes > 0 ? bytes : 0;
 }
 
-Place* open_place(Session& session, Description& out, MPI_Comm comm) {
-  return open(out, session.place(comm));
+RankGroup* open_group(Session& session, Description& out, MPI_Comm comm) {
+  return open(out, session.group_of(comm));
 }
 
-void describe_collective(Description& out, const Place& place, CommKind kind, const Halves& halves) {
-  out.call.kind = place.is_inter() ? CommKind::other : kind;
-  out.call.group = place.group();
+void describe_collective(Description& out, const RankGroup& ranks, CommKind kind, const Halves& halves) {
+  out.call.kind = ranks.is_inter() ? CommKind::other : kind;
+  out.call.group = ranks.group();
   set_sizes(out.call, halves);
 }
 
 void describe_barrier(Session& session, Description& out, MPI_Comm comm) {
-  if (const Place* const place = open_place(session, out, comm)) {
-    describe_collective(out, *place, CommKind::barrier, {});
+  if (const RankGroup* const ranks = open_group(session, out, comm)) {
+    describe_collective(out, *ranks, CommKind::barrier, {});
   }
 }
 
 void describe_tensor(Session& session, Description& out, CommKind kind, MPI_Comm comm, Amount tensor) {
-  if (const Place* const place = open_place(session, out, comm)) {
-    describe_collective(out, *place, kind, {tensor, tensor});
+  if (const RankGroup* const ranks = open_group(session, out, comm)) {
+    describe_collective(out, *ranks, kind, {tensor, tensor});
   }
 }
 
-Part part_of(const Place& place, int root) {
-  if (place.is_inter()) {
+Part part_of(const RankGroup& ranks, int root) {
+  if (ranks.is_inter()) {
     return root == MPI_ROOT ? Part::root : root == MPI_PROC_NULL ? Part::outside : Part::other;
   }
-  return place.self() == root ? Part::root : Part::other;
+  return ranks.self() == root ? Part::root : Part::other;
 }
 
-void set_root(Description& out, const Place& place, int root) {
-  if (!place.is_inter() && root >= 0 && root < place.size()) {
+void set_root(Description& out, const RankGroup& ranks, int root) {
+  if (!ranks.is_inter() && root >= 0 && root < ranks.size()) {
     out.call.root = GroupRank{root};
   }
 }
@@ -100,11 +100,11 @@ void describe_send(Session& session, Description& out, MPI_Comm comm, int peer, 
   if (peer == MPI_PROC_NULL) {
     return;
   }
-  if (Place* const place = open_place(session, out, comm)) {
+  if (RankGroup* const ranks = open_group(session, out, comm)) {
     out.call.kind = CommKind::send;
     out.call.dtype = message.dtype;
     out.call.input = message.elements;
-    out.call.group = place->to(peer);
+    out.call.group = ranks->to(peer);
   }
 }
 
@@ -112,12 +112,12 @@ void describe_receive(Session& session, Description& out, MPI_Comm comm, int sou
   if (source == MPI_PROC_NULL) {
     return;
   }
-  if (Place* const place = open_place(session, out, comm)) {
+  if (RankGroup* const ranks = open_group(session, out, comm)) {
     out.call.kind = CommKind::recv;
     out.call.dtype = most.dtype;
     out.call.output = most.elements;
-    out.call.group = place->from(source);
-    out.source = place;
+    out.call.group = ranks->from(source);
+    out.source = ranks;
   }
 }
 
@@ -135,9 +135,9 @@ void describe_synchronisation(Session& session, Description& out, MPI_Win window
   if (target == MPI_PROC_NULL) {
     return;
   }
-  if (Place* const place = open(out, session.place_of_window(window))) {
+  if (RankGroup* const ranks = open(out, session.group_of_window(window))) {
     out.call.kind = CommKind::other;
-    out.call.group = place->with(target);
+    out.call.group = ranks->with(target);
   }
 }
 
@@ -148,8 +148,8 @@ void describe_transfer(Session& session, Description& out, MPI_Win window, int t
 }
 
 void describe_window(Session& session, Description& out, MPI_Win window) {
-  if (const Place* const place = open(out, session.place_of_window(window))) {
-    describe_collective(out, *place, CommKind::other, {});
+  if (const RankGroup* const ranks = open(out, session.group_of_window(window))) {
+    describe_collective(out, *ranks, CommKind::other, {});
   }
 }
 

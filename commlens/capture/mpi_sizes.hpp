@@ -74,12 +74,12 @@ TypedParts<Count> each(const Count* counts, const MPI_Datatype* types) {
   return {counts, types};
 }
 
-/// The place of a call; null, and `out` says why, when it cannot be recorded.
-Place* open_place(Session& session, Description& out, MPI_Comm comm);
+/// The ranks of a call; null, and `out` says why, if it cannot be recorded.
+RankGroup* open_group(Session& session, Description& out, MPI_Comm comm);
 
 /// A call of all members, its sizes already known. `kind` becomes `other` between two groups, where the
 /// volumes of comm/volume.hpp do not hold.
-void describe_collective(Description& out, const Place& place, CommKind kind, const Halves& halves);
+void describe_collective(Description& out, const RankGroup& ranks, CommKind kind, const Halves& halves);
 
 /// barrier; all_reduce, scan: one tensor in, one out.
 void describe_barrier(Session& session, Description& out, MPI_Comm comm);
@@ -87,9 +87,9 @@ void describe_tensor(Session& session, Description& out, CommKind kind, MPI_Comm
 
 /// What a rank is in a call with a root.
 enum class Part : std::uint8_t { root, other, outside };
-Part part_of(const Place& place, int root);
+Part part_of(const RankGroup& ranks, int root);
 /// Sets the root where the call is within one group.
-void set_root(Description& out, const Place& place, int root);
+void set_root(Description& out, const RankGroup& ranks, int root);
 
 inline bool is_in_place(const void* buffer) { return buffer == MPI_IN_PLACE; }
 
@@ -114,73 +114,73 @@ void describe_reduce(Session& session, Description& out, const RootedCall& call,
 template <typename Parts>
 void describe_gather(Session& session, Description& out, const RootedCall& call, PartOf own,
                      const Parts& all) {
-  const Place* const place = open_place(session, out, call.comm);
-  if (place == nullptr) {
+  const RankGroup* const ranks = open_group(session, out, call.comm);
+  if (ranks == nullptr) {
     return;
   }
   Halves halves;
-  const Part here = part_of(*place, call.root);
+  const Part here = part_of(*ranks, call.root);
   if (here == Part::root) {
-    halves.received = all.sum(session, place->peers());
-    if (!place->is_inter()) {
-      halves.sent = call.is_in_place ? all.of(session, place->self()) : session.amount(own.count, own.type);
+    halves.received = all.sum(session, ranks->peers());
+    if (!ranks->is_inter()) {
+      halves.sent = call.is_in_place ? all.of(session, ranks->self()) : session.amount(own.count, own.type);
     }
   } else if (here == Part::other) {
     halves.sent = session.amount(own.count, own.type);
   }
-  describe_collective(out, *place, CommKind::other, halves);
-  set_root(out, *place, call.root);
+  describe_collective(out, *ranks, CommKind::other, halves);
+  set_root(out, *ranks, call.root);
 }
 
 /// scatter: what this rank gets, and at the root what all get.
 template <typename Parts>
 void describe_scatter(Session& session, Description& out, const RootedCall& call, const Parts& all,
                       PartOf own) {
-  const Place* const place = open_place(session, out, call.comm);
-  if (place == nullptr) {
+  const RankGroup* const ranks = open_group(session, out, call.comm);
+  if (ranks == nullptr) {
     return;
   }
   Halves halves;
-  const Part here = part_of(*place, call.root);
+  const Part here = part_of(*ranks, call.root);
   if (here == Part::root) {
-    halves.sent = all.sum(session, place->peers());
-    if (!place->is_inter()) {
+    halves.sent = all.sum(session, ranks->peers());
+    if (!ranks->is_inter()) {
       halves.received =
-          call.is_in_place ? all.of(session, place->self()) : session.amount(own.count, own.type);
+          call.is_in_place ? all.of(session, ranks->self()) : session.amount(own.count, own.type);
     }
   } else if (here == Part::other) {
     halves.received = session.amount(own.count, own.type);
   }
-  describe_collective(out, *place, CommKind::other, halves);
-  set_root(out, *place, call.root);
+  describe_collective(out, *ranks, CommKind::other, halves);
+  set_root(out, *ranks, call.root);
 }
 
 template <typename Parts>
 void describe_all_gather(Session& session, Description& out, const AllCall& call, PartOf own,
                          const Parts& all) {
-  if (const Place* const place = open_place(session, out, call.comm)) {
+  if (const RankGroup* const ranks = open_group(session, out, call.comm)) {
     const Amount sent =
-        call.is_in_place ? all.of(session, place->self()) : session.amount(own.count, own.type);
-    describe_collective(out, *place, CommKind::all_gather, {sent, all.sum(session, place->peers())});
+        call.is_in_place ? all.of(session, ranks->self()) : session.amount(own.count, own.type);
+    describe_collective(out, *ranks, CommKind::all_gather, {sent, all.sum(session, ranks->peers())});
   }
 }
 
 template <typename Sent, typename Received>
 void describe_all_to_all(Session& session, Description& out, const AllCall& call, const Sent& sent,
                          const Received& received) {
-  if (const Place* const place = open_place(session, out, call.comm)) {
-    const Amount all = received.sum(session, place->peers());
-    const Amount given = call.is_in_place ? all : sent.sum(session, place->peers());
-    describe_collective(out, *place, CommKind::all_to_all, {given, all});
+  if (const RankGroup* const ranks = open_group(session, out, call.comm)) {
+    const Amount all = received.sum(session, ranks->peers());
+    const Amount given = call.is_in_place ? all : sent.sum(session, ranks->peers());
+    describe_collective(out, *ranks, CommKind::all_to_all, {given, all});
   }
 }
 
 /// reduce_scatter: the parts are those of the members of this rank's own group.
 template <typename Parts>
 void describe_reduce_scatter(Session& session, Description& out, MPI_Comm comm, const Parts& parts) {
-  if (const Place* const place = open_place(session, out, comm)) {
-    describe_collective(out, *place, CommKind::reduce_scatter,
-                        {parts.sum(session, place->size()), parts.of(session, place->self())});
+  if (const RankGroup* const ranks = open_group(session, out, comm)) {
+    describe_collective(out, *ranks, CommKind::reduce_scatter,
+                        {parts.sum(session, ranks->size()), parts.of(session, ranks->self())});
   }
 }
 
@@ -204,9 +204,9 @@ Amount sum_of(Session& session, const Parts& parts, const std::vector<bool>& nei
 template <typename Sent, typename Received>
 void describe_neighbours(Session& session, Description& out, MPI_Comm comm, const Sent& sent,
                          const Received& received) {
-  if (const Place* const place = open_place(session, out, comm)) {
+  if (const RankGroup* const ranks = open_group(session, out, comm)) {
     const Neighbours& neighbours = session.neighbours(comm);
-    describe_collective(out, *place, CommKind::other,
+    describe_collective(out, *ranks, CommKind::other,
                         {sum_of(session, sent, neighbours.out), sum_of(session, received, neighbours.in)});
   }
 }

@@ -6,13 +6,13 @@
 
 namespace commlens::capture {
 
-class Place;
+class RankGroup;
 
 /// A non-blocking or persistent call whose end is still to come.
 struct PendingCall {
-  std::uint64_t key = 0;    // the library's handle of the request
-  RecordedCall call;        // as posted; of a receive, source and size may turn out otherwise
-  Place* source = nullptr;  // receives: whose ranks the status speaks of
+  std::uint64_t key = 0;        // the library's handle of the request
+  RecordedCall call;            // as posted; of a receive, source and size may turn out otherwise
+  RankGroup* source = nullptr;  // receives: whose ranks the status speaks of
   Recorder::Slot slot = Recorder::k_dropped;       // of `call`, while it is under way
   Recorder::Slot sent_slot = Recorder::k_dropped;  // of the send half of a call that does both
   bool is_persistent = false;                      // the request outlives its calls

@@ -157,6 +157,15 @@ TEST(Compare, CallsByCountHaveTheSameElementType) {
   EXPECT_EQ(other.size, 1);
 }
 
+TEST(Compare, CallsByCountOfDifferentTypesHaveAnOrder) {
+  const Call half{CommKind::all_to_all, 100, 0, Match::count, DType::fp16};
+  const Call single{CommKind::all_to_all, 100, 0, Match::count, DType::fp32};
+  const Comparison swapped = must_compare(predicted(1, {half, single}), recorded(1, {single, half}));
+  EXPECT_TRUE(swapped.equal());
+  EXPECT_EQ(swapped.order_differs, 1);
+  EXPECT_EQ(must_compare(predicted(1, {half, single}), recorded(1, {half, single})).order_differs, 0);
+}
+
 TEST(Compare, CallsThatRandomNumbersDecideDoNotCount) {
   const Trace a = recorded(2, {{CommKind::all_reduce, 1}, {CommKind::all_gather, 4, 0, Match::random}});
   const Trace b = recorded(2, {{CommKind::all_reduce, 1}});

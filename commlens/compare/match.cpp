@@ -164,7 +164,9 @@ bool Matcher::same_order(const IterationCalls& a, const IterationCalls& b) {
     const std::uint32_t left = key_of(a_, a.sequence[at]);
     const std::uint32_t right = key_of(b_, b.sequence[at]);
     const bool any_by_count = keys_[left].by_count || keys_[right].by_count;
-    const bool same = any_by_count ? bucket_of_key_[left] == bucket_of_key_[right] : left == right;
+    const bool same_type = a_.trace.op(a.sequence[at]).dtype == b_.trace.op(b.sequence[at]).dtype;
+    const bool same =
+        any_by_count ? same_type && bucket_of_key_[left] == bucket_of_key_[right] : left == right;
     if (!same) {
       return false;
     }

@@ -35,13 +35,15 @@ struct Run {
   std::map<Iteration, std::vector<std::int64_t>> steps;  // one value per rank
 };
 
-/// The row of each op of a trace; null for barriers.
+/// The row of each op of a trace; null for barriers, and for calls that random numbers decide: their number
+/// is no property of the job.
 std::vector<RowIterations*> rows_of_ops(const Trace& trace, Run& run) {
   std::vector<RowIterations*> rows;
   for (const CommOp& op : trace.ops()) {
     const std::string name = op.kind == CommKind::other ? trace.names.text(op.name) : "";
     const RowKey key{op.kind, name, trace.groups.axis(op.group), op.phase};
-    rows.push_back(op.kind == CommKind::barrier ? nullptr : &run.rows[key]);
+    const bool is_compared = op.kind != CommKind::barrier && op.match != Match::random;
+    rows.push_back(is_compared ? &run.rows[key] : nullptr);
   }
   return rows;
 }

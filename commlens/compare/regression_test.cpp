@@ -263,5 +263,21 @@ TEST(Regression, RefusesOtherJobs) {
       "B 4 of 32,768");
 }
 
+TEST(Regression, ComparesNoCallsThatRandomNumbersDecide) {
+  const Trace a = run_of({.iterations = 3}, noisy(1, 1000));
+  Trace b = a;
+  RankStream& stream = b.streams.front();
+  const OpId extra = b.intern({.kind = CommKind::all_gather,
+                               .dtype = DType::fp32,
+                               .match = Match::random,
+                               .group = b.op(stream.events.front().op).group,
+                               .input = {8},
+                               .output = {8}});
+  stream.events.push_back({.op = extra, .iteration = 3});
+  stream.times.push_back(stream.times.back());
+  const Result<Regression> result = regression(a, b, {});
+  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message);
+}
+
 }  // namespace
 }  // namespace commlens

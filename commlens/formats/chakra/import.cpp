@@ -214,6 +214,7 @@ class ChakraImport {
 
   /// The words of our own export.
   static void set_details(const Node& node, CallRecord& record) {
+    record.data_dependent = flag(node.attributes(), k_own_data_dependent);
     for (const std::string_view key : k_op_detail_keys) {
       const std::string value(text(node.attributes(), fmt::format("{}{}", k_own_prefix, key)));
       if (value.empty()) {
@@ -221,7 +222,7 @@ class ChakraImport {
       }
       const auto field = std::find_if(call_fields().begin(), call_fields().end(),
                                       [&](const CallField& each) { return each.key == key; });
-      if (!field->set_text(record, value)) {
+      if (!field->set_text(record, value) && (value == "true" || value == "false")) {
         record.blocking = value == "true";
       }
     }

@@ -131,6 +131,20 @@ TEST(ReadChakraEt, SendsNameTheirRanksAndTheFileWithoutANumberToo) {
   EXPECT_EQ(calls[1].output, 64);
 }
 
+TEST(ReadChakraEt, ReadsHowACallIsComparedFromOlderExports) {
+  Node older = collective(2, 0, 64);
+  add_attribute(older, "commlens_data_dependent").set_flag(true);
+  Node newer = collective(3, 0, 64);
+  add_attribute(newer, "commlens_match").set_text("random");
+  add_attribute(newer, "commlens_blocking").set_text("perhaps");
+  const Result<Trace> trace = read_bytes(ChakraFile().with(older).with(newer).bytes());
+  ASSERT_TRUE(trace) << trace.error().message;
+  ASSERT_EQ(trace->ops().size(), 2U);
+  EXPECT_EQ(trace->ops()[0].match, Match::count);
+  EXPECT_EQ(trace->ops()[1].match, Match::random);
+  EXPECT_EQ(trace->ops()[1].blocking, std::nullopt);
+}
+
 TEST(ReadChakraEt, WhatIsNoCallIsCountedByReason) {
   Node launch;
   launch.set_id(1);

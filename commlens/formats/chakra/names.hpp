@@ -38,6 +38,8 @@ constexpr std::string_view k_own_tag = "commlens_tag";
 constexpr std::string_view k_own_rule = "commlens_rule";
 constexpr std::string_view k_own_name = "commlens_name";
 constexpr std::string_view k_own_rounding = "commlens_rounding_bytes";
+constexpr std::string_view k_own_data_dependent =
+    "commlens_data_dependent";  // older exports: the match `count`
 /// The words of io/op_details.hpp: the prefix and their key.
 constexpr std::string_view k_own_prefix = "commlens_";
 constexpr std::string_view k_own_row =

@@ -147,15 +147,15 @@ class Running {
   Running& operator=(const Running&) = delete;
 
   /// The next bytes; none at the end. std::nullopt if the child was silent for too long.
-  std::optional<std::string_view> read_some(std::chrono::milliseconds spin_limits) {
+  std::optional<std::string_view> read_some(std::chrono::milliseconds limit) {
     pollfd waiting{.fd = pipe_, .events = POLLIN, .revents = 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(spin_limits.count()));
+    const int ready = poll(&waiting, 1, static_cast<int>(limit.count()));
     if (ready == 0) {
       return std::nullopt;
     }
     const ssize_t got = ready < 0 ? -1 : ::read(pipe_, block_.data(), block_.size());
     if (got < 0 && errno == EINTR) {
-      return read_some(spin_limits);
+      return read_some(limit);
     }
     if (got < 0) {
       throw SystemError(fmt::format("cannot read from a child process: {}", std::strerror(errno)));

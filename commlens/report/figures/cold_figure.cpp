@@ -16,7 +16,7 @@ FigureResult cold_figure(const FigureInput& input) {
     return no_figure("no iteration of training is shown");
   }
   if (cold.warm_iterations == 0) {
-    return no_figure("only the cold iteration is shown, so there is nothing to set it against");
+    return no_figure("only the cold iteration is shown, so there is nothing to compare it with");
   }
   Table table(columns({"call", "when", "calls_per_iteration_all_ranks",
                        "message_bytes_per_iteration_all_ranks", "time_ns_per_iteration_all_ranks",

@@ -17,7 +17,7 @@ namespace commlens::capture {
 
 /// The ranks that a communicator or a window joins, as ranks of MPI_COMM_WORLD. One per set of ranks and
 /// number of a communicator; it lives as long as the process.
-class Place {
+class RankGroup {
  public:
   struct Members {
     std::vector<std::int64_t> own;    // the group this process is in; k_outside: not of this job
@@ -27,7 +27,7 @@ class Place {
   static constexpr std::int64_t k_outside = -1;
 
   /// `self`: this process's position in `members.own`; `number`: CommunicatorNumbers::number.
-  Place(Members members, std::int64_t self, std::uint64_t number, Recorder& recorder);
+  RankGroup(Members members, std::int64_t self, std::uint64_t number, Recorder& recorder);
 
   bool is_inter() const { return !members_.other.empty(); }
   /// Processes that this one addresses by rank: those of the other group of an inter-communicator.
@@ -69,26 +69,26 @@ struct Neighbours {
 };
 
 /// What is known of one handle.
-struct PlaceOfHandle {
-  Place* place = nullptr;
+struct HandleGroup {
+  RankGroup* group = nullptr;
   bool has_neighbours = false;
   Neighbours neighbours;
 };
 
-/// The places of the program's communicators and windows by handle. A handle is forgotten when its object is
-/// freed, by whomever: an attribute's delete function says so.
-class Places {
+/// The ranks of the program's communicators and windows, by handle. A handle is forgotten when its object is
+/// freed, by the program or the library: an attribute's delete function reports it.
+class CommunicatorRegistry {
  public:
-  explicit Places(Recorder& recorder) : recorder_(recorder) {}
+  explicit CommunicatorRegistry(Recorder& recorder) : recorder_(recorder) {}
 
   /// Null for a null handle, or when the library does not report it.
-  PlaceOfHandle* of(MPI_Comm comm) {
+  HandleGroup* of(MPI_Comm comm) {
     const Known& known = recent_[slot_of(key_of(comm))];
-    return known.place != nullptr && known.key == key_of(comm) ? known.place : find(comm);
+    return known.group != nullptr && known.key == key_of(comm) ? known.group : find(comm);
   }
-  PlaceOfHandle* of_window(MPI_Win window) {
+  HandleGroup* of_window(MPI_Win window) {
     const Known& known = recent_windows_[slot_of(key_of(window))];
-    return known.place != nullptr && known.key == key_of(window) ? known.place : find_window(window);
+    return known.group != nullptr && known.key == key_of(window) ? known.group : find_window(window);
   }
   /// The communicator of a handle.
   CommunicatorNumbers& numbers() { return numbers_; }
@@ -105,25 +105,25 @@ class Places {
   static constexpr std::size_t k_recent = 16;
   struct Known {
     std::uint64_t key = 0;
-    PlaceOfHandle* place = nullptr;
+    HandleGroup* group = nullptr;
   };
   static std::size_t slot_of(std::uint64_t key) { return (key * 0x9e3779b97f4a7c15U) >> 60; }
 
-  PlaceOfHandle* find(MPI_Comm comm);
-  PlaceOfHandle* find_window(MPI_Win window);
-  Place* place_of(MPI_Group own, MPI_Group other, std::uint64_t number);
+  HandleGroup* find(MPI_Comm comm);
+  HandleGroup* find_window(MPI_Win window);
+  RankGroup* group_of(MPI_Group own, MPI_Group other, std::uint64_t number);
 
   Recorder& recorder_;
   Known recent_[k_recent];
   Known recent_windows_[k_recent];
-  std::unordered_map<std::uint64_t, PlaceOfHandle> comms_;
-  std::unordered_map<std::uint64_t, PlaceOfHandle> windows_;
-  std::map<std::tuple<Place::Members, std::int64_t, std::uint64_t>, std::unique_ptr<Place>> places_;
+  std::unordered_map<std::uint64_t, HandleGroup> comms_;
+  std::unordered_map<std::uint64_t, HandleGroup> windows_;
+  std::map<std::tuple<RankGroup::Members, std::int64_t, std::uint64_t>, std::unique_ptr<RankGroup>> groups_;
   CommunicatorNumbers numbers_;
   std::unordered_map<std::uint64_t, std::uint64_t> window_numbers_;  // that of their communicator
 };
 
-/// The members of `group` as ranks of MPI_COMM_WORLD, Place::k_outside those that have none.
+/// The members of `group` as ranks of MPI_COMM_WORLD, RankGroup::k_outside those that have none.
 std::vector<std::int64_t> world_ranks(MPI_Group group);
 
 }  // namespace commlens::capture

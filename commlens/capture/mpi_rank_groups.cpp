@@ -1,4 +1,4 @@
-#include "commlens/capture/mpi_places.hpp"
+#include "commlens/capture/mpi_rank_groups.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr GroupId k_not_asked{UINT32_MAX};
 
-std::vector<Rank> ranks_of(const Place::Members& members) {
+std::vector<Rank> ranks_of(const RankGroup::Members& members) {
   std::vector<Rank> ranks;
   for (const std::int64_t member : members.own) {
     ranks.push_back(Rank{member});
@@ -26,7 +26,7 @@ std::vector<Rank> ranks_of(const Place::Members& members) {
 }
 
 bool are_all_inside(const std::vector<std::int64_t>& members) {
-  return std::find(members.begin(), members.end(), Place::k_outside) == members.end();
+  return std::find(members.begin(), members.end(), RankGroup::k_outside) == members.end();
 }
 
 // Attributes are not copied to a duplicate.
@@ -124,12 +124,12 @@ std::vector<std::int64_t> world_ranks(MPI_Group group) {
   COMMLENS_REAL(PMPI_Group_free)(&world);
   std::vector<std::int64_t> ranks;
   for (const int rank : translated) {
-    ranks.push_back(rank == MPI_UNDEFINED ? Place::k_outside : rank);
+    ranks.push_back(rank == MPI_UNDEFINED ? RankGroup::k_outside : rank);
   }
   return ranks;
 }
 
-Place::Place(Members members, std::int64_t self, std::uint64_t number, Recorder& recorder)
+RankGroup::RankGroup(Members members, std::int64_t self, std::uint64_t number, Recorder& recorder)
     : members_(std::move(members)),
       self_(self),
       is_within_job_(are_all_inside(members_.own) && are_all_inside(members_.other)),
@@ -141,7 +141,7 @@ Place::Place(Members members, std::int64_t self, std::uint64_t number, Recorder&
   }
 }
 
-GroupId Place::group() const {
+GroupId RankGroup::group() const {
   if (group_ == k_not_asked) {
     int world = 0;
     COMMLENS_REAL(PMPI_Comm_size)(job_comm(), &world);
@@ -153,7 +153,7 @@ GroupId Place::group() const {
   return group_;
 }
 
-GroupId Place::pair(std::vector<GroupId>& known, int peer, bool is_to) {
+GroupId RankGroup::pair(std::vector<GroupId>& known, int peer, bool is_to) {
   if (peer < 0 || peer >= peers()) {
     return recorder_.group({}, Axis::unknown);
   }
@@ -170,11 +170,11 @@ GroupId Place::pair(std::vector<GroupId>& known, int peer, bool is_to) {
   return group;
 }
 
-GroupId Place::to(int peer) { return pair(to_, peer, true); }
+GroupId RankGroup::to(int peer) { return pair(to_, peer, true); }
 
-GroupId Place::from(int peer) { return pair(from_, peer, false); }
+GroupId RankGroup::from(int peer) { return pair(from_, peer, false); }
 
-GroupId Place::with(int peer) {
+GroupId RankGroup::with(int peer) {
   if (peer != self_ || is_inter()) {
     return to(peer);
   }
@@ -185,7 +185,7 @@ GroupId Place::with(int peer) {
   return with_.front();
 }
 
-PlaceOfHandle* Places::find(MPI_Comm comm) {
+HandleGroup* CommunicatorRegistry::find(MPI_Comm comm) {
   if (comm == handles().no_comm) {
     return nullptr;
   }
@@ -202,19 +202,19 @@ PlaceOfHandle* Places::find(MPI_Comm comm) {
     if (is_inter != 0) {
       COMMLENS_REAL(PMPI_Comm_remote_group)(comm, &other);
     }
-    Place* const place = place_of(own, is_inter != 0 ? other : own, numbers_.number(key));
+    RankGroup* const group = group_of(own, is_inter != 0 ? other : own, numbers_.number(key));
     COMMLENS_REAL(PMPI_Group_free)(&own);
     if (is_inter != 0) {
       COMMLENS_REAL(PMPI_Group_free)(&other);
     }
-    found = comms_.emplace(key, PlaceOfHandle{.place = place, .neighbours = {}}).first;
+    found = comms_.emplace(key, HandleGroup{.group = group, .neighbours = {}}).first;
     COMMLENS_REAL(PMPI_Comm_set_attr)(comm, comm_mark(), nullptr);
   }
   recent_[slot_of(key)] = {key, &found->second};
   return &found->second;
 }
 
-PlaceOfHandle* Places::find_window(MPI_Win window) {
+HandleGroup* CommunicatorRegistry::find_window(MPI_Win window) {
   if (window == handles().no_window) {
     return nullptr;
   }
@@ -226,29 +226,30 @@ PlaceOfHandle* Places::find_window(MPI_Win window) {
       return nullptr;
     }
     const auto number = window_numbers_.find(key);
-    Place* const place = place_of(own, own, number == window_numbers_.end() ? 0 : number->second);
+    RankGroup* const group = group_of(own, own, number == window_numbers_.end() ? 0 : number->second);
     COMMLENS_REAL(PMPI_Group_free)(&own);
-    found = windows_.emplace(key, PlaceOfHandle{.place = place, .neighbours = {}}).first;
+    found = windows_.emplace(key, HandleGroup{.group = group, .neighbours = {}}).first;
     COMMLENS_REAL(PMPI_Win_set_attr)(window, window_mark(), nullptr);
   }
   recent_windows_[slot_of(key)] = {key, &found->second};
   return &found->second;
 }
 
-Place* Places::place_of(MPI_Group own, MPI_Group other, std::uint64_t number) {
+RankGroup* CommunicatorRegistry::group_of(MPI_Group own, MPI_Group other, std::uint64_t number) {
   int self = 0;
   COMMLENS_REAL(PMPI_Group_rank)(own, &self);
-  Place::Members members{world_ranks(own), own == other ? std::vector<std::int64_t>{} : world_ranks(other)};
-  std::unique_ptr<Place>& place = places_[{members, self, number}];
-  if (!place) {
-    place = std::make_unique<Place>(std::move(members), self, number, recorder_);
+  RankGroup::Members members{world_ranks(own),
+                             own == other ? std::vector<std::int64_t>{} : world_ranks(other)};
+  std::unique_ptr<RankGroup>& group = groups_[{members, self, number}];
+  if (!group) {
+    group = std::make_unique<RankGroup>(std::move(members), self, number, recorder_);
   }
-  return place.get();
+  return group.get();
 }
 
-const Neighbours& Places::neighbours(MPI_Comm comm) {
+const Neighbours& CommunicatorRegistry::neighbours(MPI_Comm comm) {
   static const Neighbours none;
-  PlaceOfHandle* const known = of(comm);
+  HandleGroup* const known = of(comm);
   if (known == nullptr) {
     return none;
   }
@@ -259,13 +260,13 @@ const Neighbours& Places::neighbours(MPI_Comm comm) {
   return known->neighbours;
 }
 
-void Places::forget_comm(std::uint64_t key) {
+void CommunicatorRegistry::forget_comm(std::uint64_t key) {
   recent_[slot_of(key)] = {};
   comms_.erase(key);
   numbers_.forget(key);
 }
 
-void Places::forget_window(std::uint64_t key) {
+void CommunicatorRegistry::forget_window(std::uint64_t key) {
   recent_windows_[slot_of(key)] = {};
   windows_.erase(key);
   window_numbers_.erase(key);
