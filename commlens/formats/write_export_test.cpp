@@ -106,7 +106,7 @@ TEST(WriteExport, RemovesNoDirectoryThatHoldsSomething) {
   for (const char* const name : {"mine", "mine.two"}) {
     const Result<void> written = write_export(k_two, Trace{}, {}, (directory / name).string());
     ASSERT_FALSE(written) << name;
-    EXPECT_NE(written.error().message.find("mine stands in the way of the directory"), std::string::npos)
+    EXPECT_NE(written.error().message.find("mine is in the way of the directory"), std::string::npos)
         << written.error().message;
   }
   const Result<void> written = write_export(k_one, Trace{}, {}, (directory / "mine").string());

@@ -182,7 +182,7 @@ TEST(CallsJsonl, SaysWhichFieldOfWhichLineIsWrong) {
       {"\"output_bytes\":512000", "\"output_bytes\":1125899906842628",
        "\"output_bytes\" is 1125899906842628"},
       {"[0,1,2,3]", "[]", "\"root\" is 0, which is not in \"group\""},
-      {"[0,1,2,3]", "[0,2,1,2]", "\"group\" must name each rank once: 2 stands there twice"},
+      {"[0,1,2,3]", "[0,2,1,2]", "\"group\" must name each rank once: 2 is there twice"},
       {"[0,1,2,3]", "[0,0]", "each rank once"},
       {"[0,1,2,3]", "[-1,0]", "\"group\" names rank -1"},
       {"[0,1,2,3]", "[0,99999999999]", "\"group\" names rank 99999999999"},
