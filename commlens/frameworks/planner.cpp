@@ -59,7 +59,8 @@ Result<void> check_axes(const Job& job, const FrameworkRules& rules) {
       return failure(fmt::format("the {} rules know no axis {}", rules.name, name_of(more.axis)));
     }
   }
-  return job.layout.has_default_order() || rules.takes_any_order
+  const bool is_default = job.layout.order == ParallelLayout::k_default_order;
+  return is_default || rules.takes_any_order
              ? Result<void>{}
              : failure(fmt::format("the {} rules number ranks in the order {} alone, not {}", rules.name,
                                    ParallelLayout::k_default_order, job.layout.order));

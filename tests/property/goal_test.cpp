@@ -158,7 +158,7 @@ TEST(Goal, ReportsSkippedCalls) {
   Trace trace = collective_trace(2, {CommKind::barrier}, 0);
   const OpId scan = trace.intern(CommOp{.kind = CommKind::other, .name = trace.names.intern("MPI_Scan")});
   trace.streams[0].events.push_back({scan, 0, k_no_micro_batch});
-  EXPECT_NE(goal_of(trace).find("// left out: 1 calls of MPI_Scan\nnum_ranks 2\n"), std::string::npos);
+  EXPECT_NE(goal_of(trace).find("// skipped: 1 calls of MPI_Scan\nnum_ranks 2\n"), std::string::npos);
 }
 
 TEST(Goal, CountsEveryCallThatItRefuses) {
@@ -207,7 +207,7 @@ TEST(Goal, RefusesAnAllToAllWhoseBuffersDiffer) {
   EXPECT_EQ(
       goal_of(trace),
       "GOAL needs to know how much each rank sends to each other one; of an all_to_all that gives and gets "
-      "different amounts the trace tells the sums alone: 2 calls (the first: all_to_all of rank 0 on a group "
+      "different amounts the trace has the sums only: 2 calls (the first: all_to_all of rank 0 on a group "
       "of 3 "
       "ranks)");
 }
