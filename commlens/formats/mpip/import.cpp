@@ -89,11 +89,15 @@ void MpipReader::take_row(std::string_view line) {
   }
 }
 
-/// Whether a call of that name returns at once: "Isend", "Iallreduce", "Send_init".
+/// Whether a call of that name returns at once: "Isend", "Iallreduce", "Send_init", and one-sided transfers.
 bool is_non_blocking(std::string_view call) {
+  constexpr std::array<std::string_view, 12> others = {
+      "Put",         "Get",          "Accumulate",       "Get_accumulate",  "Rput",  "Rget",
+      "Raccumulate", "Fetch_and_op", "Compare_and_swap", "Rget_accumulate", "Start", "Startall"};
   const bool is_setup = call.starts_with("Init") || call.starts_with("Intercomm") ||
                         call.starts_with("Info") || call.starts_with("Is_");
-  return (call.starts_with("I") && !is_setup) || call.ends_with("_init");
+  return (call.starts_with("I") && !is_setup) || call.ends_with("_init") ||
+         std::find(others.begin(), others.end(), call) != others.end();
 }
 
 CallRecord MpipReader::record_of(const MpipRow& row) const {

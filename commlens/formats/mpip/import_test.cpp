@@ -130,6 +130,19 @@ TEST(Mpip, KeepsExactSumsOfCallsOfDifferentSizes) {
             (ReportedCalls{"rank 0: send(Isend) 131072+-0 x2 [site 5 0x00000000004011d6 [unknown]]"}));
 }
 
+TEST(Mpip, ReportsWhichCallsReturnAtOnce) {
+  const auto is_blocking = [](std::string_view call) {
+    const Result<Trace> trace = read_report(report("", fmt::format("{} 5 0 1 8 8 8 8\n", call)));
+    return trace.value().ops().at(0).blocking.value();
+  };
+  for (const char* const call : {"Send", "Rsend", "Allreduce", "Reduce"}) {
+    EXPECT_TRUE(is_blocking(call)) << call;
+  }
+  for (const char* const call : {"Isend", "Iallreduce", "Put", "Accumulate"}) {
+    EXPECT_FALSE(is_blocking(call)) << call;
+  }
+}
+
 TEST(Mpip, GivesRoundedSizesTheirUncertainty) {
   // 1.311e+05 is 131050 to 131150; 2.621e+05 in two calls is 131050 each: the truth is within 100.
   EXPECT_EQ(reported_calls(read_report(report("", "Isend 5 0 2 1.311e+05 1.311e+05 1.311e+05 2.621e+05\n"))),

@@ -48,6 +48,7 @@ struct PluginCall {
   std::string comm;
   Algorithm algorithm = Algorithm::unknown;
   Protocol protocol = Protocol::unknown;
+  std::string note;                         // words that are no algorithm or protocol known here
   std::int64_t first_start_ns = INT64_MAX;  // of its channels, on the GPU's clock
   std::int64_t last_stop_ns = 0;
   bool has_stops = true;
@@ -112,8 +113,13 @@ void PluginReader::open(std::string_view line) {
   call_.rank = *rank;
   call_.peer = plugin_number(line, "Peer").value_or(-1);
   call_.comm = plugin_value(line, "CommHash");
-  call_.algorithm = algorithm_from(plugin_value(line, "Algorithm")).value_or(Algorithm::unknown);
-  call_.protocol = protocol_from(plugin_value(line, "Protocol")).value_or(Protocol::unknown);
+  const std::string_view algorithm = plugin_value(line, "Algorithm");
+  const std::string_view protocol = plugin_value(line, "Protocol");
+  call_.algorithm = algorithm_from(algorithm).value_or(Algorithm::unknown);
+  call_.protocol = protocol_from(protocol).value_or(Protocol::unknown);
+  const bool has_new_words = (!algorithm.empty() && call_.algorithm == Algorithm::unknown) ||
+                             (!protocol.empty() && call_.protocol == Protocol::unknown);
+  call_.note = has_new_words ? valid_utf8(fmt::format("{} {}", algorithm, protocol)) : "";
   comms_.insert(call_.comm);
   is_open_ = true;
 }
@@ -148,6 +154,7 @@ void PluginReader::add(const PluginCall& call) {
   record.output_bytes = needs_ranks ? 0 : buffers->output;
   record.algorithm = call.algorithm;
   record.protocol = call.protocol;
+  record.note = call.note;
   record.group.is_given = true;
   if (needs_ranks || function.kind == CommKind::other) {
     record.name = fmt::format("{}{}", function.name, needs_ranks ? " of unknown ranks, a rank's part" : "");

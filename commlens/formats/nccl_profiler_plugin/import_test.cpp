@@ -65,6 +65,15 @@ TEST(ProfilerPlugin, TakesTheLongestSpanOfAllChannels) {
   EXPECT_EQ(plugin_calls(read_plugin(text), 0), PluginCalls{"all_reduce fp16 8->8 of [ring ll] 990+510"});
 }
 
+TEST(ProfilerPlugin, NotesWordsThatAreNoKnownAlgorithm) {
+  const auto note_of = [](std::string_view arguments) {
+    const Result<Trace> trace = read_plugin(plugin_call("AllReduce", std::string(arguments)));
+    return trace ? trace->names.text(trace->ops().at(0).note) : trace.error().message;
+  };
+  EXPECT_EQ(note_of(R"("Datatype": ncclFloat16, "Algorithm": "RING", "Protocol": "LL")"), "");
+  EXPECT_EQ(note_of(R"("Datatype": ncclFloat16, "Algorithm": "BRUCK", "Protocol": "LL")"), "BRUCK LL");
+}
+
 TEST(ProfilerPlugin, HasNoTimeWhereAChannelLacksItsStop) {
   const std::string text = plugin_call("AllReduce", R"("Datatype": "ncclInt8")") +
                            plugin_channel(1000, 1500) + plugin_channel(990, 0);
