@@ -104,7 +104,7 @@ void ProgramBuilder::add(CommOp op, const Rule& rule, std::string_view tag) {
     known->second = plan_->tables.intern(rule);
   }
   op.phase = phase_;
-  op.match = is_expected_ ? Match::count : Match::exact;
+  op.match = is_expected_ ? Match::count : match_;
   op.reduction = is_reducing(op.kind) ? reduction_ : Reduction::unknown;
   op.rule = known->second;
   if (!tag.empty()) {

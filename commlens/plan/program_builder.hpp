@@ -70,6 +70,8 @@ class ProgramBuilder {
   void set_waiting(Waiting waiting) { waiting_ = waiting; }
   /// Of the calls that follow and reduce; at first unknown.
   void set_reduction(Reduction reduction) { reduction_ = reduction; }
+  /// How the calls that follow are compared; at first exact.
+  void set_match(Match match) { match_ = match; }
   /// The call written last.
   StepIndex last_call() const { return last_call_; }
   /// What is issued from now on waits for that call of this program.
@@ -132,6 +134,7 @@ class ProgramBuilder {
   bool is_expected_ = false;  // sizes are means
   Waiting waiting_ = Waiting::at_once;
   Reduction reduction_ = Reduction::unknown;
+  Match match_ = Match::exact;
   Program program_;
   std::vector<KernelListId> row_;      // kernels that are no step yet
   std::optional<StepIndex> computed_;  // the last work, unless a call that is waited for implies it

@@ -28,8 +28,7 @@ struct Behaviour {
   AloneShard alone_shard = AloneShard::none;
   /// reshard_after_forward=True or a number reshards the root too. _fsdp_state.py:183 of 2.8, :180 of 2.6.
   bool reshards_root_if_asked = true;
-  /// Reductions at the end of a backward pass, of groups whose inputs need no gradient and of pipelines: the
-  /// last module first and the root last. _fsdp_state.py:462 of 2.15.
+  /// Reductions at the end of a pipeline: the last module first and the root last, else the root first. _fsdp_state.py:462 of 2.15.
   bool finishes_in_reverse = true;
   /// clip_grad_norm_ reduces the norms of all gradients, else their sum. tensor/_ops/_math_ops.py:319 of 2.10.
   bool clips_each_norm = true;

@@ -57,9 +57,9 @@ std::vector<Bucket> assigned(const std::vector<BucketItem>& items, const std::ve
       current.limit = std::min(current.limit + 1, limits.size() - 1);
     }
   }
-  for (const DType type : types) {
-    if (!open[type].bucket.parameters.empty()) {
-      closed.push_back(std::move(open[type].bucket));
+  for (auto type = types.rbegin(); type != types.rend(); ++type) {
+    if (!open[*type].bucket.parameters.empty()) {
+      closed.push_back(std::move(open[*type].bucket));
     }
   }
   return closed;

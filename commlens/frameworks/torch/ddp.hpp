@@ -16,8 +16,8 @@ struct Bucket {
 };
 
 /// Sizes and types to be put into buckets, in this order. A bucket of a type is closed once its bytes reach
-/// the limit of its number among those of the type (the last limit repeats); what remains is closed last, in
-/// the order of the types' first parameters. Source: torch/csrc/distributed/c10d/reducer.cpp,
+/// the limit of its number among those of the type (the last limit repeats); what remains is closed last, the
+/// type that came last first (the order of a hash map of libstdc++). Source: torch/csrc/distributed/c10d/reducer.cpp,
 /// compute_bucket_assignment_by_size.
 struct BucketItem {
   std::int64_t elements = 0;
@@ -39,7 +39,8 @@ class DataParallel {
   void after_backward(std::size_t module);
   void end_backward();
   /// Where the gradients of this pass are not reduced.
-  void skip_backward() {}
+  /// Whether the next backward pass reduces, where that is known only then.
+  void set_sync(bool syncs) { syncs_ = syncs; }
   /// After the last iteration inside join(), whose last rank to join is `last`.
   void end_of_join(Rank last);
 

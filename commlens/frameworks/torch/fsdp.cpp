@@ -360,11 +360,7 @@ void ShardedStage::end_backward() {
       live.order.clear();
     }
   };
-  if (behaviour_.finishes_in_reverse) {
-    std::for_each(live_.rbegin(), live_.rend(), finish);
-  } else {
-    std::for_each(live_.begin(), live_.end(), finish);
-  }
+  std::for_each(live_.begin(), live_.end(), finish);
   if (flags_.is_last) {
     post_forward_order_.clear();
   }

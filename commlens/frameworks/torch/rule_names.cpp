@@ -48,6 +48,10 @@ const Rule k_ddp_bucket{"ddp.bucket", "torch 2.15 csrc/distributed/c10d/reducer.
 const Rule k_ddp_unused{"ddp.used_parameters",
                         "torch 2.15 csrc/distributed/c10d/reducer.cpp all_reduce_local_used_map"};
 const Rule k_ddp_join{"ddp.join", "torch 2.15 distributed/algorithms/join.py:340"};
+const Rule k_pipeline_message{"pipeline.message", "torch 2.15 distributed/pipelining/schedules.py _batch_p2p"};
+const Rule k_pipeline_vote{"pipeline.vote", "torch 2.15 distributed/pipelining/schedules.py:463"};
+const Rule k_pipeline_connect{"pipeline.connect", "torch 2.15 distributed/pipelining/_p2p.py:380"};
+const Rule k_pipeline_shapes{"pipeline.infer_shapes", "torch 2.15 distributed/pipelining/stage.py:1825"};
 const Rule k_clip_norms{"clip.norms", "torch 2.15 distributed/tensor/_ops/_math_ops.py:105"};
 const Rule k_clip_partial{"clip.partial_gradient", "torch 2.15 nn/utils/clip_grad.py:95"};
 const Rule k_clip_full_tensor{"clip.full_tensor", "torch 2.9 distributed/tensor/_ops/_math_ops.py:126"};

@@ -8,6 +8,7 @@
 #include "commlens/frameworks/torch/ddp_1_13.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
 #include "commlens/frameworks/torch/options.hpp"
+#include "commlens/frameworks/torch/pipeline.hpp"
 #include "commlens/frameworks/torch/reader.hpp"
 #include "commlens/frameworks/torch/writer.hpp"
 
@@ -55,7 +56,12 @@ Result<void> check_layout(const Job& job) {
     return failure("the data ranks are no multiple of data_shard");
   }
   if (layout.pp > 1) {
-    return failure("the torch rules have no pipelines yet; leave pipeline at 1");
+    if (job.model.layers % (layout.pp * layout.virtual_stages) != 0) {
+      return failure("the layers do not divide into the stages of the pipeline");
+    }
+    if (const Result<void> ok = check(pipeline_shape(job)); !ok) {
+      return ok;
+    }
   }
   if (layout.ep * layout.replicate > 1) {
     return failure("the torch rules have no expert parallelism and no replicated tensor ranks");
@@ -136,7 +142,10 @@ std::vector<std::string> unverified(const Job& job) {
 }
 
 Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
-  return is_old(job) ? torch_ddp::write(job, stages, plan) : write_spmd(job, plan);
+  if (is_old(job)) {
+    return torch_ddp::write(job, stages, plan);
+  }
+  return job.layout.pp > 1 ? write_pipeline(job, stages, plan) : write_spmd(job, plan);
 }
 
 Bytes bucket(const Job& job) { return options(job).ddp.bucket_cap.value_or(torch_ddp::k_usual_cap); }
@@ -191,7 +200,8 @@ FrameworkRules rules_of_name(std::string_view name) {
                        .unverified = unverified,
                        .write = write,
                        .takes_partial_models = true,
-                       .settings = {.adopt = adopt, .settle = settle, .bucket = bucket, .set_bucket = set_bucket},
+                       .settings = {.adopt = adopt, .settle = settle, .bucket = bucket, .set_bucket = set_bucket,
+                                    .pads_to_tensor_ranks = true},
                        .memory = {.buffers = memory_buffers},
                        .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
                        .variations = add_variations,

@@ -29,8 +29,6 @@ Stage::Stage(ProgramBuilder& out, const Groups& groups, std::int64_t stage, std:
   }
 }
 
-bool Stage::is_recomputed() const { return job_.train.recompute == Recompute::full; }
-
 Elements Stage::boundary() const {
   const std::int64_t parts = job_.layout.sequence_parallel ? job_.layout.tp : 1;
   return {tokens_ / parts * job_.model.hidden};
@@ -118,6 +116,16 @@ void Stage::forward_block(const Module& module, bool is_recomputed) {
   }
 }
 
+void Stage::recompute(const Module& module) {
+  if (job_.train.recompute != Recompute::full) {
+    return;
+  }
+  const std::int32_t micro_batch = out_.micro_batch();
+  out_.set_phase(Phase::recompute, micro_batch);
+  forward_block(module, true);
+  out_.set_phase(Phase::backward, micro_batch);
+}
+
 void Stage::backward_block(const Module& module) {
   const bool has_tensor = job_.layout.tp > 1;
   const bool is_sequence = job_.layout.sequence_parallel;
@@ -134,16 +142,17 @@ void Stage::backward_block(const Module& module) {
       sum_activations(k_tensor_input_sum);
     }
   };
+  if (has_tensor && is_sequence) {
+    gather_sequence();  // of the block's output: it needs nothing that is computed again
+  }
+  recompute(module);
   if (module.has_feed_forward) {
-    if (has_tensor && is_sequence) {
-      gather_sequence();
-    }
     work_.backward({ModulePart::fc2, ModulePart::activation, ModulePart::fc1});
     end_of_inputs(job_.model.gated_mlp ? 2 : 1);
     work_.backward({ModulePart::ln2});
-  }
-  if (has_tensor && is_sequence) {
-    gather_sequence();
+    if (has_tensor && is_sequence) {
+      gather_sequence();
+    }
   }
   work_.backward({ModulePart::proj, ModulePart::attention});
   attention_backward();
@@ -171,7 +180,7 @@ void Stage::forward_output() {
   work_.write(ModulePart::loss, Pass::forward);
 }
 
-void Stage::forward_messages(const Module& module, bool is_recomputed) {
+void Stage::forward_messages(const Module& module) {
   const bool has_tensor = job_.layout.tp > 1;
   switch (module.kind) {
     case Kind::embedding:
@@ -181,7 +190,7 @@ void Stage::forward_messages(const Module& module, bool is_recomputed) {
       }
       return;
     case Kind::block:
-      forward_block(module, is_recomputed);
+      forward_block(module, false);
       return;
     case Kind::norm:
       work_.write(ModulePart::final_norm, Pass::forward);
@@ -233,7 +242,7 @@ void Stage::forward() {
     if (shards_) {
       shards_->before_forward(at);
     }
-    forward_messages(modules_[at], false);
+    forward_messages(modules_[at]);
     if (shards_) {
       shards_->after_forward(at);
     }
@@ -254,12 +263,6 @@ void Stage::backward() {
     }
     if (shards_) {
       shards_->before_backward(at);
-    }
-    if (module.kind == Kind::block && is_recomputed()) {
-      const std::int32_t micro_batch = out_.micro_batch();
-      out_.set_phase(Phase::recompute, micro_batch);
-      forward_messages(module, true);
-      out_.set_phase(Phase::backward, micro_batch);
     }
     backward_messages(module);
     if (shards_) {

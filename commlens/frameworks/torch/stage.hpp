@@ -35,9 +35,11 @@ class Stage {
   DType activation_dtype() const { return activation_dtype_; }
 
  private:
-  void forward_messages(const Module& module, bool is_recomputed);
+  void forward_messages(const Module& module);
   void backward_messages(const Module& module);
   void forward_block(const Module& module, bool is_recomputed);
+  /// What a block computes again before its backward pass.
+  void recompute(const Module& module);
   void backward_block(const Module& module);
   void forward_output();
   void gather_sequence();
@@ -46,7 +48,6 @@ class Stage {
   void attention_forward();
   void attention_backward();
   void exchange(DType dtype, const Rule& rule);
-  bool is_recomputed() const;
 
   ProgramBuilder& out_;
   const Groups& groups_;
