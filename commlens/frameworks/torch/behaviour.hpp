@@ -37,6 +37,22 @@ struct Behaviour {
   /// all_reduce for every gradient. _math_ops.py:126 of 2.9, nn/utils/clip_grad.py:164.
   enum class PartialClip : std::uint8_t { scalars, summed_twice, summed };
   PartialClip partial_clip = PartialClip::summed;
+
+  /// What pipeline ranks send before anything else: nothing; a handshake of neighbours, whose sends have
+  /// another size than their receives in 2.9; a vote along the stages and back; a vote of all, and a
+  /// connection of each pair. pipelining/schedules.py:463 and _p2p.py:380 of 2.15, stage.py:1710 of 2.12,
+  /// schedules.py:595 of 2.10, stage.py:938 of 2.9.
+  enum class FirstStep : std::uint8_t { nothing, uneven_handshake, handshake, vote_chain, vote };
+  FirstStep first_step = FirstStep::vote;
+  /// Shapes are learnt by a forward and a backward pass, else by a forward pass. stage.py:1825 of 2.12.
+  bool infers_gradients = true;
+  std::int64_t object_bytes = 166;  // usual, of a pickled description of shapes
+  /// Schedules of several stages a rank run in lock step, else as a list of actions. schedules.py:2287 of 2.10.
+  bool runs_in_lock_step = false;
+  /// Reductions are a part of the last backward pass of a stage, before its message. stage.py:657 of 2.9.
+  bool reduces_in_backward = false;
+  /// Gradients that are partial sums are summed once more when they are scaled. stage.py of 2.9, scale_grads.
+  bool sums_when_scaling = false;
 };
 
 /// Of the job's release: the newest known one that is not newer.

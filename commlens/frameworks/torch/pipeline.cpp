@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "commlens/base/check.hpp"
+#include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/ddp.hpp"
 #include "commlens/frameworks/torch/rule_names.hpp"
 #include "commlens/frameworks/torch/stage.hpp"
@@ -54,6 +55,7 @@ class PipelineRank {
         options_(options(plan.job)),
         shape_(pipeline_shape(plan.job)),
         rank_(rank),
+        behaviour_(behaviour(plan.job)),
         groups_(out_, plan.job),
         work_(out_) {
     for (const std::int64_t stage : shape_.stages_of(rank)) {
@@ -99,6 +101,7 @@ class PipelineRank {
     std::unique_ptr<Stage> stage;
     std::unique_ptr<DataParallel> ddp;
     std::int64_t backward_passes = 0;  // in this iteration
+    std::int64_t weight_passes = 0;
     bool is_prepared = false;          // DDP's reducer, by a forward pass without a backward pass
   };
 
@@ -111,8 +114,11 @@ class PipelineRank {
 
   /// The pair of this rank with another one, as the sender or the receiver.
   GroupId pair(std::int64_t other, bool sends) const {
-    const bool is_next = other == (rank_ + 1) % shape_.ranks;
     using Shape = GroupPattern::Shape;
+    if (other == rank_) {  // an axis of one rank: with itself
+      return out_.groups.pair(Axis::cp, sends ? Shape::to_next : Shape::from_next);
+    }
+    const bool is_next = other == (rank_ + 1) % shape_.ranks;
     return out_.groups.pair(Axis::pp, is_next ? (sends ? Shape::to_next : Shape::from_next)
                                               : (sends ? Shape::to_previous : Shape::from_previous));
   }
@@ -120,7 +126,8 @@ class PipelineRank {
     const bool is_forward = kind == Act::send_forward || kind == Act::receive_forward;
     const bool sends = kind == Act::send_forward || kind == Act::send_backward;
     const std::int64_t other = sends == is_forward ? stage + 1 : stage - 1;
-    if (other < 0 || other >= shape_.stages() || shape_.rank_of(other) == rank_) {
+    const bool is_local = other >= 0 && other < shape_.stages() && shape_.rank_of(other) == rank_;
+    if (other < 0 || other >= shape_.stages() || (is_local && !is_lock_step())) {
       return;
     }
     const Stage& own = *local(stage).stage;
@@ -152,6 +159,15 @@ class PipelineRank {
     }
     set_flags(own);
     own.stage->backward();
+    if (is_last && behaviour_.reduces_in_backward) {
+      reduce(own);
+    }
+  }
+  /// The other half of a backward pass: the reductions of a lock step wait for the last of them.
+  void weights(Local& own) {
+    if (++own.weight_passes == job_.train.micro_batches && behaviour_.reduces_in_backward) {
+      reduce(own);
+    }
   }
   static void set_flags(Local& own) {
     if (own.stage->shards() != nullptr) {
@@ -166,6 +182,47 @@ class PipelineRank {
     }
   }
 
+  bool is_lock_step() const {
+    return behaviour_.runs_in_lock_step && !shape_.is_single() &&
+           shape_.schedule != PipelineSchedule::dual_pipe_v;
+  }
+  bool has(std::int64_t stage) const { return stage >= 0 && stage < shape_.stages(); }
+
+  /// One message of `count` elements to or from the rank of another stage.
+  void small(std::int64_t stage, bool sends, DType dtype, const Rule& rule) {
+    const GroupId group = pair(shape_.rank_of(stage), sends);
+    sends ? out_.send(group, {1}, dtype, rule, "connection") : out_.recv(group, {1}, dtype, rule, "connection");
+  }
+  void handshake(DType sent) {
+    out_.set_phase(Phase::other);
+    for (const Local& own : stages_) {
+      const auto message_with = [&](std::int64_t stage, bool sends) {
+        if (has(stage)) {
+          small(stage, sends, sends ? sent : DType::fp32, k_pipeline_connect);
+        }
+      };
+      message_with(own.index - 1, false);
+      message_with(own.index + 1, true);
+      message_with(own.index - 1, true);
+      message_with(own.index + 1, false);
+    }
+  }
+  void vote_along() {
+    out_.set_phase(Phase::other);
+    const auto with = [&](std::int64_t stage, bool sends) {
+      if (has(stage) && shape_.rank_of(stage) != rank_) {
+        small(stage, sends, DType::int32, k_pipeline_vote);
+      }
+    };
+    for (const Local& own : stages_) {
+      with(own.index - 1, false);
+      with(own.index + 1, true);
+    }
+    for (auto own = stages_.rbegin(); own != stages_.rend(); ++own) {
+      with(own->index + 1, false);
+      with(own->index - 1, true);
+    }
+  }
   void vote() {
     out_.set_phase(Phase::other);
     out_.set_reduction(Reduction::min);
@@ -185,15 +242,30 @@ class PipelineRank {
     }
   }
   void first_step() {
-    vote();
-    connect();
+    using Step = Behaviour::FirstStep;
+    switch (behaviour_.first_step) {
+      case Step::nothing:
+        break;
+      case Step::uneven_handshake:
+        handshake(DType::int64);
+        break;
+      case Step::handshake:
+        handshake(DType::fp32);
+        break;
+      case Step::vote_chain:
+        vote_along();
+        break;
+      case Step::vote:
+        vote();
+        connect();
+        break;
+    }
     if (!options_.pipeline.has_static_shapes) {
       infer_shapes();
     }
   }
   /// A pickled object: its size, then its bytes.
   void object(std::int64_t other, bool sends) {
-    constexpr std::int64_t usual = 166;
     const GroupId group = pair(shape_.rank_of(other), sends);
     const auto one = [&](Elements count, DType dtype) {
       sends ? out_.send(group, count, dtype, k_pipeline_shapes, "shapes")
@@ -201,7 +273,7 @@ class PipelineRank {
     };
     one({1}, DType::int64);
     out_.set_match(Match::count);
-    one({usual}, DType::uint8);
+    one({behaviour_.object_bytes}, DType::uint8);
     out_.set_match(Match::exact);
   }
   /// A forward and a backward pass of one micro-batch without reductions, to learn what stages send.
@@ -211,7 +283,7 @@ class PipelineRank {
       if (own.index > 0 && shape_.rank_of(own.index - 1) != rank_) {
         object(own.index - 1, false);
       }
-      if (own.ddp) {
+      if (own.ddp && behaviour_.infers_gradients) {
         own.ddp->before_forward(true);
         own.is_prepared = true;
       }
@@ -220,6 +292,9 @@ class PipelineRank {
       if (own.index + 1 < shape_.stages() && shape_.rank_of(own.index + 1) != rank_) {
         object(own.index + 1, true);
       }
+    }
+    if (!behaviour_.infers_gradients) {
+      return;
     }
     for (auto own = stages_.rbegin(); own != stages_.rend(); ++own) {
       out_.set_phase(Phase::backward);
@@ -241,6 +316,12 @@ class PipelineRank {
     }
   }
 
+  void finish_single() {
+    if (!behaviour_.reduces_in_backward) {
+      reduce(stages_.front());
+    }
+  }
+
   void gpipe() {
     const auto count = static_cast<std::int32_t>(job_.train.micro_batches);
     for (std::int32_t micro_batch = 0; micro_batch < count; ++micro_batch) {
@@ -253,7 +334,7 @@ class PipelineRank {
       backward(rank_, micro_batch);
       message(Act::send_backward, rank_, micro_batch);
     }
-    reduce(stages_.front());
+    finish_single();
   }
 
   void one_f_one_b() {
@@ -284,11 +365,11 @@ class PipelineRank {
       backward(rank_, done);
       message(Act::send_backward, rank_, done);
     }
-    reduce(stages_.front());
+    finish_single();
   }
 
   void runtime() {
-    const std::vector<RankActions> all = runtime_actions(shape_);
+    const std::vector<RankActions> all = is_lock_step() ? lock_step_actions(shape_) : runtime_actions(shape_);
     for (const PipelineAction& each : all[static_cast<std::size_t>(rank_)]) {
       perform(each);
     }
@@ -320,9 +401,13 @@ class PipelineRank {
         }
         return;
       case Act::reduce:
-        reduce(local(each.stage));
+        if (!behaviour_.reduces_in_backward) {
+          reduce(local(each.stage));
+        }
         return;
       case Act::backward_weight:
+        weights(local(each.stage));
+        return;
       case Act::idle:
         return;
     }
@@ -331,7 +416,10 @@ class PipelineRank {
   void update() {
     out_.set_phase(Phase::optimizer);
     for (Local& own : stages_) {
-      own.backward_passes = 0;
+      own.backward_passes = own.weight_passes = 0;
+      if (behaviour_.sums_when_scaling && job_.layout.tp > 1) {
+        sum_when_scaling(out_, groups_, own.stage->modules());
+      }
       sum_in_optimizer(out_, groups_, own.stage->modules());
       work_.optimizer(own.stage->updated());
     }
@@ -342,6 +430,7 @@ class PipelineRank {
   const Options& options_;
   PipelineShape shape_;
   std::int64_t rank_;
+  const Behaviour& behaviour_;
   Groups groups_;
   ModelWork work_;
   std::vector<Local> stages_;

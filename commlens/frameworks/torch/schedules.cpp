@@ -457,4 +457,89 @@ std::vector<RankActions> runtime_actions(const PipelineShape& shape) {
   return Messages(shape, all).write();
 }
 
+namespace {
+
+bool is_backward(Act kind) { return kind == Act::backward || kind == Act::backward_input; }
+
+/// Idle slots where the input of a forward pass is not there yet.
+std::vector<RankActions> with_bubbles(const std::vector<RankActions>& actions) {
+  std::vector<RankActions> all(actions.size());
+  std::vector<std::size_t> next(actions.size(), 0);
+  std::set<std::pair<std::int32_t, std::int32_t>> seen;  // forward passes: stage, micro-batch
+  for (bool has_more = true; has_more;) {
+    has_more = false;
+    std::vector<std::pair<std::int32_t, std::int32_t>> now;
+    for (std::size_t rank = 0; rank < actions.size(); ++rank) {
+      if (next[rank] >= actions[rank].size()) {
+        continue;
+      }
+      has_more = true;
+      const PipelineAction& each = actions[rank][next[rank]];
+      const bool waits = each.kind == Act::forward && each.stage > 0 &&
+                         !seen.contains({each.stage - 1, each.micro_batch});
+      all[rank].push_back(waits ? PipelineAction{} : each);
+      if (!waits) {
+        ++next[rank];
+      }
+      if (!waits && each.kind == Act::forward) {
+        now.emplace_back(each.stage, each.micro_batch);
+      }
+    }
+    seen.insert(now.begin(), now.end());
+  }
+  return all;
+}
+
+/// The ranks with a stage before (or after) one of this rank's, ascending.
+std::set<std::int64_t> neighbours(const PipelineShape& shape, std::int64_t rank, std::int64_t step) {
+  std::set<std::int64_t> ranks;
+  for (const std::int64_t stage : shape.stages_of(rank)) {
+    if (stage + step >= 0 && stage + step < shape.stages()) {
+      ranks.insert(shape.rank_of(stage + step));
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<RankActions> lock_step_actions(const PipelineShape& shape) {
+  const bool has_bubbles = shape.schedule == Schedule::interleaved_zero_bubble;
+  const std::vector<RankActions> grid =
+      has_bubbles ? with_bubbles(compute_actions(shape)) : compute_actions(shape);
+  const auto at = [&](std::int64_t rank, std::size_t slot) {
+    const RankActions& actions = grid[static_cast<std::size_t>(rank)];
+    return slot < actions.size() ? actions[slot] : PipelineAction{};
+  };
+  std::vector<RankActions> all;
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    RankActions& actions = all.emplace_back();
+    for (std::size_t slot = 0; slot < grid[static_cast<std::size_t>(rank)].size(); ++slot) {
+      const PipelineAction own = at(rank, slot);
+      if (own.kind != Act::idle) {
+        actions.push_back(own);
+      }
+      if (own.kind == Act::forward && own.stage + 1 < shape.stages()) {
+        actions.push_back(action(Act::send_forward, own.stage, own.micro_batch));
+      } else if (is_backward(own.kind) && own.stage > 0) {
+        actions.push_back(action(Act::send_backward, own.stage, own.micro_batch));
+      }
+      for (const std::int64_t other : neighbours(shape, rank, -1)) {
+        const PipelineAction theirs = at(other, slot);
+        if (theirs.kind == Act::forward && theirs.stage + 1 < shape.stages() &&
+            shape.rank_of(theirs.stage + 1) == rank) {
+          actions.push_back(action(Act::receive_forward, theirs.stage + 1, theirs.micro_batch));
+        }
+      }
+      for (const std::int64_t other : neighbours(shape, rank, 1)) {
+        const PipelineAction theirs = at(other, slot);
+        if (is_backward(theirs.kind) && theirs.stage > 0 && shape.rank_of(theirs.stage - 1) == rank) {
+          actions.push_back(action(Act::receive_backward, theirs.stage - 1, theirs.micro_batch));
+        }
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace commlens::pytorch

@@ -63,4 +63,9 @@ std::vector<RankActions> compute_actions(const PipelineShape& shape);
 /// have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
 std::vector<RankActions> runtime_actions(const PipelineShape& shape);
 
+/// The same as releases up to 2.9 do, all ranks one slot of the grid after the other: what is computed in a
+/// slot is sent, and received by its neighbours, at the end of it. Source: schedules.py of 2.9,
+/// PipelineScheduleMulti._step_microbatches.
+std::vector<RankActions> lock_step_actions(const PipelineShape& shape);
+
 }  // namespace commlens::pytorch

@@ -100,6 +100,13 @@ void sum_in_optimizer(ProgramBuilder& out, const Groups& groups, const std::vect
   sum_partial(out, groups, modules, own.trainer.optimizer == Optimizer::sgd ? 1 : 3, k_tensor_optimizer);
 }
 
+void sum_when_scaling(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules) {
+  if (!options(out.job()).fsdp.is_used) {
+    out.set_reduction(Reduction::sum);
+    sum_partial(out, groups, modules, 1, k_tensor_optimizer);
+  }
+}
+
 void scatter_weights(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules,
                      bool is_root) {
   const auto scatter = [&](const Module& module) {

@@ -12,6 +12,9 @@ void clip_gradients(ProgramBuilder& out, const Groups& groups, const std::vector
 /// What the optimizer sends: gradients that are partial sums of tensor ranks, summed wherever they are used.
 void sum_in_optimizer(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules);
 
+/// Gradients of a pipeline stage are divided by the micro-batches; partial sums are summed for it.
+void sum_when_scaling(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules);
+
 /// parallelize_module on rank 0's weights: a scatter for each parameter that tensor ranks split. Rank 0 of
 /// the tensor group gives the whole.
 void scatter_weights(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules,
