@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ using Act = PipelineAction::Kind;
 using Schedule = PipelineSchedule;
 
 PipelineAction action(Act kind, std::int64_t stage, std::int64_t micro_batch) {
-  return {kind, static_cast<std::int32_t>(stage), static_cast<std::int32_t>(micro_batch)};
+  return {kind, static_cast<std::int32_t>(stage), static_cast<std::int32_t>(micro_batch), false};
 }
 
 void add_idle(RankActions& actions, std::int64_t count) {
@@ -205,16 +206,14 @@ class DualPipeV {
       weights();
       forward(second_);
     });
+    bool is_apart = rank_ == shape_.ranks - 1;  // the last rank's first two, for a smaller bubble
     repeat(shape_.micro_batches - 2 * shape_.ranks + rank_ + 1, [&] {
-      forward(first_);
-      backward(second_);
-      forward(second_);
-      backward(first_);
+      overlapped(first_, second_, std::exchange(is_apart, false));
+      overlapped(second_, first_, false);
     });
     repeat(left, [&] {
       backward(second_);
-      forward(second_);
-      backward(first_);
+      overlapped(second_, first_, false);
     });
     const bool has_halves = end_of_forward();
     repeat(left, [&] {
@@ -249,6 +248,11 @@ class DualPipeV {
   void backward(std::int64_t stage) {
     actions_.push_back(action(Act::backward, stage, backward_[stage]++));
   }
+  void overlapped(std::int64_t forward_stage, std::int64_t backward_stage, bool is_apart) {
+    forward(forward_stage);
+    actions_.back().is_paired = !is_apart;
+    backward(backward_stage);
+  }
   void half_backward(std::int64_t stage) {
     pending_.push_back(action(Act::backward_weight, stage, backward_[stage]));
     actions_.push_back(action(Act::backward_input, stage, backward_[stage]++));
@@ -273,10 +277,12 @@ class DualPipeV {
 /// The next stages that compute, each once.
 std::vector<std::int32_t> next_stages(const RankActions& actions, std::size_t from, std::size_t most) {
   std::vector<std::int32_t> stages;
-  for (std::size_t at = from; at < actions.size() && stages.size() < most; ++at) {
+  bool is_second = false;  // of a pair, whose stages are taken together
+  for (std::size_t at = from; at < actions.size() && (stages.size() < most || is_second); ++at) {
     if (std::find(stages.begin(), stages.end(), actions[at].stage) == stages.end()) {
       stages.push_back(actions[at].stage);
     }
+    is_second = actions[at].is_paired;
   }
   return stages;
 }
@@ -286,6 +292,10 @@ RankActions with_shards(const RankActions& compute) {
   RankActions all;
   std::set<std::int32_t> active;
   for (std::size_t at = 0; at < compute.size(); ++at) {
+    if (at > 0 && compute[at - 1].is_paired) {
+      all.push_back(compute[at]);
+      continue;
+    }
     const std::vector<std::int32_t> next = next_stages(compute, at, most_active);
     const std::set<std::int32_t> before = active;
     for (const std::int32_t stage : before) {
@@ -330,8 +340,13 @@ class Messages {
     for (bool has_moved = true; has_moved;) {
       has_moved = false;
       for (std::size_t rank = 0; rank < actions_.size(); ++rank) {
-        if (next_[rank] < actions_[rank].size() && is_ready(rank, actions_[rank][next_[rank]])) {
-          take(rank, actions_[rank][next_[rank]++]);
+        const std::vector<PipelineAction> piece = next_piece(rank);
+        const bool ready = std::all_of(piece.begin(), piece.end(), [&](const PipelineAction& each) {
+          return is_ready(rank, each);
+        });
+        if (!piece.empty() && ready) {
+          next_[rank] += piece.size();
+          take(rank, piece);
           has_moved = true;
         }
       }
@@ -357,8 +372,27 @@ class Messages {
     }
     return true;
   }
-  void take(std::size_t rank, const PipelineAction& each) {
-    add(rank, each);
+  /// The next action of a rank, with the one it is paired with; none at the end. Reductions come between.
+  std::vector<PipelineAction> next_piece(std::size_t rank) const {
+    const RankActions& actions = actions_[rank];
+    std::vector<PipelineAction> piece;
+    for (std::size_t at = next_[rank]; at < actions.size(); ++at) {
+      piece.push_back(actions[at]);
+      if (!actions[at].is_paired) {
+        break;
+      }
+    }
+    return piece;
+  }
+  void take(std::size_t rank, const std::vector<PipelineAction>& piece) {
+    for (const PipelineAction& each : piece) {
+      add(rank, each);
+    }
+    for (const PipelineAction& each : piece) {
+      add_messages(rank, each);
+    }
+  }
+  void add_messages(std::size_t rank, const PipelineAction& each) {
     const bool is_backward = each.kind == Act::backward || each.kind == Act::backward_input;
     const std::int32_t there = each.kind == Act::forward ? each.stage + 1 : each.stage - 1;
     const bool sends = (each.kind == Act::forward || is_backward) && there >= 0 && there < shape_.stages();

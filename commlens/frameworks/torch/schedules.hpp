@@ -27,6 +27,7 @@ struct PipelineAction {
   Kind kind = Kind::idle;
   std::int32_t stage = 0;  // of all stages
   std::int32_t micro_batch = -1;
+  bool is_paired = false;  // one piece with the next action, which it may overlap
   friend bool operator==(const PipelineAction&, const PipelineAction&) = default;
 };
 using RankActions = std::vector<PipelineAction>;
@@ -53,8 +54,8 @@ struct PipelineShape {
 /// What the library refuses, by name.
 Result<void> check(const PipelineShape& shape);
 
-/// What each rank computes, in order, with the idle slots of the time grid. An overlapped forward and backward
-/// pass of DualPipeV is one after the other. Source: torch/distributed/pipelining/schedules.py,
+/// What each rank computes, in order, with the idle slots of the time grid. A forward pass of DualPipeV that
+/// overlaps a backward pass is paired with it. Source: torch/distributed/pipelining/schedules.py,
 /// _calculate_single_rank_operations of each schedule.
 std::vector<RankActions> compute_actions(const PipelineShape& shape);
 
