@@ -116,7 +116,7 @@ TEST(BucketSize, CountsDeepSpeedsBuffer) {
 
 TEST(BucketSize, NamesTheSettingOfDistributedDataParallel) {
   Job job = small_job("torch-ddp", 4, 128);
-  torch_ddp::options(job).bucket_cap = {1024 * 1024};
+  pytorch::options(job).ddp.bucket_cap = {1024 * 1024};
   const Advice advice = advised(job);
   const Recommendation* const made = find(advice, "bucket_size");
   ASSERT_NE(made, nullptr);

@@ -90,6 +90,46 @@ void MapReader::read(std::string_view key, double& value) { convert(key, value, 
 void MapReader::read(std::string_view key, bool& value) { convert(key, value, as_boolean); }
 void MapReader::read(std::string_view key, std::string& value) { convert(key, value, as_text); }
 
+void MapReader::read(std::string_view key, std::vector<std::string>& values) {
+  const ConfigNode* const list = node(key);
+  if (list == nullptr || failed()) {
+    return;
+  }
+  if (list->kind != ConfigNode::Kind::list) {
+    fail(key, "must be a list");
+    return;
+  }
+  values.clear();
+  for (const ConfigNode& item : list->items) {
+    const Result<std::string> text = as_text(item);
+    if (!text) {
+      fail_at(item, text.error().message);
+      return;
+    }
+    values.push_back(*text);
+  }
+}
+
+void MapReader::read(std::string_view key, std::vector<std::int64_t>& values, std::int64_t least) {
+  const ConfigNode* const list = node(key);
+  if (list == nullptr || failed()) {
+    return;
+  }
+  if (list->kind != ConfigNode::Kind::list) {
+    fail(key, "must be a list");
+    return;
+  }
+  values.clear();
+  for (const ConfigNode& item : list->items) {
+    const Result<std::int64_t> value = as_integer(item);
+    if (!value || *value < least) {
+      fail(key, fmt::format("must have integers of at least {}", least));
+      return;
+    }
+    values.push_back(*value);
+  }
+}
+
 void MapReader::require(std::string_view key, std::int64_t& value) {
   if (!failed() && !has(key)) {
     const std::vector<std::string_view> keys(map_.keys.begin(), map_.keys.end());

@@ -43,6 +43,9 @@ class MapReader {
   void read(std::string_view key, double& value);
   void read(std::string_view key, bool& value);
   void read(std::string_view key, std::string& value);
+  /// Lists of texts, and of integers of at least `least`.
+  void read(std::string_view key, std::vector<std::string>& values);
+  void read(std::string_view key, std::vector<std::int64_t>& values, std::int64_t least);
   /// As `read`, but the key must be there.
   void require(std::string_view key, std::int64_t& value);
 

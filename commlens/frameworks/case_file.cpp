@@ -53,6 +53,12 @@ Result<void> read_model(const ConfigNode& section, Job& job) {
   reader.read("parallel_residual", model.parallel_residual);
   reader.read("experts", model.experts, 0);
   reader.read("top_k", model.top_k, 0);
+  bool has_batch_norm = false;
+  reader.choose("buffers", {{"batch_norm", true}, {"none", false}}, has_batch_norm);
+  model.has_batch_norm = has_batch_norm;
+  reader.read("frozen", model.frozen);
+  reader.read("unused", model.unused);
+  reader.read("fp32_patterns", model.fp32_patterns);
   if (family == Family::llama && model.ffn_hidden == 0) {
     reader.fail("family", "is llama, which needs ffn_hidden beside it");
   }
@@ -71,6 +77,11 @@ Result<void> read_layout(const ConfigNode& section, Job& job) {
   reader.read("sequence_parallel", layout.sequence_parallel);
   reader.read("virtual_stages", layout.virtual_stages);
   reader.read("order", layout.order);
+  for (const FrameworkRules& rules : frameworks()) {
+    if (rules.case_file.read_layout != nullptr) {
+      rules.case_file.read_layout(reader, job);
+    }
+  }
   return reader.finish();
 }
 
@@ -108,8 +119,8 @@ Result<Job> job_from_arguments(MapReader& reader, const CaseRules& rules, const 
   std::vector<std::string_view> others = {"model",         "layout",    "micro_batch",
                                           "micro_batches", "precision", "options"};
   for (const FrameworkRules& each : frameworks()) {
-    if (!each.case_file.section.empty() && !each.case_file.is_own_section) {
-      others.push_back(each.case_file.section);
+    if (!each.case_file.is_own_section) {
+      others.insert(others.end(), each.case_file.sections.begin(), each.case_file.sections.end());
     }
   }
   for (const std::string_view key : others) {
@@ -140,15 +151,16 @@ std::string argument_maps() {
 Result<void> read_sections(MapReader& reader, Job& job, std::string_view& described) {
   for (const FrameworkRules& rules : frameworks()) {
     const CaseRules& own = rules.case_file;
-    const ConfigNode* const section =
-        own.section.empty() || own.is_own_section ? nullptr : reader.map(own.section);
-    if (section == nullptr) {
-      continue;
+    for (const std::string_view name : own.is_own_section ? std::vector<std::string_view>() : own.sections) {
+      const ConfigNode* const section = reader.map(name);
+      if (section == nullptr) {
+        continue;
+      }
+      if (const Result<void> ok = own.read_section(name, *section, job); !ok) {
+        return ok;
+      }
+      described = rules.name;
     }
-    if (const Result<void> ok = own.read_section(*section, job); !ok) {
-      return ok;
-    }
-    described = rules.name;
   }
   return {};
 }
@@ -221,21 +233,25 @@ const FrameworkRules* rules_of_arguments(MapReader& reader) {
   return found;
 }
 
-/// The section that only cases of its framework have; an error where another framework's is there.
-Result<const ConfigNode*> own_section(MapReader& reader, const FrameworkRules& chosen) {
-  const ConfigNode* own = nullptr;
+/// The sections that only cases of their framework have; an error where another framework's is there.
+Result<std::vector<std::pair<std::string_view, const ConfigNode*>>> own_sections(
+    MapReader& reader, const FrameworkRules& chosen) {
+  std::vector<std::pair<std::string_view, const ConfigNode*>> own;
   for (const FrameworkRules& rules : frameworks()) {
     if (!rules.case_file.is_own_section) {
       continue;
     }
-    const ConfigNode* const section = reader.map(rules.case_file.section);
-    if (section != nullptr && &rules != &chosen) {
-      reader.fail(
-          rules.case_file.section,
-          fmt::format("has settings of the {} rules alone; set 'framework: {}'", rules.name, rules.name));
-      return tl::unexpected(reader.finish().error());
+    for (const std::string_view name : rules.case_file.sections) {
+      const ConfigNode* const section = reader.map(name);
+      if (section != nullptr && rules.case_file.read_section != chosen.case_file.read_section) {
+        reader.fail(name, fmt::format("has settings of the {} rules alone; set 'framework: {}'", rules.name,
+                                      rules.name));
+        return tl::unexpected(reader.finish().error());
+      }
+      if (section != nullptr && &rules == &chosen) {
+        own.emplace_back(name, section);
+      }
     }
-    own = section == nullptr ? own : section;
   }
   return own;
 }
@@ -272,7 +288,7 @@ Result<Job> job_from_case(const ConfigNode& document) {
   if (reader.failed()) {
     return tl::unexpected(reader.finish().error());
   }
-  const Result<const ConfigNode*> own = own_section(reader, **framework);
+  const auto own = own_sections(reader, **framework);
   if (!own) {
     return tl::unexpected(own.error());
   }
@@ -287,8 +303,8 @@ Result<Job> job_from_case(const ConfigNode& document) {
     return tl::unexpected(ok.error());
   }
   Job result = with_framework(std::move(*job), (*framework)->name);
-  if (*own != nullptr) {
-    if (const Result<void> ok = (*framework)->case_file.read_section(**own, result); !ok) {
+  for (const auto& [name, section] : *own) {
+    if (const Result<void> ok = (*framework)->case_file.read_section(name, *section, result); !ok) {
       return tl::unexpected(ok.error());
     }
   }

@@ -85,8 +85,8 @@ TEST(CaseYaml, ReadsATorchDdpCase) {
                        "ddp: {bucket_cap_mb: 5, static_graph: true}\n")
                       .value();
   EXPECT_EQ(job.framework, "torch-ddp");
-  EXPECT_EQ(torch_ddp::options(job).bucket_cap, Bytes{5'242'880});
-  EXPECT_TRUE(torch_ddp::options(job).static_graph);
+  EXPECT_EQ(pytorch::options(job).ddp.bucket_cap, Bytes{5'242'880});
+  EXPECT_TRUE(pytorch::options(job).ddp.static_graph);
 }
 
 TEST(CaseYaml, TakesModelAndLayoutFromANeoxMap) {

@@ -56,12 +56,15 @@ struct ConfigReader {
 
 /// What a case file (docs/formats/case.md) may hold of one framework.
 struct CaseRules {
-  /// A section with settings of the framework, beside the sections that all have. `micro_batch` and
+  /// Sections with settings of the framework, beside the sections that all have. `micro_batch` and
   /// `micro_batches` of the job are 0 where the case leaves them to a section.
-  std::string_view section;
-  Result<void> (*read_section)(const ConfigNode& section, Job& job) = nullptr;
-  /// The section belongs to cases with this framework alone, and comes after all others.
+  std::vector<std::string_view> sections = {};
+  Result<void> (*read_section)(std::string_view name, const ConfigNode& section, Job& job) = nullptr;
+  /// The sections belong to cases with this framework (or another one with the same `read_section`) alone,
+  /// and come after all others.
   bool is_own_section = false;
+  /// Keys of the section `layout` that the framework reads. Null: none.
+  void (*read_layout)(MapReader& reader, Job& job) = nullptr;
   /// Keys of the section `options` that the framework reads. Null: none.
   void (*read_options)(MapReader& reader, Job& job) = nullptr;
   /// A map with the arguments of the framework's own script, instead of model, layout and batch, and its

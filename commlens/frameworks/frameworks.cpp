@@ -31,8 +31,14 @@ const FrameworkRules* found(std::string_view name) {
 }  // namespace
 
 std::span<const FrameworkRules> frameworks() {
-  static const std::array all = {paper::rules(),    deepspeed::rules(), neox::rules(),
-                                 megatron::rules(), torch_ddp::rules(), trainer::rules()};
+  static const std::vector<FrameworkRules> all = [] {
+    std::vector<FrameworkRules> rules = {paper::rules(), deepspeed::rules(), neox::rules(), megatron::rules()};
+    for (FrameworkRules& one : pytorch::rules()) {
+      rules.push_back(std::move(one));
+    }
+    rules.push_back(trainer::rules());
+    return rules;
+  }();
   return all;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ namespace commlens {
 struct StagePrograms {
   Program init;
   std::vector<Program> iterations;
+  /// What all but the first rank of each tensor group do at initialisation, where that is something else.
+  std::optional<Program> init_of_other_tensor_ranks = {};
 };
 
 /// How a framework's settings are read and changed.
@@ -73,6 +76,7 @@ struct FrameworkRules {
   /// Which part of the model each pipeline stage holds; null for rule sets without stages of their own.
   Result<std::vector<StagePart>> (*parts)(const Job& job) = nullptr;
   std::vector<Axis> more_axes;   // axes that the rules have calls along, beside those of every layout
+  bool takes_partial_models = false;  // ModelConfig::is_whole()
   bool takes_any_order = false;  // of ranks, as ParallelLayout::order; else the default order alone
   SettingRules settings = {};
   MemoryRules memory = {};

@@ -51,6 +51,32 @@ std::vector<std::int64_t> stages_to_write(const Mesh& mesh, std::optional<Rank> 
   return stages;
 }
 
+/// The classes of one stage's ranks: one, or two where the first ranks of the tensor groups begin otherwise.
+void add_classes(std::int64_t stage, StagePrograms programs, Plan& plan) {
+  const Mesh& mesh = *plan.tables.groups.mesh();
+  RankClass all;
+  all.stage = stage;
+  all.ranks = mesh.range(Axis::pp, stage, stage);
+  all.init = std::move(programs.init);
+  all.iterations = std::move(programs.iterations);
+  trim_repeats(all.iterations);
+  if (!programs.init_of_other_tensor_ranks) {
+    plan.classes.push_back(std::move(all));
+    return;
+  }
+  RankClass others = all;
+  others.init = std::move(*programs.init_of_other_tensor_ranks);
+  const auto add = [&](const RankClass& some, std::int64_t first, std::int64_t last) {
+    for (const RankRange& ranks : intersection(some.ranks, mesh.range(Axis::tp, first, last))) {
+      RankClass part = some;
+      part.ranks = ranks;
+      plan.classes.push_back(std::move(part));
+    }
+  };
+  add(all, 0, 0);
+  add(others, 1, mesh.size(Axis::tp) - 1);
+}
+
 /// Refuses an axis that no rule has calls along, and an order of ranks that the framework does not have:
 /// nothing would be sent along the one, and the wrong ranks would be in the groups of the other.
 Result<void> check_axes(const Job& job, const FrameworkRules& rules) {
@@ -148,6 +174,11 @@ Result<Plan> make_plan(const Job& job, const FrameworkRules& rules, std::optiona
   if (const Result<void> known = check_axes(job, rules); !known) {
     return tl::unexpected(known.error());
   }
+  if (!job.model.is_whole() && !rules.takes_partial_models) {
+    return failure(fmt::format("the {} rules have no frozen, unused or fp32 parts of a model and no buffers; "
+                               "remove frozen, unused, fp32_patterns and buffers of the model",
+                               rules.name));
+  }
   if (const Result<void> supported = rules.check(job); !supported) {
     return tl::unexpected(supported.error());
   }
@@ -163,13 +194,7 @@ Result<Plan> make_plan(const Job& job, const FrameworkRules& rules, std::optiona
     return tl::unexpected(programs.error());
   }
   for (std::size_t i = 0; i < programs->size(); ++i) {
-    RankClass rank_class;
-    rank_class.stage = stages[i];
-    rank_class.ranks = mesh.range(Axis::pp, stages[i], stages[i]);
-    rank_class.init = std::move((*programs)[i].init);
-    rank_class.iterations = std::move((*programs)[i].iterations);
-    trim_repeats(rank_class.iterations);
-    plan.classes.push_back(std::move(rank_class));
+    add_classes(stages[i], std::move((*programs)[i]), plan);
   }
   plan.classes = merged(std::move(plan.classes));
   describe(plan, rules);

@@ -159,13 +159,14 @@ TEST(MakePlan,
   const auto reasons = [](
                            const Overrides& flags, const std::function<void(Job&)>& change = [](Job&) {}) {
     Job job = preset_job("19M", flags);
+    job.framework_version = "1.13";
     change(job);
     return make_plan(job).value().unverified;
   };
   using Reasons = std::vector<std::string>;
   Overrides ddp{.framework = "torch-ddp", .dp = 2, .dtype = DType::fp32, .recompute = Recompute::none};
   EXPECT_EQ(reasons(ddp), Reasons());
-  EXPECT_EQ(reasons(ddp, [](Job& job) { torch_ddp::options(job).static_graph = true; }),
+  EXPECT_EQ(reasons(ddp, [](Job& job) { pytorch::options(job).ddp.static_graph = true; }),
             Reasons({"static_graph"}));
   EXPECT_EQ(reasons(ddp, [](Job& job) { job.model.tied_embeddings = true; }), Reasons({"tied embeddings"}));
   ddp.dtype = DType::bf16;

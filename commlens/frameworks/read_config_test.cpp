@@ -70,7 +70,7 @@ TEST_F(ReadConfig, ReadsTheSameCaseAsYamlAndToml) {
   EXPECT_EQ(b->framework, "torch-ddp");
   EXPECT_EQ(b->model.layers, a->model.layers);
   EXPECT_EQ(b->model.positions, Positions::learned);
-  EXPECT_EQ(torch_ddp::options(*b).bucket_cap, Bytes{1 << 20});
+  EXPECT_EQ(pytorch::options(*b).ddp.bucket_cap, Bytes{1 << 20});
   std::string wrong = toml;
   wrong.replace(wrong.find("hidden = 16"), 11, "hidden = 'x'");
   EXPECT_EQ(error_of({file("wrong.toml", wrong)}), "wrong.toml:8: 'hidden' must be an integer, it is \"x\"");

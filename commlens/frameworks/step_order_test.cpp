@@ -71,7 +71,7 @@ TEST(StepOrder, OfMegatronHidesAllReducesBehindWeightGradients) {
 TEST(StepOrder, OfDdpReducesBucketsBesideBackward) {
   Job job = two_layers("torch-ddp");
   job.layout.dp = 2;
-  torch_ddp::options(job).bucket_cap = Bytes{2 << 20};
+  pytorch::options(job).ddp.bucket_cap = Bytes{2 << 20};
   const Plan plan = make_plan(validated(job).value()).value();
   const Lines backward = steps_of(plan, Phase::backward);
   ASSERT_GE(backward.size(), 6U);

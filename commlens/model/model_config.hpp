@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace commlens {
 
@@ -56,6 +57,16 @@ struct ModelConfig {
   Initialisation initialisation;
   std::int64_t experts = 0;  // 0: dense
   std::int64_t top_k = 0;
+  bool has_batch_norm = false;  // of the embeddings: the only module with buffers
+  /// Parts of a model by their names in its module tree (docs/frameworks/torch.md): parameters without
+  /// gradients and fp32 parameters of a 16-bit model by shell patterns, modules that take no part in the
+  /// forward pass by name. Most frameworks have no rules for them.
+  std::vector<std::string> frozen = {};
+  std::vector<std::string> fp32_patterns = {};
+  std::vector<std::string> unused = {};
+  bool is_whole() const {
+    return frozen.empty() && fp32_patterns.empty() && unused.empty() && !has_batch_norm;
+  }
 };
 
 /// V for tensor parallel degree `tp`: raw_vocab padded to a multiple of vocab_multiple * tp.

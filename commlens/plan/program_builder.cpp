@@ -104,7 +104,8 @@ void ProgramBuilder::add(CommOp op, const Rule& rule, std::string_view tag) {
     known->second = plan_->tables.intern(rule);
   }
   op.phase = phase_;
-  op.match = is_expected_ ? Match::count : Match::exact;
+  op.match = is_expected_ ? Match::count : match_;
+  op.reduction = is_reducing(op.kind) ? reduction_ : Reduction::unknown;
   op.rule = known->second;
   if (!tag.empty()) {
     op.tag = tag_id(tag);
@@ -290,6 +291,18 @@ void ProgramBuilder::send(GroupId pair, Elements count, DType dtype, const Rule&
 
 void ProgramBuilder::recv(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag) {
   add({.kind = CommKind::recv, .dtype = dtype, .group = pair, .input = {}, .output = count}, rule, tag);
+}
+
+void ProgramBuilder::scatter(Rooted at, Elements input, Elements part, DType dtype, const Rule& rule,
+                             std::string_view tag) {
+  add({.kind = CommKind::other,
+       .dtype = dtype,
+       .group = at.group,
+       .input = input,
+       .output = part,
+       .root = at.root,
+       .name = plan_->tables.names.intern("scatter")},
+      rule, tag);
 }
 
 void ProgramBuilder::barrier(GroupId group, const Rule& rule) {

@@ -68,6 +68,10 @@ class ProgramBuilder {
   std::int32_t micro_batch() const { return micro_batch_; }
   /// Of the calls that follow; at first `at_once`.
   void set_waiting(Waiting waiting) { waiting_ = waiting; }
+  /// Of the calls that follow and reduce; at first unknown.
+  void set_reduction(Reduction reduction) { reduction_ = reduction; }
+  /// How the calls that follow are compared; at first exact.
+  void set_match(Match match) { match_ = match; }
   /// The call written last.
   StepIndex last_call() const { return last_call_; }
   /// What is issued from now on waits for that call of this program.
@@ -101,6 +105,9 @@ class ProgramBuilder {
   void reduce(Rooted at, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
   void send(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
   void recv(GroupId pair, Elements count, DType dtype, const Rule& rule, std::string_view tag = "");
+  /// The root gives each rank its part; `input` is 0 elsewhere.
+  void scatter(Rooted at, Elements input, Elements part, DType dtype, const Rule& rule,
+               std::string_view tag = "");
   void barrier(GroupId group, const Rule& rule);
 
   /// The steps written since the last take.
@@ -126,6 +133,8 @@ class ProgramBuilder {
   std::int32_t micro_batch_ = k_no_micro_batch;
   bool is_expected_ = false;  // sizes are means
   Waiting waiting_ = Waiting::at_once;
+  Reduction reduction_ = Reduction::unknown;
+  Match match_ = Match::exact;
   Program program_;
   std::vector<KernelListId> row_;      // kernels that are no step yet
   std::optional<StepIndex> computed_;  // the last work, unless a call that is waited for implies it

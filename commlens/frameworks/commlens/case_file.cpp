@@ -6,7 +6,7 @@
 
 namespace commlens::trainer {
 
-Result<void> read_case_section(const ConfigNode& section, Job& job) {
+Result<void> read_case_section(std::string_view /*name*/, const ConfigNode& section, Job& job) {
   Options& own = options(job);
   MapReader reader(section, {job.warnings, job.unmodelled});
   reader.read("bucket", own.bucket.value);

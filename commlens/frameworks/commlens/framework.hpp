@@ -13,7 +13,7 @@ FrameworkRules rules();
 /// What its rules mean (rule_book).
 std::span<const RuleRow> causes();
 
-Result<void> read_case_section(const ConfigNode& section, Job& job);
+Result<void> read_case_section(std::string_view name, const ConfigNode& section, Job& job);
 void adopt(Job& job);
 /// Of a job that came from another framework's configuration: ZeRO++ outside stage 3 and partitioned
 /// activations where nothing is recomputed or split are skipped.

@@ -208,7 +208,7 @@ FrameworkRules rules() {
                      .fuses_attention_of_llama = false},
           .advice = {.place = "of commlens train", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
-          .case_file = {.section = k_name,
+          .case_file = {.sections = {k_name},
                         .read_section = read_case_section,
                         .is_own_section = true,
                         .adopts_sections = true},

@@ -24,7 +24,7 @@ void read_case_options(MapReader& reader, Job& job) {
 }
 
 /// The batch and the precision are in the case and in its DeepSpeed map: both must say the same.
-Result<void> read_case_section(const ConfigNode& section, Job& job) {
+Result<void> read_case_section(std::string_view /*name*/, const ConfigNode& section, Job& job) {
   const DType precision = job.train.dtype;
   const std::int64_t micro_batch = job.train.micro_batch;
   const std::int64_t micro_batches = job.train.micro_batches;

@@ -20,7 +20,7 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
 namespace deepspeed {
 ConfigReader reader();
 const TrainingKeys& training_keys();
-Result<void> read_case_section(const ConfigNode& section, Job& job);
+Result<void> read_case_section(std::string_view name, const ConfigNode& section, Job& job);
 Result<void> read_optimizer_section(MapReader& settings, TrainingRecipe& recipe);
 void read_case_options(MapReader& reader, Job& job);
 }  // namespace deepspeed

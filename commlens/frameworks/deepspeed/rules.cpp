@@ -296,7 +296,7 @@ FrameworkRules rules() {
           .memory = {.buffers = memory_buffers, .keeps_small_parameters = true, .most_kept = most_kept},
           .advice = {.place = "in the DeepSpeed JSON", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
-          .case_file = {.section = "deepspeed",
+          .case_file = {.sections = {"deepspeed"},
                         .read_section = read_case_section,
                         .read_options = read_case_options},
           .causes = causes()};

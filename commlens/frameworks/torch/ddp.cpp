@@ -1,221 +1,262 @@
-// The rule set of PyTorch 1.13 DistributedDataParallel. The source of a rule is beside it; docs/rules.md has
-// the limits.
+#include "commlens/frameworks/torch/ddp.hpp"
+
 #include <algorithm>
+#include <map>
 
-#include <fmt/format.h>
-
-#include "commlens/frameworks/source_text.hpp"
-#include "commlens/frameworks/torch/framework.hpp"
 #include "commlens/frameworks/torch/options.hpp"
-#include "commlens/plan/local_parameters.hpp"
-#include "commlens/plan/model_work.hpp"
-#include "commlens/plan/program_builder.hpp"
-#include "commlens/plan/schemes/buckets.hpp"
+#include "commlens/frameworks/torch/rule_names.hpp"
 
-namespace commlens::torch_ddp {
+namespace commlens::pytorch {
 namespace {
 
-constexpr Literal k_version{"1.13"};
-template <Literal Place>
-constexpr const char* k_source = k_source_text<"torch", k_version, Place>;
+constexpr std::int64_t k_mebibyte = std::int64_t{1} << 20;
+constexpr Bytes k_first_bucket{k_mebibyte};
+constexpr Bytes k_usual_bucket{25 * k_mebibyte};
+constexpr Bytes k_broadcast_bucket{250 * k_mebibyte};
+constexpr Bytes k_no_limit{INT64_MAX};
 
-const Rule k_states{"ddp.broadcast_module_states",
-                    k_source<"distributed/utils.py _sync_module_states (250 MiB buckets)">, false};
-const Rule k_first{"ddp.first_iteration_all_reduce",
-                   k_source<"csrc/distributed/c10d/reducer.cpp: one initial bucket">};
-const Rule k_bucket{"ddp.bucket_all_reduce", k_source<"csrc/distributed/c10d/reducer.cpp rebuild_buckets">};
-
-constexpr std::int64_t k_first_bucket_bytes = 1024 * 1024;
-constexpr std::int64_t k_broadcast_bucket_bytes = 250 * 1024 * 1024;
-
-std::vector<std::int64_t> sizes_of(const LocalParameters& parameters) {
-  std::vector<std::int64_t> sizes;
-  for (const LocalParameter& parameter : parameters) {
-    sizes.push_back(parameter.count);
-  }
-  return sizes;
+std::int64_t buffers(const std::vector<Module>& modules) {
+  const auto norm = std::find_if(modules.begin(), modules.end(), [](const Module& module) {
+    return module.kind == Module::Kind::input_norm;
+  });
+  return norm == modules.end() ? 0 : norm->parameters.front().count();
 }
 
-/// What a rank computes in an iteration.
-class Computing {
- public:
-  Computing(ProgramBuilder& out, const LocalParameters& parameters)
-      : out_(out),
-        work_(out),
-        everything_{.layers = out.job().model.layers},
-        last_backward_(out, everything_),
-        count_(total_count(parameters)) {}
-
-  /// All but the backward pass of the last micro-batch, the only one whose gradients are reduced.
-  void until_last_backward() {
-    const auto last = static_cast<std::int32_t>(out_.job().train.micro_batches - 1);
-    for (std::int32_t micro_batch = 0; micro_batch <= last; ++micro_batch) {
-      out_.set_phase(Phase::forward, micro_batch);
-      work_.forward_stage(everything_);
-      out_.set_phase(Phase::backward, micro_batch);
-      if (micro_batch < last) {
-        work_.backward_stage(everything_);
-      }
+std::size_t module_of(const std::vector<Module>& modules, const Parameter* parameter) {
+  for (std::size_t at = 0; at < modules.size(); ++at) {
+    const std::vector<Parameter>& own = modules[at].parameters;
+    if (!own.empty() && &own.front() <= parameter && parameter <= &own.back()) {
+      return at;
     }
-    last_backward_.restart();
   }
-  void backward_until(const LocalParameter& parameter) { last_backward_.until(parameter); }
-  void end_backward() { last_backward_.to_the_end(); }
-  void update() {
-    out_.set_phase(Phase::optimizer);
-    work_.optimizer({count_});
-  }
-
- private:
-  ProgramBuilder& out_;
-  ModelWork work_;
-  StagePart everything_;
-  BackwardWalk last_backward_;
-  std::int64_t count_;
-};
-
-Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t>, Plan& plan) {
-  ProgramBuilder out(plan);
-  const ParameterList all(job.model);
-  const LocalParameters parameters =
-      local_parameters(job.model, all, 1, StagePart{.layers = job.model.layers});
-  const DType dtype = job.train.dtype;
-  const auto in_elements = [&](std::int64_t bytes) { return ceil_div(bytes, size_of(dtype)); };
-  StagePrograms programs;
-  out.set_phase(Phase::init);
-  const std::int64_t broadcast_bucket = in_elements(k_broadcast_bucket_bytes);
-  for (const std::int64_t sum :
-       buckets_closed_on_reaching(sizes_of(parameters), broadcast_bucket, broadcast_bucket)) {
-    out.broadcast({out.groups.dp, GroupRank{0}}, {sum}, dtype, k_states, "module states");
-  }
-  programs.init = out.take();
-  Computing computing(out, parameters);
-  for (int iteration = 0; iteration < (options(job).static_graph ? 2 : 1); ++iteration) {
-    computing.until_last_backward();
-    computing.end_backward();
-    out.all_reduce(out.groups.dp, {total_count(parameters)}, dtype, k_first, "gradients");
-    computing.update();
-    programs.iterations.push_back(out.take());
-  }
-  computing.until_last_backward();
-  const LocalParameters ready = in_ready_order(parameters);
-  std::vector<StepIndex> reductions;
-  out.set_waiting(Waiting::later);
-  std::size_t end = 0;
-  for (const std::int64_t sum : buckets_closed_on_reaching(sizes_of(ready), in_elements(k_first_bucket_bytes),
-                                                           in_elements(options(job).bucket_cap.value))) {
-    for (std::int64_t left = sum; left > 0; ++end) {
-      left -= ready[end].count;
-    }
-    computing.backward_until(ready[end - 1]);
-    out.all_reduce(out.groups.dp, {sum}, dtype, k_bucket, "gradient bucket");
-    reductions.push_back(out.last_call());
-  }
-  computing.end_backward();
-  std::for_each(reductions.begin(), reductions.end(), [&](StepIndex call) { out.wait_for(call); });
-  computing.update();
-  programs.iterations.push_back(out.take());
-  return std::vector<StagePrograms>{std::move(programs)};
-}
-
-Result<void> check(const Job& job) {
-  const ParallelLayout& layout = job.layout;
-  if (layout.tp * layout.pp * layout.cp * layout.ep * layout.replicate > 1 || job.model.experts > 0) {
-    return failure(
-        "framework torch-ddp is data parallel only; leave --tp, --pp, --cp and --ep at 1, or use --framework "
-        "megatron or neox");
-  }
-  if (job.train.zero_stage > 0) {
-    return failure(fmt::format("framework torch-ddp has no ZeRO-{}; use --zero 0 or --framework deepspeed",
-                               job.train.zero_stage));
-  }
-  if (job.layout.sequence_parallel || job.train.recompute == Recompute::selective ||
-      job.train.schedule != Schedule::one_f_one_b) {
-    return failure(
-        "the torch-ddp rules have no sequence parallelism, selective recompute or pipeline schedule; leave "
-        "--sp, --recompute and --schedule out");
-  }
-  return {};
-}
-
-/// The recorded runs: fp32, one micro-batch, no recomputation, embeddings of their own.
-std::vector<std::string> unverified(const Job& job) {
-  std::vector<std::string> reasons;
-  const auto add = [&](bool applies, const char* reason) {
-    if (applies) {
-      reasons.emplace_back(reason);
-    }
-  };
-  add(options(job).static_graph, "static_graph");
-  add(job.train.micro_batches > 1, "gradient accumulation");
-  add(job.model.family != Family::gpt, "models other than gpt");
-  add(job.train.dtype != DType::fp32, "gradients in fp16 or bf16");
-  add(job.train.recompute != Recompute::none, "recomputation");
-  add(job.model.tied_embeddings, "tied embeddings");
-  add(job.model.parallel_residual, "parallel residual");
-  return reasons;
-}
-
-void adopt(Job& job) {
-  if (job.train.zero_stage > 0) {
-    job.warnings.push_back(
-        fmt::format("torch-ddp has no ZeRO: stage {} of the configuration is skipped", job.train.zero_stage));
-    job.train.zero_stage = 0;
-  }
-}
-
-Result<void> read_case_section(const ConfigNode& section, Job& job) {
-  MapReader reader(section, {job.warnings, job.unmodelled});
-  double mebibytes = 25;
-  reader.read("bucket_cap_mb", mebibytes);
-  if (mebibytes <= 0 || mebibytes > 1e9) {
-    reader.fail("bucket_cap_mb", "must be more than 0 and at most 1e9");
-  } else {
-    options(job).bucket_cap = Bytes{static_cast<std::int64_t>(mebibytes * 1024.0 * 1024.0)};
-  }
-  reader.read("static_graph", options(job).static_graph);
-  return reader.finish();
-}
-
-Bytes bucket(const Job& job) { return options(job).bucket_cap; }
-
-Result<void> set_bucket(Job& job, Bytes bucket) {
-  options(job).bucket_cap = bucket;
-  return {};
-}
-
-/// Buckets are copies of the gradients.
-Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t) {
-  return job.layout.dp > 1 ? states(stage.all, size_of(job.train.dtype), job.layout, false) : Bytes{};
-}
-
-std::string setting_text(const Job& job, Setting setting) {
-  return setting == Setting::bucket
-             ? fmt::format("bucket_cap_mb={} of DistributedDataParallel", options(job).bucket_cap.value >> 20)
-             : "";
-}
-
-void add_variations(Variations& variations) {
-  variations.toggle("static_graph", [](Job& job) -> bool& { return options(job).static_graph; });
-  variations.buckets("bucket_cap_mb", [](Job& job) -> Bytes& { return options(job).bucket_cap; }, "");
+  return 0;
 }
 
 }  // namespace
 
-FrameworkRules rules() {
-  return {.name = k_name,
-          .engine = k_name,
-          .versions = {recorded_version(k_version.view())},
-          .base = "",
-          .check = check,
-          .unverified = unverified,
-          .write = write,
-          .settings = {.adopt = adopt, .bucket = bucket, .set_bucket = set_bucket},
-          .memory = {.buffers = memory_buffers},
-          .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
-          .variations = add_variations,
-          .case_file = {.section = "ddp", .read_section = read_case_section},
-          .causes = causes()};
+std::vector<Bucket> assigned(const std::vector<BucketItem>& items, const std::vector<Bytes>& limits) {
+  struct Open {
+    Bucket bucket;
+    std::size_t limit = 0;
+  };
+  std::vector<Bucket> closed;
+  std::vector<DType> types;  // in the order of their first items
+  std::map<DType, Open> open;
+  for (std::size_t at = 0; at < items.size(); ++at) {
+    const BucketItem& item = items[at];
+    const auto [found, is_new] = open.try_emplace(item.dtype);
+    if (is_new) {
+      types.push_back(item.dtype);
+    }
+    Open& current = found->second;
+    current.bucket.dtype = item.dtype;
+    current.bucket.parameters.push_back(at);
+    current.bucket.elements += item.elements;
+    if (Elements{current.bucket.elements} * item.dtype >= limits[current.limit]) {
+      closed.push_back(std::exchange(current.bucket, Bucket{}));
+      current.limit = std::min(current.limit + 1, limits.size() - 1);
+    }
+  }
+  for (auto type = types.rbegin(); type != types.rend(); ++type) {
+    if (!open[*type].bucket.parameters.empty()) {
+      closed.push_back(std::move(open[*type].bucket));
+    }
+  }
+  return closed;
 }
 
-}  // namespace commlens::torch_ddp
+DataParallel::DataParallel(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules)
+    : out_(out), groups_(groups), ddp_(options(out.job()).ddp), modules_(modules) {
+  for (const Module& module : modules) {
+    for (const Parameter& parameter : module.parameters) {
+      if (parameter.is_trainable) {
+        trainable_.push_back(&parameter);
+      }
+    }
+  }
+  for (const Parameter* const parameter : in_gradient_order(modules)) {
+    if (parameter->is_trainable) {
+      ready_.push_back(parameter);
+    }
+  }
+  std::vector<BucketItem> items;
+  for (const Parameter* const parameter : trainable_) {
+    items.push_back({parameter->count(), parameter->dtype});
+  }
+  const bool is_one = ddp_.bucket_caps.empty() && (!ddp_.find_unused_parameters || ddp_.static_graph);
+  std::vector<Bucket> first = assigned(items, is_one ? std::vector{k_no_limit} : limits());
+  std::sort(first.begin(), first.end(), [](const Bucket& a, const Bucket& b) {
+    return a.parameters.front() > b.parameters.front();
+  });
+  for (const Bucket& bucket : first) {
+    std::vector<const Parameter*>& parameters = buckets_.emplace_back();
+    for (const std::size_t at : bucket.parameters) {
+      parameters.push_back(trainable_[at]);
+    }
+  }
+}
+
+std::vector<Bytes> DataParallel::limits() const {
+  if (!ddp_.bucket_caps.empty()) {
+    return ddp_.bucket_caps;
+  }
+  return ddp_.bucket_cap ? std::vector{*ddp_.bucket_cap} : std::vector{k_first_bucket, k_usual_bucket};
+}
+
+std::vector<BucketItem> DataParallel::states() const {
+  std::vector<BucketItem> items;
+  for (const Module& module : modules_) {
+    for (const Parameter& parameter : module.parameters) {
+      items.push_back({parameter.count(), parameter.dtype});
+    }
+  }
+  if (const std::int64_t elements = buffers(modules_); elements > 0 && ddp_.broadcast_buffers) {
+    items.insert(items.end(), {{elements, DType::fp32}, {elements, DType::fp32}, {1, DType::int64}});
+  }
+  return items;
+}
+
+void DataParallel::broadcast(const std::vector<BucketItem>& items, const Rule& rule, GroupRank root) {
+  std::vector<Bucket> buckets = assigned(items, {k_broadcast_bucket});
+  std::sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) {
+    return a.parameters.front() < b.parameters.front();
+  });
+  for (const Bucket& bucket : buckets) {
+    out_.broadcast({groups_.data, root}, {bucket.elements}, bucket.dtype, rule, "module states");
+  }
+}
+
+void DataParallel::initialise() {
+  if (!ddp_.init_sync) {
+    return;
+  }
+  std::int64_t dimensions = 0;
+  for (const Parameter* const parameter : trainable_) {
+    dimensions += parameter->dimensions;
+  }
+  out_.all_gather(groups_.data, {1}, DType::int64, k_ddp_verify, "parameter count");
+  out_.broadcast({groups_.data, GroupRank{0}}, {2 * dimensions}, DType::int64, k_ddp_verify, "shapes");
+  broadcast(states(), k_ddp_states, GroupRank{0});
+}
+
+void DataParallel::broadcast_buffers() {
+  const std::int64_t elements = buffers(modules_);
+  if (elements == 0 || !ddp_.broadcast_buffers || !sends_buffers_) {
+    return;
+  }
+  broadcast({{elements, DType::fp32}, {elements, DType::fp32}, {1, DType::int64}}, k_ddp_buffers, GroupRank{0});
+}
+
+void DataParallel::rebuild() {
+  const std::int64_t needed = ddp_.static_graph ? 2 : 1;
+  if (is_rebuilt_ || synced_ < needed || (ddp_.find_unused_parameters && !ddp_.static_graph)) {
+    return;
+  }
+  is_rebuilt_ = true;
+  std::vector<BucketItem> items;
+  for (const Parameter* const parameter : ready_) {
+    items.push_back({parameter->count(), parameter->dtype});
+  }
+  buckets_.clear();
+  for (const Bucket& bucket : assigned(items, limits())) {
+    std::vector<const Parameter*>& parameters = buckets_.emplace_back();
+    for (const std::size_t at : bucket.parameters) {
+      parameters.push_back(ready_[at]);
+    }
+  }
+  const Rooted first{groups_.data, GroupRank{0}};
+  const auto count = static_cast<std::int64_t>(trainable_.size());
+  out_.broadcast(first, {count + 1}, DType::int32, k_ddp_rebuild, "bucket indices");
+  out_.broadcast(first, {static_cast<std::int64_t>(buckets_.size())}, DType::int32, k_ddp_rebuild,
+                 "bucket sizes");
+}
+
+void DataParallel::before_forward(bool syncs) {
+  syncs_ = syncs;
+  out_.set_reduction(Reduction::sum);
+  const bool is_joined = !ddp_.join_inputs.empty();
+  if (is_joined) {
+    out_.all_reduce(groups_.data, {1}, DType::fp32, k_ddp_join, "ranks with inputs");
+  }
+  rebuild();
+  broadcast_buffers();
+  sends_buffers_ = syncs;
+  if (is_joined) {
+    out_.all_reduce(groups_.data, {1}, DType::fp32, k_ddp_join, "will synchronise");
+  }
+  next_ = 0;
+  open_.clear();
+  module_of_bucket_.clear();
+  std::size_t least = modules_.size();
+  for (const std::vector<const Parameter*>& bucket : buckets_) {
+    for (const Parameter* const parameter : bucket) {
+      least = std::min(least, module_of(modules_, parameter));
+    }
+    module_of_bucket_.push_back(least);
+  }
+}
+
+bool DataParallel::is_left_out(const Bucket& bucket) const {
+  return ddp_.skip_all_reduce_unused_params && bucket.parameters.empty();
+}
+
+void DataParallel::issue(const Bucket& bucket) {
+  if (is_left_out(bucket)) {
+    return;
+  }
+  out_.set_waiting(Waiting::later);
+  out_.set_reduction(Reduction::sum);
+  const DType dtype = ddp_.hook_dtype.value_or(ddp_.mixed_dtype.value_or(bucket.dtype));
+  out_.all_reduce(groups_.data, {bucket.elements}, dtype, is_rebuilt_ ? k_ddp_bucket : k_ddp_first_bucket,
+                  "gradients");
+  open_.push_back(out_.last_call());
+  out_.set_waiting(Waiting::at_once);
+}
+
+void DataParallel::after_backward(std::size_t module) {
+  // A static graph's first backward pass reduces everything at its end.
+  const bool is_delayed = ddp_.static_graph && synced_ == 0;
+  while (syncs_ && !is_delayed && next_ < buckets_.size() && module_of_bucket_[next_] >= module) {
+    Bucket bucket;
+    const std::vector<const Parameter*>& parameters = buckets_[next_++];
+    bucket.dtype = parameters.front()->dtype;
+    for (const Parameter* const parameter : parameters) {
+      bucket.elements += parameter->count();
+      if (parameter->is_used) {
+        bucket.parameters.push_back(0);
+      }
+    }
+    issue(bucket);
+  }
+}
+
+void DataParallel::end_backward() {
+  if (!syncs_) {
+    return;
+  }
+  const auto count = static_cast<std::int64_t>(trainable_.size());
+  const bool is_delayed = ddp_.static_graph && synced_ == 0;
+  ++synced_;
+  if (is_delayed) {
+    out_.set_reduction(Reduction::sum);
+    out_.all_reduce(groups_.data, {count}, DType::int32, k_ddp_unused, "used parameters");
+  }
+  after_backward(0);
+  for (const StepIndex call : open_) {
+    out_.wait_for(call);
+  }
+  if (ddp_.find_unused_parameters && !ddp_.static_graph) {
+    out_.set_reduction(Reduction::sum);
+    out_.all_reduce(groups_.data, {count}, DType::int32, k_ddp_unused, "used parameters");
+  }
+}
+
+void DataParallel::end_of_join(Rank last) {
+  out_.set_reduction(Reduction::sum);
+  out_.all_reduce(groups_.data, {1}, DType::fp32, k_ddp_join, "ranks with inputs");
+  out_.set_reduction(Reduction::max);
+  out_.all_reduce(groups_.data, {1}, DType::int64, k_ddp_join, "last rank");
+  broadcast(states(), k_ddp_join, GroupRank{last.value});
+}
+
+}  // namespace commlens::pytorch

@@ -16,7 +16,8 @@ namespace commlens {
 namespace {
 
 Job one_layer() {
-  Job job = with_framework(preset("19M").value(), torch_ddp::k_name);
+  Job job = with_framework(preset("19M").value(), "torch-ddp");
+  job.framework_version = "1.13";
   job.model.layers = 1;
   job.model.hidden = 128;
   job.model.heads = job.model.kv_heads = 4;
@@ -57,7 +58,7 @@ TEST(TorchDdp, ReducesOneBucketInTheFirstIteration) {
 // docs/rules.md: one bucket in the first iteration, in the first two with a static graph.
 TEST(TorchDdp, ReducesOneBucketInTwoIterationsOfAStaticGraph) {
   Job job = one_layer();
-  torch_ddp::options(job).static_graph = true;
+  pytorch::options(job).ddp.static_graph = true;
   EXPECT_EQ(reductions(job, 4), (Reductions{{458'624}, {458'624}, {276'736, 181'888}, {276'736, 181'888}}));
 }
 

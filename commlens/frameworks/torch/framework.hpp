@@ -1,11 +1,14 @@
 #pragma once
+#include <span>
+#include <vector>
+
 #include "commlens/frameworks/frameworks.hpp"
 
-namespace commlens::torch_ddp {
+namespace commlens::pytorch {
 
-/// DistributedDataParallel of PyTorch 1.13.
-FrameworkRules rules();
+/// torch-ddp, torch-fsdp, torch-tp and torch-pipeline: one rule set under four names.
+std::vector<FrameworkRules> rules();
 /// What its rules mean (rule_book).
 std::span<const RuleRow> causes();
 
-}  // namespace commlens::torch_ddp
+}  // namespace commlens::pytorch

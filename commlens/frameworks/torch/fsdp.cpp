@@ -1,0 +1,515 @@
+#include "commlens/frameworks/torch/fsdp.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "commlens/base/check.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/frameworks/torch/ddp.hpp"
+#include "commlens/frameworks/torch/rule_names.hpp"
+
+namespace commlens::pytorch {
+namespace {
+
+using Kind = Module::Kind;
+
+constexpr Bytes k_state_bucket{std::int64_t{250} << 20};
+
+/// Modules of a stage by what they are.
+std::vector<std::size_t> modules_of(const std::vector<Module>& modules, std::initializer_list<Kind> kinds) {
+  std::vector<std::size_t> found;
+  for (std::size_t at = 0; at < modules.size(); ++at) {
+    if (std::find(kinds.begin(), kinds.end(), modules[at].kind) != kinds.end()) {
+      found.push_back(at);
+    }
+  }
+  return found;
+}
+
+/// The lists of modules that a unit wraps, one for each call of fully_shard.
+std::vector<std::vector<std::size_t>> wrapped_by(Unit unit, const std::vector<Module>& modules) {
+  const std::vector<std::size_t> blocks = modules_of(modules, {Kind::block});
+  std::vector<std::vector<std::size_t>> lists;
+  switch (unit) {
+    case Unit::embedding:
+      return {modules_of(modules, {Kind::embedding})};
+    case Unit::head_with_norm:
+      return {modules_of(modules, {Kind::norm, Kind::output})};
+    case Unit::embedding_with_head:
+      return {modules_of(modules, {Kind::embedding, Kind::output})};
+    case Unit::blocks:
+    case Unit::block_pairs:
+      for (std::size_t at = 0; at < blocks.size(); at += unit == Unit::blocks ? 1 : 2) {
+        lists.emplace_back(blocks.begin() + static_cast<std::ptrdiff_t>(at),
+                           blocks.begin() + static_cast<std::ptrdiff_t>(
+                                                std::min(at + (unit == Unit::blocks ? 1 : 2), blocks.size())));
+      }
+      return lists;
+    case Unit::root:
+      return {};
+  }
+  return {};
+}
+
+void add_parameters(ShardGroup& group, const Module& module) {
+  for (const Parameter& parameter : module.parameters) {
+    group.parameters.push_back(&parameter);
+  }
+}
+
+bool has_gradients(const ShardGroup& group) {
+  return std::any_of(group.parameters.begin(), group.parameters.end(),
+                     [](const Parameter* parameter) { return parameter->has_gradient(); });
+}
+
+/// FSDP1: with use_orig_params every parameter but the last is padded to 16 bytes
+/// (distributed/fsdp/_flat_param.py, FlatParamHandle._init_flat_param_and_metadata).
+std::int64_t flat_elements(const ShardGroup& group, bool is_aligned) {
+  constexpr std::int64_t alignment = 16;
+  std::int64_t all = 0;
+  for (const Parameter* const parameter : group.parameters) {
+    const std::int64_t unit = alignment / size_of(parameter->dtype);
+    const bool is_padded = is_aligned && parameter != group.parameters.back();
+    all += is_padded ? ceil_div(parameter->count(), unit) * unit : parameter->count();
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<ShardGroup> shard_groups(const Job& job, const std::vector<Module>& modules) {
+  std::vector<ShardGroup> groups;
+  std::vector<bool> is_taken(modules.size(), false);
+  for (const Unit unit : options(job).fsdp.units) {
+    for (const std::vector<std::size_t>& list : wrapped_by(unit, modules)) {
+      ShardGroup group;
+      group.modules = list;
+      for (const std::size_t module : list) {
+        is_taken[module] = true;
+        add_parameters(group, modules[module]);
+      }
+      if (!group.parameters.empty()) {
+        groups.push_back(std::move(group));
+      }
+    }
+  }
+  std::sort(groups.begin(), groups.end(),
+            [](const ShardGroup& a, const ShardGroup& b) { return a.modules < b.modules; });
+  std::int64_t block = 0;
+  for (ShardGroup& group : groups) {
+    const bool is_block = modules[group.modules.front()].kind == Kind::block;
+    group.block = is_block ? block++ : -1;
+  }
+  ShardGroup root;
+  root.is_root = true;
+  for (std::size_t module = 0; module < modules.size(); ++module) {
+    if (!is_taken[module]) {
+      add_parameters(root, modules[module]);
+    }
+  }
+  if (!root.parameters.empty()) {
+    groups.insert(groups.begin(), std::move(root));
+  }
+  return groups;
+}
+
+ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules)
+    : out_(out),
+      groups_(groups),
+      options_(options(out.job())),
+      behaviour_(behaviour(out.job())),
+      modules_(modules),
+      receives_(modules.front().kind != Kind::embedding) {
+  for (ShardGroup& group : shard_groups(out.job(), modules)) {
+    Live live;
+    live.sizes = sizes_of(group);
+    live.reshards_after_forward = reshards(group);
+    live.group = std::move(group);
+    live_.push_back(std::move(live));
+  }
+  const ReshardAfterForward& reshard = options_.fsdp.reshard_after_forward;
+  if (reshard.kind == ReshardAfterForward::Kind::to_size) {
+    const Result<GroupId> part = groups.part_of_shard(reshard.size);
+    COMMLENS_CHECK(part.has_value(), "the rules check that the part divides the shard group");
+    part_ = *part;
+  }
+}
+
+bool ShardedStage::reshards(const ShardGroup& group) const {
+  const Fsdp& fsdp = options_.fsdp;
+  if (fsdp.version == 1) {
+    return !group.is_root && (fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid);
+  }
+  using Reshard = ReshardAfterForward::Kind;
+  const Reshard kind = fsdp.reshard_after_forward.kind;
+  if (group.is_root) {
+    return behaviour_.reshards_root_if_asked && (kind == Reshard::yes || kind == Reshard::to_size);
+  }
+  return kind != Reshard::no;
+}
+
+GroupSizes ShardedStage::sizes_of(const ShardGroup& group) const {
+  const Fsdp& fsdp = options_.fsdp;
+  const std::int64_t ranks = groups_.shard_ranks;
+  GroupSizes sizes;
+  const DType first = group.parameters.front()->dtype;
+  const bool is_mixed = !fsdp.param_dtype && std::any_of(group.parameters.begin(), group.parameters.end(),
+                                                         [&](const Parameter* parameter) {
+                                                           return parameter->dtype != first;
+                                                         });
+  sizes.gather_dtype = is_mixed ? DType::uint8 : fsdp.param_dtype.value_or(first);
+  DType gradient_dtype = first;
+  DType original_dtype = first;
+  for (const Parameter* const parameter : group.parameters) {
+    const std::int64_t shard = ceil_div(parameter->rows, ranks) * parameter->row;
+    sizes.gathered_shard.value += is_mixed ? shard * size_of(parameter->dtype) : shard;
+    const bool is_zero_filled = fsdp.reduce_scatter_unused_params && parameter->is_trainable;
+    if (parameter->has_gradient() || is_zero_filled) {
+      sizes.reduced.value += shard * ranks;
+      sizes.unpadded.value += parameter->count();
+      original_dtype = parameter->dtype;
+      gradient_dtype = fsdp.param_dtype.value_or(parameter->dtype);
+    }
+  }
+  sizes.reduce_dtype = fsdp.reduce_dtype.value_or(
+      behaviour_.reduces_in_original_dtype ? original_dtype : gradient_dtype);
+  if (fsdp.version == 1) {
+    const std::int64_t flat = flat_elements(group, fsdp.use_orig_params);
+    sizes.gathered_shard.value = ceil_div(flat, ranks);
+    sizes.reduced.value = sizes.gathered_shard.value * ranks;
+    sizes.unpadded.value = flat;
+    sizes.reduce_dtype = fsdp.reduce_dtype.value_or(fsdp.param_dtype.value_or(first));
+  }
+  return sizes;
+}
+
+std::optional<std::size_t> ShardedStage::group_of(std::size_t module) const {
+  for (std::size_t at = 0; at < live_.size(); ++at) {
+    const std::vector<std::size_t>& modules = live_[at].group.modules;
+    if (std::find(modules.begin(), modules.end(), module) != modules.end()) {
+      return at;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> ShardedStage::root() const {
+  return !live_.empty() && live_.front().group.is_root ? std::optional<std::size_t>(0) : std::nullopt;
+}
+
+bool ShardedStage::input_needs_gradient(std::size_t module) const {
+  return receives_ || std::any_of(modules_.begin(), modules_.begin() + static_cast<std::ptrdiff_t>(module),
+                                  [](const Module& earlier) {
+                                    return std::any_of(
+                                        earlier.parameters.begin(), earlier.parameters.end(),
+                                        [](const Parameter& parameter) { return parameter.has_gradient(); });
+                                  });
+}
+
+bool ShardedStage::output_needs_gradient(std::size_t module) const {
+  return input_needs_gradient(module + 1);
+}
+
+void ShardedStage::gather(Live& live) {
+  if (live.state == State::unsharded) {
+    return;
+  }
+  const State before = std::exchange(live.state, State::unsharded);
+  const bool is_alone = groups_.shard_ranks == 1;
+  const bool is_sharded = options_.fsdp.strategy != FsdpStrategy::no_shard && !options_.fsdp.is_replicate;
+  if (!is_sharded ||
+      (is_alone && behaviour_.alone_shard != Behaviour::AloneShard::all_gather_and_reduce_scatter)) {
+    return;
+  }
+  if (before == State::sharded_in_part) {
+    const std::int64_t parts = options_.fsdp.reshard_after_forward.size;
+    out_.all_gather(*part_, {live.sizes.gathered_shard.value * groups_.shard_ranks / parts},
+                    live.sizes.gather_dtype, k_fsdp_gather_part, "parameters");
+    return;
+  }
+  out_.all_gather(groups_.shard, live.sizes.gathered_shard, live.sizes.gather_dtype, k_fsdp_gather, "parameters");
+}
+
+std::vector<std::size_t> ShardedStage::by_name(const Live& live, std::int64_t count, int direction) const {
+  std::vector<std::size_t> targets;
+  for (std::int64_t step = 1; live.group.block >= 0 && step <= count; ++step) {
+    const std::int64_t block = live.group.block + direction * step;
+    const auto found = std::find_if(live_.begin(), live_.end(), [&](const Live& other) {
+      return block >= 0 && other.group.block == block;
+    });
+    if (found != live_.end()) {
+      targets.push_back(static_cast<std::size_t>(found - live_.begin()));
+    }
+  }
+  return targets;
+}
+
+void ShardedStage::begin_forward() {
+  if (const auto at = root()) {
+    live_[*at].in_forward = true;
+    gather(live_[*at]);
+  }
+}
+
+void ShardedStage::before_forward(std::size_t module) {
+  const auto at = group_of(module);
+  if (!at) {
+    return;
+  }
+  Live& live = live_[*at];
+  const bool is_first = !std::exchange(live.in_forward, true);
+  gather(live);
+  if (is_first) {
+    for (const std::size_t target : by_name(live, options_.fsdp.forward_prefetch, 1)) {
+      gather(live_[target]);
+    }
+  }
+}
+
+void ShardedStage::shard_after_forward(Live& live) {
+  live.in_forward = false;
+  if (live.reshards_after_forward) {
+    live.state = part_ ? State::sharded_in_part : State::sharded;
+  }
+  live.order.push_back(post_forward_order_.size());
+  post_forward_order_.push_back(static_cast<std::size_t>(&live - live_.data()));
+}
+
+void ShardedStage::after_forward(std::size_t module) {
+  const auto at = group_of(module);
+  if (!at) {
+    return;
+  }
+  const std::vector<std::size_t>& modules = live_[*at].group.modules;
+  const bool is_last = std::none_of(modules.begin(), modules.end(), [&](std::size_t other) {
+    return other > module && modules_[other].is_used;
+  });
+  if (is_last) {
+    shard_after_forward(live_[*at]);
+  }
+}
+
+void ShardedStage::end_forward() {
+  if (const auto at = root()) {
+    shard_after_forward(live_[*at]);
+  }
+}
+
+void ShardedStage::pre_backward(std::size_t index) {
+  Live& live = live_[index];
+  if (std::exchange(live.in_backward, true)) {
+    return;
+  }
+  live.is_reduced = false;
+  gather(live);
+  const std::vector<std::size_t> named = by_name(live, options_.fsdp.backward_prefetch, -1);
+  if (!named.empty()) {
+    for (const std::size_t target : named) {
+      gather(live_[target]);
+    }
+    return;
+  }
+  if (live.order.empty()) {
+    return;
+  }
+  const std::size_t place = live.order.back();
+  live.order.pop_back();
+  if (place > 0) {
+    gather(live_[post_forward_order_[place - 1]]);
+  }
+}
+
+void ShardedStage::begin_backward() {
+  for (Live& live : live_) {
+    live.is_reduced = false;
+    live.in_backward = false;
+  }
+  if (const auto at = root()) {
+    pre_backward(*at);
+  }
+}
+
+void ShardedStage::before_backward(std::size_t module) {
+  const auto at = group_of(module);
+  if (at && output_needs_gradient(module)) {
+    pre_backward(*at);
+  }
+}
+
+void ShardedStage::after_backward(std::size_t module) {
+  const auto at = group_of(module);
+  if (!at) {
+    return;
+  }
+  const std::vector<std::size_t>& modules = live_[*at].group.modules;
+  const bool is_first = std::none_of(modules.begin(), modules.end(), [&](std::size_t other) {
+    return other < module && modules_[other].is_used;
+  });
+  if (is_first && input_needs_gradient(module)) {
+    post_backward(live_[*at]);
+  }
+}
+
+void ShardedStage::end_backward() {
+  const auto finish = [&](Live& live) {
+    if (!live.is_reduced && live.state == State::unsharded) {
+      post_backward(live);
+    }
+    live.in_backward = false;
+    if (flags_.is_last) {
+      live.order.clear();
+    }
+  };
+  std::for_each(live_.begin(), live_.end(), finish);
+  if (flags_.is_last) {
+    post_forward_order_.clear();
+  }
+}
+
+void ShardedStage::post_backward(Live& live) {
+  live.is_reduced = true;
+  if (flags_.reshards) {
+    live.state = State::sharded;
+  }
+  if (flags_.reduces && has_gradients(live.group)) {
+    reduce(live);
+  }
+}
+
+void ShardedStage::sum_partial_gradients(const Live& live) {
+  for (const Parameter* const parameter : live.group.parameters) {
+    if (parameter->is_partial && parameter->has_gradient()) {
+      const DType gradient = options_.fsdp.param_dtype.value_or(parameter->dtype);
+      out_.all_reduce(groups_.tensor, {parameter->count()},
+                      behaviour_.sums_partial_in_reduce_dtype ? live.sizes.reduce_dtype : gradient,
+                      k_fsdp_sum_partial, parameter->name);
+    }
+  }
+}
+
+void ShardedStage::reduce_version_1(const Live& live) {
+  const GroupSizes& sizes = live.sizes;
+  out_.set_reduction(Reduction::sum);
+  if (options_.fsdp.strategy == FsdpStrategy::no_shard) {
+    out_.all_reduce(groups_.data, sizes.unpadded, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
+    return;
+  }
+  out_.reduce_scatter(groups_.shard, sizes.gathered_shard, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
+  if (groups_.replicate_ranks > 1) {
+    out_.all_reduce(groups_.replicate, sizes.gathered_shard, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
+  }
+}
+
+/// The ops of a reduction, by the divide factor (_get_gradient_divide_factors).
+struct ReduceOps {
+  Reduction scatter = Reduction::avg;
+  Reduction replicas = Reduction::avg;
+};
+
+namespace {
+
+ReduceOps reduce_ops(const Fsdp& fsdp, const Behaviour& behaviour, const Groups& groups, DType dtype) {
+  if (dtype == DType::fp16) {
+    return {Reduction::sum, Reduction::sum};
+  }
+  if (!fsdp.divide_factor) {
+    return {};
+  }
+  const auto shard = static_cast<double>(groups.shard_ranks);
+  const auto all = shard * static_cast<double>(groups.replicate_ranks);
+  switch (behaviour.average_where_factor_is) {
+    case Behaviour::DivideFactor::never:
+      return {Reduction::premul_sum, Reduction::avg};
+    case Behaviour::DivideFactor::all:
+      return *fsdp.divide_factor == all ? ReduceOps{} : ReduceOps{Reduction::premul_sum, Reduction::sum};
+    case Behaviour::DivideFactor::shard:
+      return {*fsdp.divide_factor == shard ? Reduction::avg : Reduction::premul_sum, Reduction::sum};
+  }
+  return {};
+}
+
+}  // namespace
+
+void ShardedStage::reduce(Live& live) {
+  if (options_.fsdp.version == 1) {
+    reduce_version_1(live);
+    return;
+  }
+  out_.set_reduction(Reduction::sum);
+  sum_partial_gradients(live);
+  const GroupSizes& sizes = live.sizes;
+  const ReduceOps ops = reduce_ops(options_.fsdp, behaviour_, groups_, sizes.reduce_dtype);
+  const bool is_alone = groups_.shard_ranks == 1;
+  const bool scatters = !is_alone || behaviour_.alone_shard != Behaviour::AloneShard::none;
+  if (scatters) {
+    out_.set_reduction(ops.scatter);
+    out_.reduce_scatter(groups_.shard, {sizes.reduced.value / groups_.shard_ranks}, sizes.reduce_dtype,
+                        k_fsdp_reduce_scatter, "gradients");
+  }
+  if (groups_.replicate_ranks > 1 && flags_.all_reduces) {
+    out_.set_reduction(ops.replicas);
+    out_.all_reduce(groups_.replicate,
+                    scatters ? Elements{sizes.reduced.value / groups_.shard_ranks} : sizes.unpadded,
+                    sizes.reduce_dtype, k_fsdp_reduce_replicas, "gradients");
+  }
+}
+
+void ShardedStage::broadcast_states() {
+  const auto broadcast = [&](const Live& live) {
+    std::vector<BucketItem> items;
+    for (const Parameter* const parameter : live.group.parameters) {
+      items.push_back({parameter->count(), parameter->dtype});
+    }
+    for (const Bucket& bucket : assigned(items, {k_state_bucket})) {
+      out_.broadcast({groups_.data, GroupRank{0}}, {bucket.elements}, bucket.dtype, k_fsdp1_states,
+                     "module states");
+    }
+  };
+  // Units are wrapped before the module that holds them.
+  for (const Live& live : live_) {
+    if (!live.group.is_root) {
+      broadcast(live);
+    }
+  }
+  if (const auto at = root()) {
+    broadcast(live_[*at]);
+  }
+}
+
+void ShardedStage::reduce_all() {
+  const auto finish = [&](Live& live) {
+    live.state = State::sharded;
+    live.order.clear();
+    if (has_gradients(live.group)) {
+      reduce(live);
+    }
+  };
+  if (behaviour_.finishes_in_reverse) {
+    std::for_each(live_.rbegin(), live_.rend(), finish);
+  } else {
+    std::for_each(live_.begin(), live_.end(), finish);
+  }
+  post_forward_order_.clear();
+}
+
+void ShardedStage::unshard_all() {
+  for (Live& live : live_) {
+    gather(live);
+  }
+}
+
+void ShardedStage::reshard_all() {
+  for (Live& live : live_) {
+    live.state = State::sharded;
+  }
+}
+
+Elements ShardedStage::updated() const {
+  std::int64_t elements = 0;
+  for (const Live& live : live_) {
+    elements += live.sizes.reduced.value / groups_.shard_ranks;
+  }
+  return {elements};
+}
+
+}  // namespace commlens::pytorch

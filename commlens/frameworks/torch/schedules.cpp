@@ -1,0 +1,579 @@
+#include "commlens/frameworks/torch/schedules.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/base/check.hpp"
+
+namespace commlens::pytorch {
+namespace {
+
+using Act = PipelineAction::Kind;
+using Schedule = PipelineSchedule;
+
+PipelineAction action(Act kind, std::int64_t stage, std::int64_t micro_batch) {
+  return {kind, static_cast<std::int32_t>(stage), static_cast<std::int32_t>(micro_batch), false};
+}
+
+void add_idle(RankActions& actions, std::int64_t count) {
+  for (std::int64_t slot = 0; slot < count; ++slot) {
+    actions.push_back({});
+  }
+}
+
+/// All micro-batches forward, stage by stage, then backward the other way round, the last micro-batch first.
+RankActions looped_bfs(const PipelineShape& shape, std::int64_t rank) {
+  RankActions actions;
+  add_idle(actions, rank);
+  const std::vector<std::int64_t> stages = shape.stages_of(rank);
+  for (const std::int64_t stage : stages) {
+    for (std::int64_t micro_batch = 0; micro_batch < shape.micro_batches; ++micro_batch) {
+      actions.push_back(action(Act::forward, stage, micro_batch));
+    }
+  }
+  add_idle(actions, 2 * (shape.ranks - 1 - rank));
+  for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+    for (std::int64_t micro_batch = shape.micro_batches; micro_batch-- > 0;) {
+      actions.push_back(action(Act::backward, *stage, micro_batch));
+    }
+  }
+  return actions;
+}
+
+/// Interleaved 1F1B, and its variant whose backward passes are in halves (zero bubble).
+class Interleaved {
+ public:
+  Interleaved(const PipelineShape& shape, std::int64_t rank, bool has_halves)
+      : shape_(shape),
+        rank_(rank),
+        has_halves_(has_halves),
+        round_(shape.micro_batches / std::max<std::int64_t>(1, shape.micro_batches / shape.ranks)),
+        all_(shape.stages_per_rank * shape.micro_batches) {
+    const std::int64_t hops = shape.ranks - 1 - rank;
+    warmup_ = std::min((shape.stages_per_rank - 1) * round_ + (has_halves ? 1 : 2) * hops, all_);
+  }
+
+  RankActions write() {
+    add_idle(actions_, rank_);
+    for (std::int64_t step = 0; step < warmup_; ++step) {
+      add(Act::forward, forward_stage(step));
+    }
+    const std::int64_t hops = shape_.ranks - 1 - rank_;
+    if (warmup_ > 0) {
+      add_idle(actions_, has_halves_ ? hops
+                                     : shape_.stages_per_rank * shape_.ranks + 2 * hops - warmup_ - rank_);
+    }
+    for (std::int64_t step = warmup_; step < warmup_ + all_; ++step) {
+      if (step < all_) {
+        add(Act::forward, forward_stage(step));
+      } else if (!has_halves_) {
+        add_idle(actions_, 1);
+      }
+      add_backward(step);
+    }
+    while (has_halves_ && weights_ < backward_.size()) {
+      add(Act::backward_weight, backward_[weights_++]);
+    }
+    return std::move(actions_);
+  }
+
+ private:
+  std::int64_t forward_stage(std::int64_t step) const {
+    return step / round_ % shape_.stages_per_rank * shape_.ranks + rank_;
+  }
+  std::int64_t backward_stage(std::int64_t step) const {
+    const std::int64_t local = shape_.stages_per_rank - 1 - (step - warmup_) / round_ % shape_.stages_per_rank;
+    return local * shape_.ranks + rank_;
+  }
+  void add_backward(std::int64_t step) {
+    const std::int64_t stage = backward_stage(step);
+    add(has_halves_ ? Act::backward_input : Act::backward, stage);
+    backward_.push_back(stage);
+    if (has_halves_ && step - warmup_ >= rank_) {
+      add(Act::backward_weight, backward_[weights_++]);
+    }
+  }
+  /// The next micro-batch of that kind and stage.
+  void add(Act kind, std::int64_t stage) {
+    actions_.push_back(action(kind, stage, next_[{kind, stage}]++));
+  }
+
+  const PipelineShape& shape_;
+  std::int64_t rank_;
+  bool has_halves_;
+  std::int64_t round_;  // micro-batches of a round
+  std::int64_t all_;
+  std::int64_t warmup_ = 0;
+  RankActions actions_;
+  std::map<std::pair<Act, std::int64_t>, std::int64_t> next_;
+  std::vector<std::int64_t> backward_;  // stages, in order
+  std::size_t weights_ = 0;             // how many of them have had their weights' half
+};
+
+/// The V schedule of two stages a rank without bubbles (ZBV of arXiv 2401.10241).
+class ZeroBubbleV {
+ public:
+  ZeroBubbleV(const PipelineShape& shape, std::int64_t rank)
+      : shape_(shape), rank_(rank), first_(rank), second_(shape.stages() - 1 - rank) {}
+
+  RankActions write() {
+    const std::int64_t ranks = shape_.ranks;
+    const std::int64_t micro_batches = std::max(2 * ranks - 1, shape_.micro_batches);
+    add_idle(actions_, rank_);
+    repeat(2 * (ranks - rank_) - 1, [&] { forward(first_); });
+    repeat(rank_, [&] {
+      forward(second_);
+      forward(first_);
+    });
+    repeat(ranks - rank_, [&] {
+      forward(second_);
+      whole_backward(second_);
+    });
+    while (count(Act::forward, second_) < count(Act::forward, first_) ||
+           count(Act::forward, first_) < micro_batches) {
+      if (count(Act::forward, first_) < micro_batches) {
+        forward(first_);
+      }
+      whole_backward(first_);
+      forward(second_);
+      whole_backward(second_);
+    }
+    repeat(rank_, [&] {
+      add(Act::backward_input, first_);
+      add(Act::backward_input, second_);
+    });
+    repeat(ranks - rank_, [&] {
+      add(Act::backward_input, first_);
+      add(Act::backward_weight, first_);
+    });
+    for (const std::int64_t stage : {second_, first_}) {
+      while (count(Act::backward_weight, stage) < count(Act::backward_input, stage)) {
+        add(Act::backward_weight, stage);
+      }
+    }
+    // It is made for so many micro-batches that all phases occur; those that the job lacks are idle.
+    for (PipelineAction& each : actions_) {
+      each = each.micro_batch < shape_.micro_batches ? each : PipelineAction{};
+    }
+    return std::move(actions_);
+  }
+
+ private:
+  static void repeat(std::int64_t times, const std::function<void()>& step) {
+    for (std::int64_t time = 0; time < times; ++time) {
+      step();
+    }
+  }
+  std::int64_t count(Act kind, std::int64_t stage) { return next_[{kind, stage}]; }
+  void add(Act kind, std::int64_t stage) {
+    actions_.push_back(action(kind, stage, next_[{kind, stage}]++));
+  }
+  void forward(std::int64_t stage) { add(Act::forward, stage); }
+  void whole_backward(std::int64_t stage) {
+    add(Act::backward_input, stage);
+    add(Act::backward_weight, stage);
+  }
+
+  const PipelineShape& shape_;
+  std::int64_t rank_;
+  std::int64_t first_;
+  std::int64_t second_;
+  RankActions actions_;
+  std::map<std::pair<Act, std::int64_t>, std::int64_t> next_;
+};
+
+/// DualPipeV: a V schedule that overlaps a forward with a backward pass.
+class DualPipeV {
+ public:
+  DualPipeV(const PipelineShape& shape, std::int64_t rank)
+      : shape_(shape), rank_(rank), first_(rank), second_(shape.stages() - 1 - rank) {}
+
+  RankActions write() {
+    const std::int64_t left = shape_.ranks - rank_ - 1;
+    repeat(2 * left, [&] { forward(first_); });
+    repeat(rank_ + 1, [&] {
+      forward(first_);
+      forward(second_);
+    });
+    repeat(left, [&] {
+      half_backward(second_);
+      weights();
+      forward(second_);
+    });
+    bool is_apart = rank_ == shape_.ranks - 1;  // the last rank's first two, for a smaller bubble
+    repeat(shape_.micro_batches - 2 * shape_.ranks + rank_ + 1, [&] {
+      overlapped(first_, second_, std::exchange(is_apart, false));
+      overlapped(second_, first_, false);
+    });
+    repeat(left, [&] {
+      backward(second_);
+      overlapped(second_, first_, false);
+    });
+    const bool has_halves = end_of_forward();
+    repeat(left, [&] {
+      weights();
+      has_halves ? half_backward(first_) : backward(first_);
+    });
+    repeat(rank_ + 1, [&] { weights(); });
+    return std::move(actions_);
+  }
+
+ private:
+  static void repeat(std::int64_t times, const std::function<void()>& step) {
+    for (std::int64_t time = 0; time < times; ++time) {
+      step();
+    }
+  }
+  /// The backward passes that no forward pass goes with; the second half of them in halves.
+  bool end_of_forward() {
+    bool has_halves = false;
+    for (std::int64_t step = 0; step < rank_ + 1; ++step) {
+      const bool is_middle = step == (rank_ + 1) / 2;
+      has_halves = has_halves || (is_middle && rank_ % 2 == 1);
+      has_halves ? half_backward(second_) : backward(second_);
+      has_halves = has_halves || (is_middle && rank_ % 2 == 0);
+      has_halves ? half_backward(first_) : backward(first_);
+    }
+    return has_halves;
+  }
+  void forward(std::int64_t stage) {
+    actions_.push_back(action(Act::forward, stage, forward_[stage]++));
+  }
+  void backward(std::int64_t stage) {
+    actions_.push_back(action(Act::backward, stage, backward_[stage]++));
+  }
+  void overlapped(std::int64_t forward_stage, std::int64_t backward_stage, bool is_apart) {
+    forward(forward_stage);
+    actions_.back().is_paired = !is_apart;
+    backward(backward_stage);
+  }
+  void half_backward(std::int64_t stage) {
+    pending_.push_back(action(Act::backward_weight, stage, backward_[stage]));
+    actions_.push_back(action(Act::backward_input, stage, backward_[stage]++));
+  }
+  void weights() {
+    if (!pending_.empty()) {
+      actions_.push_back(pending_.front());
+      pending_.erase(pending_.begin());
+    }
+  }
+
+  const PipelineShape& shape_;
+  std::int64_t rank_;
+  std::int64_t first_;
+  std::int64_t second_;
+  RankActions actions_;
+  RankActions pending_;  // the other halves
+  std::map<std::int64_t, std::int64_t> forward_;
+  std::map<std::int64_t, std::int64_t> backward_;
+};
+
+/// The next stages that compute, each once.
+std::vector<std::int32_t> next_stages(const RankActions& actions, std::size_t from, std::size_t most) {
+  std::vector<std::int32_t> stages;
+  bool is_second = false;  // of a pair, whose stages are taken together
+  for (std::size_t at = from; at < actions.size() && (stages.size() < most || is_second); ++at) {
+    if (std::find(stages.begin(), stages.end(), actions[at].stage) == stages.end()) {
+      stages.push_back(actions[at].stage);
+    }
+    is_second = actions[at].is_paired;
+  }
+  return stages;
+}
+
+RankActions with_shards(const RankActions& compute) {
+  constexpr std::size_t most_active = 3;
+  RankActions all;
+  std::set<std::int32_t> active;
+  for (std::size_t at = 0; at < compute.size(); ++at) {
+    if (at > 0 && compute[at - 1].is_paired) {
+      all.push_back(compute[at]);
+      continue;
+    }
+    const std::vector<std::int32_t> next = next_stages(compute, at, most_active);
+    const std::set<std::int32_t> before = active;
+    for (const std::int32_t stage : before) {
+      if (std::find(next.begin(), next.end(), stage) == next.end()) {
+        active.erase(stage);
+        all.push_back(action(Act::reshard, stage, -1));
+      }
+    }
+    for (const std::int32_t stage : next) {
+      if (active.insert(stage).second) {
+        all.push_back(action(Act::unshard, stage, -1));
+      }
+    }
+    all.push_back(compute[at]);
+  }
+  for (const std::int32_t stage : active) {
+    all.push_back(action(Act::reshard, stage, -1));
+  }
+  return all;
+}
+
+RankActions with_reductions(const RankActions& actions, std::int64_t micro_batches) {
+  RankActions all;
+  std::map<std::int32_t, std::int64_t> done;
+  for (const PipelineAction& each : actions) {
+    all.push_back(each);
+    const bool has_gradients = each.kind == Act::backward || each.kind == Act::backward_weight;
+    if (has_gradients && ++done[each.stage] == micro_batches) {
+      all.push_back(action(Act::reduce, each.stage, -1));
+    }
+  }
+  return all;
+}
+
+/// Puts a receive where its send is issued, going round the ranks, each of which does one step it is ready for.
+class Messages {
+ public:
+  Messages(const PipelineShape& shape, const std::vector<RankActions>& actions)
+      : shape_(shape), actions_(actions), next_(actions.size(), 0), all_(actions.size()), done_(actions.size()) {}
+
+  std::vector<RankActions> write() {
+    for (bool has_moved = true; has_moved;) {
+      has_moved = false;
+      for (std::size_t rank = 0; rank < actions_.size(); ++rank) {
+        const std::vector<PipelineAction> piece = next_piece(rank);
+        const bool ready = std::all_of(piece.begin(), piece.end(), [&](const PipelineAction& each) {
+          return is_ready(rank, each);
+        });
+        if (!piece.empty() && ready) {
+          next_[rank] += piece.size();
+          take(rank, piece);
+          has_moved = true;
+        }
+      }
+    }
+    return std::move(all_);
+  }
+
+ private:
+  bool has_done(std::size_t rank, Act kind, std::int32_t stage, std::int32_t micro_batch) const {
+    return done_[rank].contains({kind, stage, micro_batch});
+  }
+  bool is_ready(std::size_t rank, const PipelineAction& each) const {
+    const auto done = [&](Act kind, std::int32_t stage) {
+      return has_done(rank, kind, stage, each.micro_batch);
+    };
+    if (each.kind == Act::forward && each.stage > 0) {
+      return done(Act::receive_forward, each.stage) || done(Act::forward, each.stage - 1);
+    }
+    const bool is_backward = each.kind == Act::backward || each.kind == Act::backward_input;
+    if (is_backward && each.stage + 1 < shape_.stages()) {
+      return done(Act::receive_backward, each.stage) || done(Act::backward_input, each.stage + 1) ||
+             done(Act::backward, each.stage + 1);
+    }
+    return true;
+  }
+  /// The next action of a rank, with the one it is paired with; none at the end. Reductions come between.
+  std::vector<PipelineAction> next_piece(std::size_t rank) const {
+    const RankActions& actions = actions_[rank];
+    std::vector<PipelineAction> piece;
+    for (std::size_t at = next_[rank]; at < actions.size(); ++at) {
+      piece.push_back(actions[at]);
+      if (!actions[at].is_paired) {
+        break;
+      }
+    }
+    return piece;
+  }
+  void take(std::size_t rank, const std::vector<PipelineAction>& piece) {
+    for (const PipelineAction& each : piece) {
+      add(rank, each);
+    }
+    for (const PipelineAction& each : piece) {
+      add_messages(rank, each);
+    }
+  }
+  void add_messages(std::size_t rank, const PipelineAction& each) {
+    const bool is_backward = each.kind == Act::backward || each.kind == Act::backward_input;
+    const std::int32_t there = each.kind == Act::forward ? each.stage + 1 : each.stage - 1;
+    const bool sends = (each.kind == Act::forward || is_backward) && there >= 0 && there < shape_.stages();
+    if (!sends || shape_.rank_of(there) == shape_.rank_of(each.stage)) {
+      return;
+    }
+    add(rank, action(is_backward ? Act::send_backward : Act::send_forward, each.stage, each.micro_batch));
+    add(static_cast<std::size_t>(shape_.rank_of(there)),
+        action(is_backward ? Act::receive_backward : Act::receive_forward, there, each.micro_batch));
+  }
+  void add(std::size_t rank, const PipelineAction& each) {
+    all_[rank].push_back(each);
+    done_[rank].insert({each.kind, each.stage, each.micro_batch});
+  }
+
+  const PipelineShape& shape_;
+  const std::vector<RankActions>& actions_;
+  std::vector<std::size_t> next_;
+  std::vector<RankActions> all_;
+  std::vector<std::set<std::tuple<Act, std::int32_t, std::int32_t>>> done_;
+};
+
+}  // namespace
+
+std::int64_t PipelineShape::rank_of(std::int64_t stage) const {
+  return is_v_shaped() && stage >= ranks ? 2 * ranks - 1 - stage : stage % ranks;
+}
+
+std::vector<std::int64_t> PipelineShape::stages_of(std::int64_t rank) const {
+  if (is_v_shaped()) {
+    return {rank, 2 * ranks - 1 - rank};
+  }
+  std::vector<std::int64_t> stages;
+  for (std::int64_t stage = rank; stage < this->stages(); stage += ranks) {
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+Result<void> check(const PipelineShape& shape) {
+  if (shape.is_single() && shape.stages_per_rank != 1) {
+    return failure("GPipe and 1F1B have one stage per rank; set stages_per_rank to 1");
+  }
+  if (shape.schedule == Schedule::one_f_one_b && shape.micro_batches < shape.ranks) {
+    return failure(fmt::format("1F1B needs at least {} micro-batches, one for each stage", shape.ranks));
+  }
+  if (shape.is_v_shaped() && shape.stages_per_rank != 2) {
+    return failure("V schedules have two stages per rank; set stages_per_rank to 2");
+  }
+  const std::int64_t rounds = std::max<std::int64_t>(1, shape.micro_batches / shape.ranks);
+  const bool has_rounds = shape.schedule == Schedule::interleaved_1f1b ||
+                          shape.schedule == Schedule::interleaved_zero_bubble;
+  if (has_rounds && shape.micro_batches % rounds != 0) {
+    return failure(fmt::format("interleaved schedules need micro-batches that divide into {} rounds", rounds));
+  }
+  return shape.schedule == Schedule::dual_pipe_v && shape.micro_batches < 2 * shape.ranks
+             ? Result<void>(failure(fmt::format("DualPipeV needs at least {} micro-batches", 2 * shape.ranks)))
+             : Result<void>();
+}
+
+std::vector<RankActions> compute_actions(const PipelineShape& shape) {
+  std::vector<RankActions> all;
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    switch (shape.schedule) {
+      case Schedule::looped_bfs:
+        all.push_back(looped_bfs(shape, rank));
+        break;
+      case Schedule::interleaved_1f1b:
+        all.push_back(Interleaved(shape, rank, false).write());
+        break;
+      case Schedule::interleaved_zero_bubble:
+        all.push_back(Interleaved(shape, rank, true).write());
+        break;
+      case Schedule::zbv_zero_bubble:
+        all.push_back(ZeroBubbleV(shape, rank).write());
+        break;
+      case Schedule::dual_pipe_v:
+        all.push_back(DualPipeV(shape, rank).write());
+        break;
+      case Schedule::gpipe:
+      case Schedule::one_f_one_b:
+        COMMLENS_CHECK(false, "schedules of one stage per rank have a writer of their own");
+    }
+  }
+  return all;
+}
+
+std::vector<RankActions> runtime_actions(const PipelineShape& shape) {
+  std::vector<RankActions> all = compute_actions(shape);
+  for (RankActions& actions : all) {
+    actions.erase(std::remove_if(actions.begin(), actions.end(),
+                                 [](const PipelineAction& each) { return each.kind == Act::idle; }),
+                  actions.end());
+    actions = with_reductions(with_shards(actions), shape.micro_batches);
+  }
+  return Messages(shape, all).write();
+}
+
+namespace {
+
+bool is_backward(Act kind) { return kind == Act::backward || kind == Act::backward_input; }
+
+/// Idle slots where the input of a forward pass is not there yet.
+std::vector<RankActions> with_bubbles(const std::vector<RankActions>& actions) {
+  std::vector<RankActions> all(actions.size());
+  std::vector<std::size_t> next(actions.size(), 0);
+  std::set<std::pair<std::int32_t, std::int32_t>> seen;  // forward passes: stage, micro-batch
+  for (bool has_more = true; has_more;) {
+    has_more = false;
+    std::vector<std::pair<std::int32_t, std::int32_t>> now;
+    for (std::size_t rank = 0; rank < actions.size(); ++rank) {
+      if (next[rank] >= actions[rank].size()) {
+        continue;
+      }
+      has_more = true;
+      const PipelineAction& each = actions[rank][next[rank]];
+      const bool waits = each.kind == Act::forward && each.stage > 0 &&
+                         !seen.contains({each.stage - 1, each.micro_batch});
+      all[rank].push_back(waits ? PipelineAction{} : each);
+      if (!waits) {
+        ++next[rank];
+      }
+      if (!waits && each.kind == Act::forward) {
+        now.emplace_back(each.stage, each.micro_batch);
+      }
+    }
+    seen.insert(now.begin(), now.end());
+  }
+  return all;
+}
+
+/// The ranks with a stage before (or after) one of this rank's, ascending.
+std::set<std::int64_t> neighbours(const PipelineShape& shape, std::int64_t rank, std::int64_t step) {
+  std::set<std::int64_t> ranks;
+  for (const std::int64_t stage : shape.stages_of(rank)) {
+    if (stage + step >= 0 && stage + step < shape.stages()) {
+      ranks.insert(shape.rank_of(stage + step));
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<RankActions> lock_step_actions(const PipelineShape& shape) {
+  const bool has_bubbles = shape.schedule == Schedule::interleaved_zero_bubble;
+  const std::vector<RankActions> grid =
+      has_bubbles ? with_bubbles(compute_actions(shape)) : compute_actions(shape);
+  const auto at = [&](std::int64_t rank, std::size_t slot) {
+    const RankActions& actions = grid[static_cast<std::size_t>(rank)];
+    return slot < actions.size() ? actions[slot] : PipelineAction{};
+  };
+  std::vector<RankActions> all;
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    RankActions& actions = all.emplace_back();
+    for (std::size_t slot = 0; slot < grid[static_cast<std::size_t>(rank)].size(); ++slot) {
+      const PipelineAction own = at(rank, slot);
+      if (own.kind != Act::idle) {
+        actions.push_back(own);
+      }
+      if (own.kind == Act::forward && own.stage + 1 < shape.stages()) {
+        actions.push_back(action(Act::send_forward, own.stage, own.micro_batch));
+      } else if (is_backward(own.kind) && own.stage > 0) {
+        actions.push_back(action(Act::send_backward, own.stage, own.micro_batch));
+      }
+      for (const std::int64_t other : neighbours(shape, rank, -1)) {
+        const PipelineAction theirs = at(other, slot);
+        if (theirs.kind == Act::forward && theirs.stage + 1 < shape.stages() &&
+            shape.rank_of(theirs.stage + 1) == rank) {
+          actions.push_back(action(Act::receive_forward, theirs.stage + 1, theirs.micro_batch));
+        }
+      }
+      for (const std::int64_t other : neighbours(shape, rank, 1)) {
+        const PipelineAction theirs = at(other, slot);
+        if (is_backward(theirs.kind) && theirs.stage > 0 && shape.rank_of(theirs.stage - 1) == rank) {
+          actions.push_back(action(Act::receive_backward, theirs.stage - 1, theirs.micro_batch));
+        }
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace commlens::pytorch

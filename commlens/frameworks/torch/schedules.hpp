@@ -1,0 +1,72 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/frameworks/torch/options.hpp"
+
+namespace commlens::pytorch {
+
+/// A step of a pipeline rank: what a schedule of torch.distributed.pipelining computes, and the messages and
+/// shard states that its runtime adds.
+struct PipelineAction {
+  enum class Kind : std::uint8_t {
+    forward,
+    backward,         // of input and weights together
+    backward_input,   // the two halves of it
+    backward_weight,
+    send_forward,
+    receive_forward,
+    send_backward,
+    receive_backward,
+    unshard,
+    reshard,
+    reduce,
+    idle  // of a schedule in lock step
+  };
+  Kind kind = Kind::idle;
+  std::int32_t stage = 0;  // of all stages
+  std::int32_t micro_batch = -1;
+  bool is_paired = false;  // one piece with the next action, which it may overlap
+  friend bool operator==(const PipelineAction&, const PipelineAction&) = default;
+};
+using RankActions = std::vector<PipelineAction>;
+
+struct PipelineShape {
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  std::int64_t ranks = 1;
+  std::int64_t stages_per_rank = 1;
+  std::int64_t micro_batches = 1;
+
+  std::int64_t stages() const { return ranks * stages_per_rank; }
+  bool is_v_shaped() const {
+    return schedule == PipelineSchedule::zbv_zero_bubble || schedule == PipelineSchedule::dual_pipe_v;
+  }
+  /// One stage a rank: GPipe and 1F1B have a writer of their own.
+  bool is_single() const {
+    return schedule == PipelineSchedule::gpipe || schedule == PipelineSchedule::one_f_one_b;
+  }
+  /// V schedules: r and the mirrored one; else every ranks-th.
+  std::int64_t rank_of(std::int64_t stage) const;
+  std::vector<std::int64_t> stages_of(std::int64_t rank) const;
+};
+
+/// What the library refuses, by name.
+Result<void> check(const PipelineShape& shape);
+
+/// What each rank computes, in order, with the idle slots of the time grid. A forward pass of DualPipeV that
+/// overlaps a backward pass is paired with it. Source: torch/distributed/pipelining/schedules.py,
+/// _calculate_single_rank_operations of each schedule.
+std::vector<RankActions> compute_actions(const PipelineShape& shape);
+
+/// The same as the runtime carries it out (from 2.10): stages gathered before they are needed, at most three at
+/// a time, reductions after the last backward pass of a stage, and messages in the order in which the senders
+/// have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
+std::vector<RankActions> runtime_actions(const PipelineShape& shape);
+
+/// The same as releases up to 2.9 do, all ranks one slot of the grid after the other: what is computed in a
+/// slot is sent, and received by its neighbours, at the end of it. Source: schedules.py of 2.9,
+/// PipelineScheduleMulti._step_microbatches.
+std::vector<RankActions> lock_step_actions(const PipelineShape& shape);
+
+}  // namespace commlens::pytorch

@@ -1,0 +1,296 @@
+#include "commlens/frameworks/torch/stage.hpp"
+
+#include "commlens/base/units.hpp"
+#include "commlens/frameworks/torch/rule_names.hpp"
+
+namespace commlens::pytorch {
+namespace {
+
+using Kind = Module::Kind;
+
+DType activation_dtype(const Job& job) {
+  const Fsdp& fsdp = options(job).fsdp;
+  return fsdp.is_used ? fsdp.param_dtype.value_or(job.train.dtype) : job.train.dtype;
+}
+
+}  // namespace
+
+Stage::Stage(ProgramBuilder& out, const Groups& groups, std::int64_t stage, std::int64_t stages)
+    : out_(out),
+      groups_(groups),
+      job_(out.job()),
+      options_(options(out.job())),
+      modules_(stage_modules(out.job(), stage, stages)),
+      activation_dtype_(pytorch::activation_dtype(out.job())),
+      tokens_(job_.train.micro_batch * job_.model.sequence / job_.layout.cp),
+      work_(out) {
+  if (options_.fsdp.is_used) {
+    shards_ = std::make_unique<ShardedStage>(out, groups, modules_);
+  }
+}
+
+Elements Stage::boundary() const {
+  const std::int64_t parts = job_.layout.sequence_parallel ? job_.layout.tp : 1;
+  return {tokens_ / parts * job_.model.hidden};
+}
+
+void Stage::gather_sequence() {
+  out_.all_gather(groups_.tensor, {tokens_ * job_.model.hidden / job_.layout.tp}, activation_dtype_,
+                  k_tensor_gather, "activations");
+}
+
+void Stage::scatter_sequence() {
+  out_.set_reduction(Reduction::sum);
+  out_.reduce_scatter(groups_.tensor, {tokens_ * job_.model.hidden / job_.layout.tp}, activation_dtype_,
+                      k_tensor_reduce_scatter, "activations");
+}
+
+void Stage::sum_activations(const Rule& rule) {
+  out_.set_reduction(Reduction::sum);
+  out_.all_reduce(groups_.tensor, {tokens_ * job_.model.hidden}, activation_dtype_, rule, "activations");
+}
+
+/// Keys and values of this rank's tokens go around the ring.
+void Stage::exchange(DType dtype, const Rule& rule) {
+  const ModelConfig& model = job_.model;
+  const std::int64_t keys = tokens_ * model.heads / job_.layout.tp * model.head_dim;
+  out_.all_to_all(groups_.context, {2 * keys}, dtype, rule, "keys and values");
+}
+
+void Stage::attention_forward() {
+  if (job_.layout.cp == 1) {
+    return;
+  }
+  const ModelConfig& model = job_.model;
+  const std::int64_t keys = tokens_ * model.heads / job_.layout.tp * model.head_dim;
+  if (options_.ring == RingMethod::all_gather) {
+    out_.all_gather(groups_.context, {2 * keys}, activation_dtype_, k_context_gather, "keys and values");
+    return;
+  }
+  for (std::int64_t step = 1; step < job_.layout.cp; ++step) {
+    exchange(activation_dtype_, k_context_exchange);
+  }
+}
+
+void Stage::attention_backward() {
+  if (job_.layout.cp == 1) {
+    return;
+  }
+  const bool gathers = options_.ring == RingMethod::all_gather;
+  if (gathers) {
+    attention_forward();
+  }
+  for (std::int64_t step = 1; step <= job_.layout.cp; ++step) {
+    if (!gathers && step < job_.layout.cp) {
+      exchange(activation_dtype_, k_context_exchange);
+    }
+    exchange(DType::fp32, k_context_gradients);
+  }
+}
+
+void Stage::forward_block(const Module& module, bool is_recomputed) {
+  const bool has_tensor = job_.layout.tp > 1;
+  const bool is_sequence = job_.layout.sequence_parallel;
+  work_.write(ModulePart::ln1, Pass::forward);
+  if (has_tensor && is_sequence) {
+    gather_sequence();
+  }
+  work_.write(ModulePart::qkv, Pass::forward);
+  attention_forward();
+  work_.forward({ModulePart::attention, ModulePart::proj});
+  const bool has_more = module.has_feed_forward;
+  if (has_tensor && (!is_recomputed || has_more)) {
+    is_sequence ? scatter_sequence() : sum_activations(k_tensor_sum);
+  }
+  if (!has_more) {
+    return;
+  }
+  work_.write(ModulePart::ln2, Pass::forward);
+  if (has_tensor && is_sequence) {
+    gather_sequence();
+  }
+  work_.forward({ModulePart::fc1, ModulePart::activation, ModulePart::fc2});
+  // What is computed again ends before the last message, whose result nothing needs.
+  if (has_tensor && !is_recomputed) {
+    is_sequence ? scatter_sequence() : sum_activations(k_tensor_sum);
+  }
+}
+
+void Stage::recompute(const Module& module) {
+  if (job_.train.recompute != Recompute::full) {
+    return;
+  }
+  const std::int32_t micro_batch = out_.micro_batch();
+  out_.set_phase(Phase::recompute, micro_batch);
+  forward_block(module, true);
+  out_.set_phase(Phase::backward, micro_batch);
+}
+
+void Stage::backward_block(const Module& module) {
+  const bool has_tensor = job_.layout.tp > 1;
+  const bool is_sequence = job_.layout.sequence_parallel;
+  // Without sequence parallelism each of the linears that split their rows has its input's gradient summed.
+  const auto end_of_inputs = [&](int linears) {
+    if (!has_tensor) {
+      return;
+    }
+    if (is_sequence) {
+      scatter_sequence();
+      return;
+    }
+    for (int linear = 0; linear < linears; ++linear) {
+      sum_activations(k_tensor_input_sum);
+    }
+  };
+  if (has_tensor && is_sequence) {
+    gather_sequence();  // of the block's output: it needs nothing that is computed again
+  }
+  recompute(module);
+  if (module.has_feed_forward) {
+    work_.backward({ModulePart::fc2, ModulePart::activation, ModulePart::fc1});
+    end_of_inputs(job_.model.gated_mlp ? 2 : 1);
+    work_.backward({ModulePart::ln2});
+    if (has_tensor && is_sequence) {
+      gather_sequence();
+    }
+  }
+  work_.backward({ModulePart::proj, ModulePart::attention});
+  attention_backward();
+  work_.backward({ModulePart::qkv});
+  end_of_inputs(3);
+  work_.backward({ModulePart::ln1});
+}
+
+void Stage::forward_output() {
+  const ModelConfig& model = job_.model;
+  const bool has_tensor = job_.layout.tp > 1;
+  if (has_tensor && job_.layout.sequence_parallel) {
+    gather_sequence();
+  }
+  work_.write(ModulePart::head, Pass::forward);
+  if (has_tensor && options_.tensor.loss_parallel) {
+    for (const Reduction reduction : {Reduction::max, Reduction::sum, Reduction::sum}) {
+      out_.set_reduction(reduction);
+      out_.all_reduce(groups_.tensor, {tokens_}, DType::fp32, k_tensor_loss, "loss");
+    }
+  } else if (has_tensor) {
+    out_.all_gather(groups_.tensor, {tokens_ * ceil_div(model.vocab, job_.layout.tp)}, activation_dtype_,
+                    k_tensor_logits, "logits");
+  }
+  work_.write(ModulePart::loss, Pass::forward);
+}
+
+void Stage::forward_messages(const Module& module) {
+  const bool has_tensor = job_.layout.tp > 1;
+  switch (module.kind) {
+    case Kind::embedding:
+      work_.write(ModulePart::embedding, Pass::forward);
+      if (has_tensor) {
+        job_.layout.sequence_parallel ? scatter_sequence() : sum_activations(k_tensor_sum);
+      }
+      return;
+    case Kind::block:
+      forward_block(module, false);
+      return;
+    case Kind::norm:
+      work_.write(ModulePart::final_norm, Pass::forward);
+      return;
+    case Kind::output:
+      forward_output();
+      return;
+    case Kind::positions:
+    case Kind::input_norm:
+      return;
+  }
+}
+
+void Stage::backward_messages(const Module& module) {
+  const bool has_tensor = job_.layout.tp > 1;
+  switch (module.kind) {
+    case Kind::output:
+      work_.backward({ModulePart::loss, ModulePart::head});
+      if (has_tensor) {
+        job_.layout.sequence_parallel ? scatter_sequence() : sum_activations(k_tensor_input_sum);
+      }
+      return;
+    case Kind::norm:
+      work_.backward({ModulePart::final_norm});
+      return;
+    case Kind::block:
+      backward_block(module);
+      return;
+    case Kind::embedding:
+      if (has_tensor && job_.layout.sequence_parallel) {
+        gather_sequence();
+      }
+      work_.backward({ModulePart::embedding});
+      return;
+    case Kind::positions:
+    case Kind::input_norm:
+      return;
+  }
+}
+
+void Stage::forward() {
+  if (shards_) {
+    shards_->begin_forward();
+  }
+  for (std::size_t at = 0; at < modules_.size(); ++at) {
+    if (!modules_[at].is_used) {
+      continue;
+    }
+    if (shards_) {
+      shards_->before_forward(at);
+    }
+    forward_messages(modules_[at]);
+    if (shards_) {
+      shards_->after_forward(at);
+    }
+  }
+  if (shards_) {
+    shards_->end_forward();
+  }
+}
+
+void Stage::backward() {
+  if (shards_) {
+    shards_->begin_backward();
+  }
+  for (std::size_t at = modules_.size(); at-- > 0;) {
+    const Module& module = modules_[at];
+    if (!module.is_used) {
+      continue;
+    }
+    if (shards_) {
+      shards_->before_backward(at);
+    }
+    backward_messages(module);
+    if (shards_) {
+      shards_->after_backward(at);
+    }
+    if (ddp_ != nullptr) {
+      ddp_->after_backward(at);
+    }
+  }
+  if (shards_) {
+    shards_->end_backward();
+  }
+  if (ddp_ != nullptr) {
+    ddp_->end_backward();
+  }
+}
+
+Elements Stage::updated() const {
+  if (shards_) {
+    return shards_->updated();
+  }
+  std::int64_t elements = 0;
+  for (const Module& module : modules_) {
+    for (const Parameter& parameter : module.parameters) {
+      elements += parameter.is_trainable ? parameter.count() : 0;
+    }
+  }
+  return {elements};
+}
+
+}  // namespace commlens::pytorch
