@@ -162,8 +162,9 @@ ThreadGroup::Part ThreadGroup::post(GroupRank self, const CommCall& call) {
     }
   }
   if (!reason.empty()) {
+    // Another rank may have ended the job since this call began: its reason is the one to tell.
     job_->end({.rank = members_[static_cast<std::size_t>(self.value)], .message = reason, .reason = reason});
-    throw SystemError(reason);
+    job_->throw_if_ended();
   }
   if (is_last) {
     begin(*slot);
