@@ -33,7 +33,7 @@ Result<std::string> checked_framework(const std::string& name) {
   if (name.find(',') != std::string::npos) {
     return failure(fmt::format("--framework {}: only predict sweeps over lists; give one name", name));
   }
-  return framework_named(name).map([&](const FrameworkRules*) { return name; });
+  return versioned_framework(name).map([&](const VersionedFramework&) { return name; });
 }
 
 }  // namespace commlens

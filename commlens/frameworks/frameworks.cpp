@@ -28,6 +28,14 @@ const FrameworkRules* found(std::string_view name) {
   return rules == all.end() ? nullptr : &*rules;
 }
 
+const FrameworkRules* first_of_family(std::string_view family) {
+  const auto all = frameworks();
+  const auto rules = std::find_if(all.begin(), all.end(), [&](const FrameworkRules& one) {
+    return one.is_first_of_family && one.family == family;
+  });
+  return rules == all.end() ? nullptr : &*rules;
+}
+
 }  // namespace
 
 std::span<const FrameworkRules> frameworks() {
@@ -92,10 +100,53 @@ Job with_framework(Job job, std::string_view framework) {
   if (job.framework == framework) {
     return job;
   }
+  const std::string_view family = found(job.framework) == nullptr ? "" : rules_of(job).family;
   job.framework = framework;
-  job.framework_version.clear();
-  if (const auto adopt = rules_of(job).settings.adopt) {
-    adopt(job);
+  const FrameworkRules& rules = rules_of(job);
+  if (family.empty() || family != rules.family) {
+    job.framework_version.clear();
+  }
+  if (rules.settings.adopt != nullptr) {
+    rules.settings.adopt(job);
+  }
+  return job;
+}
+
+Result<VersionedFramework> versioned_framework(std::string_view text) {
+  const std::size_t at = text.find('@');
+  const std::string_view name = text.substr(0, at);
+  VersionedFramework choice;
+  bool has_versions = true;
+  if (first_of_family(name) != nullptr) {
+    choice.family = first_of_family(name)->family;
+  } else {
+    const Result<const FrameworkRules*> rules = framework_named(name);
+    if (!rules) {
+      return tl::unexpected(rules.error());
+    }
+    choice.name = (*rules)->name;
+    has_versions = !(*rules)->versions.empty();
+  }
+  if (at == std::string_view::npos) {
+    return choice;
+  }
+  choice.version = text.substr(at + 1);
+  if (choice.version.empty()) {
+    return failure(fmt::format("a version is missing after '{}@', for instance {}@1.2.3", name, name));
+  }
+  return has_versions ? Result<VersionedFramework>(choice)
+                      : failure(fmt::format("framework {} has no versions; leave '@{}' out", name,
+                                            choice.version.substr(0, 40)));
+}
+
+Job with_framework(Job job, const VersionedFramework& choice) {
+  const bool is_of_family = !choice.family.empty() && rules_of(job).family == choice.family;
+  if (!is_of_family) {
+    job = with_framework(std::move(job),
+                         choice.family.empty() ? choice.name : first_of_family(choice.family)->name);
+  }
+  if (!choice.version.empty()) {
+    job.framework_version = choice.version;
   }
   return job;
 }

@@ -60,6 +60,8 @@ struct SettingRules {
 struct FrameworkRules {
   std::string_view name;    // as the command line and files have it
   std::string_view engine;  // the framework whose engine trains the job: its own name, or a library's
+  std::string_view family = "";  // of rule sets that are one under several names: what they have in common
+  bool is_first_of_family = false;  // the one that the family's name stands for, where nothing else says it
   /// Versions whose behaviour is known, releases in ascending order (`choose_version`). Empty for equations,
   /// which have no versions.
   std::vector<KnownVersion> versions;
@@ -104,6 +106,17 @@ const RuleBook& rule_book();
 /// The job as the framework of that name, which is in the list, would run it. The same framework leaves the
 /// job as it is.
 Job with_framework(Job job, std::string_view framework);
+
+/// A framework as --framework has it: "megatron", with its version "deepspeed@0.14.0", or the name of a
+/// family, "torch@2.9.1", which is the job's own framework where it belongs to the family.
+struct VersionedFramework {
+  std::string_view name;    // empty: the job's own or the first one of `family`
+  std::string_view family;  // empty if `name` is given
+  std::string version;      // empty: that of the job, or the default one
+};
+/// Fails, with the choices, for another name, an empty version, and a version of what has none.
+Result<VersionedFramework> versioned_framework(std::string_view text);
+Job with_framework(Job job, const VersionedFramework& choice);
 
 /// Pads the vocabulary as Megatron and what comes from it do, to a multiple of 128 for each tensor rank,
 /// unless the model has another multiple.

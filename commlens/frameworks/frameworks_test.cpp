@@ -8,6 +8,7 @@
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/neox/options.hpp"
 #include "commlens/frameworks/presets.hpp"
+#include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens {
 namespace {
@@ -32,7 +33,45 @@ TEST(Frameworks, AreFoundByName) {
   }
   EXPECT_EQ(framework_named("deepsped").error().message,
             "there is no framework 'deepsped'; did you mean 'deepspeed'? choose from paper, deepspeed, neox, "
-            "megatron, torch-ddp, commlens");
+            "megatron, torch-ddp, torch-fsdp, torch-tp, torch-pipeline, commlens");
+}
+
+TEST(Frameworks, HaveAVersionBehindTheirName) {
+  const auto named = [](std::string_view text) { return versioned_framework(text).value(); };
+  EXPECT_EQ(named("deepspeed").name, "deepspeed");
+  EXPECT_EQ(named("deepspeed").version, "");
+  EXPECT_EQ(named("torch-tp@2.9.1").name, "torch-tp");
+  EXPECT_EQ(named("torch-tp@2.9.1").version, "2.9.1");
+  EXPECT_EQ(with_framework(preset("19M").value(), named("neox@8b43196f")).framework_version, "8b43196f");
+  const auto fault = [](std::string_view text) { return versioned_framework(text).error().message; };
+  EXPECT_EQ(fault("deepspeed@"), "a version is missing after 'deepspeed@', for instance deepspeed@1.2.3");
+  EXPECT_EQ(fault("paper@2"), "framework paper has no versions; leave '@2' out");
+  EXPECT_EQ(fault("@2").substr(0, 25), "there is no framework '';");
+}
+
+/// "torch" is what the job has of torch-ddp, torch-fsdp, torch-tp and torch-pipeline.
+TEST(Frameworks, OfOneFamilyHaveOneName) {
+  const VersionedFramework torch = versioned_framework("torch@2.9.1").value();
+  EXPECT_EQ(torch.family, "torch");
+  Job job = with_framework(preset("19M").value(), "torch-tp");
+  EXPECT_EQ(with_framework(job, torch).framework, "torch-tp");
+  EXPECT_EQ(with_framework(job, torch).framework_version, "2.9.1");
+  EXPECT_EQ(with_framework(preset("19M").value(), torch).framework, "torch-fsdp");
+  job.framework_version = "2.12.1";
+  EXPECT_EQ(with_framework(job, "torch-pipeline").framework_version, "2.12.1");
+  EXPECT_EQ(with_framework(job, "deepspeed").framework_version, "");
+}
+
+TEST(Frameworks, DdpAndFsdpTakeTheDataRanksOfEachOther) {
+  Job job = with_framework(preset("19M").value(), "torch-ddp");
+  job.layout.dp = 4;
+  pytorch::options(job).ddp.is_used = true;
+  const Job sharded = with_framework(job, "torch-fsdp");
+  EXPECT_FALSE(pytorch::options(sharded).ddp.is_used);
+  EXPECT_TRUE(pytorch::options(sharded).fsdp.is_used);
+  EXPECT_EQ(pytorch::data_shard(sharded), 4);
+  EXPECT_TRUE(pytorch::options(with_framework(sharded, "torch-ddp")).ddp.is_used);
+  EXPECT_TRUE(pytorch::options(with_framework(job, "torch-pipeline")).ddp.is_used);
 }
 
 TEST(Frameworks, MegatronRecomputesAsGptNeoxDoes) {

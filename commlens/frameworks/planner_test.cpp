@@ -41,8 +41,10 @@ TEST(MakePlan, RefusesByNameWhatARuleSetDoesNotKnow) {
   EXPECT_TRUE(holds(refusal({.cp = 2}), "context parallelism (--cp)"));
   EXPECT_TRUE(holds(refusal({.pp = 2, .schedule = Schedule::gpipe}), "1F1B pipelines only"));
   EXPECT_TRUE(holds(refusal({.recompute = Recompute::selective}), "no selective recompute"));
-  EXPECT_TRUE(holds(refusal({.framework = "torch-ddp", .pp = 2}), "data parallel only"));
-  EXPECT_TRUE(holds(refusal({.framework = "torch-ddp", .recompute = Recompute::selective}), "leave"));
+  EXPECT_TRUE(holds(refusal({.framework = "torch-ddp", .pp = 2}), "1F1B needs at least 2 micro"));
+  const auto old = [](Job& job) { job.framework_version = "1.13"; };
+  EXPECT_TRUE(holds(refusal({.framework = "torch-ddp", .pp = 2}, old), "data parallel only"));
+  EXPECT_TRUE(holds(refusal({.framework = "torch-ddp", .recompute = Recompute::selective}, old), "leave"));
   EXPECT_TRUE(holds(refusal({.framework = "paper", .schedule = Schedule::gpipe}), "pipeline schedules"));
   EXPECT_TRUE(holds(refusal({.framework = "megatron", .zero = 3}), "no ZeRO-3"));
   EXPECT_TRUE(holds(refusal({.framework = "megatron", .pp = 4}), "divisible"));

@@ -230,11 +230,8 @@ Result<Job> read_config(const std::vector<std::string>& config, std::string_view
   if (!job || framework.empty()) {
     return job;
   }
-  const Result<const FrameworkRules*> chosen = framework_named(framework);
-  if (!chosen) {
-    return tl::unexpected(chosen.error());
-  }
-  return with_framework(std::move(*job), (*chosen)->name);
+  const Result<VersionedFramework> chosen = versioned_framework(framework);
+  return chosen ? Result<Job>(with_framework(std::move(*job), *chosen)) : tl::unexpected(chosen.error());
 }
 
 }  // namespace commlens

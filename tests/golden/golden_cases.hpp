@@ -30,7 +30,8 @@ inline std::vector<std::string> golden_cases_of(const std::string& framework) {
 
 inline std::vector<std::string> golden_cases() {
   std::vector<std::string> all;
-  for (const char* framework : {"deepspeed", "neox", "megatron", "torch_ddp"}) {
+  for (const char* framework : {"deepspeed", "neox", "megatron", "torch_ddp", "torch", "torch_2.6", "torch_2.9",
+                                "torch_2.10", "torch_2.12"}) {
     const std::vector<std::string> some = golden_cases_of(framework);
     all.insert(all.end(), some.begin(), some.end());
   }

@@ -1,5 +1,8 @@
 // Predictions against recorded runs of the real frameworks, call by call, on every rank.
+#include <algorithm>
 #include <filesystem>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -26,6 +29,33 @@ std::string text_of(const Difference& difference) {
          difference.rule.name + " group of " + std::to_string(difference.group_size);
 }
 
+/// How often a rank makes each call in each iteration that both have, with the reduction asked for.
+using Calls = std::map<std::tuple<std::int64_t, Iteration, CommKind, DType, std::int64_t, Reduction>, int>;
+
+/// Of the ranks and iterations that `recorded` has.
+Calls calls_of(const Trace& trace, const Trace& recorded) {
+  const std::vector<Iteration> iterations = recorded.iterations();
+  Calls calls;
+  for (const RankStream& stream : recorded.streams) {
+    for (const Rank rank : stream.ranks) {
+      for (const CommEvent& event : trace.stream_of(rank)->events) {
+        const CommOp& op = trace.op(event.op);
+        const bool is_in_both =
+            std::find(iterations.begin(), iterations.end(), event.iteration) != iterations.end();
+        if (is_in_both && op.kind != CommKind::barrier && op.match == Match::exact) {
+          ++calls[{rank.value, event.iteration, op.kind, op.dtype, op.input.value, op.reduction}];
+        }
+      }
+    }
+  }
+  return calls;
+}
+
+bool has_reductions(const Trace& trace) {
+  return std::any_of(trace.ops().begin(), trace.ops().end(),
+                     [](const CommOp& op) { return op.reduction != Reduction::unknown; });
+}
+
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, PredictionEqualsTheRecordedRun) {
@@ -47,6 +77,9 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
   EXPECT_TRUE(result->equal());
   EXPECT_EQ(result->order_differs, 0) << "ranks and iterations whose calls come in another order";
   EXPECT_GT(result->exact, 0);
+  if (has_reductions(*recorded)) {
+    EXPECT_EQ(calls_of(plan->trace(job->iterations), *recorded), calls_of(*recorded, *recorded));
+  }
   EXPECT_EQ(result->ranks, recorded->ranks());
   EXPECT_EQ(result->iterations, recorded->iterations());
 }
@@ -58,6 +91,11 @@ TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("neox").size(), 13U);
   EXPECT_EQ(golden_cases_of("megatron").size(), 10U);
   EXPECT_EQ(golden_cases_of("torch_ddp").size(), 4U);
+  EXPECT_EQ(golden_cases_of("torch").size(), 106U);
+  EXPECT_EQ(golden_cases_of("torch_2.6").size(), 19U);
+  EXPECT_EQ(golden_cases_of("torch_2.9").size(), 24U);
+  EXPECT_EQ(golden_cases_of("torch_2.10").size(), 7U);
+  EXPECT_EQ(golden_cases_of("torch_2.12").size(), 10U);
 }
 
 }  // namespace

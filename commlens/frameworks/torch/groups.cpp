@@ -11,7 +11,7 @@ AxisSpan block_of(const Axis& axis, std::int64_t ranks) { return {axis, {Span::S
 }  // namespace
 
 Groups::Groups(ProgramBuilder& out, const Job& job) : out_(&out) {
-  const std::int64_t data_shard = options(job).data_shard;
+  const std::int64_t data_shard = pytorch::data_shard(job);
   const std::int64_t cp = job.layout.cp;
   shard_ranks = data_shard * cp;
   replicate_ranks = job.layout.dp / data_shard;
@@ -32,7 +32,7 @@ Result<GroupId> Groups::part_of_shard(std::int64_t ranks) const {
   if (layout.cp % ranks == 0) {
     return out_->groups.over(name, {block_of(Axis::cp, ranks)});
   }
-  if (ranks % layout.cp == 0 && options(out_->job()).data_shard % (ranks / layout.cp) == 0) {
+  if (ranks % layout.cp == 0 && data_shard(out_->job()) % (ranks / layout.cp) == 0) {
     return out_->groups.over(name, {block_of(Axis::dp, ranks / layout.cp), all_of(Axis::cp)});
   }
   return failure(fmt::format("reshard_after_forward {} does not divide the {} ranks of a shard group", ranks,

@@ -103,7 +103,7 @@ struct Trainer {
 /// Settings of jobs of PyTorch's own parallel modules (docs/frameworks/torch.md). Degrees are in the layout:
 /// dp is data_replicate x data_shard.
 struct Options {
-  std::int64_t data_shard = 1;  // consecutive data ranks that share a shard
+  std::int64_t data_shard = 0;  // consecutive data ranks that share a shard; 0: all
   Ddp ddp;
   Fsdp fsdp;
   TensorParallel tensor;
@@ -114,5 +114,10 @@ struct Options {
 
 inline const Options& options(const Job& job) { return job.options.of<Options>(); }
 inline Options& options(Job& job) { return job.options.edit<Options>(); }
+
+/// Data ranks that share a shard, once the layout is known.
+inline std::int64_t data_shard(const Job& job) {
+  return options(job).data_shard == 0 ? job.layout.dp : options(job).data_shard;
+}
 
 }  // namespace commlens::pytorch

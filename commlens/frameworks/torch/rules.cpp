@@ -16,10 +16,12 @@ namespace commlens::pytorch {
 namespace {
 
 constexpr std::string_view k_ddp = "torch-ddp";
+constexpr std::string_view k_fsdp = "torch-fsdp";
 constexpr std::string_view k_old_version = "1.13";
 
 std::vector<KnownVersion> ddp_versions() {
   std::vector<KnownVersion> versions = known_versions();
+  versions.front().first = "2.6";
   versions.insert(versions.begin(), recorded_version(k_old_version));
   return versions;
 }
@@ -52,7 +54,7 @@ Result<void> check_model(const Job& job) {
 Result<void> check_layout(const Job& job) {
   const ParallelLayout& layout = job.layout;
   const Options& own = options(job);
-  if (layout.dp % own.data_shard != 0) {
+  if (layout.dp % data_shard(job) != 0) {
     return failure("the data ranks are no multiple of data_shard");
   }
   if (layout.pp > 1) {
@@ -99,10 +101,10 @@ Result<void> check_fsdp(const Job& job) {
   if (std::count(fsdp.units.begin(), fsdp.units.end(), Unit::root) != 1) {
     return failure("fsdp needs the unit root, once");
   }
-  const std::int64_t shard = own.data_shard * job.layout.cp;
+  const std::int64_t shard = data_shard(job) * job.layout.cp;
   const std::int64_t part = fsdp.reshard_after_forward.size;
   const bool fits = part == 0 || job.layout.cp % part == 0 ||
-                    (part % job.layout.cp == 0 && own.data_shard % (part / job.layout.cp) == 0);
+                    (part % job.layout.cp == 0 && data_shard(job) % (part / job.layout.cp) == 0);
   if (!fits || part > shard) {
     return failure(fmt::format("reshard_after_forward {} does not divide the {} ranks of a shard group", part,
                                shard));
@@ -110,7 +112,7 @@ Result<void> check_fsdp(const Job& job) {
   if (part > 0 && job.layout.tp > 1) {
     return failure("fully_shard refuses a number for reshard_after_forward with tensor parallelism");
   }
-  return refuse(job.layout.cp > 1 && job.layout.dp > own.data_shard,
+  return refuse(job.layout.cp > 1 && job.layout.dp > data_shard(job),
                 "the torch rules have no hybrid sharding with context parallelism");
 }
 
@@ -161,6 +163,11 @@ void adopt(Job& job) {
         fmt::format("{} has no ZeRO: stage {} of the configuration is skipped", job.framework, job.train.zero_stage));
     job.train.zero_stage = 0;
   }
+  Options& own = options(job);
+  if (job.framework == k_ddp ? own.fsdp.is_used : job.framework == k_fsdp && own.ddp.is_used) {
+    std::swap(own.fsdp.is_used, own.ddp.is_used);
+    own.data_shard = 0;
+  }
 }
 
 /// A job that no section describes runs as the framework's name says.
@@ -169,7 +176,6 @@ void settle(Job& job) {
   if (job.layout.dp > 1 && !own.ddp.is_used && !own.fsdp.is_used) {
     own.ddp.is_used = job.framework == k_ddp;
     own.fsdp.is_used = !own.ddp.is_used;
-    own.data_shard = own.fsdp.is_used ? job.layout.dp : 1;
   }
   own.trainer.clip = job.train.gradient_clipping > 0;
 }
@@ -194,6 +200,8 @@ void add_variations(Variations& variations) {
 FrameworkRules rules_of_name(std::string_view name) {
   FrameworkRules rules{.name = name,
                        .engine = name,
+                       .family = "torch",
+                       .is_first_of_family = name == k_fsdp,
                        .versions = name == k_ddp ? ddp_versions() : known_versions(),
                        .base = "",
                        .check = check,
@@ -221,8 +229,7 @@ FrameworkRules rules_of_name(std::string_view name) {
 
 std::vector<FrameworkRules> rules() {
   std::vector<FrameworkRules> all;
-  for (const std::string_view name : {k_ddp, std::string_view("torch-fsdp"), std::string_view("torch-tp"),
-                                      std::string_view("torch-pipeline")}) {
+  for (const std::string_view name : {k_ddp, k_fsdp, std::string_view("torch-tp"), std::string_view("torch-pipeline")}) {
     all.push_back(rules_of_name(name));
   }
   return all;
