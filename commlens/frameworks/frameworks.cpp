@@ -40,7 +40,8 @@ const FrameworkRules* first_of_family(std::string_view family) {
 
 std::span<const FrameworkRules> frameworks() {
   static const std::vector<FrameworkRules> all = [] {
-    std::vector<FrameworkRules> rules = {paper::rules(), deepspeed::rules(), neox::rules(), megatron::rules()};
+    std::vector<FrameworkRules> rules = {paper::rules(), deepspeed::rules(), neox::rules(),
+                                         megatron::rules()};
     for (FrameworkRules& one : pytorch::rules()) {
       rules.push_back(std::move(one));
     }

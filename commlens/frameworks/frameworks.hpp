@@ -58,9 +58,9 @@ struct SettingRules {
 
 /// One framework: everything that the rest of the program uses of it.
 struct FrameworkRules {
-  std::string_view name;    // as the command line and files have it
-  std::string_view engine;  // the framework whose engine trains the job: its own name, or a library's
-  std::string_view family = "";  // of rule sets that are one under several names: what they have in common
+  std::string_view name;            // as the command line and files have it
+  std::string_view engine;          // the framework whose engine trains the job: its own name, or a library's
+  std::string_view family = "";     // of rule sets that are one under several names: what they have in common
   bool is_first_of_family = false;  // the one that the family's name stands for, where nothing else says it
   /// Versions whose behaviour is known, releases in ascending order (`choose_version`). Empty for equations,
   /// which have no versions.
@@ -77,9 +77,9 @@ struct FrameworkRules {
                                               Plan& plan);
   /// Which part of the model each pipeline stage holds; null for rule sets without stages of their own.
   Result<std::vector<StagePart>> (*parts)(const Job& job) = nullptr;
-  std::vector<Axis> more_axes;   // axes that the rules have calls along, beside those of every layout
+  std::vector<Axis> more_axes;        // axes that the rules have calls along, beside those of every layout
   bool takes_partial_models = false;  // ModelConfig::is_whole()
-  bool takes_any_order = false;  // of ranks, as ParallelLayout::order; else the default order alone
+  bool takes_any_order = false;       // of ranks, as ParallelLayout::order; else the default order alone
   SettingRules settings = {};
   MemoryRules memory = {};
   AdviceTexts advice = {};

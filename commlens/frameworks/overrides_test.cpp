@@ -72,8 +72,9 @@ TEST(Overrides, ABucketIsGivenInBytesAndKeptInElements) {
   EXPECT_EQ(
       deepspeed::options(changed("1.3B", {.dtype = DType::fp32, .bucket = Bytes{4096}})).reduce_bucket_size,
       1024);
-  EXPECT_EQ(pytorch::options(changed("1.3B", {.framework = "torch-ddp", .bucket = Bytes{4096}})).ddp.bucket_cap,
-            Bytes{4096});
+  EXPECT_EQ(
+      pytorch::options(changed("1.3B", {.framework = "torch-ddp", .bucket = Bytes{4096}})).ddp.bucket_cap,
+      Bytes{4096});
   EXPECT_EQ(with_overrides(preset("1.3B").value(), {.bucket = Bytes{3}}).error().message,
             "--bucket: 3 bytes are no integer number of fp16 elements (2 bytes each)");
   EXPECT_EQ(

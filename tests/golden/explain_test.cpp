@@ -105,7 +105,8 @@ TEST_P(ExplainedGolden, LeavesNoByteOfAnyIterationUnexplained) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, ExplainedGolden, testing::ValuesIn(golden_cases()), golden_test_name);
+INSTANTIATE_TEST_SUITE_P(Recorded, ExplainedGolden,
+                         testing::ValuesIn(golden_cases(golden_frameworks_of_2024())), golden_test_name);
 
 /// Calls and bytes of one cause, over the rows of one op.
 std::pair<std::int64_t, std::int64_t> of(const Json& compared, const std::string& cause,

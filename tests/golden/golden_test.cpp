@@ -56,6 +56,15 @@ bool has_reductions(const Trace& trace) {
                      [](const CommOp& op) { return op.reduction != Reduction::unknown; });
 }
 
+/// Of a big world a few ranks are recorded.
+std::int64_t ranks_of(const Trace& trace) {
+  std::int64_t ranks = 0;
+  for (const RankStream& stream : trace.streams) {
+    ranks += stream.ranks.count();
+  }
+  return ranks;
+}
+
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, PredictionEqualsTheRecordedRun) {
@@ -80,11 +89,12 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
   if (has_reductions(*recorded)) {
     EXPECT_EQ(calls_of(plan->trace(job->iterations), *recorded), calls_of(*recorded, *recorded));
   }
-  EXPECT_EQ(result->ranks, recorded->ranks());
+  EXPECT_EQ(result->ranks, ranks_of(*recorded));
   EXPECT_EQ(result->iterations, recorded->iterations());
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases()), golden_test_name);
+INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases(golden_frameworks())),
+                         golden_test_name);
 
 TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("deepspeed").size(), 46U);

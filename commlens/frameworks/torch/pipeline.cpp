@@ -71,12 +71,10 @@ class PipelineRank {
   StagePrograms write() {
     StagePrograms programs;
     out_.set_phase(Phase::init);
-    for (const Local& local : stages_) {
-      if (local.ddp) {
-        local.ddp->initialise();
-      }
+    programs.init = initialisation(true);
+    if (scatters_weights(job_)) {
+      programs.init_of_other_tensor_ranks = initialisation(false);
     }
-    programs.init = out_.take();
     const std::int64_t iterations = options_.ddp.is_used ? 4 : 2;
     for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
       if (iteration == 0) {
@@ -102,12 +100,24 @@ class PipelineRank {
     std::unique_ptr<DataParallel> ddp;
     std::int64_t backward_passes = 0;  // in this iteration
     std::int64_t weight_passes = 0;
-    bool is_prepared = false;          // DDP's reducer, by a forward pass without a backward pass
+    bool is_prepared = false;  // DDP's reducer, by a forward pass without a backward pass
   };
 
+  Program initialisation(bool is_tensor_root) {
+    for (const Local& local : stages_) {
+      if (scatters_weights(job_)) {
+        scatter_weights(out_, groups_, local.stage->modules(), is_tensor_root);
+      }
+      if (local.ddp) {
+        local.ddp->initialise();
+      }
+    }
+    return out_.take();
+  }
+
   Local& local(std::int64_t stage) {
-    const auto found = std::find_if(stages_.begin(), stages_.end(),
-                                    [&](const Local& each) { return each.index == stage; });
+    const auto found =
+        std::find_if(stages_.begin(), stages_.end(), [&](const Local& each) { return each.index == stage; });
     COMMLENS_CHECK(found != stages_.end(), "a schedule has actions of the rank's own stages");
     return *found;
   }
@@ -191,7 +201,8 @@ class PipelineRank {
   /// One message of `count` elements to or from the rank of another stage.
   void small(std::int64_t stage, bool sends, DType dtype, const Rule& rule) {
     const GroupId group = pair(shape_.rank_of(stage), sends);
-    sends ? out_.send(group, {1}, dtype, rule, "connection") : out_.recv(group, {1}, dtype, rule, "connection");
+    sends ? out_.send(group, {1}, dtype, rule, "connection")
+          : out_.recv(group, {1}, dtype, rule, "connection");
   }
   void handshake(DType sent) {
     out_.set_phase(Phase::other);

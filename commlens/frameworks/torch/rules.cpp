@@ -42,13 +42,15 @@ Result<void> check_model(const Job& job) {
   const bool is_llama = model.family == Family::llama && !model.linear_bias && !model.norm_bias;
   const bool is_gpt = model.family == Family::gpt && model.linear_bias && model.norm_bias && !model.gated_mlp;
   if (!is_llama && !is_gpt) {
-    return failure("the torch rules have the module trees llama (no biases, RMSNorm) and gpt (biases, "
-                   "LayerNorm, no gated MLP) alone");
+    return failure(
+        "the torch rules have the module trees llama (no biases, RMSNorm) and gpt (biases, "
+        "LayerNorm, no gated MLP) alone");
   }
   if (model.experts > 0) {
     return failure("the torch rules have no mixtures of experts");
   }
-  return refuse(job.layout.tp > 1 && !is_llama, "the torch rules have tensor parallelism of llama models alone");
+  return refuse(job.layout.tp > 1 && !is_llama,
+                "the torch rules have tensor parallelism of llama models alone");
 }
 
 Result<void> check_layout(const Job& job) {
@@ -74,8 +76,9 @@ Result<void> check_layout(const Job& job) {
   if (layout.dp > 1 && !own.ddp.is_used && !own.fsdp.is_used) {
     return failure("several data ranks need a section ddp or fsdp");
   }
-  return refuse(own.ddp.is_used && (own.fsdp.is_used || layout.tp * layout.cp > 1),
-                "the torch rules have DDP of whole models alone, without FSDP, tensor or context parallelism");
+  return refuse(
+      own.ddp.is_used && (own.fsdp.is_used || layout.tp * layout.cp > 1),
+      "the torch rules have DDP of whole models alone, without FSDP, tensor or context parallelism");
 }
 
 Result<void> check_ddp(const Job& job) {
@@ -85,8 +88,9 @@ Result<void> check_ddp(const Job& job) {
     return {};
   }
   if (!job.model.unused.empty() && !ddp.find_unused_parameters && !ddp.static_graph) {
-    return failure("DDP stops in its second iteration where parameters are unused; set "
-                   "find_unused_parameters or static_graph");
+    return failure(
+        "DDP stops in its second iteration where parameters are unused; set "
+        "find_unused_parameters or static_graph");
   }
   return refuse(!inputs.empty() && static_cast<std::int64_t>(inputs.size()) != job.layout.dp,
                 "join needs the inputs of each data rank");
@@ -106,8 +110,8 @@ Result<void> check_fsdp(const Job& job) {
   const bool fits = part == 0 || job.layout.cp % part == 0 ||
                     (part % job.layout.cp == 0 && data_shard(job) % (part / job.layout.cp) == 0);
   if (!fits || part > shard) {
-    return failure(fmt::format("reshard_after_forward {} does not divide the {} ranks of a shard group", part,
-                               shard));
+    return failure(
+        fmt::format("reshard_after_forward {} does not divide the {} ranks of a shard group", part, shard));
   }
   if (part > 0 && job.layout.tp > 1) {
     return failure("fully_shard refuses a number for reshard_after_forward with tensor parallelism");
@@ -159,8 +163,8 @@ Result<void> set_bucket(Job& job, Bytes bucket) {
 
 void adopt(Job& job) {
   if (job.train.zero_stage > 0) {
-    job.warnings.push_back(
-        fmt::format("{} has no ZeRO: stage {} of the configuration is skipped", job.framework, job.train.zero_stage));
+    job.warnings.push_back(fmt::format("{} has no ZeRO: stage {} of the configuration is skipped",
+                                       job.framework, job.train.zero_stage));
     job.train.zero_stage = 0;
   }
   Options& own = options(job);
@@ -198,26 +202,29 @@ void add_variations(Variations& variations) {
 }
 
 FrameworkRules rules_of_name(std::string_view name) {
-  FrameworkRules rules{.name = name,
-                       .engine = name,
-                       .family = "torch",
-                       .is_first_of_family = name == k_fsdp,
-                       .versions = name == k_ddp ? ddp_versions() : known_versions(),
-                       .base = "",
-                       .check = check,
-                       .unverified = unverified,
-                       .write = write,
-                       .takes_partial_models = true,
-                       .settings = {.adopt = adopt, .settle = settle, .bucket = bucket, .set_bucket = set_bucket,
-                                    .pads_to_tensor_ranks = true},
-                       .memory = {.buffers = memory_buffers},
-                       .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
-                       .variations = add_variations,
-                       .case_file = {.sections = {"ddp", "fsdp", "tensor_parallel", "context_parallel",
-                                                  "pipeline", "trainer"},
-                                     .read_section = read_case_section,
-                                     .is_own_section = true},
-                       .causes = causes()};
+  FrameworkRules rules{
+      .name = name,
+      .engine = name,
+      .family = "torch",
+      .is_first_of_family = name == k_fsdp,
+      .versions = name == k_ddp ? ddp_versions() : known_versions(),
+      .base = "",
+      .check = check,
+      .unverified = unverified,
+      .write = write,
+      .takes_partial_models = true,
+      .settings = {.adopt = adopt,
+                   .settle = settle,
+                   .bucket = bucket,
+                   .set_bucket = set_bucket,
+                   .pads_to_tensor_ranks = true},
+      .memory = {.buffers = memory_buffers},
+      .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
+      .variations = add_variations,
+      .case_file = {.sections = {"ddp", "fsdp", "tensor_parallel", "context_parallel", "pipeline", "trainer"},
+                    .read_section = read_case_section,
+                    .is_own_section = true},
+      .causes = causes()};
   rules.default_version = rules.versions.size() - 1;
   if (name == k_ddp) {
     rules.case_file.read_layout = read_case_layout;  // of all four, read once
@@ -229,7 +236,8 @@ FrameworkRules rules_of_name(std::string_view name) {
 
 std::vector<FrameworkRules> rules() {
   std::vector<FrameworkRules> all;
-  for (const std::string_view name : {k_ddp, k_fsdp, std::string_view("torch-tp"), std::string_view("torch-pipeline")}) {
+  for (const std::string_view name :
+       {k_ddp, k_fsdp, std::string_view("torch-tp"), std::string_view("torch-pipeline")}) {
     all.push_back(rules_of_name(name));
   }
   return all;

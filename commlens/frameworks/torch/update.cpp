@@ -107,6 +107,8 @@ void sum_when_scaling(ProgramBuilder& out, const Groups& groups, const std::vect
   }
 }
 
+bool scatters_weights(const Job& job) { return options(job).tensor.init_from_rank0 && job.layout.tp > 1; }
+
 void scatter_weights(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules,
                      bool is_root) {
   const auto scatter = [&](const Module& module) {

@@ -36,8 +36,7 @@ class SpmdWriter {
     StagePrograms programs;
     out_.set_phase(Phase::init);
     programs.init = initialisation(true);
-    if (options_.tensor.init_from_rank0 && job_.layout.tp > 1) {
-      out_.set_phase(Phase::init);
+    if (scatters_weights(job_)) {
       programs.init_of_other_tensor_ranks = initialisation(false);
     }
     for (std::int64_t iteration = 0; iteration < iterations(); ++iteration) {
@@ -63,7 +62,7 @@ class SpmdWriter {
   }
 
   Program initialisation(bool is_tensor_root) {
-    if (options_.tensor.init_from_rank0 && job_.layout.tp > 1) {
+    if (scatters_weights(job_)) {
       scatter_weights(out_, groups_, stage_.modules(), is_tensor_root);
     }
     if (ddp_) {
