@@ -197,6 +197,9 @@ Result<Plan> make_plan(const Job& job, const FrameworkRules& rules, std::optiona
     add_classes(stages[i], std::move((*programs)[i]), plan);
   }
   plan.classes = merged(std::move(plan.classes));
+  if (only) {
+    std::erase_if(plan.classes, [&](const RankClass& some) { return !some.ranks.contains(*only); });
+  }
   describe(plan, rules);
   return plan;
 }

@@ -8,6 +8,7 @@
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/model/job.hpp"
+#include "tests/property/torch_jobs.hpp"
 
 namespace commlens {
 
@@ -55,11 +56,30 @@ inline Job small_job(const std::string& framework) {
   return job;
 }
 
-inline Job valid_small_job() {
+inline Job valid(Job job) {
+  Result<Job> checked = validated(std::move(job));
+  RC_ASSERT(checked.has_value());
+  return *std::move(checked);
+}
+
+/// Of a framework of 2024, so of a GPT.
+inline Job valid_small_gpt() {
   const std::string framework = *rc::gen::element("deepspeed", "neox", "megatron", "torch-ddp");
-  const Result<Job> job = validated(small_job(framework));
-  RC_ASSERT(job.has_value());
-  return *job;
+  return valid(small_job(framework));
+}
+
+/// Of any framework.
+inline Job valid_small_job() {
+  switch (*rc::gen::inRange(0, 7)) {
+    case 0:
+      return valid(random_fsdp_job());
+    case 1:
+      return valid(random_tensor_job());
+    case 2:
+      return valid(random_pipeline_job());
+    default:
+      return valid_small_gpt();
+  }
 }
 
 }  // namespace commlens

@@ -85,9 +85,8 @@ DataParallel::DataParallel(ProgramBuilder& out, const Groups& groups, const std:
   }
   const bool is_one = ddp_.bucket_caps.empty() && (!ddp_.find_unused_parameters || ddp_.static_graph);
   std::vector<Bucket> first = assigned(items, is_one ? std::vector{k_no_limit} : limits());
-  std::sort(first.begin(), first.end(), [](const Bucket& a, const Bucket& b) {
-    return a.parameters.front() > b.parameters.front();
-  });
+  std::sort(first.begin(), first.end(),
+            [](const Bucket& a, const Bucket& b) { return a.parameters.front() > b.parameters.front(); });
   for (const Bucket& bucket : first) {
     std::vector<const Parameter*>& parameters = buckets_.emplace_back();
     for (const std::size_t at : bucket.parameters) {
@@ -118,9 +117,8 @@ std::vector<BucketItem> DataParallel::states() const {
 
 void DataParallel::broadcast(const std::vector<BucketItem>& items, const Rule& rule, GroupRank root) {
   std::vector<Bucket> buckets = assigned(items, {k_broadcast_bucket});
-  std::sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) {
-    return a.parameters.front() < b.parameters.front();
-  });
+  std::sort(buckets.begin(), buckets.end(),
+            [](const Bucket& a, const Bucket& b) { return a.parameters.front() < b.parameters.front(); });
   for (const Bucket& bucket : buckets) {
     out_.broadcast({groups_.data, root}, {bucket.elements}, bucket.dtype, rule, "module states");
   }
@@ -144,7 +142,8 @@ void DataParallel::broadcast_buffers() {
   if (elements == 0 || !ddp_.broadcast_buffers || !sends_buffers_) {
     return;
   }
-  broadcast({{elements, DType::fp32}, {elements, DType::fp32}, {1, DType::int64}}, k_ddp_buffers, GroupRank{0});
+  broadcast({{elements, DType::fp32}, {elements, DType::fp32}, {1, DType::int64}}, k_ddp_buffers,
+            GroupRank{0});
 }
 
 void DataParallel::rebuild() {

@@ -17,8 +17,8 @@ struct Bucket {
 
 /// Sizes and types to be put into buckets, in this order. A bucket of a type is closed once its bytes reach
 /// the limit of its number among those of the type (the last limit repeats); what remains is closed last, the
-/// type that came last first (the order of a hash map of libstdc++). Source: torch/csrc/distributed/c10d/reducer.cpp,
-/// compute_bucket_assignment_by_size.
+/// type that came last first (the order of a hash map of libstdc++). Source:
+/// torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size.
 struct BucketItem {
   std::int64_t elements = 0;
   DType dtype = DType::fp32;
@@ -57,13 +57,13 @@ class DataParallel {
   const Groups& groups_;
   const Ddp& ddp_;
   const std::vector<Module>& modules_;
-  std::vector<const Parameter*> trainable_;      // in the order of registration
-  std::vector<const Parameter*> ready_;          // in the order in which gradients are complete
+  std::vector<const Parameter*> trainable_;  // in the order of registration
+  std::vector<const Parameter*> ready_;      // in the order in which gradients are complete
   std::vector<std::vector<const Parameter*>> buckets_;
-  std::vector<std::size_t> module_of_bucket_;    // whose backward pass completes it
-  std::size_t next_ = 0;                         // bucket
-  std::vector<StepIndex> open_;                  // reductions under way
-  std::int64_t synced_ = 0;                      // backward passes
+  std::vector<std::size_t> module_of_bucket_;  // whose backward pass completes it
+  std::size_t next_ = 0;                       // bucket
+  std::vector<StepIndex> open_;                // reductions under way
+  std::int64_t synced_ = 0;                    // backward passes
   bool is_rebuilt_ = false;
   bool syncs_ = true;
   bool sends_buffers_ = true;

@@ -41,8 +41,8 @@ std::vector<std::vector<std::size_t>> wrapped_by(Unit unit, const std::vector<Mo
     case Unit::block_pairs:
       for (std::size_t at = 0; at < blocks.size(); at += unit == Unit::blocks ? 1 : 2) {
         lists.emplace_back(blocks.begin() + static_cast<std::ptrdiff_t>(at),
-                           blocks.begin() + static_cast<std::ptrdiff_t>(
-                                                std::min(at + (unit == Unit::blocks ? 1 : 2), blocks.size())));
+                           blocks.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                at + (unit == Unit::blocks ? 1 : 2), blocks.size())));
       }
       return lists;
     case Unit::root:
@@ -138,7 +138,8 @@ ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std:
 bool ShardedStage::reshards(const ShardGroup& group) const {
   const Fsdp& fsdp = options_.fsdp;
   if (fsdp.version == 1) {
-    return !group.is_root && (fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid);
+    return !group.is_root &&
+           (fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid);
   }
   using Reshard = ReshardAfterForward::Kind;
   const Reshard kind = fsdp.reshard_after_forward.kind;
@@ -153,10 +154,9 @@ GroupSizes ShardedStage::sizes_of(const ShardGroup& group) const {
   const std::int64_t ranks = groups_.shard_ranks;
   GroupSizes sizes;
   const DType first = group.parameters.front()->dtype;
-  const bool is_mixed = !fsdp.param_dtype && std::any_of(group.parameters.begin(), group.parameters.end(),
-                                                         [&](const Parameter* parameter) {
-                                                           return parameter->dtype != first;
-                                                         });
+  const bool is_mixed =
+      !fsdp.param_dtype && std::any_of(group.parameters.begin(), group.parameters.end(),
+                                       [&](const Parameter* parameter) { return parameter->dtype != first; });
   sizes.gather_dtype = is_mixed ? DType::uint8 : fsdp.param_dtype.value_or(first);
   DType gradient_dtype = first;
   DType original_dtype = first;
@@ -171,8 +171,8 @@ GroupSizes ShardedStage::sizes_of(const ShardGroup& group) const {
       gradient_dtype = fsdp.param_dtype.value_or(parameter->dtype);
     }
   }
-  sizes.reduce_dtype = fsdp.reduce_dtype.value_or(
-      behaviour_.reduces_in_original_dtype ? original_dtype : gradient_dtype);
+  sizes.reduce_dtype =
+      fsdp.reduce_dtype.value_or(behaviour_.reduces_in_original_dtype ? original_dtype : gradient_dtype);
   if (fsdp.version == 1) {
     const std::int64_t flat = flat_elements(group, fsdp.use_orig_params);
     sizes.gathered_shard.value = ceil_div(flat, ranks);
@@ -227,7 +227,8 @@ void ShardedStage::gather(Live& live) {
                     live.sizes.gather_dtype, k_fsdp_gather_part, "parameters");
     return;
   }
-  out_.all_gather(groups_.shard, live.sizes.gathered_shard, live.sizes.gather_dtype, k_fsdp_gather, "parameters");
+  out_.all_gather(groups_.shard, live.sizes.gathered_shard, live.sizes.gather_dtype, k_fsdp_gather,
+                  "parameters");
 }
 
 std::vector<std::size_t> ShardedStage::by_name(const Live& live, std::int64_t count, int direction) const {

@@ -14,11 +14,11 @@ struct ShardGroup {
   std::vector<const Parameter*> parameters;
   std::vector<std::size_t> modules;  // of the stage, in forward order; of the root none
   bool is_root = false;
-  std::int64_t block = -1;           // place among the blocks of the stage; -1: no block
+  std::int64_t block = -1;  // place among the blocks of the stage; -1: no block
 };
 
-/// The groups of a stage's modules, the root (where it has parameters of its own) first, the others in forward
-/// order. `modules` outlives them.
+/// The groups of a stage's modules, the root (where it has parameters of its own) first, the others in
+/// forward order. `modules` outlives them.
 std::vector<ShardGroup> shard_groups(const Job& job, const std::vector<Module>& modules);
 
 /// Bytes and counts of what a group sends. Sources: rules C1 to C6 and B of docs/frameworks/torch.md.

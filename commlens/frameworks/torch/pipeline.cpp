@@ -1,9 +1,11 @@
 #include "commlens/frameworks/torch/pipeline.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "commlens/base/check.hpp"
@@ -132,27 +134,48 @@ class PipelineRank {
     return out_.groups.pair(Axis::pp, is_next ? (sends ? Shape::to_next : Shape::from_next)
                                               : (sends ? Shape::to_previous : Shape::from_previous));
   }
-  void message(Act kind, std::int64_t stage, std::int32_t micro_batch) {
+  void message(Act kind, std::int64_t stage, std::int32_t micro_batch, Waiting waiting = Waiting::at_once) {
     const bool is_forward = kind == Act::send_forward || kind == Act::receive_forward;
     const bool sends = kind == Act::send_forward || kind == Act::send_backward;
     const std::int64_t other = sends == is_forward ? stage + 1 : stage - 1;
     const bool is_local = other >= 0 && other < shape_.stages() && shape_.rank_of(other) == rank_;
-    if (other < 0 || other >= shape_.stages() || (is_local && !is_lock_step())) {
+    if (other < 0 || other >= shape_.stages() || (is_local && !runs_in_lock_step(job_))) {
       return;
     }
     const Stage& own = *local(stage).stage;
     out_.set_phase(is_forward ? Phase::forward : Phase::backward, micro_batch);
     const GroupId group = pair(shape_.rank_of(other), sends);
+    out_.set_waiting(waiting);
     if (sends) {
       out_.send(group, own.boundary(), own.activation_dtype(), k_pipeline_message, "activations");
     } else {
       out_.recv(group, own.boundary(), own.activation_dtype(), k_pipeline_message, "activations");
+    }
+    out_.set_waiting(Waiting::at_once);
+    if (waiting == Waiting::later && sends) {
+      sends_.push_back(out_.last_call());
+    } else if (waiting == Waiting::later) {
+      receives_[{is_forward, stage, micro_batch}] = out_.last_call();
+    }
+  }
+  void wait_for_sends() {
+    for (const StepIndex send : std::exchange(sends_, {})) {
+      out_.wait_for(send);
+    }
+  }
+  /// What a pass of a stage takes from another rank.
+  void wait_for_receive(bool is_forward, std::int64_t stage, std::int32_t micro_batch) {
+    const auto received = receives_.find({is_forward, stage, micro_batch});
+    if (received != receives_.end()) {
+      out_.wait_for(received->second);
+      receives_.erase(received);
     }
   }
 
   void forward(std::int64_t stage, std::int32_t micro_batch) {
     Local& own = local(stage);
     out_.set_phase(Phase::forward, micro_batch);
+    wait_for_receive(true, stage, micro_batch);
     if (own.ddp) {
       own.ddp->before_forward(micro_batch + 1 == job_.train.micro_batches);
     }
@@ -162,6 +185,7 @@ class PipelineRank {
   void backward(std::int64_t stage, std::int32_t micro_batch) {
     Local& own = local(stage);
     out_.set_phase(Phase::backward, micro_batch);
+    wait_for_receive(false, stage, micro_batch);
     const bool is_last = ++own.backward_passes == job_.train.micro_batches;
     if (own.ddp) {
       // The reducer still expects the backward pass of the forward pass that was for shapes alone.
@@ -192,10 +216,6 @@ class PipelineRank {
     }
   }
 
-  bool is_lock_step() const {
-    return behaviour_.runs_in_lock_step && !shape_.is_single() &&
-           shape_.schedule != PipelineSchedule::dual_pipe_v;
-  }
   bool has(std::int64_t stage) const { return stage >= 0 && stage < shape_.stages(); }
 
   /// One message of `count` elements to or from the rank of another stage.
@@ -328,6 +348,7 @@ class PipelineRank {
   }
 
   void finish_single() {
+    wait_for_sends();
     if (!behaviour_.reduces_in_backward) {
       reduce(stages_.front());
     }
@@ -338,12 +359,13 @@ class PipelineRank {
     for (std::int32_t micro_batch = 0; micro_batch < count; ++micro_batch) {
       message(Act::receive_forward, rank_, micro_batch);
       forward(rank_, micro_batch);
-      message(Act::send_forward, rank_, micro_batch);
+      message(Act::send_forward, rank_, micro_batch, Waiting::later);
     }
+    wait_for_sends();
     for (std::int32_t micro_batch = 0; micro_batch < count; ++micro_batch) {
       message(Act::receive_backward, rank_, micro_batch);
       backward(rank_, micro_batch);
-      message(Act::send_backward, rank_, micro_batch);
+      message(Act::send_backward, rank_, micro_batch, Waiting::later);
     }
     finish_single();
   }
@@ -354,36 +376,41 @@ class PipelineRank {
     for (std::int32_t micro_batch = 0; micro_batch < warmup; ++micro_batch) {
       message(Act::receive_forward, rank_, micro_batch);
       forward(rank_, micro_batch);
+      wait_for_sends();
       if (micro_batch + 1 < warmup) {
-        message(Act::send_forward, rank_, micro_batch);
+        message(Act::send_forward, rank_, micro_batch, Waiting::later);
       }
     }
     std::int32_t ahead = warmup;
     std::int32_t done = 0;
     for (bool has_more = true; has_more; ++done) {
-      message(Act::send_forward, rank_, ahead - 1);
-      message(Act::receive_backward, rank_, done);
+      message(Act::send_forward, rank_, ahead - 1, Waiting::batched);
+      message(Act::receive_backward, rank_, done, Waiting::batched);
       backward(rank_, done);
-      message(Act::send_backward, rank_, done);
       has_more = ahead < count;
+      message(Act::send_backward, rank_, done, has_more ? Waiting::batched : Waiting::later);
       if (has_more) {
-        message(Act::receive_forward, rank_, ahead);
+        message(Act::receive_forward, rank_, ahead, Waiting::batched);
         forward(rank_, ahead++);
       }
     }
     for (; done < count; ++done) {
       message(Act::receive_backward, rank_, done);
       backward(rank_, done);
-      message(Act::send_backward, rank_, done);
+      wait_for_sends();
+      message(Act::send_backward, rank_, done, Waiting::later);
     }
     finish_single();
   }
 
   void runtime() {
-    const std::vector<RankActions> all = is_lock_step() ? lock_step_actions(shape_) : runtime_actions(shape_);
+    // check() has seen to it that a lock step ends.
+    const std::vector<RankActions> all =
+        runs_in_lock_step(job_) ? lock_step_actions(shape_).value() : runtime_actions(shape_);
     for (const PipelineAction& each : all[static_cast<std::size_t>(rank_)]) {
       perform(each);
     }
+    wait_for_sends();
   }
   void perform(const PipelineAction& each) {
     switch (each.kind) {
@@ -398,7 +425,10 @@ class PipelineRank {
       case Act::receive_forward:
       case Act::send_backward:
       case Act::receive_backward:
-        message(each.kind, each.stage, each.micro_batch);
+        // A lock step waits for all its messages; else passes wait for what they take, and the end for the
+        // rest.
+        message(each.kind, each.stage, each.micro_batch,
+                runs_in_lock_step(job_) ? Waiting::batched : Waiting::later);
         return;
       case Act::unshard:
         if (ShardedStage* const shards = local(each.stage).stage->shards()) {
@@ -445,9 +475,18 @@ class PipelineRank {
   Groups groups_;
   ModelWork work_;
   std::vector<Local> stages_;
+  std::vector<StepIndex> sends_;  // under way
+  std::map<std::tuple<bool, std::int64_t, std::int32_t>, StepIndex>
+      receives_;  // forward?, stage, micro-batch
 };
 
 }  // namespace
+
+bool runs_in_lock_step(const Job& job) {
+  const PipelineShape shape = pipeline_shape(job);
+  return behaviour(job).runs_in_lock_step && !shape.is_single() &&
+         shape.schedule != PipelineSchedule::dual_pipe_v;
+}
 
 PipelineShape pipeline_shape(const Job& job) {
   return {options(job).pipeline.schedule, job.layout.pp, job.layout.virtual_stages, job.train.micro_batches};

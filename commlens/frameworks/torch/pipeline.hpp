@@ -10,6 +10,8 @@
 namespace commlens::pytorch {
 
 PipelineShape pipeline_shape(const Job& job);
+/// Whether the ranks run lock_step_actions() at the job's release and schedule.
+bool runs_in_lock_step(const Job& job);
 
 /// The programs of these ranks of a pipeline: torch.distributed.pipelining over modules that may be sharded,
 /// reduced by DDP or split by tensor ranks.

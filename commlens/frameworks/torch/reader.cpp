@@ -253,7 +253,8 @@ void read_case_layout(MapReader& reader, Job& job) {
   reader.read("data_shard", shard);
   if (is_given) {
     job.layout.dp = replicas * shard;
-    options(job).data_shard = replicas == 1 ? 0 : shard;  // without replicas, of however many ranks there will be
+    options(job).data_shard =
+        replicas == 1 ? 0 : shard;  // without replicas, of however many ranks there will be
   }
 }
 

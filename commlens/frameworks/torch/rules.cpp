@@ -66,6 +66,11 @@ Result<void> check_layout(const Job& job) {
     if (const Result<void> ok = check(pipeline_shape(job)); !ok) {
       return ok;
     }
+    if (runs_in_lock_step(job)) {
+      if (const auto actions = lock_step_actions(pipeline_shape(job)); !actions) {
+        return tl::unexpected(actions.error());
+      }
+    }
   }
   if (layout.ep * layout.replicate > 1) {
     return failure("the torch rules have no expert parallelism and no replicated tensor ranks");

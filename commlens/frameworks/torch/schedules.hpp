@@ -12,8 +12,8 @@ namespace commlens::pytorch {
 struct PipelineAction {
   enum class Kind : std::uint8_t {
     forward,
-    backward,         // of input and weights together
-    backward_input,   // the two halves of it
+    backward,        // of input and weights together
+    backward_input,  // the two halves of it
     backward_weight,
     send_forward,
     receive_forward,
@@ -59,14 +59,15 @@ Result<void> check(const PipelineShape& shape);
 /// _calculate_single_rank_operations of each schedule.
 std::vector<RankActions> compute_actions(const PipelineShape& shape);
 
-/// The same as the runtime carries it out (from 2.10): stages gathered before they are needed, at most three at
-/// a time, reductions after the last backward pass of a stage, and messages in the order in which the senders
-/// have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
+/// The same as the runtime carries it out (from 2.10): stages gathered before they are needed, at most three
+/// at a time, reductions after the last backward pass of a stage, and messages in the order in which the
+/// senders have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
 std::vector<RankActions> runtime_actions(const PipelineShape& shape);
 
 /// The same as releases up to 2.9 do, all ranks one slot of the grid after the other: what is computed in a
 /// slot is sent, and received by its neighbours, at the end of it. Source: schedules.py of 2.9,
-/// PipelineScheduleMulti._step_microbatches.
-std::vector<RankActions> lock_step_actions(const PipelineShape& shape);
+/// PipelineScheduleMulti._step_microbatches. Fails where a rank would wait for ever, as it does there with
+/// few micro-batches.
+Result<std::vector<RankActions>> lock_step_actions(const PipelineShape& shape);
 
 }  // namespace commlens::pytorch
