@@ -17,6 +17,7 @@ constexpr const char* k_compare_examples = R"(Examples:
   commlens compare case.yaml calls.jsonl.gz
   commlens compare 1-3B.yml run.log
   commlens compare 1.3B 1.3B --framework paper,deepspeed --ranks 16 --zero 3
+  commlens compare job.yaml job.yaml --framework torch@2.9.1,torch@2.15.0
 Exit code: 0 equal, 1 different, 2 bad input.)";
 
 struct CompareFlags {
@@ -102,7 +103,7 @@ Action declare_compare(CLI::App& verb) {
   verb.add_flag("--order", flags->order, "Another order counts as a difference");
   verb.add_option("--framework", flags->framework,
                   "Whose rules predict a configuration; NAME,NAME for A and B")
-      ->type_name("NAME");
+      ->type_name("NAME[@VERSION]");
   declare_output(verb, flags->output);
   flags->layout.declare(verb);
   flags->regression.declare(verb);

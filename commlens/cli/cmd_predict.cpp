@@ -131,7 +131,7 @@ Action declare_predict(CLI::App& verb) {
   verb.add_option("CONFIG", flags->config, config_kinds_text("1.3B"))->required();
   verb.add_option("--framework", flags->framework,
                   fmt::format("Whose rules: {} (a comma list sweeps)", framework_names()))
-      ->type_name("NAME");
+      ->type_name("NAME[@VERSION]");
   verb.add_option("--iteration", flags->iteration, "Which iteration the table shows")
       ->check(CLI::IsMember({"init", "cold", "steady"}))
       ->capture_default_str();

@@ -62,6 +62,28 @@ TEST(FrameworkVersion, TakesTheRulesOfItsLineWhereThePatchIsMissing) {
             "core_v0.7.0 are used, unverified\n");
 }
 
+TEST(FrameworkVersion, StandsBehindTheNameOnTheCommandLine) {
+  const Outcome outcome = run_with({"predict", "19M", "--dp", "2", "--framework", "torch-ddp@2.6.0"});
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  EXPECT_NE(outcome.out.find("rules of torch-ddp 2.6-2.7"), std::string::npos) << outcome.out;
+  const Outcome empty = run_with({"predict", "19M", "--framework", "deepspeed@"});
+  EXPECT_EQ(empty.code, ExitCode::bad_input);
+  EXPECT_EQ(empty.err, "commlens: a version is missing after 'deepspeed@', for instance deepspeed@1.2.3\n");
+}
+
+/// What an upgrade changes for one job. 39 parameters with norms, of 4 bytes each: up to 2.9 one sum of them
+/// was reduced, since 2.10 each (golden/torch_2.9 and golden/torch, tp2_fsdp2_S_clip).
+TEST(FrameworkVersion, IsComparedWithAnother) {
+  const std::string job = "tests/golden/torch/tp2_fsdp2_S_clip/case.yaml";
+  const Outcome outcome = run_with({"compare", job, job, "--framework", "torch@2.9.1,torch@2.15.0"});
+  EXPECT_EQ(outcome.code, ExitCode::differs) << outcome.err;
+  EXPECT_NE(outcome.out.find("A = " + job + ": predicted by the rules of torch-fsdp 2.9, 4 ranks"),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("fp32 4 B  fp32 156 B"), std::string::npos) << outcome.out;
+  EXPECT_EQ(run_with({"compare", job, job, "--framework", "torch@2.15.0"}).code, ExitCode::done);
+}
+
 TEST(FrameworkVersion, TakesTheDefaultRulesForACommitThatIsNotListed) {
   EXPECT_EQ(warning("neox", "deadbeef"),
             "commlens: warning: framework_version deadbeef is unknown; the rules of neox 4bc66703 on "

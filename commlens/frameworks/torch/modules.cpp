@@ -109,6 +109,18 @@ class TreeBuilder {
 
 std::int64_t buffer_elements(const Job& job) { return job.model.has_batch_norm ? job.model.hidden : 0; }
 
+LayerRange stage_layers(std::int64_t layers, std::int64_t stage, std::int64_t stages) {
+  if (layers % stages == 0) {
+    return {stage * (layers / stages), layers / stages};
+  }
+  // Of the embedding, the layers and the head.
+  const auto begin = [&](std::int64_t at) {
+    return at * ((layers + 2) / stages) + std::min(at, (layers + 2) % stages);
+  };
+  const std::int64_t first = std::max<std::int64_t>(begin(stage) - 1, 0);
+  return {first, std::min(begin(stage + 1) - 1, layers) - first};
+}
+
 std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64_t stages) {
   const ModelConfig& model = job.model;
   const TreeBuilder tree(job);
@@ -127,8 +139,8 @@ std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64
                                     {{"weight", model.hidden, 0}, {"bias", model.hidden, 0}}));
     }
   }
-  const std::int64_t layers = model.layers / stages;
-  for (std::int64_t layer = stage * layers; layer < (stage + 1) * layers; ++layer) {
+  const LayerRange layers = stage_layers(model.layers, stage, stages);
+  for (std::int64_t layer = layers.first; layer < layers.first + layers.count; ++layer) {
     modules.push_back(tree.block(layer));
   }
   if (stage == stages - 1) {

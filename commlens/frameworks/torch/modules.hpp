@@ -40,6 +40,16 @@ struct Module {
   std::vector<Parameter> parameters;
 };
 
+/// The layers of a stage: equally many, or, where they do not divide, as if the embedding and the head were a
+/// layer each, the first stages having one more. Source: torchtitan 0.3 distributed/pipeline_parallel.py,
+/// generate_llm_fqn_per_model_part. A count below 1: too many stages.
+struct LayerRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const LayerRange&, const LayerRange&) = default;
+};
+LayerRange stage_layers(std::int64_t layers, std::int64_t stage, std::int64_t stages);
+
 /// The modules of one pipeline stage (`first_layer` and how many; the first one has the embedding, the last
 /// one the head) in the order in which they are registered, which is that of the forward pass. Shapes and
 /// order: the llama3 tree of torchtitan, and the gpt tree of docs/formats/case.md; docs/frameworks/torch.md.

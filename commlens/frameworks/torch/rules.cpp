@@ -7,6 +7,7 @@
 #include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/ddp_1_13.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
+#include "commlens/frameworks/torch/modules.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/frameworks/torch/pipeline.hpp"
 #include "commlens/frameworks/torch/reader.hpp"
@@ -60,8 +61,12 @@ Result<void> check_layout(const Job& job) {
     return failure("the data ranks are no multiple of data_shard");
   }
   if (layout.pp > 1) {
-    if (job.model.layers % (layout.pp * layout.virtual_stages) != 0) {
-      return failure("the layers do not divide into the stages of the pipeline");
+    const std::int64_t stages = layout.pp * layout.virtual_stages;
+    for (std::int64_t stage = 0; stage < stages; ++stage) {
+      if (stage_layers(job.model.layers, stage, stages).count < 1) {
+        return failure(
+            fmt::format("{} layers are too few for {} stages of the pipeline", job.model.layers, stages));
+      }
     }
     if (const Result<void> ok = check(pipeline_shape(job)); !ok) {
       return ok;
@@ -149,7 +154,11 @@ std::vector<std::string> unverified(const Job& job) {
   if (is_old(job)) {
     return torch_ddp::unverified(job);
   }
-  return {};
+  std::vector<std::string> reasons;
+  if (job.model.layers % (job.layout.pp * job.layout.virtual_stages) != 0) {
+    reasons.emplace_back("stages of unequal layers");
+  }
+  return reasons;
 }
 
 Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
