@@ -324,14 +324,18 @@ void ShardedStage::begin_backward() {
     live.is_reduced = false;
     live.in_backward = false;
   }
-  if (const auto at = root()) {
-    pre_backward(*at);
-  }
+  has_begun_backward_ = false;
 }
 
 void ShardedStage::before_backward(std::size_t module) {
-  const auto at = group_of(module);
-  if (at && output_needs_gradient(module)) {
+  if (!output_needs_gradient(module)) {
+    return;
+  }
+  if (const auto at = group_of(module)) {
+    pre_backward(*at);
+  }
+  // The hook of the root comes after that of the module which has the same output.
+  if (const auto at = root(); at && !std::exchange(has_begun_backward_, true)) {
     pre_backward(*at);
   }
 }

@@ -108,6 +108,7 @@ class ShardedStage {
   std::vector<std::size_t> post_forward_order_;
   std::optional<GroupId> part_;
   Flags flags_;
+  bool has_begun_backward_ = false;
   bool receives_ = false;  // its input comes from another stage, and needs a gradient
 };
 
