@@ -369,7 +369,8 @@ class PipelineRank {
   }
 
   void runtime() {
-    const std::vector<RankActions> all = is_lock_step() ? lock_step_actions(shape_) : runtime_actions(shape_);
+    const std::vector<RankActions> all =
+        is_lock_step() ? lock_step_actions(shape_) : runtime_actions(shape_, behaviour_.waits_for_reductions);
     for (const PipelineAction& each : all[static_cast<std::size_t>(rank_)]) {
       perform(each);
     }
