@@ -100,8 +100,7 @@ class PipelineRank {
     std::int64_t index;
     std::unique_ptr<Stage> stage;
     std::unique_ptr<DataParallel> ddp;
-    std::int64_t backward_passes = 0;  // in this iteration
-    std::int64_t weight_passes = 0;
+    std::int64_t gradient_passes = 0;  // in this iteration, that complete the gradients of a micro-batch
     bool is_prepared = false;          // DDP's reducer, by a forward pass without a backward pass
   };
 
@@ -152,7 +151,7 @@ class PipelineRank {
   void backward(std::int64_t stage, std::int32_t micro_batch) {
     Local& own = local(stage);
     out_.set_phase(Phase::backward, micro_batch);
-    const bool is_last = ++own.backward_passes == job_.train.micro_batches;
+    const bool is_last = ++own.gradient_passes == job_.train.micro_batches;
     if (own.ddp) {
       // The reducer still expects the backward pass of the forward pass that was for shapes alone.
       own.ddp->set_sync(is_last || std::exchange(own.is_prepared, false));
@@ -163,9 +162,26 @@ class PipelineRank {
       reduce(own);
     }
   }
-  /// The other half of a backward pass: the reductions of a lock step wait for the last of them.
-  void weights(Local& own) {
-    if (++own.weight_passes == job_.train.micro_batches && behaviour_.reduces_in_backward) {
+  /// The half of a backward pass that the stage before waits for; the first stage does all in the other half.
+  /// DDP does not notice halves: gradients of the weights are not accumulated by autograd
+  /// (pipelining/_backward.py, stage_backward_weight).
+  void backward_input(std::int64_t stage, std::int32_t micro_batch) {
+    Local& own = local(stage);
+    if (own.index == 0) {
+      return;
+    }
+    out_.set_phase(Phase::backward, micro_batch);
+    if (own.ddp) {
+      own.ddp->set_sync(false);
+    }
+    set_flags(own);
+    own.stage->backward();
+  }
+  void backward_weight(std::int64_t stage, std::int32_t micro_batch) {
+    Local& own = local(stage);
+    if (own.index == 0) {
+      backward(stage, micro_batch);
+    } else if (++own.gradient_passes == job_.train.micro_batches && behaviour_.reduces_in_backward) {
       reduce(own);
     }
   }
@@ -381,8 +397,10 @@ class PipelineRank {
         forward(each.stage, each.micro_batch);
         return;
       case Act::backward:
-      case Act::backward_input:
         backward(each.stage, each.micro_batch);
+        return;
+      case Act::backward_input:
+        backward_input(each.stage, each.micro_batch);
         return;
       case Act::send_forward:
       case Act::receive_forward:
@@ -407,7 +425,7 @@ class PipelineRank {
         }
         return;
       case Act::backward_weight:
-        weights(local(each.stage));
+        backward_weight(each.stage, each.micro_batch);
         return;
       case Act::idle:
         return;
@@ -417,7 +435,7 @@ class PipelineRank {
   void update() {
     out_.set_phase(Phase::optimizer);
     for (Local& own : stages_) {
-      own.backward_passes = own.weight_passes = 0;
+      own.gradient_passes = 0;
       if (behaviour_.sums_when_scaling && job_.layout.tp > 1) {
         sum_when_scaling(out_, groups_, own.stage->modules());
       }
