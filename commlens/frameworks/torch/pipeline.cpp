@@ -68,6 +68,9 @@ class PipelineRank {
     }
   }
 
+  /// What is written is not what the framework does: it fails.
+  bool has_failed() const { return has_failed_; }
+
   StagePrograms write() {
     StagePrograms programs;
     out_.set_phase(Phase::init);
@@ -101,7 +104,7 @@ class PipelineRank {
     std::unique_ptr<Stage> stage;
     std::unique_ptr<DataParallel> ddp;
     std::int64_t gradient_passes = 0;  // in this iteration, that complete the gradients of a micro-batch
-    bool is_prepared = false;          // DDP's reducer, by a forward pass without a backward pass
+    bool is_prepared = false;  // DDP's reducer, without a backward pass that autograd accumulates
   };
 
   Local& local(std::int64_t stage) {
@@ -157,6 +160,9 @@ class PipelineRank {
       own.ddp->set_sync(is_last || std::exchange(own.is_prepared, false));
     }
     set_flags(own);
+    if (ShardedStage* const shards = own.stage->shards()) {
+      shards->accumulate();
+    }
     own.stage->backward();
     if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
@@ -175,13 +181,24 @@ class PipelineRank {
       own.ddp->set_sync(false);
     }
     set_flags(own);
+    if (ShardedStage* const shards = own.stage->shards()) {
+      shards->begin_split(micro_batch);
+    }
     own.stage->backward();
   }
   void backward_weight(std::int64_t stage, std::int32_t micro_batch) {
     Local& own = local(stage);
     if (own.index == 0) {
       backward(stage, micro_batch);
-    } else if (++own.gradient_passes == job_.train.micro_batches && behaviour_.reduces_in_backward) {
+      return;
+    }
+    if (ShardedStage* const shards = own.stage->shards(); shards != nullptr && !shards->end_split(micro_batch)) {
+      has_failed_ = true;
+    }
+    const bool is_last = ++own.gradient_passes == job_.train.micro_batches;
+    // Its reducer is told to expect gradients: those of the next whole backward pass.
+    own.is_prepared = is_last && own.ddp;
+    if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
     }
   }
@@ -453,6 +470,7 @@ class PipelineRank {
   Groups groups_;
   ModelWork work_;
   std::vector<Local> stages_;
+  bool has_failed_ = false;
 };
 
 }  // namespace
@@ -465,7 +483,12 @@ Result<std::vector<StagePrograms>> write_pipeline(const Job& /*job*/, std::span<
                                                   Plan& plan) {
   std::vector<StagePrograms> programs;
   for (const std::int64_t rank : ranks) {
-    programs.push_back(PipelineRank(plan, rank).write());
+    PipelineRank writer(plan, rank);
+    programs.push_back(writer.write());
+    if (writer.has_failed()) {
+      return failure("a schedule that splits backward passes fails where a stage is resharded between the halves "
+                     "(KeyError in stage_backward_weight): set reshard_after_forward to false");
+    }
   }
   return programs;
 }
