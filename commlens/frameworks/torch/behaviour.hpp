@@ -52,6 +52,8 @@ struct Behaviour {
   /// Schedules of several stages a rank run in lock step, else as a list of actions. schedules.py:2287
   /// of 2.10.
   bool runs_in_lock_step = false;
+  /// The wait for a stage's reductions is a step of the schedule. schedules.py:1730 of 2.15.
+  bool waits_for_reductions = true;
   /// Reductions are a part of the last backward pass of a stage, before its message. stage.py:657 of 2.9.
   bool reduces_in_backward = false;
   /// Gradients that are partial sums are summed once more when they are scaled. stage.py of 2.9, scale_grads.

@@ -325,14 +325,18 @@ void ShardedStage::begin_backward() {
     live.is_reduced = false;
     live.in_backward = false;
   }
-  if (const auto at = root()) {
-    pre_backward(*at);
-  }
+  has_begun_backward_ = false;
 }
 
 void ShardedStage::before_backward(std::size_t module) {
-  const auto at = group_of(module);
-  if (at && output_needs_gradient(module)) {
+  if (!output_needs_gradient(module)) {
+    return;
+  }
+  if (const auto at = group_of(module)) {
+    pre_backward(*at);
+  }
+  // The hook of the root comes after that of the module which has the same output.
+  if (const auto at = root(); at && !std::exchange(has_begun_backward_, true)) {
     pre_backward(*at);
   }
 }
@@ -461,9 +465,15 @@ void ShardedStage::broadcast_states() {
     for (const Parameter* const parameter : live.group.parameters) {
       items.push_back({parameter->count(), parameter->dtype});
     }
-    for (const Bucket& bucket : assigned(items, {k_state_bucket})) {
-      out_.broadcast({groups_.data, GroupRank{0}}, {bucket.elements}, bucket.dtype, k_fsdp1_states,
-                     "module states");
+    // Hybrid: from the first replica, then from the first rank of each shard group.
+    const bool is_hybrid = options_.fsdp.strategy == FsdpStrategy::hybrid ||
+                           options_.fsdp.strategy == FsdpStrategy::hybrid_grad_op;
+    const std::vector<GroupId> ways =
+        is_hybrid ? std::vector{groups_.replicate, groups_.shard} : std::vector{groups_.data};
+    for (const GroupId way : ways) {
+      for (const Bucket& bucket : assigned(items, {k_state_bucket})) {
+        out_.broadcast({way, GroupRank{0}}, {bucket.elements}, bucket.dtype, k_fsdp1_states, "module states");
+      }
     }
   };
   // Units are wrapped before the module that holds them.
@@ -481,7 +491,7 @@ void ShardedStage::reduce_all() {
   const auto finish = [&](Live& live) {
     live.state = State::sharded;
     live.order.clear();
-    if (has_gradients(live.group)) {
+    if (has_gradients(live.group) && std::exchange(live.has_accumulated, false)) {
       reduce(live);
     }
   };
@@ -491,6 +501,28 @@ void ShardedStage::reduce_all() {
     std::for_each(live_.begin(), live_.end(), finish);
   }
   post_forward_order_.clear();
+}
+
+void ShardedStage::accumulate() {
+  for (Live& live : live_) {
+    live.has_accumulated = true;
+  }
+}
+
+void ShardedStage::begin_split(std::int64_t micro_batch) {
+  for (Live& live : live_) {
+    if (live.state == State::unsharded) {
+      live.has_accumulated = true;
+      live.split.push_back(micro_batch);
+    }
+  }
+}
+
+bool ShardedStage::end_split(std::int64_t micro_batch) {
+  return std::all_of(live_.begin(), live_.end(), [&](Live& live) {
+    return std::erase(live.split, micro_batch) == 0 || live.state == State::unsharded ||
+           !has_gradients(live.group);
+  });
 }
 
 void ShardedStage::unshard_all() {

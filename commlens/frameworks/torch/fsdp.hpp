@@ -58,6 +58,13 @@ class ShardedStage {
   };
   void set(const Flags& flags) { flags_ = flags; }
 
+  /// A whole backward pass of a pipeline stage leaves gradients of all groups.
+  void accumulate();
+  /// A backward pass in two halves leaves those of the groups that are unsharded when its first half begins:
+  /// it looks for the parameters that the modules then have (pipelining/_backward.py, stage_backward_input).
+  /// False: they are sharded at the second half, which fails (KeyError).
+  void begin_split(std::int64_t micro_batch);
+  bool end_split(std::int64_t micro_batch);
   /// The reductions of a pipeline stage, once its last backward pass is done.
   void reduce_all();
   /// Gathers every group that is sharded, in forward order.
@@ -80,7 +87,9 @@ class ShardedStage {
     std::vector<std::size_t> order;  // places in post_forward_order_
     bool in_forward = false;
     bool in_backward = false;
-    bool is_reduced = false;  // its post-backward ran in this pass
+    bool has_accumulated = false;     // gradients, in a pipeline
+    std::vector<std::int64_t> split;  // micro-batches between the halves of their backward passes
+    bool is_reduced = false;          // its post-backward ran in this pass
     bool reshards_after_forward = true;
   };
 
@@ -108,6 +117,7 @@ class ShardedStage {
   std::vector<std::size_t> post_forward_order_;
   std::optional<GroupId> part_;
   Flags flags_;
+  bool has_begun_backward_ = false;
   bool receives_ = false;  // its input comes from another stage, and needs a gradient
 };
 

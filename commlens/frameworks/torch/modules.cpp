@@ -94,7 +94,8 @@ class TreeBuilder {
     parameter.dtype = !is_mixed                                           ? job_.train.dtype
                       : matches_any(model_.fp32_patterns, parameter.name) ? DType::fp32
                                                                           : DType::bf16;
-    parameter.is_trainable = !matches_any(model_.frozen, parameter.name);
+    // SequenceParallel makes new parameters, which are trained (tensor/parallel/style.py:395 of 2.15).
+    parameter.is_trainable = parameter.is_partial || !matches_any(model_.frozen, parameter.name);
     const bool is_of_feed_forward =
         shape.name.starts_with("feed_forward.") || shape.name.starts_with("ffn_norm.");
     parameter.is_used = module.is_used && (module.has_feed_forward || !is_of_feed_forward);

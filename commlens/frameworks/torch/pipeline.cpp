@@ -70,6 +70,9 @@ class PipelineRank {
     }
   }
 
+  /// What is written is not what the framework does: it fails.
+  bool has_failed() const { return has_failed_; }
+
   StagePrograms write() {
     StagePrograms programs;
     out_.set_phase(Phase::init);
@@ -100,9 +103,8 @@ class PipelineRank {
     std::int64_t index;
     std::unique_ptr<Stage> stage;
     std::unique_ptr<DataParallel> ddp;
-    std::int64_t backward_passes = 0;  // in this iteration
-    std::int64_t weight_passes = 0;
-    bool is_prepared = false;  // DDP's reducer, by a forward pass without a backward pass
+    std::int64_t gradient_passes = 0;  // in this iteration, that complete the gradients of a micro-batch
+    bool is_prepared = false;          // DDP's reducer, without a backward pass that autograd accumulates
   };
 
   Program initialisation(bool is_tensor_root) {
@@ -186,20 +188,53 @@ class PipelineRank {
     Local& own = local(stage);
     out_.set_phase(Phase::backward, micro_batch);
     wait_for_receive(false, stage, micro_batch);
-    const bool is_last = ++own.backward_passes == job_.train.micro_batches;
+    const bool is_last = ++own.gradient_passes == job_.train.micro_batches;
     if (own.ddp) {
       // The reducer still expects the backward pass of the forward pass that was for shapes alone.
       own.ddp->set_sync(is_last || std::exchange(own.is_prepared, false));
     }
     set_flags(own);
+    if (ShardedStage* const shards = own.stage->shards()) {
+      shards->accumulate();
+    }
     own.stage->backward();
     if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
     }
   }
-  /// The other half of a backward pass: the reductions of a lock step wait for the last of them.
-  void weights(Local& own) {
-    if (++own.weight_passes == job_.train.micro_batches && behaviour_.reduces_in_backward) {
+  /// The half of a backward pass that the stage before waits for; the first stage does all in the other half.
+  /// DDP does not notice halves: gradients of the weights are not accumulated by autograd
+  /// (pipelining/_backward.py, stage_backward_weight).
+  void backward_input(std::int64_t stage, std::int32_t micro_batch) {
+    Local& own = local(stage);
+    out_.set_phase(Phase::backward, micro_batch);
+    wait_for_receive(false, stage, micro_batch);
+    if (own.index == 0) {
+      return;
+    }
+    if (own.ddp) {
+      own.ddp->set_sync(false);
+    }
+    set_flags(own);
+    if (ShardedStage* const shards = own.stage->shards()) {
+      shards->begin_split(micro_batch);
+    }
+    own.stage->backward();
+  }
+  void backward_weight(std::int64_t stage, std::int32_t micro_batch) {
+    Local& own = local(stage);
+    if (own.index == 0) {
+      backward(stage, micro_batch);
+      return;
+    }
+    if (ShardedStage* const shards = own.stage->shards();
+        shards != nullptr && !shards->end_split(micro_batch)) {
+      has_failed_ = true;
+    }
+    const bool is_last = ++own.gradient_passes == job_.train.micro_batches;
+    // Its reducer is told to expect gradients: those of the next whole backward pass.
+    own.is_prepared = is_last && own.ddp;
+    if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
     }
   }
@@ -405,8 +440,9 @@ class PipelineRank {
 
   void runtime() {
     // check() has seen to it that a lock step ends.
-    const std::vector<RankActions> all =
-        runs_in_lock_step(job_) ? lock_step_actions(shape_).value() : runtime_actions(shape_);
+    const std::vector<RankActions> all = runs_in_lock_step(job_)
+                                             ? lock_step_actions(shape_).value()
+                                             : runtime_actions(shape_, behaviour_.waits_for_reductions);
     for (const PipelineAction& each : all[static_cast<std::size_t>(rank_)]) {
       perform(each);
     }
@@ -418,8 +454,10 @@ class PipelineRank {
         forward(each.stage, each.micro_batch);
         return;
       case Act::backward:
-      case Act::backward_input:
         backward(each.stage, each.micro_batch);
+        return;
+      case Act::backward_input:
+        backward_input(each.stage, each.micro_batch);
         return;
       case Act::send_forward:
       case Act::receive_forward:
@@ -447,7 +485,7 @@ class PipelineRank {
         }
         return;
       case Act::backward_weight:
-        weights(local(each.stage));
+        backward_weight(each.stage, each.micro_batch);
         return;
       case Act::idle:
         return;
@@ -457,7 +495,7 @@ class PipelineRank {
   void update() {
     out_.set_phase(Phase::optimizer);
     for (Local& own : stages_) {
-      own.backward_passes = own.weight_passes = 0;
+      own.gradient_passes = 0;
       if (behaviour_.sums_when_scaling && job_.layout.tp > 1) {
         sum_when_scaling(out_, groups_, own.stage->modules());
       }
@@ -478,6 +516,7 @@ class PipelineRank {
   std::vector<StepIndex> sends_;  // under way
   std::map<std::tuple<bool, std::int64_t, std::int32_t>, StepIndex>
       receives_;  // forward?, stage, micro-batch
+  bool has_failed_ = false;
 };
 
 }  // namespace
@@ -496,7 +535,13 @@ Result<std::vector<StagePrograms>> write_pipeline(const Job& /*job*/, std::span<
                                                   Plan& plan) {
   std::vector<StagePrograms> programs;
   for (const std::int64_t rank : ranks) {
-    programs.push_back(PipelineRank(plan, rank).write());
+    PipelineRank writer(plan, rank);
+    programs.push_back(writer.write());
+    if (writer.has_failed()) {
+      return failure(
+          "a schedule that splits backward passes fails where a stage is resharded between the halves "
+          "(KeyError in stage_backward_weight): set reshard_after_forward to false");
+    }
   }
   return programs;
 }

@@ -310,7 +310,8 @@ RankActions with_shards(const RankActions& compute) {
   return all;
 }
 
-RankActions with_reductions(const RankActions& actions, std::int64_t micro_batches) {
+/// `has_waits`: a reduction is waited for in a step of its own.
+RankActions with_reductions(const RankActions& actions, std::int64_t micro_batches, bool has_waits) {
   RankActions all;
   std::map<std::int32_t, std::int64_t> done;
   for (const PipelineAction& each : actions) {
@@ -318,6 +319,7 @@ RankActions with_reductions(const RankActions& actions, std::int64_t micro_batch
     const bool has_gradients = each.kind == Act::backward || each.kind == Act::backward_weight;
     if (has_gradients && ++done[each.stage] == micro_batches) {
       all.push_back(action(Act::reduce, each.stage, -1));
+      add_idle(all, has_waits ? 1 : 0);
     }
   }
   return all;
@@ -479,13 +481,13 @@ std::vector<RankActions> compute_actions(const PipelineShape& shape) {
   return all;
 }
 
-std::vector<RankActions> runtime_actions(const PipelineShape& shape) {
+std::vector<RankActions> runtime_actions(const PipelineShape& shape, bool has_waits) {
   std::vector<RankActions> all = compute_actions(shape);
   for (RankActions& actions : all) {
     actions.erase(std::remove_if(actions.begin(), actions.end(),
                                  [](const PipelineAction& each) { return each.kind == Act::idle; }),
                   actions.end());
-    actions = with_reductions(with_shards(actions), shape.micro_batches);
+    actions = with_reductions(with_shards(actions), shape.micro_batches, has_waits);
   }
   return Messages(shape, all).write();
 }

@@ -22,7 +22,7 @@ struct PipelineAction {
     unshard,
     reshard,
     reduce,
-    idle  // of a schedule in lock step
+    idle
   };
   Kind kind = Kind::idle;
   std::int32_t stage = 0;  // of all stages
@@ -61,8 +61,9 @@ std::vector<RankActions> compute_actions(const PipelineShape& shape);
 
 /// The same as the runtime carries it out (from 2.10): stages gathered before they are needed, at most three
 /// at a time, reductions after the last backward pass of a stage, and messages in the order in which the
-/// senders have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
-std::vector<RankActions> runtime_actions(const PipelineShape& shape);
+/// senders have them. `waits_for_reductions`: in a step of its own, idle here, which delays what follows it.
+/// Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
+std::vector<RankActions> runtime_actions(const PipelineShape& shape, bool waits_for_reductions);
 
 /// The same as releases up to 2.9 do, all ranks one slot of the grid after the other: what is computed in a
 /// slot is sent, and received by its neighbours, at the end of it. Source: schedules.py of 2.9,

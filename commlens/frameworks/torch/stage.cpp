@@ -1,5 +1,8 @@
 #include "commlens/frameworks/torch/stage.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "commlens/base/units.hpp"
 #include "commlens/frameworks/torch/rule_names.hpp"
 
@@ -11,6 +14,35 @@ using Kind = Module::Kind;
 DType activation_dtype(const Job& job) {
   const Fsdp& fsdp = options(job).fsdp;
   return fsdp.is_used ? fsdp.param_dtype.value_or(job.train.dtype) : job.train.dtype;
+}
+
+bool is_trainable(const Module& module, std::string_view end) {
+  return std::any_of(module.parameters.begin(), module.parameters.end(), [&](const Parameter& parameter) {
+    return parameter.is_trainable && parameter.name.ends_with(end);
+  });
+}
+
+/// Which tensors of a block of the llama tree need gradients: autograd goes no further back than those.
+struct BlockNeeds {
+  bool attention_input = true;  // normalised
+  bool attention = true;        // queries, keys or values
+  bool attention_output = true;
+  bool feed_forward_input = true;  // normalised
+  bool feed_forward_output = true;
+};
+
+BlockNeeds needs_of(const Module& block, bool input_needs) {
+  const auto any = [&](std::initializer_list<std::string_view> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::string_view name) { return is_trainable(block, name); });
+  };
+  BlockNeeds needs;
+  needs.attention_input = input_needs || any({".attention_norm.weight"});
+  needs.attention = needs.attention_input || any({".wq.weight", ".wk.weight", ".wv.weight"});
+  needs.attention_output = needs.attention || any({".wo.weight"});
+  needs.feed_forward_input = input_needs || needs.attention_output || any({".ffn_norm.weight"});
+  needs.feed_forward_output = needs.feed_forward_input || any({".w1.weight", ".w2.weight", ".w3.weight"});
+  return needs;
 }
 
 }  // namespace
@@ -126,38 +158,43 @@ void Stage::recompute(const Module& module) {
   out_.set_phase(Phase::backward, micro_batch);
 }
 
-void Stage::backward_block(const Module& module) {
-  const bool has_tensor = job_.layout.tp > 1;
-  const bool is_sequence = job_.layout.sequence_parallel;
-  // Without sequence parallelism each of the linears that split their rows has its input's gradient summed.
-  const auto end_of_inputs = [&](int linears) {
-    if (!has_tensor) {
-      return;
-    }
-    if (is_sequence) {
-      scatter_sequence();
-      return;
-    }
-    for (int linear = 0; linear < linears; ++linear) {
-      sum_activations(k_tensor_input_sum);
-    }
-  };
-  if (has_tensor && is_sequence) {
+/// Gradients of what the linears that split their rows take: each has its input's gradient summed, with
+/// sequence parallelism all of them together.
+void Stage::end_of_inputs(bool is_needed, int linears) {
+  if (job_.layout.tp == 1 || !is_needed) {
+    return;
+  }
+  if (job_.layout.sequence_parallel) {
+    scatter_sequence();
+    return;
+  }
+  for (int linear = 0; linear < linears; ++linear) {
+    sum_activations(k_tensor_input_sum);
+  }
+}
+
+void Stage::backward_block(const Module& module, bool input_needs) {
+  const bool gathers = job_.layout.tp > 1 && job_.layout.sequence_parallel;
+  const BlockNeeds needs = job_.model.family == Family::llama ? needs_of(module, input_needs) : BlockNeeds{};
+  const bool has_more = module.has_feed_forward;
+  if (gathers && (has_more ? needs.feed_forward_output : needs.attention_output)) {
     gather_sequence();  // of the block's output: it needs nothing that is computed again
   }
   recompute(module);
-  if (module.has_feed_forward) {
+  if (has_more) {
     work_.backward({ModulePart::fc2, ModulePart::activation, ModulePart::fc1});
-    end_of_inputs(job_.model.gated_mlp ? 2 : 1);
+    end_of_inputs(needs.feed_forward_input, job_.model.gated_mlp ? 2 : 1);
     work_.backward({ModulePart::ln2});
-    if (has_tensor && is_sequence) {
+    if (gathers && needs.attention_output) {
       gather_sequence();
     }
   }
   work_.backward({ModulePart::proj, ModulePart::attention});
-  attention_backward();
+  if (needs.attention) {
+    attention_backward();
+  }
   work_.backward({ModulePart::qkv});
-  end_of_inputs(3);
+  end_of_inputs(needs.attention_input, 3);
   work_.backward({ModulePart::ln1});
 }
 
@@ -204,20 +241,32 @@ void Stage::forward_messages(const Module& module) {
   }
 }
 
-void Stage::backward_messages(const Module& module) {
+bool Stage::input_needs_gradient(std::size_t module) const {
+  return modules_.front().kind != Kind::embedding ||
+         std::any_of(modules_.begin(), modules_.begin() + static_cast<std::ptrdiff_t>(module),
+                     [](const Module& earlier) {
+                       return std::any_of(
+                           earlier.parameters.begin(), earlier.parameters.end(),
+                           [](const Parameter& parameter) { return parameter.has_gradient(); });
+                     });
+}
+
+void Stage::backward_messages(std::size_t at) {
+  const Module& module = modules_[at];
   const bool has_tensor = job_.layout.tp > 1;
+  if (!input_needs_gradient(at + 1)) {
+    return;
+  }
   switch (module.kind) {
     case Kind::output:
       work_.backward({ModulePart::loss, ModulePart::head});
-      if (has_tensor) {
-        job_.layout.sequence_parallel ? scatter_sequence() : sum_activations(k_tensor_input_sum);
-      }
+      end_of_inputs(input_needs_gradient(at), 1);
       return;
     case Kind::norm:
       work_.backward({ModulePart::final_norm});
       return;
     case Kind::block:
-      backward_block(module);
+      backward_block(module, input_needs_gradient(at));
       return;
     case Kind::embedding:
       if (has_tensor && job_.layout.sequence_parallel) {
@@ -264,7 +313,7 @@ void Stage::backward() {
     if (shards_) {
       shards_->before_backward(at);
     }
-    backward_messages(module);
+    backward_messages(at);
     if (shards_) {
       shards_->after_backward(at);
     }

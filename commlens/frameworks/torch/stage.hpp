@@ -36,11 +36,14 @@ class Stage {
 
  private:
   void forward_messages(const Module& module);
-  void backward_messages(const Module& module);
+  void backward_messages(std::size_t at);
+  /// What the modules from this one on take: of a later stage it always does.
+  bool input_needs_gradient(std::size_t module) const;
   void forward_block(const Module& module, bool is_recomputed);
   /// What a block computes again before its backward pass.
   void recompute(const Module& module);
-  void backward_block(const Module& module);
+  void backward_block(const Module& module, bool input_needs);
+  void end_of_inputs(bool is_needed, int linears);
   void forward_output();
   void gather_sequence();
   void scatter_sequence();
