@@ -81,6 +81,13 @@ void settle(Job& job) {
     own.fsdp.is_used = !own.ddp.is_used;
   }
   own.trainer.clip = job.train.gradient_clipping > 0;
+  if (own.trainer.clip && job.layout.pp > 1) {
+    job.warnings.emplace_back(
+        "torch.distributed.pipelining has no norm over the stages of a pipeline: gradient clipping is "
+        "skipped");
+    job.train.gradient_clipping = 0;
+    own.trainer.clip = false;
+  }
 }
 
 /// Buckets are copies of the gradients.
