@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/overrides.hpp"
 #include "commlens/model/parameters.hpp"
@@ -33,6 +34,11 @@ std::string_view name_of(Recompute recompute) {
   return recompute == Recompute::none ? "none" : recompute == Recompute::selective ? "selective" : "full";
 }
 
+std::string sharding_text(const Job& job) {
+  const auto text = rules_of(job).settings.sharding_text;
+  return text == nullptr ? fmt::format("ZeRO-{}", job.train.zero_stage) : text(job);
+}
+
 }  // namespace
 
 std::string parameters_text(const ModelConfig& model) {
@@ -42,10 +48,10 @@ std::string parameters_text(const ModelConfig& model) {
 
 std::string layout_text(const Job& job) {
   const bool recomputes = job.train.recompute != Recompute::none;
-  return fmt::format("{} rank{} = {}, ZeRO-{}; sequence {}, micro-batch {}, {} micro-batch{}, {}{}",
+  return fmt::format("{} rank{} = {}, {}; sequence {}, micro-batch {}, {} micro-batch{}, {}{}",
                      with_commas(job.layout.ranks), job.layout.ranks == 1 ? "" : "s",
-                     degrees_text(job.layout), job.train.zero_stage, job.model.sequence,
-                     job.train.micro_batch, job.train.micro_batches, job.train.micro_batches == 1 ? "" : "es",
+                     degrees_text(job.layout), sharding_text(job), job.model.sequence, job.train.micro_batch,
+                     job.train.micro_batches, job.train.micro_batches == 1 ? "" : "es",
                      name_of(job.train.dtype),
                      recomputes ? fmt::format(", recompute {}", name_of(job.train.recompute)) : "");
 }
@@ -91,6 +97,9 @@ Json layout_json(const Job& job) {
   }
   if (layout.order != ParallelLayout::k_default_order) {
     json["order"] = layout.order;
+  }
+  if (rules_of(job).settings.sharding_text != nullptr) {
+    json["sharding"] = sharding_text(job);
   }
   return json;
 }

@@ -50,6 +50,8 @@ struct SettingRules {
   Result<void> (*set_bucket)(Job& job, Bytes bucket) = nullptr;
   /// ZeRO-3's persistence threshold, ZeRO++ and partitioned activations.
   bool has_sharding_details = false;
+  /// What data ranks do with the model's states, as heads have it: "FSDP2 over 64 ranks". Null: "ZeRO-N".
+  std::string (*sharding_text)(const Job& job) = nullptr;
   /// Makes stages 1 and 2 reduce gradients by all_reduce. Null: the framework has no such choice.
   void (*reduce_by_all_reduce)(Job& job) = nullptr;
   bool reduces_every_micro_batch = false;  // gradients, under ZeRO-2

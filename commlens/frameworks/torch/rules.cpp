@@ -97,6 +97,23 @@ Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t) {
              : Bytes{};
 }
 
+std::string sharding_text(const Job& job) {
+  const Options& own = options(job);
+  const std::int64_t shard = data_shard(job) * job.layout.cp;
+  if (is_old(job) || own.ddp.is_used) {
+    return "DDP";
+  }
+  if (!own.fsdp.is_used) {
+    return "states not sharded";
+  }
+  if (own.fsdp.is_replicate) {
+    return "replicate";
+  }
+  const std::int64_t replicas = job.layout.dp / data_shard(job);
+  return fmt::format("FSDP{} over {} rank{}{}", own.fsdp.version, shard, shard == 1 ? "" : "s",
+                     replicas == 1 ? "" : fmt::format(", {} replicas", replicas));
+}
+
 std::string setting_text(const Job& job, Setting setting) {
   return setting == Setting::bucket
              ? fmt::format("bucket_cap_mb={} of DistributedDataParallel", bucket(job).value >> 20)
@@ -123,6 +140,7 @@ FrameworkRules rules_of_name(std::string_view name) {
                    .settle = settle,
                    .bucket = bucket,
                    .set_bucket = set_bucket,
+                   .sharding_text = sharding_text,
                    .pads_to_tensor_ranks = true},
       .memory = {.buffers = memory_buffers},
       .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
