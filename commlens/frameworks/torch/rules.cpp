@@ -10,6 +10,7 @@
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/frameworks/torch/pipeline.hpp"
 #include "commlens/frameworks/torch/reader.hpp"
+#include "commlens/frameworks/torch/variations.hpp"
 #include "commlens/frameworks/torch/writer.hpp"
 
 namespace commlens::pytorch {
@@ -197,10 +198,6 @@ std::string setting_text(const Job& job, Setting setting) {
              : "";
 }
 
-void add_variations(Variations& variations) {
-  variations.toggle("static_graph", [](Job& job) -> bool& { return options(job).ddp.static_graph; });
-}
-
 FrameworkRules rules_of_name(std::string_view name) {
   FrameworkRules rules{
       .name = name,
@@ -223,11 +220,11 @@ FrameworkRules rules_of_name(std::string_view name) {
       .variations = add_variations,
       .case_file = {.sections = {"ddp", "fsdp", "tensor_parallel", "context_parallel", "pipeline", "trainer"},
                     .read_section = read_case_section,
-                    .is_own_section = true},
-      .causes = causes()};
+                    .is_own_section = true}};
   rules.default_version = rules.versions.size() - 1;
   if (name == k_ddp) {
     rules.case_file.read_layout = read_case_layout;  // of all four, read once
+    rules.causes = causes();                         // the same
   }
   return rules;
 }
