@@ -185,7 +185,7 @@ void add_reshard(Variations& variations) {
   add("auto", {Kind::automatic, 0});
   add("true", {Kind::yes, 0});
   add("false", {Kind::no, 0});
-  for (const std::int64_t part : parts_of(options(variations.job()).data_shard * variations.job().layout.cp)) {
+  for (const std::int64_t part : parts_of(data_shard(variations.job()) * variations.job().layout.cp)) {
     if (part > 1) {
       add(fmt::format("{}", part), {Kind::to_size, part});
     }
@@ -202,31 +202,32 @@ void add_divide_factor(Variations& variations) {
     }
   };
   add(std::string(k_absent), std::nullopt);
-  const std::int64_t shard = options(job).data_shard * job.layout.cp;
+  const std::int64_t shard = data_shard(job) * job.layout.cp;
   for (const std::int64_t factor : std::set<std::int64_t>{1, 2, shard, job.layout.dp * job.layout.cp}) {
     add(fmt::format("{}", factor), static_cast<double>(factor));
   }
 }
 
-/// Data ranks in other numbers of replicas, or without shards.
+/// Data ranks without shards, or in other numbers of replicas.
 void add_mesh(Variations& variations) {
   const Job& job = variations.job();
-  const Options& own = options(job);
-  if (job.layout.dp > 1) {
-    std::vector<std::int64_t> shards = parts_of(job.layout.dp);
-    shards.push_back(job.layout.dp);
-    for (const std::int64_t shard : shards) {
-      if (shard != own.data_shard) {
-        variations.add("data_shard", fmt::format("{}", shard), [&](Job& other) {
-          options(other).data_shard = shard;
-          options(other).fsdp.is_replicate = false;
-        });
-      }
+  const bool is_replicate = options(job).fsdp.is_replicate;
+  if (job.layout.dp == 1) {
+    return;
+  }
+  variations.add("api", is_replicate ? "fully_shard" : "replicate", [&](Job& other) {
+    options(other).fsdp.is_replicate = !is_replicate;
+    options(other).data_shard = is_replicate ? 0 : 1;
+  });
+  std::vector<std::int64_t> shards = parts_of(job.layout.dp);
+  shards.push_back(job.layout.dp);
+  for (const std::int64_t shard : shards) {
+    if (shard != data_shard(job)) {
+      variations.add("data_shard", fmt::format("{}", shard), [&](Job& other) {
+        options(other).data_shard = shard;
+        options(other).fsdp.is_replicate = false;
+      });
     }
-    variations.add("api", own.fsdp.is_replicate ? "fully_shard" : "replicate", [&](Job& other) {
-      options(other).fsdp.is_replicate = !own.fsdp.is_replicate;
-      options(other).data_shard = own.fsdp.is_replicate ? other.layout.dp : 1;
-    });
   }
 }
 
@@ -383,7 +384,7 @@ void add_wrapper(Variations& variations) {
     Options& own = options(job);
     own.ddp = {.is_used = !is_ddp};
     own.fsdp = {.is_used = is_ddp};
-    own.data_shard = is_ddp ? job.layout.dp : 1;
+    own.data_shard = 0;
   });
 }
 
