@@ -7,6 +7,7 @@
 #include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/ddp_1_13.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
+#include "commlens/frameworks/torch/memory.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/frameworks/torch/pipeline.hpp"
 #include "commlens/frameworks/torch/reader.hpp"
@@ -185,13 +186,6 @@ void settle(Job& job) {
   own.trainer.clip = job.train.gradient_clipping > 0;
 }
 
-/// Buckets are copies of the gradients.
-Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t) {
-  return job.layout.dp > 1 && options(job).ddp.is_used
-             ? states(stage.all, size_of(job.train.dtype), job.layout, false)
-             : Bytes{};
-}
-
 std::string setting_text(const Job& job, Setting setting) {
   return setting == Setting::bucket
              ? fmt::format("bucket_cap_mb={} of DistributedDataParallel", bucket(job).value >> 20)
@@ -215,7 +209,7 @@ FrameworkRules rules_of_name(std::string_view name) {
                    .bucket = bucket,
                    .set_bucket = set_bucket,
                    .pads_to_tensor_ranks = true},
-      .memory = {.buffers = memory_buffers},
+      .memory = memory_rules(),
       .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
       .variations = add_variations,
       .case_file = {.sections = {"ddp", "fsdp", "tensor_parallel", "context_parallel", "pipeline", "trainer"},
