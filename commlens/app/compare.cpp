@@ -1,5 +1,6 @@
 #include "commlens/app/compare.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -87,6 +88,16 @@ std::string question_on(const Side& a, const Side& b, const Comparison& comparis
   return fmt::format("A and B have not one call in common: {}\n", question);
 }
 
+/// Calls, or what makes no difference for the verdict: order, reduce ops, calls before the first iteration of a
+/// trace whose configuration predicts none.
+bool differs_in_any_way(const Side& a, const Comparison& comparison) {
+  constexpr Iteration initialisation = -1;
+  const std::vector<Iteration>& only_trace = a.is_config() ? comparison.only_b : comparison.only_a;
+  const bool has_more_init =
+      std::find(only_trace.begin(), only_trace.end(), initialisation) != only_trace.end();
+  return !comparison.equal() || comparison.order_differs > 0 || !comparison.reduce_ops.empty() || has_more_init;
+}
+
 Result<Found> found_in_calls(const Side& a, const Side& b, const CompareRequest& request) {
   const CompareOptions options = options_of(request);
   Result<Comparison> comparison = compare(a.trace, b.trace, options);
@@ -99,13 +110,15 @@ Result<Found> found_in_calls(const Side& a, const Side& b, const CompareRequest&
   FoundInCalls found{std::move(*comparison), std::nullopt, "", request.order};
   found.question = question_on(a, b, found.comparison);
   const bool has_rules = a.is_prediction() || b.is_prediction();
-  if (!found.comparison.equal() && has_rules) {
+  if (has_rules && differs_in_any_way(a, found.comparison)) {
     Result<WhyCallsDiffer> why = why_calls_differ(a, b, found.comparison, options);
     if (!why) {
       return tl::unexpected(why.error());
     }
-    found.why = std::move(*why);
-    if (!found.why->guesses.empty()) {
+    if (!found.comparison.equal() || !why->guesses.empty()) {
+      found.why = std::move(*why);
+    }
+    if (found.why && !found.why->guesses.empty()) {
       found.question.clear();  // one changed setting accounts for it
     }
   }

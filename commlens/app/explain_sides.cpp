@@ -90,19 +90,20 @@ Result<Explanation> explain_against_paper(const Side& a, const Side& b, const Ov
 Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comparison& comparison,
                                         const CompareOptions& options) {
   WhyCallsDiffer why{comparison.differences, explain_calls(comparison), "", {}};
-  if (comparison.equal() || a.is_config() == b.is_config()) {
+  if (a.is_config() == b.is_config()) {
     return why;
   }
   const Side& config = a.is_config() ? a : b;
   const Side& other = a.is_config() ? b : a;
-  if (records_own_trainer(other.trace) && config.planned->framework != "commlens") {
+  if (!comparison.equal() && records_own_trainer(other.trace) && config.planned->framework != "commlens") {
     why.hints = fmt::format(
         "{} was recorded by our own trainer and {} is predicted by other rules; try --framework commlens\n",
         other.argument, config.argument);
   }
   const SettingSearch search = search_settings(*config.planned, config.trace, other.trace, options);
   why.hints += search_text(search, a.is_config() ? "B" : "A");
-  if (!search.guesses.empty()) {
+  why.guesses = search.guesses;
+  if (!search.guesses.empty() && search.in == DifferIn::calls) {
     if (const Result<void> done = explain_by_guesses(a, b, search, options, why); !done) {
       return tl::unexpected(done.error());
     }

@@ -1,12 +1,12 @@
 #include "commlens/app/setting_search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "commlens/base/units.hpp"
-#include "commlens/compare/scope.hpp"
 #include "commlens/frameworks/planner.hpp"
 #include "commlens/frameworks/variations.hpp"
 
@@ -18,8 +18,23 @@ constexpr std::int64_t k_most_calls = 200'000;  // of both sides; some 100 compa
 constexpr std::int64_t k_least_share = 10;      // a guess explains at least one in so many differing calls
 constexpr std::int64_t k_most_left = 10;        // and all together leave at most one in so many
 
-std::int64_t differing(const Comparison& comparison) {
-  return comparison.size + comparison.missing + comparison.extra;
+constexpr std::size_t k_ways = 4;  // of DifferIn
+
+/// How far apart two sides are, by DifferIn.
+using Distance = std::array<std::int64_t, k_ways>;
+
+/// Of a prediction, the first side, and a trace.
+Distance distance(const Comparison& comparison) {
+  return {comparison.size + comparison.missing + comparison.extra, comparison.other_reduce_op(),
+          comparison.order_differs, static_cast<std::int64_t>(comparison.only_b.size())};
+}
+
+/// The first thing that differs.
+std::optional<std::size_t> first_way(const Distance& distance) {
+  const auto* const found =
+      std::find_if(distance.begin(), distance.end(), [](std::int64_t part) { return part > 0; });
+  return found == distance.end() ? std::nullopt
+                                 : std::optional(static_cast<std::size_t>(found - distance.begin()));
 }
 
 /// The largest reductions of the trace, in elements: a bucket limit may equal one of them.
@@ -41,13 +56,21 @@ std::vector<std::int64_t> reduced_sizes(const Trace& trace) {
 /// The best single change, or none that explains enough.
 struct Best {
   SettingGuess guess;
+  Distance distance;
   Job job;
   Trace trace;
 };
-std::optional<Best> best_change(const Job& job, const Trace& other, std::int64_t left,
-                                const CompareOptions& options, const std::vector<Iteration>& iterations) {
+struct Start {
+  const Distance& now;
+  std::size_t way;  // to come closer in
+};
+std::optional<Best> best_change(const Job& job, const Trace& other, Start start, const CompareOptions& options,
+                                const std::vector<Iteration>& iterations) {
+  const auto& [now, way] = start;
   std::optional<Best> best;
-  std::int64_t least = left - std::max<std::int64_t>(1, ceil_div(left, k_least_share)) + 1;
+  const std::int64_t left = now.at(way);
+  const std::int64_t most = left - std::max<std::int64_t>(1, ceil_div(left, k_least_share));
+  Distance least = now;
   for (SettingChange& change : setting_changes(job, reduced_sizes(other))) {
     const Result<Plan> plan = make_plan(change.job);
     if (!plan) {
@@ -55,9 +78,11 @@ std::optional<Best> best_change(const Job& job, const Trace& other, std::int64_t
     }
     Trace trace = plan->trace_of(iterations);
     const Result<Comparison> compared = compare(trace, other, options);
-    if (compared && differing(*compared) < least) {
-      least = differing(*compared);
-      best = Best{{std::move(change.setting), std::move(change.value), left - least, least},
+    const Distance then = compared ? distance(*compared) : now;
+    if (then.at(way) <= most && then < least) {
+      least = then;
+      best = Best{{std::move(change.setting), std::move(change.value), left - then.at(way), then.at(way)},
+                  then,
                   std::move(change.job),
                   std::move(trace)};
     }
@@ -71,11 +96,13 @@ SettingSearch search_settings(const Job& job, const Trace& predicted, const Trac
                               const CompareOptions& options) {
   SettingSearch search;
   const Result<Comparison> start = compare(predicted, other, options);
-  const Result<Scope> scope = common_scope(predicted, other, options);
-  if (!start || !scope || start->equal()) {
+  const std::optional<std::size_t> way = start ? first_way(distance(*start)) : std::nullopt;
+  if (!way) {
     return search;
   }
-  search.differing = differing(*start);
+  Distance now = distance(*start);
+  search.in = static_cast<DifferIn>(*way);
+  search.differing = now.at(*way);
   if (start->calls_a + start->calls_b > k_most_calls) {
     search.skipped =
         fmt::format("no other settings were tried: {} calls are too many", with_commas(start->calls_a));
@@ -86,37 +113,58 @@ SettingSearch search_settings(const Job& job, const Trace& predicted, const Trac
                                  with_commas(predicted.ranks()), with_commas(other.ranks()));
     return search;
   }
+  std::vector<Iteration> iterations = start->iterations;
+  iterations.insert(iterations.begin(), start->only_b.begin(), start->only_b.end());
   Job changing = job;
-  std::int64_t left = search.differing;
-  while (left > 0 && search.guesses.size() < k_most_guesses) {
-    std::optional<Best> best = best_change(changing, other, left, options, scope->iterations);
+  while (now.at(*way) > 0 && search.guesses.size() < k_most_guesses) {
+    std::optional<Best> best = best_change(changing, other, {now, *way}, options, iterations);
     if (!best) {
       break;
     }
-    left = best->guess.remaining;
+    now = best->distance;
     changing = std::move(best->job);
     search.closest = std::move(best->trace);
     search.guesses.push_back(std::move(best->guess));
   }
-  if (left * k_most_left > search.differing) {
+  if (now.at(*way) * k_most_left > search.differing) {
     search.guesses.clear();
     search.closest = Trace();
   }
   return search;
 }
 
+namespace {
+
+/// "12 of 12 differing calls", "the order of 3 of 3 sequences".
+std::string explained_text(DifferIn in, std::string_view explained, std::string_view of, bool is_first) {
+  const std::string_view left = is_first ? "" : "remaining ";
+  switch (in) {
+    case DifferIn::calls:
+      return fmt::format("{} of {} {}differing calls", explained, of, left);
+    case DifferIn::reduce_ops:
+      return fmt::format("{} of {} {}calls with another reduce op", explained, of, left);
+    case DifferIn::order:
+      return fmt::format("{} of {} {}sequences in another order", explained, of, left);
+    case DifferIn::initialisation:
+      return "the calls before the first iteration";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string search_text(const SettingSearch& search, std::string_view side) {
   if (!search.skipped.empty()) {
-    return search.skipped + "\n";
+    return search.in == DifferIn::calls ? search.skipped + "\n" : "";
   }
   std::string text;
   for (std::size_t at = 0; at < search.guesses.size(); ++at) {
     const SettingGuess& guess = search.guesses[at];
-    const std::int64_t before = guess.explained + guess.remaining;
     text += at == 0 ? fmt::format("{} looks as if {} were {}", side, guess.setting, guess.value)
                     : fmt::format("  and {} {}", guess.setting, guess.value);
-    text += fmt::format(": explains {} of {} {}differing calls\n", with_commas(guess.explained),
-                        with_commas(before), at == 0 ? "" : "remaining ");
+    text += fmt::format(": explains {}\n",
+                        explained_text(search.in, with_commas(guess.explained),
+                                       with_commas(guess.explained + guess.remaining), at == 0));
   }
   return text;
 }

@@ -150,6 +150,40 @@ constexpr std::array k_causes = {
     CauseText{"trace_check", "ZeRO-3 checks its trace",
               "At the end of the first backward pass rank 0 broadcasts the order in which it saw modules and "
               "parameters."},
+    // PyTorch's parallel modules
+    CauseText{"buffers", "buffers of modules",
+              "DDP broadcasts what a module keeps beside its parameters, such as running means, from its first "
+              "rank before each forward pass that follows a reduction."},
+    CauseText{"unused_parameters", "which parameters were used",
+              "The ranks agree on the parameters that took part in the forward pass: one number each."},
+    CauseText{"uneven_inputs", "ranks with fewer inputs",
+              "Inside join() the ranks count who still has inputs and whether gradients will be reduced; in "
+              "the end they get the states of the last one."},
+    CauseText{"units", "one call for each FSDP group",
+              "Every call of fully_shard makes one group, whose parameters are gathered, and whose gradients "
+              "reduced, in one call, each padded in its first dimension until the ranks divide it."},
+    CauseText{"reshard_after_forward", "gathered again from a part",
+              "After the forward pass the parameters stay sharded over a part of the ranks, which gather "
+              "them for the backward pass."},
+    CauseText{"hybrid_sharding", "sums over replicas of a shard",
+              "With several replicas each rank sums its reduced shard over those that hold the same one."},
+    CauseText{"partial_gradients", "gradients that are partial sums",
+              "With sequence parallelism a norm's gradient on one tensor rank is of its tokens alone; FSDP "
+              "sums it before it is scattered, without FSDP every use of it does."},
+    CauseText{"tensor_plan", "sums that the plan asks for",
+              "Without sequence parallelism outputs of row-wise modules are summed over the tensor ranks, and "
+              "the gradient of each input of a column-wise module on its own."},
+    CauseText{"loss_parallel", "logits, or their parallel loss",
+              "Logits are gathered over the tensor ranks, or, with loss_parallel, three numbers a token are "
+              "reduced instead."},
+    CauseText{"context_parallel", "keys and values over the ring",
+              "Attention over a split sequence gathers or rotates keys and values, and rotates their "
+              "gradients in fp32."},
+    CauseText{"schedule", "messages of the schedule",
+              "Each stage sends the activations of a micro-batch to the next one and their gradients back."},
+    CauseText{"first_step", "first step of a pipeline",
+              "Before the first micro-batch neighbours are connected and, unless shapes are given, learn "
+              "them from a pass of their own."},
     // Calls of the equations' purposes, when calls rather than volumes are compared
     CauseText{"gradients", "gradients", "Reductions of gradients over the data ranks."},
     CauseText{"parameters", "parameters", "Gathers of parameters from the data ranks that hold them."},

@@ -1,5 +1,6 @@
 #include "commlens/compare/compare.hpp"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -69,7 +70,22 @@ class Comparer {
       for (const Pair& pair : matching.leftover) {
         add(pair, segment.ranks, iteration);
       }
+      for (const ReduceOpDifference& difference : matching.reduce_ops) {
+        add(difference, ranks);
+      }
     }
+  }
+
+  void add(const ReduceOpDifference& more, std::int64_t ranks) {
+    const auto found =
+        std::find_if(result_.reduce_ops.begin(), result_.reduce_ops.end(), [&](const ReduceOpDifference& one) {
+          return one.kind == more.kind && one.a == more.a && one.b == more.b;
+        });
+    ReduceOpDifference& sum =
+        found == result_.reduce_ops.end()
+            ? result_.reduce_ops.emplace_back(ReduceOpDifference{more.kind, more.a, more.b, 0})
+            : *found;
+    sum.calls += more.calls * ranks;
   }
 
   void add(const Pair& pair, RankRange ranks, Iteration iteration) {
@@ -94,6 +110,14 @@ class Comparer {
 };
 
 }  // namespace
+
+std::int64_t Comparison::other_reduce_op() const {
+  std::int64_t calls = 0;
+  for (const ReduceOpDifference& difference : reduce_ops) {
+    calls += difference.calls;
+  }
+  return calls;
+}
 
 std::string_view name_of(Verdict verdict) {
   constexpr std::array<std::string_view, 4> names = {"exact", "size", "missing", "extra"};

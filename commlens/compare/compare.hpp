@@ -43,6 +43,14 @@ struct Difference {
   std::string tag;
 };
 
+/// Calls that are equal but for how they combine values, as far as both sides report it.
+struct ReduceOpDifference {
+  CommKind kind = CommKind::all_reduce;
+  Reduction a = Reduction::unknown;
+  Reduction b = Reduction::unknown;
+  std::int64_t calls = 0;  // over all ranks and iterations compared
+};
+
 struct Comparison {
   std::vector<Iteration> iterations;  // compared
   std::int64_t ranks = 0;             // compared
@@ -59,12 +67,14 @@ struct Comparison {
   std::vector<Iteration> only_b;
   std::int64_t ranks_only_a = 0;  // ranks only one side has: not compared
   std::int64_t ranks_only_b = 0;
-  std::vector<Difference> differences;  // most bytes first
+  std::vector<Difference> differences;          // most bytes first
+  std::vector<ReduceOpDifference> reduce_ops;   // of exact calls; reported, they make no difference
+  std::int64_t other_reduce_op() const;         // calls of `reduce_ops`
   bool equal() const { return size == 0 && missing == 0 && extra == 0; }
 };
 
 /// Compares call by call, per rank and iteration (as multisets, docs/comparing.md). Ops of Match::count
-/// match on kind, type, group and count alone. Fails if the traces share no rank or no iteration; the error
+/// match on kind, type, group and count alone. Reduce ops that differ are listed apart. Fails if the traces share no rank or no iteration; the error
 /// lists those of each.
 Result<Comparison> compare(const Trace& a, const Trace& b, const CompareOptions& options);
 

@@ -174,6 +174,44 @@ bool Matcher::same_order(const IterationCalls& a, const IterationCalls& b) {
   return true;
 }
 
+Matcher::ReduceOps Matcher::reduce_ops(Side& side, const IterationCalls& calls) {
+  ReduceOps found;
+  for (const auto& [id, times] : calls.counts) {
+    const CommOp& op = side.trace.op(id);
+    if (is_reducing(op.kind) && op.match == Match::exact && op.reduction != Reduction::unknown) {
+      found[key_of(side, id)][op.reduction] += times;
+    }
+  }
+  return found;
+}
+
+std::vector<ReduceOpDifference> Matcher::other_reduce_ops(const IterationCalls& a, const IterationCalls& b) {
+  std::vector<ReduceOpDifference> found;
+  ReduceOps right = reduce_ops(b_, b);
+  if (right.empty()) {
+    return found;
+  }
+  for (auto& [key, left] : reduce_ops(a_, a)) {
+    std::map<Reduction, std::int64_t>& others = right[key];
+    for (auto& [reduction, calls] : left) {
+      const std::int64_t both = std::min(calls, others[reduction]);
+      calls -= both;
+      others[reduction] -= both;
+    }
+    for (auto& [reduction, calls] : left) {
+      for (auto& [other, count] : others) {
+        const std::int64_t pairs = std::min(calls, count);
+        calls -= pairs;
+        count -= pairs;
+        if (pairs > 0) {
+          found.push_back({keys_[key].kind, reduction, other, pairs});
+        }
+      }
+    }
+  }
+  return found;
+}
+
 Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
   const std::vector<std::uint32_t> keys = keys_of(a, b);
   start(a_, keys, keys_.size());
@@ -181,6 +219,7 @@ Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
   count(a_, a);
   count(b_, b);
   Matching matching;
+  matching.reduce_ops = other_reduce_ops(a, b);
   bool all_equal = true;
   for (const std::uint32_t key : keys) {
     const bool fixed = !keys_[key].by_count;

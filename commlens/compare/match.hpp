@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <vector>
 
 #include "commlens/compare/canonical.hpp"
+#include "commlens/compare/compare.hpp"
 #include "commlens/compare/stream_calls.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -24,6 +26,7 @@ struct Matching {
   std::int64_t exact = 0;
   bool same_order = true;      // meaningful if all calls are matched
   std::vector<Pair> leftover;  // size pairs, missing and extra calls
+  std::vector<ReduceOpDifference> reduce_ops;  // of one rank
 };
 
 /// Matches the calls of one rank in one iteration (multisets of op, dtype, sizes, group and root or peer,
@@ -84,6 +87,10 @@ class Matcher {
   void count(Side& side, const IterationCalls& calls);
   void collect(Side& side, const IterationCalls& calls);
   bool same_order(const IterationCalls& a, const IterationCalls& b);
+  /// Known reduce ops of the calls of each key, in how many calls.
+  using ReduceOps = std::map<std::uint32_t, std::map<Reduction, std::int64_t>>;
+  ReduceOps reduce_ops(Side& side, const IterationCalls& calls);
+  std::vector<ReduceOpDifference> other_reduce_ops(const IterationCalls& a, const IterationCalls& b);
   static std::set<Seen> seen_from_all(Side& side, const std::vector<OpId>& ops, RankRange ranks);
 
   CanonicalGroups canonical_;

@@ -76,7 +76,9 @@ Moment layer_moment(const Job& job, const HeldStage& stage, Bytes activations) {
   return moment;
 }
 
-MemoryEstimate common_estimate(const Job& job, std::int64_t index) {
+}  // namespace
+
+MemoryEstimate common_memory_of_stage(const Job& job, std::int64_t index) {
   const HeldStage stage = held_by_stage(job, index);
   const auto gradient_bytes = rules_of(job).memory.gradient_bytes;
   const std::int64_t each = gradient_bytes == nullptr ? size_of(job.train.dtype) : gradient_bytes(job);
@@ -87,8 +89,6 @@ MemoryEstimate common_estimate(const Job& job, std::int64_t index) {
   }
   return with_moment(model_states(job, stage, each), fullest);
 }
-
-}  // namespace
 
 Attention attention_of(const Job& job) {
   const bool is_fused = job.model.family == Family::llama && rules_of(job).memory.fuses_attention_of_llama;
@@ -115,7 +115,7 @@ KeptParameters kept_gathered(const Job& job) {
 
 MemoryEstimate memory_of_stage(const Job& job, std::int64_t stage) {
   const auto own = rules_of(job).memory.of_stage;
-  return own == nullptr ? common_estimate(job, stage) : own(job, stage);
+  return own == nullptr ? common_memory_of_stage(job, stage) : own(job, stage);
 }
 
 MemoryEstimate memory_per_rank(const Job& job) {

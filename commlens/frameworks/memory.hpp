@@ -15,6 +15,9 @@ Attention attention_of(const Job& job);
 /// Of a rank of pipeline stage `stage`, of a validated job.
 MemoryEstimate memory_of_stage(const Job& job, std::int64_t stage);
 
+/// As frameworks have it that bring no estimate of their own: mixed precision with ZeRO.
+MemoryEstimate common_memory_of_stage(const Job& job, std::int64_t stage);
+
 /// Of the rank that holds most.
 MemoryEstimate memory_per_rank(const Job& job);
 

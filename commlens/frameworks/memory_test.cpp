@@ -164,6 +164,7 @@ TEST(Memory, OfLlamaTypeModelsIsWithoutScores) {
 TEST(Memory, PartsAddUp) {
   Job job = small_job();
   job.framework = "torch-ddp";
+  job.framework_version = "1.13";
   job.layout.dp = job.layout.ranks = 2;
   const MemoryEstimate memory = memory_per_rank(job);
   EXPECT_EQ(memory.buffers.value, 2 * 924'416);  // buckets: the gradients once more

@@ -108,6 +108,17 @@ std::string not_compared(const Comparison& comparison) {
   return text;
 }
 
+/// "reduce op: 48 equal calls combine otherwise: reduce_scatter avg in A, premul_sum in B (48)".
+std::string reduce_ops_text(const Comparison& comparison) {
+  std::string kinds;
+  for (const ReduceOpDifference& difference : comparison.reduce_ops) {
+    kinds += fmt::format("{}{} {} in A, {} in B ({} calls)", kinds.empty() ? "" : "; ",
+                         name_of(difference.kind), name_of(difference.a), name_of(difference.b),
+                         with_commas(difference.calls));
+  }
+  return kinds.empty() ? "" : fmt::format("reduce op, which makes no difference: {}\n", kinds);
+}
+
 }  // namespace
 
 std::string verdict_line(const Comparison& comparison, bool order_counts) {
@@ -138,6 +149,7 @@ std::string comparison_head(const Comparison& comparison, bool order_counts, con
         "order: {} of {} sequences (one per rank and iteration) issue equal calls in another order\n",
         comparison.order_differs, comparison.ranks * static_cast<std::int64_t>(comparison.iterations.size()));
   }
+  text += reduce_ops_text(comparison);
   text += not_compared(comparison);
   if (comparison.ignored > 0) {
     text += fmt::format("skipped: {} barriers and ignored calls of both sides\n", comparison.ignored);
@@ -219,6 +231,21 @@ Table differences_table(std::span<const Difference> differences) {
   return table;
 }
 
+namespace {
+
+Json reduce_ops_json(const Comparison& comparison) {
+  Json json = Json::array();
+  for (const ReduceOpDifference& difference : comparison.reduce_ops) {
+    json.push_back({{"op", name_of(difference.kind)},
+                    {"reduce_op_a", name_of(difference.a)},
+                    {"reduce_op_b", name_of(difference.b)},
+                    {"calls_all_ranks", difference.calls}});
+  }
+  return json;
+}
+
+}  // namespace
+
 Json comparison_json(const Comparison& comparison, bool order_counts) {
   const bool unknown = !comparison.iterations.empty() && comparison.iterations.front() == k_unknown_iteration;
   return {{"schema", "commlens.compare/2"},
@@ -234,6 +261,7 @@ Json comparison_json(const Comparison& comparison, bool order_counts) {
           {"ignored_calls_all_ranks", comparison.ignored},
           {"order_counts", order_counts},
           {"reordered_sequences", comparison.order_differs},
+          {"reduce_ops", reduce_ops_json(comparison)},
           {"iterations_only_a", comparison.only_a},
           {"iterations_only_b", comparison.only_b},
           {"rank_count_only_a", comparison.ranks_only_a},

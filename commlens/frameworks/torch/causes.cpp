@@ -1,5 +1,5 @@
-// What the rules of DistributedDataParallel mean where its calls are compared. The cause of a term is why
-// it comes in another number of calls.
+// What the rules of PyTorch mean where its calls are compared. The cause of a term is why it comes in another
+// number of calls.
 #include <array>
 
 #include "commlens/frameworks/torch/framework.hpp"
@@ -41,9 +41,9 @@ constexpr std::array k_causes = {
     RuleRow{"pipeline.vote", {Term::none, "first_step"}},
     RuleRow{"pipeline.connect", {Term::none, "first_step"}},
     RuleRow{"pipeline.infer_shapes", {Term::none, "first_step"}},
-    RuleRow{"clip.norms", {Term::none, "gradient_norm"}},
-    RuleRow{"clip.partial_gradient", {Term::none, "gradient_norm"}},
-    RuleRow{"clip.full_tensor", {Term::none, "gradient_norm"}},
+    RuleRow{"clip.norms", {Term::none, "gradient_norms"}},
+    RuleRow{"clip.partial_gradient", {Term::none, "gradient_norms"}},
+    RuleRow{"clip.full_tensor", {Term::none, "gradient_norms"}},
 };
 
 }  // namespace

@@ -6,10 +6,12 @@
 #include "commlens/frameworks/torch/checks.hpp"
 #include "commlens/frameworks/torch/ddp_1_13.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
+#include "commlens/frameworks/torch/memory.hpp"
 #include "commlens/frameworks/torch/modules.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/frameworks/torch/pipeline.hpp"
 #include "commlens/frameworks/torch/reader.hpp"
+#include "commlens/frameworks/torch/variations.hpp"
 #include "commlens/frameworks/torch/writer.hpp"
 
 namespace commlens::pytorch {
@@ -90,13 +92,6 @@ void settle(Job& job) {
   }
 }
 
-/// Buckets are copies of the gradients.
-Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t) {
-  return job.layout.dp > 1 && options(job).ddp.is_used
-             ? states(stage.all, size_of(job.train.dtype), job.layout, false)
-             : Bytes{};
-}
-
 std::string sharding_text(const Job& job) {
   const Options& own = options(job);
   const std::int64_t shard = data_shard(job) * job.layout.cp;
@@ -120,10 +115,6 @@ std::string setting_text(const Job& job, Setting setting) {
              : "";
 }
 
-void add_variations(Variations& variations) {
-  variations.toggle("static_graph", [](Job& job) -> bool& { return options(job).ddp.static_graph; });
-}
-
 FrameworkRules rules_of_name(std::string_view name) {
   FrameworkRules rules{
       .name = name,
@@ -142,16 +133,16 @@ FrameworkRules rules_of_name(std::string_view name) {
                    .set_bucket = set_bucket,
                    .sharding_text = sharding_text,
                    .pads_to_tensor_ranks = true},
-      .memory = {.buffers = memory_buffers},
+      .memory = memory_rules(),
       .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
       .variations = add_variations,
       .case_file = {.sections = {"ddp", "fsdp", "tensor_parallel", "context_parallel", "pipeline", "trainer"},
                     .read_section = read_case_section,
-                    .is_own_section = true},
-      .causes = causes()};
+                    .is_own_section = true}};
   rules.default_version = rules.versions.size() - 1;
   if (name == k_ddp) {
     rules.case_file.read_layout = read_case_layout;  // of all four, read once
+    rules.causes = causes();                         // the same
   }
   return rules;
 }
