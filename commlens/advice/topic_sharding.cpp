@@ -196,9 +196,9 @@ void advise_gradient_reduction(Study& study) {
 
 void advise_accumulation(Study& study) {
   const Job& job = study.job();
-  const bool reduces_every_time = rules_of(job).settings.reduces_every_micro_batch;
+  const auto reduces_every_time = rules_of(job).settings.reduces_every_micro_batch;
   if (job.train.zero_stage != 2 || job.train.micro_batches == 1 || job.layout.dp == 1 ||
-      !reduces_every_time) {
+      reduces_every_time == nullptr || !reduces_every_time(job)) {
     return;
   }
   const std::optional<Outcome> tried = study.outcome(with_stage(job, 1));

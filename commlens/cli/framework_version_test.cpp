@@ -65,7 +65,7 @@ TEST(FrameworkVersion, TakesTheRulesOfItsLineWhereThePatchIsMissing) {
 TEST(FrameworkVersion, StandsBehindTheNameOnTheCommandLine) {
   const Outcome outcome = run_with({"predict", "19M", "--dp", "2", "--framework", "torch-ddp@2.6.0"});
   EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
-  EXPECT_NE(outcome.out.find("rules of torch-ddp 2.6-2.7"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("rules: torch-ddp 2.6-2.7\n"), std::string::npos) << outcome.out;
   const Outcome empty = run_with({"predict", "19M", "--framework", "deepspeed@"});
   EXPECT_EQ(empty.code, ExitCode::bad_input);
   EXPECT_EQ(empty.err, "commlens: a version is missing after 'deepspeed@', for instance deepspeed@1.2.3\n");

@@ -48,7 +48,8 @@ constexpr std::array k_causes = {
         "ZeRO-1 and ZeRO-2 reduce whole gradients onto every rank with all_reduce, whatever the setting "
         "reduce_scatter says: twice the bytes of a reduce_scatter on the wire."},
     CauseText{"every_micro_batch", "once per micro-batch",
-              "ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers parameters, in every micro-batch; the "
+              "ZeRO-2, ZeRO-3 and DDP without no_sync reduce gradients, and ZeRO-3 gathers parameters, in "
+              "every micro-batch; the "
               "equations have one micro-batch."},
     CauseText{"partition_padding", "padding to the partition size",
               "Flat tensors are padded until the data ranks divide them: ZeRO-1 and 2 at the end of each "
@@ -151,9 +152,10 @@ constexpr std::array k_causes = {
               "At the end of the first backward pass rank 0 broadcasts the order in which it saw modules and "
               "parameters."},
     // PyTorch's parallel modules
-    CauseText{"buffers", "buffers of modules",
-              "DDP broadcasts what a module keeps beside its parameters, such as running means, from its first "
-              "rank before each forward pass that follows a reduction."},
+    CauseText{
+        "buffers", "buffers of modules",
+        "DDP broadcasts what a module keeps beside its parameters, such as running means, from its first "
+        "rank before each forward pass that follows a reduction."},
     CauseText{"unused_parameters", "which parameters were used",
               "The ranks agree on the parameters that took part in the forward pass: one number each."},
     CauseText{"uneven_inputs", "ranks with fewer inputs",
@@ -170,9 +172,10 @@ constexpr std::array k_causes = {
     CauseText{"partial_gradients", "gradients that are partial sums",
               "With sequence parallelism a norm's gradient on one tensor rank is of its tokens alone; FSDP "
               "sums it before it is scattered, without FSDP every use of it does."},
-    CauseText{"tensor_plan", "sums that the plan asks for",
-              "Without sequence parallelism outputs of row-wise modules are summed over the tensor ranks, and "
-              "the gradient of each input of a column-wise module on its own."},
+    CauseText{
+        "tensor_plan", "sums that the plan asks for",
+        "Without sequence parallelism outputs of row-wise modules are summed over the tensor ranks, and "
+        "the gradient of each input of a column-wise module on its own."},
     CauseText{"loss_parallel", "logits, or their parallel loss",
               "Logits are gathered over the tensor ranks, or, with loss_parallel, three numbers a token are "
               "reduced instead."},

@@ -54,7 +54,8 @@ struct SettingRules {
   std::string (*sharding_text)(const Job& job) = nullptr;
   /// Makes stages 1 and 2 reduce gradients by all_reduce. Null: the framework has no such choice.
   void (*reduce_by_all_reduce)(Job& job) = nullptr;
-  bool reduces_every_micro_batch = false;  // gradients, under ZeRO-2
+  /// Whether gradients, not sharded parameters, are reduced in every micro-batch. Null: in the last one.
+  bool (*reduces_every_micro_batch)(const Job& job) = nullptr;
   bool pads_to_tensor_ranks = false;  // rounds the vocabulary up to a multiple of the tensor ranks itself
 };
 

@@ -201,7 +201,7 @@ FrameworkRules rules() {
                        .set_bucket = set_bucket,
                        .has_sharding_details = true,
                        .reduce_by_all_reduce = reduce_by_all_reduce,
-                       .reduces_every_micro_batch = true,
+                       .reduces_every_micro_batch = [](const Job& job) { return job.train.zero_stage == 2; },
                        .pads_to_tensor_ranks = true},
           .memory = {.keeps_small_parameters = true,
                      .of_stage = memory_of_stage,

@@ -292,7 +292,7 @@ FrameworkRules rules() {
                        .bucket = bucket,
                        .set_bucket = set_bucket,
                        .has_sharding_details = true,
-                       .reduces_every_micro_batch = true},
+                       .reduces_every_micro_batch = [](const Job& job) { return job.train.zero_stage == 2; }},
           .memory = {.buffers = memory_buffers, .keeps_small_parameters = true, .most_kept = most_kept},
           .advice = {.place = "in the DeepSpeed JSON", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,

@@ -101,7 +101,7 @@ SettingRules setting_rules() {
           .bucket = deepspeed::bucket,
           .set_bucket = deepspeed::set_bucket,
           .has_sharding_details = true,
-          .reduces_every_micro_batch = true};
+          .reduces_every_micro_batch = [](const Job& job) { return job.train.zero_stage == 2; }};
 }
 
 std::int64_t layers_recomputed_at_once(const Job& job) { return options(job).checkpoint_num_layers; }

@@ -123,18 +123,25 @@ class StageEquations {
 
   void write_ddp() {
     out_.set_phase(Phase::backward);
-    out_.all_reduce(out_.groups.dp, share_.gradients, gradient_dtype(), k_ddp, "gradients");
+    for (std::int64_t i = 0; i < reductions(); ++i) {
+      out_.all_reduce(out_.groups.dp, share_.gradients, gradient_dtype(), k_ddp, "gradients");
+    }
     if (corrects(Correction::sharded_bf16) && shards_optimizer(job_)) {
       out_.set_phase(Phase::optimizer);
       out_.all_gather_whole(out_.groups.dp, share_.gathered, job_.train.dtype, k_zero_gather, "parameters");
     }
   }
 
+  /// Of gradients, where parameters are not sharded.
+  std::int64_t reductions() const {
+    const bool every = corrects(Correction::every_micro_batch) && reduces_every_micro_batch(job_);
+    return every ? job_.train.micro_batches : 1;
+  }
+
   void write_zero12() {
     out_.set_phase(Phase::backward);
     const bool by_all_reduce = corrects(Correction::all_reduce) && reduces_by_all_reduce(job_);
-    const bool every = corrects(Correction::every_micro_batch) && reduces_every_micro_batch(job_);
-    for (std::int64_t i = 0; i < (every ? job_.train.micro_batches : 1); ++i) {
+    for (std::int64_t i = 0; i < reductions(); ++i) {
       if (by_all_reduce) {
         out_.all_reduce(out_.groups.dp, share_.gradients, gradient_dtype(), k_zero_scatter, "gradients");
       } else {

@@ -190,7 +190,8 @@ bool reduces_by_all_reduce(const Job& job) {
 }
 
 bool reduces_every_micro_batch(const Job& job) {
-  return job.train.zero_stage == 2 && rules_of(job).settings.reduces_every_micro_batch;
+  const auto reduces = rules_of(job).settings.reduces_every_micro_batch;
+  return reduces != nullptr && reduces(job);
 }
 
 BoundaryParts boundary_parts(const Job& job) {

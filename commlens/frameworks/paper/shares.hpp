@@ -27,7 +27,7 @@ std::int64_t tensor_ranks(const Job& job);       // ranks that split tensors; 1 
 DType reduced_gradients(const Job& job);         // element type of gradient reductions
 DType reduced_activations(const Job& job);       // of the all_reduces of activations
 bool reduces_by_all_reduce(const Job& job);      // ZeRO-1, 2
-bool reduces_every_micro_batch(const Job& job);  // ZeRO-2
+bool reduces_every_micro_batch(const Job& job);  // ZeRO-2, DDP that is not told otherwise
 bool shards_optimizer(const Job& job);           // without ZeRO
 struct BoundaryParts {
   bool activations = true;  // each tensor rank sends its part, rather than the whole

@@ -92,6 +92,11 @@ void settle(Job& job) {
   }
 }
 
+/// Without no_sync.
+bool reduces_every_micro_batch(const Job& job) {
+  return !is_old(job) && options(job).ddp.is_used && options(job).ddp.accumulation_sync;
+}
+
 std::string sharding_text(const Job& job) {
   const Options& own = options(job);
   const std::int64_t shard = data_shard(job) * job.layout.cp;
@@ -132,6 +137,7 @@ FrameworkRules rules_of_name(std::string_view name) {
                    .bucket = bucket,
                    .set_bucket = set_bucket,
                    .sharding_text = sharding_text,
+                   .reduces_every_micro_batch = reduces_every_micro_batch,
                    .pads_to_tensor_ranks = true},
       .memory = memory_rules(),
       .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
