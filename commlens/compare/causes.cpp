@@ -151,9 +151,10 @@ constexpr std::array k_causes = {
               "At the end of the first backward pass rank 0 broadcasts the order in which it saw modules and "
               "parameters."},
     // PyTorch's parallel modules
-    CauseText{"buffers", "buffers of modules",
-              "DDP broadcasts what a module keeps beside its parameters, such as running means, from its first "
-              "rank before each forward pass that follows a reduction."},
+    CauseText{
+        "buffers", "buffers of modules",
+        "DDP broadcasts what a module keeps beside its parameters, such as running means, from its first "
+        "rank before each forward pass that follows a reduction."},
     CauseText{"unused_parameters", "which parameters were used",
               "The ranks agree on the parameters that took part in the forward pass: one number each."},
     CauseText{"uneven_inputs", "ranks with fewer inputs",
@@ -170,9 +171,10 @@ constexpr std::array k_causes = {
     CauseText{"partial_gradients", "gradients that are partial sums",
               "With sequence parallelism a norm's gradient on one tensor rank is of its tokens alone; FSDP "
               "sums it before it is scattered, without FSDP every use of it does."},
-    CauseText{"tensor_plan", "sums that the plan asks for",
-              "Without sequence parallelism outputs of row-wise modules are summed over the tensor ranks, and "
-              "the gradient of each input of a column-wise module on its own."},
+    CauseText{
+        "tensor_plan", "sums that the plan asks for",
+        "Without sequence parallelism outputs of row-wise modules are summed over the tensor ranks, and "
+        "the gradient of each input of a column-wise module on its own."},
     CauseText{"loss_parallel", "logits, or their parallel loss",
               "Logits are gathered over the tensor ranks, or, with loss_parallel, three numbers a token are "
               "reduced instead."},
