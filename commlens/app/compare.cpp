@@ -88,14 +88,15 @@ std::string question_on(const Side& a, const Side& b, const Comparison& comparis
   return fmt::format("A and B have not one call in common: {}\n", question);
 }
 
-/// Calls, or what makes no difference for the verdict: order, reduce ops, calls before the first iteration of a
-/// trace whose configuration predicts none.
+/// Calls, or what makes no difference for the verdict: order, reduce ops, calls before the first iteration of
+/// a trace whose configuration predicts none.
 bool differs_in_any_way(const Side& a, const Comparison& comparison) {
   constexpr Iteration initialisation = -1;
   const std::vector<Iteration>& only_trace = a.is_config() ? comparison.only_b : comparison.only_a;
   const bool has_more_init =
       std::find(only_trace.begin(), only_trace.end(), initialisation) != only_trace.end();
-  return !comparison.equal() || comparison.order_differs > 0 || !comparison.reduce_ops.empty() || has_more_init;
+  return !comparison.equal() || comparison.order_differs > 0 || !comparison.reduce_ops.empty() ||
+         has_more_init;
 }
 
 Result<Found> found_in_calls(const Side& a, const Side& b, const CompareRequest& request) {

@@ -28,9 +28,9 @@ struct WhyCallsDiffer {
   std::vector<SettingGuess> guesses;
 };
 
-/// Explains why the calls of two sides differ, or their order and reduce ops, from their `comparison`. If one is a configuration and the
-/// other a trace, settings are searched under which the configuration is closer to the trace
-/// (setting_search.hpp); their prediction is an intermediate step between the two.
+/// Explains why the calls of two sides differ, or their order and reduce ops, from their `comparison`. If one
+/// is a configuration and the other a trace, settings are searched under which the configuration is closer to
+/// the trace (setting_search.hpp); their prediction is an intermediate step between the two.
 Result<WhyCallsDiffer> why_calls_differ(const Side& a, const Side& b, const Comparison& comparison,
                                         const CompareOptions& options);
 

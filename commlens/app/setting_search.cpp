@@ -64,8 +64,8 @@ struct Start {
   const Distance& now;
   std::size_t way;  // to come closer in
 };
-std::optional<Best> best_change(const Job& job, const Trace& other, Start start, const CompareOptions& options,
-                                const std::vector<Iteration>& iterations) {
+std::optional<Best> best_change(const Job& job, const Trace& other, Start start,
+                                const CompareOptions& options, const std::vector<Iteration>& iterations) {
   const auto& [now, way] = start;
   std::optional<Best> best;
   const std::int64_t left = now.at(way);

@@ -36,8 +36,8 @@ struct SettingSearch {
 /// remaining differences, and at least a tenth of them) to get closer to `other`; of several that explain as
 /// many calls the one that comes closer in reduce ops, then in order. Where all calls are equal, settings are
 /// searched that explain the reduce ops, else the order, else calls before the first iteration that no rule
-/// predicted. No guess is returned unless nine tenths of the differences are explained in the end. Skipped, with the reason, if the two have too
-/// many calls to try in seconds, or other ranks.
+/// predicted. No guess is returned unless nine tenths of the differences are explained in the end. Skipped,
+/// with the reason, if the two have too many calls to try in seconds, or other ranks.
 SettingSearch search_settings(const Job& job, const Trace& predicted, const Trace& other,
                               const CompareOptions& options);
 

@@ -77,10 +77,10 @@ class Comparer {
   }
 
   void add(const ReduceOpDifference& more, std::int64_t ranks) {
-    const auto found =
-        std::find_if(result_.reduce_ops.begin(), result_.reduce_ops.end(), [&](const ReduceOpDifference& one) {
-          return one.kind == more.kind && one.a == more.a && one.b == more.b;
-        });
+    const auto found = std::find_if(result_.reduce_ops.begin(), result_.reduce_ops.end(),
+                                    [&](const ReduceOpDifference& one) {
+                                      return one.kind == more.kind && one.a == more.a && one.b == more.b;
+                                    });
     ReduceOpDifference& sum =
         found == result_.reduce_ops.end()
             ? result_.reduce_ops.emplace_back(ReduceOpDifference{more.kind, more.a, more.b, 0})

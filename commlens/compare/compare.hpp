@@ -67,15 +67,15 @@ struct Comparison {
   std::vector<Iteration> only_b;
   std::int64_t ranks_only_a = 0;  // ranks only one side has: not compared
   std::int64_t ranks_only_b = 0;
-  std::vector<Difference> differences;          // most bytes first
-  std::vector<ReduceOpDifference> reduce_ops;   // of exact calls; reported, they make no difference
-  std::int64_t other_reduce_op() const;         // calls of `reduce_ops`
+  std::vector<Difference> differences;         // most bytes first
+  std::vector<ReduceOpDifference> reduce_ops;  // of exact calls; reported, they make no difference
+  std::int64_t other_reduce_op() const;        // calls of `reduce_ops`
   bool equal() const { return size == 0 && missing == 0 && extra == 0; }
 };
 
 /// Compares call by call, per rank and iteration (as multisets, docs/comparing.md). Ops of Match::count
-/// match on kind, type, group and count alone. Reduce ops that differ are listed apart. Fails if the traces share no rank or no iteration; the error
-/// lists those of each.
+/// match on kind, type, group and count alone. Reduce ops that differ are listed apart. Fails if the traces
+/// share no rank or no iteration; the error lists those of each.
 Result<Comparison> compare(const Trace& a, const Trace& b, const CompareOptions& options);
 
 /// Volumes per axis and op, for a side with volumes rather than calls (rule set `paper`), in message bytes of

@@ -24,8 +24,8 @@ struct Pair {
 /// Two multisets of calls compared with each other.
 struct Matching {
   std::int64_t exact = 0;
-  bool same_order = true;      // meaningful if all calls are matched
-  std::vector<Pair> leftover;  // size pairs, missing and extra calls
+  bool same_order = true;                      // meaningful if all calls are matched
+  std::vector<Pair> leftover;                  // size pairs, missing and extra calls
   std::vector<ReduceOpDifference> reduce_ops;  // of one rank
 };
 

@@ -112,9 +112,9 @@ std::string not_compared(const Comparison& comparison) {
 std::string reduce_ops_text(const Comparison& comparison) {
   std::string kinds;
   for (const ReduceOpDifference& difference : comparison.reduce_ops) {
-    kinds += fmt::format("{}{} {} in A, {} in B ({} calls)", kinds.empty() ? "" : "; ",
-                         name_of(difference.kind), name_of(difference.a), name_of(difference.b),
-                         with_commas(difference.calls));
+    kinds +=
+        fmt::format("{}{} {} in A, {} in B ({} calls)", kinds.empty() ? "" : "; ", name_of(difference.kind),
+                    name_of(difference.a), name_of(difference.b), with_commas(difference.calls));
   }
   return kinds.empty() ? "" : fmt::format("reduce op, which makes no difference: {}\n", kinds);
 }

@@ -70,8 +70,8 @@ constexpr Recorded k_recorded[] = {
     {"fsdp2_S_w4_all_units", "fsdp2_S_w4_root_only", "units", "[root]"},
     {"fsdp2_S_w4_root_only", "fsdp2_S_w4_all_units", "units", "[embedding, blocks, head_with_norm, root]"},
     {"fsdp2_S_w4_all_units", "fsdp2_S_w4_ga2", "micro-batches", "2"},
-    // Blocks of one size: the order of the calls says which one it was. A block that is not called at all leaves
-    // no trace of its place: the first one is named.
+    // Blocks of one size: the order of the calls says which one it was. A block that is not called at all
+    // leaves no trace of its place: the first one is named.
     {"fsdp2_S_w4_unused_ffn", "fsdp2_S_w4_unused_block", "unused", "[layers.0]"},
     {"fsdp2_S_w4_clip", "fsdp2_S_w4_unused_ffn_clip", "unused", "[layers.1.feed_forward]"},
     {"fsdp2_S_w4_unused_ffn", "fsdp2_S_w4_unused_ffn_clip", "clip", "1"},
@@ -99,10 +99,12 @@ INSTANTIATE_TEST_SUITE_P(Torch, RecordedSettings, testing::ValuesIn(k_recorded),
 /// A case of four data ranks, with sections of the tests.
 std::string small_case(const std::string& framework, const std::string& sections) {
   return "framework: " + framework +
-         "\nframework_version: \"2.15.0\"\nranks: 4\niterations: 3\nprecision: fp32\nmicro_batch: 2\n" + sections;
+         "\nframework_version: \"2.15.0\"\nranks: 4\niterations: 3\nprecision: fp32\nmicro_batch: 2\n" +
+         sections;
 }
 std::string llama(const std::string& more = "") {
-  return "model: {family: llama, layers: 4, hidden: 128, heads: 8, kv_heads: 4, head_dim: 16, ffn_hidden: 344, "
+  return "model: {family: llama, layers: 4, hidden: 128, heads: 8, kv_heads: 4, head_dim: 16, ffn_hidden: "
+         "344, "
          "vocab: 1000, sequence: 64" +
          more + "}\n";
 }
@@ -135,12 +137,11 @@ TEST_P(PredictedSettings, AreNamed) {
 
 const std::string k_data4 = "layout: {data_replicate: 1, data_shard: 4}\n";
 const std::string k_hybrid = "layout: {data_replicate: 2, data_shard: 2}\n";
-std::string fsdp(const std::string& keys, const std::string& layout = k_data4, const std::string& model = "") {
+std::string fsdp(const std::string& keys, const std::string& layout = k_data4,
+                 const std::string& model = "") {
   return llama(model) + layout + "fsdp: {version: 2, units: [blocks, root]" + keys + "}\n";
 }
-std::string fsdp_1(const std::string& keys) {
-  return llama() + k_data4 + "fsdp: {version: 1" + keys + "}\n";
-}
+std::string fsdp_1(const std::string& keys) { return llama() + k_data4 + "fsdp: {version: 1" + keys + "}\n"; }
 std::string ddp(const std::string& keys, const std::string& model = "") {
   return llama(model) + "layout: {data_replicate: 4, data_shard: 1}\nddp: {" + keys + "}\n";
 }
@@ -148,8 +149,8 @@ std::string tensor(const std::string& keys) {
   return llama() + "layout: {tensor: 4}\ntensor_parallel: {" + keys + "}\n";
 }
 std::string context(const std::string& keys) {
-  return llama() + "layout: {context: 4}\nfsdp: {version: 2, units: [blocks, root]}\ncontext_parallel: {" + keys +
-         "}\n";
+  return llama() + "layout: {context: 4}\nfsdp: {version: 2, units: [blocks, root]}\ncontext_parallel: {" +
+         keys + "}\n";
 }
 std::string pipeline(const std::string& keys) {
   return llama() + "layout: {pipeline: 4}\nmicro_batches: 8\npipeline: {" + keys + "}\n";
@@ -163,23 +164,27 @@ std::vector<Predicted> predicted() {
   const std::string unused = ", unused: [layers.1.feed_forward]";
   return {
       // fully_shard
-      {f, fsdp(""), llama() + k_data4 + "fsdp: {units: [block_pairs, root]}\n", "units", "[block_pairs, root]"},
+      {f, fsdp(""), llama() + k_data4 + "fsdp: {units: [block_pairs, root]}\n", "units",
+       "[block_pairs, root]"},
       {f, fsdp(""), llama() + k_data4 + "fsdp: {units: [embedding, blocks, root]}\n", "units",
        "[embedding, blocks, root]"},
       {f, fsdp(""), fsdp(", reshard_after_forward: 2"), "reshard_after_forward", "2"},
       {f, fsdp(""), fsdp(", reshard_after_forward: true"), "reshard_after_forward", "true"},
-      {f, fsdp(", param_dtype: bf16"), fsdp(", param_dtype: bf16, reduce_dtype: bf16"), "reduce_dtype", "bf16"},
+      {f, fsdp(", param_dtype: bf16"), fsdp(", param_dtype: bf16, reduce_dtype: bf16"), "reduce_dtype",
+       "bf16"},
       {f, fsdp(""), fsdp(", divide_factor: 1.0"), "divide_factor", "1"},
       {f, fsdp(", divide_factor: 1.0"), fsdp(""), "divide_factor", "absent"},
       {f, fsdp(", backward_prefetch: 0"), fsdp(", backward_prefetch: 2"), "backward_prefetch", "2"},
-      {f, fsdp("") + k_batches, fsdp(", sync_each_micro_batch: false") + k_batches, "sync_each_micro_batch", "false"},
+      {f, fsdp("") + k_batches, fsdp(", sync_each_micro_batch: false") + k_batches, "sync_each_micro_batch",
+       "false"},
       {f, fsdp("") + k_batches, fsdp(", reshard_after_backward: false") + k_batches, "reshard_after_backward",
        "false"},
       {f, fsdp("", k_hybrid) + k_batches, fsdp(", all_reduce_each_micro_batch: false", k_hybrid) + k_batches,
        "all_reduce_each_micro_batch", "false"},
       {f, fsdp(""), fsdp("", k_hybrid), "data_shard", "2"},
       {f, fsdp("", k_hybrid), fsdp(""), "data_shard", "4"},
-      {f, fsdp(""), fsdp(", api: replicate", "layout: {data_replicate: 4, data_shard: 1}\n"), "api", "replicate"},
+      {f, fsdp(""), fsdp(", api: replicate", "layout: {data_replicate: 4, data_shard: 1}\n"), "api",
+       "replicate"},
       {f, fsdp(""), fsdp("") + "trainer: {clip: 1.0}\n", "clip", "1"},
       {f, fsdp(""), fsdp_1(""), "fsdp.version", "1"},
       {f, fsdp(""), ddp(""), "section", "ddp"},
@@ -201,8 +206,8 @@ std::vector<Predicted> predicted() {
        "loss_parallel", "true"},
       {f, context("method: ring_all_gather"), context("method: ring_all_to_all"), "context_parallel.method",
        "ring_all_to_all"},
-      {"torch-pipeline", pipeline("schedule: 1F1B"), pipeline("schedule: 1F1B, shapes: static"), "shapes: static",
-       "true"},
+      {"torch-pipeline", pipeline("schedule: 1F1B"), pipeline("schedule: 1F1B, shapes: static"),
+       "shapes: static", "true"},
   };
 }
 
@@ -218,7 +223,8 @@ TEST(TorchSettings, NameTheReleaseOfARun) {
   const std::string config = file_of("pp2_S_1f1b_m4", "case.yaml");
   const test_support::ScratchDirectory directory;
   const std::string calls = (directory / "calls.jsonl").string();
-  ASSERT_EQ(run_with({"predict", config, "--framework", "torch@2.9.1", "--calls", calls}).code, ExitCode::done);
+  ASSERT_EQ(run_with({"predict", config, "--framework", "torch@2.9.1", "--calls", calls}).code,
+            ExitCode::done);
   expect_one(guesses(config, calls), "framework_version", "2.9");
 }
 

@@ -18,7 +18,8 @@ namespace {
 
 /// DDP of 1.13 takes models of all kinds, and is estimated as other frameworks are.
 bool is_of_1_13(const Job& job) {
-  constexpr std::array<KnownVersion, 2> known = {{recorded_version("1.13"), {"2.6", "2.6", "2.15", "2.15.0"}}};
+  constexpr std::array<KnownVersion, 2> known = {
+      {recorded_version("1.13"), {"2.6", "2.6", "2.15", "2.15.0"}}};
   return job.framework == "torch-ddp" && choose_version(known, 1, job.framework_version).index == 0;
 }
 
@@ -30,8 +31,8 @@ DType saved_dtype(const Job& job) {
 double split_over(const Job& job) { return static_cast<double>(job.layout.tp); }
 double shared_over(const Job& job) { return job.layout.sequence_parallel ? split_over(job) : 1; }
 
-/// Of one block, per token: what autograd saves of the modules of modules.hpp, in eager mode. The inputs of the
-/// norms are split with the sequence; those of the linears behind them are gathered first, and kept so.
+/// Of one block, per token: what autograd saves of the modules of modules.hpp, in eager mode. The inputs of
+/// the norms are split with the sequence; those of the linears behind them are gathered first, and kept so.
 LayerActivations block_activations(const Job& job, Recompute recompute) {
   const ModelConfig& model = job.model;
   const auto element = static_cast<double>(size_of(saved_dtype(job)));
@@ -45,23 +46,26 @@ LayerActivations block_activations(const Job& job, Recompute recompute) {
   const double attention = 4 * queries;
   // Gated: both products, the activation and their product; else what the activation takes and gives.
   const double inner = static_cast<double>(model.ffn_hidden) * (model.gated_mlp ? 4 : 2);
-  constexpr double sum_of_a_row = 4;
+  constexpr double sum_of_a_row = 4;  // of fused attention, fp32
   const double scores = attention_of(job) == Attention::eager
                             ? element * heads * static_cast<double>(model.sequence)
                             : sum_of_a_row * heads;
-  return {.per_token = element * (2 * hidden / shared_over(job) + 2 * hidden) +
+  const double statistics = 2 * 4 * (model.norm_bias ? 2 : 1);  // fp32, of two norms
+  return {.per_token = (2 * element * hidden + statistics) / shared_over(job) + 2 * element * hidden +
                        (element * (attention + inner) + scores) / split_over(job)};
 }
 
-/// The head's input and logits of one micro-batch: the logits, the fp32 logarithm of their softmax, and the
-/// gradient of that. Without loss_parallel every tensor rank has them whole, beside its part.
+/// The inputs of the last norm and the head, and the logits of one micro-batch, the fp32 logarithm of their
+/// softmax, and the gradient of that. Without loss_parallel every tensor rank has them whole, beside its
+/// part.
 Bytes logits_of(const Job& job, std::int64_t tokens) {
   const auto element = static_cast<double>(size_of(saved_dtype(job)));
   const bool is_gathered = job.layout.tp > 1 && !options(job).tensor.loss_parallel;
   const auto part = static_cast<double>(ceil_div(job.model.vocab, job.layout.tp));
   const double scores = is_gathered ? static_cast<double>(job.model.vocab) : part;
-  const double per_token = element * (static_cast<double>(job.model.hidden) + (is_gathered ? part : 0)) +
-                           (element + 4 + 4) * scores;
+  const auto hidden = static_cast<double>(job.model.hidden);
+  const double per_token =
+      element * (hidden / shared_over(job) + hidden + (is_gathered ? part : 0)) + (element + 4 + 4) * scores;
   return bytes_of(per_token * static_cast<double>(tokens));
 }
 
@@ -113,10 +117,10 @@ class RankMemory {
     const double layers = static_cast<double>(job_.model.layers) /
                           static_cast<double>(job_.layout.pp * job_.layout.virtual_stages);
     // A stage keeps what it sent until its gradient has come.
-    const double sent = job_.layout.pp == 1 ? 0
-                                            : static_cast<double>(size_of(saved_dtype(job_)) *
-                                                                  job_.model.hidden) /
-                                                  shared_over(job_);
+    const double sent =
+        job_.layout.pp == 1
+            ? 0
+            : static_cast<double>(size_of(saved_dtype(job_)) * job_.model.hidden) / shared_over(job_);
     return bytes_of((block.per_token * layers + sent) * static_cast<double>(tokens_ * passes_));
   }
   Bytes logits(std::int64_t micro_batches) const { return logits_of(job_, tokens_) * micro_batches; }
@@ -128,7 +132,7 @@ class RankMemory {
   Moment head_moment() const {
     return {.activations = activations(),
             .logits = logits(is_gpipe() ? job_.train.micro_batches : 1),
-            .buffers = units_.in_use(units_.last())};
+            .buffers = units_.in_use(units_.head())};
   }
   /// Backward of the last block begins.
   Moment layer_moment() const {

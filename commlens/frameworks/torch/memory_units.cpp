@@ -32,7 +32,8 @@ Units::Units(const Job& job, std::int64_t rank) : job_(job), options_(options(jo
   is_sharded_ = shard_ranks_ > 1;
   const PipelineShape shape = pipeline_shape(job);
   const std::int64_t stages = job.layout.pp == 1 ? 1 : shape.stages();
-  const std::vector<std::int64_t> own = job.layout.pp == 1 ? std::vector<std::int64_t>{0} : shape.stages_of(rank);
+  const std::vector<std::int64_t> own =
+      job.layout.pp == 1 ? std::vector<std::int64_t>{0} : shape.stages_of(rank);
   for (const std::int64_t stage : own) {
     has_head_ = has_head_ || stage + 1 == stages;
     const std::vector<Module> modules = stage_modules(job, stage, stages);
@@ -44,6 +45,7 @@ Units::Units(const Job& job, std::int64_t rank) : job_(job), options_(options(jo
       add(group, modules);
     }
   }
+  head_ = head_ == 0 ? groups_.size() : head_;
 }
 
 bool Units::is_open(const ShardGroup& group) const {
@@ -52,7 +54,8 @@ bool Units::is_open(const ShardGroup& group) const {
     return true;  // nothing is resharded before the last backward pass
   }
   if (fsdp.version == 1) {
-    return group.is_root || fsdp.strategy == FsdpStrategy::grad_op || fsdp.strategy == FsdpStrategy::hybrid_grad_op;
+    return group.is_root || fsdp.strategy == FsdpStrategy::grad_op ||
+           fsdp.strategy == FsdpStrategy::hybrid_grad_op;
   }
   const Reshard kind = fsdp.reshard_after_forward.kind;
   return kind == Reshard::no || (group.is_root && kind == Reshard::automatic);
@@ -68,10 +71,11 @@ void Units::add(const ShardGroup& group, const std::vector<Module>& modules) {
   std::int64_t flat = 0;
   for (const Parameter* const parameter : group.parameters) {
     const std::int64_t own = size_of(parameter->dtype);
-    const std::int64_t cast = size_of(fsdp.is_used ? fsdp.param_dtype.value_or(parameter->dtype) : parameter->dtype);
+    const std::int64_t cast =
+        size_of(fsdp.is_used ? fsdp.param_dtype.value_or(parameter->dtype) : parameter->dtype);
     const std::int64_t padded_rows = ceil_div(parameter->rows, shard_ranks_);
-    const std::int64_t shard = fsdp.version == 1 ? ceil_div(parameter->count(), shard_ranks_)
-                                                 : padded_rows * parameter->row;
+    const std::int64_t shard =
+        fsdp.version == 1 ? ceil_div(parameter->count(), shard_ranks_) : padded_rows * parameter->row;
     flat += parameter->count();
     bytes.parameters += shard * own;
     bytes.gathered += is_sharded_ || cast != own ? shard * shard_ranks_ * cast : 0;
@@ -94,10 +98,12 @@ void Units::add(const ShardGroup& group, const std::vector<Module>& modules) {
     bytes.kept_part = bytes.gathered / fsdp.reshard_after_forward.size;
   }
   groups_.push_back(bytes);
-  const bool holds_block =
-      std::any_of(group.modules.begin(), group.modules.end(),
-                  [&](std::size_t module) { return modules[module].kind == Module::Kind::block; });
-  last_block_ = holds_block ? groups_.size() - 1 : last_block_;
+  const auto holds = [&](Module::Kind kind) {
+    return std::any_of(group.modules.begin(), group.modules.end(),
+                       [&](std::size_t module) { return modules[module].kind == kind; });
+  };
+  last_block_ = holds(Module::Kind::block) ? groups_.size() - 1 : last_block_;
+  head_ = holds(Module::Kind::output) ? groups_.size() - 1 : head_;
 }
 
 MemoryEstimate Units::states() const {
@@ -121,7 +127,8 @@ Bytes Units::in_use(std::size_t at) const {
   Bytes sum;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     const Group& bytes = groups_[group];
-    const bool is_gathered = bytes.is_open || group == at || (group < at && at - group <= ahead && !bytes.is_root);
+    const bool is_gathered =
+        bytes.is_open || group == at || (group < at && at - group <= ahead && !bytes.is_root);
     sum += Bytes{is_gathered ? bytes.gathered : bytes.kept_part};
     const bool has_gradients = group == at || bytes.is_root;
     sum += Bytes{has_gradients && bytes.summed == 0 ? bytes.gradients : 0};

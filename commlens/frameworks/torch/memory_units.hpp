@@ -17,11 +17,13 @@ class Units {
   /// Parameters, gradients and states of AdamW or SGD between the steps.
   MemoryEstimate states() const;
   bool has_head() const { return has_head_; }
-  /// Places of groups in backward order: the one that is first in it, and the first one of blocks.
-  std::size_t last() const { return groups_.empty() ? 0 : groups_.size() - 1; }
+  /// Places of groups: the one with the head (after all others where it is the root), and the last one of
+  /// blocks.
+  std::size_t head() const { return head_; }
   std::size_t last_block() const { return last_block_; }
 
-  /// Gathered parameters, gradients and messages on their way when the backward pass of this group begins.
+  /// Gathered parameters, gradients and messages on their way when the backward pass of this group, of which
+  /// the root's are a part from the start, begins.
   Bytes in_use(std::size_t group) const;
   /// The same when everything but the root is done.
   Bytes at_end() const;
@@ -38,7 +40,7 @@ class Units {
     std::int64_t summed = 0;     // whole ones of micro-batches that do not reduce
     std::int64_t message = 0;    // what a reduction copies them into
     bool is_root = false;
-    bool is_open = false;        // gathered from the forward to the backward pass
+    bool is_open = false;  // gathered from the forward to the backward pass
   };
   void add(const ShardGroup& group, const std::vector<Module>& modules);
   bool is_open(const ShardGroup& group) const;
@@ -51,6 +53,7 @@ class Units {
   bool has_head_ = false;
   std::vector<Group> groups_;  // the root first, then in forward order
   std::size_t last_block_ = 0;
+  std::size_t head_ = 0;
 };
 
 }  // namespace commlens::pytorch

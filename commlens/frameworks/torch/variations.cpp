@@ -52,15 +52,14 @@ void add_choice(Variations& variations, std::string_view key, const std::array<N
   }
 }
 
-Bytes mebibytes(double count) {
-  return Bytes{static_cast<std::int64_t>(count * 1024 * 1024)};
-}
+Bytes mebibytes(double count) { return Bytes{static_cast<std::int64_t>(count * 1024 * 1024)}; }
 
 void add_buckets(Variations& variations) {
   constexpr std::array<double, 11> caps = {0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 200};
   const Ddp& now = options(variations.job()).ddp;
   if (now.bucket_cap) {
-    variations.add("bucket_cap_mb", std::string(k_absent), [](Job& job) { options(job).ddp.bucket_cap.reset(); });
+    variations.add("bucket_cap_mb", std::string(k_absent),
+                   [](Job& job) { options(job).ddp.bucket_cap.reset(); });
   }
   for (const double cap : caps) {
     if (now.bucket_cap != mebibytes(cap)) {
@@ -132,15 +131,16 @@ void add_ddp(Variations& variations) {
 }
 
 std::string_view name_of_unit(Unit unit) {
-  constexpr std::array<std::string_view, 6> names = {"embedding",      "blocks",
-                                                     "block_pairs",    "head_with_norm",
-                                                     "embedding_with_head", "root"};
+  constexpr std::array<std::string_view, 6> names = {
+      "embedding", "blocks", "block_pairs", "head_with_norm", "embedding_with_head", "root"};
   return names.at(static_cast<std::size_t>(unit));
 }
 
 /// Every list of units with the root last.
 void add_units(Variations& variations) {
-  const auto set_of = [](const std::vector<Unit>& units) { return std::set<Unit>(units.begin(), units.end()); };
+  const auto set_of = [](const std::vector<Unit>& units) {
+    return std::set<Unit>(units.begin(), units.end());
+  };
   const std::set<Unit> now = set_of(options(variations.job()).fsdp.units);
   using List = std::vector<Unit>;
   for (const List& blocks : {List{Unit::blocks}, List{}, List{Unit::block_pairs}}) {
@@ -251,8 +251,8 @@ void add_fsdp_2(Variations& variations) {
   const std::pair<std::string_view, std::int64_t Fsdp::*> prefetches[] = {
       {"forward_prefetch", &Fsdp::forward_prefetch}, {"backward_prefetch", &Fsdp::backward_prefetch}};
   for (const auto& [key, member] : prefetches) {
-    variations.limits(
-        key, [field = member](Job& job) -> std::int64_t& { return options(job).fsdp.*field; }, {0, 1, 2, 3});
+    variations.limits(key, [field = member](Job& job) -> std::int64_t& { return options(job).fsdp.*field; },
+                      {0, 1, 2, 3});
   }
   variations.toggle("reshard_after_backward",
                     [](Job& job) -> bool& { return options(job).fsdp.reshard_after_backward; });
@@ -298,8 +298,9 @@ void add_pipeline(Variations& variations) {
        {"DualPipeV", Schedule::dual_pipe_v}}};
   for (const auto& [name, schedule] : schedules) {
     const bool is_single = schedule == Schedule::gpipe || schedule == Schedule::one_f_one_b;
-    const std::int64_t stages =
-        is_single ? 1 : now.layout.virtual_stages == 1 ? 2 : now.layout.virtual_stages;
+    const std::int64_t stages = is_single                        ? 1
+                                : now.layout.virtual_stages == 1 ? 2
+                                                                 : now.layout.virtual_stages;
     if (schedule != options(now).pipeline.schedule) {
       variations.add("schedule", std::string(name), [&, chosen = schedule](Job& job) {
         options(job).pipeline.schedule = chosen;
@@ -328,15 +329,18 @@ void add_trainer(Variations& variations) {
   add_choice(variations, "optimizer",
              std::array<Named<Optimizer>, 2>{{{"adamw", Optimizer::adamw}, {"sgd", Optimizer::sgd}}},
              [](Job& job) -> auto& { return options(job).trainer.optimizer; });
-  variations.toggle("norm_full_tensor", [](Job& job) -> bool& { return options(job).trainer.norm_full_tensor; });
+  variations.toggle("norm_full_tensor",
+                    [](Job& job) -> bool& { return options(job).trainer.norm_full_tensor; });
 }
 
-void add_patterns(Variations& variations, std::string_view key, std::vector<std::string> ModelConfig::*member,
+void add_patterns(Variations& variations, std::string_view key,
+                  std::vector<std::string> ModelConfig::* member,
                   const std::vector<std::vector<std::string>>& values) {
   for (const std::vector<std::string>& patterns : values) {
     if (patterns != variations.job().model.*member) {
-      variations.add(key, patterns.empty() ? std::string(k_absent) : fmt::format("[{}]", fmt::join(patterns, ", ")),
-                     [&](Job& job) { job.model.*member = patterns; });
+      variations.add(
+          key, patterns.empty() ? std::string(k_absent) : fmt::format("[{}]", fmt::join(patterns, ", ")),
+          [&](Job& job) { job.model.*member = patterns; });
     }
   }
 }
@@ -347,8 +351,8 @@ void add_parts(Variations& variations) {
   const std::int64_t layers = std::min(variations.job().model.layers, most_layers);
   std::vector<std::vector<std::string>> unused = {{}};
   std::vector<std::vector<std::string>> frozen = {
-      {},           {"tok_embeddings.*"},        {"output.*"},       {"tok_embeddings.*", "output.*"},
-      {"*norm*"},   {"tok_embeddings.*", "*norm*"}, {"*attention.w*"}, {"*feed_forward*"}};
+      {},         {"tok_embeddings.*"},           {"output.*"},      {"tok_embeddings.*", "output.*"},
+      {"*norm*"}, {"tok_embeddings.*", "*norm*"}, {"*attention.w*"}, {"*feed_forward*"}};
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     unused.push_back({fmt::format("layers.{}", layer)});
     unused.push_back({fmt::format("layers.{}.feed_forward", layer)});
