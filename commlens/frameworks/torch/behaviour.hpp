@@ -11,8 +11,8 @@ namespace commlens::pytorch {
 /// it, below torch/distributed/ of the wheel unless another folder is given; docs/frameworks/torch.md.
 struct Behaviour {
   KnownVersion version;
-  /// reduce_dtype not given: gradients are reduced in the dtype of the original parameter, else in that of the
-  /// gradient. fsdp/_fully_shard/_fsdp_param.py:1162 of 2.15, _fsdp_collectives.py:561 of 2.12.
+  /// reduce_dtype not given: gradients are reduced in the dtype of the original parameter, else in that of
+  /// the gradient. fsdp/_fully_shard/_fsdp_param.py:1162 of 2.15, _fsdp_collectives.py:561 of 2.12.
   bool reduces_in_original_dtype = true;
   /// Gradients that are partial sums of tensor ranks are summed in the reduce dtype, else in their own.
   /// _fsdp_param.py:1265 of 2.15, :764 of 2.9.
@@ -28,9 +28,11 @@ struct Behaviour {
   AloneShard alone_shard = AloneShard::none;
   /// reshard_after_forward=True or a number reshards the root too. _fsdp_state.py:183 of 2.8, :180 of 2.6.
   bool reshards_root_if_asked = true;
-  /// Reductions at the end of a pipeline: the last module first and the root last, else the root first. _fsdp_state.py:462 of 2.15.
+  /// Reductions at the end of a pipeline: the last module first and the root last, else the root first.
+  /// _fsdp_state.py:462 of 2.15.
   bool finishes_in_reverse = true;
-  /// clip_grad_norm_ reduces the norms of all gradients, else their sum. tensor/_ops/_math_ops.py:319 of 2.10.
+  /// clip_grad_norm_ reduces the norms of all gradients, else their sum. tensor/_ops/_math_ops.py:319
+  /// of 2.10.
   bool clips_each_norm = true;
   /// Norms of partial gradients (pure tensor parallelism): `summed`, and then multiplied for nothing;
   /// `summed_twice`: the multiplication sums them again; `scalars`: the norm of what is partial, then one
@@ -47,7 +49,8 @@ struct Behaviour {
   /// Shapes are learnt by a forward and a backward pass, else by a forward pass. stage.py:1825 of 2.12.
   bool infers_gradients = true;
   std::int64_t object_bytes = 166;  // usual, of a pickled description of shapes
-  /// Schedules of several stages a rank run in lock step, else as a list of actions. schedules.py:2287 of 2.10.
+  /// Schedules of several stages a rank run in lock step, else as a list of actions. schedules.py:2287
+  /// of 2.10.
   bool runs_in_lock_step = false;
   /// The wait for a stage's reductions is a step of the schedule. schedules.py:1730 of 2.15.
   bool waits_for_reductions = true;

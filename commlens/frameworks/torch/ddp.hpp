@@ -17,8 +17,8 @@ struct Bucket {
 
 /// Sizes and types to be put into buckets, in this order. A bucket of a type is closed once its bytes reach
 /// the limit of its number among those of the type (the last limit repeats); what remains is closed last, the
-/// type that came last first (the order of a hash map of libstdc++). Source: torch/csrc/distributed/c10d/reducer.cpp,
-/// compute_bucket_assignment_by_size.
+/// type that came last first (the order of a hash map of libstdc++). Source:
+/// torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size.
 struct BucketItem {
   std::int64_t elements = 0;
   DType dtype = DType::fp32;
@@ -38,11 +38,13 @@ class DataParallel {
   /// The gradients of this module are complete.
   void after_backward(std::size_t module);
   void end_backward();
-  /// Where the gradients of this pass are not reduced.
   /// Whether the next backward pass reduces, where that is known only then.
   void set_sync(bool syncs) { syncs_ = syncs; }
   /// After the last iteration inside join(), whose last rank to join is `last`.
   void end_of_join(Rank last);
+  /// Several backward passes were reduced before the forward pass that rebuilds the buckets, which then finds
+  /// each parameter more than once and stops (reducer.cpp, rebuild_buckets: params_.size()).
+  bool has_failed() const { return has_failed_; }
 
  private:
   void broadcast(const std::vector<BucketItem>& items, const Rule& rule, GroupRank root);
@@ -57,14 +59,15 @@ class DataParallel {
   const Groups& groups_;
   const Ddp& ddp_;
   const std::vector<Module>& modules_;
-  std::vector<const Parameter*> trainable_;      // in the order of registration
-  std::vector<const Parameter*> ready_;          // in the order in which gradients are complete
+  std::vector<const Parameter*> trainable_;  // in the order of registration
+  std::vector<const Parameter*> ready_;      // in the order in which gradients are complete
   std::vector<std::vector<const Parameter*>> buckets_;
-  std::vector<std::size_t> module_of_bucket_;    // whose backward pass completes it
-  std::size_t next_ = 0;                         // bucket
-  std::vector<StepIndex> open_;                  // reductions under way
-  std::int64_t synced_ = 0;                      // backward passes
+  std::vector<std::size_t> module_of_bucket_;  // whose backward pass completes it
+  std::size_t next_ = 0;                       // bucket
+  std::vector<StepIndex> open_;                // reductions under way
+  std::int64_t synced_ = 0;                    // backward passes
   bool is_rebuilt_ = false;
+  bool has_failed_ = false;
   bool syncs_ = true;
   bool sends_buffers_ = true;
 };

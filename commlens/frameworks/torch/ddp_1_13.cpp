@@ -105,8 +105,9 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
   std::vector<StepIndex> reductions;
   out.set_waiting(Waiting::later);
   std::size_t end = 0;
-  for (const std::int64_t sum : buckets_closed_on_reaching(sizes_of(ready), in_elements(k_first_bucket_bytes),
-                                                           in_elements(pytorch::options(job).ddp.bucket_cap.value_or(k_usual_cap).value))) {
+  for (const std::int64_t sum : buckets_closed_on_reaching(
+           sizes_of(ready), in_elements(k_first_bucket_bytes),
+           in_elements(pytorch::options(job).ddp.bucket_cap.value_or(k_usual_cap).value))) {
     for (std::int64_t left = sum; left > 0; ++end) {
       left -= ready[end].count;
     }

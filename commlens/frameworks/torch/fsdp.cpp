@@ -41,8 +41,8 @@ std::vector<std::vector<std::size_t>> wrapped_by(Unit unit, const std::vector<Mo
     case Unit::block_pairs:
       for (std::size_t at = 0; at < blocks.size(); at += unit == Unit::blocks ? 1 : 2) {
         lists.emplace_back(blocks.begin() + static_cast<std::ptrdiff_t>(at),
-                           blocks.begin() + static_cast<std::ptrdiff_t>(
-                                                std::min(at + (unit == Unit::blocks ? 1 : 2), blocks.size())));
+                           blocks.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                at + (unit == Unit::blocks ? 1 : 2), blocks.size())));
       }
       return lists;
     case Unit::root:
@@ -127,7 +127,7 @@ ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std:
     live.group = std::move(group);
     live_.push_back(std::move(live));
   }
-  const ReshardAfterForward& reshard = options_.fsdp.reshard_after_forward;
+  const ReshardAfterForward reshard = reshard_after_forward();
   if (reshard.kind == ReshardAfterForward::Kind::to_size) {
     const Result<GroupId> part = groups.part_of_shard(reshard.size);
     COMMLENS_CHECK(part.has_value(), "the rules check that the part divides the shard group");
@@ -135,13 +135,24 @@ ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std:
   }
 }
 
+/// One rank is false, all are true (_fsdp_init.py, _get_post_forward_mesh_info).
+ReshardAfterForward ShardedStage::reshard_after_forward() const {
+  using Kind = ReshardAfterForward::Kind;
+  const ReshardAfterForward asked = options_.fsdp.reshard_after_forward;
+  if (asked.kind != Kind::to_size || (asked.size > 1 && asked.size < groups_.shard_ranks)) {
+    return asked;
+  }
+  return {asked.size == 1 ? Kind::no : Kind::yes, 0};
+}
+
 bool ShardedStage::reshards(const ShardGroup& group) const {
   const Fsdp& fsdp = options_.fsdp;
   if (fsdp.version == 1) {
-    return !group.is_root && (fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid);
+    return !group.is_root &&
+           (fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid);
   }
   using Reshard = ReshardAfterForward::Kind;
-  const Reshard kind = fsdp.reshard_after_forward.kind;
+  const Reshard kind = reshard_after_forward().kind;
   if (group.is_root) {
     return behaviour_.reshards_root_if_asked && (kind == Reshard::yes || kind == Reshard::to_size);
   }
@@ -153,10 +164,9 @@ GroupSizes ShardedStage::sizes_of(const ShardGroup& group) const {
   const std::int64_t ranks = groups_.shard_ranks;
   GroupSizes sizes;
   const DType first = group.parameters.front()->dtype;
-  const bool is_mixed = !fsdp.param_dtype && std::any_of(group.parameters.begin(), group.parameters.end(),
-                                                         [&](const Parameter* parameter) {
-                                                           return parameter->dtype != first;
-                                                         });
+  const bool is_mixed =
+      !fsdp.param_dtype && std::any_of(group.parameters.begin(), group.parameters.end(),
+                                       [&](const Parameter* parameter) { return parameter->dtype != first; });
   sizes.gather_dtype = is_mixed ? DType::uint8 : fsdp.param_dtype.value_or(first);
   DType gradient_dtype = first;
   DType original_dtype = first;
@@ -171,13 +181,15 @@ GroupSizes ShardedStage::sizes_of(const ShardGroup& group) const {
       gradient_dtype = fsdp.param_dtype.value_or(parameter->dtype);
     }
   }
-  sizes.reduce_dtype = fsdp.reduce_dtype.value_or(
-      behaviour_.reduces_in_original_dtype ? original_dtype : gradient_dtype);
+  sizes.reduce_dtype =
+      fsdp.reduce_dtype.value_or(behaviour_.reduces_in_original_dtype ? original_dtype : gradient_dtype);
   if (fsdp.version == 1) {
     const std::int64_t flat = flat_elements(group, fsdp.use_orig_params);
     sizes.gathered_shard.value = ceil_div(flat, ranks);
     sizes.reduced.value = sizes.gathered_shard.value * ranks;
-    sizes.unpadded.value = flat;
+    // NO_SHARD: what is aligned is padded as if it were sharded.
+    const std::int64_t all = options_.data_shard * groups_.replicate_ranks;
+    sizes.unpadded.value = fsdp.use_orig_params ? ceil_div(flat, all) * all : flat;
     sizes.reduce_dtype = fsdp.reduce_dtype.value_or(fsdp.param_dtype.value_or(first));
   }
   return sizes;
@@ -227,7 +239,8 @@ void ShardedStage::gather(Live& live) {
                     live.sizes.gather_dtype, k_fsdp_gather_part, "parameters");
     return;
   }
-  out_.all_gather(groups_.shard, live.sizes.gathered_shard, live.sizes.gather_dtype, k_fsdp_gather, "parameters");
+  out_.all_gather(groups_.shard, live.sizes.gathered_shard, live.sizes.gather_dtype, k_fsdp_gather,
+                  "parameters");
 }
 
 std::vector<std::size_t> ShardedStage::by_name(const Live& live, std::int64_t count, int direction) const {

@@ -14,11 +14,11 @@ struct ShardGroup {
   std::vector<const Parameter*> parameters;
   std::vector<std::size_t> modules;  // of the stage, in forward order; of the root none
   bool is_root = false;
-  std::int64_t block = -1;           // place among the blocks of the stage; -1: no block
+  std::int64_t block = -1;  // place among the blocks of the stage; -1: no block
 };
 
-/// The groups of a stage's modules, the root (where it has parameters of its own) first, the others in forward
-/// order. `modules` outlives them.
+/// The groups of a stage's modules, the root (where it has parameters of its own) first, the others in
+/// forward order. `modules` outlives them.
 std::vector<ShardGroup> shard_groups(const Job& job, const std::vector<Module>& modules);
 
 /// Bytes and counts of what a group sends. Sources: rules C1 to C6 and B of docs/frameworks/torch.md.
@@ -60,9 +60,9 @@ class ShardedStage {
 
   /// A whole backward pass of a pipeline stage leaves gradients of all groups.
   void accumulate();
-  /// A backward pass in two halves leaves those of the groups that are unsharded when its first half begins: it
-  /// looks for the parameters that the modules then have (pipelining/_backward.py, stage_backward_input). False:
-  /// they are sharded at the second half, which fails (KeyError).
+  /// A backward pass in two halves leaves those of the groups that are unsharded when its first half begins:
+  /// it looks for the parameters that the modules then have (pipelining/_backward.py, stage_backward_input).
+  /// False: they are sharded at the second half, which fails (KeyError).
   void begin_split(std::int64_t micro_batch);
   bool end_split(std::int64_t micro_batch);
   /// The reductions of a pipeline stage, once its last backward pass is done.
@@ -89,11 +89,12 @@ class ShardedStage {
     bool in_backward = false;
     bool has_accumulated = false;     // gradients, in a pipeline
     std::vector<std::int64_t> split;  // micro-batches between the halves of their backward passes
-    bool is_reduced = false;  // its post-backward ran in this pass
+    bool is_reduced = false;          // its post-backward ran in this pass
     bool reshards_after_forward = true;
   };
 
   GroupSizes sizes_of(const ShardGroup& group) const;
+  ReshardAfterForward reshard_after_forward() const;
   bool reshards(const ShardGroup& group) const;
   void gather(Live& live);
   void shard_after_forward(Live& live);

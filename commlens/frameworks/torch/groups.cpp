@@ -16,7 +16,9 @@ Groups::Groups(ProgramBuilder& out, const Job& job) : out_(&out) {
   shard_ranks = data_shard * cp;
   replicate_ranks = job.layout.dp / data_shard;
   const bool is_hybrid = replicate_ranks > 1 && data_shard > 1;
-  shard = out.groups.over(cp > 1 ? Axis("dp_shard_cp") : is_hybrid ? Axis("dp_shard") : Axis::dp,
+  shard = out.groups.over(cp > 1      ? Axis("dp_shard_cp")
+                          : is_hybrid ? Axis("dp_shard")
+                                      : Axis::dp,
                           {block_of(Axis::dp, data_shard), all_of(Axis::cp)});
   replicate = out.groups.over(is_hybrid || cp > 1 ? Axis("dp_replicate") : Axis::dp,
                               {{Axis::dp, {Span::Shape::stride, data_shard}}});

@@ -47,8 +47,8 @@ class TreeBuilder {
 
   Module block(std::int64_t layer) const {
     const std::string name = fmt::format("layers.{}", layer);
-    return module(Module::Kind::block, name,
-                  model_.family == Family::llama ? llama_shapes() : gpt_shapes(), layer);
+    return module(Module::Kind::block, name, model_.family == Family::llama ? llama_shapes() : gpt_shapes(),
+                  layer);
   }
 
  private:
@@ -71,9 +71,9 @@ class TreeBuilder {
   std::vector<Shape> gpt_shapes() const {
     const std::int64_t h = model_.hidden;
     const std::int64_t f = model_.ffn_hidden;
-    return {{"ln1.weight", h, 0},  {"ln1.bias", h, 0},      {"qkv.weight", 3 * h, h}, {"qkv.bias", 3 * h, 0},
-            {"proj.weight", h, h}, {"proj.bias", h, 0},     {"ln2.weight", h, 0},     {"ln2.bias", h, 0},
-            {"fc1.weight", f, h},  {"fc1.bias", f, 0},      {"fc2.weight", h, f},     {"fc2.bias", h, 0}};
+    return {{"ln1.weight", h, 0},  {"ln1.bias", h, 0},  {"qkv.weight", 3 * h, h}, {"qkv.bias", 3 * h, 0},
+            {"proj.weight", h, h}, {"proj.bias", h, 0}, {"ln2.weight", h, 0},     {"ln2.bias", h, 0},
+            {"fc1.weight", f, h},  {"fc1.bias", f, 0},  {"fc2.weight", h, f},     {"fc2.bias", h, 0}};
   }
 
   Parameter parameter(const std::string& module_name, const Module& module, const Shape& shape) const {
@@ -89,12 +89,11 @@ class TreeBuilder {
     } else if (shape.sharding == TensorSharding::columns) {
       parameter.row = ceil_div(shape.row, tp);
     }
-    parameter.is_partial =
-        tp > 1 && job_.layout.sequence_parallel && parameter.dimensions == 1;
+    parameter.is_partial = tp > 1 && job_.layout.sequence_parallel && parameter.dimensions == 1;
     const bool is_mixed = !model_.fp32_patterns.empty();
-    parameter.dtype = !is_mixed                                            ? job_.train.dtype
+    parameter.dtype = !is_mixed                                           ? job_.train.dtype
                       : matches_any(model_.fp32_patterns, parameter.name) ? DType::fp32
-                                                                           : DType::bf16;
+                                                                          : DType::bf16;
     // SequenceParallel makes new parameters, which are trained (tensor/parallel/style.py:395 of 2.15).
     parameter.is_trainable = parameter.is_partial || !matches_any(model_.frozen, parameter.name);
     const bool is_of_feed_forward =
@@ -140,10 +139,11 @@ std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64
     }
     modules.push_back(tree.module(Kind::norm, "norm", norm));
     // A tied output has the parameter of the embedding, which is listed there.
-    modules.push_back(tree.module(
-        Kind::output, "output",
-        model.tied_embeddings ? std::vector<Shape>{}
-                              : std::vector<Shape>{{"weight", model.vocab, model.hidden, TensorSharding::rows}}));
+    modules.push_back(
+        tree.module(Kind::output, "output",
+                    model.tied_embeddings
+                        ? std::vector<Shape>{}
+                        : std::vector<Shape>{{"weight", model.vocab, model.hidden, TensorSharding::rows}}));
   }
   return modules;
 }

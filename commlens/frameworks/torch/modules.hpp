@@ -22,7 +22,7 @@ struct Parameter {
   int dimensions = 2;
   DType dtype = DType::fp32;
   TensorSharding sharding = TensorSharding::whole;
-  bool is_partial = false;    // each tensor rank has only a part of the sum that its gradient is
+  bool is_partial = false;  // each tensor rank has only a part of the sum that its gradient is
   bool is_trainable = true;
   bool is_used = true;  // in the forward pass
 
@@ -34,8 +34,8 @@ struct Parameter {
 struct Module {
   enum class Kind : std::uint8_t { embedding, positions, input_norm, block, norm, output };
   Kind kind = Kind::block;
-  std::int64_t layer = 0;  // of the whole model
-  bool is_used = true;     // false: left out of the forward pass
+  std::int64_t layer = 0;        // of the whole model
+  bool is_used = true;           // false: left out of the forward pass
   bool has_feed_forward = true;  // false: that half of the block is left out
   std::vector<Parameter> parameters;
 };

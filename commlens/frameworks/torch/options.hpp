@@ -21,9 +21,9 @@ struct Ddp {
   bool broadcast_buffers = true;
   bool init_sync = true;
   bool skip_all_reduce_unused_params = false;
-  bool accumulation_sync = true;        // false: all micro-batches but the last under no_sync
-  std::optional<DType> hook_dtype;      // of a communication hook that compresses gradients
-  std::optional<DType> mixed_dtype;     // reduce_dtype of _MixedPrecision
+  bool accumulation_sync = true;          // false: all micro-batches but the last under no_sync
+  std::optional<DType> hook_dtype;        // of a communication hook that compresses gradients
+  std::optional<DType> mixed_dtype;       // reduce_dtype of _MixedPrecision
   std::vector<std::int64_t> join_inputs;  // iterations of each rank inside join(); empty: no join
 };
 
@@ -58,7 +58,7 @@ struct Fsdp {
   std::optional<DType> param_dtype;
   std::optional<DType> reduce_dtype;
   std::optional<double> divide_factor;
-  std::int64_t forward_prefetch = 0;   // blocks that each block prefetches; 0: none by name
+  std::int64_t forward_prefetch = 0;  // blocks that each block prefetches; 0: none by name
   std::int64_t backward_prefetch = 0;
   bool reduce_scatter_unused_params = false;
   bool sync_each_micro_batch = true;

@@ -68,8 +68,22 @@ class PipelineRank {
     }
   }
 
-  /// What is written is not what the framework does: it fails.
-  bool has_failed() const { return has_failed_; }
+  /// What is written is not what the framework does if that fails.
+  Result<void> check() const {
+    if (has_failed_) {
+      return failure(
+          "a schedule that splits backward passes fails where a stage is resharded between the halves "
+          "(KeyError in stage_backward_weight); set reshard_after_forward to false");
+    }
+    const bool ddp_fails = std::any_of(stages_.begin(), stages_.end(), [](const Local& local) {
+      return local.ddp && local.ddp->has_failed();
+    });
+    return ddp_fails ? Result<void>(
+                           failure("DDP fails in the second step of this schedule, which reduces gradients "
+                                   "twice before a forward pass rebuilds the buckets; set shapes of the "
+                                   "pipeline to static"))
+                     : Result<void>();
+  }
 
   StagePrograms write() {
     StagePrograms programs;
@@ -104,12 +118,12 @@ class PipelineRank {
     std::unique_ptr<Stage> stage;
     std::unique_ptr<DataParallel> ddp;
     std::int64_t gradient_passes = 0;  // in this iteration, that complete the gradients of a micro-batch
-    bool is_prepared = false;  // DDP's reducer, without a backward pass that autograd accumulates
+    bool is_prepared = false;          // DDP's reducer, without a backward pass that autograd accumulates
   };
 
   Local& local(std::int64_t stage) {
-    const auto found = std::find_if(stages_.begin(), stages_.end(),
-                                    [&](const Local& each) { return each.index == stage; });
+    const auto found =
+        std::find_if(stages_.begin(), stages_.end(), [&](const Local& each) { return each.index == stage; });
     COMMLENS_CHECK(found != stages_.end(), "a schedule has actions of the rank's own stages");
     return *found;
   }
@@ -192,12 +206,13 @@ class PipelineRank {
       backward(stage, micro_batch);
       return;
     }
-    if (ShardedStage* const shards = own.stage->shards(); shards != nullptr && !shards->end_split(micro_batch)) {
+    if (ShardedStage* const shards = own.stage->shards();
+        shards != nullptr && !shards->end_split(micro_batch)) {
       has_failed_ = true;
     }
     const bool is_last = ++own.gradient_passes == job_.train.micro_batches;
     // Its reducer is told to expect gradients: those of the next whole backward pass.
-    own.is_prepared = is_last && own.ddp;
+    own.is_prepared = own.is_prepared || is_last;
     if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
     }
@@ -224,7 +239,8 @@ class PipelineRank {
   /// One message of `count` elements to or from the rank of another stage.
   void small(std::int64_t stage, bool sends, DType dtype, const Rule& rule) {
     const GroupId group = pair(shape_.rank_of(stage), sends);
-    sends ? out_.send(group, {1}, dtype, rule, "connection") : out_.recv(group, {1}, dtype, rule, "connection");
+    sends ? out_.send(group, {1}, dtype, rule, "connection")
+          : out_.recv(group, {1}, dtype, rule, "connection");
   }
   void handshake(DType sent) {
     out_.set_phase(Phase::other);
@@ -485,9 +501,8 @@ Result<std::vector<StagePrograms>> write_pipeline(const Job& /*job*/, std::span<
   for (const std::int64_t rank : ranks) {
     PipelineRank writer(plan, rank);
     programs.push_back(writer.write());
-    if (writer.has_failed()) {
-      return failure("a schedule that splits backward passes fails where a stage is resharded between the halves "
-                     "(KeyError in stage_backward_weight): set reshard_after_forward to false");
+    if (const Result<void> ok = writer.check(); !ok) {
+      return tl::unexpected(ok.error());
     }
   }
   return programs;

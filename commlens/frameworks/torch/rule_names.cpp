@@ -34,21 +34,21 @@ const Rule k_context_gather{
 const Rule k_context_exchange{
     "context.exchange_keys",
     "torch 2.15 distributed/tensor/experimental/_context_parallel/_attention.py _AllToAllRotater"};
-const Rule k_context_gradients{
-    "context.exchange_gradients",
-    "torch 2.15 distributed/tensor/experimental/_context_parallel/_attention.py "
-    "_templated_ring_attention_backward"};
+const Rule k_context_gradients{"context.exchange_gradients",
+                               "torch 2.15 distributed/tensor/experimental/_context_parallel/_attention.py "
+                               "_templated_ring_attention_backward"};
 const Rule k_ddp_verify{"ddp.verify_shapes", "torch 2.15 distributed/utils.py:299"};
 const Rule k_ddp_states{"ddp.broadcast_states", "torch 2.15 distributed/utils.py:339"};
 const Rule k_ddp_buffers{"ddp.broadcast_buffers", "torch 2.15 nn/parallel/distributed.py _sync_buffers"};
 const Rule k_ddp_rebuild{"ddp.rebuild_buckets", "torch 2.15 nn/parallel/distributed.py:1797"};
-const Rule k_ddp_first_bucket{"ddp.first_bucket",
-                              "torch 2.15 csrc/distributed/c10d/reducer.cpp compute_bucket_assignment_by_size"};
+const Rule k_ddp_first_bucket{
+    "ddp.first_bucket", "torch 2.15 csrc/distributed/c10d/reducer.cpp compute_bucket_assignment_by_size"};
 const Rule k_ddp_bucket{"ddp.bucket", "torch 2.15 csrc/distributed/c10d/reducer.cpp rebuild_buckets"};
 const Rule k_ddp_unused{"ddp.used_parameters",
                         "torch 2.15 csrc/distributed/c10d/reducer.cpp all_reduce_local_used_map"};
 const Rule k_ddp_join{"ddp.join", "torch 2.15 distributed/algorithms/join.py:340"};
-const Rule k_pipeline_message{"pipeline.message", "torch 2.15 distributed/pipelining/schedules.py _batch_p2p"};
+const Rule k_pipeline_message{"pipeline.message",
+                              "torch 2.15 distributed/pipelining/schedules.py _batch_p2p"};
 const Rule k_pipeline_vote{"pipeline.vote", "torch 2.15 distributed/pipelining/schedules.py:463"};
 const Rule k_pipeline_connect{"pipeline.connect", "torch 2.15 distributed/pipelining/_p2p.py:380"};
 const Rule k_pipeline_shapes{"pipeline.infer_shapes", "torch 2.15 distributed/pipelining/stage.py:1825"};

@@ -66,8 +66,8 @@ class Interleaved {
     }
     const std::int64_t hops = shape_.ranks - 1 - rank_;
     if (warmup_ > 0) {
-      add_idle(actions_, has_halves_ ? hops
-                                     : shape_.stages_per_rank * shape_.ranks + 2 * hops - warmup_ - rank_);
+      add_idle(actions_,
+               has_halves_ ? hops : shape_.stages_per_rank * shape_.ranks + 2 * hops - warmup_ - rank_);
     }
     for (std::int64_t step = warmup_; step < warmup_ + all_; ++step) {
       if (step < all_) {
@@ -88,7 +88,8 @@ class Interleaved {
     return step / round_ % shape_.stages_per_rank * shape_.ranks + rank_;
   }
   std::int64_t backward_stage(std::int64_t step) const {
-    const std::int64_t local = shape_.stages_per_rank - 1 - (step - warmup_) / round_ % shape_.stages_per_rank;
+    const std::int64_t local =
+        shape_.stages_per_rank - 1 - (step - warmup_) / round_ % shape_.stages_per_rank;
     return local * shape_.ranks + rank_;
   }
   void add_backward(std::int64_t step) {
@@ -100,9 +101,7 @@ class Interleaved {
     }
   }
   /// The next micro-batch of that kind and stage.
-  void add(Act kind, std::int64_t stage) {
-    actions_.push_back(action(kind, stage, next_[{kind, stage}]++));
-  }
+  void add(Act kind, std::int64_t stage) { actions_.push_back(action(kind, stage, next_[{kind, stage}]++)); }
 
   const PipelineShape& shape_;
   std::int64_t rank_;
@@ -171,9 +170,7 @@ class ZeroBubbleV {
     }
   }
   std::int64_t count(Act kind, std::int64_t stage) { return next_[{kind, stage}]; }
-  void add(Act kind, std::int64_t stage) {
-    actions_.push_back(action(kind, stage, next_[{kind, stage}]++));
-  }
+  void add(Act kind, std::int64_t stage) { actions_.push_back(action(kind, stage, next_[{kind, stage}]++)); }
   void forward(std::int64_t stage) { add(Act::forward, stage); }
   void whole_backward(std::int64_t stage) {
     add(Act::backward_input, stage);
@@ -242,12 +239,8 @@ class DualPipeV {
     }
     return has_halves;
   }
-  void forward(std::int64_t stage) {
-    actions_.push_back(action(Act::forward, stage, forward_[stage]++));
-  }
-  void backward(std::int64_t stage) {
-    actions_.push_back(action(Act::backward, stage, backward_[stage]++));
-  }
+  void forward(std::int64_t stage) { actions_.push_back(action(Act::forward, stage, forward_[stage]++)); }
+  void backward(std::int64_t stage) { actions_.push_back(action(Act::backward, stage, backward_[stage]++)); }
   void overlapped(std::int64_t forward_stage, std::int64_t backward_stage, bool is_apart) {
     forward(forward_stage);
     actions_.back().is_paired = !is_apart;
@@ -332,20 +325,24 @@ RankActions with_reductions(const RankActions& actions, std::int64_t micro_batch
   return all;
 }
 
-/// Puts a receive where its send is issued, going round the ranks, each of which does one step it is ready for.
+/// Puts a receive where its send is issued, going round the ranks, each of which does one step it is ready
+/// for.
 class Messages {
  public:
   Messages(const PipelineShape& shape, const std::vector<RankActions>& actions)
-      : shape_(shape), actions_(actions), next_(actions.size(), 0), all_(actions.size()), done_(actions.size()) {}
+      : shape_(shape),
+        actions_(actions),
+        next_(actions.size(), 0),
+        all_(actions.size()),
+        done_(actions.size()) {}
 
   std::vector<RankActions> write() {
     for (bool has_moved = true; has_moved;) {
       has_moved = false;
       for (std::size_t rank = 0; rank < actions_.size(); ++rank) {
         const std::vector<PipelineAction> piece = next_piece(rank);
-        const bool ready = std::all_of(piece.begin(), piece.end(), [&](const PipelineAction& each) {
-          return is_ready(rank, each);
-        });
+        const bool ready = std::all_of(piece.begin(), piece.end(),
+                                       [&](const PipelineAction& each) { return is_ready(rank, each); });
         if (!piece.empty() && ready) {
           next_[rank] += piece.size();
           take(rank, piece);
@@ -445,13 +442,15 @@ Result<void> check(const PipelineShape& shape) {
     return failure("V schedules have two stages per rank; set stages_per_rank to 2");
   }
   const std::int64_t rounds = std::max<std::int64_t>(1, shape.micro_batches / shape.ranks);
-  const bool has_rounds = shape.schedule == Schedule::interleaved_1f1b ||
-                          shape.schedule == Schedule::interleaved_zero_bubble;
+  const bool has_rounds =
+      shape.schedule == Schedule::interleaved_1f1b || shape.schedule == Schedule::interleaved_zero_bubble;
   if (has_rounds && shape.micro_batches % rounds != 0) {
-    return failure(fmt::format("interleaved schedules need micro-batches that divide into {} rounds", rounds));
+    return failure(
+        fmt::format("interleaved schedules need micro-batches that divide into {} rounds", rounds));
   }
   return shape.schedule == Schedule::dual_pipe_v && shape.micro_batches < 2 * shape.ranks
-             ? Result<void>(failure(fmt::format("DualPipeV needs at least {} micro-batches", 2 * shape.ranks)))
+             ? Result<void>(
+                   failure(fmt::format("DualPipeV needs at least {} micro-batches", 2 * shape.ranks)))
              : Result<void>();
 }
 
@@ -511,8 +510,8 @@ std::vector<RankActions> with_bubbles(const std::vector<RankActions>& actions) {
       }
       has_more = true;
       const PipelineAction& each = actions[rank][next[rank]];
-      const bool waits = each.kind == Act::forward && each.stage > 0 &&
-                         !seen.contains({each.stage - 1, each.micro_batch});
+      const bool waits =
+          each.kind == Act::forward && each.stage > 0 && !seen.contains({each.stage - 1, each.micro_batch});
       all[rank].push_back(waits ? PipelineAction{} : each);
       if (!waits) {
         ++next[rank];

@@ -12,8 +12,8 @@ namespace commlens::pytorch {
 struct PipelineAction {
   enum class Kind : std::uint8_t {
     forward,
-    backward,         // of input and weights together
-    backward_input,   // the two halves of it
+    backward,        // of input and weights together
+    backward_input,  // the two halves of it
     backward_weight,
     send_forward,
     receive_forward,
@@ -59,9 +59,9 @@ Result<void> check(const PipelineShape& shape);
 /// _calculate_single_rank_operations of each schedule.
 std::vector<RankActions> compute_actions(const PipelineShape& shape);
 
-/// The same as the runtime carries it out (from 2.10): stages gathered before they are needed, at most three at
-/// a time, reductions after the last backward pass of a stage, and messages in the order in which the senders
-/// have them. `waits_for_reductions`: in a step of its own, idle here, which delays what follows it.
+/// The same as the runtime carries it out (from 2.10): stages gathered before they are needed, at most three
+/// at a time, reductions after the last backward pass of a stage, and messages in the order in which the
+/// senders have them. `waits_for_reductions`: in a step of its own, idle here, which delays what follows it.
 /// Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
 std::vector<RankActions> runtime_actions(const PipelineShape& shape, bool waits_for_reductions);
 

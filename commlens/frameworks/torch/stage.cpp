@@ -33,7 +33,8 @@ struct BlockNeeds {
 
 BlockNeeds needs_of(const Module& block, bool input_needs) {
   const auto any = [&](std::initializer_list<std::string_view> names) {
-    return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return is_trainable(block, name); });
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::string_view name) { return is_trainable(block, name); });
   };
   BlockNeeds needs;
   needs.attention_input = input_needs || any({".attention_norm.weight"});
@@ -157,8 +158,8 @@ void Stage::recompute(const Module& module) {
   out_.set_phase(Phase::backward, micro_batch);
 }
 
-/// Gradients of what the linears that split their rows take: each has its input's gradient summed, with sequence
-/// parallelism all of them together.
+/// Gradients of what the linears that split their rows take: each has its input's gradient summed, with
+/// sequence parallelism all of them together.
 void Stage::end_of_inputs(bool is_needed, int linears) {
   if (job_.layout.tp == 1 || !is_needed) {
     return;
@@ -174,8 +175,7 @@ void Stage::end_of_inputs(bool is_needed, int linears) {
 
 void Stage::backward_block(const Module& module, bool input_needs) {
   const bool gathers = job_.layout.tp > 1 && job_.layout.sequence_parallel;
-  const BlockNeeds needs =
-      job_.model.family == Family::llama ? needs_of(module, input_needs) : BlockNeeds{};
+  const BlockNeeds needs = job_.model.family == Family::llama ? needs_of(module, input_needs) : BlockNeeds{};
   const bool has_more = module.has_feed_forward;
   if (gathers && (has_more ? needs.feed_forward_output : needs.attention_output)) {
     gather_sequence();  // of the block's output: it needs nothing that is computed again
@@ -245,8 +245,9 @@ bool Stage::input_needs_gradient(std::size_t module) const {
   return modules_.front().kind != Kind::embedding ||
          std::any_of(modules_.begin(), modules_.begin() + static_cast<std::ptrdiff_t>(module),
                      [](const Module& earlier) {
-                       return std::any_of(earlier.parameters.begin(), earlier.parameters.end(),
-                                          [](const Parameter& parameter) { return parameter.has_gradient(); });
+                       return std::any_of(
+                           earlier.parameters.begin(), earlier.parameters.end(),
+                           [](const Parameter& parameter) { return parameter.has_gradient(); });
                      });
 }
 
