@@ -1,21 +1,71 @@
 #include "commlens/frameworks/torch/checks.hpp"
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "commlens/base/units.hpp"
+#include "commlens/frameworks/torch/fsdp.hpp"
 #include "commlens/frameworks/torch/modules.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/frameworks/torch/pipeline.hpp"
+#include "commlens/model/version.hpp"
 
 namespace commlens::pytorch {
 namespace {
 
 Result<void> refuse(bool applies, std::string reason) {
   return applies ? Result<void>(failure(std::move(reason))) : Result<void>();
+}
+
+/// Whether the job's release precedes this one; the newest does not.
+bool is_before(const Job& job, std::string_view release) {
+  const std::array<KnownVersion, 2> lines = {{{"", "", "", ""}, {release, release, release, ""}}};
+  return choose_version(lines, 1, job.framework_version).index == 0;
+}
+
+/// What releases lack.
+Result<void> check_release(const Job& job) {
+  const Options& own = options(job);
+  const PipelineSchedule schedule = own.pipeline.schedule;
+  const bool is_pipeline = job.layout.pp > 1;
+  const bool is_v = is_pipeline && pipeline_shape(job).is_v_shaped();
+  const bool is_dynamic = is_pipeline && !own.pipeline.has_static_shapes;
+  struct Since {
+    bool is_used;
+    std::string_view release;
+    std::string_view name;
+  };
+  const std::array<Since, 8> all = {{
+      {own.ddp.is_used && !own.ddp.init_sync, "2.7", "init_sync of DDP"},
+      {own.ddp.is_used && own.ddp.skip_all_reduce_unused_params, "2.8",
+       "skip_all_reduce_unused_params of DDP"},
+      {own.ddp.is_used && !own.ddp.bucket_caps.empty(), "2.11", "bucket_cap_mb_list of DDP"},
+      {own.fsdp.is_used && own.fsdp.is_replicate, "2.9", "api replicate of fsdp"},
+      {own.fsdp.is_used && own.fsdp.reduce_scatter_unused_params, "2.13",
+       "reduce_scatter_unused_params of fsdp"},
+      {is_pipeline && schedule == PipelineSchedule::dual_pipe_v, "2.9", "schedule DualPipeV"},
+      {is_v && is_dynamic, "2.9", "V schedules with dynamic shapes (they fail)"},
+      {is_dynamic && job.layout.tp > 1, "2.9", "pipelines of tensor ranks with dynamic shapes (they fail)"},
+  }};
+  for (const Since& since : all) {
+    if (since.is_used && is_before(job, since.release)) {
+      return failure(fmt::format("PyTorch {} has no {}: it needs {} or later", job.framework_version,
+                                 since.name, since.release));
+    }
+  }
+  const bool scales_partial =
+      is_pipeline && job.layout.tp > 1 && job.layout.sequence_parallel && !own.fsdp.is_used;
+  return refuse(
+      scales_partial && !is_before(job, "2.10") && is_before(job, "2.12"),
+      "PyTorch 2.10 and 2.11 fail to scale the norms' gradients in a pipeline of tensor ranks with sequence "
+      "parallelism and without FSDP");
 }
 
 Result<void> check_model(const Job& job) {
@@ -30,11 +80,35 @@ Result<void> check_model(const Job& job) {
   if (model.experts > 0) {
     return failure("the torch rules have no mixtures of experts");
   }
-  return refuse(job.layout.tp > 1 && !is_llama,
-                "the torch rules have tensor parallelism of llama models alone");
+  if (job.layout.tp * job.layout.cp > 1 && !is_llama) {
+    return failure("the torch rules have tensor and context parallelism of llama models alone");
+  }
+  return refuse(
+      model.tied_embeddings && job.layout.pp * job.layout.tp > 1,
+      "tied embeddings do not stay tied in a pipeline or with tensor ranks; set tied_embeddings to false");
 }
 
-Result<void> check_pipeline(const Job& job) {
+/// Linears and the embedding compute together, norms cast.
+Result<void> check_dtypes(const Job& job) {
+  const Options& own = options(job);
+  if (job.model.fp32_patterns.empty() || (own.fsdp.is_used && own.fsdp.param_dtype)) {
+    return {};
+  }
+  std::set<DType> dtypes;
+  for (const Module& module : stage_modules(job, 0, 1)) {
+    for (const Parameter& parameter : module.parameters) {
+      if (parameter.dimensions > 1) {
+        dtypes.insert(parameter.dtype);
+      }
+    }
+  }
+  return refuse(
+      dtypes.size() > 1,
+      "fp32_patterns leave linears and embeddings of two dtypes, which PyTorch does not multiply; only norms "
+      "may differ, or param_dtype of fsdp");
+}
+
+Result<void> check_schedule(const Job& job) {
   const std::int64_t stages = job.layout.pp * job.layout.virtual_stages;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     if (stage_layers(job.model.layers, stage, stages).count < 1) {
@@ -56,7 +130,7 @@ Result<void> check_layout(const Job& job) {
     return failure("the data ranks are no multiple of data_shard");
   }
   if (layout.pp > 1) {
-    if (const Result<void> ok = check_pipeline(job); !ok) {
+    if (const Result<void> ok = check_schedule(job); !ok) {
       return ok;
     }
   }
@@ -89,28 +163,125 @@ Result<void> check_ddp(const Job& job) {
                 "join needs the inputs of each data rank");
 }
 
-Result<void> check_fsdp(const Job& job) {
-  const Options& own = options(job);
-  const Fsdp& fsdp = own.fsdp;
-  if (!fsdp.is_used) {
-    return {};
-  }
-  if (std::count(fsdp.units.begin(), fsdp.units.end(), Unit::root) != 1) {
+/// Each module is in one unit, and one is the root.
+Result<void> check_units(const Job& job) {
+  const std::vector<Unit>& units = options(job).fsdp.units;
+  const auto count = [&](std::initializer_list<Unit> some) {
+    return std::count_if(units.begin(), units.end(),
+                         [&](Unit unit) { return std::find(some.begin(), some.end(), unit) != some.end(); });
+  };
+  if (count({Unit::root}) != 1) {
     return failure("fsdp needs the unit root, once");
   }
+  if (count({Unit::embedding, Unit::embedding_with_head}) > 1 ||
+      count({Unit::head_with_norm, Unit::embedding_with_head}) > 1 ||
+      count({Unit::blocks, Unit::block_pairs}) > 1) {
+    return failure("units of fsdp wrap a module twice");
+  }
+  if (job.layout.pp > 1 && count({Unit::embedding_with_head}) > 0) {
+    return failure("the unit embedding_with_head has no place in a pipeline");
+  }
+  if (job.model.tied_embeddings && count({Unit::embedding, Unit::head_with_norm}) > 0) {
+    return failure(
+        "tied embeddings are a parameter of two units; use embedding_with_head, or leave both to the root");
+  }
+  const Fsdp& fsdp = options(job).fsdp;
+  const std::int64_t blocks = job.model.layers / (job.layout.pp * job.layout.virtual_stages);
+  return refuse(
+      fsdp.forward_prefetch + fsdp.backward_prefetch > 0 && blocks > 1 && count({Unit::blocks}) == 0,
+      "forward_prefetch and backward_prefetch name blocks, which need the unit blocks");
+}
+
+/// A group is flattened, or reduced, in one dtype.
+Result<void> check_groups(const Job& job) {
+  const Fsdp& fsdp = options(job).fsdp;
+  const bool counts_all = fsdp.version == 1 || is_before(job, "2.8");
+  const std::vector<Module> modules = stage_modules(job, 0, 1);
+  for (const ShardGroup& group : shard_groups(job, modules)) {
+    std::set<DType> dtypes;
+    std::set<bool> trainable;
+    for (const Parameter* const parameter : group.parameters) {
+      trainable.insert(parameter->is_trainable);
+      if (counts_all || parameter->is_trainable) {
+        dtypes.insert(parameter->dtype);
+      }
+    }
+    if (dtypes.size() > 1) {
+      return failure(fmt::format("fsdp needs one dtype of the parameters of a unit; {} has two",
+                                 group.parameters.front()->name));
+    }
+    if (fsdp.version == 1 && !fsdp.use_orig_params && trainable.size() > 1) {
+      return failure(
+          "fsdp version 1 without use_orig_params needs units that are frozen as a whole or not at all");
+    }
+  }
+  return {};
+}
+
+/// Tensor ranks hold equal shards, also where the vocabulary does not divide.
+Result<void> check_uneven(const Job& job) {
+  const std::int64_t vocab = job.model.raw_vocab > 0 ? job.model.raw_vocab : job.model.vocab;
+  const std::int64_t tp = job.layout.tp;
+  const std::int64_t shard = options(job).data_shard * job.layout.cp;
+  const std::int64_t most = ceil_div(vocab, tp);
+  const std::int64_t least = std::clamp<std::int64_t>(vocab - (tp - 1) * most, 0, most);
+  const bool differs = shard == 1 ? most != least : ceil_div(most, shard) != ceil_div(least, shard);
+  return refuse(
+      tp > 1 && differs,
+      fmt::format("a vocabulary of {} gives {} tensor ranks shards of other sizes, of which the torch rules "
+                  "with fsdp have none; pad it to a multiple of {}",
+                  vocab, tp, tp * shard));
+}
+
+Result<void> check_part(const Job& job) {
+  const Options& own = options(job);
+  const std::int64_t part = own.fsdp.reshard_after_forward.size;
   const std::int64_t shard = data_shard(job) * job.layout.cp;
-  const std::int64_t part = fsdp.reshard_after_forward.size;
   const bool fits = part == 0 || job.layout.cp % part == 0 ||
                     (part % job.layout.cp == 0 && data_shard(job) % (part / job.layout.cp) == 0);
   if (!fits || part > shard) {
     return failure(
         fmt::format("reshard_after_forward {} does not divide the {} ranks of a shard group", part, shard));
   }
-  if (part > 0 && job.layout.tp > 1) {
-    return failure("fully_shard refuses a number for reshard_after_forward with tensor parallelism");
+  return refuse(part > 1 && part < shard && job.layout.tp > 1,
+                "fully_shard refuses a number for reshard_after_forward with tensor parallelism");
+}
+
+Result<void> check_fsdp(const Job& job) {
+  const Options& own = options(job);
+  const Fsdp& fsdp = own.fsdp;
+  if (!fsdp.is_used) {
+    return {};
   }
-  return refuse(job.layout.cp > 1 && job.layout.dp > data_shard(job),
-                "the torch rules have no hybrid sharding with context parallelism");
+  if (fsdp.version == 1 && job.layout.tp * job.layout.cp * job.layout.pp > 1) {
+    return failure("the torch rules have fsdp version 1 of data ranks alone; use version 2");
+  }
+  if (fsdp.is_replicate && data_shard(job) * job.layout.cp > 1) {
+    return failure("api replicate of fsdp shards nothing: set data_shard and context to 1");
+  }
+  if (job.layout.cp > 1 && job.layout.dp > data_shard(job)) {
+    return failure("the torch rules have no hybrid sharding with context parallelism");
+  }
+  for (const auto each : {check_units, check_part, check_uneven}) {
+    if (const Result<void> ok = each(job); !ok) {
+      return ok;
+    }
+  }
+  return job.model.is_whole() ? Result<void>() : check_groups(job);
+}
+
+Result<void> check_pipeline(const Job& job) {
+  const Options& own = options(job);
+  if (job.layout.pp == 1) {
+    return {};
+  }
+  if (!job.model.unused.empty() || job.model.has_batch_norm) {
+    return failure("the torch rules have no unused parts and no buffers in a pipeline");
+  }
+  return refuse(
+      own.ddp.is_used && (own.ddp.static_graph || !own.ddp.join_inputs.empty()),
+      "the torch rules have no static_graph (which counts forward passes that synchronise; a schedule runs "
+      "them without) and no join of DDP in a pipeline");
 }
 
 Result<void> check_clip(const Job& job) {
@@ -119,11 +290,21 @@ Result<void> check_clip(const Job& job) {
                 "parallelism without sequence parallelism");
 }
 
+Result<void> check_optimizer(const Job& job) {
+  const Options& own = options(job);
+  return refuse(
+      own.trainer.optimizer == Optimizer::adamw_foreach && job.layout.tp > 1 &&
+          !job.layout.sequence_parallel && !own.fsdp.is_used,
+      "adamw_foreach fails where some parameters are DTensors and others are not: tensor parallelism "
+      "without sequence parallelism; use adamw");
+}
+
 }  // namespace
 
 Result<void> check_job(const Job& job) {
   using Check = Result<void> (*)(const Job&);
-  for (const Check each : {check_model, check_layout, check_ddp, check_fsdp, check_clip}) {
+  for (const Check each : {check_release, check_model, check_layout, check_dtypes, check_ddp, check_fsdp,
+                           check_pipeline, check_clip, check_optimizer}) {
     if (const Result<void> ok = each(job); !ok) {
       return ok;
     }

@@ -22,6 +22,15 @@ std::int64_t buffers(const std::vector<Module>& modules) {
   return norm == modules.end() ? 0 : norm->parameters.front().count();
 }
 
+/// Of batch norm: running mean and variance, in the dtype that the whole model was given, and how many
+/// batches it has seen.
+std::vector<BucketItem> buffer_items(const Job& job, const std::vector<Module>& modules) {
+  const std::int64_t elements = buffers(modules);
+  const DType dtype = job.model.fp32_patterns.empty() ? job.train.dtype : DType::fp32;
+  return elements == 0 ? std::vector<BucketItem>()
+                       : std::vector<BucketItem>{{elements, dtype}, {elements, dtype}, {1, DType::int64}};
+}
+
 std::size_t module_of(const std::vector<Module>& modules, const Parameter* parameter) {
   for (std::size_t at = 0; at < modules.size(); ++at) {
     const std::vector<Parameter>& own = modules[at].parameters;
@@ -109,8 +118,9 @@ std::vector<BucketItem> DataParallel::states() const {
       items.push_back({parameter.count(), parameter.dtype});
     }
   }
-  if (const std::int64_t elements = buffers(modules_); elements > 0 && ddp_.broadcast_buffers) {
-    items.insert(items.end(), {{elements, DType::fp32}, {elements, DType::fp32}, {1, DType::int64}});
+  if (ddp_.broadcast_buffers) {
+    const std::vector<BucketItem> own = buffer_items(out_.job(), modules_);
+    items.insert(items.end(), own.begin(), own.end());
   }
   return items;
 }
@@ -138,12 +148,9 @@ void DataParallel::initialise() {
 }
 
 void DataParallel::broadcast_buffers() {
-  const std::int64_t elements = buffers(modules_);
-  if (elements == 0 || !ddp_.broadcast_buffers || !sends_buffers_) {
-    return;
+  if (ddp_.broadcast_buffers && sends_buffers_) {
+    broadcast(buffer_items(out_.job(), modules_), k_ddp_buffers, GroupRank{0});
   }
-  broadcast({{elements, DType::fp32}, {elements, DType::fp32}, {1, DType::int64}}, k_ddp_buffers,
-            GroupRank{0});
 }
 
 void DataParallel::rebuild() {
@@ -152,6 +159,7 @@ void DataParallel::rebuild() {
     return;
   }
   is_rebuilt_ = true;
+  has_failed_ = synced_ > needed;
   std::vector<BucketItem> items;
   for (const Parameter* const parameter : ready_) {
     items.push_back({parameter->count(), parameter->dtype});

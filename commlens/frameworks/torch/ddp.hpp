@@ -38,11 +38,13 @@ class DataParallel {
   /// The gradients of this module are complete.
   void after_backward(std::size_t module);
   void end_backward();
-  /// Where the gradients of this pass are not reduced.
   /// Whether the next backward pass reduces, where that is known only then.
   void set_sync(bool syncs) { syncs_ = syncs; }
   /// After the last iteration inside join(), whose last rank to join is `last`.
   void end_of_join(Rank last);
+  /// Several backward passes were reduced before the forward pass that rebuilds the buckets, which then finds
+  /// each parameter more than once and stops (reducer.cpp, rebuild_buckets: params_.size()).
+  bool has_failed() const { return has_failed_; }
 
  private:
   void broadcast(const std::vector<BucketItem>& items, const Rule& rule, GroupRank root);
@@ -65,6 +67,7 @@ class DataParallel {
   std::vector<StepIndex> open_;                // reductions under way
   std::int64_t synced_ = 0;                    // backward passes
   bool is_rebuilt_ = false;
+  bool has_failed_ = false;
   bool syncs_ = true;
   bool sends_buffers_ = true;
 };

@@ -127,12 +127,22 @@ ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std:
     live.group = std::move(group);
     live_.push_back(std::move(live));
   }
-  const ReshardAfterForward& reshard = options_.fsdp.reshard_after_forward;
+  const ReshardAfterForward reshard = reshard_after_forward();
   if (reshard.kind == ReshardAfterForward::Kind::to_size) {
     const Result<GroupId> part = groups.part_of_shard(reshard.size);
     COMMLENS_CHECK(part.has_value(), "the rules check that the part divides the shard group");
     part_ = *part;
   }
+}
+
+/// One rank is false, all are true (_fsdp_init.py, _get_post_forward_mesh_info).
+ReshardAfterForward ShardedStage::reshard_after_forward() const {
+  using Kind = ReshardAfterForward::Kind;
+  const ReshardAfterForward asked = options_.fsdp.reshard_after_forward;
+  if (asked.kind != Kind::to_size || (asked.size > 1 && asked.size < groups_.shard_ranks)) {
+    return asked;
+  }
+  return {asked.size == 1 ? Kind::no : Kind::yes, 0};
 }
 
 bool ShardedStage::reshards(const ShardGroup& group) const {
@@ -142,7 +152,7 @@ bool ShardedStage::reshards(const ShardGroup& group) const {
            (fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid);
   }
   using Reshard = ReshardAfterForward::Kind;
-  const Reshard kind = fsdp.reshard_after_forward.kind;
+  const Reshard kind = reshard_after_forward().kind;
   if (group.is_root) {
     return behaviour_.reshards_root_if_asked && (kind == Reshard::yes || kind == Reshard::to_size);
   }
@@ -177,7 +187,9 @@ GroupSizes ShardedStage::sizes_of(const ShardGroup& group) const {
     const std::int64_t flat = flat_elements(group, fsdp.use_orig_params);
     sizes.gathered_shard.value = ceil_div(flat, ranks);
     sizes.reduced.value = sizes.gathered_shard.value * ranks;
-    sizes.unpadded.value = flat;
+    // NO_SHARD: what is aligned is padded as if it were sharded.
+    const std::int64_t all = options_.data_shard * groups_.replicate_ranks;
+    sizes.unpadded.value = fsdp.use_orig_params ? ceil_div(flat, all) * all : flat;
     sizes.reduce_dtype = fsdp.reduce_dtype.value_or(fsdp.param_dtype.value_or(first));
   }
   return sizes;

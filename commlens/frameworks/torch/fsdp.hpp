@@ -94,6 +94,7 @@ class ShardedStage {
   };
 
   GroupSizes sizes_of(const ShardGroup& group) const;
+  ReshardAfterForward reshard_after_forward() const;
   bool reshards(const ShardGroup& group) const;
   void gather(Live& live);
   void shard_after_forward(Live& live);

@@ -70,8 +70,22 @@ class PipelineRank {
     }
   }
 
-  /// What is written is not what the framework does: it fails.
-  bool has_failed() const { return has_failed_; }
+  /// What is written is not what the framework does if that fails.
+  Result<void> check() const {
+    if (has_failed_) {
+      return failure(
+          "a schedule that splits backward passes fails where a stage is resharded between the halves "
+          "(KeyError in stage_backward_weight); set reshard_after_forward to false");
+    }
+    const bool ddp_fails = std::any_of(stages_.begin(), stages_.end(), [](const Local& local) {
+      return local.ddp && local.ddp->has_failed();
+    });
+    return ddp_fails ? Result<void>(
+                           failure("DDP fails in the second step of this schedule, which reduces gradients "
+                                   "twice before a forward pass rebuilds the buckets; set shapes of the "
+                                   "pipeline to static"))
+                     : Result<void>();
+  }
 
   StagePrograms write() {
     StagePrograms programs;
@@ -233,7 +247,7 @@ class PipelineRank {
     }
     const bool is_last = ++own.gradient_passes == job_.train.micro_batches;
     // Its reducer is told to expect gradients: those of the next whole backward pass.
-    own.is_prepared = is_last && own.ddp;
+    own.is_prepared = own.is_prepared || is_last;
     if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
     }
@@ -537,10 +551,8 @@ Result<std::vector<StagePrograms>> write_pipeline(const Job& /*job*/, std::span<
   for (const std::int64_t rank : ranks) {
     PipelineRank writer(plan, rank);
     programs.push_back(writer.write());
-    if (writer.has_failed()) {
-      return failure(
-          "a schedule that splits backward passes fails where a stage is resharded between the halves "
-          "(KeyError in stage_backward_weight): set reshard_after_forward to false");
+    if (const Result<void> ok = writer.check(); !ok) {
+      return tl::unexpected(ok.error());
     }
   }
   return programs;

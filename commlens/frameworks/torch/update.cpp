@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/options.hpp"
@@ -26,6 +27,16 @@ std::int64_t gradients(const std::vector<Module>& modules) {
   return count;
 }
 
+/// Of the norms of all gradients: the widest of the parameters that have one.
+DType norm_dtype(const std::vector<Module>& modules) {
+  std::optional<DType> dtype;
+  for_parameters(modules, [&](const Parameter& parameter) {
+    const bool is_wider = !dtype || size_of(parameter.dtype) > size_of(*dtype);
+    dtype = parameter.has_gradient() && is_wider ? parameter.dtype : dtype;
+  });
+  return dtype.value_or(DType::fp32);
+}
+
 void sum_partial(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules, int times,
                  const Rule& rule) {
   for_parameters(modules, [&](const Parameter& parameter) {
@@ -38,7 +49,7 @@ void sum_partial(ProgramBuilder& out, const Groups& groups, const std::vector<Mo
 /// Pure tensor parallelism: some gradients are partial.
 void clip_partial(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules) {
   const std::int64_t count = gradients(modules);
-  const DType dtype = out.job().train.dtype;
+  const DType dtype = norm_dtype(modules);
   using Clip = Behaviour::PartialClip;
   const Clip clip = behaviour(out.job()).partial_clip;
   if (clip == Clip::scalars) {
@@ -59,7 +70,7 @@ void clip_partial(ProgramBuilder& out, const Groups& groups, const std::vector<M
 
 void clip_gradients(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules) {
   const Options& own = options(out.job());
-  const DType dtype = out.job().train.dtype;
+  const DType dtype = norm_dtype(modules);
   if (!own.trainer.clip || gradients(modules) == 0) {
     return;
   }
