@@ -46,7 +46,8 @@ inline void add_random_fsdp(Job& job) {
   fsdp.reshard_after_forward.kind = *rc::gen::element(Kind::automatic, Kind::yes, Kind::no);
   fsdp.reduce_dtype = *rc::gen::element(std::optional<DType>(), std::optional(DType::fp32));
   fsdp.param_dtype = *rc::gen::element(std::optional<DType>(), std::optional(DType::bf16));
-  fsdp.forward_prefetch = *rc::gen::inRange<std::int64_t>(0, 3);
+  const bool has_blocks = fsdp.units.size() > 1;
+  fsdp.forward_prefetch = has_blocks ? *rc::gen::inRange<std::int64_t>(0, 3) : 0;
   fsdp.sync_each_micro_batch = *rc::gen::arbitrary<bool>();
 }
 
@@ -88,6 +89,11 @@ inline Job random_pipeline_job() {
   job.model.layers = job.layout.pp * job.layout.virtual_stages * *rc::gen::inRange<std::int64_t>(1, 3);
   job.train.micro_batches = 2 * job.layout.pp * *rc::gen::inRange<std::int64_t>(1, 3);
   pytorch::Options& own = pytorch::options(job);
+  if (!is_single && schedule != PipelineSchedule::interleaved_1f1b &&
+      schedule != PipelineSchedule::looped_bfs) {
+    // Others split backward passes, between whose halves no stage may be sharded again.
+    own.fsdp.reshard_after_forward.kind = pytorch::ReshardAfterForward::Kind::no;
+  }
   own.pipeline = {.schedule = schedule, .has_static_shapes = *rc::gen::arbitrary<bool>()};
   if (*rc::gen::arbitrary<bool>()) {
     own.fsdp.is_used = false;
