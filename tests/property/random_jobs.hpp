@@ -59,6 +59,9 @@ inline Job small_job(const std::string& framework) {
 inline Job valid(Job job) {
   Result<Job> checked = validated(std::move(job));
   RC_ASSERT(checked.has_value());
+  if (const Result<void> runs = rules_of(*checked).check(*checked); !runs) {
+    RC_FAIL(runs.error().message);
+  }
   return *std::move(checked);
 }
 

@@ -222,7 +222,7 @@ Result<void> check_groups(const Job& job) {
 Result<void> check_uneven(const Job& job) {
   const std::int64_t vocab = job.model.raw_vocab > 0 ? job.model.raw_vocab : job.model.vocab;
   const std::int64_t tp = job.layout.tp;
-  const std::int64_t shard = options(job).data_shard * job.layout.cp;
+  const std::int64_t shard = data_shard(job) * job.layout.cp;
   const std::int64_t most = ceil_div(vocab, tp);
   const std::int64_t least = std::clamp<std::int64_t>(vocab - (tp - 1) * most, 0, most);
   const bool differs = shard == 1 ? most != least : ceil_div(most, shard) != ceil_div(least, shard);

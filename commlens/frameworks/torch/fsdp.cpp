@@ -188,7 +188,7 @@ GroupSizes ShardedStage::sizes_of(const ShardGroup& group) const {
     sizes.gathered_shard.value = ceil_div(flat, ranks);
     sizes.reduced.value = sizes.gathered_shard.value * ranks;
     // NO_SHARD: what is aligned is padded as if it were sharded.
-    const std::int64_t all = options_.data_shard * groups_.replicate_ranks;
+    const std::int64_t all = data_shard(out_.job()) * groups_.replicate_ranks;
     sizes.unpadded.value = fsdp.use_orig_params ? ceil_div(flat, all) * all : flat;
     sizes.reduce_dtype = fsdp.reduce_dtype.value_or(fsdp.param_dtype.value_or(first));
   }
