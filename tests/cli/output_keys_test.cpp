@@ -197,6 +197,8 @@ layout: {tensor: 2, pipeline: 2, order: tp-cp-ep-pp-dp}
 micro_batch: 1
 )");
     write({"predict", ordered});
+    write({"predict", "19M", "--dp", "2", "--framework", "torch-fsdp"});
+    write({"advise", "19M", "--dp", "2", "--framework", "torch-fsdp"});
     write({"predict", "19M", "--ranks", "8", "--framework", "deepspeed,paper", "--zero", "1,3", "--tp", "1,8",
            "--gpus-per-node", "4"},
           {"zero", "tp"});
@@ -220,6 +222,8 @@ model: {family: gpt, layers: 2, hidden: 64, heads: 4, sequence: 32, vocab: 256}
 deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 )");
     write({"compare", job, log});
+    const std::string torch = "tests/golden/torch/fsdp2_S_hsdp2x2";
+    write({"compare", torch + "_factor1/case.yaml", torch + "/calls.jsonl.gz"});
     write({"compare", timed("a.jsonl", 12, 500), timed("b.jsonl", 12, 900), "--regression"});
     write(
         {"compare", timed("a.jsonl", 1, 500),
