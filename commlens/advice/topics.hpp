@@ -18,5 +18,6 @@ void advise_sequence_parallelism(Study& study);
 void advise_attention_mask(Study& study);
 void advise_bubble(Study& study);
 void advise_overlap(Study& study);
+void advise_choices(Study& study);
 
 }  // namespace commlens

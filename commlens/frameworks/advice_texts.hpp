@@ -24,7 +24,14 @@ enum class Setting : std::uint8_t {
 enum class AdviceTopic : std::uint8_t {
   overlap,             // gradients reduced while the backward pass computes
   gradient_reduction,  // gradients of ZeRO-1 and 2 reduced to their owners only
-  attention_mask       // a mask in every send between stages
+  attention_mask,      // a mask in every send between stages
+  // Choices that are weighed against each other.
+  sharding,      // states over all data ranks, or over some of them with replicas
+  gathering,     // what stays gathered from the forward to the backward pass
+  units,         // parameters that are gathered together
+  loss,          // logits gathered, or a loss of the parts
+  accumulation,  // which micro-batches reduce
+  schedule       // of pipeline stages
 };
 
 /// A job with one setting of its framework changed.

@@ -81,6 +81,13 @@ std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
       return less_reduced(job, place);
     case AdviceTopic::attention_mask:
       return without_mask(job);
+    case AdviceTopic::sharding:
+    case AdviceTopic::gathering:
+    case AdviceTopic::units:
+    case AdviceTopic::loss:
+    case AdviceTopic::accumulation:
+    case AdviceTopic::schedule:
+      break;
   }
   return {};
 }

@@ -2,6 +2,7 @@
 // by the name of any of them (docs/frameworks/torch.md).
 #include <fmt/format.h>
 
+#include "commlens/frameworks/torch/advice.hpp"
 #include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/checks.hpp"
 #include "commlens/frameworks/torch/ddp_1_13.hpp"
@@ -55,7 +56,10 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
   return job.layout.pp > 1 ? write_pipeline(job, stages, plan) : write_spmd(job, plan);
 }
 
-Bytes bucket(const Job& job) { return options(job).ddp.bucket_cap.value_or(torch_ddp::k_usual_cap); }
+Bytes bucket(const Job& job) {
+  const Ddp& ddp = options(job).ddp;
+  return ddp.is_used || is_old(job) ? ddp.bucket_cap.value_or(torch_ddp::k_usual_cap) : Bytes{};
+}
 
 Result<void> set_bucket(Job& job, Bytes bucket) {
   options(job).ddp.bucket_cap = bucket;
@@ -114,12 +118,6 @@ std::string sharding_text(const Job& job) {
                      replicas == 1 ? "" : fmt::format(", {} replicas", replicas));
 }
 
-std::string setting_text(const Job& job, Setting setting) {
-  return setting == Setting::bucket
-             ? fmt::format("bucket_cap_mb={} of DistributedDataParallel", bucket(job).value >> 20)
-             : "";
-}
-
 FrameworkRules rules_of_name(std::string_view name) {
   FrameworkRules rules{
       .name = name,
@@ -134,13 +132,14 @@ FrameworkRules rules_of_name(std::string_view name) {
       .takes_partial_models = true,
       .settings = {.adopt = adopt,
                    .settle = settle,
+                   .has_sequence_parallelism = [](const Job&) { return true; },
                    .bucket = bucket,
                    .set_bucket = set_bucket,
                    .sharding_text = sharding_text,
                    .reduces_every_micro_batch = reduces_every_micro_batch,
                    .pads_to_tensor_ranks = true},
       .memory = memory_rules(),
-      .advice = {.place = "of DistributedDataParallel", .setting = setting_text},
+      .advice = advice_texts(),
       .variations = add_variations,
       .case_file = {.sections = {"ddp", "fsdp", "tensor_parallel", "context_parallel", "pipeline", "trainer"},
                     .read_section = read_case_section,
