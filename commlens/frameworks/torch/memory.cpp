@@ -114,8 +114,7 @@ class RankMemory {
  private:
   Bytes activations() const {
     const LayerActivations block = block_activations(job_, job_.train.recompute);
-    const double layers = static_cast<double>(job_.model.layers) /
-                          static_cast<double>(job_.layout.pp * job_.layout.virtual_stages);
+    const auto layers = static_cast<double>(units_.blocks());
     // A stage keeps what it sent until its gradient has come.
     const double sent =
         job_.layout.pp == 1

@@ -36,6 +36,7 @@ Units::Units(const Job& job, std::int64_t rank) : job_(job), options_(options(jo
       job.layout.pp == 1 ? std::vector<std::int64_t>{0} : shape.stages_of(rank);
   for (const std::int64_t stage : own) {
     has_head_ = has_head_ || stage + 1 == stages;
+    blocks_ = std::max(blocks_, stage_layers(job.model.layers, stage, stages).count);
     const std::vector<Module> modules = stage_modules(job, stage, stages);
     if (!fsdp.is_used) {
       add(whole(modules), modules);

@@ -17,6 +17,8 @@ class Units {
   /// Parameters, gradients and states of AdamW or SGD between the steps.
   MemoryEstimate states() const;
   bool has_head() const { return has_head_; }
+  /// Blocks of the rank's largest stage.
+  std::int64_t blocks() const { return blocks_; }
   /// Places of groups: the one with the head (after all others where it is the root), and the last one of
   /// blocks.
   std::size_t head() const { return head_; }
@@ -51,6 +53,7 @@ class Units {
   std::int64_t shard_ranks_ = 1;
   bool is_sharded_ = false;
   bool has_head_ = false;
+  std::int64_t blocks_ = 0;
   std::vector<Group> groups_;  // the root first, then in forward order
   std::size_t last_block_ = 0;
   std::size_t head_ = 0;
