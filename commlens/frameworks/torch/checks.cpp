@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/units.hpp"
+#include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/fsdp.hpp"
 #include "commlens/frameworks/torch/modules.hpp"
 #include "commlens/frameworks/torch/options.hpp"
@@ -269,6 +270,11 @@ Result<void> check_pipeline(const Job& job) {
   }
   if (!job.model.unused.empty() || job.model.has_batch_norm) {
     return failure("the torch rules have no unused parts and no buffers in a pipeline");
+  }
+  if (own.pipeline.schedule == PipelineSchedule::gpipe && behaviour(job).gpipe_needs_micro_batches &&
+      job.train.micro_batches < job.layout.pp) {
+    return failure(fmt::format("GPipe of this release needs at least {} micro-batches, one for each stage",
+                               job.layout.pp));
   }
   return refuse(
       own.ddp.is_used && (own.ddp.static_graph || !own.ddp.join_inputs.empty()),
