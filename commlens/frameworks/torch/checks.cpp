@@ -84,9 +84,8 @@ Result<void> check_model(const Job& job) {
   if (job.layout.tp * job.layout.cp > 1 && !is_llama) {
     return failure("the torch rules have tensor and context parallelism of llama models alone");
   }
-  return refuse(
-      model.tied_embeddings && job.layout.pp * job.layout.tp > 1,
-      "tied embeddings do not stay tied in a pipeline or with tensor ranks; set tied_embeddings to false");
+  return refuse(model.tied_embeddings && job.layout.pp > 1,
+                "the stages of a pipeline cannot share a parameter; set tied_embeddings to false");
 }
 
 /// Linears and the embedding compute together, norms cast.
@@ -170,14 +169,15 @@ Result<void> check_units(const Job& job) {
   if (job.layout.pp > 1 && count({Unit::embedding_with_head}) > 0) {
     return failure("the unit embedding_with_head has no place in a pipeline");
   }
-  if (job.model.tied_embeddings && count({Unit::embedding, Unit::head_with_norm}) > 0) {
+  if (are_embeddings_tied(job) && count({Unit::embedding, Unit::head_with_norm}) > 0) {
     return failure(
         "tied embeddings are a parameter of two units; use embedding_with_head, or leave both to the root");
   }
   const Fsdp& fsdp = options(job).fsdp;
   const std::int64_t blocks = job.model.layers / (job.layout.pp * job.layout.virtual_stages);
-  return refuse(fsdp.forward_prefetch + fsdp.backward_prefetch > 0 && blocks > 1 && count({Unit::blocks}) == 0,
-                "forward_prefetch and backward_prefetch name blocks, which need the unit blocks");
+  return refuse(
+      fsdp.forward_prefetch + fsdp.backward_prefetch > 0 && blocks > 1 && count({Unit::blocks}) == 0,
+      "forward_prefetch and backward_prefetch name blocks, which need the unit blocks");
 }
 
 /// A group is flattened, or reduced, in one dtype.

@@ -110,6 +110,8 @@ class TreeBuilder {
 
 std::int64_t buffer_elements(const Job& job) { return job.model.has_batch_norm ? job.model.hidden : 0; }
 
+bool are_embeddings_tied(const Job& job) { return job.model.tied_embeddings && job.layout.tp == 1; }
+
 std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64_t stages) {
   const ModelConfig& model = job.model;
   const TreeBuilder tree(job);
@@ -141,7 +143,7 @@ std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64
     // A tied output has the parameter of the embedding, which is listed there.
     modules.push_back(
         tree.module(Kind::output, "output",
-                    model.tied_embeddings
+                    are_embeddings_tied(job)
                         ? std::vector<Shape>{}
                         : std::vector<Shape>{{"weight", model.vocab, model.hidden, TensorSharding::rows}}));
   }
