@@ -147,6 +147,16 @@ Result<void> check_ddp(const Job& job) {
         "DDP stops in its second iteration where parameters are unused; set "
         "find_unused_parameters or static_graph");
   }
+  if (ddp.mixed_dtype && (!ddp.mixed_parameters || ddp.find_unused_parameters)) {
+    return failure(
+        "mixed_precision of DDP fails without param_dtype, and with find_unused_parameters (it marks "
+        "parameters as ready twice)");
+  }
+  if (job.model.has_batch_norm && ddp.mixed_parameters && ddp.mixed_buffers != ddp.mixed_parameters) {
+    return failure(
+        "mixed_precision of DDP computes batch norm in two dtypes, which PyTorch does not; set buffer_dtype "
+        "to param_dtype");
+  }
   return refuse(!inputs.empty() && static_cast<std::int64_t>(inputs.size()) != job.layout.dp,
                 "join needs the inputs of each data rank");
 }
@@ -250,6 +260,11 @@ Result<void> check_fsdp(const Job& job) {
   if (job.layout.cp > 1 && job.layout.dp > own.data_shard) {
     return failure("the torch rules have no hybrid sharding with context parallelism");
   }
+  if (job.model.has_batch_norm && fsdp.param_dtype.value_or(job.train.dtype) != job.train.dtype) {
+    return failure(
+        "param_dtype of fsdp computes batch norm in two dtypes, which PyTorch does not; leave param_dtype "
+        "or the buffers out");
+  }
   for (const auto each : {check_units, check_part, check_uneven}) {
     if (const Result<void> ok = each(job); !ok) {
       return ok;
@@ -309,6 +324,28 @@ Result<void> check_job(const Job& job) {
   }
   return refuse(job.train.recompute == Recompute::selective,
                 "the torch rules have no selective activation checkpointing; use full or none");
+}
+
+std::vector<std::string> never_recorded(const Job& job) {
+  const Options& own = options(job);
+  const bool is_pipeline = job.layout.pp > 1;
+  const bool is_tensor = job.layout.tp > 1;
+  std::vector<std::string> reasons;
+  const auto add = [&](bool applies, const char* reason) {
+    if (applies) {
+      reasons.emplace_back(reason);
+    }
+  };
+  add(is_pipeline && job.layout.cp > 1, "context parallelism in a pipeline");
+  add(is_pipeline && is_tensor && own.tensor.loss_parallel, "loss_parallel in a pipeline");
+  add(is_pipeline && job.train.recompute != Recompute::none, "activation checkpointing in a pipeline");
+  add(is_pipeline && !job.model.frozen.empty(), "frozen parameters in a pipeline");
+  add(is_pipeline && job.model.family == Family::gpt, "gpt models in a pipeline");
+  add(is_pipeline && job.train.dtype != DType::fp32, "a pipeline of bf16 or fp16 parameters");
+  add(job.layout.cp > 1 && is_before(job, "2.15"), "context parallelism before 2.15");
+  add(is_pipeline && pipeline_shape(job).is_v_shaped() && own.ddp.is_used && is_before(job, "2.15"),
+      "DDP under V schedules before 2.15");
+  return reasons;
 }
 
 }  // namespace commlens::pytorch

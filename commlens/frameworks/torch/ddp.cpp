@@ -22,8 +22,8 @@ std::int64_t buffers(const std::vector<Module>& modules) {
   return norm == modules.end() ? 0 : norm->parameters.front().count();
 }
 
-/// Of batch norm: running mean and variance, in the dtype that the whole model was given, and how many batches it
-/// has seen.
+/// Of batch norm: running mean and variance, in the dtype that the whole model was given, and how many
+/// batches it has seen.
 std::vector<BucketItem> buffer_items(const Job& job, const std::vector<Module>& modules) {
   const std::int64_t elements = buffers(modules);
   const DType dtype = job.model.fp32_patterns.empty() ? job.train.dtype : DType::fp32;
@@ -148,9 +148,14 @@ void DataParallel::initialise() {
 }
 
 void DataParallel::broadcast_buffers() {
-  if (ddp_.broadcast_buffers && sends_buffers_) {
-    broadcast(buffer_items(out_.job(), modules_), k_ddp_buffers, GroupRank{0});
+  if (!ddp_.broadcast_buffers || !sends_buffers_) {
+    return;
   }
+  std::vector<BucketItem> items = buffer_items(out_.job(), modules_);
+  for (BucketItem& item : items) {  // mixed precision casts all of them, once their state is broadcast
+    item.dtype = ddp_.mixed_buffers.value_or(item.dtype);
+  }
+  broadcast(items, k_ddp_buffers, GroupRank{0});
 }
 
 void DataParallel::rebuild() {
