@@ -217,7 +217,7 @@ TEST_P(Schedules, EverySendHasItsReceiveInTheSameOrder) {
           continue;
         }
         ++shapes;
-        ASSERT_NO_FATAL_FAILURE(expect_messages_match(shape, runtime_actions(shape, true)));
+        ASSERT_NO_FATAL_FAILURE(expect_messages_match(shape, runtime_actions(shape, {})));
         if (const auto actions = lock_step_actions(shape)) {
           ++in_lock_step;
           ASSERT_NO_FATAL_FAILURE(expect_messages_match(shape, *actions));

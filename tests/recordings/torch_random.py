@@ -424,8 +424,9 @@ def main():
         folder = os.path.join(options.out, "%05d_%s" % (number, chosen))
         path = os.path.join(options.out, "%05d_%s.yaml" % (number, chosen))
         os.makedirs(folder, exist_ok=True)
-        with open(path, "w") as out:
-            out.write(text_of(case, options.version))
+        if not (options.again and os.path.exists(path)):
+            with open(path, "w") as out:
+                out.write(text_of(case, options.version))
         start = time.time()
         verdict, said = verdict_of(options, path, folder, chosen)
         table[chosen][verdict] += 1

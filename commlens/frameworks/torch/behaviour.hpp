@@ -54,6 +54,10 @@ struct Behaviour {
   bool runs_in_lock_step = false;
   /// The wait for a stage's reductions is a step of the schedule. schedules.py:1730 of 2.15.
   bool waits_for_reductions = true;
+  /// Passes of DualPipeV that overlap are one step of the schedule. schedules.py:3138 of 2.12, :2795 of 2.9.
+  bool pairs_passes = true;
+  /// GPipe refuses fewer micro-batches than stages, as 1F1B does from then on. schedules.py:566 of 2.9.
+  bool gpipe_needs_micro_batches = false;
   /// Reductions are a part of the last backward pass of a stage, before its message. stage.py:657 of 2.9.
   bool reduces_in_backward = false;
   /// Gradients that are partial sums are summed once more when they are scaled. stage.py of 2.9, scale_grads.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/units.hpp"
+#include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/fsdp.hpp"
 #include "commlens/frameworks/torch/modules.hpp"
 #include "commlens/frameworks/torch/options.hpp"
@@ -83,9 +84,8 @@ Result<void> check_model(const Job& job) {
   if (job.layout.tp * job.layout.cp > 1 && !is_llama) {
     return failure("the torch rules have tensor and context parallelism of llama models alone");
   }
-  return refuse(
-      model.tied_embeddings && job.layout.pp * job.layout.tp > 1,
-      "tied embeddings do not stay tied in a pipeline or with tensor ranks; set tied_embeddings to false");
+  return refuse(model.tied_embeddings && job.layout.pp > 1,
+                "the stages of a pipeline cannot share a parameter; set tied_embeddings to false");
 }
 
 /// Linears and the embedding compute together, norms cast.
@@ -159,6 +159,16 @@ Result<void> check_ddp(const Job& job) {
         "DDP stops in its second iteration where parameters are unused; set "
         "find_unused_parameters or static_graph");
   }
+  if (ddp.mixed_dtype && (!ddp.mixed_parameters || ddp.find_unused_parameters)) {
+    return failure(
+        "mixed_precision of DDP fails without param_dtype, and with find_unused_parameters (it marks "
+        "parameters as ready twice)");
+  }
+  if (job.model.has_batch_norm && ddp.mixed_parameters && ddp.mixed_buffers != ddp.mixed_parameters) {
+    return failure(
+        "mixed_precision of DDP computes batch norm in two dtypes, which PyTorch does not; set buffer_dtype "
+        "to param_dtype");
+  }
   return refuse(!inputs.empty() && static_cast<std::int64_t>(inputs.size()) != job.layout.dp,
                 "join needs the inputs of each data rank");
 }
@@ -181,7 +191,7 @@ Result<void> check_units(const Job& job) {
   if (job.layout.pp > 1 && count({Unit::embedding_with_head}) > 0) {
     return failure("the unit embedding_with_head has no place in a pipeline");
   }
-  if (job.model.tied_embeddings && count({Unit::embedding, Unit::head_with_norm}) > 0) {
+  if (are_embeddings_tied(job) && count({Unit::embedding, Unit::head_with_norm}) > 0) {
     return failure(
         "tied embeddings are a parameter of two units; use embedding_with_head, or leave both to the root");
   }
@@ -262,6 +272,11 @@ Result<void> check_fsdp(const Job& job) {
   if (job.layout.cp > 1 && job.layout.dp > data_shard(job)) {
     return failure("the torch rules have no hybrid sharding with context parallelism");
   }
+  if (job.model.has_batch_norm && fsdp.param_dtype.value_or(job.train.dtype) != job.train.dtype) {
+    return failure(
+        "param_dtype of fsdp computes batch norm in two dtypes, which PyTorch does not; leave param_dtype "
+        "or the buffers out");
+  }
   for (const auto each : {check_units, check_part, check_uneven}) {
     if (const Result<void> ok = each(job); !ok) {
       return ok;
@@ -277,6 +292,11 @@ Result<void> check_pipeline(const Job& job) {
   }
   if (!job.model.unused.empty() || job.model.has_batch_norm) {
     return failure("the torch rules have no unused parts and no buffers in a pipeline");
+  }
+  if (own.pipeline.schedule == PipelineSchedule::gpipe && behaviour(job).gpipe_needs_micro_batches &&
+      job.train.micro_batches < job.layout.pp) {
+    return failure(fmt::format("GPipe of this release needs at least {} micro-batches, one for each stage",
+                               job.layout.pp));
   }
   return refuse(
       own.ddp.is_used && (own.ddp.static_graph || !own.ddp.join_inputs.empty()),
@@ -311,6 +331,29 @@ Result<void> check_job(const Job& job) {
   }
   return refuse(job.train.recompute == Recompute::selective,
                 "the torch rules have no selective activation checkpointing; use full or none");
+}
+
+std::vector<std::string> never_recorded(const Job& job) {
+  const Options& own = options(job);
+  const bool is_pipeline = job.layout.pp > 1;
+  const bool is_tensor = job.layout.tp > 1;
+  std::vector<std::string> reasons;
+  const auto add = [&](bool applies, const char* reason) {
+    if (applies) {
+      reasons.emplace_back(reason);
+    }
+  };
+  add(job.model.layers % (job.layout.pp * job.layout.virtual_stages) != 0, "stages of unequal layers");
+  add(is_pipeline && job.layout.cp > 1, "context parallelism in a pipeline");
+  add(is_pipeline && is_tensor && own.tensor.loss_parallel, "loss_parallel in a pipeline");
+  add(is_pipeline && job.train.recompute != Recompute::none, "activation checkpointing in a pipeline");
+  add(is_pipeline && !job.model.frozen.empty(), "frozen parameters in a pipeline");
+  add(is_pipeline && job.model.family == Family::gpt, "gpt models in a pipeline");
+  add(is_pipeline && job.train.dtype != DType::fp32, "a pipeline of bf16 or fp16 parameters");
+  add(job.layout.cp > 1 && is_before(job, "2.15"), "context parallelism before 2.15");
+  add(is_pipeline && pipeline_shape(job).is_v_shaped() && own.ddp.is_used && is_before(job, "2.15"),
+      "DDP under V schedules before 2.15");
+  return reasons;
 }
 
 }  // namespace commlens::pytorch

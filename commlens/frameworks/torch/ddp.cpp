@@ -148,9 +148,14 @@ void DataParallel::initialise() {
 }
 
 void DataParallel::broadcast_buffers() {
-  if (ddp_.broadcast_buffers && sends_buffers_) {
-    broadcast(buffer_items(out_.job(), modules_), k_ddp_buffers, GroupRank{0});
+  if (!ddp_.broadcast_buffers || !sends_buffers_) {
+    return;
   }
+  std::vector<BucketItem> items = buffer_items(out_.job(), modules_);
+  for (BucketItem& item : items) {  // mixed precision casts all of them, once their state is broadcast
+    item.dtype = ddp_.mixed_buffers.value_or(item.dtype);
+  }
+  broadcast(items, k_ddp_buffers, GroupRank{0});
 }
 
 void DataParallel::rebuild() {

@@ -122,6 +122,8 @@ LayerRange stage_layers(std::int64_t layers, std::int64_t stage, std::int64_t st
   return {first, std::min(begin(stage + 1) - 1, layers) - first};
 }
 
+bool are_embeddings_tied(const Job& job) { return job.model.tied_embeddings && job.layout.tp == 1; }
+
 std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64_t stages) {
   const ModelConfig& model = job.model;
   const TreeBuilder tree(job);
@@ -153,7 +155,7 @@ std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64
     // A tied output has the parameter of the embedding, which is listed there.
     modules.push_back(
         tree.module(Kind::output, "output",
-                    model.tied_embeddings
+                    are_embeddings_tied(job)
                         ? std::vector<Shape>{}
                         : std::vector<Shape>{{"weight", model.vocab, model.hidden, TensorSharding::rows}}));
   }

@@ -55,6 +55,10 @@ LayerRange stage_layers(std::int64_t layers, std::int64_t stage, std::int64_t st
 /// order: the llama3 tree of torchtitan, and the gpt tree of docs/formats/case.md; docs/frameworks/torch.md.
 std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64_t stages);
 
+/// Output and embedding are one parameter: parallelize_module makes two of it (tensor/parallel/style.py:126,
+/// :284).
+bool are_embeddings_tied(const Job& job);
+
 /// The order in which the gradients of a module are complete in the backward pass (recorded: of a linear the
 /// bias first, of a norm the weight first).
 std::vector<const Parameter*> in_gradient_order(const std::vector<Module>& modules);

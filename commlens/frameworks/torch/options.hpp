@@ -23,7 +23,9 @@ struct Ddp {
   bool skip_all_reduce_unused_params = false;
   bool accumulation_sync = true;          // false: all micro-batches but the last under no_sync
   std::optional<DType> hook_dtype;        // of a communication hook that compresses gradients
-  std::optional<DType> mixed_dtype;       // reduce_dtype of _MixedPrecision
+  std::optional<DType> mixed_dtype;       // of _MixedPrecision: reduce_dtype, else param_dtype
+  std::optional<DType> mixed_parameters;  // its param_dtype
+  std::optional<DType> mixed_buffers;     // its buffer_dtype
   std::vector<std::int64_t> join_inputs;  // iterations of each rank inside join(); empty: no join
 };
 

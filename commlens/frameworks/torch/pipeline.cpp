@@ -215,6 +215,15 @@ class PipelineRank {
     if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
     }
+    if (is_last && !shape_.is_single()) {
+      scale(own);
+    }
+  }
+  /// Gradients are divided by the micro-batches.
+  void scale(const Local& own) {
+    if (behaviour_.sums_when_scaling && job_.layout.tp > 1) {
+      sum_when_scaling(out_, groups_, own.stage->modules());
+    }
   }
   /// The half of a backward pass that the stage before waits for; the first stage does all in the other half.
   /// DDP does not notice halves: gradients of the weights are not accumulated by autograd
@@ -250,6 +259,9 @@ class PipelineRank {
     own.is_prepared = own.is_prepared || is_last;
     if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
+    }
+    if (is_last && is_lock_step()) {
+      scale(own);
     }
   }
   static void set_flags(Local& own) {
@@ -453,10 +465,12 @@ class PipelineRank {
   }
 
   void runtime() {
+    const RuntimeSteps steps{.pairs_passes = behaviour_.pairs_passes,
+                             .has_reductions = !behaviour_.reduces_in_backward,
+                             .has_waits = behaviour_.waits_for_reductions};
     // check() has seen to it that a lock step ends.
-    const std::vector<RankActions> all = runs_in_lock_step(job_)
-                                             ? lock_step_actions(shape_).value()
-                                             : runtime_actions(shape_, behaviour_.waits_for_reductions);
+    const std::vector<RankActions> all =
+        runs_in_lock_step(job_) ? lock_step_actions(shape_).value() : runtime_actions(shape_, steps);
     for (const PipelineAction& each : all[static_cast<std::size_t>(rank_)]) {
       perform(each);
     }
@@ -510,8 +524,8 @@ class PipelineRank {
     out_.set_phase(Phase::optimizer);
     for (Local& own : stages_) {
       own.gradient_passes = 0;
-      if (behaviour_.sums_when_scaling && job_.layout.tp > 1) {
-        sum_when_scaling(out_, groups_, own.stage->modules());
+      if (shape_.is_single()) {
+        scale(own);
       }
       sum_in_optimizer(out_, groups_, own.stage->modules());
       work_.optimizer(own.stage->updated());

@@ -63,12 +63,10 @@ Result<void> read_ddp(const ConfigNode& section, Job& job) {
                                       ddp.hook_dtype);
   if (const ConfigNode* const mixed = reader.map("mixed_precision")) {
     MapReader inner(*mixed, {job.warnings, job.unmodelled});
-    std::optional<DType> parameters;
-    std::optional<DType> buffers;
-    read_dtype(inner, "param_dtype", parameters);
+    read_dtype(inner, "param_dtype", ddp.mixed_parameters);
     read_dtype(inner, "reduce_dtype", ddp.mixed_dtype);
-    read_dtype(inner, "buffer_dtype", buffers);
-    ddp.mixed_dtype = ddp.mixed_dtype ? ddp.mixed_dtype : parameters;
+    read_dtype(inner, "buffer_dtype", ddp.mixed_buffers);
+    ddp.mixed_dtype = ddp.mixed_dtype ? ddp.mixed_dtype : ddp.mixed_parameters;
     if (const Result<void> ok = inner.finish(); !ok) {
       return ok;
     }
@@ -176,6 +174,12 @@ Result<void> read_fsdp(const ConfigNode& section, Job& job) {
 Result<void> read_tensor(const ConfigNode& section, Job& job) {
   MapReader reader(section, {job.warnings, job.unmodelled});
   bool is_dtensor = true;
+  for (const std::string_view other : {"titan", "hf"}) {
+    if (const ConfigNode* const style = reader.node("style"); style != nullptr && style->text == other) {
+      reader.fail("style",
+                  fmt::format("{} belongs to another framework; the torch rules have dtensor", other));
+    }
+  }
   reader.choose("style", {{"dtensor", true}}, is_dtensor);
   reader.read("sequence_parallel", job.layout.sequence_parallel);
   reader.read("loss_parallel", options(job).tensor.loss_parallel);
@@ -185,6 +189,12 @@ Result<void> read_tensor(const ConfigNode& section, Job& job) {
 
 Result<void> read_context(const ConfigNode& section, Job& job) {
   MapReader reader(section, {job.warnings, job.unmodelled});
+  for (const std::string_view other : {"kv_all_gather", "ulysses"}) {
+    if (const ConfigNode* const method = reader.node("method"); method != nullptr && method->text == other) {
+      reader.fail("method",
+                  fmt::format("{} has no torch rules; use ring_all_gather or ring_all_to_all", other));
+    }
+  }
   reader.choose("method",
                 {{"ring_all_gather", RingMethod::all_gather}, {"ring_all_to_all", RingMethod::all_to_all}},
                 options(job).ring);
@@ -204,6 +214,7 @@ Result<void> read_pipeline(const ConfigNode& section, Job& job) {
                  {"ZBVZeroBubble", Schedule::zbv_zero_bubble},
                  {"DualPipeV", Schedule::dual_pipe_v}},
                 options(job).pipeline.schedule);
+  reader.refuse("csv", "has no rules: name one of the library's schedules");
   reader.read("stages_per_rank", job.layout.virtual_stages);
   reader.choose("shapes", {{"static", true}, {"dynamic", false}}, options(job).pipeline.has_static_shapes);
   return reader.finish();

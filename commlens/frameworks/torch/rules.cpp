@@ -39,14 +39,7 @@ bool is_old(const Job& job) {
 Result<void> check(const Job& job) { return is_old(job) ? torch_ddp::check(job) : check_job(job); }
 
 std::vector<std::string> unverified(const Job& job) {
-  if (is_old(job)) {
-    return torch_ddp::unverified(job);
-  }
-  std::vector<std::string> reasons;
-  if (job.model.layers % (job.layout.pp * job.layout.virtual_stages) != 0) {
-    reasons.emplace_back("stages of unequal layers");
-  }
-  return reasons;
+  return is_old(job) ? torch_ddp::unverified(job) : never_recorded(job);
 }
 
 Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {

@@ -481,13 +481,17 @@ std::vector<RankActions> compute_actions(const PipelineShape& shape) {
   return all;
 }
 
-std::vector<RankActions> runtime_actions(const PipelineShape& shape, bool has_waits) {
+std::vector<RankActions> runtime_actions(const PipelineShape& shape, const RuntimeSteps& steps) {
   std::vector<RankActions> all = compute_actions(shape);
   for (RankActions& actions : all) {
-    actions.erase(std::remove_if(actions.begin(), actions.end(),
-                                 [](const PipelineAction& each) { return each.kind == Act::idle; }),
-                  actions.end());
-    actions = with_reductions(with_shards(actions), shape.micro_batches, has_waits);
+    std::erase_if(actions, [](const PipelineAction& each) { return each.kind == Act::idle; });
+    for (PipelineAction& each : actions) {
+      each.is_paired = each.is_paired && steps.pairs_passes;
+    }
+    actions = with_shards(actions);
+    if (steps.has_reductions) {
+      actions = with_reductions(actions, shape.micro_batches, steps.has_waits);
+    }
   }
   return Messages(shape, all).write();
 }

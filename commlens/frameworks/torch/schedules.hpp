@@ -59,11 +59,17 @@ Result<void> check(const PipelineShape& shape);
 /// _calculate_single_rank_operations of each schedule.
 std::vector<RankActions> compute_actions(const PipelineShape& shape);
 
-/// The same as the runtime carries it out (from 2.10): stages gathered before they are needed, at most three
-/// at a time, reductions after the last backward pass of a stage, and messages in the order in which the
-/// senders have them. `waits_for_reductions`: in a step of its own, idle here, which delays what follows it.
-/// Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
-std::vector<RankActions> runtime_actions(const PipelineShape& shape, bool waits_for_reductions);
+/// Steps of the runtime, which differ by release.
+struct RuntimeSteps {
+  bool pairs_passes = true;   // DualPipeV's passes that overlap are one step
+  bool has_reductions = true; // the reductions of a stage are one
+  bool has_waits = true;      // the wait for them is another: idle here, but what follows is delayed
+};
+
+/// The same as the runtime carries it out (from 2.10; DualPipeV from 2.9): stages gathered before they are needed,
+/// at most three at a time, reductions after the last backward pass of a stage, and messages in the order in which
+/// the senders have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
+std::vector<RankActions> runtime_actions(const PipelineShape& shape, const RuntimeSteps& steps);
 
 /// The same as releases up to 2.9 do, all ranks one slot of the grid after the other: what is computed in a
 /// slot is sent, and received by its neighbours, at the end of it. Source: schedules.py of 2.9,

@@ -89,7 +89,8 @@ void clip_gradients(ProgramBuilder& out, const Groups& groups, const std::vector
   }
   const bool is_each = behaviour(out.job()).clips_each_norm;
   const Elements norms{is_each ? gradients(modules) : 1};
-  const bool is_sharded = groups.shard_ranks > 1 && !own.fsdp.is_replicate;
+  // Releases that reduce one norm do it in a group of one too.
+  const bool is_sharded = !is_each || (groups.shard_ranks > 1 && !own.fsdp.is_replicate);
   const int times = !is_each && own.trainer.norm_full_tensor ? 2 : 1;
   for (int time = 0; time < times; ++time) {
     const Rule& rule = time == 0 ? k_clip_norms : k_clip_full_tensor;
