@@ -82,6 +82,7 @@ struct FrameworkRules {
   Result<std::vector<StagePart>> (*parts)(const Job& job) = nullptr;
   std::vector<Axis> more_axes;        // axes that the rules have calls along, beside those of every layout
   bool takes_partial_models = false;  // ModelConfig::is_whole()
+  bool takes_newer_models = false;    // ModelConfig::newer_part()
   bool takes_any_order = false;       // of ranks, as ParallelLayout::order; else the default order alone
   SettingRules settings = {};
   MemoryRules memory = {};

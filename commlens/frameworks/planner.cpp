@@ -179,6 +179,9 @@ Result<Plan> make_plan(const Job& job, const FrameworkRules& rules, std::optiona
                                "remove frozen, unused, fp32_patterns and buffers of the model",
                                rules.name));
   }
+  if (const std::string_view part = job.model.newer_part(); !part.empty() && !rules.takes_newer_models) {
+    return failure(fmt::format("the {} rules have no {}, which {} has", rules.name, part, job.model.name));
+  }
   if (const Result<void> supported = rules.check(job); !supported) {
     return tl::unexpected(supported.error());
   }

@@ -1,8 +1,12 @@
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "commlens/frameworks/huggingface/reader.hpp"
+#include "commlens/frameworks/neox/reader.hpp"
 #include "commlens/frameworks/presets.hpp"
 #include "commlens/model/parameters.hpp"
 
@@ -36,12 +40,41 @@ TEST(ParameterCount, EqualsTheTableOfGptNeoxConfigs) {  // V = 50304
       {"2.7B", 2'775'208'960, 2'780'042'240},    {"6.7B", 6'856'253'440, 6'863'986'688},
       {"13B", 13'100'697'600, 13'110'159'360},   {"20B", 20'552'994'816, 20'564'226'048},
       {"175B", 175'197'806'592, 175'217'074'176}};
-  ASSERT_EQ(rows.size(), preset_names().size());
+  ASSERT_EQ(rows.size(), neox::preset_names().size());
   for (const CountRow& row : rows) {
     const ModelConfig model = preset(row.name).value().model;
     EXPECT_EQ(ParameterList(model).total().value, row.parameters) << row.name;
     EXPECT_EQ(parameter_count(model).value, row.parameters) << row.name;
     EXPECT_EQ(paper_parameter_count(model).value, row.equation_1) << row.name;
+  }
+}
+
+/// Of the model classes of transformers 5.23 on the published config.json, each shared tensor once, buffers
+/// left out; those of Llama 1 and 2, Mistral, Qwen 2.5 and the small Qwen 3, Mixtral-8x22B and DeepSeek-V2
+/// from the tensors of their published checkpoints.
+TEST(ParameterCount, EqualsThePublishedOnes) {
+  const std::map<std::string_view, std::int64_t> published = {
+      {"llama-7b", 6'738'415'616},          {"llama-13b", 13'015'864'320},
+      {"llama-65b", 65'285'660'672},        {"llama2-7b", 6'738'415'616},
+      {"llama2-13b", 13'015'864'320},       {"llama2-70b", 68'976'648'192},
+      {"llama3-8b", 8'030'261'248},         {"llama3-70b", 70'553'706'496},
+      {"llama3-405b", 405'853'388'800},     {"llama3.2-1b", 1'235'814'400},
+      {"llama3.2-3b", 3'212'749'824},       {"mistral-7b", 7'241'732'096},
+      {"qwen2.5-0.5b", 494'032'768},        {"qwen2.5-7b", 7'615'616'512},
+      {"qwen2.5-14b", 14'770'033'664},      {"qwen2.5-32b", 32'763'876'352},
+      {"qwen2.5-72b", 72'706'203'648},      {"qwen3-0.6b", 596'049'920},
+      {"qwen3-1.7b", 1'720'574'976},        {"qwen3-4b", 4'022'468'096},
+      {"qwen3-8b", 8'190'735'360},          {"qwen3-14b", 14'768'307'200},
+      {"qwen3-32b", 32'762'123'264},        {"qwen3-30b-a3b", 30'532'122'624},
+      {"qwen3-235b-a22b", 235'093'634'560}, {"mixtral-8x7b", 46'702'792'704},
+      {"mixtral-8x22b", 140'620'634'112},   {"deepseek-v2-lite", 15'706'484'224},
+      {"deepseek-v2", 235'741'434'880},     {"deepseek-v3", 671'026'404'352},
+      {"gpt-oss-20b", 20'914'757'184},      {"gpt-oss-120b", 116'829'156'672}};
+  ASSERT_EQ(published.size(), huggingface::preset_names().size());
+  for (const auto& [name, parameters] : published) {
+    const ModelConfig model = preset(name).value().model;
+    EXPECT_EQ(ParameterList(model).total().value, parameters) << name;
+    EXPECT_EQ(parameter_count(model).value, parameters) << name;
   }
 }
 

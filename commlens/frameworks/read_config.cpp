@@ -87,9 +87,9 @@ std::vector<std::string_view> names_of_readers(Predicate is_wanted) {
 tl::unexpected<Error> unknown_name(const std::string& name) {
   const std::vector<std::string_view> known = preset_names();
   const std::string meant = nearest(name, known);
-  return failure(fmt::format("'{}' is neither a file nor a built-in model ({}){}", name.substr(0, 100),
-                             fmt::join(known, " "),
-                             meant.empty() ? "" : fmt::format("; did you mean {}?", meant)));
+  return failure(fmt::format("'{}' is neither a file nor a built-in model; {}", name.substr(0, 100),
+                             meant.empty() ? fmt::format("the models are {}", fmt::join(known, " "))
+                                           : fmt::format("did you mean {}?", meant)));
 }
 
 tl::unexpected<Error> no_configuration(const std::string& name) {

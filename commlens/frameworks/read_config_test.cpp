@@ -81,10 +81,9 @@ TEST_F(ReadConfig, TakesPresetsAndAFrameworkForThem) {
   EXPECT_EQ(read_config({"1-3B"}, "").value().framework, "neox");
   EXPECT_EQ(read_config({"1.3B"}, "paper").value().framework, "paper");
   EXPECT_FALSE(read_config({"1.3B"}, "papers"));
-  EXPECT_EQ(error_of({"1.4B"}),
-            "'1.4B' is neither a file nor a built-in model (19M 49M 125M 350M 760M 1.3B 2.7B 6.7B 13B 20B "
-            "175B); did "
-            "you mean 1.3B?");
+  EXPECT_EQ(error_of({"1.4B"}), "'1.4B' is neither a file nor a built-in model; did you mean 1.3B?");
+  EXPECT_TRUE(error_of({"no/such/file"}).ends_with(" 19M 49M 125M 350M 760M 1.3B 2.7B 6.7B 13B 20B 175B"));
+  EXPECT_EQ(read_config({"Llama3-8B"}, "").value().framework, "torch-fsdp");
 }
 
 TEST_F(ReadConfig, PutsADeepSpeedJsonBesideAModel) {

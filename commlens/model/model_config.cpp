@@ -16,4 +16,26 @@ ModelConfig with_padded_vocab(ModelConfig model, std::int64_t tp) {
   return model;
 }
 
+std::string_view ModelConfig::newer_part() const {
+  if (latent.is_used()) {
+    return "multi-head latent attention";
+  }
+  if (qk_norm) {
+    return "norms of queries and keys";
+  }
+  if (attention_sinks) {
+    return "attention sinks";
+  }
+  if (shared_experts > 0) {
+    return "shared experts";
+  }
+  if (dense_layers > 0) {
+    return "dense layers before the experts";
+  }
+  if (moe_hidden > 0 && moe_hidden != ffn_hidden) {
+    return "experts of another width than ffn_hidden";
+  }
+  return router_bias ? "a bias of the router" : "";
+}
+
 }  // namespace commlens

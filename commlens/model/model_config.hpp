@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace commlens {
@@ -22,6 +23,17 @@ struct Initialisation {
   InitMethod method = InitMethod::normal;                // embeddings, qkv, fc1, head
   InitMethod output_method = InitMethod::scaled_normal;  // proj and fc2, which end a residual
   double deviation = 0.02;                               // of normal and scaled_normal
+};
+
+/// Multi-head latent attention (arXiv 2405.04434): keys and values are products of a vector of `kv_rank` that
+/// all heads share, queries of one of `query_rank` (0: of the input).
+struct LatentAttention {
+  std::int64_t query_rank = 0;
+  std::int64_t kv_rank = 0;   // 0: the model has none
+  std::int64_t nope_dim = 0;  // of each head's queries and keys, without positions
+  std::int64_t rope_dim = 0;  // with them; of keys shared by all heads
+  std::int64_t value_dim = 0;
+  bool is_used() const { return kv_rank > 0; }
 };
 
 /// Architecture of a transformer language model; nothing about how it is split or trained.
@@ -57,13 +69,23 @@ struct ModelConfig {
   Initialisation initialisation;
   std::int64_t experts = 0;  // 0: dense
   std::int64_t top_k = 0;
-  bool has_batch_norm = false;  // of the embeddings: the only module with buffers
+  std::int64_t moe_hidden = 0;      // width of an expert; 0: ffn_hidden
+  std::int64_t dense_layers = 0;    // the first layers of a mixture, which have an MLP instead
+  std::int64_t shared_experts = 0;  // of moe_hidden each, which every token passes
+  bool router_bias = false;
+  bool qk_norm = false;          // a norm over each head of queries and of keys, head_dim weights each
+  bool attention_sinks = false;  // a learned score of each head
+  LatentAttention latent;        // instead of queries, keys and values of their own width
+  bool has_batch_norm = false;   // of the embeddings: the only module with buffers
   /// Parts of a model by their names in its module tree (docs/frameworks/torch.md): parameters without
   /// gradients and fp32 parameters of a 16-bit model by shell patterns, modules that take no part in the
   /// forward pass by name. Most frameworks have no rules for them.
   std::vector<std::string> frozen = {};
   std::vector<std::string> fp32_patterns = {};
   std::vector<std::string> unused = {};
+  std::int64_t expert_hidden() const { return moe_hidden > 0 ? moe_hidden : ffn_hidden; }
+  /// The first part that rules of 2024 do not know, by name; empty if there is none.
+  std::string_view newer_part() const;
   bool is_whole() const {
     return frozen.empty() && fp32_patterns.empty() && unused.empty() && !has_batch_norm;
   }

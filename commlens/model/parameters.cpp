@@ -1,5 +1,6 @@
 #include "commlens/model/parameters.hpp"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <numeric>
@@ -12,8 +13,9 @@
 namespace commlens {
 namespace {
 
-constexpr std::array<std::string_view, 11> k_leaf_names = {"wte",    "wpe", "ln1", "qkv",  "proj", "ln2",
-                                                           "router", "fc1", "fc2", "norm", "head"};
+constexpr std::array<std::string_view, 20> k_leaf_names = {
+    "wte",  "wpe",    "ln1",    "qkv",   "proj", "ln2",      "router", "fc1",  "fc2",       "norm",
+    "head", "q_norm", "k_norm", "sinks", "q_a",  "q_a_norm", "q_b",    "kv_a", "kv_a_norm", "kv_b"};
 
 /// Adds the tensors of one model to a list, in order.
 class Builder {
@@ -49,31 +51,68 @@ class Builder {
   }
 
   void add_layer() {
-    const std::int64_t hidden = model_.hidden;
-    const std::int64_t queries = model_.heads * model_.head_dim;
-    const std::int64_t keys = model_.kv_heads * model_.head_dim;
     norm(Leaf::ln1);
-    linear(Leaf::qkv, queries + 2 * keys, hidden, model_.qkv_bias);
-    linear(Leaf::proj, hidden, queries, model_.linear_bias);
+    add_attention();
     norm(Leaf::ln2);
-    if (model_.experts == 0) {
-      add_mlp();
+    if (model_.experts == 0 || layer_ < model_.dense_layers) {
+      add_mlp(model_.ffn_hidden);
       return;
     }
-    weight(Leaf::router, {model_.experts, hidden}, TensorSplit::replicated);
+    weight(Leaf::router, {model_.experts, model_.hidden}, TensorSplit::replicated);
+    if (model_.router_bias) {
+      add(Leaf::router, {model_.experts}, TensorSplit::replicated, true);
+    }
     const std::string layer_prefix = prefix_;
     is_expert_ = true;
     for (std::int64_t expert = 0; expert < model_.experts; ++expert) {
       prefix_ = fmt::format("{}experts.{}.", layer_prefix, expert);
-      add_mlp();
+      add_mlp(model_.expert_hidden());
     }
     is_expert_ = false;
+    if (model_.shared_experts > 0) {
+      prefix_ = layer_prefix + "shared.";
+      add_mlp(model_.shared_experts * model_.expert_hidden());
+    }
     prefix_ = layer_prefix;
   }
 
-  void add_mlp() {
-    linear(Leaf::fc1, (model_.gated_mlp ? 2 : 1) * model_.ffn_hidden, model_.hidden, model_.linear_bias);
-    linear(Leaf::fc2, model_.hidden, model_.ffn_hidden, model_.linear_bias);
+  void add_attention() {
+    const std::int64_t queries = model_.heads * model_.head_dim;
+    const std::int64_t keys = model_.kv_heads * model_.head_dim;
+    if (model_.latent.is_used()) {
+      add_latent_attention();
+      return;
+    }
+    linear(Leaf::qkv, queries + 2 * keys, model_.hidden, model_.qkv_bias);
+    linear(Leaf::proj, model_.hidden, queries, model_.linear_bias);
+    if (model_.qk_norm) {
+      vector(Leaf::q_norm, model_.head_dim, TensorSplit::replicated);
+      vector(Leaf::k_norm, model_.head_dim, TensorSplit::replicated);
+    }
+    if (model_.attention_sinks) {
+      vector(Leaf::sinks, model_.heads, TensorSplit::column);
+    }
+  }
+
+  void add_latent_attention() {
+    const LatentAttention& latent = model_.latent;
+    const std::int64_t queries = model_.heads * (latent.nope_dim + latent.rope_dim);
+    if (latent.query_rank > 0) {
+      weight(Leaf::q_a, {latent.query_rank, model_.hidden}, TensorSplit::replicated);
+      vector(Leaf::q_a_norm, latent.query_rank, TensorSplit::replicated);
+    }
+    const std::int64_t inputs = latent.query_rank > 0 ? latent.query_rank : model_.hidden;
+    weight(Leaf::q_b, {queries, inputs}, TensorSplit::column);
+    weight(Leaf::kv_a, {latent.kv_rank + latent.rope_dim, model_.hidden}, TensorSplit::replicated);
+    vector(Leaf::kv_a_norm, latent.kv_rank, TensorSplit::replicated);
+    weight(Leaf::kv_b, {model_.heads * (latent.nope_dim + latent.value_dim), latent.kv_rank},
+           TensorSplit::column);
+    weight(Leaf::proj, {model_.hidden, model_.heads * latent.value_dim}, TensorSplit::row);
+  }
+
+  void add_mlp(std::int64_t inner) {
+    linear(Leaf::fc1, (model_.gated_mlp ? 2 : 1) * inner, model_.hidden, model_.linear_bias);
+    linear(Leaf::fc2, model_.hidden, inner, model_.linear_bias);
   }
 
   void linear(Leaf leaf, std::int64_t outputs, std::int64_t inputs, bool has_bias) {
@@ -90,6 +129,12 @@ class Builder {
     if (model_.norm_bias) {
       add(leaf, {model_.hidden}, TensorSplit::replicated, true);
     }
+  }
+
+  /// Without weight decay, as norms.
+  void vector(Leaf leaf, std::int64_t count, TensorSplit split) {
+    add(leaf, {count}, split, false);
+    into_.back().decays = false;
   }
 
   void weight(Leaf leaf, std::vector<std::int64_t> shape, TensorSplit split) {
@@ -142,20 +187,47 @@ Elements on_tensor_rank(const Parameter& parameter, std::int64_t tp) {
   return {parameter.count.value / tp};
 }
 
-Elements parameter_count(const ModelConfig& model) {
+namespace {
+
+std::int64_t attention_count(const ModelConfig& model) {
   const std::int64_t hidden = model.hidden;
+  if (const LatentAttention& latent = model.latent; latent.is_used()) {
+    const std::int64_t queries = model.heads * (latent.nope_dim + latent.rope_dim);
+    const std::int64_t of_queries =
+        latent.query_rank == 0 ? queries * hidden : latent.query_rank * (hidden + 1 + queries);
+    return of_queries + (latent.kv_rank + latent.rope_dim) * hidden + latent.kv_rank +
+           model.heads * ((latent.nope_dim + latent.value_dim) * latent.kv_rank + latent.value_dim * hidden);
+  }
   const std::int64_t queries = model.heads * model.head_dim;
   const std::int64_t keys = model.kv_heads * model.head_dim;
-  const std::int64_t inner = (model.gated_mlp ? 2 : 1) * model.ffn_hidden;
+  return (queries + 2 * keys) * (hidden + (model.qkv_bias ? 1 : 0)) + hidden * queries +
+         (model.linear_bias ? hidden : 0) + (model.qk_norm ? 2 * model.head_dim : 0) +
+         (model.attention_sinks ? model.heads : 0);
+}
+
+std::int64_t mlp_count(const ModelConfig& model, std::int64_t width) {
+  const std::int64_t inner = (model.gated_mlp ? 2 : 1) * width;
+  return inner * model.hidden + model.hidden * width + (model.linear_bias ? inner + model.hidden : 0);
+}
+
+std::int64_t experts_count(const ModelConfig& model) {
+  const std::int64_t router = model.hidden + (model.router_bias ? 1 : 0);
+  const std::int64_t shared =
+      model.shared_experts > 0 ? mlp_count(model, model.shared_experts * model.expert_hidden()) : 0;
+  return model.experts * (mlp_count(model, model.expert_hidden()) + router) + shared;
+}
+
+}  // namespace
+
+Elements parameter_count(const ModelConfig& model) {
+  const std::int64_t hidden = model.hidden;
   const std::int64_t norm = model.norm_bias ? 2 * hidden : hidden;
-  const std::int64_t attention = (queries + 2 * keys) * (hidden + (model.qkv_bias ? 1 : 0)) +
-                                 hidden * queries + (model.linear_bias ? hidden : 0);
-  const std::int64_t mlp =
-      inner * hidden + hidden * model.ffn_hidden + (model.linear_bias ? inner + hidden : 0);
-  const std::int64_t experts = model.experts == 0 ? mlp : model.experts * (mlp + hidden);
+  const std::int64_t dense = model.experts == 0 ? model.layers : std::min(model.dense_layers, model.layers);
   const std::int64_t tables = (model.tied_embeddings ? 1 : 2) * model.vocab * hidden +
                               (model.positions == Positions::learned ? model.max_positions * hidden : 0);
-  return {tables + model.layers * (2 * norm + attention + experts) + (model.final_norm ? norm : 0)};
+  return {tables + model.layers * (2 * norm + attention_count(model)) +
+          dense * mlp_count(model, model.ffn_hidden) + (model.layers - dense) * experts_count(model) +
+          (model.final_norm ? norm : 0)};
 }
 
 Elements paper_parameter_count(const ModelConfig& model) {

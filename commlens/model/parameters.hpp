@@ -17,7 +17,28 @@ enum class ModuleKind : std::uint8_t {
 };
 
 /// The leaf module inside a block (or outside one) that owns a parameter.
-enum class Leaf : std::uint8_t { wte, wpe, ln1, qkv, proj, ln2, router, fc1, fc2, norm, head };
+enum class Leaf : std::uint8_t {
+  wte,
+  wpe,
+  ln1,
+  qkv,
+  proj,
+  ln2,
+  router,
+  fc1,
+  fc2,
+  norm,
+  head,
+  q_norm,  // from here on: parts of newer models (ModelConfig::newer_part)
+  k_norm,
+  sinks,
+  q_a,  // latent attention
+  q_a_norm,
+  q_b,
+  kv_a,
+  kv_a_norm,
+  kv_b
+};
 std::string_view name_of(Leaf leaf);
 
 /// How tensor parallelism splits a parameter: not at all, along its output (column) or its input (row)
@@ -39,8 +60,10 @@ struct Parameter {
 
 /// Every tensor of the model in named_parameters() order: wte, [wpe], per block {ln1, qkv, proj, ln2, fc1,
 /// fc2}, final norm, head (absent when tied); weight before bias. With experts, fc1 and fc2 appear once per
-/// expert after the router. Llama with a gated MLP: fc1 holds gate and up, [2 ffn, h]. Source:
-/// runs of DeepSpeed and GPT-NeoX (tests/golden); llama from the Hugging Face modules.
+/// expert after the router, then once for all shared experts. Newer parts (ModelConfig::newer_part) stand
+/// after the projection of attention, latent attention in place of qkv. Llama with a gated MLP: fc1 holds
+/// gate and up, [2 ffn, h]. Source: runs of DeepSpeed and GPT-NeoX (tests/golden); llama from the Hugging
+/// Face modules.
 class ParameterList {
  public:
   explicit ParameterList(const ModelConfig& model);

@@ -19,10 +19,19 @@ std::vector<ModulePart> parts_of(Leaf leaf) {
     case Leaf::wte:
       return {embedding};
     case Leaf::wpe:
+    case Leaf::q_norm:
+    case Leaf::k_norm:
+    case Leaf::sinks:
+    case Leaf::q_a:
+    case Leaf::q_a_norm:
+    case Leaf::q_b:
+    case Leaf::kv_a:
+    case Leaf::kv_a_norm:
       return {};
     case Leaf::ln1:
       return {ln1};
     case Leaf::qkv:
+    case Leaf::kv_b:
       return {qkv, attention};
     case Leaf::proj:
       return {proj};

@@ -212,7 +212,9 @@ ConfigReader huggingface::reader() {
           .recognises =
               [](const ConfigFile& file) { return file.has("model_type") || file.has("architectures"); },
           .read = [](const std::vector<ConfigNode>& files) { return job_from_hf(files[0]); },
-          .additions = Additions::added};
+          .additions = Additions::added,
+          .preset_names = preset_names(),
+          .preset = preset};
 }
 
 }  // namespace commlens

@@ -1,4 +1,8 @@
 #pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+
 #include "commlens/base/result.hpp"
 #include "commlens/config/tree.hpp"
 #include "commlens/frameworks/config_reader.hpp"
@@ -13,6 +17,10 @@ Result<Job> job_from_hf(const ConfigNode& config);
 
 namespace huggingface {
 ConfigReader reader();
+std::span<const std::string_view> preset_names();
+/// A published model by its name, in any case of letters; std::nullopt if there is none of that name. It is
+/// trained in bf16 by fully_shard unless another framework is named.
+std::optional<Job> preset(std::string_view name);
 const TrainingKeys& training_keys();
 }  // namespace huggingface
 

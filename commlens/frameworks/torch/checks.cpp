@@ -71,7 +71,8 @@ Result<void> check_release(const Job& job) {
 
 Result<void> check_model(const Job& job) {
   const ModelConfig& model = job.model;
-  const bool is_llama = model.family == Family::llama && !model.linear_bias && !model.norm_bias;
+  const bool is_llama =
+      model.family == Family::llama && !model.linear_bias && !model.qkv_bias && !model.norm_bias;
   const bool is_gpt = model.family == Family::gpt && model.linear_bias && model.norm_bias && !model.gated_mlp;
   if (!is_llama && !is_gpt) {
     return failure(

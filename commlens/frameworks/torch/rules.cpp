@@ -19,7 +19,6 @@ namespace commlens::pytorch {
 namespace {
 
 constexpr std::string_view k_ddp = "torch-ddp";
-constexpr std::string_view k_fsdp = "torch-fsdp";
 constexpr std::string_view k_old_version = "1.13";
 
 std::vector<KnownVersion> ddp_versions() {
