@@ -15,14 +15,16 @@ std::string advised_setting(const Job& job, Setting setting) {
   const ParallelLayout& layout = job.layout;
   switch (setting) {
     case Setting::sequence_parallel:
-      return "SequenceParallel() for the norms in parallelize_module, with inputs and outputs of attention and "
+      return "SequenceParallel() for the norms in parallelize_module, with inputs and outputs of attention "
+             "and "
              "feed_forward in Shard(1)";
     case Setting::recompute:
-      return job.train.recompute == Recompute::full ? "checkpoint_wrapper around each block before fully_shard"
-                                                    : "no checkpoint_wrapper around the blocks";
+      return job.train.recompute == Recompute::full
+                 ? "checkpoint_wrapper around each block before fully_shard"
+                 : "no checkpoint_wrapper around the blocks";
     case Setting::layout:
-      return fmt::format("init_device_mesh with {} pipeline, {} data and {} tensor ranks", layout.pp, layout.dp,
-                         layout.tp);
+      return fmt::format("init_device_mesh with {} pipeline, {} data and {} tensor ranks", layout.pp,
+                         layout.dp, layout.tp);
     case Setting::virtual_stages:
       return fmt::format("{} stages on each rank", layout.virtual_stages);
     case Setting::bucket:
@@ -98,8 +100,9 @@ std::vector<AdvisedChange> other_resharding(const Job& job) {
   const ReshardAfterForward now = options(job).fsdp.reshard_after_forward;
   const auto add = [&](std::string title, std::string value, ReshardAfterForward reshard) {
     if (!(reshard == now)) {
-      found.push_back(changed(job, std::move(title), fmt::format("reshard_after_forward={} of fully_shard", value),
-                              [reshard](Job&, Options& other) { other.fsdp.reshard_after_forward = reshard; }));
+      found.push_back(
+          changed(job, std::move(title), fmt::format("reshard_after_forward={} of fully_shard", value),
+                  [reshard](Job&, Options& other) { other.fsdp.reshard_after_forward = reshard; }));
     }
   };
   add("Keep parameters gathered for the backward pass", "False", {Kind::no, 0});
@@ -131,11 +134,11 @@ std::vector<AdvisedChange> other_units(const Job& job) {
                               [units](Job&, Options& other) { other.fsdp.units = units; }));
     }
   };
-  add("Gather each block on its own", "fully_shard on each block, then on the model", {Unit::blocks, Unit::root});
+  add("Gather each block on its own", "fully_shard on each block, then on the model",
+      {Unit::blocks, Unit::root});
   add("Gather embedding, head and each block on their own",
-      job.model.tied_embeddings
-          ? "fully_shard on [embedding, head] together, each block, then the model"
-          : "fully_shard on the embedding, each block and [norm, head], then the model",
+      job.model.tied_embeddings ? "fully_shard on [embedding, head] together, each block, then the model"
+                                : "fully_shard on the embedding, each block and [norm, head], then the model",
       all);
   return found;
 }
@@ -144,9 +147,10 @@ std::vector<AdvisedChange> other_loss(const Job& job) {
   if (job.layout.tp == 1 || options(job).tensor.loss_parallel) {
     return {};
   }
-  return {changed(job, "Compute the loss where the logits are",
-                  "loss_parallel() around loss and backward, the head's output in Shard(-1), use_local_output=False",
-                  [](Job&, Options& other) { other.tensor.loss_parallel = true; })};
+  return {changed(
+      job, "Compute the loss where the logits are",
+      "loss_parallel() around loss and backward, the head's output in Shard(-1), use_local_output=False",
+      [](Job&, Options& other) { other.tensor.loss_parallel = true; })};
 }
 
 /// Reductions of micro-batches whose gradients are added up all the same.
@@ -175,14 +179,14 @@ std::vector<AdvisedChange> other_accumulation(const Job& job) {
                               : "no_sync() around all micro-batches but the last",
                           [](Job&, Options& other) { other.fsdp.sync_each_micro_batch = false; }));
   if (has_shards(job) && own.fsdp.reshard_after_backward) {
-    found.push_back(
-        changed(job, "Keep parameters gathered between micro-batches, and reduce once",
-                "set_requires_gradient_sync(False) and set_reshard_after_backward(False) before all but the last",
-                [](Job&, Options& other) {
-                  other.fsdp.sync_each_micro_batch = false;
-                  other.fsdp.reshard_after_backward = false;
-                  other.fsdp.reshard_after_forward.kind = ReshardAfterForward::Kind::no;
-                }));
+    found.push_back(changed(
+        job, "Keep parameters gathered between micro-batches, and reduce once",
+        "set_requires_gradient_sync(False) and set_reshard_after_backward(False) before all but the last",
+        [](Job&, Options& other) {
+          other.fsdp.sync_each_micro_batch = false;
+          other.fsdp.reshard_after_backward = false;
+          other.fsdp.reshard_after_forward.kind = ReshardAfterForward::Kind::no;
+        }));
   }
   return found;
 }

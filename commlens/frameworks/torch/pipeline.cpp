@@ -260,7 +260,7 @@ class PipelineRank {
     if (is_last && behaviour_.reduces_in_backward) {
       reduce(own);
     }
-    if (is_last && is_lock_step()) {
+    if (is_last && runs_in_lock_step(job_)) {
       scale(own);
     }
   }

@@ -61,14 +61,15 @@ std::vector<RankActions> compute_actions(const PipelineShape& shape);
 
 /// Steps of the runtime, which differ by release.
 struct RuntimeSteps {
-  bool pairs_passes = true;   // DualPipeV's passes that overlap are one step
-  bool has_reductions = true; // the reductions of a stage are one
-  bool has_waits = true;      // the wait for them is another: idle here, but what follows is delayed
+  bool pairs_passes = true;    // DualPipeV's passes that overlap are one step
+  bool has_reductions = true;  // the reductions of a stage are one
+  bool has_waits = true;       // the wait for them is another: idle here, but what follows is delayed
 };
 
-/// The same as the runtime carries it out (from 2.10; DualPipeV from 2.9): stages gathered before they are needed,
-/// at most three at a time, reductions after the last backward pass of a stage, and messages in the order in which
-/// the senders have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
+/// The same as the runtime carries it out (from 2.10; DualPipeV from 2.9): stages gathered before they are
+/// needed, at most three at a time, reductions after the last backward pass of a stage, and messages in the
+/// order in which the senders have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad,
+/// _add_send_recv.
 std::vector<RankActions> runtime_actions(const PipelineShape& shape, const RuntimeSteps& steps);
 
 /// The same as releases up to 2.9 do, all ranks one slot of the grid after the other: what is computed in a
