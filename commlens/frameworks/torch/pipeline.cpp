@@ -4,13 +4,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "commlens/base/check.hpp"
 #include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/ddp.hpp"
+#include "commlens/frameworks/torch/pipeline_connections.hpp"
 #include "commlens/frameworks/torch/rule_names.hpp"
 #include "commlens/frameworks/torch/stage.hpp"
 #include "commlens/frameworks/torch/update.hpp"
@@ -19,34 +19,6 @@ namespace commlens::pytorch {
 namespace {
 
 using Act = PipelineAction::Kind;
-using Pair = std::pair<std::int64_t, std::int64_t>;
-
-/// Pairs of ranks that hold neighbouring stages, the lower one first, in rounds of pairs that share no rank:
-/// in ascending order, each in the first round that has room. Source: pipelining/_p2p.py:66.
-std::vector<std::vector<Pair>> connection_rounds(const PipelineShape& shape) {
-  std::set<Pair> pairs;
-  for (std::int64_t stage = 0; stage + 1 < shape.stages(); ++stage) {
-    const auto [low, high] = std::minmax({shape.rank_of(stage), shape.rank_of(stage + 1)});
-    if (low != high) {
-      pairs.insert({low, high});
-    }
-  }
-  std::vector<std::vector<Pair>> rounds;
-  while (!pairs.empty()) {
-    std::vector<Pair>& round = rounds.emplace_back();
-    std::set<std::int64_t> taken;
-    for (auto pair = pairs.begin(); pair != pairs.end();) {
-      if (taken.contains(pair->first) || taken.contains(pair->second)) {
-        ++pair;
-        continue;
-      }
-      taken.insert({pair->first, pair->second});
-      round.push_back(*pair);
-      pair = pairs.erase(pair);
-    }
-  }
-  return rounds;
-}
 
 /// One rank of a pipeline.
 class PipelineRank {
@@ -59,6 +31,7 @@ class PipelineRank {
         rank_(rank),
         behaviour_(behaviour(plan.job)),
         groups_(out_, plan.job),
+        connections_(out_, groups_, shape_, rank),
         work_(out_) {
     for (const std::int64_t stage : shape_.stages_of(rank)) {
       stages_.push_back({stage, std::make_unique<Stage>(out_, groups_, stage, shape_.stages()), nullptr});
@@ -140,16 +113,6 @@ class PipelineRank {
     return *found;
   }
 
-  /// The pair of this rank with another one, as the sender or the receiver.
-  GroupId pair(std::int64_t other, bool sends) const {
-    using Shape = GroupPattern::Shape;
-    if (other == rank_) {  // an axis of one rank: with itself
-      return out_.groups.pair(Axis::cp, sends ? Shape::to_next : Shape::from_next);
-    }
-    const bool is_next = other == (rank_ + 1) % shape_.ranks;
-    return out_.groups.pair(Axis::pp, is_next ? (sends ? Shape::to_next : Shape::from_next)
-                                              : (sends ? Shape::to_previous : Shape::from_previous));
-  }
   void message(Act kind, std::int64_t stage, std::int32_t micro_batch, Waiting waiting = Waiting::at_once) {
     const bool is_forward = kind == Act::send_forward || kind == Act::receive_forward;
     const bool sends = kind == Act::send_forward || kind == Act::send_backward;
@@ -160,7 +123,7 @@ class PipelineRank {
     }
     const Stage& own = *local(stage).stage;
     out_.set_phase(is_forward ? Phase::forward : Phase::backward, micro_batch);
-    const GroupId group = pair(shape_.rank_of(other), sends);
+    const GroupId group = connections_.pair(shape_.rank_of(other), sends);
     out_.set_waiting(waiting);
     if (sends) {
       out_.send(group, own.boundary(), own.activation_dtype(), k_pipeline_message, "activations");
@@ -277,88 +240,15 @@ class PipelineRank {
     }
   }
 
-  bool has(std::int64_t stage) const { return stage >= 0 && stage < shape_.stages(); }
-
-  /// One message of `count` elements to or from the rank of another stage.
-  void small(std::int64_t stage, bool sends, DType dtype, const Rule& rule) {
-    const GroupId group = pair(shape_.rank_of(stage), sends);
-    sends ? out_.send(group, {1}, dtype, rule, "connection")
-          : out_.recv(group, {1}, dtype, rule, "connection");
-  }
-  void handshake(DType sent) {
-    out_.set_phase(Phase::other);
-    for (const Local& own : stages_) {
-      const auto message_with = [&](std::int64_t stage, bool sends) {
-        if (has(stage)) {
-          small(stage, sends, sends ? sent : DType::fp32, k_pipeline_connect);
-        }
-      };
-      message_with(own.index - 1, false);
-      message_with(own.index + 1, true);
-      message_with(own.index - 1, true);
-      message_with(own.index + 1, false);
-    }
-  }
-  void vote_along() {
-    out_.set_phase(Phase::other);
-    const auto with = [&](std::int64_t stage, bool sends) {
-      if (has(stage) && shape_.rank_of(stage) != rank_) {
-        small(stage, sends, DType::int32, k_pipeline_vote);
-      }
-    };
-    for (const Local& own : stages_) {
-      with(own.index - 1, false);
-      with(own.index + 1, true);
-    }
-    for (auto own = stages_.rbegin(); own != stages_.rend(); ++own) {
-      with(own->index + 1, false);
-      with(own->index - 1, true);
-    }
-  }
-  void vote() {
-    out_.set_phase(Phase::other);
-    out_.set_reduction(Reduction::min);
-    out_.all_reduce(groups_.pipeline, {1}, DType::int32, k_pipeline_vote, "is initialised");
-  }
-  void connect() {
-    for (const std::vector<Pair>& round : connection_rounds(shape_)) {
-      for (const auto& [low, high] : round) {
-        if (rank_ == low) {
-          out_.send(pair(high, true), {1}, DType::int32, k_pipeline_connect, "connection");
-        } else if (rank_ == high) {
-          out_.recv(pair(low, false), {1}, DType::int32, k_pipeline_connect, "connection");
-        }
-      }
-      out_.set_reduction(Reduction::sum);
-      out_.all_reduce(groups_.pipeline, {1}, DType::int32, k_pipeline_connect, "connection");
-    }
-  }
   void first_step() {
-    using Step = Behaviour::FirstStep;
-    switch (behaviour_.first_step) {
-      case Step::nothing:
-        break;
-      case Step::uneven_handshake:
-        handshake(DType::int64);
-        break;
-      case Step::handshake:
-        handshake(DType::fp32);
-        break;
-      case Step::vote_chain:
-        vote_along();
-        break;
-      case Step::vote:
-        vote();
-        connect();
-        break;
-    }
+    connections_.establish(behaviour_.first_step);
     if (!options_.pipeline.has_static_shapes) {
       infer_shapes();
     }
   }
   /// A pickled object: its size, then its bytes.
   void object(std::int64_t other, bool sends) {
-    const GroupId group = pair(shape_.rank_of(other), sends);
+    const GroupId group = connections_.pair(shape_.rank_of(other), sends);
     const auto one = [&](Elements count, DType dtype) {
       sends ? out_.send(group, count, dtype, k_pipeline_shapes, "shapes")
             : out_.recv(group, count, dtype, k_pipeline_shapes, "shapes");
@@ -539,6 +429,7 @@ class PipelineRank {
   std::int64_t rank_;
   const Behaviour& behaviour_;
   Groups groups_;
+  PipelineConnections connections_;
   ModelWork work_;
   std::vector<Local> stages_;
   std::vector<StepIndex> sends_;  // under way
