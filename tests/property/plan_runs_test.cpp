@@ -65,7 +65,7 @@ class PlanRun {
     std::map<StreamId, std::vector<StepIndex>> queues;
     std::map<StreamId, std::size_t> next;
     std::map<StepIndex, Meeting> begun;
-    std::map<std::pair<std::vector<std::int64_t>, bool>, std::int64_t> met;
+    std::map<std::tuple<std::vector<std::int64_t>, bool, bool>, std::int64_t> met;
   };
 
   bool begin_steps(RankState& rank) {
@@ -97,8 +97,10 @@ class PlanRun {
       for (const Rank member : plan_.tables.groups.members(op.group, rank.rank)) {
         members.push_back(member.value);
       }
-      const std::pair key(members, is_point_to_point(op.kind));
-      begun->second = {members, key.second, rank.met[key]++};
+      // A rank that sends to itself makes both calls of a pair.
+      const bool is_other_end = op.kind == CommKind::recv && members.front() == members.back();
+      const bool is_pair = is_point_to_point(op.kind);
+      begun->second = {members, is_pair, rank.met[{members, is_pair, is_other_end}]++};
       ++present_[begun->second];
     }
     const std::size_t needed = std::get<0>(begun->second).size();

@@ -81,6 +81,7 @@ inline Job random_pipeline_job() {
                                           PipelineSchedule::zbv_zero_bubble, PipelineSchedule::dual_pipe_v);
   Job job = random_fsdp_job();
   job.framework = "torch-pipeline";
+  job.framework_version = *rc::gen::element<std::string>("2.15.0", "2.12.1", "2.10.0", "2.9.1");
   job.layout.pp = *rc::gen::inRange<std::int64_t>(2, 5);
   const bool is_v =
       schedule == PipelineSchedule::zbv_zero_bubble || schedule == PipelineSchedule::dual_pipe_v;
