@@ -124,11 +124,12 @@ class Weighing {
   std::string effect_of(const Choice& choice) const {
     const StepCost& was = study_.cost();
     const StepCost& is = choice.outcome.cost();
+    const bool is_as_many = is.per_rank.wire_inter_node == was.per_rank.wire_inter_node;
     const std::string between =
-        study_.options().ranks_per_node == 0
-            ? ""
-            : fmt::format(", {} instead of {} between nodes", to_text(is.per_rank.wire_inter_node),
-                          to_text(was.per_rank.wire_inter_node));
+        study_.options().ranks_per_node == 0 ? ""
+        : is_as_many                         ? ", as much between nodes"
+                     : fmt::format(", {} instead of {} between nodes", to_text(is.per_rank.wire_inter_node),
+                                   to_text(was.per_rank.wire_inter_node));
     const std::string bubble = is.bubble == was.bubble
                                    ? ""
                                    : fmt::format("; the pipeline's bubble is {} instead of {}",
