@@ -24,12 +24,12 @@ AdviceOptions with_memory(std::int64_t bytes, std::int64_t ranks_per_node = 0) {
   options.ranks_per_node = ranks_per_node;
   return options;
 }
-constexpr std::int64_t k_plenty = std::int64_t{1} << 40;
+constexpr std::int64_t k_much = std::int64_t{1} << 40;
 
 std::int64_t memory_of(const Job& job) { return memory_per_rank(checked(job)).total().value; }
 
 TEST(Choices, KeepParametersGatheredIfTheyFit) {
-  const Advice advice = advised(fsdp_job(), with_memory(k_plenty));
+  const Advice advice = advised(fsdp_job(), with_memory(k_much));
   const Recommendation* const made = find(advice, "reshard_after_forward");
   ASSERT_NE(made, nullptr);
   EXPECT_EQ(made->setting, "reshard_after_forward=False of fully_shard");
@@ -115,7 +115,7 @@ TEST(Choices, InterleaveStages) {
   job.layout.dp = 1;
   job.layout.pp = 2;
   job.train.micro_batches = 4;
-  const Advice advice = advised(job, with_memory(k_plenty));
+  const Advice advice = advised(job, with_memory(k_much));
   const Recommendation* const made = find(advice, "schedule");
   ASSERT_NE(made, nullptr);
   EXPECT_DOUBLE_EQ(made->before.bubble, 0.2);
@@ -124,7 +124,7 @@ TEST(Choices, InterleaveStages) {
 }
 
 TEST(Choices, AreNoneOfOtherFrameworks) {
-  const Advice advice = advised(small_job("deepspeed", 4, 64), with_memory(k_plenty));
+  const Advice advice = advised(small_job("deepspeed", 4, 64), with_memory(k_much));
   for (const char* id : {"data_shard", "reshard_after_forward", "units", "loss_parallel", "schedule"}) {
     EXPECT_EQ(find(advice, id), nullptr) << id;
   }
