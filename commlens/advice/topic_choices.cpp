@@ -1,5 +1,5 @@
-// Settings of a framework that trade memory for bytes, several values of which are weighed against each other:
-// shards and replicas, what stays gathered, units of gathering, the loss, accumulation, schedules.
+// Settings of a framework that trade memory for bytes, several values of which are weighed against each
+// other: shards and replicas, what stays gathered, units of gathering, the loss, accumulation, schedules.
 #include <algorithm>
 #include <array>
 
@@ -34,8 +34,9 @@ struct Choice {
 };
 
 double growth(Bytes before, Bytes after) {
-  return before.value == 0 ? static_cast<double>(after.value > 0)
-                           : static_cast<double>(after.value - before.value) / static_cast<double>(before.value);
+  return before.value == 0
+             ? static_cast<double>(after.value > 0)
+             : static_cast<double>(after.value - before.value) / static_cast<double>(before.value);
 }
 
 class Weighing {
@@ -123,18 +124,21 @@ class Weighing {
   std::string effect_of(const Choice& choice) const {
     const StepCost& was = study_.cost();
     const StepCost& is = choice.outcome.cost();
+    const bool is_as_many = is.per_rank.wire_inter_node == was.per_rank.wire_inter_node;
     const std::string between =
-        study_.options().ranks_per_node == 0
-            ? ""
-            : fmt::format(", {} instead of {} between nodes", to_text(is.per_rank.wire_inter_node),
-                          to_text(was.per_rank.wire_inter_node));
-    const std::string bubble = is.bubble == was.bubble ? ""
-                                                       : fmt::format("; the pipeline's bubble is {} instead of {}",
-                                                                     share_text(is.bubble, 1), share_text(was.bubble, 1));
-    return fmt::format("a rank makes {} calls instead of {} and sends {} instead of {}{}{}; the fullest needs {} "
-                       "instead of {}",
-                       with_commas(is.per_rank.calls), with_commas(was.per_rank.calls), to_text(is.per_rank.wire),
-                       to_text(was.per_rank.wire), between, bubble, to_text(is.memory), to_text(was.memory));
+        study_.options().ranks_per_node == 0 ? ""
+        : is_as_many                         ? ", as much between nodes"
+                     : fmt::format(", {} instead of {} between nodes", to_text(is.per_rank.wire_inter_node),
+                                   to_text(was.per_rank.wire_inter_node));
+    const std::string bubble = is.bubble == was.bubble
+                                   ? ""
+                                   : fmt::format("; the pipeline's bubble is {} instead of {}",
+                                                 share_text(is.bubble, 1), share_text(was.bubble, 1));
+    return fmt::format(
+        "a rank makes {} calls instead of {} and sends {} instead of {}{}{}; the fullest needs {} "
+        "instead of {}",
+        with_commas(is.per_rank.calls), with_commas(was.per_rank.calls), to_text(is.per_rank.wire),
+        to_text(was.per_rank.wire), between, bubble, to_text(is.memory), to_text(was.memory));
   }
 
   void recommend(Choice& choice) {
@@ -147,13 +151,12 @@ class Weighing {
                       .setting = std::move(choice.change.setting)},
                      choice.outcome);
   }
-  void recommend_or_leave(Choice* choice) {
-    choice == nullptr ? leave() : recommend(*choice);
-  }
+  void recommend_or_leave(Choice* choice) { choice == nullptr ? leave() : recommend(*choice); }
   /// Names the value that comes nearest.
   void leave() {
-    const Choice* const nearest = best([](const Choice&) { return true; },
-                                       [&](const Choice& choice) { return study_.saved_share(choice.outcome); });
+    const Choice* const nearest =
+        best([](const Choice&) { return true; },
+             [&](const Choice& choice) { return study_.saved_share(choice.outcome); });
     study_.leave(fmt::format("{}: with the best value ({}) {}", topic_.what, nearest->change.setting,
                              effect_of(*nearest)));
   }

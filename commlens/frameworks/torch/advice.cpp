@@ -134,8 +134,13 @@ std::vector<AdvisedChange> other_units(const Job& job) {
                               [units](Job&, Options& other) { other.fsdp.units = units; }));
     }
   };
-  add("Gather each block on its own", "fully_shard on each block, then on the model",
-      {Unit::blocks, Unit::root});
+  const auto has = [&](Unit unit) {
+    const std::vector<Unit>& now = options(job).fsdp.units;
+    return std::find(now.begin(), now.end(), unit) != now.end();
+  };
+  add(has(Unit::blocks) ? "Leave embedding and head to the root, which stays gathered"
+                        : "Gather each block on its own",
+      "fully_shard on each block, then on the model", {Unit::blocks, Unit::root});
   add("Gather embedding, head and each block on their own",
       job.model.tied_embeddings ? "fully_shard on [embedding, head] together, each block, then the model"
                                 : "fully_shard on the embedding, each block and [norm, head], then the model",
