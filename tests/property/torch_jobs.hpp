@@ -6,6 +6,7 @@
 
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/torch/options.hpp"
+#include "commlens/frameworks/torch/schedules.hpp"
 #include "commlens/model/job.hpp"
 
 // Random jobs of PyTorch's own parallel modules (docs/frameworks/torch.md).
@@ -90,12 +91,14 @@ inline Job random_pipeline_job() {
   job.model.layers = job.layout.pp * job.layout.virtual_stages * *rc::gen::inRange<std::int64_t>(1, 3);
   job.train.micro_batches = 2 * job.layout.pp * *rc::gen::inRange<std::int64_t>(1, 3);
   pytorch::Options& own = pytorch::options(job);
+  own.fsdp.sync_each_micro_batch = true;  // the schedule decides
   if (!is_single && schedule != PipelineSchedule::interleaved_1f1b &&
       schedule != PipelineSchedule::looped_bfs) {
     // Others split backward passes, between whose halves no stage may be sharded again.
     own.fsdp.reshard_after_forward.kind = pytorch::ReshardAfterForward::Kind::no;
   }
-  own.pipeline = {.schedule = schedule, .has_static_shapes = *rc::gen::arbitrary<bool>()};
+  set_schedule(job, schedule);
+  own.pipeline.has_static_shapes = *rc::gen::arbitrary<bool>();
   if (*rc::gen::arbitrary<bool>()) {
     own.fsdp.is_used = false;
     own.ddp.is_used = true;

@@ -51,7 +51,7 @@ TEST(TorchLaws, AnAxisOfOneRankAddsNothing) {
     own.tensor = {.loss_parallel = *rc::gen::arbitrary<bool>(),
                   .init_from_rank0 = *rc::gen::arbitrary<bool>()};
     own.ring = *rc::gen::element(pytorch::RingMethod::all_gather, pytorch::RingMethod::all_to_all);
-    own.pipeline.schedule = *rc::gen::element(PipelineSchedule::gpipe, PipelineSchedule::zbv_zero_bubble);
+    set_schedule(job, *rc::gen::element(PipelineSchedule::gpipe, PipelineSchedule::zbv_zero_bubble));
     RC_ASSERT(call_counts(torch_trace(job)) == alone);
   }));
 }
@@ -272,7 +272,7 @@ TEST(TorchLaws, EverySendOfASingleStageHasItsReceive) {
                      .norm_bias = false};
         job.layout.pp = ranks;
         job.train.micro_batches = micro_batches;
-        pytorch::options(job).pipeline.schedule = schedule;
+        set_schedule(job, schedule);
         if (!check(PipelineShape{schedule, ranks, 1, micro_batches})) {
           continue;
         }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "commlens/frameworks/torch/options.hpp"
+#include "commlens/frameworks/torch/schedules.hpp"
 
 namespace commlens::pytorch {
 namespace {
@@ -204,8 +205,8 @@ std::vector<AdvisedChange> other_schedule(const Job& job) {
   for (std::int64_t stages = 2; stages <= 4; ++stages) {
     found.push_back(changed(job, "Interleave the stages",
                             fmt::format("ScheduleInterleaved1F1B with {} stages on each rank", stages),
-                            [stages](Job& other, Options& own) {
-                              own.pipeline.schedule = PipelineSchedule::interleaved_1f1b;
+                            [stages](Job& other, Options&) {
+                              set_schedule(other, PipelineSchedule::interleaved_1f1b);
                               other.layout.virtual_stages = stages;
                             }));
   }

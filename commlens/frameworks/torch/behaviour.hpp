@@ -17,6 +17,12 @@ struct Behaviour {
   /// Gradients that are partial sums of tensor ranks are summed in the reduce dtype, else in their own.
   /// _fsdp_param.py:1265 of 2.15, :764 of 2.9.
   bool sums_partial_in_reduce_dtype = true;
+  /// What tensor ranks split stays frozen, else it is made anew and trained. tensor/parallel/style.py:126 of
+  /// 2.12, :123 of 2.9.
+  bool keeps_split_parameters_frozen = true;
+  /// Of FSDP1's hybrid strategies: module states go to the replicas and then into each shard group, else the
+  /// other way round. fsdp/_init_utils.py:614 of 2.9.
+  bool broadcasts_to_replicas_first = true;
   /// A divide factor is applied by AVG where it is the size of the shard group (`shard`) or of all data ranks
   /// (`all`); `never`: always PREMUL_SUM, and the all_reduce of replicas is AVG. _fsdp_collectives.py:735 of
   /// 2.10, :701 of 2.9, :385 of 2.6.

@@ -21,6 +21,8 @@
 namespace commlens::pytorch {
 namespace {
 
+constexpr std::int64_t k_most_inputs = 1000;  // iterations of a join, each of which is written
+
 Result<void> refuse(bool applies, std::string reason) {
   return applies ? Result<void>(failure(std::move(reason))) : Result<void>();
 }
@@ -89,9 +91,48 @@ Result<void> check_model(const Job& job) {
                 "the stages of a pipeline cannot share a parameter; set tied_embeddings to false");
 }
 
+/// "layers.3" and "layers.3.feed_forward" can be left out of the forward pass; something has to be trained.
+Result<void> check_parts(const Job& job) {
+  const ModelConfig& model = job.model;
+  std::set<std::string> names;
+  for (std::int64_t layer = 0; layer < model.layers && !model.unused.empty(); ++layer) {
+    names.insert(fmt::format("layers.{}", layer));
+    names.insert(fmt::format("layers.{}.feed_forward", layer));
+  }
+  for (const std::string& name : model.unused) {
+    if (!names.contains(name)) {
+      return failure(
+          fmt::format("unused has '{}'; the torch rules leave out layers.N or layers.N.feed_forward",
+                      name.substr(0, 60)));
+    }
+  }
+  if (model.frozen.empty()) {
+    return {};
+  }
+  const std::int64_t stages = job.layout.pp * job.layout.virtual_stages;
+  std::set<std::string> patterns(model.frozen.begin(), model.frozen.end());
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    bool is_trained = false;
+    for (const Module& module : stage_modules(job, stage, stages)) {
+      for (const Parameter& parameter : module.parameters) {
+        is_trained = is_trained || parameter.is_trainable;
+        std::erase_if(patterns, [&](const std::string& pattern) { return matches(pattern, parameter.name); });
+      }
+    }
+    if (!is_trained && (stages == 1 || options(job).ddp.is_used)) {
+      return failure("frozen leaves no parameter to train");
+    }
+  }
+  return refuse(!patterns.empty(), fmt::format("frozen has '{}', which no parameter matches",
+                                               patterns.empty() ? "" : patterns.begin()->substr(0, 60)));
+}
+
 /// Linears and the embedding compute together, norms cast.
 Result<void> check_dtypes(const Job& job) {
   const Options& own = options(job);
+  if (!job.model.fp32_patterns.empty() && job.train.dtype != DType::bf16) {
+    return failure("fp32_patterns are of a model in bf16; set precision to bf16");
+  }
   if (job.model.fp32_patterns.empty() || (own.fsdp.is_used && own.fsdp.param_dtype)) {
     return {};
   }
@@ -139,7 +180,7 @@ Result<void> check_layout(const Job& job) {
     return failure("the torch rules have no expert parallelism and no replicated tensor ranks");
   }
   if (job.train.zero_stage > 0) {
-    return failure("PyTorch has no ZeRO stages; use framework torch-fsdp");
+    return failure("--zero: PyTorch has no ZeRO stages; leave it out (fsdp shards all states, ddp none)");
   }
   if (layout.dp > 1 && !own.ddp.is_used && !own.fsdp.is_used) {
     return failure("several data ranks need a section ddp or fsdp");
@@ -170,6 +211,9 @@ Result<void> check_ddp(const Job& job) {
         "mixed_precision of DDP computes batch norm in two dtypes, which PyTorch does not; set buffer_dtype "
         "to param_dtype");
   }
+  if (std::any_of(inputs.begin(), inputs.end(), [](std::int64_t count) { return count > k_most_inputs; })) {
+    return failure(fmt::format("join takes at most {} inputs of a rank", k_most_inputs));
+  }
   return refuse(!inputs.empty() && static_cast<std::int64_t>(inputs.size()) != job.layout.dp,
                 "join needs the inputs of each data rank");
 }
@@ -191,6 +235,12 @@ Result<void> check_units(const Job& job) {
   }
   if (job.layout.pp > 1 && count({Unit::embedding_with_head}) > 0) {
     return failure("the unit embedding_with_head has no place in a pipeline");
+  }
+  const bool has_unused_blocks =
+      std::any_of(job.model.unused.begin(), job.model.unused.end(),
+                  [](const std::string& name) { return !name.ends_with(".feed_forward"); });
+  if (has_unused_blocks && count({Unit::block_pairs}) > 0) {
+    return failure("the torch rules have no pairs of blocks of which one is unused; use the unit blocks");
   }
   if (are_embeddings_tied(job) && count({Unit::embedding, Unit::head_with_norm}) > 0) {
     return failure(
@@ -258,6 +308,24 @@ Result<void> check_part(const Job& job) {
                 "fully_shard refuses a number for reshard_after_forward with tensor parallelism");
 }
 
+Result<void> check_version_1(const Job& job) {
+  const Fsdp& fsdp = options(job).fsdp;
+  const bool is_hybrid =
+      fsdp.strategy == FsdpStrategy::hybrid || fsdp.strategy == FsdpStrategy::hybrid_grad_op;
+  const std::int64_t shard = data_shard(job);
+  if (is_hybrid ? shard == 1 || shard == job.layout.dp : shard != job.layout.dp) {
+    return failure(
+        is_hybrid
+            ? "the hybrid strategies of fsdp version 1 need data_replicate and data_shard of more than 1"
+            : "data_replicate of fsdp version 1 needs the strategy HYBRID_SHARD or _HYBRID_SHARD_ZERO2");
+  }
+  if (fsdp.units != std::vector{Unit::blocks, Unit::root}) {
+    return failure("the torch rules have the units [blocks, root] of fsdp version 1 alone");
+  }
+  return refuse(fsdp.sync_module_states && job.model.has_batch_norm,
+                "the torch rules have no buffers with sync_module_states");
+}
+
 Result<void> check_fsdp(const Job& job) {
   const Options& own = options(job);
   const Fsdp& fsdp = own.fsdp;
@@ -266,6 +334,11 @@ Result<void> check_fsdp(const Job& job) {
   }
   if (fsdp.version == 1 && job.layout.tp * job.layout.cp * job.layout.pp > 1) {
     return failure("the torch rules have fsdp version 1 of data ranks alone; use version 2");
+  }
+  if (fsdp.version == 1) {
+    if (const Result<void> ok = check_version_1(job); !ok) {
+      return ok;
+    }
   }
   if (fsdp.is_replicate && data_shard(job) * job.layout.cp > 1) {
     return failure("api replicate of fsdp shards nothing: set data_shard and context to 1");
@@ -294,6 +367,16 @@ Result<void> check_pipeline(const Job& job) {
   if (!job.model.unused.empty() || job.model.has_batch_norm) {
     return failure("the torch rules have no unused parts and no buffers in a pipeline");
   }
+  if (own.trainer.clip) {
+    return failure("torch.distributed.pipelining has no norm over the stages of a pipeline; leave clip out");
+  }
+  const Fsdp& fsdp = own.fsdp;
+  if (fsdp.is_used &&
+      !(fsdp.sync_each_micro_batch && fsdp.all_reduce_each_micro_batch && fsdp.reshard_after_backward)) {
+    return failure(
+        "a pipeline decides by itself when fsdp reduces and reshards: leave sync_each_micro_batch, "
+        "all_reduce_each_micro_batch and reshard_after_backward out");
+  }
   if (own.pipeline.schedule == PipelineSchedule::gpipe && behaviour(job).gpipe_needs_micro_batches &&
       job.train.micro_batches < job.layout.pp) {
     return failure(fmt::format("GPipe of this release needs at least {} micro-batches, one for each stage",
@@ -305,7 +388,26 @@ Result<void> check_pipeline(const Job& job) {
       "them without) and no join of DDP in a pipeline");
 }
 
+/// Tokens divide evenly wherever they are split.
+Result<void> check_tokens(const Job& job) {
+  const ParallelLayout& layout = job.layout;
+  const std::int64_t tensor = layout.sequence_parallel ? layout.tp : 1;
+  if (job.model.sequence % (layout.cp * tensor) != 0) {
+    return failure(
+        fmt::format("a sequence of {} does not divide into the {} ranks of context and tensor "
+                    "parallelism; use a multiple",
+                    job.model.sequence, layout.cp * tensor));
+  }
+  return refuse(
+      layout.cp > 1 && options(job).balances_context && job.model.sequence % (2 * layout.cp) != 0,
+      "load_balance of context_parallel cuts a sequence into two parts for each rank; use a multiple "
+      "of them, or set it to false");
+}
+
 Result<void> check_clip(const Job& job) {
+  if (options(job).trainer.norm_full_tensor && !options(job).fsdp.is_used) {
+    return failure("the torch rules have norm_full_tensor with fsdp alone");
+  }
   return refuse(options(job).trainer.clip && job.layout.tp > 1 && !job.layout.sequence_parallel,
                 "clip_grad_norm_ fails where some gradients are DTensors and others are not: tensor "
                 "parallelism without sequence parallelism");
@@ -324,8 +426,8 @@ Result<void> check_optimizer(const Job& job) {
 
 Result<void> check_job(const Job& job) {
   using Check = Result<void> (*)(const Job&);
-  for (const Check each : {check_release, check_model, check_layout, check_dtypes, check_ddp, check_fsdp,
-                           check_pipeline, check_clip, check_optimizer}) {
+  for (const Check each : {check_release, check_model, check_layout, check_parts, check_dtypes, check_ddp,
+                           check_fsdp, check_pipeline, check_tokens, check_clip, check_optimizer}) {
     if (const Result<void> ok = each(job); !ok) {
       return ok;
     }

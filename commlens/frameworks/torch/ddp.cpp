@@ -84,7 +84,12 @@ DataParallel::DataParallel(ProgramBuilder& out, const Groups& groups, const std:
     }
   }
   for (const Parameter* const parameter : in_gradient_order(modules)) {
-    if (parameter->is_trainable) {
+    if (parameter->has_gradient()) {
+      ready_.push_back(parameter);
+    }
+  }
+  for (const Parameter* const parameter : trainable_) {
+    if (!parameter->has_gradient()) {
       ready_.push_back(parameter);
     }
   }
@@ -202,7 +207,7 @@ void DataParallel::before_forward(bool syncs) {
   std::size_t least = modules_.size();
   for (const std::vector<const Parameter*>& bucket : buckets_) {
     for (const Parameter* const parameter : bucket) {
-      least = std::min(least, module_of(modules_, parameter));
+      least = parameter->has_gradient() ? std::min(least, module_of(modules_, parameter)) : least;
     }
     module_of_bucket_.push_back(least);
   }

@@ -122,7 +122,42 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
   return std::vector<StagePrograms>{std::move(programs)};
 }
 
+namespace {
+
+/// Options that this writer reads; all others were written for 2.6 and later.
+Result<void> check_options(const Job& job) {
+  const pytorch::Options& own = pytorch::options(job);
+  pytorch::Ddp read;
+  read.is_used = own.ddp.is_used;
+  read.bucket_cap = own.ddp.bucket_cap;
+  read.static_graph = own.ddp.static_graph;
+  read.accumulation_sync = own.ddp.accumulation_sync;
+  if (own.ddp != read) {
+    return failure(
+        "the rules of PyTorch 1.13 have bucket_cap_mb and static_graph of ddp alone; set "
+        "framework_version to 2.6 or later");
+  }
+  if (own.fsdp.is_used) {
+    return failure(
+        "the rules of PyTorch 1.13 have DDP alone; set framework_version to 2.6 or later for fsdp");
+  }
+  if (!job.model.is_whole()) {
+    return failure(
+        "the rules of PyTorch 1.13 have no frozen, unused or fp32 parts of a model and no buffers");
+  }
+  return own.ddp.is_used && own.ddp.accumulation_sync && job.train.micro_batches > 1
+             ? failure(
+                   "the rules of PyTorch 1.13 reduce gradients in the last micro-batch; set "
+                   "accumulation_sync of ddp to false")
+             : Result<void>();
+}
+
+}  // namespace
+
 Result<void> check(const Job& job) {
+  if (const Result<void> ok = check_options(job); !ok) {
+    return ok;
+  }
   const ParallelLayout& layout = job.layout;
   if (layout.tp * layout.pp * layout.cp * layout.ep * layout.replicate > 1 || job.model.experts > 0) {
     return failure(

@@ -15,6 +15,11 @@ using Kind = Module::Kind;
 
 constexpr Bytes k_state_bucket{std::int64_t{250} << 20};
 
+/// Of version 1.
+bool reshards_in_forward(const Fsdp& fsdp) {
+  return fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid;
+}
+
 bool has_gradients(const ShardGroup& group) {
   return std::any_of(group.parameters.begin(), group.parameters.end(),
                      [](const Parameter* parameter) { return parameter->has_gradient(); });
@@ -57,8 +62,7 @@ ReshardAfterForward ShardedStage::reshard_after_forward() const {
 bool ShardedStage::reshards(const ShardGroup& group) const {
   const Fsdp& fsdp = options_.fsdp;
   if (fsdp.version == 1) {
-    return !group.is_root &&
-           (fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid);
+    return !group.is_root && reshards_in_forward(fsdp);
   }
   using Reshard = ReshardAfterForward::Kind;
   const Reshard kind = reshard_after_forward().kind;
@@ -118,7 +122,8 @@ void ShardedStage::gather(Live& live) {
 
 std::vector<std::size_t> ShardedStage::by_name(const Live& live, std::int64_t count, int direction) const {
   std::vector<std::size_t> targets;
-  for (std::int64_t step = 1; live.group.block >= 0 && step <= count; ++step) {
+  const std::int64_t most = std::min(count, std::ssize(live_));
+  for (std::int64_t step = 1; live.group.block >= 0 && step <= most; ++step) {
     const std::int64_t block = live.group.block + direction * step;
     const auto found = std::find_if(live_.begin(), live_.end(), [&](const Live& other) {
       return block >= 0 && other.group.block == block;
@@ -258,7 +263,10 @@ void ShardedStage::end_backward() {
 
 void ShardedStage::post_backward(Live& live) {
   live.is_reduced = true;
-  if (flags_.reshards) {
+  live.has_unreduced = live.has_unreduced || !flags_.reduces;
+  // Version 1 frees what it keeps between passes only where it reduces (_runtime_utils.py:811).
+  const bool is_kept = options_.fsdp.version == 1 && !flags_.reduces && !reshards_in_forward(options_.fsdp);
+  if (flags_.reshards && !is_kept) {
     live.state = State::sharded;
   }
   if (flags_.reduces && has_gradients(live.group)) {
@@ -270,8 +278,9 @@ void ShardedStage::sum_partial_gradients(const Live& live) {
   for (const Parameter* const parameter : live.group.parameters) {
     if (parameter->is_partial && parameter->has_gradient()) {
       const DType gradient = options_.fsdp.param_dtype.value_or(parameter->dtype);
-      out_.all_reduce(groups_.tensor, {parameter->count()},
-                      behaviour_.sums_partial_in_reduce_dtype ? live.sizes.reduce_dtype : gradient,
+      // What was accumulated without a reduction was cast (_fsdp_param.py:627 of 2.9).
+      const bool is_cast = behaviour_.sums_partial_in_reduce_dtype || live.has_unreduced;
+      out_.all_reduce(groups_.tensor, {parameter->count()}, is_cast ? live.sizes.reduce_dtype : gradient,
                       k_fsdp_sum_partial, parameter->name);
     }
   }
@@ -280,7 +289,7 @@ void ShardedStage::sum_partial_gradients(const Live& live) {
 void ShardedStage::reduce_version_1(const Live& live) {
   const GroupSizes& sizes = live.sizes;
   out_.set_reduction(Reduction::sum);
-  if (options_.fsdp.strategy == FsdpStrategy::no_shard) {
+  if (options_.fsdp.strategy == FsdpStrategy::no_shard || groups_.shard_ranks == 1) {
     out_.all_reduce(groups_.data, sizes.unpadded, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
     return;
   }
@@ -299,14 +308,20 @@ struct ReduceOps {
 namespace {
 
 ReduceOps reduce_ops(const Fsdp& fsdp, const Behaviour& behaviour, const Groups& groups, DType dtype) {
+  const auto shard = static_cast<double>(groups.shard_ranks);
+  const auto all = shard * static_cast<double>(groups.replicate_ranks);
   if (dtype == DType::fp16) {
+    // The op that was set with the factor stays (_fully_shard.py:404 of 2.6).
+    const bool is_set =
+        fsdp.divide_factor && behaviour.average_where_factor_is == Behaviour::DivideFactor::never;
+    return {is_set ? Reduction::premul_sum : Reduction::sum, Reduction::sum};
+  }
+  if (behaviour.average_where_factor_is == Behaviour::DivideFactor::all && all == 1) {
     return {Reduction::sum, Reduction::sum};
   }
   if (!fsdp.divide_factor) {
     return {};
   }
-  const auto shard = static_cast<double>(groups.shard_ranks);
-  const auto all = shard * static_cast<double>(groups.replicate_ranks);
   switch (behaviour.average_where_factor_is) {
     case Behaviour::DivideFactor::never:
       return {Reduction::premul_sum, Reduction::avg};
@@ -327,6 +342,7 @@ void ShardedStage::reduce(Live& live) {
   }
   out_.set_reduction(Reduction::sum);
   sum_partial_gradients(live);
+  live.has_unreduced = false;
   const GroupSizes& sizes = live.sizes;
   const ReduceOps ops = reduce_ops(options_.fsdp, behaviour_, groups_, sizes.reduce_dtype);
   const bool is_alone = groups_.shard_ranks == 1;
@@ -350,11 +366,13 @@ void ShardedStage::broadcast_states() {
     for (const Parameter* const parameter : live.group.parameters) {
       items.push_back({parameter->count(), parameter->dtype});
     }
-    // Hybrid: from the first replica, then from the first rank of each shard group.
+    // Hybrid: from the first replica and from the first rank of each shard group.
     const bool is_hybrid = options_.fsdp.strategy == FsdpStrategy::hybrid ||
                            options_.fsdp.strategy == FsdpStrategy::hybrid_grad_op;
-    const std::vector<GroupId> ways =
-        is_hybrid ? std::vector{groups_.replicate, groups_.shard} : std::vector{groups_.data};
+    const std::vector<GroupId> ways = !is_hybrid ? std::vector{groups_.data}
+                                      : behaviour_.broadcasts_to_replicas_first
+                                          ? std::vector{groups_.replicate, groups_.shard}
+                                          : std::vector{groups_.shard, groups_.replicate};
     for (const GroupId way : ways) {
       for (const Bucket& bucket : assigned(items, {k_state_bucket})) {
         out_.broadcast({way, GroupRank{0}}, {bucket.elements}, bucket.dtype, k_fsdp1_states, "module states");

@@ -68,6 +68,7 @@ class ShardedStage {
     bool in_forward = false;
     bool in_backward = false;
     bool has_accumulated = false;     // gradients, in a pipeline
+    bool has_unreduced = false;       // gradients of a pass that did not reduce them
     std::vector<std::int64_t> split;  // micro-batches between the halves of their backward passes
     bool is_reduced = false;          // its post-backward ran in this pass
     bool reshards_after_forward = true;

@@ -4,6 +4,7 @@
 
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/torch/options.hpp"
+#include "commlens/frameworks/torch/schedules.hpp"
 
 namespace commlens::pytorch {
 namespace {
@@ -169,14 +170,14 @@ TEST(TorchMemory, OfPipelinesIsOfWhatIsInFlight) {
   EXPECT_EQ(of(job, 0).activations.value, 4 * one);
   EXPECT_EQ(of(job, 3).activations.value, one);
   EXPECT_EQ(of(job, 3).logits.value, k_tokens * k_logits);
-  options(job).pipeline.schedule = PipelineSchedule::gpipe;
+  set_schedule(job, PipelineSchedule::gpipe);
   EXPECT_EQ(of(job, 0).activations.value, 8 * one);
   EXPECT_EQ(of(job, 3).logits.value, 8 * k_tokens * k_logits);
   // Two stages on each of two ranks, rounds of two: rank 0 is 2 + 2 forward passes ahead, and one more runs.
   job.layout.ranks = job.layout.pp = 2;
   job.layout.virtual_stages = 2;
   job.train.micro_batches = 4;
-  options(job).pipeline.schedule = PipelineSchedule::interleaved_1f1b;
+  set_schedule(job, PipelineSchedule::interleaved_1f1b);
   EXPECT_EQ(of(job, 0).activations.value, 5 * one);
 }
 

@@ -8,15 +8,15 @@
 #include <fnmatch.h>
 
 #include "commlens/base/units.hpp"
+#include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens::pytorch {
 namespace {
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  });
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches(pattern, name); });
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -94,8 +94,11 @@ class TreeBuilder {
     parameter.dtype = !is_mixed                                           ? job_.train.dtype
                       : matches_any(model_.fp32_patterns, parameter.name) ? DType::fp32
                                                                           : DType::bf16;
-    // SequenceParallel makes new parameters, which are trained (tensor/parallel/style.py:395 of 2.15).
-    parameter.is_trainable = parameter.is_partial || !matches_any(model_.frozen, parameter.name);
+    // SequenceParallel makes new parameters, which are trained (tensor/parallel/style.py:395 of 2.15); older
+    // releases do so with what is split too.
+    const bool is_new = parameter.is_partial || (tp > 1 && shape.sharding != TensorSharding::whole &&
+                                                 !behaviour(job_).keeps_split_parameters_frozen);
+    parameter.is_trainable = is_new || !matches_any(model_.frozen, parameter.name);
     const bool is_of_feed_forward =
         shape.name.starts_with("feed_forward.") || shape.name.starts_with("ffn_norm.");
     parameter.is_used = module.is_used && (module.has_feed_forward || !is_of_feed_forward);
@@ -120,6 +123,10 @@ LayerRange stage_layers(std::int64_t layers, std::int64_t stage, std::int64_t st
   };
   const std::int64_t first = std::max<std::int64_t>(begin(stage) - 1, 0);
   return {first, std::min(begin(stage + 1) - 1, layers) - first};
+}
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
 bool are_embeddings_tied(const Job& job) { return job.model.tied_embeddings && job.layout.tp == 1; }

@@ -8,6 +8,9 @@
 
 namespace commlens::pytorch {
 
+/// Whether a pattern of `frozen` or `fp32_patterns` names a parameter: a shell pattern.
+bool matches(const std::string& pattern, const std::string& name);
+
 /// How tensor ranks hold a parameter: whole, or a part of its first or second dimension (DTensor's Replicate,
 /// Shard(0), Shard(1)).
 enum class TensorSharding : std::uint8_t { whole, rows, columns };

@@ -27,6 +27,7 @@ struct Ddp {
   std::optional<DType> mixed_parameters;  // its param_dtype
   std::optional<DType> mixed_buffers;     // its buffer_dtype
   std::vector<std::int64_t> join_inputs;  // iterations of each rank inside join(); empty: no join
+  friend bool operator==(const Ddp&, const Ddp&) = default;
 };
 
 /// How a group of parameters is sharded after the forward pass.
@@ -62,6 +63,7 @@ struct Fsdp {
   std::optional<double> divide_factor;
   std::int64_t forward_prefetch = 0;  // blocks that each block prefetches; 0: none by name
   std::int64_t backward_prefetch = 0;
+  bool is_offloaded = false;  // parameters, gradients and optimizer states are in host memory
   bool reduce_scatter_unused_params = false;
   bool sync_each_micro_batch = true;
   bool all_reduce_each_micro_batch = true;
@@ -110,6 +112,7 @@ struct Options {
   Fsdp fsdp;
   TensorParallel tensor;
   RingMethod ring = RingMethod::all_gather;
+  bool balances_context = true;  // load_balance
   Pipeline pipeline;
   Trainer trainer;
 };

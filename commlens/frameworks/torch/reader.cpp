@@ -1,13 +1,17 @@
 #include "commlens/frameworks/torch/reader.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "commlens/frameworks/torch/options.hpp"
+#include "commlens/frameworks/torch/schedules.hpp"
 
 namespace commlens::pytorch {
 namespace {
@@ -35,7 +39,10 @@ void read_caps(MapReader& reader, Ddp& ddp) {
   std::vector<std::string> caps;
   reader.read("bucket_cap_mb_list", caps);
   for (const std::string& text : caps) {
-    const std::optional<Bytes> limit = cap_of(std::strtod(text.c_str(), nullptr));
+    double cap = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), cap);
+    const bool is_number = fault == std::errc() && end == text.data() + text.size();
+    const std::optional<Bytes> limit = is_number ? cap_of(cap) : std::nullopt;
     if (!limit) {
       reader.fail("bucket_cap_mb_list", "must have numbers of more than 0 and at most 1e9");
       return;
@@ -55,7 +62,8 @@ Result<void> read_ddp(const ConfigNode& section, Job& job) {
   reader.read("init_sync", ddp.init_sync);
   reader.read("skip_all_reduce_unused_params", ddp.skip_all_reduce_unused_params);
   reader.read("accumulation_sync", ddp.accumulation_sync);
-  reader.accept("gradient_as_bucket_view");
+  bool is_view = false;  // of no effect on messages
+  reader.read("gradient_as_bucket_view", is_view);
   reader.choose<std::optional<DType>>("hook",
                                       {{"allreduce_hook", std::nullopt},
                                        {"fp16_compress_hook", DType::fp16},
@@ -150,6 +158,23 @@ Result<void> read_fsdp(const ConfigNode& section, Job& job) {
     reader.fail("version", "must be 1 or 2");
   }
   fsdp.version = static_cast<int>(version);
+  using namespace std::string_view_literals;
+  constexpr std::array of_1 = {"strategy"sv, "use_orig_params"sv, "sync_module_states"sv};
+  constexpr std::array of_2 = {"api"sv,
+                               "reshard_after_forward"sv,
+                               "reshard_after_backward"sv,
+                               "divide_factor"sv,
+                               "forward_prefetch"sv,
+                               "backward_prefetch"sv,
+                               "offload"sv,
+                               "reduce_scatter_unused_params"sv,
+                               "all_reduce_each_micro_batch"sv};
+  for (const std::string_view key : version == 1 ? std::span<const std::string_view>(of_2) : of_1) {
+    if (reader.has(key)) {
+      reader.fail(key,
+                  fmt::format("belongs to version {}; the section has version {}", 3 - version, version));
+    }
+  }
   reader.choose("api", {{"fully_shard", false}, {"replicate", true}}, fsdp.is_replicate);
   read_units(reader, fsdp);
   read_reshard(reader, fsdp.reshard_after_forward);
@@ -160,10 +185,13 @@ Result<void> read_fsdp(const ConfigNode& section, Job& job) {
     double factor = 0;
     reader.read("divide_factor", factor);
     fsdp.divide_factor = factor;
+    if (!(factor > 0 && factor <= 1e12)) {
+      reader.fail("divide_factor", "must be more than 0 and at most 1e12");
+    }
   }
   reader.read("forward_prefetch", fsdp.forward_prefetch, 0);
   reader.read("backward_prefetch", fsdp.backward_prefetch, 0);
-  reader.accept("offload");
+  reader.choose("offload", {{"cpu", true}, {"none", false}}, fsdp.is_offloaded);
   reader.read("reduce_scatter_unused_params", fsdp.reduce_scatter_unused_params);
   reader.read("sync_each_micro_batch", fsdp.sync_each_micro_batch);
   reader.read("all_reduce_each_micro_batch", fsdp.all_reduce_each_micro_batch);
@@ -198,7 +226,7 @@ Result<void> read_context(const ConfigNode& section, Job& job) {
   reader.choose("method",
                 {{"ring_all_gather", RingMethod::all_gather}, {"ring_all_to_all", RingMethod::all_to_all}},
                 options(job).ring);
-  reader.accept("load_balance");
+  reader.read("load_balance", options(job).balances_context);
   return reader.finish();
 }
 
@@ -214,6 +242,7 @@ Result<void> read_pipeline(const ConfigNode& section, Job& job) {
                  {"ZBVZeroBubble", Schedule::zbv_zero_bubble},
                  {"DualPipeV", Schedule::dual_pipe_v}},
                 options(job).pipeline.schedule);
+  job.train.schedule = usual_schedule(options(job).pipeline.schedule);
   reader.refuse("csv", "has no rules: name one of the library's schedules");
   reader.read("stages_per_rank", job.layout.virtual_stages);
   reader.choose("shapes", {{"static", true}, {"dynamic", false}}, options(job).pipeline.has_static_shapes);
@@ -225,6 +254,9 @@ Result<void> read_trainer(const ConfigNode& section, Job& job) {
   MapReader reader(section, {job.warnings, job.unmodelled});
   double clip = 0;
   reader.read("clip", clip);
+  if (!(clip >= 0)) {
+    reader.fail("clip", "must not be negative");
+  }
   trainer.clip = clip > 0;
   job.train.gradient_clipping = clip;
   reader.read("norm_full_tensor", trainer.norm_full_tensor);

@@ -54,6 +54,10 @@ Bytes bucket(const Job& job) {
 }
 
 Result<void> set_bucket(Job& job, Bytes bucket) {
+  if (job.framework != k_ddp && !options(job).ddp.is_used) {
+    return failure(
+        fmt::format("--bucket is bucket_cap_mb of DDP, which this job of {} does not use", job.framework));
+  }
   options(job).ddp.bucket_cap = bucket;
   return {};
 }
@@ -74,12 +78,19 @@ void adopt(Job& job) {
 /// A job that no section describes runs as the framework's name says.
 void settle(Job& job) {
   Options& own = options(job);
-  if (job.layout.dp > 1 && !own.ddp.is_used && !own.fsdp.is_used) {
+  const bool shards_over_context = job.framework == k_fsdp && job.layout.cp > 1;
+  if ((job.layout.dp > 1 || shards_over_context) && !own.ddp.is_used && !own.fsdp.is_used) {
     own.ddp.is_used = job.framework == k_ddp;
     own.fsdp.is_used = !own.ddp.is_used;
   }
+  if (usual_schedule(own.pipeline.schedule) != job.train.schedule) {  // --schedule
+    own.pipeline.schedule = job.train.schedule == Schedule::gpipe         ? PipelineSchedule::gpipe
+                            : job.train.schedule == Schedule::interleaved ? PipelineSchedule::interleaved_1f1b
+                                                                          : PipelineSchedule::one_f_one_b;
+  }
+  const bool is_of_model = !own.trainer.clip;  // not asked for in the section trainer
   own.trainer.clip = job.train.gradient_clipping > 0;
-  if (own.trainer.clip && job.layout.pp > 1) {
+  if (own.trainer.clip && job.layout.pp > 1 && is_of_model) {
     job.warnings.emplace_back(
         "torch.distributed.pipelining has no norm over the stages of a pipeline: gradient clipping is "
         "skipped");

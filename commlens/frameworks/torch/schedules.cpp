@@ -431,6 +431,22 @@ std::vector<std::int64_t> PipelineShape::stages_of(std::int64_t rank) const {
   return stages;
 }
 
+commlens::Schedule usual_schedule(PipelineSchedule schedule) {
+  switch (schedule) {
+    case Schedule::gpipe:
+      return commlens::Schedule::gpipe;
+    case Schedule::one_f_one_b:
+      return commlens::Schedule::one_f_one_b;
+    default:
+      return commlens::Schedule::interleaved;
+  }
+}
+
+void set_schedule(Job& job, PipelineSchedule schedule) {
+  options(job).pipeline.schedule = schedule;
+  job.train.schedule = usual_schedule(schedule);
+}
+
 Result<void> check(const PipelineShape& shape) {
   if (shape.is_single() && shape.stages_per_rank != 1) {
     return failure("GPipe and 1F1B have one stage per rank; set stages_per_rank to 1");

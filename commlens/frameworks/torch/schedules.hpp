@@ -51,6 +51,11 @@ struct PipelineShape {
   std::vector<std::int64_t> stages_of(std::int64_t rank) const;
 };
 
+/// The kind of schedule that all frameworks know: all but GPipe and 1F1B are interleaved.
+Schedule usual_schedule(PipelineSchedule schedule);
+/// Gives a job this schedule.
+void set_schedule(Job& job, PipelineSchedule schedule);
+
 /// What the library refuses, by name.
 Result<void> check(const PipelineShape& shape);
 

@@ -58,12 +58,12 @@ void add_parameters(ShardGroup& group, const Module& module) {
 
 /// FSDP1: with use_orig_params every parameter but the last is padded to 16 bytes
 /// (distributed/fsdp/_flat_param.py, FlatParamHandle._init_flat_param_and_metadata).
-std::int64_t flat_elements(const ShardGroup& group, bool is_aligned) {
+std::int64_t flat_elements(const ShardGroup& group, const Fsdp& fsdp) {
   constexpr std::int64_t alignment = 16;
   std::int64_t all = 0;
   for (const Parameter* const parameter : group.parameters) {
-    const std::int64_t unit = alignment / size_of(parameter->dtype);
-    const bool is_padded = is_aligned && parameter != group.parameters.back();
+    const std::int64_t unit = alignment / size_of(fsdp.param_dtype.value_or(parameter->dtype));
+    const bool is_padded = fsdp.use_orig_params && parameter != group.parameters.back();
     all += is_padded ? ceil_div(parameter->count(), unit) * unit : parameter->count();
   }
   return all;
@@ -132,7 +132,7 @@ GroupSizes sizes_of(const ShardGroup& group, const Job& job, const Groups& group
   sizes.reduce_dtype =
       fsdp.reduce_dtype.value_or(behaviour(job).reduces_in_original_dtype ? original_dtype : gradient_dtype);
   if (fsdp.version == 1) {
-    const std::int64_t flat = flat_elements(group, fsdp.use_orig_params);
+    const std::int64_t flat = flat_elements(group, fsdp);
     sizes.gathered_shard.value = ceil_div(flat, ranks);
     sizes.reduced.value = sizes.gathered_shard.value * ranks;
     // NO_SHARD: what is aligned is padded as if it were sharded.

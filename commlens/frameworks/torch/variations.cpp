@@ -12,6 +12,7 @@
 
 #include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/options.hpp"
+#include "commlens/frameworks/torch/schedules.hpp"
 
 namespace commlens::pytorch {
 namespace {
@@ -303,7 +304,7 @@ void add_pipeline(Variations& variations) {
                                                                  : now.layout.virtual_stages;
     if (schedule != options(now).pipeline.schedule) {
       variations.add("schedule", std::string(name), [&, chosen = schedule](Job& job) {
-        options(job).pipeline.schedule = chosen;
+        set_schedule(job, chosen);
         job.layout.virtual_stages = stages;
       });
     }

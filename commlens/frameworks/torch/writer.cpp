@@ -47,6 +47,7 @@ class SpmdWriter {
       out_.set_phase(Phase::other);
       ddp_->end_of_join(last_to_join(options_.ddp.join_inputs));
       programs.iterations.push_back(out_.take());
+      programs.iterations.push_back(out_.take());  // nothing follows
     }
     return programs;
   }
