@@ -52,12 +52,15 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases()), golden_test_name);
+INSTANTIATE_TEST_SUITE_P(RandomTorch, Golden, testing::ValuesIn(golden_cases_of_random_torch_jobs()),
+                         golden_test_name);
 
 TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("deepspeed").size(), 46U);
   EXPECT_EQ(golden_cases_of("neox").size(), 13U);
   EXPECT_EQ(golden_cases_of("megatron").size(), 10U);
   EXPECT_EQ(golden_cases_of("torch_ddp").size(), 4U);
+  EXPECT_EQ(golden_cases_of_random_torch_jobs().size(), 10U);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ Result<void> refuse(bool applies, std::string reason) {
 
 /// Whether the job's release precedes this one; the newest does not.
 bool is_before(const Job& job, std::string_view release) {
-  const std::array<KnownVersion, 2> lines = {{{"", "", "", ""}, {release, release, release, ""}}};
+  const std::array<KnownVersion, 2> lines = {{{"1", "", "1", ""}, {release, release, release, ""}}};
   return choose_version(lines, 1, job.framework_version).index == 0;
 }
 
@@ -273,6 +273,26 @@ Result<void> check_fsdp(const Job& job) {
   return job.model.is_whole() ? Result<void>() : check_groups(job);
 }
 
+/// Up to 2.9 ranks go through a grid of slots together: a message whose receiver has another slot then, or
+/// none, is never received.
+bool hangs_in_lock_step(const Job& job) {
+  const PipelineShape shape = pipeline_shape(job);
+  if (!behaviour(job).runs_in_lock_step || shape.is_single() ||
+      shape.schedule == PipelineSchedule::dual_pipe_v) {
+    return false;
+  }
+  using Act = PipelineAction::Kind;
+  std::int64_t unreceived = 0;
+  for (const RankActions& actions : lock_step_actions(shape)) {
+    for (const PipelineAction& each : actions) {
+      const bool is_send = each.kind == Act::send_forward || each.kind == Act::send_backward;
+      const bool is_receive = each.kind == Act::receive_forward || each.kind == Act::receive_backward;
+      unreceived += is_send ? 1 : is_receive ? -1 : 0;
+    }
+  }
+  return unreceived != 0;
+}
+
 Result<void> check_pipeline(const Job& job) {
   const Options& own = options(job);
   if (job.layout.pp == 1) {
@@ -290,6 +310,12 @@ Result<void> check_pipeline(const Job& job) {
       job.train.micro_batches < job.layout.pp) {
     return failure(fmt::format("GPipe of this release needs at least {} micro-batches, one for each stage",
                                job.layout.pp));
+  }
+  if (hangs_in_lock_step(job)) {
+    return failure(
+        fmt::format("releases before 2.10 hang with {} micro-batches in this schedule of {} ranks: a rank "
+                    "that is done does not receive; use more micro-batches",
+                    job.train.micro_batches, job.layout.pp));
   }
   return refuse(
       own.ddp.is_used && (own.ddp.static_graph || !own.ddp.join_inputs.empty()),

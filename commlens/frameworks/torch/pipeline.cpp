@@ -87,13 +87,10 @@ class PipelineRank {
 
   StagePrograms write() {
     StagePrograms programs;
-    out_.set_phase(Phase::init);
-    for (const Local& local : stages_) {
-      if (local.ddp) {
-        local.ddp->initialise();
-      }
+    programs.init = initialisation(true);
+    if (scatters_weights()) {
+      programs.init_of_other_tensor_ranks = initialisation(false);
     }
-    programs.init = out_.take();
     const std::int64_t iterations = options_.ddp.is_used ? 4 : 2;
     for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
       if (iteration == 0) {
@@ -113,6 +110,20 @@ class PipelineRank {
   }
 
  private:
+  bool scatters_weights() const { return options_.tensor.init_from_rank0 && job_.layout.tp > 1; }
+  Program initialisation(bool is_tensor_root) {
+    out_.set_phase(Phase::init);
+    for (const Local& local : stages_) {
+      if (scatters_weights()) {
+        scatter_weights(out_, groups_, local.stage->modules(), is_tensor_root);
+      }
+      if (local.ddp) {
+        local.ddp->initialise();
+      }
+    }
+    return out_.take();
+  }
+
   struct Local {
     std::int64_t index;
     std::unique_ptr<Stage> stage;
