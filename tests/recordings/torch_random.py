@@ -397,8 +397,8 @@ def verdict_of(options, path, folder, kind):
             return "equal", remark
         return ("different", text.strip().replace("\n", " | ")[:options.width] + remark) if answer == 1 else ("only commlens refuses", last_line(text))
     done = subprocess.run([options.commlens, "predict", path], capture_output=True, text=True, timeout=60)
-    if "within the time limit" in said:
-        return "no end in time", ""
+    if "within the time limit" in said or code == 4 or "by peer" in said or "Read error" in said:
+        return "no end in time", ""         # or a connection of the machine was lost
     if code == 2 or "by signal" in said:
         return "not recordable", last_line(said)
     if done.returncode == 0:

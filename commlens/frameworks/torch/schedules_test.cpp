@@ -129,7 +129,7 @@ TEST(Schedules, EverySendHasItsReceive) {
         Schedule::zbv_zero_bubble, Schedule::dual_pipe_v}) {
     for (std::int64_t ranks = 2; ranks <= 8; ++ranks) {
       for (std::int64_t stages = 1; stages <= 4; ++stages) {
-        for (const std::int64_t micro_batches : {1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 31, 32}) {
+        for (const std::int64_t micro_batches : {1, 2, 3, 4, 7, 8, 16, 32}) {
           const PipelineShape shape{schedule, ranks, stages, micro_batches};
           if (check(shape)) {
             SCOPED_TRACE(testing::Message()
