@@ -50,6 +50,11 @@ inline std::vector<std::string> golden_cases(const std::vector<std::string>& fra
   return all;
 }
 
+/// Random jobs of PyTorch (tests/recordings/torch_random.py) that once differed from the prediction.
+inline std::vector<std::string> golden_cases_of_random_torch_jobs() {
+  return golden_cases_of("torch_recorded");
+}
+
 /// As GoogleTest wants it: letters, digits and underscores.
 inline std::string golden_test_name(const testing::TestParamInfo<std::string>& parameter) {
   std::string name = parameter.param;

@@ -95,6 +95,8 @@ TEST_P(Golden, PredictionEqualsTheRecordedRun) {
 
 INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases(golden_frameworks())),
                          golden_test_name);
+INSTANTIATE_TEST_SUITE_P(RandomTorch, Golden, testing::ValuesIn(golden_cases_of_random_torch_jobs()),
+                         golden_test_name);
 
 TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("deepspeed").size(), 46U);
@@ -106,6 +108,7 @@ TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("torch_2.9").size(), 24U);
   EXPECT_EQ(golden_cases_of("torch_2.10").size(), 7U);
   EXPECT_EQ(golden_cases_of("torch_2.12").size(), 10U);
+  EXPECT_EQ(golden_cases_of_random_torch_jobs().size(), 10U);
 }
 
 }  // namespace

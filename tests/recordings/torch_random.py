@@ -308,7 +308,7 @@ class Draw:
             case["fsdp"] = f
         if tp > 1:
             case["tensor_parallel"] = self.tensor(tp)
-            case["tensor_parallel"]["init_from_rank0"] = self.chance(0.3)
+            case["tensor_parallel"]["init_from_rank0"] = True
             case["tensor_parallel"]["loss_parallel"] = False
         return case
 
@@ -373,11 +373,16 @@ def record(options, path, folder, kind):
 
 
 def compare(options, path, folder):
+    """0 equal, 1 different, 2 refused, as commlens says it; an iteration that only one side has is a difference."""
     calls = os.path.join(folder, "calls.jsonl.gz")
-    if not gzip.open(calls).read(1):        # nothing was sent: there is no trace to compare with
+    with gzip.open(calls, "rt") as recorded:
+        count = sum(1 for line in recorded)
+    if count == 0:        # nothing was sent: there is no trace to compare with
         done = subprocess.run([options.commlens, "predict", path, "--calls", "-"], capture_output=True, text=True, timeout=60)
         return (1 if done.stdout else done.returncode), "nothing was sent; " + done.stdout[:200] + done.stderr
     done = subprocess.run([options.commlens, "compare", "--order", path, calls], capture_output=True, text=True, timeout=60)
+    if done.returncode == 0 and not done.stdout.startswith("equal: %d of " % count):
+        return 1, "of %d recorded calls: %s" % (count, done.stdout)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -392,8 +397,8 @@ def verdict_of(options, path, folder, kind):
             return "equal", remark
         return ("different", text.strip().replace("\n", " | ")[:options.width] + remark) if answer == 1 else ("only commlens refuses", last_line(text))
     done = subprocess.run([options.commlens, "predict", path], capture_output=True, text=True, timeout=60)
-    if "within the time limit" in said:
-        return "no end in time", ""
+    if "within the time limit" in said or code == 4 or "by peer" in said or "Read error" in said:
+        return "no end in time", ""         # or a connection of the machine was lost
     if code == 2 or "by signal" in said:
         return "not recordable", last_line(said)
     if done.returncode == 0:

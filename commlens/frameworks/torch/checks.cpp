@@ -29,7 +29,7 @@ Result<void> refuse(bool applies, std::string reason) {
 
 /// Whether the job's release precedes this one; the newest does not.
 bool is_before(const Job& job, std::string_view release) {
-  const std::array<KnownVersion, 2> lines = {{{"", "", "", ""}, {release, release, release, ""}}};
+  const std::array<KnownVersion, 2> lines = {{{"1", "", "1", ""}, {release, release, release, ""}}};
   return choose_version(lines, 1, job.framework_version).index == 0;
 }
 

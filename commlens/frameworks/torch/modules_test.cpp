@@ -1,9 +1,41 @@
 #include "commlens/frameworks/torch/modules.hpp"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
+
+#include "commlens/frameworks/torch/ddp.hpp"
 
 namespace commlens::pytorch {
 namespace {
+
+Job two_layers() {
+  Job job;
+  job.model.family = Family::llama;
+  job.model.positions = Positions::rotary;
+  job.model.layers = 2;
+  job.model.hidden = 8;
+  job.model.heads = job.model.kv_heads = 2;
+  job.model.head_dim = 4;
+  job.model.ffn_hidden = 6;
+  job.model.vocab = 11;
+  job.model.tied_embeddings = true;
+  return job;
+}
+
+std::vector<std::string> trainable(const Job& job) {
+  std::vector<std::string> names;
+  for (const Module& module : stage_modules(job, 0, 1)) {
+    for (const Parameter& parameter : module.parameters) {
+      if (parameter.is_trainable) {
+        names.push_back(parameter.name);
+      }
+    }
+  }
+  return names;
+}
 
 TEST(StageLayers, AreEquallyManyWhereTheyDivide) {
   EXPECT_EQ(stage_layers(32, 0, 4), (LayerRange{0, 8}));
@@ -21,6 +53,44 @@ TEST(StageLayers, CountTheEmbeddingAndTheHeadWhereTheyDoNot) {
   EXPECT_EQ(stage_layers(5, 1, 3), (LayerRange{2, 2}));
   EXPECT_EQ(stage_layers(5, 2, 3), (LayerRange{4, 1}));
   EXPECT_LT(stage_layers(3, 0, 4).count, 2);
+}
+
+TEST(TorchModules, SequenceParallelismTrainsFrozenNorms) {
+  Job job = two_layers();
+  job.model.frozen = {"*"};
+  EXPECT_TRUE(trainable(job).empty());
+  job.layout.tp = 2;
+  EXPECT_TRUE(trainable(job).empty());
+  job.layout.sequence_parallel = true;
+  EXPECT_EQ(trainable(job),
+            (std::vector<std::string>{"layers.0.attention_norm.weight", "layers.0.ffn_norm.weight",
+                                      "layers.1.attention_norm.weight", "layers.1.ffn_norm.weight",
+                                      "norm.weight"}));
+}
+
+TEST(TorchModules, TensorRanksUntieTheEmbeddings) {
+  Job job = two_layers();
+  EXPECT_TRUE(stage_modules(job, 0, 1).back().parameters.empty());
+  job.layout.tp = 2;
+  ASSERT_EQ(stage_modules(job, 0, 1).back().parameters.size(), 1U);
+  EXPECT_EQ(stage_modules(job, 0, 1).back().parameters.front().rows, 6);  // 11 rows over 2 ranks, padded
+}
+
+// 40 bytes reach the first limit at once; then 60 and 80 reach 100; 16-bit ones are counted apart; what
+// remains comes last, of the type that came last first.
+TEST(TorchBuckets, CloseWhereTheirBytesReachTheLimit) {
+  const std::vector<Bucket> buckets = assigned({{10, DType::fp32},
+                                                {15, DType::fp32},
+                                                {10, DType::bf16},
+                                                {20, DType::fp32},
+                                                {5, DType::fp32},
+                                                {30, DType::bf16}},
+                                               {Bytes{40}, Bytes{100}});
+  std::vector<std::int64_t> elements;
+  for (const Bucket& bucket : buckets) {
+    elements.push_back(bucket.elements);
+  }
+  EXPECT_EQ(elements, (std::vector<std::int64_t>{10, 35, 40, 5}));
 }
 
 }  // namespace

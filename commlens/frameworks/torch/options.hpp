@@ -76,7 +76,7 @@ struct Fsdp {
 /// parallelize_module of DTensor.
 struct TensorParallel {
   bool loss_parallel = false;
-  bool init_from_rank0 = false;
+  bool init_from_rank0 = true;  // false: built on the meta device, which sends nothing
 };
 
 enum class RingMethod : std::uint8_t { all_gather, all_to_all };

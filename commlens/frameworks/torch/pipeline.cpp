@@ -23,12 +23,14 @@ using Act = PipelineAction::Kind;
 /// One rank of a pipeline.
 class PipelineRank {
  public:
-  PipelineRank(Plan& plan, std::int64_t rank)
+  /// `actions` are those of the rank, of a schedule that has several stages on each; they outlive it.
+  PipelineRank(Plan& plan, std::int64_t rank, std::span<const PipelineAction> actions)
       : out_(plan),
         job_(plan.job),
         options_(options(plan.job)),
         shape_(pipeline_shape(plan.job)),
         rank_(rank),
+        actions_(actions),
         behaviour_(behaviour(plan.job)),
         groups_(out_, plan.job),
         connections_(out_, groups_, shape_, rank),
@@ -355,13 +357,7 @@ class PipelineRank {
   }
 
   void runtime() {
-    const RuntimeSteps steps{.pairs_passes = behaviour_.pairs_passes,
-                             .has_reductions = !behaviour_.reduces_in_backward,
-                             .has_waits = behaviour_.waits_for_reductions};
-    // check() has seen to it that a lock step ends.
-    const std::vector<RankActions> all =
-        runs_in_lock_step(job_) ? lock_step_actions(shape_).value() : runtime_actions(shape_, steps);
-    for (const PipelineAction& each : all[static_cast<std::size_t>(rank_)]) {
+    for (const PipelineAction& each : actions_) {
       perform(each);
     }
     wait_for_sends();
@@ -427,6 +423,7 @@ class PipelineRank {
   const Options& options_;
   PipelineShape shape_;
   std::int64_t rank_;
+  std::span<const PipelineAction> actions_;
   const Behaviour& behaviour_;
   Groups groups_;
   PipelineConnections connections_;
@@ -450,11 +447,32 @@ PipelineShape pipeline_shape(const Job& job) {
   return {options(job).pipeline.schedule, job.layout.pp, job.layout.virtual_stages, job.train.micro_batches};
 }
 
-Result<std::vector<StagePrograms>> write_pipeline(const Job& /*job*/, std::span<const std::int64_t> ranks,
+namespace {
+
+/// Of all ranks; none where each has one stage.
+std::vector<RankActions> actions_of_ranks(const Job& job) {
+  const PipelineShape shape = pipeline_shape(job);
+  if (shape.is_single()) {
+    return {};
+  }
+  const Behaviour& release = behaviour(job);
+  const RuntimeSteps steps{.pairs_passes = release.pairs_passes,
+                           .has_reductions = !release.reduces_in_backward,
+                           .has_waits = release.waits_for_reductions};
+  // The rules check that a lock step ends.
+  return runs_in_lock_step(job) ? lock_step_actions(shape).value() : runtime_actions(shape, steps);
+}
+
+}  // namespace
+
+Result<std::vector<StagePrograms>> write_pipeline(const Job& job, std::span<const std::int64_t> ranks,
                                                   Plan& plan) {
   std::vector<StagePrograms> programs;
+  const std::vector<RankActions> actions = actions_of_ranks(job);
   for (const std::int64_t rank : ranks) {
-    PipelineRank writer(plan, rank);
+    const std::span<const PipelineAction> own =
+        actions.empty() ? std::span<const PipelineAction>() : actions[static_cast<std::size_t>(rank)];
+    PipelineRank writer(plan, rank, own);
     programs.push_back(writer.write());
     if (const Result<void> ok = writer.check(); !ok) {
       return tl::unexpected(ok.error());

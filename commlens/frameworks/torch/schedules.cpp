@@ -350,6 +350,9 @@ class Messages {
         }
       }
     }
+    for (std::size_t rank = 0; rank < actions_.size(); ++rank) {
+      COMMLENS_CHECK(next_[rank] == actions_[rank].size(), "a schedule of the library comes to its end");
+    }
     return std::move(all_);
   }
 
