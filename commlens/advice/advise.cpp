@@ -30,8 +30,7 @@ Result<Advice> advise(const Job& job, const Trace* trace, const AdviceOptions& o
   for (const auto topic :
        {advise_memory, advise_lower_stage, advise_persistence, advise_buckets, advise_gradient_reduction,
         advise_accumulation, advise_larger_micro_batch, advise_tensor_ranks, advise_activations,
-        advise_sequence_parallelism, advise_attention_mask, advise_bubble, advise_overlap,
-        advise_choices}) {
+        advise_sequence_parallelism, advise_attention_mask, advise_bubble, advise_overlap, advise_choices}) {
     topic(*study);
   }
   return study->take();

@@ -13,6 +13,7 @@ struct Call {
   Iteration iteration = 0;
   Match match = Match::exact;
   DType dtype = DType::fp32;
+  Reduction reduction = Reduction::unknown;
 };
 
 CommOp op_of(const Call& call, GroupId group) {
@@ -23,6 +24,7 @@ CommOp op_of(const Call& call, GroupId group) {
   op.input = Elements{call.elements};
   op.output = Elements{call.elements};
   op.match = call.match;
+  op.reduction = call.reduction;
   return op;
 }
 
@@ -62,6 +64,25 @@ Comparison must_compare(const Trace& a, const Trace& b, const CompareOptions& op
   Result<Comparison> result = compare(a, b, options);
   EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message);
   return result.value_or(Comparison{});
+}
+
+Call reducing(std::int64_t elements, Reduction reduction) {
+  return {.kind = CommKind::all_reduce, .elements = elements, .reduction = reduction};
+}
+
+/// Of three calls of a size one has another reduce op; calls of which one side does not know it never differ.
+TEST(Compare, ListsReduceOpsApart) {
+  const Trace a = predicted(4, {reducing(10, Reduction::avg), reducing(10, Reduction::avg),
+                                reducing(10, Reduction::sum), reducing(20, Reduction::max)});
+  const Trace b = recorded(4, {reducing(10, Reduction::sum), reducing(10, Reduction::avg),
+                               reducing(10, Reduction::premul_sum), reducing(20, Reduction::unknown)});
+  const Comparison result = must_compare(a, b);
+  EXPECT_TRUE(result.equal());
+  ASSERT_EQ(result.reduce_ops.size(), 1U);
+  EXPECT_EQ(result.reduce_ops[0].a, Reduction::avg);
+  EXPECT_EQ(result.reduce_ops[0].b, Reduction::premul_sum);
+  EXPECT_EQ(result.reduce_ops[0].calls, 4);
+  EXPECT_EQ(result.other_reduce_op(), 4);
 }
 
 TEST(Compare, ClassStreamsEqualRecordedRanks) {
