@@ -11,56 +11,7 @@
 namespace commlens::pytorch {
 namespace {
 
-using Kind = Module::Kind;
-
 constexpr Bytes k_state_bucket{std::int64_t{250} << 20};
-
-/// Modules of a stage by what they are.
-std::vector<std::size_t> modules_of(const std::vector<Module>& modules, std::initializer_list<Kind> kinds) {
-  std::vector<std::size_t> found;
-  for (std::size_t at = 0; at < modules.size(); ++at) {
-    if (std::find(kinds.begin(), kinds.end(), modules[at].kind) != kinds.end()) {
-      found.push_back(at);
-    }
-  }
-  return found;
-}
-
-/// The lists of modules that a unit wraps, one for each call of fully_shard.
-std::vector<std::vector<std::size_t>> wrapped_by(Unit unit, const std::vector<Module>& modules) {
-  const std::vector<std::size_t> blocks = modules_of(modules, {Kind::block});
-  std::vector<std::vector<std::size_t>> lists;
-  switch (unit) {
-    case Unit::embedding:
-      return {modules_of(modules, {Kind::embedding})};
-    case Unit::head_with_norm:
-      return {modules_of(modules, {Kind::norm, Kind::output})};
-    case Unit::embedding_with_head:
-      return {modules_of(modules, {Kind::embedding, Kind::output})};
-    case Unit::blocks:
-    case Unit::block_pairs:
-      for (std::size_t at = 0; at < blocks.size(); at += unit == Unit::blocks ? 1 : 2) {
-        lists.emplace_back(blocks.begin() + static_cast<std::ptrdiff_t>(at),
-                           blocks.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                at + (unit == Unit::blocks ? 1 : 2), blocks.size())));
-      }
-      return lists;
-    case Unit::root:
-      return {};
-  }
-  return {};
-}
-
-void add_parameters(ShardGroup& group, const Module& module) {
-  for (const Parameter& parameter : module.parameters) {
-    group.parameters.push_back(&parameter);
-  }
-}
-
-bool has_gradients(const ShardGroup& group) {
-  return std::any_of(group.parameters.begin(), group.parameters.end(),
-                     [](const Parameter* parameter) { return parameter->has_gradient(); });
-}
 
 /// FSDP1: with use_orig_params every parameter but the last is padded to 16 bytes
 /// (distributed/fsdp/_flat_param.py, FlatParamHandle._init_flat_param_and_metadata).
@@ -77,49 +28,13 @@ std::int64_t flat_elements(const ShardGroup& group, bool is_aligned) {
 
 }  // namespace
 
-std::vector<ShardGroup> shard_groups(const Job& job, const std::vector<Module>& modules) {
-  std::vector<ShardGroup> groups;
-  std::vector<bool> is_taken(modules.size(), false);
-  for (const Unit unit : options(job).fsdp.units) {
-    for (const std::vector<std::size_t>& list : wrapped_by(unit, modules)) {
-      ShardGroup group;
-      group.modules = list;
-      for (const std::size_t module : list) {
-        is_taken[module] = true;
-        add_parameters(group, modules[module]);
-      }
-      if (!group.parameters.empty()) {
-        groups.push_back(std::move(group));
-      }
-    }
-  }
-  std::sort(groups.begin(), groups.end(),
-            [](const ShardGroup& a, const ShardGroup& b) { return a.modules < b.modules; });
-  std::int64_t block = 0;
-  for (ShardGroup& group : groups) {
-    const bool is_block = modules[group.modules.front()].kind == Kind::block;
-    group.block = is_block ? block++ : -1;
-  }
-  ShardGroup root;
-  root.is_root = true;
-  for (std::size_t module = 0; module < modules.size(); ++module) {
-    if (!is_taken[module]) {
-      add_parameters(root, modules[module]);
-    }
-  }
-  if (!root.parameters.empty()) {
-    groups.insert(groups.begin(), std::move(root));
-  }
-  return groups;
-}
-
 ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules)
     : out_(out),
       groups_(groups),
       options_(options(out.job())),
       behaviour_(behaviour(out.job())),
       modules_(modules),
-      receives_(modules.front().kind != Kind::embedding) {
+      receives_(modules.front().kind != Module::Kind::embedding) {
   for (ShardGroup& group : shard_groups(out.job(), modules)) {
     Live live;
     live.sizes = sizes_of(group);
@@ -388,7 +303,7 @@ void ShardedStage::post_backward(Live& live) {
   if (flags_.reshards) {
     live.state = State::sharded;
   }
-  if (flags_.reduces && has_gradients(live.group)) {
+  if (flags_.reduces && live.group.has_gradients()) {
     reduce(live);
   }
 }
@@ -503,7 +418,7 @@ void ShardedStage::reduce_all() {
   const auto finish = [&](Live& live) {
     live.state = State::sharded;
     live.order.clear();
-    if (has_gradients(live.group) && std::exchange(live.has_accumulated, false)) {
+    if (live.group.has_gradients() && std::exchange(live.has_accumulated, false)) {
       reduce(live);
     }
   };
@@ -533,7 +448,7 @@ void ShardedStage::begin_split(std::int64_t micro_batch) {
 bool ShardedStage::end_split(std::int64_t micro_batch) {
   return std::all_of(live_.begin(), live_.end(), [&](Live& live) {
     return std::erase(live.split, micro_batch) == 0 || live.state == State::unsharded ||
-           !has_gradients(live.group);
+           !live.group.has_gradients();
   });
 }
 

@@ -15,6 +15,8 @@ struct ShardGroup {
   std::vector<std::size_t> modules;  // of the stage, in forward order; of the root none
   bool is_root = false;
   std::int64_t block = -1;  // place among the blocks of the stage; -1: no block
+
+  bool has_gradients() const;
 };
 
 /// The groups of a stage's modules, the root (where it has parameters of its own) first, the others in

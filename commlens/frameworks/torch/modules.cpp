@@ -23,7 +23,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-struct Shape {
+struct ParameterShape {
   std::string_view name;  // within its module
   std::int64_t rows;
   std::int64_t row;  // 0: of one dimension
@@ -35,11 +35,11 @@ class TreeBuilder {
  public:
   explicit TreeBuilder(const Job& job) : job_(job), model_(job.model) {}
 
-  Module module(Module::Kind kind, const std::string& name, const std::vector<Shape>& shapes,
+  Module module(Module::Kind kind, const std::string& name, const std::vector<ParameterShape>& shapes,
                 std::int64_t layer = 0) const {
     Module module{.kind = kind, .layer = layer, .is_used = !contains(model_.unused, name)};
     module.has_feed_forward = !contains(model_.unused, name + ".feed_forward");
-    for (const Shape& shape : shapes) {
+    for (const ParameterShape& shape : shapes) {
       module.parameters.push_back(parameter(name, module, shape));
     }
     return module;
@@ -52,7 +52,7 @@ class TreeBuilder {
   }
 
  private:
-  std::vector<Shape> llama_shapes() const {
+  std::vector<ParameterShape> llama_shapes() const {
     const std::int64_t h = model_.hidden;
     const std::int64_t queries = model_.heads * model_.head_dim;
     const std::int64_t keys = model_.kv_heads * model_.head_dim;
@@ -68,7 +68,7 @@ class TreeBuilder {
             {"attention_norm.weight", h, 0},
             {"ffn_norm.weight", h, 0}};
   }
-  std::vector<Shape> gpt_shapes() const {
+  std::vector<ParameterShape> gpt_shapes() const {
     const std::int64_t h = model_.hidden;
     const std::int64_t f = model_.ffn_hidden;
     return {{"ln1.weight", h, 0},  {"ln1.bias", h, 0},  {"qkv.weight", 3 * h, h}, {"qkv.bias", 3 * h, 0},
@@ -76,7 +76,8 @@ class TreeBuilder {
             {"fc1.weight", f, h},  {"fc1.bias", f, 0},  {"fc2.weight", h, f},     {"fc2.bias", h, 0}};
   }
 
-  Parameter parameter(const std::string& module_name, const Module& module, const Shape& shape) const {
+  Parameter parameter(const std::string& module_name, const Module& module,
+                      const ParameterShape& shape) const {
     Parameter parameter;
     parameter.name = fmt::format("{}.{}", module_name, shape.name);
     parameter.dimensions = shape.row == 0 ? 1 : 2;
@@ -135,17 +136,17 @@ std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64
     modules.push_back(tree.block(layer));
   }
   if (stage == stages - 1) {
-    std::vector<Shape> norm = {{"weight", model.hidden, 0}};
+    std::vector<ParameterShape> norm = {{"weight", model.hidden, 0}};
     if (is_gpt) {
       norm.push_back({"bias", model.hidden, 0});
     }
     modules.push_back(tree.module(Kind::norm, "norm", norm));
     // A tied output has the parameter of the embedding, which is listed there.
-    modules.push_back(
-        tree.module(Kind::output, "output",
-                    are_embeddings_tied(job)
-                        ? std::vector<Shape>{}
-                        : std::vector<Shape>{{"weight", model.vocab, model.hidden, TensorSharding::rows}}));
+    modules.push_back(tree.module(
+        Kind::output, "output",
+        are_embeddings_tied(job)
+            ? std::vector<ParameterShape>{}
+            : std::vector<ParameterShape>{{"weight", model.vocab, model.hidden, TensorSharding::rows}}));
   }
   return modules;
 }

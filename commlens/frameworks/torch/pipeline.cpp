@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "commlens/base/check.hpp"
@@ -17,34 +15,6 @@ namespace commlens::pytorch {
 namespace {
 
 using Act = PipelineAction::Kind;
-using Pair = std::pair<std::int64_t, std::int64_t>;
-
-/// Pairs of ranks that hold neighbouring stages, the lower one first, in rounds of pairs that share no rank:
-/// in ascending order, each in the first round that has room. Source: pipelining/_p2p.py:66.
-std::vector<std::vector<Pair>> connection_rounds(const PipelineShape& shape) {
-  std::set<Pair> pairs;
-  for (std::int64_t stage = 0; stage + 1 < shape.stages(); ++stage) {
-    const auto [low, high] = std::minmax({shape.rank_of(stage), shape.rank_of(stage + 1)});
-    if (low != high) {
-      pairs.insert({low, high});
-    }
-  }
-  std::vector<std::vector<Pair>> rounds;
-  while (!pairs.empty()) {
-    std::vector<Pair>& round = rounds.emplace_back();
-    std::set<std::int64_t> taken;
-    for (auto pair = pairs.begin(); pair != pairs.end();) {
-      if (taken.contains(pair->first) || taken.contains(pair->second)) {
-        ++pair;
-        continue;
-      }
-      taken.insert({pair->first, pair->second});
-      round.push_back(*pair);
-      pair = pairs.erase(pair);
-    }
-  }
-  return rounds;
-}
 
 /// One rank of a pipeline.
 class PipelineRank {
@@ -102,6 +72,9 @@ class PipelineRank {
         one_f_one_b();
       } else {
         runtime();
+      }
+      if (shape_.is_single() && !behaviour_.reduces_in_backward) {
+        reduce(stages_.front());
       }
       update();
       programs.iterations.push_back(out_.take());
@@ -252,13 +225,11 @@ class PipelineRank {
       own.stage->shards()->reduce_all();
     }
   }
-
   bool is_lock_step() const {
     return behaviour_.runs_in_lock_step && !shape_.is_single() &&
            shape_.schedule != PipelineSchedule::dual_pipe_v;
   }
   bool has(std::int64_t stage) const { return stage >= 0 && stage < shape_.stages(); }
-
   /// One message of `count` elements to or from the rank of another stage.
   void small(std::int64_t stage, bool sends, DType dtype, const Rule& rule) {
     const GroupId group = pair(shape_.rank_of(stage), sends);
@@ -299,9 +270,10 @@ class PipelineRank {
     out_.set_phase(Phase::other);
     out_.set_reduction(Reduction::min);
     out_.all_reduce(groups_.pipeline, {1}, DType::int32, k_pipeline_vote, "is initialised");
+    connect();
   }
   void connect() {
-    for (const std::vector<Pair>& round : connection_rounds(shape_)) {
+    for (const RankPairs& round : connection_rounds(shape_)) {
       for (const auto& [low, high] : round) {
         if (rank_ == low) {
           out_.send(pair(high, true), {1}, DType::int32, k_pipeline_connect, "connection");
@@ -329,7 +301,6 @@ class PipelineRank {
         break;
       case Step::vote:
         vote();
-        connect();
         break;
     }
     if (!options_.pipeline.has_static_shapes) {
@@ -388,12 +359,6 @@ class PipelineRank {
     }
   }
 
-  void finish_single() {
-    if (!behaviour_.reduces_in_backward) {
-      reduce(stages_.front());
-    }
-  }
-
   void gpipe() {
     const auto count = static_cast<std::int32_t>(job_.train.micro_batches);
     for (std::int32_t micro_batch = 0; micro_batch < count; ++micro_batch) {
@@ -406,7 +371,6 @@ class PipelineRank {
       backward(rank_, micro_batch);
       message(Act::send_backward, rank_, micro_batch);
     }
-    finish_single();
   }
 
   void one_f_one_b() {
@@ -437,7 +401,6 @@ class PipelineRank {
       backward(rank_, done);
       message(Act::send_backward, rank_, done);
     }
-    finish_single();
   }
 
   void runtime() {
@@ -490,7 +453,6 @@ class PipelineRank {
         return;
     }
   }
-
   void update() {
     out_.set_phase(Phase::optimizer);
     for (Local& own : stages_) {

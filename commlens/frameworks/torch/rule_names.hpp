@@ -6,7 +6,7 @@
 
 namespace commlens::pytorch {
 
-// The rules of PyTorch 2.x, each a constant with its place in the source of 2.15 (docs/frameworks/torch.md).
+/// The rules of PyTorch 2.x, each a constant with its place in the source of 2.15 (docs/frameworks/torch.md).
 extern const Rule k_fsdp_gather;
 extern const Rule k_fsdp_gather_part;
 extern const Rule k_fsdp_reduce_scatter;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "commlens/base/result.hpp"
@@ -61,19 +62,25 @@ std::vector<RankActions> compute_actions(const PipelineShape& shape);
 
 /// Steps of the runtime, which differ by release.
 struct RuntimeSteps {
-  bool pairs_passes = true;   // DualPipeV's passes that overlap are one step
-  bool has_reductions = true; // the reductions of a stage are one
-  bool has_waits = true;      // the wait for them is another: idle here, but what follows is delayed
+  bool pairs_passes = true;    // DualPipeV's passes that overlap are one step
+  bool has_reductions = true;  // the reductions of a stage are one
+  bool has_waits = true;       // the wait for them is another: idle here, but what follows is delayed
 };
 
-/// The same as the runtime carries it out (from 2.10; DualPipeV from 2.9): stages gathered before they are needed,
-/// at most three at a time, reductions after the last backward pass of a stage, and messages in the order in which
-/// the senders have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad, _add_send_recv.
+/// The same as the runtime carries it out (from 2.10; DualPipeV from 2.9): stages gathered before they are
+/// needed, at most three at a time, reductions after the last backward pass of a stage, and messages in the
+/// order in which the senders have them. Source: schedules.py, _add_unshard_reshard, _add_reduce_grad,
+/// _add_send_recv.
 std::vector<RankActions> runtime_actions(const PipelineShape& shape, const RuntimeSteps& steps);
 
 /// The same as releases up to 2.9 do, all ranks one slot of the grid after the other: what is computed in a
 /// slot is sent, and received by its neighbours, at the end of it. Source: schedules.py of 2.9,
 /// PipelineScheduleMulti._step_microbatches.
 std::vector<RankActions> lock_step_actions(const PipelineShape& shape);
+
+/// Pairs of ranks that hold neighbouring stages, the lower one first, in rounds of pairs that share no rank:
+/// in ascending order, each in the first round that has room. Source: pipelining/_p2p.py:66.
+using RankPairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+std::vector<RankPairs> connection_rounds(const PipelineShape& shape);
 
 }  // namespace commlens::pytorch
