@@ -1,6 +1,7 @@
 #include "commlens/frameworks/torch/ddp.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "commlens/frameworks/torch/options.hpp"
@@ -84,10 +85,13 @@ DataParallel::DataParallel(ProgramBuilder& out, const Groups& groups, const std:
     }
   }
   for (const Parameter* const parameter : in_gradient_order(modules)) {
-    if (parameter->is_trainable) {
+    if (parameter->has_gradient()) {
       ready_.push_back(parameter);
     }
   }
+  // Those without a gradient (of a static graph) are ready at the end of the backward pass.
+  std::copy_if(trainable_.begin(), trainable_.end(), std::back_inserter(ready_),
+               [](const Parameter* parameter) { return !parameter->is_used; });
   std::vector<BucketItem> items;
   for (const Parameter* const parameter : trainable_) {
     items.push_back({parameter->count(), parameter->dtype});
