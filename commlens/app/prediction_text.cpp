@@ -29,10 +29,12 @@ std::string model_text(const ModelConfig& model) {
   return fmt::format("{}{}, vocabulary {}\n", parameters_text(model), paper, with_commas(model.vocab));
 }
 
-std::string_view choice_text(FrameworkChoice choice) {
-  return choice == FrameworkChoice::flag        ? ""
-         : choice == FrameworkChoice::case_file ? " (as the case says)"
-                                                : " (the default for this configuration; see --framework)";
+std::string_view choice_text(FrameworkChoice choice, const Job& job) {
+  const bool names_version = !job.framework_version.empty() || rules_of(job).versions.empty();
+  return choice == FrameworkChoice::flag ? ""
+         : choice == FrameworkChoice::case_file
+             ? names_version ? " (as the case says)" : " (the case names no version)"
+             : " (the default for this configuration; see --framework)";
 }
 
 std::string iteration_text(const Prediction& prediction) {
@@ -66,7 +68,7 @@ std::string head_text(const Prediction& prediction) {
   std::string text = model_text(job.model) + layout_text(job) + attention_text(job) + "\n";
   const std::vector<std::string>& unverified = prediction.unverified;
   text += fmt::format("rules: {}{}{}\n", framework_text(prediction),
-                      choice_text(prediction.view.framework_choice),
+                      choice_text(prediction.view.framework_choice, job),
                       unverified.empty() ? "" : fmt::format("; unverified: {}", fmt::join(unverified, "; ")));
   text += fmt::format("iteration: {}{}\n", iteration_text(prediction),
                       prediction.view.accounting == Accounting::comms_logger

@@ -230,7 +230,7 @@ TEST_F(Run, PredictGivesThePapersCountForDenseGptAlone) {
 TEST_F(Run, ACaseNamesItsFramework) {
   const std::string config = written("case.yaml", k_case);
   const Outcome outcome = run_with({"predict", config});
-  EXPECT_NE(outcome.out.find("(as the case says)"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("(the case names no version)"), std::string::npos) << outcome.out << outcome.err;
   EXPECT_EQ(
       nlohmann::json::parse(run_with({"predict", config, "--format", "json"}).out)["framework_is_default"],
       false);

@@ -303,8 +303,8 @@ Result<Job> job_from_case(const ConfigNode& document) {
     return tl::unexpected(ok.error());
   }
   Job result = with_framework(std::move(*job), (*framework)->name);
-  for (const auto& [name, section] : *own) {
-    if (const Result<void> ok = (*framework)->case_file.read_section(name, *section, result); !ok) {
+  for (const auto& [key, section] : *own) {
+    if (const Result<void> ok = (*framework)->case_file.read_section(key, *section, result); !ok) {
       return tl::unexpected(ok.error());
     }
   }

@@ -83,6 +83,8 @@ struct FrameworkRules {
   std::vector<Axis> more_axes;        // axes that the rules have calls along, beside those of every layout
   bool takes_partial_models = false;  // ModelConfig::is_whole()
   bool takes_newer_models = false;    // ModelConfig::newer_part()
+  /// Whether the paper's equations of volumes describe the job. Null: they do.
+  bool (*fits_equations)(const Job& job) = nullptr;
   bool takes_any_order = false;       // of ranks, as ParallelLayout::order; else the default order alone
   SettingRules settings = {};
   MemoryRules memory = {};

@@ -175,9 +175,10 @@ Result<Plan> make_plan(const Job& job, const FrameworkRules& rules, std::optiona
     return tl::unexpected(known.error());
   }
   if (!job.model.is_whole() && !rules.takes_partial_models) {
-    return failure(fmt::format("the {} rules have no frozen, unused or fp32 parts of a model and no buffers; "
-                               "remove frozen, unused, fp32_patterns and buffers of the model",
-                               rules.name));
+    return failure(
+        fmt::format("the {} rules have no frozen, unused or fp32 parts of a model and no buffers; "
+                    "remove frozen, unused, fp32_patterns and buffers of the model",
+                    rules.name));
   }
   if (const std::string_view part = job.model.newer_part(); !part.empty() && !rules.takes_newer_models) {
     return failure(fmt::format("the {} rules have no {}, which {} has", rules.name, part, job.model.name));

@@ -1,6 +1,7 @@
 #include "commlens/frameworks/paper/equations.hpp"
 
 #include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/plan/local_parameters.hpp"
 #include "commlens/plan/schemes/closed_forms.hpp"
@@ -120,6 +121,9 @@ std::vector<EquationValue> equations(const Job& job) {
   const bool is_gpt = job.model.family == Family::gpt && job.model.experts == 0;
   if (is_gpt) {
     values.push_back(parameter_equation(job));
+  }
+  if (const auto fits = rules_of(job).fits_equations; fits != nullptr && !fits(job)) {
+    return values;
   }
   if (is_gpt && job.layout.dp > 1) {
     values.push_back(data_equation(job));

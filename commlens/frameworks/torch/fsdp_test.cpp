@@ -94,6 +94,7 @@ TEST(TorchFsdp, ReducesOnlyWhatHasGradients) {
 TEST(TorchFsdp, RefusesTwoDtypesInAUnit) {
   Job job = one_block();
   job.model.fp32_patterns = {"*norm*"};
+  job.train.dtype = DType::bf16;
   const Result<Plan> plan = make_plan(validated(job).value());
   ASSERT_FALSE(plan.has_value());
   EXPECT_NE(plan.error().message.find("one dtype"), std::string::npos) << plan.error().message;

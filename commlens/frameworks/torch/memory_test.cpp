@@ -90,6 +90,15 @@ TEST(TorchMemory, OfFsdpIsPadded) {
   EXPECT_EQ(memory.parameters.value, 4 * (4 * block + 2 * 334 * 128 + 43));
 }
 
+TEST(TorchMemory, OfOffloadedShardsIsWhatIsInUse) {
+  Job job = job_of("torch-fsdp", 4);
+  const Bytes in_use = of(job).buffers;
+  options(job).fsdp.is_used = options(job).fsdp.is_offloaded = true;
+  const MemoryEstimate memory = of(job);
+  EXPECT_EQ(memory.parameters.value + memory.gradients.value + memory.optimizer.value, 0);
+  EXPECT_EQ(memory.buffers, in_use);
+}
+
 TEST(TorchMemory, OfOpenGroupsIsWhole) {
   Job job = job_of("torch-fsdp", 4);
   options(job).fsdp.is_used = true;

@@ -110,8 +110,12 @@ void Units::add(const ShardGroup& group, const std::vector<Module>& modules) {
 MemoryEstimate Units::states() const {
   MemoryEstimate estimate;
   for (const Group& group : groups_) {
+    estimate.gradients += Bytes{group.summed};
+    if (options_.fsdp.is_offloaded) {  // shards of all three are in host memory
+      continue;
+    }
     estimate.parameters += Bytes{group.parameters};
-    estimate.gradients += Bytes{group.sharded_gradients + group.summed};
+    estimate.gradients += Bytes{group.sharded_gradients};
     estimate.optimizer += Bytes{group.optimizer};
   }
   return estimate;

@@ -39,10 +39,10 @@ void read_caps(MapReader& reader, Ddp& ddp) {
   std::vector<std::string> caps;
   reader.read("bucket_cap_mb_list", caps);
   for (const std::string& text : caps) {
-    double cap = 0;
-    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), cap);
+    double number = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
     const bool is_number = fault == std::errc() && end == text.data() + text.size();
-    const std::optional<Bytes> limit = is_number ? cap_of(cap) : std::nullopt;
+    const std::optional<Bytes> limit = is_number ? cap_of(number) : std::nullopt;
     if (!limit) {
       reader.fail("bucket_cap_mb_list", "must have numbers of more than 0 and at most 1e9");
       return;
@@ -127,13 +127,13 @@ void read_reshard(MapReader& reader, ReshardAfterForward& reshard) {
   if (node == nullptr) {
     return;
   }
-  using Kind = ReshardAfterForward::Kind;
+  using How = ReshardAfterForward::Kind;
   if (node->text == "auto" || node->text == "true" || node->text == "false") {
-    reshard.kind = node->text == "auto" ? Kind::automatic : node->text == "true" ? Kind::yes : Kind::no;
+    reshard.kind = node->text == "auto" ? How::automatic : node->text == "true" ? How::yes : How::no;
     return;
   }
   reader.read("reshard_after_forward", reshard.size);
-  reshard.kind = Kind::to_size;
+  reshard.kind = How::to_size;
 }
 
 void read_version_1(MapReader& reader, Fsdp& fsdp) {

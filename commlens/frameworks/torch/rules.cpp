@@ -104,6 +104,12 @@ bool reduces_every_micro_batch(const Job& job) {
   return !is_old(job) && options(job).ddp.is_used && options(job).ddp.accumulation_sync;
 }
 
+/// The equations have no parameters that are gathered as FSDP2 does, and another number of messages between
+/// tensor ranks.
+bool fits_equations(const Job& job) {
+  return is_old(job) || (!options(job).fsdp.is_used && job.layout.tp * job.layout.cp == 1);
+}
+
 std::string sharding_text(const Job& job) {
   const Options& own = options(job);
   const std::int64_t shard = data_shard(job) * job.layout.cp;
@@ -133,6 +139,7 @@ FrameworkRules rules_of_name(std::string_view name) {
       .unverified = unverified,
       .write = write,
       .takes_partial_models = true,
+      .fits_equations = fits_equations,
       .settings = {.adopt = adopt,
                    .settle = settle,
                    .has_sequence_parallelism = [](const Job&) { return true; },
