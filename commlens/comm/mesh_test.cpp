@@ -156,6 +156,11 @@ TEST(RankRange, IntersectsAndMergesPositionsAlongOneAxis) {
   EXPECT_EQ(intersection(middle, {Rank{0}, Rank{23}}), std::vector{middle});
   EXPECT_EQ(intersection({Rank{4}, Rank{11}}, middle),
             (std::vector<RankRange>{{Rank{4}, Rank{5}}, {Rank{10}, Rank{11}}}));
+  // Whole blocks between two ranks stay one range: the first tensor ranks among ranks 6 to 17.
+  const RankRange first_of_tensor = mesh.range(Axis::tp, 0, 0);
+  EXPECT_EQ(intersection({Rank{6}, Rank{17}}, first_of_tensor),
+            (std::vector<RankRange>{{Rank{6}, Rank{16}, 1, 2}}));
+  EXPECT_EQ(intersection(first_of_tensor, {Rank{5}, Rank{6}}), (std::vector<RankRange>{{Rank{6}, Rank{6}}}));
   EXPECT_EQ(merged_range(mesh.range(Axis::pp, 0, 0), middle), mesh.range(Axis::pp, 0, 2));
   EXPECT_EQ(merged_range(mesh.range(Axis::pp, 0, 2), mesh.range(Axis::pp, 3, 3)),
             (RankRange{Rank{0}, Rank{23}}));

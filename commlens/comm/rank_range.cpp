@@ -34,6 +34,26 @@ std::vector<RankRange> pieces_of(const RankRange& range) {
   return pieces;
 }
 
+namespace {
+
+/// The part of a range with gaps between two ranks, if it has whole blocks alone.
+std::optional<RankRange> whole_blocks(const RankRange& range, Rank first, Rank last) {
+  const Rank begin = range.at_or_after(std::max(first, range.first));
+  const Rank end = std::min(last, range.last);
+  if (begin > end || (begin.value - range.first.value) % range.every != 0) {
+    return std::nullopt;
+  }
+  const std::int64_t within = (end.value - range.first.value) % range.every;
+  if (within < range.block - 1) {
+    return std::nullopt;
+  }
+  const Rank last_of_block{end.value - within + range.block - 1};
+  return last_of_block < begin ? std::nullopt
+                               : std::optional(simplified({begin, last_of_block, range.block, range.every}));
+}
+
+}  // namespace
+
 std::vector<RankRange> intersection(const RankRange& left, const RankRange& right) {
   const Rank first = std::max(left.first, right.first);
   const Rank last = std::min(left.last, right.last);
@@ -49,6 +69,11 @@ std::vector<RankRange> intersection(const RankRange& left, const RankRange& righ
   if (share_rows(left, right)) {
     const std::int64_t block = last.value % left.every - first.value % left.every + 1;
     return block > 0 ? std::vector{simplified({first, last, block, left.every})} : std::vector<RankRange>{};
+  }
+  if (left.is_gapless() != right.is_gapless()) {
+    if (const auto blocks = whole_blocks(left.is_gapless() ? right : left, first, last)) {
+      return {*blocks};
+    }
   }
   std::vector<RankRange> common;
   for (Rank at = first; at <= last;) {

@@ -85,7 +85,7 @@ struct FrameworkRules {
   bool takes_newer_models = false;    // ModelConfig::newer_part()
   /// Whether the paper's equations of volumes describe the job. Null: they do.
   bool (*fits_equations)(const Job& job) = nullptr;
-  bool takes_any_order = false;       // of ranks, as ParallelLayout::order; else the default order alone
+  bool takes_any_order = false;  // of ranks, as ParallelLayout::order; else the default order alone
   SettingRules settings = {};
   MemoryRules memory = {};
   AdviceTexts advice = {};
