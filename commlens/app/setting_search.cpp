@@ -90,6 +90,22 @@ std::optional<Best> best_change(const Job& job, const Trace& other, Start start,
   return best;
 }
 
+/// A recording of a big job may hold a few ranks of it.
+void keep_ranks_of(const Trace& other, Trace& trace) {
+  std::vector<RankStream> kept;
+  for (const RankStream& stream : trace.streams) {
+    for (const RankStream& theirs : other.streams) {
+      for (const RankRange& ranks : intersection(stream.ranks, theirs.ranks)) {
+        kept.push_back(stream);
+        kept.back().ranks = ranks;
+      }
+    }
+  }
+  std::sort(kept.begin(), kept.end(),
+            [](const RankStream& a, const RankStream& b) { return a.ranks < b.ranks; });
+  trace.streams = std::move(kept);
+}
+
 }  // namespace
 
 SettingSearch search_settings(const Job& job, const Trace& predicted, const Trace& other,
@@ -125,6 +141,9 @@ SettingSearch search_settings(const Job& job, const Trace& predicted, const Trac
     changing = std::move(best->job);
     search.closest = std::move(best->trace);
     search.guesses.push_back(std::move(best->guess));
+  }
+  if (start->ranks_only_a > 0) {
+    keep_ranks_of(other, search.closest);
   }
   if (now.at(*way) * k_most_left > search.differing) {
     search.guesses.clear();

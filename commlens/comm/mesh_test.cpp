@@ -162,6 +162,9 @@ TEST(RankRange, IntersectsAndMergesPositionsAlongOneAxis) {
             (std::vector<RankRange>{{Rank{6}, Rank{16}, 1, 2}}));
   EXPECT_EQ(intersection(first_of_tensor, {Rank{5}, Rank{6}}), (std::vector<RankRange>{{Rank{6}, Rank{6}}}));
   EXPECT_EQ(merged_range(mesh.range(Axis::pp, 0, 0), middle), mesh.range(Axis::pp, 0, 2));
+  EXPECT_EQ(merged_range({Rank{0}, Rank{4}, 1, 2}, {Rank{6}, Rank{16}, 1, 2}),
+            (RankRange{Rank{0}, Rank{16}, 1, 2}));
+  EXPECT_EQ(merged_range({Rank{0}, Rank{4}, 1, 2}, {Rank{8}, Rank{16}, 1, 2}), std::nullopt);
   EXPECT_EQ(merged_range(mesh.range(Axis::pp, 0, 2), mesh.range(Axis::pp, 3, 3)),
             (RankRange{Rank{0}, Rank{23}}));
   EXPECT_EQ(merged_range(mesh.range(Axis::pp, 0, 0), mesh.range(Axis::pp, 2, 2)), std::nullopt);

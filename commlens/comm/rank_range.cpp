@@ -101,6 +101,11 @@ std::optional<RankRange> merged_range(const RankRange& left, const RankRange& ri
     return left.last.value + 1 == right.first.value ? std::optional(RankRange{left.first, right.last})
                                                     : std::nullopt;
   }
+  const bool continues = !left.is_gapless() && left.block == right.block && left.every == right.every &&
+                         left.last.value + 1 + left.every - left.block == right.first.value;
+  if (continues) {  // the rows after
+    return RankRange{left.first, right.last, left.block, left.every};
+  }
   const bool follows = share_rows(left, right) && left.first.value + left.block == right.first.value;
   return follows ? std::optional(simplified({left.first, right.last, left.block + right.block, left.every}))
                  : std::nullopt;

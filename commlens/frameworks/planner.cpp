@@ -31,10 +31,14 @@ bool same_steps(const RankClass& a, const RankClass& b) {
 std::vector<RankClass> merged(std::vector<RankClass> classes) {
   std::vector<RankClass> result;
   for (RankClass& next : classes) {
-    const std::optional<RankRange> both =
-        result.empty() ? std::nullopt : merged_range(result.back().ranks, next.ranks);
-    if (both && same_steps(result.back(), next)) {
-      result.back().ranks = *both;
+    // A stage has two classes at most: the one that the next stage continues is one of the last two.
+    const std::size_t first = result.size() < 2 ? 0 : result.size() - 2;
+    const auto same = std::find_if(
+        result.begin() + static_cast<std::ptrdiff_t>(first), result.end(), [&](const RankClass& earlier) {
+          return merged_range(earlier.ranks, next.ranks) && same_steps(earlier, next);
+        });
+    if (same != result.end()) {
+      same->ranks = *merged_range(same->ranks, next.ranks);
     } else {
       result.push_back(std::move(next));
     }

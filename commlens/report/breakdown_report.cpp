@@ -27,6 +27,19 @@ bool same_but_ranks(const BreakdownRow& a, const BreakdownRow& b) {
   return parts(a) == parts(b);
 }
 
+/// Merged with the ranges that it continues.
+void add(const RankRange& range, std::vector<RankRange>& ranges) {
+  ranges.push_back(range);
+  while (ranges.size() > 1) {
+    const auto both = merged_range(ranges[ranges.size() - 2], ranges.back());
+    if (!both) {
+      return;
+    }
+    ranges.pop_back();
+    ranges.back() = *both;
+  }
+}
+
 std::vector<Block> blocks_of(const std::vector<BreakdownRow>& rows) {
   std::vector<Block> blocks;
   for (std::size_t first = 0; first < rows.size();) {
@@ -44,10 +57,8 @@ std::vector<Block> blocks_of(const std::vector<BreakdownRow>& rows) {
     });
     if (twin == blocks.end()) {
       blocks.push_back(std::move(block));
-    } else if (const auto both = merged_range(twin->ranks.back(), block.ranks.front()); both) {
-      twin->ranks.back() = *both;
     } else {
-      twin->ranks.push_back(block.ranks.front());
+      add(block.ranks.front(), twin->ranks);
     }
   }
   return blocks;

@@ -1,5 +1,8 @@
 // Runs of PyTorch that differ in one key of the case: `compare` names that key.
+#include <fstream>
 #include <ostream>
+#include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -226,6 +229,25 @@ TEST(TorchSettings, NameTheReleaseOfARun) {
   ASSERT_EQ(run_with({"predict", config, "--framework", "torch@2.9.1", "--calls", calls}).code,
             ExitCode::done);
   expect_one(guesses(config, calls), "framework_version", "2.9");
+}
+
+/// Two of 64 ranks were recorded: 3 iterations of 34 reductions each, which causes and rows count alike.
+TEST(TorchSettings, CountTheRanksThatWereRecorded) {
+  const test_support::ScratchDirectory directory;
+  const std::string recorded = file_of("big_8B_fsdp64", "case.yaml");
+  std::string text = test_support::content_of(recorded);
+  const std::string_view was = "reduce_dtype: \"fp32\"";
+  text.replace(text.find(was), was.size(), "reduce_dtype: \"bf16\"");
+  const std::string changed = (directory / "case.yaml").string();
+  std::ofstream(changed) << text;
+  const Json compared = Json::parse(
+      run_with({"compare", changed, file_of("big_8B_fsdp64", "calls.jsonl.gz"), "--format", "json"}).out);
+  EXPECT_EQ(compared.at("resized_calls_all_ranks"), 2 * 3 * 34);
+  std::int64_t explained = 0;
+  for (const Json& row : compared.at("explained").at(0).at("rows")) {
+    explained += row.at("calls_only_b_all_ranks").get<std::int64_t>();
+  }
+  EXPECT_EQ(explained, 2 * 3 * 34);
 }
 
 }  // namespace
