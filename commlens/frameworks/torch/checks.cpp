@@ -45,7 +45,7 @@ Result<void> check_release(const Job& job) {
     std::string_view release;
     std::string_view name;
   };
-  const std::array<Since, 8> all = {{
+  const std::array<Since, 9> all = {{
       {own.ddp.is_used && !own.ddp.init_sync, "2.7", "init_sync of DDP"},
       {own.ddp.is_used && own.ddp.skip_all_reduce_unused_params, "2.8",
        "skip_all_reduce_unused_params of DDP"},
@@ -54,6 +54,7 @@ Result<void> check_release(const Job& job) {
       {own.fsdp.is_used && own.fsdp.reduce_scatter_unused_params, "2.13",
        "reduce_scatter_unused_params of fsdp"},
       {is_pipeline && schedule == PipelineSchedule::dual_pipe_v, "2.9", "schedule DualPipeV"},
+      {is_pipeline && schedule == PipelineSchedule::from_file, "2.10", "rules for a schedule from a csv"},
       {is_v && is_dynamic, "2.9", "V schedules with dynamic shapes (they fail)"},
       {is_dynamic && job.layout.tp > 1, "2.9", "pipelines of tensor ranks with dynamic shapes (they fail)"},
   }};
@@ -447,6 +448,7 @@ std::vector<std::string> never_recorded(const Job& job) {
     }
   };
   add(job.model.layers % (job.layout.pp * job.layout.virtual_stages) != 0, "stages of unequal layers");
+  add(is_pipeline && own.pipeline.schedule == PipelineSchedule::from_file, "a schedule from a csv");
   add(is_pipeline && job.layout.cp > 1, "context parallelism in a pipeline");
   add(is_pipeline && is_tensor && own.tensor.loss_parallel, "loss_parallel in a pipeline");
   add(is_pipeline && job.train.recompute != Recompute::none, "activation checkpointing in a pipeline");

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 
 #include "commlens/base/dtype.hpp"
 #include "commlens/base/units.hpp"
+#include "commlens/frameworks/torch/schedule_file.hpp"
 #include "commlens/model/job.hpp"
 
 namespace commlens::pytorch {
@@ -88,10 +90,12 @@ enum class PipelineSchedule : std::uint8_t {
   looped_bfs,
   interleaved_zero_bubble,
   zbv_zero_bubble,
-  dual_pipe_v
+  dual_pipe_v,
+  from_file
 };
 
 struct Pipeline {
+  std::shared_ptr<const ScheduleFile> file = nullptr;  // csv, of from_file
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   bool has_static_shapes = false;  // input_args and output_args are given
 };

@@ -444,7 +444,8 @@ bool runs_in_lock_step(const Job& job) {
 }
 
 PipelineShape pipeline_shape(const Job& job) {
-  return {options(job).pipeline.schedule, job.layout.pp, job.layout.virtual_stages, job.train.micro_batches};
+  const Pipeline& own = options(job).pipeline;
+  return {own.schedule, job.layout.pp, job.layout.virtual_stages, job.train.micro_batches, own.file};
 }
 
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -242,9 +244,19 @@ Result<void> read_pipeline(const ConfigNode& section, Job& job) {
                  {"ZBVZeroBubble", Schedule::zbv_zero_bubble},
                  {"DualPipeV", Schedule::dual_pipe_v}},
                 options(job).pipeline.schedule);
-  job.train.schedule = usual_schedule(options(job).pipeline.schedule);
-  reader.refuse("csv", "has no rules: name one of the library's schedules");
   reader.read("stages_per_rank", job.layout.virtual_stages);
+  if (const ConfigNode* const csv = reader.node("csv")) {
+    const std::filesystem::path path = std::filesystem::path(csv->file).parent_path() / csv->text;
+    Result<ScheduleFile> file = read_schedule_file(path);
+    if (!file) {
+      return tl::unexpected(file.error());
+    }
+    Pipeline& own = options(job).pipeline;
+    own.schedule = Schedule::from_file;
+    job.layout.virtual_stages = file->stages_per_rank;
+    own.file = std::make_shared<const ScheduleFile>(*std::move(file));
+  }
+  job.train.schedule = usual_schedule(options(job).pipeline.schedule);
   reader.choose("shapes", {{"static", true}, {"dynamic", false}}, options(job).pipeline.has_static_shapes);
   return reader.finish();
 }

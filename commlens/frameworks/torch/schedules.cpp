@@ -301,6 +301,18 @@ void set_schedule(Job& job, PipelineSchedule schedule) {
 }
 
 Result<void> check(const PipelineShape& shape) {
+  if (shape.schedule == Schedule::from_file) {
+    const ScheduleFile& file = *shape.file;
+    const bool fits = std::ssize(file.ranks) == shape.ranks &&
+                      file.stages_per_rank == shape.stages_per_rank &&
+                      file.micro_batches == shape.micro_batches;
+    return fits
+               ? Result<void>()
+               : failure(fmt::format("the csv has {} ranks of {} stages and {} micro-batches, the job {}, {} "
+                                     "and {}",
+                                     file.ranks.size(), file.stages_per_rank, file.micro_batches, shape.ranks,
+                                     shape.stages_per_rank, shape.micro_batches));
+  }
   if (shape.is_single() && shape.stages_per_rank != 1) {
     return failure("GPipe and 1F1B have one stage per rank; set stages_per_rank to 1");
   }
@@ -324,6 +336,9 @@ Result<void> check(const PipelineShape& shape) {
 }
 
 std::vector<RankActions> compute_actions(const PipelineShape& shape) {
+  if (shape.schedule == Schedule::from_file) {
+    return shape.file->ranks;
+  }
   std::vector<RankActions> all;
   for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
     switch (shape.schedule) {
@@ -344,6 +359,7 @@ std::vector<RankActions> compute_actions(const PipelineShape& shape) {
         break;
       case Schedule::gpipe:
       case Schedule::one_f_one_b:
+      case Schedule::from_file:
         COMMLENS_CHECK(false, "schedules of one stage per rank have a writer of their own");
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "commlens/base/result.hpp"
@@ -7,40 +8,17 @@
 
 namespace commlens::pytorch {
 
-/// A step of a pipeline rank: what a schedule of torch.distributed.pipelining computes, and the messages and
-/// shard states that its runtime adds.
-struct PipelineAction {
-  enum class Kind : std::uint8_t {
-    forward,
-    backward,        // of input and weights together
-    backward_input,  // the two halves of it
-    backward_weight,
-    send_forward,
-    receive_forward,
-    send_backward,
-    receive_backward,
-    unshard,
-    reshard,
-    reduce,
-    idle
-  };
-  Kind kind = Kind::idle;
-  std::int32_t stage = 0;  // of all stages
-  std::int32_t micro_batch = -1;
-  bool is_paired = false;  // one piece with the next action, which it may overlap
-  friend bool operator==(const PipelineAction&, const PipelineAction&) = default;
-};
-using RankActions = std::vector<PipelineAction>;
-
 struct PipelineShape {
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   std::int64_t ranks = 1;
   std::int64_t stages_per_rank = 1;
   std::int64_t micro_batches = 1;
+  std::shared_ptr<const ScheduleFile> file = nullptr;  // of PipelineSchedule::from_file
 
   std::int64_t stages() const { return ranks * stages_per_rank; }
   bool is_v_shaped() const {
-    return schedule == PipelineSchedule::zbv_zero_bubble || schedule == PipelineSchedule::dual_pipe_v;
+    return schedule == PipelineSchedule::zbv_zero_bubble || schedule == PipelineSchedule::dual_pipe_v ||
+           (file != nullptr && file->is_v_shaped);
   }
   /// One stage a rank: GPipe and 1F1B have a writer of their own.
   bool is_single() const {
