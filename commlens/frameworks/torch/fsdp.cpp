@@ -51,12 +51,12 @@ ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std:
 
 /// One rank is false, all are true (_fsdp_init.py, _get_post_forward_mesh_info).
 ReshardAfterForward ShardedStage::reshard_after_forward() const {
-  using Kind = ReshardAfterForward::Kind;
+  using How = ReshardAfterForward::Kind;
   const ReshardAfterForward asked = options_.fsdp.reshard_after_forward;
-  if (asked.kind != Kind::to_size || (asked.size > 1 && asked.size < groups_.shard_ranks)) {
+  if (asked.kind != How::to_size || (asked.size > 1 && asked.size < groups_.shard_ranks)) {
     return asked;
   }
-  return {asked.size == 1 ? Kind::no : Kind::yes, 0};
+  return {asked.size == 1 ? How::no : How::yes, 0};
 }
 
 bool ShardedStage::reshards(const ShardGroup& group) const {

@@ -69,7 +69,6 @@ bool Units::keeps_sums() const {
 void Units::add(const ShardGroup& group, const std::vector<Module>& modules) {
   const Fsdp& fsdp = options_.fsdp;
   Group bytes{.is_root = group.is_root, .is_open = is_open(group)};
-  std::int64_t flat = 0;
   for (const Parameter* const parameter : group.parameters) {
     const std::int64_t own = size_of(parameter->dtype);
     const std::int64_t cast =
@@ -77,7 +76,6 @@ void Units::add(const ShardGroup& group, const std::vector<Module>& modules) {
     const std::int64_t padded_rows = ceil_div(parameter->rows, shard_ranks_);
     const std::int64_t shard =
         fsdp.version == 1 ? ceil_div(parameter->count(), shard_ranks_) : padded_rows * parameter->row;
-    flat += parameter->count();
     bytes.parameters += shard * own;
     bytes.gathered += is_sharded_ || cast != own ? shard * shard_ranks_ * cast : 0;
     if (!parameter->is_trainable) {
