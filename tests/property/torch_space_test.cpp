@@ -57,7 +57,7 @@ class TorchSpace {
       draw_fsdp(own.fsdp, own.data_shard * job.layout.cp);
     }
     own.tensor = {.loss_parallel = chance(0.5), .init_from_rank0 = chance(0.5)};
-    own.ring = one<RingMethod>({RingMethod::all_gather, RingMethod::all_to_all});
+    own.ring = one<RingMethod>({RingMethod::all_gather, RingMethod::all_to_all, RingMethod::kv_all_gather});
     own.pipeline = {.schedule = static_cast<PipelineSchedule>(number(0, 6)),
                     .has_static_shapes = chance(0.5)};
     own.trainer = {.clip = false,

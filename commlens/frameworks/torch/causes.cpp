@@ -35,6 +35,8 @@ constexpr std::array k_causes = {
     RuleRow{"tensor.loss_parallel", {Term::none, "loss_parallel"}},
     RuleRow{"tensor.sum_in_optimizer", {Term::none, "partial_gradients"}},
     RuleRow{"context.gather_keys", {Term::none, "context_parallel"}},
+    RuleRow{"context.gather_all_keys", {Term::none, "context_parallel"}},
+    RuleRow{"context.reduce_gradients", {Term::none, "context_parallel"}},
     RuleRow{"context.exchange_keys", {Term::none, "context_parallel"}},
     RuleRow{"context.exchange_gradients", {Term::none, "context_parallel"}},
     RuleRow{"pipeline.message", {Term::boundary, "schedule"}},

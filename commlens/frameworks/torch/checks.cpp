@@ -448,6 +448,7 @@ std::vector<std::string> never_recorded(const Job& job) {
     }
   };
   add(job.model.layers % (job.layout.pp * job.layout.virtual_stages) != 0, "stages of unequal layers");
+  add(job.layout.cp > 1 && own.ring == RingMethod::kv_all_gather, "kv_all_gather");
   add(is_pipeline && own.pipeline.schedule == PipelineSchedule::from_file, "a schedule from a csv");
   add(is_pipeline && job.layout.cp > 1, "context parallelism in a pipeline");
   add(is_pipeline && is_tensor && own.tensor.loss_parallel, "loss_parallel in a pipeline");

@@ -81,7 +81,9 @@ struct TensorParallel {
   bool init_from_rank0 = true;  // false: built on the meta device, which sends nothing
 };
 
-enum class RingMethod : std::uint8_t { all_gather, all_to_all };
+/// How ranks of context parallelism get each other's keys and values: round a ring, by two means, or all at
+/// once (of FlexAttention).
+enum class RingMethod : std::uint8_t { all_gather, all_to_all, kv_all_gather };
 
 enum class PipelineSchedule : std::uint8_t {
   gpipe,

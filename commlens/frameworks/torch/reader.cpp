@@ -219,14 +219,15 @@ Result<void> read_tensor(const ConfigNode& section, Job& job) {
 
 Result<void> read_context(const ConfigNode& section, Job& job) {
   MapReader reader(section, {job.warnings, job.unmodelled});
-  for (const std::string_view other : {"kv_all_gather", "ulysses"}) {
-    if (const ConfigNode* const method = reader.node("method"); method != nullptr && method->text == other) {
-      reader.fail("method",
-                  fmt::format("{} has no torch rules; use ring_all_gather or ring_all_to_all", other));
-    }
+  if (const ConfigNode* const method = reader.node("method");
+      method != nullptr && method->text == "ulysses") {
+    reader.fail("method",
+                "ulysses has no torch rules; use ring_all_gather, ring_all_to_all or kv_all_gather");
   }
   reader.choose("method",
-                {{"ring_all_gather", RingMethod::all_gather}, {"ring_all_to_all", RingMethod::all_to_all}},
+                {{"ring_all_gather", RingMethod::all_gather},
+                 {"ring_all_to_all", RingMethod::all_to_all},
+                 {"kv_all_gather", RingMethod::kv_all_gather}},
                 options(job).ring);
   reader.read("load_balance", options(job).balances_context);
   return reader.finish();

@@ -31,6 +31,12 @@ const Rule k_tensor_optimizer{"tensor.sum_in_optimizer", "torch 2.15 optim/adam.
 const Rule k_context_gather{
     "context.gather_keys",
     "torch 2.15 distributed/tensor/experimental/_context_parallel/_attention.py _AllGatherRotater"};
+const Rule k_context_gather_all{
+    "context.gather_all_keys",
+    "torch 2.15 distributed/tensor/experimental/_context_parallel/_cp_custom_ops.py:9"};
+const Rule k_context_reduce{
+    "context.reduce_gradients",
+    "torch 2.15 distributed/tensor/experimental/_context_parallel/_cp_custom_ops.py:37"};
 const Rule k_context_exchange{
     "context.exchange_keys",
     "torch 2.15 distributed/tensor/experimental/_context_parallel/_attention.py _AllToAllRotater"};

@@ -23,6 +23,8 @@ extern const Rule k_tensor_logits;
 extern const Rule k_tensor_loss;
 extern const Rule k_tensor_optimizer;
 extern const Rule k_context_gather;
+extern const Rule k_context_gather_all;
+extern const Rule k_context_reduce;
 extern const Rule k_context_exchange;
 extern const Rule k_context_gradients;
 extern const Rule k_ddp_verify;

@@ -99,6 +99,12 @@ void Stage::attention_forward() {
     out_.all_gather(groups_.context, {2 * keys}, activation_dtype_, k_context_gather, "keys and values");
     return;
   }
+  if (options_.ring == RingMethod::kv_all_gather) {
+    for (const char* const part : {"keys", "values"}) {
+      out_.all_gather(groups_.context, {keys}, activation_dtype_, k_context_gather_all, part);
+    }
+    return;
+  }
   for (std::int64_t step = 1; step < job_.layout.cp; ++step) {
     exchange(activation_dtype_, k_context_exchange);
   }
@@ -106,6 +112,14 @@ void Stage::attention_forward() {
 
 void Stage::attention_backward() {
   if (job_.layout.cp == 1) {
+    return;
+  }
+  if (options_.ring == RingMethod::kv_all_gather) {
+    const std::int64_t keys = tokens_ * job_.model.heads / job_.layout.tp * job_.model.head_dim;
+    for (const char* const part : {"gradients of keys", "gradients of values"}) {
+      out_.set_reduction(Reduction::sum);
+      out_.reduce_scatter(groups_.context, {keys}, activation_dtype_, k_context_reduce, part);
+    }
     return;
   }
   const bool gathers = options_.ring == RingMethod::all_gather;

@@ -408,7 +408,8 @@ void add_variations(Variations& variations) {
   }
   if (job.layout.cp > 1) {
     add_choice(variations, "context_parallel.method",
-               std::array<Named<RingMethod>, 2>{{{"ring_all_gather", RingMethod::all_gather},
+               std::array<Named<RingMethod>, 3>{{{"ring_all_gather", RingMethod::all_gather},
+                                                 {"kv_all_gather", RingMethod::kv_all_gather},
                                                  {"ring_all_to_all", RingMethod::all_to_all}}},
                [](Job& other) -> auto& { return options(other).ring; });
   }
