@@ -90,17 +90,25 @@ void MapReader::read(std::string_view key, double& value) { convert(key, value, 
 void MapReader::read(std::string_view key, bool& value) { convert(key, value, as_boolean); }
 void MapReader::read(std::string_view key, std::string& value) { convert(key, value, as_text); }
 
-void MapReader::read(std::string_view key, std::vector<std::string>& values) {
-  const ConfigNode* const list = node(key);
-  if (list == nullptr || failed()) {
-    return;
+const ConfigNode* MapReader::list(std::string_view key) {
+  const ConfigNode* const found = node(key);
+  if (found == nullptr || failed()) {
+    return nullptr;
   }
-  if (list->kind != ConfigNode::Kind::list) {
+  if (found->kind != ConfigNode::Kind::list) {
     fail(key, "must be a list");
+    return nullptr;
+  }
+  return found;
+}
+
+void MapReader::read(std::string_view key, std::vector<std::string>& values) {
+  const ConfigNode* const found = list(key);
+  if (found == nullptr) {
     return;
   }
   values.clear();
-  for (const ConfigNode& item : list->items) {
+  for (const ConfigNode& item : found->items) {
     const Result<std::string> text = as_text(item);
     if (!text) {
       fail_at(item, text.error().message);
@@ -111,16 +119,12 @@ void MapReader::read(std::string_view key, std::vector<std::string>& values) {
 }
 
 void MapReader::read(std::string_view key, std::vector<std::int64_t>& values, std::int64_t least) {
-  const ConfigNode* const list = node(key);
-  if (list == nullptr || failed()) {
-    return;
-  }
-  if (list->kind != ConfigNode::Kind::list) {
-    fail(key, "must be a list");
+  const ConfigNode* const found = list(key);
+  if (found == nullptr) {
     return;
   }
   values.clear();
-  for (const ConfigNode& item : list->items) {
+  for (const ConfigNode& item : found->items) {
     const Result<std::int64_t> value = as_integer(item);
     if (!value || *value < least) {
       fail(key, fmt::format("must have integers of at least {}", least));

@@ -89,6 +89,8 @@ class MapReader {
   Result<void> finish();
 
  private:
+  /// The value of `key`; null where it is missing or, which fails, no list.
+  const ConfigNode* list(std::string_view key);
   std::size_t index_of_choice(std::string_view key, std::span<const std::string_view> choices);
   template <typename Value, typename Convert>
   void convert(std::string_view key, Value& value, Convert as_value);

@@ -17,8 +17,8 @@ struct Behaviour {
   /// Gradients that are partial sums of tensor ranks are summed in the reduce dtype, else in their own.
   /// _fsdp_param.py:1265 of 2.15, :764 of 2.9.
   bool sums_partial_in_reduce_dtype = true;
-  /// What tensor ranks split stays frozen, else it is made anew and trained. tensor/parallel/style.py:126 of
-  /// 2.12, :123 of 2.9.
+  /// What tensor ranks split stays frozen, else it is made anew and trained. tensor/parallel/style.py:127 of
+  /// 2.11, :123 of 2.9.
   bool keeps_split_parameters_frozen = true;
   /// Of FSDP1's hybrid strategies: module states go to the replicas and then into each shard group, else the
   /// other way round. fsdp/_init_utils.py:614 of 2.9.
@@ -74,5 +74,9 @@ struct Behaviour {
 const Behaviour& behaviour(const Job& job);
 /// The releases, in ascending order.
 std::vector<KnownVersion> known_versions();
+
+/// torch-ddp has an older one, 1.13, which has a writer of its own (ddp_1_13.hpp).
+std::vector<KnownVersion> known_versions_of_ddp();
+bool is_of_1_13(const Job& job);
 
 }  // namespace commlens::pytorch

@@ -3,30 +3,18 @@
 #include "commlens/frameworks/torch/memory.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <vector>
 
 #include "commlens/base/units.hpp"
 #include "commlens/frameworks/memory.hpp"
+#include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/groups.hpp"
 #include "commlens/frameworks/torch/memory_units.hpp"
 #include "commlens/frameworks/torch/pipeline.hpp"
 
 namespace commlens::pytorch {
 namespace {
-
-/// DDP of 1.13 takes models of all kinds, and is estimated as other frameworks are.
-bool is_of_1_13(const Job& job) {
-  constexpr std::array<KnownVersion, 2> known = {
-      {recorded_version("1.13"), {"2.6", "2.6", "2.15", "2.15.0"}}};
-  return job.framework == "torch-ddp" && choose_version(known, 1, job.framework_version).index == 0;
-}
-
-DType saved_dtype(const Job& job) {
-  const Fsdp& fsdp = options(job).fsdp;
-  return fsdp.is_used ? fsdp.param_dtype.value_or(job.train.dtype) : job.train.dtype;
-}
 
 double split_over(const Job& job) { return static_cast<double>(job.layout.tp); }
 double shared_over(const Job& job) { return job.layout.sequence_parallel ? split_over(job) : 1; }
@@ -35,7 +23,7 @@ double shared_over(const Job& job) { return job.layout.sequence_parallel ? split
 /// the norms are split with the sequence; those of the linears behind them are gathered first, and kept so.
 LayerActivations block_activations(const Job& job, Recompute recompute) {
   const ModelConfig& model = job.model;
-  const auto element = static_cast<double>(size_of(saved_dtype(job)));
+  const auto element = static_cast<double>(size_of(activation_dtype(job)));
   const auto hidden = static_cast<double>(model.hidden);
   if (recompute == Recompute::full) {
     return {.per_token = element * hidden / shared_over(job)};
@@ -59,7 +47,7 @@ LayerActivations block_activations(const Job& job, Recompute recompute) {
 /// softmax, and the gradient of that. Without loss_parallel every tensor rank has them whole, beside its
 /// part.
 Bytes logits_of(const Job& job, std::int64_t tokens) {
-  const auto element = static_cast<double>(size_of(saved_dtype(job)));
+  const auto element = static_cast<double>(size_of(activation_dtype(job)));
   const bool is_gathered = job.layout.tp > 1 && !options(job).tensor.loss_parallel;
   const auto part = static_cast<double>(ceil_div(job.model.vocab, job.layout.tp));
   const double scores = is_gathered ? static_cast<double>(job.model.vocab) : part;
@@ -119,7 +107,7 @@ class RankMemory {
     const double sent =
         job_.layout.pp == 1
             ? 0
-            : static_cast<double>(size_of(saved_dtype(job_)) * job_.model.hidden) / shared_over(job_);
+            : static_cast<double>(size_of(activation_dtype(job_)) * job_.model.hidden) / shared_over(job_);
     return bytes_of((block.per_token * layers + sent) * static_cast<double>(tokens_ * passes_));
   }
   Bytes logits(std::int64_t micro_batches) const { return logits_of(job_, tokens_) * micro_batches; }
@@ -153,6 +141,7 @@ class RankMemory {
   std::int64_t passes_;
 };
 
+/// DDP of 1.13 takes models of all kinds, and is estimated as other frameworks are.
 MemoryEstimate of_stage(const Job& job, std::int64_t stage) {
   return is_of_1_13(job) ? common_memory_of_stage(job, stage) : RankMemory(job, stage).fullest();
 }

@@ -68,6 +68,18 @@ TEST(TorchModules, SequenceParallelismTrainsFrozenNorms) {
                                       "norm.weight"}));
 }
 
+/// Seven matrices of each of two layers and the two tables (tensor/parallel/style.py of the wheels of 2.10.0
+/// and 2.11.0; recorded with 2.9.1, torch_recorded/tp2_fsdp2_frozen_2.9).
+TEST(TorchModules, UpTo210WhatTensorRanksSplitIsTrainedAgain) {
+  Job job = two_layers();
+  job.model.frozen = {"*"};
+  job.layout.tp = 2;
+  job.framework_version = "2.10.0";
+  EXPECT_EQ(trainable(job).size(), 2U * 7 + 2);
+  job.framework_version = "2.11.0";
+  EXPECT_TRUE(trainable(job).empty());
+}
+
 TEST(TorchModules, TensorRanksUntieTheEmbeddings) {
   Job job = two_layers();
   EXPECT_TRUE(stage_modules(job, 0, 1).back().parameters.empty());

@@ -126,6 +126,12 @@ struct Options {
 inline const Options& options(const Job& job) { return job.options.of<Options>(); }
 inline Options& options(Job& job) { return job.options.edit<Options>(); }
 
+/// Of what passes between modules, and what autograd saves.
+inline DType activation_dtype(const Job& job) {
+  const Fsdp& fsdp = options(job).fsdp;
+  return fsdp.is_used ? fsdp.param_dtype.value_or(job.train.dtype) : job.train.dtype;
+}
+
 /// Data ranks that share a shard, once the layout is known.
 inline std::int64_t data_shard(const Job& job) {
   return options(job).data_shard == 0 ? job.layout.dp : options(job).data_shard;

@@ -18,31 +18,14 @@
 namespace commlens::pytorch {
 namespace {
 
-constexpr std::string_view k_ddp = "torch-ddp";
-constexpr std::string_view k_old_version = "1.13";
-
-std::vector<KnownVersion> ddp_versions() {
-  std::vector<KnownVersion> versions = known_versions();
-  versions.front().first = "2.6";
-  versions.insert(versions.begin(), recorded_version(k_old_version));
-  return versions;
-}
-
-/// DDP of 1.13, which has a writer of its own.
-bool is_old(const Job& job) {
-  const std::vector<KnownVersion> versions = ddp_versions();
-  return job.framework == k_ddp &&
-         choose_version(versions, versions.size() - 1, job.framework_version).index == 0;
-}
-
-Result<void> check(const Job& job) { return is_old(job) ? torch_ddp::check(job) : check_job(job); }
+Result<void> check(const Job& job) { return is_of_1_13(job) ? torch_ddp::check(job) : check_job(job); }
 
 std::vector<std::string> unverified(const Job& job) {
-  return is_old(job) ? torch_ddp::unverified(job) : never_recorded(job);
+  return is_of_1_13(job) ? torch_ddp::unverified(job) : never_recorded(job);
 }
 
 Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
-  if (is_old(job)) {
+  if (is_of_1_13(job)) {
     return torch_ddp::write(job, stages, plan);
   }
   return job.layout.pp > 1 ? write_pipeline(job, stages, plan) : write_spmd(job, plan);
@@ -50,7 +33,7 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
 
 Bytes bucket(const Job& job) {
   const Ddp& ddp = options(job).ddp;
-  return ddp.is_used || is_old(job) ? ddp.bucket_cap.value_or(torch_ddp::k_usual_cap) : Bytes{};
+  return ddp.is_used || is_of_1_13(job) ? ddp.bucket_cap.value_or(torch_ddp::k_usual_cap) : Bytes{};
 }
 
 Result<void> set_bucket(Job& job, Bytes bucket) {
@@ -101,19 +84,19 @@ void settle(Job& job) {
 
 /// Without no_sync.
 bool reduces_every_micro_batch(const Job& job) {
-  return !is_old(job) && options(job).ddp.is_used && options(job).ddp.accumulation_sync;
+  return !is_of_1_13(job) && options(job).ddp.is_used && options(job).ddp.accumulation_sync;
 }
 
 /// The equations have no parameters that are gathered as FSDP2 does, and another number of messages between
 /// tensor ranks.
 bool fits_equations(const Job& job) {
-  return is_old(job) || (!options(job).fsdp.is_used && job.layout.tp * job.layout.cp == 1);
+  return is_of_1_13(job) || (!options(job).fsdp.is_used && job.layout.tp * job.layout.cp == 1);
 }
 
 std::string sharding_text(const Job& job) {
   const Options& own = options(job);
   const std::int64_t shard = data_shard(job) * job.layout.cp;
-  if (is_old(job) || own.ddp.is_used) {
+  if (is_of_1_13(job) || own.ddp.is_used) {
     return "DDP";
   }
   if (!own.fsdp.is_used) {
@@ -133,7 +116,7 @@ FrameworkRules rules_of_name(std::string_view name) {
       .engine = name,
       .family = "torch",
       .is_first_of_family = name == k_fsdp,
-      .versions = name == k_ddp ? ddp_versions() : known_versions(),
+      .versions = name == k_ddp ? known_versions_of_ddp() : known_versions(),
       .base = "",
       .check = check,
       .unverified = unverified,

@@ -11,11 +11,6 @@ namespace {
 
 using Kind = Module::Kind;
 
-DType activation_dtype(const Job& job) {
-  const Fsdp& fsdp = options(job).fsdp;
-  return fsdp.is_used ? fsdp.param_dtype.value_or(job.train.dtype) : job.train.dtype;
-}
-
 bool is_trainable(const Module& module, std::string_view end) {
   return std::any_of(module.parameters.begin(), module.parameters.end(), [&](const Parameter& parameter) {
     return parameter.is_trainable && parameter.name.ends_with(end);
