@@ -292,7 +292,9 @@ Result<Job> job_from_case(const ConfigNode& document) {
   if (!own) {
     return tl::unexpected(own.error());
   }
-  Result<Job> job = described == nullptr
+  const auto read_job = (*framework)->case_file.read_job;
+  Result<Job> job = read_job != nullptr ? read_job(reader, version)
+                    : described == nullptr
                         ? job_from_sections(reader, document, **framework, version)
                         : job_from_arguments(reader, described->case_file,
                                              *reader.map(described->case_file.arguments), version);
