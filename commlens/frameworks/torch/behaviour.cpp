@@ -3,6 +3,7 @@
 #include <array>
 
 #include "commlens/frameworks/torch/framework.hpp"
+#include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens::pytorch {
 namespace {
@@ -85,7 +86,8 @@ constexpr std::size_t k_newest = k_behaviours.size() - 1;
 }  // namespace
 
 const Behaviour& behaviour(const Job& job) {
-  return behaviour_of(k_behaviours, job.framework_version, k_newest);
+  const bool is_of_torch = job.framework.starts_with(k_family_prefix);
+  return behaviour_of(k_behaviours, is_of_torch ? job.framework_version : options(job).release, k_newest);
 }
 
 std::vector<KnownVersion> known_versions() { return versions_of(k_behaviours); }

@@ -259,7 +259,8 @@ Result<void> check_groups(const Job& job) {
   const Fsdp& fsdp = options(job).fsdp;
   const bool counts_all = fsdp.version == 1 || is_before(job, "2.8");
   const std::vector<Module> modules = stage_modules(job, 0, 1);
-  for (const ShardGroup& group : shard_groups(job, modules)) {
+  for (const ShardUnit& unit : shard_units(job, modules)) {
+    const ShardGroup& group = unit.groups.front();
     std::set<DType> dtypes;
     std::set<bool> trainable;
     for (const Parameter* const parameter : group.parameters) {

@@ -6,6 +6,7 @@
 
 namespace commlens::pytorch {
 
+constexpr std::string_view k_family_prefix = "torch-";
 constexpr std::string_view k_ddp = "torch-ddp";
 constexpr std::string_view k_fsdp = "torch-fsdp";
 /// torch-ddp, torch-fsdp, torch-tp and torch-pipeline: one rule set under four names.

@@ -20,6 +20,13 @@ bool reshards_in_forward(const Fsdp& fsdp) {
   return fsdp.strategy == FsdpStrategy::full_shard || fsdp.strategy == FsdpStrategy::hybrid;
 }
 
+std::vector<ShardUnit> on_mesh(std::vector<ShardUnit> units, const ShardMesh& mesh) {
+  for (ShardUnit& unit : units) {
+    unit.groups.front().mesh = mesh;
+  }
+  return units;
+}
+
 bool has_gradients(const ShardGroup& group) {
   return std::any_of(group.parameters.begin(), group.parameters.end(),
                      [](const Parameter* parameter) { return parameter->has_gradient(); });
@@ -28,17 +35,26 @@ bool has_gradients(const ShardGroup& group) {
 }  // namespace
 
 ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules)
+    : ShardedStage(out, groups, modules, on_mesh(shard_units(out.job(), modules), groups.mesh())) {}
+
+ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules,
+                           std::vector<ShardUnit> units)
     : out_(out),
       groups_(groups),
       options_(options(out.job())),
       behaviour_(behaviour(out.job())),
       modules_(modules),
       receives_(modules.front().kind != Kind::embedding) {
-  for (ShardGroup& group : shard_groups(out.job(), modules)) {
+  for (ShardUnit& unit : units) {
     Live live;
-    live.sizes = sizes_of(group, out.job(), groups);
-    live.reshards_after_forward = reshards(group);
-    live.group = std::move(group);
+    live.reshards_after_forward = reshards(unit);
+    for (ShardGroup& group : unit.groups) {
+      Held held;
+      held.sizes = sizes_of(group, out.job());
+      held.group = std::move(group);
+      live.groups.push_back(std::move(held));
+    }
+    live.unit = std::move(unit);
     live_.push_back(std::move(live));
   }
   const ReshardAfterForward reshard = reshard_after_forward();
@@ -59,22 +75,25 @@ ReshardAfterForward ShardedStage::reshard_after_forward() const {
   return {asked.size == 1 ? How::no : How::yes, 0};
 }
 
-bool ShardedStage::reshards(const ShardGroup& group) const {
+bool ShardedStage::reshards(const ShardUnit& unit) const {
   const Fsdp& fsdp = options_.fsdp;
+  if (unit.reshards_after_forward) {
+    return *unit.reshards_after_forward;
+  }
   if (fsdp.version == 1) {
-    return !group.is_root && reshards_in_forward(fsdp);
+    return !unit.is_root && reshards_in_forward(fsdp);
   }
   using Reshard = ReshardAfterForward::Kind;
   const Reshard kind = reshard_after_forward().kind;
-  if (group.is_root) {
+  if (unit.is_root) {
     return behaviour_.reshards_root_if_asked && (kind == Reshard::yes || kind == Reshard::to_size);
   }
   return kind != Reshard::no;
 }
 
-std::optional<std::size_t> ShardedStage::group_of(std::size_t module) const {
+std::optional<std::size_t> ShardedStage::unit_of(std::size_t module) const {
   for (std::size_t at = 0; at < live_.size(); ++at) {
-    const std::vector<std::size_t>& modules = live_[at].group.modules;
+    const std::vector<std::size_t>& modules = live_[at].unit.modules;
     if (std::find(modules.begin(), modules.end(), module) != modules.end()) {
       return at;
     }
@@ -83,7 +102,7 @@ std::optional<std::size_t> ShardedStage::group_of(std::size_t module) const {
 }
 
 std::optional<std::size_t> ShardedStage::root() const {
-  return !live_.empty() && live_.front().group.is_root ? std::optional<std::size_t>(0) : std::nullopt;
+  return !live_.empty() && live_.front().unit.is_root ? std::optional<std::size_t>(0) : std::nullopt;
 }
 
 bool ShardedStage::input_needs_gradient(std::size_t module) const {
@@ -99,12 +118,13 @@ bool ShardedStage::output_needs_gradient(std::size_t module) const {
   return input_needs_gradient(module + 1);
 }
 
-void ShardedStage::gather(Live& live) {
-  if (live.state == State::unsharded) {
+void ShardedStage::gather(Held& held) {
+  if (held.state == State::unsharded) {
     return;
   }
-  const State before = std::exchange(live.state, State::unsharded);
-  const bool is_alone = groups_.shard_ranks == 1;
+  const State before = std::exchange(held.state, State::unsharded);
+  const ShardMesh& mesh = held.group.mesh;
+  const bool is_alone = mesh.shard_ranks == 1;
   const bool is_sharded = options_.fsdp.strategy != FsdpStrategy::no_shard && !options_.fsdp.is_replicate;
   if (!is_sharded ||
       (is_alone && behaviour_.alone_shard != Behaviour::AloneShard::all_gather_and_reduce_scatter)) {
@@ -112,21 +132,41 @@ void ShardedStage::gather(Live& live) {
   }
   if (before == State::sharded_in_part) {
     const std::int64_t parts = options_.fsdp.reshard_after_forward.size;
-    out_.all_gather(*part_, {live.sizes.gathered_shard.value * groups_.shard_ranks / parts},
-                    live.sizes.gather_dtype, k_fsdp_gather_part, "parameters");
+    out_.all_gather(*part_, {held.sizes.gathered_shard.value * mesh.shard_ranks / parts},
+                    held.sizes.gather_dtype, k_fsdp_gather_part, "parameters");
     return;
   }
-  out_.all_gather(groups_.shard, live.sizes.gathered_shard, live.sizes.gather_dtype, k_fsdp_gather,
+  out_.all_gather(mesh.shard, held.sizes.gathered_shard, held.sizes.gather_dtype, k_fsdp_gather,
                   "parameters");
 }
 
-std::vector<std::size_t> ShardedStage::by_name(const Live& live, std::int64_t count, int direction) const {
+void ShardedStage::gather_all(Live& live) {
+  for (Held& held : live.groups) {
+    gather(held);
+  }
+}
+
+void ShardedStage::gather_reversed(Live& live) {
+  for (auto held = live.groups.rbegin(); held != live.groups.rend(); ++held) {
+    gather(*held);
+  }
+}
+
+/// Units that this one prefetches by name.
+std::vector<std::size_t> ShardedStage::prefetched(const Live& live, bool is_forward) const {
   std::vector<std::size_t> targets;
+  for (const std::size_t module : is_forward ? live.unit.forward_prefetch : live.unit.backward_prefetch) {
+    if (const auto at = unit_of(module);
+        at && std::find(targets.begin(), targets.end(), *at) == targets.end()) {
+      targets.push_back(*at);
+    }
+  }
+  const std::int64_t count = is_forward ? options_.fsdp.forward_prefetch : options_.fsdp.backward_prefetch;
   const std::int64_t most = std::min(count, std::ssize(live_));
-  for (std::int64_t step = 1; live.group.block >= 0 && step <= most; ++step) {
-    const std::int64_t block = live.group.block + direction * step;
+  for (std::int64_t step = 1; live.unit.block >= 0 && step <= most; ++step) {
+    const std::int64_t block = live.unit.block + (is_forward ? step : -step);
     const auto found = std::find_if(live_.begin(), live_.end(), [&](const Live& other) {
-      return block >= 0 && other.group.block == block;
+      return block >= 0 && other.unit.block == block;
     });
     if (found != live_.end()) {
       targets.push_back(static_cast<std::size_t>(found - live_.begin()));
@@ -138,40 +178,43 @@ std::vector<std::size_t> ShardedStage::by_name(const Live& live, std::int64_t co
 void ShardedStage::begin_forward() {
   if (const auto at = root()) {
     live_[*at].in_forward = true;
-    gather(live_[*at]);
+    gather_all(live_[*at]);
   }
 }
 
 void ShardedStage::before_forward(std::size_t module) {
-  const auto at = group_of(module);
+  const auto at = unit_of(module);
   if (!at) {
     return;
   }
   Live& live = live_[*at];
   const bool is_first = !std::exchange(live.in_forward, true);
-  gather(live);
+  gather_all(live);
   if (is_first) {
-    for (const std::size_t target : by_name(live, options_.fsdp.forward_prefetch, 1)) {
-      gather(live_[target]);
+    for (const std::size_t target : prefetched(live, true)) {
+      gather_all(live_[target]);
     }
   }
 }
 
 void ShardedStage::shard_after_forward(Live& live) {
   live.in_forward = false;
-  if (live.reshards_after_forward) {
-    live.state = part_ ? State::sharded_in_part : State::sharded;
+  for (std::size_t at = 0; at < live.groups.size(); ++at) {
+    Held& held = live.groups[at];
+    if (live.reshards_after_forward) {
+      held.state = part_ ? State::sharded_in_part : State::sharded;
+    }
+    held.order.push_back(post_forward_order_.size());
+    post_forward_order_.push_back({static_cast<std::size_t>(&live - live_.data()), at});
   }
-  live.order.push_back(post_forward_order_.size());
-  post_forward_order_.push_back(static_cast<std::size_t>(&live - live_.data()));
 }
 
 void ShardedStage::after_forward(std::size_t module) {
-  const auto at = group_of(module);
+  const auto at = unit_of(module);
   if (!at) {
     return;
   }
-  const std::vector<std::size_t>& modules = live_[*at].group.modules;
+  const std::vector<std::size_t>& modules = live_[*at].unit.modules;
   const bool is_last = std::none_of(modules.begin(), modules.end(), [&](std::size_t other) {
     return other > module && modules_[other].is_used;
   });
@@ -180,40 +223,113 @@ void ShardedStage::after_forward(std::size_t module) {
   }
 }
 
+/// What ran in part is completed here (_fsdp_state.py, _force_complete_incomplete_states).
 void ShardedStage::end_forward() {
   if (const auto at = root()) {
     shard_after_forward(live_[*at]);
   }
+  for (auto live = live_.rbegin(); live != live_.rend(); ++live) {
+    if (live->in_forward) {
+      shard_after_forward(*live);
+    }
+  }
 }
 
-void ShardedStage::pre_backward(std::size_t index) {
-  Live& live = live_[index];
-  if (std::exchange(live.in_backward, true)) {
+void ShardedStage::begin_chunks(std::size_t module) {
+  if (const auto at = unit_of(module)) {
+    live_[*at].chunked = module;
+    gather_all(live_[*at]);
+  }
+}
+
+void ShardedStage::end_chunks(std::size_t module) {
+  const auto at = unit_of(module);
+  if (!at) {
     return;
   }
-  live.is_reduced = false;
-  gather(live);
-  const std::vector<std::size_t> named = by_name(live, options_.fsdp.backward_prefetch, -1);
-  if (!named.empty()) {
-    for (const std::size_t target : named) {
-      gather(live_[target]);
+  Live& live = live_[*at];
+  for (Held& held : live.groups) {
+    ShardGroup reduced = held.group;
+    if (!std::exchange(held.has_accumulated, false)) {
+      const std::vector<Parameter>& own = modules_[module].parameters;
+      std::erase_if(reduced.parameters, [&](const Parameter* parameter) {
+        return std::none_of(own.begin(), own.end(), [&](const Parameter& one) { return &one == parameter; });
+      });
+    }
+    reduce(held, reduced);
+    held.state = State::sharded;
+  }
+  live.reshards_after_forward = true;  // set_reshard_after_forward(True) lasts
+}
+
+/// The parameters that a backward pass leaves gradients of: not those of the module that the loss calls.
+ShardGroup ShardedStage::without_chunked(const Live& live, const Held& held) const {
+  ShardGroup rest = held.group;
+  if (live.chunked) {
+    const std::vector<Parameter>& own = modules_[*live.chunked].parameters;
+    std::erase_if(rest.parameters, [&](const Parameter* parameter) {
+      return std::any_of(own.begin(), own.end(), [&](const Parameter& one) { return &one == parameter; });
+    });
+  }
+  return rest;
+}
+
+void ShardedStage::pre_backward(Live& live) {
+  const std::vector<std::size_t> named = prefetched(live, false);
+  bool is_new = false;
+  for (std::size_t at = 0; at < live.groups.size(); ++at) {
+    Held& held = live.groups[at];
+    if (std::exchange(held.in_backward, true)) {
+      continue;
+    }
+    is_new = true;
+    held.is_reduced = false;
+    gather(held);
+    if (named.empty() && !held.order.empty()) {
+      const std::size_t place = held.order.back();
+      held.order.pop_back();
+      prefetch(live, at, place);
+    }
+  }
+  for (const std::size_t target : is_new ? named : std::vector<std::size_t>()) {
+    gather_reversed(live_[target]);
+  }
+}
+
+/// What came before `place` in the forward pass. Of several groups of a unit the second one does it, for all
+/// groups of the unit before (_fsdp_param_group.py, _backward_prefetch).
+void ShardedStage::prefetch(Live& live, std::size_t group, std::size_t place) {
+  if (live.groups.size() == 1) {
+    if (place > 0) {
+      const Place before = post_forward_order_[place - 1];
+      gather(live_[before.unit].groups[before.group]);
     }
     return;
   }
-  if (live.order.empty()) {
+  if (group != 1) {
     return;
   }
-  const std::size_t place = live.order.back();
-  live.order.pop_back();
-  if (place > 0) {
-    gather(live_[post_forward_order_[place - 1]]);
+  std::optional<std::size_t> target;
+  const auto own = static_cast<std::size_t>(&live - live_.data());
+  while (place-- > 0) {
+    const Place before = post_forward_order_[place];
+    if (before.unit == own) {
+      continue;
+    }
+    if (target.value_or(before.unit) != before.unit) {
+      return;
+    }
+    target = before.unit;
+    gather(live_[before.unit].groups[before.group]);
   }
 }
 
 void ShardedStage::begin_backward() {
   for (Live& live : live_) {
-    live.is_reduced = false;
-    live.in_backward = false;
+    for (Held& held : live.groups) {
+      held.is_reduced = false;
+      held.in_backward = false;
+    }
   }
   has_begun_backward_ = false;
 }
@@ -222,21 +338,21 @@ void ShardedStage::before_backward(std::size_t module) {
   if (!output_needs_gradient(module)) {
     return;
   }
-  if (const auto at = group_of(module)) {
-    pre_backward(*at);
+  if (const auto at = unit_of(module)) {
+    pre_backward(live_[*at]);
   }
   // The hook of the root comes after that of the module which has the same output.
   if (const auto at = root(); at && !std::exchange(has_begun_backward_, true)) {
-    pre_backward(*at);
+    pre_backward(live_[*at]);
   }
 }
 
 void ShardedStage::after_backward(std::size_t module) {
-  const auto at = group_of(module);
+  const auto at = unit_of(module);
   if (!at) {
     return;
   }
-  const std::vector<std::size_t>& modules = live_[*at].group.modules;
+  const std::vector<std::size_t>& modules = live_[*at].unit.modules;
   const bool is_first = std::none_of(modules.begin(), modules.end(), [&](std::size_t other) {
     return other < module && modules_[other].is_used;
   });
@@ -246,48 +362,58 @@ void ShardedStage::after_backward(std::size_t module) {
 }
 
 void ShardedStage::end_backward() {
-  const auto finish = [&](Live& live) {
-    if (!live.is_reduced && live.state == State::unsharded) {
-      post_backward(live);
+  const auto finish = [&](Live& live, Held& held) {
+    if (!held.is_reduced && held.state == State::unsharded) {
+      post_backward(live, held);
     }
-    live.in_backward = false;
+    held.in_backward = false;
     if (flags_.is_last) {
-      live.order.clear();
+      held.order.clear();
     }
   };
-  std::for_each(live_.begin(), live_.end(), finish);
+  for (Live& live : live_) {
+    for (auto held = live.groups.rbegin(); held != live.groups.rend(); ++held) {
+      finish(live, *held);
+    }
+  }
   if (flags_.is_last) {
     post_forward_order_.clear();
   }
 }
 
 void ShardedStage::post_backward(Live& live) {
-  live.is_reduced = true;
-  live.has_unreduced = live.has_unreduced || !flags_.reduces;
-  // Version 1 frees what it keeps between passes only where it reduces (_runtime_utils.py:811).
-  const bool is_kept = options_.fsdp.version == 1 && !flags_.reduces && !reshards_in_forward(options_.fsdp);
-  if (flags_.reshards && !is_kept) {
-    live.state = State::sharded;
-  }
-  if (flags_.reduces && has_gradients(live.group)) {
-    reduce(live);
+  for (auto held = live.groups.rbegin(); held != live.groups.rend(); ++held) {
+    post_backward(live, *held);
   }
 }
 
-void ShardedStage::sum_partial_gradients(const Live& live) {
-  for (const Parameter* const parameter : live.group.parameters) {
+void ShardedStage::post_backward(Live& live, Held& held) {
+  held.is_reduced = true;
+  held.has_unreduced = held.has_unreduced || !flags_.reduces;
+  // Version 1 frees what it keeps between passes only where it reduces (_runtime_utils.py:811).
+  const bool is_kept = options_.fsdp.version == 1 && !flags_.reduces && !reshards_in_forward(options_.fsdp);
+  if (flags_.reshards && !is_kept) {
+    held.state = State::sharded;
+  }
+  if (flags_.reduces) {
+    reduce(held, without_chunked(live, held));
+  }
+}
+
+void ShardedStage::sum_partial_gradients(const Held& held, const ShardGroup& group, DType reduce_dtype) {
+  for (const Parameter* const parameter : group.parameters) {
     if (parameter->is_partial && parameter->has_gradient()) {
       const DType gradient = options_.fsdp.param_dtype.value_or(parameter->dtype);
       // What was accumulated without a reduction was cast (_fsdp_param.py:627 of 2.9).
-      const bool is_cast = behaviour_.sums_partial_in_reduce_dtype || live.has_unreduced;
-      out_.all_reduce(groups_.tensor, {parameter->count()}, is_cast ? live.sizes.reduce_dtype : gradient,
+      const bool is_cast = behaviour_.sums_partial_in_reduce_dtype || held.has_unreduced;
+      out_.all_reduce(groups_.tensor, {parameter->count()}, is_cast ? reduce_dtype : gradient,
                       k_fsdp_sum_partial, parameter->name);
     }
   }
 }
 
-void ShardedStage::reduce_version_1(const Live& live) {
-  const GroupSizes& sizes = live.sizes;
+void ShardedStage::reduce_version_1(const Held& held) {
+  const GroupSizes& sizes = held.sizes;
   out_.set_reduction(Reduction::sum);
   if (options_.fsdp.strategy == FsdpStrategy::no_shard || groups_.shard_ranks == 1) {
     out_.all_reduce(groups_.data, sizes.unpadded, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
@@ -307,9 +433,9 @@ struct ReduceOps {
 
 namespace {
 
-ReduceOps reduce_ops(const Fsdp& fsdp, const Behaviour& behaviour, const Groups& groups, DType dtype) {
-  const auto shard = static_cast<double>(groups.shard_ranks);
-  const auto all = shard * static_cast<double>(groups.replicate_ranks);
+ReduceOps reduce_ops(const Fsdp& fsdp, const Behaviour& behaviour, const ShardMesh& mesh, DType dtype) {
+  const auto shard = static_cast<double>(mesh.shard_ranks);
+  const auto all = shard * static_cast<double>(mesh.replicate_ranks);
   if (dtype == DType::fp16) {
     // The op that was set with the factor stays (_fully_shard.py:404 of 2.6).
     const bool is_set =
@@ -335,27 +461,31 @@ ReduceOps reduce_ops(const Fsdp& fsdp, const Behaviour& behaviour, const Groups&
 
 }  // namespace
 
-void ShardedStage::reduce(Live& live) {
-  if (options_.fsdp.version == 1) {
-    reduce_version_1(live);
+/// Of the parameters in `group`, which are some of those that are held.
+void ShardedStage::reduce(Held& held, const ShardGroup& group) {
+  if (!has_gradients(group)) {
     return;
   }
+  if (options_.fsdp.version == 1) {
+    reduce_version_1(held);
+    return;
+  }
+  const GroupSizes sizes = sizes_of(group, out_.job());
+  const ShardMesh& mesh = group.mesh;
   out_.set_reduction(Reduction::sum);
-  sum_partial_gradients(live);
-  live.has_unreduced = false;
-  const GroupSizes& sizes = live.sizes;
-  const ReduceOps ops = reduce_ops(options_.fsdp, behaviour_, groups_, sizes.reduce_dtype);
-  const bool is_alone = groups_.shard_ranks == 1;
-  const bool scatters = !is_alone || behaviour_.alone_shard != Behaviour::AloneShard::none;
+  sum_partial_gradients(held, group, sizes.reduce_dtype);
+  held.has_unreduced = false;
+  const ReduceOps ops = reduce_ops(options_.fsdp, behaviour_, mesh, sizes.reduce_dtype);
+  const bool scatters = mesh.shard_ranks > 1 || behaviour_.alone_shard != Behaviour::AloneShard::none;
   if (scatters) {
     out_.set_reduction(ops.scatter);
-    out_.reduce_scatter(groups_.shard, {sizes.reduced.value / groups_.shard_ranks}, sizes.reduce_dtype,
+    out_.reduce_scatter(mesh.shard, {sizes.reduced.value / mesh.shard_ranks}, sizes.reduce_dtype,
                         k_fsdp_reduce_scatter, "gradients");
   }
-  if (groups_.replicate_ranks > 1 && flags_.all_reduces) {
+  if (mesh.replicate_ranks > 1 && flags_.all_reduces) {
     out_.set_reduction(ops.replicas);
-    out_.all_reduce(groups_.replicate,
-                    scatters ? Elements{sizes.reduced.value / groups_.shard_ranks} : sizes.unpadded,
+    out_.all_reduce(mesh.replicate,
+                    scatters ? Elements{sizes.reduced.value / mesh.shard_ranks} : sizes.unpadded,
                     sizes.reduce_dtype, k_fsdp_reduce_replicas, "gradients");
   }
 }
@@ -363,7 +493,7 @@ void ShardedStage::reduce(Live& live) {
 void ShardedStage::broadcast_states() {
   const auto broadcast = [&](const Live& live) {
     std::vector<BucketItem> items;
-    for (const Parameter* const parameter : live.group.parameters) {
+    for (const Parameter* const parameter : live.groups.front().group.parameters) {
       items.push_back({parameter->count(), parameter->dtype});
     }
     // Hybrid: from the first replica and from the first rank of each shard group.
@@ -381,7 +511,7 @@ void ShardedStage::broadcast_states() {
   };
   // Units are wrapped before the module that holds them.
   for (const Live& live : live_) {
-    if (!live.group.is_root) {
+    if (!live.unit.is_root) {
       broadcast(live);
     }
   }
@@ -392,10 +522,12 @@ void ShardedStage::broadcast_states() {
 
 void ShardedStage::reduce_all() {
   const auto finish = [&](Live& live) {
-    live.state = State::sharded;
-    live.order.clear();
-    if (has_gradients(live.group) && std::exchange(live.has_accumulated, false)) {
-      reduce(live);
+    for (auto held = live.groups.rbegin(); held != live.groups.rend(); ++held) {
+      held->state = State::sharded;
+      held->order.clear();
+      if (std::exchange(held->has_accumulated, false)) {
+        reduce(*held, without_chunked(live, *held));
+      }
     }
   };
   if (behaviour_.finishes_in_reverse) {
@@ -406,44 +538,48 @@ void ShardedStage::reduce_all() {
   post_forward_order_.clear();
 }
 
-void ShardedStage::accumulate() {
+void ShardedStage::for_groups(const std::function<void(Held&)>& action) {
   for (Live& live : live_) {
-    live.has_accumulated = true;
+    std::for_each(live.groups.begin(), live.groups.end(), action);
   }
+}
+
+void ShardedStage::accumulate() {
+  for_groups([](Held& held) { held.has_accumulated = true; });
 }
 
 void ShardedStage::begin_split(std::int64_t micro_batch) {
-  for (Live& live : live_) {
-    if (live.state == State::unsharded) {
-      live.has_accumulated = true;
-      live.split.push_back(micro_batch);
+  for_groups([&](Held& held) {
+    if (held.state == State::unsharded) {
+      held.has_accumulated = true;
+      held.split.push_back(micro_batch);
     }
-  }
-}
-
-bool ShardedStage::end_split(std::int64_t micro_batch) {
-  return std::all_of(live_.begin(), live_.end(), [&](Live& live) {
-    return std::erase(live.split, micro_batch) == 0 || live.state == State::unsharded ||
-           !has_gradients(live.group);
   });
 }
 
+bool ShardedStage::end_split(std::int64_t micro_batch) {
+  bool is_whole = true;
+  for_groups([&](Held& held) {
+    const bool ends = std::erase(held.split, micro_batch) > 0;
+    is_whole = is_whole && (!ends || held.state == State::unsharded || !has_gradients(held.group));
+  });
+  return is_whole;
+}
+
 void ShardedStage::unshard_all() {
-  for (Live& live : live_) {
-    gather(live);
-  }
+  for_groups([&](Held& held) { gather(held); });
 }
 
 void ShardedStage::reshard_all() {
-  for (Live& live : live_) {
-    live.state = State::sharded;
-  }
+  for_groups([](Held& held) { held.state = State::sharded; });
 }
 
 Elements ShardedStage::updated() const {
   std::int64_t elements = 0;
   for (const Live& live : live_) {
-    elements += live.sizes.reduced.value / groups_.shard_ranks;
+    for (const Held& held : live.groups) {
+      elements += held.sizes.reduced.value / held.group.mesh.shard_ranks;
+    }
   }
   return {elements};
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -14,8 +15,12 @@ namespace commlens::pytorch {
 /// (distributed/fsdp/_fully_shard) or FSDP1, which sends them in the same order.
 class ShardedStage {
  public:
-  /// All outlive it.
+  /// All outlive it. The units are those of `Fsdp::units`.
   ShardedStage(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules);
+  /// The same with units and meshes of one's own: the root, if there is one, first, the others in forward
+  /// order.
+  ShardedStage(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules,
+               std::vector<ShardUnit> units);
 
   /// A forward pass of the stage: before its first module and after its last one, and around each module.
   void begin_forward();
@@ -27,6 +32,12 @@ class ShardedStage {
   void before_backward(std::size_t module);
   void after_backward(std::size_t module);
   void end_backward();
+
+  /// A module that the forward pass leaves to the loss, which calls it once for each part of the tokens and
+  /// reduces its gradients, and those that earlier passes left in its group, at the last one
+  /// (ChunkedLossWrapper of torchtitan). Between these two its parameters stay unsharded.
+  void begin_chunks(std::size_t module);
+  void end_chunks(std::size_t module);
 
   /// set_requires_gradient_sync, set_requires_all_reduce, set_reshard_after_backward, set_is_last_backward of
   /// the root.
@@ -60,32 +71,49 @@ class ShardedStage {
 
  private:
   enum class State : std::uint8_t { sharded, sharded_in_part, unsharded };
-  struct Live {
+  /// FSDPParamGroup.
+  struct Held {
     ShardGroup group;
     GroupSizes sizes;
     State state = State::sharded;
     std::vector<std::size_t> order;  // places in post_forward_order_
-    bool in_forward = false;
     bool in_backward = false;
     bool has_accumulated = false;     // gradients, in a pipeline
     bool has_unreduced = false;       // gradients of a pass that did not reduce them
     std::vector<std::int64_t> split;  // micro-batches between the halves of their backward passes
     bool is_reduced = false;          // its post-backward ran in this pass
+  };
+  /// FSDPState.
+  struct Live {
+    ShardUnit unit;
+    std::vector<Held> groups;
+    bool in_forward = false;
     bool reshards_after_forward = true;
+    std::optional<std::size_t> chunked = {};  // the module that the loss calls
+  };
+  struct Place {
+    std::size_t unit = 0;
+    std::size_t group = 0;
   };
 
   ReshardAfterForward reshard_after_forward() const;
-  bool reshards(const ShardGroup& group) const;
-  void gather(Live& live);
+  bool reshards(const ShardUnit& unit) const;
+  void for_groups(const std::function<void(Held&)>& action);
+  void gather(Held& held);
+  void gather_all(Live& live);
+  void gather_reversed(Live& live);
   void shard_after_forward(Live& live);
-  void pre_backward(std::size_t index);
+  void pre_backward(Live& live);
+  void prefetch(Live& live, std::size_t group, std::size_t place);
   void post_backward(Live& live);
-  void reduce(Live& live);
-  void sum_partial_gradients(const Live& live);
-  void reduce_version_1(const Live& live);
-  std::optional<std::size_t> group_of(std::size_t module) const;
+  void post_backward(Live& live, Held& held);
+  void reduce(Held& held, const ShardGroup& group);
+  void reduce_version_1(const Held& held);
+  void sum_partial_gradients(const Held& held, const ShardGroup& group, DType reduce_dtype);
+  ShardGroup without_chunked(const Live& live, const Held& held) const;
+  std::optional<std::size_t> unit_of(std::size_t module) const;
   std::optional<std::size_t> root() const;
-  std::vector<std::size_t> by_name(const Live& live, std::int64_t count, int direction) const;
+  std::vector<std::size_t> prefetched(const Live& live, bool is_forward) const;
   bool input_needs_gradient(std::size_t module) const;
   bool output_needs_gradient(std::size_t module) const;
 
@@ -95,7 +123,7 @@ class ShardedStage {
   const Behaviour& behaviour_;
   const std::vector<Module>& modules_;
   std::vector<Live> live_;
-  std::vector<std::size_t> post_forward_order_;
+  std::vector<Place> post_forward_order_;
   std::optional<GroupId> part_;
   Flags flags_;
   bool has_begun_backward_ = false;

@@ -4,6 +4,14 @@
 
 namespace commlens::pytorch {
 
+/// What shards of a group are divided over, and who holds the same ones.
+struct ShardMesh {
+  GroupId shard{};
+  GroupId replicate{};
+  std::int64_t shard_ranks = 1;
+  std::int64_t replicate_ranks = 1;
+};
+
 /// The process groups of a job: ranks are numbered pipeline, data_replicate, data_shard, context, tensor, the
 /// last the fastest.
 class Groups {
@@ -20,6 +28,7 @@ class Groups {
   std::int64_t shard_ranks = 1;
   std::int64_t replicate_ranks = 1;
 
+  ShardMesh mesh() const { return {shard, replicate, shard_ranks, replicate_ranks}; }
   /// So many consecutive ranks of the shard group. Fails where they are no part of the mesh.
   Result<GroupId> part_of_shard(std::int64_t ranks) const;
 

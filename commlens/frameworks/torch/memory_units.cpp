@@ -11,14 +11,14 @@ namespace {
 using Reshard = ReshardAfterForward::Kind;
 
 /// All parameters of a job without FSDP, as one group.
-ShardGroup whole(const std::vector<Module>& modules) {
-  ShardGroup group{.is_root = true};
+ShardUnit whole(const std::vector<Module>& modules) {
+  ShardGroup group;
   for (const Module& module : modules) {
     for (const Parameter& parameter : module.parameters) {
       group.parameters.push_back(&parameter);
     }
   }
-  return group;
+  return {.groups = {std::move(group)}, .modules = {}, .is_root = true};
 }
 
 std::int64_t states_of_optimizer(Optimizer optimizer) { return optimizer == Optimizer::sgd ? 0 : 2; }
@@ -42,34 +42,34 @@ Units::Units(const Job& job, std::int64_t rank) : job_(job), options_(options(jo
       add(whole(modules), modules);
       continue;
     }
-    for (const ShardGroup& group : shard_groups(job, modules)) {
-      add(group, modules);
+    for (const ShardUnit& unit : shard_units(job, modules)) {
+      add(unit, modules);
     }
   }
   head_ = head_ == 0 ? groups_.size() : head_;
 }
 
-bool Units::is_open(const ShardGroup& group) const {
+bool Units::is_open(const ShardUnit& unit) const {
   const Fsdp& fsdp = options_.fsdp;
   if (job_.layout.pp > 1) {
     return true;  // nothing is resharded before the last backward pass
   }
   if (fsdp.version == 1) {
-    return group.is_root || fsdp.strategy == FsdpStrategy::grad_op ||
+    return unit.is_root || fsdp.strategy == FsdpStrategy::grad_op ||
            fsdp.strategy == FsdpStrategy::hybrid_grad_op;
   }
   const Reshard kind = fsdp.reshard_after_forward.kind;
-  return kind == Reshard::no || (group.is_root && kind == Reshard::automatic);
+  return kind == Reshard::no || (unit.is_root && kind == Reshard::automatic);
 }
 
 bool Units::keeps_sums() const {
   return job_.train.micro_batches > 1 && (job_.layout.pp > 1 || !options_.fsdp.sync_each_micro_batch);
 }
 
-void Units::add(const ShardGroup& group, const std::vector<Module>& modules) {
+void Units::add(const ShardUnit& unit, const std::vector<Module>& modules) {
   const Fsdp& fsdp = options_.fsdp;
-  Group bytes{.is_root = group.is_root, .is_open = is_open(group)};
-  for (const Parameter* const parameter : group.parameters) {
+  Group bytes{.is_root = unit.is_root, .is_open = is_open(unit)};
+  for (const Parameter* const parameter : unit.groups.front().parameters) {
     const std::int64_t own = size_of(parameter->dtype);
     const std::int64_t cast =
         size_of(fsdp.is_used ? fsdp.param_dtype.value_or(parameter->dtype) : parameter->dtype);
@@ -98,7 +98,7 @@ void Units::add(const ShardGroup& group, const std::vector<Module>& modules) {
   }
   groups_.push_back(bytes);
   const auto holds = [&](Module::Kind kind) {
-    return std::any_of(group.modules.begin(), group.modules.end(),
+    return std::any_of(unit.modules.begin(), unit.modules.end(),
                        [&](std::size_t module) { return modules[module].kind == kind; });
   };
   last_block_ = holds(Module::Kind::block) ? groups_.size() - 1 : last_block_;

@@ -44,8 +44,8 @@ class Units {
     bool is_root = false;
     bool is_open = false;  // gathered from the forward to the backward pass
   };
-  void add(const ShardGroup& group, const std::vector<Module>& modules);
-  bool is_open(const ShardGroup& group) const;
+  void add(const ShardUnit& unit, const std::vector<Module>& modules);
+  bool is_open(const ShardUnit& unit) const;
   bool keeps_sums() const;
 
   const Job& job_;

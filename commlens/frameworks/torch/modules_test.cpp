@@ -74,6 +74,7 @@ TEST(TorchModules, UpTo210WhatTensorRanksSplitIsTrainedAgain) {
   Job job = two_layers();
   job.model.frozen = {"*"};
   job.layout.tp = 2;
+  job.framework = "torch-fsdp";
   job.framework_version = "2.10.0";
   EXPECT_EQ(trainable(job).size(), 2U * 7 + 2);
   job.framework_version = "2.11.0";

@@ -113,6 +113,8 @@ struct Trainer {
 /// Settings of jobs of PyTorch's own parallel modules (docs/frameworks/torch.md). Degrees are in the layout:
 /// dp is data_replicate x data_shard.
 struct Options {
+  /// Of PyTorch, in a job of a framework that is built on it; empty: the newest.
+  std::string release;
   std::int64_t data_shard = 0;  // consecutive data ranks that share a shard; 0: all
   Ddp ddp;
   Fsdp fsdp;

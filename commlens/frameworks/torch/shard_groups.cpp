@@ -71,45 +71,43 @@ std::int64_t flat_elements(const ShardGroup& group, const Fsdp& fsdp) {
 
 }  // namespace
 
-std::vector<ShardGroup> shard_groups(const Job& job, const std::vector<Module>& modules) {
-  std::vector<ShardGroup> groups;
+std::vector<ShardUnit> shard_units(const Job& job, const std::vector<Module>& modules) {
+  std::vector<ShardUnit> units;
   std::vector<bool> is_taken(modules.size(), false);
   for (const Unit unit : options(job).fsdp.units) {
     for (const std::vector<std::size_t>& list : wrapped_by(unit, modules)) {
       ShardGroup group;
-      group.modules = list;
       for (const std::size_t module : list) {
         is_taken[module] = true;
         add_parameters(group, modules[module]);
       }
       if (!group.parameters.empty()) {
-        groups.push_back(std::move(group));
+        units.push_back({.groups = {std::move(group)}, .modules = list});
       }
     }
   }
-  std::sort(groups.begin(), groups.end(),
-            [](const ShardGroup& a, const ShardGroup& b) { return a.modules < b.modules; });
+  std::sort(units.begin(), units.end(),
+            [](const ShardUnit& a, const ShardUnit& b) { return a.modules < b.modules; });
   std::int64_t block = 0;
-  for (ShardGroup& group : groups) {
-    const bool is_block = modules[group.modules.front()].kind == Kind::block;
-    group.block = is_block ? block++ : -1;
+  for (ShardUnit& unit : units) {
+    const bool is_block = modules[unit.modules.front()].kind == Kind::block;
+    unit.block = is_block ? block++ : -1;
   }
   ShardGroup root;
-  root.is_root = true;
   for (std::size_t module = 0; module < modules.size(); ++module) {
     if (!is_taken[module]) {
       add_parameters(root, modules[module]);
     }
   }
   if (!root.parameters.empty()) {
-    groups.insert(groups.begin(), std::move(root));
+    units.insert(units.begin(), {.groups = {std::move(root)}, .modules = {}, .is_root = true});
   }
-  return groups;
+  return units;
 }
 
-GroupSizes sizes_of(const ShardGroup& group, const Job& job, const Groups& groups) {
+GroupSizes sizes_of(const ShardGroup& group, const Job& job) {
   const Fsdp& fsdp = options(job).fsdp;
-  const std::int64_t ranks = groups.shard_ranks;
+  const std::int64_t ranks = group.mesh.shard_ranks;
   GroupSizes sizes;
   const DType first = group.parameters.front()->dtype;
   const bool is_mixed =
@@ -136,7 +134,7 @@ GroupSizes sizes_of(const ShardGroup& group, const Job& job, const Groups& group
     sizes.gathered_shard.value = ceil_div(flat, ranks);
     sizes.reduced.value = sizes.gathered_shard.value * ranks;
     // NO_SHARD: what is aligned is padded as if it were sharded.
-    const std::int64_t all = data_shard(job) * groups.replicate_ranks;
+    const std::int64_t all = ranks / job.layout.cp * group.mesh.replicate_ranks;
     sizes.unpadded.value = fsdp.use_orig_params ? ceil_div(flat, all) * all : flat;
     sizes.reduce_dtype = fsdp.reduce_dtype.value_or(fsdp.param_dtype.value_or(first));
   }

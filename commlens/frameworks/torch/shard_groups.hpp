@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "commlens/frameworks/torch/groups.hpp"
@@ -7,17 +8,29 @@
 
 namespace commlens::pytorch {
 
-/// The parameters that one call of fully_shard (or one wrapped unit of FSDP1) manages.
+/// Parameters that are gathered and reduced together (FSDPParamGroup).
 struct ShardGroup {
   std::vector<const Parameter*> parameters;
+  ShardMesh mesh;
+};
+
+/// What one call of fully_shard (or one wrapped unit of FSDP1) manages.
+struct ShardUnit {
+  std::vector<ShardGroup> groups;    // one, unless parameters of a module have meshes of their own
   std::vector<std::size_t> modules;  // of the stage, in forward order; of the root none
   bool is_root = false;
   std::int64_t block = -1;  // place among the blocks of the stage; -1: no block
+  /// Given to this call; absent: as `Fsdp::reshard_after_forward` has it.
+  std::optional<bool> reshards_after_forward = {};
+  /// set_modules_to_forward_prefetch, set_modules_to_backward_prefetch: modules of other units; empty: as
+  /// `Fsdp::forward_prefetch` has it, which no unit with modules here may use.
+  std::vector<std::size_t> forward_prefetch = {};
+  std::vector<std::size_t> backward_prefetch = {};
 };
 
-/// The groups of a stage's modules, the root (where it has parameters of its own) first, the others in
-/// forward order. `modules` outlives them.
-std::vector<ShardGroup> shard_groups(const Job& job, const std::vector<Module>& modules);
+/// The units of a stage's modules as `Fsdp::units` names them, the root (where it has parameters of its own)
+/// first, the others in forward order; their meshes are of one rank. `modules` outlives them.
+std::vector<ShardUnit> shard_units(const Job& job, const std::vector<Module>& modules);
 
 /// Bytes and counts of what a group sends. Sources: rules C1 to C6 and B of docs/frameworks/torch.md.
 struct GroupSizes {
@@ -27,6 +40,6 @@ struct GroupSizes {
   DType reduce_dtype = DType::fp32;
   Elements unpadded;  // of the parameters with gradients
 };
-GroupSizes sizes_of(const ShardGroup& group, const Job& job, const Groups& groups);
+GroupSizes sizes_of(const ShardGroup& group, const Job& job);
 
 }  // namespace commlens::pytorch

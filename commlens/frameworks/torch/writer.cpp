@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "commlens/frameworks/torch/ddp.hpp"
-#include "commlens/frameworks/torch/stage.hpp"
+#include "commlens/frameworks/torch/tree_stage.hpp"
 #include "commlens/frameworks/torch/update.hpp"
 
 namespace commlens::pytorch {
@@ -103,7 +103,7 @@ class SpmdWriter {
   const Job& job_;
   const Options& options_;
   Groups groups_;
-  Stage stage_;
+  TreeStage stage_;
   ModelWork work_;
   std::optional<DataParallel> ddp_;
 };

@@ -1,4 +1,4 @@
-#include "commlens/frameworks/torch/stage.hpp"
+#include "commlens/frameworks/torch/tree_stage.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -42,7 +42,7 @@ BlockNeeds needs_of(const Module& block, bool input_needs) {
 
 }  // namespace
 
-Stage::Stage(ProgramBuilder& out, const Groups& groups, std::int64_t stage, std::int64_t stages)
+TreeStage::TreeStage(ProgramBuilder& out, const Groups& groups, std::int64_t stage, std::int64_t stages)
     : out_(out),
       groups_(groups),
       job_(out.job()),
@@ -56,35 +56,35 @@ Stage::Stage(ProgramBuilder& out, const Groups& groups, std::int64_t stage, std:
   }
 }
 
-Elements Stage::boundary() const {
+Elements TreeStage::boundary() const {
   const std::int64_t parts = job_.layout.sequence_parallel ? job_.layout.tp : 1;
   return {tokens_ / parts * job_.model.hidden};
 }
 
-void Stage::gather_sequence() {
+void TreeStage::gather_sequence() {
   out_.all_gather(groups_.tensor, {tokens_ * job_.model.hidden / job_.layout.tp}, activation_dtype_,
                   k_tensor_gather, "activations");
 }
 
-void Stage::scatter_sequence() {
+void TreeStage::scatter_sequence() {
   out_.set_reduction(Reduction::sum);
   out_.reduce_scatter(groups_.tensor, {tokens_ * job_.model.hidden / job_.layout.tp}, activation_dtype_,
                       k_tensor_reduce_scatter, "activations");
 }
 
-void Stage::sum_activations(const Rule& rule) {
+void TreeStage::sum_activations(const Rule& rule) {
   out_.set_reduction(Reduction::sum);
   out_.all_reduce(groups_.tensor, {tokens_ * job_.model.hidden}, activation_dtype_, rule, "activations");
 }
 
 /// Keys and values of this rank's tokens go around the ring.
-void Stage::exchange(DType dtype, const Rule& rule) {
+void TreeStage::exchange(DType dtype, const Rule& rule) {
   const ModelConfig& model = job_.model;
   const std::int64_t keys = tokens_ * model.heads / job_.layout.tp * model.head_dim;
   out_.all_to_all(groups_.context, {2 * keys}, dtype, rule, "keys and values");
 }
 
-void Stage::attention_forward() {
+void TreeStage::attention_forward() {
   if (job_.layout.cp == 1) {
     return;
   }
@@ -105,7 +105,7 @@ void Stage::attention_forward() {
   }
 }
 
-void Stage::attention_backward() {
+void TreeStage::attention_backward() {
   if (job_.layout.cp == 1) {
     return;
   }
@@ -129,7 +129,7 @@ void Stage::attention_backward() {
   }
 }
 
-void Stage::forward_block(const Module& module, bool is_recomputed) {
+void TreeStage::forward_block(const Module& module, bool is_recomputed) {
   const bool has_tensor = job_.layout.tp > 1;
   const bool is_sequence = job_.layout.sequence_parallel;
   work_.write(ModulePart::ln1, Pass::forward);
@@ -157,7 +157,7 @@ void Stage::forward_block(const Module& module, bool is_recomputed) {
   }
 }
 
-void Stage::recompute(const Module& module) {
+void TreeStage::recompute(const Module& module) {
   if (job_.train.recompute != Recompute::full) {
     return;
   }
@@ -169,7 +169,7 @@ void Stage::recompute(const Module& module) {
 
 /// Gradients of what the linears that split their rows take: each has its input's gradient summed, with
 /// sequence parallelism all of them together.
-void Stage::end_of_inputs(bool is_needed, int linears) {
+void TreeStage::end_of_inputs(bool is_needed, int linears) {
   if (job_.layout.tp == 1 || !is_needed) {
     return;
   }
@@ -182,7 +182,7 @@ void Stage::end_of_inputs(bool is_needed, int linears) {
   }
 }
 
-void Stage::backward_block(const Module& module, bool input_needs) {
+void TreeStage::backward_block(const Module& module, bool input_needs) {
   const bool gathers = job_.layout.tp > 1 && job_.layout.sequence_parallel;
   const BlockNeeds needs = job_.model.family == Family::llama ? needs_of(module, input_needs) : BlockNeeds{};
   const bool has_more = module.has_feed_forward;
@@ -207,7 +207,7 @@ void Stage::backward_block(const Module& module, bool input_needs) {
   work_.backward({ModulePart::ln1});
 }
 
-void Stage::forward_output() {
+void TreeStage::forward_output() {
   const ModelConfig& model = job_.model;
   const bool has_tensor = job_.layout.tp > 1;
   if (has_tensor && job_.layout.sequence_parallel) {
@@ -226,7 +226,7 @@ void Stage::forward_output() {
   work_.write(ModulePart::loss, Pass::forward);
 }
 
-void Stage::forward_messages(const Module& module) {
+void TreeStage::forward_messages(const Module& module) {
   const bool has_tensor = job_.layout.tp > 1;
   switch (module.kind) {
     case Kind::embedding:
@@ -250,7 +250,7 @@ void Stage::forward_messages(const Module& module) {
   }
 }
 
-bool Stage::input_needs_gradient(std::size_t module) const {
+bool TreeStage::input_needs_gradient(std::size_t module) const {
   return modules_.front().kind != Kind::embedding ||
          std::any_of(modules_.begin(), modules_.begin() + static_cast<std::ptrdiff_t>(module),
                      [](const Module& earlier) {
@@ -260,7 +260,7 @@ bool Stage::input_needs_gradient(std::size_t module) const {
                      });
 }
 
-void Stage::backward_messages(std::size_t at) {
+void TreeStage::backward_messages(std::size_t at) {
   const Module& module = modules_[at];
   const bool has_tensor = job_.layout.tp > 1;
   if (!input_needs_gradient(at + 1)) {
@@ -289,7 +289,7 @@ void Stage::backward_messages(std::size_t at) {
   }
 }
 
-void Stage::forward() {
+void TreeStage::forward() {
   if (shards_) {
     shards_->begin_forward();
   }
@@ -310,7 +310,7 @@ void Stage::forward() {
   }
 }
 
-void Stage::backward() {
+void TreeStage::backward() {
   if (shards_) {
     shards_->begin_backward();
   }
@@ -338,7 +338,7 @@ void Stage::backward() {
   }
 }
 
-Elements Stage::updated() const {
+Elements TreeStage::updated() const {
   if (shards_) {
     return shards_->updated();
   }
