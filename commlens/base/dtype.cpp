@@ -4,8 +4,8 @@
 
 namespace commlens {
 namespace {
-constexpr std::array<std::string_view, 10> k_names = {"fp64",  "fp32",  "fp16",  "bf16", "fp8",
-                                                      "int64", "int32", "int16", "int8", "uint8"};
+constexpr std::array<std::string_view, 11> k_names = {"fp64",  "fp32",  "fp16", "bf16",  "fp8", "int64",
+                                                      "int32", "int16", "int8", "uint8", "bool"};
 }
 
 std::string_view name_of(DType type) { return k_names.at(static_cast<std::size_t>(type)); }

@@ -6,7 +6,7 @@
 namespace commlens {
 
 /// Element type of a message. The names are those of docs/formats/calls.md.
-enum class DType : std::uint8_t { fp64, fp32, fp16, bf16, fp8, int64, int32, int16, int8, uint8 };
+enum class DType : std::uint8_t { fp64, fp32, fp16, bf16, fp8, int64, int32, int16, int8, uint8, boolean };
 
 /// Bytes of one element.
 constexpr std::int64_t size_of(DType type) {
@@ -24,6 +24,7 @@ constexpr std::int64_t size_of(DType type) {
     case DType::fp8:
     case DType::int8:
     case DType::uint8:
+    case DType::boolean:
       return 1;
   }
   return 0;

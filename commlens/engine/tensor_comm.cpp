@@ -91,6 +91,8 @@ torch::ScalarType scalar_type_of(DType dtype) {
       return torch::kInt8;
     case DType::uint8:
       return torch::kUInt8;
+    case DType::boolean:
+      return torch::kBool;
     case DType::fp8:
       break;
   }

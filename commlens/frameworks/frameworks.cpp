@@ -161,7 +161,13 @@ void pad_vocab_for_training(ModelConfig& model) {
 
 Result<Job> validated(Job job) {
   const SettingRules& settings = rules_of(job).settings;
-  return checked(std::move(job), {settings.settle, settings.pads_to_tensor_ranks});
+  job.layout.folds_experts = false;
+  job.layout.expert_replicas = 1;
+  if (settings.prepare != nullptr) {
+    settings.prepare(job);
+  }
+  return checked(std::move(job),
+                 {settings.settle, settings.pads_to_tensor_ranks, settings.takes_uneven_stages});
 }
 
 }  // namespace commlens

@@ -26,6 +26,8 @@ struct StagePrograms {
   std::vector<Program> iterations;
   /// What all but the first rank of each tensor group do at initialisation, where that is something else.
   std::optional<Program> init_of_other_tensor_ranks = {};
+  /// What some iterations do instead.
+  std::vector<OtherProgram> others = {};
 };
 
 /// How a framework's settings are read and changed.
@@ -38,6 +40,8 @@ struct SettingRules {
   /// The width of the model changed: settings of a configuration that follow from it. Called for jobs of all
   /// frameworks, since a job may carry the settings of another one. Null: none.
   void (*follow_width)(Job& job) = nullptr;
+  /// Called before the layout of a job is resolved: degrees that its own settings decide. Null: none.
+  void (*prepare)(Job& job) = nullptr;
   /// Called when a job is validated, its layout known: settings that follow from others. Null: none.
   void (*settle)(Job& job) = nullptr;
   /// Whether the framework, at the job's version, splits activations along the sequence over tensor ranks.
@@ -56,6 +60,7 @@ struct SettingRules {
   void (*reduce_by_all_reduce)(Job& job) = nullptr;
   /// Whether gradients, not sharded parameters, are reduced in every micro-batch. Null: in the last one.
   bool (*reduces_every_micro_batch)(const Job& job) = nullptr;
+  bool takes_uneven_stages = false;   // virtual stages may have different numbers of layers
   bool pads_to_tensor_ranks = false;  // rounds the vocabulary up to a multiple of the tensor ranks itself
 };
 

@@ -23,7 +23,7 @@ void trim_repeats(std::vector<Program>& iterations) {
 }
 
 bool same_steps(const RankClass& a, const RankClass& b) {
-  return a.init == b.init && a.iterations == b.iterations;
+  return a.init == b.init && a.iterations == b.iterations && a.others == b.others;
 }
 
 /// Neighbouring stages that do the same become one class (groups are relative to the rank, so the ops are
@@ -63,6 +63,7 @@ void add_classes(std::int64_t stage, StagePrograms programs, Plan& plan) {
   all.ranks = mesh.range(Axis::pp, stage, stage);
   all.init = std::move(programs.init);
   all.iterations = std::move(programs.iterations);
+  all.others = std::move(programs.others);
   trim_repeats(all.iterations);
   if (!programs.init_of_other_tensor_ranks) {
     plan.classes.push_back(std::move(all));

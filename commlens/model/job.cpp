@@ -205,7 +205,7 @@ Check experts_divide(const Job& job) {
   return {};
 }
 
-Check pipeline_divides(const Job& job) {
+Check pipeline_divides(const Job& job, bool takes_uneven_stages) {
   const ParallelLayout& layout = job.layout;
   if (layout.virtual_stages > 1 && layout.pp == 1) {
     return failure(fmt::format("{} virtual stages need a pipeline; use --pp, or leave --virtual-stages out",
@@ -223,7 +223,7 @@ Check pipeline_divides(const Job& job) {
                                job.model.layers, layout.pp,
                                layout.virtual_stages > 1 ? " with their virtual stages" : ""));
   }
-  if (layout.virtual_stages > 1 && job.model.layers % chunks != 0) {
+  if (layout.virtual_stages > 1 && job.model.layers % chunks != 0 && !takes_uneven_stages) {
     return failure(
         fmt::format("{} layers are not divisible by {} pipeline stages (pp x virtual stages); use pp {}",
                     job.model.layers, chunks, divisors_in_words(job.model.layers / layout.virtual_stages)));
@@ -324,10 +324,13 @@ Result<Job> checked(Job job, const JobHooks& hooks) {
   if (job.layout.virtual_stages > 1) {
     job.train.schedule = Schedule::interleaved;
   }
-  for (const auto check : {model_divides, experts_divide, pipeline_divides}) {
+  for (const auto check : {model_divides, experts_divide}) {
     if (const Check ok = check(job); !ok) {
       return stop(ok);
     }
+  }
+  if (const Check ok = pipeline_divides(job, hooks.takes_uneven_stages); !ok) {
+    return stop(ok);
   }
   if (const Check ok = settle_batches(job); !ok) {
     return stop(ok);

@@ -43,6 +43,7 @@ std::int64_t sequences_per_iteration(const Job& job);
 struct JobHooks {
   void (*settle)(Job& job) = nullptr;  // once the degrees are known
   bool pads_to_tensor_ranks = false;   // rounds the vocabulary up to a multiple of the tensor ranks itself
+  bool takes_uneven_stages = false;    // virtual stages of different numbers of layers
 };
 
 /// The job with its degrees resolved and its vocabulary padded (what that switches on or off is noted in

@@ -74,6 +74,16 @@ std::vector<MeshAxis> dense_axes(const ParallelLayout& layout, const std::vector
 /// The same with ep where the order has it, or else right inside dp, and edp instead of dp.
 std::vector<MeshAxis> expert_axes(const ParallelLayout& layout, const std::vector<Axis>& order) {
   std::vector<MeshAxis> axes = dense_axes(layout, order);
+  if (layout.folds_experts) {
+    const std::int64_t inner = layout.dp / layout.expert_replicas * layout.cp * layout.tp;
+    std::erase_if(axes, [](const MeshAxis& axis) {
+      return axis.axis == Axis::tp || axis.axis == Axis::cp || axis.axis == Axis::dp;
+    });
+    axes.insert(axes.end(), {{Axis("dp_replicate"), layout.expert_replicas},
+                             {Axis::edp, inner / layout.ep},
+                             {Axis::ep, layout.ep}});
+    return axes;
+  }
   const auto place_of = [&](const Axis& axis) {
     const auto found =
         std::find_if(axes.begin(), axes.end(), [&](const MeshAxis& sized) { return sized.axis == axis; });
@@ -132,7 +142,7 @@ Result<void> check_experts(const ParallelLayout& layout) {
   const std::size_t edp = *experts.find(Axis::edp);
   const bool splits_data = mesh.dense().stride(data) == experts.stride(ep) &&
                            (layout.dp == layout.ep || experts.stride(edp) == experts.stride(ep) * layout.ep);
-  return layout.ep == 1 || splits_data
+  return layout.ep == 1 || layout.folds_experts || splits_data
              ? Result<void>{}
              : failure(
                    fmt::format("the order {} numbers other ranks between ep and dp; put ep right before dp",
@@ -213,7 +223,17 @@ Result<ParallelLayout> resolved(ParallelLayout layout) {
     layout.dp = dp_is_free ? 1 : layout.dp;
     layout.ranks = *ranks;
   }
-  if (layout.dp % layout.ep != 0) {
+  if (layout.folds_experts) {
+    const std::int64_t inner = layout.dp / layout.expert_replicas * layout.cp * layout.tp;
+    if (layout.dp % layout.expert_replicas != 0) {
+      return failure(fmt::format("dp {} is not divisible by its {} replicas; change --dp or --ranks",
+                                 layout.dp, layout.expert_replicas));
+    }
+    if (inner % layout.ep != 0) {
+      return failure(fmt::format("dp x cp x tp of a replica, {}, is not divisible by ep {}; change --ep",
+                                 inner, layout.ep));
+    }
+  } else if (layout.dp % layout.ep != 0) {
     return failure(
         fmt::format("dp {} is not divisible by ep {}; change --dp, --ep or --ranks", layout.dp, layout.ep));
   }

@@ -17,6 +17,8 @@ void append_calls(const Program& program, Iteration iteration, RankStream& strea
   }
 }
 
+constexpr Iteration k_most_looked_at = 100;  // for one that is as most are
+
 /// The state between programs of a list: the last step of each stream, what is open, calls so far.
 struct OrderState {
   std::map<StreamId, std::uint32_t> last;
@@ -95,11 +97,20 @@ std::int64_t Program::calls() const {
                        [](const PlanStep& step) { return step.kind == PlanStep::Kind::call; });
 }
 
+bool OtherProgram::is_taken(Iteration iteration) const {
+  return iteration == first || (every > 0 && iteration > first && (iteration - first) % every == 0);
+}
+
 const Program& RankClass::at(Iteration iteration) const {
   if (iteration == k_init_iteration) {
     return init;
   }
   COMMLENS_CHECK(iteration >= 0 && !iterations.empty(), "a class has at least one iteration");
+  for (const OtherProgram& other : others) {
+    if (other.is_taken(iteration)) {
+      return other.program;
+    }
+  }
   return iterations[std::min(static_cast<std::size_t>(iteration), iterations.size() - 1)];
 }
 
@@ -123,7 +134,18 @@ Iteration Plan::steady_iteration() const {
   for (const RankClass& rank_class : classes) {
     most = std::max(most, rank_class.iterations.size());
   }
-  return static_cast<Iteration>(most - 1);
+  const auto is_taken = [&](Iteration iteration) {
+    return std::any_of(classes.begin(), classes.end(), [&](const RankClass& rank_class) {
+      return std::any_of(rank_class.others.begin(), rank_class.others.end(),
+                         [&](const OtherProgram& other) { return other.is_taken(iteration); });
+    });
+  };
+  const auto first = static_cast<Iteration>(most - 1);
+  Iteration iteration = first;
+  while (iteration < first + k_most_looked_at && is_taken(iteration)) {
+    ++iteration;
+  }
+  return is_taken(iteration) ? first : iteration;
 }
 
 Trace Plan::trace(std::int64_t iterations) const {

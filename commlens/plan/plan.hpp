@@ -54,13 +54,24 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
+/// A program that some iterations take instead of the one in their place: `first`, and every `every`-th after
+/// it (0: no other).
+struct OtherProgram {
+  Iteration first = 0;
+  std::int64_t every = 0;
+  Program program;
+  bool is_taken(Iteration iteration) const;
+  friend bool operator==(const OtherProgram&, const OtherProgram&) = default;
+};
+
 /// Ranks that take the same steps, and those steps: at initialisation, then in each iteration until they
 /// repeat.
 struct RankClass {
   RankRange ranks;
   std::int64_t stage = 0;  // pipeline stage of the first rank
   Program init;
-  std::vector<Program> iterations;  // the last one repeats for ever
+  std::vector<Program> iterations;   // the last one repeats for ever
+  std::vector<OtherProgram> others;  // the first that an iteration takes counts
   const Program& at(Iteration iteration) const;
 };
 
@@ -77,7 +88,7 @@ struct Plan {
 
   /// Floating-point operations of one rank in an iteration, the mean over the plan's ranks.
   Flops flops_per_rank(Iteration iteration) const;
-  /// The first iteration from which on all classes repeat themselves.
+  /// The first iteration from which on all classes repeat themselves, and which takes no other program.
   Iteration steady_iteration() const;
   /// The calls of initialisation and of `iterations` iterations, no times.
   Trace trace(std::int64_t iterations) const;

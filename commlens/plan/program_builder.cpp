@@ -305,6 +305,18 @@ void ProgramBuilder::scatter(Rooted at, Elements input, Elements part, DType dty
       rule, tag);
 }
 
+void ProgramBuilder::gather(Rooted at, Elements part, Elements output, DType dtype, const Rule& rule,
+                            std::string_view tag) {
+  add({.kind = CommKind::other,
+       .dtype = dtype,
+       .group = at.group,
+       .input = part,
+       .output = output,
+       .root = at.root,
+       .name = plan_->tables.names.intern("gather")},
+      rule, tag);
+}
+
 void ProgramBuilder::barrier(GroupId group, const Rule& rule) {
   add({.kind = CommKind::barrier, .group = group}, rule, "");
 }

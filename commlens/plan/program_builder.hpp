@@ -108,6 +108,9 @@ class ProgramBuilder {
   /// The root gives each rank its part; `input` is 0 elsewhere.
   void scatter(Rooted at, Elements input, Elements part, DType dtype, const Rule& rule,
                std::string_view tag = "");
+  /// The reverse: `output` is 0 but at the root.
+  void gather(Rooted at, Elements part, Elements output, DType dtype, const Rule& rule,
+              std::string_view tag = "");
   void barrier(GroupId group, const Rule& rule);
 
   /// The steps written since the last take.

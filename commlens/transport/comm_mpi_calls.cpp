@@ -46,6 +46,7 @@ MPI_Datatype mpi_type(DType type) {
     case DType::int8:
       return MPI_INT8_T;
     case DType::fp8:
+    case DType::boolean:
     case DType::uint8:
       return MPI_UINT8_T;
   }
@@ -365,6 +366,7 @@ const MpiOperations::Pair& MpiOperations::of(DType type) const {
     case DType::fp64:
     case DType::fp32:
     case DType::fp8:
+    case DType::boolean:
     case DType::int64:
     case DType::int32:
       break;

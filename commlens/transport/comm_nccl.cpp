@@ -238,6 +238,7 @@ NcclType reduced_type(DType type) {
       return NcclType::uint8;
     case DType::int16:
     case DType::fp8:
+    case DType::boolean:
       break;
   }
   throw SystemError(fmt::format("NCCL cannot add or compare {}", name_of(type)));

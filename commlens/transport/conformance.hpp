@@ -107,6 +107,7 @@ inline void encode(DType type, std::int64_t value, std::byte* to) {
     case DType::int16:
       return store(static_cast<std::int16_t>(value), to);
     case DType::fp8:  // only moved: any bits will do
+    case DType::boolean:
     case DType::int8:
     case DType::uint8:
       return store(static_cast<std::uint8_t>(value), to);
@@ -132,6 +133,7 @@ inline std::int64_t decode(DType type, const std::byte* from) {
     case DType::int8:
       return load<std::int8_t>(from);
     case DType::fp8:
+    case DType::boolean:
     case DType::uint8:
       return load<std::uint8_t>(from);
   }

@@ -187,7 +187,7 @@ float fp32_from_bf16(std::uint16_t bits) { return widened_bf16(bits); }
 std::uint16_t fp16_from_fp32(float value) { return narrowed_fp16(value); }
 std::uint16_t bf16_from_fp32(float value) { return narrowed_bf16(value); }
 
-bool can_combine(DType dtype) { return dtype != DType::fp8; }
+bool can_combine(DType dtype) { return dtype != DType::fp8 && dtype != DType::boolean; }
 
 void combine(DType dtype, ReduceOp reduction, Inputs inputs, Outputs outputs, CombinedRange range) {
   switch (dtype) {
@@ -210,9 +210,10 @@ void combine(DType dtype, ReduceOp reduction, Inputs inputs, Outputs outputs, Co
     case DType::uint8:
       return combine_as<Plain<std::uint8_t>>(reduction, inputs, outputs, range);
     case DType::fp8:
+    case DType::boolean:
       break;
   }
-  COMMLENS_CHECK(can_combine(dtype), "calls on fp8 that combine are refused when they are made");
+  COMMLENS_CHECK(can_combine(dtype), "calls that combine what cannot be combined are refused when they are made");
 }
 
 }  // namespace commlens

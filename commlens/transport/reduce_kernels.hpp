@@ -15,7 +15,7 @@ float fp32_from_bf16(std::uint16_t bits);
 std::uint16_t fp16_from_fp32(float value);
 std::uint16_t bf16_from_fp32(float value);
 
-/// Whether combine() takes elements of this type: all but fp8.
+/// Whether combine() takes elements of this type: all but fp8 and truth values.
 bool can_combine(DType dtype);
 
 /// The position of a range of elements in each input and output.

@@ -25,6 +25,7 @@ struct Parameter {
   int dimensions = 2;
   DType dtype = DType::fp32;
   TensorSharding sharding = TensorSharding::whole;
+  bool is_expert = false;   // of a mixture: other ranks hold other experts
   bool is_partial = false;  // each tensor rank has only a part of the sum that its gradient is
   bool is_trainable = true;
   bool is_used = true;  // in the forward pass

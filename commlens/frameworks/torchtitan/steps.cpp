@@ -1,0 +1,233 @@
+#include "commlens/frameworks/torchtitan/steps.hpp"
+
+#include <functional>
+#include <string_view>
+
+#include "commlens/frameworks/torchtitan/rule_names.hpp"
+
+namespace commlens::torchtitan {
+namespace {
+
+using pytorch::Module;
+using pytorch::Parameter;
+using pytorch::TensorSharding;
+
+void for_parameters(const Parts& parts, const std::function<void(const Parameter&)>& action) {
+  for (const std::vector<Module>* const modules : parts) {
+    for (const Module& module : *modules) {
+      for (const Parameter& parameter : module.parameters) {
+        action(parameter);
+      }
+    }
+  }
+}
+
+/// A dimension of the mesh that a parameter is sharded along.
+struct ShardedDim {
+  GroupId group;
+  std::int64_t ranks;
+  bool splits_first_dimension;
+};
+
+/// Those of a parameter, in the order of the mesh.
+std::vector<ShardedDim> sharded_dims(const Parameter& parameter, const Job& job, const Groups& groups) {
+  std::vector<ShardedDim> dims;
+  const auto add = [&](GroupId group, std::int64_t ranks, bool is_first) {
+    if (ranks > 1) {
+      dims.push_back({group, ranks, is_first});
+    }
+  };
+  const bool is_apart = parameter.is_expert && job.layout.ep > 1;
+  const bool is_first = !parameter.is_expert || !shards_second_dimension(job);
+  if (is_apart) {
+    add(groups.expert_shard, groups.expert_shard_ranks, is_first);
+    add(groups.expert, job.layout.ep, true);
+    return dims;
+  }
+  add(groups.shard, groups.shard_ranks, is_first);
+  if (parameter.sharding != TensorSharding::whole) {
+    const bool is_rows = parameter.sharding == TensorSharding::rows;
+    // Tensor ranks split the second dimension of experts, or the third.
+    add(groups.tensor, job.layout.tp,
+        parameter.is_expert ? is_rows && shards_second_dimension(job) : is_rows);
+  }
+  return dims;
+}
+
+/// The mask of what was drawn outside the bounds is reduced: shards are gathered along one dimension of the
+/// mesh after the other, the last one first, but of those that split the same dimension the first one first.
+void gather_mask(ProgramBuilder& out, const Groups& groups, const Parameter& parameter) {
+  std::vector<ShardedDim> dims = sharded_dims(parameter, out.job(), groups);
+  if (dims.size() == 2 && dims[0].splits_first_dimension != dims[1].splits_first_dimension) {
+    std::swap(dims[0], dims[1]);
+  }
+  const bool is_apart = parameter.is_expert && out.job().layout.ep > 1;
+  const std::int64_t shards = is_apart ? groups.expert_shard_ranks : groups.shard_ranks;
+  std::int64_t shard = ceil_div(parameter.rows, shards) * parameter.row;
+  for (const ShardedDim& dim : dims) {
+    out.all_gather(dim.group, {shard}, DType::boolean, k_init_mask, parameter.name);
+    shard *= dim.ranks;
+  }
+}
+
+/// Whether a weight is drawn by trunc_normal_ as a sharded tensor: queries, keys and values of one weight are
+/// drawn apart and joined, except in gpt-oss; embeddings are normal.
+bool is_drawn_sharded(const Parameter& parameter, const ModelConfig& model) {
+  const std::string_view name = parameter.name;
+  const bool is_bias = name.ends_with(".bias");
+  const bool is_norm = parameter.dimensions == 1 && !name.ends_with(".sinks");
+  const bool is_joined = name.ends_with(".wqkv.weight") && !model.qkv_bias;
+  return !is_bias && !is_norm && !is_joined && !name.starts_with("tok_embeddings.");
+}
+
+/// Draws until no element is outside of three deviations: the expected number, which ends where less than
+/// one is left.
+int draws_of_head(const ModelConfig& model) {
+  constexpr double outside = 0.0027;
+  double left = static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
+  int draws = 0;
+  for (; left >= 1; ++draws) {
+    left *= outside;
+  }
+  return draws;
+}
+
+void draw_weights(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules) {
+  const ModelConfig& model = out.job().model;
+  const auto draw = [&](const Module& module) {
+    const Parameter* sinks = nullptr;
+    for (const Parameter& parameter : module.parameters) {
+      if (parameter.name.ends_with(".sinks")) {
+        sinks = &parameter;  // of attention itself: after the weights of the modules in it
+        continue;
+      }
+      if (is_drawn_sharded(parameter, model)) {
+        gather_mask(out, groups, parameter);
+      }
+      if (sinks != nullptr && parameter.name.ends_with(".wo.weight")) {
+        gather_mask(out, groups, *sinks);
+      }
+    }
+  };
+  for (const Module& module : modules) {
+    const bool is_output = module.kind == Module::Kind::output;
+    out.set_match(is_output ? Match::random : Match::exact);
+    for (int time = 0; time < (is_output ? draws_of_head(model) : 1); ++time) {
+      draw(module);
+    }
+  }
+  out.set_match(Match::exact);
+}
+
+}  // namespace
+
+void initialise(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
+  const Job& job = out.job();
+  if (!options(job).seed && job.layout.ranks > 1) {
+    out.broadcast({out.groups.world, GroupRank{0}}, {8}, DType::uint8, k_init_seed, "seed");
+  }
+  const bool is_qwen3 = job.model.qk_norm && !job.model.latent.is_used();  // drawn from a normal distribution
+  for (const std::vector<Module>* const modules : is_qwen3 ? Parts() : parts) {
+    draw_weights(out, groups, *modules);
+  }
+}
+
+void count_tokens(ProgramBuilder& out, const Groups& groups) {
+  if (groups.batch_ranks > 1) {
+    out.set_reduction(Reduction::sum);
+    out.all_reduce(groups.batch, {1}, DType::int64, k_valid_tokens, "valid tokens");
+  }
+}
+
+void clip(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
+  const Job& job = out.job();
+  std::int64_t dense = 0;
+  std::int64_t experts = 0;
+  for_parameters(parts, [&](const Parameter& parameter) {
+    (parameter.is_expert && job.layout.ep > 1 ? experts : dense) += 1;
+  });
+  out.set_reduction(Reduction::sum);
+  const auto reduce = [&](GroupId group, std::int64_t ranks, std::int64_t norms) {
+    if (ranks > 1 && norms > 0) {
+      out.all_reduce(group, {norms}, DType::fp32, k_clip_norms, "norms");
+    }
+  };
+  // One group for both dimensions where a mesh of these ranks exists: that of the loss.
+  if (job.layout.tp == 1 && options(job).replicate == 1) {
+    reduce(groups.expert_state, groups.expert_shard_ranks * job.layout.ep, experts);
+  } else {
+    reduce(groups.expert_shard, groups.expert_shard_ranks, experts);
+    reduce(groups.expert, job.layout.ep, experts);
+  }
+  reduce(groups.shard, groups.shard_ranks, dense);
+  reduce(groups.tensor, job.layout.tp, dense);
+  if (job.layout.pp > 1) {
+    out.all_reduce(groups.pipeline, {1}, DType::fp32, k_clip_stages, "norm");
+  }
+}
+
+void balance_experts(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
+  const Job& job = out.job();
+  std::int64_t layers = 0;
+  for (const std::vector<Module>* const modules : parts) {
+    for (const Module& module : *modules) {
+      layers += module.kind == Module::Kind::block && is_mixture(job, module.layer) ? 1 : 0;
+    }
+  }
+  if (!options(job).balances_experts || layers == 0) {
+    return;
+  }
+  const Elements tokens{layers * job.model.experts};
+  out.set_reduction(Reduction::sum);
+  if (job.layout.ep > 1 && job.layout.tp > 1) {
+    out.all_reduce(groups.tensor, tokens, DType::fp32, k_expert_balance, "tokens of experts");
+  }
+  if (groups.loss_ranks > 1) {
+    out.all_reduce(groups.loss, tokens, DType::fp32, k_expert_balance, "tokens of experts");
+  }
+}
+
+void report_loss(ProgramBuilder& out, const Groups& groups) {
+  if (groups.loss_ranks == 1) {
+    return;
+  }
+  out.set_reduction(Reduction::sum);
+  out.all_reduce(groups.loss, {1}, DType::fp32, k_log, "mean loss");
+  out.set_reduction(Reduction::max);
+  out.all_reduce(groups.loss, {1}, DType::fp32, k_log, "largest loss");
+  out.set_reduction(Reduction::sum);
+  out.all_reduce(groups.loss, {1}, DType::int64, k_log, "tokens");
+}
+
+void save_checkpoint(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
+  std::int64_t tensors = 0;
+  for_parameters(parts, [&](const Parameter& parameter) {
+    ++tensors;
+    if (parameter.name.ends_with(".wqkv.weight") && groups.shard_ranks > 1) {
+      out.all_gather(groups.shard, {ceil_div(parameter.rows, groups.shard_ranks) * parameter.row},
+                     parameter.dtype, k_checkpoint_weights, parameter.name);
+    }
+  });
+  if (out.job().layout.ranks == 1) {
+    return;
+  }
+  constexpr std::int64_t states = 3;          // of each parameter: itself and two of AdamW
+  constexpr std::int64_t description = 1000;  // bytes
+  const Elements bytes{tensors * states * description};
+  const Rooted world{out.groups.world, GroupRank{0}};
+  out.set_match(Match::count);
+  const auto gather_objects = [&] {
+    out.all_gather(world.group, {1}, DType::int64, k_checkpoint_plan, "sizes");
+    out.gather(world, bytes, {0}, DType::uint8, k_checkpoint_plan, "objects");
+  };
+  gather_objects();
+  out.broadcast(world, {1}, DType::int64, k_checkpoint_plan, "size");
+  out.scatter(world, {0}, bytes, DType::uint8, k_checkpoint_plan, "objects");
+  out.scatter(world, {0}, {1}, DType::int64, k_checkpoint_plan, "sizes");
+  gather_objects();
+  out.broadcast(world, {1}, DType::int64, k_checkpoint_plan, "size");
+  out.broadcast(world, bytes, DType::uint8, k_checkpoint_plan, "objects");
+  out.set_match(Match::exact);
+}
+
+}  // namespace commlens::torchtitan
