@@ -18,7 +18,7 @@ namespace commlens {
 struct ConfigFile {
   std::filesystem::path path;
   bool is_arguments = false;      // its first word is a `--name`
-  std::vector<std::string> keys;  // at the top of a document, with underscores
+  std::vector<std::string> keys;  // at the top of a document, or of arguments, with underscores
 
   bool has(std::string_view key) const;
   bool has_any(bool (*is_wanted)(std::string_view key)) const;

@@ -17,6 +17,8 @@
 #include "commlens/frameworks/neox/reader.hpp"
 #include "commlens/frameworks/paper/framework.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
+#include "commlens/frameworks/torchtitan/framework.hpp"
+#include "commlens/frameworks/torchtitan/reader.hpp"
 
 namespace commlens {
 namespace {
@@ -45,6 +47,7 @@ std::span<const FrameworkRules> frameworks() {
     for (FrameworkRules& one : pytorch::rules()) {
       rules.push_back(std::move(one));
     }
+    rules.push_back(torchtitan::rules());
     rules.push_back(trainer::rules());
     return rules;
   }();
@@ -52,8 +55,8 @@ std::span<const FrameworkRules> frameworks() {
 }
 
 std::span<const ConfigReader> config_readers() {
-  static const std::array all = {huggingface::reader(), megatron::reader(), neox::reader(),
-                                 deepspeed::reader()};
+  static const std::array all = {huggingface::reader(), torchtitan::argument_reader(), megatron::reader(),
+                                 neox::reader(), deepspeed::reader()};
   return all;
 }
 

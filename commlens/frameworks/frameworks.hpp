@@ -48,6 +48,8 @@ struct SettingRules {
   bool (*has_sequence_parallelism)(const Job& job) = nullptr;  // null: it does not
   /// Sequence parallelism was asked for on the command line. Null: nothing follows from it.
   void (*ask_for_sequence_parallelism)(Job& job) = nullptr;
+  /// It was switched on or off on the command line. Null: nothing follows from it.
+  void (*set_sequence_parallelism)(Job& job, bool is_on) = nullptr;
   /// Bytes of a gradient bucket at the job's ZeRO stage, 0 for none. Null: the framework has no bucket size.
   Bytes (*bucket)(const Job& job) = nullptr;
   /// Sets it, in bytes; fails for sizes that its setting cannot express.

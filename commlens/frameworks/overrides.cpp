@@ -44,6 +44,9 @@ void override_layout(Job& job, const Overrides& flags) {
     if (*flags.sp && ask != nullptr) {
       ask(job);
     }
+    if (const auto set = rules_of(job).settings.set_sequence_parallelism) {
+      set(job, *flags.sp);
+    }
   }
   if (flags.virtual_stages) {
     layout.virtual_stages = *flags.virtual_stages;

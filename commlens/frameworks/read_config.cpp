@@ -8,6 +8,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/base/text.hpp"
+#include "commlens/config/argument_words.hpp"
 #include "commlens/config/toml_document.hpp"
 #include "commlens/config/top_level_keys.hpp"
 #include "commlens/frameworks/case_file.hpp"
@@ -41,7 +42,7 @@ std::vector<const ConfigReader*> readers() {
 
 std::vector<std::string> document_keys(const ConfigFile& file, std::string_view content) {
   if (file.is_arguments) {
-    return {};
+    return argument_names(content);
   }
   if (!file.is_toml()) {
     return top_level_keys(content);

@@ -5,89 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "commlens/config/tree_builder.hpp"
+#include "commlens/config/argument_words.hpp"
 #include "commlens/frameworks/megatron/reader.hpp"
 
 namespace commlens {
 namespace {
-
-/// A word of the file and its line.
-struct Word {
-  std::string text;
-  int line = 1;
-};
-
-/// Splits a text as a shell would, as far as argument files need it.
-class Words {
- public:
-  Words(std::string_view file, std::string_view content) : file_(file), content_(content) {}
-
-  Result<std::vector<Word>> all() {
-    while (skip_to_word()) {
-      if (const Result<void> ok = take_word(); !ok) {
-        return tl::unexpected(ok.error());
-      }
-    }
-    return std::move(words_);
-  }
-
- private:
-  bool at_end() const { return at_ >= content_.size(); }
-  char peek() const { return content_[at_]; }
-  char next() {
-    const char letter = content_[at_++];
-    line_ += letter == '\n' ? 1 : 0;
-    return letter;
-  }
-  static bool is_space(char letter) {
-    return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r';
-  }
-
-  bool skip_to_word() {
-    while (!at_end()) {
-      const bool ends_line = peek() == '\\' && (at_ + 1 == content_.size() || is_space(content_[at_ + 1]));
-      if (is_space(peek()) || ends_line) {
-        next();
-      } else if (peek() == '#') {
-        at_ = std::min(content_.find('\n', at_), content_.size());
-      } else {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  Result<void> take_word() {
-    Word word;
-    word.line = line_;
-    while (!at_end() && !is_space(peek())) {
-      const char letter = next();
-      if (letter == '"' || letter == '\'') {
-        const std::size_t close = content_.find(letter, at_);
-        if (close == std::string_view::npos) {
-          return failure(fmt::format("{}:{}: the quote is never closed", file_, word.line));
-        }
-        while (at_ < close) {
-          word.text += next();
-        }
-        next();
-      } else if (letter == '\\' && !at_end()) {
-        const char escaped = next();
-        word.text += escaped == '\n' ? "" : std::string(1, escaped);
-      } else {
-        word.text += letter;
-      }
-    }
-    words_.push_back(std::move(word));
-    return {};
-  }
-
-  std::string file_;
-  std::string content_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-  std::vector<Word> words_;
-};
 
 /// Gathers words into a map: a name, then the words up to the next name.
 class ArgumentMap {
@@ -98,7 +20,7 @@ class ArgumentMap {
     map_.line = 1;
   }
 
-  Result<void> add(const Word& word) {
+  Result<void> add(const ArgumentWord& word) {
     const bool is_name = word.text.starts_with("--") && word.text.size() > 2;
     if (is_name) {
       const std::size_t equals = std::min(word.text.find('='), word.text.size());
@@ -131,7 +53,7 @@ class ArgumentMap {
     return node;
   }
 
-  void add_value(ConfigNode& argument, const Word& word) {
+  void add_value(ConfigNode& argument, const ArgumentWord& word) {
     if (!has_value_) {
       argument.text = word.text;
       has_value_ = true;
@@ -152,19 +74,12 @@ class ArgumentMap {
 }  // namespace
 
 Result<ConfigNode> parse_megatron_arguments(std::string_view file, std::string_view content) {
-  if (const Result<void> text = check_is_text(file, content); !text) {
-    return tl::unexpected(text.error());
-  }
-  Result<std::vector<Word>> words = Words(file, content).all();
+  const Result<std::vector<ArgumentWord>> words = argument_words(file, content);
   if (!words) {
     return tl::unexpected(words.error());
   }
-  if (words->size() > static_cast<std::size_t>(TreeBuilder::k_most_nodes)) {
-    return failure(fmt::format("{}: more than {} words; no argument file is that large", file,
-                               TreeBuilder::k_most_nodes));
-  }
   ArgumentMap map(file);
-  for (const Word& word : *words) {
+  for (const ArgumentWord& word : *words) {
     if (const Result<void> ok = map.add(word); !ok) {
       return tl::unexpected(ok.error());
     }

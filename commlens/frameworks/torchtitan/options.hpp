@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "commlens/base/dtype.hpp"
 #include "commlens/frameworks/torch/options.hpp"
@@ -25,6 +26,8 @@ struct Checkpoints {
   bool saves_last_step = true;  // the last of the job's iterations
   friend bool operator==(const Checkpoints&, const Checkpoints&) = default;
 };
+
+constexpr std::string_view k_name = "torchtitan";
 
 /// Settings of a torchtitan job (docs/frameworks/torchtitan.md) that no other framework has; the defaults are
 /// those of its dataclasses. Degrees, recomputation, sequence parallelism (parallelism.
@@ -53,6 +56,12 @@ struct Options {
   std::optional<std::int64_t> layers_per_stage;
   Checkpoints checkpoints;
   std::string torch_version;  // of the recording, or empty: what the release goes with
+  // What the configuration says and a layout decides the use of (settings.hpp).
+  std::int64_t local_batch = 8;           // training.local_batch_size
+  std::int64_t pipeline_micro_batch = 1;  // parallelism.pipeline_parallel_microbatch_size
+  bool splits_sequence = true;            // parallelism.enable_sequence_parallel
+  std::int64_t settled_tp = 1;            // degrees that sequence_parallel of the layout, and the batch,
+  std::int64_t settled_pp = 1;            // were last derived for
   friend bool operator==(const Options&, const Options&) = default;
 };
 
