@@ -37,8 +37,8 @@ struct Target {
       [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
   std::function<void(void* to, const void* from, std::size_t bytes)> read =
       [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
-  std::vector<DType> combined{DType::fp64,  DType::fp32,  DType::fp16, DType::bf16, DType::int64,
-                              DType::int32, DType::int16, DType::int8, DType::uint8};
+  std::vector<DType> combined{DType::fp64,  DType::fp32,  DType::fp16, DType::bf16,  DType::int64,
+                              DType::int32, DType::int16, DType::int8, DType::uint8, DType::boolean};
 };
 
 /// Elements as integers, small enough to be exact in every type (0 to 127).
@@ -47,8 +47,9 @@ constexpr std::int64_t k_untouched = 99;  // value of outputs before a call
 constexpr std::int64_t k_no_integer =
     std::numeric_limits<std::int64_t>::min();  // a value that is not an integer
 
-constexpr std::array k_moved_types{DType::fp64,  DType::fp32,  DType::fp16,  DType::bf16, DType::fp8,
-                                   DType::int64, DType::int32, DType::int16, DType::int8, DType::uint8};
+constexpr std::array k_moved_types{DType::fp64, DType::fp32,  DType::fp16,   DType::bf16,
+                                   DType::fp8,  DType::int64, DType::int32,  DType::int16,
+                                   DType::int8, DType::uint8, DType::boolean};
 
 /// 0, 1, odd, and more than one piece of whatever size a transport cuts calls into.
 constexpr std::array<std::int64_t, 6> k_counts{0, 1, 3, 255, 4097, 10'001};

@@ -1,0 +1,124 @@
+#include "commlens/frameworks/torchtitan/checks.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "commlens/frameworks/torch/pipeline.hpp"
+#include "commlens/frameworks/torchtitan/modules.hpp"
+
+namespace commlens::torchtitan {
+namespace {
+
+Result<void> refuse(bool is_refused, std::string message) {
+  return is_refused ? Result<void>(failure(std::move(message))) : Result<void>();
+}
+
+Result<void> check_model(const Job& job) {
+  const ModelConfig& model = job.model;
+  if (model.family != Family::llama) {
+    return failure("the torchtitan rules have the llama family alone; use a model with gated MLPs");
+  }
+  if (model.parallel_residual || model.positions == Positions::learned) {
+    return failure("torchtitan has no model with parallel residuals or learned positions");
+  }
+  const bool ties_apart = model.tied_embeddings && job.layout.pp > 1;
+  if (ties_apart) {
+    return failure("torchtitan refuses tied embeddings with a pipeline; set pp to 1");
+  }
+  return refuse(job.layout.replicated_tp || job.layout.replicate > 1,
+                "torchtitan has no replicated model-parallel ranks");
+}
+
+/// The sequence that one context rank has is cut into chunks, and split over tensor ranks.
+Result<void> check_sequence(const Job& job) {
+  const Options& own = options(job);
+  const std::int64_t sequence = job.model.sequence / job.layout.cp;
+  if (own.loss_chunks > 0 && sequence % own.loss_chunks != 0) {
+    return failure(
+        fmt::format("a sequence of {} on each context rank is not divisible by the {} chunks of the "
+                    "loss; change --seq or loss.num_chunks",
+                    sequence, own.loss_chunks));
+  }
+  return refuse(job.layout.tp > 1 && sequence % job.layout.tp != 0,
+                fmt::format("a sequence of {} on each context rank is not divisible by tp {}", sequence,
+                            job.layout.tp));
+}
+
+Result<void> check_experts(const Job& job) {
+  if (job.layout.ep == 1 && job.model.experts == 0) {
+    return {};
+  }
+  const std::int64_t hidden = job.model.expert_hidden();
+  if (!shards_second_dimension(job)) {
+    return {};
+  }
+  const std::int64_t tp = job.layout.ep > 1 ? 1 : job.layout.tp;
+  const std::int64_t ranks =
+      job.layout.ep > 1 ? expert_shard_ranks(job) : job.layout.dp / options(job).replicate * job.layout.cp;
+  const std::int64_t of_w2 = job.model.hidden;
+  return refuse(hidden / tp % ranks != 0 || of_w2 % ranks != 0,
+                fmt::format("{} ranks shard the {} experts along their second dimension, of {} and {}, which "
+                            "they must divide",
+                            ranks, job.model.experts, hidden / tp, of_w2));
+}
+
+Result<void> check_pipeline(const Job& job) {
+  if (job.layout.pp == 1) {
+    return {};
+  }
+  pytorch::PipelineShape shape = pytorch::pipeline_shape(job);
+  const std::int64_t passes = options(job).accumulation_steps;
+  if (shape.micro_batches % passes != 0) {
+    return failure(
+        fmt::format("{} micro-batches are not {} passes of the pipeline", shape.micro_batches, passes));
+  }
+  shape.micro_batches /= passes;
+  if (const Result<void> ok = pytorch::check(shape); !ok) {
+    return ok;
+  }
+  const std::int64_t stages = shape.stages();
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    if (stage_layers(job, stage, stages).count < 1) {
+      return failure(
+          fmt::format("{} layers do not fill {} pipeline stages; use a smaller --pp or fewer "
+                      "stages per rank",
+                      job.model.layers, stages));
+    }
+  }
+  const bool splits_passes = shape.schedule == pytorch::PipelineSchedule::zbv_zero_bubble ||
+                             shape.schedule == pytorch::PipelineSchedule::interleaved_zero_bubble ||
+                             shape.schedule == pytorch::PipelineSchedule::dual_pipe_v;
+  return refuse(splits_passes && job.train.recompute != Recompute::none,
+                "schedules that split backward passes fail where activations are computed again (Trying to "
+                "backward an extra time); use --recompute none");
+}
+
+}  // namespace
+
+Result<void> check(const Job& job) {
+  constexpr std::array checks = {check_model, check_sequence, check_experts, check_pipeline};
+  for (const auto each : checks) {
+    if (const Result<void> ok = each(job); !ok) {
+      return ok;
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> never_recorded(const Job& job) {
+  std::vector<std::string> reasons;
+  const Options& own = options(job);
+  if (own.dispatcher != Dispatcher::all_to_all && job.layout.ep > 1) {
+    reasons.emplace_back("experts whose tokens are sent by kernels, which no process group sees");
+  }
+  if (own.checkpoints.is_used && own.checkpoints.is_async) {
+    reasons.emplace_back("asynchronous checkpoints");
+  }
+  if (own.is_offloaded) {
+    reasons.emplace_back("offloaded parameters");
+  }
+  return reasons;
+}
+
+}  // namespace commlens::torchtitan
