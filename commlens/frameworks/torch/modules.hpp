@@ -26,6 +26,7 @@ struct Parameter {
   DType dtype = DType::fp32;
   TensorSharding sharding = TensorSharding::whole;
   bool is_expert = false;   // of a mixture: other ranks hold other experts
+  bool is_alias = false;    // of an earlier parameter, which fully_shard manages once more under this name
   bool is_partial = false;  // each tensor rank has only a part of the sum that its gradient is
   bool is_trainable = true;
   bool is_used = true;  // in the forward pass

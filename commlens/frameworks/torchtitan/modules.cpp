@@ -269,10 +269,8 @@ std::vector<Module> stage_modules(const Job& job, std::int64_t stage, std::int64
   if (stage == stages - 1) {
     modules.push_back(
         tree.module(Kind::norm, "norm", {{"weight", hidden, 0, k_whole, Whole::partial_by_sequence}}));
-    modules.push_back(tree.module(Kind::output, "lm_head",
-                                  job.model.tied_embeddings
-                                      ? std::vector<Shape>{}
-                                      : std::vector<Shape>{{"weight", vocab, hidden, k_rows}}));
+    modules.push_back(tree.module(Kind::output, "lm_head", {{"weight", vocab, hidden, k_rows}}));
+    modules.back().parameters.front().is_alias = job.model.tied_embeddings;
   }
   return modules;
 }

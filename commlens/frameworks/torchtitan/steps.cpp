@@ -16,7 +16,9 @@ void for_parameters(const Parts& parts, const std::function<void(const Parameter
   for (const std::vector<Module>* const modules : parts) {
     for (const Module& module : *modules) {
       for (const Parameter& parameter : module.parameters) {
-        action(parameter);
+        if (!parameter.is_alias) {
+          action(parameter);
+        }
       }
     }
   }
@@ -77,7 +79,7 @@ bool is_drawn_sharded(const Parameter& parameter, const ModelConfig& model) {
   const bool is_bias = name.ends_with(".bias");
   const bool is_norm = parameter.dimensions == 1 && !name.ends_with(".sinks");
   const bool is_joined = name.ends_with(".wqkv.weight") && !model.qkv_bias;
-  return !is_bias && !is_norm && !is_joined && !name.starts_with("tok_embeddings.");
+  return !is_bias && !is_norm && !is_joined && !parameter.is_alias && !name.starts_with("tok_embeddings.");
 }
 
 /// Draws until no element is outside of three deviations: the expected number, which ends where less than
@@ -119,6 +121,16 @@ void draw_weights(ProgramBuilder& out, const Groups& groups, const std::vector<M
   out.set_match(Match::exact);
 }
 
+/// Queries, keys and values are saved as three weights: state dicts part them where they are whole.
+void gather_joined_weights(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
+  for_parameters(parts, [&](const Parameter& parameter) {
+    if (parameter.name.ends_with(".wqkv.weight") && groups.shard_ranks > 1) {
+      out.all_gather(groups.shard, {ceil_div(parameter.rows, groups.shard_ranks) * parameter.row},
+                     parameter.dtype, k_checkpoint_weights, parameter.name);
+    }
+  });
+}
+
 }  // namespace
 
 void initialise(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
@@ -129,6 +141,9 @@ void initialise(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
   const bool is_qwen3 = job.model.qk_norm && !job.model.latent.is_used();  // drawn from a normal distribution
   for (const std::vector<Module>* const modules : is_qwen3 ? Parts() : parts) {
     draw_weights(out, groups, *modules);
+  }
+  if (options(job).checkpoints.is_used) {
+    gather_joined_weights(out, groups, parts);
   }
 }
 
@@ -200,14 +215,9 @@ void report_loss(ProgramBuilder& out, const Groups& groups) {
 }
 
 void save_checkpoint(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
+  gather_joined_weights(out, groups, parts);
   std::int64_t tensors = 0;
-  for_parameters(parts, [&](const Parameter& parameter) {
-    ++tensors;
-    if (parameter.name.ends_with(".wqkv.weight") && groups.shard_ranks > 1) {
-      out.all_gather(groups.shard, {ceil_div(parameter.rows, groups.shard_ranks) * parameter.row},
-                     parameter.dtype, k_checkpoint_weights, parameter.name);
-    }
-  });
+  for_parameters(parts, [&](const Parameter& /*parameter*/) { ++tensors; });
   if (out.job().layout.ranks == 1) {
     return;
   }
