@@ -55,7 +55,7 @@ std::span<const FrameworkRules> frameworks() {
 }
 
 std::span<const ConfigReader> config_readers() {
-  static const std::array all = {huggingface::reader(), torchtitan::argument_reader(), megatron::reader(),
+  static const std::array all = {huggingface::reader(), torchtitan::argument_reader(), torchtitan::toml_reader(), megatron::reader(),
                                  neox::reader(), deepspeed::reader()};
   return all;
 }

@@ -19,5 +19,7 @@ Result<Job> job_of_arguments(const ConfigNode& settings);
 
 /// Files of arguments with --module and --config.
 ConfigReader argument_reader();
+/// TOML files of torchtitan 0.1 and 0.2: their jobs have the version 0.2.2.
+ConfigReader toml_reader();
 
 }  // namespace commlens::torchtitan

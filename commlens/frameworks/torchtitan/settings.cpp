@@ -66,11 +66,15 @@ void settle_batch(Job& job) {
   TrainConfig& train = job.train;
   const bool was_cut = own.settled_pp > 1;
   const bool is_cut = job.layout.pp > 1;
-  if (is_cut && !was_cut && train.micro_batch == own.local_batch &&
-      own.local_batch % own.pipeline_micro_batch == 0) {
+  const bool is_divisible = own.local_batch % own.pipeline_micro_batch == 0;
+  if (is_cut && !was_cut && train.micro_batch == own.local_batch && is_divisible) {
+    const bool is_asked_for = job.global_batch == 0 && train.micro_batches != 1;  // --micro-batches
     train.micro_batch = own.pipeline_micro_batch;
-    train.micro_batches = saturating_product(std::max<std::int64_t>(train.micro_batches, 0), cuts(own));
+    train.micro_batches = is_asked_for || train.micro_batches < 1
+                              ? train.micro_batches
+                              : saturating_product(train.micro_batches, cuts(own));
   } else if (!is_cut && was_cut && train.micro_batch == own.pipeline_micro_batch &&
+             (train.micro_batches == cuts(own) || job.global_batch > 0) &&
              train.micro_batches % cuts(own) == 0) {
     train.micro_batch = own.local_batch;
     train.micro_batches /= cuts(own);
@@ -99,6 +103,12 @@ void settle_sequence(Job& job) {
   own.settled_tp = job.layout.tp;
 }
 
+/// ", tp 8", the degrees that a recipe sets.
+std::string degrees_text(const Recipe& recipe) {
+  return (recipe.tp > 1 ? fmt::format(", tp {}", recipe.tp) : "") +
+         (recipe.ep > 1 ? fmt::format(", ep {}", recipe.ep) : "");
+}
+
 /// The configuration that trains a model of these sizes, or the defaults with its sequence.
 TrainerConfig usual_config(Job& job) {
   const Flavour* const flavour = flavour_like(job.model);
@@ -107,9 +117,10 @@ TrainerConfig usual_config(Job& job) {
   if (recipe == nullptr) {
     config.sequence = job.model.sequence;
   } else {
-    job.warnings.push_back(
-        fmt::format("settings of torchtitan's {}{}", recipe->name,
-                    recipe->not_modelled.empty() ? "" : fmt::format(", without {}", recipe->not_modelled)));
+    job.warnings.push_back(fmt::format(
+        "torchtitan's own settings of {}: {} sequences of {} tokens a rank{}{}; flags change them",
+        recipe->name, recipe->local_batch, recipe->sequence, degrees_text(*recipe),
+        recipe->not_modelled.empty() ? "" : fmt::format(", without {}", recipe->not_modelled)));
   }
   if (flavour != nullptr) {
     config.module = flavour->module;

@@ -1,0 +1,165 @@
+#include "commlens/frameworks/torchtitan/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/overrides.hpp"
+#include "commlens/frameworks/presets.hpp"
+#include "commlens/frameworks/torchtitan/arguments.hpp"
+#include "commlens/frameworks/torchtitan/reader.hpp"
+
+namespace commlens::torchtitan {
+namespace {
+
+Job of_arguments(const std::string& text) {
+  const auto words = argument_words("run.args", text);
+  return job_of_arguments(settings_of_arguments("run.args", *words).value()).value();
+}
+
+Job with_flags(const Job& job, const Overrides& flags) {
+  const Result<Job> changed = with_overrides(job, flags).and_then(validated);
+  EXPECT_TRUE(changed) << changed.error().message;
+  return changed.value_or(Job{});
+}
+
+Job of_preset(std::string_view name, const Overrides& flags) {
+  return with_flags(with_framework(preset(name).value(), k_name), flags);
+}
+
+/// models/llama3/config_registry.py of 0.3.0, llama3_8b and llama3_70b.
+TEST(TitanSettings, BuiltInModelsHaveThoseOfTheirConfiguration) {
+  const Job job = of_preset("llama3-8b", {.ranks = 64});
+  EXPECT_EQ(job.layout.dp, 64);
+  EXPECT_EQ(job.model.sequence, 8192);
+  EXPECT_EQ(job.train.micro_batch, 1);
+  EXPECT_EQ(job.train.micro_batches, 1);
+  EXPECT_EQ(job.train.recompute, Recompute::selective);
+  EXPECT_EQ(job.train.dtype, DType::fp32);
+  EXPECT_EQ(job.train.gradient_clipping, 1.0);
+  EXPECT_EQ(options(job).param_dtype, DType::bf16);
+  EXPECT_EQ(options(job).flavour, "8B");
+  EXPECT_EQ(options(job).loss_chunks, 8);
+  EXPECT_FALSE(options(job).balances_experts);
+  ASSERT_EQ(job.warnings.size(), 1U);
+  EXPECT_EQ(job.warnings[0],
+            "torchtitan's own settings of llama3_8b: 1 sequences of 8192 tokens a rank; flags change them");
+  const Job large = of_preset("llama3-70b", {.ranks = 256});
+  EXPECT_EQ(large.layout.tp, 8);
+  EXPECT_EQ(large.layout.dp, 32);
+  EXPECT_TRUE(large.layout.sequence_parallel);
+  EXPECT_EQ(large.train.recompute, Recompute::full);
+  EXPECT_EQ(of_preset("llama3-70b", {.ranks = 256, .tp = 2}).layout.dp, 128);
+}
+
+TEST(TitanSettings, ModelsWithoutAConfigurationHaveTheDefaults) {
+  const Job job = of_preset("llama3.2-1b", {.ranks = 8});
+  EXPECT_EQ(job.model.sequence, 8192);  // the preset's
+  EXPECT_EQ(job.train.micro_batch, 8);
+  EXPECT_EQ(job.train.recompute, Recompute::selective);
+  EXPECT_EQ(options(job).flavour, "1B");
+  EXPECT_EQ(options(job).config, "");
+  EXPECT_EQ(of_preset("mixtral-8x7b", {}).train.micro_batch, 8);
+  EXPECT_TRUE(options(of_preset("mixtral-8x7b", {})).balances_experts);
+}
+
+/// llama3_405b converts its layers to Float8 and overlaps tensor parallelism: the rest of it is taken.
+TEST(TitanSettings, SayWhatOfAConfigurationIsLeftOut) {
+  const Job job = of_preset("llama3-405b", {.ranks = 512});
+  EXPECT_EQ(job.layout.tp, 8);
+  EXPECT_EQ(job.train.micro_batch, 2);
+  EXPECT_EQ(
+      job.warnings.at(0),
+      "torchtitan's own settings of llama3_405b: 2 sequences of 8192 tokens a rank, tp 8, without Float8 "
+      "linear layers and asynchronous tensor parallelism; flags change them");
+}
+
+TEST(TitanSettings, JobsOfOtherFrameworksKeepLayoutAndBatch) {
+  Job job = preset("llama3-8b").value();
+  job.framework = "deepspeed";
+  job.is_converted = false;
+  job.train.zero_stage = 3;
+  job.train.micro_batch = 2;
+  job.train.micro_batches = 4;
+  job.layout.tp = 2;
+  job.layout.ranks = 8;
+  job.train.dtype = DType::fp16;
+  const Job adopted = with_flags(with_framework(job, k_name), {});
+  EXPECT_EQ(adopted.train.zero_stage, 0);
+  EXPECT_EQ(adopted.train.micro_batch, 2);
+  EXPECT_EQ(adopted.train.micro_batches, 4);
+  EXPECT_FALSE(adopted.layout.sequence_parallel);
+  EXPECT_EQ(adopted.train.recompute, Recompute::none);
+  EXPECT_EQ(adopted.train.dtype, DType::fp32);
+  EXPECT_EQ(options(adopted).param_dtype, DType::bf16);
+  EXPECT_EQ(adopted.warnings.at(0), "torchtitan has no ZeRO: stage 3 of the configuration is skipped");
+  EXPECT_EQ(adopted.warnings.at(1), "torchtitan has no fp16: parameters are gathered in bf16");
+}
+
+TEST(TitanSettings, SequenceParallelismFollowsTheTensorRanks) {
+  const Job job = of_arguments("--module llama3 --config llama3_8b");
+  EXPECT_FALSE(with_flags(job, {.ranks = 8}).layout.sequence_parallel);
+  EXPECT_TRUE(with_flags(job, {.ranks = 8, .tp = 2}).layout.sequence_parallel);
+  EXPECT_FALSE(with_flags(job, {.ranks = 8, .tp = 2, .sp = false}).layout.sequence_parallel);
+  const Job without =
+      of_arguments("--module llama3 --config llama3_70b --parallelism.no_enable_sequence_parallel");
+  EXPECT_FALSE(with_flags(without, {.ranks = 8}).layout.sequence_parallel);
+  EXPECT_TRUE(with_flags(without, {.ranks = 8, .sp = true}).layout.sequence_parallel);
+}
+
+/// Trainer.Config: a pipeline cuts the local batch into micro-batches of pipeline_parallel_microbatch_size.
+TEST(TitanSettings, APipelineCutsTheBatch) {
+  const Job job = of_arguments("--module llama3 --config llama3_8b --training.local_batch_size 8");
+  const Job pipeline = with_flags(job, {.ranks = 8, .pp = 2});
+  EXPECT_EQ(pipeline.train.micro_batch, 1);
+  EXPECT_EQ(pipeline.train.micro_batches, 8);
+  EXPECT_EQ(options(pipeline).accumulation_steps, 1);
+  EXPECT_EQ(with_flags(pipeline, {.ranks = 8, .pp = 1}).train.micro_batch, 8);
+  EXPECT_EQ(with_flags(pipeline, {.ranks = 8, .pp = 1}).train.micro_batches, 1);
+  EXPECT_EQ(with_flags(job, {.ranks = 8, .pp = 2, .micro_batches = 16}).train.micro_batches, 16);
+  const Job accumulates = with_flags(job, {.ranks = 8, .pp = 2, .global_batch = 64});
+  EXPECT_EQ(accumulates.train.micro_batches, 16);  // 64 / 4 data ranks
+  EXPECT_EQ(options(accumulates).accumulation_steps, 2);
+}
+
+TEST(TitanSettings, StagesFollowTheSchedule) {
+  const Job job = of_arguments("--module llama3 --config llama3_8b");
+  const Job single = with_flags(job, {.ranks = 8, .pp = 4});
+  EXPECT_EQ(single.layout.virtual_stages, 1);
+  EXPECT_EQ(options(single).schedule, pytorch::PipelineSchedule::one_f_one_b);
+  const Job interleaved = with_flags(job, {.ranks = 8, .pp = 4, .schedule = Schedule::interleaved});
+  EXPECT_EQ(interleaved.layout.virtual_stages, 2);
+  EXPECT_EQ(options(interleaved).schedule, pytorch::PipelineSchedule::interleaved_1f1b);
+  const Job four = with_flags(job, {.ranks = 8, .pp = 4, .virtual_stages = 4});
+  EXPECT_EQ(four.layout.virtual_stages, 4);
+  EXPECT_EQ(options(four).schedule, pytorch::PipelineSchedule::interleaved_1f1b);
+  const Job debug = of_arguments("--module llama3 --config llama3_debugmodel");
+  EXPECT_EQ(with_flags(debug, {.ranks = 2}).layout.virtual_stages, 1);
+  const Job gpipe = with_flags(debug, {.ranks = 2, .pp = 2, .schedule = Schedule::gpipe});
+  EXPECT_EQ(gpipe.layout.virtual_stages, 1);
+  EXPECT_EQ(options(gpipe).schedule, pytorch::PipelineSchedule::gpipe);
+}
+
+TEST(TitanSettings, RecomputationIsAFlag) {
+  const Job job = of_arguments("--module llama3 --config llama3_8b");
+  EXPECT_EQ(with_flags(job, {.recompute = Recompute::full}).train.recompute, Recompute::full);
+}
+
+/// 34 layers with embedding and output, in stages of 5: 7.
+TEST(TitanSettings, StagesOfARankAreEqual) {
+  EXPECT_EQ(stages_per_rank({32, 1, 1, 5}, 7), 1);
+  EXPECT_EQ(stages_per_rank({32, 1, 1, 5}, 4), std::nullopt);
+  EXPECT_EQ(stages_per_rank({6, 1, 1, 2}, 2), 2);
+  EXPECT_EQ(stages_per_rank({6, INT64_MAX, 1, 2}, 2), std::nullopt);
+}
+
+TEST(TitanSettings, ShardingIsNamed) {
+  EXPECT_EQ(sharding_text(of_preset("llama3-8b", {.ranks = 64, .cp = 4})), "FSDP2 over 64 ranks");
+  Job job = of_preset("llama3-8b", {.ranks = 64});
+  options(job).replicate = 4;
+  EXPECT_EQ(sharding_text(job), "FSDP2 over 16 ranks, 4 replicas");
+  options(job).replicate = 64;
+  EXPECT_EQ(sharding_text(job), "DDP over 64 ranks");
+}
+
+}  // namespace
+}  // namespace commlens::torchtitan
