@@ -56,9 +56,10 @@ std::vector<ShardedDim> sharded_dims(const Parameter& parameter, const Job& job,
   return dims;
 }
 
-/// The mask of what was drawn outside the bounds is reduced: shards are gathered along one dimension of the
-/// mesh after the other, the last one first, but of those that split the same dimension the first one first.
-void gather_mask(ProgramBuilder& out, const Groups& groups, const Parameter& parameter) {
+/// All shards of a parameter are gathered along one dimension of the mesh after the other, the last one
+/// first, but of those that split the same dimension the first one first.
+void gather_whole(ProgramBuilder& out, const Groups& groups, const Parameter& parameter, DType dtype,
+                  const Rule& rule) {
   std::vector<ShardedDim> dims = sharded_dims(parameter, out.job(), groups);
   if (dims.size() == 2 && dims[0].splits_first_dimension != dims[1].splits_first_dimension) {
     std::swap(dims[0], dims[1]);
@@ -67,9 +68,14 @@ void gather_mask(ProgramBuilder& out, const Groups& groups, const Parameter& par
   const std::int64_t shards = is_apart ? groups.expert_shard_ranks : groups.shard_ranks;
   std::int64_t shard = ceil_div(parameter.rows, shards) * parameter.row;
   for (const ShardedDim& dim : dims) {
-    out.all_gather(dim.group, {shard}, DType::boolean, k_init_mask, parameter.name);
+    out.all_gather(dim.group, {shard}, dtype, rule, parameter.name);
     shard *= dim.ranks;
   }
+}
+
+/// The mask of what was drawn outside the bounds is reduced.
+void gather_mask(ProgramBuilder& out, const Groups& groups, const Parameter& parameter) {
+  gather_whole(out, groups, parameter, DType::boolean, k_init_mask);
 }
 
 /// Whether a weight is drawn by trunc_normal_ as a sharded tensor: queries, keys and values of one weight are
@@ -124,9 +130,8 @@ void draw_weights(ProgramBuilder& out, const Groups& groups, const std::vector<M
 /// Queries, keys and values are saved as three weights: state dicts part them where they are whole.
 void gather_joined_weights(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
   for_parameters(parts, [&](const Parameter& parameter) {
-    if (parameter.name.ends_with(".wqkv.weight") && groups.shard_ranks > 1) {
-      out.all_gather(groups.shard, {ceil_div(parameter.rows, groups.shard_ranks) * parameter.row},
-                     parameter.dtype, k_checkpoint_weights, parameter.name);
+    if (parameter.name.ends_with(".wqkv.weight")) {
+      gather_whole(out, groups, parameter, parameter.dtype, k_checkpoint_weights);
     }
   });
 }
@@ -164,7 +169,7 @@ void clip(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
   out.set_reduction(Reduction::sum);
   const auto reduce = [&](GroupId group, std::int64_t ranks, std::int64_t norms) {
     if (ranks > 1 && norms > 0) {
-      out.all_reduce(group, {norms}, DType::fp32, k_clip_norms, "norms");
+      out.all_reduce(group, {norms}, job.train.dtype, k_clip_norms, "norms");
     }
   };
   // One group for both dimensions where a mesh of these ranks exists: that of the loss.
@@ -177,7 +182,7 @@ void clip(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
   reduce(groups.shard, groups.shard_ranks, dense);
   reduce(groups.tensor, job.layout.tp, dense);
   if (job.layout.pp > 1) {
-    out.all_reduce(groups.pipeline, {1}, DType::fp32, k_clip_stages, "norm");
+    out.all_reduce(groups.pipeline, {1}, job.train.dtype, k_clip_stages, "norm");
   }
 }
 
