@@ -224,7 +224,7 @@ Result<Job> job_of_arguments(const ConfigNode& settings) {
 }
 
 ConfigReader argument_reader() {
-  return {.name = "torchtitan arguments with --module and --config",
+  return {.name = "torchtitan arguments",
           .framework = k_name,
           .recognises = recognises,
           .parse = parse,

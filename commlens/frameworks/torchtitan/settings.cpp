@@ -118,8 +118,9 @@ TrainerConfig usual_config(Job& job) {
     config.sequence = job.model.sequence;
   } else {
     job.warnings.push_back(fmt::format(
-        "torchtitan's own settings of {}: {} sequences of {} tokens a rank{}{}; flags change them",
-        recipe->name, recipe->local_batch, recipe->sequence, degrees_text(*recipe),
+        "torchtitan's own settings of {}: {} sequence{} of {} tokens a rank{}{}; flags change them",
+        recipe->name, recipe->local_batch, recipe->local_batch == 1 ? "" : "s", recipe->sequence,
+        degrees_text(*recipe),
         recipe->not_modelled.empty() ? "" : fmt::format(", without {}", recipe->not_modelled)));
   }
   if (flavour != nullptr) {

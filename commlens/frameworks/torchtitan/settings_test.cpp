@@ -42,7 +42,7 @@ TEST(TitanSettings, BuiltInModelsHaveThoseOfTheirConfiguration) {
   EXPECT_FALSE(options(job).balances_experts);
   ASSERT_EQ(job.warnings.size(), 1U);
   EXPECT_EQ(job.warnings[0],
-            "torchtitan's own settings of llama3_8b: 1 sequences of 8192 tokens a rank; flags change them");
+            "torchtitan's own settings of llama3_8b: 1 sequence of 8192 tokens a rank; flags change them");
   const Job large = of_preset("llama3-70b", {.ranks = 256});
   EXPECT_EQ(large.layout.tp, 8);
   EXPECT_EQ(large.layout.dp, 32);

@@ -210,7 +210,7 @@ bool recognises_toml(const ConfigFile& file) {
 }  // namespace
 
 ConfigReader toml_reader() {
-  return {.name = "a TOML file of torchtitan 0.2",
+  return {.name = "a torchtitan TOML file",
           .framework = k_name,
           .recognises = recognises_toml,
           .read = read_toml};
