@@ -8,11 +8,14 @@
 
 #include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/huggingface/model_types.hpp"
 #include "commlens/frameworks/recipe_reader.hpp"
 #include "commlens/frameworks/training_keys.hpp"
 
 namespace commlens {
 namespace {
+
+using huggingface::read_model_type;
 
 // What changes the parameters or their type in a way that is not modelled: skipped, unless switched off.
 constexpr std::string_view k_skipped_hf_keys =
@@ -30,70 +33,6 @@ void read_architectures(MapReader& config) {
       config.skip("architectures", "architecture " + shown_text(name.text));
     }
   }
-}
-
-void read_gpt2(MapReader& config, Job& job) {
-  ModelConfig& model = job.model;
-  config.require("n_layer", model.layers);
-  config.require("n_embd", model.hidden);
-  config.require("n_head", model.heads);
-  config.require("n_positions", model.max_positions);
-  config.read("n_inner", model.ffn_hidden);
-  model.positions = Positions::learned;
-  model.tied_embeddings = true;
-  model.activation = Activation::gelu_tanh;  // gelu_new, the default of GPT2Config
-  for (const std::string_view key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) {
-    if (!config.has(key)) {
-      job.recipe.not_honoured.push_back(not_honoured_text(key, "0.1, the default", "no dropout"));
-    }
-  }
-}
-
-void read_hf_sizes(MapReader& config, ModelConfig& model) {
-  config.require("num_hidden_layers", model.layers);
-  config.require("hidden_size", model.hidden);
-  config.require("num_attention_heads", model.heads);
-  config.require("intermediate_size", model.ffn_hidden);
-  config.require("max_position_embeddings", model.max_positions);
-  config.read("head_dim", model.head_dim);
-  model.positions = Positions::rotary;
-}
-
-void read_gpt_neox(MapReader& config, Job& job) {
-  ModelConfig& model = job.model;
-  read_hf_sizes(config, model);
-  model.parallel_residual = true;
-  model.rotary_fraction = 0.25;  // the default of GPTNeoXConfig
-  config.read("partial_rotary_factor", model.rotary_fraction);
-  config.read("rotary_pct", model.rotary_fraction);
-  model.initialisation.output_method = InitMethod::normal;  // GPTNeoXPreTrainedModel._init_weights
-  if (!(model.rotary_fraction >= 0 && model.rotary_fraction <= 1)) {
-    config.fail("rotary_pct", "is not between 0 and 1");
-  }
-  config.read("use_parallel_residual", model.parallel_residual);
-  bool has_bias = true;
-  config.read("attention_bias", has_bias);
-  if (!has_bias) {
-    config.fail("attention_bias", "is false, which is not supported");
-  }
-}
-
-void read_llama(MapReader& config, Job& job) {
-  ModelConfig& model = job.model;
-  read_hf_sizes(config, model);
-  config.read("num_key_value_heads", model.kv_heads);
-  model.family = Family::llama;
-  model.gated_mlp = true;
-  model.linear_bias = model.qkv_bias = model.norm_bias = false;
-  config.refuse_true("attention_bias", "is not supported");
-  config.refuse_true("mlp_bias", "is not supported");
-}
-
-void read_mixtral(MapReader& config, Job& job) {
-  read_llama(config, job);
-  ModelConfig& model = job.model;
-  config.require("num_local_experts", model.experts);
-  config.require("num_experts_per_tok", model.top_k);
 }
 
 /// transformers' names: eager, sdpa, flash_attention_2 and others that are all fused.
@@ -143,15 +82,14 @@ void read_hf_layers(MapReader& config, Job& job) {
   }
 }
 
-using ReadModel = void (*)(MapReader&, Job&);
-
 std::string hf_model_name(const ConfigNode& config) {
   const ConfigNode* name = find(config, "_name_or_path");
   if (name != nullptr && name->kind == ConfigNode::Kind::scalar && !name->text.empty()) {
     return std::filesystem::path(name->text).filename().string();
   }
   const std::filesystem::path path(config.file);
-  return path.stem() == "config" && path.has_parent_path() ? path.parent_path().filename().string()
+  const bool is_usual = path.stem() == "config" || path.stem() == "case";
+  return is_usual && path.has_parent_path() ? path.parent_path().filename().string()
                                                            : path.stem().string();
 }
 
@@ -163,21 +101,10 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   ModelConfig& model = job.model;
   model.name = hf_model_name(config);
   MapReader reader(config, {job.warnings, job.unmodelled});
-  ReadModel read_model = nullptr;
-  reader.choose<ReadModel>("model_type",
-                           {{"gpt2", read_gpt2},
-                            {"gpt_neox", read_gpt_neox},
-                            {"llama", read_llama},
-                            {"mistral", read_llama},
-                            {"mixtral", read_mixtral}},
-                           read_model);
-  if (!reader.failed() && read_model == nullptr) {
-    reader.fail_at(config, "'model_type' is missing");
-  }
-  if (reader.failed() || read_model == nullptr) {
+  read_model_type(reader, config, job);
+  if (reader.failed()) {
     return tl::unexpected(reader.finish().error());
   }
-  read_model(reader, job);
   read_hf_layers(reader, job);
   if (const Result<void> ok = read_rotary(reader, job); !ok) {
     return tl::unexpected(ok.error());

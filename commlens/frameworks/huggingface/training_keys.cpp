@@ -8,7 +8,7 @@
 namespace commlens::huggingface {
 namespace {
 
-// transformers' configurations of gpt2, gpt_neox, llama, mistral and mixtral
+// transformers' configurations of the types in model_types.cpp
 constexpr std::string_view k_honoured =
     "activation_function dtype gradient_checkpointing head_dim hidden_act hidden_size initializer_range "
     "intermediate_size layer_norm_eps layer_norm_epsilon max_position_embeddings model_type n_embd n_head "
@@ -29,11 +29,19 @@ constexpr std::string_view k_irrelevant =
     "return_dict return_dict_in_generate rms_norm_eps router_aux_loss_coef router_jitter_noise "
     "sep_token_id summary_activation summary_first_dropout summary_proj_to_labels summary_type "
     "summary_use_proj suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class "
-    "top_k top_p transformers_version typical_p unk_token_id use_bfloat16 use_cache use_sliding_window";
+    "top_k top_p transformers_version typical_p unk_token_id use_bfloat16 use_cache use_sliding_window "
+    // of models that only newer rules have
+    "aux_loss_alpha ep_size initial_context_length n_group norm_topk_prob num_nextn_predict_layers qk_head_dim "
+    "rope_interleave routed_scaling_factor scoring_func seq_aux swiglu_alpha swiglu_limit topk_group "
+    "topk_method";
 
 constexpr std::string_view k_refused =
     "add_cross_attention architectures attention_bias auto_map is_encoder_decoder mlp_bias pruned_heads "
-    "quantization_config tie_encoder_decoder torchscript";
+    "quantization_config tie_encoder_decoder torchscript "
+    // of models that our trainer does not have
+    "decoder_sparse_step experts_per_token first_k_dense_replace kv_lora_rank mlp_only_layers "
+    "moe_intermediate_size moe_layer_freq n_routed_experts n_shared_experts num_experts q_lora_rank "
+    "qk_nope_head_dim qk_rope_head_dim v_head_dim";
 
 constexpr std::array<UnhonouredKey, 12> k_warned = {{
     {"attention_dropout", "0", "no dropout"},

@@ -1,0 +1,97 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/base/dtype.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/model/job.hpp"
+
+namespace commlens::huggingface {
+
+/// The framework as the command line and files name it: the Trainer of transformers on accelerate, and models
+/// that are split while they are loaded (tp_plan).
+inline constexpr std::string_view k_name = "hf";
+
+/// What FullyShardedDataParallelPlugin wraps in units of their own (accelerate utils/dataclasses.py).
+enum class WrapPolicy : std::uint8_t { transformer, none };
+
+/// reshard_after_forward: of FSDP2 true is full_shard, false is grad_op; of FSDP1 the strategy's name.
+enum class Sharding : std::uint8_t { full_shard, grad_op, no_shard, hybrid, hybrid_grad_op };
+
+/// `fsdp` and `fsdp_config` of TrainingArguments, or `fsdp_config` of accelerate's file.
+struct Fsdp {
+  bool is_used = false;
+  int version = 2;
+  Sharding sharding = Sharding::full_shard;
+  WrapPolicy wrap = WrapPolicy::transformer;
+  std::vector<std::string> wrapped = {};  // transformer_layer_cls_to_wrap; empty: the model's own layers
+  bool loads_on_rank0 = false;            // cpu_ram_efficient_loading
+  bool is_offloaded = false;              // cpu_offload, fsdp_offload_params
+  bool checkpoints = false;               // activation_checkpointing
+  // Version 1.
+  bool use_orig_params = true;
+  bool sync_module_states = true;
+  bool prefetches_in_backward = false;  // backward_prefetch is not NO_PREFETCH
+  friend bool operator==(const Fsdp&, const Fsdp&) = default;
+};
+
+/// `ddp_…` of TrainingArguments.
+struct Ddp {
+  std::optional<bool> find_unused_parameters;  // absent: true, unless activations are checkpointed
+  std::optional<Bytes> bucket_cap;
+  bool broadcast_buffers = true;
+  bool static_graph = false;
+  friend bool operator==(const Ddp&, const Ddp&) = default;
+};
+
+enum class Interval : std::uint8_t { never, steps, epoch };
+
+/// When the loss is logged: `logging_strategy`, `logging_steps`, `logging_first_step`.
+struct Logging {
+  Interval strategy = Interval::steps;
+  double steps = 500;  // below 1: a part of max_steps
+  bool first_step = false;
+  friend bool operator==(const Logging&, const Logging&) = default;
+};
+
+/// When a checkpoint is written: `save_strategy`, `save_steps`.
+struct Saving {
+  Interval strategy = Interval::steps;
+  double steps = 500;
+  friend bool operator==(const Saving&, const Saving&) = default;
+};
+
+/// How the ranks run the model.
+enum class Loop : std::uint8_t {
+  trainer,  // Trainer.train()
+  plain     // forward, backward and the optimizer, nothing else
+};
+
+/// Settings of jobs of transformers (docs/frameworks/huggingface.md) that no other framework has; the
+/// defaults are those of TrainingArguments. Batch sizes, recomputation, the norm to clip at and the degrees
+/// are in the job: tensor ranks split the model by its tp_plan, the rest of dp_replicate_size data ranks
+/// shards.
+struct Options {
+  std::string model_type;  // of config.json; empty: the model came from elsewhere
+  Loop loop = Loop::trainer;
+  std::optional<DType> mixed_precision;  // bf16, fp16
+  Fsdp fsdp;
+  Ddp ddp;
+  Logging logging;
+  Saving saving;
+  std::int64_t replicate = 1;   // dp_replicate_size
+  std::int64_t max_steps = -1;  // -1: as many as the epochs have
+  bool averages_tokens = true;  // average_tokens_across_devices
+  bool counts_input = false;    // include_num_input_tokens_seen
+  bool syncs_each_batch = false;  // gradient_accumulation_kwargs: {sync_each_batch: true}
+  std::string torch_version;      // of the recording; empty: the one the release was recorded with
+  friend bool operator==(const Options&, const Options&) = default;
+};
+
+inline const Options& options(const Job& job) { return job.options.of<Options>(); }
+inline Options& options(Job& job) { return job.options.edit<Options>(); }
+
+}  // namespace commlens::huggingface
