@@ -10,7 +10,10 @@
 #include "commlens/frameworks/commlens/framework.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/reader.hpp"
+#include "commlens/frameworks/huggingface/accelerate.hpp"
+#include "commlens/frameworks/huggingface/framework.hpp"
 #include "commlens/frameworks/huggingface/reader.hpp"
+#include "commlens/frameworks/huggingface/training_arguments.hpp"
 #include "commlens/frameworks/megatron/framework.hpp"
 #include "commlens/frameworks/megatron/reader.hpp"
 #include "commlens/frameworks/neox/framework.hpp"
@@ -48,6 +51,7 @@ std::span<const FrameworkRules> frameworks() {
       rules.push_back(std::move(one));
     }
     rules.push_back(torchtitan::rules());
+    rules.push_back(huggingface::rules());
     rules.push_back(trainer::rules());
     return rules;
   }();
@@ -55,8 +59,14 @@ std::span<const FrameworkRules> frameworks() {
 }
 
 std::span<const ConfigReader> config_readers() {
-  static const std::array all = {huggingface::reader(), torchtitan::argument_reader(), torchtitan::toml_reader(), megatron::reader(),
-                                 neox::reader(), deepspeed::reader()};
+  static const std::array all = {huggingface::reader(),
+                                 huggingface::accelerate_reader(),
+                                 torchtitan::argument_reader(),
+                                 torchtitan::toml_reader(),
+                                 megatron::reader(),
+                                 neox::reader(),
+                                 huggingface::training_arguments_reader(),
+                                 deepspeed::reader()};
   return all;
 }
 

@@ -55,7 +55,25 @@ std::vector<std::int64_t> stages_to_write(const Mesh& mesh, std::optional<Rank> 
   return stages;
 }
 
-/// The classes of one stage's ranks: one, or two where the first ranks of the tensor groups begin otherwise.
+/// The ranks of a class at positions `first` to `last` along an axis, with another initialisation.
+struct Positions {
+  Axis axis;
+  std::int64_t first;
+  std::int64_t last;
+};
+void add_part(const RankClass& whole, const Positions& positions, const Program& init, Plan& plan) {
+  const Mesh& mesh = *plan.tables.groups.mesh();
+  for (const RankRange& ranks :
+       intersection(whole.ranks, mesh.range(positions.axis, positions.first, positions.last))) {
+    RankClass part = whole;
+    part.init = init;
+    part.ranks = ranks;
+    plan.classes.push_back(std::move(part));
+  }
+}
+
+/// The classes of one stage's ranks: one, or more where the first ranks of the tensor groups, or of rows of
+/// data ranks, begin otherwise.
 void add_classes(std::int64_t stage, StagePrograms programs, Plan& plan) {
   const Mesh& mesh = *plan.tables.groups.mesh();
   RankClass all;
@@ -65,21 +83,21 @@ void add_classes(std::int64_t stage, StagePrograms programs, Plan& plan) {
   all.iterations = std::move(programs.iterations);
   all.others = std::move(programs.others);
   trim_repeats(all.iterations);
-  if (!programs.init_of_other_tensor_ranks) {
+  const bool has_data_rows = programs.init_of_other_data_ranks.has_value();
+  if (!programs.init_of_other_tensor_ranks && !has_data_rows) {
     plan.classes.push_back(std::move(all));
     return;
   }
-  RankClass others = all;
-  others.init = std::move(*programs.init_of_other_tensor_ranks);
-  const auto add = [&](const RankClass& some, std::int64_t first, std::int64_t last) {
-    for (const RankRange& ranks : intersection(some.ranks, mesh.range(Axis::tp, first, last))) {
-      RankClass part = some;
-      part.ranks = ranks;
-      plan.classes.push_back(std::move(part));
+  const Axis axis = has_data_rows ? Axis::dp : Axis::tp;
+  const Program others = has_data_rows ? std::move(*programs.init_of_other_data_ranks)
+                                       : std::move(*programs.init_of_other_tensor_ranks);
+  const std::int64_t row = has_data_rows ? programs.data_row : mesh.size(Axis::tp);
+  for (std::int64_t first = 0; first < mesh.size(axis); first += row) {
+    add_part(all, {axis, first, first}, all.init, plan);
+    if (row > 1) {
+      add_part(all, {axis, first + 1, first + row - 1}, others, plan);
     }
-  };
-  add(all, 0, 0);
-  add(others, 1, mesh.size(Axis::tp) - 1);
+  }
 }
 
 /// Refuses an axis that no rule has calls along, and an order of ranks that the framework does not have:

@@ -31,6 +31,7 @@ struct Fsdp {
   bool loads_on_rank0 = false;            // cpu_ram_efficient_loading
   bool is_offloaded = false;              // cpu_offload, fsdp_offload_params
   bool checkpoints = false;               // activation_checkpointing
+  bool saves_whole = true;                // state_dict_type is FULL_STATE_DICT
   // Version 1.
   bool use_orig_params = true;
   bool sync_module_states = true;
@@ -76,7 +77,7 @@ enum class Loop : std::uint8_t {
 /// shards.
 struct Options {
   std::string model_type;  // of config.json; empty: the model came from elsewhere
-  Loop loop = Loop::trainer;
+  std::optional<Loop> loop;  // absent: plain with tensor ranks, else the Trainer
   std::optional<DType> mixed_precision;  // bf16, fp16
   Fsdp fsdp;
   Ddp ddp;

@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 
 #include "commlens/base/file.hpp"
-#include "commlens/base/text.hpp"
 #include "commlens/config/json_document.hpp"
 #include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
+#include "commlens/frameworks/read_config.hpp"
 
 namespace commlens::huggingface {
 namespace {
@@ -38,7 +38,7 @@ constexpr std::string_view k_silent =
     "train_sampling_strategy use_cache use_cpu use_liger_kernel warmup_ratio warmup_steps weight_decay";
 
 // What they send has no rules; the messages of a training step are the same.
-constexpr std::string_view k_skipped =
+constexpr std::string_view k_skipped_arguments =
     "debug eval_on_start label_smoothing_factor load_best_model_at_end optim_target_modules "
     "resume_from_checkpoint auto_find_batch_size";
 
@@ -89,7 +89,7 @@ void read_logging(MapReader& reader, Options& own) {
   }
 }
 
-void read_ddp(MapReader& reader, Ddp& ddp) {
+void read_ddp_arguments(MapReader& reader, Ddp& ddp) {
   if (reader.has("ddp_find_unused_parameters")) {
     bool finds = false;
     reader.read("ddp_find_unused_parameters", finds);
@@ -146,12 +146,13 @@ Result<std::vector<std::string>> fsdp_words(MapReader& reader) {
   if (is_on) {
     return *is_on ? std::vector<std::string>{"true"} : words;
   }
-  std::string text = node->text;
-  std::replace(text.begin(), text.end(), ' ', '\n');
-  for (const std::string_view word : lines_of(text)) {
-    if (!word.empty()) {
-      words.emplace_back(word);
+  std::string_view text = node->text;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (end > 0) {
+      words.emplace_back(text.substr(0, end));
     }
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return words;
 }
@@ -198,7 +199,7 @@ Result<ConfigNode> fsdp_config_of(const ConfigNode* node, const ConfigNode& argu
   return content ? parse_json(path.string(), *content) : tl::unexpected(content.error());
 }
 
-Result<void> read_fsdp(MapReader& reader, const ConfigNode& arguments, Job& job) {
+Result<void> read_fsdp_arguments(MapReader& reader, const ConfigNode& arguments, Job& job) {
   const Result<std::vector<std::string>> words = fsdp_words(reader);
   const ConfigNode* const config = reader.node("fsdp_config");
   if (!words || words->empty()) {
@@ -216,8 +217,8 @@ Result<void> read_fsdp(MapReader& reader, const ConfigNode& arguments, Job& job)
 }
 
 /// Sections that have readers of their own.
-Result<void> read_sections(MapReader& reader, const ConfigNode& arguments, Job& job) {
-  if (const Result<void> ok = read_fsdp(reader, arguments, job); !ok) {
+Result<void> read_argument_sections(MapReader& reader, const ConfigNode& arguments, Job& job) {
+  if (const Result<void> ok = read_fsdp_arguments(reader, arguments, job); !ok) {
     return ok;
   }
   if (const ConfigNode* const section = reader.map("accelerator_config")) {
@@ -237,7 +238,7 @@ void refuse_others(MapReader& reader) {
   }
   reader.refuse_true("torch_compile", "has no rules: compiled graphs have buckets of their own; use false");
   reader.accept(k_silent);
-  reader.skip_unless_off(k_skipped);
+  reader.skip_unless_off(k_skipped_arguments);
   std::string optimizer = "adamw_torch_fused";
   reader.read("optim", optimizer);
   const bool is_local = optimizer.starts_with("adam") || optimizer == "sgd" || optimizer == "adagrad" ||
@@ -247,7 +248,7 @@ void refuse_others(MapReader& reader) {
   }
 }
 
-bool recognises(const ConfigFile& file) {
+bool is_of_arguments(const ConfigFile& file) {
   const bool is_other = file.has("model_type") || file.has("framework") || file.has("train_batch_size") ||
                         file.has("train_micro_batch_size_per_gpu");
   return !is_other && (file.has("per_device_train_batch_size") || file.has("gradient_accumulation_steps") ||
@@ -278,7 +279,7 @@ Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
   reader.read("max_grad_norm", job.train.gradient_clipping);
   read_precision(reader, own);
   read_logging(reader, own);
-  read_ddp(reader, own.ddp);
+  read_ddp_arguments(reader, own.ddp);
   read_input_count(reader, own);
   reader.read("average_tokens_across_devices", own.averages_tokens);
   bool checkpoints = false;
@@ -288,7 +289,7 @@ Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
     set_recompute(job, Recompute::full);
   }
   refuse_others(reader);
-  if (const Result<void> ok = read_sections(reader, arguments, job); !ok) {
+  if (const Result<void> ok = read_argument_sections(reader, arguments, job); !ok) {
     return ok;
   }
   return reader.finish();
@@ -297,7 +298,7 @@ Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
 ConfigReader training_arguments_reader() {
   return {.name = "a file of TrainingArguments",
           .framework = k_name,
-          .recognises = recognises,
+          .recognises = is_of_arguments,
           .add = read_training_arguments};
 }
 

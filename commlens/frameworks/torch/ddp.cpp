@@ -23,12 +23,20 @@ std::int64_t buffers(const std::vector<Module>& modules) {
 }
 
 /// Of batch norm: running mean and variance, in the dtype that the whole model was given, and how many
-/// batches it has seen.
+/// batches it has seen. Others as their modules list them.
 std::vector<BucketItem> buffer_items(const Job& job, const std::vector<Module>& modules) {
   const std::int64_t elements = buffers(modules);
   const DType dtype = job.model.fp32_patterns.empty() ? job.train.dtype : DType::fp32;
-  return elements == 0 ? std::vector<BucketItem>()
-                       : std::vector<BucketItem>{{elements, dtype}, {elements, dtype}, {1, DType::int64}};
+  std::vector<BucketItem> items;
+  if (elements > 0) {
+    items = {{elements, dtype}, {elements, dtype}, {1, DType::int64}};
+  }
+  for (const Module& module : modules) {
+    for (const Buffer& buffer : module.buffers) {
+      items.push_back({buffer.elements, buffer.dtype});
+    }
+  }
+  return items;
 }
 
 std::size_t module_of(const std::vector<Module>& modules, const Parameter* parameter) {

@@ -285,7 +285,7 @@ void ShardedStage::pre_backward(Live& live) {
     is_new = true;
     held.is_reduced = false;
     gather(held);
-    if (named.empty() && !held.order.empty()) {
+    if (named.empty() && !held.order.empty() && options_.fsdp.prefetches_in_backward) {
       const std::size_t place = held.order.back();
       held.order.pop_back();
       prefetch(live, at, place);

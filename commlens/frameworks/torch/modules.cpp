@@ -180,7 +180,9 @@ std::vector<const Parameter*> in_gradient_order(const std::vector<Module>& modul
     }
   };
   for (auto module = modules.rbegin(); module != modules.rend(); ++module) {
-    if (module->kind == Module::Kind::block && module->parameters.size() == llama.size()) {
+    if (!module->gradient_order.empty()) {
+      add(*module, module->gradient_order);
+    } else if (module->kind == Module::Kind::block && module->parameters.size() == llama.size()) {
       add(*module, llama);
     } else if (module->kind == Module::Kind::block) {
       add(*module, gpt);

@@ -35,6 +35,12 @@ struct Parameter {
   bool has_gradient() const { return is_trainable && is_used; }
 };
 
+/// A tensor of a module that is not trained.
+struct Buffer {
+  std::int64_t elements = 0;
+  DType dtype = DType::fp32;
+};
+
 /// A part of the model that is called on its own, in the order of the forward pass.
 struct Module {
   enum class Kind : std::uint8_t { embedding, positions, input_norm, block, norm, output };
@@ -43,6 +49,10 @@ struct Module {
   bool is_used = true;           // false: left out of the forward pass
   bool has_feed_forward = true;  // false: that half of the block is left out
   std::vector<Parameter> parameters;
+  std::vector<Buffer> buffers = {};  // beside batch norm's
+  /// Places in `parameters`, in the order in which their gradients are complete; empty: that of the trees of
+  /// case files.
+  std::vector<std::size_t> gradient_order = {};
 };
 
 /// The layers of a stage: equally many, or, where they do not divide, as if the embedding and the head were a

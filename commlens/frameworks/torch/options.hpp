@@ -73,6 +73,7 @@ struct Fsdp {
   FsdpStrategy strategy = FsdpStrategy::full_shard;
   bool use_orig_params = false;
   bool sync_module_states = false;
+  bool prefetches_in_backward = true;  // backward_prefetch is BACKWARD_PRE
 };
 
 /// parallelize_module of DTensor.

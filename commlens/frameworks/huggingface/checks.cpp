@@ -1,0 +1,121 @@
+// What has no rules is refused by name.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "commlens/frameworks/huggingface/framework.hpp"
+#include "commlens/frameworks/huggingface/options.hpp"
+#include "commlens/frameworks/huggingface/states.hpp"
+#include "commlens/frameworks/torch/options.hpp"
+
+namespace commlens::huggingface {
+namespace {
+
+Result<void> refuse_if(bool applies, std::string reason) {
+  return applies ? Result<void>(failure(std::move(reason))) : Result<void>();
+}
+
+Result<void> check_model(const Job& job) {
+  const ModelConfig& model = job.model;
+  if (model.family == Family::gpt) {
+    return failure(fmt::format(
+        "the hf rules have no module tree of {}; they have llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, "
+        "deepseek_v2, deepseek_v3 and gpt_oss",
+        options(job).model_type.empty() ? "gpt models" : options(job).model_type));
+  }
+  return refuse_if(model.parallel_residual || model.positions != Positions::rotary || !model.final_norm,
+                "the hf rules have models of the llama family alone: rotary positions, two residuals, a final "
+                "norm");
+}
+
+Result<void> check_layout(const Job& job) {
+  const ParallelLayout& layout = job.layout;
+  const Options& own = options(job);
+  if (layout.pp > 1 || layout.virtual_stages > 1) {
+    return failure("the Trainer has no pipeline of its own (--pp); use --framework torchtitan or megatron");
+  }
+  if (layout.cp > 1) {
+    return failure("the hf rules have no context parallelism (cp_size); use --framework torchtitan");
+  }
+  if (layout.ep > 1 || layout.replicated_tp || layout.replicate > 1 || layout.sequence_parallel) {
+    return failure("the hf rules have no expert and no sequence parallelism and no replicated tensor ranks");
+  }
+  if (job.train.zero_stage > 0) {
+    return failure("--zero: the Trainer shards by fsdp of TrainingArguments; leave it out");
+  }
+  if (layout.tp > 1 && own.loop == Loop::trainer) {
+    return failure("the hf rules have the Trainer without tensor ranks alone; leave TrainingArguments out, or "
+                   "use --tp 1");
+  }
+  return refuse_if(layout.tp > 1 && layout.dp > 1,
+                "tp_plan with several data ranks has no rules; use as many tensor ranks as ranks");
+}
+
+Result<void> check_tensor(const Job& job) {
+  const ModelConfig& model = job.model;
+  const std::int64_t tp = job.layout.tp;
+  const bool is_even = model.heads % tp == 0 && model.ffn_hidden % tp == 0 &&
+                       model.expert_hidden() % tp == 0 && model.vocab % tp == 0;
+  if (tp > 1 && !is_even) {
+    return failure(fmt::format("{} tensor ranks split heads, widths or vocabulary unevenly, which has no rules",
+                               tp));
+  }
+  return refuse_if(tp > 1 && !model.latent.is_used() && model.kv_heads % tp != 0,
+                fmt::format("{} key/value heads cannot be split over {} tensor ranks", model.kv_heads, tp));
+}
+
+Result<void> check_units(const Job& job) {
+  const Fsdp& fsdp = options(job).fsdp;
+  const std::string layer = layer_class(job);
+  const bool is_other = std::any_of(fsdp.wrapped.begin(), fsdp.wrapped.end(), [&](const std::string& name) {
+    return layer.empty() ? !name.ends_with("DecoderLayer") : name != layer;
+  });
+  return refuse_if(fsdp.is_used && fsdp.wrap == WrapPolicy::transformer && is_other,
+                fmt::format("transformer_layer_cls_to_wrap: the hf rules wrap the layers alone, {}",
+                            layer.empty() ? "the class whose name ends in DecoderLayer" : layer));
+}
+
+Result<void> check_fsdp(const Job& job) {
+  const Options& own = options(job);
+  const Fsdp& fsdp = own.fsdp;
+  if (own.replicate > 1 && (!fsdp.is_used || fsdp.version == 1)) {
+    return failure("dp_replicate_size needs fsdp version 2, which shards over the other data ranks");
+  }
+  if (job.layout.dp % own.replicate != 0) {
+    return failure(fmt::format("dp_replicate_size {} does not divide {} data ranks", own.replicate, job.layout.dp));
+  }
+  if (!fsdp.is_used) {
+    return {};
+  }
+  if (fsdp.sharding == Sharding::hybrid || fsdp.sharding == Sharding::hybrid_grad_op) {
+    return failure("hybrid_shard of fsdp version 1 shards within a node, which has no rules; use version 2 with "
+                   "parallelism_config");
+  }
+  const bool has_router_buffer = job.model.experts > 0 && own.model_type == "deepseek_v3";
+  if (loads_on_rank0(job) && has_router_buffer) {
+    return failure("cpu_ram_efficient_loading: accelerate fails on the router's buffer of deepseek_v3 "
+                   "(AttributeError in fsdp2_load_full_state_dict)");
+  }
+  return check_units(job);
+}
+
+}  // namespace
+
+Result<void> check_job(const Job& job) {
+  for (const auto each : {check_model, check_layout, check_tensor, check_fsdp}) {
+    if (const Result<void> ok = each(job); !ok) {
+      return ok;
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> never_recorded(const Job& job) {
+  std::vector<std::string> reasons;
+  if (job.layout.tp > 1 && job.train.recompute != Recompute::none) {
+    reasons.emplace_back("gradient checkpointing of a model split by its tp_plan");
+  }
+  return reasons;
+}
+
+}  // namespace commlens::huggingface
