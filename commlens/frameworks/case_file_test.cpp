@@ -137,7 +137,7 @@ TEST(CaseYaml, RefusesContradictions) {
 TEST(CaseYaml, RefusesWhatIsMissingOrWrong) {
   EXPECT_EQ(error_of("ranks: 4\n"),
             "z/case.yaml:1: 'framework' is missing: paper, deepspeed, neox, megatron, torch-ddp, "
-            "torch-fsdp, torch-tp, torch-pipeline, torchtitan or commlens");
+            "torch-fsdp, torch-tp, torch-pipeline, torchtitan, hf or commlens");
   EXPECT_TRUE(
       error_of("framework: deepsped\n").starts_with("z/case.yaml:1: there is no framework 'deepsped'"));
   EXPECT_EQ(error_of(k_head), "z/case.yaml:1: 'model' is missing (or a neox or megatron map)");

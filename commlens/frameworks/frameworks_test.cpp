@@ -33,7 +33,7 @@ TEST(Frameworks, AreFoundByName) {
   }
   EXPECT_EQ(framework_named("deepsped").error().message,
             "there is no framework 'deepsped'; did you mean 'deepspeed'? choose from paper, deepspeed, neox, "
-            "megatron, torch-ddp, torch-fsdp, torch-tp, torch-pipeline, torchtitan, commlens");
+            "megatron, torch-ddp, torch-fsdp, torch-tp, torch-pipeline, torchtitan, hf, commlens");
 }
 
 TEST(Frameworks, HaveAVersionBehindTheirName) {

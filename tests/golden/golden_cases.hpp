@@ -35,7 +35,7 @@ inline const std::vector<std::string>& golden_frameworks_of_2024() {
 }
 inline std::vector<std::string> golden_frameworks() {
   std::vector<std::string> all = golden_frameworks_of_2024();
-  for (const char* release : {"torch", "torch_2.6", "torch_2.9", "torch_2.10", "torch_2.12"}) {
+  for (const char* release : {"torch", "torch_2.6", "torch_2.9", "torch_2.10", "torch_2.12", "hf"}) {
     all.emplace_back(release);
   }
   return all;
@@ -54,6 +54,9 @@ inline std::vector<std::string> golden_cases(const std::vector<std::string>& fra
 inline std::vector<std::string> golden_cases_of_random_torch_jobs() {
   return golden_cases_of("torch_recorded");
 }
+
+/// Recordings of our own of the Trainer of transformers, of what the others do not have.
+inline std::vector<std::string> golden_cases_of_more_hf_jobs() { return golden_cases_of("hf_recorded"); }
 
 /// As GoogleTest wants it: letters, digits and underscores.
 inline std::string golden_test_name(const testing::TestParamInfo<std::string>& parameter) {

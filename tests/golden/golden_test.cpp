@@ -98,6 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases(golden
 INSTANTIATE_TEST_SUITE_P(RandomTorch, Golden, testing::ValuesIn(golden_cases_of_random_torch_jobs()),
                          golden_test_name);
 
+INSTANTIATE_TEST_SUITE_P(MoreHf, Golden, testing::ValuesIn(golden_cases_of_more_hf_jobs()), golden_test_name);
+
 TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("deepspeed").size(), 46U);
   EXPECT_EQ(golden_cases_of("neox").size(), 13U);
@@ -108,6 +110,8 @@ TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("torch_2.9").size(), 24U);
   EXPECT_EQ(golden_cases_of("torch_2.10").size(), 7U);
   EXPECT_EQ(golden_cases_of("torch_2.12").size(), 10U);
+  EXPECT_EQ(golden_cases_of("hf").size(), 9U);
+  EXPECT_EQ(golden_cases_of_more_hf_jobs().size(), 14U);
   EXPECT_EQ(golden_cases_of_random_torch_jobs().size(), 15U);
 }
 

@@ -119,7 +119,7 @@ TEST(HfJson, RefusesOtherModelsByName) {
   EXPECT_EQ(
       hf_error_of("{\n\"model_type\": \"t5\"}"),
       "models/x/config.json:2: 'model_type' is 't5', which is not supported; choose from gpt2, gpt_neox, "
-      "llama, mistral, mixtral");
+      "llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, gpt_oss");
   EXPECT_EQ(hf_error_of("{}"), "models/x/config.json:1: 'model_type' is missing");
   EXPECT_EQ(hf_error_of(R"({"model_type": "gpt2", "n_layer": 2})"),
             "models/x/config.json:1: 'n_embd' is missing");
