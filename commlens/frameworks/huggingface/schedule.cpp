@@ -26,7 +26,8 @@ StepEvents Events::at(std::int64_t iteration) const {
                 is_due(step, own.logging.strategy == Interval::steps, own.logging.steps);
   events.saves = is_due(step, own.saving.strategy == Interval::steps, own.saving.steps) ||
                  (events.ends && own.saving.strategy == Interval::steps);
-  events.logs_at_end = events.ends && own.logging.strategy == Interval::epoch;
+  events.logs_at_end = events.ends && own.logging.strategy == Interval::epoch && !events.logs;
+  events.saves_at_end = events.ends && own.saving.strategy == Interval::epoch;
   return events;
 }
 

@@ -9,9 +9,9 @@ namespace commlens::huggingface {
 struct StepEvents {
   bool logs = false;
   bool saves = false;
-  bool logs_at_end = false;   // after the last step, as a part of its epoch: logging_strategy epoch
+  bool logs_at_end = false;   // after the last step, as at the end of an epoch: logging_strategy epoch
+  bool saves_at_end = false;  // the same of save_strategy
   bool ends = false;          // the training is over
-  bool flops_are_new = true;  // some were counted since they were last sent: every step counts
 };
 
 /// When it does what (DefaultFlowCallback of transformers 5.23 trainer_callback.py).

@@ -59,7 +59,8 @@ class JobWriter {
   }
 
  private:
-  bool is_trainer() const { return own_.loop == Loop::trainer && job_.layout.dp > 1; }
+  bool is_trainer() const { return own_.loop == Loop::trainer; }
+  bool has_peers() const { return job_.layout.dp > 1; }
 
   Program initialisation(bool is_rank0) {
     if (loads_on_rank0(job_)) {
@@ -81,7 +82,7 @@ class JobWriter {
 
   void write_iteration(std::int64_t iteration) {
     out_.set_phase(Phase::other);
-    if (is_trainer() && own_.averages_tokens) {
+    if (is_trainer() && has_peers() && own_.averages_tokens) {
       gather_number(DType::int64, k_count_items, "tokens with labels");
     }
     const auto last = static_cast<std::int32_t>(job_.train.micro_batches - 1);
@@ -97,7 +98,7 @@ class JobWriter {
       forward();
       out_.set_phase(Phase::backward, micro_batch);
       backward();
-      if (is_trainer() && own_.counts_input) {
+      if (is_trainer() && has_peers() && own_.counts_input) {
         out_.set_phase(Phase::other, micro_batch);
         gather_number(DType::int64, k_count_input, "input tokens");
       }
@@ -113,27 +114,33 @@ class JobWriter {
 
   void end_of_step(std::int64_t iteration) {
     const StepEvents events = events_.at(iteration);
-    if (events.logs) {
-      gather_number(DType::fp32, k_log_loss, "loss");
-      gather_flops(events.flops_are_new);
-    }
-    if (events.saves) {
-      gather_flops(events.flops_are_new && !events.logs);
-      if (shards_) {
-        save_states(out_, groups_, modules_);
+    has_new_flops_ = true;
+    for (const auto& [logs, saves] :
+         {std::pair(events.logs, events.saves), std::pair(events.logs_at_end, events.saves_at_end)}) {
+      if (logs) {
+        gather_number(DType::fp32, k_log_loss, "loss");
+        gather_flops();
+      }
+      if (saves) {
+        gather_flops();
+        save();
       }
     }
-    if (events.logs_at_end) {
-      gather_number(DType::fp32, k_log_loss, "loss");
-      gather_flops(!events.saves);
-    }
     if (events.ends) {
-      gather_flops(!events.logs && !events.saves && !events.logs_at_end);
+      gather_flops();
     }
   }
   /// Of what was counted since the last time: a floating-point number, or the integer 0 that it was reset to.
-  void gather_flops(bool are_new) {
-    gather_number(are_new ? DType::fp32 : DType::int64, k_log_flops, "floating-point operations");
+  void gather_flops() {
+    gather_number(std::exchange(has_new_flops_, false) ? DType::fp32 : DType::int64, k_log_flops,
+                  "floating-point operations");
+  }
+  void save() {
+    if (shards_ && own_.fsdp.saves_whole && torch_.fsdp.version == 2) {
+      save_states(out_, groups_, modules_);
+    } else if (shards_ && own_.fsdp.saves_whole) {
+      save_flat_states(out_, shard_units(job_, modules_, groups_.mesh()));
+    }
   }
 
   void forward_module(const pytorch::Module& module) {
@@ -231,6 +238,7 @@ class JobWriter {
   TensorModel model_;
   ModelWork work_;
   Events events_;
+  bool has_new_flops_ = true;
   std::unique_ptr<pytorch::ShardedStage> shards_;
   std::optional<pytorch::DataParallel> ddp_;
 };
