@@ -29,6 +29,11 @@ std::vector<const Parameter*> states_of(const Job& job, const std::vector<Module
   return all;
 }
 
+/// All but norms and biases (get_decay_parameter_names of transformers 5.23 trainer.py).
+bool weight_decays(const Parameter& parameter) {
+  return parameter.name.find("norm") == std::string::npos && parameter.name.find("bias") == std::string::npos;
+}
+
 void gather_state(ProgramBuilder& out, const pytorch::Groups& groups, const Parameter& parameter, int times) {
   const Elements shard{ceil_div(parameter.rows, groups.shard_ranks) * parameter.row};
   for (int time = 0; time < times; ++time) {
@@ -73,10 +78,10 @@ void save_states(ProgramBuilder& out, const pytorch::Groups& groups, const std::
       gather_state(out, groups, *parameter, 1);
     }
   }
-  // Of the optimizer's groups, the one whose weights decay first: norms and biases do not.
+  // Of the optimizer's groups, the one whose weights decay first.
   for (const bool decays : {true, false}) {
     for (const Parameter* const parameter : all) {
-      if ((parameter->dimensions > 1) == decays) {
+      if (weight_decays(*parameter) == decays) {
         gather_state(out, groups, *parameter, 2);
       }
     }
