@@ -50,10 +50,13 @@ class JobWriter {
       programs.init_of_other_data_ranks = initialisation(false);
       programs.data_row = groups_.shard_ranks;
     }
-    // The last one, which repeats, neither logs nor saves unless each iteration does.
-    for (std::int64_t iteration = 0; iteration < events_.distinct(); ++iteration) {
-      write_iteration(iteration);
-      programs.iterations.push_back(out_.take());
+    const std::int64_t cold = ddp_ ? 4 : 2;
+    for (std::int64_t iteration = 0; iteration < cold; ++iteration) {
+      programs.iterations.push_back(iteration_with(events_.at(iteration)));
+    }
+    programs.iterations.push_back(iteration_with(events_.usual()));  // it repeats
+    for (const EventRow& row : is_trainer() ? events_.others(cold) : std::vector<EventRow>()) {
+      programs.others.push_back({row.first, row.every, iteration_with(row.events)});
     }
     return programs;
   }
@@ -80,7 +83,7 @@ class JobWriter {
     out_.all_gather(groups_.data, {1}, dtype, rule, tag);
   }
 
-  void write_iteration(std::int64_t iteration) {
+  Program iteration_with(const StepEvents& events) {
     out_.set_phase(Phase::other);
     if (is_trainer() && has_peers() && own_.averages_tokens) {
       gather_number(DType::int64, k_count_items, "tokens with labels");
@@ -108,12 +111,12 @@ class JobWriter {
     work_.optimizer(updated());
     if (is_trainer()) {
       out_.set_phase(Phase::other);
-      end_of_step(iteration);
+      end_of_step(events);
     }
+    return out_.take();
   }
 
-  void end_of_step(std::int64_t iteration) {
-    const StepEvents events = events_.at(iteration);
+  void end_of_step(const StepEvents& events) {
     has_new_flops_ = true;
     for (const auto& [logs, saves] :
          {std::pair(events.logs, events.saves), std::pair(events.logs_at_end, events.saves_at_end)}) {
