@@ -26,6 +26,9 @@ struct StagePrograms {
   std::vector<Program> iterations;
   /// What all but the first rank of each tensor group do at initialisation, where that is something else.
   std::optional<Program> init_of_other_tensor_ranks = {};
+  /// The same of all but the first rank of each row of `data_row` data ranks; not beside the other.
+  std::optional<Program> init_of_other_data_ranks = {};
+  std::int64_t data_row = 0;
   /// What some iterations do instead.
   std::vector<OtherProgram> others = {};
   /// The same of all but the first rank of each row of `data_row` data ranks; not beside the other.

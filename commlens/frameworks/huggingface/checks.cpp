@@ -54,14 +54,13 @@ Result<void> check_layout(const Job& job) {
 Result<void> check_tensor(const Job& job) {
   const ModelConfig& model = job.model;
   const std::int64_t tp = job.layout.tp;
-  const bool is_even = model.heads % tp == 0 && model.ffn_hidden % tp == 0 &&
-                       model.expert_hidden() % tp == 0 && model.vocab % tp == 0;
-  if (tp > 1 && !is_even) {
-    return failure(fmt::format("{} tensor ranks split heads, widths or vocabulary unevenly, which has no rules",
-                               tp));
+  if (model.heads % tp != 0) {
+    return failure(fmt::format("{} heads cannot be split over {} tensor ranks", model.heads, tp));
   }
-  return refuse_if(tp > 1 && !model.latent.is_used() && model.kv_heads % tp != 0,
-                fmt::format("{} key/value heads cannot be split over {} tensor ranks", model.kv_heads, tp));
+  return refuse_if(!model.latent.is_used() && !model.attention_sinks && model.kv_heads % tp != 0,
+                   fmt::format("{} key/value heads cannot be split over {} tensor ranks: transformers fails in "
+                               "the attention",
+                               model.kv_heads, tp));
 }
 
 Result<void> check_units(const Job& job) {

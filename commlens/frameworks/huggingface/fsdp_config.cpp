@@ -53,6 +53,19 @@ void read_sharding(MapReader& reader, std::string_view key, Fsdp& fsdp) {
                                shown_text(node->text)));
 }
 
+/// accelerate takes the strategy from its own file and not from reshard_after_forward, which TrainingArguments
+/// set (FullyShardedDataParallelPlugin.__post_init__: sharding_strategy is always there).
+void read_strategy(MapReader& reader, Job& job, Fsdp& fsdp) {
+  read_sharding(reader, "reshard_after_forward", fsdp);
+  if (fsdp.sharding != Sharding::full_shard) {
+    job.warnings.push_back(fmt::format("{}: reshard_after_forward has no effect with version 1 in accelerate "
+                                       "1.15, which shards as fsdp_sharding_strategy of its file says",
+                                       reader.where("reshard_after_forward")));
+  }
+  fsdp.sharding = Sharding::full_shard;
+  read_sharding(reader, "sharding_strategy", fsdp);
+}
+
 void read_wrapping(MapReader& reader, Fsdp& fsdp) {
   std::int64_t least = 0;
   reader.read("min_num_params", least, 0);
@@ -114,8 +127,7 @@ Result<void> read_fsdp_config(const ConfigNode& section, Job& job) {
   }
   fsdp.version = static_cast<int>(version);
   if (fsdp.version == 1) {
-    read_sharding(reader, "reshard_after_forward", fsdp);
-    read_sharding(reader, "sharding_strategy", fsdp);
+    read_strategy(reader, job, fsdp);
   } else {
     reader.accept("sharding_strategy");
     read_sharding(reader, "reshard_after_forward", fsdp);

@@ -12,6 +12,7 @@ const Rule k_load_broadcast{"accelerate.load_broadcast",
 const Rule k_load_scatter{"accelerate.load_scatter",
                           "accelerate 1.15 utils/fsdp_utils.py:636 fsdp2_load_full_state_dict"};
 const Rule k_save_gather{"trainer.save_gather", "transformers 5.23 trainer.py _save_checkpoint"};
+const Rule k_save_describe{"trainer.save_describe", "torch 2.15 distributed/fsdp/_optim_utils.py:1335"};
 const Rule k_plan_embedding{"plan.embedding",
                             "transformers 5.23 distributed/tensor_parallel.py:354 EmbeddingParallel"};
 const Rule k_plan_output{"plan.row_wise_output",

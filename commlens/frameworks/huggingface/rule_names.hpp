@@ -12,6 +12,7 @@ extern const Rule k_log_flops;
 extern const Rule k_load_broadcast;
 extern const Rule k_load_scatter;
 extern const Rule k_save_gather;
+extern const Rule k_save_describe;
 extern const Rule k_plan_embedding;
 extern const Rule k_plan_output;
 extern const Rule k_plan_input;

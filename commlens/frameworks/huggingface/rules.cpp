@@ -67,7 +67,8 @@ FrameworkRules rules() {
                                     .bucket = bucket,
                                     .set_bucket = set_bucket,
                                     .sharding_text = sharding_text,
-                                    .reduces_every_micro_batch = reduces_every_micro_batch},
+                                    .reduces_every_micro_batch = reduces_every_micro_batch,
+                                    .pads_to_tensor_ranks = true},
                        .case_file = {.read_job = read_case},
                        .causes = causes()};
   return rules;

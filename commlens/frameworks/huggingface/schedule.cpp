@@ -2,19 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "commlens/frameworks/huggingface/options.hpp"
-#include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens::huggingface {
+namespace {
 
-Events::Events(const Job& job) : job_(job), cold_(pytorch::options(job).ddp.is_used ? 4 : 2) {}
+constexpr std::int64_t k_longest_interval = 1'000'000'000;  // its square is still an integer
 
-/// A part of the steps is as many as that is of all, rounded up (TrainerState.compute_steps).
-bool Events::is_due(std::int64_t step, bool is_used, double every) const {
-  const double all = static_cast<double>(std::max<std::int64_t>(options(job_).max_steps, 1));
-  const double steps = every < 1 ? std::ceil(every * all) : every;
-  return is_used && step % std::max<std::int64_t>(static_cast<std::int64_t>(steps), 1) == 0;
+/// Steps between events, 0 for none. A part of all steps is as many as that is, rounded up
+/// (TrainerState.compute_steps); of a training of unknown length it never comes.
+std::int64_t interval(Interval strategy, double steps, std::int64_t all) {
+  if (strategy != Interval::steps || (steps < 1 && all < 1)) {
+    return 0;
+  }
+  const double count = steps < 1 ? std::ceil(steps * static_cast<double>(all)) : steps;
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(count), 1, k_longest_interval);
+}
+
+/// The first iteration from `first` on whose step is due.
+std::int64_t next_due(std::int64_t first, std::int64_t every) { return (first / every + 1) * every - 1; }
+
+}  // namespace
+
+Events::Events(const Job& job) : job_(job) {
+  const Options& own = options(job);
+  log_every_ = interval(own.logging.strategy, own.logging.steps, own.max_steps);
+  save_every_ = interval(own.saving.strategy, own.saving.steps, own.max_steps);
 }
 
 StepEvents Events::at(std::int64_t iteration) const {
@@ -22,23 +37,33 @@ StepEvents Events::at(std::int64_t iteration) const {
   const std::int64_t step = iteration + 1;
   StepEvents events;
   events.ends = step == own.max_steps;
-  events.logs = (step == 1 && own.logging.first_step) ||
-                is_due(step, own.logging.strategy == Interval::steps, own.logging.steps);
-  events.saves = is_due(step, own.saving.strategy == Interval::steps, own.saving.steps) ||
-                 (events.ends && own.saving.strategy == Interval::steps);
-  events.logs_at_end = events.ends && own.logging.strategy == Interval::epoch;
+  events.logs = (step == 1 && own.logging.first_step) || is_due(step, log_every_);
+  events.saves = is_due(step, save_every_) || (events.ends && own.saving.strategy == Interval::steps);
+  events.logs_at_end = events.ends && own.logging.strategy == Interval::epoch && !events.logs;
+  events.saves_at_end = events.ends && own.saving.strategy == Interval::epoch;
   return events;
 }
 
-std::int64_t Events::distinct() const {
-  // One more than the job has, so that what repeats after it is no last iteration.
-  std::int64_t last = 0;
-  for (std::int64_t iteration = 0; iteration < job_.iterations; ++iteration) {
-    const StepEvents events = at(iteration);
-    last = events.logs || events.saves || events.ends ? iteration + 1 : last;
+StepEvents Events::usual() const { return {.logs = log_every_ == 1, .saves = save_every_ == 1}; }
+
+std::vector<EventRow> Events::others(std::int64_t first) const {
+  std::vector<EventRow> rows;
+  const std::int64_t last = options(job_).max_steps - 1;
+  if (last >= first) {
+    rows.push_back({last, 0, at(last)});
   }
-  const bool always_logs = at(0).logs && at(1).logs && at(2).logs && at(3).logs && at(6).logs;
-  return std::max(cold_, always_logs && last < job_.iterations ? cold_ : last + 1);
+  const StepEvents usually = usual();
+  const auto add = [&](std::int64_t every, const StepEvents& events) {
+    if (every > 1 && events != usually) {
+      rows.push_back({next_due(first, every), every, events});
+    }
+  };
+  if (log_every_ > 0 && save_every_ > 0) {
+    add(std::lcm(log_every_, save_every_), {.logs = true, .saves = true});
+  }
+  add(log_every_, {.logs = true, .saves = usually.saves});
+  add(save_every_, {.logs = usually.logs, .saves = true});
+  return rows;
 }
 
 }  // namespace commlens::huggingface

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "commlens/model/job.hpp"
 
@@ -9,25 +10,36 @@ namespace commlens::huggingface {
 struct StepEvents {
   bool logs = false;
   bool saves = false;
-  bool logs_at_end = false;   // after the last step, as a part of its epoch: logging_strategy epoch
+  bool logs_at_end = false;   // after the last step, as at the end of an epoch: logging_strategy epoch
+  bool saves_at_end = false;  // the same of save_strategy
   bool ends = false;          // the training is over
-  bool flops_are_new = true;  // some were counted since they were last sent: every step counts
+  friend bool operator==(const StepEvents&, const StepEvents&) = default;
 };
 
-/// When it does what (DefaultFlowCallback of transformers 5.23 trainer_callback.py).
+/// Iterations with other events than the usual ones: `first`, and every `every`-th after it (0: no other).
+struct EventRow {
+  std::int64_t first = 0;
+  std::int64_t every = 0;
+  StepEvents events;
+};
+
+/// When it does what (DefaultFlowCallback of transformers 5.23 trainer_callback.py). `job` outlives it.
 class Events {
  public:
   explicit Events(const Job& job);
 
   StepEvents at(std::int64_t iteration) const;
-  /// Iterations to be written until they repeat, as far as the job goes.
-  std::int64_t distinct() const;
+  /// Of iterations of which nothing else is known: what happens in each.
+  StepEvents usual() const;
+  /// From iteration `first` on, the first row that an iteration is in counts.
+  std::vector<EventRow> others(std::int64_t first) const;
 
  private:
-  bool is_due(std::int64_t step, bool is_used, double every) const;
+  bool is_due(std::int64_t step, std::int64_t every) const { return every > 0 && step % every == 0; }
 
   const Job& job_;
-  std::int64_t cold_ = 2;  // iterations that differ whatever is logged
+  std::int64_t log_every_ = 0;  // steps; 0: never
+  std::int64_t save_every_ = 0;
 };
 
 }  // namespace commlens::huggingface

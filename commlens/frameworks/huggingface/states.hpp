@@ -3,6 +3,7 @@
 
 #include "commlens/frameworks/torch/groups.hpp"
 #include "commlens/frameworks/torch/modules.hpp"
+#include "commlens/frameworks/torch/shard_groups.hpp"
 #include "commlens/plan/program_builder.hpp"
 
 namespace commlens::huggingface {
@@ -19,5 +20,10 @@ void load_states(ProgramBuilder& out, const pytorch::Groups& groups,
 /// gathered one by one for the model's own file and for accelerate's, then both moments of each.
 void save_states(ProgramBuilder& out, const pytorch::Groups& groups,
                  const std::vector<pytorch::Module>& modules);
+
+/// The same of a model that FSDP1 shards: each unit is gathered for both files; then descriptions of the
+/// optimizer's states, as pickled objects, and both moments of each unit (torch 2.15
+/// distributed/fsdp/_optim_utils.py).
+void save_flat_states(ProgramBuilder& out, const std::vector<pytorch::ShardUnit>& units);
 
 }  // namespace commlens::huggingface

@@ -27,6 +27,14 @@ void TensorModel::sum(std::int64_t elements, const Rule& rule, std::string_view 
   out_.all_reduce(groups_.tensor, {elements}, dtype(), rule, tag);
 }
 
+/// Routers work in fp32; qwen3_moe casts their weights to the dtype of the model (modeling_qwen3_moe.py:264).
+void TensorModel::sum_routing_weights() {
+  const ModelConfig& model = out_.job().model;
+  out_.set_reduction(Reduction::sum);
+  out_.all_reduce(groups_.tensor, {tokens() * model.top_k}, model.qk_norm ? dtype() : DType::fp32,
+                  k_plan_routing, "routing weights");
+}
+
 void TensorModel::sum_hidden(const Rule& rule) { sum(tokens() * out_.job().model.hidden, rule, "activations"); }
 
 void TensorModel::forward_embedding() {
@@ -83,7 +91,7 @@ void TensorModel::backward_mlp(std::int64_t layer) {
     sum_hidden(k_plan_input);
   }
   if (is_mixture && plan_.splits_experts) {
-    sum(tokens() * model.top_k, k_plan_routing, "routing weights");
+    sum_routing_weights();
     sum_hidden(k_plan_routing);
   }
   work_.backward({ModulePart::router, ModulePart::ln2});

@@ -33,6 +33,7 @@ class TensorModel {
 
  private:
   void sum(std::int64_t elements, const Rule& rule, std::string_view tag);
+  void sum_routing_weights();
   void sum_hidden(const Rule& rule);
   void recompute(std::int64_t layer);
   void forward_mlp(std::int64_t layer, bool is_recomputed);

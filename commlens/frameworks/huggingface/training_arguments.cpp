@@ -292,6 +292,9 @@ Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
   if (const Result<void> ok = read_argument_sections(reader, arguments, job); !ok) {
     return ok;
   }
+  if (own.fsdp.is_used && !own.fsdp.saves_whole && own.saving.strategy != Interval::never) {
+    job.unmodelled.push_back(fmt::format("checkpoints of sharded states ({}): save_strategy", arguments.where()));
+  }
   return reader.finish();
 }
 

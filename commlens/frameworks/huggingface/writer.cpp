@@ -50,16 +50,20 @@ class JobWriter {
       programs.init_of_other_data_ranks = initialisation(false);
       programs.data_row = groups_.shard_ranks;
     }
-    // The last one, which repeats, neither logs nor saves unless each iteration does.
-    for (std::int64_t iteration = 0; iteration < events_.distinct(); ++iteration) {
-      write_iteration(iteration);
-      programs.iterations.push_back(out_.take());
+    const std::int64_t cold = ddp_ ? 4 : 2;
+    for (std::int64_t iteration = 0; iteration < cold; ++iteration) {
+      programs.iterations.push_back(iteration_with(events_.at(iteration)));
+    }
+    programs.iterations.push_back(iteration_with(events_.usual()));  // it repeats
+    for (const EventRow& row : is_trainer() ? events_.others(cold) : std::vector<EventRow>()) {
+      programs.others.push_back({row.first, row.every, iteration_with(row.events)});
     }
     return programs;
   }
 
  private:
-  bool is_trainer() const { return own_.loop == Loop::trainer && job_.layout.dp > 1; }
+  bool is_trainer() const { return own_.loop == Loop::trainer; }
+  bool has_peers() const { return job_.layout.dp > 1; }
 
   Program initialisation(bool is_rank0) {
     if (loads_on_rank0(job_)) {
@@ -79,9 +83,9 @@ class JobWriter {
     out_.all_gather(groups_.data, {1}, dtype, rule, tag);
   }
 
-  void write_iteration(std::int64_t iteration) {
+  Program iteration_with(const StepEvents& events) {
     out_.set_phase(Phase::other);
-    if (is_trainer() && own_.averages_tokens) {
+    if (is_trainer() && has_peers() && own_.averages_tokens) {
       gather_number(DType::int64, k_count_items, "tokens with labels");
     }
     const auto last = static_cast<std::int32_t>(job_.train.micro_batches - 1);
@@ -97,7 +101,7 @@ class JobWriter {
       forward();
       out_.set_phase(Phase::backward, micro_batch);
       backward();
-      if (is_trainer() && own_.counts_input) {
+      if (is_trainer() && has_peers() && own_.counts_input) {
         out_.set_phase(Phase::other, micro_batch);
         gather_number(DType::int64, k_count_input, "input tokens");
       }
@@ -107,33 +111,39 @@ class JobWriter {
     work_.optimizer(updated());
     if (is_trainer()) {
       out_.set_phase(Phase::other);
-      end_of_step(iteration);
+      end_of_step(events);
     }
+    return out_.take();
   }
 
-  void end_of_step(std::int64_t iteration) {
-    const StepEvents events = events_.at(iteration);
-    if (events.logs) {
-      gather_number(DType::fp32, k_log_loss, "loss");
-      gather_flops(events.flops_are_new);
-    }
-    if (events.saves) {
-      gather_flops(events.flops_are_new && !events.logs);
-      if (shards_) {
-        save_states(out_, groups_, modules_);
+  void end_of_step(const StepEvents& events) {
+    has_new_flops_ = true;
+    for (const auto& [logs, saves] :
+         {std::pair(events.logs, events.saves), std::pair(events.logs_at_end, events.saves_at_end)}) {
+      if (logs) {
+        gather_number(DType::fp32, k_log_loss, "loss");
+        gather_flops();
+      }
+      if (saves) {
+        gather_flops();
+        save();
       }
     }
-    if (events.logs_at_end) {
-      gather_number(DType::fp32, k_log_loss, "loss");
-      gather_flops(!events.saves);
-    }
     if (events.ends) {
-      gather_flops(!events.logs && !events.saves && !events.logs_at_end);
+      gather_flops();
     }
   }
   /// Of what was counted since the last time: a floating-point number, or the integer 0 that it was reset to.
-  void gather_flops(bool are_new) {
-    gather_number(are_new ? DType::fp32 : DType::int64, k_log_flops, "floating-point operations");
+  void gather_flops() {
+    gather_number(std::exchange(has_new_flops_, false) ? DType::fp32 : DType::int64, k_log_flops,
+                  "floating-point operations");
+  }
+  void save() {
+    if (shards_ && own_.fsdp.saves_whole && torch_.fsdp.version == 2) {
+      save_states(out_, groups_, modules_);
+    } else if (shards_ && own_.fsdp.saves_whole) {
+      save_flat_states(out_, shard_units(job_, modules_, groups_.mesh()));
+    }
   }
 
   void forward_module(const pytorch::Module& module) {
@@ -231,6 +241,7 @@ class JobWriter {
   TensorModel model_;
   ModelWork work_;
   Events events_;
+  bool has_new_flops_ = true;
   std::unique_ptr<pytorch::ShardedStage> shards_;
   std::optional<pytorch::DataParallel> ddp_;
 };

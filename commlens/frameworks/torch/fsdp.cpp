@@ -496,6 +496,13 @@ void ShardedStage::broadcast_states() {
     for (const Parameter* const parameter : live.groups.front().group.parameters) {
       items.push_back({parameter->count(), parameter->dtype});
     }
+    for (std::size_t at = 0; at < modules_.size(); ++at) {
+      const std::optional<std::size_t> owner = unit_of(at);
+      const bool is_own = owner ? &live_[*owner] == &live : live.unit.is_root;
+      for (const Buffer& buffer : is_own ? modules_[at].buffers : std::vector<Buffer>()) {
+        items.push_back({buffer.elements, buffer.dtype});
+      }
+    }
     // Hybrid: from the first replica and from the first rank of each shard group.
     const bool is_hybrid = options_.fsdp.strategy == FsdpStrategy::hybrid ||
                            options_.fsdp.strategy == FsdpStrategy::hybrid_grad_op;
