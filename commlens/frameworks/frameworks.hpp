@@ -31,9 +31,6 @@ struct StagePrograms {
   std::int64_t data_row = 0;
   /// What some iterations do instead.
   std::vector<OtherProgram> others = {};
-  /// The same of all but the first rank of each row of `data_row` data ranks; not beside the other.
-  std::optional<Program> init_of_other_data_ranks = {};
-  std::int64_t data_row = 0;
 };
 
 /// How a framework's settings are read and changed.
