@@ -466,6 +466,11 @@ void ShardedStage::reduce(Held& held, const ShardGroup& group) {
   if (!has_gradients(group)) {
     return;
   }
+  for (const Parameter* const parameter : group.parameters) {
+    if (parameter->has_gradient()) {
+      reduced_.insert(parameter);
+    }
+  }
   if (options_.fsdp.version == 1) {
     reduce_version_1(held);
     return;

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "commlens/frameworks/torch/behaviour.hpp"
@@ -66,6 +68,8 @@ class ShardedStage {
   /// Broadcasts of FSDP1's constructor (sync_module_states).
   void broadcast_states();
 
+  /// The parameters whose gradients were reduced since the last call.
+  std::set<const Parameter*> take_reduced() { return std::exchange(reduced_, {}); }
   /// Elements of the shards that have gradients, for the optimizer.
   Elements updated() const;
 
@@ -125,6 +129,7 @@ class ShardedStage {
   std::vector<Live> live_;
   std::vector<Place> post_forward_order_;
   std::optional<GroupId> part_;
+  std::set<const Parameter*> reduced_;
   Flags flags_;
   bool has_begun_backward_ = false;
   bool receives_ = false;  // its input comes from another stage, and needs a gradient

@@ -159,13 +159,8 @@ void count_tokens(ProgramBuilder& out, const Groups& groups) {
   }
 }
 
-void clip(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
+void clip(ProgramBuilder& out, const Groups& groups, const Gradients& gradients) {
   const Job& job = out.job();
-  std::int64_t dense = 0;
-  std::int64_t experts = 0;
-  for_parameters(parts, [&](const Parameter& parameter) {
-    (parameter.is_expert && job.layout.ep > 1 ? experts : dense) += 1;
-  });
   out.set_reduction(Reduction::sum);
   const auto reduce = [&](GroupId group, std::int64_t ranks, std::int64_t norms) {
     if (ranks > 1 && norms > 0) {
@@ -174,13 +169,13 @@ void clip(ProgramBuilder& out, const Groups& groups, const Parts& parts) {
   };
   // One group for both dimensions where a mesh of these ranks exists: that of the loss.
   if (job.layout.tp == 1 && options(job).replicate == 1) {
-    reduce(groups.expert_state, groups.expert_shard_ranks * job.layout.ep, experts);
+    reduce(groups.expert_state, groups.expert_shard_ranks * job.layout.ep, gradients.experts);
   } else {
-    reduce(groups.expert_shard, groups.expert_shard_ranks, experts);
-    reduce(groups.expert, job.layout.ep, experts);
+    reduce(groups.expert_shard, groups.expert_shard_ranks, gradients.experts);
+    reduce(groups.expert, job.layout.ep, gradients.experts);
   }
-  reduce(groups.shard, groups.shard_ranks, dense);
-  reduce(groups.tensor, job.layout.tp, dense);
+  reduce(groups.shard, groups.shard_ranks, gradients.dense);
+  reduce(groups.tensor, job.layout.tp, gradients.dense);
   if (job.layout.pp > 1) {
     out.all_reduce(groups.pipeline, {1}, job.train.dtype, k_clip_stages, "norm");
   }

@@ -16,9 +16,14 @@ void initialise(ProgramBuilder& out, const Groups& groups, const Parts& parts);
 /// The number of tokens that count, before the micro-batches of a step.
 void count_tokens(ProgramBuilder& out, const Groups& groups);
 
+/// Parameters with gradients: of experts that expert ranks divide, and others.
+struct Gradients {
+  std::int64_t dense = 0;
+  std::int64_t experts = 0;
+};
 /// The norm of the gradients, over everything that shards them and the stages (distributed/utils.py,
 /// clip_grad_norm_).
-void clip(ProgramBuilder& out, const Groups& groups, const Parts& parts);
+void clip(ProgramBuilder& out, const Groups& groups, const Gradients& gradients);
 
 /// The tokens of each expert, which moves its bias before the update.
 void balance_experts(ProgramBuilder& out, const Groups& groups, const Parts& parts);

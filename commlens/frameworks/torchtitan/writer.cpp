@@ -120,12 +120,30 @@ class Writer {
     }
   }
 
+  /// Of this step. A backward pass in halves leaves none of what was sharded when it began.
+  Gradients take_gradients() {
+    Gradients gradients;
+    const auto add = [&](pytorch::ShardedStage& shards) {
+      for (const pytorch::Parameter* const parameter : shards.take_reduced()) {
+        const bool is_apart = parameter->is_expert && job_.layout.ep > 1;
+        (is_apart ? gradients.experts : gradients.dense) += parameter->is_alias ? 0 : 1;
+      }
+    };
+    if (whole_ != nullptr) {
+      add(*whole_->shards());
+    }
+    for (const pytorch::PipelineRank::Local& own : pipeline_.stages()) {
+      add(*own.stage->shards());
+    }
+    return gradients;
+  }
+
   Program step(const Extras& extras, bool is_first) {
     out_.set_phase(Phase::other);
     count_tokens(out_, groups_);
     train();
     out_.set_phase(Phase::optimizer);
-    clip(out_, groups_, parts_);
+    clip(out_, groups_, take_gradients());
     balance_experts(out_, groups_, parts_);
     if (whole_ != nullptr) {
       work_.optimizer(whole_->updated());
