@@ -51,6 +51,32 @@ TEST(TitanSettings, BuiltInModelsHaveThoseOfTheirConfiguration) {
   EXPECT_EQ(of_preset("llama3-70b", {.ranks = 256, .tp = 2}).layout.dp, 128);
 }
 
+TEST(TitanSettings, BuiltInModelsAreFlavours) {
+  constexpr std::pair<std::string_view, std::string_view> flavours[] = {{"llama3-8b", "8B"},
+                                                                        {"llama3-70b", "70B"},
+                                                                        {"llama3-405b", "405B"},
+                                                                        {"llama3.2-1b", "1B"},
+                                                                        {"llama3.2-3b", "3B"},
+                                                                        {"qwen3-0.6b", "0.6B"},
+                                                                        {"qwen3-1.7b", "1.7B"},
+                                                                        {"qwen3-4b", "4B"},
+                                                                        {"qwen3-8b", "8B"},
+                                                                        {"qwen3-14b", "14B"},
+                                                                        {"qwen3-32b", "32B"},
+                                                                        {"qwen3-30b-a3b", "30B-A3B"},
+                                                                        {"qwen3-235b-a22b", "235B-A22B"},
+                                                                        {"deepseek-v2-lite", "16B"},
+                                                                        {"deepseek-v2", "236B"},
+                                                                        {"deepseek-v3", "671B"},
+                                                                        {"gpt-oss-20b", "20b"},
+                                                                        {"gpt-oss-120b", "120b"},
+                                                                        {"llama2-7b", ""},
+                                                                        {"mixtral-8x7b", ""}};
+  for (const auto& [name, flavour] : flavours) {
+    EXPECT_EQ(options(with_framework(preset(name).value(), k_name)).flavour, flavour) << name;
+  }
+}
+
 TEST(TitanSettings, ModelsWithoutAConfigurationHaveTheDefaults) {
   const Job job = of_preset("llama3.2-1b", {.ranks = 8});
   EXPECT_EQ(job.model.sequence, 8192);  // the preset's
