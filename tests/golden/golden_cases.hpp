@@ -56,6 +56,11 @@ inline std::vector<std::string> golden_cases_of_random_torch_jobs() {
   return golden_cases_of("torch_recorded");
 }
 
+/// Recordings of our own of torchtitan, of what the others do not have.
+inline std::vector<std::string> golden_cases_of_more_titan_jobs() {
+  return golden_cases_of("torchtitan_recorded");
+}
+
 /// Recordings of our own of the Trainer of transformers, of what the others do not have.
 inline std::vector<std::string> golden_cases_of_more_hf_jobs() { return golden_cases_of("hf_recorded"); }
 

@@ -98,6 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases(golden
 INSTANTIATE_TEST_SUITE_P(RandomTorch, Golden, testing::ValuesIn(golden_cases_of_random_torch_jobs()),
                          golden_test_name);
 
+INSTANTIATE_TEST_SUITE_P(MoreTitan, Golden, testing::ValuesIn(golden_cases_of_more_titan_jobs()),
+                         golden_test_name);
 INSTANTIATE_TEST_SUITE_P(MoreHf, Golden, testing::ValuesIn(golden_cases_of_more_hf_jobs()), golden_test_name);
 
 TEST(GoldenDirectory, HoldsAllRecordedRuns) {
@@ -111,6 +113,7 @@ TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("torch_2.10").size(), 7U);
   EXPECT_EQ(golden_cases_of("torch_2.12").size(), 10U);
   EXPECT_EQ(golden_cases_of("torchtitan").size(), 37U);
+  EXPECT_EQ(golden_cases_of_more_titan_jobs().size(), 30U);
   EXPECT_EQ(golden_cases_of("hf").size(), 9U);
   EXPECT_EQ(golden_cases_of_more_hf_jobs().size(), 14U);
   EXPECT_EQ(golden_cases_of_random_torch_jobs().size(), 15U);

@@ -3,20 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 #include <random>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "commlens/comm/volume.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/planner.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/plan/plan.hpp"
+#include "tests/property/messages.hpp"
 
 namespace commlens {
 namespace {
@@ -175,26 +173,6 @@ class TorchSpace {
   std::mt19937 random_;
 };
 
-using Channel = std::tuple<Iteration, std::int64_t, std::int64_t, std::string, std::int64_t>;
-
-/// Messages of each channel that are sent and not received, or the other way round.
-std::int64_t unmatched(const Trace& trace) {
-  std::map<Channel, std::int64_t> balance;
-  for (const RankStream& stream : trace.streams) {
-    for (const Rank rank : stream.ranks) {
-      for (const CommEvent& event : stream.events) {
-        const CommOp& op = trace.op(event.op);
-        if (is_point_to_point(op.kind)) {
-          const std::vector<Rank> pair = trace.groups.members(op.group, rank);
-          balance[{event.iteration, pair[0].value, pair[1].value, std::string(name_of(op.dtype)),
-                   message_bytes(op).value}] += op.kind == CommKind::send ? 1 : -1;
-        }
-      }
-    }
-  }
-  return std::count_if(balance.begin(), balance.end(), [](const auto& each) { return each.second != 0; });
-}
-
 TEST(TorchSpace, GivesAPredictionOrOneRefusal) {
   constexpr std::uint32_t seed = 20;
   constexpr int jobs = 1000;
@@ -212,7 +190,7 @@ TEST(TorchSpace, GivesAPredictionOrOneRefusal) {
     ++predicted;
     // 2.9 sends 8 bytes in its handshake, into receives of 4.
     if (job->framework_version != "2.9.1") {
-      EXPECT_EQ(unmatched(plan->trace(3)), 0);
+      EXPECT_EQ(unmatched_messages(plan->trace(3)), 0);
     }
   }
   EXPECT_GT(predicted, jobs / 10);
