@@ -150,6 +150,23 @@ tl::unexpected<Error> more_than_one_job() {
       "these files describe more than one job; give one built-in model, {}or one other file", together));
 }
 
+/// A job takes settings of one framework, each kind of its files once.
+Result<void> check_additions(const std::vector<Documents>& additions) {
+  const Documents& first = additions[0];
+  for (std::size_t at = 1; at < additions.size(); ++at) {
+    const Documents& next = additions[at];
+    if (next.reader == additions[at - 1].reader) {
+      return failure(fmt::format("{}: a job takes {} once, {} is one already", next.files[0].file,
+                                 next.reader->name, additions[at - 1].files[0].file));
+    }
+    if (next.reader->framework != first.reader->framework) {
+      return failure(fmt::format("{}: {} does not go with {}", next.files[0].file, next.reader->name,
+                                 first.files[0].file));
+    }
+  }
+  return {};
+}
+
 /// Says which files do not belong together.
 Result<void> check_combination(const Files& files) {
   const std::size_t jobs = (files.preset ? 1U : 0U) + files.jobs.size();
@@ -162,9 +179,8 @@ Result<void> check_combination(const Files& files) {
   }
   const ConfigReader& reader = *files.additions[0].reader;
   const std::string& file = files.additions[0].files[0].file;
-  if (files.additions.size() > 1) {
-    return failure(fmt::format("{}: a job takes {} once, {} is one already", files.additions[1].files[0].file,
-                               reader.name, file));
+  if (const Result<void> ok = check_additions(files.additions); !ok) {
+    return ok;
   }
   if (jobs == 0) {
     return failure(fmt::format("{}: {} holds no model; name a built-in model or {} beside it", file,
@@ -182,21 +198,25 @@ Result<Job> job_of(const Files& files) {
   if (files.additions.empty()) {
     return files.preset ? *files.preset : files.jobs[0].reader->read(files.jobs[0].files);
   }
-  const ConfigReader& extra = *files.additions[0].reader;
-  const ConfigNode& settings = files.additions[0].files[0];
   if (!files.preset && files.jobs[0].reader->additions == Additions::merged) {
     std::vector<ConfigNode> all = files.jobs[0].files;
-    all.push_back(settings);
+    for (const Documents& extra : files.additions) {
+      all.push_back(extra.files[0]);
+    }
     return files.jobs[0].reader->read(all);
   }
   Result<Job> job = files.preset ? *files.preset : files.jobs[0].reader->read(files.jobs[0].files);
-  if (!job) {
-    return job;
+  for (const Documents& extra : files.additions) {
+    if (!job) {
+      return job;
+    }
+    if (const Result<void> ok = extra.reader->add(extra.files[0], *job); !ok) {
+      return tl::unexpected(ok.error());
+    }
   }
-  if (const Result<void> ok = extra.add(settings, *job); !ok) {
-    return tl::unexpected(ok.error());
-  }
-  return files.preset ? job : with_framework(std::move(*job), extra.framework);
+  // A built-in model of a framework's own stays its job.
+  const bool is_of_framework = files.preset && !files.preset->is_converted;
+  return is_of_framework ? job : with_framework(std::move(*job), files.additions[0].reader->framework);
 }
 
 }  // namespace
@@ -224,6 +244,9 @@ Result<Job> read_config(const std::vector<std::string>& config, std::string_view
       return tl::unexpected(ok.error());
     }
   }
+  // In the order in which their settings apply, that of the list of readers.
+  std::stable_sort(files.additions.begin(), files.additions.end(),
+                   [](const Documents& a, const Documents& b) { return a.reader < b.reader; });
   if (const Result<void> ok = check_combination(files); !ok) {
     return tl::unexpected(ok.error());
   }

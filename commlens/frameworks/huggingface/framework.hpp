@@ -17,6 +17,7 @@ Result<Job> read_case(MapReader& document, const std::string& version);
 /// Settings of PyTorch's modules that follow from those of the Trainer.
 void settle(Job& job);
 void adopt(Job& job);
+MemoryRules memory_rules();
 /// Refuses, by name, what has no rules.
 Result<void> check_job(const Job& job);
 std::vector<std::string> never_recorded(const Job& job);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string>
 
+#include "commlens/frameworks/huggingface/options.hpp"
 #include "commlens/frameworks/huggingface/reader.hpp"
 #include "commlens/frameworks/torch/framework.hpp"
 
@@ -117,6 +118,24 @@ ModelConfig model_of(const Row& row) {
   return model;
 }
 
+/// The model type of its config.json.
+std::string_view type_of(const Row& row) {
+  switch (row.kind) {
+    case Kind::qwen2:
+      return "qwen2";
+    case Kind::qwen3:
+      return row.experts > 0 ? "qwen3_moe" : "qwen3";
+    case Kind::gpt_oss:
+      return "gpt_oss";
+    case Kind::llama:
+      break;
+  }
+  if (row.latent.is_used()) {
+    return row.name.starts_with("deepseek-v3") ? "deepseek_v3" : "deepseek_v2";
+  }
+  return row.experts > 0 ? "mixtral" : row.name.starts_with("mistral") ? "mistral" : "llama";
+}
+
 }  // namespace
 
 std::span<const std::string_view> preset_names() { return k_names; }
@@ -133,6 +152,7 @@ std::optional<Job> preset(std::string_view name) {
   Job job;
   job.framework = pytorch::k_fsdp;
   job.model = model_of(*row);
+  options(job).model_type = type_of(*row);
   job.train.dtype = DType::bf16;
   job.is_converted = true;  // the dtype is the checkpoint's
   return job;

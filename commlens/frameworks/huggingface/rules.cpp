@@ -69,6 +69,7 @@ FrameworkRules rules() {
                                     .sharding_text = sharding_text,
                                     .reduces_every_micro_batch = reduces_every_micro_batch,
                                     .pads_to_tensor_ranks = true},
+                       .memory = memory_rules(),
                        .case_file = {.read_job = read_case},
                        .causes = causes()};
   return rules;

@@ -27,9 +27,7 @@ std::int64_t states_of_optimizer(Optimizer optimizer) { return optimizer == Opti
 
 Units::Units(const Job& job, std::int64_t rank) : job_(job), options_(options(job)) {
   const Fsdp& fsdp = options_.fsdp;
-  const bool is_whole = fsdp.is_replicate || fsdp.strategy == FsdpStrategy::no_shard;
-  shard_ranks_ = fsdp.is_used && !is_whole ? data_shard(job) * job.layout.cp : 1;
-  is_sharded_ = shard_ranks_ > 1;
+  set_ranks();
   const PipelineShape shape = pipeline_shape(job);
   const std::int64_t stages = job.layout.pp == 1 ? 1 : shape.stages();
   const std::vector<std::int64_t> own =
@@ -49,6 +47,27 @@ Units::Units(const Job& job, std::int64_t rank) : job_(job), options_(options(jo
   head_ = head_ == 0 ? groups_.size() : head_;
 }
 
+Units::Units(const Job& job, const std::vector<Module>& modules, const std::vector<ShardUnit>& units)
+    : job_(job), options_(options(job)) {
+  set_ranks();
+  has_head_ = true;
+  blocks_ = job.model.layers;
+  if (!options_.fsdp.is_used) {
+    add(whole(modules), modules);
+  }
+  for (const ShardUnit& unit : options_.fsdp.is_used ? units : std::vector<ShardUnit>()) {
+    add(unit, modules);
+  }
+  head_ = head_ == 0 ? groups_.size() : head_;
+}
+
+void Units::set_ranks() {
+  const Fsdp& fsdp = options_.fsdp;
+  const bool is_whole = fsdp.is_replicate || fsdp.strategy == FsdpStrategy::no_shard;
+  shard_ranks_ = fsdp.is_used && !is_whole ? data_shard(job_) * job_.layout.cp : 1;
+  is_sharded_ = shard_ranks_ > 1;
+}
+
 bool Units::is_open(const ShardUnit& unit) const {
   const Fsdp& fsdp = options_.fsdp;
   if (job_.layout.pp > 1) {
@@ -57,6 +76,9 @@ bool Units::is_open(const ShardUnit& unit) const {
   if (fsdp.version == 1) {
     return unit.is_root || fsdp.strategy == FsdpStrategy::grad_op ||
            fsdp.strategy == FsdpStrategy::hybrid_grad_op;
+  }
+  if (unit.reshards_after_forward) {
+    return !*unit.reshards_after_forward;
   }
   const Reshard kind = fsdp.reshard_after_forward.kind;
   return kind == Reshard::no || (unit.is_root && kind == Reshard::automatic);

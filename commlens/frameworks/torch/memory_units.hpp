@@ -13,6 +13,8 @@ class Units {
  public:
   /// Of a validated job; `rank` of the pipeline.
   Units(const Job& job, std::int64_t rank);
+  /// Of a whole model with units of one's own; without FSDP they are not looked at.
+  Units(const Job& job, const std::vector<Module>& modules, const std::vector<ShardUnit>& units);
 
   /// Parameters, gradients and states of AdamW or SGD between the steps.
   MemoryEstimate states() const;
@@ -44,6 +46,7 @@ class Units {
     bool is_root = false;
     bool is_open = false;  // gathered from the forward to the backward pass
   };
+  void set_ranks();
   void add(const ShardUnit& unit, const std::vector<Module>& modules);
   bool is_open(const ShardUnit& unit) const;
   bool keeps_sums() const;
