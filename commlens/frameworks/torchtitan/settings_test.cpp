@@ -1,9 +1,11 @@
 #include "commlens/frameworks/torchtitan/settings.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/overrides.hpp"
+#include "commlens/frameworks/planner.hpp"
 #include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/torchtitan/arguments.hpp"
 #include "commlens/frameworks/torchtitan/reader.hpp"
@@ -168,6 +170,35 @@ TEST(TitanSettings, StagesFollowTheSchedule) {
 TEST(TitanSettings, RecomputationIsAFlag) {
   const Job job = of_arguments("--module llama3 --config llama3_8b");
   EXPECT_EQ(with_flags(job, {.recompute = Recompute::full}).train.recompute, Recompute::full);
+}
+
+TEST(TitanSettings, EveryConfigurationWithRulesIsPredicted) {
+  int configurations = 0;
+  for (const Recipe& recipe : recipes()) {
+    if (!recipe.not_modelled.empty()) {
+      continue;
+    }
+    const Job job = of_arguments(fmt::format("--module {} --config {}", recipe.module, recipe.name));
+    const Result<Plan> plan = make_plan(with_flags(job, {.ranks = 64}));
+    EXPECT_TRUE(plan) << recipe.name << ": " << plan.error().message;
+    ++configurations;
+  }
+  EXPECT_EQ(configurations, 6 + 12 + 7 + 4 + 1);  // of llama3, qwen3, deepseek_v3, gpt_oss and kimi_k2_7
+}
+
+TEST(TitanSettings, EveryFlavourWithRulesIsPredicted) {
+  for (const Flavour& flavour : flavours()) {
+    if (!flavour.not_modelled.empty()) {
+      continue;
+    }
+    TrainerConfig config;
+    config.module = flavour.module;
+    config.sequence = 4096;
+    const Result<Job> job = job_of(config, model_of(flavour, config.sequence), "here");
+    ASSERT_TRUE(job) << flavour.name;
+    const Result<Plan> plan = make_plan(with_flags(*job, {.ranks = 64, .tp = 2}));
+    EXPECT_TRUE(plan) << flavour.module << " " << flavour.name << ": " << plan.error().message;
+  }
 }
 
 /// 34 layers with embedding and output, in stages of 5: 7.
