@@ -187,6 +187,19 @@ constexpr std::array k_causes = {
     CauseText{"first_step", "first step of a pipeline",
               "Before the first micro-batch neighbours are connected and, unless shapes are given, learn "
               "them from a pass of their own."},
+    // The Trainer of transformers
+    CauseText{"item_counts", "tokens counted over ranks",
+              "Every rank tells the others how many of its tokens have labels, so that the loss is a mean over "
+              "all of them, and, where asked to, how many tokens it has read."},
+    CauseText{"logs", "losses and operations that are logged",
+              "Every logging_steps steps the ranks gather their losses and how many floating-point operations "
+              "they counted; the latter once more for a checkpoint and at the end."},
+    CauseText{"loading", "weights from rank 0",
+              "With cpu_ram_efficient_loading rank 0 alone reads the weights: it broadcasts each one whole, "
+              "and then scatters it."},
+    CauseText{"checkpoints", "states gathered for a checkpoint",
+              "A checkpoint of whole states gathers every sharded parameter for each file it is in, and both "
+              "moments of the optimizer."},
     // Calls of the equations' purposes, when calls rather than volumes are compared
     CauseText{"gradients", "gradients", "Reductions of gradients over the data ranks."},
     CauseText{"parameters", "parameters", "Gathers of parameters from the data ranks that hold them."},

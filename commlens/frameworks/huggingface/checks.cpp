@@ -95,13 +95,24 @@ Result<void> check_fsdp(const Job& job) {
     return failure("cpu_ram_efficient_loading: accelerate fails on the router's buffer of deepseek_v3 "
                    "(AttributeError in fsdp2_load_full_state_dict)");
   }
+  if (fsdp.checkpoints && fsdp.wrap == WrapPolicy::none) {
+    return failure("activation_checkpointing of fsdp needs layers to wrap: accelerate fails with NO_WRAP; use "
+                   "TRANSFORMER_BASED_WRAP");
+  }
   return check_units(job);
+}
+
+Result<void> check_ddp(const Job& job) {
+  const pytorch::Ddp& ddp = pytorch::options(job).ddp;
+  return refuse_if(ddp.is_used && ddp.static_graph && job.train.micro_batches > 1 && !ddp.accumulation_sync,
+                   "ddp_static_graph with gradient accumulation fails in DDP (reducer.cpp expect_autograd_hooks_); "
+                   "leave one of them out");
 }
 
 }  // namespace
 
 Result<void> check_job(const Job& job) {
-  for (const auto each : {check_model, check_layout, check_tensor, check_fsdp}) {
+  for (const auto each : {check_model, check_layout, check_tensor, check_ddp, check_fsdp}) {
     if (const Result<void> ok = each(job); !ok) {
       return ok;
     }

@@ -18,6 +18,8 @@ Result<Job> read_case(MapReader& document, const std::string& version);
 void settle(Job& job);
 void adopt(Job& job);
 MemoryRules memory_rules();
+AdviceTexts advice_texts();
+void add_variations(Variations& variations);
 /// Refuses, by name, what has no rules.
 Result<void> check_job(const Job& job);
 std::vector<std::string> never_recorded(const Job& job);

@@ -31,15 +31,18 @@ Result<void> set_bucket(Job& job, Bytes bucket) {
 std::string sharding_text(const Job& job) {
   const pytorch::Options& torch = pytorch::options(job);
   if (torch.ddp.is_used) {
-    return "DDP";
+    const std::optional<DType>& mixed = options(job).mixed_precision;
+    return mixed ? fmt::format("DDP, autocast to {}", name_of(*mixed)) : "DDP";
   }
   if (!torch.fsdp.is_used) {
     return "states not sharded";
   }
   const std::int64_t shard = pytorch::data_shard(job);
   const std::int64_t replicas = job.layout.dp / shard;
-  return fmt::format("FSDP{} over {} rank{}{}", torch.fsdp.version, shard, shard == 1 ? "" : "s",
-                     replicas == 1 ? "" : fmt::format(", {} replicas", replicas));
+  const std::optional<DType>& mixed = options(job).mixed_precision;
+  return fmt::format("FSDP{} over {} rank{}{}{}", torch.fsdp.version, shard, shard == 1 ? "" : "s",
+                     replicas == 1 ? "" : fmt::format(", {} replicas", replicas),
+                     mixed ? fmt::format(" in {}", name_of(*mixed)) : "");
 }
 
 bool reduces_every_micro_batch(const Job& job) { return options(job).syncs_each_batch; }
@@ -70,6 +73,8 @@ FrameworkRules rules() {
                                     .reduces_every_micro_batch = reduces_every_micro_batch,
                                     .pads_to_tensor_ranks = true},
                        .memory = memory_rules(),
+                       .advice = advice_texts(),
+                       .variations = add_variations,
                        .case_file = {.read_job = read_case},
                        .causes = causes()};
   return rules;
