@@ -188,18 +188,50 @@ constexpr std::array k_causes = {
               "Before the first micro-batch neighbours are connected and, unless shapes are given, learn "
               "them from a pass of their own."},
     // The Trainer of transformers
-    CauseText{"item_counts", "tokens counted over ranks",
-              "Every rank tells the others how many of its tokens have labels, so that the loss is a mean over "
-              "all of them, and, where asked to, how many tokens it has read."},
-    CauseText{"logs", "losses and operations that are logged",
-              "Every logging_steps steps the ranks gather their losses and how many floating-point operations "
-              "they counted; the latter once more for a checkpoint and at the end."},
+    CauseText{
+        "item_counts", "tokens counted over ranks",
+        "Every rank tells the others how many of its tokens have labels, so that the loss is a mean over "
+        "all of them, and, where asked to, how many tokens it has read."},
+    CauseText{
+        "logs", "losses and operations that are logged",
+        "Every logging_steps steps the ranks gather their losses and how many floating-point operations "
+        "they counted; the latter once more for a checkpoint and at the end."},
     CauseText{"loading", "weights from rank 0",
               "With cpu_ram_efficient_loading rank 0 alone reads the weights: it broadcasts each one whole, "
               "and then scatters it."},
     CauseText{"checkpoints", "states gathered for a checkpoint",
               "A checkpoint of whole states gathers every sharded parameter for each file it is in, and both "
               "moments of the optimizer."},
+    // torchtitan
+    CauseText{
+        "drawn_weights", "weights drawn as shards",
+        "trunc_normal_ draws again what lies outside its bounds; whether anything does is known once the "
+        "mask of all shards is gathered."},
+    CauseText{"seed", "seed of rank 0", "Without debug.seed rank 0 sends its seed to all others."},
+    CauseText{"valid_tokens", "tokens that count",
+              "Before the micro-batches of a step the data ranks add up the tokens that are not padding, by "
+              "which the loss is divided."},
+    CauseText{"tensor_modules", "sums over tensor ranks",
+              "Outputs of row-wise modules and gradients of the inputs of column-wise ones are sums over the "
+              "tensor ranks: each is reduced whole, or, with sequence parallelism, scattered."},
+    CauseText{"whole_keys", "keys and values gathered",
+              "A context rank gathers the keys and values of the whole sequence; their gradients are reduced "
+              "and scattered in the backward pass."},
+    CauseText{
+        "expert_inputs", "gradients of tokens gathered",
+        "Without sequence parallelism each tensor rank sends its part of the tokens to the experts; the "
+        "gradients of tokens and of their scores are gathered again."},
+    CauseText{"expert_balance", "balance of experts",
+              "The tokens of each expert are summed over the ranks, once per step; they move the bias that "
+              "the router chooses by (load_balance_coeff)."},
+    CauseText{"log", "numbers of the log",
+              "Loss, largest loss and tokens are reduced in the first step and in every one that is logged "
+              "(metrics.log_freq)."},
+    CauseText{"timeouts", "barrier after the first step",
+              "The timeouts of all groups are changed after the first step, behind a barrier."},
+    CauseText{"checkpoint", "saving a checkpoint",
+              "Weights that are saved apart are gathered; then the ranks agree, by pickled objects, on who "
+              "writes what."},
     // Calls of the equations' purposes, when calls rather than volumes are compared
     CauseText{"gradients", "gradients", "Reductions of gradients over the data ranks."},
     CauseText{"parameters", "parameters", "Gathers of parameters from the data ranks that hold them."},

@@ -217,7 +217,8 @@ Check pipeline_divides(const Job& job, bool takes_uneven_stages) {
   const std::int64_t chunks = layout.pp * layout.virtual_stages;
   // Embedding, norm and head may fill stages of their own (a model may be listed as L + 5 layers); the rule
   // set decides.
-  const std::int64_t most_items = job.model.layers + (layout.virtual_stages > 1 ? 0 : 5);
+  const bool holds_layers = layout.virtual_stages > 1 && !takes_uneven_stages;
+  const std::int64_t most_items = job.model.layers + (holds_layers ? 0 : 5);
   if (layout.virtual_stages > job.model.layers || chunks > most_items) {
     return failure(fmt::format("{} layers do not fill {} pipeline stages{}; use a smaller --pp",
                                job.model.layers, layout.pp,

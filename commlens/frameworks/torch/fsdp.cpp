@@ -27,11 +27,6 @@ std::vector<ShardUnit> on_mesh(std::vector<ShardUnit> units, const ShardMesh& me
   return units;
 }
 
-bool has_gradients(const ShardGroup& group) {
-  return std::any_of(group.parameters.begin(), group.parameters.end(),
-                     [](const Parameter* parameter) { return parameter->has_gradient(); });
-}
-
 }  // namespace
 
 ShardedStage::ShardedStage(ProgramBuilder& out, const Groups& groups, const std::vector<Module>& modules)
@@ -400,101 +395,6 @@ void ShardedStage::post_backward(Live& live, Held& held) {
   }
 }
 
-void ShardedStage::sum_partial_gradients(const Held& held, const ShardGroup& group, DType reduce_dtype) {
-  for (const Parameter* const parameter : group.parameters) {
-    if (parameter->is_partial && parameter->has_gradient()) {
-      const DType gradient = options_.fsdp.param_dtype.value_or(parameter->dtype);
-      // What was accumulated without a reduction was cast (_fsdp_param.py:627 of 2.9).
-      const bool is_cast = behaviour_.sums_partial_in_reduce_dtype || held.has_unreduced;
-      out_.all_reduce(groups_.tensor, {parameter->count()}, is_cast ? reduce_dtype : gradient,
-                      k_fsdp_sum_partial, parameter->name);
-    }
-  }
-}
-
-void ShardedStage::reduce_version_1(const Held& held) {
-  const GroupSizes& sizes = held.sizes;
-  out_.set_reduction(Reduction::sum);
-  if (options_.fsdp.strategy == FsdpStrategy::no_shard || groups_.shard_ranks == 1) {
-    out_.all_reduce(groups_.data, sizes.unpadded, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
-    return;
-  }
-  out_.reduce_scatter(groups_.shard, sizes.gathered_shard, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
-  if (groups_.replicate_ranks > 1) {
-    out_.all_reduce(groups_.replicate, sizes.gathered_shard, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
-  }
-}
-
-/// The ops of a reduction, by the divide factor (_get_gradient_divide_factors).
-struct ReduceOps {
-  Reduction scatter = Reduction::avg;
-  Reduction replicas = Reduction::avg;
-};
-
-namespace {
-
-ReduceOps reduce_ops(const Fsdp& fsdp, const Behaviour& behaviour, const ShardMesh& mesh, DType dtype) {
-  const auto shard = static_cast<double>(mesh.shard_ranks);
-  const auto all = shard * static_cast<double>(mesh.replicate_ranks);
-  if (dtype == DType::fp16) {
-    // The op that was set with the factor stays (_fully_shard.py:404 of 2.6).
-    const bool is_set =
-        fsdp.divide_factor && behaviour.average_where_factor_is == Behaviour::DivideFactor::never;
-    return {is_set ? Reduction::premul_sum : Reduction::sum, Reduction::sum};
-  }
-  if (behaviour.average_where_factor_is == Behaviour::DivideFactor::all && all == 1) {
-    return {Reduction::sum, Reduction::sum};
-  }
-  if (!fsdp.divide_factor) {
-    return {};
-  }
-  switch (behaviour.average_where_factor_is) {
-    case Behaviour::DivideFactor::never:
-      return {Reduction::premul_sum, Reduction::avg};
-    case Behaviour::DivideFactor::all:
-      return *fsdp.divide_factor == all ? ReduceOps{} : ReduceOps{Reduction::premul_sum, Reduction::sum};
-    case Behaviour::DivideFactor::shard:
-      return {*fsdp.divide_factor == shard ? Reduction::avg : Reduction::premul_sum, Reduction::sum};
-  }
-  return {};
-}
-
-}  // namespace
-
-/// Of the parameters in `group`, which are some of those that are held.
-void ShardedStage::reduce(Held& held, const ShardGroup& group) {
-  if (!has_gradients(group)) {
-    return;
-  }
-  for (const Parameter* const parameter : group.parameters) {
-    if (parameter->has_gradient()) {
-      reduced_.insert(parameter);
-    }
-  }
-  if (options_.fsdp.version == 1) {
-    reduce_version_1(held);
-    return;
-  }
-  const GroupSizes sizes = sizes_of(group, out_.job());
-  const ShardMesh& mesh = group.mesh;
-  out_.set_reduction(Reduction::sum);
-  sum_partial_gradients(held, group, sizes.reduce_dtype);
-  held.has_unreduced = false;
-  const ReduceOps ops = reduce_ops(options_.fsdp, behaviour_, mesh, sizes.reduce_dtype);
-  const bool scatters = mesh.shard_ranks > 1 || behaviour_.alone_shard != Behaviour::AloneShard::none;
-  if (scatters) {
-    out_.set_reduction(ops.scatter);
-    out_.reduce_scatter(mesh.shard, {sizes.reduced.value / mesh.shard_ranks}, sizes.reduce_dtype,
-                        k_fsdp_reduce_scatter, "gradients");
-  }
-  if (mesh.replicate_ranks > 1 && flags_.all_reduces) {
-    out_.set_reduction(ops.replicas);
-    out_.all_reduce(mesh.replicate,
-                    scatters ? Elements{sizes.reduced.value / mesh.shard_ranks} : sizes.unpadded,
-                    sizes.reduce_dtype, k_fsdp_reduce_replicas, "gradients");
-  }
-}
-
 void ShardedStage::broadcast_states() {
   const auto broadcast = [&](const Live& live) {
     std::vector<BucketItem> items;
@@ -573,7 +473,7 @@ bool ShardedStage::end_split(std::int64_t micro_batch) {
   bool is_whole = true;
   for_groups([&](Held& held) {
     const bool ends = std::erase(held.split, micro_batch) > 0;
-    is_whole = is_whole && (!ends || held.state == State::unsharded || !has_gradients(held.group));
+    is_whole = is_whole && (!ends || held.state == State::unsharded || !held.group.has_gradients());
   });
   return is_whole;
 }

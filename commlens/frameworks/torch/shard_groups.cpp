@@ -71,6 +71,11 @@ std::int64_t flat_elements(const ShardGroup& group, const Fsdp& fsdp) {
 
 }  // namespace
 
+bool ShardGroup::has_gradients() const {
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [](const Parameter* parameter) { return parameter->has_gradient(); });
+}
+
 std::vector<ShardUnit> shard_units(const Job& job, const std::vector<Module>& modules) {
   std::vector<ShardUnit> units;
   std::vector<bool> is_taken(modules.size(), false);

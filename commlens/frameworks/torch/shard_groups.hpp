@@ -12,6 +12,7 @@ namespace commlens::pytorch {
 struct ShardGroup {
   std::vector<const Parameter*> parameters;
   ShardMesh mesh;
+  bool has_gradients() const;
 };
 
 /// What one call of fully_shard (or one wrapped unit of FSDP1) manages.

@@ -1,5 +1,6 @@
 #include "commlens/frameworks/torchtitan/checks.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -21,6 +22,13 @@ Result<void> check_model(const Job& job) {
   }
   if (model.parallel_residual || model.positions == Positions::learned) {
     return failure("torchtitan has no model with parallel residuals or learned positions");
+  }
+  if (job.train.zero_stage > 0) {
+    return failure(fmt::format("torchtitan has no ZeRO stages; leave --zero {} out", job.train.zero_stage));
+  }
+  if (job.train.dtype != DType::fp32 && job.train.dtype != DType::bf16) {
+    return failure(
+        fmt::format("torchtitan trains in fp32 or bf16 (training.dtype), not {}", name_of(job.train.dtype)));
   }
   const bool ties_apart = model.tied_embeddings && job.layout.pp > 1;
   if (ties_apart) {
@@ -78,13 +86,14 @@ Result<void> check_pipeline(const Job& job) {
     return ok;
   }
   const std::int64_t stages = shape.stages();
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    if (stage_layers(job, stage, stages).count < 1) {
-      return failure(
-          fmt::format("{} layers do not fill {} pipeline stages; use a smaller --pp or fewer "
-                      "stages per rank",
-                      job.model.layers, stages));
-    }
+  const Options& own = options(job);
+  const std::int64_t least =
+      (job.model.layers + own.first_stage_less_layers + own.last_stage_less_layers) / stages;
+  if (least < std::max({own.first_stage_less_layers, own.last_stage_less_layers, std::int64_t{1}})) {
+    return failure(
+        fmt::format("{} layers, with the {} and {} that embedding and head count for, do not fill "
+                    "{} pipeline stages; use a smaller --pp or fewer stages per rank",
+                    job.model.layers, own.first_stage_less_layers, own.last_stage_less_layers, stages));
   }
   const bool splits_passes = shape.schedule == pytorch::PipelineSchedule::zbv_zero_bubble ||
                              shape.schedule == pytorch::PipelineSchedule::interleaved_zero_bubble ||

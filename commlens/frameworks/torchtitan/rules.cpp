@@ -5,6 +5,7 @@
 #include "commlens/frameworks/torchtitan/options.hpp"
 #include "commlens/frameworks/torchtitan/reader.hpp"
 #include "commlens/frameworks/torchtitan/settings.hpp"
+#include "commlens/frameworks/torchtitan/variations.hpp"
 #include "commlens/frameworks/torchtitan/writer.hpp"
 
 namespace commlens::torchtitan {
@@ -30,7 +31,9 @@ FrameworkRules rules() {
                        .set_sequence_parallelism = set_sequence_parallelism,
                        .sharding_text = sharding_text,
                        .takes_uneven_stages = true},
-          .case_file = {.read_job = read_case}};
+          .variations = add_variations,
+          .case_file = {.read_job = read_case},
+          .causes = causes()};
 }
 
 }  // namespace commlens::torchtitan
