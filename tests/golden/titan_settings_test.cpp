@@ -129,6 +129,11 @@ std::vector<Edited> edited() {
         {"data_parallel_shard_degree: 64", "data_parallel_shard_degree: 8"}},
        "parallelism.data_parallel_replicate_degree",
        "1"},
+      // The last rank recorded is 48, of 64.
+      {"142_llama3_8b_pp4_fsdp16_1f1b",
+       {{"fsdp_reshard_after_forward: default", "fsdp_reshard_after_forward: always"}},
+       "parallelism.fsdp_reshard_after_forward",
+       "default"},
       {"104_llama3_8b_fsdp64", {{"log_freq: 10", "log_freq: 1"}}, "metrics.log_freq", "10"},
       {"084_llama_pp2_fsdp2_1f1b",
        {{"pipeline_parallel_schedule: 1F1B", "pipeline_parallel_schedule: GPipe"}},
