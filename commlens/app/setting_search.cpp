@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/trace_source.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/frameworks/planner.hpp"
 #include "commlens/frameworks/variations.hpp"
@@ -124,9 +125,10 @@ SettingSearch search_settings(const Job& job, const Trace& predicted, const Trac
         fmt::format("no other settings were tried: {} calls are too many", with_commas(start->calls_a));
     return search;
   }
-  if (predicted.ranks() != other.ranks()) {
+  // Of a recording the last ranks may be missing; groups have them.
+  if (const std::int64_t ranks = ranks_of_job(other); predicted.ranks() != ranks) {
     search.skipped = fmt::format("no other settings were tried: one side has {} ranks, the other {}",
-                                 with_commas(predicted.ranks()), with_commas(other.ranks()));
+                                 with_commas(predicted.ranks()), with_commas(ranks));
     return search;
   }
   std::vector<Iteration> iterations = start->iterations;

@@ -1,5 +1,6 @@
 // Runs of torchtitan that differ in one setting: `compare` names that setting.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <ostream>
 #include <string>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <zlib.h>
 
 #include "commlens/base/test_support.hpp"
 #include "commlens/cli/test_support.hpp"
@@ -22,7 +24,8 @@ using Json = nlohmann::json;
 using test_support::run_with;
 
 std::string file_of(const std::string& name, const char* file) {
-  return (golden_directory() / "torchtitan" / name / file).string();
+  return (golden_directory() / (name.find('/') == std::string::npos ? "torchtitan/" + name : name) / file)
+      .string();
 }
 
 Json compared(const std::string& config, const std::string& calls) {
@@ -126,6 +129,11 @@ std::vector<Edited> edited() {
         {"data_parallel_shard_degree: 64", "data_parallel_shard_degree: 8"}},
        "parallelism.data_parallel_replicate_degree",
        "1"},
+      // The last rank recorded is 48, of 64.
+      {"142_llama3_8b_pp4_fsdp16_1f1b",
+       {{"fsdp_reshard_after_forward: default", "fsdp_reshard_after_forward: always"}},
+       "parallelism.fsdp_reshard_after_forward",
+       "default"},
       {"104_llama3_8b_fsdp64", {{"log_freq: 10", "log_freq: 1"}}, "metrics.log_freq", "10"},
       {"084_llama_pp2_fsdp2_1f1b",
        {{"pipeline_parallel_schedule: 1F1B", "pipeline_parallel_schedule: GPipe"}},
@@ -172,6 +180,37 @@ std::vector<Edited> edited() {
        {{"dispatcher: all_to_all", "dispatcher: deepep"}},
        "dispatcher",
        "all_to_all"},
+      {"torchtitan_recorded/llama_dp2_never",
+       {{"fsdp_reshard_after_forward: never", "fsdp_reshard_after_forward: default"}},
+       "parallelism.fsdp_reshard_after_forward",
+       "never"},
+      {"torchtitan_recorded/llama_dp2_always",
+       {{"fsdp_reshard_after_forward: always", "fsdp_reshard_after_forward: default"}},
+       "parallelism.fsdp_reshard_after_forward",
+       "always"},
+      {"torchtitan_recorded/llama_pp2_dp2_always",
+       {{"fsdp_reshard_after_forward: always", "fsdp_reshard_after_forward: default"}},
+       "parallelism.fsdp_reshard_after_forward",
+       "always"},
+      {"torchtitan_recorded/llama_dp2_bf16",
+       {{" dtype: bfloat16", " dtype: float32"}},
+       "training.dtype",
+       "bfloat16"},
+      {"torchtitan_recorded/llama_dp2_log5", {{"log_freq: 5", "log_freq: 1"}}, "metrics.log_freq", "5"},
+      {"torchtitan_recorded/llama_pp2_dp2_ga2",
+       {{"global_batch_size: 16", "global_batch_size: 8"}},
+       "training.global_batch_size",
+       "16"},
+      {"torchtitan_recorded/llama_pp2_dp2_zbv",
+       {{"pipeline_parallel_schedule: ZBVZeroBubble", "pipeline_parallel_schedule: LoopedBFS"}},
+       "parallelism.pipeline_parallel_schedule",
+       "ZBVZeroBubble"},
+      {"torchtitan_recorded/llama_ce_tp2", {{"chunked: false", "chunked: true"}}, "loss.chunked", "false"},
+      {"torchtitan_recorded/dsv3_hsdp2x2_ep2",
+       {{"data_parallel_replicate_degree: 2", "data_parallel_replicate_degree: 1"},
+        {"data_parallel_shard_degree: 2", "data_parallel_shard_degree: 4"}},
+       "parallelism.data_parallel_replicate_degree",
+       "2"},
       {"076_llama_fsdp4_chunked_acnone", {{"fused_qkv: true", "fused_qkv: false"}}, "fused_qkv", "true"},
   };
 }
@@ -305,6 +344,35 @@ TEST(TitanSettings, NameTheReleaseOfPyTorch) {
   expect_one(
       compared(directory.write("case.yaml", text), file_of("084_llama_pp2_fsdp2_1f1b", "calls.jsonl.gz")),
       "torch_version", "2.15");
+}
+
+std::string unpacked(const std::string& path) {
+  std::string text;
+  gzFile file = gzopen(path.c_str(), "rb");
+  std::array<char, 1 << 16> part = {};
+  for (int count = 0; (count = gzread(file, part.data(), part.size())) > 0;) {
+    text.append(part.data(), static_cast<std::size_t>(count));
+  }
+  gzclose(file);
+  return text;
+}
+
+/// A log that does not say which sizes depend on data, as those of libraries, shows them all the same.
+TEST(TitanSettings, NameForcedBalanceWhereSizesContradictIt) {
+  const std::string name = "torchtitan_recorded/dsv3_dp2_ep2_unbalanced";
+  std::string calls = unpacked(file_of(name, "calls.jsonl.gz"));
+  const std::string_view mark = ",\"match\":\"count\"";
+  ASSERT_NE(calls.find(mark), std::string::npos);
+  for (std::size_t at = 0; (at = calls.find(mark, at)) != std::string::npos;) {
+    calls.erase(at, mark.size());
+  }
+  std::string text = test_support::content_of(file_of(name, "case.yaml"));
+  const std::string_view was = "moe_force_load_balance: false";
+  ASSERT_NE(text.rfind(was), std::string::npos);
+  text.replace(text.rfind(was), was.size(), "moe_force_load_balance: true");
+  const test_support::ScratchDirectory directory;
+  expect_one(compared(directory.write("case.yaml", text), directory.write("calls.jsonl", calls)),
+             "debug.moe_force_load_balance", "false");
 }
 
 /// 075 and 076 differ in the loss: what the extra gathers and reductions are for.
