@@ -1,5 +1,7 @@
 // What ranks of the Trainer hold at their fullest moment: model states as FSDP or DDP keep them, and what
 // autograd saves of transformers' modules.
+#include "commlens/frameworks/memory.hpp"
+
 #include <algorithm>
 
 #include "commlens/base/units.hpp"
@@ -7,7 +9,6 @@
 #include "commlens/frameworks/huggingface/modules.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
 #include "commlens/frameworks/huggingface/writer.hpp"
-#include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/torch/memory_units.hpp"
 
 namespace commlens::huggingface {
@@ -78,13 +79,18 @@ Bytes autocast_bytes(const Job& job, const std::vector<pytorch::Module>& modules
 }
 
 MemoryEstimate of_stage(const Job& job, std::int64_t /*stage*/) {
-  const std::vector<pytorch::Module> modules = model_modules(job);
-  const std::int64_t shard = pytorch::options(job).fsdp.is_used ? pytorch::data_shard(job) : 1;
-  const pytorch::Units units(job, modules, shard_units(job, modules, {.shard_ranks = shard}));
+  std::vector<pytorch::HeldUnits> stages(1);
+  pytorch::HeldUnits& whole = stages.front();
+  whole.modules = model_modules(job);
+  whole.has_head = true;
+  whole.units = pytorch::options(job).fsdp.is_used
+                    ? shard_units(job, whole.modules, {.shard_ranks = pytorch::data_shard(job)})
+                    : std::vector{pytorch::whole_unit(whole.modules)};
+  const pytorch::Units units(job, stages);
   const Bytes activations = layers_bytes(job);
   const Moment head{.activations = activations,
                     .logits = logits_bytes(job),
-                    .buffers = units.in_use(units.head()) + autocast_bytes(job, modules)};
+                    .buffers = units.in_use(units.head()) + autocast_bytes(job, whole.modules)};
   Moment layer{.activations = activations, .buffers = units.in_use(units.last_block())};
   if (job.train.recompute == Recompute::full) {
     layer.working = bytes_of(layer_bytes(job, job.model.layers - 1, Recompute::none) *

@@ -57,31 +57,6 @@ Bytes logits_of(const Job& job, std::int64_t tokens) {
   return bytes_of(per_token * static_cast<double>(tokens));
 }
 
-/// Passes of a rank's stages between forward and backward at the fullest moment.
-std::int64_t passes_in_flight(const Job& job, std::int64_t rank) {
-  const PipelineShape shape = pipeline_shape(job);
-  if (job.layout.pp == 1) {
-    return 1;
-  }
-  if (shape.schedule == PipelineSchedule::gpipe) {
-    return shape.micro_batches;
-  }
-  if (shape.schedule == PipelineSchedule::one_f_one_b) {
-    return std::min(shape.micro_batches, shape.ranks - rank);
-  }
-  using Step = PipelineAction::Kind;
-  const std::vector<RankActions> all = compute_actions(shape);
-  std::int64_t now = 0;
-  std::int64_t most = 1;
-  for (const PipelineAction& action : all.at(static_cast<std::size_t>(rank))) {
-    // What the weights' half needs stays until it is done.
-    now += action.kind == Step::forward ? 1 : 0;
-    now -= action.kind == Step::backward || action.kind == Step::backward_weight ? 1 : 0;
-    most = std::max(most, now);
-  }
-  return most;
-}
-
 /// A rank and what it does at its fullest.
 class RankMemory {
  public:
@@ -89,7 +64,7 @@ class RankMemory {
       : job_(job),
         units_(job, rank),
         tokens_(ceil_div(job.train.micro_batch * job.model.sequence, job.layout.cp)),
-        passes_(passes_in_flight(job, rank)) {}
+        passes_(passes_in_flight(pipeline_shape(job), rank)) {}
 
   MemoryEstimate fullest() const {
     Moment moment = layer_moment();

@@ -10,8 +10,37 @@ namespace {
 
 using Reshard = ReshardAfterForward::Kind;
 
-/// All parameters of a job without FSDP, as one group.
-ShardUnit whole(const std::vector<Module>& modules) {
+std::int64_t states_of_optimizer(Optimizer optimizer) { return optimizer == Optimizer::sgd ? 0 : 2; }
+
+bool is_of(const Parameter& parameter, const Module& module) {
+  return std::any_of(module.parameters.begin(), module.parameters.end(),
+                     [&](const Parameter& one) { return &one == &parameter; });
+}
+
+/// Stages of a case file's tree.
+std::vector<HeldUnits> held_units(const Job& job, std::int64_t rank) {
+  const Fsdp& fsdp = options(job).fsdp;
+  const bool is_whole = fsdp.is_replicate || fsdp.strategy == FsdpStrategy::no_shard;
+  const std::int64_t shard_ranks = fsdp.is_used && !is_whole ? data_shard(job) * job.layout.cp : 1;
+  const PipelineShape shape = pipeline_shape(job);
+  const std::int64_t stages = job.layout.pp == 1 ? 1 : shape.stages();
+  const std::vector<std::int64_t> own =
+      job.layout.pp == 1 ? std::vector<std::int64_t>{0} : shape.stages_of(rank);
+  std::vector<HeldUnits> all;
+  for (const std::int64_t stage : own) {
+    HeldUnits held{.modules = stage_modules(job, stage, stages), .has_head = stage + 1 == stages};
+    held.units = fsdp.is_used ? shard_units(job, held.modules) : std::vector{whole_unit(held.modules)};
+    for (ShardUnit& unit : held.units) {
+      unit.groups.front().mesh.shard_ranks = shard_ranks;
+    }
+    all.push_back(std::move(held));
+  }
+  return all;
+}
+
+}  // namespace
+
+ShardUnit whole_unit(const std::vector<Module>& modules) {
   ShardGroup group;
   for (const Module& module : modules) {
     for (const Parameter& parameter : module.parameters) {
@@ -21,64 +50,33 @@ ShardUnit whole(const std::vector<Module>& modules) {
   return {.groups = {std::move(group)}, .modules = {}, .is_root = true};
 }
 
-std::int64_t states_of_optimizer(Optimizer optimizer) { return optimizer == Optimizer::sgd ? 0 : 2; }
+Units::Units(const Job& job, std::int64_t rank) : Units(job, held_units(job, rank)) {}
 
-}  // namespace
-
-Units::Units(const Job& job, std::int64_t rank) : job_(job), options_(options(job)) {
-  const Fsdp& fsdp = options_.fsdp;
-  set_ranks();
-  const PipelineShape shape = pipeline_shape(job);
-  const std::int64_t stages = job.layout.pp == 1 ? 1 : shape.stages();
-  const std::vector<std::int64_t> own =
-      job.layout.pp == 1 ? std::vector<std::int64_t>{0} : shape.stages_of(rank);
-  for (const std::int64_t stage : own) {
-    has_head_ = has_head_ || stage + 1 == stages;
-    blocks_ = std::max(blocks_, stage_layers(job.model.layers, stage, stages).count);
-    const std::vector<Module> modules = stage_modules(job, stage, stages);
-    if (!fsdp.is_used) {
-      add(whole(modules), modules);
-      continue;
-    }
-    for (const ShardUnit& unit : shard_units(job, modules)) {
-      add(unit, modules);
+Units::Units(const Job& job, const std::vector<HeldUnits>& stages) : job_(job), options_(options(job)) {
+  for (const HeldUnits& stage : stages) {
+    has_head_ = has_head_ || stage.has_head;
+    const auto blocks = std::count_if(stage.modules.begin(), stage.modules.end(), [](const Module& module) {
+      return module.kind == Module::Kind::block;
+    });
+    blocks_ = std::max<std::int64_t>(blocks_, blocks);
+    for (const ShardUnit& unit : stage.units) {
+      add(unit, stage);
     }
   }
   head_ = head_ == 0 ? groups_.size() : head_;
-}
-
-Units::Units(const Job& job, const std::vector<Module>& modules, const std::vector<ShardUnit>& units)
-    : job_(job), options_(options(job)) {
-  set_ranks();
-  has_head_ = true;
-  blocks_ = job.model.layers;
-  if (!options_.fsdp.is_used) {
-    add(whole(modules), modules);
-  }
-  for (const ShardUnit& unit : options_.fsdp.is_used ? units : std::vector<ShardUnit>()) {
-    add(unit, modules);
-  }
-  head_ = head_ == 0 ? groups_.size() : head_;
-}
-
-void Units::set_ranks() {
-  const Fsdp& fsdp = options_.fsdp;
-  const bool is_whole = fsdp.is_replicate || fsdp.strategy == FsdpStrategy::no_shard;
-  shard_ranks_ = fsdp.is_used && !is_whole ? data_shard(job_) * job_.layout.cp : 1;
-  is_sharded_ = shard_ranks_ > 1;
 }
 
 bool Units::is_open(const ShardUnit& unit) const {
   const Fsdp& fsdp = options_.fsdp;
+  if (unit.reshards_after_forward) {
+    return !*unit.reshards_after_forward;
+  }
   if (job_.layout.pp > 1) {
     return true;  // nothing is resharded before the last backward pass
   }
   if (fsdp.version == 1) {
     return unit.is_root || fsdp.strategy == FsdpStrategy::grad_op ||
            fsdp.strategy == FsdpStrategy::hybrid_grad_op;
-  }
-  if (unit.reshards_after_forward) {
-    return !*unit.reshards_after_forward;
   }
   const Reshard kind = fsdp.reshard_after_forward.kind;
   return kind == Reshard::no || (unit.is_root && kind == Reshard::automatic);
@@ -88,43 +86,67 @@ bool Units::keeps_sums() const {
   return job_.train.micro_batches > 1 && (job_.layout.pp > 1 || !options_.fsdp.sync_each_micro_batch);
 }
 
-void Units::add(const ShardUnit& unit, const std::vector<Module>& modules) {
+void Units::add(Group& bytes, const Parameter& parameter, std::int64_t shard_ranks) const {
   const Fsdp& fsdp = options_.fsdp;
+  const std::int64_t own = size_of(parameter.dtype);
+  const std::int64_t cast =
+      size_of(fsdp.is_used ? fsdp.param_dtype.value_or(parameter.dtype) : parameter.dtype);
+  const std::int64_t padded_rows = ceil_div(parameter.rows, shard_ranks);
+  const std::int64_t shard =
+      fsdp.version == 1 ? ceil_div(parameter.count(), shard_ranks) : padded_rows * parameter.row;
+  const std::int64_t states = parameter.is_alias ? 0 : shard;
+  bytes.parameters += states * own;
+  bytes.gathered += shard_ranks > 1 || cast != own ? shard * shard_ranks * cast : 0;
+  if (!parameter.is_trainable) {
+    return;
+  }
+  const std::int64_t reduced = size_of(fsdp.reduce_dtype.value_or(parameter.dtype));
+  bytes.optimizer += states * own * states_of_optimizer(options_.trainer.optimizer);
+  if (!parameter.has_gradient()) {
+    return;
+  }
+  bytes.sharded_gradients += states * own;
+  if (fsdp.is_used) {
+    bytes.gradients += parameter.count() * cast;
+    bytes.summed += keeps_sums() ? parameter.count() * reduced : 0;
+    bytes.message += shard * shard_ranks * reduced;
+  }
+}
+
+void Units::add(const ShardUnit& unit, const HeldUnits& stage) {
+  const Fsdp& fsdp = options_.fsdp;
+  const auto holds = [&](Module::Kind kind) {
+    return std::any_of(unit.modules.begin(), unit.modules.end(),
+                       [&](std::size_t module) { return stage.modules[module].kind == kind; });
+  };
+  const bool has_chunks = stage.loss_chunks > 0 && holds(Module::Kind::output);
   Group bytes{.is_root = unit.is_root, .is_open = is_open(unit)};
-  for (const Parameter* const parameter : unit.groups.front().parameters) {
-    const std::int64_t own = size_of(parameter->dtype);
-    const std::int64_t cast =
-        size_of(fsdp.is_used ? fsdp.param_dtype.value_or(parameter->dtype) : parameter->dtype);
-    const std::int64_t padded_rows = ceil_div(parameter->rows, shard_ranks_);
-    const std::int64_t shard =
-        fsdp.version == 1 ? ceil_div(parameter->count(), shard_ranks_) : padded_rows * parameter->row;
-    bytes.parameters += shard * own;
-    bytes.gathered += is_sharded_ || cast != own ? shard * shard_ranks_ * cast : 0;
-    if (!parameter->is_trainable) {
-      continue;
+  Group head;
+  for (const ShardGroup& group : unit.groups) {
+    for (const Parameter* const parameter : group.parameters) {
+      const bool is_chunked = has_chunks && is_of(*parameter, stage.modules.back());
+      add(is_chunked ? head : bytes, *parameter, group.mesh.shard_ranks);
+      const std::int64_t reduced = size_of(fsdp.reduce_dtype.value_or(parameter->dtype));
+      chunks_.sums += is_chunked && stage.loss_chunks > 1 ? parameter->count() * reduced : 0;
     }
-    const std::int64_t reduced = size_of(fsdp.reduce_dtype.value_or(parameter->dtype));
-    bytes.optimizer += shard * own * states_of_optimizer(options_.trainer.optimizer);
-    if (!parameter->has_gradient()) {
-      continue;
-    }
-    bytes.sharded_gradients += shard * own;
-    if (fsdp.is_used) {
-      bytes.gradients += parameter->count() * cast;
-      bytes.summed += keeps_sums() ? parameter->count() * reduced : 0;
-      bytes.message += shard * shard_ranks_ * reduced;
-    }
+  }
+  if (has_chunks) {
+    bytes.parameters += head.parameters;
+    bytes.sharded_gradients += head.sharded_gradients;
+    bytes.optimizer += head.optimizer;
+    bytes.gathered += head.gathered;
+    bytes.is_open = bytes.is_open && holds(Module::Kind::embedding);  // resharded after the chunks
+    chunks_.gradients = head.gradients;
+    chunks_.message = head.message;
   }
   if (fsdp.reshard_after_forward.kind == Reshard::to_size) {
     bytes.kept_part = bytes.gathered / fsdp.reshard_after_forward.size;
   }
+  if (holds(Module::Kind::output)) {
+    head_ = head_group_ = groups_.size();
+  }
+  last_block_ = holds(Module::Kind::block) ? groups_.size() : last_block_;
   groups_.push_back(bytes);
-  const auto holds = [&](Module::Kind kind) {
-    return std::any_of(unit.modules.begin(), unit.modules.end(),
-                       [&](std::size_t module) { return modules[module].kind == kind; });
-  };
-  last_block_ = holds(Module::Kind::block) ? groups_.size() - 1 : last_block_;
-  head_ = holds(Module::Kind::output) ? groups_.size() - 1 : head_;
 }
 
 MemoryEstimate Units::states() const {
@@ -162,6 +184,19 @@ Bytes Units::in_use(std::size_t at) const {
   const bool has_more = at + 1 < groups_.size() && !keeps_sums();
   return sum + Bytes{has_more ? groups_[at + 1].message : 0};
 }
+
+Bytes Units::around_chunks() const {
+  std::int64_t sum = chunks_.sums;
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const Group& bytes = groups_[group];
+    sum += bytes.is_open || group == head_group_ ? bytes.gathered : bytes.kept_part;
+  }
+  return Bytes{sum};
+}
+
+Bytes Units::in_chunks() const { return around_chunks() + Bytes{chunks_.gradients}; }
+
+Bytes Units::after_chunks() const { return around_chunks() + Bytes{chunks_.message}; }
 
 Bytes Units::at_end() const {
   if (groups_.empty() || !options_.fsdp.is_used) {

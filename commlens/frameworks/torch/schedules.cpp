@@ -366,4 +366,27 @@ std::vector<RankActions> compute_actions(const PipelineShape& shape) {
   return all;
 }
 
+std::int64_t passes_in_flight(const PipelineShape& shape, std::int64_t rank) {
+  if (shape.ranks == 1) {
+    return 1;
+  }
+  if (shape.schedule == Schedule::gpipe) {
+    return shape.micro_batches;
+  }
+  if (shape.schedule == Schedule::one_f_one_b) {
+    return std::min(shape.micro_batches, shape.ranks - rank);
+  }
+  using Step = PipelineAction::Kind;
+  const std::vector<RankActions> all = compute_actions(shape);
+  std::int64_t now = 0;
+  std::int64_t most = 1;
+  for (const PipelineAction& action : all.at(static_cast<std::size_t>(rank))) {
+    // What the weights' half needs stays until it is done.
+    now += action.kind == Step::forward ? 1 : 0;
+    now -= action.kind == Step::backward || action.kind == Step::backward_weight ? 1 : 0;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
 }  // namespace commlens::pytorch

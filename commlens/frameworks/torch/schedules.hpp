@@ -42,6 +42,9 @@ Result<void> check(const PipelineShape& shape);
 /// _calculate_single_rank_operations of each schedule.
 std::vector<RankActions> compute_actions(const PipelineShape& shape);
 
+/// Forward passes of a rank whose backward passes are still to come, at its fullest moment.
+std::int64_t passes_in_flight(const PipelineShape& shape, std::int64_t rank);
+
 /// Steps of the runtime, which differ by release.
 struct RuntimeSteps {
   bool pairs_passes = true;    // DualPipeV's passes that overlap are one step

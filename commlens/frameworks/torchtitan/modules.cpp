@@ -231,6 +231,13 @@ Groups::Groups(ProgramBuilder& out, const Job& job) : pytorch::Groups(out, job) 
   expert_shard_ranks = torchtitan::expert_shard_ranks(job);
 }
 
+Meshes Groups::meshes() const {
+  Meshes meshes{mesh(), mesh()};
+  meshes.experts.shard = expert_shard;
+  meshes.experts.shard_ranks = expert_shard_ranks;
+  return meshes;
+}
+
 bool shards_second_dimension(const Job& job) {
   const std::int64_t shard = job.layout.dp / options(job).replicate * job.layout.cp;
   const std::int64_t ranks = job.layout.ep > 1 ? expert_shard_ranks(job) * job.layout.ep : shard;
@@ -280,8 +287,8 @@ namespace {
 /// The calls of fully_shard, one after the other.
 class UnitBuilder {
  public:
-  UnitBuilder(const Job& job, const Groups& groups, const std::vector<Module>& modules)
-      : job_(job), groups_(groups), modules_(modules) {}
+  UnitBuilder(const Job& job, const Meshes& meshes, const std::vector<Module>& modules)
+      : job_(job), meshes_(meshes), modules_(modules) {}
 
   std::vector<pytorch::ShardUnit> build() {
     std::vector<std::size_t> outer;  // embedding, norm and head
@@ -325,10 +332,8 @@ class UnitBuilder {
 
   void add(const std::vector<std::size_t>& modules, bool reshards) {
     pytorch::ShardUnit unit{.modules = modules, .reshards_after_forward = reshards};
-    pytorch::ShardGroup dense{.mesh = groups_.mesh()};
-    pytorch::ShardGroup experts{.mesh = groups_.mesh()};
-    experts.mesh.shard = groups_.expert_shard;
-    experts.mesh.shard_ranks = groups_.expert_shard_ranks;
+    pytorch::ShardGroup dense{.mesh = meshes_.dense};
+    pytorch::ShardGroup experts{.mesh = meshes_.experts};
     for (const std::size_t at : modules) {
       for (const Parameter& parameter : modules_[at].parameters) {
         const bool is_apart = parameter.is_expert && job_.layout.ep > 1;
@@ -382,7 +387,7 @@ class UnitBuilder {
   }
 
   const Job& job_;
-  const Groups& groups_;
+  const Meshes& meshes_;
   const std::vector<Module>& modules_;
   std::vector<std::size_t> blocks_;
   std::vector<pytorch::ShardUnit> units_;
@@ -390,9 +395,9 @@ class UnitBuilder {
 
 }  // namespace
 
-std::vector<pytorch::ShardUnit> shard_units(const Job& job, const Groups& groups,
+std::vector<pytorch::ShardUnit> shard_units(const Job& job, const Meshes& meshes,
                                             const std::vector<Module>& modules) {
-  return UnitBuilder(job, groups, modules).build();
+  return UnitBuilder(job, meshes, modules).build();
 }
 
 }  // namespace commlens::torchtitan

@@ -9,12 +9,20 @@
 
 namespace commlens::torchtitan {
 
+/// What parameters are sharded over: experts apart from the others where they are divided over ranks.
+struct Meshes {
+  pytorch::ShardMesh dense;
+  pytorch::ShardMesh experts;
+};
+
 /// The process groups of a job, beside those of PyTorch (pytorch::Groups): ranks are numbered pipeline,
 /// dp_replicate, dp_shard, cp, tp, the last the fastest; experts fold dp_shard, cp and tp into efsdp and ep.
 /// Source: torchtitan 0.3 distributed/parallel_dims.py:211.
 class Groups : public pytorch::Groups {
  public:
   Groups(ProgramBuilder& out, const Job& job);
+
+  Meshes meshes() const;
 
   GroupId loss;          // dp_replicate x dp_shard x cp
   GroupId batch;         // dp_replicate x dp_shard
@@ -44,7 +52,7 @@ bool is_mixture(const Job& job, std::int64_t layer);
 std::vector<pytorch::Module> stage_modules(const Job& job, std::int64_t stage, std::int64_t stages);
 
 /// The calls of fully_shard on them (distributed/fsdp.py, apply_fsdp_to_decoder).
-std::vector<pytorch::ShardUnit> shard_units(const Job& job, const Groups& groups,
+std::vector<pytorch::ShardUnit> shard_units(const Job& job, const Meshes& meshes,
                                             const std::vector<pytorch::Module>& modules);
 
 }  // namespace commlens::torchtitan

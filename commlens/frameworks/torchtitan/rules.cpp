@@ -2,6 +2,7 @@
 #include "commlens/frameworks/torchtitan/checks.hpp"
 #include "commlens/frameworks/torchtitan/framework.hpp"
 #include "commlens/frameworks/torchtitan/lowering.hpp"
+#include "commlens/frameworks/torchtitan/memory.hpp"
 #include "commlens/frameworks/torchtitan/options.hpp"
 #include "commlens/frameworks/torchtitan/reader.hpp"
 #include "commlens/frameworks/torchtitan/settings.hpp"
@@ -31,6 +32,7 @@ FrameworkRules rules() {
                        .set_sequence_parallelism = set_sequence_parallelism,
                        .sharding_text = sharding_text,
                        .takes_uneven_stages = true},
+          .memory = memory_rules(),
           .variations = add_variations,
           .case_file = {.read_job = read_case},
           .causes = causes()};

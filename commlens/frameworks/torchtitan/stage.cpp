@@ -13,7 +13,7 @@ Stage::Stage(ProgramBuilder& out, const Groups& groups, std::int64_t stage, std:
       job_(out.job()),
       options_(options(out.job())),
       modules_(stage_modules(out.job(), stage, stages)),
-      shards_(out, groups, modules_, shard_units(out.job(), groups, modules_)),
+      shards_(out, groups, modules_, shard_units(out.job(), groups.meshes(), modules_)),
       dtype_(pytorch::activation_dtype(out.job())),
       tokens_(job_.train.micro_batch * job_.model.sequence / job_.layout.cp),
       has_tensor_(job_.layout.tp > 1),
