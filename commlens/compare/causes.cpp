@@ -193,7 +193,7 @@ constexpr std::array k_causes = {
         "Every rank tells the others how many of its tokens have labels, so that the loss is a mean over "
         "all of them, and, where asked to, how many tokens it has read."},
     CauseText{
-        "logs", "losses and operations that are logged",
+        "logs", "logged losses and operation counts",
         "Every logging_steps steps the ranks gather their losses and how many floating-point operations "
         "they counted; the latter once more for a checkpoint and at the end."},
     CauseText{"loading", "weights from rank 0",

@@ -13,11 +13,13 @@ namespace {
 std::string advised_setting_of_trainer(const Job& job, Setting setting) {
   switch (setting) {
     case Setting::recompute:
-      return fmt::format("{}: {}",
-                         options(job).fsdp.is_used ? "fsdp_config.activation_checkpointing" : "gradient_checkpointing",
-                         job.train.recompute == Recompute::full ? "true" : "false");
+      return fmt::format(
+          "{}: {}",
+          options(job).fsdp.is_used ? "fsdp_config.activation_checkpointing" : "gradient_checkpointing",
+          job.train.recompute == Recompute::full ? "true" : "false");
     case Setting::bucket:
-      return fmt::format("ddp_bucket_cap_mb: {}", options(job).ddp.bucket_cap.value_or(Bytes{25 << 20}).value >> 20);
+      return fmt::format("ddp_bucket_cap_mb: {}",
+                         options(job).ddp.bucket_cap.value_or(Bytes{25 << 20}).value >> 20);
     case Setting::layout:
       return fmt::format("tp_plan=\"auto\" of from_pretrained on {} ranks", job.layout.tp);
     case Setting::zero_stage:
@@ -55,8 +57,8 @@ std::vector<AdvisedChange> other_sharding(const Job& job) {
     if (dp % replicas == 0 && replicas != own.replicate) {
       found.push_back(changed_to(
           job, fmt::format("Shard over {} ranks, with {} replicas (HSDP)", dp / replicas, replicas),
-          fmt::format("fsdp: true, parallelism_config: {{dp_replicate_size: {}, dp_shard_size: {}}}", replicas,
-                      dp / replicas),
+          fmt::format("fsdp: true, parallelism_config: {{dp_replicate_size: {}, dp_shard_size: {}}}",
+                      replicas, dp / replicas),
           [replicas](Options& other) {
             other.fsdp.is_used = true;
             other.replicate = replicas;
@@ -64,11 +66,11 @@ std::vector<AdvisedChange> other_sharding(const Job& job) {
     }
   }
   if (own.fsdp.is_used) {
-    found.push_back(changed_to(job, "Hold whole parameters on every rank (DDP)", "fsdp: false",
-                               [](Options& other) {
-                                 other.fsdp.is_used = false;
-                                 other.replicate = 1;
-                               }));
+    found.push_back(
+        changed_to(job, "Hold whole parameters on every rank (DDP)", "fsdp: false", [](Options& other) {
+          other.fsdp.is_used = false;
+          other.replicate = 1;
+        }));
   }
   return found;
 }
@@ -144,7 +146,9 @@ std::vector<AdvisedChange> changes_of_topic(const Job& job, AdviceTopic topic) {
 }  // namespace
 
 AdviceTexts advice_texts() {
-  return {.place = "in the TrainingArguments", .setting = advised_setting_of_trainer, .changes = changes_of_topic};
+  return {.place = "in the TrainingArguments",
+          .setting = advised_setting_of_trainer,
+          .changes = changes_of_topic};
 }
 
 }  // namespace commlens::huggingface

@@ -23,9 +23,10 @@ Result<void> check_model(const Job& job) {
         "deepseek_v2, deepseek_v3 and gpt_oss",
         options(job).model_type.empty() ? "gpt models" : options(job).model_type));
   }
-  return refuse_if(model.parallel_residual || model.positions != Positions::rotary || !model.final_norm,
-                "the hf rules have models of the llama family alone: rotary positions, two residuals, a final "
-                "norm");
+  return refuse_if(
+      model.parallel_residual || model.positions != Positions::rotary || !model.final_norm,
+      "the hf rules have models of the llama family alone: rotary positions, two residuals, a final "
+      "norm");
 }
 
 Result<void> check_layout(const Job& job) {
@@ -44,11 +45,12 @@ Result<void> check_layout(const Job& job) {
     return failure("--zero: the Trainer shards by fsdp of TrainingArguments; leave it out");
   }
   if (layout.tp > 1 && own.loop == Loop::trainer) {
-    return failure("the hf rules have the Trainer without tensor ranks alone; leave TrainingArguments out, or "
-                   "use --tp 1");
+    return failure(
+        "the hf rules have the Trainer without tensor ranks alone; leave TrainingArguments out, or "
+        "use --tp 1");
   }
   return refuse_if(layout.tp > 1 && layout.dp > 1,
-                "tp_plan with several data ranks has no rules; use as many tensor ranks as ranks");
+                   "tp_plan with several data ranks has no rules; use as many tensor ranks as ranks");
 }
 
 Result<void> check_tensor(const Job& job) {
@@ -57,10 +59,11 @@ Result<void> check_tensor(const Job& job) {
   if (model.heads % tp != 0) {
     return failure(fmt::format("{} heads cannot be split over {} tensor ranks", model.heads, tp));
   }
-  return refuse_if(!model.latent.is_used() && !model.attention_sinks && model.kv_heads % tp != 0,
-                   fmt::format("{} key/value heads cannot be split over {} tensor ranks: transformers fails in "
-                               "the attention",
-                               model.kv_heads, tp));
+  return refuse_if(
+      !model.latent.is_used() && !model.attention_sinks && model.kv_heads % tp != 0,
+      fmt::format("{} key/value heads cannot be split over {} tensor ranks: transformers fails in "
+                  "the attention",
+                  model.kv_heads, tp));
 }
 
 Result<void> check_units(const Job& job) {
@@ -70,8 +73,8 @@ Result<void> check_units(const Job& job) {
     return layer.empty() ? !name.ends_with("DecoderLayer") : name != layer;
   });
   return refuse_if(fsdp.is_used && fsdp.wrap == WrapPolicy::transformer && is_other,
-                fmt::format("transformer_layer_cls_to_wrap: the hf rules wrap the layers alone, {}",
-                            layer.empty() ? "the class whose name ends in DecoderLayer" : layer));
+                   fmt::format("transformer_layer_cls_to_wrap: the hf rules wrap the layers alone, {}",
+                               layer.empty() ? "the class whose name ends in DecoderLayer" : layer));
 }
 
 Result<void> check_fsdp(const Job& job) {
@@ -81,32 +84,37 @@ Result<void> check_fsdp(const Job& job) {
     return failure("dp_replicate_size needs fsdp version 2, which shards over the other data ranks");
   }
   if (job.layout.dp % own.replicate != 0) {
-    return failure(fmt::format("dp_replicate_size {} does not divide {} data ranks", own.replicate, job.layout.dp));
+    return failure(
+        fmt::format("dp_replicate_size {} does not divide {} data ranks", own.replicate, job.layout.dp));
   }
   if (!fsdp.is_used) {
     return {};
   }
   if (fsdp.sharding == Sharding::hybrid || fsdp.sharding == Sharding::hybrid_grad_op) {
-    return failure("hybrid_shard of fsdp version 1 shards within a node, which has no rules; use version 2 with "
-                   "parallelism_config");
+    return failure(
+        "hybrid_shard of fsdp version 1 shards within a node, which has no rules; use version 2 with "
+        "parallelism_config");
   }
   const bool has_router_buffer = job.model.experts > 0 && own.model_type == "deepseek_v3";
   if (loads_on_rank0(job) && has_router_buffer) {
-    return failure("cpu_ram_efficient_loading: accelerate fails on the router's buffer of deepseek_v3 "
-                   "(AttributeError in fsdp2_load_full_state_dict)");
+    return failure(
+        "cpu_ram_efficient_loading: accelerate fails on the router's buffer of deepseek_v3 "
+        "(AttributeError in fsdp2_load_full_state_dict)");
   }
   if (fsdp.checkpoints && fsdp.wrap == WrapPolicy::none) {
-    return failure("activation_checkpointing of fsdp needs layers to wrap: accelerate fails with NO_WRAP; use "
-                   "TRANSFORMER_BASED_WRAP");
+    return failure(
+        "activation_checkpointing of fsdp needs layers to wrap: accelerate fails with NO_WRAP; use "
+        "TRANSFORMER_BASED_WRAP");
   }
   return check_units(job);
 }
 
 Result<void> check_ddp(const Job& job) {
   const pytorch::Ddp& ddp = pytorch::options(job).ddp;
-  return refuse_if(ddp.is_used && ddp.static_graph && job.train.micro_batches > 1 && !ddp.accumulation_sync,
-                   "ddp_static_graph with gradient accumulation fails in DDP (reducer.cpp expect_autograd_hooks_); "
-                   "leave one of them out");
+  return refuse_if(
+      ddp.is_used && ddp.static_graph && job.train.micro_batches > 1 && !ddp.accumulation_sync,
+      "ddp_static_graph with gradient accumulation fails in DDP (reducer.cpp expect_autograd_hooks_); "
+      "leave one of them out");
 }
 
 }  // namespace
@@ -124,6 +132,9 @@ std::vector<std::string> never_recorded(const Job& job) {
   std::vector<std::string> reasons;
   if (job.layout.tp > 1 && job.train.recompute != Recompute::none) {
     reasons.emplace_back("gradient checkpointing of a model split by its tp_plan");
+  }
+  if (pytorch::options(job).fsdp.is_offloaded) {
+    reasons.emplace_back("offload of FSDP");
   }
   return reasons;
 }

@@ -35,13 +35,18 @@ void read_sharding(MapReader& reader, std::string_view key, Fsdp& fsdp) {
   }
   const std::string name = lower(node->text);
   using Named = std::pair<std::string_view, Sharding>;
-  constexpr Named names[] = {{"full_shard", Sharding::full_shard}, {"1", Sharding::full_shard},
-                             {"true", Sharding::full_shard},  // the launcher's default, which strategy overrides
-                             {"shard_grad_op", Sharding::grad_op}, {"2", Sharding::grad_op},
-                             {"no_shard", Sharding::no_shard},     {"3", Sharding::no_shard},
-                             {"hybrid_shard", Sharding::hybrid},   {"4", Sharding::hybrid},
-                             {"hybrid_shard_zero2", Sharding::hybrid_grad_op},
-                             {"5", Sharding::hybrid_grad_op}};
+  constexpr Named names[] = {
+      {"full_shard", Sharding::full_shard},
+      {"1", Sharding::full_shard},
+      {"true", Sharding::full_shard},  // the launcher's default, which strategy overrides
+      {"shard_grad_op", Sharding::grad_op},
+      {"2", Sharding::grad_op},
+      {"no_shard", Sharding::no_shard},
+      {"3", Sharding::no_shard},
+      {"hybrid_shard", Sharding::hybrid},
+      {"4", Sharding::hybrid},
+      {"hybrid_shard_zero2", Sharding::hybrid_grad_op},
+      {"5", Sharding::hybrid_grad_op}};
   for (const auto& [known, sharding] : names) {
     if (known == name) {
       fsdp.sharding = sharding;
@@ -53,14 +58,15 @@ void read_sharding(MapReader& reader, std::string_view key, Fsdp& fsdp) {
                                shown_text(node->text)));
 }
 
-/// accelerate takes the strategy from its own file and not from reshard_after_forward, which TrainingArguments
-/// set (FullyShardedDataParallelPlugin.__post_init__: sharding_strategy is always there).
+/// accelerate takes the strategy from its own file and not from reshard_after_forward, which
+/// TrainingArguments set (FullyShardedDataParallelPlugin.__post_init__: sharding_strategy is always there).
 void read_strategy(MapReader& reader, Job& job, Fsdp& fsdp) {
   read_sharding(reader, "reshard_after_forward", fsdp);
   if (fsdp.sharding != Sharding::full_shard) {
-    job.warnings.push_back(fmt::format("{}: reshard_after_forward has no effect with version 1 in accelerate "
-                                       "1.15, which shards as fsdp_sharding_strategy of its file says",
-                                       reader.where("reshard_after_forward")));
+    job.warnings.push_back(
+        fmt::format("{}: reshard_after_forward has no effect with version 1 in accelerate "
+                    "1.15, which shards as fsdp_sharding_strategy of its file says",
+                    reader.where("reshard_after_forward")));
   }
   fsdp.sharding = Sharding::full_shard;
   read_sharding(reader, "sharding_strategy", fsdp);
@@ -166,8 +172,9 @@ Result<void> read_parallelism(const ConfigNode& section, Job& job) {
       reader.fail(key, "has no hf rules; use 1");
     }
   }
-  reader.accept("cp_backend cp_comm_strategy sp_backend sp_seq_length sp_seq_length_is_variable "
-                "sp_attn_implementation tp_handler cp_handler sp_handler");
+  reader.accept(
+      "cp_backend cp_comm_strategy sp_backend sp_seq_length sp_seq_length_is_variable "
+      "sp_attn_implementation tp_handler cp_handler sp_handler");
   if (own.replicate > 1 && shard == 1) {
     own.replicate = 1;  // data parallelism alone, which DDP does
   }

@@ -1,5 +1,7 @@
 // What ranks of the Trainer hold at their fullest moment: model states as FSDP or DDP keep them, and what
 // autograd saves of transformers' modules.
+#include "commlens/frameworks/memory.hpp"
+
 #include <algorithm>
 
 #include "commlens/base/units.hpp"
@@ -7,7 +9,6 @@
 #include "commlens/frameworks/huggingface/modules.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
 #include "commlens/frameworks/huggingface/writer.hpp"
-#include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/torch/memory_units.hpp"
 
 namespace commlens::huggingface {

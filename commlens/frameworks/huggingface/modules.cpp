@@ -47,7 +47,10 @@ void add_linear(std::vector<Shape>& shapes, const std::string& name, const Shape
 class TreeBuilder {
  public:
   explicit TreeBuilder(const Job& job)
-      : job_(job), model_(job.model), plan_(tensor_plan(job)), is_v3_(options(job).model_type == "deepseek_v3") {}
+      : job_(job),
+        model_(job.model),
+        plan_(tensor_plan(job)),
+        is_v3_(options(job).model_type == "deepseek_v3") {}
 
   Module module(ModuleKind kind, const std::string& name, const Tree& tree, std::int64_t layer = 0) const {
     Module module{.kind = kind, .layer = layer};
@@ -194,9 +197,12 @@ class TreeBuilder {
 
   std::vector<std::string> executed_experts() const {
     if (model_.attention_sinks) {
-      return {"mlp.router.weight",         "mlp.router.bias",
-              "mlp.experts.gate_up_proj_bias", "mlp.experts.gate_up_proj",
-              "mlp.experts.down_proj_bias",    "mlp.experts.down_proj"};
+      return {"mlp.router.weight",
+              "mlp.router.bias",
+              "mlp.experts.gate_up_proj_bias",
+              "mlp.experts.gate_up_proj",
+              "mlp.experts.down_proj_bias",
+              "mlp.experts.down_proj"};
     }
     std::vector<std::string> names = {"mlp.gate.weight", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
     if (model_.shared_experts > 0) {

@@ -76,17 +76,17 @@ enum class Loop : std::uint8_t {
 /// are in the job: tensor ranks split the model by its tp_plan, the rest of dp_replicate_size data ranks
 /// shards.
 struct Options {
-  std::string model_type;  // of config.json; empty: the model came from elsewhere
-  std::optional<Loop> loop;  // absent: plain with tensor ranks, else the Trainer
+  std::string model_type;                // of config.json; empty: the model came from elsewhere
+  std::optional<Loop> loop;              // absent: plain with tensor ranks, else the Trainer
   std::optional<DType> mixed_precision;  // bf16, fp16
   Fsdp fsdp;
   Ddp ddp;
   Logging logging;
   Saving saving;
-  std::int64_t replicate = 1;   // dp_replicate_size
-  std::int64_t max_steps = -1;  // -1: as many as the epochs have
-  bool averages_tokens = true;  // average_tokens_across_devices
-  bool counts_input = false;    // include_num_input_tokens_seen
+  std::int64_t replicate = 1;     // dp_replicate_size
+  std::int64_t max_steps = -1;    // -1: as many as the epochs have
+  bool averages_tokens = true;    // average_tokens_across_devices
+  bool counts_input = false;      // include_num_input_tokens_seen
   bool syncs_each_batch = false;  // gradient_accumulation_kwargs: {sync_each_batch: true}
   std::string torch_version;      // of the recording; empty: the one the release was recorded with
   friend bool operator==(const Options&, const Options&) = default;

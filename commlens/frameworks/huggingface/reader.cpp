@@ -89,8 +89,7 @@ std::string hf_model_name(const ConfigNode& config) {
   }
   const std::filesystem::path path(config.file);
   const bool is_usual = path.stem() == "config" || path.stem() == "case";
-  return is_usual && path.has_parent_path() ? path.parent_path().filename().string()
-                                                           : path.stem().string();
+  return is_usual && path.has_parent_path() ? path.parent_path().filename().string() : path.stem().string();
 }
 
 }  // namespace

@@ -3,8 +3,7 @@
 namespace commlens::huggingface {
 
 const Rule k_count_items{"trainer.count_items", "transformers 5.23 trainer.py:2342 _get_num_items_in_batch"};
-const Rule k_count_input{"trainer.count_input",
-                         "transformers 5.23 trainer.py:2740 _track_num_input_tokens"};
+const Rule k_count_input{"trainer.count_input", "transformers 5.23 trainer.py:2740 _track_num_input_tokens"};
 const Rule k_log_loss{"trainer.log_loss", "transformers 5.23 trainer.py:2249 _maybe_log_save_evaluate"};
 const Rule k_log_flops{"trainer.log_flops", "transformers 5.23 trainer.py:4205 store_flos"};
 const Rule k_load_broadcast{"accelerate.load_broadcast",

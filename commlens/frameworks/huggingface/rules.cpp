@@ -11,7 +11,8 @@
 namespace commlens::huggingface {
 namespace {
 
-Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> /*stages*/, Plan& plan) {
+Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> /*stages*/,
+                                         Plan& plan) {
   return write_job(job, plan);
 }
 
@@ -48,9 +49,7 @@ std::string sharding_text(const Job& job) {
 bool reduces_every_micro_batch(const Job& job) { return options(job).syncs_each_batch; }
 
 /// The equations know neither FSDP2 nor the messages of a tp_plan.
-bool fits_equations(const Job& job) {
-  return !pytorch::options(job).fsdp.is_used && job.layout.tp == 1;
-}
+bool fits_equations(const Job& job) { return !pytorch::options(job).fsdp.is_used && job.layout.tp == 1; }
 
 }  // namespace
 

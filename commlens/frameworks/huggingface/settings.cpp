@@ -68,15 +68,17 @@ void settle_fsdp(const Job& job, pytorch::Options& torch) {
     return;
   }
   using Reshard = pytorch::ReshardAfterForward::Kind;
-  fsdp.reshard_after_forward.kind = own.fsdp.sharding == Sharding::full_shard ? Reshard::automatic : Reshard::no;
+  fsdp.reshard_after_forward.kind =
+      own.fsdp.sharding == Sharding::full_shard ? Reshard::automatic : Reshard::no;
 }
 
 }  // namespace
 
 void adopt(Job& job) {
   if (job.train.zero_stage > 0) {
-    job.warnings.push_back(fmt::format(
-        "{} has no ZeRO: stage {} of the configuration is skipped; use fsdp in its place", k_name, job.train.zero_stage));
+    job.warnings.push_back(
+        fmt::format("{} has no ZeRO: stage {} of the configuration is skipped; use fsdp in its place", k_name,
+                    job.train.zero_stage));
     job.train.zero_stage = 0;
   }
 }
@@ -86,7 +88,8 @@ void settle(Job& job) {
   Options& own = options(job);
   pytorch::Options& torch = pytorch::options(job);
   torch.release = own.torch_version;
-  torch.data_shard = own.replicate > 1 && job.layout.dp % own.replicate == 0 ? job.layout.dp / own.replicate : 0;
+  torch.data_shard =
+      own.replicate > 1 && job.layout.dp % own.replicate == 0 ? job.layout.dp / own.replicate : 0;
   torch.ddp = {};
   torch.fsdp = {};
   // Trainer._get_grad_norm takes the norm of gradients that are not clipped too.

@@ -64,7 +64,8 @@ void load_states(ProgramBuilder& out, const pytorch::Groups& groups, const std::
     const Elements shard{ceil_div(parameter->rows, groups.shard_ranks) * parameter->row};
     out.broadcast({groups.data, GroupRank{0}}, whole, parameter->dtype, k_load_broadcast, parameter->name);
     if (groups.replicate_ranks > 1) {
-      out.broadcast({groups.replicate, GroupRank{0}}, whole, parameter->dtype, k_load_scatter, parameter->name);
+      out.broadcast({groups.replicate, GroupRank{0}}, whole, parameter->dtype, k_load_scatter,
+                    parameter->name);
     }
     out.scatter({groups.shard, GroupRank{0}}, {is_rank0 ? shard.value * groups.shard_ranks : 0}, shard,
                 parameter->dtype, k_load_scatter, parameter->name);

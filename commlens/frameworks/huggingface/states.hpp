@@ -16,8 +16,8 @@ bool loads_on_rank0(const Job& job);
 void load_states(ProgramBuilder& out, const pytorch::Groups& groups,
                  const std::vector<pytorch::Module>& modules, bool is_rank0);
 
-/// A checkpoint of whole states (state_dict_type FULL_STATE_DICT) of a model that FSDP2 shards: parameters are
-/// gathered one by one for the model's own file and for accelerate's, then both moments of each.
+/// A checkpoint of whole states (state_dict_type FULL_STATE_DICT) of a model that FSDP2 shards: parameters
+/// are gathered one by one for the model's own file and for accelerate's, then both moments of each.
 void save_states(ProgramBuilder& out, const pytorch::Groups& groups,
                  const std::vector<pytorch::Module>& modules);
 

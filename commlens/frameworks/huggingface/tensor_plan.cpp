@@ -18,9 +18,7 @@ TensorPlan tensor_plan(const Job& job) {
 
 DType TensorModel::dtype() const { return out_.job().train.dtype; }
 
-std::int64_t TensorModel::tokens() const {
-  return out_.job().train.micro_batch * out_.job().model.sequence;
-}
+std::int64_t TensorModel::tokens() const { return out_.job().train.micro_batch * out_.job().model.sequence; }
 
 void TensorModel::sum(std::int64_t elements, const Rule& rule, std::string_view tag) {
   out_.set_reduction(Reduction::sum);
@@ -35,7 +33,9 @@ void TensorModel::sum_routing_weights() {
                   k_plan_routing, "routing weights");
 }
 
-void TensorModel::sum_hidden(const Rule& rule) { sum(tokens() * out_.job().model.hidden, rule, "activations"); }
+void TensorModel::sum_hidden(const Rule& rule) {
+  sum(tokens() * out_.job().model.hidden, rule, "activations");
+}
 
 void TensorModel::forward_embedding() {
   work_.write(ModulePart::embedding, Pass::forward);
@@ -47,7 +47,8 @@ void TensorModel::forward_embedding() {
 void TensorModel::forward_mlp(std::int64_t layer, bool is_recomputed) {
   const ModelConfig& model = out_.job().model;
   const bool is_mixture = has_experts(model, layer);
-  work_.forward({ModulePart::ln2, ModulePart::router, ModulePart::fc1, ModulePart::activation, ModulePart::fc2});
+  work_.forward(
+      {ModulePart::ln2, ModulePart::router, ModulePart::fc1, ModulePart::activation, ModulePart::fc2});
   const int sums = !is_mixture ? 1 : model.shared_experts > 0 ? 2 : 1;
   // What is computed again ends before the last message, whose result nothing needs.
   for (int at = 0; plan_.splits_mlp && at < sums - (is_recomputed ? 1 : 0); ++at) {

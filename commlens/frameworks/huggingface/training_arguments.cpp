@@ -77,7 +77,8 @@ void read_logging(MapReader& reader, Options& own) {
   read_steps(reader, "logging_steps", own.logging.steps);
   reader.read("logging_first_step", own.logging.first_step);
   if (const ConfigNode* const save = reader.node("save_strategy"); save != nullptr && save->text == "best") {
-    reader.fail("save_strategy", "best follows from evaluations, which have no rules; use no, steps or epoch");
+    reader.fail("save_strategy",
+                "best follows from evaluations, which have no rules; use no, steps or epoch");
   }
   read_interval(reader, "save_strategy", own.saving.strategy);
   read_steps(reader, "save_steps", own.saving.steps);
@@ -164,7 +165,8 @@ Result<void> apply_fsdp_words(const ConfigNode& at, const std::vector<std::strin
   const bool is_first = version != nullptr && version->text == "1";
   const auto set_default = [&](const std::string& key, const std::string& value) {
     if (find(config, key) == nullptr) {
-      append(config, key, {.kind = ConfigNode::Kind::scalar, .line = at.line, .file = at.file, .text = value});
+      append(config, key,
+             {.kind = ConfigNode::Kind::scalar, .line = at.line, .file = at.file, .text = value});
     }
   };
   for (const std::string& word : words) {
@@ -178,9 +180,10 @@ Result<void> apply_fsdp_words(const ConfigNode& at, const std::vector<std::strin
     } else if (is_first && (word == "no_shard" || word == "hybrid_shard" || word == "hybrid_shard_zero2")) {
       set_default("reshard_after_forward", word);
     } else {
-      return failure(fmt::format("{}: 'fsdp' has '{}'; expected true, full_shard, shard_grad_op, offload, "
-                                 "auto_wrap, with version 1 also no_shard, hybrid_shard, hybrid_shard_zero2",
-                                 at.where(), shown_text(word)));
+      return failure(
+          fmt::format("{}: 'fsdp' has '{}'; expected true, full_shard, shard_grad_op, offload, "
+                      "auto_wrap, with version 1 also no_shard, hybrid_shard, hybrid_shard_zero2",
+                      at.where(), shown_text(word)));
     }
   }
   return {};
@@ -231,18 +234,20 @@ Result<void> read_argument_sections(MapReader& reader, const ConfigNode& argumen
 }
 
 void refuse_others(MapReader& reader) {
-  if (const ConfigNode* const deepspeed = reader.node("deepspeed"); deepspeed != nullptr && !is_off(*deepspeed)) {
-    reader.fail("deepspeed",
-                "has no hf rules; give its JSON beside config.json with --framework deepspeed, which does not "
-                "count what the Trainer adds");
+  if (const ConfigNode* const deepspeed = reader.node("deepspeed");
+      deepspeed != nullptr && !is_off(*deepspeed)) {
+    reader.fail(
+        "deepspeed",
+        "has no hf rules; give its JSON beside config.json with --framework deepspeed, which does not "
+        "count what the Trainer adds");
   }
   reader.refuse_true("torch_compile", "has no rules: compiled graphs have buckets of their own; use false");
   reader.accept(k_silent);
   reader.skip_unless_off(k_skipped_arguments);
   std::string optimizer = "adamw_torch_fused";
   reader.read("optim", optimizer);
-  const bool is_local = optimizer.starts_with("adam") || optimizer == "sgd" || optimizer == "adagrad" ||
-                        optimizer == "rmsprop";
+  const bool is_local =
+      optimizer.starts_with("adam") || optimizer == "sgd" || optimizer == "adagrad" || optimizer == "rmsprop";
   if (!is_local) {
     reader.skip("optim", "the optimizer " + shown_text(optimizer));
   }
@@ -251,8 +256,9 @@ void refuse_others(MapReader& reader) {
 bool is_of_arguments(const ConfigFile& file) {
   const bool is_other = file.has("model_type") || file.has("framework") || file.has("train_batch_size") ||
                         file.has("train_micro_batch_size_per_gpu");
-  return !is_other && (file.has("per_device_train_batch_size") || file.has("gradient_accumulation_steps") ||
-                       file.has("max_grad_norm") || file.has("num_train_epochs") || file.has("output_dir")) &&
+  return !is_other &&
+         (file.has("per_device_train_batch_size") || file.has("gradient_accumulation_steps") ||
+          file.has("max_grad_norm") || file.has("num_train_epochs") || file.has("output_dir")) &&
          (file.is_json() || file.is_yaml());
 }
 
@@ -293,7 +299,8 @@ Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
     return ok;
   }
   if (own.fsdp.is_used && !own.fsdp.saves_whole && own.saving.strategy != Interval::never) {
-    job.unmodelled.push_back(fmt::format("checkpoints of sharded states ({}): save_strategy", arguments.where()));
+    job.unmodelled.push_back(
+        fmt::format("checkpoints of sharded states ({}): save_strategy", arguments.where()));
   }
   return reader.finish();
 }

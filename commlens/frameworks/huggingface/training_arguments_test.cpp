@@ -88,7 +88,8 @@ TEST(TrainingArgumentsFile, RefusesByName) {
        "a.json:1: 'logging_steps' must be more than 0: a number of steps, or a part of max_steps below 1"},
       {R"({"parallelism_config": {"cp_size": 2}})", "a.json:1: 'cp_size' has no hf rules; use 1"},
       {R"({"accelerator_config": {"dispatch_batches": true}})",
-       "a.json:1: 'dispatch_batches' is true: rank 0 reads all batches and sends them, which has no rules; use "
+       "a.json:1: 'dispatch_batches' is true: rank 0 reads all batches and sends them, which has no rules; "
+       "use "
        "false"}};
   for (const auto& [text, message] : rows) {
     EXPECT_EQ(error_of_arguments(text), message) << text;
@@ -114,13 +115,14 @@ TEST(AccelerateFile, HasTheDefaultsOfTheLauncher) {
 }
 
 TEST(AccelerateFile, ReadsFsdp2AndReplicas) {
-  const Job job = read_launcher(
-                      "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: "
-                      "false\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  "
-                      "fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n  fsdp_cpu_ram_efficient_loading: "
-                      "false\nparallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  "
-                      "parallelism_config_dp_shard_size: 4\n")
-                      .value();
+  const Job job =
+      read_launcher(
+          "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: "
+          "false\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  "
+          "fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n  fsdp_cpu_ram_efficient_loading: "
+          "false\nparallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  "
+          "parallelism_config_dp_shard_size: 4\n")
+          .value();
   EXPECT_EQ(options(job).fsdp.version, 2);
   EXPECT_EQ(options(job).fsdp.sharding, Sharding::grad_op);
   EXPECT_EQ(options(job).fsdp.wrapped, std::vector<std::string>{"LlamaDecoderLayer"});

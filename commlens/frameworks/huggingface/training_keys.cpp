@@ -31,7 +31,8 @@ constexpr std::string_view k_irrelevant =
     "summary_use_proj suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class "
     "top_k top_p transformers_version typical_p unk_token_id use_bfloat16 use_cache use_sliding_window "
     // of models that only newer rules have
-    "aux_loss_alpha ep_size initial_context_length n_group norm_topk_prob num_nextn_predict_layers qk_head_dim "
+    "aux_loss_alpha ep_size initial_context_length n_group norm_topk_prob num_nextn_predict_layers "
+    "qk_head_dim "
     "rope_interleave routed_scaling_factor scoring_func seq_aux swiglu_alpha swiglu_limit topk_group "
     "topk_method";
 

@@ -72,7 +72,8 @@ std::vector<ShardUnit> shard_units(const Job& job, const std::vector<Module>& mo
     rest.insert(rest.end(), {norm, head});
   } else {
     const bool is_tied = job.model.tied_embeddings;
-    ShardUnit first = builder.unit(is_tied ? std::vector<std::size_t>{norm, 0, head} : std::vector<std::size_t>{0});
+    ShardUnit first =
+        builder.unit(is_tied ? std::vector<std::size_t>{norm, 0, head} : std::vector<std::size_t>{0});
     if (is_tied) {
       first.reshards_after_forward = false;
     }

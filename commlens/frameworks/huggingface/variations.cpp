@@ -93,19 +93,20 @@ void add_fsdp(Variations& variations) {
   variations.add("fsdp_config.version", fmt::format("{}", other),
                  [other](Job& job) { options(job).fsdp.version = other; });
   const bool reshards = now.sharding == Sharding::full_shard;
-  variations.add(now.version == 2 ? "fsdp_config.reshard_after_forward" : "fsdp_sharding_strategy",
-                 now.version == 2 ? (reshards ? "false" : "true") : (reshards ? "SHARD_GRAD_OP" : "FULL_SHARD"),
-                 [reshards](Job& job) {
-                   options(job).fsdp.sharding = reshards ? Sharding::grad_op : Sharding::full_shard;
-                 });
+  variations.add(
+      now.version == 2 ? "fsdp_config.reshard_after_forward" : "fsdp_sharding_strategy",
+      now.version == 2 ? (reshards ? "false" : "true") : (reshards ? "SHARD_GRAD_OP" : "FULL_SHARD"),
+      [reshards](Job& job) {
+        options(job).fsdp.sharding = reshards ? Sharding::grad_op : Sharding::full_shard;
+      });
   if (now.version == 2) {  // of version 1 it is sync_module_states
     variations.toggle("fsdp_config.cpu_ram_efficient_loading",
                       [](Job& job) -> bool& { return options(job).fsdp.loads_on_rank0; });
   }
   const bool wraps = now.wrap == WrapPolicy::transformer;
-  variations.add("fsdp_config.auto_wrap_policy", wraps ? "NO_WRAP" : "TRANSFORMER_BASED_WRAP", [wraps](Job& job) {
-    options(job).fsdp.wrap = wraps ? WrapPolicy::none : WrapPolicy::transformer;
-  });
+  variations.add(
+      "fsdp_config.auto_wrap_policy", wraps ? "NO_WRAP" : "TRANSFORMER_BASED_WRAP",
+      [wraps](Job& job) { options(job).fsdp.wrap = wraps ? WrapPolicy::none : WrapPolicy::transformer; });
   const std::pair<std::string_view, bool Fsdp::*> of_version_1[] = {
       {"fsdp_config.use_orig_params", &Fsdp::use_orig_params},
       {"fsdp_config.sync_module_states", &Fsdp::sync_module_states},
