@@ -133,6 +133,9 @@ std::vector<std::string> never_recorded(const Job& job) {
   if (job.layout.tp > 1 && job.train.recompute != Recompute::none) {
     reasons.emplace_back("gradient checkpointing of a model split by its tp_plan");
   }
+  if (pytorch::options(job).fsdp.is_offloaded) {
+    reasons.emplace_back("offload of FSDP");
+  }
   return reasons;
 }
 
