@@ -6,11 +6,19 @@
 #include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
+namespace {
+
+/// Equations have no settings.
+bool has_settings(const FrameworkRules& rules) {
+  return rules.variations != nullptr || rules.advice.changes != nullptr;
+}
+
+}  // namespace
 
 std::string advised_framework_names() {
   std::string names;
   for (const FrameworkRules& rules : frameworks()) {
-    if (rules.variations != nullptr) {
+    if (has_settings(rules)) {
       names += fmt::format("{}{}", names.empty() ? "" : ", ", rules.name);
     }
   }
@@ -18,7 +26,7 @@ std::string advised_framework_names() {
 }
 
 Result<Advice> advise(const Job& job, const Trace* trace, const AdviceOptions& options) {
-  if (rules_of(job).variations == nullptr) {  // equations
+  if (!has_settings(rules_of(job))) {
     return failure(fmt::format(
         "the {} rules give volumes rather than calls, of which nothing can be advised; use --framework {}",
         job.framework, advised_framework_names()));

@@ -18,6 +18,15 @@ std::string traffic_text(const Study& study, const Outcome& outcome) {
                      to_text(outcome.cost().per_rank.wire), to_text(study.cost().per_rank.wire));
 }
 
+/// Which recomputation repeats calls of the forward pass in the job, and so can save them.
+bool repeats_calls(const Job& job) {
+  if (rules_of(job).advice.selective_repeats_calls) {
+    return job.train.recompute != Recompute::none &&
+           (job.layout.tp > 1 || job.layout.cp > 1 || job.layout.ep > 1);
+  }
+  return job.train.recompute == Recompute::full && (job.layout.tp > 1 || job.train.zero_stage == 3);
+}
+
 /// The least change that fits: selective recomputation or none, the one that saves more of those that fit.
 void advise_recompute(Study& study) {
   std::optional<Outcome> best;
@@ -33,8 +42,9 @@ void advise_recompute(Study& study) {
   study.recommend({.id = "recompute",
                    .title = is_selective ? "Recompute attention only" : "Do not recompute",
                    .reason = fmt::format(
-                       "full recomputation repeats the calls of the forward pass. Without it {}; the "
+                       "{} recomputation repeats the calls of the forward pass. Without it {}; the "
                        "fullest rank needs {} of {}.",
+                       study.job().train.recompute == Recompute::full ? "full" : "selective",
                        traffic_text(study, *best), to_text(best->cost().memory), to_text(study.memory())),
                    .flag = is_selective ? "--recompute selective" : "--recompute none",
                    .setting = setting_text(best->job, Setting::recompute)},
@@ -63,8 +73,7 @@ void advise_partitioned(Study& study) {
 
 void advise_activations(Study& study) {
   const Job& job = study.job();
-  const bool recomputes =
-      job.train.recompute == Recompute::full && (job.layout.tp > 1 || job.train.zero_stage == 3);
+  const bool recomputes = repeats_calls(job);
   const bool partitions = job.train.partition_activations && job.layout.model_ranks() > 1;
   if (!recomputes && !partitions) {
     return;

@@ -1,5 +1,6 @@
 // Settings of a framework that trade memory for bytes, several values of which are weighed against each
-// other: shards and replicas, what stays gathered, units of gathering, the loss, accumulation, schedules.
+// other: shards and replicas, what stays gathered, units of gathering, the loss and its chunks, accumulation,
+// schedules, ranks of experts.
 #include <algorithm>
 #include <array>
 
@@ -18,13 +19,15 @@ struct Topic {
   std::string_view id;
   std::string_view what;  // in sentences on what is not recommended
 };
-constexpr std::array<Topic, 6> k_topics = {{
+constexpr std::array<Topic, 8> k_topics = {{
     {AdviceTopic::sharding, "data_shard", "other shards and replicas"},
     {AdviceTopic::gathering, "reshard_after_forward", "what stays gathered after the forward pass"},
     {AdviceTopic::units, "units", "other units"},
     {AdviceTopic::loss, "loss_parallel", "a parallel loss"},
     {AdviceTopic::accumulation, "accumulation", "fewer reductions of micro-batches"},
     {AdviceTopic::schedule, "schedule", "interleaved stages"},
+    {AdviceTopic::loss_chunks, "loss_chunks", "other numbers of chunks of the loss"},
+    {AdviceTopic::experts, "expert_ranks", "experts divided over other numbers of ranks"},
 }};
 
 /// A value of the setting, planned.

@@ -57,6 +57,15 @@ std::vector<Remedy> activation_remedies(const Study& study) {
                          .setting = setting_text(job, Setting::sequence_parallel)},
                         study.outcome(std::move(changed))});
   }
+  if (job.train.recompute == Recompute::none && rules_of(job).advice.selective_repeats_calls) {
+    Job changed = job;
+    set_recompute(changed, Recompute::selective);
+    remedies.push_back({{.id = "recompute",
+                         .title = "Recompute a part of the activations in the backward pass",
+                         .flag = "--recompute selective",
+                         .setting = setting_text(changed, Setting::recompute)},
+                        study.outcome(std::move(changed))});
+  }
   if (job.train.recompute != Recompute::full) {
     Job changed = job;
     set_recompute(changed, Recompute::full);

@@ -31,7 +31,9 @@ enum class AdviceTopic : std::uint8_t {
   units,         // parameters that are gathered together
   loss,          // logits gathered, or a loss of the parts
   accumulation,  // which micro-batches reduce
-  schedule       // of pipeline stages
+  schedule,      // of pipeline stages
+  loss_chunks,   // parts of the tokens whose logits exist at once
+  experts        // ranks that divide the experts of a mixture
 };
 
 /// A job with one setting of its framework changed.
@@ -48,6 +50,9 @@ struct AdviceTexts {
   std::string (*setting)(const Job& job, Setting setting) = nullptr;
   /// The change a topic would make of the job; none if there is nothing to gain. Null: no topic has any.
   std::vector<AdvisedChange> (*changes)(const Job& job, AdviceTopic topic) = nullptr;
+  /// Selective recomputation repeats the calls of the forward pass as full does, and saves memory whatever
+  /// the attention is; else it leaves out what eager attention keeps.
+  bool selective_repeats_calls = false;
 };
 
 }  // namespace commlens

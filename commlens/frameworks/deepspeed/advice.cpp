@@ -86,6 +86,8 @@ std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
     case AdviceTopic::units:
     case AdviceTopic::loss:
     case AdviceTopic::accumulation:
+    case AdviceTopic::loss_chunks:
+    case AdviceTopic::experts:
     case AdviceTopic::schedule:
       break;
   }

@@ -230,6 +230,8 @@ std::vector<AdvisedChange> changes_of(const Job& job, AdviceTopic topic) {
     case AdviceTopic::overlap:
     case AdviceTopic::gradient_reduction:
     case AdviceTopic::attention_mask:
+    case AdviceTopic::loss_chunks:
+    case AdviceTopic::experts:
       break;
   }
   return {};

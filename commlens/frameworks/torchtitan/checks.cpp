@@ -5,11 +5,15 @@
 
 #include <fmt/format.h>
 
+#include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/torch/pipeline.hpp"
 #include "commlens/frameworks/torchtitan/modules.hpp"
+#include "commlens/frameworks/torchtitan/registry.hpp"
 
 namespace commlens::torchtitan {
 namespace {
+
+constexpr std::string_view k_recorded_torch = "2.15.0";
 
 Result<void> refuse(bool is_refused, std::string message) {
   return is_refused ? Result<void>(failure(std::move(message))) : Result<void>();
@@ -123,6 +127,12 @@ std::vector<std::string> never_recorded(const Job& job) {
   }
   if (own.checkpoints.is_used && own.checkpoints.is_async) {
     reasons.emplace_back("asynchronous checkpoints");
+  }
+  if (flavour_like(job.model) == nullptr) {
+    reasons.emplace_back("a model that torchtitan does not come with");
+  }
+  if (!own.torch_version.empty() && own.torch_version != k_recorded_torch) {
+    reasons.push_back(fmt::format("PyTorch {} under torchtitan", shown_text(own.torch_version)));
   }
   if (own.is_offloaded) {
     reasons.emplace_back("offloaded parameters");

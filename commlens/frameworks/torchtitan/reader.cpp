@@ -129,8 +129,14 @@ Result<TrainerConfig> config_from(const Names& names, const Recipe* recipe, cons
       return tl::unexpected(ok.error());
     }
   }
-  if (sources.model != nullptr && find(*sources.model, "sequence") != nullptr) {
-    config.sequence = as_integer(*find(*sources.model, "sequence")).value_or(config.sequence);
+  const ConfigNode* const sequence = sources.model == nullptr ? nullptr : find(*sources.model, "sequence");
+  if (sequence != nullptr) {
+    const std::int64_t of_model = as_integer(*sequence).value_or(config.sequence);
+    if (config.has_sequence && of_model != config.sequence) {
+      return failure(fmt::format("{}: the model's sequence {} is not the training.seq_len {}; give one of them",
+                                 sequence->where(), of_model, config.sequence));
+    }
+    config.sequence = of_model;
   }
   return config;
 }

@@ -1,4 +1,5 @@
 // The rule set of torchtitan (docs/frameworks/torchtitan.md).
+#include "commlens/frameworks/torchtitan/advice.hpp"
 #include "commlens/frameworks/torchtitan/checks.hpp"
 #include "commlens/frameworks/torchtitan/framework.hpp"
 #include "commlens/frameworks/torchtitan/lowering.hpp"
@@ -33,6 +34,7 @@ FrameworkRules rules() {
                        .sharding_text = sharding_text,
                        .takes_uneven_stages = true},
           .memory = memory_rules(),
+          .advice = advice_texts(),
           .variations = add_variations,
           .case_file = {.read_job = read_case},
           .causes = causes()};

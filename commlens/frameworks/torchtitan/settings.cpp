@@ -88,6 +88,9 @@ void settle_batch(Job& job) {
   const std::int64_t of_a_micro_batch = saturating_product(train.micro_batch, job.layout.dp);
   const std::int64_t decided = of_a_micro_batch > 0 ? job.global_batch / of_a_micro_batch : 0;
   const std::int64_t all = train.micro_batches > 0 ? train.micro_batches : decided;
+  if (!was_cut && cuts(own) < job.layout.pp && train.micro_batch == own.pipeline_micro_batch && all > 0) {
+    own.local_batch = saturating_product(train.micro_batch, all);  // flags made the pipeline: one pass of all
+  }
   if (job.global_batch > 0 && train.micro_batch == own.pipeline_micro_batch && all > 0 &&
       all % cuts(own) == 0) {
     own.accumulation_steps = all / cuts(own);

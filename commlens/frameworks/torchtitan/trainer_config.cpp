@@ -45,6 +45,7 @@ Result<void> read_training(const ConfigNode& section, TrainerConfig& config, Rea
   reader.read("local_batch_size", config.local_batch);
   read_or_open(reader, "global_batch_size", config.global_batch);
   reader.read("seq_len", config.sequence);
+  config.has_sequence = config.has_sequence || reader.has("seq_len");
   reader.read("max_norm", config.max_norm);
   if (!reader.failed() && !(config.max_norm > 0)) {
     reader.fail("max_norm", "must be more than 0: torchtitan always clips gradients");
