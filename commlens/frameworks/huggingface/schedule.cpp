@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "commlens/base/rank.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
 
 namespace commlens::huggingface {
 namespace {
 
 constexpr std::int64_t k_longest_interval = 1'000'000'000;  // its square is still an integer
+
+constexpr std::int64_t k_last_iteration = std::numeric_limits<Iteration>::max();
 
 /// Steps between events, 0 for none. A part of all steps is as many as that is, rounded up
 /// (TrainerState.compute_steps); of a training of unknown length it never comes.
@@ -49,12 +53,12 @@ StepEvents Events::usual() const { return {.logs = log_every_ == 1, .saves = sav
 std::vector<EventRow> Events::others(std::int64_t first) const {
   std::vector<EventRow> rows;
   const std::int64_t last = options(job_).max_steps - 1;
-  if (last >= first) {
+  if (last >= first && last <= k_last_iteration) {
     rows.push_back({last, 0, at(last)});
   }
   const StepEvents usually = usual();
   const auto add = [&](std::int64_t every, const StepEvents& events) {
-    if (every > 1 && events != usually) {
+    if (every > 1 && events != usually && next_due(first, every) <= k_last_iteration) {
       rows.push_back({next_due(first, every), every, events});
     }
   };

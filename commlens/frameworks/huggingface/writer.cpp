@@ -56,7 +56,7 @@ class JobWriter {
     }
     programs.iterations.push_back(iteration_with(events_.usual()));  // it repeats
     for (const EventRow& row : is_trainer() ? events_.others(cold) : std::vector<EventRow>()) {
-      programs.others.push_back({row.first, row.every, iteration_with(row.events)});
+      programs.others.push_back({static_cast<Iteration>(row.first), row.every, iteration_with(row.events)});
     }
     return programs;
   }
