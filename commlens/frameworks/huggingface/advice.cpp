@@ -138,6 +138,8 @@ std::vector<AdvisedChange> changes_of_topic(const Job& job, AdviceTopic topic) {
     case AdviceTopic::attention_mask:
     case AdviceTopic::loss:
     case AdviceTopic::schedule:
+    case AdviceTopic::loss_chunks:
+    case AdviceTopic::experts:
       break;
   }
   return {};
