@@ -77,6 +77,8 @@ constexpr Recorded k_recorded[] = {
     {"081_llama_fsdp2_tp2_selective", "114_llama_fsdp2_tp2_nosp", "parallelism.enable_sequence_parallel",
      "false"},
     {"076_llama_fsdp4_chunked_acnone", "133_llama_fsdp4_fp32", "training.mixed_precision_param", "float32"},
+    {"115_llama_fsdp2_tp2_acnone", "076_llama_fsdp4_chunked_acnone", "parallelism.tensor_parallel_degree",
+     "1"},
     {"133_llama_fsdp4_fp32", "076_llama_fsdp4_chunked_acnone", "training.mixed_precision_param", "bfloat16"},
 };
 
@@ -321,6 +323,9 @@ std::vector<Predicted> predicted() {
        "parallelism.pipeline_parallel_last_stage_less_layers", "0"},
       {looped, "--parallelism.pipeline_parallel_layers_per_stage, 2",
        "parallelism.pipeline_parallel_layers_per_stage", "2"},
+      {data, "--parallelism.tensor_parallel_degree, 2", "parallelism.tensor_parallel_degree", "2"},
+      {data, "--parallelism.context_parallel_degree, 4", "parallelism.context_parallel_degree", "4"},
+      {pipeline, "--parallelism.pipeline_parallel_degree, 1", "parallelism.pipeline_parallel_degree", "1"},
       {experts, "", "load_balance_coeff", "0", "load_balance_coeff: 0"},
       {experts, "", "dispatcher", "deepep", "dispatcher: deepep"},
       {experts, "--parallelism.expert_parallel_degree, 2", "parallelism.expert_parallel_degree", "2"},

@@ -228,6 +228,31 @@ void add_batches(Variations& variations) {
   }
 }
 
+/// Other degrees of the same ranks; data ranks shard what remains.
+void add_degrees(Variations& variations) {
+  const Job& job = variations.job();
+  const Options& own = options(job);
+  const std::int64_t passes = job.layout.pp > 1 ? own.accumulation_steps : job.train.micro_batches;
+  constexpr std::pair<std::string_view, std::int64_t ParallelLayout::*> degrees[] = {
+      {"parallelism.tensor_parallel_degree", &ParallelLayout::tp},
+      {"parallelism.context_parallel_degree", &ParallelLayout::cp},
+      {"parallelism.pipeline_parallel_degree", &ParallelLayout::pp}};
+  for (const auto& [key, member] : degrees) {
+    const std::int64_t free = job.layout.dp / own.replicate * (job.layout.*member);
+    for (const std::int64_t degree : {1, 2, 4, 8, 16}) {
+      if (degree == job.layout.*member || free % degree != 0) {
+        continue;
+      }
+      variations.add(key, fmt::format("{}", degree), [&, field = member](Job& other) {
+        other.layout.*field = degree;
+        other.layout.dp = own.replicate * free / degree;
+        other.layout.sequence_parallel = own.splits_sequence && other.layout.tp > 1;
+        set_batches(other, own.local_batch, passes);
+      });
+    }
+  }
+}
+
 void add_checkpoints(Variations& variations) {
   const Checkpoints now = options(variations.job()).checkpoints;
   if (now.is_used) {
@@ -281,6 +306,7 @@ void add_variations(Variations& variations) {
   }
   add_batches(variations);
   add_checkpoints(variations);
+  add_degrees(variations);
   add_releases(variations);
 }
 
