@@ -27,6 +27,16 @@ bool repeats_calls(const Job& job) {
   return job.train.recompute == Recompute::full && (job.layout.tp > 1 || job.train.zero_stage == 3);
 }
 
+/// What it saves and needs; empty where the rules refuse it.
+std::string without_recomputation(const Study& study) {
+  Job changed = study.job();
+  set_recompute(changed, Recompute::none);
+  const std::optional<Outcome> tried = study.outcome(std::move(changed));
+  return tried ? fmt::format("{}; the fullest rank needs {}", traffic_text(study, *tried),
+                             to_text(tried->cost().memory))
+               : "";
+}
+
 /// The least change that fits: selective recomputation or none, the one that saves more of those that fit.
 void advise_recompute(Study& study) {
   std::optional<Outcome> best;
@@ -36,7 +46,10 @@ void advise_recompute(Study& study) {
     study.keep_best(best, study.outcome(std::move(changed)));
   }
   if (!best) {
-    return study.leave("recomputing less: nothing that fits saves enough communication");
+    const std::string less = without_recomputation(study);
+    return study.leave(
+        less.empty() ? "recomputing less: nothing that fits saves enough communication"
+                     : fmt::format("recomputing less: without any {} of {}", less, to_text(study.memory())));
   }
   const bool is_selective = best->job.train.recompute == Recompute::selective;
   study.recommend({.id = "recompute",
@@ -79,9 +92,11 @@ void advise_activations(Study& study) {
     return;
   }
   if (!study.options().memory) {
-    return study.cannot_judge(
+    const std::string less = recomputes ? without_recomputation(study) : "";
+    return study.cannot_judge(fmt::format(
         "whether recomputing or partitioning less would fit: how much memory a GPU has is not known; add "
-        "--gpu-memory");
+        "--gpu-memory{}",
+        less.empty() ? "" : ". Without recomputation " + less));
   }
   if (recomputes) {
     advise_recompute(study);

@@ -39,6 +39,35 @@ TEST(Recompute, StaysWhereMemoryDoesNotAllowLess) {
   EXPECT_TRUE(says(advised(job).not_judged, "recomputing or partitioning less"));
 }
 
+/// torchtitan on 2 tensor ranks, 4 layers of width 64, selective recomputation: 2,048 bytes of each 4,096 (32
+/// tokens in bf16) that the block gathers and scatters twice each.
+TEST(Recompute, RepeatsCallsWhereItIsSelectiveToo) {
+  Job job = llama_job("torchtitan");
+  job.layout.tp = 2;
+  job.layout.dp = 2;
+  set_recompute(job, Recompute::selective);
+  const Advice advice = advised(job, {.memory = k_plenty});
+  const Recommendation* const made = find(advice, "recompute");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->setting, "activation-checkpoint:none");
+  EXPECT_EQ(made->calls_saved(), 4 * 4);
+  EXPECT_EQ(made->wire_saved(), Bytes{4 * 4 * 2048});
+  EXPECT_GT(made->memory_added(), Bytes{0});
+  EXPECT_TRUE(says(advised(job).not_judged, "add --gpu-memory. Without recomputation a rank makes"));
+  EXPECT_TRUE(says(advised(job, {.memory = made->after.memory - Bytes{1}}).not_advised,
+                   "recomputing less: without any a rank makes"));
+}
+
+TEST(Recompute, OfAPartIsTheFirstRemedyForMemory) {
+  Job job = llama_job("torchtitan");
+  const Bytes memory = advised(job).cost.memory;
+  const Advice advice = advised(job, {.memory = memory - Bytes{1}});
+  const Recommendation* const made = find(advice, "recompute");
+  ASSERT_NE(made, nullptr);
+  EXPECT_TRUE(made->required);
+  EXPECT_EQ(made->setting, "activation-checkpoint:selective");
+}
+
 // Partitioned inputs are gathered again, one all_gather of A in each block: m (n - 1) / n = A / 2 on the
 // wire.
 TEST(PartitionedActivations, AreStoredWholeWhereMemoryAllows) {

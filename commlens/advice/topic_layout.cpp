@@ -129,8 +129,7 @@ std::vector<Placement> fuller_pipelines(const Study& study) {
     add(changed, {.title = "Cut the batch into more micro-batches",
                   .flag = fmt::format("--micro-batch {} --micro-batches {}", changed.train.micro_batch,
                                       changed.train.micro_batches),
-                  .setting = fmt::format("micro-batch {} and {} micro-batches {}", changed.train.micro_batch,
-                                         changed.train.micro_batches, settings_place(job))});
+                  .setting = batch_text(changed)});
   }
   for (std::int64_t chunks = 2; job.layout.pp * chunks <= job.model.layers; ++chunks) {
     Job changed = job;

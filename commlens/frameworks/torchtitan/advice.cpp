@@ -39,6 +39,16 @@ std::string advised_setting(const Job& job, Setting setting) {
   return "";
 }
 
+/// A pipeline cuts the local batch, which stays as it is.
+std::string advised_batch(const Job& job) {
+  const TrainConfig& train = job.train;
+  if (job.layout.pp > 1) {
+    return fmt::format("--parallelism.pipeline_parallel_microbatch_size {}", train.micro_batch);
+  }
+  return fmt::format("--training.local_batch_size {} --training.global_batch_size {}", train.micro_batch,
+                     sequences_per_iteration(job));
+}
+
 AdvisedChange changed(const Job& job, std::string title, std::string setting,
                       const std::function<void(Job&, Options&)>& change) {
   Job other = job;
@@ -163,6 +173,7 @@ std::vector<AdvisedChange> changes_of(const Job& job, AdviceTopic topic) {
 AdviceTexts advice_texts() {
   return {.place = "on torchtitan's command line",
           .setting = advised_setting,
+          .batch = advised_batch,
           .changes = changes_of,
           .selective_repeats_calls = true};
 }
