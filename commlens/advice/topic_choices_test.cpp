@@ -172,5 +172,21 @@ TEST(Choices, WeighRanksOfExperts) {
   EXPECT_LT(made->memory_added().value, 0);
 }
 
+/// Two stages a rank of six layers, embedding and head counting for one each: bubble 1/3 with one, 1/5 with
+/// two.
+TEST(Choices, InterleaveStagesByOptionsOfTorchtitan) {
+  Job job = llama_job("torchtitan");
+  job.model.layers = 6;
+  job.layout.pp = 2;
+  job.layout.dp = 2;
+  job.train.micro_batches = 2;
+  const Advice advice = advised(job, with_memory(k_much));
+  const Recommendation* const made = find(advice, "schedule");
+  ASSERT_NE(made, nullptr);
+  EXPECT_TRUE(made->setting.starts_with("--parallelism.pipeline_parallel_schedule Interleaved1F1B"));
+  EXPECT_DOUBLE_EQ(made->before.bubble, 1.0 / 3);
+  EXPECT_LE(made->after.bubble, 1.0 / 5);
+}
+
 }  // namespace
 }  // namespace commlens

@@ -164,8 +164,10 @@ void advise_bubble(Study& study) {
       "the pipeline's bubble is {} of a step: (p-1)/(v m + p-1) with p = {}, m = {}, v = {}",
       share_text(study.cost().bubble, 1), job.layout.pp, job.train.micro_batches, job.layout.virtual_stages);
   if (!best) {
-    return study.leave(
-        now + "; no division of the same batch, and no interleaving that the rules allow, lowers it");
+    const bool has_schedules = !advised_changes(job, AdviceTopic::schedule).empty();
+    return study.leave(now + (has_schedules ? "; no division of the same batch lowers it"
+                                            : "; no division of the same batch, and no interleaving that the "
+                                              "rules allow, lowers it"));
   }
   best->change.id = "pipeline_bubble";
   best->change.reason =
