@@ -117,7 +117,11 @@ void advise_sequence_parallelism(Study& study) {
   const double memory_share = tried ? 1 - static_cast<double>(tried->cost().memory.value) /
                                               static_cast<double>(study.cost().memory.value)
                                     : 0;
-  const bool sends_more = tried && tried->cost().per_rank.wire > study.cost().per_rank.wire;
+  // Gradients of norms are summed over the tensor ranks then: little beside what is gathered and scattered.
+  constexpr double tolerated = 0.01;
+  const bool sends_more =
+      tried && static_cast<double>(tried->cost().per_rank.wire.value) >
+                   (1 + tolerated) * static_cast<double>(study.cost().per_rank.wire.value);
   if (!tried || sends_more || (memory_share < study.options().least_saving && !study.is_worth(*tried))) {
     return study.leave(!tried
                            ? "sequence parallelism: this layout does not allow it"

@@ -3,6 +3,7 @@
 #include "commlens/advice/test_jobs.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/torchtitan/options.hpp"
 
 namespace commlens {
 namespace {
@@ -105,6 +106,23 @@ TEST(SequenceParallelism, SplitsWhatTensorRanksHoldTwice) {
   EXPECT_EQ(made->flag, "--sp on");
   EXPECT_EQ(made->wire_saved(), Bytes{2 * (131'072 / 2 - 2 * 6 * 64 * 4 - 2 * 64 * 4)});
   EXPECT_LT(made->memory_added(), Bytes{0});
+}
+
+/// Of torchtitan the gradients of norms are summed beside, which is little where tokens are many.
+TEST(SequenceParallelism, SavesMemoryOfTorchtitan) {
+  Job job = llama_job("torchtitan");
+  job.model.sequence = job.model.max_positions = 1024;
+  job.layout.tp = 2;
+  job.layout.dp = 2;
+  const Advice advice = advised(job);
+  const Recommendation* const made = find(advice, "sequence_parallel");
+  ASSERT_EQ(made, nullptr) << "it is on by default";
+  torchtitan::options(job).splits_sequence = false;
+  const Advice without = advised(job);
+  const Recommendation* const on = find(without, "sequence_parallel");
+  ASSERT_NE(on, nullptr);
+  EXPECT_EQ(on->setting, "--parallelism.enable_sequence_parallel");
+  EXPECT_LT(on->memory_added(), Bytes{0});
 }
 
 // Megatron gathers inputs a second time in backward, 10 parts instead of 8 per layer.
