@@ -227,6 +227,14 @@ std::string setting_text(const Job& job, Setting setting) {
   return text.empty() ? fmt::format("{} {}", flag_text(job, setting), settings_place(job)) : text;
 }
 
+std::string batch_text(const Job& job) {
+  const auto own = rules_of(job).advice.batch;
+  return own != nullptr
+             ? own(job)
+             : fmt::format("micro-batch {} and {} {} {}", job.train.micro_batch, job.train.micro_batches,
+                           job.layout.pp > 1 ? "micro-batches" : "accumulation steps", settings_place(job));
+}
+
 std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
   const auto changes = rules_of(job).advice.changes;
   return changes == nullptr ? std::vector<AdvisedChange>{} : changes(job, topic);

@@ -92,6 +92,8 @@ std::string change_text(Bytes added);
 std::string settings_place(const Job& job);
 /// The setting's value in the job, in the syntax of the framework, and its section.
 std::string setting_text(const Job& job, Setting setting);
+/// The same of the job's micro-batches, which add up to one optimizer step or fill a pipeline.
+std::string batch_text(const Job& job);
 /// Changes of the framework's own settings for a topic; empty if there is nothing to gain.
 std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic);
 /// Whether activations can be split along the sequence.

@@ -28,6 +28,19 @@ inline Job small_job(const char* framework, std::int64_t layers, std::int64_t hi
   return job;
 }
 
+/// One of the llama family, which has gated MLPs, on 4 data ranks.
+inline Job llama_job(const char* framework) {
+  Job job = small_job(framework, 4, 64);
+  job.model.family = Family::llama;
+  job.model.positions = Positions::rotary;
+  job.model.gated_mlp = true;
+  job.model.linear_bias = job.model.qkv_bias = job.model.norm_bias = false;
+  job.model.kv_heads = 4;
+  job.model.head_dim = 16;
+  job.model.ffn_hidden = 128;
+  return job;
+}
+
 inline Job checked(const Job& job) {
   Result<Job> valid = validated(job);
   EXPECT_TRUE(valid.has_value()) << (valid ? "" : valid.error().message);

@@ -27,6 +27,16 @@ bool repeats_calls(const Job& job) {
   return job.train.recompute == Recompute::full && (job.layout.tp > 1 || job.train.zero_stage == 3);
 }
 
+/// What it saves and needs; empty where the rules refuse it.
+std::string without_recomputation(const Study& study) {
+  Job changed = study.job();
+  set_recompute(changed, Recompute::none);
+  const std::optional<Outcome> tried = study.outcome(std::move(changed));
+  return tried ? fmt::format("{}; the fullest rank needs {}", traffic_text(study, *tried),
+                             to_text(tried->cost().memory))
+               : "";
+}
+
 /// The least change that fits: selective recomputation or none, the one that saves more of those that fit.
 void advise_recompute(Study& study) {
   std::optional<Outcome> best;
@@ -36,7 +46,10 @@ void advise_recompute(Study& study) {
     study.keep_best(best, study.outcome(std::move(changed)));
   }
   if (!best) {
-    return study.leave("recomputing less: nothing that fits saves enough communication");
+    const std::string less = without_recomputation(study);
+    return study.leave(
+        less.empty() ? "recomputing less: nothing that fits saves enough communication"
+                     : fmt::format("recomputing less: without any {} of {}", less, to_text(study.memory())));
   }
   const bool is_selective = best->job.train.recompute == Recompute::selective;
   study.recommend({.id = "recompute",
@@ -79,9 +92,11 @@ void advise_activations(Study& study) {
     return;
   }
   if (!study.options().memory) {
-    return study.cannot_judge(
+    const std::string less = recomputes ? without_recomputation(study) : "";
+    return study.cannot_judge(fmt::format(
         "whether recomputing or partitioning less would fit: how much memory a GPU has is not known; add "
-        "--gpu-memory");
+        "--gpu-memory{}",
+        less.empty() ? "" : ". Without recomputation " + less));
   }
   if (recomputes) {
     advise_recompute(study);
@@ -102,7 +117,11 @@ void advise_sequence_parallelism(Study& study) {
   const double memory_share = tried ? 1 - static_cast<double>(tried->cost().memory.value) /
                                               static_cast<double>(study.cost().memory.value)
                                     : 0;
-  const bool sends_more = tried && tried->cost().per_rank.wire > study.cost().per_rank.wire;
+  // Gradients of norms are summed over the tensor ranks then: little beside what is gathered and scattered.
+  constexpr double tolerated = 0.01;
+  const bool sends_more =
+      tried && static_cast<double>(tried->cost().per_rank.wire.value) >
+                   (1 + tolerated) * static_cast<double>(study.cost().per_rank.wire.value);
   if (!tried || sends_more || (memory_share < study.options().least_saving && !study.is_worth(*tried))) {
     return study.leave(!tried
                            ? "sequence parallelism: this layout does not allow it"

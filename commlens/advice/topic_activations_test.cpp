@@ -3,6 +3,7 @@
 #include "commlens/advice/test_jobs.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/torchtitan/options.hpp"
 
 namespace commlens {
 namespace {
@@ -37,6 +38,35 @@ TEST(Recompute, StaysWhereMemoryDoesNotAllowLess) {
   EXPECT_EQ(find(advice, "recompute"), nullptr);
   EXPECT_TRUE(says(advice.not_advised, "recomputing less"));
   EXPECT_TRUE(says(advised(job).not_judged, "recomputing or partitioning less"));
+}
+
+/// torchtitan on 2 tensor ranks, 4 layers of width 64, selective recomputation: 2,048 bytes of each 4,096 (32
+/// tokens in bf16) that the block gathers and scatters twice each.
+TEST(Recompute, RepeatsCallsWhereItIsSelectiveToo) {
+  Job job = llama_job("torchtitan");
+  job.layout.tp = 2;
+  job.layout.dp = 2;
+  set_recompute(job, Recompute::selective);
+  const Advice advice = advised(job, {.memory = k_plenty});
+  const Recommendation* const made = find(advice, "recompute");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->setting, "activation-checkpoint:none");
+  EXPECT_EQ(made->calls_saved(), 4 * 4);
+  EXPECT_EQ(made->wire_saved(), Bytes{4 * 4 * 2048});
+  EXPECT_GT(made->memory_added(), Bytes{0});
+  EXPECT_TRUE(says(advised(job).not_judged, "add --gpu-memory. Without recomputation a rank makes"));
+  EXPECT_TRUE(says(advised(job, {.memory = made->after.memory - Bytes{1}}).not_advised,
+                   "recomputing less: without any a rank makes"));
+}
+
+TEST(Recompute, OfAPartIsTheFirstRemedyForMemory) {
+  Job job = llama_job("torchtitan");
+  const Bytes memory = advised(job).cost.memory;
+  const Advice advice = advised(job, {.memory = memory - Bytes{1}});
+  const Recommendation* const made = find(advice, "recompute");
+  ASSERT_NE(made, nullptr);
+  EXPECT_TRUE(made->required);
+  EXPECT_EQ(made->setting, "activation-checkpoint:selective");
 }
 
 // Partitioned inputs are gathered again, one all_gather of A in each block: m (n - 1) / n = A / 2 on the
@@ -76,6 +106,23 @@ TEST(SequenceParallelism, SplitsWhatTensorRanksHoldTwice) {
   EXPECT_EQ(made->flag, "--sp on");
   EXPECT_EQ(made->wire_saved(), Bytes{2 * (131'072 / 2 - 2 * 6 * 64 * 4 - 2 * 64 * 4)});
   EXPECT_LT(made->memory_added(), Bytes{0});
+}
+
+/// Of torchtitan the gradients of norms are summed beside, which is little where tokens are many.
+TEST(SequenceParallelism, SavesMemoryOfTorchtitan) {
+  Job job = llama_job("torchtitan");
+  job.model.sequence = job.model.max_positions = 1024;
+  job.layout.tp = 2;
+  job.layout.dp = 2;
+  const Advice advice = advised(job);
+  const Recommendation* const made = find(advice, "sequence_parallel");
+  ASSERT_EQ(made, nullptr) << "it is on by default";
+  torchtitan::options(job).splits_sequence = false;
+  const Advice without = advised(job);
+  const Recommendation* const on = find(without, "sequence_parallel");
+  ASSERT_NE(on, nullptr);
+  EXPECT_EQ(on->setting, "--parallelism.enable_sequence_parallel");
+  EXPECT_LT(on->memory_added(), Bytes{0});
 }
 
 // Megatron gathers inputs a second time in backward, 10 parts instead of 8 per layer.

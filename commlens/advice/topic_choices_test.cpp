@@ -130,5 +130,63 @@ TEST(Choices, AreNoneOfOtherFrameworks) {
   }
 }
 
+/// With chunks torchtitan gathers norm and head for the norm, for the chunks and for the norm's backward
+/// pass, without them once: two times three quarters of 6,464 elements of two bytes.
+TEST(Choices, ComputeTheLossAtOnceIfItFits) {
+  const Advice advice = advised(llama_job("torchtitan"), with_memory(k_much));
+  const Recommendation* const made = find(advice, "loss_chunks");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->title, "Compute the loss of all tokens at once");
+  EXPECT_EQ(made->wire_saved().value, 2 * 6464 * 2 * 3 / 4);
+  EXPECT_GT(made->memory_added().value, 0);
+}
+
+/// Two replicas on two nodes of two: half the gradients are summed between them instead of three quarters of
+/// all that is gathered and scattered.
+TEST(Choices, ReplicateShardsByOptionsOfTorchtitan) {
+  const Advice advice = advised(llama_job("torchtitan"), with_memory(k_much, 2));
+  const Recommendation* const made = find(advice, "data_shard");
+  ASSERT_NE(made, nullptr);
+  EXPECT_TRUE(made->setting.find("--parallelism.data_parallel_replicate_degree") != std::string::npos);
+  EXPECT_GT(made->inter_node_saved().value, 0);
+  const Recommendation* const open = find(advice, "reshard_after_forward");
+  ASSERT_NE(open, nullptr);
+  EXPECT_EQ(open->setting, "--parallelism.fsdp_reshard_after_forward never");
+  // Four blocks of 3 x 64 x 64 + 64 x 64 + 3 x 64 x 128 + 128 elements and the embedding are gathered once
+  // instead of twice.
+  EXPECT_EQ(open->wire_saved().value, (4 * 41'088 + 6400) * 2 * 3 / 4);
+}
+
+/// All experts on every rank need no messages of tokens, but are gathered whole.
+TEST(Choices, WeighRanksOfExperts) {
+  Job job = llama_job("torchtitan");
+  job.model.experts = 8;
+  job.model.top_k = 2;
+  job.model.moe_hidden = 256;
+  job.layout.ep = 1;
+  const Advice advice = advised(job, with_memory(k_much));
+  const Recommendation* const made = find(advice, "expert_ranks");
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->title, "Divide the experts over 4 ranks");
+  EXPECT_EQ(made->setting, "--parallelism.expert_parallel_degree 4");
+  EXPECT_LT(made->memory_added().value, 0);
+}
+
+/// Two stages a rank of six layers, embedding and head counting for one each: bubble 1/3 with one, 1/5 with
+/// two.
+TEST(Choices, InterleaveStagesByOptionsOfTorchtitan) {
+  Job job = llama_job("torchtitan");
+  job.model.layers = 6;
+  job.layout.pp = 2;
+  job.layout.dp = 2;
+  job.train.micro_batches = 2;
+  const Advice advice = advised(job, with_memory(k_much));
+  const Recommendation* const made = find(advice, "schedule");
+  ASSERT_NE(made, nullptr);
+  EXPECT_TRUE(made->setting.starts_with("--parallelism.pipeline_parallel_schedule Interleaved1F1B"));
+  EXPECT_DOUBLE_EQ(made->before.bubble, 1.0 / 3);
+  EXPECT_LE(made->after.bubble, 1.0 / 5);
+}
+
 }  // namespace
 }  // namespace commlens

@@ -129,8 +129,7 @@ std::vector<Placement> fuller_pipelines(const Study& study) {
     add(changed, {.title = "Cut the batch into more micro-batches",
                   .flag = fmt::format("--micro-batch {} --micro-batches {}", changed.train.micro_batch,
                                       changed.train.micro_batches),
-                  .setting = fmt::format("micro-batch {} and {} micro-batches {}", changed.train.micro_batch,
-                                         changed.train.micro_batches, settings_place(job))});
+                  .setting = batch_text(changed)});
   }
   for (std::int64_t chunks = 2; job.layout.pp * chunks <= job.model.layers; ++chunks) {
     Job changed = job;
@@ -165,8 +164,10 @@ void advise_bubble(Study& study) {
       "the pipeline's bubble is {} of a step: (p-1)/(v m + p-1) with p = {}, m = {}, v = {}",
       share_text(study.cost().bubble, 1), job.layout.pp, job.train.micro_batches, job.layout.virtual_stages);
   if (!best) {
-    return study.leave(
-        now + "; no division of the same batch, and no interleaving that the rules allow, lowers it");
+    const bool has_schedules = !advised_changes(job, AdviceTopic::schedule).empty();
+    return study.leave(now + (has_schedules ? "; no division of the same batch lowers it"
+                                            : "; no division of the same batch, and no interleaving that the "
+                                              "rules allow, lowers it"));
   }
   best->change.id = "pipeline_bubble";
   best->change.reason =

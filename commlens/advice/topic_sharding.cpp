@@ -79,14 +79,12 @@ std::vector<Remedy> activation_remedies(const Study& study) {
     Job changed = job;
     changed.train.micro_batch /= parts;
     changed.train.micro_batches *= parts;
-    remedies.push_back(
-        {{.id = "micro_batch",
-          .title = "Cut the batch into smaller micro-batches",
-          .flag = fmt::format("--micro-batch {} --micro-batches {}", changed.train.micro_batch,
-                              changed.train.micro_batches),
-          .setting = fmt::format("micro-batch {} and {} accumulation steps {}", changed.train.micro_batch,
-                                 changed.train.micro_batches, settings_place(job))},
-         study.outcome(std::move(changed))});
+    remedies.push_back({{.id = "micro_batch",
+                         .title = "Cut the batch into smaller micro-batches",
+                         .flag = fmt::format("--micro-batch {} --micro-batches {}", changed.train.micro_batch,
+                                             changed.train.micro_batches),
+                         .setting = batch_text(changed)},
+                        study.outcome(std::move(changed))});
   }
   return remedies;
 }
@@ -265,8 +263,7 @@ void advise_larger_micro_batch(Study& study) {
            with_commas(best->cost().per_rank.calls), with_commas(study.cost().per_rank.calls),
            wire_text(study, *best), memory_text(study, best->cost())),
        .flag = fmt::format("--micro-batch {} --micro-batches {}", then.micro_batch, then.micro_batches),
-       .setting = fmt::format("micro-batch {} and {} accumulation steps {}", then.micro_batch,
-                              then.micro_batches, settings_place(job))},
+       .setting = batch_text(best->job)},
       *best);
 }
 

@@ -48,6 +48,8 @@ struct AdviceTexts {
   std::string_view place;  // where the settings are: "in the DeepSpeed JSON"
   /// The setting with the value it has in `job`. Null: the flags of the command line.
   std::string (*setting)(const Job& job, Setting setting) = nullptr;
+  /// The sizes of the micro-batches of `job` and how many they are. Null: in words.
+  std::string (*batch)(const Job& job) = nullptr;
   /// The change a topic would make of the job; none if there is nothing to gain. Null: no topic has any.
   std::vector<AdvisedChange> (*changes)(const Job& job, AdviceTopic topic) = nullptr;
   /// Selective recomputation repeats the calls of the forward pass as full does, and saves memory whatever

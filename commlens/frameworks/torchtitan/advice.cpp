@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "commlens/frameworks/torchtitan/options.hpp"
+#include "commlens/frameworks/torchtitan/settings.hpp"
 
 namespace commlens::torchtitan {
 namespace {
@@ -37,6 +38,16 @@ std::string advised_setting(const Job& job, Setting setting) {
       break;
   }
   return "";
+}
+
+/// A pipeline cuts the local batch, which stays as it is.
+std::string advised_batch(const Job& job) {
+  const TrainConfig& train = job.train;
+  if (job.layout.pp > 1) {
+    return fmt::format("--parallelism.pipeline_parallel_microbatch_size {}", train.micro_batch);
+  }
+  return fmt::format("--training.local_batch_size {} --training.global_batch_size {}", train.micro_batch,
+                     sequences_per_iteration(job));
 }
 
 AdvisedChange changed(const Job& job, std::string title, std::string setting,
@@ -136,6 +147,37 @@ std::vector<AdvisedChange> other_experts(const Job& job) {
   return found;
 }
 
+/// More stages on each rank than one: two unless the number of layers of each says otherwise.
+std::vector<AdvisedChange> other_schedule(const Job& job) {
+  std::vector<AdvisedChange> found;
+  if (job.layout.pp == 1) {
+    return found;
+  }
+  const Options& own = options(job);
+  for (std::int64_t stages = 2; stages <= 4; ++stages) {
+    const std::int64_t all = job.model.layers + own.first_stage_less_layers + own.last_stage_less_layers;
+    const std::int64_t layers = ceil_div(all, job.layout.pp * stages);
+    const StageLayers parts{job.model.layers, own.first_stage_less_layers, own.last_stage_less_layers,
+                            layers};
+    const bool is_usual = stages == 2;
+    if (!is_usual && stages_per_rank(parts, job.layout.pp) != stages) {
+      continue;
+    }
+    const std::string by_layers =
+        is_usual ? "" : fmt::format(" --parallelism.pipeline_parallel_layers_per_stage {}", layers);
+    found.push_back(
+        changed(job, "Interleave the stages",
+                fmt::format("--parallelism.pipeline_parallel_schedule Interleaved1F1B{}", by_layers),
+                [&](Job& other, Options& changed_options) {
+                  changed_options.schedule = pytorch::PipelineSchedule::interleaved_1f1b;
+                  changed_options.layers_per_stage = is_usual ? std::nullopt : std::optional(layers);
+                  other.train.schedule = Schedule::interleaved;
+                  other.layout.virtual_stages = stages;
+                }));
+  }
+  return found;
+}
+
 std::vector<AdvisedChange> changes_of(const Job& job, AdviceTopic topic) {
   switch (topic) {
     case AdviceTopic::sharding:
@@ -146,7 +188,8 @@ std::vector<AdvisedChange> changes_of(const Job& job, AdviceTopic topic) {
       return other_chunks(job);
     case AdviceTopic::experts:
       return other_experts(job);
-    case AdviceTopic::schedule:  // virtual stages are tried for the bubble
+    case AdviceTopic::schedule:
+      return other_schedule(job);
     case AdviceTopic::units:
     case AdviceTopic::loss:
     case AdviceTopic::accumulation:
@@ -163,6 +206,7 @@ std::vector<AdvisedChange> changes_of(const Job& job, AdviceTopic topic) {
 AdviceTexts advice_texts() {
   return {.place = "on torchtitan's command line",
           .setting = advised_setting,
+          .batch = advised_batch,
           .changes = changes_of,
           .selective_repeats_calls = true};
 }
