@@ -52,7 +52,16 @@ Result<void> check_sequence(const Job& job) {
                     "loss; change --seq or loss.num_chunks",
                     sequence, own.loss_chunks));
   }
-  return refuse(job.layout.tp > 1 && sequence % job.layout.tp != 0,
+  const std::int64_t halves = job.layout.cp > 1 ? 2 * job.layout.cp : 1;  // of the head-tail balance
+  const bool splits = job.layout.sequence_parallel || (job.layout.tp > 1 && job.layout.ep > 1);
+  const std::int64_t parts = halves * (job.layout.sequence_parallel ? job.layout.tp : 1);
+  if (job.model.sequence % parts != 0) {
+    return failure(
+        fmt::format("the sequence {} is not divisible by {}, 2 x cp and the tensor ranks that "
+                    "split it (trainer.py)",
+                    job.model.sequence, parts));
+  }
+  return refuse(splits && sequence % job.layout.tp != 0,
                 fmt::format("a sequence of {} on each context rank is not divisible by tp {}", sequence,
                             job.layout.tp));
 }

@@ -239,8 +239,10 @@ Meshes Groups::meshes() const {
 }
 
 bool shards_second_dimension(const Job& job) {
-  const std::int64_t shard = job.layout.dp / options(job).replicate * job.layout.cp;
-  const std::int64_t ranks = job.layout.ep > 1 ? expert_shard_ranks(job) * job.layout.ep : shard;
+  // Without expert ranks it counts the mesh that holds the states: replicas and tensor ranks too
+  // (distributed/fsdp.py:228, full_dtensor.py:83).
+  const std::int64_t ranks = job.layout.ep > 1 ? expert_shard_ranks(job) * job.layout.ep
+                                               : job.layout.dp * job.layout.cp * job.layout.tp;
   return ranks > job.model.experts;
 }
 

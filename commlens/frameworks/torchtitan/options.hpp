@@ -23,7 +23,6 @@ struct Checkpoints {
   std::int64_t interval = 500;  // steps between them
   bool is_async = false;        // async_mode is not disabled
   bool saves_first_step = false;
-  bool saves_last_step = true;  // the last of the job's iterations
   friend bool operator==(const Checkpoints&, const Checkpoints&) = default;
 };
 
@@ -41,14 +40,15 @@ struct Options {
   std::int64_t replicate = 1;           // data_parallel_replicate_degree; the rest of dp shards
   std::int64_t accumulation_steps = 1;  // of a pipeline: how often it runs in one optimizer step
   Reshard reshard_after_forward = Reshard::by_default;
-  DType param_dtype = DType::bf16;   // training.mixed_precision_param
-  bool is_offloaded = false;         // training.enable_cpu_offload
-  std::int64_t loss_chunks = 8;      // of ChunkedLossWrapper; 0: the loss of all tokens at once
-  std::int64_t log_frequency = 10;   // metrics.log_freq
-  std::optional<std::int64_t> seed;  // debug.seed; none: rank 0 tells all
-  bool fuses_qkv = true;             // one weight for queries, keys and values
-  bool balances_experts = false;     // load_balance_coeff of the model is more than 0
-  bool forces_balance = false;       // debug.moe_force_load_balance: sizes do not depend on data
+  DType param_dtype = DType::bf16;    // training.mixed_precision_param
+  bool is_offloaded = false;          // training.enable_cpu_offload
+  std::int64_t loss_chunks = 8;       // of ChunkedLossWrapper; 0: the loss of all tokens at once
+  std::optional<std::int64_t> steps;  // training.steps: the last of them saves; none: the job's iterations
+  std::int64_t log_frequency = 10;    // metrics.log_freq
+  std::optional<std::int64_t> seed;   // debug.seed; none: rank 0 tells all
+  bool fuses_qkv = true;              // one weight for queries, keys and values
+  bool balances_experts = false;      // load_balance_coeff of the model is more than 0
+  bool forces_balance = false;        // debug.moe_force_load_balance: sizes do not depend on data
   Dispatcher dispatcher = Dispatcher::all_to_all;
   pytorch::PipelineSchedule schedule = pytorch::PipelineSchedule::one_f_one_b;
   std::int64_t first_stage_less_layers = 1;  // layers that the embedding counts for

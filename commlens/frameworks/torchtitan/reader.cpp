@@ -133,8 +133,9 @@ Result<TrainerConfig> config_from(const Names& names, const Recipe* recipe, cons
   if (sequence != nullptr) {
     const std::int64_t of_model = as_integer(*sequence).value_or(config.sequence);
     if (config.has_sequence && of_model != config.sequence) {
-      return failure(fmt::format("{}: the model's sequence {} is not the training.seq_len {}; give one of them",
-                                 sequence->where(), of_model, config.sequence));
+      return failure(
+          fmt::format("{}: the model's sequence {} is not the training.seq_len {}; give one of them",
+                      sequence->where(), of_model, config.sequence));
     }
     config.sequence = of_model;
   }

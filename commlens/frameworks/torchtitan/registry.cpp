@@ -14,6 +14,9 @@
 namespace commlens::torchtitan {
 namespace {
 
+constexpr std::string_view k_swiglu = "weights of the MLP fused by overrides (fused_swiglu)";
+constexpr std::string_view k_muon = "the optimizer DistMuon";
+constexpr std::string_view k_loading = "weights that are loaded at the start";
 constexpr std::string_view k_vision = "a vision tower";
 constexpr std::string_view k_delta_net = "gated delta net";
 constexpr std::string_view k_gate = "gated attention outputs with norms behind attention and MLP";
@@ -203,17 +206,6 @@ constexpr Recipe renamed(Recipe recipe, std::string_view name) {
   return recipe;
 }
 
-/// With kernels of their own for experts, which stay on the ranks of one data-parallel shard.
-constexpr Recipe with_minimal_async(Recipe recipe, std::string_view name) {
-  recipe.name = name;
-  recipe.dispatcher = Dispatcher::minimal_async_ep;
-  recipe.ep = 1;
-  recipe.shards = false;
-  recipe.splits_sequence = false;
-  recipe.has_cuda_graphs = true;
-  return recipe;
-}
-
 constexpr Recipe with_hybrid(Recipe recipe, std::string_view name) {
   recipe.name = name;
   recipe.dispatcher = Dispatcher::hybridep;
@@ -273,27 +265,20 @@ constexpr std::array k_recipes = {
     changed(of_qwen3("qwen3_0_6b", "0.6B", 4, Recompute::selective),
             [](Recipe& recipe) { recipe.log_frequency = 1; }),
     changed(of_qwen3("qwen3_1_7b", "1.7B", 4, Recompute::selective),
-            [](Recipe& recipe) {
-              recipe.log_frequency = 1;
-              recipe.checkpoint_interval = 50;
-            }),
+            [](Recipe& recipe) { recipe.checkpoint_interval = 50; }),
     of_qwen3("qwen3_14b", "14B", 4, Recompute::full),
     of_qwen3("qwen3_32b", "32B", 2, Recompute::full),
     of_qwen3("qwen3_30b_a3b", "30B-A3B", 2, Recompute::full),
-    Recipe{.module = "qwen3",
-           .name = "sft_qwen3_8b_math",
-           .flavour = "8B",
-           .local_batch = 1,
-           .saves_checkpoints = true},
+    refused_recipe("qwen3", "sft_qwen3_8b_math", "8B", k_loading),
     // models/deepseek_v3/config_registry.py
     k_deepseek_debug,
     refused_recipe("deepseek_v3", "deepseek_v3_debugmodel_mtp", "debugmodel", "multi-token prediction (MTP)"),
     refused_recipe("deepseek_v3", "deepseek_v3_debugmodel_mxfp8", "debugmodel", k_mxfp8),
     with_hybrid(k_deepseek_debug, "deepseek_v3_debugmodel_hybridep"),
-    with_minimal_async(k_deepseek_debug, "deepseek_v3_debugmodel_minimal_async_ep"),
+    refused_recipe("deepseek_v3", "deepseek_v3_debugmodel_minimal_async_ep", "debugmodel", k_swiglu),
     k_deepseek_16b,
     with_hybrid(k_deepseek_16b, "deepseek_v3_16b_hybridep"),
-    with_minimal_async(k_deepseek_16b, "deepseek_v3_16b_minimal_async_ep"),
+    refused_recipe("deepseek_v3", "deepseek_v3_16b_minimal_async_ep", "16B", k_swiglu),
     Recipe{.module = "deepseek_v3",
            .name = "deepseek_v3_671b",
            .flavour = "671B",
@@ -310,14 +295,7 @@ constexpr std::array k_recipes = {
     k_gpt_oss,
     changed(renamed(k_gpt_oss, "gpt_oss_120b"), [](Recipe& recipe) { recipe.flavour = "120b"; }),
     // models/kimi_k2_7/config_registry.py
-    Recipe{.module = "kimi_k2_7",
-           .name = "moonlight_16b_a3b",
-           .flavour = "moonlight-16B-A3B",
-           .local_batch = 4,
-           .sequence = 4096,
-           .recompute = Recompute::full,
-           .ep = 8,
-           .has_cuda_graphs = false},
+    refused_recipe("kimi_k2_7", "moonlight_16b_a3b", "moonlight-16B-A3B", k_muon),
     refused_recipe("kimi_k2_7", "kimi_k2_5_debugmodel", "debugmodel", k_vision),
     refused_recipe("kimi_k2_7", "kimi_vl_a3b", "Kimi-VL-A3B", k_vision),
     refused_recipe("kimi_k2_7", "kimi_k2_5", "Kimi-K2.5", k_vision),

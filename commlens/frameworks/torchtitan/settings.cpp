@@ -184,6 +184,7 @@ void apply(const TrainerConfig& config, Job& job) {
   own.param_dtype = config.param_dtype;
   own.is_offloaded = config.is_offloaded;
   own.loss_chunks = config.loss_chunks;
+  own.steps = config.steps;
   own.log_frequency = config.log_frequency;
   own.seed = config.seed;
   own.forces_balance = config.forces_balance;

@@ -28,30 +28,29 @@ void for_parameters(const Parts& parts, const std::function<void(const Parameter
 struct ShardedDim {
   GroupId group;
   std::int64_t ranks;
-  bool splits_first_dimension;
+  int dimension;  // of the parameter
 };
 
 /// Those of a parameter, in the order of the mesh.
 std::vector<ShardedDim> sharded_dims(const Parameter& parameter, const Job& job, const Groups& groups) {
   std::vector<ShardedDim> dims;
-  const auto add = [&](GroupId group, std::int64_t ranks, bool is_first) {
+  const auto add = [&](GroupId group, std::int64_t ranks, int dimension) {
     if (ranks > 1) {
-      dims.push_back({group, ranks, is_first});
+      dims.push_back({group, ranks, dimension});
     }
   };
   const bool is_apart = parameter.is_expert && job.layout.ep > 1;
-  const bool is_first = !parameter.is_expert || !shards_second_dimension(job);
+  const int own = parameter.is_expert && shards_second_dimension(job) ? 1 : 0;
   if (is_apart) {
-    add(groups.expert_shard, groups.expert_shard_ranks, is_first);
-    add(groups.expert, job.layout.ep, true);
+    add(groups.expert_shard, groups.expert_shard_ranks, own);
+    add(groups.expert, job.layout.ep, 0);
     return dims;
   }
-  add(groups.shard, groups.shard_ranks, is_first);
+  add(groups.shard, groups.shard_ranks, own);
   if (parameter.sharding != TensorSharding::whole) {
-    const bool is_rows = parameter.sharding == TensorSharding::rows;
-    // Tensor ranks split the second dimension of experts, or the third.
+    // Those of experts are one further back.
     add(groups.tensor, job.layout.tp,
-        parameter.is_expert ? is_rows && shards_second_dimension(job) : is_rows);
+        (parameter.sharding == TensorSharding::rows ? 0 : 1) + (parameter.is_expert ? 1 : 0));
   }
   return dims;
 }
@@ -61,7 +60,7 @@ std::vector<ShardedDim> sharded_dims(const Parameter& parameter, const Job& job,
 void gather_whole(ProgramBuilder& out, const Groups& groups, const Parameter& parameter, DType dtype,
                   const Rule& rule) {
   std::vector<ShardedDim> dims = sharded_dims(parameter, out.job(), groups);
-  if (dims.size() == 2 && dims[0].splits_first_dimension != dims[1].splits_first_dimension) {
+  if (dims.size() == 2 && dims[0].dimension != dims[1].dimension) {
     std::swap(dims[0], dims[1]);
   }
   const bool is_apart = parameter.is_expert && out.job().layout.ep > 1;
@@ -73,7 +72,7 @@ void gather_whole(ProgramBuilder& out, const Groups& groups, const Parameter& pa
   }
 }
 
-/// The mask of what was drawn outside the bounds is reduced.
+/// The mask of what was drawn outside the bounds is gathered, to know whether there is any.
 void gather_mask(ProgramBuilder& out, const Groups& groups, const Parameter& parameter) {
   gather_whole(out, groups, parameter, DType::boolean, k_init_mask);
 }
@@ -167,8 +166,9 @@ void clip(ProgramBuilder& out, const Groups& groups, const Gradients& gradients)
       out.all_reduce(group, {norms}, job.train.dtype, k_clip_norms, "norms");
     }
   };
-  // One group for both dimensions where a mesh of these ranks exists: that of the loss.
-  if (job.layout.tp == 1 && options(job).replicate == 1) {
+  // One group for both dimensions where a mesh of these ranks exists: that of the loss, or, flattened by
+  // FSDP, of dp_shard and cp.
+  if (job.layout.tp == 1 && (options(job).replicate == 1 || job.layout.cp > 1)) {
     reduce(groups.expert_state, groups.expert_shard_ranks * job.layout.ep, gradients.experts);
   } else {
     reduce(groups.expert_shard, groups.expert_shard_ranks, gradients.experts);

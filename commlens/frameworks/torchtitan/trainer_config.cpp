@@ -60,9 +60,15 @@ Result<void> read_training(const ConfigNode& section, TrainerConfig& config, Rea
   DType reduce = DType::fp32;
   reader.choose("mixed_precision_reduce", {{"float32", DType::fp32}}, reduce);
   refuse_later_keys(reader);
-  reader.accept("steps gc_freq gc_debug");
+  if (std::int64_t steps = 0; reader.has("steps")) {
+    reader.read("steps", steps);
+    config.steps = steps;
+  }
+  reader.accept("gc_freq gc_debug");
   return reader.finish();
 }
+
+constexpr std::int64_t k_most_less_layers = 1'000'000;
 
 void read_pipeline(MapReader& reader, TrainerConfig& config) {
   using pytorch::PipelineSchedule;
@@ -77,8 +83,14 @@ void read_pipeline(MapReader& reader, TrainerConfig& config) {
                  {"DualPipeV", PipelineSchedule::dual_pipe_v}},
                 config.schedule);
   reader.read("pipeline_parallel_microbatch_size", config.pipeline_micro_batch);
-  reader.read("pipeline_parallel_first_stage_less_layers", config.first_stage_less_layers, 0);
-  reader.read("pipeline_parallel_last_stage_less_layers", config.last_stage_less_layers, 0);
+  for (const auto& [key, less] :
+       {std::pair{"pipeline_parallel_first_stage_less_layers", &config.first_stage_less_layers},
+        {"pipeline_parallel_last_stage_less_layers", &config.last_stage_less_layers}}) {
+    reader.read(key, *less, 0);
+    if (*less > k_most_less_layers) {
+      reader.fail(key, fmt::format("must be at most {}", k_most_less_layers));
+    }
+  }
   if (reader.has("pipeline_parallel_layers_per_stage")) {
     std::int64_t layers = 1;
     reader.read("pipeline_parallel_layers_per_stage", layers);
@@ -147,9 +159,18 @@ Result<void> read_loss(const ConfigNode& section, TrainerConfig& config, ReaderN
   return reader.finish();
 }
 
+/// Steps between two of something.
+void read_period(MapReader& reader, std::string_view key, std::int64_t& steps) {
+  constexpr std::int64_t most = 1'000'000'000;
+  reader.read(key, steps);
+  if (steps > most) {
+    reader.fail(key, "must be at most 1000000000 steps");
+  }
+}
+
 Result<void> read_metrics(const ConfigNode& section, TrainerConfig& config, ReaderNotes notes) {
   MapReader reader(section, notes);
-  reader.read("log_freq", config.log_frequency);
+  read_period(reader, "log_freq", config.log_frequency);
   reader.accept("disable_color_printing enable_tensorboard enable_wandb save_for_all_ranks save_tb_folder");
   return reader.finish();
 }
@@ -172,7 +193,7 @@ Result<void> read_checkpoints(const ConfigNode& section, TrainerConfig& config, 
   MapReader reader(section, notes);
   Checkpoints& checkpoints = config.checkpoints;
   reader.read("enable", checkpoints.is_used);
-  reader.read("interval", checkpoints.interval);
+  read_period(reader, "interval", checkpoints.interval);
   reader.choose("async_mode", {{"disabled", false}, {"async", true}, {"async_with_pinned_mem", true}},
                 checkpoints.is_async);
   reader.read("enable_first_step_checkpoint", checkpoints.saves_first_step);
@@ -232,6 +253,18 @@ Result<void> read_debug(const ConfigNode& section, TrainerConfig& config, Reader
   return reader.finish();
 }
 
+/// Other optimizers than Adam send what no rule covers.
+bool names_muon(const ConfigNode& node) {
+  return (node.kind == ConfigNode::Kind::scalar && node.text.find("Muon") != std::string::npos) ||
+         std::any_of(node.items.begin(), node.items.end(), names_muon);
+}
+
+Result<void> read_optimizer(const ConfigNode& section, TrainerConfig& /*config*/, ReaderNotes /*notes*/) {
+  return names_muon(section) ? Result<void>(failure(fmt::format(
+                                   "{}: the optimizer Muon has no rules; use AdamW", section.where())))
+                             : Result<void>();
+}
+
 Result<void> read_override(const ConfigNode& section, TrainerConfig& /*config*/, ReaderNotes notes) {
   MapReader reader(section, notes);
   reader.skip_unless_off("imports");
@@ -249,12 +282,13 @@ constexpr std::pair<std::string_view, Section> k_sections[] = {
     {"validator", read_validator},
     {"compile", read_compile},
     {"debug", read_debug},
+    {"optimizer", read_optimizer},
     {"override", read_override},
 };
 
 // Sections and keys that change no message: files, data, the optimizer's own numbers.
 constexpr std::string_view k_irrelevant =
-    "dataloader dump_folder hf_assets_path lr_scheduler optimizer profiler tokenizer";
+    "dataloader dump_folder hf_assets_path lr_scheduler profiler tokenizer";
 
 /// What torchtitan refuses to run with these batches and stages.
 Result<void> check_pipeline(const TrainerConfig& config, const ModelConfig& model, std::string_view where) {

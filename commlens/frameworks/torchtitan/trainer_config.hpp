@@ -24,6 +24,7 @@ struct TrainerConfig {
   std::int64_t local_batch = 8;
   std::int64_t global_batch = 0;  // 0: local_batch of every data rank
   std::int64_t sequence = 2048;
+  std::optional<std::int64_t> steps = {};
   bool has_sequence = false;  // seq_len is given
   double max_norm = 1.0;
   bool is_offloaded = false;

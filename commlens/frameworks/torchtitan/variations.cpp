@@ -121,10 +121,8 @@ void add_experts(Variations& variations) {
   const bool balances = options(job).balances_experts;
   variations.add("load_balance_coeff", balances ? "0" : "0.001",
                  [&](Job& other) { options(other).balances_experts = !balances; });
-  if (!options(job).forces_balance) {  // without it any sizes match, which explains nothing
-    variations.toggle("debug.moe_force_load_balance",
-                      [](Job& other) -> bool& { return options(other).forces_balance; });
-  }
+  variations.toggle("debug.moe_force_load_balance",
+                    [](Job& other) -> bool& { return options(other).forces_balance; });
   if (job.layout.ep > 1) {
     add_choice(variations, "dispatcher",
                std::array<Named<Dispatcher>, 4>{{{"all_to_all", Dispatcher::all_to_all},

@@ -59,7 +59,7 @@ class Writer {
     const Checkpoints& checkpoints = options_.checkpoints;
     const bool saves_always = checkpoints.is_used && checkpoints.interval == 1;
     const bool logs_always = options_.log_frequency == 1;
-    const bool is_alone = checkpoints.is_used && job_.iterations == 1 && checkpoints.saves_last_step;
+    const bool is_alone = checkpoints.is_used && last_step() == 1;
     const bool saves_first = checkpoints.is_used && checkpoints.saves_first_step;
     programs.iterations.push_back(
         step({.logs = true, .saves = saves_always || is_alone || saves_first}, true));
@@ -76,6 +76,8 @@ class Writer {
     return iteration == 0 || (iteration + std::int64_t{1}) % options_.log_frequency == 0;
   }
 
+  std::int64_t last_step() const { return options_.steps.value_or(job_.iterations); }
+
   void add_other(StagePrograms& programs, Iteration first, std::int64_t every, const Extras& extras) {
     if (first > 0) {
       programs.others.push_back({first, every, step(extras, false)});
@@ -89,8 +91,8 @@ class Writer {
     const auto before = [](std::int64_t step) { return static_cast<Iteration>(step - 1); };
     if (checkpoints.is_used && checkpoints.interval > 1) {
       const std::int64_t save = checkpoints.interval;
-      if (checkpoints.saves_last_step && job_.iterations % save != 0) {
-        const Iteration last = before(job_.iterations);
+      if (last_step() % save != 0 && last_step() <= k_most_steps) {
+        const Iteration last = before(last_step());
         add_other(programs, last, 0, {.logs = logs_at(last), .saves = true});
       }
       const std::int64_t both = std::lcm(save, log);
