@@ -38,6 +38,8 @@ Prediction predicted(const Plan& plan, const PredictionView& view) {
   prediction.unverified = plan.unverified;
   prediction.iteration = iteration_of(plan, view.iteration);
   prediction.steady_iteration = plan.steady_iteration();
+  prediction.has_other_iterations = std::any_of(plan.classes.begin(), plan.classes.end(),
+                                                [](const RankClass& ranks) { return !ranks.others.empty(); });
   prediction.flops_per_rank = plan.flops_per_rank(prediction.steady_iteration);
   prediction.trace = plan.trace_of({prediction.iteration});
   BreakdownOptions options;

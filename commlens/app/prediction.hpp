@@ -33,12 +33,13 @@ struct Prediction {
   std::vector<std::string> unverified;  // settings whose rules were never measured
   Iteration iteration = 0;
   Iteration steady_iteration = 0;
-  Trace trace;                     // of that iteration
-  std::vector<BreakdownRow> rows;  // of all ranks, or of the chosen one
-  Bytes aggregate_wire;            // of all ranks
-  Totals per_rank;                 // of rank 0, or of the chosen one
-  Bytes inter_node_per_rank;       // of the same rank
-  Flops flops_per_rank;            // of a steady iteration, the mean over the planned ranks
+  bool has_other_iterations = false;  // some later ones take another program (OtherProgram)
+  Trace trace;                        // of that iteration
+  std::vector<BreakdownRow> rows;     // of all ranks, or of the chosen one
+  Bytes aggregate_wire;               // of all ranks
+  Totals per_rank;                    // of rank 0, or of the chosen one
+  Bytes inter_node_per_rank;          // of the same rank
+  Flops flops_per_rank;               // of a steady iteration, the mean over the planned ranks
 };
 
 Prediction predicted(const Plan& plan, const PredictionView& view);

@@ -44,7 +44,8 @@ std::string iteration_text(const Prediction& prediction) {
   if (prediction.view.iteration == "cold") {
     return "cold (iteration 0)";
   }
-  return fmt::format("steady (iteration {} and all after it)", prediction.steady_iteration);
+  return fmt::format("steady (iteration {} and all after it{})", prediction.steady_iteration,
+                     prediction.has_other_iterations ? " but those that log or save" : "");
 }
 
 /// The non-zero parts of the memory of the rank that needs most.

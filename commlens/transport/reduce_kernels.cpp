@@ -213,7 +213,8 @@ void combine(DType dtype, ReduceOp reduction, Inputs inputs, Outputs outputs, Co
     case DType::boolean:
       break;
   }
-  COMMLENS_CHECK(can_combine(dtype), "calls that combine what cannot be combined are refused when they are made");
+  COMMLENS_CHECK(can_combine(dtype),
+                 "calls that combine what cannot be combined are refused when they are made");
 }
 
 }  // namespace commlens
