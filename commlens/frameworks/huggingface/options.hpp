@@ -58,10 +58,11 @@ struct Logging {
   friend bool operator==(const Logging&, const Logging&) = default;
 };
 
-/// When a checkpoint is written: `save_strategy`, `save_steps`.
+/// When a checkpoint is written and what: `save_strategy`, `save_steps`, `save_only_model`.
 struct Saving {
   Interval strategy = Interval::steps;
   double steps = 500;
+  bool only_model = false;
   friend bool operator==(const Saving&, const Saving&) = default;
 };
 

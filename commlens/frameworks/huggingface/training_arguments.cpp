@@ -32,7 +32,7 @@ constexpr std::string_view k_silent =
     "lr_scheduler_kwargs lr_scheduler_type metric_for_best_model neftune_noise_alpha no_cuda "
     "num_train_epochs optim_args output_dir overwrite_output_dir per_device_eval_batch_size "
     "prediction_loss_only project push_to_hub remove_unused_columns report_to "
-    "restore_callback_states_from_checkpoint run_name save_on_each_node save_only_model save_safetensors "
+    "restore_callback_states_from_checkpoint run_name save_on_each_node save_safetensors "
     "save_total_limit seed skip_memory_metrics tf32 torch_compile_backend torch_compile_mode "
     "torch_empty_cache_steps trackio_bucket_id trackio_space_id trackio_static_space_id "
     "train_sampling_strategy use_cache use_cpu use_liger_kernel warmup_ratio warmup_steps weight_decay";
@@ -82,6 +82,7 @@ void read_logging(MapReader& reader, Options& own) {
   }
   read_interval(reader, "save_strategy", own.saving.strategy);
   read_steps(reader, "save_steps", own.saving.steps);
+  reader.read("save_only_model", own.saving.only_model);
   for (const std::string_view key : {"eval_strategy", "evaluation_strategy"}) {
     const ConfigNode* const strategy = reader.node(key);
     if (strategy != nullptr && strategy->text != "no" && !is_off(*strategy)) {
