@@ -66,6 +66,13 @@ struct Saving {
   friend bool operator==(const Saving&, const Saving&) = default;
 };
 
+/// `parallelism_config` as it is given, of which accelerate demands that it names all ranks.
+struct Parallelism {
+  std::int64_t replicate = 1;  // dp_replicate_size
+  std::int64_t shard = 1;      // dp_shard_size
+  friend bool operator==(const Parallelism&, const Parallelism&) = default;
+};
+
 /// How the ranks run the model.
 enum class Loop : std::uint8_t {
   trainer,  // Trainer.train()
@@ -84,7 +91,8 @@ struct Options {
   Ddp ddp;
   Logging logging;
   Saving saving;
-  std::int64_t replicate = 1;     // dp_replicate_size
+  std::int64_t replicate = 1;  // dp_replicate_size
+  std::optional<Parallelism> parallelism;
   std::int64_t max_steps = -1;    // -1: as many as the epochs have
   bool averages_tokens = true;    // average_tokens_across_devices
   bool counts_input = false;      // include_num_input_tokens_seen

@@ -118,7 +118,14 @@ void read_input_count(MapReader& reader, Options& own) {
 /// accelerator_config: how accelerate hands out batches and accumulates gradients.
 Result<void> read_accelerator_config(const ConfigNode& section, Job& job) {
   MapReader reader(section, {job.warnings, job.unmodelled});
-  reader.accept("split_batches even_batches use_seedable_sampler non_blocking use_configured_state");
+  reader.accept("split_batches even_batches non_blocking use_configured_state");
+  bool is_seedable = true;
+  reader.read("use_seedable_sampler", is_seedable);
+  if (!is_seedable) {
+    reader.fail("use_seedable_sampler",
+                "is false: the state of a generator is broadcast at the start of every epoch, which has no "
+                "rules; use true");
+  }
   reader.refuse_true("dispatch_batches",
                      "is true: rank 0 reads all batches and sends them, which has no rules; use false");
   if (const ConfigNode* const accumulation = reader.map("gradient_accumulation_kwargs")) {
@@ -298,10 +305,6 @@ Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
   refuse_others(reader);
   if (const Result<void> ok = read_argument_sections(reader, arguments, job); !ok) {
     return ok;
-  }
-  if (own.fsdp.is_used && !own.fsdp.saves_whole && own.saving.strategy != Interval::never) {
-    job.unmodelled.push_back(
-        fmt::format("checkpoints of sharded states ({}): save_strategy", arguments.where()));
   }
   return reader.finish();
 }
