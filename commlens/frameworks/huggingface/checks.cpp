@@ -1,8 +1,10 @@
 // What has no rules is refused by name.
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
+#include "commlens/config/tree.hpp"
 #include "commlens/frameworks/huggingface/framework.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
 #include "commlens/frameworks/huggingface/states.hpp"
@@ -152,8 +154,27 @@ Result<void> check_job(const Job& job) {
   return {};
 }
 
+namespace {
+
+/// A version as packages name it, "2.15.0" or "2.15.0+cu130".
+bool is_recorded(std::string_view version, std::string_view recorded) {
+  return version.empty() || version.substr(0, version.find('+')) == recorded;
+}
+
+void add_versions(const Options& own, std::vector<std::string>& reasons) {
+  if (!is_recorded(own.torch_version, "2.15.0")) {
+    reasons.push_back(fmt::format("PyTorch {} under transformers", shown_text(own.torch_version)));
+  }
+  if (!is_recorded(own.accelerate_version, "1.15.0")) {
+    reasons.push_back(fmt::format("accelerate {} under transformers", shown_text(own.accelerate_version)));
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> never_recorded(const Job& job) {
   std::vector<std::string> reasons;
+  add_versions(options(job), reasons);
   if (job.layout.tp > 1 && job.train.recompute != Recompute::none) {
     reasons.emplace_back("gradient checkpointing of a model split by its tp_plan");
   }

@@ -98,6 +98,7 @@ struct Options {
   bool counts_input = false;      // include_num_input_tokens_seen
   bool syncs_each_batch = false;  // gradient_accumulation_kwargs: {sync_each_batch: true}
   std::string torch_version;      // of the recording; empty: the one the release was recorded with
+  std::string accelerate_version;
   friend bool operator==(const Options&, const Options&) = default;
 };
 

@@ -212,6 +212,17 @@ TEST(AccelerateFile, RefusesSizesThatAreNotTheRanks) {
   EXPECT_EQ(error("dp_replicate_size: 8", "MULTI_GPU"), "no error");
 }
 
+TEST(HfCase, OtherVersionsAreUnverified) {
+  Job job;
+  options(job).torch_version = "2.15.0+cu130";
+  options(job).accelerate_version = "1.15.0";
+  EXPECT_TRUE(never_recorded(job).empty());
+  options(job).torch_version = "2.9.0";
+  options(job).accelerate_version = "1.2.0";
+  EXPECT_EQ(never_recorded(job), (std::vector<std::string>{"PyTorch 2.9.0 under transformers",
+                                                           "accelerate 1.2.0 under transformers"}));
+}
+
 TEST(AccelerateFile, RefusesOtherEngines) {
   const Result<Job> job = read_launcher("distributed_type: DEEPSPEED\n");
   ASSERT_FALSE(job);
