@@ -115,7 +115,7 @@ TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("torchtitan").size(), 37U);
   EXPECT_EQ(golden_cases_of_more_titan_jobs().size(), 36U);
   EXPECT_EQ(golden_cases_of("hf").size(), 9U);
-  EXPECT_EQ(golden_cases_of_more_hf_jobs().size(), 16U);
+  EXPECT_EQ(golden_cases_of_more_hf_jobs().size(), 17U);
   EXPECT_EQ(golden_cases_of_random_torch_jobs().size(), 15U);
 }
 

@@ -45,6 +45,9 @@ Result<void> read_launched_fsdp(const ConfigNode* section, const ConfigNode& fil
     }
   };
   set_default("version", "1");
+  // FullyShardedDataParallelPlugin.__post_init__; the launcher has no default of its own.
+  const bool is_first = find(config, "version")->text == "1";
+  set_default("state_dict_type", is_first ? "FULL_STATE_DICT" : "SHARDED_STATE_DICT");
   set_default("auto_wrap_policy", "NO_WRAP");
   set_default("cpu_ram_efficient_loading", "true");
   return read_fsdp_config(config, job);

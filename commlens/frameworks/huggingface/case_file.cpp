@@ -76,7 +76,8 @@ Result<Job> read_case(MapReader& document, const std::string& /*version*/) {
   }
   document.read("sequence", job.model.sequence);
   document.read("torch_version", options(job).torch_version);
-  document.accept("accelerate_version loop ranks_recorded recorded_ranks");
+  document.read("accelerate_version", options(job).accelerate_version);
+  document.accept("loop ranks_recorded recorded_ranks");
   return read;
 }
 

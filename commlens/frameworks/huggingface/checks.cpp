@@ -1,8 +1,10 @@
 // What has no rules is refused by name.
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
+#include "commlens/config/tree.hpp"
 #include "commlens/frameworks/huggingface/framework.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
 #include "commlens/frameworks/huggingface/states.hpp"
@@ -77,6 +79,29 @@ Result<void> check_units(const Job& job) {
                                layer.empty() ? "the class whose name ends in DecoderLayer" : layer));
 }
 
+/// ParallelismConfig._validate_accelerator of accelerate 1.15 parallelism_config.py:355. Sizes of 1 alone
+/// stand for replicas on all ranks.
+Result<void> check_parallelism(const Job& job) {
+  const Options& own = options(job);
+  const std::int64_t ranks = job.layout.dp;
+  if (!own.parallelism || own.loop == Loop::plain) {
+    return {};
+  }
+  const auto [replicate, shard] = *own.parallelism;
+  const bool is_one = replicate == 1 && shard == 1;
+  if (!is_one && (replicate > ranks || shard > ranks || replicate * shard != ranks)) {
+    return failure(
+        fmt::format("parallelism_config: dp_replicate_size {} times dp_shard_size {} is not {} rank{}, which "
+                    "accelerate refuses",
+                    replicate, shard, ranks, ranks == 1 ? "" : "s"));
+  }
+  return refuse_if(
+      ranks > 1 && shard == 1 && own.fsdp.is_used && own.fsdp.version == 2,
+      fmt::format("parallelism_config: dp_shard_size 1 leaves FSDP no ranks to shard over, which "
+                  "accelerate refuses; dp_replicate_size times dp_shard_size is to be {} ranks",
+                  ranks));
+}
+
 Result<void> check_fsdp(const Job& job) {
   const Options& own = options(job);
   const Fsdp& fsdp = own.fsdp;
@@ -120,7 +145,8 @@ Result<void> check_ddp(const Job& job) {
 }  // namespace
 
 Result<void> check_job(const Job& job) {
-  for (const auto each : {check_model, check_layout, check_tensor, check_ddp, check_fsdp}) {
+  for (const auto each :
+       {check_model, check_layout, check_tensor, check_parallelism, check_ddp, check_fsdp}) {
     if (const Result<void> ok = each(job); !ok) {
       return ok;
     }
@@ -128,13 +154,37 @@ Result<void> check_job(const Job& job) {
   return {};
 }
 
+namespace {
+
+/// A version as packages name it, "2.15.0" or "2.15.0+cu130".
+bool is_recorded(std::string_view version, std::string_view recorded) {
+  return version.empty() || version.substr(0, version.find('+')) == recorded;
+}
+
+void add_versions(const Options& own, std::vector<std::string>& reasons) {
+  if (!is_recorded(own.torch_version, "2.15.0")) {
+    reasons.push_back(fmt::format("PyTorch {} under transformers", shown_text(own.torch_version)));
+  }
+  if (!is_recorded(own.accelerate_version, "1.15.0")) {
+    reasons.push_back(fmt::format("accelerate {} under transformers", shown_text(own.accelerate_version)));
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> never_recorded(const Job& job) {
   std::vector<std::string> reasons;
+  add_versions(options(job), reasons);
   if (job.layout.tp > 1 && job.train.recompute != Recompute::none) {
     reasons.emplace_back("gradient checkpointing of a model split by its tp_plan");
   }
   if (pytorch::options(job).fsdp.is_offloaded) {
     reasons.emplace_back("offload of FSDP");
+  }
+  const Options& own = options(job);
+  const bool saves = own.loop == Loop::trainer && own.saving.strategy != Interval::never;
+  if (pytorch::options(job).fsdp.is_used && !own.fsdp.saves_whole && saves) {
+    reasons.emplace_back("checkpoints of sharded states (state_dict_type, save_strategy)");
   }
   return reasons;
 }

@@ -73,16 +73,15 @@ void read_strategy(MapReader& reader, Job& job, Fsdp& fsdp) {
 }
 
 void read_wrapping(MapReader& reader, Fsdp& fsdp) {
-  std::int64_t least = 0;
-  reader.read("min_num_params", least, 0);
+  reader.accept("min_num_params");
   if (const ConfigNode* const policy = reader.node("auto_wrap_policy")) {
     const std::string name = lower(policy->text);
-    if (name == "size_based_wrap" && least > 0) {
+    if (name == "size_based_wrap") {
       reader.fail("auto_wrap_policy", "is SIZE_BASED_WRAP, which has no rules; use TRANSFORMER_BASED_WRAP");
     } else if (name == "transformer_based_wrap") {
       fsdp.wrap = WrapPolicy::transformer;
-    } else if (name == "no_wrap" || name == "size_based_wrap") {
-      fsdp.wrap = WrapPolicy::none;  // a size of 0 is ignored (set_auto_wrap_policy)
+    } else if (name == "no_wrap") {
+      fsdp.wrap = WrapPolicy::none;
     } else {
       reader.fail("auto_wrap_policy", "must be TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP");
     }
@@ -103,16 +102,50 @@ void read_wrapping(MapReader& reader, Fsdp& fsdp) {
   }
 }
 
+/// A name or its number in torch.distributed.fsdp.BackwardPrefetch. Version 2 ignores it.
+void read_backward_prefetch(MapReader& reader, Fsdp& fsdp) {
+  const ConfigNode* const prefetch = reader.node("backward_prefetch");
+  if (prefetch == nullptr) {
+    return;
+  }
+  const std::string name = lower(prefetch->text);
+  const bool is_pre = name == "backward_pre" || name == "1";
+  const bool is_post = name == "backward_post" || name == "2";
+  if (!is_pre && !is_post && name != "no_prefetch") {
+    reader.fail("backward_prefetch",
+                fmt::format("is '{}'; expected BACKWARD_PRE, BACKWARD_POST or NO_PREFETCH",
+                            shown_text(prefetch->text)));
+  }
+  if (is_post && fsdp.version == 1) {
+    reader.fail("backward_prefetch", "BACKWARD_POST has no rules; use BACKWARD_PRE or NO_PREFETCH");
+  }
+  fsdp.prefetches_in_backward = is_pre;
+}
+
+/// A name or its number in torch.distributed.fsdp.StateDictType.
+void read_state_dict_type(MapReader& reader, Fsdp& fsdp) {
+  const ConfigNode* const type = reader.node("state_dict_type");
+  if (type == nullptr) {
+    return;
+  }
+  const std::string name = lower(type->text);
+  fsdp.saves_whole = name == "full_state_dict" || name == "1";
+  const bool is_local = name == "local_state_dict" || name == "2";
+  if (is_local && fsdp.version == 2) {
+    reader.fail("state_dict_type",
+                "LOCAL_STATE_DICT fails with version 2; use FULL_STATE_DICT or SHARDED_STATE_DICT");
+  }
+  if (!fsdp.saves_whole && !is_local && name != "sharded_state_dict" && name != "3") {
+    reader.fail("state_dict_type", fmt::format("is '{}'; expected FULL_STATE_DICT, SHARDED_STATE_DICT or "
+                                               "LOCAL_STATE_DICT",
+                                               shown_text(type->text)));
+  }
+}
+
 void read_version_1(MapReader& reader, Fsdp& fsdp) {
   reader.read("use_orig_params", fsdp.use_orig_params);
   reader.read("sync_module_states", fsdp.sync_module_states);
-  if (const ConfigNode* const prefetch = reader.node("backward_prefetch")) {
-    const std::string name = lower(prefetch->text);
-    if (name == "backward_post") {
-      reader.fail("backward_prefetch", "BACKWARD_POST has no rules; use BACKWARD_PRE or NO_PREFETCH");
-    }
-    fsdp.prefetches_in_backward = name == "backward_pre";
-  }
+  read_backward_prefetch(reader, fsdp);
   bool prefetches = false;  // the next gather is issued earlier, after the same calls
   reader.read("forward_prefetch", prefetches);
   if (prefetches && fsdp.version == 2) {
@@ -145,9 +178,7 @@ Result<void> read_fsdp_config(const ConfigNode& section, Job& job) {
   reader.read("offload_params", fsdp.is_offloaded);
   reader.read("activation_checkpointing", fsdp.checkpoints);
   reader.accept("activation_checkpointing_offload limit_all_gathers");
-  std::string states = "full_state_dict";
-  reader.read("state_dict_type", states);
-  fsdp.saves_whole = lower(states) == "full_state_dict";
+  read_state_dict_type(reader, fsdp);
   reader.refuse_true("xla", "has no rules");
   reader.accept("xla_fsdp_grad_ckpt xla_fsdp_settings xla_fsdp_v2");
   reader.skip_unless_off("ignored_modules mixed_precision_policy");
@@ -175,6 +206,7 @@ Result<void> read_parallelism(const ConfigNode& section, Job& job) {
   reader.accept(
       "cp_backend cp_comm_strategy sp_backend sp_seq_length sp_seq_length_is_variable "
       "sp_attn_implementation tp_handler cp_handler sp_handler");
+  own.parallelism = {own.replicate, shard};
   if (own.replicate > 1 && shard == 1) {
     own.replicate = 1;  // data parallelism alone, which DDP does
   }

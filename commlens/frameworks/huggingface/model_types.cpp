@@ -1,6 +1,7 @@
 #include "commlens/frameworks/huggingface/model_types.hpp"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -135,12 +136,7 @@ void read_deepseek(MapReader& config, Job& job) {
   config.refuse_true("mlp_bias", "is not supported");
   config.accept("num_key_value_heads");  // latent attention has none of its own
   LatentAttention& latent = model.latent;
-  latent = {0, 512, 128, 64, 128};
-  const bool has_rank = config.has("q_lora_rank");
   config.read("q_lora_rank", latent.query_rank);
-  if (!has_rank) {
-    latent.query_rank = 0;
-  }
   config.read("kv_lora_rank", latent.kv_rank);
   config.read("qk_nope_head_dim", latent.nope_dim);
   config.read("qk_rope_head_dim", latent.rope_dim);
@@ -149,7 +145,6 @@ void read_deepseek(MapReader& config, Job& job) {
   config.require("n_routed_experts", model.experts);
   config.require("num_experts_per_tok", model.top_k);
   config.require("moe_intermediate_size", model.moe_hidden);
-  model.shared_experts = 1;
   config.read("n_shared_experts", model.shared_experts, 0);
   config.read("first_k_dense_replace", model.dense_layers, 0);
   config.skip_unless_one("moe_layer_freq");
@@ -175,6 +170,44 @@ void read_gpt_oss(MapReader& config, Job& job) {
     config.require("experts_per_token", model.top_k);
   }
   model.moe_hidden = model.ffn_hidden;
+}
+
+/// What a key that is left out stands for in a configuration class of transformers 5.23, where it is not what
+/// follows from the others. A key that is null stands for none.
+struct ClassDefaults {
+  std::string_view type;
+  std::int64_t kv_heads = 0;  // num_key_value_heads; 0: as many as heads
+  double rotary_base = 1e4;   // default_theta
+  std::int64_t window = 0;    // sliding_window
+  std::int64_t shared_experts = 0;
+  std::int64_t dense_layers = 0;  // first_k_dense_replace
+};
+
+constexpr ClassDefaults k_defaults[] = {{.type = "mistral", .kv_heads = 8, .window = 4096},
+                                        {.type = "mixtral", .kv_heads = 8, .rotary_base = 1e6},
+                                        {.type = "qwen2", .kv_heads = 32},
+                                        {.type = "qwen3", .kv_heads = 32},
+                                        {.type = "qwen3_moe", .kv_heads = 4},
+                                        {.type = "gpt_oss", .kv_heads = 8, .rotary_base = 1.5e5},
+                                        {.type = "deepseek_v2", .shared_experts = 2},
+                                        {.type = "deepseek_v3", .shared_experts = 1, .dense_layers = 3}};
+
+void set_defaults(const ConfigNode& config, const ClassDefaults& defaults, Job& job) {
+  const auto lacks = [&](std::string_view key) { return find(config, key) == nullptr; };
+  ModelConfig& model = job.model;
+  model.rotary_base = defaults.rotary_base;
+  if (lacks("num_key_value_heads")) {
+    model.kv_heads = defaults.kv_heads;
+  }
+  if (defaults.window > 0 && lacks("sliding_window")) {
+    job.recipe.attention_window = {"sliding_window", defaults.window};
+  }
+  if (!defaults.type.starts_with("deepseek")) {
+    return;
+  }
+  model.latent = {lacks("q_lora_rank") ? 1536 : 0, 512, 128, 64, 128};
+  model.shared_experts = lacks("n_shared_experts") ? defaults.shared_experts : 0;
+  model.dense_layers = lacks("first_k_dense_replace") ? defaults.dense_layers : 0;
 }
 
 using Read = void (*)(MapReader&, Job&);
@@ -203,7 +236,13 @@ void read_model_type(MapReader& reader, const ConfigNode& config, Job& job) {
     reader.fail_at(config, "'model_type' is missing");
     return;
   }
-  reader.read("model_type", options(job).model_type);
+  std::string& type = options(job).model_type;
+  reader.read("model_type", type);
+  for (const ClassDefaults& defaults : k_defaults) {
+    if (defaults.type == type) {
+      set_defaults(config, defaults, job);
+    }
+  }
   read(reader, job);
 }
 

@@ -58,11 +58,19 @@ struct Logging {
   friend bool operator==(const Logging&, const Logging&) = default;
 };
 
-/// When a checkpoint is written: `save_strategy`, `save_steps`.
+/// When a checkpoint is written and what: `save_strategy`, `save_steps`, `save_only_model`.
 struct Saving {
   Interval strategy = Interval::steps;
   double steps = 500;
+  bool only_model = false;
   friend bool operator==(const Saving&, const Saving&) = default;
+};
+
+/// `parallelism_config` as it is given, of which accelerate demands that it names all ranks.
+struct Parallelism {
+  std::int64_t replicate = 1;  // dp_replicate_size
+  std::int64_t shard = 1;      // dp_shard_size
+  friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
 /// How the ranks run the model.
@@ -83,12 +91,14 @@ struct Options {
   Ddp ddp;
   Logging logging;
   Saving saving;
-  std::int64_t replicate = 1;     // dp_replicate_size
+  std::int64_t replicate = 1;  // dp_replicate_size
+  std::optional<Parallelism> parallelism;
   std::int64_t max_steps = -1;    // -1: as many as the epochs have
   bool averages_tokens = true;    // average_tokens_across_devices
   bool counts_input = false;      // include_num_input_tokens_seen
   bool syncs_each_batch = false;  // gradient_accumulation_kwargs: {sync_each_batch: true}
   std::string torch_version;      // of the recording; empty: the one the release was recorded with
+  std::string accelerate_version;
   friend bool operator==(const Options&, const Options&) = default;
 };
 

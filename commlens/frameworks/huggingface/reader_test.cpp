@@ -112,6 +112,41 @@ TEST(HfJson, CountsThePublishedModels) {
   }
 }
 
+/// Keys that are left out stand for the defaults of the configuration classes (configuration_*.py of
+/// transformers 5.23), null for none.
+TEST(HfJson, TakesDefaultsOfTheClassForKeysLeftOut) {
+  const auto model = [](const std::string& type, const std::string& more) {
+    return read_hf(R"({"model_type": ")" + type + R"(", "num_hidden_layers": 32, "hidden_size": 4096,
+                       "num_attention_heads": 32, "intermediate_size": 14336,
+                       "max_position_embeddings": 32768, "vocab_size": 32000)" +
+                   more + "}")
+        .value()
+        .model;
+  };
+  Job mistral;
+  mistral.model = model("mistral", "");
+  EXPECT_EQ(parameter_count(validated(mistral)->model).value, 7'241'732'096);
+  EXPECT_EQ(model("mistral", R"(, "num_key_value_heads": null)").kv_heads, 0);  // as many as heads
+  EXPECT_EQ(model("llama", "").kv_heads, 0);
+  EXPECT_EQ(model("mixtral", R"(, "num_local_experts": 8, "num_experts_per_tok": 2)").kv_heads, 8);
+  EXPECT_EQ(model("qwen2", "").kv_heads, 32);
+  EXPECT_EQ(model("qwen3", "").kv_heads, 32);
+  const std::string experts = R"(, "num_experts_per_tok": 2, "moe_intermediate_size": 768)";
+  EXPECT_EQ(model("qwen3_moe", experts + R"(, "num_experts": 8)").kv_heads, 4);
+  EXPECT_EQ(model("gpt_oss", experts + R"(, "num_local_experts": 8)").kv_heads, 8);
+  const ModelConfig second = model("deepseek_v2", experts + R"(, "n_routed_experts": 8)");
+  EXPECT_EQ(second.latent.query_rank, 1536);
+  EXPECT_EQ(second.shared_experts, 2);
+  EXPECT_EQ(second.dense_layers, 0);
+  const ModelConfig third =
+      model("deepseek_v3", experts + R"(, "n_routed_experts": 8, "first_k_dense_replace": 1)");
+  EXPECT_EQ(third.shared_experts, 1);
+  EXPECT_EQ(third.dense_layers, 1);
+  EXPECT_EQ(model("deepseek_v3", experts + R"(, "n_routed_experts": 8)").dense_layers, 3);
+  EXPECT_EQ(
+      model("deepseek_v3", experts + R"(, "n_routed_experts": 8, "q_lora_rank": null)").latent.query_rank, 0);
+}
+
 TEST(HfJson, TrainsOneSequenceOfTheLongestLengthByDefault) {
   const Job job = read_hf(k_gpt2 + R"(, "torch_dtype": "bfloat16"})").value();
   EXPECT_EQ(job.framework, "commlens");

@@ -74,10 +74,14 @@ void load_states(ProgramBuilder& out, const pytorch::Groups& groups, const std::
 
 void save_states(ProgramBuilder& out, const pytorch::Groups& groups, const std::vector<Module>& modules) {
   const std::vector<const Parameter*> all = parameters_of(modules);
-  for (int file = 0; file < 2; ++file) {
+  const bool saves_all = !options(out.job()).saving.only_model;
+  for (int file = 0; file < (saves_all ? 2 : 1); ++file) {
     for (const Parameter* const parameter : states_of(out.job(), modules)) {
       gather_state(out, groups, *parameter, 1);
     }
+  }
+  if (!saves_all) {
+    return;
   }
   // Of the optimizer's groups, the one whose weights decay first.
   for (const bool decays : {true, false}) {
@@ -96,11 +100,15 @@ void save_flat_states(ProgramBuilder& out, const std::vector<pytorch::ShardUnit>
     const pytorch::GroupSizes sizes = pytorch::sizes_of(unit, out.job());
     out.all_gather(group, sizes.gathered_shard, DType::fp32, k_save_gather, "parameters");
   };
-  for (int file = 0; file < 2; ++file) {
+  const bool saves_all = !options(out.job()).saving.only_model;
+  for (int file = 0; file < (saves_all ? 2 : 1); ++file) {
     for (const pytorch::ShardUnit& unit : units) {
       gather_unit(unit.groups.front());
       parameters += std::ssize(unit.groups.front().parameters);
     }
+  }
+  if (!saves_all) {
+    return;
   }
   gather_object(out, group, parameters / 2);
   for (const pytorch::ShardUnit& unit : units) {

@@ -32,7 +32,7 @@ constexpr std::string_view k_silent =
     "lr_scheduler_kwargs lr_scheduler_type metric_for_best_model neftune_noise_alpha no_cuda "
     "num_train_epochs optim_args output_dir overwrite_output_dir per_device_eval_batch_size "
     "prediction_loss_only project push_to_hub remove_unused_columns report_to "
-    "restore_callback_states_from_checkpoint run_name save_on_each_node save_only_model save_safetensors "
+    "restore_callback_states_from_checkpoint run_name save_on_each_node save_safetensors "
     "save_total_limit seed skip_memory_metrics tf32 torch_compile_backend torch_compile_mode "
     "torch_empty_cache_steps trackio_bucket_id trackio_space_id trackio_static_space_id "
     "train_sampling_strategy use_cache use_cpu use_liger_kernel warmup_ratio warmup_steps weight_decay";
@@ -82,6 +82,7 @@ void read_logging(MapReader& reader, Options& own) {
   }
   read_interval(reader, "save_strategy", own.saving.strategy);
   read_steps(reader, "save_steps", own.saving.steps);
+  reader.read("save_only_model", own.saving.only_model);
   for (const std::string_view key : {"eval_strategy", "evaluation_strategy"}) {
     const ConfigNode* const strategy = reader.node(key);
     if (strategy != nullptr && strategy->text != "no" && !is_off(*strategy)) {
@@ -117,7 +118,14 @@ void read_input_count(MapReader& reader, Options& own) {
 /// accelerator_config: how accelerate hands out batches and accumulates gradients.
 Result<void> read_accelerator_config(const ConfigNode& section, Job& job) {
   MapReader reader(section, {job.warnings, job.unmodelled});
-  reader.accept("split_batches even_batches use_seedable_sampler non_blocking use_configured_state");
+  reader.accept("split_batches even_batches non_blocking use_configured_state");
+  bool is_seedable = true;
+  reader.read("use_seedable_sampler", is_seedable);
+  if (!is_seedable) {
+    reader.fail("use_seedable_sampler",
+                "is false: the state of a generator is broadcast at the start of every epoch, which has no "
+                "rules; use true");
+  }
   reader.refuse_true("dispatch_batches",
                      "is true: rank 0 reads all batches and sends them, which has no rules; use false");
   if (const ConfigNode* const accumulation = reader.map("gradient_accumulation_kwargs")) {
@@ -297,10 +305,6 @@ Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
   refuse_others(reader);
   if (const Result<void> ok = read_argument_sections(reader, arguments, job); !ok) {
     return ok;
-  }
-  if (own.fsdp.is_used && !own.fsdp.saves_whole && own.saving.strategy != Interval::never) {
-    job.unmodelled.push_back(
-        fmt::format("checkpoints of sharded states ({}): save_strategy", arguments.where()));
   }
   return reader.finish();
 }

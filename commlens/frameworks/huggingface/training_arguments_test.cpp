@@ -8,6 +8,7 @@
 #include "commlens/config/yaml_document.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/huggingface/accelerate.hpp"
+#include "commlens/frameworks/huggingface/framework.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 
@@ -90,7 +91,22 @@ TEST(TrainingArgumentsFile, RefusesByName) {
       {R"({"accelerator_config": {"dispatch_batches": true}})",
        "a.json:1: 'dispatch_batches' is true: rank 0 reads all batches and sends them, which has no rules; "
        "use "
-       "false"}};
+       "false"},
+      {R"({"accelerator_config": {"use_seedable_sampler": false}})",
+       "a.json:1: 'use_seedable_sampler' is false: the state of a generator is broadcast at the start of "
+       "every "
+       "epoch, which has no rules; use true"},
+      {R"({"fsdp": true, "fsdp_config": {"version": 1, "backward_prefetch": "typo"}})",
+       "a.json:1: 'backward_prefetch' is 'typo'; expected BACKWARD_PRE, BACKWARD_POST or NO_PREFETCH"},
+      {R"({"fsdp": true, "fsdp_config": {"state_dict_type": "FOO"}})",
+       "a.json:1: 'state_dict_type' is 'FOO'; expected FULL_STATE_DICT, SHARDED_STATE_DICT or "
+       "LOCAL_STATE_DICT"},
+      {R"({"fsdp": true, "fsdp_config": {"state_dict_type": "LOCAL_STATE_DICT"}})",
+       "a.json:1: 'state_dict_type' LOCAL_STATE_DICT fails with version 2; use FULL_STATE_DICT or "
+       "SHARDED_STATE_DICT"},
+      {R"({"fsdp": true, "fsdp_config": {"auto_wrap_policy": "SIZE_BASED_WRAP",
+          "transformer_layer_cls_to_wrap": "LlamaDecoderLayer"}})",
+       "a.json:1: 'auto_wrap_policy' is SIZE_BASED_WRAP, which has no rules; use TRANSFORMER_BASED_WRAP"}};
   for (const auto& [text, message] : rows) {
     EXPECT_EQ(error_of_arguments(text), message) << text;
   }
@@ -142,6 +158,69 @@ TEST(AccelerateFile, DecidesTheStrategyOfFsdp1) {
           .value();
   EXPECT_EQ(options(job).fsdp.sharding, Sharding::full_shard);
   ASSERT_EQ(job.warnings.size(), 1U);
+}
+
+/// accelerate saves whole states by default with version 1 alone; TrainingArguments do with both.
+TEST(AccelerateFile, SavesShardsOfFsdp2) {
+  const auto saves_whole = [](const std::string& text) {
+    return options(read_launcher("distributed_type: FSDP\nfsdp_config: {" + text + "}\n").value())
+        .fsdp.saves_whole;
+  };
+  EXPECT_TRUE(saves_whole("fsdp_version: 1"));
+  EXPECT_TRUE(saves_whole("fsdp_cpu_ram_efficient_loading: true"));
+  EXPECT_FALSE(saves_whole("fsdp_version: 2"));
+  EXPECT_TRUE(saves_whole("fsdp_version: 2, fsdp_state_dict_type: FULL_STATE_DICT"));
+  EXPECT_TRUE(options(read_arguments(R"({"fsdp": true})").value()).fsdp.saves_whole);
+}
+
+/// parallelism_config.py:372 and :381 of accelerate 1.15.
+TEST(AccelerateFile, RefusesSizesThatAreNotTheRanks) {
+  const auto error = [](const std::string& sizes, const std::string& type) {
+    Job job = read_launcher("distributed_type: " + type + "\nparallelism_config: {" + sizes + "}\n").value();
+    job.framework = k_name;
+    job.model.heads = job.model.kv_heads = 4;
+    job.model.hidden = 128;
+    job.model.layers = 2;
+    job.model.vocab = job.model.raw_vocab = 1000;
+    job.model.family = Family::llama;
+    job.model.positions = Positions::rotary;
+    job.model.ffn_hidden = 256;
+    job.model.sequence = 64;
+    options(job).fsdp.version = 2;
+    options(job).fsdp.wrap = WrapPolicy::transformer;
+    options(job).fsdp.loads_on_rank0 = false;
+    job.layout.ranks = 8;
+    const Result<Job> valid = validated(job);
+    if (!valid) {
+      return valid.error().message;
+    }
+    const Result<void> ok = check_job(*valid);
+    return ok ? std::string("no error") : ok.error().message;
+  };
+  const std::string no_shards =
+      "parallelism_config: dp_shard_size 1 leaves FSDP no ranks to shard over, which accelerate refuses; "
+      "dp_replicate_size times dp_shard_size is to be 8 ranks";
+  const std::string two =
+      "parallelism_config: dp_replicate_size 2 times dp_shard_size 1 is not 8 ranks, which accelerate "
+      "refuses";
+  EXPECT_EQ(error("dp_replicate_size: 2", "FSDP"), two);
+  EXPECT_EQ(error("dp_replicate_size: 2, dp_shard_size: 1", "MULTI_GPU"), two);
+  EXPECT_EQ(error("dp_replicate_size: 8", "FSDP"), no_shards);
+  EXPECT_EQ(error("dp_shard_size: 1", "FSDP"), no_shards);
+  EXPECT_NE(error("dp_replicate_size: 2, dp_shard_size: 2", "FSDP"), "no error");
+  EXPECT_EQ(error("dp_replicate_size: 2, dp_shard_size: 4", "FSDP"), "no error");
+  EXPECT_EQ(error("dp_replicate_size: 8", "MULTI_GPU"), "no error");
+}
+
+TEST(HfCase, OtherVersionsAreUnverified) {
+  Job job;
+  options(job).torch_version = "2.15.0+cu130";
+  options(job).accelerate_version = "1.15.0";
+  EXPECT_TRUE(never_recorded(job).empty());
+  options(job).torch_version = "2.9.0";
+  options(job).accelerate_version = "1.2.0";
+  EXPECT_EQ(never_recorded(job), (std::vector<std::string>{"PyTorch 2.9.0 under transformers",
+                                                           "accelerate 1.2.0 under transformers"}));
 }
 
 TEST(AccelerateFile, RefusesOtherEngines) {

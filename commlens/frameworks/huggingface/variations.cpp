@@ -49,6 +49,7 @@ void add_length(Variations& variations) {
   if (now.max_steps > 0) {
     variations.add("max_steps", "-1", [](Job& job) { options(job).max_steps = -1; });
   }
+  variations.toggle("save_only_model", [](Job& job) -> bool& { return options(job).saving.only_model; });
   const std::pair<std::string_view, Interval> strategies[] = {
       {"no", Interval::never}, {"steps", Interval::steps}, {"epoch", Interval::epoch}};
   for (const auto& [name, strategy] : strategies) {
