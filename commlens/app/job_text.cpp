@@ -34,6 +34,15 @@ std::string_view name_of(Recompute recompute) {
   return recompute == Recompute::none ? "none" : recompute == Recompute::selective ? "selective" : "full";
 }
 
+/// "bf16", or "fp32 (computes in bf16)".
+std::string dtype_text(const Job& job) {
+  const auto computes_in = rules_of(job).settings.compute_dtype;
+  const DType dtype = computes_in == nullptr ? job.train.dtype : computes_in(job);
+  return dtype == job.train.dtype
+             ? std::string(name_of(dtype))
+             : fmt::format("{} (computes in {})", name_of(job.train.dtype), name_of(dtype));
+}
+
 std::string sharding_text(const Job& job) {
   const auto text = rules_of(job).settings.sharding_text;
   return text == nullptr ? fmt::format("ZeRO-{}", job.train.zero_stage) : text(job);
@@ -51,8 +60,7 @@ std::string layout_text(const Job& job) {
   return fmt::format("{} rank{} = {}, {}; sequence {}, micro-batch {}, {} micro-batch{}, {}{}",
                      with_commas(job.layout.ranks), job.layout.ranks == 1 ? "" : "s",
                      degrees_text(job.layout), sharding_text(job), job.model.sequence, job.train.micro_batch,
-                     job.train.micro_batches, job.train.micro_batches == 1 ? "" : "es",
-                     name_of(job.train.dtype),
+                     job.train.micro_batches, job.train.micro_batches == 1 ? "" : "es", dtype_text(job),
                      recomputes ? fmt::format(", recompute {}", name_of(job.train.recompute)) : "");
 }
 

@@ -61,6 +61,8 @@ struct SettingRules {
   bool has_sharding_details = false;
   /// What data ranks do with the model's states, as heads have it: "FSDP2 over 64 ranks". Null: "ZeRO-N".
   std::string (*sharding_text)(const Job& job) = nullptr;
+  /// What is computed in, where that is not the dtype of the parameters. Null: it is.
+  DType (*compute_dtype)(const Job& job) = nullptr;
   /// Makes stages 1 and 2 reduce gradients by all_reduce. Null: the framework has no such choice.
   void (*reduce_by_all_reduce)(Job& job) = nullptr;
   /// Whether gradients, not sharded parameters, are reduced in every micro-batch. Null: in the last one.

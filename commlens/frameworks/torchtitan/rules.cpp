@@ -32,6 +32,7 @@ FrameworkRules rules() {
                        .has_sequence_parallelism = [](const Job&) { return true; },
                        .set_sequence_parallelism = set_sequence_parallelism,
                        .sharding_text = sharding_text,
+                       .compute_dtype = pytorch::activation_dtype,
                        .takes_uneven_stages = true},
           .memory = memory_rules(),
           .advice = advice_texts(),
