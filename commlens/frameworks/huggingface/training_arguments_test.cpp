@@ -72,6 +72,21 @@ TEST(TrainingArgumentsFile, TakesWordsOfFsdpWhereItsMapSaysNothing) {
   EXPECT_EQ(fsdp(R"({"fsdp": true, "fsdp_config": {"fsdp_version": 1}})").version, 1);
 }
 
+TEST(TrainingArgumentsFile, IsRecognisedByAnyKeyOfItsOwn) {
+  const auto is_recognised = [](const std::string& path, const std::vector<std::string>& keys) {
+    return training_arguments_reader().recognises({.path = path, .keys = keys});
+  };
+  EXPECT_TRUE(is_recognised("a.json", {"bf16", "learning_rate", "max_steps"}));
+  EXPECT_TRUE(is_recognised("a.json", {"bf16", "fsdp"}));
+  EXPECT_TRUE(is_recognised("a.yaml", {"fp16", "ddp_bucket_cap_mb"}));
+  EXPECT_TRUE(is_recognised("a.json", {"bf16", "deepspeed"}));
+  EXPECT_FALSE(is_recognised("a.yml", {"deepspeed", "num_layers"}));
+  EXPECT_FALSE(is_recognised("ds.json", {"bf16", "zero_optimization", "gradient_clipping"}));
+  EXPECT_FALSE(is_recognised("ds.json", {"train_batch_size", "gradient_accumulation_steps"}));
+  EXPECT_FALSE(is_recognised("config.json", {"model_type", "gradient_checkpointing"}));
+  EXPECT_FALSE(is_recognised("d.yaml", {"distributed_type", "fsdp_config", "mixed_precision"}));
+}
+
 TEST(TrainingArgumentsFile, RefusesByName) {
   const std::pair<std::string, std::string> rows[] = {
       {R"({"bf16": true, "fp16": true})", "a.json:1: 'fp16' and bf16 cannot both be true"},
