@@ -296,7 +296,8 @@ ConfigNode without_prefix(ConfigNode map, std::string_view prefix) {
 Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
   Options& own = options(job);
   MapReader reader(arguments, {job.warnings, job.unmodelled});
-  job.train.micro_batch = 8;
+  own.states_batch = true;
+  job.train.micro_batch = k_default_batch;
   reader.read("per_device_train_batch_size", job.train.micro_batch);
   reader.read("per_gpu_train_batch_size", job.train.micro_batch);
   reader.read("gradient_accumulation_steps", job.train.micro_batches);
