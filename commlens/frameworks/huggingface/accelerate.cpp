@@ -58,6 +58,7 @@ Result<void> read_launched_fsdp(const ConfigNode* section, const ConfigNode& fil
 Result<void> read_accelerate(const ConfigNode& file, Job& job) {
   Options& own = options(job);
   MapReader reader(file, {job.warnings, job.unmodelled});
+  own.is_launched = true;
   const Type type = read_type(reader);
   std::int64_t processes = 0;
   reader.read("num_processes", processes);

@@ -67,6 +67,7 @@ Result<Job> read_case(MapReader& document, const std::string& /*version*/) {
   job.is_converted = false;
   job.train.dtype = DType::fp32;  // a model that is built from its configuration
   job.train.micro_batch = 1;
+  options(job).longest_sequence = 0;  // what is recorded is not a guess
   document.read("ranks", job.layout.ranks);
   if (const Result<void> ok = read_case_sections(document, job); !ok) {
     return tl::unexpected(ok.error());

@@ -185,6 +185,8 @@ std::vector<std::string> never_recorded(const Job& job) {
   const bool saves = own.loop == Loop::trainer && own.saving.strategy != Interval::never;
   if (pytorch::options(job).fsdp.is_used && !own.fsdp.saves_whole && saves) {
     reasons.emplace_back("checkpoints of sharded states (state_dict_type, save_strategy)");
+  } else if (pytorch::options(job).fsdp.is_used && own.fsdp.version == 1 && own.saving.only_model && saves) {
+    reasons.emplace_back("save_only_model of FSDP version 1");
   }
   return reasons;
 }

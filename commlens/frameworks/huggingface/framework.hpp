@@ -17,6 +17,8 @@ Result<Job> read_case(MapReader& document, const std::string& version);
 /// Settings of PyTorch's modules that follow from those of the Trainer.
 void settle(Job& job);
 void adopt(Job& job);
+/// Fills in the Trainer's batch where neither a file nor a flag has one, and says which sequence was taken.
+void prepare(Job& job);
 MemoryRules memory_rules();
 AdviceTexts advice_texts();
 void add_variations(Variations& variations);

@@ -15,6 +15,9 @@ namespace commlens::huggingface {
 /// that are split while they are loaded (tp_plan).
 inline constexpr std::string_view k_name = "hf";
 
+/// per_device_train_batch_size of TrainingArguments that do not name it.
+inline constexpr std::int64_t k_default_batch = 8;
+
 /// What FullyShardedDataParallelPlugin wraps in units of their own (accelerate utils/dataclasses.py).
 enum class WrapPolicy : std::uint8_t { transformer, none };
 
@@ -99,6 +102,11 @@ struct Options {
   bool syncs_each_batch = false;  // gradient_accumulation_kwargs: {sync_each_batch: true}
   std::string torch_version;      // of the recording; empty: the one the release was recorded with
   std::string accelerate_version;
+  // What files say, for the defaults of the Trainer that other sources of a job do not have.
+  bool states_batch = false;          // TrainingArguments have a batch, if by default
+  bool is_launched = false;           // by accelerate's file
+  bool leaves_batch = false;          // micro-batches are open until the flags are known
+  std::int64_t longest_sequence = 0;  // max_position_embeddings of a config.json that decides the sequence
   friend bool operator==(const Options&, const Options&) = default;
 };
 

@@ -9,6 +9,7 @@
 #include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/commlens/options.hpp"
 #include "commlens/frameworks/huggingface/model_types.hpp"
+#include "commlens/frameworks/huggingface/options.hpp"
 #include "commlens/frameworks/recipe_reader.hpp"
 #include "commlens/frameworks/training_keys.hpp"
 
@@ -111,7 +112,7 @@ Result<Job> job_from_hf(const ConfigNode& config) {
   reader.require("vocab_size", model.raw_vocab);
   model.vocab = model.raw_vocab;
   reader.read("tie_word_embeddings", model.tied_embeddings);
-  model.sequence = model.max_positions;
+  model.sequence = huggingface::options(job).longest_sequence = model.max_positions;
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     reader.choose(key, {{"float32", DType::fp32}, {"float16", DType::fp16}, {"bfloat16", DType::bf16}},
                   job.train.dtype);

@@ -65,6 +65,7 @@ FrameworkRules rules() {
                        .takes_newer_models = true,
                        .fits_equations = fits_equations,
                        .settings = {.adopt = adopt,
+                                    .prepare = prepare,
                                     .settle = settle,
                                     .bucket = bucket,
                                     .set_bucket = set_bucket,

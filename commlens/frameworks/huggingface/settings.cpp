@@ -1,5 +1,6 @@
 // Settings of PyTorch's modules that follow from those of the Trainer, and what has no rules.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -72,9 +73,57 @@ void settle_fsdp(const Job& job, pytorch::Options& torch) {
       own.fsdp.sharding == Sharding::full_shard ? Reshard::automatic : Reshard::no;
 }
 
+/// A config.json and a built-in model have no batch. accelerate's file launches the Trainer; without it the
+/// flags decide whether there is one.
+void open_batch(Job& job) {
+  Options& own = options(job);
+  TrainConfig& train = job.train;
+  const bool is_stated = own.states_batch || own.model_type.empty() || train.zero_stage > 0 ||
+                         job.global_batch > 0 || train.micro_batch != 1 || train.micro_batches != 1;
+  if (is_stated) {
+    return;
+  }
+  own.leaves_batch = !own.is_launched;
+  train.micro_batch = own.is_launched ? k_default_batch : 0;
+  train.micro_batches = own.is_launched ? 1 : 0;
+}
+
+/// The Trainer's batch, one sequence of a loop of one's own.
+void fill_batch(Job& job) {
+  Options& own = options(job);
+  TrainConfig& train = job.train;
+  const bool is_plain = own.loop ? own.loop == Loop::plain : job.layout.tp > 1;
+  const std::int64_t batch = is_plain ? 1 : k_default_batch;
+  const std::int64_t tp = std::max<std::int64_t>(job.layout.tp, 1);
+  const std::int64_t data_ranks = job.layout.ranks > 0 ? job.layout.ranks / tp : job.layout.dp;
+  const bool fits = data_ranks < 1 || job.global_batch / batch % data_ranks == 0;
+  const bool is_derived =
+      job.global_batch > 0 && (train.micro_batches != 0 || !fits || job.global_batch % batch != 0);
+  if (train.micro_batch == 0 && !is_derived) {
+    train.micro_batch = batch;
+  }
+  if (train.micro_batches == 0 && job.global_batch == 0) {
+    train.micro_batches = 1;
+  }
+  own.leaves_batch = false;
+}
+
 }  // namespace
 
+void prepare(Job& job) {
+  Options& own = options(job);
+  if (own.leaves_batch) {
+    fill_batch(job);
+  }
+  const std::int64_t longest = std::exchange(own.longest_sequence, 0);
+  if (longest > 0 && job.model.sequence == longest) {
+    job.warnings.push_back(
+        fmt::format("the sequence is max_position_embeddings, {}; set --seq for another", longest));
+  }
+}
+
 void adopt(Job& job) {
+  open_batch(job);
   if (job.train.zero_stage > 0) {
     job.warnings.push_back(
         fmt::format("{} has no ZeRO: stage {} of the configuration is skipped; use fsdp in its place", k_name,

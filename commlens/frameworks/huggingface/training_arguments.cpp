@@ -42,6 +42,17 @@ constexpr std::string_view k_skipped_arguments =
     "debug eval_on_start label_smoothing_factor load_best_model_at_end optim_target_modules "
     "resume_from_checkpoint auto_find_batch_size";
 
+// By which a file is recognised: other configurations do not have them (a DeepSpeed JSON has bf16 too).
+constexpr std::string_view k_own =
+    "accelerator_config average_tokens_across_devices bf16_full_eval dataloader_num_workers "
+    "dataloader_pin_memory ddp_broadcast_buffers ddp_bucket_cap_mb ddp_find_unused_parameters "
+    "ddp_static_graph ddp_timeout eval_steps eval_strategy evaluation_strategy fp16_full_eval fsdp "
+    "gradient_checkpointing_kwargs include_num_input_tokens_seen label_smoothing_factor learning_rate "
+    "load_best_model_at_end logging_first_step logging_steps logging_strategy lr_scheduler_kwargs "
+    "lr_scheduler_type max_grad_norm max_steps num_train_epochs optim output_dir per_device_eval_batch_size "
+    "per_device_train_batch_size per_gpu_train_batch_size push_to_hub remove_unused_columns report_to "
+    "save_only_model save_steps save_strategy save_total_limit torch_compile warmup_ratio";
+
 void read_interval(MapReader& reader, std::string_view key, Interval& interval) {
   reader.choose(key,
                 {{"no", Interval::never},
@@ -262,12 +273,13 @@ void refuse_others(MapReader& reader) {
 }
 
 bool is_of_arguments(const ConfigFile& file) {
-  const bool is_other = file.has("model_type") || file.has("framework") || file.has("train_batch_size") ||
+  const bool is_other = file.has("model_type") || file.has("architectures") || file.has("distributed_type") ||
+                        file.has("framework") || file.has("train_batch_size") ||
                         file.has("train_micro_batch_size_per_gpu");
-  return !is_other &&
-         (file.has("per_device_train_batch_size") || file.has("gradient_accumulation_steps") ||
-          file.has("max_grad_norm") || file.has("num_train_epochs") || file.has("output_dir")) &&
-         (file.is_json() || file.is_yaml());
+  const bool is_own = file.has("gradient_accumulation_steps") ||
+                      file.has_any([](std::string_view key) { return is_one_of(key, k_own); }) ||
+                      (file.is_json() && file.has("deepspeed"));  // of a NeoX yml too
+  return !is_other && is_own && (file.is_json() || file.is_yaml());
 }
 
 }  // namespace
@@ -284,7 +296,8 @@ ConfigNode without_prefix(ConfigNode map, std::string_view prefix) {
 Result<void> read_training_arguments(const ConfigNode& arguments, Job& job) {
   Options& own = options(job);
   MapReader reader(arguments, {job.warnings, job.unmodelled});
-  job.train.micro_batch = 8;
+  own.states_batch = true;
+  job.train.micro_batch = k_default_batch;
   reader.read("per_device_train_batch_size", job.train.micro_batch);
   reader.read("per_gpu_train_batch_size", job.train.micro_batch);
   reader.read("gradient_accumulation_steps", job.train.micro_batches);

@@ -10,6 +10,8 @@
 #include "commlens/frameworks/huggingface/accelerate.hpp"
 #include "commlens/frameworks/huggingface/framework.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
+#include "commlens/frameworks/huggingface/reader.hpp"
+#include "commlens/frameworks/overrides.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens::huggingface {
@@ -70,6 +72,21 @@ TEST(TrainingArgumentsFile, TakesWordsOfFsdpWhereItsMapSaysNothing) {
   EXPECT_FALSE(fsdp(R"({"fsdp_config": {"version": 1}})").is_used);
   EXPECT_FALSE(fsdp(R"({"fsdp": ""})").is_used);
   EXPECT_EQ(fsdp(R"({"fsdp": true, "fsdp_config": {"fsdp_version": 1}})").version, 1);
+}
+
+TEST(TrainingArgumentsFile, IsRecognisedByAnyKeyOfItsOwn) {
+  const auto is_recognised = [](const std::string& path, const std::vector<std::string>& keys) {
+    return training_arguments_reader().recognises({.path = path, .keys = keys});
+  };
+  EXPECT_TRUE(is_recognised("a.json", {"bf16", "learning_rate", "max_steps"}));
+  EXPECT_TRUE(is_recognised("a.json", {"bf16", "fsdp"}));
+  EXPECT_TRUE(is_recognised("a.yaml", {"fp16", "ddp_bucket_cap_mb"}));
+  EXPECT_TRUE(is_recognised("a.json", {"bf16", "deepspeed"}));
+  EXPECT_FALSE(is_recognised("a.yml", {"deepspeed", "num_layers"}));
+  EXPECT_FALSE(is_recognised("ds.json", {"bf16", "zero_optimization", "gradient_clipping"}));
+  EXPECT_FALSE(is_recognised("ds.json", {"train_batch_size", "gradient_accumulation_steps"}));
+  EXPECT_FALSE(is_recognised("config.json", {"model_type", "gradient_checkpointing"}));
+  EXPECT_FALSE(is_recognised("d.yaml", {"distributed_type", "fsdp_config", "mixed_precision"}));
 }
 
 TEST(TrainingArgumentsFile, RefusesByName) {
@@ -221,6 +238,50 @@ TEST(HfCase, OtherVersionsAreUnverified) {
   options(job).accelerate_version = "1.2.0";
   EXPECT_EQ(never_recorded(job), (std::vector<std::string>{"PyTorch 2.9.0 under transformers",
                                                            "accelerate 1.2.0 under transformers"}));
+}
+
+Job published(const std::string& framework) {
+  Job job = job_from_hf(parse_json("m/config.json", R"({"model_type": "llama", "num_hidden_layers": 2,
+                "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 256,
+                "max_position_embeddings": 64})")
+                            .value())
+                .value();
+  job.layout.ranks = 4;
+  return with_framework(std::move(job), framework);
+}
+
+/// per_device_train_batch_size is 8 where nothing says another one; a model that is split by its plan has no
+/// Trainer.
+TEST(HfJob, HasTheBatchOfTheTrainer) {
+  const auto batches = [](Job job, const Overrides& flags) {
+    const Job valid = validated(with_overrides(std::move(job), flags).value()).value();
+    return std::pair(valid.train.micro_batch, valid.train.micro_batches);
+  };
+  using Pair = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(batches(published("hf"), {}), Pair(8, 1));
+  EXPECT_EQ(batches(published("hf"), {.micro_batch = 1}), Pair(1, 1));
+  EXPECT_EQ(batches(published("hf"), {.micro_batches = 3}), Pair(8, 3));
+  EXPECT_EQ(batches(published("hf"), {.global_batch = 64}), Pair(8, 2));
+  EXPECT_EQ(batches(published("hf"), {.global_batch = 8}), Pair(2, 1));
+  EXPECT_EQ(batches(published("hf"), {.tp = 4}), Pair(1, 1));
+  EXPECT_EQ(batches(published("torch-fsdp"), {}), Pair(1, 1));
+  Job launched = published("commlens");
+  ASSERT_TRUE(read_accelerate(parse_yaml("d.yaml", "distributed_type: MULTI_GPU\n").value(), launched));
+  EXPECT_EQ(batches(with_framework(launched, "hf"), {}), Pair(8, 1));
+  EXPECT_EQ(batches(with_framework(launched, "hf"), {.micro_batch = 2}), Pair(2, 1));
+  ASSERT_TRUE(read_training_arguments(parse_json("a.json", R"({"per_device_train_batch_size": 1})").value(),
+                                      launched));
+  EXPECT_EQ(batches(with_framework(launched, "hf"), {}), Pair(1, 1));
+}
+
+TEST(HfJob, NamesTheSequenceThatWasTaken) {
+  const auto warnings = [](const std::string& framework, const Overrides& flags) {
+    return validated(with_overrides(published(framework), flags).value()).value().warnings;
+  };
+  EXPECT_EQ(warnings("hf", {}),
+            std::vector<std::string>{"the sequence is max_position_embeddings, 64; set --seq for another"});
+  EXPECT_TRUE(warnings("hf", {.seq = 32}).empty());
+  EXPECT_TRUE(warnings("torch-fsdp", {}).empty());
 }
 
 TEST(AccelerateFile, RefusesOtherEngines) {
