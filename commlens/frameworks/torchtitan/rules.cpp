@@ -1,5 +1,6 @@
 // The rule set of torchtitan (docs/frameworks/torchtitan.md).
 #include "commlens/frameworks/torchtitan/advice.hpp"
+#include "commlens/frameworks/torchtitan/behaviour.hpp"
 #include "commlens/frameworks/torchtitan/checks.hpp"
 #include "commlens/frameworks/torchtitan/framework.hpp"
 #include "commlens/frameworks/torchtitan/lowering.hpp"
@@ -15,7 +16,8 @@ namespace commlens::torchtitan {
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
-          .versions = {recorded_version("0.3.0")},
+          .versions = known_versions(),
+          .default_version = k_default_version,
           .base = "",
           .check = check,
           .unverified = never_recorded,

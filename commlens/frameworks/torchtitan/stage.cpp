@@ -1,5 +1,6 @@
 #include "commlens/frameworks/torchtitan/stage.hpp"
 
+#include "commlens/frameworks/torch/rule_names.hpp"
 #include "commlens/frameworks/torchtitan/rule_names.hpp"
 
 namespace commlens::torchtitan {
@@ -12,6 +13,7 @@ Stage::Stage(ProgramBuilder& out, const Groups& groups, std::int64_t stage, std:
       groups_(groups),
       job_(out.job()),
       options_(options(out.job())),
+      behaviour_(behaviour(out.job())),
       modules_(stage_modules(out.job(), stage, stages)),
       shards_(out, groups, modules_, shard_units(out.job(), groups.meshes(), modules_)),
       dtype_(pytorch::activation_dtype(out.job())),
@@ -31,8 +33,8 @@ void Stage::gather() {
   }
 }
 
-void Stage::leave(const Rule& rule) {
-  if (!has_tensor_) {
+void Stage::leave(const Rule& rule, bool is_saved) {
+  if (!has_tensor_ || (is_saved && is_sequence_)) {
     return;
   }
   out_.set_reduction(Reduction::sum);
@@ -59,27 +61,56 @@ std::int64_t Stage::values() const {
   return tokens_ * width / job_.layout.tp;
 }
 
-void Stage::forward_attention() {
+void Stage::forward_attention(bool is_recomputed) {
   work_.write(ModulePart::ln1, Pass::forward);
   gather();
   work_.write(ModulePart::qkv, Pass::forward);
-  if (job_.layout.cp > 1) {
+  exchange_keys(is_recomputed);
+  work_.forward({ModulePart::attention, ModulePart::proj});
+  leave(k_tensor_output, saves_scattered(is_recomputed));
+}
+
+/// Keys and values of the other context ranks.
+void Stage::exchange_keys(bool is_recomputed) {
+  if (job_.layout.cp == 1) {
+    return;
+  }
+  if (!behaviour_.has_ring) {
     out_.all_gather(groups_.context, {keys()}, dtype_, k_context_gather, "keys");
     out_.all_gather(groups_.context, {values()}, dtype_, k_context_gather, "values");
+  } else if (!is_recomputed || job_.train.recompute == Recompute::full) {
+    out_.all_gather(groups_.context, {keys() + values()}, dtype_, pytorch::k_context_gather,
+                    "keys and values");
   }
-  work_.forward({ModulePart::attention, ModulePart::proj});
-  leave(k_tensor_output);
+}
+
+/// Their gradients; the ring gathers keys and values again and sends gradients on in fp32.
+void Stage::reduce_keys() {
+  if (job_.layout.cp == 1) {
+    return;
+  }
+  if (!behaviour_.has_ring) {
+    out_.set_reduction(Reduction::sum);
+    out_.reduce_scatter(groups_.context, {values()}, dtype_, k_context_reduce, "gradients of values");
+    out_.reduce_scatter(groups_.context, {keys()}, dtype_, k_context_reduce, "gradients of keys");
+    return;
+  }
+  exchange_keys(false);
+  for (std::int64_t step = 0; step < job_.layout.cp; ++step) {
+    out_.all_to_all(groups_.context, {keys() + values()}, DType::fp32, pytorch::k_context_gradients,
+                    "gradients of keys and values");
+  }
+}
+
+bool Stage::saves_scattered(bool is_recomputed) const {
+  return is_recomputed && behaviour_.saves_scattered && job_.train.recompute == Recompute::selective;
 }
 
 /// From the gradient of what attention puts out.
 void Stage::backward_attention() {
   gather();
   work_.backward({ModulePart::proj, ModulePart::attention});
-  if (job_.layout.cp > 1) {
-    out_.set_reduction(Reduction::sum);
-    out_.reduce_scatter(groups_.context, {values()}, dtype_, k_context_reduce, "gradients of values");
-    out_.reduce_scatter(groups_.context, {keys()}, dtype_, k_context_reduce, "gradients of keys");
-  }
+  reduce_keys();
   work_.backward({ModulePart::qkv});
   leave(k_tensor_input);
   work_.backward({ModulePart::ln1});
@@ -98,7 +129,7 @@ void Stage::exchange_tokens() {
   }
 }
 
-void Stage::forward_mixture() {
+void Stage::forward_mixture(bool is_recomputed) {
   work_.write(ModulePart::ln2, Pass::forward);
   const bool is_divided = job_.layout.ep > 1;
   if (!is_divided) {
@@ -117,14 +148,14 @@ void Stage::forward_mixture() {
   // Parts of the sum of routed and shared experts are added before they are reduced; by sequence they are
   // scattered one after the other.
   if (!is_sequence_) {
-    leave(k_tensor_output);
+    leave(k_tensor_output, saves_scattered(is_recomputed));
     return;
   }
   if (!is_divided) {
-    leave(k_tensor_output);
+    leave(k_tensor_output, saves_scattered(is_recomputed));
   }
   if (has_shared_experts()) {
-    leave(k_tensor_output);
+    leave(k_tensor_output, saves_scattered(is_recomputed));
   }
 }
 
@@ -161,16 +192,16 @@ void Stage::backward_mixture() {
   work_.backward({ModulePart::ln2});
 }
 
-void Stage::forward_block(std::int64_t layer) {
-  forward_attention();
+void Stage::forward_block(std::int64_t layer, bool is_recomputed) {
+  forward_attention(is_recomputed);
   if (is_mixture(job_, layer)) {
-    forward_mixture();
+    forward_mixture(is_recomputed);
     return;
   }
   work_.write(ModulePart::ln2, Pass::forward);
   gather();
   work_.forward({ModulePart::fc1, ModulePart::activation, ModulePart::fc2});
-  leave(k_tensor_output);
+  leave(k_tensor_output, saves_scattered(is_recomputed));
 }
 
 void Stage::recompute(std::int64_t layer) {
@@ -179,7 +210,7 @@ void Stage::recompute(std::int64_t layer) {
   }
   const std::int32_t micro_batch = out_.micro_batch();
   out_.set_phase(Phase::recompute, micro_batch);
-  forward_block(layer);
+  forward_block(layer, true);
   out_.set_phase(Phase::backward, micro_batch);
 }
 
@@ -205,7 +236,7 @@ void Stage::forward_messages(const Module& module) {
       leave(k_tensor_output);
       return;
     case Kind::block:
-      forward_block(module.layer);
+      forward_block(module.layer, false);
       return;
     case Kind::norm:
       work_.write(ModulePart::final_norm, Pass::forward);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "commlens/frameworks/torch/stage.hpp"
+#include "commlens/frameworks/torchtitan/behaviour.hpp"
 #include "commlens/frameworks/torchtitan/modules.hpp"
 #include "commlens/plan/model_work.hpp"
 
@@ -28,12 +29,15 @@ class Stage : public pytorch::Stage {
  private:
   void forward_messages(const pytorch::Module& module);
   void backward_messages(const pytorch::Module& module);
-  void forward_block(std::int64_t layer);
+  /// Computed again, it sends nothing that is saved.
+  void forward_block(std::int64_t layer, bool is_recomputed);
   void backward_block(std::int64_t layer);
   void recompute(std::int64_t layer);
-  void forward_attention();
+  void forward_attention(bool is_recomputed);
+  void exchange_keys(bool is_recomputed);
+  void reduce_keys();
   void backward_attention();
-  void forward_mixture();
+  void forward_mixture(bool is_recomputed);
   void backward_mixture_outputs();
   void backward_mixture();
   void exchange_tokens();
@@ -42,8 +46,9 @@ class Stage : public pytorch::Stage {
   void reduce_loss(std::int64_t tokens);
   /// What goes from a module that tensor ranks share: to parts of the sequence, or summed; and the gradient
   /// of what goes into one.
-  void leave(const Rule& rule);
+  void leave(const Rule& rule, bool is_saved = false);
   void gather();
+  bool saves_scattered(bool is_recomputed) const;
   bool has_shared_experts() const { return job_.model.shared_experts > 0; }
   bool is_chunked() const { return options_.loss_chunks > 0; }
   std::int64_t keys() const;
@@ -53,6 +58,7 @@ class Stage : public pytorch::Stage {
   const Groups& groups_;
   const Job& job_;
   const Options& options_;
+  const Behaviour& behaviour_;
   std::vector<pytorch::Module> modules_;
   pytorch::ShardedStage shards_;
   DType dtype_;          // of activations
