@@ -37,8 +37,8 @@ struct Target {
       [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
   std::function<void(void* to, const void* from, std::size_t bytes)> read =
       [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
-  std::vector<DType> combined{DType::fp64,  DType::fp32,  DType::fp16, DType::bf16,  DType::int64,
-                              DType::int32, DType::int16, DType::int8, DType::uint8, DType::boolean};
+  std::vector<DType> combined{DType::fp64,  DType::fp32,  DType::fp16, DType::bf16, DType::int64,
+                              DType::int32, DType::int16, DType::int8, DType::uint8};
 };
 
 /// Elements as integers, small enough to be exact in every type (0 to 127).
