@@ -1,7 +1,5 @@
 # The training engine: the only code that includes LibTorch; a library for the tests and a module for the program.
 include(cmake/torch.cmake)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 commlens_folder(engine SHARDS 2 LINK commlens_frameworks commlens_transport ${TORCH_LIBRARIES} MODULES engine_module.cpp
                 PRIVATE PkgConfig::PCRE2 PkgConfig::XXHASH nlohmann_json::nlohmann_json)

@@ -247,6 +247,7 @@ Result<Job> with_overrides(Job job, const Overrides& flags) {
     job.train.attention = flags.attention;
   }
   replace(job.train.gradient_clipping, flags.clip);
+  job.train.clipping_is_given = job.train.clipping_is_given || flags.clip.has_value();
   if (const auto remove_converted = rules_of(job).settings.skip_converted) {
     remove_converted(job);  // what the flags ask for is refused where it does not apply, not skipped
   }

@@ -29,6 +29,7 @@ struct TrainConfig {
   bool quantized_gradients = false;              // ZeRO++ qgZ: gradients in int4, two hops
   bool partition_activations = false;  // full recomputation: stored inputs split over the tensor ranks
   double gradient_clipping = 0.0;      // 0: off
+  bool clipping_is_given = false;      // also where it is 0; else a framework may have a default of its own
   bool dtype_is_chosen = true;         // false: it is the default of a built-in model
 };
 

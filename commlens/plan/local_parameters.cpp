@@ -26,14 +26,16 @@ std::string tag_of(const Parameter& parameter) {
 }
 
 LocalParameter local(const Parameter& parameter, std::int64_t tp) {
-  return {parameter.name,
-          tag_of(parameter),
-          parameter.leaf,
-          parameter.layer,
-          on_tensor_rank(parameter, tp).value,
-          parameter.is_bias,
-          parameter.is_expert,
-          parameter.decays};
+  const std::vector<std::int64_t>& shape = parameter.shape;
+  return {.name = parameter.name,
+          .tag = tag_of(parameter),
+          .leaf = parameter.leaf,
+          .layer = parameter.layer,
+          .count = on_tensor_rank(parameter, tp).value,
+          .is_bias = parameter.is_bias,
+          .is_expert = parameter.is_expert,
+          .decays = parameter.decays,
+          .longest_side = shape.size() < 2 ? 0 : *std::max_element(shape.begin(), shape.end())};
 }
 
 bool is_norm(Leaf leaf) { return leaf == Leaf::ln1 || leaf == Leaf::ln2 || leaf == Leaf::norm; }

@@ -17,6 +17,9 @@ struct LocalParameter {
   bool is_bias = false;
   bool is_expert = false;
   bool decays = true;
+  bool is_trainable = true;
+  std::int64_t longest_side = 0;  // of the whole tensor, where it has two dimensions; else 0
+  bool is_cast = false;  // by an autocast that its framework knows of: its gradient is in another dtype
 };
 using LocalParameters = std::vector<LocalParameter>;
 

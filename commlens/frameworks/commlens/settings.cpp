@@ -13,7 +13,7 @@ void adopt(Job& job) {
   if (job.train.dtype == DType::fp16 && !job.train.dtype_is_chosen) {
     job.train.dtype = DType::bf16;  // which needs no loss scaling and is faster on CPUs
   }
-  if (deepspeed::options(job).offload) {
+  if (deepspeed::options(job).offloads_optimizer || deepspeed::options(job).offloads_parameters) {
     job.warnings.emplace_back("our trainer keeps everything on its device: offload is skipped");
   }
 }

@@ -1,7 +1,9 @@
 #include "commlens/frameworks/deepspeed/engine.hpp"
 
-#include <fmt/format.h>
+#include <numeric>
+#include <utility>
 
+#include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/frameworks/deepspeed/zero12.hpp"
@@ -27,96 +29,128 @@ const Rule k_zero_overflow_mp{"zero12.overflow_flag_model_parallel",
 const Rule k_zero_norm{"zero12.norm", k_source<"runtime/zero/stage_1_and_2.py:1691 get_grad_norm_direct">};
 const Rule k_zero_norm_mp{"zero12.norm_model_parallel",
                           k_source<"runtime/zero/stage_1_and_2.py:1647 _model_parallel_all_reduce">};
+const Rule k_expert_norm{"zero12.norm_of_experts",
+                         k_new_source<"runtime/zero/stage_1_and_2.py:3190 _average_expert_grad_norms">};
 
 constexpr std::int64_t k_allreduce_bucket = 500'000'000;  // MEMORY_OPT_ALLREDUCE_SIZE, runtime/engine.py:107
+constexpr Bytes k_alignment{16};                            // parameter_alignment
 
-std::int64_t data_ranks(const Job& job) { return job.layout.dp; }
-
-/// Elements of each parameter group.
-std::vector<std::int64_t> group_sizes(const EngineRank& rank) {
-  return optimizer_group_sizes(rank.parameters, options(*rank.job).weight_decay_groups);
-}
-
-/// Elements of a parameter group once flattened: padded to nccl_start_alignment_factor (2) x data ranks.
-/// Source: runtime/zero/stage_1_and_2.py:277, runtime/bf16_optimizer.py:106.
-std::int64_t padded_size(std::int64_t group, std::int64_t data_ranks) {
-  return round_up(group, 2 * data_ranks);
-}
-
-void write_stage0_gradients(ProgramBuilder& out, const EngineRank& rank) {
-  std::vector<std::int64_t> sizes;
-  if (optimizer_path(*rank.job) == OptimizerPath::bf16) {
-    for (const std::int64_t group : group_sizes(rank)) {
-      sizes.push_back(padded_size(group, data_ranks(*rank.job)));
-    }
-  } else {
-    for (const LocalParameter& parameter : rank.parameters) {
-      sizes.push_back(parameter.count);
+LocalParameters trainable(const LocalParameters& parameters, bool is_expert) {
+  LocalParameters chosen;
+  for (const LocalParameter& parameter : parameters) {
+    if (parameter.is_trainable && parameter.is_expert == is_expert) {
+      chosen.push_back(parameter);
     }
   }
+  return chosen;
+}
+
+/// Dense parameters in the order of named_parameters(), then those of experts.
+void write_plain_all_reduce(ProgramBuilder& out, const EngineRank& rank) {
+  for (const bool is_expert : {false, true}) {
+    std::vector<std::int64_t> sizes;
+    for (const LocalParameter& parameter : trainable(rank.parameters, is_expert)) {
+      sizes.push_back(parameter.count);
+    }
+    const GroupId group = is_expert ? rank.groups.expert_data : rank.groups.data;
+    for (const std::int64_t sum : buckets_closed_after_exceeding(sizes, k_allreduce_bucket)) {
+      out.all_reduce(group, {sum}, communication_dtype(*rank.job), k_stage0_reduce, "gradients");
+    }
+  }
+}
+
+void write_bf16_all_reduce(ProgramBuilder& out, const EngineRank& rank) {
+  std::vector<std::int64_t> sizes;
+  for (const OptimizerGroup& group : optimizer_groups(rank)) {
+    sizes.push_back(flat_size(group, *rank.job));
+  }
   for (const std::int64_t sum : buckets_closed_after_exceeding(sizes, k_allreduce_bucket)) {
-    out.all_reduce(out.groups.dp, {sum}, communication_dtype(*rank.job), k_stage0_reduce, "gradients");
+    out.all_reduce(rank.groups.data, {sum}, communication_dtype(*rank.job), k_stage0_reduce, "gradients");
   }
 }
 
 /// All parameters, or this rank's shard of each group.
 void write_update(ProgramBuilder& out, const EngineRank& rank) {
   const bool is_whole = optimizer_path(*rank.job) == OptimizerPath::stage0;
-  const std::int64_t ranks = data_ranks(*rank.job);
   std::int64_t count = 0;
-  for (const std::int64_t group : group_sizes(rank)) {
-    count += is_whole ? group : padded_size(group, ranks) / ranks;
+  for (const OptimizerGroup& group : optimizer_groups(rank)) {
+    count += is_whole ? total_count(group.parameters) : flat_size(group, *rank.job) / group.size;
   }
   ModelWork(out).optimizer({count});
 }
 
 void write_parameter_gathers(ProgramBuilder& out, const EngineRank& rank) {
-  const std::int64_t ranks = data_ranks(*rank.job);
-  if (ranks == 1) {
-    return;
-  }
-  for (const std::int64_t group : group_sizes(rank)) {
-    out.all_gather(out.groups.dp, {padded_size(group, ranks) / ranks}, rank.job->train.dtype, k_gather,
-                   "updated parameters");
+  for (const OptimizerGroup& group : optimizer_groups(rank)) {
+    if (group.size > 1) {
+      out.all_gather(group.ranks, {flat_size(group, *rank.job) / group.size}, rank.job->train.dtype, k_gather,
+                     "updated parameters");
+    }
   }
 }
 
-void write_stage0_step(ProgramBuilder& out, const EngineRank& rank) {
-  const bool is_fp16 = rank.job->train.dtype == DType::fp16;
-  if (is_fp16 && rank.has_mpu) {
-    out.all_reduce(out.groups.model, {1}, DType::uint8, k_overflow_mp, "overflow flag");
-    out.all_reduce(out.groups.model, {1}, DType::fp32, k_norm_mp, "gradient norm");
-  }
-  if (!is_fp16 && rank.job->train.gradient_clipping > 0) {
-    if (rank.has_mpu) {
-      out.all_reduce(out.groups.model, {1}, DType::fp32, k_clip_mp, "gradient norm");
+void write_stage0_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
+  const bool is_half = rank.job->train.dtype != DType::fp32;
+  if (is_half && rank.has_mpu) {
+    out.all_reduce(rank.groups.model, {1}, DType::uint8, k_overflow_mp, "overflow flag");
+    if (!overflows) {
+      out.all_reduce(rank.groups.model, {1}, DType::fp32, k_norm_mp, "gradient norm");
     }
-    out.all_reduce(out.groups.dp, {1}, DType::fp32, k_clip_dp, "gradient norm");
+  }
+  if (overflows) {
+    return;
+  }
+  if (!is_half && rank.job->train.gradient_clipping > 0) {
+    if (rank.has_mpu) {
+      out.all_reduce(rank.groups.model, {1}, DType::fp32, k_clip_mp, "gradient norm");
+    }
+    out.all_reduce(rank.groups.data, {1}, DType::fp32, k_clip_dp, "gradient norm");
   }
   write_update(out, rank);
 }
 
 void write_bf16_step(ProgramBuilder& out, const EngineRank& rank) {
   if (rank.has_mpu) {
-    out.all_reduce(out.groups.model, {1}, DType::fp32, k_bf16_norm, "gradient norm");
+    out.all_reduce(rank.groups.model, {1}, DType::fp32, k_bf16_norm, "gradient norm");
   }
   write_update(out, rank);
   write_parameter_gathers(out, rank);
 }
 
-void write_zero12_step(ProgramBuilder& out, const EngineRank& rank) {
-  const bool has_model_group = rank.model_ranks > 1;
-  if (rank.job->train.dtype == DType::fp16) {
-    out.all_reduce(out.groups.dp, {1}, DType::uint8, k_overflow_dp, "overflow flag");
-    if (has_model_group) {
-      out.all_reduce(out.groups.model, {1}, DType::uint8, k_zero_overflow_mp, "overflow flag");
+bool checks_overflow(const Job& job) {
+  const bool checks_bf16 = options(job).checks_bf16_overflow.value_or(behaviour(job).checks_bf16_overflow);
+  return job.train.dtype == DType::fp16 || (job.train.dtype == DType::bf16 && checks_bf16);
+}
+
+void write_zero12_norms(ProgramBuilder& out, const EngineRank& rank) {
+  const std::vector<OptimizerGroup> groups = optimizer_groups(rank);
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    out.all_reduce(rank.groups.data, {1}, DType::fp32, k_zero_norm, "gradient norm");
+    if (rank.model_ranks > 1) {
+      out.all_reduce(rank.groups.model, {1}, DType::fp32, k_zero_norm_mp, "gradient norm");
     }
   }
-  for (std::size_t group = 0; group < group_sizes(rank).size(); ++group) {
-    out.all_reduce(out.groups.dp, {1}, DType::fp32, k_zero_norm, "gradient norm");
-    if (has_model_group) {
-      out.all_reduce(out.groups.model, {1}, DType::fp32, k_zero_norm_mp, "gradient norm");
+  for (const OptimizerGroup& group : groups) {
+    if (group.is_expert) {
+      out.all_reduce(group.ranks, {1}, DType::fp32, k_expert_norm, "gradient norm of experts");
     }
+  }
+}
+
+void write_zero12_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
+  const Job& job = *rank.job;
+  if (checks_overflow(job)) {
+    if (job.train.zero_stage == 2 || behaviour(job).stage1_sends_overflow_flag) {
+      out.all_reduce(rank.groups.data, {1}, DType::uint8, k_overflow_dp, "overflow flag");
+    }
+    if (rank.model_ranks > 1) {
+      out.all_reduce(rank.groups.model, {1}, DType::uint8, k_zero_overflow_mp, "overflow flag");
+    }
+    if (overflows) {
+      return;
+    }
+  }
+  if (options(job).computes_norm) {
+    write_zero12_norms(out, rank);
   }
   write_update(out, rank);
   write_parameter_gathers(out, rank);
@@ -124,8 +158,67 @@ void write_zero12_step(ProgramBuilder& out, const EngineRank& rank) {
 
 }  // namespace
 
+EngineGroups engine_groups(const ProgramBuilder& out) {
+  const Job& job = out.job();
+  const ParallelLayout& layout = job.layout;
+  EngineGroups groups{.start = out.groups.dp,
+                      .data = out.groups.dp,
+                      .data_ranks = layout.dp,
+                      .model = out.groups.model};
+  const bool has_mesh = options(job).sequence_groups == SequenceGroups::mesh;
+  if (layout.cp > 1 && (!has_mesh || job.train.zero_stage == 3)) {
+    constexpr Span all{Span::Shape::all};
+    groups.data = out.groups.over(Axis::dp, {{Axis::cp, all}, {Axis::dp, all}});
+    groups.data_ranks = layout.cp * layout.dp;
+    groups.start = has_mesh ? groups.start : groups.data;
+  }
+  if (job.model.experts == 0) {
+    return groups;
+  }
+  groups.experts = out.groups.over(Axis::ep, {{Axis::dp, {Span::Shape::block, layout.ep}}});
+  groups.expert_data = out.groups.over(Axis::edp, {{Axis::dp, {Span::Shape::stride, layout.ep}}});
+  groups.expert_data_ranks = layout.dp / layout.ep;
+  return groups;
+}
+
+std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank) {
+  std::vector<OptimizerGroup> groups;
+  for (LocalParameters& dense : commlens::optimizer_groups(trainable(rank.parameters, false),
+                                                           options(*rank.job).weight_decay_groups)) {
+    groups.push_back({std::move(dense), rank.groups.data, rank.groups.data_ranks, false});
+  }
+  LocalParameters experts = trainable(rank.parameters, true);
+  if (!experts.empty()) {
+    groups.push_back({std::move(experts), rank.groups.expert_data, rank.groups.expert_data_ranks, true});
+  }
+  return groups;
+}
+
+std::vector<std::int64_t> aligned_sizes(const LocalParameters& group, const Job& job) {
+  const std::int64_t elements = k_alignment.value / size_of(job.train.dtype);
+  std::vector<std::int64_t> sizes;
+  for (const LocalParameter& parameter : group) {
+    const bool is_last = &parameter == &group.back();
+    sizes.push_back(options(job).aligns_parameters && !is_last ? round_up(parameter.count, elements)
+                                                               : parameter.count);
+  }
+  return sizes;
+}
+
+std::int64_t flat_size(const OptimizerGroup& group, const Job& job) {
+  const std::vector<std::int64_t> sizes = aligned_sizes(group.parameters, job);
+  return round_up(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), 2 * group.size);
+}
+
 DType communication_dtype(const Job& job) {
+  if (job.layout.cp > 1) {
+    return options(job).sequence_communication_dtype;
+  }
   return options(job).communication_dtype.value_or(job.train.dtype);
+}
+
+DType communication_dtype(const Job& job, const LocalParameter& parameter) {
+  return parameter.is_cast && options(job).autocast ? *options(job).autocast : communication_dtype(job);
 }
 
 OptimizerPath optimizer_path(const Job& job) {
@@ -133,28 +226,64 @@ OptimizerPath optimizer_path(const Job& job) {
   if (stage == 3) {
     return OptimizerPath::zero3;
   }
-  const bool accumulates_fp32 = options(job).grad_accumulation_dtype == DType::fp32;
-  if (job.train.dtype == DType::bf16 && (stage == 0 || (stage == 1 && accumulates_fp32))) {
-    return OptimizerPath::bf16;
+  const bool sums_in_fp32 = options(job).grad_accumulation_dtype == DType::fp32;
+  const bool is_bf16 = job.train.dtype == DType::bf16;
+  const bool is_own_stage1 = is_bf16 && stage == 1 && sums_in_fp32 && !options(job).offloads_optimizer;
+  switch (behaviour(job).bf16_optimizer) {
+    case Behaviour::Bf16Optimizer::all:
+      if (is_own_stage1 || (is_bf16 && stage == 0)) {
+        return OptimizerPath::bf16;
+      }
+      break;
+    case Behaviour::Bf16Optimizer::none:
+      if (is_own_stage1) {
+        return OptimizerPath::stage0;
+      }
+      break;
+    case Behaviour::Bf16Optimizer::pipeline_or_stage1:
+      if (is_own_stage1 || (is_bf16 && stage == 0 && options(job).pipeline_engine)) {
+        return OptimizerPath::bf16;
+      }
+      break;
   }
   return stage == 0 ? OptimizerPath::stage0 : OptimizerPath::zero12;
 }
 
-void write_parameter_broadcasts(ProgramBuilder& out, const EngineRank& rank) {
-  for (const LocalParameter& parameter : rank.parameters) {
-    out.broadcast({out.groups.dp, GroupRank{0}}, {parameter.count}, rank.job->train.dtype, k_broadcast,
-                  parameter.tag);
+PassOptions pass_options(const Job& job) {
+  const Options& own = options(job);
+  const bool saves_memory =
+      own.memory_efficient_linear && (own.zero_init || behaviour(job).reduces_weight_first);
+  return {.recomputes = job.train.recompute == Recompute::full,
+          .is_reentrant = own.has_reentrant_checkpoints || job.train.partition_activations,
+          .is_weight_first = own.autocast.has_value() || (job.train.zero_stage == 3 && saves_memory)};
+}
+
+void write_parameter_broadcast(ProgramBuilder& out, GroupId group, const LocalParameter& parameter,
+                               const Rule& rule, std::string_view tag) {
+  const Elements count{parameter.count};
+  const DType dtype = out.job().train.dtype;
+  if (behaviour(out.job()).broadcasts_bytes) {
+    out.broadcast({group, GroupRank{0}}, {(count * dtype).value}, DType::uint8, rule, tag);
+  } else {
+    out.broadcast({group, GroupRank{0}}, count, dtype, rule, tag);
   }
 }
 
-void write_step(ProgramBuilder& out, const EngineRank& rank) {
+void write_parameter_broadcasts(ProgramBuilder& out, const EngineRank& rank) {
+  for (const LocalParameter& parameter : rank.parameters) {
+    const GroupId group = parameter.is_expert ? rank.groups.expert_data : rank.groups.start;
+    write_parameter_broadcast(out, group, parameter, k_broadcast, parameter.tag);
+  }
+}
+
+void write_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
   switch (optimizer_path(*rank.job)) {
     case OptimizerPath::stage0:
-      return write_stage0_step(out, rank);
+      return write_stage0_step(out, rank, overflows);
     case OptimizerPath::bf16:
       return write_bf16_step(out, rank);
     case OptimizerPath::zero12:
-      return write_zero12_step(out, rank);
+      return write_zero12_step(out, rank, overflows);
     case OptimizerPath::zero3:
       return;
   }
@@ -168,7 +297,8 @@ void write_gradients(ProgramBuilder& out, const EngineRank& rank, bool is_bounda
         rank.end_backward();
       }
       if (is_boundary) {
-        write_stage0_gradients(out, rank);
+        optimizer_path(*rank.job) == OptimizerPath::bf16 ? write_bf16_all_reduce(out, rank)
+                                                         : write_plain_all_reduce(out, rank);
       }
       return;
     case OptimizerPath::zero12:

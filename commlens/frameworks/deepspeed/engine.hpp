@@ -4,32 +4,79 @@
 #include <string>
 #include <vector>
 
+#include "commlens/frameworks/deepspeed/model_tree.hpp"
+#include "commlens/frameworks/deepspeed/pass_runner.hpp"
 #include "commlens/model/job.hpp"
 #include "commlens/plan/local_parameters.hpp"
-#include "commlens/plan/model_work.hpp"
+#include "commlens/plan/program_builder.hpp"
 
 namespace commlens::deepspeed {
+
+/// The groups of one rank, and the sizes of those that share states.
+struct EngineGroups {
+  GroupId start;  // of start broadcasts
+  GroupId data;   // gradients, norms, flags and shards
+  std::int64_t data_ranks = 1;
+  GroupId experts;      // ranks that hold different experts
+  GroupId expert_data;  // and those that hold the same
+  std::int64_t expert_data_ranks = 1;
+  GroupId model;  // of the model-parallel unit
+};
+EngineGroups engine_groups(const ProgramBuilder& out);
 
 /// The input of DeepSpeed's engine on one rank; the client framework (a plain script, GPT-NeoX) fills it in.
 struct EngineRank {
   const Job* job = nullptr;
-  LocalParameters parameters;    // of this rank, in named_parameters() order
-  std::int64_t model_ranks = 1;  // tensor x pipeline ranks of one replica
-  bool has_mpu = false;          // a model-parallel unit was given, or the pipeline engine runs
+  EngineGroups groups;
+  LocalParameters parameters;        // of this rank, in named_parameters() order
+  const ModelTree* tree = nullptr;   // that they are of; null under a pipeline engine
+  std::int64_t model_ranks = 1;      // tensor x pipeline ranks of one replica
+  bool has_mpu = false;              // a model-parallel unit was given, or the pipeline engine runs
   bool has_pipeline_engine = false;
   /// Goes on with the backward pass under way until the gradient of a parameter is complete, or to its end;
   /// null where it is over when gradients are written.
   std::function<void(const LocalParameter&)> compute_until;
   std::function<void()> end_backward;
   bool zero3_computes = true;  // false where the client writes the computing of stage 3 itself
+  ModuleMessages messages;           // null: none
+  /// What the client sends before a forward pass of an iteration, and after an iteration. Null: nothing.
+  std::function<void(std::int64_t iteration, std::int32_t micro_batch)> before_forward;
+  std::function<void()> after_iteration;
 };
+
+/// A parameter group of the optimizer.
+struct OptimizerGroup {
+  LocalParameters parameters;  // the trainable ones
+  GroupId ranks;               // that share their states
+  std::int64_t size = 1;       // of `ranks`
+  bool is_expert = false;
+};
+std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank);
+
+/// Elements of a parameter in the flat states of its group: with parameter_alignment, all but the last are
+/// padded to 16 B. Source: runtime/zero/stage_1_and_2.py of 0.19.7.
+std::vector<std::int64_t> aligned_sizes(const LocalParameters& group, const Job& job);
+
+/// Elements of a parameter group once flattened: padded to nccl_start_alignment_factor (2) x its ranks.
+/// Source: runtime/zero/stage_1_and_2.py:277, runtime/bf16_optimizer.py:106.
+std::int64_t flat_size(const OptimizerGroup& group, const Job& job);
 
 /// Which of DeepSpeed's optimizers wraps the client's.
 enum class OptimizerPath { stage0, bf16, zero12, zero3 };
 OptimizerPath optimizer_path(const Job& job);
 
-/// The dtype of gradient reductions. Source: runtime/engine.py:826.
+/// The dtype of gradient reductions: that of the model unless the job says otherwise, or the sequence is split.
+/// Source: runtime/engine.py:826; :1857 of 0.19.6.
 DType communication_dtype(const Job& job);
+/// The same of one parameter: torch_autocast has its own for those that it casts.
+DType communication_dtype(const Job& job, const LocalParameter& parameter);
+
+/// How the passes of the job go.
+PassOptions pass_options(const Job& job);
+
+/// A broadcast of a parameter's value from the first rank of a group.
+void write_parameter_broadcast(ProgramBuilder& out, GroupId group, const LocalParameter& parameter,
+                               const Rule& rule, std::string_view tag);
 
 /// Broadcasts of all parameters at the start of training. Source: runtime/engine.py:1061.
 void write_parameter_broadcasts(ProgramBuilder& out, const EngineRank& rank);
@@ -38,14 +85,12 @@ void write_parameter_broadcasts(ProgramBuilder& out, const EngineRank& rank);
 /// `is_boundary` marks the last micro-batch of the step. Stage 3 has a writer of its own (zero3.hpp).
 void write_gradients(ProgramBuilder& out, const EngineRank& rank, bool is_boundary);
 
-/// Overflow flags, norms, the update and parameter gathers of the optimizer step, stages 0-2.
-void write_step(ProgramBuilder& out, const EngineRank& rank);
-
-/// What DeepSpeed 0.14.0 refuses, or what its rules do not cover, by name.
-Result<void> check(const Job& job);
+/// Overflow flags, norms, the update and parameter gathers of the optimizer step, stages 0-2. A step whose
+/// gradients overflow ends with the flags.
+void write_step(ProgramBuilder& out, const EngineRank& rank, bool overflows = false);
 
 /// Settings of the job whose rules were only read in the source, never measured
-/// (docs/rules.md#deepspeed-0140).
+/// (docs/frameworks/deepspeed.md).
 std::vector<std::string> unverified(const Job& job);
 
 }  // namespace commlens::deepspeed

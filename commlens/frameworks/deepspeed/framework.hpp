@@ -7,10 +7,17 @@
 
 namespace commlens::deepspeed {
 
-/// DeepSpeed 0.14.0 itself: a script that calls deepspeed.initialize, or its PipelineModule.
+/// DeepSpeed itself: a script that calls deepspeed.initialize, or its PipelineModule.
 FrameworkRules rules();
 /// What its rules mean (rule_book).
 std::span<const RuleRow> causes();
+
+/// Refuses, by name, what DeepSpeed refuses and what its rules do not cover.
+Result<void> check(const Job& job);
+/// The same for the engine's own jobs, beside `check`.
+Result<void> check_plain(const Job& job);
+/// Settings of a job that its release decides.
+void settle(Job& job);
 
 /// What clients that run on this engine share with it.
 Bytes bucket(const Job& job);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/source.hpp"
 
@@ -15,6 +16,8 @@ namespace {
 const Rule k_count{"pipeline.parameter_count", k_source<"runtime/pipe/engine.py:155 __init__">};
 const Rule k_handshake{"pipeline.handshake", k_source<"runtime/pipe/engine.py:218 __init__">};
 const Rule k_shape{"pipeline.activation_shape", k_source<"runtime/pipe/engine.py:866 _send_tensor_meta">};
+const Rule k_description{"pipeline.activation_description",
+                         k_new_source<"runtime/pipe/engine.py:956 _send_tensor_meta">};
 const Rule k_activation{"pipeline.activation", k_source<"runtime/pipe/engine.py:974 _exec_send_activations">};
 const Rule k_mask{"pipeline.attention_mask", k_source<"runtime/pipe/engine.py:985 _exec_send_activations">};
 const Rule k_meta{"pipeline.partition_meta", k_source<"runtime/utils.py:709 PartitionedTensor.to_meta">};
@@ -60,6 +63,11 @@ void write_shapes(ProgramBuilder& out, const PipelineRank& rank, const Link& lin
   const auto message = [&](std::int64_t count) {
     (out.*link.move)(link.pair, {count}, DType::int64, k_shape, "shape");
   };
+  if (behaviour(*rank.engine.job).describes_in_one_message) {
+    constexpr std::int64_t numbers = 256;  // TENSOR_META_SIZE
+    (out.*link.move)(link.pair, {numbers}, DType::int32, k_description, "shape");
+    return;
+  }
   const bool is_partitioned = partition_of(rank).activations;
   const bool is_tuple = is_partitioned || rank.mask > 0;
   message(1);  // type
@@ -138,7 +146,7 @@ void write_step_of_schedule(ProgramBuilder& out, const PipelineRank& rank, const
   const auto micro_batch = static_cast<std::int32_t>(step.micro_batch);
   const bool is_backward =
       step.kind == Kind::backward || step.kind == Kind::send_grad || step.kind == Kind::recv_grad;
-  const bool with_shapes = is_first && step.micro_batch == 0;
+  const bool with_shapes = options(*rank.engine.job).dynamic_shape || (is_first && step.micro_batch == 0);
   out.set_phase(is_backward ? Phase::backward : Phase::forward, micro_batch);
   switch (step.kind) {
     case Kind::send_activation:
@@ -162,11 +170,12 @@ void write_step_of_schedule(ProgramBuilder& out, const PipelineRank& rank, const
 
 void write_loss(ProgramBuilder& out, const PipelineRank& rank) {
   out.set_phase(Phase::other);
+  const std::int64_t losses = 1 + options(*rank.engine.job).additional_losses;
   if (rank.stage + 1 == rank.stages && rank.engine.job->layout.dp > 1) {
-    out.all_reduce(out.groups.dp, {1}, DType::fp32, k_loss_dp, "loss");
+    out.all_reduce(out.groups.dp, {losses}, DType::fp32, k_loss_dp, "loss");
   }
   if (rank.stages > 1) {
-    out.broadcast({out.groups.pp, GroupRank{rank.stages - 1}}, {2}, DType::fp32, k_loss_pp, "loss");
+    out.broadcast({out.groups.pp, GroupRank{rank.stages - 1}}, {1 + losses}, DType::fp32, k_loss_pp, "loss");
   }
 }
 

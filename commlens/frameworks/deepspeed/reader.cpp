@@ -11,22 +11,18 @@
 
 #include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/sections.hpp"
 #include "commlens/frameworks/recipe_reader.hpp"
 #include "commlens/frameworks/training_keys.hpp"
 
 namespace commlens {
 namespace {
 
+using deepspeed::options;
+
 constexpr std::string_view k_precision_keys =
     "auto_cast consecutive_hysteresis dynamic_loss_scale fp16 hysteresis immediate_grad_update "
     "initial_scale_power loss_scale loss_scale_window loss_scaler min_loss_scale min_scale opt_level type";
-
-constexpr std::string_view k_zero_keys =
-    "allgather_bucket_size allgather_partitions cpu_offload_use_pin_memory elastic_checkpoint "
-    "gather_16bit_weights_on_model_save ignore_unused_parameters legacy_stage1 load_from_fp32_weights "
-    "log_trace_cache_warnings memory_efficient_linear mics_hierarchical_params_gather "
-    "override_module_apply pin_memory pipeline_loading_checkpoint "
-    "stage3_gather_16bit_weights_on_model_save stage3_gather_fp16_weights_on_model_save";
 
 constexpr std::string_view k_pipeline_keys = "micro_batches partition seed_layers stages use_reentrant";
 
@@ -39,12 +35,6 @@ constexpr std::string_view k_local_optimizers =
     "adadelta adafactor adagrad adam adamax adamw cpuadam cpulion fusedadam fusedlamb fusedlion lamb lion "
     "muadam "
     "muadamw musgd rmsprop sgd";
-
-// What can change messages and has no rules, also of versions after 0.14.0: skipped, unless switched off.
-constexpr std::string_view k_skipped_zero_keys =
-    "cpu_offload_params module_granularity_threshold "
-    "stage3_module_granularity_threshold stage3_use_all_reduce_for_fetch_params "
-    "use_all_reduce_for_fetch_params zenflow zero_quantized_nontrainable_weights zeropp_loco_param";
 
 void read_dtype(MapReader& reader, std::string_view key, std::optional<DType>& dtype) {
   reader.choose<std::optional<DType>>(key,
@@ -99,14 +89,32 @@ bool is_precision(MapReader& settings, std::string_view section, Job& job) {
     reader.accept("enabled");
     if (section == "fp16") {
       read_loss_scaling(reader, job.recipe.loss_scaling);
+    } else if (reader.has("check_grad_overflow")) {
+      reader.read("check_grad_overflow", options(job).checks_bf16_overflow.emplace());
     }
     reader.accept(k_precision_keys);
-    reader.skip_unless_off("fp16_master_weights_and_grads");
+    reader.skip_unless_off("fp16_master_weights_and_grads bf16_master_weights_and_grads bf16_optimizer_states");
     if (const Result<void> ok = reader.finish(); !ok) {
       settings.fail_at(*map, ok.error().message);
     }
   }
   return enabled;
+}
+
+/// The model stays in fp32, some of its parameters are computed and reduced in another dtype.
+Result<void> read_autocast(MapReader& settings, Job& job) {
+  const bool enabled = is_enabled(settings, "torch_autocast");
+  const ConfigNode* map = settings.map("torch_autocast");
+  if (!enabled || map == nullptr) {
+    return {};
+  }
+  MapReader reader(*map, {job.warnings, job.unmodelled});
+  reader.accept("enabled");
+  std::optional<DType> dtype = DType::bf16;
+  read_dtype(reader, "dtype", dtype);
+  options(job).autocast = dtype;
+  reader.read("lower_precision_safe_modules", options(job).autocast_modules);
+  return reader.finish();
 }
 
 Result<void> read_precision(MapReader& settings, Job& job) {
@@ -132,67 +140,19 @@ Result<void> read_precision(MapReader& settings, Job& job) {
     job.train.dtype = DType::fp32;
   }
   read_dtype(settings, "communication_data_type", deepspeed::options(job).communication_dtype);
+  std::optional<DType> of_sequence;
+  read_dtype(settings, "seq_parallel_communication_data_type", of_sequence);
+  options(job).sequence_communication_dtype =
+      of_sequence.value_or(options(job).sequence_communication_dtype);
+  if (const Result<void> ok = read_autocast(settings, job); !ok) {
+    return ok;
+  }
   if (const ConfigNode* types = settings.map("data_types")) {
     MapReader reader(*types, {job.warnings, job.unmodelled});
     read_dtype(reader, "grad_accum_dtype", deepspeed::options(job).grad_accumulation_dtype);
     return reader.finish();
   }
   return {};
-}
-
-/// Sets `offload` when a section asks for another device than the accelerator.
-void read_offload(MapReader& zero, std::string_view section, bool& offload) {
-  const ConfigNode* map = zero.map(section);
-  const ConfigNode* device = map == nullptr ? nullptr : find(*map, "device");
-  if (device != nullptr && device->kind == ConfigNode::Kind::scalar) {
-    offload = offload || (device->text != "none");
-  }
-}
-
-/// A size that DeepSpeed takes under two names.
-void read_size(MapReader& zero, std::string_view key, std::int64_t& value) {
-  zero.read(key, value, 0);
-  zero.read(fmt::format("stage3_{}", key), value, 0);
-}
-
-Result<void> read_zero(const ConfigNode& section, Job& job) {
-  deepspeed::Options& options = deepspeed::options(job);
-  MapReader zero(section, {job.warnings, job.unmodelled});
-  std::int64_t stage = 0;
-  zero.read("stage", stage, 0);
-  if (stage > 3) {
-    zero.fail("stage", fmt::format("is {}; ZeRO has stages 0 to 3", stage));
-    return zero.finish();
-  }
-  job.train.zero_stage = static_cast<int>(stage);
-  options.overlap_comm = stage == 3;
-  zero.read("overlap_comm", options.overlap_comm);
-  zero.read("reduce_bucket_size", options.reduce_bucket_size);
-  zero.read("reduce_scatter", options.reduce_scatter);
-  zero.read("use_multi_rank_bucket_allreduce", options.use_multi_rank_bucket_allreduce);
-  zero.read("contiguous_gradients", options.contiguous_gradients);
-  zero.read("round_robin_gradients", options.round_robin_gradients);
-  read_size(zero, "prefetch_bucket_size", options.prefetch_bucket_size);
-  read_size(zero, "param_persistence_threshold", job.train.persistence_threshold);
-  read_size(zero, "model_persistence_threshold", options.model_persistence_threshold);
-  read_size(zero, "max_live_parameters", options.max_live_parameters);
-  read_size(zero, "max_reuse_distance", options.max_reuse_distance);
-  zero.read("sub_group_size", options.sub_group_size);
-  zero.read("zero_hpz_partition_size", job.train.hpz);
-  zero.read("zero_quantized_weights", job.train.quantized_weights);
-  zero.read("zero_quantized_gradients", job.train.quantized_gradients);
-  zero.read("cpu_offload", options.offload);
-  zero.read("cpu_offload_param", options.offload);
-  read_offload(zero, "offload_optimizer", options.offload);
-  read_offload(zero, "offload_param", options.offload);
-  std::int64_t mics = -1;
-  zero.read("mics_shard_size", mics, -1);
-  if (mics > 0) {
-    zero.fail("mics_shard_size", "asks for MiCS, which has no rules here; leave it out");
-  }
-  zero.skip_unless_off(k_skipped_zero_keys);
-  zero.accept(k_zero_keys);
-  return zero.finish();
 }
 
 Result<void> read_zero_section(MapReader& settings, Job& job) {
@@ -206,7 +166,7 @@ Result<void> read_zero_section(MapReader& settings, Job& job) {
     job.train.zero_stage = is_on ? 1 : 0;
     return {};
   }
-  return read_zero(*section, job);
+  return deepspeed::read_zero(*section, job);
 }
 
 Result<void> read_pipeline(MapReader& settings, Job& job) {
@@ -271,23 +231,30 @@ void read_optimizer(MapReader& settings) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   if (is_one_of(name, "onebitadam zerooneadam onebitlamb")) {
-    settings.fail("optimizer", fmt::format("is {}, whose compressed all_reduce has no rules here", name));
+    settings.fail("optimizer", fmt::format("is {}, whose compressed all_reduce has no rules here (DeepSpeed "
+                                           "0.19.7 removed it)",
+                                           name));
   } else if (!is_one_of(name, k_local_optimizers)) {
     settings.skip("optimizer", "optimizer " + shown_text(type->text));
   }
 }
 
+/// Sections that DeepSpeed 0.19.7 and 0.19.8 removed, and that change what is sent.
 void refuse_what_has_no_rules(MapReader& settings) {
   settings.refuse_true("sparse_gradients",
-                       "sends embedding gradients as sparse tensors, which has no rules here");
+                       "sends embedding gradients as sparse tensors, which has no rules here (DeepSpeed 0.19.8 "
+                       "removed it)");
   settings.refuse_true("disable_allgather", "is not supported");
-  for (const std::string_view section : {"amp", "curriculum_learning", "elasticity"}) {
+  for (const std::string_view section : {"amp", "curriculum_learning", "elasticity", "eigenvalue"}) {
     if (is_enabled(settings, section)) {
-      settings.fail(section, "changes what is sent and has no rules here; switch it off");
+      settings.fail(section, "changes what is sent and has no rules here (DeepSpeed 0.19.8 removed it); switch it "
+                             "off");
     }
   }
-  settings.refuse("compression_training", "changes what is sent and has no rules here; leave it out");
-  settings.refuse("quantize_training", "changes what is sent and has no rules here; leave it out");
+  for (const std::string_view section : {"compression_training", "quantize_training"}) {
+    settings.refuse(section, "changes what is sent and has no rules here (DeepSpeed 0.19.7 removed it); leave it "
+                             "out");
+  }
 }
 
 /// Whether a section that is off by default is switched on.
@@ -302,7 +269,7 @@ bool is_on(const ConfigNode* section) {
 /// Notes what is skipped: sections that are switched on, and degrees of more than one.
 void skip_the_rest(MapReader& settings) {
   for (const std::string_view section :
-       {"autotuning", "data_efficiency", "eigenvalue", "hybrid_engine", "progressive_layer_drop"}) {
+       {"autotuning", "data_efficiency", "hybrid_engine", "progressive_layer_drop"}) {
     if (is_on(settings.node(section))) {
       settings.skip(section);
     }
@@ -315,14 +282,6 @@ void skip_the_rest(MapReader& settings) {
   } else if (is_on(compile)) {
     settings.skip("compile");
   }
-  const ConfigNode* tensor = settings.node("tensor_parallel");
-  const ConfigNode* degree = tensor == nullptr ? nullptr : find(*tensor, "autotp_size");
-  const bool is_one = degree != nullptr && as_integer(*degree).value_or(0) == 1;
-  if (tensor != nullptr && !is_off(*tensor) && !is_one) {
-    settings.skip("tensor_parallel");
-  }
-  settings.skip_unless_one("sequence_parallel_size");
-  settings.skip_unless_one("data_parallel_size");
 }
 
 }  // namespace
@@ -332,13 +291,16 @@ bool is_deepspeed_key(std::string_view key) { return is_known_key(deepspeed::tra
 Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given) {
   const ConfigNode settled = with_auto_settled(settings, given, job);
   MapReader reader(settled, {job.warnings, job.unmodelled});
-  for (const auto read : {read_precision, read_zero_section, read_pipeline, read_checkpointing}) {
+  for (const auto read : {read_precision, read_zero_section, read_pipeline, read_checkpointing,
+                          deepspeed::read_parallel}) {
     if (const Result<void> ok = read(reader, job); !ok) {
       return ok;
     }
   }
   read_batch(reader, job);
+  job.train.clipping_is_given = job.train.clipping_is_given || reader.has("gradient_clipping");
   reader.read("gradient_clipping", job.train.gradient_clipping);
+  reader.read("managed_gradient_accumulation", options(job).manages_accumulation);
   if (job.train.gradient_clipping < 0) {
     reader.fail("gradient_clipping", "must not be negative");
   }

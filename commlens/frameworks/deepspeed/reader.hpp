@@ -22,6 +22,7 @@ ConfigReader reader();
 const TrainingKeys& training_keys();
 Result<void> read_case_section(std::string_view name, const ConfigNode& section, Job& job);
 Result<void> read_optimizer_section(MapReader& settings, TrainingRecipe& recipe);
+void read_case_layout(MapReader& reader, Job& job);
 void read_case_options(MapReader& reader, Job& job);
 }  // namespace deepspeed
 

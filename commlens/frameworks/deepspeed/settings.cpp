@@ -27,6 +27,12 @@ DType reduced_dtype(const Job& job) { return options(job).communication_dtype.va
 
 bool runs(const Job& job) { return rules_of(job).engine == k_name; }
 
+bool is_of_transformers(const Job& job) {
+  const Options& own = options(job);
+  const bool is_split = job.layout.cp > 1 && job.model.family == Family::llama;
+  return own.is_trainer || own.is_accelerate || own.auto_ep || is_split;
+}
+
 void settle_width_sizes(Job& job) {
   constexpr std::int64_t widest = 1'000'000'000;  // beyond it no job is valid, and the square overflows
   const std::int64_t hidden = job.model.hidden;

@@ -1,8 +1,12 @@
 #include "commlens/frameworks/deepspeed/zero12.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 
+#include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/plan/schemes/buckets.hpp"
@@ -21,8 +25,12 @@ const Rule k_whole_buffer{"zero12.whole_buffer_all_reduce",
 const Rule k_fallback{"zero12.fallback_all_reduce",
                       k_source<"runtime/zero/stage_1_and_2.py:1561 buffered_reduce_fallback">, false};
 
-/// The slices of one parameter: which data rank owns which part of its gradient.
-using Ownership = std::unordered_map<std::string, std::vector<Slice>>;
+/// The slices of one parameter: which of the ranks that share its states owns which part of its gradient.
+struct Owned {
+  GroupId group;
+  std::vector<Slice> slices;
+};
+using Ownership = std::unordered_map<std::string, Owned>;
 
 /// Parameters i, i + d, i + 2d, … of each rank in turn. Source: stage_1_and_2.py:638 (rules D11).
 LocalParameters round_robin(const LocalParameters& group, std::int64_t ranks) {
@@ -36,35 +44,52 @@ LocalParameters round_robin(const LocalParameters& group, std::int64_t ranks) {
   return result;
 }
 
-Ownership ownership(const std::vector<LocalParameters>& groups, const Job& job) {
+Ownership ownership(const std::vector<OptimizerGroup>& groups, const Job& job) {
   Ownership owners;
-  const std::int64_t ranks = job.layout.dp;
-  for (const LocalParameters& group : groups) {
-    const std::int64_t partition = round_up(total_count(group), 2 * ranks) / ranks;
-    const LocalParameters flat = options(job).round_robin_gradients ? round_robin(group, ranks) : group;
+  for (const OptimizerGroup& group : groups) {
+    const std::int64_t partition = flat_size(group, job) / group.size;
+    const LocalParameters flat =
+        options(job).round_robin_gradients ? round_robin(group.parameters, group.size) : group.parameters;
+    const std::vector<std::int64_t> sizes = aligned_sizes(flat, job);
     std::int64_t offset = 0;
-    for (const LocalParameter& parameter : flat) {
-      owners[parameter.name] = cut_at_partitions(offset, parameter.count, partition);
-      offset += parameter.count;
+    for (std::size_t i = 0; i < flat.size(); ++i) {
+      owners[flat[i].name] = {group.ranks, cut_at_partitions(offset, flat[i].count, partition)};
+      offset += sizes[i];
     }
   }
   return owners;
 }
 
-/// All slices of a bucket in order, neighbours of the same owner merged. Source: stage_1_and_2.py:1057.
-std::vector<Slice> bucket_slices(const LocalParameters& order, const std::vector<std::size_t>& bucket,
-                                 const Ownership& owners) {
+/// Slices of a bucket that go over the same ranks.
+struct Slices {
+  GroupId group;
   std::vector<Slice> slices;
+};
+
+/// All slices of a bucket in order, by group in the order of their first ones; neighbours of the same owner
+/// are merged. Source: stage_1_and_2.py:1057.
+std::vector<Slices> bucket_slices(const LocalParameters& order, const std::vector<std::size_t>& bucket,
+                                  const Ownership& owners) {
+  std::vector<Slices> by_group;
+  std::optional<GroupId> previous;
   for (const std::size_t index : bucket) {
-    for (const Slice& slice : owners.at(order[index].name)) {
-      if (!slices.empty() && slices.back().partition == slice.partition) {
+    const Owned& owned = owners.at(order[index].name);
+    const auto is_of_group = [&](const Slices& each) { return each.group == owned.group; };
+    auto place = std::find_if(by_group.begin(), by_group.end(), is_of_group);
+    if (place == by_group.end()) {
+      place = by_group.insert(by_group.end(), {owned.group, {}});
+    }
+    for (const Slice& slice : owned.slices) {
+      std::vector<Slice>& slices = place->slices;
+      if (previous == owned.group && slices.back().partition == slice.partition) {
         slices.back().count += slice.count;
       } else {
         slices.push_back(slice);
       }
+      previous = owned.group;
     }
   }
-  return slices;
+  return by_group;
 }
 
 std::vector<std::int64_t> slice_sums(const std::vector<Slice>& slices, std::int64_t limit) {
@@ -75,32 +100,12 @@ std::vector<std::int64_t> slice_sums(const std::vector<Slice>& slices, std::int6
   return buckets_closed_after_exceeding(sizes, limit);
 }
 
-void write_slices(ProgramBuilder& out, const Job& job, const std::vector<Slice>& slices) {
-  const std::vector<std::int64_t> sums = slice_sums(slices, options(job).reduce_bucket_size);
-  const Rule& rule = sums.size() > 1 ? k_bucket_split : k_bucket;
-  for (const std::int64_t sum : sums) {
-    out.all_reduce(out.groups.dp, {sum}, communication_dtype(job), rule, "gradient bucket");
-  }
-}
-
-/// Slices grouped by owner, owners in order of first appearance. Source: stage_1_and_2.py:1112.
-void write_reduces(ProgramBuilder& out, const Job& job, const std::vector<Slice>& slices) {
-  std::vector<std::vector<Slice>> by_owner;
-  std::unordered_map<std::int64_t, std::size_t> places;
-  for (const Slice& slice : slices) {
-    const auto [place, is_new] = places.emplace(slice.partition, by_owner.size());
-    if (is_new) {
-      by_owner.emplace_back();
-    }
-    by_owner[place->second].push_back(slice);
-  }
-  for (const std::vector<Slice>& own : by_owner) {
-    for (const std::int64_t sum : slice_sums(own, options(job).reduce_bucket_size)) {
-      out.reduce({out.groups.dp, GroupRank{own.front().partition}}, {sum}, communication_dtype(job), k_reduce,
-                 "gradient bucket");
-    }
-  }
-}
+/// Gradients that are reduced together: rows of the order, all of one dtype.
+struct Bucket {
+  DType dtype = DType::fp32;
+  std::vector<std::size_t> rows;
+  std::size_t flushed_before = 0;  // the row whose gradient it is that no longer fits; past the end: none
+};
 
 /// The gradients of one micro-batch in the order in which they are reduced, and the buckets they go in.
 class Reductions {
@@ -109,22 +114,19 @@ class Reductions {
       : out_(out),
         rank_(rank),
         job_(*rank.job),
-        groups_(optimizer_groups(rank.parameters, options(job_).weight_decay_groups)),
-        overlaps_(options(job_).overlap_comm && !rank.has_pipeline_engine),
+        own_(options(job_)),
+        overlaps_(own_.overlap_comm && !rank.has_pipeline_engine),
         is_in_ready_order_(job_.train.zero_stage == 2 || overlaps_) {
+    const std::vector<OptimizerGroup> groups = optimizer_groups(rank);
     if (is_in_ready_order_) {
-      order_ = in_ready_order(rank.parameters);
+      order_ = in_gradient_order(*rank.tree, pass_options(job_));
     } else {
-      for (const LocalParameters& group : groups_) {
-        order_.insert(order_.end(), group.begin(), group.end());
+      for (const OptimizerGroup& group : groups) {
+        order_.insert(order_.end(), group.parameters.begin(), group.parameters.end());
       }
     }
-    std::vector<std::int64_t> sizes;
-    for (const LocalParameter& parameter : order_) {
-      sizes.push_back(parameter.count);
-    }
-    buckets_ = buckets_closed_before_exceeding(sizes, options(job_).reduce_bucket_size);
-    owners_ = ownership(groups_, job_);
+    owners_ = ownership(groups, job_);
+    fill_buckets();
   }
 
   /// A bucket is reduced when the first gradient that does not fit into it is ready, the last one at the end
@@ -136,8 +138,8 @@ class Reductions {
     }
     std::vector<StepIndex> open;
     out_.set_waiting(overlaps_ ? Waiting::later : Waiting::at_once);
-    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-      compute_until(bucket + 1);
+    for (const Bucket& bucket : buckets_) {
+      compute_until(bucket.flushed_before);
       write_bucket(bucket);
       open.push_back(out_.last_call());
     }
@@ -149,60 +151,133 @@ class Reductions {
   }
 
  private:
+  /// One bucket of each dtype, reduced before a gradient would make it exceed reduce_bucket_size. Source:
+  /// stage_1_and_2.py:923; :1204, :1691 of 0.19.6.
+  void fill_buckets() {
+    std::map<std::string_view, Bucket> open;  // by the name of their dtype, as they are flushed in the end
+    std::map<std::string_view, std::int64_t> fill;
+    const auto flush = [&](std::string_view dtype, std::size_t row) {
+      Bucket& bucket = open.at(dtype);
+      bucket.flushed_before = row;
+      if (!bucket.rows.empty() || sends_empty()) {
+        buckets_.push_back(bucket);
+      }
+      bucket.rows.clear();
+      fill[dtype] = 0;
+    };
+    for (std::size_t row = 0; row < order_.size(); ++row) {
+      const DType dtype = communication_dtype(job_, order_[row]);
+      const std::string_view name = name_of(dtype);
+      open.try_emplace(name, Bucket{.dtype = dtype});
+      if (fill[name] + order_[row].count > own_.reduce_bucket_size) {
+        if (behaviour(job_).flushes_one_dtype) {
+          flush(name, row);
+        } else {
+          std::for_each(open.begin(), open.end(), [&](const auto& each) { flush(each.first, row); });
+        }
+      }
+      open.at(name).rows.push_back(row);
+      fill[name] += order_[row].count;
+    }
+    for (const auto& [name, bucket] : open) {
+      if (!bucket.rows.empty()) {
+        flush(name, order_.size());
+      }
+    }
+  }
+
+  /// Whether a flush of an empty bucket sends something.
+  bool sends_empty() const {
+    return !own_.reduce_scatter && own_.contiguous_gradients &&
+           behaviour(job_).flush_without_scatter != Behaviour::Flush::fill_if_any;
+  }
+
   void end_backward() const {
     if (rank_.end_backward) {
       rank_.end_backward();
     }
   }
 
-  /// Until the first gradient of the bucket is ready.
-  void compute_until(std::size_t bucket) const {
-    if (bucket == buckets_.size()) {
+  /// Until the gradient is ready that does not fit.
+  void compute_until(std::size_t row) const {
+    if (row == order_.size()) {
       end_backward();
     } else if (rank_.compute_until && is_in_ready_order_) {
-      rank_.compute_until(order_[buckets_[bucket].front()]);
+      rank_.compute_until(order_[row]);
     }
   }
 
-  void write_bucket(std::size_t bucket) {
-    if (!options(job_).reduce_scatter) {
-      return write_whole_buffer(bucket);
+  std::int64_t fill_of(const Bucket& bucket) const {
+    std::int64_t sum = 0;
+    for (const std::size_t row : bucket.rows) {
+      sum += order_[row].count;
     }
-    const std::vector<Slice> slices = bucket_slices(order_, buckets_[bucket], owners_);
-    if (!options(job_).contiguous_gradients) {
-      std::int64_t sum = 0;
-      for (const Slice& slice : slices) {
-        sum += slice.count;
+    return sum;
+  }
+
+  void write_bucket(const Bucket& bucket) {
+    if (!own_.contiguous_gradients) {
+      out_.all_reduce(rank_.groups.data, {fill_of(bucket)}, bucket.dtype, k_fallback, "gradient bucket");
+      return;
+    }
+    if (!own_.reduce_scatter) {
+      return write_without_scatter(bucket);
+    }
+    for (const Slices& slices : bucket_slices(order_, bucket.rows, owners_)) {
+      if (own_.use_multi_rank_bucket_allreduce) {
+        write_slices(slices, bucket.dtype);
+      } else {
+        write_reduces(slices, bucket.dtype);
       }
-      out_.all_reduce(out_.groups.dp, {sum}, communication_dtype(job_), k_fallback, "gradient bucket");
-    } else if (options(job_).use_multi_rank_bucket_allreduce) {
-      write_slices(out_, job_, slices);
-    } else {
-      write_reduces(out_, job_, slices);
     }
   }
 
-  /// reduce_scatter: false. The whole buffer goes at every flush, whatever its fill, also at the flush of an
-  /// empty buffer before a first parameter larger than it; such a parameter goes alone. Source:
-  /// stage_1_and_2.py:1042, 1363.
-  void write_whole_buffer(std::size_t bucket) {
-    const std::int64_t limit = options(job_).reduce_bucket_size;
-    const DType dtype = communication_dtype(job_);
-    const std::int64_t first = order_[buckets_[bucket].front()].count;
-    if (bucket == 0 && first > limit) {
-      out_.all_reduce(out_.groups.dp, {limit}, dtype, k_whole_buffer, "empty gradient buffer");
+  void write_slices(const Slices& slices, DType dtype) {
+    const std::vector<std::int64_t> sums = slice_sums(slices.slices, own_.reduce_bucket_size);
+    const Rule& rule = sums.size() > 1 ? k_bucket_split : k_bucket;
+    for (const std::int64_t sum : sums) {
+      out_.all_reduce(slices.group, {sum}, dtype, rule, "gradient bucket");
     }
-    out_.all_reduce(out_.groups.dp, {std::max(first, limit)}, dtype, k_whole_buffer, "gradient buffer");
+  }
+
+  /// Slices grouped by owner, owners in order of first appearance. Source: stage_1_and_2.py:1112.
+  void write_reduces(const Slices& slices, DType dtype) {
+    std::vector<std::vector<Slice>> by_owner;
+    std::unordered_map<std::int64_t, std::size_t> places;
+    for (const Slice& slice : slices.slices) {
+      const auto [place, is_new] = places.emplace(slice.partition, by_owner.size());
+      if (is_new) {
+        by_owner.emplace_back();
+      }
+      by_owner[place->second].push_back(slice);
+    }
+    for (const std::vector<Slice>& own : by_owner) {
+      for (const std::int64_t sum : slice_sums(own, own_.reduce_bucket_size)) {
+        out_.reduce({slices.group, GroupRank{own.front().partition}}, {sum}, dtype, k_reduce,
+                    "gradient bucket");
+      }
+    }
+  }
+
+  /// reduce_scatter: false. What fills the buffer goes; in 0.14.0 the whole buffer, whatever fills it. A
+  /// parameter larger than the buffer goes alone. Source: stage_1_and_2.py:1042, 1363; :1259 of 0.19.6.
+  void write_without_scatter(const Bucket& bucket) {
+    std::int64_t count = fill_of(bucket);
+    if (behaviour(job_).flush_without_scatter == Behaviour::Flush::buffer) {
+      count = std::max(count, own_.reduce_bucket_size);
+    }
+    out_.all_reduce(rank_.groups.data, {count}, bucket.dtype, k_whole_buffer,
+                    bucket.rows.empty() ? "empty gradient buffer" : "gradient buffer");
   }
 
   ProgramBuilder& out_;
   const EngineRank& rank_;
   const Job& job_;
-  std::vector<LocalParameters> groups_;
+  const Options& own_;
   bool overlaps_;
   bool is_in_ready_order_;
   LocalParameters order_;
-  std::vector<std::vector<std::size_t>> buckets_;
+  std::vector<Bucket> buckets_;
   Ownership owners_;
 };
 

@@ -1,16 +1,24 @@
 #include "commlens/frameworks/deepspeed/zero3.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/session.hpp"
 #include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/frameworks/deepspeed/zero3_coordinator.hpp"
+#include "commlens/frameworks/deepspeed/zero3_modules.hpp"
 #include "commlens/plan/schemes/buckets.hpp"
 
 namespace commlens::deepspeed {
 namespace {
+
+constexpr std::int64_t k_group_elements = 8000;  // that are quantised together, at most
 
 const Rule k_init_broadcast{"zero3.broadcast_parameter_again",
                             k_source<"runtime/zero/partition_parameters.py:1011 _zero_init_param">};
@@ -26,7 +34,40 @@ const Rule k_reduce_scatter{"zero3.gradient_reduce_scatter",
 const Rule k_all_reduce{"zero3.gradient_all_reduce",
                         k_source<"runtime/zero/stage3.py:1297 __avg_scatter_contiguous_grads">};
 const Rule k_overflow{"zero3.overflow_flag", k_source<"runtime/zero/stage3.py:2155 has_overflow">};
+const Rule k_overflow_mp{"zero3.overflow_flag_model_parallel",
+                         k_source<"runtime/zero/stage3.py:2155 has_overflow">};
 const Rule k_norm{"zero3.norm", k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
+const Rule k_norm_mp{"zero3.norm_model_parallel",
+                     k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
+const Rule k_ids{"zero3.bucket_ids", k_new_source<"runtime/zero/stage3.py:1592 __reduce_and_partition_ipg_grads">};
+const Rule k_fetch_all_reduce{"zero3.parameter_all_reduce",
+                              k_new_source<"runtime/zero/partition_parameters.py:1419 all_gather_coalesced">};
+const Rule k_quantized{"zero3.quantized_parameter_gather",
+                       k_new_source<"runtime/zero/partition_parameters.py:1345 all_gather_coalesced">};
+const Rule k_scales{"zero3.quantization_scales",
+                    k_new_source<"runtime/zero/partition_parameters.py:1345 all_gather_coalesced">};
+const Rule k_gradient_exchange{
+    "zero3.quantized_gradient_exchange",
+    k_new_source<"runtime/comm/coalesced_collectives.py:30 all_to_all_quant_reduce">};
+const Rule k_guarded_gather{"zero3.gathered_parameters",
+                            k_new_source<"runtime/zero/partition_parameters.py:2440 GatheredParameters">};
+const Rule k_guarded_broadcast{"zero3.gathered_parameters_broadcast",
+                               k_new_source<"runtime/zero/partition_parameters.py:2560 GatheredParameters">};
+const Rule k_guarded_check{"zero3.gathered_parameters_check",
+                           k_new_source<"runtime/zero/partition_parameters.py:2495 GatheredParameters">};
+
+/// How many groups a quantised tensor of `elements` has: about one for 8,000. Source: runtime/zero/
+/// partition_parameters.py:846 quantize of 0.19.6.
+std::int64_t quantization_groups(std::int64_t elements) {
+  std::int64_t groups = ceil_div(elements, k_group_elements);
+  while (groups < elements && elements % (8 * groups) != 0) {
+    ++groups;
+  }
+  while (elements % (16 * groups) == 0 && elements / groups > k_group_elements) {
+    groups *= 2;
+  }
+  return groups;
+}
 
 /// One rank of a ZeRO-3 run from start to end.
 class Zero3Run {
@@ -35,221 +76,396 @@ class Zero3Run {
       : out_(out),
         rank_(rank),
         job_(*rank.job),
-        ranks_(job_.layout.dp),
-        forward_(forward_modules(rank.parameters)),
-        backward_(backward_modules(rank.parameters)),
-        has_secondary_(rank.parameters.size(), job_.train.hpz > 1),
-        coordinator_(rank.parameters, job_,
-                     [this](const std::vector<std::size_t>& set) { write_gather(set); }),
-        work_(out),
-        gathers_(rank.parameters.size()),
-        order_(in_ready_order(rank.parameters)) {
-    std::vector<std::int64_t> sizes;
-    for (const LocalParameter& parameter : order_) {
-      sizes.push_back(parameter.count);
+        own_(options(job_)),
+        tree_(*rank.tree),
+        ranks_(rank.groups.data_ranks),
+        leaves_(leaf_modules(tree_, job_)),
+        has_secondary_(rank.parameters.size(), false),
+        coordinator_(rank.parameters, hooked_modules(tree_, leaves_), job_),
+        passes_(out, tree_, options_of_passes(), rank.messages),
+        gathers_(rank.parameters.size()) {
+    if (!rank.zero3_computes) {
+      passes_.leave_out_computing();
     }
-    buckets_ = buckets_closed_before_exceeding(sizes, options(job_).reduce_bucket_size);
     const std::int64_t hpz = job_.train.hpz;
     node_ = out.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, std::max<std::int64_t>(hpz, 1)}}});
+    coordinator_.gather = [this](const std::vector<std::size_t>& set) { write_gather(set); };
     coordinator_.on_release = [this, hpz](std::size_t parameter) { has_secondary_[parameter] = hpz > 1; };
+    coordinator_.on_check = [this](std::int64_t numbers) { write_check(numbers, k_trace); };
+    hooks_ = {.fetch = [this](std::size_t module, bool is_recomputed) { fetch(module, is_recomputed); },
+              .release = [this](std::size_t module,
+                                bool is_recomputed) { coordinator_.release(module, pass(is_recomputed)); },
+              .gradient = [this](std::size_t parameter) { add_gradient(parameter); }};
   }
 
   Program init() {
     out_.set_phase(Phase::init);
-    if (!options(job_).zero_init) {
+    if (!own_.zero_init) {
       write_parameter_broadcasts(out_, rank_);
     }
     for (const LocalParameter& parameter : rank_.parameters) {
-      out_.broadcast({out_.groups.dp, GroupRank{0}}, {parameter.count}, job_.train.dtype, k_init_broadcast,
-                     parameter.name);
+      write_parameter_broadcast(out_, rank_.groups.data, parameter, k_init_broadcast, parameter.name);
     }
-    for (const LocalParameter& parameter : rank_.parameters) {
-      out_.all_gather(out_.groups.dp, {shard(parameter)}, job_.train.dtype, k_start_gather, parameter.name);
+    for (const OptimizerGroup& group : optimizer_groups(rank_)) {
+      for (const LocalParameter& parameter : group.parameters) {
+        out_.all_gather(rank_.groups.data, {shard(parameter)}, job_.train.dtype, k_start_gather,
+                        parameter.name);
+      }
     }
     return out_.take();
   }
 
-  std::int64_t available_count() const { return coordinator_.available_count(); }
+  Zero3Coordinator::State state() const { return coordinator_.state(); }
 
-  Program iteration() {
-    for (std::int64_t micro_batch = 0; micro_batch < job_.train.micro_batches; ++micro_batch) {
-      write_micro_batch(static_cast<std::int32_t>(micro_batch));
+  Program iteration(std::int64_t number) {
+    if (is_in(own_.evaluated_before, number)) {
+      write_evaluation();
     }
-    write_optimizer_step();
+    if (!own_.gathered.modules.empty()) {
+      write_gathered_parameters();
+    }
+    if (is_in(own_.skipped.iterations, number)) {
+      write_iteration(skipping_passes(), number);
+    } else {
+      write_iteration(passes_, number);
+    }
+    if (own_.saves_after == number) {
+      write_checkpoint();
+    }
+    if (rank_.after_iteration) {
+      rank_.after_iteration();
+    }
     return out_.take();
   }
 
  private:
+  static bool is_in(const std::vector<std::int64_t>& numbers, std::int64_t number) {
+    return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  }
+
+  PassOptions options_of_passes() const {
+    PassOptions passes = pass_options(job_);
+    passes.leaves = leaves_;
+    return passes;
+  }
+
+  PassRunner& skipping_passes() {
+    if (!skipping_) {
+      PassOptions passes = options_of_passes();
+      passes.skipped_block = own_.skipped.block;
+      skipping_.emplace(out_, tree_, passes, rank_.messages);
+    }
+    return *skipping_;
+  }
+
   std::int64_t shard(const LocalParameter& parameter) const { return ceil_div(parameter.count, ranks_); }
 
-  void write_micro_batch(std::int32_t micro_batch) {
-    const bool was_recording = coordinator_.is_recording();
-    out_.set_phase(Phase::forward, micro_batch);
-    out_.set_waiting(Waiting::later);
-    for (const HookedModule& module : forward_) {
-      fetch(module);
-      compute(module);
-      coordinator_.release(module);
-    }
-    out_.set_phase(Phase::backward, micro_batch);
-    ready_ = 0;
-    next_bucket_ = 0;
-    for (const HookedModule& module : backward_) {
-      fetch(module);
-      compute_backward(module);
-      write_full_buckets(module);
-      if (module.has_post_backward) {
-        coordinator_.release(module);
+  Zero3Coordinator::Pass pass(bool is_recomputed) const {
+    using Pass = Zero3Coordinator::Pass;
+    return is_recomputed ? Pass::recompute : is_backward_ ? Pass::backward : Pass::forward;
+  }
+
+  void write_iteration(PassRunner& passes, std::int64_t number) {
+    for (std::int64_t micro_batch = 0; micro_batch < job_.train.micro_batches; ++micro_batch) {
+      if (rank_.before_forward) {
+        rank_.before_forward(number, static_cast<std::int32_t>(micro_batch));
       }
+      write_micro_batch(passes, static_cast<std::int32_t>(micro_batch));
     }
-    write_last_bucket(was_recording);
+    write_optimizer_step(is_in(own_.overflows_in, number));
+  }
+
+  void write_micro_batch(PassRunner& passes, std::int32_t micro_batch) {
+    out_.set_phase(Phase::forward, micro_batch);
+    write_forward(passes, true);
+    out_.set_phase(Phase::backward, micro_batch);
+    is_backward_ = true;
+    passes.start_backward();
+    passes.end_backward(hooks_);
+    coordinator_.before_last_reduction();
+    out_.set_waiting(Waiting::later);
+    flush_all();
+    for (const StepIndex call : std::exchange(reductions_, {})) {
+      out_.wait_for(call);
+    }
     coordinator_.end_backward();
+    is_backward_ = false;
     out_.set_waiting(Waiting::at_once);
   }
 
+  void write_forward(PassRunner& passes, bool trains) {
+    coordinator_.start_forward(trains);
+    out_.set_waiting(Waiting::later);
+    passes.forward(hooks_);
+  }
+
+  void write_evaluation() {
+    out_.set_phase(Phase::other);
+    write_forward(passes_, false);
+    out_.set_waiting(Waiting::at_once);
+    coordinator_.end_evaluation();
+  }
+
   /// A module waits for its own parameters, not for those that are fetched ahead.
-  void fetch(const HookedModule& module) {
-    coordinator_.fetch(module);
-    for (const std::size_t parameter : module.parameters) {
+  void fetch(std::size_t module, bool is_recomputed) {
+    coordinator_.fetch(module, pass(is_recomputed));
+    const bool is_leaf = std::find(leaves_.begin(), leaves_.end(), module) != leaves_.end();
+    for (const std::size_t parameter :
+         is_leaf ? tree_.parameters_below(module) : tree_.modules[module].parameters) {
       if (const auto gather = std::exchange(gathers_[parameter], std::nullopt)) {
         out_.wait_for(*gather);
       }
     }
   }
 
-  /// One rank has nothing to gather (partition_parameters.py _no_gather_coalesced; not measured).
+  /// Parameters that have a copy of their shard within the node, and those that have none. One rank has
+  /// nothing to gather (partition_parameters.py _no_gather_coalesced).
   void write_gather(const std::vector<std::size_t>& set) {
     if (ranks_ == 1) {
       return;
     }
-    const std::int64_t hpz = job_.train.hpz;
-    std::int64_t on_world = 0;
-    std::int64_t on_node = 0;
-    for (const std::size_t index : set) {
-      const std::int64_t count = shard(rank_.parameters[index]);
-      (has_secondary_[index] ? on_node : on_world) += count;
-    }
-    const auto remember = [&](bool is_on_node) {
-      for (const std::size_t index : set) {
-        if (has_secondary_[index] == is_on_node) {
-          gathers_[index] = out_.last_call();
-        }
+    for (const bool is_on_node : {true, false}) {
+      std::vector<std::size_t> own;
+      std::copy_if(set.begin(), set.end(), std::back_inserter(own),
+                   [&](std::size_t parameter) { return has_secondary_[parameter] == is_on_node; });
+      if (!own.empty()) {
+        write_gather(own, is_on_node);
       }
-    };
+    }
+  }
+
+  void write_gather(const std::vector<std::size_t>& set, bool is_on_node) {
+    const GroupId group = is_on_node ? node_ : rank_.groups.data;
+    const std::int64_t times = is_on_node ? ranks_ / job_.train.hpz : 1;  // of the shard among all ranks
     const std::string tag =
         set.size() == 1 ? rank_.parameters[set.front()].name : "parameters of a module or prefetch";
-    if (on_world > 0) {
-      out_.all_gather(out_.groups.dp, {on_world}, job_.train.dtype, k_module_gather, tag);
-      remember(false);
-    }
-    if (on_node > 0) {
-      out_.all_gather(node_, {on_node * ranks_ / hpz}, job_.train.dtype, k_module_gather, tag);
-      remember(true);
-    }
-  }
-
-  void compute(const HookedModule& module) {
-    if (!module.leaf || !rank_.zero3_computes) {
-      return;
-    }
-    for (const ModulePart part : parts_of(*module.leaf)) {
-      work_.write(part, Pass::forward);
-    }
-  }
-
-  /// With full recomputation a block is computed again before its last module.
-  void compute_backward(const HookedModule& module) {
-    if (!module.leaf || !rank_.zero3_computes) {
-      return;
-    }
-    if (*module.leaf == Leaf::fc2 && job_.train.recompute == Recompute::full) {
-      out_.set_phase(Phase::recompute, out_.micro_batch());
-      work_.forward_block();
-      out_.set_phase(Phase::backward, out_.micro_batch());
-    }
-    const std::vector<ModulePart> parts = parts_of(*module.leaf);
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-      work_.backward({*part});
-    }
-  }
-
-  /// A bucket is reduced when the first gradient that does not fit into it is ready, on a stream of its own
-  /// with overlap_comm. Source: runtime/zero/stage3.py:1221 __reduce_and_partition_ipg_grads.
-  void write_full_buckets(const HookedModule& module) {
-    ready_ += module.parameters.size();
-    while (next_bucket_ + 1 < buckets_.size() && buckets_[next_bucket_ + 1].front() < ready_) {
-      write_bucket(buckets_[next_bucket_++]);
-    }
-  }
-
-  /// The broadcasts that check the trace come before the last reduction of the first backward.
-  void write_last_bucket(bool was_recording) {
-    for (; next_bucket_ < buckets_.size(); ++next_bucket_) {
-      if (was_recording && next_bucket_ + 1 == buckets_.size()) {
-        write_trace_check();
+    if (own_.sequential_gather) {
+      for (const std::size_t parameter : set) {
+        const LocalParameter& one = rank_.parameters[parameter];
+        out_.all_gather(group, {shard(one) * times}, gathered_dtype(one), k_module_gather, one.name);
+        gathers_[parameter] = out_.last_call();
       }
-      write_bucket(buckets_[next_bucket_]);
+      return;
     }
-    for (const StepIndex call : std::exchange(reductions_, {})) {
-      out_.wait_for(call);
+    std::map<std::string_view, std::pair<DType, std::int64_t>> sums;  // by the name of their dtype, as sent
+    for (const std::size_t parameter : set) {
+      const DType dtype = gathered_dtype(rank_.parameters[parameter]);
+      auto& [its_dtype, sum] = sums[name_of(dtype)];
+      its_dtype = dtype;
+      sum += shard(rank_.parameters[parameter]) * times;
+    }
+    for (const auto& [name, part] : sums) {
+      const auto [dtype, sum] = part;
+      if (job_.train.quantized_weights) {
+        out_.all_gather(group, {sum}, DType::int8, k_quantized, tag);
+        out_.all_gather(group, {quantization_groups(sum)}, DType::fp32, k_scales, tag);
+      } else if (own_.all_reduce_fetch && set.size() > 1 && !is_on_node) {
+        out_.all_reduce(group, {sum * ranks_}, dtype, k_fetch_all_reduce, tag);
+      } else {
+        out_.all_gather(group, {sum}, dtype, k_module_gather, tag);
+      }
+    }
+    for (const std::size_t parameter : set) {
+      gathers_[parameter] = out_.last_call();
     }
   }
 
-  void write_trace_check() {
-    out_.set_waiting(Waiting::at_once);
-    for (const std::int64_t count : {coordinator_.traced_modules(), coordinator_.traced_parameters(),
-                                     coordinator_.traced_parameters()}) {
-      out_.broadcast({out_.groups.world, GroupRank{0}}, {count}, DType::int64, k_trace);
+  /// torch_autocast gathers what it casts in its own dtype.
+  DType gathered_dtype(const LocalParameter& parameter) const {
+    return parameter.is_cast && own_.autocast ? *own_.autocast : job_.train.dtype;
+  }
+
+  /// A gradient is complete. Its bucket is reduced first if it does not fit, on a stream of its own with
+  /// overlap_comm. Source: runtime/zero/stage3.py:1221 __reduce_and_partition_ipg_grads.
+  void add_gradient(std::size_t parameter) {
+    const LocalParameter& gradient = rank_.parameters[parameter];
+    const DType dtype = communication_dtype(job_, gradient);
+    Bucket& bucket = buckets_[name_of(dtype)];
+    bucket.dtype = dtype;
+    if (bucket.count + gradient.count > own_.reduce_bucket_size && bucket.count > 0) {
+      if (behaviour(job_).flushes_one_dtype) {
+        flush(bucket);
+      } else {
+        flush_all();
+      }
+    }
+    bucket.rows.push_back(parameter);
+    bucket.count += gradient.count;
+  }
+
+  struct Bucket {
+    DType dtype = DType::fp32;
+    std::vector<std::size_t> rows;
+    std::int64_t count = 0;
+  };
+
+  void flush_all() {
+    for (auto& [name, bucket] : buckets_) {
+      flush(bucket);
     }
   }
 
-  void write_bucket(const std::vector<std::size_t>& bucket) {
-    std::int64_t whole = 0;
-    std::int64_t shards = 0;
-    for (const std::size_t index : bucket) {
-      whole += order_[index].count;
-      shards += shard(order_[index]);
+  void flush(Bucket& bucket) {
+    const Bucket full = std::exchange(bucket, {.dtype = bucket.dtype});
+    if (full.rows.empty()) {
+      return;
     }
-    const DType dtype = communication_dtype(job_);
-    out_.set_waiting(options(job_).overlap_comm ? Waiting::later : Waiting::at_once);
-    if (!options(job_).reduce_scatter && whole <= options(job_).reduce_bucket_size) {
-      out_.all_reduce(out_.groups.dp, {whole}, dtype, k_all_reduce, "gradient bucket");
+    if (own_.has_sanity_checks && behaviour(job_).sends_bucket_ids) {
+      write_check(static_cast<std::int64_t>(full.rows.size()), k_ids);
+    }
+    out_.set_waiting(own_.overlap_comm ? Waiting::later : Waiting::at_once);
+    if (quantizes_gradients()) {
+      write_quantized(full);
+    } else if (!own_.reduce_scatter && full.count <= own_.reduce_bucket_size) {
+      out_.all_reduce(rank_.groups.data, {full.count}, full.dtype, k_all_reduce, "gradient bucket");
     } else {
-      out_.reduce_scatter(out_.groups.dp, {shards}, dtype, k_reduce_scatter, "gradient bucket");
+      std::int64_t shards = 0;
+      for (const std::size_t row : full.rows) {
+        shards += shard(rank_.parameters[row]);
+      }
+      out_.reduce_scatter(rank_.groups.data, {shards}, full.dtype, k_reduce_scatter, "gradient bucket");
     }
-    if (options(job_).overlap_comm) {
+    if (own_.overlap_comm) {
       reductions_.push_back(out_.last_call());
     }
     out_.set_waiting(Waiting::later);
   }
 
-  void write_optimizer_step() {
-    out_.set_phase(Phase::optimizer);
-    if (job_.train.dtype == DType::fp16) {
-      out_.all_reduce(out_.groups.dp, {1}, DType::uint8, k_overflow, "overflow flag");
+  bool quantizes_gradients() const {
+    return job_.train.quantized_gradients && node_ranks(job_, ranks_) < ranks_;
+  }
+
+  /// Each gradient in two hops, within a node and between nodes; those that cannot be halved evenly, and
+  /// vectors, are reduced as they are. Source: runtime/comm/coalesced_collectives.py:30 of 0.19.6,
+  /// csrc/quantization/pt_binding.cpp:227.
+  void write_quantized(const Bucket& bucket) {
+    const std::int64_t local = node_ranks(job_, ranks_);
+    const GroupId within = out_.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, local}}});
+    const GroupId between = out_.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::stride, local}}});
+    for (const std::size_t row : sorted(bucket.rows)) {
+      const LocalParameter& gradient = rank_.parameters[row];
+      if (gradient.longest_side == 0 || gradient.count % (2 * ranks_) != 0) {
+        out_.reduce_scatter(rank_.groups.data, {shard(gradient)}, bucket.dtype, k_reduce_scatter,
+                            gradient.name);
+        continue;
+      }
+      const std::int64_t groups = std::max(gradient.longest_side, ranks_);
+      out_.all_to_all(within, {gradient.count / 2}, DType::int8, k_gradient_exchange, gradient.name);
+      out_.all_to_all(within, {groups}, DType::fp32, k_gradient_exchange, "scales");
+      out_.all_to_all(between, {gradient.count / 2 / local}, DType::int8, k_gradient_exchange, gradient.name);
+      out_.all_to_all(between, {groups / local}, DType::fp32, k_gradient_exchange, "scales");
     }
-    for (const LocalParameters& group :
-         optimizer_groups(rank_.parameters, options(job_).weight_decay_groups)) {
-      for (std::int64_t i = 0; i < sub_groups(group); ++i) {
-        out_.all_reduce(out_.groups.dp, {1}, DType::fp64, k_norm, "gradient norm");
+  }
+
+  static std::vector<std::size_t> sorted(std::vector<std::size_t> rows) {
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
+
+  /// Ranks compare a list of numbers with that of the first one.
+  void write_check(std::int64_t numbers, const Rule& rule) {
+    out_.set_waiting(Waiting::at_once);
+    if (behaviour(job_).sends_trace_lengths) {
+      out_.broadcast({out_.groups.world, GroupRank{0}}, {1}, DType::int64, rule, "length");
+    }
+    out_.broadcast({out_.groups.world, GroupRank{0}}, {numbers}, DType::int64, rule);
+    out_.set_waiting(Waiting::later);
+  }
+
+  void write_optimizer_step(bool overflows) {
+    out_.set_phase(Phase::optimizer);
+    const bool has_model_group = rank_.model_ranks > 1;
+    if (job_.train.dtype == DType::fp16) {
+      out_.all_reduce(rank_.groups.data, {1}, DType::uint8, k_overflow, "overflow flag");
+      if (has_model_group) {
+        out_.all_reduce(rank_.groups.model, {1}, DType::uint8, k_overflow_mp, "overflow flag");
       }
     }
-    write_update();
     coordinator_.step();
     std::fill(gathers_.begin(), gathers_.end(), std::nullopt);
     std::fill(has_secondary_.begin(), has_secondary_.end(), false);
+    if (overflows) {
+      return;
+    }
+    for (const OptimizerGroup& group : optimizer_groups(rank_)) {
+      for (std::int64_t i = 0; i < sub_groups(group.parameters); ++i) {
+        out_.all_reduce(rank_.groups.data, {1}, DType::fp64, k_norm, "gradient norm");
+        if (has_model_group) {
+          out_.all_reduce(rank_.groups.model, {1}, DType::fp64, k_norm_mp, "gradient norm");
+        }
+      }
+    }
+    write_update();
+    write_persistent();
+  }
+
+  void write_persistent() {
+    coordinator_.keep_persistent();
+    if (ranks_ == 1) {
+      return;
+    }
     for (const std::size_t index : coordinator_.persistent()) {
       const LocalParameter& parameter = rank_.parameters[index];
-      out_.all_gather(out_.groups.dp, {shard(parameter)}, job_.train.dtype, k_persistent, parameter.name);
+      out_.all_gather(rank_.groups.data, {shard(parameter)}, job_.train.dtype, k_persistent, parameter.name);
     }
+  }
+
+  /// The state of the optimizer is written from shards alone: parameters are released, and the persistent
+  /// ones gathered again. Source: runtime/zero/stage3.py:3573 of 0.19.6.
+  void write_checkpoint() {
+    deepspeed::write_checkpoint(out_, rank_, [this] {
+      coordinator_.step();
+      write_persistent();
+    });
+  }
+
+  /// Parameters gathered for the client, and what it changed given to all.
+  void write_gathered_parameters() {
+    out_.set_phase(Phase::other);
+    for (const std::size_t row : guarded_parameters()) {
+      if (coordinator_.take_away(row) && ranks_ > 1) {
+        const LocalParameter& parameter = rank_.parameters[row];
+        out_.all_gather(rank_.groups.data, {shard(parameter)}, job_.train.dtype, k_guarded_gather,
+                        parameter.name);
+      }
+    }
+    if (!own_.gathered.modifier_rank) {
+      if (own_.has_sanity_checks && behaviour(job_).has_gathered_check) {
+        out_.all_reduce(out_.groups.world, {1}, DType::int64, k_guarded_check);
+      }
+      return;
+    }
+    for (const std::size_t row : guarded_parameters()) {
+      const LocalParameter& parameter = rank_.parameters[row];
+      const Rooted from{rank_.groups.data, GroupRank{*own_.gathered.modifier_rank}};
+      const Elements count{parameter.count};
+      if (behaviour(job_).broadcasts_bytes) {
+        out_.broadcast(from, {(count * job_.train.dtype).value}, DType::uint8, k_guarded_broadcast,
+                       parameter.name);
+      } else {
+        out_.broadcast(from, count, job_.train.dtype, k_guarded_broadcast, parameter.name);
+      }
+    }
+  }
+
+  std::vector<std::size_t> guarded_parameters() const {
+    std::vector<std::size_t> rows;
+    for (std::size_t row = 0; row < tree_.modules.size(); ++row) {
+      if (std::find(own_.gathered.modules.begin(), own_.gathered.modules.end(), tree_.modules[row].name) !=
+          own_.gathered.modules.end()) {
+        const std::vector<std::size_t> below = tree_.parameters_below(row);
+        rows.insert(rows.end(), below.begin(), below.end());
+      }
+    }
+    return rows;
   }
 
   void write_update() {
     std::int64_t count = 0;
     for (const LocalParameter& parameter : rank_.parameters) {
-      count += shard(parameter);
+      count += parameter.is_trainable ? shard(parameter) : 0;
     }
-    work_.optimizer({count});
+    ModelWork(out_).optimizer({count});
   }
 
   /// Source: runtime/zero/stage3.py:903 _create_fp16_sub_groups.
@@ -258,7 +474,7 @@ class Zero3Run {
     std::int64_t sum = 0;
     for (const LocalParameter& parameter : group) {
       sum += shard(parameter);
-      if (sum >= options(job_).sub_group_size) {
+      if (sum >= own_.sub_group_size) {
         ++count;
         sum = 0;
       }
@@ -269,37 +485,49 @@ class Zero3Run {
   ProgramBuilder& out_;
   const EngineRank& rank_;
   const Job& job_;
+  const Options& own_;
+  const ModelTree& tree_;
   std::int64_t ranks_;
-  std::vector<HookedModule> forward_;
-  std::vector<HookedModule> backward_;
+  std::vector<std::size_t> leaves_;
   std::vector<bool> has_secondary_;  // hpZ: a copy of the shard lives within the node's group
   Zero3Coordinator coordinator_;
+  PassRunner passes_;
+  std::optional<PassRunner> skipping_;
+  PassHooks hooks_;
   GroupId node_{};
-  ModelWork work_;
   std::vector<std::optional<StepIndex>> gathers_;  // by parameter: the one that nothing has waited for yet
-  LocalParameters order_;                          // gradients as they get ready
-  std::vector<std::vector<std::size_t>> buckets_;  // rows of order_
-  std::size_t ready_ = 0;                          // gradients of this micro-batch
-  std::size_t next_bucket_ = 0;
+  std::map<std::string_view, Bucket> buckets_;     // gradients that wait, by the name of their dtype
   std::vector<StepIndex> reductions_;  // of this micro-batch that nothing has waited for yet
+  bool is_backward_ = false;
 };
 
 }  // namespace
 
-Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank) {
+std::int64_t node_ranks(const Job& job, std::int64_t ranks) {
+  constexpr std::int64_t usual = 8;
+  const std::int64_t known = options(job).gpus_per_node;
+  const std::int64_t local = known > 0 ? known : ranks > usual ? usual : std::max<std::int64_t>(ranks / 2, 1);
+  return std::min(local, ranks);
+}
+
+Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank, std::int64_t period) {
   constexpr int longest_transient = 64;  // measured runs repeat from iteration 1 or 2 on
   Zero3Run run(out, rank);
   Zero3Programs programs;
   programs.init = run.init();
-  programs.iterations.push_back(run.iteration());  // records the trace
-  std::int64_t start = run.available_count();
-  for (int i = 0; i < longest_transient; ++i) {
-    programs.iterations.push_back(run.iteration());
-    const bool decides_releases = i == 0;
-    if (!decides_releases && run.available_count() == start) {
+  const std::int64_t special = last_special_iteration(*rank.job);
+  Zero3Coordinator::State start;
+  std::int64_t next = 0;
+  for (; next <= special + longest_transient; ++next) {
+    programs.iterations.push_back(run.iteration(next));
+    const Zero3Coordinator::State end = run.state();
+    if (next > special && end == start) {
       break;
     }
-    start = run.available_count();
+    start = end;
+  }
+  for (std::int64_t more = 1; more < period; ++more) {
+    programs.iterations.push_back(run.iteration(next + more));
   }
   return programs;
 }

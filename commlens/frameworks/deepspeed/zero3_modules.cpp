@@ -1,92 +1,152 @@
 #include "commlens/frameworks/deepspeed/zero3_modules.hpp"
 
 #include <algorithm>
-#include <initializer_list>
-#include <map>
-#include <utility>
+#include <limits>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "commlens/frameworks/deepspeed/options.hpp"
 
 namespace commlens::deepspeed {
 namespace {
 
-/// Modules in pre-hook order, looked up by leaf and layer.
-class ModuleTree {
+constexpr std::size_t k_whole_model = 0;
+
+/// Parameters for each layer below a module. Source: parameter_offload.py _get_granularity_recursively.
+class Granularity {
  public:
-  explicit ModuleTree(const LocalParameters& parameters) {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      layers_ = std::max(layers_, parameters[i].layer + 1);
-      by_leaf_[{parameters[i].leaf, parameters[i].layer}].push_back(i);
-    }
+  explicit Granularity(const ModelTree& tree) : tree_(tree), values_(tree.modules.size(), k_never) {
+    measure(k_whole_model);
   }
 
-  HookedModule leaf(Leaf leaf, std::int64_t layer, bool has_post_backward = true) const {
-    HookedModule module;
-    if (const auto found = by_leaf_.find({leaf, layer}); found != by_leaf_.end()) {
-      module.parameters = found->second;
+  std::int64_t smallest() const { return *std::min_element(values_.begin(), values_.end()); }
+
+  /// Parents before their children.
+  void add_leaves(std::size_t row, std::int64_t threshold, std::vector<std::size_t>& leaves) const {
+    if (tree_.parameters_below(row).empty()) {
+      return;
     }
-    module.has_post_backward = has_post_backward;
-    module.leaf = leaf;
-    return module;
+    if (values_[row] <= threshold) {
+      leaves.push_back(row);
+      return;
+    }
+    for (const std::size_t child : tree_.modules[row].children) {
+      add_leaves(child, threshold, leaves);
+    }
   }
-  bool has_positions() const { return by_leaf_.contains({Leaf::wpe, -1}); }
-  std::int64_t layers() const { return layers_; }
 
  private:
-  std::map<std::pair<Leaf, std::int64_t>, std::vector<std::size_t>> by_leaf_;
-  std::int64_t layers_ = 0;
+  static constexpr std::int64_t k_never = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t k_largest_leaf = 1'000'000'000;  // Z3_MAX_LEAF_SIZE
+
+  struct Size {
+    std::int64_t layers = 0;
+    std::int64_t parameters = 0;
+  };
+
+  Size measure(std::size_t row) {
+    const ModelModule& module = tree_.modules[row];
+    Size size;
+    if (tree_.parameters_below(row).empty()) {
+      return size;
+    }
+    for (const std::size_t parameter : module.parameters) {
+      size.parameters += tree_.parameters[parameter].count;
+    }
+    if (module.children.empty()) {
+      size.layers = 1;
+      return size;
+    }
+    for (const std::size_t child : module.children) {
+      const Size below = measure(child);
+      size.layers += below.layers;
+      size.parameters += below.parameters;
+    }
+    if (module.is_called) {
+      size.layers += 1;
+      values_[row] = size.parameters <= k_largest_leaf ? size.parameters / size.layers : k_never;
+    }
+    return size;
+  }
+
+  const ModelTree& tree_;
+  std::vector<std::int64_t> values_;
 };
 
-void append_embedding(const ModuleTree& tree, bool wpe_first, std::vector<HookedModule>& modules) {
-  modules.push_back({{}, false});  // embed, a container
-  if (wpe_first && tree.has_positions()) {
-    modules.push_back(tree.leaf(Leaf::wpe, -1, false));
-  }
-  modules.push_back(tree.leaf(Leaf::wte, -1, false));
-  if (!wpe_first && tree.has_positions()) {
-    modules.push_back(tree.leaf(Leaf::wpe, -1, false));
-  }
-}
-
-void append_block(const ModuleTree& tree, std::int64_t layer, std::initializer_list<Leaf> leaves,
-                  std::vector<HookedModule>& modules) {
-  modules.push_back({});  // the block, a container
-  for (const Leaf leaf : leaves) {
-    HookedModule module = tree.leaf(leaf, layer);
-    if (leaf != Leaf::router || !module.parameters.empty()) {
-      modules.push_back(std::move(module));
-    }
-  }
+bool is_named(const ModelModule& module, const LeafModules& named) {
+  const auto any = [](const std::vector<std::string>& names, auto&& is_it) {
+    return std::any_of(names.begin(), names.end(), is_it);
+  };
+  const auto is_class = [&](const std::string& name) {
+    return name == module.class_name || name.ends_with("." + module.class_name);
+  };
+  return any(named.classes, is_class) ||
+         any(named.names, [&](const std::string& name) { return name == module.name; }) ||
+         any(named.suffixes, [&](const std::string& suffix) { return module.name.ends_with(suffix); });
 }
 
 }  // namespace
 
-std::vector<HookedModule> forward_modules(const LocalParameters& parameters) {
-  const ModuleTree tree(parameters);
-  std::vector<HookedModule> modules{{}};  // root
-  append_embedding(tree, false, modules);
-  for (std::int64_t layer = 0; layer < tree.layers(); ++layer) {
-    append_block(tree, layer,
-                 {Leaf::ln1, Leaf::qkv, Leaf::proj, Leaf::ln2, Leaf::router, Leaf::fc1, Leaf::fc2}, modules);
+std::vector<std::size_t> leaf_modules(const ModelTree& tree, const Job& job) {
+  std::vector<std::size_t> leaves;
+  for (std::size_t row = 0; row < tree.modules.size(); ++row) {
+    if (is_named(tree.modules[row], options(job).leaf_modules)) {
+      leaves.push_back(row);
+    }
   }
-  modules.push_back({});  // norm, a container
-  modules.push_back(tree.leaf(Leaf::norm, -1));
-  modules.push_back({});  // head, a container
-  modules.push_back(tree.leaf(Leaf::head, -1));
-  return modules;
+  if (options(job).granularity > 0) {
+    Granularity(tree).add_leaves(k_whole_model, options(job).granularity, leaves);
+  }
+  return leaves;
 }
 
-std::vector<HookedModule> backward_modules(const LocalParameters& parameters) {
-  const ModuleTree tree(parameters);
-  std::vector<HookedModule> modules{{}};  // root
-  modules.push_back({});
-  modules.push_back(tree.leaf(Leaf::head, -1));
-  modules.push_back({});
-  modules.push_back(tree.leaf(Leaf::norm, -1));
-  for (std::int64_t layer = tree.layers() - 1; layer >= 0; --layer) {
-    append_block(tree, layer,
-                 {Leaf::fc2, Leaf::fc1, Leaf::router, Leaf::ln2, Leaf::proj, Leaf::qkv, Leaf::ln1}, modules);
+std::vector<HookedModule> hooked_modules(const ModelTree& tree, const std::vector<std::size_t>& leaves) {
+  std::vector<HookedModule> hooked;
+  for (std::size_t row = 0; row < tree.modules.size(); ++row) {
+    HookedModule module;
+    module.is_leaf = std::find(leaves.begin(), leaves.end(), row) != leaves.end();
+    module.own = tree.modules[row].parameters;
+    module.below = tree.parameters_below(row);
+    module.parameters = module.is_leaf ? module.below : module.own;
+    hooked.push_back(std::move(module));
   }
-  append_embedding(tree, true, modules);
-  return modules;
+  return hooked;
+}
+
+Result<void> check_leaf_modules(const Job& job) {
+  const ModelTree tree = model_tree(job);
+  const LeafModules& named = options(job).leaf_modules;
+  const auto check = [&](const std::vector<std::string>& names, std::vector<std::string> LeafModules::*list,
+                         std::string_view key) -> Result<void> {
+    for (const std::string& name : names) {
+      LeafModules one;
+      (one.*list) = {name};
+      const bool is_there = std::any_of(tree.modules.begin(), tree.modules.end(),
+                                        [&](const ModelModule& module) { return is_named(module, one); });
+      if (!is_there) {
+        return failure(fmt::format("zero_optimization.leaf_module.{}: the model has no '{}'", key, name));
+      }
+    }
+    return {};
+  };
+  for (const Result<void>& checked :
+       {check(named.classes, &LeafModules::classes, "classes"),
+        check(named.names, &LeafModules::names, "names"),
+        check(named.suffixes, &LeafModules::suffixes, "name_suffixes")}) {
+    if (!checked) {
+      return checked;
+    }
+  }
+  const std::int64_t threshold = options(job).granularity;
+  const std::int64_t smallest = threshold > 0 ? Granularity(tree).smallest() : 0;
+  if (smallest > threshold) {
+    return failure(fmt::format(
+        "stage3_module_granularity_threshold {} makes no module a leaf, which DeepSpeed refuses; the smallest "
+        "granularity is {}",
+        threshold, smallest));
+  }
+  return {};
 }
 
 }  // namespace commlens::deepspeed

@@ -1,23 +1,20 @@
 #pragma once
-#include <cstddef>
-#include <optional>
 #include <vector>
 
-#include "commlens/plan/local_parameters.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/frameworks/deepspeed/model_tree.hpp"
+#include "commlens/frameworks/deepspeed/zero3_coordinator.hpp"
 
 namespace commlens::deepspeed {
 
-/// An nn.Module as DeepSpeed's hooks see it: the parameters it owns itself (indices into the rank's list;
-/// none for containers).
-struct HookedModule {
-  std::vector<std::size_t> parameters;
-  bool has_post_backward = true;  // false when its input needs no gradient (embeddings)
-  std::optional<Leaf> leaf;       // none of containers
-};
+/// Rows of the modules whose parameters stage 3 handles together: those that leaf_module names, else those of
+/// the granularity. Source: runtime/zero/parameter_offload.py:605 of 0.19.6, utils/z3_leaf_module.py.
+std::vector<std::size_t> leaf_modules(const ModelTree& tree, const Job& job);
 
-/// The called modules of a GPT in the order of their pre-hooks.
-/// Measured for family gpt.
-std::vector<HookedModule> forward_modules(const LocalParameters& parameters);
-std::vector<HookedModule> backward_modules(const LocalParameters& parameters);
+/// The modules of a tree as stage 3 sees them.
+std::vector<HookedModule> hooked_modules(const ModelTree& tree, const std::vector<std::size_t>& leaves);
+
+/// Fails where leaf_module names what the model lacks, or the granularity makes no module a leaf, as DeepSpeed does.
+Result<void> check_leaf_modules(const Job& job);
 
 }  // namespace commlens::deepspeed

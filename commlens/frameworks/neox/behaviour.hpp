@@ -17,6 +17,9 @@ template <Literal Place>
 inline constexpr const char* k_sequence_parallel_source =
     k_source_text<"neox", k_sequence_parallel_commit, Place>;
 
+/// The DeepSpeed that both vendor.
+inline constexpr Literal k_vendored_deepspeed{"0.14.0"};
+
 /// What differs between versions of GPT-NeoX. Source: recorded runs of both (tests/golden/neox).
 struct Behaviour {
   KnownVersion version;
@@ -26,6 +29,7 @@ struct Behaviour {
   /// sequence_parallel: megatron/mpu/mappings.py:116 (reduce_scatter), :152 (gather) of 8b43196f; 4bc66703
   /// has none.
   bool has_sequence_parallelism = false;
+  std::string_view deepspeed = k_vendored_deepspeed.view();
   bool data_parallelism_is_recorded = true;  // whether the recorded runs of the version had dp > 1
 };
 

@@ -74,9 +74,11 @@ Result<std::vector<StagePart>> stage_parts(const Job& job, const ParameterList& 
   return parts;
 }
 
-deepspeed::EngineRank engine_rank(const Job& job, LocalParameters parameters) {
+deepspeed::EngineRank engine_rank(const ProgramBuilder& out, LocalParameters parameters) {
+  const Job& job = out.job();
   deepspeed::EngineRank rank;
   rank.job = &job;
+  rank.groups = deepspeed::engine_groups(out);
   rank.parameters = std::move(parameters);
   rank.model_ranks = job.layout.pp * job.layout.tp;
   rank.has_pipeline_engine = uses_pipeline_engine(job);
@@ -101,7 +103,10 @@ void write_start_end(ProgramBuilder& out, const Job& job) {
 StagePrograms write_sequential(const Job& job, const ParameterList& all, Plan& plan) {
   ProgramBuilder out(plan);
   const StagePart everything{.layers = job.model.layers};
-  deepspeed::EngineRank rank = engine_rank(job, local_parameters(job.model, all, job.layout.tp, everything));
+  const deepspeed::ModelTree tree =
+      deepspeed::gpt_tree(local_parameters(job.model, all, job.layout.tp, everything));
+  deepspeed::EngineRank rank = engine_rank(out, tree.parameters);
+  rank.tree = &tree;
   TensorParallelStage tensor(out, job, {job.model.layers, true, true});
   rank.compute_until = [&](const LocalParameter& parameter) {
     if (parameter.leaf == Leaf::wte || parameter.leaf == Leaf::wpe) {
@@ -153,7 +158,7 @@ StagePrograms write_pipeline_stage(const Job& job, const ParameterList& all, con
   const bool is_last = stage + 1 == job.layout.pp;
   TensorParallelStage tensor(out, job, {part.layers, stage == 0, is_last, part.has_final_norm});
   deepspeed::PipelineRank rank;
-  rank.engine = engine_rank(job, local_parameters(job.model, all, job.layout.tp, part));
+  rank.engine = engine_rank(out, local_parameters(job.model, all, job.layout.tp, part));
   rank.stage = stage;
   rank.stages = job.layout.pp;
   rank.tensor_ranks = job.layout.tp;
@@ -253,7 +258,7 @@ FrameworkRules rules() {
       .name = k_name,
       .engine = deepspeed::k_name,
       .versions = versions_of(k_behaviours),
-      .base = k_joined<" on deepspeed ", deepspeed::k_version>.data(),
+      .base = k_joined<" on deepspeed ", k_vendored_deepspeed>.data(),
       .check = check,
       .unverified = unverified,
       .write = write,

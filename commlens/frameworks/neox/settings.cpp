@@ -28,7 +28,10 @@ void ask_for_sequence_parallelism(Job& job) {
   }
 }
 
-void settle(Job& job) { deepspeed::options(job).pipeline_engine = uses_pipeline_engine(job); }
+void settle(Job& job) {
+  deepspeed::options(job).release = behaviour(job).deepspeed;
+  deepspeed::options(job).pipeline_engine = uses_pipeline_engine(job);
+}
 
 }  // namespace
 

@@ -1,0 +1,324 @@
+// What DeepSpeed refuses, what its releases lack, and what the rules do not cover.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "commlens/frameworks/deepspeed/behaviour.hpp"
+#include "commlens/frameworks/deepspeed/engine.hpp"
+#include "commlens/frameworks/deepspeed/framework.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/zero3_modules.hpp"
+
+namespace commlens::deepspeed {
+namespace {
+
+/// A setting, whether a job asks for it, and whether its release has it.
+struct Setting {
+  std::string_view name;
+  bool (*is_asked)(const Job& job);
+  bool Behaviour::*is_there;
+};
+
+const std::array k_settings = {
+    Setting{"additional losses of a pipeline", [](const Job& job) { return options(job).additional_losses > 0; },
+            &Behaviour::has_additional_losses},
+    Setting{"stage3_use_all_reduce_for_fetch_params",
+            [](const Job& job) { return options(job).all_reduce_fetch; }, &Behaviour::has_all_reduce_fetch},
+    Setting{"dynamic_shape", [](const Job& job) { return options(job).dynamic_shape; },
+            &Behaviour::has_dynamic_shape},
+    Setting{"sequence_parallel_size",
+            [](const Job& job) {
+              return job.layout.cp > 1 && options(job).sequence_groups == SequenceGroups::mesh;
+            },
+            &Behaviour::has_sequence_mesh},
+    Setting{"stage3_module_granularity_threshold", [](const Job& job) { return options(job).granularity > 0; },
+            &Behaviour::has_granularity},
+    Setting{"tensor_parallel.autotp_size", [](const Job& job) { return options(job).auto_tp; },
+            &Behaviour::has_auto_tp},
+    Setting{"UlyssesSPAttentionHF",
+            [](const Job& job) { return job.layout.cp > 1 && is_of_transformers(job); },
+            &Behaviour::has_sequence_of_transformers},
+    Setting{"bf16.check_grad_overflow",
+            [](const Job& job) { return options(job).checks_bf16_overflow.has_value(); },
+            &Behaviour::has_bf16_overflow_check},
+    Setting{"torch_autocast", [](const Job& job) { return options(job).autocast.has_value(); },
+            &Behaviour::has_autocast},
+    Setting{"zero_optimization.leaf_module",
+            [](const Job& job) { return !(options(job).leaf_modules == LeafModules{}); },
+            &Behaviour::has_leaf_modules},
+    Setting{"stage3_allgather_sequential", [](const Job& job) { return options(job).sequential_gather; },
+            &Behaviour::has_sequential_gather},
+    Setting{"expert_parallel", [](const Job& job) { return options(job).auto_ep; }, &Behaviour::has_auto_ep},
+    Setting{"coalesce_grad_reduction", [](const Job& job) { return options(job).coalesces_reductions; },
+            &Behaviour::has_coalescing},
+    Setting{"managed_gradient_accumulation",
+            [](const Job& job) { return !options(job).manages_accumulation; },
+            &Behaviour::has_unmanaged_accumulation},
+    Setting{"compute_grad_norm", [](const Job& job) { return !options(job).computes_norm; },
+            &Behaviour::has_norm_switch},
+    Setting{"parameter_alignment", [](const Job& job) { return options(job).aligns_parameters; },
+            &Behaviour::has_norm_switch},
+    Setting{"DualPipeVModule", [](const Job& job) { return options(job).dual_pipe; },
+            &Behaviour::has_dual_pipe},
+    Setting{"a block that only some iterations leave out, after which a trace is recorded again,",
+            [](const Job& job) { return job.train.zero_stage == 3 && !options(job).skipped.iterations.empty(); },
+            &Behaviour::records_again},
+};
+
+Result<void> check_release(const Job& job) {
+  const Behaviour& has = behaviour(job);
+  for (const Setting& setting : k_settings) {
+    if (setting.is_asked(job) && !(has.*setting.is_there)) {
+      return failure(fmt::format("DeepSpeed {} has no {}; leave it out or name a newer framework_version",
+                                 has.version.name, setting.name));
+    }
+  }
+  if (job.train.dtype == DType::bf16 && job.train.zero_stage == 0 && !options(job).pipeline_engine &&
+      options(job).grad_accumulation_dtype == DType::fp32 && has.refuses_bf16_summed_in_fp32) {
+    return failure(
+        "data_types.grad_accum_dtype: unsupported mix of model_dtype=torch.bfloat16 and "
+        "grad_accum_dtype=torch.float32 without ZeRO, which DeepSpeed refuses; leave it out or use --zero 1");
+  }
+  return {};
+}
+
+/// Sizes of a job that a part of DeepSpeed asserts.
+Result<void> check_experts(const Job& job) {
+  const Options& own = options(job);
+  const ModelConfig& model = job.model;
+  const bool has_layers = !own.mixture.layers.empty();
+  if (model.experts == 0) {
+    return has_layers || own.auto_ep || job.layout.ep > 1
+               ? failure("experts are asked for, but the model has none; give model.experts")
+               : Result<void>{};
+  }
+  if (!has_layers && !own.auto_ep) {
+    return failure(
+        "a mixture of experts needs options.moe (which blocks have deepspeed.moe.layer.MoE) or expert_parallel "
+        "in the DeepSpeed JSON");
+  }
+  if (has_layers == own.auto_ep) {
+    return failure("options.moe and expert_parallel both place experts; leave one out");
+  }
+  if (model.experts % job.layout.ep != 0 || job.layout.dp % job.layout.ep != 0) {
+    return failure(fmt::format("{} experts on {} data ranks cannot be shared by {} ranks; change layout.expert",
+                               model.experts, job.layout.dp, job.layout.ep));
+  }
+  if (job.train.zero_stage == 3) {
+    return failure("DeepSpeed's mixtures of experts under ZeRO-3 have no rules here; use --zero 0, 1 or 2");
+  }
+  if (job.train.zero_stage > 0 && (!own.contiguous_gradients || !own.reduce_scatter)) {
+    return failure(
+        "DeepSpeed's mixtures of experts need contiguous_gradients and reduce_scatter; leave both true");
+  }
+  const auto is_missing = [&](std::int64_t layer) { return layer >= model.layers; };
+  if (std::any_of(own.mixture.layers.begin(), own.mixture.layers.end(), is_missing)) {
+    return failure(fmt::format("options.moe.layers names a block that a model of {} does not have", model.layers));
+  }
+  if (has_layers && model.family != Family::gpt) {
+    return failure("options.moe replaces the MLP of family gpt; use expert_parallel for llama");
+  }
+  if (own.auto_ep && (model.family != Family::llama || model.top_k < 1)) {
+    return failure("expert_parallel needs family llama with experts and top_k (Mixtral)");
+  }
+  return {};
+}
+
+Result<void> check_sequence(const Job& job) {
+  const std::int64_t ranks = job.layout.cp;
+  if (ranks == 1) {
+    return options(job).has_sequence_loader ? failure("UlyssesSPDataLoaderAdapter needs layout.sequence above 1")
+                                            : Result<void>{};
+  }
+  if (options(job).pipeline_engine || job.layout.model_ranks() > 1 || job.model.experts > 0) {
+    return failure(
+        "Ulysses' sequence parallelism beside a pipeline, tensor ranks or experts has no rules here; use one of "
+        "them");
+  }
+  if (job.model.sequence % ranks != 0 || job.model.heads % ranks != 0) {
+    return failure(
+        fmt::format("sequence parallelism over {} ranks needs a sequence and heads that they divide, not {} and "
+                    "{}",
+                    ranks, job.model.sequence, job.model.heads));
+  }
+  const std::int64_t keys = job.model.kv_heads;
+  if (job.model.family == Family::llama && keys % ranks != 0 && ranks % keys != 0) {
+    return failure(fmt::format("{} key-value heads cannot be shared by {} sequence ranks", keys, ranks));
+  }
+  if (job.train.hpz > 1) {
+    return failure("zero_hpz_partition_size with sequence parallelism has no rules here; set it to 1");
+  }
+  return {};
+}
+
+Result<void> check_tensor(const Job& job) {
+  if (job.layout.tp == 1 || job.layout.replicated_tp) {
+    return {};
+  }
+  if (!options(job).auto_tp) {
+    return failure(
+        "framework deepspeed splits linears by AutoTP alone; set tensor_parallel.autotp_size in its JSON, use "
+        "--framework neox or megatron, or a case file with options.replicated_tensor_parallel");
+  }
+  if (options(job).pipeline_engine || job.layout.replicate > 1 || job.model.experts > 0 || job.train.hpz > 1) {
+    return failure("AutoTP beside a pipeline, replicas, experts or hpZ has no rules here; use one of them");
+  }
+  if (job.model.family == Family::gpt && options(job).tensor_specs.empty()) {
+    return failure(
+        "AutoTP finds no linears that it knows in family gpt; give tensor_parallel.partition_config.layer_specs");
+  }
+  const ModelConfig& model = job.model;
+  for (const std::int64_t size : {model.heads, model.kv_heads, model.hidden, model.ffn_hidden}) {
+    if (size % job.layout.tp != 0) {
+      return failure(fmt::format("AutoTP over {} ranks splits heads and widths evenly here, not {}",
+                                 job.layout.tp, size));
+    }
+  }
+  return {};
+}
+
+Result<void> check_zero3(const Job& job) {
+  const Options& own = options(job);
+  const std::int64_t hpz = job.train.hpz;
+  if (hpz > 1 && (job.train.zero_stage != 3 || job.layout.dp % hpz != 0)) {
+    return failure(
+        fmt::format("zero_hpz_partition_size {} needs ZeRO-3 and must divide dp {}", hpz, job.layout.dp));
+  }
+  if (job.train.zero_stage != 3) {
+    return {};
+  }
+  if (own.quantizes_nontrainable) {
+    return failure("zero_quantized_nontrainable_weights has no rules here; set it to false");
+  }
+  if (job.train.quantized_gradients && (job.layout.model_ranks() > 1 || job.layout.cp > 1)) {
+    return failure("zero_quantized_gradients beside tensor or sequence ranks has no rules here");
+  }
+  if (own.coalesces_reductions) {
+    return failure("coalesce_grad_reduction under ZeRO-3 has no rules here; use --zero 0, 1 or 2");
+  }
+  return own.granularity > 0 || !(own.leaf_modules == LeafModules{}) ? check_leaf_modules(job) : Result<void>{};
+}
+
+Result<void> check_client(const Job& job) {
+  const Options& own = options(job);
+  if (own.counted_steps > 0 && own.manages_accumulation && !own.coalesces_reductions) {
+    return failure(fmt::format("gradient_accumulation_steps is {}, 'micro_batches' is {}; make them agree",
+                               own.counted_steps, job.train.micro_batches));
+  }
+  const bool is_plain_gpt = job.model.family == Family::gpt && !own.pipeline_engine && !is_of_transformers(job);
+  if (own.low_rank.rank > 0 && !is_plain_gpt) {
+    return failure("options.lora is for family gpt without a pipeline");
+  }
+  if ((own.low_rank.rank > 0 || !own.frozen.empty()) && own.pipeline_engine) {
+    return failure("frozen parameters in a pipeline have no rules here");
+  }
+  if (!own.skipped.iterations.empty() && (job.train.zero_stage != 3 || own.skipped.block >= job.model.layers)) {
+    return failure("options.skip_block is for ZeRO-3 and names one of the model's blocks");
+  }
+  if (!own.overflows_in.empty() && job.train.dtype != DType::fp16) {
+    return failure("options.overflow_iterations is for fp16");
+  }
+  if (is_of_transformers(job) && job.model.family != Family::llama) {
+    return failure("transformers' models are of family llama here");
+  }
+  const std::int64_t root = own.gathered.modifier_rank.value_or(0);
+  if (!own.gathered.modules.empty() && (job.train.zero_stage != 3 || root >= job.layout.dp)) {
+    return failure("options.gathered_parameters is for ZeRO-3, and its modifier_rank one of the data ranks");
+  }
+  if (!own.computes_norm && (job.train.gradient_clipping > 0 || own.offloads_optimizer)) {
+    return failure("compute_grad_norm: false needs gradient_clipping 0 and no offload, as DeepSpeed has it");
+  }
+  return {};
+}
+
+Result<void> check_autocast(const Job& job) {
+  if (!options(job).autocast) {
+    return {};
+  }
+  if (job.train.dtype != DType::fp32) {
+    return failure("torch_autocast is for a model in fp32; switch fp16 and bf16 off");
+  }
+  const bool is_zero12 = job.train.zero_stage == 1 || job.train.zero_stage == 2;
+  if (is_zero12 && !behaviour(job).has_large_autocast) {
+    const ModelTree tree = model_tree(job);
+    const auto is_too_large = [&](const LocalParameter& parameter) {
+      return parameter.is_cast && parameter.count > options(job).reduce_bucket_size;
+    };
+    if (std::any_of(tree.parameters.begin(), tree.parameters.end(), is_too_large)) {
+      return failure(fmt::format(
+          "DeepSpeed {} fails on torch_autocast with a parameter larger than reduce_bucket_size; make it larger",
+          behaviour(job).version.name));
+    }
+  }
+  return {};
+}
+
+Result<void> check_pipeline(const Job& job) {
+  const Options& own = options(job);
+  if (!own.pipeline_engine) {
+    return {};
+  }
+  if (job.train.zero_stage > 1) {
+    return failure(
+        fmt::format("ZeRO-{} with a pipeline is refused by DeepSpeed (runtime/pipe/engine.py:73); use --zero 0 "
+                    "or 1",
+                    job.train.zero_stage));
+  }
+  if (own.autocast || own.saves_after || !own.evaluated_before.empty()) {
+    return failure("torch_autocast, evaluation and checkpoints in a pipeline have no rules here");
+  }
+  return {};
+}
+
+}  // namespace
+
+void settle(Job& job) {
+  Options& own = options(job);
+  own.pipeline_engine = own.pipeline_engine || job.layout.pp > 1;
+  TrainConfig& train = job.train;
+  const bool was_changed = own.default_clipping && train.gradient_clipping != *own.default_clipping;
+  train.clipping_is_given = train.clipping_is_given || was_changed;
+  if (!train.clipping_is_given && (own.default_clipping || train.gradient_clipping == 0)) {
+    own.default_clipping = train.gradient_clipping = behaviour(job).gradient_clipping;
+  }
+}
+
+Result<void> check(const Job& job) {
+  const std::string& name = job.framework;
+  if (job.train.recompute == Recompute::selective) {
+    return failure(fmt::format("{} has no selective recompute; use --recompute none or full", name));
+  }
+  if (job.layout.virtual_stages > 1 || job.train.schedule != Schedule::one_f_one_b) {
+    return failure(fmt::format(
+        "framework {} runs 1F1B pipelines only; leave --schedule and --virtual-stages out", name));
+  }
+  for (const auto part : {check_pipeline, check_zero3, check_release}) {
+    if (const Result<void> ok = part(job); !ok) {
+      return ok;
+    }
+  }
+  const std::int64_t activation = job.train.micro_batch * job.model.sequence * job.model.hidden;
+  if (job.layout.model_ranks() > 1 && activation % job.layout.model_ranks() != 0) {
+    return failure(
+        fmt::format("an activation of {} elements is not divisible by {} tensor ranks; change --micro-batch, "
+                    "--seq or --tp",
+                    activation, job.layout.model_ranks()));
+  }
+  return {};
+}
+
+Result<void> check_plain(const Job& job) {
+  for (const auto part : {check_tensor, check_experts, check_sequence, check_client, check_autocast}) {
+    if (const Result<void> ok = part(job); !ok) {
+      return ok;
+    }
+  }
+  if (job.layout.pp > 1 && !options(job).pipeline_engine) {
+    return failure("pipeline parallelism needs DeepSpeed's pipeline engine; set options.engine: pipeline");
+  }
+  return check(job);
+}
+
+}  // namespace commlens::deepspeed

@@ -1,0 +1,19 @@
+#pragma once
+#include "commlens/frameworks/deepspeed/pass_runner.hpp"
+#include "commlens/plan/program_builder.hpp"
+
+namespace commlens::deepspeed {
+
+/// What the job's modules send: AutoTP's all_reduces of its linears, Ulysses' exchanges around attention, the
+/// exchanges of experts. Null: nothing. `out` outlives it.
+ModuleMessages module_messages(ProgramBuilder& out);
+
+/// What AutoTP's engine sends before the first forward pass: the inputs of the first rank, which the others
+/// compare. Source: runtime/engine.py:970 of 0.19.8.
+void write_first_inputs(ProgramBuilder& out);
+
+/// One refill of UlyssesSPDataLoaderAdapter, which lasts for as many micro-batches as ranks share a sequence:
+/// token ids, labels and positions of all of them. Source: runtime/sequence_parallel/ulysses_sp.py:678 of 0.19.8.
+void write_refill(ProgramBuilder& out);
+
+}  // namespace commlens::deepspeed

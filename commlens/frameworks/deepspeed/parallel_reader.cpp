@@ -1,0 +1,111 @@
+// The sections of a DeepSpeed JSON that split the model or the sequence.
+#include <fmt/format.h>
+
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/sections.hpp"
+#include "commlens/frameworks/deepspeed/tensor_split.hpp"
+
+namespace commlens::deepspeed {
+namespace {
+
+Result<void> read_spec(const ConfigNode& node, Job& job) {
+  TensorSpec spec;
+  MapReader reader(node, {job.warnings, job.unmodelled});
+  reader.read("patterns", spec.patterns);
+  std::string type = "column";
+  reader.read("partition_type", type);
+  if (type != "column" && type != "row" && type != "skip") {
+    reader.fail("partition_type", fmt::format("is '{}'; it is column, row or skip", shown_text(type)));
+  }
+  reader.skip_unless_off("shape partition_dim model_types");
+  for (const std::string& pattern : spec.patterns) {
+    if (const Result<void> ok = check_pattern(pattern); !ok) {
+      reader.fail("patterns", ok.error().message);
+    }
+  }
+  spec.is_column = type == "column";
+  if (type != "skip") {
+    options(job).tensor_specs.push_back(spec);
+  }
+  return reader.finish();
+}
+
+Result<void> read_partition(const ConfigNode& section, Job& job) {
+  MapReader reader(section, {job.warnings, job.unmodelled});
+  reader.accept("use_default_specs strict_mode");
+  if (const ConfigNode* specs = reader.node("layer_specs")) {
+    for (const ConfigNode& spec : specs->items) {
+      if (const Result<void> ok = read_spec(spec, job); !ok) {
+        return ok;
+      }
+    }
+  }
+  return reader.finish();
+}
+
+Result<void> read_tensor_parallel(MapReader& settings, Job& job) {
+  const ConfigNode* section = settings.map("tensor_parallel");
+  if (section == nullptr) {
+    return {};
+  }
+  MapReader reader(*section, {job.warnings, job.unmodelled});
+  std::int64_t size = 0;
+  reader.read("autotp_size", size, 0);
+  reader.accept("tp_overlap_comm dtype enabled keep_module_on_host preset_model tp tp_grain_size tp_size");
+  if (size > 1) {
+    options(job).auto_tp = true;
+    job.layout.tp = size;
+  }
+  if (const ConfigNode* partition = reader.map("partition_config")) {
+    if (const Result<void> ok = read_partition(*partition, job); !ok) {
+      return ok;
+    }
+  }
+  return reader.finish();
+}
+
+Result<void> read_expert_parallel(MapReader& settings, Job& job) {
+  const ConfigNode* section = settings.map("expert_parallel");
+  const ConfigNode* enabled = section == nullptr ? nullptr : find(*section, "enabled");
+  if (enabled == nullptr || is_off(*enabled)) {
+    return {};
+  }
+  MapReader reader(*section, {job.warnings, job.unmodelled});
+  reader.accept("enabled");
+  std::int64_t size = 1;
+  reader.read("autoep_size", size);
+  std::string preset = "mixtral";
+  reader.read("preset_model", preset);
+  if (preset != "mixtral") {
+    reader.fail("preset_model", fmt::format("is '{}', whose experts have no rules here; mixtral's have",
+                                            shown_text(preset)));
+  }
+  options(job).auto_ep = true;
+  job.layout.ep = size;
+  return reader.finish();
+}
+
+/// Without a model-parallel unit the engine makes a mesh of its own.
+void read_sequence(MapReader& settings, Job& job) {
+  std::int64_t size = 1;
+  settings.read("sequence_parallel_size", size);
+  settings.accept("data_parallel_size");
+  if (size > 1) {
+    job.layout.cp = size;
+    options(job).sequence_groups = SequenceGroups::mesh;
+  }
+}
+
+}  // namespace
+
+Result<void> read_parallel(MapReader& settings, Job& job) {
+  for (const auto read : {read_tensor_parallel, read_expert_parallel}) {
+    if (const Result<void> ok = read(settings, job); !ok) {
+      return ok;
+    }
+  }
+  read_sequence(settings, job);
+  return {};
+}
+
+}  // namespace commlens::deepspeed

@@ -1,0 +1,158 @@
+#include "commlens/frameworks/deepspeed/plain.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "commlens/frameworks/deepspeed/engine.hpp"
+#include "commlens/frameworks/deepspeed/model_tree.hpp"
+#include "commlens/frameworks/deepspeed/module_messages.hpp"
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/session.hpp"
+#include "commlens/frameworks/deepspeed/source.hpp"
+#include "commlens/frameworks/deepspeed/zero3.hpp"
+
+namespace commlens::deepspeed {
+namespace {
+
+const Rule k_items{"trainer.items_in_batch", "accelerate 1.15.0 utils/operations.py:355 gather"};
+
+/// How many items of the batch count, which the Trainer asks before each step.
+void write_items(ProgramBuilder& out) {
+  if (options(out.job()).is_trainer) {
+    out.all_gather(out.groups.world, {1}, DType::int64, k_items, "items of the batch");
+  }
+}
+
+/// Training on one rank, stages 0 to 2.
+class PlainRun {
+ public:
+  PlainRun(ProgramBuilder& out, EngineRank rank)
+      : out_(out),
+        job_(*rank.job),
+        rank_(std::move(rank)),
+        passes_(out, *rank_.tree, pass_options(job_), rank_.messages) {
+    rank_.compute_until = [this](const LocalParameter& parameter) { passes_.backward_until(parameter.name); };
+    rank_.end_backward = [this] { passes_.end_backward(); };
+  }
+
+  Program init() {
+    out_.set_phase(Phase::init);
+    write_parameter_broadcasts(out_, rank_);
+    write_items(out_);
+    return out_.take();
+  }
+
+  Program iteration(std::int64_t number) {
+    const Options& own = options(job_);
+    if (is_in(own.evaluated_before, number)) {
+      out_.set_phase(Phase::other);
+      passes_.forward();
+    }
+    for (std::int64_t micro_batch = 0; micro_batch < job_.train.micro_batches; ++micro_batch) {
+      write_micro_batch(number, micro_batch);
+    }
+    out_.set_phase(Phase::optimizer);
+    write_step(out_, rank_, is_in(own.overflows_in, number));
+    if (own.saves_after == number) {
+      write_checkpoint(out_, rank_, {});
+    }
+    rank_.after_iteration();
+    return out_.take();
+  }
+
+ private:
+  static bool is_in(const std::vector<std::int64_t>& numbers, std::int64_t number) {
+    return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  }
+
+  void write_micro_batch(std::int64_t iteration, std::int64_t micro_batch) {
+    const auto number = static_cast<std::int32_t>(micro_batch);
+    rank_.before_forward(iteration, number);
+    out_.set_phase(Phase::forward, number);
+    passes_.forward();
+    out_.set_phase(Phase::backward, number);
+    write_checkpoint_gathers(out_, job_.model.layers);
+    passes_.start_backward();
+    write_gradients(out_, rank_, micro_batch + 1 == job_.train.micro_batches);
+  }
+
+  ProgramBuilder& out_;
+  const Job& job_;
+  EngineRank rank_;
+  PassRunner passes_;
+};
+
+/// What comes before a forward pass: a refill of the data loader, and once the inputs of AutoTP.
+void write_before_forward(ProgramBuilder& out, std::int64_t iteration, std::int32_t micro_batch) {
+  const Job& job = out.job();
+  const std::int64_t before = iteration * job.train.micro_batches + micro_batch;
+  if (options(job).has_sequence_loader && before % job.layout.cp == 0) {
+    out.set_phase(Phase::other, micro_batch);
+    write_refill(out);
+  }
+  if (options(job).auto_tp && job.layout.tp > 1 && before == 0) {
+    out.set_phase(Phase::forward, micro_batch);
+    write_first_inputs(out);
+  }
+}
+
+/// After how many iterations the refills of the data loader come at the same places again.
+std::int64_t period(const Job& job) {
+  const std::int64_t ranks = options(job).has_sequence_loader ? job.layout.cp : 1;
+  return ranks / std::gcd(ranks, job.train.micro_batches);
+}
+
+/// Programs whose last `period` ones repeat for ever in turn.
+StagePrograms in_turn(Program init, std::vector<Program> iterations, std::int64_t period) {
+  StagePrograms programs{std::move(init), {}};
+  const auto steady = static_cast<std::int64_t>(iterations.size()) - period;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(iterations.size()); ++i) {
+    Program& program = iterations[static_cast<std::size_t>(i)];
+    if (i <= steady) {
+      programs.iterations.push_back(std::move(program));
+    } else {
+      programs.others.push_back({static_cast<Iteration>(i), period, std::move(program)});
+    }
+  }
+  return programs;
+}
+
+}  // namespace
+
+StagePrograms write_plain(const Job& job, Plan& plan) {
+  ProgramBuilder out(plan);
+  const ModelTree tree = model_tree(job);
+  EngineRank rank;
+  rank.job = &job;
+  rank.groups = engine_groups(out);
+  rank.tree = &tree;
+  rank.parameters = tree.parameters;
+  rank.model_ranks = job.layout.model_ranks();
+  rank.has_mpu = job.layout.model_ranks() > 1;
+  rank.messages = module_messages(out);
+  rank.before_forward = [&out](std::int64_t iteration, std::int32_t micro_batch) {
+    write_before_forward(out, iteration, micro_batch);
+  };
+  rank.after_iteration = [&out] {
+    out.set_phase(Phase::other);
+    write_items(out);
+  };
+  if (optimizer_path(job) == OptimizerPath::zero3) {
+    Zero3Programs zero3 = write_zero3(out, rank, period(job));
+    write_items(out);
+    zero3.init.append(out.take());
+    return in_turn(std::move(zero3.init), std::move(zero3.iterations), period(job));
+  }
+  PlainRun run(out, std::move(rank));
+  Program init = run.init();
+  const bool has_first_inputs = options(job).auto_tp && job.layout.tp > 1;
+  const std::int64_t special = std::max<std::int64_t>(last_special_iteration(job), has_first_inputs ? 0 : -1);
+  std::vector<Program> iterations;
+  for (std::int64_t i = 0; i <= special + period(job); ++i) {
+    iterations.push_back(run.iteration(i));
+  }
+  return in_turn(std::move(init), std::move(iterations), period(job));
+}
+
+}  // namespace commlens::deepspeed

@@ -1,0 +1,133 @@
+// The section zero_optimization of a DeepSpeed JSON.
+#include <fmt/format.h>
+
+#include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/sections.hpp"
+
+namespace commlens::deepspeed {
+namespace {
+
+constexpr std::string_view k_zero_keys =
+    "allgather_bucket_size allgather_partitions cpu_offload_use_pin_memory elastic_checkpoint "
+    "gather_16bit_weights_on_model_save gradient_allreduce_op ignore_unused_parameters legacy_stage1 "
+    "load_from_fp32_weights log_trace_cache_warnings override_module_apply pin_memory "
+    "pipeline_loading_checkpoint stage3_gather_16bit_weights_on_model_save "
+    "stage3_gather_fp16_weights_on_model_save fast_sharding_for_leaf_module";
+
+// What can change messages and has no rules: skipped, unless switched off.
+constexpr std::string_view k_skipped_zero_keys = "cpu_offload_params zenflow save_muon_momentum_buffer_in_memory";
+
+/// Whether a section asks for another device than the accelerator.
+bool offloads(MapReader& zero, std::string_view section) {
+  const ConfigNode* map = zero.map(section);
+  const ConfigNode* device = map == nullptr ? nullptr : find(*map, "device");
+  return device != nullptr && device->kind == ConfigNode::Kind::scalar && device->text != "none";
+}
+
+void read_offload(MapReader& zero, Options& own) {
+  bool optimizer = false;
+  bool parameters = false;
+  zero.read("cpu_offload", optimizer);
+  zero.read("cpu_offload_param", parameters);
+  own.offloads_optimizer = offloads(zero, "offload_optimizer") || optimizer;
+  own.offloads_parameters = offloads(zero, "offload_param") || parameters;
+}
+
+/// A size that DeepSpeed takes under two names.
+void read_size(MapReader& zero, std::string_view key, std::int64_t& value) {
+  zero.read(key, value, 0);
+  zero.read(fmt::format("stage3_{}", key), value, 0);
+}
+
+void read_switch(MapReader& zero, std::string_view key, bool& value) {
+  zero.read(key, value);
+  zero.read(fmt::format("stage3_{}", key), value);
+}
+
+/// A name, or a list of names.
+void read_names(MapReader& reader, std::string_view key, std::vector<std::string>& names) {
+  const ConfigNode* node = reader.node(key);
+  if (node != nullptr && node->kind == ConfigNode::Kind::scalar) {
+    reader.read(key, names.emplace_back());
+  } else {
+    reader.read(key, names);
+  }
+}
+
+Result<void> read_leaf_modules(MapReader& zero, Job& job) {
+  const ConfigNode* section = zero.map("leaf_module");
+  if (section == nullptr) {
+    return {};
+  }
+  LeafModules& leaves = options(job).leaf_modules;
+  MapReader reader(*section, {job.warnings, job.unmodelled});
+  read_names(reader, "classes", leaves.classes);
+  read_names(reader, "names", leaves.names);
+  read_names(reader, "name_suffixes", leaves.suffixes);
+  return reader.finish();
+}
+
+void read_stage3(MapReader& zero, Job& job) {
+  Options& own = options(job);
+  read_size(zero, "prefetch_bucket_size", own.prefetch_bucket_size);
+  read_size(zero, "param_persistence_threshold", job.train.persistence_threshold);
+  read_size(zero, "model_persistence_threshold", own.model_persistence_threshold);
+  read_size(zero, "max_live_parameters", own.max_live_parameters);
+  read_size(zero, "max_reuse_distance", own.max_reuse_distance);
+  read_size(zero, "module_granularity_threshold", own.granularity);
+  read_switch(zero, "use_all_reduce_for_fetch_params", own.all_reduce_fetch);
+  read_switch(zero, "allgather_sequential", own.sequential_gather);
+  zero.read("sub_group_size", own.sub_group_size);
+  zero.read("memory_efficient_linear", own.memory_efficient_linear);
+  zero.read("enable_sanity_checks", own.has_sanity_checks);
+  zero.read("zero_hpz_partition_size", job.train.hpz);
+  zero.read("zero_quantized_weights", job.train.quantized_weights);
+  zero.read("zero_quantized_gradients", job.train.quantized_gradients);
+  zero.read("zero_quantized_nontrainable_weights", own.quantizes_nontrainable);
+}
+
+void refuse_removed(MapReader& zero) {
+  std::int64_t mics = -1;
+  zero.read("mics_shard_size", mics, -1);
+  if (mics > 0) {
+    zero.fail("mics_shard_size",
+              "asks for MiCS ZeRO-3 sharding, which DeepSpeed 0.19.7 removed and which has no rules here; leave it "
+              "out");
+  }
+  zero.refuse_true("mics_hierarchical_params_gather",
+                   "belongs to MiCS, which DeepSpeed 0.19.7 removed and which has no rules here; leave it out");
+  zero.refuse("zeropp_loco_param", "asks for LoCo, which DeepSpeed 0.19.8 removed and which has no rules here; leave it "
+                                   "out");
+}
+
+}  // namespace
+
+Result<void> read_zero(const ConfigNode& section, Job& job) {
+  Options& own = options(job);
+  MapReader zero(section, {job.warnings, job.unmodelled});
+  std::int64_t stage = 0;
+  zero.read("stage", stage, 0);
+  if (stage > 3) {
+    zero.fail("stage", fmt::format("is {}; ZeRO has stages 0 to 3", stage));
+    return zero.finish();
+  }
+  job.train.zero_stage = static_cast<int>(stage);
+  own.overlap_comm = stage == 3;
+  zero.read("overlap_comm", own.overlap_comm);
+  zero.read("reduce_bucket_size", own.reduce_bucket_size);
+  zero.read("reduce_scatter", own.reduce_scatter);
+  zero.read("use_multi_rank_bucket_allreduce", own.use_multi_rank_bucket_allreduce);
+  zero.read("contiguous_gradients", own.contiguous_gradients);
+  zero.read("round_robin_gradients", own.round_robin_gradients);
+  zero.read("compute_grad_norm", own.computes_norm);
+  zero.read("parameter_alignment", own.aligns_parameters);
+  read_stage3(zero, job);
+  read_offload(zero, own);
+  refuse_removed(zero);
+  zero.skip_unless_off(k_skipped_zero_keys);
+  zero.accept(k_zero_keys);
+  const Result<void> leaves = read_leaf_modules(zero, job);
+  return leaves ? zero.finish() : leaves;
+}
+
+}  // namespace commlens::deepspeed
