@@ -39,9 +39,8 @@ struct EngineRank {
   std::function<void()> end_backward;
   bool zero3_computes = true;  // false where the client writes the computing of stage 3 itself
   ModuleMessages messages;           // null: none
-  /// What the client sends before a forward pass of an iteration, and after an iteration. Null: nothing.
+  /// What the client sends before a forward pass of an iteration. Null: nothing.
   std::function<void(std::int64_t iteration, std::int32_t micro_batch)> before_forward;
-  std::function<void()> after_iteration;
 };
 
 /// A parameter group of the optimizer.

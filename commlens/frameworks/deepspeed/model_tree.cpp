@@ -489,8 +489,10 @@ ModelTree model_tree(const Job& job) {
   if (is_llama) {
     tree = LlamaTree(job).build();
   } else {
-    const StagePart everything{.layers = job.model.layers};
-    tree = GptTree(local_parameters(job.model, ParameterList(job.model), 1, everything)).build(&job);
+    ModelConfig dense = job.model;  // experts are in the blocks that the options name
+    dense.experts = dense.top_k = 0;
+    const StagePart everything{.layers = dense.layers};
+    tree = GptTree(local_parameters(dense, ParameterList(dense), 1, everything)).build(&job);
   }
   freeze(tree, job);
   cast(tree, job);

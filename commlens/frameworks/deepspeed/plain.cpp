@@ -1,6 +1,7 @@
 #include "commlens/frameworks/deepspeed/plain.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <numeric>
 #include <utility>
 
@@ -16,13 +17,43 @@ namespace commlens::deepspeed {
 namespace {
 
 const Rule k_items{"trainer.items_in_batch", "accelerate 1.15.0 utils/operations.py:355 gather"};
+const Rule k_loss{"trainer.loss", "transformers 5.23.0 trainer.py _maybe_log_save_evaluate"};
+const Rule k_flops{"trainer.flops", "transformers 5.23.0 trainer_pt_utils.py:290 distributed_broadcast_scalars"};
 
-/// How many items of the batch count, which the Trainer asks before each step.
-void write_items(ProgramBuilder& out) {
-  if (options(out.job()).is_trainer) {
-    out.all_gather(out.groups.world, {1}, DType::int64, k_items, "items of the batch");
+/// What the Trainer of transformers gathers, one number of each rank.
+class TrainerCalls {
+ public:
+  explicit TrainerCalls(ProgramBuilder& out)
+      : out_(out), is_used_(options(out.job()).is_trainer && out.job().layout.dp > 1) {}
+
+  bool is_used() const { return is_used_; }
+
+  /// Before the first step.
+  Program start() { return written(Phase::init, {&k_items}); }
+  /// After a step: what it logs, and how many items count of the batch that follows.
+  Program step() {
+    return logs() ? written(Phase::other, {&k_loss, &k_flops, &k_items}) : written(Phase::other, {&k_items});
   }
-}
+  /// After the last one.
+  Program end() {
+    return logs() ? written(Phase::other, {&k_loss, &k_flops}) : written(Phase::other, {&k_flops});
+  }
+
+ private:
+  bool logs() const { return options(out_.job()).logs_steps; }
+
+  Program written(Phase phase, std::initializer_list<const Rule*> rules) {
+    out_.set_phase(phase);
+    for (const Rule* rule : is_used_ ? rules : std::initializer_list<const Rule*>{}) {
+      const DType dtype = rule == &k_items ? DType::int64 : DType::fp32;
+      out_.all_gather(out_.groups.world, {1}, dtype, *rule, "number of each rank");
+    }
+    return out_.take();
+  }
+
+  ProgramBuilder& out_;
+  bool is_used_;
+};
 
 /// Training on one rank, stages 0 to 2.
 class PlainRun {
@@ -39,7 +70,6 @@ class PlainRun {
   Program init() {
     out_.set_phase(Phase::init);
     write_parameter_broadcasts(out_, rank_);
-    write_items(out_);
     return out_.take();
   }
 
@@ -57,7 +87,6 @@ class PlainRun {
     if (own.saves_after == number) {
       write_checkpoint(out_, rank_, {});
     }
-    rank_.after_iteration();
     return out_.take();
   }
 
@@ -118,6 +147,22 @@ StagePrograms in_turn(Program init, std::vector<Program> iterations, std::int64_
   return programs;
 }
 
+/// With what the Trainer gathers around the steps, of which so many are made.
+StagePrograms with_trainer(Zero3Programs written, TrainerCalls& trainer, std::int64_t steps) {
+  written.init.append(trainer.start());
+  StagePrograms programs{std::move(written.init), {}};
+  const Program after = trainer.step();
+  const auto last = static_cast<std::size_t>(steps - 1);
+  Program ending = written.iterations[std::min(last, written.iterations.size() - 1)];
+  ending.append(trainer.end());
+  programs.others.push_back({static_cast<Iteration>(last), 0, std::move(ending)});
+  for (Program& iteration : written.iterations) {
+    iteration.append(after);
+    programs.iterations.push_back(std::move(iteration));
+  }
+  return programs;
+}
+
 }  // namespace
 
 StagePrograms write_plain(const Job& job, Plan& plan) {
@@ -134,25 +179,24 @@ StagePrograms write_plain(const Job& job, Plan& plan) {
   rank.before_forward = [&out](std::int64_t iteration, std::int32_t micro_batch) {
     write_before_forward(out, iteration, micro_batch);
   };
-  rank.after_iteration = [&out] {
-    out.set_phase(Phase::other);
-    write_items(out);
-  };
+  Zero3Programs written;
   if (optimizer_path(job) == OptimizerPath::zero3) {
-    Zero3Programs zero3 = write_zero3(out, rank, period(job));
-    write_items(out);
-    zero3.init.append(out.take());
-    return in_turn(std::move(zero3.init), std::move(zero3.iterations), period(job));
+    written = write_zero3(out, rank, period(job));
+  } else {
+    PlainRun run(out, std::move(rank));
+    written.init = run.init();
+    const bool has_first_inputs = options(job).auto_tp && job.layout.tp > 1;
+    const std::int64_t special =
+        std::max<std::int64_t>(last_special_iteration(job), has_first_inputs ? 0 : -1);
+    for (std::int64_t i = 0; i <= special + period(job); ++i) {
+      written.iterations.push_back(run.iteration(i));
+    }
   }
-  PlainRun run(out, std::move(rank));
-  Program init = run.init();
-  const bool has_first_inputs = options(job).auto_tp && job.layout.tp > 1;
-  const std::int64_t special = std::max<std::int64_t>(last_special_iteration(job), has_first_inputs ? 0 : -1);
-  std::vector<Program> iterations;
-  for (std::int64_t i = 0; i <= special + period(job); ++i) {
-    iterations.push_back(run.iteration(i));
+  TrainerCalls trainer(out);
+  if (trainer.is_used()) {
+    return with_trainer(std::move(written), trainer, job.iterations);
   }
-  return in_turn(std::move(init), std::move(iterations), period(job));
+  return in_turn(std::move(written.init), std::move(written.iterations), period(job));
 }
 
 }  // namespace commlens::deepspeed

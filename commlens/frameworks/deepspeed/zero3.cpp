@@ -80,7 +80,7 @@ class Zero3Run {
         tree_(*rank.tree),
         ranks_(rank.groups.data_ranks),
         leaves_(leaf_modules(tree_, job_)),
-        has_secondary_(rank.parameters.size(), false),
+        has_secondary_(rank.parameters.size(), job_.train.hpz > 1),
         coordinator_(rank.parameters, hooked_modules(tree_, leaves_), job_),
         passes_(out, tree_, options_of_passes(), rank.messages),
         gathers_(rank.parameters.size()) {
@@ -131,9 +131,6 @@ class Zero3Run {
     }
     if (own_.saves_after == number) {
       write_checkpoint();
-    }
-    if (rank_.after_iteration) {
-      rank_.after_iteration();
     }
     return out_.take();
   }
