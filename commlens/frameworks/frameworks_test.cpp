@@ -154,7 +154,7 @@ TEST(Frameworks, OurTrainerLeavesOutWhatDoesNotApply) {
 
 TEST(Frameworks, OurTrainerSaysThatItDoesNotOffload) {
   Job job = preset("1.3B").value();
-  deepspeed::options(job).offload = true;
+  deepspeed::options(job).offloads_optimizer = true;
   EXPECT_EQ(with_framework(job, "commlens").warnings.at(0),
             "our trainer keeps everything on its device: offload is skipped");
 }

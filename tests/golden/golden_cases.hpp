@@ -36,7 +36,7 @@ inline const std::vector<std::string>& golden_frameworks_of_2024() {
 inline std::vector<std::string> golden_frameworks() {
   std::vector<std::string> all = golden_frameworks_of_2024();
   for (const char* release :
-       {"torch", "torch_2.6", "torch_2.9", "torch_2.10", "torch_2.12", "torchtitan", "hf"}) {
+       {"deepspeed_0.19", "deepspeed_versions", "torch", "torch_2.6", "torch_2.9", "torch_2.10", "torch_2.12", "torchtitan", "hf"}) {
     all.emplace_back(release);
   }
   return all;
@@ -54,6 +54,11 @@ inline std::vector<std::string> golden_cases(const std::vector<std::string>& fra
 /// Random jobs of PyTorch (tests/recordings/torch_random.py) that once differed from the prediction.
 inline std::vector<std::string> golden_cases_of_random_torch_jobs() {
   return golden_cases_of("torch_recorded");
+}
+
+/// Recordings of our own of DeepSpeed, of what the others do not have.
+inline std::vector<std::string> golden_cases_of_more_deepspeed_jobs() {
+  return golden_cases_of("deepspeed_recorded");
 }
 
 /// Recordings of our own of torchtitan, of what the others do not have.

@@ -98,12 +98,33 @@ INSTANTIATE_TEST_SUITE_P(Recorded, Golden, testing::ValuesIn(golden_cases(golden
 INSTANTIATE_TEST_SUITE_P(RandomTorch, Golden, testing::ValuesIn(golden_cases_of_random_torch_jobs()),
                          golden_test_name);
 
+INSTANTIATE_TEST_SUITE_P(MoreDeepSpeed, Golden, testing::ValuesIn(golden_cases_of_more_deepspeed_jobs()),
+                         golden_test_name);
 INSTANTIATE_TEST_SUITE_P(MoreTitan, Golden, testing::ValuesIn(golden_cases_of_more_titan_jobs()),
                          golden_test_name);
 INSTANTIATE_TEST_SUITE_P(MoreHf, Golden, testing::ValuesIn(golden_cases_of_more_hf_jobs()), golden_test_name);
 
+/// Cases that DeepSpeed itself refused when they were to be recorded.
+TEST(GoldenRefused, IsRefusedWithDeepSpeedsReason) {
+  const std::map<std::string, std::string> reasons = {
+      {"z0_S_w4_bf16_gacc32",
+       "unsupported mix of model_dtype=torch.bfloat16 and grad_accum_dtype=torch.float32"},
+      {"z3_S_w4_fp32_p0_mics2", "MiCS ZeRO-3 sharding"}};
+  EXPECT_EQ(golden_cases_of("deepspeed_refused").size(), reasons.size());
+  for (const auto& [name, reason] : reasons) {
+    const fs::path file = golden_directory() / "deepspeed_refused" / name / "case.yaml";
+    const Result<Job> read = read_config({file.string()}, "");
+    const Result<Job> job = read ? validated(*read) : read;
+    const Result<Plan> plan = job ? make_plan(*job) : tl::unexpected(job.error());
+    ASSERT_FALSE(plan.has_value()) << name;
+    EXPECT_NE(plan.error().message.find(reason), std::string::npos) << plan.error().message;
+  }
+}
+
 TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("deepspeed").size(), 46U);
+  EXPECT_EQ(golden_cases_of("deepspeed_0.19").size(), 87U);
+  EXPECT_EQ(golden_cases_of("deepspeed_versions").size(), 27U);
   EXPECT_EQ(golden_cases_of("neox").size(), 13U);
   EXPECT_EQ(golden_cases_of("megatron").size(), 10U);
   EXPECT_EQ(golden_cases_of("torch_ddp").size(), 4U);

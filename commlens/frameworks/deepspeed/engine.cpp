@@ -91,7 +91,7 @@ void write_parameter_gathers(ProgramBuilder& out, const EngineRank& rank) {
 void write_stage0_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
   const bool is_half = rank.job->train.dtype != DType::fp32;
   if (is_half && rank.has_mpu) {
-    out.all_reduce(rank.groups.model, {1}, DType::uint8, k_overflow_mp, "overflow flag");
+    write_overflow_flag(out, rank.groups.model, k_overflow_mp);
     if (!overflows) {
       out.all_reduce(rank.groups.model, {1}, DType::fp32, k_norm_mp, "gradient norm");
     }
@@ -140,10 +140,10 @@ void write_zero12_step(ProgramBuilder& out, const EngineRank& rank, bool overflo
   const Job& job = *rank.job;
   if (checks_overflow(job)) {
     if (job.train.zero_stage == 2 || behaviour(job).stage1_sends_overflow_flag) {
-      out.all_reduce(rank.groups.data, {1}, DType::uint8, k_overflow_dp, "overflow flag");
+      write_overflow_flag(out, rank.groups.data, k_overflow_dp);
     }
     if (rank.model_ranks > 1) {
-      out.all_reduce(rank.groups.model, {1}, DType::uint8, k_zero_overflow_mp, "overflow flag");
+      write_overflow_flag(out, rank.groups.model, k_zero_overflow_mp);
     }
     if (overflows) {
       return;
@@ -157,6 +157,12 @@ void write_zero12_step(ProgramBuilder& out, const EngineRank& rank, bool overflo
 }
 
 }  // namespace
+
+void write_overflow_flag(ProgramBuilder& out, GroupId group, const Rule& rule) {
+  out.set_reduction(Reduction::max);
+  out.all_reduce(group, {1}, DType::uint8, rule, "overflow flag");
+  out.set_reduction(Reduction::sum);
+}
 
 EngineGroups engine_groups(const ProgramBuilder& out) {
   const Job& job = out.job();

@@ -73,6 +73,9 @@ DType communication_dtype(const Job& job, const LocalParameter& parameter);
 /// How the passes of the job go.
 PassOptions pass_options(const Job& job);
 
+/// One byte of each rank, of which the largest counts: whether gradients overflow.
+void write_overflow_flag(ProgramBuilder& out, GroupId group, const Rule& rule);
+
 /// A broadcast of a parameter's value from the first rank of a group.
 void write_parameter_broadcast(ProgramBuilder& out, GroupId group, const LocalParameter& parameter,
                                const Rule& rule, std::string_view tag);

@@ -100,11 +100,13 @@ class ExpertMessages {
     if (options(job_).mixture.drops_tokens) {
       return;
     }
+    out_.set_reduction(Reduction::max);
     if (!behaviour(job_).agrees_on_capacity_in_expert_group) {
       out_.all_reduce(out_.groups.world, {1}, DType::int64, k_capacity, "largest number of tokens");
     } else if (job_.layout.ep > 1) {
       out_.all_reduce(groups_.experts, {1}, DType::int64, k_capacity, "largest number of tokens");
     }
+    out_.set_reduction(Reduction::sum);
   }
 
   void before_experts(bool is_backward) {

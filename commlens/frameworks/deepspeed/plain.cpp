@@ -167,6 +167,7 @@ StagePrograms with_trainer(Zero3Programs written, TrainerCalls& trainer, std::in
 
 StagePrograms write_plain(const Job& job, Plan& plan) {
   ProgramBuilder out(plan);
+  out.set_reduction(Reduction::sum);
   const ModelTree tree = model_tree(job);
   EngineRank rank;
   rank.job = &job;

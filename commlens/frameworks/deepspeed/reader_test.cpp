@@ -111,7 +111,8 @@ TEST(DeepSpeedJson, RefusesABatchThatNoNumberOfRanksMakes) {
 TEST(DeepSpeedJson, SeesOffloadInEveryForm) {
   const auto offloads = [](const std::string& section) {
     const std::string text = R"({"zero_optimization": {"stage": 2, )" + section + "}}";
-    return deepspeed::options(read_deepspeed(text).value()).offload;
+    const Job job = read_deepspeed(text).value();
+    return deepspeed::options(job).offloads_optimizer || deepspeed::options(job).offloads_parameters;
   };
   for (const char* section : {R"("offload_optimizer": {"device": "cpu"})",
                               R"("offload_param": {"device": "nvme"})", R"("cpu_offload": true)"}) {

@@ -115,6 +115,7 @@ LocalParameters stage_parameters(const Job& job, const ParameterList& all, const
 StagePrograms write_stage(const Job& job, const ParameterList& all, const StagePart& part, std::int64_t stage,
                           Plan& plan) {
   ProgramBuilder out(plan);
+  out.set_reduction(Reduction::sum);
   PipelineRank rank;
   rank.engine = engine_rank(out, stage_parameters(job, all, part));
   rank.stage = stage;

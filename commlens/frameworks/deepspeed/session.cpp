@@ -33,9 +33,11 @@ std::int64_t last_special_iteration(const Job& job) {
 void write_checkpoint(ProgramBuilder& out, const EngineRank& rank, const std::function<void()>& inner) {
   out.set_phase(Phase::other);
   out.barrier(out.groups.world, k_barrier);
-  for (int compared = 0; compared < 2; ++compared) {
+  for (const Reduction compared : {Reduction::max, Reduction::min}) {
+    out.set_reduction(compared);
     out.all_reduce(out.groups.world, {k_tag_bytes}, DType::uint8, k_tag, "largest and smallest hash of the tag");
   }
+  out.set_reduction(Reduction::sum);
   if (behaviour(*rank.job).has_barriers_of_data_ranks) {
     for (std::int64_t turn = 0; turn < rank.groups.data_ranks; ++turn) {
       out.barrier(rank.groups.data, k_barrier);

@@ -373,9 +373,9 @@ class Zero3Run {
     out_.set_phase(Phase::optimizer);
     const bool has_model_group = rank_.model_ranks > 1;
     if (job_.train.dtype == DType::fp16) {
-      out_.all_reduce(rank_.groups.data, {1}, DType::uint8, k_overflow, "overflow flag");
+      write_overflow_flag(out_, rank_.groups.data, k_overflow);
       if (has_model_group) {
-        out_.all_reduce(rank_.groups.model, {1}, DType::uint8, k_overflow_mp, "overflow flag");
+        write_overflow_flag(out_, rank_.groups.model, k_overflow_mp);
       }
     }
     coordinator_.step();
@@ -428,7 +428,9 @@ class Zero3Run {
     }
     if (!own_.gathered.modifier_rank) {
       if (own_.has_sanity_checks && behaviour(job_).has_gathered_check) {
+        out_.set_reduction(Reduction::max);
         out_.all_reduce(out_.groups.world, {1}, DType::int64, k_guarded_check);
+        out_.set_reduction(Reduction::sum);
       }
       return;
     }

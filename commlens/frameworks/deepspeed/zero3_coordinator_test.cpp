@@ -9,31 +9,48 @@ namespace {
 
 using Sets = std::vector<std::vector<std::size_t>>;
 
+using Pass = Zero3Coordinator::Pass;
+
 /// Three modules with one parameter each of 10, 20 and 30 elements; forward 0 1 2, backward 2 1 0.
 class Coordinator : public testing::Test {
  protected:
   LocalParameters parameters_{
       {.name = "a", .count = 10}, {.name = "b", .count = 20}, {.name = "c", .count = 30}};
-  std::vector<HookedModule> modules_{{{0}, true}, {{1}, true}, {{2}, true}};
-
+  bool first_is_released_ = true;  // by a hook of the backward pass
   Sets gathers_;
+  std::vector<std::int64_t> checks_;
 
   Zero3Coordinator make(const Job& job) {
-    return {parameters_, job, [this](const std::vector<std::size_t>& set) { gathers_.push_back(set); }};
+    std::vector<HookedModule> modules;
+    for (std::size_t row = 0; row < parameters_.size(); ++row) {
+      modules.push_back({.parameters = {row}, .own = {row}, .below = {row}});
+    }
+    Zero3Coordinator coordinator(parameters_, std::move(modules), job);
+    coordinator.gather = [this](const std::vector<std::size_t>& set) { gathers_.push_back(set); };
+    coordinator.on_release = [](std::size_t) {};
+    coordinator.on_check = [this](std::int64_t numbers) { checks_.push_back(numbers); };
+    return coordinator;
+  }
+
+  void forward(Zero3Coordinator& coordinator, bool trains = true) {
+    coordinator.start_forward(trains);
+    for (const std::size_t module : {0U, 1U, 2U}) {
+      coordinator.fetch(module, Pass::forward);
+      coordinator.release(module, Pass::forward);
+    }
   }
 
   Sets micro_batch(Zero3Coordinator& coordinator) {
     gathers_.clear();
-    for (const std::size_t module : {0U, 1U, 2U}) {
-      coordinator.fetch(modules_[module]);
-      coordinator.release(modules_[module]);
-    }
+    checks_.clear();
+    forward(coordinator);
     for (const std::size_t module : {2U, 1U, 0U}) {
-      coordinator.fetch(modules_[module]);
-      if (modules_[module].has_post_backward) {
-        coordinator.release(modules_[module]);
+      coordinator.fetch(module, Pass::backward);
+      if (module > 0 || first_is_released_) {
+        coordinator.release(module, Pass::backward);
       }
     }
+    coordinator.before_last_reduction();
     coordinator.end_backward();
     return gathers_;
   }
@@ -50,8 +67,37 @@ Job nothing_kept() {
 TEST_F(Coordinator, GathersEveryModuleTwiceWhileRecording) {
   Zero3Coordinator coordinator = make(nothing_kept());
   EXPECT_EQ(micro_batch(coordinator), (Sets{{0}, {1}, {2}, {2}, {1}, {0}}));
-  EXPECT_EQ(coordinator.traced_modules(), 6);
-  EXPECT_EQ(coordinator.traced_parameters(), 6);
+  EXPECT_EQ(checks_, std::vector<std::int64_t>{0});
+  micro_batch(coordinator);
+  EXPECT_EQ(checks_, (std::vector<std::int64_t>{6, 6, 6})) << "6 calls of modules, of one parameter each";
+}
+
+/// Before 0.15.4 the trace is checked at the end of the first backward pass.
+TEST_F(Coordinator, ChecksItsTraceAfterBackwardInOlderReleases) {
+  Job job = nothing_kept();
+  deepspeed::options(job).release = "0.15.3";
+  Zero3Coordinator coordinator = make(job);
+  micro_batch(coordinator);
+  EXPECT_EQ(checks_, (std::vector<std::int64_t>{6, 6, 6}));
+  micro_batch(coordinator);
+  EXPECT_TRUE(checks_.empty());
+}
+
+/// A pass that leaves a module out gives the trace up where it should have come; the next pass records anew.
+TEST_F(Coordinator, RecordsAgainAfterAnotherPass) {
+  Zero3Coordinator coordinator = make(nothing_kept());
+  micro_batch(coordinator);
+  micro_batch(coordinator);
+  EXPECT_TRUE(coordinator.state().is_complete);
+  coordinator.start_forward(true);
+  coordinator.fetch(0, Pass::forward);
+  coordinator.fetch(2, Pass::forward);
+  EXPECT_FALSE(coordinator.state().is_complete);
+  coordinator.step();
+  micro_batch(coordinator);
+  EXPECT_EQ(checks_, std::vector<std::int64_t>{0});
+  micro_batch(coordinator);
+  EXPECT_EQ(checks_, (std::vector<std::int64_t>{6, 6, 6}));
 }
 
 /// With a reuse distance of 0 nothing is kept, even the last module of forward.
@@ -102,17 +148,22 @@ TEST_F(Coordinator, MarksSmallParametersPersistent) {
   EXPECT_EQ(make(job).persistent(), (std::vector<std::size_t>{0, 1, 2}));
 }
 
-/// A module without a post-backward hook keeps its parameters until the optimizer step, so that the next
-/// micro-batch does not gather them again.
+/// Before 0.19.3 a module without a post-backward hook keeps its parameters until the optimizer step, so that
+/// the next micro-batch does not gather them again.
 TEST_F(Coordinator, KeepsParametersBetweenMicroBatches) {
-  modules_[0].has_post_backward = false;
+  first_is_released_ = false;
   Job job;
   job.train.persistence_threshold = 0;
+  deepspeed::options(job).release = "0.14.0";
   Zero3Coordinator coordinator = make(job);
   micro_batch(coordinator);
   EXPECT_EQ(micro_batch(coordinator), (Sets{{1, 2}}));
   coordinator.step();
   EXPECT_EQ(micro_batch(coordinator), (Sets{{0}, {1, 2}}));
+  deepspeed::options(job).release = "0.19.3";
+  Zero3Coordinator newer = make(job);
+  micro_batch(newer);
+  EXPECT_EQ(micro_batch(newer), (Sets{{0}, {1, 2}}));
 }
 
 }  // namespace
