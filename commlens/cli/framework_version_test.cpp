@@ -36,13 +36,13 @@ TEST(FrameworkVersion, IsVerifiedIfItWasRecorded) {
 }
 
 TEST(FrameworkVersion, TakesTheRulesOfTheNearestOlderOneAndSaysSo) {
-  const Outcome outcome = predicted("deepspeed", "0.16.9");
+  const Outcome outcome = predicted("deepspeed", "0.20.1");
   EXPECT_EQ(outcome.code, ExitCode::done);
   EXPECT_EQ(outcome.err,
-            "commlens: warning: framework_version 0.16.9 is unknown; the rules of deepspeed 0.14.0, the "
+            "commlens: warning: framework_version 0.20.1 is unknown; the rules of deepspeed 0.19.8, the "
             "nearest older version known, are used, unverified\n");
-  EXPECT_NE(outcome.out.find("; unverified: version 0.16.9 was never recorded, the rules are those of "
-                             "0.14.0, the nearest older version known\n"),
+  EXPECT_NE(outcome.out.find("; unverified: version 0.20.1 was never recorded, the rules are those of "
+                             "0.19.8, the nearest older version known\n"),
             std::string::npos)
       << outcome.out;
 }
@@ -82,6 +82,16 @@ TEST(FrameworkVersion, IsComparedWithAnother) {
       << outcome.out;
   EXPECT_NE(outcome.out.find("fp32 4 B  fp32 156 B"), std::string::npos) << outcome.out;
   EXPECT_EQ(run_with({"compare", job, job, "--framework", "torch@2.15.0"}).code, ExitCode::done);
+}
+
+/// What DeepSpeed's releases change for one job: 0.19.8 sends start weights as bytes, a flag of bf16, and the
+/// trace of modules in other places (golden/deepspeed_versions).
+TEST(FrameworkVersion, OfDeepSpeedIsComparedWithAnother) {
+  const std::string job = "tests/golden/deepspeed/z3_S_w4_fp32_p200/case.yaml";
+  const Outcome outcome = run_with({"compare", job, job, "--framework", "deepspeed@0.14.0,deepspeed@0.19.8"});
+  EXPECT_EQ(outcome.code, ExitCode::differs) << outcome.err;
+  EXPECT_NE(outcome.out.find("predicted by the rules of deepspeed 0.19.8"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("zero3.trace_check"), std::string::npos) << outcome.out;
 }
 
 TEST(FrameworkVersion, TakesTheDefaultRulesForACommitThatIsNotListed) {

@@ -130,7 +130,9 @@ TEST(CaseYaml, RefusesContradictions) {
             "z/case.yaml:7: the deepspeed map trains in fp16, 'precision' is fp32; make them agree");
   EXPECT_EQ(error_of(k_head + k_model + "deepspeed: {train_micro_batch_size_per_gpu: 4}\n"),
             "z/case.yaml:7: train_micro_batch_size_per_gpu is 4, 'micro_batch' is 2; make them agree");
-  EXPECT_EQ(error_of(k_head + k_model + "micro_batches: 1\ndeepspeed: {gradient_accumulation_steps: 4}\n"),
+  const Job job =
+      read(k_head + k_model + "micro_batches: 1\ndeepspeed: {gradient_accumulation_steps: 4}\n").value();
+  EXPECT_EQ(make_plan(job).error().message,
             "z/case.yaml:8: gradient_accumulation_steps is 4, 'micro_batches' is 1; make them agree");
 }
 

@@ -119,13 +119,13 @@ TEST(MakePlan, SaysThatStagesWithoutNormsWouldWaitForEver) {
 
 TEST(MakePlan, UsesTheNearestRulesForAnUnknownVersion) {
   Job job = preset_job("19M", {.framework = "deepspeed"});
-  job.framework_version = "0.15.1";
+  job.framework_version = "0.13.1";
   const Plan unknown = make_plan(job).value();
   EXPECT_FALSE(unknown.tables.provenance.verified);
   ASSERT_EQ(unknown.job.warnings.size(), 1U);
   EXPECT_EQ(unknown.job.warnings[0],
-            "framework_version 0.15.1 is unknown; the rules of deepspeed 0.14.0, the nearest older version "
-            "known, are used, unverified");
+            "framework_version 0.13.1 is unknown; the rules of deepspeed 0.14.0, the oldest version known, are "
+            "used, unverified");
   job.framework_version = "0.14.0+cu118";
   EXPECT_TRUE(make_plan(job).value().tables.provenance.verified);
 }
@@ -190,7 +190,7 @@ TEST(MakePlan, SettingsThatAreLeftOutMakeItUnverified) {
 TEST(MakePlan, SaysWhyItIsUnverified) {
   EXPECT_TRUE(make_plan(preset_job("19M", {})).value().unverified.empty());
   const Plan plan = make_plan(preset_job("19M", {.dp = 2, .zero = 3})).value();
-  EXPECT_EQ(plan.unverified.size(), 2U) << "recomputation under ZeRO-3, GPT-NeoX under ZeRO-3";
+  EXPECT_EQ(plan.unverified, std::vector<std::string>{"GPT-NeoX under ZeRO-3"});
 }
 
 TEST(MakePlan, MergesStagesThatDoTheSame) {

@@ -1,6 +1,7 @@
 // Texts of advice on DeepSpeed's configuration.
 #include <fmt/format.h>
 
+#include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
@@ -22,12 +23,14 @@ std::vector<AdvisedChange> overlapping(const Job& job, std::string_view place) {
 
 std::vector<AdvisedChange> less_reduced(const Job& job, std::string_view place) {
   Job changed = job;
-  if (!options(job).reduce_scatter) {
+  const bool sends_whole_buffers = behaviour(job).flush_without_scatter == Behaviour::Flush::buffer;
+  if (!options(job).reduce_scatter && sends_whole_buffers) {
     options(changed).reduce_scatter = true;
     return {{std::move(changed), "Let DeepSpeed reduce what is in a bucket, not the whole buffer",
              fmt::format("zero_optimization.reduce_scatter: true {}", place)}};
   }
-  if (options(job).contiguous_gradients && options(job).use_multi_rank_bucket_allreduce) {
+  if (options(job).reduce_scatter && options(job).contiguous_gradients &&
+      options(job).use_multi_rank_bucket_allreduce) {
     options(changed).use_multi_rank_bucket_allreduce = false;
     return {{std::move(changed), "Reduce each gradient to the rank that owns it",
              fmt::format("zero_optimization.use_multi_rank_bucket_allreduce: false {}", place)}};

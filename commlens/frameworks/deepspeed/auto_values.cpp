@@ -143,7 +143,7 @@ ConfigNode with_auto_settled(const ConfigNode& settings, const TrainingArguments
   automatic.settle(settled, "");
   deepspeed::settle_width_sizes(job);
   const std::vector<std::string> notes = automatic.notes();
-  if (!notes.empty()) {
+  if (!notes.empty() && !given.are_all_known) {
     job.warnings.push_back(
         fmt::format("{}: \"auto\" becomes what transformers sets: {}; other training arguments are "
                     "--micro-batch, --micro-batches, --clip and --dtype",

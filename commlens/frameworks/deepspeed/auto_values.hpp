@@ -14,6 +14,7 @@ struct TrainingArguments {
   std::optional<std::int64_t> micro_batch;    // --per_device_train_batch_size, 8
   std::optional<std::int64_t> micro_batches;  // --gradient_accumulation_steps, 1
   std::optional<DType> dtype;                 // --fp16 or --bf16; fp32 with neither
+  bool are_all_known = false;                 // nothing is noted of what "auto" becomes
 };
 
 /// The settings with every "auto" replaced as transformers' trainer does before it calls DeepSpeed: batch,

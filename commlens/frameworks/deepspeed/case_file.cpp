@@ -177,6 +177,7 @@ Result<void> read_case_section(std::string_view /*name*/, const ConfigNode& sect
   job.train.micro_batch = std::max<std::int64_t>(micro_batch, 1);
   job.train.micro_batches = std::max<std::int64_t>(micro_batches, 1);
   TrainingArguments given;
+  given.are_all_known = true;
   given.dtype = precision;
   if (micro_batch != k_absent) {
     given.micro_batch = micro_batch;
@@ -203,8 +204,10 @@ Result<void> read_case_section(std::string_view /*name*/, const ConfigNode& sect
                     section.where(), job.train.micro_batch, micro_batch));
   }
   if (micro_batches != k_absent && job.train.micro_batches != micro_batches) {
-    // Backward passes that the engine does not count: options say whether it is so (checks.cpp).
-    options(job).counted_steps = job.train.micro_batches;
+    // Right where the engine does not count backward passes, as options may say (checks.cpp).
+    options(job).uncounted_passes =
+        fmt::format("{}: gradient_accumulation_steps is {}, 'micro_batches' is {}; make them agree",
+                    section.where(), job.train.micro_batches, micro_batches);
     job.train.micro_batches = micro_batches;
   }
   return {};

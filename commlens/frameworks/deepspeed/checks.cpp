@@ -203,9 +203,8 @@ Result<void> check_zero3(const Job& job) {
 
 Result<void> check_client(const Job& job) {
   const Options& own = options(job);
-  if (own.counted_steps > 0 && own.manages_accumulation && !own.coalesces_reductions) {
-    return failure(fmt::format("gradient_accumulation_steps is {}, 'micro_batches' is {}; make them agree",
-                               own.counted_steps, job.train.micro_batches));
+  if (!own.uncounted_passes.empty() && own.manages_accumulation && !own.coalesces_reductions) {
+    return failure(own.uncounted_passes);
   }
   const bool is_plain_gpt = job.model.family == Family::gpt && !own.pipeline_engine && !is_of_transformers(job);
   if (own.low_rank.rank > 0 && !is_plain_gpt) {
@@ -277,6 +276,7 @@ Result<void> check_pipeline(const Job& job) {
 void settle(Job& job) {
   Options& own = options(job);
   own.pipeline_engine = own.pipeline_engine || job.layout.pp > 1;
+  own.auto_tp = own.auto_tp || (job.layout.splitting_ranks() > 1 && job.model.family == Family::llama);
   TrainConfig& train = job.train;
   const bool was_changed = own.default_clipping && train.gradient_clipping != *own.default_clipping;
   train.clipping_is_given = train.clipping_is_given || was_changed;

@@ -126,8 +126,9 @@ struct Options {
   bool has_sequence_loader = false;   // UlyssesSPDataLoaderAdapter
   bool manages_accumulation = true;   // managed_gradient_accumulation
   bool coalesces_reductions = false;  // engine.coalesce_grad_reduction() around the micro-batches
-  /// gradient_accumulation_steps where they are not the micro-batches that the case has; 0: they are.
-  std::int64_t counted_steps = 0;
+  /// What is wrong unless the engine does not count backward passes: a case with more micro-batches than
+  /// gradient_accumulation_steps. Empty: nothing.
+  std::string uncounted_passes;
   bool is_trainer = false;            // the Trainer of transformers
   bool logs_steps = false;            // which logs its loss after each step
   bool is_accelerate = false;         // a script of accelerate

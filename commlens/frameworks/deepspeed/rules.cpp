@@ -166,18 +166,20 @@ std::vector<std::string> unverified(const Job& job) {
   const Options& own = options(job);
   const bool zero3 = job.train.zero_stage == 3;
   const bool has_tensor_ranks = job.layout.model_ranks() > 1;
-  const bool is_zero12 = job.train.zero_stage == 1 || job.train.zero_stage == 2;
   std::vector<std::string> reasons;
   const auto add = [&](bool applies, const char* reason) {
     if (applies) {
       reasons.emplace_back(reason);
     }
   };
-  add(job.model.family != Family::gpt, "models other than gpt");
+  add(job.model.family != Family::gpt && job.framework != k_name, "models other than gpt");
   add(has_tensor_ranks && own.pipe_partitioned != own.grad_partitioned,
       "pipe_partitioned apart from grad_partitioned");
-  add(is_zero12 && !own.contiguous_gradients && behaviour(job).broadcasts_bytes == false,
-      "contiguous_gradients: false");
+  add(job.framework == k_name && has_unequal_groups(job),
+      "stages of different numbers of parameter groups (one that holds an embedding or a head alone has no "
+      "biases and norms), whose gradient norms would wait for each other");
+  add(own.auto_tp && own.tensor_specs.empty(), "AutoTP's own choice of linears");
+  add(own.is_accelerate, "accelerate");
   return reasons;
 }
 

@@ -202,6 +202,19 @@ Result<void> check(const Job& job) {
     return failure(
         "layout.replicate is an option of DeepSpeed cases; GPT-NeoX splits every tensor rank's parameters");
   }
+  if (job.layout.cp > 1) {
+    return failure("the neox rules do not cover context parallelism (--cp); use --cp 1");
+  }
+  if (job.layout.ep > 1 || job.model.experts > 0) {
+    return failure(
+        "framework neox rules do not cover mixtures of experts (--ep); use --framework megatron or leave it "
+        "out");
+  }
+  if (job.train.quantized_weights || job.train.quantized_gradients || deepspeed::options(job).autocast) {
+    return failure(
+        "quantised ZeRO++ and torch_autocast are newer than what GPT-NeoX was recorded with; leave "
+        "zero_quantized_weights, zero_quantized_gradients and torch_autocast out");
+  }
   if (const Result<void> supported = check_version(job); !supported) {
     return supported;
   }
