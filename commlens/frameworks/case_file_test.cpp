@@ -9,6 +9,7 @@
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/neox/options.hpp"
+#include "commlens/frameworks/planner.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/model/parameters.hpp"
 

@@ -36,7 +36,14 @@ constexpr std::string_view k_irrelevant =
     "prescale_gradients seq_parallel_communication_data_type steps_per_print tensorboard timers "
     "use_data_before_expert_parallelism use_node_local_storage wall_clock_breakdown wandb "
     "zero_allow_untested_optimizer zero_force_ds_cpu_optimizer zero_optimization.allgather_bucket_size "
-    "zero_optimization.allgather_partitions zero_optimization.contiguous_gradients "
+    "zero_optimization.allgather_partitions zero_optimization.allgather_sequential "
+    "zero_optimization.compute_grad_norm zero_optimization.contiguous_gradients "
+    "zero_optimization.enable_sanity_checks zero_optimization.fast_sharding_for_leaf_module "
+    "zero_optimization.gradient_allreduce_op zero_optimization.leaf_module "
+    "zero_optimization.module_granularity_threshold zero_optimization.parameter_alignment "
+    "zero_optimization.stage3_allgather_sequential zero_optimization.stage3_module_granularity_threshold "
+    "zero_optimization.stage3_use_all_reduce_for_fetch_params zero_optimization.use_all_reduce_for_fetch_params "
+    "managed_gradient_accumulation bf16.check_grad_overflow "
     "zero_optimization.cpu_offload zero_optimization.cpu_offload_param "
     "zero_optimization.cpu_offload_use_pin_memory zero_optimization.elastic_checkpoint "
     "zero_optimization.gather_16bit_weights_on_model_save zero_optimization.ignore_unused_parameters "
@@ -55,15 +62,13 @@ constexpr std::string_view k_irrelevant =
     "zero_optimization.sub_group_size zero_optimization.use_multi_rank_bucket_allreduce";
 
 constexpr std::string_view k_refused =
-    "amp autotuning compile compression_training curriculum_learning data_efficiency data_parallel_size "
+    "expert_parallel torch_autocast amp autotuning compile compression_training curriculum_learning data_efficiency data_parallel_size "
     "disable_allgather eigenvalue elasticity fp16.fp16_master_weights_and_grads hybrid_engine "
     "pipeline.activation_checkpoint_interval progressive_layer_drop quantize_training "
     "sequence_parallel_size sparse_gradients tensor_parallel weight_quantization "
     "zero_optimization.cpu_offload_params zero_optimization.mics_shard_size "
-    "zero_optimization.module_granularity_threshold zero_optimization.stage3_module_granularity_threshold "
-    "zero_optimization.stage3_use_all_reduce_for_fetch_params "
-    "zero_optimization.use_all_reduce_for_fetch_params zero_optimization.zenflow "
-    "zero_optimization.zero_quantized_nontrainable_weights zero_optimization.zeropp_loco_param";
+    "zero_optimization.zenflow zero_optimization.zero_quantized_nontrainable_weights "
+    "zero_optimization.zeropp_loco_param";
 
 constexpr std::array<UnhonouredKey, 9> k_warned = {{
     {"communication_data_type", "off", "gradients are reduced in the model's type"},
