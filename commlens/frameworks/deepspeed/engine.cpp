@@ -164,19 +164,22 @@ void write_overflow_flag(ProgramBuilder& out, GroupId group, const Rule& rule) {
   out.set_reduction(Reduction::sum);
 }
 
+std::int64_t data_ranks(const Job& job) {
+  const bool has_mesh = options(job).sequence_groups == SequenceGroups::mesh;
+  return job.layout.dp * (has_mesh && job.train.zero_stage < 3 ? 1 : job.layout.cp);
+}
+
 EngineGroups engine_groups(const ProgramBuilder& out) {
   const Job& job = out.job();
   const ParallelLayout& layout = job.layout;
   EngineGroups groups{.start = out.groups.dp,
                       .data = out.groups.dp,
-                      .data_ranks = layout.dp,
+                      .data_ranks = data_ranks(job),
                       .model = out.groups.model};
-  const bool has_mesh = options(job).sequence_groups == SequenceGroups::mesh;
-  if (layout.cp > 1 && (!has_mesh || job.train.zero_stage == 3)) {
+  if (groups.data_ranks > layout.dp) {
     constexpr Span all{Span::Shape::all};
     groups.data = out.groups.over(Axis::dp, {{Axis::cp, all}, {Axis::dp, all}});
-    groups.data_ranks = layout.cp * layout.dp;
-    groups.start = has_mesh ? groups.start : groups.data;
+    groups.start = options(job).sequence_groups == SequenceGroups::mesh ? groups.start : groups.data;
   }
   if (job.model.experts == 0) {
     return groups;

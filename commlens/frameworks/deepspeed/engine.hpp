@@ -23,6 +23,8 @@ struct EngineGroups {
   GroupId model;  // of the model-parallel unit
 };
 EngineGroups engine_groups(const ProgramBuilder& out);
+/// Their data_ranks.
+std::int64_t data_ranks(const Job& job);
 
 /// The input of DeepSpeed's engine on one rank; the client framework (a plain script, GPT-NeoX) fills it in.
 struct EngineRank {

@@ -22,6 +22,7 @@ void settle(Job& job);
 /// What clients that run on this engine share with it.
 Bytes bucket(const Job& job);
 Result<void> set_bucket(Job& job, Bytes bucket);
+MemoryEstimate memory_of_stage(const Job& job, std::int64_t index);
 Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t module);
 std::int64_t most_kept(const Job& job);
 std::string setting_text(const Job& job, Setting setting);

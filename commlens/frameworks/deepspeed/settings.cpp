@@ -6,20 +6,9 @@
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/memory.hpp"
 
 namespace commlens::deepspeed {
 namespace {
-
-/// DeepSpeed keeps every parameter that is used again within max_reuse_distance elements, at the turn from
-/// forward to backward half of them, fetches a bucket ahead, and never holds more than all of them. Source:
-/// deepspeed 0.14.0 runtime/zero/partitioned_param_coordinator.py.
-std::int64_t gathered_around(const Job& job, const HeldStage& stage, std::int64_t module) {
-  const std::int64_t all = stage.all.dense + stage.all.expert;
-  const std::int64_t reused = std::min(options(job).max_reuse_distance / 2, all);
-  const std::int64_t fetched = std::min(options(job).prefetch_bucket_size, all);
-  return std::min(all, reused + module + fetched);
-}
 
 DType reduced_dtype(const Job& job) { return options(job).communication_dtype.value_or(job.train.dtype); }
 
@@ -66,24 +55,5 @@ Result<void> set_bucket(Job& job, Bytes bucket) {
   options(job).follows_width.reduce_bucket = false;
   return {};
 }
-
-/// reduce_bucket_size elements, twice with overlap_comm in stages 1 and 2. Source: deepspeed 0.14.0
-/// runtime/zero/stage_1_and_2.py backward, runtime/zero/stage3.py.
-Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t module) {
-  const int zero = job.train.zero_stage;
-  Bytes buffers;
-  if (zero > 0 && options(job).contiguous_gradients) {
-    const bool is_double = zero < 3 && options(job).overlap_comm;
-    buffers = Elements{options(job).reduce_bucket_size} * reduced_dtype(job) * (is_double ? 2 : 1);
-  }
-  if (zero == 3) {
-    const std::int64_t gathered =
-        std::max(gathered_around(job, stage, module), kept_gathered(job).elements.value);
-    buffers += Elements{gathered} * job.train.dtype;
-  }
-  return buffers;
-}
-
-std::int64_t most_kept(const Job& job) { return options(job).model_persistence_threshold; }
 
 }  // namespace commlens::deepspeed
