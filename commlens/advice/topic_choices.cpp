@@ -19,12 +19,13 @@ struct Topic {
   std::string_view id;
   std::string_view what;  // in sentences on what is not recommended
 };
-constexpr std::array<Topic, 8> k_topics = {{
+constexpr std::array<Topic, 9> k_topics = {{
     {AdviceTopic::sharding, "data_shard", "other shards and replicas"},
     {AdviceTopic::gathering, "reshard_after_forward", "what stays gathered after the forward pass"},
     {AdviceTopic::units, "units", "other units"},
     {AdviceTopic::loss, "loss_parallel", "a parallel loss"},
     {AdviceTopic::accumulation, "accumulation", "fewer reductions of micro-batches"},
+    {AdviceTopic::gradient_dtype, "gradient_dtype", "gradients in a narrower element type"},
     {AdviceTopic::schedule, "schedule", "interleaved stages"},
     {AdviceTopic::loss_chunks, "loss_chunks", "other numbers of chunks of the loss"},
     {AdviceTopic::experts, "expert_ranks", "experts divided over other numbers of ranks"},

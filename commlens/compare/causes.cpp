@@ -138,8 +138,7 @@ constexpr std::array k_causes = {
               "they are issued on one tensor rank too."},
     // Small calls of a step
     CauseText{"overflow_flags", "overflow flags",
-              "fp16 training asks all ranks whether a gradient overflowed, and so does bf16 under ZeRO-1 and 2 from "
-              "DeepSpeed 0.19.3 on."},
+              "fp16 training asks all ranks whether a gradient overflowed, and so does bf16 in newer releases."},
     CauseText{"gradient_norms", "gradient norms",
               "The norm of the gradients is summed, per parameter group or sub-group, over data and model "
               "ranks."},
@@ -151,8 +150,7 @@ constexpr std::array k_causes = {
               "Before the first iteration parameters are broadcast or gathered and settings are agreed on."},
     CauseText{"trace_check", "ZeRO-3 checks its trace",
               "Rank 0 broadcasts the order in which it saw modules and parameters: at the end of the first "
-              "backward pass, from DeepSpeed 0.15.4 on at the start of forward passes until it is known."},
-    // DeepSpeed's newer parts
+              "backward pass, in newer releases at the start of forward passes until it is known."},
     CauseText{"bucket_ids", "ids of a bucket's parameters",
               "enable_sanity_checks: before a bucket is reduced its parameters are compared over the ranks."},
     CauseText{"all_reduce_fetch", "gathers made of all_reduces",

@@ -31,6 +31,7 @@ enum class AdviceTopic : std::uint8_t {
   units,         // parameters that are gathered together
   loss,          // logits gathered, or a loss of the parts
   accumulation,  // which micro-batches reduce
+  gradient_dtype,  // gradients reduced in a wider element type than they are computed in
   schedule,      // of pipeline stages
   loss_chunks,   // parts of the tokens whose logits exist at once
   experts        // ranks that divide the experts of a mixture

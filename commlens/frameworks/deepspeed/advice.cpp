@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
+#include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
@@ -36,6 +37,40 @@ std::vector<AdvisedChange> less_reduced(const Job& job, std::string_view place) 
              fmt::format("zero_optimization.use_multi_rank_bucket_allreduce: false {}", place)}};
   }
   return {};
+}
+
+/// What stage 3 gathers more often, or with more bytes, than it would by default.
+std::vector<AdvisedChange> gathered_less(const Job& job, std::string_view place) {
+  std::vector<AdvisedChange> changes;
+  if (job.train.zero_stage != 3) {
+    return changes;
+  }
+  if (options(job).all_reduce_fetch) {
+    Job changed = job;
+    options(changed).all_reduce_fetch = false;
+    changes.push_back({std::move(changed), "Gather parameters instead of all_reducing them",
+                       fmt::format("zero_optimization.stage3_use_all_reduce_for_fetch_params: false {}", place)});
+  }
+  constexpr std::int64_t usual = 1'000'000'000;
+  if (options(job).max_reuse_distance < usual) {
+    Job changed = job;
+    options(changed).max_reuse_distance = usual;
+    changes.push_back({std::move(changed), "Keep parameters that are used again soon",
+                       fmt::format("zero_optimization.stage3_max_reuse_distance: {} {}", usual, place)});
+  }
+  return changes;
+}
+
+/// Ulysses reduces gradients in fp32 unless it is told otherwise.
+std::vector<AdvisedChange> narrower_gradients(const Job& job, std::string_view place) {
+  const bool is_wider = job.layout.cp > 1 && size_of(communication_dtype(job)) > size_of(job.train.dtype);
+  if (!is_wider) {
+    return {};
+  }
+  Job changed = job;
+  options(changed).sequence_communication_dtype = job.train.dtype;
+  return {{std::move(changed), fmt::format("Reduce gradients in {}", name_of(job.train.dtype)),
+           fmt::format("seq_parallel_communication_data_type: {} {}", name_of(job.train.dtype), place)}};
 }
 
 /// A client may send the mask regardless of its configuration: only the engine's own jobs can omit it.
@@ -84,8 +119,11 @@ std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
       return less_reduced(job, place);
     case AdviceTopic::attention_mask:
       return without_mask(job);
-    case AdviceTopic::sharding:
     case AdviceTopic::gathering:
+      return gathered_less(job, place);
+    case AdviceTopic::gradient_dtype:
+      return narrower_gradients(job, place);
+    case AdviceTopic::sharding:
     case AdviceTopic::units:
     case AdviceTopic::loss:
     case AdviceTopic::accumulation:

@@ -1,8 +1,10 @@
 // The settings of DeepSpeed that make two runs of a model differ.
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 
@@ -54,6 +56,54 @@ void add_zero3(Variations& variations) {
   }
 }
 
+/// What newer releases have.
+void add_newer(Variations& variations) {
+  const std::pair<std::string_view, bool Options::*> switches[] = {
+      {"memory_efficient_linear", &Options::memory_efficient_linear},
+      {"stage3_use_all_reduce_for_fetch_params", &Options::all_reduce_fetch},
+      {"stage3_allgather_sequential", &Options::sequential_gather},
+      {"enable_sanity_checks", &Options::has_sanity_checks},
+      {"compute_grad_norm", &Options::computes_norm},
+      {"parameter_alignment", &Options::aligns_parameters},
+      {"checkpoint_reentrant", &Options::has_reentrant_checkpoints},
+      {"dynamic_shape", &Options::dynamic_shape},
+      {"coalesce_grad_reduction", &Options::coalesces_reductions}};
+  for (const auto& [setting, member] : switches) {
+    variations.toggle(setting, [field = member](Job& job) -> bool& { return options(job).*field; });
+  }
+  const Job& job = variations.job();
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+    variations.add("communication_data_type", std::string(name_of(dtype)), [&](Job& other) {
+      options(other).communication_dtype = options(other).sequence_communication_dtype = dtype;
+    });
+  }
+  if (job.train.dtype == DType::bf16) {
+    const bool checks =
+        options(job).checks_bf16_overflow.value_or(behaviour(job).checks_bf16_overflow);
+    variations.add("check_grad_overflow", checks ? "false" : "true",
+                   [&](Job& other) { options(other).checks_bf16_overflow = !checks; });
+  }
+  if (job.layout.cp > 1) {
+    const bool is_mesh = options(job).sequence_groups == SequenceGroups::mesh;
+    variations.add("sequence_parallel_groups", is_mesh ? "mpu" : "mesh", [&](Job& other) {
+      options(other).sequence_groups = is_mesh ? SequenceGroups::mpu : SequenceGroups::mesh;
+    });
+  }
+}
+
+/// Other releases, the newest first.
+void add_releases(Variations& variations) {
+  const std::string_view now = behaviour(variations.job()).version.name;
+  std::vector<KnownVersion> releases = known_versions();
+  std::reverse(releases.begin(), releases.end());
+  for (const KnownVersion& release : releases) {
+    if (release.name != now) {
+      variations.add("framework_version", std::string(release.name),
+                     [&](Job& job) { job.framework_version = release.last; });
+    }
+  }
+}
+
 void add_pipeline(Variations& variations, const std::function<std::string&(Job&)>& partition_method) {
   variations.toggle("attention mask in sends", [](Job& job) -> bool& { return options(job).attention_mask; });
   variations.toggle("pipe_partitioned", [](Job& job) -> bool& { return options(job).pipe_partitioned; });
@@ -82,6 +132,8 @@ void add_engine_variations(Variations& variations,
 }
 
 void add_variations(Variations& variations) {
+  add_releases(variations);
+  add_newer(variations);
   add_engine_variations(variations, [](Job& job) -> std::string& { return options(job).partition_method; });
   variations.toggle("partition_activations",
                     [](Job& job) -> bool& { return job.train.partition_activations; });

@@ -136,6 +136,7 @@ std::vector<AdvisedChange> changes_of_topic(const Job& job, AdviceTopic topic) {
       return other_reductions(job);
     case AdviceTopic::gradient_reduction:
     case AdviceTopic::attention_mask:
+    case AdviceTopic::gradient_dtype:
     case AdviceTopic::loss:
     case AdviceTopic::schedule:
     case AdviceTopic::loss_chunks:

@@ -230,6 +230,7 @@ std::vector<AdvisedChange> changes_of(const Job& job, AdviceTopic topic) {
     case AdviceTopic::overlap:
     case AdviceTopic::gradient_reduction:
     case AdviceTopic::attention_mask:
+    case AdviceTopic::gradient_dtype:
     case AdviceTopic::loss_chunks:
     case AdviceTopic::experts:
       break;
