@@ -38,6 +38,7 @@ class AutoSettings {
 
   void settle(ConfigNode& node, const std::string& path) {
     if (is_auto(node)) {
+      deepspeed::options(job_).has_auto_values = !given_.are_all_known;
       replace(node, path);
       return;
     }

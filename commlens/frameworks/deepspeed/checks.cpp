@@ -277,6 +277,9 @@ void settle(Job& job) {
   Options& own = options(job);
   own.pipeline_engine = own.pipeline_engine || job.layout.pp > 1;
   own.auto_tp = own.auto_tp || (job.layout.splitting_ranks() > 1 && job.model.family == Family::llama);
+  if (own.has_auto_values && job.model.family == Family::llama) {
+    own.is_trainer = own.weight_decay_groups = true;
+  }
   TrainConfig& train = job.train;
   const bool was_changed = own.default_clipping && train.gradient_clipping != *own.default_clipping;
   train.clipping_is_given = train.clipping_is_given || was_changed;
