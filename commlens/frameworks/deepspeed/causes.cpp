@@ -41,6 +41,8 @@ constexpr std::array k_causes = {
     RuleRow{"pipeline.handshake", {Term::none, "start"}},
     RuleRow{"pipeline.activation_shape", {Term::none, "activation_shapes"}},
     RuleRow{"pipeline.activation", {Term::boundary, "separate_calls"}},
+    RuleRow{"pipeline.dual_activation", {Term::boundary, "separate_calls"}},
+    RuleRow{"pipeline.dual_gradient", {Term::boundary, "separate_calls"}},
     RuleRow{"pipeline.attention_mask", {Term::none, "attention_mask"}},
     RuleRow{"pipeline.partition_meta", {Term::none, "partition_meta"}},
     RuleRow{"pipeline.gradient", {Term::boundary, "separate_calls"}},

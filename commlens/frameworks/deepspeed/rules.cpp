@@ -1,10 +1,13 @@
 // The rule set of DeepSpeed: a script that calls deepspeed.initialize (plain.cpp), or its PipelineModule.
 // The source of a rule is beside it; docs/frameworks/deepspeed.md has the limits.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
+#include "commlens/frameworks/deepspeed/dual_pipe.hpp"
 #include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
@@ -71,36 +74,25 @@ StagePart part_of(const StageBounds& bounds, std::int64_t stage, std::int64_t la
           begin <= layers + 1 && end > layers + 1, end > layers + 2};
 }
 
+/// The stages of the model, of which a rank of DualPipeV holds two.
+std::int64_t model_stages(const Job& job) { return (options(job).dual_pipe ? 2 : 1) * job.layout.pp; }
+
+Result<StageBounds> bounds_of(const Job& job, const ParameterList& all) {
+  return stage_bounds(pipeline_layers(job, all), model_stages(job), options(job).partition_method);
+}
+
 Result<std::vector<StagePart>> parts(const Job& job) {
-  return stage_bounds(pipeline_layers(job, ParameterList(job.model)), job.layout.pp,
-                      options(job).partition_method)
-      .map([&](const StageBounds& bounds) {
-        std::vector<StagePart> result;
-        for (std::int64_t stage = 0; stage < job.layout.pp; ++stage) {
-          result.push_back(part_of(bounds, stage, job.model.layers));
-        }
-        return result;
-      });
+  return bounds_of(job, ParameterList(job.model)).map([&](const StageBounds& bounds) {
+    std::vector<StagePart> result;
+    for (std::int64_t stage = 0; stage < job.layout.pp; ++stage) {
+      result.push_back(part_of(bounds, stage, job.model.layers));
+    }
+    return result;
+  });
 }
 
-/// Whether the optimizers of pipeline stages have different numbers of groups: matrices and embeddings,
-/// biases and norms, without empty ones.
-bool has_unequal_groups(const Job& job) {
-  if (job.layout.pp == 1 || !options(job).weight_decay_groups) {
-    return false;
-  }
-  const Result<std::vector<StagePart>> stages = parts(job);
-  const auto groups = [](const StagePart& part) {
-    return (part.layers > 0 || part.has_embedding || part.has_head ? 1 : 0) +
-           (part.layers > 0 || part.has_final_norm ? 1 : 0);
-  };
-  return stages && std::any_of(stages->begin(), stages->end(), [&](const StagePart& part) {
-           return groups(part) != groups(stages->front());
-         });
-}
-
-/// Those of a stage. The tied module is on the last stage too, with the table of positions that belongs to it.
-/// Source: recorded runs (tests/golden/deepspeed_0.19).
+/// Those of a stage. The tied module is on the last stage too, with the table of positions that belongs to
+/// it. Source: recorded runs (tests/golden/deepspeed_0.19).
 LocalParameters stage_parameters(const Job& job, const ParameterList& all, const StagePart& part) {
   LocalParameters parameters = local_parameters(job.model, all, 1, part);
   const bool has_copy = job.model.tied_embeddings && part.has_head && !part.has_embedding;
@@ -112,29 +104,65 @@ LocalParameters stage_parameters(const Job& job, const ParameterList& all, const
   return parameters;
 }
 
-StagePrograms write_stage(const Job& job, const ParameterList& all, const StagePart& part, std::int64_t stage,
-                          Plan& plan) {
-  ProgramBuilder out(plan);
+PipelineRank pipeline_rank(const ProgramBuilder& out, LocalParameters parameters, std::int64_t stage) {
+  const Job& job = out.job();
   PipelineRank rank;
-  rank.engine = engine_rank(out, stage_parameters(job, all, part));
+  rank.engine = engine_rank(out, std::move(parameters));
   rank.stage = stage;
   rank.stages = job.layout.pp;
   rank.tensor_ranks = job.layout.model_ranks();
   rank.activation = activation_elements(job);
   rank.mask = options(job).attention_mask ? job.model.sequence * job.model.sequence : 0;
   rank.tied_weight = job.model.tied_embeddings ? job.model.vocab * job.model.hidden : 0;
-  ModelWork work(out);
+  rank.turns_around = options(job).dual_pipe;
   rank.load = [](std::int32_t) {};
-  rank.forward = [&](std::int32_t) { work.forward_stage(part); };
-  rank.backward = [&](std::int32_t) {
-    write_checkpoint_gathers(out, part.layers);
-    work.backward_stage(part);
-  };
+  return rank;
+}
+
+/// What is computed of a part; `out` and `work` outlive it.
+StagePasses passes_of(ProgramBuilder& out, ModelWork& work, const StagePart& part) {
+  return {.forward = [&work, part](std::int32_t) { work.forward_stage(part); },
+          .backward =
+              [&out, &work, part](std::int32_t) {
+                write_checkpoint_gathers(out, part.layers);
+                work.backward_stage(part);
+              }};
+}
+
+StagePrograms write_stage(const Job& job, const ParameterList& all, const StagePart& part, std::int64_t stage,
+                          Plan& plan) {
+  ProgramBuilder out(plan);
+  ModelWork work(out);
+  PipelineRank rank = pipeline_rank(out, stage_parameters(job, all, part), stage);
+  rank.passes = passes_of(out, work, part);
   StagePrograms programs;
   write_pipeline_start(out, rank);
   programs.init = out.take();
   for (const bool is_first : {true, false}) {
     write_pipeline_iteration(out, rank, is_first);
+    programs.iterations.push_back(out.take());
+  }
+  return programs;
+}
+
+/// A rank's two stages. Where the first rank holds both ends of the model, their tied module is one.
+StagePrograms write_dual_stage(const Job& job, const ParameterList& all, const std::array<StagePart, 2>& held,
+                               std::int64_t stage, Plan& plan) {
+  ProgramBuilder out(plan);
+  ModelWork work(out);
+  LocalParameters parameters = local_parameters(job.model, all, 1, held[0]);
+  StagePart second = held[1];
+  second.has_head = second.has_head && !job.model.tied_embeddings;
+  for (LocalParameter& parameter : local_parameters(job.model, all, 1, second)) {
+    parameters.push_back(std::move(parameter));
+  }
+  const PipelineRank rank = pipeline_rank(out, std::move(parameters), stage);
+  const std::array<StagePasses, 2> passes = {passes_of(out, work, held[0]), passes_of(out, work, held[1])};
+  StagePrograms programs;
+  write_pipeline_start(out, rank);
+  programs.init = out.take();
+  for (const bool is_first : {true, false}) {
+    write_dual_pipe_iteration(out, rank, passes, is_first);
     programs.iterations.push_back(out.take());
   }
   return programs;
@@ -147,14 +175,17 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
     return plain;
   }
   const ParameterList all(job.model);
-  const Result<StageBounds> bounds =
-      stage_bounds(pipeline_layers(job, all), job.layout.pp, options(job).partition_method);
+  const Result<StageBounds> bounds = bounds_of(job, all);
   if (!bounds) {
     return tl::unexpected(bounds.error());
   }
+  const auto part = [&](std::int64_t stage) { return part_of(*bounds, stage, job.model.layers); };
   std::vector<StagePrograms> programs;
   for (const std::int64_t stage : stages) {
-    programs.push_back(write_stage(job, all, part_of(*bounds, stage, job.model.layers), stage, plan));
+    programs.push_back(
+        options(job).dual_pipe
+            ? write_dual_stage(job, all, {part(stage), part(model_stages(job) - 1 - stage)}, stage, plan)
+            : write_stage(job, all, part(stage), stage, plan));
   }
   return programs;
 }

@@ -1,0 +1,40 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "commlens/frameworks/deepspeed/pipeline.hpp"
+
+namespace commlens::deepspeed {
+
+/// DualPipeV: a rank holds two stages. Activations go out through the first ones, to the last rank, and come
+/// back through the second ones. Source: runtime/pipe/dualpipev.py of 0.19.8.
+enum class DualPipeWay : std::uint8_t { out, back };
+
+/// One instruction of a rank. Messages are queued; `commit` sends and receives all that are, as one batch.
+struct DualPipeStep {
+  enum class Kind : std::uint8_t {
+    recv_activation,
+    send_activation,
+    recv_gradient,
+    send_gradient,
+    commit,
+    forward,
+    backward
+  };
+  Kind kind = Kind::commit;
+  DualPipeWay way = DualPipeWay::out;
+  std::int64_t micro_batch = 0;
+};
+
+/// The schedule of `rank` of `ranks`; micro_batches >= 2 x ranks.
+/// Source: runtime/pipe/schedule.py of 0.19.8, DualPipeVSchedule.
+std::vector<DualPipeStep> dual_pipe_schedule(std::int64_t rank, std::int64_t ranks,
+                                             std::int64_t micro_batches);
+
+/// One train_batch. `rank` has all but the passes, which are given for the way out and the way back. Shapes
+/// travel in the first iteration only.
+void write_dual_pipe_iteration(ProgramBuilder& out, const PipelineRank& rank,
+                               const std::array<StagePasses, 2>& passes, bool is_first);
+
+}  // namespace commlens::deepspeed
