@@ -43,6 +43,7 @@ constexpr std::array k_causes = {
     RuleRow{"pipeline.activation", {Term::boundary, "separate_calls"}},
     RuleRow{"pipeline.dual_activation", {Term::boundary, "separate_calls"}},
     RuleRow{"pipeline.dual_gradient", {Term::boundary, "separate_calls"}},
+    RuleRow{"pipeline.dual_attention_mask", {Term::none, "attention_mask"}},
     RuleRow{"pipeline.attention_mask", {Term::none, "attention_mask"}},
     RuleRow{"pipeline.partition_meta", {Term::none, "partition_meta"}},
     RuleRow{"pipeline.gradient", {Term::boundary, "separate_calls"}},

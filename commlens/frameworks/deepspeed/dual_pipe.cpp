@@ -10,9 +10,12 @@ namespace {
 using Kind = DualPipeStep::Kind;
 
 const Rule k_dual_activation{"pipeline.dual_activation",
-                             k_new_source<"runtime/pipe/dualpipev.py:177 _exec_commit_p2p">};
+                             k_new_source<"runtime/pipe/dualpipev.py:179 _exec_commit_p2p">};
 const Rule k_dual_gradient{"pipeline.dual_gradient",
-                           k_new_source<"runtime/pipe/dualpipev.py:177 _exec_commit_p2p">};
+                           k_new_source<"runtime/pipe/dualpipev.py:179 _exec_commit_p2p">};
+
+const Rule k_dual_mask{"pipeline.dual_attention_mask",
+                       k_new_source<"runtime/pipe/dualpipev.py:236 _exec_send_activations">};
 
 constexpr auto k_out = DualPipeWay::out;
 constexpr auto k_back = DualPipeWay::back;
@@ -174,6 +177,10 @@ class DualPipeMessages {
                         is_gradient ? k_dual_gradient : k_dual_activation,
                         is_gradient ? "activation gradient" : "activation");
       calls.push_back(out_.last_call());
+      if (!is_gradient && rank_.mask > 0) {
+        (out_.*link.move)(link.pair, {rank_.mask}, DType::boolean, k_dual_mask, "attention mask");
+        calls.push_back(out_.last_call());
+      }
     }
     for (const StepIndex call : calls) {
       out_.wait_for(call);

@@ -143,6 +143,14 @@ GroupId tied_ranks(const ProgramBuilder& out, const PipelineRank& rank) {
   return rank.turns_around ? out.groups.over(Axis::pp, {}) : out.groups.ends;
 }
 
+/// The dtype of a gradient that micro-batches are summed in: BF16_Optimizer has a buffer for it.
+/// Source: runtime/pipe/engine.py:286.
+DType summed_in(const Job& job) {
+  const DType of_bf16 = behaviour(job).sums_bf16_in_fp32 ? DType::fp32 : DType::bf16;
+  return optimizer_path(job) == OptimizerPath::bf16 ? options(job).grad_accumulation_dtype.value_or(of_bf16)
+                                                    : job.train.dtype;
+}
+
 void write_loss(ProgramBuilder& out, const PipelineRank& rank) {
   out.set_phase(Phase::other);
   const std::int64_t losses = 1 + options(*rank.engine.job).additional_losses;
@@ -278,8 +286,8 @@ void write_activation_description(ProgramBuilder& out, const PipelineRank& rank,
 void write_pipeline_start(ProgramBuilder& out, const PipelineRank& rank) {
   out.set_phase(Phase::init);
   if (holds_tied_weight(rank)) {
-    out.broadcast({tied_ranks(out, rank), GroupRank{0}}, {rank.tied_weight}, rank.engine.job->train.dtype,
-                  k_tied_start, "tied embedding");
+    out.broadcast({tied_ranks(out, rank), GroupRank{0}}, {rank.tied_weight}, rank.built_in, k_tied_start,
+                  "tied embedding");
   }
   write_parameter_broadcasts(out, rank.engine);
   out.all_reduce(out.groups.model, {2}, DType::int64, k_count, "parameter count");
@@ -308,7 +316,7 @@ void write_pipeline_iteration(ProgramBuilder& out, const PipelineRank& rank, boo
 void write_pipeline_end(ProgramBuilder& out, const PipelineRank& rank) {
   out.set_phase(Phase::backward);
   if (holds_tied_weight(rank)) {
-    out.all_reduce(tied_ranks(out, rank), {rank.tied_weight}, rank.engine.job->train.dtype, k_tied,
+    out.all_reduce(tied_ranks(out, rank), {rank.tied_weight}, summed_in(*rank.engine.job), k_tied,
                    "tied embedding gradient");
   }
   write_gradients(out, rank.engine, true);

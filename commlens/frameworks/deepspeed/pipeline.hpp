@@ -37,6 +37,7 @@ struct PipelineRank {
   std::int64_t activation = 0;    // elements of [b, s, h]
   std::int64_t mask = 0;          // elements of the attention mask [1, 1, s, s] sent along; 0: none
   std::int64_t tied_weight = 0;   // elements of the tied embedding on first and last stage; 0: untied
+  DType built_in = DType::fp32;   // of the model's weights before the engine casts them
   bool turns_around = false;      // DualPipeV: the rank that holds the first stage holds the last one too
   std::function<void(std::int32_t)> load;  // first and last stage
   StagePasses passes;

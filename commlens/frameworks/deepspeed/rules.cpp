@@ -99,7 +99,8 @@ LocalParameters stage_parameters(const Job& job, const ParameterList& all, const
   if (has_copy && job.model.positions == Positions::learned) {
     const StagePart embedding{.has_final_norm = false, .has_head = false};
     const LocalParameters module = local_parameters(job.model, all, 1, embedding);
-    parameters.insert(parameters.begin() + 1, module.begin() + 1, module.end());
+    const auto positions = parameters.insert(parameters.begin() + 1, module.begin() + 1, module.end());
+    positions->has_gradient = false;
   }
   return parameters;
 }
