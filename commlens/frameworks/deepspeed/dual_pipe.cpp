@@ -1,5 +1,6 @@
 #include "commlens/frameworks/deepspeed/dual_pipe.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "commlens/frameworks/deepspeed/source.hpp"
@@ -208,6 +209,24 @@ class DualPipeMessages {
 std::vector<DualPipeStep> dual_pipe_schedule(std::int64_t rank, std::int64_t ranks,
                                              std::int64_t micro_batches) {
   return DualPipeSchedule(rank, ranks, micro_batches).take();
+}
+
+HeldStage held_by_dual_pipe(const Job& job, std::int64_t rank) {
+  Job unsplit = job;
+  unsplit.layout.pp = 1;
+  const HeldStage model = held_by_stage(unsplit, 0);
+  const std::int64_t ends = model.all.dense - model.layers * model.layer.dense;
+  HeldStage held = held_by_stage(job, rank);
+  held.is_last = rank == 0;
+  held.all.dense = held.layers * held.layer.dense + (rank == 0 ? ends : 0);
+  std::int64_t open = 0;  // passes of one stage, half of what the rank holds
+  std::int64_t most = 0;
+  for (const DualPipeStep& step : dual_pipe_schedule(rank, job.layout.pp, job.train.micro_batches)) {
+    open += step.kind == Kind::forward ? 1 : step.kind == Kind::backward ? -1 : 0;
+    most = std::max(most, open);
+  }
+  held.in_flight = static_cast<double>(most) / 2;
+  return held;
 }
 
 void write_dual_pipe_iteration(ProgramBuilder& out, const PipelineRank& rank,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "commlens/frameworks/deepspeed/pipeline.hpp"
+#include "commlens/frameworks/memory_parts.hpp"
 
 namespace commlens::deepspeed {
 
@@ -31,6 +32,10 @@ struct DualPipeStep {
 /// Source: runtime/pipe/schedule.py of 0.19.8, DualPipeVSchedule.
 std::vector<DualPipeStep> dual_pipe_schedule(std::int64_t rank, std::int64_t ranks,
                                              std::int64_t micro_batches);
+
+/// What a rank holds for training: as many layers as in a plain pipeline, but the first rank has the ends of
+/// the model, and passes of both stages are under way.
+HeldStage held_by_dual_pipe(const Job& job, std::int64_t rank);
 
 /// One train_batch. `rank` has all but the passes, which are given for the way out and the way back. Shapes
 /// travel in the first iteration only.

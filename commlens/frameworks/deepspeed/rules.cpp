@@ -81,11 +81,25 @@ Result<StageBounds> bounds_of(const Job& job, const ParameterList& all) {
   return stage_bounds(pipeline_layers(job, all), model_stages(job), options(job).partition_method);
 }
 
+/// Two stages of one rank as a part that holds as much: layers are alike.
+StagePart together(const StagePart& a, const StagePart& b) {
+  return {a.first_layer, a.layers + b.layers, a.has_embedding || b.has_embedding,
+          a.has_final_norm || b.has_final_norm, a.has_head || b.has_head};
+}
+
+HeldStage held(const Job& job, std::int64_t stage) {
+  return options(job).dual_pipe ? held_by_dual_pipe(job, stage) : held_by_stage(job, stage);
+}
+
 Result<std::vector<StagePart>> parts(const Job& job) {
   return bounds_of(job, ParameterList(job.model)).map([&](const StageBounds& bounds) {
     std::vector<StagePart> result;
     for (std::int64_t stage = 0; stage < job.layout.pp; ++stage) {
-      result.push_back(part_of(bounds, stage, job.model.layers));
+      StagePart part = part_of(bounds, stage, job.model.layers);
+      if (options(job).dual_pipe) {
+        part = together(part, part_of(bounds, model_stages(job) - 1 - stage, job.model.layers));
+      }
+      result.push_back(part);
     }
     return result;
   });
@@ -222,13 +236,17 @@ FrameworkRules rules() {
           .unverified = unverified,
           .write = write,
           .parts = parts,
+          .fits_equations = [](const Job& job) { return !options(job).dual_pipe; },
           .settings = {.follow_width = settle_width_sizes,
                        .settle = settle,
                        .bucket = bucket,
                        .set_bucket = set_bucket,
                        .has_sharding_details = true,
                        .reduces_every_micro_batch = [](const Job& job) { return job.train.zero_stage == 2; }},
-          .memory = {.buffers = memory_buffers, .keeps_small_parameters = true, .most_kept = most_kept},
+          .memory = {.buffers = memory_buffers,
+                     .keeps_small_parameters = true,
+                     .most_kept = most_kept,
+                     .held = held},
           .advice = {.place = "in the DeepSpeed JSON", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
           .case_file = {.sections = {"deepspeed"},
