@@ -1,6 +1,7 @@
 #include "commlens/frameworks/deepspeed/dual_pipe.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "commlens/frameworks/deepspeed/source.hpp"
@@ -151,15 +152,15 @@ class DualPipeSchedule {
 /// A queue of messages; what the first activation each way is like is sent at once.
 class DualPipeMessages {
  public:
-  DualPipeMessages(ProgramBuilder& out, const PipelineRank& rank, bool is_first)
-      : out_(out), rank_(rank), is_first_(is_first) {}
+  DualPipeMessages(ProgramBuilder& out, const PipelineRank& rank, const std::array<DualPipeStage, 2>& stages,
+                   bool is_first)
+      : out_(out), rank_(rank), stages_(stages), is_first_(is_first) {}
 
   void queue(const DualPipeStep& step) {
     const bool is_send = step.kind == Kind::send_activation || step.kind == Kind::send_gradient;
-    const bool is_gradient = step.kind == Kind::send_gradient || step.kind == Kind::recv_gradient;
-    const bool is_to_next = (step.way == k_out) != is_gradient;
+    const bool is_to_next = (step.way == k_out) != is_gradient(step);
     const StageLink link = is_send ? sending(is_to_next) : receiving(is_to_next);
-    if (is_first_ && !is_gradient && step.micro_batch == 0) {
+    if (is_first_ && !is_gradient(step) && step.micro_batch == 0) {
       out_.set_phase(Phase::forward, 0);
       write_activation_description(out_, rank_, link);
     }
@@ -171,16 +172,22 @@ class DualPipeMessages {
     std::vector<StepIndex> calls;
     out_.set_waiting(Waiting::later);
     for (const auto& [step, link] : queue_) {
-      const bool is_gradient = step.kind == Kind::send_gradient || step.kind == Kind::recv_gradient;
-      out_.set_phase(is_gradient ? Phase::backward : Phase::forward,
-                     static_cast<std::int32_t>(step.micro_batch));
-      (out_.*link.move)(link.pair, {rank_.activation}, rank_.engine.job->train.dtype,
-                        is_gradient ? k_dual_gradient : k_dual_activation,
-                        is_gradient ? "activation gradient" : "activation");
-      calls.push_back(out_.last_call());
-      if (!is_gradient && rank_.mask > 0) {
-        (out_.*link.move)(link.pair, {rank_.mask}, DType::boolean, k_dual_mask, "attention mask");
+      const DualPipeTensors& tensors = tensors_of(step);
+      const auto move = [&](std::int64_t count, DType dtype, const Rule& rule, std::string_view tag) {
+        (out_.*link.move)(link.pair, {count}, dtype, rule, tag);
         calls.push_back(out_.last_call());
+      };
+      const DType dtype = rank_.engine.job->train.dtype;
+      const auto micro_batch = static_cast<std::int32_t>(step.micro_batch);
+      if (is_gradient(step)) {
+        out_.set_phase(Phase::backward, micro_batch);
+        move(tensors.activation, dtype, k_dual_gradient, "activation gradient");
+        continue;
+      }
+      out_.set_phase(Phase::forward, micro_batch);
+      move(tensors.activation, dtype, k_dual_activation, "activation");
+      if (tensors.mask > 0) {
+        move(tensors.mask, DType::boolean, k_dual_mask, "attention mask");
       }
     }
     for (const StepIndex call : calls) {
@@ -191,6 +198,15 @@ class DualPipeMessages {
   }
 
  private:
+  static bool is_gradient(const DualPipeStep& step) {
+    return step.kind == Kind::send_gradient || step.kind == Kind::recv_gradient;
+  }
+  const DualPipeTensors& tensors_of(const DualPipeStep& step) const {
+    const DualPipeStage& stage = stages_[static_cast<std::size_t>(step.way)];
+    const bool is_input = step.kind == Kind::recv_activation || step.kind == Kind::send_gradient;
+    return is_input ? stage.input : stage.output;
+  }
+
   StageLink sending(bool is_to_next) const {
     return {is_to_next ? out_.groups.to_next : out_.groups.to_previous, &ProgramBuilder::send};
   }
@@ -200,6 +216,7 @@ class DualPipeMessages {
 
   ProgramBuilder& out_;
   const PipelineRank& rank_;
+  const std::array<DualPipeStage, 2>& stages_;
   bool is_first_;
   std::vector<std::pair<DualPipeStep, StageLink>> queue_;
 };
@@ -230,12 +247,12 @@ HeldStage held_by_dual_pipe(const Job& job, std::int64_t rank) {
 }
 
 void write_dual_pipe_iteration(ProgramBuilder& out, const PipelineRank& rank,
-                               const std::array<StagePasses, 2>& passes, bool is_first) {
-  DualPipeMessages messages(out, rank, is_first);
+                               const std::array<DualPipeStage, 2>& stages, bool is_first) {
+  DualPipeMessages messages(out, rank, stages, is_first);
   for (const DualPipeStep& step :
        dual_pipe_schedule(rank.stage, rank.stages, rank.engine.job->train.micro_batches)) {
     const auto micro_batch = static_cast<std::int32_t>(step.micro_batch);
-    const StagePasses& pass = passes[static_cast<std::size_t>(step.way)];
+    const StagePasses& pass = stages[static_cast<std::size_t>(step.way)].passes;
     switch (step.kind) {
       case Kind::forward:
         out.set_phase(Phase::forward, micro_batch);

@@ -37,9 +37,21 @@ std::vector<DualPipeStep> dual_pipe_schedule(std::int64_t rank, std::int64_t ran
 /// the model, and passes of both stages are under way.
 HeldStage held_by_dual_pipe(const Job& job, std::int64_t rank);
 
-/// One train_batch. `rank` has all but the passes, which are given for the way out and the way back. Shapes
-/// travel in the first iteration only.
+/// What two stages exchange for a micro-batch, in elements. Masks have no gradients.
+struct DualPipeTensors {
+  std::int64_t activation = 0;
+  std::int64_t mask = 0;
+};
+
+struct DualPipeStage {
+  StagePasses passes;
+  DualPipeTensors input;
+  DualPipeTensors output;
+};
+
+/// One train_batch. `rank` has all but its stages, on the way out and on the way back. Shapes travel in the
+/// first iteration only.
 void write_dual_pipe_iteration(ProgramBuilder& out, const PipelineRank& rank,
-                               const std::array<StagePasses, 2>& passes, bool is_first);
+                               const std::array<DualPipeStage, 2>& stages, bool is_first);
 
 }  // namespace commlens::deepspeed

@@ -226,26 +226,27 @@ Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>
 
 }  // namespace
 
-Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
-                                 const std::string& method) {
+Result<StageBounds> partitioned(const std::vector<PipelineLayer>& layers, std::int64_t stages,
+                                const std::string& method) {
   const auto count = static_cast<std::int64_t>(layers.size());
   constexpr double most_steps = 5e8;  // of the dynamic program, about a second
   if (static_cast<double>(count) * static_cast<double>(count) * static_cast<double>(stages) > most_steps) {
     return failure(
         fmt::format("{} pipeline layers over {} stages are too many to partition; use fewer", count, stages));
   }
-  StageBounds bounds;
   if (method == "uniform") {
-    bounds = partition_uniform(count, stages);
-  } else {
-    const Result<std::vector<std::int64_t>> weights = layer_weights(layers, method);
-    if (!weights) {
-      return tl::unexpected(weights.error());
-    }
-    bounds = partition_balanced(*weights, stages);
+    return partition_uniform(count, stages);
   }
-  for (std::size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
-    if (bounds[stage] == bounds[stage + 1]) {
+  return layer_weights(layers, method).map([&](const std::vector<std::int64_t>& weights) {
+    return partition_balanced(weights, stages);
+  });
+}
+
+Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
+                                 const std::string& method) {
+  Result<StageBounds> bounds = partitioned(layers, stages, method);
+  for (std::size_t stage = 0; bounds && stage + 1 < bounds->size(); ++stage) {
+    if ((*bounds)[stage] == (*bounds)[stage + 1]) {
       return failure(
           fmt::format("pipeline stage {} of {} would hold no layer; use fewer stages (--pp)", stage, stages));
     }

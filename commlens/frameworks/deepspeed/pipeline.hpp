@@ -17,8 +17,11 @@ struct PipelineLayer {
 };
 
 /// First layer of each stage, by `method`: uniform, parameters or type:WORDS (alternatives of a regular
-/// expression without other operators). Fails when a stage gets no
-/// layer or the method is unknown. Source: runtime/pipe/module.py:298 (rules B8, D3).
+/// expression without other operators). Fails when the method is unknown. Source: runtime/pipe/module.py:298
+/// (rules B8, D3).
+Result<StageBounds> partitioned(const std::vector<PipelineLayer>& layers, std::int64_t stages,
+                                const std::string& method);
+/// The same; fails when a stage gets no layer.
 Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
                                  const std::string& method);
 

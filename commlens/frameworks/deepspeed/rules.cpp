@@ -71,14 +71,43 @@ StagePart part_of(const StageBounds& bounds, std::int64_t stage, std::int64_t la
   const std::int64_t first_layer = std::max<std::int64_t>(begin, 1) - 1;
   const std::int64_t last_layer = std::min(end, layers + 1) - 1;
   return {first_layer, std::max<std::int64_t>(last_layer - first_layer, 0), begin == 0,
-          begin <= layers + 1 && end > layers + 1, end > layers + 2};
+          begin <= layers + 1 && end > layers + 1, begin <= layers + 2 && end > layers + 2};
+}
+
+std::int64_t part_size(const StageBounds& bounds, std::int64_t stage) {
+  return bounds[static_cast<std::size_t>(stage) + 1] - bounds[static_cast<std::size_t>(stage)];
 }
 
 /// The stages of the model, of which a rank of DualPipeV holds two.
 std::int64_t model_stages(const Job& job) { return (options(job).dual_pipe ? 2 : 1) * job.layout.pp; }
 
+/// DualPipeV: a stage may be empty, but not both of a rank.
+Result<StageBounds> dual_bounds_of(const Job& job, const std::vector<PipelineLayer>& layers) {
+  const std::int64_t stages = model_stages(job);
+  Result<StageBounds> bounds = partitioned(layers, stages, options(job).partition_method);
+  if (!bounds) {
+    return bounds;
+  }
+  const auto is_empty = [&](std::int64_t stage) { return part_size(*bounds, stage) == 0; };
+  for (std::int64_t rank = 0; rank < job.layout.pp; ++rank) {
+    if (is_empty(rank) && is_empty(stages - 1 - rank)) {
+      return failure(fmt::format("rank {} of a pipeline of {} would hold no layer; use fewer stages (--pp)",
+                                 rank, job.layout.pp));
+    }
+  }
+  if (job.model.tied_embeddings && is_empty(stages - 1)) {
+    return failure(
+        "DualPipeV with more stages than layers and a tied head, which another rank holds than the "
+        "embedding, "
+        "has no rules here; use fewer stages (--pp)");
+  }
+  return bounds;
+}
+
 Result<StageBounds> bounds_of(const Job& job, const ParameterList& all) {
-  return stage_bounds(pipeline_layers(job, all), model_stages(job), options(job).partition_method);
+  const std::vector<PipelineLayer> layers = pipeline_layers(job, all);
+  return options(job).dual_pipe ? dual_bounds_of(job, layers)
+                                : stage_bounds(layers, job.layout.pp, options(job).partition_method);
 }
 
 /// Two stages of one rank as a part that holds as much: layers are alike.
@@ -103,6 +132,27 @@ Result<std::vector<StagePart>> parts(const Job& job) {
     }
     return result;
   });
+}
+
+/// Stage 1 reduces a norm of each parameter group over all stages: with groups that only some stages have,
+/// DeepSpeed waits for ever. Groups: matrices and embeddings; biases and norms. Source: a recorded run.
+Result<void> check_groups(const Job& job) {
+  const bool has_groups = options(job).weight_decay_groups && options(job).computes_norm;
+  if (!has_groups || optimizer_path(job) != OptimizerPath::zero12) {
+    return {};
+  }
+  const auto groups = [](const StagePart& part) {
+    return (part.layers > 0 || part.has_embedding || part.has_head ? 1 : 0) +
+           (part.layers > 0 || part.has_final_norm ? 1 : 0);
+  };
+  const Result<std::vector<StagePart>> held = parts(job);
+  const auto differs = [&](const StagePart& part) { return groups(part) != groups(held->front()); };
+  if (held && std::any_of(held->begin(), held->end(), differs)) {
+    return failure(
+        "pipeline stages with different numbers of parameter groups: ZeRO-1 reduces a norm of each over all "
+        "stages and waits for ever; use --zero 0, one group, or stages with layers each (--pp)");
+  }
+  return {};
 }
 
 /// Those of a stage. The tied module is on the last stage too, with the table of positions that belongs to
@@ -160,24 +210,44 @@ StagePrograms write_stage(const Job& job, const ParameterList& all, const StageP
   return programs;
 }
 
-/// A rank's two stages. Where the first rank holds both ends of the model, their tied module is one.
-StagePrograms write_dual_stage(const Job& job, const ParameterList& all, const std::array<StagePart, 2>& held,
+/// What enters a stage of the model: an activation, behind the head logits. The head takes no mask along.
+DualPipeTensors entering(const PipelineRank& rank, const StageBounds& bounds, std::int64_t stage) {
+  const Job& job = *rank.engine.job;
+  const std::int64_t head = job.model.layers + 2;
+  if (bounds[static_cast<std::size_t>(stage)] > head) {
+    return {.activation = job.train.micro_batch * job.model.sequence * job.model.vocab};
+  }
+  return {.activation = rank.activation, .mask = rank.mask};
+}
+
+/// Of a rank's two stages. Where the first rank holds both ends of the model, their tied module is one.
+LocalParameters dual_parameters(const Job& job, const ParameterList& all, const StagePart& out,
+                                StagePart back) {
+  LocalParameters parameters = local_parameters(job.model, all, 1, out);
+  back.has_head = back.has_head && !job.model.tied_embeddings;
+  for (LocalParameter& parameter : local_parameters(job.model, all, 1, back)) {
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+StagePrograms write_dual_stage(const Job& job, const ParameterList& all, const StageBounds& bounds,
                                std::int64_t stage, Plan& plan) {
   ProgramBuilder out(plan);
   ModelWork work(out);
-  LocalParameters parameters = local_parameters(job.model, all, 1, held[0]);
-  StagePart second = held[1];
-  second.has_head = second.has_head && !job.model.tied_embeddings;
-  for (LocalParameter& parameter : local_parameters(job.model, all, 1, second)) {
-    parameters.push_back(std::move(parameter));
+  const std::array<std::int64_t, 2> held = {stage, model_stages(job) - 1 - stage};
+  const auto part = [&](std::size_t way) { return part_of(bounds, held.at(way), job.model.layers); };
+  const PipelineRank rank = pipeline_rank(out, dual_parameters(job, all, part(0), part(1)), stage);
+  std::array<DualPipeStage, 2> stages;
+  for (std::size_t way = 0; way < stages.size(); ++way) {
+    stages.at(way) = {passes_of(out, work, part(way)), entering(rank, bounds, held.at(way)),
+                      entering(rank, bounds, held.at(way) + 1)};
   }
-  const PipelineRank rank = pipeline_rank(out, std::move(parameters), stage);
-  const std::array<StagePasses, 2> passes = {passes_of(out, work, held[0]), passes_of(out, work, held[1])};
   StagePrograms programs;
   write_pipeline_start(out, rank);
   programs.init = out.take();
   for (const bool is_first : {true, false}) {
-    write_dual_pipe_iteration(out, rank, passes, is_first);
+    write_dual_pipe_iteration(out, rank, stages, is_first);
     programs.iterations.push_back(out.take());
   }
   return programs;
@@ -194,13 +264,14 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
   if (!bounds) {
     return tl::unexpected(bounds.error());
   }
-  const auto part = [&](std::int64_t stage) { return part_of(*bounds, stage, job.model.layers); };
+  if (const Result<void> ok = check_groups(job); !ok) {
+    return tl::unexpected(ok.error());
+  }
   std::vector<StagePrograms> programs;
   for (const std::int64_t stage : stages) {
-    programs.push_back(
-        options(job).dual_pipe
-            ? write_dual_stage(job, all, {part(stage), part(model_stages(job) - 1 - stage)}, stage, plan)
-            : write_stage(job, all, part(stage), stage, plan));
+    programs.push_back(options(job).dual_pipe
+                           ? write_dual_stage(job, all, *bounds, stage, plan)
+                           : write_stage(job, all, part_of(*bounds, stage, job.model.layers), stage, plan));
   }
   return programs;
 }
