@@ -79,7 +79,8 @@ Moment layer_moment(const Job& job, const HeldStage& stage, Bytes activations) {
 }  // namespace
 
 MemoryEstimate common_memory_of_stage(const Job& job, std::int64_t index) {
-  const HeldStage stage = held_by_stage(job, index);
+  const auto held = rules_of(job).memory.held;
+  const HeldStage stage = held == nullptr ? held_by_stage(job, index) : held(job, index);
   const auto gradient_bytes = rules_of(job).memory.gradient_bytes;
   const std::int64_t each = gradient_bytes == nullptr ? size_of(job.train.dtype) : gradient_bytes(job);
   const Bytes activations = activations_in_flight(job, stage, layer_activations(job, job.train.recompute));

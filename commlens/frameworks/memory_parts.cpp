@@ -73,6 +73,9 @@ Bytes activations_in_flight(const Job& job, const HeldStage& stage, const LayerA
 }
 
 double micro_batches_in_flight(const Job& job, const HeldStage& stage) {
+  if (stage.in_flight > 0) {
+    return stage.in_flight;
+  }
   const auto stages = static_cast<double>(job.layout.pp);
   const auto batches = static_cast<double>(job.train.micro_batches);
   const auto chunks = static_cast<double>(job.layout.virtual_stages);

@@ -46,6 +46,7 @@ struct HeldStage {
   std::int64_t table = 0;   // the token table, or the head's
   std::int64_t tokens = 0;  // of a micro-batch
   Held all;
+  double in_flight = 0;  // micro-batches whose activations it keeps; 0: as the job's schedule has it
 };
 
 /// Of a validated job. Layers are spread evenly, the first stages one more.

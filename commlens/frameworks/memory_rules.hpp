@@ -15,6 +15,8 @@ struct MemoryRules {
   std::int64_t (*layers_recomputed_at_once)(const Job& job) = nullptr;  // null: 1
   bool keeps_small_parameters = false;                  // gathered under ZeRO-3, by the persistence threshold
   std::int64_t (*most_kept)(const Job& job) = nullptr;  // elements in all; null: no limit
+  /// What a rank of a stage holds; null: `held_by_stage`.
+  HeldStage (*held)(const Job& job, std::int64_t stage) = nullptr;
   /// The whole estimate of a stage, instead of the common one.
   MemoryEstimate (*of_stage)(const Job& job, std::int64_t stage) = nullptr;
   bool fuses_attention_of_llama = true;  // unless the configuration sets it

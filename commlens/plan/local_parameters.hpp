@@ -18,6 +18,7 @@ struct LocalParameter {
   bool is_expert = false;
   bool decays = true;
   bool is_trainable = true;
+  bool has_gradient = true;       // false where this rank holds it without using it
   std::int64_t longest_side = 0;  // of the whole tensor, where it has two dimensions; else 0
   bool is_cast = false;  // by an autocast that its framework knows of: its gradient is in another dtype
 };

@@ -99,6 +99,7 @@ constexpr Behaviour k_0_17_2 = [] {
   Behaviour row = k_0_17_6;
   row.version = {"0.17.2-0.17.5", "0.17.2", "0.17.5", ""};
   row.bf16_optimizer = Bf16Optimizer::all;
+  row.sums_bf16_in_fp32 = true;
   row.sends_trace_lengths = false;
   row.sends_bucket_ids = false;
   return row;

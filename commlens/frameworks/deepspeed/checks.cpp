@@ -75,7 +75,7 @@ Result<void> check_release(const Job& job) {
                                  has.version.name, setting.name));
     }
   }
-  if (job.train.dtype == DType::bf16 && job.train.zero_stage == 0 && !options(job).pipeline_engine &&
+  if (job.train.dtype == DType::bf16 && job.train.zero_stage == 0 &&
       options(job).grad_accumulation_dtype == DType::fp32 && has.refuses_bf16_summed_in_fp32) {
     return failure(
         "data_types.grad_accum_dtype: unsupported mix of model_dtype=torch.bfloat16 and "
@@ -254,6 +254,26 @@ Result<void> check_autocast(const Job& job) {
   return {};
 }
 
+/// What DualPipeVEngine and its schedule assert. Source: runtime/pipe/dualpipev.py:102 of 0.19.8.
+Result<void> check_dual_pipe(const Job& job) {
+  const Options& own = options(job);
+  if (job.train.micro_batches < 2 * job.layout.pp) {
+    return failure(
+        fmt::format("DualPipeV needs gradient_accumulation_steps >= 2 x {} stages, got {}; raise --micro-batches",
+                    job.layout.pp, job.train.micro_batches));
+  }
+  if (job.layout.model_ranks() > 1 && (own.pipe_partitioned || own.grad_partitioned)) {
+    return failure(
+        "DualPipeV does not support pipe_partitioned or grad_partitioned; set both to false in the DeepSpeed "
+        "JSON's 'pipeline'");
+  }
+  if (own.dynamic_shape) {
+    return failure(
+        "DualPipeV exchanges activation shapes once and does not support dynamic_shape; leave it out");
+  }
+  return {};
+}
+
 Result<void> check_pipeline(const Job& job) {
   const Options& own = options(job);
   if (!own.pipeline_engine) {
@@ -265,10 +285,13 @@ Result<void> check_pipeline(const Job& job) {
                     "or 1",
                     job.train.zero_stage));
   }
-  if (own.autocast || own.saves_after || !own.evaluated_before.empty()) {
-    return failure("torch_autocast, evaluation and checkpoints in a pipeline have no rules here");
+  if (own.autocast || own.saves_after || !own.evaluated_before.empty() || !own.overflows_in.empty()) {
+    return failure("torch_autocast, evaluation, checkpoints and overflows in a pipeline have no rules here");
   }
-  return {};
+  if (job.model.experts > 0 || own.coalesces_reductions || !own.manages_accumulation) {
+    return failure("experts, coalesce_grad_reduction and unmanaged backwards in a pipeline have no rules here");
+  }
+  return own.dual_pipe ? check_dual_pipe(job) : Result<void>{};
 }
 
 }  // namespace

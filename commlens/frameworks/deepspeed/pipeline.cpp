@@ -35,14 +35,6 @@ const Rule k_loss_pp{"pipeline.loss_broadcast", k_source<"runtime/pipe/engine.py
 constexpr std::int64_t k_activation_dims = 3;  // [b, s, h]
 constexpr std::int64_t k_mask_dims = 4;        // [1, 1, s, s]
 
-using Move = void (ProgramBuilder::*)(GroupId, Elements, DType, const Rule&, std::string_view);
-
-/// One direction of a stage boundary, seen from one side.
-struct Link {
-  GroupId pair;
-  Move move;
-};
-
 struct Partition {
   bool activations = false;
   bool gradients = false;
@@ -58,37 +50,6 @@ std::int64_t meta_elements(const PipelineRank& rank) {
   return 1 + k_activation_dims + 2 + rank.tensor_ranks + 1;
 }
 
-/// Types and shapes before the first activation.
-void write_shapes(ProgramBuilder& out, const PipelineRank& rank, const Link& link) {
-  const auto message = [&](std::int64_t count) {
-    (out.*link.move)(link.pair, {count}, DType::int64, k_shape, "shape");
-  };
-  if (behaviour(*rank.engine.job).describes_in_one_message) {
-    constexpr std::int64_t numbers = 256;  // TENSOR_META_SIZE
-    (out.*link.move)(link.pair, {numbers}, DType::int32, k_description, "shape");
-    return;
-  }
-  const bool is_partitioned = partition_of(rank).activations;
-  const bool is_tuple = is_partitioned || rank.mask > 0;
-  message(1);  // type
-  if (!is_tuple) {
-    message(1);
-    message(k_activation_dims);
-    return;
-  }
-  message(1);  // number of tensors
-  std::vector<std::int64_t> dims =
-      is_partitioned ? std::vector<std::int64_t>{1, 1} : std::vector<std::int64_t>{k_activation_dims};
-  if (rank.mask > 0) {
-    dims.push_back(k_mask_dims);
-  }
-  for (const std::int64_t dim : dims) {
-    message(1);  // dtype
-    message(1);  // number of dimensions
-    message(dim);
-  }
-}
-
 /// An activation or its gradient.
 struct Payload {
   bool is_partitioned;
@@ -96,7 +57,8 @@ struct Payload {
   std::string_view tag;
 };
 
-void write_tensor(ProgramBuilder& out, const PipelineRank& rank, const Link& link, const Payload& payload) {
+void write_tensor(ProgramBuilder& out, const PipelineRank& rank, const StageLink& link,
+                  const Payload& payload) {
   const DType dtype = rank.engine.job->train.dtype;
   if (!payload.is_partitioned) {
     (out.*link.move)(link.pair, {rank.activation}, dtype, *payload.rule, payload.tag);
@@ -106,9 +68,10 @@ void write_tensor(ProgramBuilder& out, const PipelineRank& rank, const Link& lin
   (out.*link.move)(link.pair, {rank.activation / rank.tensor_ranks}, dtype, *payload.rule, payload.tag);
 }
 
-void write_activation(ProgramBuilder& out, const PipelineRank& rank, const Link& link, bool with_shapes) {
+void write_activation(ProgramBuilder& out, const PipelineRank& rank, const StageLink& link,
+                      bool with_shapes) {
   if (with_shapes) {
-    write_shapes(out, rank, link);
+    write_activation_description(out, rank, link);
   }
   write_tensor(out, rank, link, {partition_of(rank).activations, &k_activation, "activation"});
   if (rank.mask > 0) {
@@ -125,7 +88,7 @@ void write_forward(ProgramBuilder& out, const PipelineRank& rank, std::int32_t m
   if (rank.stage > 0 && partition_of(rank).activations) {
     write_full(out, rank, "stage input");
   }
-  rank.forward(micro_batch);
+  rank.passes.forward(micro_batch);
 }
 
 void write_backward(ProgramBuilder& out, const PipelineRank& rank, std::int32_t micro_batch) {
@@ -137,7 +100,7 @@ void write_backward(ProgramBuilder& out, const PipelineRank& rank, std::int32_t 
       write_full(out, rank, "output gradient");
     }
   }
-  rank.backward(micro_batch);
+  rank.passes.backward(micro_batch);
 }
 
 void write_step_of_schedule(ProgramBuilder& out, const PipelineRank& rank, const PipelineStep& step,
@@ -168,19 +131,36 @@ void write_step_of_schedule(ProgramBuilder& out, const PipelineRank& rank, const
   }
 }
 
+/// Whose ranks hold the last stage of the model and compute the loss.
+std::int64_t last_holder(const PipelineRank& rank) { return rank.turns_around ? 0 : rank.stages - 1; }
+
+bool holds_tied_weight(const PipelineRank& rank) {
+  return rank.tied_weight > 0 && rank.stages > 1 && (rank.stage == 0 || rank.stage == last_holder(rank));
+}
+
+/// One rank that holds both ends is a group of its own. Source: runtime/pipe/module.py:490 of 0.19.8.
+GroupId tied_ranks(const ProgramBuilder& out, const PipelineRank& rank) {
+  return rank.turns_around ? out.groups.over(Axis::pp, {}) : out.groups.ends;
+}
+
+/// The dtype of a gradient that micro-batches are summed in: BF16_Optimizer has a buffer for it.
+/// Source: runtime/pipe/engine.py:286.
+DType summed_in(const Job& job) {
+  const DType of_bf16 = behaviour(job).sums_bf16_in_fp32 ? DType::fp32 : DType::bf16;
+  return optimizer_path(job) == OptimizerPath::bf16 ? options(job).grad_accumulation_dtype.value_or(of_bf16)
+                                                    : job.train.dtype;
+}
+
 void write_loss(ProgramBuilder& out, const PipelineRank& rank) {
   out.set_phase(Phase::other);
   const std::int64_t losses = 1 + options(*rank.engine.job).additional_losses;
-  if (rank.stage + 1 == rank.stages && rank.engine.job->layout.dp > 1) {
+  if (rank.stage == last_holder(rank) && rank.engine.job->layout.dp > 1) {
     out.all_reduce(out.groups.dp, {losses}, DType::fp32, k_loss_dp, "loss");
   }
   if (rank.stages > 1) {
-    out.broadcast({out.groups.pp, GroupRank{rank.stages - 1}}, {1 + losses}, DType::fp32, k_loss_pp, "loss");
+    out.broadcast({out.groups.pp, GroupRank{last_holder(rank)}}, {1 + losses}, DType::fp32, k_loss_pp,
+                  "loss");
   }
-}
-
-bool holds_tied_weight(const PipelineRank& rank) {
-  return rank.tied_weight > 0 && rank.stages > 1 && (rank.stage == 0 || rank.stage + 1 == rank.stages);
 }
 
 std::string in_lower_case(std::string_view text) {
@@ -246,26 +226,27 @@ Result<std::vector<std::int64_t>> layer_weights(const std::vector<PipelineLayer>
 
 }  // namespace
 
-Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
-                                 const std::string& method) {
+Result<StageBounds> partitioned(const std::vector<PipelineLayer>& layers, std::int64_t stages,
+                                const std::string& method) {
   const auto count = static_cast<std::int64_t>(layers.size());
   constexpr double most_steps = 5e8;  // of the dynamic program, about a second
   if (static_cast<double>(count) * static_cast<double>(count) * static_cast<double>(stages) > most_steps) {
     return failure(
         fmt::format("{} pipeline layers over {} stages are too many to partition; use fewer", count, stages));
   }
-  StageBounds bounds;
   if (method == "uniform") {
-    bounds = partition_uniform(count, stages);
-  } else {
-    const Result<std::vector<std::int64_t>> weights = layer_weights(layers, method);
-    if (!weights) {
-      return tl::unexpected(weights.error());
-    }
-    bounds = partition_balanced(*weights, stages);
+    return partition_uniform(count, stages);
   }
-  for (std::size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
-    if (bounds[stage] == bounds[stage + 1]) {
+  return layer_weights(layers, method).map([&](const std::vector<std::int64_t>& weights) {
+    return partition_balanced(weights, stages);
+  });
+}
+
+Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
+                                 const std::string& method) {
+  Result<StageBounds> bounds = partitioned(layers, stages, method);
+  for (std::size_t stage = 0; bounds && stage + 1 < bounds->size(); ++stage) {
+    if ((*bounds)[stage] == (*bounds)[stage + 1]) {
       return failure(
           fmt::format("pipeline stage {} of {} would hold no layer; use fewer stages (--pp)", stage, stages));
     }
@@ -273,11 +254,41 @@ Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::
   return bounds;
 }
 
+void write_activation_description(ProgramBuilder& out, const PipelineRank& rank, const StageLink& link) {
+  const auto message = [&](std::int64_t count) {
+    (out.*link.move)(link.pair, {count}, DType::int64, k_shape, "shape");
+  };
+  if (behaviour(*rank.engine.job).describes_in_one_message) {
+    constexpr std::int64_t numbers = 256;  // TENSOR_META_SIZE
+    (out.*link.move)(link.pair, {numbers}, DType::int32, k_description, "shape");
+    return;
+  }
+  const bool is_partitioned = partition_of(rank).activations;
+  const bool is_tuple = is_partitioned || rank.mask > 0;
+  message(1);  // type
+  if (!is_tuple) {
+    message(1);
+    message(k_activation_dims);
+    return;
+  }
+  message(1);  // number of tensors
+  std::vector<std::int64_t> dims =
+      is_partitioned ? std::vector<std::int64_t>{1, 1} : std::vector<std::int64_t>{k_activation_dims};
+  if (rank.mask > 0) {
+    dims.push_back(k_mask_dims);
+  }
+  for (const std::int64_t dim : dims) {
+    message(1);  // dtype
+    message(1);  // number of dimensions
+    message(dim);
+  }
+}
+
 void write_pipeline_start(ProgramBuilder& out, const PipelineRank& rank) {
   out.set_phase(Phase::init);
   if (holds_tied_weight(rank)) {
-    out.broadcast({out.groups.ends, GroupRank{0}}, {rank.tied_weight}, rank.engine.job->train.dtype,
-                  k_tied_start, "tied embedding");
+    out.broadcast({tied_ranks(out, rank), GroupRank{0}}, {rank.tied_weight}, rank.built_in, k_tied_start,
+                  "tied embedding");
   }
   write_parameter_broadcasts(out, rank.engine);
   out.all_reduce(out.groups.model, {2}, DType::int64, k_count, "parameter count");
@@ -300,9 +311,14 @@ void write_pipeline_iteration(ProgramBuilder& out, const PipelineRank& rank, boo
        one_f_one_b_with_transfers(rank.stage, rank.stages, job.train.micro_batches)) {
     write_step_of_schedule(out, rank, step, is_first);
   }
+  write_pipeline_end(out, rank);
+}
+
+void write_pipeline_end(ProgramBuilder& out, const PipelineRank& rank) {
   out.set_phase(Phase::backward);
   if (holds_tied_weight(rank)) {
-    out.all_reduce(out.groups.ends, {rank.tied_weight}, job.train.dtype, k_tied, "tied embedding gradient");
+    out.all_reduce(tied_ranks(out, rank), {rank.tied_weight}, summed_in(*rank.engine.job), k_tied,
+                   "tied embedding gradient");
   }
   write_gradients(out, rank.engine, true);
   out.set_phase(Phase::optimizer);

@@ -1,10 +1,13 @@
 // The rule set of DeepSpeed: a script that calls deepspeed.initialize (plain.cpp), or its PipelineModule.
 // The source of a rule is beside it; docs/frameworks/deepspeed.md has the limits.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
+#include "commlens/frameworks/deepspeed/dual_pipe.hpp"
 #include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
@@ -68,74 +71,185 @@ StagePart part_of(const StageBounds& bounds, std::int64_t stage, std::int64_t la
   const std::int64_t first_layer = std::max<std::int64_t>(begin, 1) - 1;
   const std::int64_t last_layer = std::min(end, layers + 1) - 1;
   return {first_layer, std::max<std::int64_t>(last_layer - first_layer, 0), begin == 0,
-          begin <= layers + 1 && end > layers + 1, end > layers + 2};
+          begin <= layers + 1 && end > layers + 1, begin <= layers + 2 && end > layers + 2};
+}
+
+std::int64_t part_size(const StageBounds& bounds, std::int64_t stage) {
+  return bounds[static_cast<std::size_t>(stage) + 1] - bounds[static_cast<std::size_t>(stage)];
+}
+
+/// The stages of the model, of which a rank of DualPipeV holds two.
+std::int64_t model_stages(const Job& job) { return (options(job).dual_pipe ? 2 : 1) * job.layout.pp; }
+
+/// DualPipeV: a stage may be empty, but not both of a rank.
+Result<StageBounds> dual_bounds_of(const Job& job, const std::vector<PipelineLayer>& layers) {
+  const std::int64_t stages = model_stages(job);
+  Result<StageBounds> bounds = partitioned(layers, stages, options(job).partition_method);
+  if (!bounds) {
+    return bounds;
+  }
+  const auto is_empty = [&](std::int64_t stage) { return part_size(*bounds, stage) == 0; };
+  for (std::int64_t rank = 0; rank < job.layout.pp; ++rank) {
+    if (is_empty(rank) && is_empty(stages - 1 - rank)) {
+      return failure(fmt::format("rank {} of a pipeline of {} would hold no layer; use fewer stages (--pp)",
+                                 rank, job.layout.pp));
+    }
+  }
+  if (job.model.tied_embeddings && is_empty(stages - 1)) {
+    return failure(
+        "DualPipeV with more stages than layers and a tied head, which another rank holds than the "
+        "embedding, "
+        "has no rules here; use fewer stages (--pp)");
+  }
+  return bounds;
+}
+
+Result<StageBounds> bounds_of(const Job& job, const ParameterList& all) {
+  const std::vector<PipelineLayer> layers = pipeline_layers(job, all);
+  return options(job).dual_pipe ? dual_bounds_of(job, layers)
+                                : stage_bounds(layers, job.layout.pp, options(job).partition_method);
+}
+
+/// Two stages of one rank as a part that holds as much: layers are alike.
+StagePart together(const StagePart& a, const StagePart& b) {
+  return {a.first_layer, a.layers + b.layers, a.has_embedding || b.has_embedding,
+          a.has_final_norm || b.has_final_norm, a.has_head || b.has_head};
+}
+
+HeldStage held(const Job& job, std::int64_t stage) {
+  return options(job).dual_pipe ? held_by_dual_pipe(job, stage) : held_by_stage(job, stage);
 }
 
 Result<std::vector<StagePart>> parts(const Job& job) {
-  return stage_bounds(pipeline_layers(job, ParameterList(job.model)), job.layout.pp,
-                      options(job).partition_method)
-      .map([&](const StageBounds& bounds) {
-        std::vector<StagePart> result;
-        for (std::int64_t stage = 0; stage < job.layout.pp; ++stage) {
-          result.push_back(part_of(bounds, stage, job.model.layers));
-        }
-        return result;
-      });
+  return bounds_of(job, ParameterList(job.model)).map([&](const StageBounds& bounds) {
+    std::vector<StagePart> result;
+    for (std::int64_t stage = 0; stage < job.layout.pp; ++stage) {
+      StagePart part = part_of(bounds, stage, job.model.layers);
+      if (options(job).dual_pipe) {
+        part = together(part, part_of(bounds, model_stages(job) - 1 - stage, job.model.layers));
+      }
+      result.push_back(part);
+    }
+    return result;
+  });
 }
 
-/// Whether the optimizers of pipeline stages have different numbers of groups: matrices and embeddings,
-/// biases and norms, without empty ones.
-bool has_unequal_groups(const Job& job) {
-  if (job.layout.pp == 1 || !options(job).weight_decay_groups) {
-    return false;
+/// Stage 1 reduces a norm of each parameter group over all stages: with groups that only some stages have,
+/// DeepSpeed waits for ever. Groups: matrices and embeddings; biases and norms. Source: a recorded run.
+Result<void> check_groups(const Job& job) {
+  const bool has_groups = options(job).weight_decay_groups && options(job).computes_norm;
+  if (!has_groups || optimizer_path(job) != OptimizerPath::zero12) {
+    return {};
   }
-  const Result<std::vector<StagePart>> stages = parts(job);
   const auto groups = [](const StagePart& part) {
     return (part.layers > 0 || part.has_embedding || part.has_head ? 1 : 0) +
            (part.layers > 0 || part.has_final_norm ? 1 : 0);
   };
-  return stages && std::any_of(stages->begin(), stages->end(), [&](const StagePart& part) {
-           return groups(part) != groups(stages->front());
-         });
+  const Result<std::vector<StagePart>> held = parts(job);
+  const auto differs = [&](const StagePart& part) { return groups(part) != groups(held->front()); };
+  if (held && std::any_of(held->begin(), held->end(), differs)) {
+    return failure(
+        "pipeline stages with different numbers of parameter groups: ZeRO-1 reduces a norm of each over all "
+        "stages and waits for ever; use --zero 0, one group, or stages with layers each (--pp)");
+  }
+  return {};
 }
 
-/// Those of a stage. The tied module is on the last stage too, with the table of positions that belongs to it.
-/// Source: recorded runs (tests/golden/deepspeed_0.19).
+/// Those of a stage. The tied module is on the last stage too, with the table of positions that belongs to
+/// it. Source: recorded runs (tests/golden/deepspeed_0.19).
 LocalParameters stage_parameters(const Job& job, const ParameterList& all, const StagePart& part) {
   LocalParameters parameters = local_parameters(job.model, all, 1, part);
   const bool has_copy = job.model.tied_embeddings && part.has_head && !part.has_embedding;
   if (has_copy && job.model.positions == Positions::learned) {
     const StagePart embedding{.has_final_norm = false, .has_head = false};
     const LocalParameters module = local_parameters(job.model, all, 1, embedding);
-    parameters.insert(parameters.begin() + 1, module.begin() + 1, module.end());
+    const auto positions = parameters.insert(parameters.begin() + 1, module.begin() + 1, module.end());
+    positions->has_gradient = false;
   }
   return parameters;
 }
 
-StagePrograms write_stage(const Job& job, const ParameterList& all, const StagePart& part, std::int64_t stage,
-                          Plan& plan) {
-  ProgramBuilder out(plan);
-  out.set_reduction(Reduction::sum);
+PipelineRank pipeline_rank(const ProgramBuilder& out, LocalParameters parameters, std::int64_t stage) {
+  const Job& job = out.job();
   PipelineRank rank;
-  rank.engine = engine_rank(out, stage_parameters(job, all, part));
+  rank.engine = engine_rank(out, std::move(parameters));
   rank.stage = stage;
   rank.stages = job.layout.pp;
   rank.tensor_ranks = job.layout.model_ranks();
   rank.activation = activation_elements(job);
   rank.mask = options(job).attention_mask ? job.model.sequence * job.model.sequence : 0;
   rank.tied_weight = job.model.tied_embeddings ? job.model.vocab * job.model.hidden : 0;
-  ModelWork work(out);
+  rank.turns_around = options(job).dual_pipe;
   rank.load = [](std::int32_t) {};
-  rank.forward = [&](std::int32_t) { work.forward_stage(part); };
-  rank.backward = [&](std::int32_t) {
-    write_checkpoint_gathers(out, part.layers);
-    work.backward_stage(part);
-  };
+  return rank;
+}
+
+/// What is computed of a part; `out` and `work` outlive it.
+StagePasses passes_of(ProgramBuilder& out, ModelWork& work, const StagePart& part) {
+  return {.forward = [&work, part](std::int32_t) { work.forward_stage(part); },
+          .backward =
+              [&out, &work, part](std::int32_t) {
+                write_checkpoint_gathers(out, part.layers);
+                work.backward_stage(part);
+              }};
+}
+
+StagePrograms write_stage(const Job& job, const ParameterList& all, const StagePart& part, std::int64_t stage,
+                          Plan& plan) {
+  ProgramBuilder out(plan);
+  out.set_reduction(Reduction::sum);
+  ModelWork work(out);
+  PipelineRank rank = pipeline_rank(out, stage_parameters(job, all, part), stage);
+  rank.passes = passes_of(out, work, part);
   StagePrograms programs;
   write_pipeline_start(out, rank);
   programs.init = out.take();
   for (const bool is_first : {true, false}) {
     write_pipeline_iteration(out, rank, is_first);
+    programs.iterations.push_back(out.take());
+  }
+  return programs;
+}
+
+/// What enters a stage of the model: an activation, behind the head logits. The head takes no mask along.
+DualPipeTensors entering(const PipelineRank& rank, const StageBounds& bounds, std::int64_t stage) {
+  const Job& job = *rank.engine.job;
+  const std::int64_t head = job.model.layers + 2;
+  if (bounds[static_cast<std::size_t>(stage)] > head) {
+    return {.activation = job.train.micro_batch * job.model.sequence * job.model.vocab};
+  }
+  return {.activation = rank.activation, .mask = rank.mask};
+}
+
+/// Of a rank's two stages. Where the first rank holds both ends of the model, their tied module is one.
+LocalParameters dual_parameters(const Job& job, const ParameterList& all, const StagePart& out,
+                                StagePart back) {
+  LocalParameters parameters = local_parameters(job.model, all, 1, out);
+  back.has_head = back.has_head && !job.model.tied_embeddings;
+  for (LocalParameter& parameter : local_parameters(job.model, all, 1, back)) {
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+StagePrograms write_dual_stage(const Job& job, const ParameterList& all, const StageBounds& bounds,
+                               std::int64_t stage, Plan& plan) {
+  ProgramBuilder out(plan);
+  out.set_reduction(Reduction::sum);
+  ModelWork work(out);
+  const std::array<std::int64_t, 2> held = {stage, model_stages(job) - 1 - stage};
+  const auto part = [&](std::size_t way) { return part_of(bounds, held.at(way), job.model.layers); };
+  const PipelineRank rank = pipeline_rank(out, dual_parameters(job, all, part(0), part(1)), stage);
+  std::array<DualPipeStage, 2> stages;
+  for (std::size_t way = 0; way < stages.size(); ++way) {
+    stages.at(way) = {passes_of(out, work, part(way)), entering(rank, bounds, held.at(way)),
+                      entering(rank, bounds, held.at(way) + 1)};
+  }
+  StagePrograms programs;
+  write_pipeline_start(out, rank);
+  programs.init = out.take();
+  for (const bool is_first : {true, false}) {
+    write_dual_pipe_iteration(out, rank, stages, is_first);
     programs.iterations.push_back(out.take());
   }
   return programs;
@@ -148,14 +262,18 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
     return plain;
   }
   const ParameterList all(job.model);
-  const Result<StageBounds> bounds =
-      stage_bounds(pipeline_layers(job, all), job.layout.pp, options(job).partition_method);
+  const Result<StageBounds> bounds = bounds_of(job, all);
   if (!bounds) {
     return tl::unexpected(bounds.error());
   }
+  if (const Result<void> ok = check_groups(job); !ok) {
+    return tl::unexpected(ok.error());
+  }
   std::vector<StagePrograms> programs;
   for (const std::int64_t stage : stages) {
-    programs.push_back(write_stage(job, all, part_of(*bounds, stage, job.model.layers), stage, plan));
+    programs.push_back(options(job).dual_pipe
+                           ? write_dual_stage(job, all, *bounds, stage, plan)
+                           : write_stage(job, all, part_of(*bounds, stage, job.model.layers), stage, plan));
   }
   return programs;
 }
@@ -193,6 +311,7 @@ FrameworkRules rules() {
           .unverified = unverified,
           .write = write,
           .parts = parts,
+          .fits_equations = [](const Job& job) { return !options(job).dual_pipe; },
           .settings = {.follow_width = settle_width_sizes,
                        .settle = settle,
                        .bucket = bucket,
@@ -202,7 +321,8 @@ FrameworkRules rules() {
           .memory = {.buffers = memory_buffers,
                      .keeps_small_parameters = true,
                      .most_kept = most_kept,
-                     .of_stage = memory_of_stage},
+                     .of_stage = memory_of_stage,
+                     .held = held},
           .advice = {.place = "in the DeepSpeed JSON", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
           .case_file = {.sections = {"deepspeed"},

@@ -1,6 +1,7 @@
 #include "commlens/frameworks/deepspeed/zero12.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -122,7 +123,8 @@ class Reductions {
       order_ = in_gradient_order(*rank.tree, pass_options(job_));
     } else {
       for (const OptimizerGroup& group : groups) {
-        order_.insert(order_.end(), group.parameters.begin(), group.parameters.end());
+        std::copy_if(group.parameters.begin(), group.parameters.end(), std::back_inserter(order_),
+                     [](const LocalParameter& parameter) { return parameter.has_gradient; });
       }
     }
     owners_ = ownership(groups, job_);

@@ -165,9 +165,10 @@ StagePrograms write_pipeline_stage(const Job& job, const ParameterList& all, con
   rank.activation = job.train.micro_batch * job.model.sequence * job.model.hidden;
   rank.mask = job.model.sequence * job.model.sequence;
   rank.tied_weight = tied_weight(job);
+  rank.built_in = job.train.dtype;
   rank.load = [&](std::int32_t) { tensor.load(); };
-  rank.forward = [&](std::int32_t micro_batch) { tensor.forward(micro_batch); };
-  rank.backward = [&](std::int32_t micro_batch) { tensor.backward(micro_batch); };
+  rank.passes.forward = [&](std::int32_t micro_batch) { tensor.forward(micro_batch); };
+  rank.passes.backward = [&](std::int32_t micro_batch) { tensor.backward(micro_batch); };
   StagePrograms programs;
   deepspeed::write_pipeline_start(out, rank);
   write_start_end(out, job);
