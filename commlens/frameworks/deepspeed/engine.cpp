@@ -33,7 +33,7 @@ const Rule k_expert_norm{"zero12.norm_of_experts",
                          k_new_source<"runtime/zero/stage_1_and_2.py:3190 _average_expert_grad_norms">};
 
 constexpr std::int64_t k_allreduce_bucket = 500'000'000;  // MEMORY_OPT_ALLREDUCE_SIZE, runtime/engine.py:107
-constexpr Bytes k_alignment{16};                            // parameter_alignment
+constexpr Bytes k_alignment{16};                          // parameter_alignment
 
 LocalParameters trainable(const LocalParameters& parameters, bool is_expert) {
   LocalParameters chosen;
@@ -161,10 +161,8 @@ void write_zero12_step(ProgramBuilder& out, const EngineRank& rank, bool overflo
 EngineGroups engine_groups(const ProgramBuilder& out) {
   const Job& job = out.job();
   const ParallelLayout& layout = job.layout;
-  EngineGroups groups{.start = out.groups.dp,
-                      .data = out.groups.dp,
-                      .data_ranks = layout.dp,
-                      .model = out.groups.model};
+  EngineGroups groups{
+      .start = out.groups.dp, .data = out.groups.dp, .data_ranks = layout.dp, .model = out.groups.model};
   const bool has_mesh = options(job).sequence_groups == SequenceGroups::mesh;
   if (layout.cp > 1 && (!has_mesh || job.train.zero_stage == 3)) {
     constexpr Span all{Span::Shape::all};
@@ -173,6 +171,22 @@ EngineGroups engine_groups(const ProgramBuilder& out) {
     groups.start = has_mesh ? groups.start : groups.data;
   }
   if (job.model.experts == 0) {
+    return groups;
+  }
+  const std::int64_t peers = layout.model_ranks();
+  if (peers > 1 && !options(job).mixture.splits_experts) {
+    constexpr Span all{Span::Shape::all};
+    groups.expert_data_ranks = layout.dp * peers / layout.ep;
+    if (layout.ep <= peers) {
+      groups.experts = out.groups.over(Axis::ep, {{Axis::tp, {Span::Shape::block, layout.ep}}});
+      groups.expert_data =
+          out.groups.over(Axis::edp, {{Axis::tp, {Span::Shape::stride, layout.ep}}, {Axis::dp, all}});
+    } else {
+      const std::int64_t replicas = layout.ep / peers;
+      groups.experts =
+          out.groups.over(Axis::ep, {{Axis::tp, all}, {Axis::dp, {Span::Shape::block, replicas}}});
+      groups.expert_data = out.groups.over(Axis::edp, {{Axis::dp, {Span::Shape::stride, replicas}}});
+    }
     return groups;
   }
   groups.experts = out.groups.over(Axis::ep, {{Axis::dp, {Span::Shape::block, layout.ep}}});

@@ -39,7 +39,8 @@ const Rule k_overflow_mp{"zero3.overflow_flag_model_parallel",
 const Rule k_norm{"zero3.norm", k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
 const Rule k_norm_mp{"zero3.norm_model_parallel",
                      k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
-const Rule k_ids{"zero3.bucket_ids", k_new_source<"runtime/zero/stage3.py:1592 __reduce_and_partition_ipg_grads">};
+const Rule k_ids{"zero3.bucket_ids",
+                 k_new_source<"runtime/zero/stage3.py:1592 __reduce_and_partition_ipg_grads">};
 const Rule k_fetch_all_reduce{"zero3.parameter_all_reduce",
                               k_new_source<"runtime/zero/partition_parameters.py:1419 all_gather_coalesced">};
 const Rule k_quantized{"zero3.quantized_parameter_gather",
@@ -95,7 +96,12 @@ class Zero3Run {
     hooks_ = {.fetch = [this](std::size_t module, bool is_recomputed) { fetch(module, is_recomputed); },
               .release = [this](std::size_t module,
                                 bool is_recomputed) { coordinator_.release(module, pass(is_recomputed)); },
-              .gradient = [this](std::size_t parameter) { add_gradient(parameter); }};
+              .gradient =
+                  [this](std::size_t parameter) {
+                    if (!own_.coalesces_reductions) {
+                      add_gradient(parameter);
+                    }
+                  }};
   }
 
   Program init() {
@@ -169,6 +175,9 @@ class Zero3Run {
       }
       write_micro_batch(passes, static_cast<std::int32_t>(micro_batch));
     }
+    if (own_.coalesces_reductions) {
+      write_coalesced_reductions();
+    }
     write_optimizer_step(is_in(own_.overflows_in, number));
   }
 
@@ -187,6 +196,24 @@ class Zero3Run {
     }
     coordinator_.end_backward();
     is_backward_ = false;
+    out_.set_waiting(Waiting::at_once);
+  }
+
+  /// The gradients of all micro-batches, by parameter group. Source: runtime/engine.py:3327 of 0.19.8.
+  void write_coalesced_reductions() {
+    std::map<std::string_view, std::size_t> rows;
+    for (std::size_t row = 0; row < rank_.parameters.size(); ++row) {
+      rows[rank_.parameters[row].name] = row;
+    }
+    for (const OptimizerGroup& group : optimizer_groups(rank_)) {
+      for (const LocalParameter& parameter : group.parameters) {
+        add_gradient(rows.at(parameter.name));
+      }
+    }
+    flush_all();
+    for (const StepIndex call : std::exchange(reductions_, {})) {
+      out_.wait_for(call);
+    }
     out_.set_waiting(Waiting::at_once);
   }
 
@@ -384,11 +411,12 @@ class Zero3Run {
     if (overflows) {
       return;
     }
+    const DType norm = own_.offloads_optimizer ? DType::fp32 : DType::fp64;
     for (const OptimizerGroup& group : optimizer_groups(rank_)) {
       for (std::int64_t i = 0; i < sub_groups(group.parameters); ++i) {
-        out_.all_reduce(rank_.groups.data, {1}, DType::fp64, k_norm, "gradient norm");
+        out_.all_reduce(rank_.groups.data, {1}, norm, k_norm, "gradient norm");
         if (has_model_group) {
-          out_.all_reduce(rank_.groups.model, {1}, DType::fp64, k_norm_mp, "gradient norm");
+          out_.all_reduce(rank_.groups.model, {1}, norm, k_norm_mp, "gradient norm");
         }
       }
     }
@@ -494,7 +522,7 @@ class Zero3Run {
   GroupId node_{};
   std::vector<std::optional<StepIndex>> gathers_;  // by parameter: the one that nothing has waited for yet
   std::map<std::string_view, Bucket> buckets_;     // gradients that wait, by the name of their dtype
-  std::vector<StepIndex> reductions_;  // of this micro-batch that nothing has waited for yet
+  std::vector<StepIndex> reductions_;              // of this micro-batch that nothing has waited for yet
   bool is_backward_ = false;
 };
 
