@@ -14,6 +14,7 @@ constexpr std::array k_causes = {
     RuleRow{"stage0.clip_norm", {Term::none, "gradient_norms"}},
     RuleRow{"stage0.clip_norm_model_parallel", {Term::none, "gradient_norms"}},
     RuleRow{"stage0.overflow_flag_model_parallel", {Term::none, "overflow_flags"}},
+    RuleRow{"stage0.overflow_flag_of_experts", {Term::none, "overflow_flags"}},
     RuleRow{"stage0.norm_model_parallel", {Term::none, "gradient_norms"}},
     RuleRow{"bf16.norm_model_parallel", {Term::none, "gradient_norms"}},
     RuleRow{"step.gather_updated_parameters", {Term::parameters, "separate_calls"}},

@@ -1,5 +1,6 @@
 #include "commlens/frameworks/deepspeed/engine.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -18,6 +19,8 @@ const Rule k_clip_dp{"stage0.clip_norm", k_source<"runtime/utils.py:403 clip_gra
 const Rule k_clip_mp{"stage0.clip_norm_model_parallel", k_source<"runtime/utils.py:395 clip_grad_norm_">};
 const Rule k_overflow_mp{"stage0.overflow_flag_model_parallel",
                          k_source<"runtime/utils.py:290 has_overflow">};
+const Rule k_overflow_experts{"stage0.overflow_flag_of_experts",
+                              k_new_source<"runtime/utils.py:305 has_overflow">};
 const Rule k_norm_mp{"stage0.norm_model_parallel", k_source<"runtime/utils.py:559 get_weight_norm">};
 const Rule k_bf16_norm{"bf16.norm_model_parallel",
                        k_source<"runtime/utils.py:908 get_global_norm_of_tensors">};
@@ -90,6 +93,10 @@ void write_parameter_gathers(ProgramBuilder& out, const EngineRank& rank) {
 
 void write_stage0_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
   const bool is_half = rank.job->train.dtype != DType::fp32;
+  const auto is_expert = [](const LocalParameter& parameter) { return parameter.is_expert; };
+  if (is_half && std::any_of(rank.parameters.begin(), rank.parameters.end(), is_expert)) {
+    out.all_reduce(rank.groups.experts, {1}, DType::uint8, k_overflow_experts, "overflow flag");
+  }
   if (is_half && rank.has_mpu) {
     out.all_reduce(rank.groups.model, {1}, DType::uint8, k_overflow_mp, "overflow flag");
     if (!overflows) {
