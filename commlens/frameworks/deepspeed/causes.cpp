@@ -38,6 +38,7 @@ constexpr std::array k_causes = {
     RuleRow{"zero3.gradient_all_reduce", {Term::gradients, "whole_buffer"}},
     RuleRow{"zero3.overflow_flag", {Term::none, "overflow_flags"}},
     RuleRow{"zero3.norm", {Term::none, "gradient_norms"}},
+    RuleRow{"zero3.norm_of_experts", {Term::none, "gradient_norms"}},
     RuleRow{"pipeline.parameter_count", {Term::none, "start"}},
     RuleRow{"pipeline.handshake", {Term::none, "start"}},
     RuleRow{"pipeline.activation_shape", {Term::none, "activation_shapes"}},

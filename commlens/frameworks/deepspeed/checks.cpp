@@ -53,6 +53,9 @@ const std::array k_settings = {
     Setting{"stage3_allgather_sequential", [](const Job& job) { return options(job).sequential_gather; },
             &Behaviour::has_sequential_gather},
     Setting{"expert_parallel", [](const Job& job) { return options(job).auto_ep; }, &Behaviour::has_auto_ep},
+    Setting{"expert_parallel under ZeRO-3",
+            [](const Job& job) { return options(job).auto_ep && job.train.zero_stage == 3; },
+            &Behaviour::shards_experts},
     Setting{"coalesce_grad_reduction", [](const Job& job) { return options(job).coalesces_reductions; },
             &Behaviour::has_coalescing},
     Setting{"managed_gradient_accumulation",
@@ -118,8 +121,14 @@ Result<void> check_experts(const Job& job) {
                     "a multiple of the other",
                     job.layout.ep, peers));
   }
-  if (job.train.zero_stage == 3) {
-    return failure("DeepSpeed's mixtures of experts under ZeRO-3 have no rules here; use --zero 0, 1 or 2");
+  if (job.train.zero_stage == 3 && has_layers) {
+    return failure(
+        "DeepSpeed's own MoE is not supported with ZeRO-3, which it refuses; use expert_parallel or --zero "
+        "0, 1 or 2");
+  }
+  if (job.train.zero_stage == 3 &&
+      (job.train.hpz > 1 || job.train.quantized_weights || job.train.quantized_gradients)) {
+    return failure("expert_parallel under ZeRO-3 with ZeRO++ has no rules here; leave ZeRO++ out");
   }
   if (job.train.zero_stage > 0 && (!own.contiguous_gradients || !own.reduce_scatter)) {
     return failure(
