@@ -9,6 +9,7 @@
 #include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/tensor_split.hpp"
 #include "commlens/frameworks/deepspeed/zero3_modules.hpp"
 
 namespace commlens::deepspeed {
@@ -18,11 +19,12 @@ namespace {
 struct Setting {
   std::string_view name;
   bool (*is_asked)(const Job& job);
-  bool Behaviour::*is_there;
+  bool Behaviour::* is_there;
 };
 
 const std::array k_settings = {
-    Setting{"additional losses of a pipeline", [](const Job& job) { return options(job).additional_losses > 0; },
+    Setting{"additional losses of a pipeline",
+            [](const Job& job) { return options(job).additional_losses > 0; },
             &Behaviour::has_additional_losses},
     Setting{"stage3_use_all_reduce_for_fetch_params",
             [](const Job& job) { return options(job).all_reduce_fetch; }, &Behaviour::has_all_reduce_fetch},
@@ -33,8 +35,8 @@ const std::array k_settings = {
               return job.layout.cp > 1 && options(job).sequence_groups == SequenceGroups::mesh;
             },
             &Behaviour::has_sequence_mesh},
-    Setting{"stage3_module_granularity_threshold", [](const Job& job) { return options(job).granularity > 0; },
-            &Behaviour::has_granularity},
+    Setting{"stage3_module_granularity_threshold",
+            [](const Job& job) { return options(job).granularity > 0; }, &Behaviour::has_granularity},
     Setting{"tensor_parallel.autotp_size", [](const Job& job) { return options(job).auto_tp; },
             &Behaviour::has_auto_tp},
     Setting{"UlyssesSPAttentionHF",
@@ -51,6 +53,9 @@ const std::array k_settings = {
     Setting{"stage3_allgather_sequential", [](const Job& job) { return options(job).sequential_gather; },
             &Behaviour::has_sequential_gather},
     Setting{"expert_parallel", [](const Job& job) { return options(job).auto_ep; }, &Behaviour::has_auto_ep},
+    Setting{"expert_parallel under ZeRO-3",
+            [](const Job& job) { return options(job).auto_ep && job.train.zero_stage == 3; },
+            &Behaviour::shards_experts},
     Setting{"coalesce_grad_reduction", [](const Job& job) { return options(job).coalesces_reductions; },
             &Behaviour::has_coalescing},
     Setting{"managed_gradient_accumulation",
@@ -62,9 +67,10 @@ const std::array k_settings = {
             &Behaviour::has_norm_switch},
     Setting{"DualPipeVModule", [](const Job& job) { return options(job).dual_pipe; },
             &Behaviour::has_dual_pipe},
-    Setting{"a block that only some iterations leave out, after which a trace is recorded again,",
-            [](const Job& job) { return job.train.zero_stage == 3 && !options(job).skipped.iterations.empty(); },
-            &Behaviour::records_again},
+    Setting{
+        "a block that only some iterations leave out, after which a trace is recorded again,",
+        [](const Job& job) { return job.train.zero_stage == 3 && !options(job).skipped.iterations.empty(); },
+        &Behaviour::records_again},
 };
 
 Result<void> check_release(const Job& job) {
@@ -96,18 +102,33 @@ Result<void> check_experts(const Job& job) {
   }
   if (!has_layers && !own.auto_ep) {
     return failure(
-        "a mixture of experts needs options.moe (which blocks have deepspeed.moe.layer.MoE) or expert_parallel "
+        "a mixture of experts needs options.moe (which blocks have deepspeed.moe.layer.MoE) or "
+        "expert_parallel "
         "in the DeepSpeed JSON");
   }
   if (has_layers == own.auto_ep) {
     return failure("options.moe and expert_parallel both place experts; leave one out");
   }
   if (model.experts % job.layout.ep != 0 || job.layout.dp % job.layout.ep != 0) {
-    return failure(fmt::format("{} experts on {} data ranks cannot be shared by {} ranks; change layout.expert",
-                               model.experts, job.layout.dp, job.layout.ep));
+    return failure(
+        fmt::format("{} experts on {} data ranks cannot be shared by {} ranks; change layout.expert",
+                    model.experts, job.layout.dp, job.layout.ep));
   }
-  if (job.train.zero_stage == 3) {
-    return failure("DeepSpeed's mixtures of experts under ZeRO-3 have no rules here; use --zero 0, 1 or 2");
+  const std::int64_t peers = job.layout.model_ranks();
+  if (!own.mixture.splits_experts && peers % job.layout.ep != 0 && job.layout.ep % peers != 0) {
+    return failure(
+        fmt::format("experts on {} ranks beside {} model-parallel ranks have no rules here; make one "
+                    "a multiple of the other",
+                    job.layout.ep, peers));
+  }
+  if (job.train.zero_stage == 3 && has_layers) {
+    return failure(
+        "DeepSpeed's own MoE is not supported with ZeRO-3, which it refuses; use expert_parallel or --zero "
+        "0, 1 or 2");
+  }
+  if (job.train.zero_stage == 3 &&
+      (job.train.hpz > 1 || job.train.quantized_weights || job.train.quantized_gradients)) {
+    return failure("expert_parallel under ZeRO-3 with ZeRO++ has no rules here; leave ZeRO++ out");
   }
   if (job.train.zero_stage > 0 && (!own.contiguous_gradients || !own.reduce_scatter)) {
     return failure(
@@ -115,7 +136,8 @@ Result<void> check_experts(const Job& job) {
   }
   const auto is_missing = [&](std::int64_t layer) { return layer >= model.layers; };
   if (std::any_of(own.mixture.layers.begin(), own.mixture.layers.end(), is_missing)) {
-    return failure(fmt::format("options.moe.layers names a block that a model of {} does not have", model.layers));
+    return failure(
+        fmt::format("options.moe.layers names a block that a model of {} does not have", model.layers));
   }
   if (has_layers && model.family != Family::gpt) {
     return failure("options.moe replaces the MLP of family gpt; use expert_parallel for llama");
@@ -129,19 +151,21 @@ Result<void> check_experts(const Job& job) {
 Result<void> check_sequence(const Job& job) {
   const std::int64_t ranks = job.layout.cp;
   if (ranks == 1) {
-    return options(job).has_sequence_loader ? failure("UlyssesSPDataLoaderAdapter needs layout.sequence above 1")
-                                            : Result<void>{};
+    return options(job).has_sequence_loader
+               ? failure("UlyssesSPDataLoaderAdapter needs layout.sequence above 1")
+               : Result<void>{};
   }
   if (options(job).pipeline_engine || job.layout.model_ranks() > 1 || job.model.experts > 0) {
     return failure(
-        "Ulysses' sequence parallelism beside a pipeline, tensor ranks or experts has no rules here; use one of "
+        "Ulysses' sequence parallelism beside a pipeline, tensor ranks or experts has no rules here; use one "
+        "of "
         "them");
   }
   if (job.model.sequence % ranks != 0 || job.model.heads % ranks != 0) {
-    return failure(
-        fmt::format("sequence parallelism over {} ranks needs a sequence and heads that they divide, not {} and "
-                    "{}",
-                    ranks, job.model.sequence, job.model.heads));
+    return failure(fmt::format(
+        "sequence parallelism over {} ranks needs a sequence and heads that they divide, not {} and "
+        "{}",
+        ranks, job.model.sequence, job.model.heads));
   }
   const std::int64_t keys = job.model.kv_heads;
   if (job.model.family == Family::llama && keys % ranks != 0 && ranks % keys != 0) {
@@ -159,15 +183,29 @@ Result<void> check_tensor(const Job& job) {
   }
   if (!options(job).auto_tp) {
     return failure(
-        "framework deepspeed splits linears by AutoTP alone; set tensor_parallel.autotp_size in its JSON, use "
+        "framework deepspeed splits linears by AutoTP alone; set tensor_parallel.autotp_size in its JSON, "
+        "use "
         "--framework neox or megatron, or a case file with options.replicated_tensor_parallel");
   }
-  if (options(job).pipeline_engine || job.layout.replicate > 1 || job.model.experts > 0 || job.train.hpz > 1) {
+  if (options(job).pipeline_engine || job.layout.replicate > 1 || job.model.experts > 0 ||
+      job.train.hpz > 1) {
     return failure("AutoTP beside a pipeline, replicas, experts or hpZ has no rules here; use one of them");
   }
   if (job.model.family == Family::gpt && options(job).tensor_specs.empty()) {
     return failure(
-        "AutoTP finds no linears that it knows in family gpt; give tensor_parallel.partition_config.layer_specs");
+        "AutoTP finds no linears that it knows in family gpt; give "
+        "tensor_parallel.partition_config.layer_specs");
+  }
+  const ModelTree tree = model_tree(job);
+  const auto cuts_heads = [&](const ModelModule& module) {
+    return (module.leaf == Leaf::qkv || module.leaf == Leaf::proj) &&
+           tensor_split(job, module.name + ".weight") != TensorSplit::replicated;
+  };
+  if (job.model.family == Family::gpt && std::any_of(tree.modules.begin(), tree.modules.end(), cuts_heads)) {
+    return failure(
+        "AutoTP splits a linear of attention, but the blocks of family gpt view its output as all heads and "
+        "fail; "
+        "let layer_specs name fc1 and fc2 alone, or use family llama");
   }
   const ModelConfig& model = job.model;
   for (const std::int64_t size : {model.heads, model.kv_heads, model.hidden, model.ffn_hidden}) {
@@ -195,10 +233,49 @@ Result<void> check_zero3(const Job& job) {
   if (job.train.quantized_gradients && (job.layout.model_ranks() > 1 || job.layout.cp > 1)) {
     return failure("zero_quantized_gradients beside tensor or sequence ranks has no rules here");
   }
-  if (own.coalesces_reductions) {
-    return failure("coalesce_grad_reduction under ZeRO-3 has no rules here; use --zero 0, 1 or 2");
+  return own.granularity > 0 || !(own.leaf_modules == LeafModules{}) ? check_leaf_modules(job)
+                                                                     : Result<void>{};
+}
+
+/// engine.py:3239 coalesce_grad_reduction of 0.19.8. A block around the micro-batches counts as one of them.
+Result<void> check_coalescing(const Job& job) {
+  const Options& own = options(job);
+  if (!own.coalesces_reductions) {
+    return {};
   }
-  return own.granularity > 0 || !(own.leaf_modules == LeafModules{}) ? check_leaf_modules(job) : Result<void>{};
+  const OptimizerPath path = optimizer_path(job);
+  if (own.pipeline_engine || (path != OptimizerPath::zero12 && path != OptimizerPath::zero3)) {
+    return failure(
+        "coalesce_grad_reduction: DeepSpeed refuses it without ZeRO, under its BF16_Optimizer and in "
+        "pipelines; "
+        "use --zero 1, 2 or 3");
+  }
+  if (!own.manages_accumulation) {
+    return failure("coalesce_grad_reduction: DeepSpeed refuses it with managed_gradient_accumulation false");
+  }
+  if (job.train.micro_batches > 1 && own.counted_steps != 1) {
+    return failure(
+        "coalesce_grad_reduction: all micro-batches of the block count as one; set "
+        "gradient_accumulation_steps 1");
+  }
+  return {};
+}
+
+/// Checkpoints of the reentrant kind return no gradient where their input needs none.
+Result<void> check_reentrant(const Job& job) {
+  if (job.train.recompute != Recompute::full || !pass_options(job).is_reentrant ||
+      options(job).pipeline_engine) {
+    return {};
+  }
+  const ModelTree tree = model_tree(job);
+  const bool is_cut = std::any_of(tree.modules.begin(), tree.modules.end(), [](const ModelModule& module) {
+    return module.is_block && !module.needs_input_gradient;
+  });
+  return is_cut
+             ? failure(
+                   "options.checkpoint_reentrant: no gradient reaches the input of the first block, so that "
+                   "nothing in it trains (torch.utils.checkpoint); use checkpoints that are not reentrant")
+             : Result<void>{};
 }
 
 Result<void> check_client(const Job& job) {
@@ -206,14 +283,16 @@ Result<void> check_client(const Job& job) {
   if (!own.uncounted_passes.empty() && own.manages_accumulation && !own.coalesces_reductions) {
     return failure(own.uncounted_passes);
   }
-  const bool is_plain_gpt = job.model.family == Family::gpt && !own.pipeline_engine && !is_of_transformers(job);
+  const bool is_plain_gpt =
+      job.model.family == Family::gpt && !own.pipeline_engine && !is_of_transformers(job);
   if (own.low_rank.rank > 0 && !is_plain_gpt) {
     return failure("options.lora is for family gpt without a pipeline");
   }
   if ((own.low_rank.rank > 0 || !own.frozen.empty()) && own.pipeline_engine) {
     return failure("frozen parameters in a pipeline have no rules here");
   }
-  if (!own.skipped.iterations.empty() && (job.train.zero_stage != 3 || own.skipped.block >= job.model.layers)) {
+  if (!own.skipped.iterations.empty() &&
+      (job.train.zero_stage != 3 || own.skipped.block >= job.model.layers)) {
     return failure("options.skip_block is for ZeRO-3 and names one of the model's blocks");
   }
   if (!own.overflows_in.empty() && job.train.dtype != DType::fp16) {
@@ -246,9 +325,10 @@ Result<void> check_autocast(const Job& job) {
       return parameter.is_cast && parameter.count > options(job).reduce_bucket_size;
     };
     if (std::any_of(tree.parameters.begin(), tree.parameters.end(), is_too_large)) {
-      return failure(fmt::format(
-          "DeepSpeed {} fails on torch_autocast with a parameter larger than reduce_bucket_size; make it larger",
-          behaviour(job).version.name));
+      return failure(
+          fmt::format("DeepSpeed {} fails on torch_autocast with a parameter larger than reduce_bucket_size; "
+                      "make it larger",
+                      behaviour(job).version.name));
     }
   }
   return {};
@@ -280,10 +360,10 @@ Result<void> check_pipeline(const Job& job) {
     return {};
   }
   if (job.train.zero_stage > 1) {
-    return failure(
-        fmt::format("ZeRO-{} with a pipeline is refused by DeepSpeed (runtime/pipe/engine.py:73); use --zero 0 "
-                    "or 1",
-                    job.train.zero_stage));
+    return failure(fmt::format(
+        "ZeRO-{} with a pipeline is refused by DeepSpeed (runtime/pipe/engine.py:73); use --zero 0 "
+        "or 1",
+        job.train.zero_stage));
   }
   if (own.autocast || own.saves_after || !own.evaluated_before.empty() || !own.overflows_in.empty()) {
     return failure("torch_autocast, evaluation, checkpoints and overflows in a pipeline have no rules here");
@@ -336,7 +416,8 @@ Result<void> check(const Job& job) {
 }
 
 Result<void> check_plain(const Job& job) {
-  for (const auto part : {check_tensor, check_experts, check_sequence, check_client, check_autocast}) {
+  for (const auto part : {check_tensor, check_experts, check_sequence, check_client, check_coalescing,
+                          check_reentrant, check_autocast}) {
     if (const Result<void> ok = part(job); !ok) {
       return ok;
     }

@@ -1,5 +1,6 @@
 #include "commlens/frameworks/deepspeed/engine.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -18,6 +19,8 @@ const Rule k_clip_dp{"stage0.clip_norm", k_source<"runtime/utils.py:403 clip_gra
 const Rule k_clip_mp{"stage0.clip_norm_model_parallel", k_source<"runtime/utils.py:395 clip_grad_norm_">};
 const Rule k_overflow_mp{"stage0.overflow_flag_model_parallel",
                          k_source<"runtime/utils.py:290 has_overflow">};
+const Rule k_overflow_experts{"stage0.overflow_flag_of_experts",
+                              k_new_source<"runtime/utils.py:305 has_overflow">};
 const Rule k_norm_mp{"stage0.norm_model_parallel", k_source<"runtime/utils.py:559 get_weight_norm">};
 const Rule k_bf16_norm{"bf16.norm_model_parallel",
                        k_source<"runtime/utils.py:908 get_global_norm_of_tensors">};
@@ -33,7 +36,7 @@ const Rule k_expert_norm{"zero12.norm_of_experts",
                          k_new_source<"runtime/zero/stage_1_and_2.py:3190 _average_expert_grad_norms">};
 
 constexpr std::int64_t k_allreduce_bucket = 500'000'000;  // MEMORY_OPT_ALLREDUCE_SIZE, runtime/engine.py:107
-constexpr Bytes k_alignment{16};                            // parameter_alignment
+constexpr Bytes k_alignment{16};                          // parameter_alignment
 
 LocalParameters trainable(const LocalParameters& parameters, bool is_expert) {
   LocalParameters chosen;
@@ -90,6 +93,10 @@ void write_parameter_gathers(ProgramBuilder& out, const EngineRank& rank) {
 
 void write_stage0_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
   const bool is_half = rank.job->train.dtype != DType::fp32;
+  const auto is_expert = [](const LocalParameter& parameter) { return parameter.is_expert; };
+  if (is_half && std::any_of(rank.parameters.begin(), rank.parameters.end(), is_expert)) {
+    write_overflow_flag(out, rank.groups.experts, k_overflow_experts);
+  }
   if (is_half && rank.has_mpu) {
     write_overflow_flag(out, rank.groups.model, k_overflow_mp);
     if (!overflows) {
@@ -182,6 +189,22 @@ EngineGroups engine_groups(const ProgramBuilder& out) {
     groups.start = options(job).sequence_groups == SequenceGroups::mesh ? groups.start : groups.data;
   }
   if (job.model.experts == 0) {
+    return groups;
+  }
+  const std::int64_t peers = layout.model_ranks();
+  if (peers > 1 && !options(job).mixture.splits_experts) {
+    constexpr Span all{Span::Shape::all};
+    groups.expert_data_ranks = layout.dp * peers / layout.ep;
+    if (layout.ep <= peers) {
+      groups.experts = out.groups.over(Axis::ep, {{Axis::tp, {Span::Shape::block, layout.ep}}});
+      groups.expert_data =
+          out.groups.over(Axis::edp, {{Axis::tp, {Span::Shape::stride, layout.ep}}, {Axis::dp, all}});
+    } else {
+      const std::int64_t replicas = layout.ep / peers;
+      groups.experts =
+          out.groups.over(Axis::ep, {{Axis::tp, all}, {Axis::dp, {Span::Shape::block, replicas}}});
+      groups.expert_data = out.groups.over(Axis::edp, {{Axis::dp, {Span::Shape::stride, replicas}}});
+    }
     return groups;
   }
   groups.experts = out.groups.over(Axis::ep, {{Axis::dp, {Span::Shape::block, layout.ep}}});

@@ -22,6 +22,8 @@ struct EngineGroups {
   std::int64_t expert_data_ranks = 1;
   GroupId model;  // of the model-parallel unit
 };
+/// Experts that tensor ranks do not split are shared by consecutive ranks, those of a replica first. Source:
+/// moe/layer.py:93, utils/groups.py:370 of 0.19.8.
 EngineGroups engine_groups(const ProgramBuilder& out);
 /// Their data_ranks.
 std::int64_t data_ranks(const Job& job);
@@ -30,17 +32,17 @@ std::int64_t data_ranks(const Job& job);
 struct EngineRank {
   const Job* job = nullptr;
   EngineGroups groups;
-  LocalParameters parameters;        // of this rank, in named_parameters() order
-  const ModelTree* tree = nullptr;   // that they are of; null under a pipeline engine
-  std::int64_t model_ranks = 1;      // tensor x pipeline ranks of one replica
-  bool has_mpu = false;              // a model-parallel unit was given, or the pipeline engine runs
+  LocalParameters parameters;       // of this rank, in named_parameters() order
+  const ModelTree* tree = nullptr;  // that they are of; null under a pipeline engine
+  std::int64_t model_ranks = 1;     // tensor x pipeline ranks of one replica
+  bool has_mpu = false;             // a model-parallel unit was given, or the pipeline engine runs
   bool has_pipeline_engine = false;
   /// Goes on with the backward pass under way until the gradient of a parameter is complete, or to its end;
   /// null where it is over when gradients are written.
   std::function<void(const LocalParameter&)> compute_until;
   std::function<void()> end_backward;
   bool zero3_computes = true;  // false where the client writes the computing of stage 3 itself
-  ModuleMessages messages;           // null: none
+  ModuleMessages messages;     // null: none
   /// What the client sends before a forward pass of an iteration. Null: nothing.
   std::function<void(std::int64_t iteration, std::int32_t micro_batch)> before_forward;
 };
@@ -66,8 +68,8 @@ std::int64_t flat_size(const OptimizerGroup& group, const Job& job);
 enum class OptimizerPath { stage0, bf16, zero12, zero3 };
 OptimizerPath optimizer_path(const Job& job);
 
-/// The dtype of gradient reductions: that of the model unless the job says otherwise, or the sequence is split.
-/// Source: runtime/engine.py:826; :1857 of 0.19.6.
+/// The dtype of gradient reductions: that of the model unless the job says otherwise, or the sequence is
+/// split. Source: runtime/engine.py:826; :1857 of 0.19.6.
 DType communication_dtype(const Job& job);
 /// The same of one parameter: torch_autocast has its own for those that it casts.
 DType communication_dtype(const Job& job, const LocalParameter& parameter);

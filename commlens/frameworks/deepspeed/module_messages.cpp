@@ -109,22 +109,28 @@ class ExpertMessages {
     out_.set_reduction(Reduction::sum);
   }
 
+  /// Tensor ranks gather what they dropped: tokens before an exchange in a forward pass, gradients after it.
   void before_experts(bool is_backward) {
     exchange();
-    const bool gathers = options(job_).mixture.splits_experts && behaviour(job_).drops_tokens_of_split_experts;
-    if (gathers && tensor_ranks_ > 1) {
+    if (is_backward ? tensor_ranks_ > 1 : gathers_between()) {
       gather(is_backward ? "gradients of tokens" : "tokens");
     }
   }
 
   void after_experts(bool is_backward) {
     exchange();
-    if (tensor_ranks_ > 1) {
+    if (is_backward ? gathers_between() : tensor_ranks_ > 1) {
       gather(is_backward ? "gradients of tokens" : "tokens");
     }
   }
 
  private:
+  /// Experts that tensor ranks split get the tokens of all of them.
+  bool gathers_between() const {
+    return tensor_ranks_ > 1 && options(job_).mixture.splits_experts &&
+           behaviour(job_).drops_tokens_of_split_experts;
+  }
+
   void exchange() {
     if (job_.layout.ep == 1) {
       return;

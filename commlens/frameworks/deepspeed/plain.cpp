@@ -18,8 +18,8 @@ namespace {
 
 const Rule k_items{"trainer.items_in_batch", "accelerate 1.15.0 utils/operations.py:355 gather"};
 const Rule k_loss{"trainer.loss", "transformers 5.23.0 trainer.py _maybe_log_save_evaluate"};
-const Rule k_flops{"trainer.flops", "transformers 5.23.0 trainer_pt_utils.py:290 distributed_broadcast_scalars"};
-
+const Rule k_flops{"trainer.flops",
+                   "transformers 5.23.0 trainer_pt_utils.py:290 distributed_broadcast_scalars"};
 /// What the Trainer of transformers gathers, one number of each rank.
 class TrainerCalls {
  public:
@@ -29,24 +29,33 @@ class TrainerCalls {
   bool is_used() const { return is_used_; }
 
   /// Before the first step.
-  Program start() { return written(Phase::init, {&k_items}); }
+  Program start() { return written(Phase::init, {k_items_of_batch}); }
   /// After a step: what it logs, and how many items count of the batch that follows.
   Program step() {
-    return logs() ? written(Phase::other, {&k_loss, &k_flops, &k_items}) : written(Phase::other, {&k_items});
+    return logs() ? written(Phase::other, {k_mean_loss, k_sum_of_flops, k_items_of_batch})
+                  : written(Phase::other, {k_items_of_batch});
   }
-  /// After the last one.
+  /// After the last one. What is left of the flops once they are logged is an integer, 0.
   Program end() {
-    return logs() ? written(Phase::other, {&k_loss, &k_flops}) : written(Phase::other, {&k_flops});
+    return logs() ? written(Phase::other, {k_mean_loss, k_sum_of_flops, {&k_flops, DType::int64}})
+                  : written(Phase::other, {k_sum_of_flops});
   }
 
  private:
+  struct Number {
+    const Rule* rule;
+    DType dtype;
+  };
+  static constexpr Number k_items_of_batch{&k_items, DType::int64};
+  static constexpr Number k_mean_loss{&k_loss, DType::fp32};
+  static constexpr Number k_sum_of_flops{&k_flops, DType::fp32};
+
   bool logs() const { return options(out_.job()).logs_steps; }
 
-  Program written(Phase phase, std::initializer_list<const Rule*> rules) {
+  Program written(Phase phase, std::initializer_list<Number> numbers) {
     out_.set_phase(phase);
-    for (const Rule* rule : is_used_ ? rules : std::initializer_list<const Rule*>{}) {
-      const DType dtype = rule == &k_items ? DType::int64 : DType::fp32;
-      out_.all_gather(out_.groups.world, {1}, dtype, *rule, "number of each rank");
+    for (const Number& number : is_used_ ? numbers : std::initializer_list<Number>{}) {
+      out_.all_gather(out_.groups.world, {1}, number.dtype, *number.rule, "number of each rank");
     }
     return out_.take();
   }

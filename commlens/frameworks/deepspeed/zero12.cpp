@@ -116,8 +116,8 @@ class Reductions {
         rank_(rank),
         job_(*rank.job),
         own_(options(job_)),
-        overlaps_(own_.overlap_comm && !rank.has_pipeline_engine),
-        is_in_ready_order_(job_.train.zero_stage == 2 || overlaps_) {
+        overlaps_(own_.overlap_comm && !rank.has_pipeline_engine && !own_.coalesces_reductions),
+        is_in_ready_order_((job_.train.zero_stage == 2 || overlaps_) && !own_.coalesces_reductions) {
     const std::vector<OptimizerGroup> groups = optimizer_groups(rank);
     if (is_in_ready_order_) {
       order_ = in_gradient_order(*rank.tree, pass_options(job_));
@@ -286,7 +286,8 @@ class Reductions {
 }  // namespace
 
 void write_zero12_gradients(ProgramBuilder& out, const EngineRank& rank, bool is_boundary) {
-  if (rank.job->train.zero_stage == 1 && !is_boundary) {
+  const bool waits = rank.job->train.zero_stage == 1 || options(*rank.job).coalesces_reductions;
+  if (waits && !is_boundary) {
     if (rank.end_backward) {
       rank.end_backward();
     }

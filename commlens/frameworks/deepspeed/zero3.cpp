@@ -39,7 +39,10 @@ const Rule k_overflow_mp{"zero3.overflow_flag_model_parallel",
 const Rule k_norm{"zero3.norm", k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
 const Rule k_norm_mp{"zero3.norm_model_parallel",
                      k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
-const Rule k_ids{"zero3.bucket_ids", k_new_source<"runtime/zero/stage3.py:1592 __reduce_and_partition_ipg_grads">};
+const Rule k_norm_experts{"zero3.norm_of_experts",
+                          k_new_source<"runtime/zero/stage3.py:2475 get_grad_norm_direct">};
+const Rule k_ids{"zero3.bucket_ids",
+                 k_new_source<"runtime/zero/stage3.py:1592 __reduce_and_partition_ipg_grads">};
 const Rule k_fetch_all_reduce{"zero3.parameter_all_reduce",
                               k_new_source<"runtime/zero/partition_parameters.py:1419 all_gather_coalesced">};
 const Rule k_quantized{"zero3.quantized_parameter_gather",
@@ -95,7 +98,12 @@ class Zero3Run {
     hooks_ = {.fetch = [this](std::size_t module, bool is_recomputed) { fetch(module, is_recomputed); },
               .release = [this](std::size_t module,
                                 bool is_recomputed) { coordinator_.release(module, pass(is_recomputed)); },
-              .gradient = [this](std::size_t parameter) { add_gradient(parameter); }};
+              .gradient =
+                  [this](std::size_t parameter) {
+                    if (!own_.coalesces_reductions) {
+                      add_gradient(parameter);
+                    }
+                  }};
   }
 
   Program init() {
@@ -104,11 +112,11 @@ class Zero3Run {
       write_parameter_broadcasts(out_, rank_);
     }
     for (const LocalParameter& parameter : rank_.parameters) {
-      write_parameter_broadcast(out_, rank_.groups.data, parameter, k_init_broadcast, parameter.name);
+      write_parameter_broadcast(out_, group_of(parameter), parameter, k_init_broadcast, parameter.name);
     }
     for (const OptimizerGroup& group : optimizer_groups(rank_)) {
       for (const LocalParameter& parameter : group.parameters) {
-        out_.all_gather(rank_.groups.data, {shard(parameter)}, job_.train.dtype, k_start_gather,
+        out_.all_gather(group_of(parameter), {shard(parameter)}, job_.train.dtype, k_start_gather,
                         parameter.name);
       }
     }
@@ -155,7 +163,16 @@ class Zero3Run {
     return *skipping_;
   }
 
-  std::int64_t shard(const LocalParameter& parameter) const { return ceil_div(parameter.count, ranks_); }
+  /// The ranks that share a parameter; those that hold the same experts share these.
+  GroupId group_of(const LocalParameter& parameter) const {
+    return parameter.is_expert ? rank_.groups.expert_data : rank_.groups.data;
+  }
+  std::int64_t ranks_of(const LocalParameter& parameter) const {
+    return parameter.is_expert ? rank_.groups.expert_data_ranks : ranks_;
+  }
+  std::int64_t shard(const LocalParameter& parameter) const {
+    return ceil_div(parameter.count, ranks_of(parameter));
+  }
 
   Zero3Coordinator::Pass pass(bool is_recomputed) const {
     using Pass = Zero3Coordinator::Pass;
@@ -168,6 +185,9 @@ class Zero3Run {
         rank_.before_forward(number, static_cast<std::int32_t>(micro_batch));
       }
       write_micro_batch(passes, static_cast<std::int32_t>(micro_batch));
+    }
+    if (own_.coalesces_reductions) {
+      write_coalesced_reductions();
     }
     write_optimizer_step(is_in(own_.overflows_in, number));
   }
@@ -187,6 +207,24 @@ class Zero3Run {
     }
     coordinator_.end_backward();
     is_backward_ = false;
+    out_.set_waiting(Waiting::at_once);
+  }
+
+  /// The gradients of all micro-batches, by parameter group. Source: runtime/engine.py:3327 of 0.19.8.
+  void write_coalesced_reductions() {
+    std::map<std::string_view, std::size_t> rows;
+    for (std::size_t row = 0; row < rank_.parameters.size(); ++row) {
+      rows[rank_.parameters[row].name] = row;
+    }
+    for (const OptimizerGroup& group : optimizer_groups(rank_)) {
+      for (const LocalParameter& parameter : group.parameters) {
+        add_gradient(rows.at(parameter.name));
+      }
+    }
+    flush_all();
+    for (const StepIndex call : std::exchange(reductions_, {})) {
+      out_.wait_for(call);
+    }
     out_.set_waiting(Waiting::at_once);
   }
 
@@ -215,24 +253,23 @@ class Zero3Run {
     }
   }
 
-  /// Parameters that have a copy of their shard within the node, and those that have none. One rank has
-  /// nothing to gather (partition_parameters.py _no_gather_coalesced).
+  /// Dense parameters and those of experts, that have a copy of their shard within the node, and that have
+  /// none. One rank has nothing to gather (partition_parameters.py _no_gather_coalesced).
   void write_gather(const std::vector<std::size_t>& set) {
-    if (ranks_ == 1) {
-      return;
-    }
-    for (const bool is_on_node : {true, false}) {
-      std::vector<std::size_t> own;
-      std::copy_if(set.begin(), set.end(), std::back_inserter(own),
-                   [&](std::size_t parameter) { return has_secondary_[parameter] == is_on_node; });
-      if (!own.empty()) {
-        write_gather(own, is_on_node);
+    std::map<std::pair<bool, bool>, std::vector<std::size_t>> parts;
+    for (const std::size_t parameter : set) {
+      const LocalParameter& one = rank_.parameters[parameter];
+      if (ranks_of(one) > 1) {
+        parts[{one.is_expert, !has_secondary_[parameter]}].push_back(parameter);
       }
+    }
+    for (const auto& [kind, part] : parts) {
+      write_gather(part, !kind.second);
     }
   }
 
   void write_gather(const std::vector<std::size_t>& set, bool is_on_node) {
-    const GroupId group = is_on_node ? node_ : rank_.groups.data;
+    const GroupId group = is_on_node ? node_ : group_of(rank_.parameters[set.front()]);
     const std::int64_t times = is_on_node ? ranks_ / job_.train.hpz : 1;  // of the shard among all ranks
     const std::string tag =
         set.size() == 1 ? rank_.parameters[set.front()].name : "parameters of a module or prefetch";
@@ -257,7 +294,8 @@ class Zero3Run {
         out_.all_gather(group, {sum}, DType::int8, k_quantized, tag);
         out_.all_gather(group, {quantization_groups(sum)}, DType::fp32, k_scales, tag);
       } else if (own_.all_reduce_fetch && set.size() > 1 && !is_on_node) {
-        out_.all_reduce(group, {sum * ranks_}, dtype, k_fetch_all_reduce, tag);
+        out_.all_reduce(group, {sum * ranks_of(rank_.parameters[set.front()])}, dtype, k_fetch_all_reduce,
+                        tag);
       } else {
         out_.all_gather(group, {sum}, dtype, k_module_gather, tag);
       }
@@ -279,7 +317,9 @@ class Zero3Run {
     const DType dtype = communication_dtype(job_, gradient);
     Bucket& bucket = buckets_[name_of(dtype)];
     bucket.dtype = dtype;
-    if (bucket.count + gradient.count > own_.reduce_bucket_size && bucket.count > 0) {
+    const bool is_other_group =
+        !bucket.rows.empty() && rank_.parameters[bucket.rows.front()].is_expert != gradient.is_expert;
+    if (is_other_group || (bucket.count + gradient.count > own_.reduce_bucket_size && bucket.count > 0)) {
       if (behaviour(job_).flushes_one_dtype) {
         flush(bucket);
       } else {
@@ -310,17 +350,18 @@ class Zero3Run {
     if (own_.has_sanity_checks && behaviour(job_).sends_bucket_ids) {
       write_check(static_cast<std::int64_t>(full.rows.size()), k_ids);
     }
+    const GroupId group = group_of(rank_.parameters[full.rows.front()]);
     out_.set_waiting(own_.overlap_comm ? Waiting::later : Waiting::at_once);
     if (quantizes_gradients()) {
       write_quantized(full);
     } else if (!own_.reduce_scatter && full.count <= own_.reduce_bucket_size) {
-      out_.all_reduce(rank_.groups.data, {full.count}, full.dtype, k_all_reduce, "gradient bucket");
+      out_.all_reduce(group, {full.count}, full.dtype, k_all_reduce, "gradient bucket");
     } else {
       std::int64_t shards = 0;
       for (const std::size_t row : full.rows) {
         shards += shard(rank_.parameters[row]);
       }
-      out_.reduce_scatter(rank_.groups.data, {shards}, full.dtype, k_reduce_scatter, "gradient bucket");
+      out_.reduce_scatter(group, {shards}, full.dtype, k_reduce_scatter, "gradient bucket");
     }
     if (own_.overlap_comm) {
       reductions_.push_back(out_.last_call());
@@ -380,15 +421,19 @@ class Zero3Run {
     }
     coordinator_.step();
     std::fill(gathers_.begin(), gathers_.end(), std::nullopt);
-    std::fill(has_secondary_.begin(), has_secondary_.end(), false);
     if (overflows) {
       return;
     }
+    std::fill(has_secondary_.begin(), has_secondary_.end(), false);
+    const DType norm = own_.offloads_optimizer ? DType::fp32 : DType::fp64;
     for (const OptimizerGroup& group : optimizer_groups(rank_)) {
       for (std::int64_t i = 0; i < sub_groups(group.parameters); ++i) {
-        out_.all_reduce(rank_.groups.data, {1}, DType::fp64, k_norm, "gradient norm");
+        out_.all_reduce(group.ranks, {1}, norm, k_norm, "gradient norm");
         if (has_model_group) {
-          out_.all_reduce(rank_.groups.model, {1}, DType::fp64, k_norm_mp, "gradient norm");
+          out_.all_reduce(rank_.groups.model, {1}, norm, k_norm_mp, "gradient norm");
+        }
+        if (group.is_expert && job_.layout.ep > 1) {
+          out_.all_reduce(rank_.groups.experts, {1}, norm, k_norm_experts, "gradient norm of experts");
         }
       }
     }
@@ -398,12 +443,12 @@ class Zero3Run {
 
   void write_persistent() {
     coordinator_.keep_persistent();
-    if (ranks_ == 1) {
-      return;
-    }
     for (const std::size_t index : coordinator_.persistent()) {
       const LocalParameter& parameter = rank_.parameters[index];
-      out_.all_gather(rank_.groups.data, {shard(parameter)}, job_.train.dtype, k_persistent, parameter.name);
+      if (ranks_of(parameter) > 1) {
+        out_.all_gather(group_of(parameter), {shard(parameter)}, job_.train.dtype, k_persistent,
+                        parameter.name);
+      }
     }
   }
 
@@ -496,7 +541,7 @@ class Zero3Run {
   GroupId node_{};
   std::vector<std::optional<StepIndex>> gathers_;  // by parameter: the one that nothing has waited for yet
   std::map<std::string_view, Bucket> buckets_;     // gradients that wait, by the name of their dtype
-  std::vector<StepIndex> reductions_;  // of this micro-batch that nothing has waited for yet
+  std::vector<StepIndex> reductions_;              // of this micro-batch that nothing has waited for yet
   bool is_backward_ = false;
 };
 

@@ -335,7 +335,7 @@ void Zero3Coordinator::keep_persistent() {
 }
 
 Zero3Coordinator::State Zero3Coordinator::state() const {
-  return {is_available_, training_.count, training_.decisions.size(), training_.mode == Mode::complete};
+  return {is_available_, training_.count, training_.decisions.size(), static_cast<int>(training_.mode)};
 }
 
 }  // namespace commlens::deepspeed

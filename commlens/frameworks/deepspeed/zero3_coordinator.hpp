@@ -61,7 +61,7 @@ class Zero3Coordinator {
     std::vector<bool> available;
     std::int64_t count = 0;
     std::size_t decisions = 0;
-    bool is_complete = false;
+    int mode = 0;  // of the trace
     friend bool operator==(const State&, const State&) = default;
   };
   State state() const;

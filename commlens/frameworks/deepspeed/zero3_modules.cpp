@@ -20,8 +20,6 @@ class Granularity {
     measure(k_whole_model);
   }
 
-  std::int64_t smallest() const { return *std::min_element(values_.begin(), values_.end()); }
-
   /// Parents before their children.
   void add_leaves(std::size_t row, std::int64_t threshold, std::vector<std::size_t>& leaves) const {
     if (tree_.parameters_below(row).empty()) {
@@ -117,7 +115,7 @@ std::vector<HookedModule> hooked_modules(const ModelTree& tree, const std::vecto
 Result<void> check_leaf_modules(const Job& job) {
   const ModelTree tree = model_tree(job);
   const LeafModules& named = options(job).leaf_modules;
-  const auto check = [&](const std::vector<std::string>& names, std::vector<std::string> LeafModules::*list,
+  const auto check = [&](const std::vector<std::string>& names, std::vector<std::string> LeafModules::* list,
                          std::string_view key) -> Result<void> {
     for (const std::string& name : names) {
       LeafModules one;
@@ -130,21 +128,22 @@ Result<void> check_leaf_modules(const Job& job) {
     }
     return {};
   };
-  for (const Result<void>& checked :
-       {check(named.classes, &LeafModules::classes, "classes"),
-        check(named.names, &LeafModules::names, "names"),
-        check(named.suffixes, &LeafModules::suffixes, "name_suffixes")}) {
+  for (const Result<void>& checked : {check(named.classes, &LeafModules::classes, "classes"),
+                                      check(named.names, &LeafModules::names, "names"),
+                                      check(named.suffixes, &LeafModules::suffixes, "name_suffixes")}) {
     if (!checked) {
       return checked;
     }
   }
-  const std::int64_t threshold = options(job).granularity;
-  const std::int64_t smallest = threshold > 0 ? Granularity(tree).smallest() : 0;
-  if (smallest > threshold) {
-    return failure(fmt::format(
-        "stage3_module_granularity_threshold {} makes no module a leaf, which DeepSpeed refuses; the smallest "
-        "granularity is {}",
-        threshold, smallest));
+  for (const std::size_t leaf : leaf_modules(tree, job)) {
+    if (!tree.modules[leaf].needs_input_gradient && tree.modules[leaf].needs_output_gradient) {
+      return failure(
+          fmt::format("zero_optimization: module '{}' would be a leaf, but no gradient reaches its input, so "
+                      "that DeepSpeed's "
+                      "hooks release its parameters before their gradients and backward() fails; let leaf "
+                      "modules leave it out",
+                      tree.modules[leaf].name.empty() ? "(the whole model)" : tree.modules[leaf].name));
+    }
   }
   return {};
 }
