@@ -11,12 +11,12 @@ that notices: its calls, in their order, differ from the recording, or it is ref
 refused (refused.txt instead of calls). Where checkpoints are saved, barriers are counted too, which `compare` leaves out.
 
 Prints for each value of each field the first case that notices its change, the row of the table in
-docs/frameworks/deepspeed.md. A field `has_…` or `records_again` says that a release knows a setting: of it, the value true is
+docs/frameworks/deepspeed.md. A field `has_…` or `records_again` mostly says that a release knows a setting: then the value true is
 enough, since a release without it has no such case. Exit 1 if a field has a value that no case proves, 2 if nothing
 could be run.
 
-It takes a build of the program (a minute with a warm ccache, whose results it shares) and some 10,000 short runs: 10 to 20
-minutes on two cores. --field takes one field alone (again: several); --keep builds in DIR and leaves the build there for
+It takes a build of the program (minutes, less with a warm ccache) and some thousands of short runs: a minute or two on
+two cores. --field takes one field alone (again: several); --keep builds in DIR and leaves the build there for
 the next time. Cases that are not exact without any change are named, and left out.
 """
 import argparse, collections, concurrent.futures, glob, gzip, json, os, re, shutil, subprocess, sys, tempfile
@@ -60,12 +60,15 @@ const Behaviour& recorded_behaviour(const Job& job) {
 '''
 
 
+OTHERS = ("has_barriers_of_data_ranks", "has_gathered_check")  # of which older releases have cases
+
+
 class Field:
     """A member of Behaviour: its type and the names of its values, whose indices COMMLENS_FLIP takes."""
 
     def __init__(self, kind, name, values):
         self.kind, self.name, self.values = kind, name, values
-        self.is_setting = name.startswith("has_") and name != "has_barriers_of_data_ranks" or name == "records_again"
+        self.is_setting = name.startswith("has_") and name not in OTHERS or name == "records_again"
 
     def changes(self):
         for start, value in enumerate(self.values):

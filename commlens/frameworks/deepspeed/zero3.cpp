@@ -307,7 +307,7 @@ class Zero3Run {
     if (full.rows.empty()) {
       return;
     }
-    if (own_.has_sanity_checks && behaviour(job_).sends_bucket_ids) {
+    if (own_.has_sanity_checks) {
       write_check(static_cast<std::int64_t>(full.rows.size()), k_ids);
     }
     out_.set_waiting(own_.overlap_comm ? Waiting::later : Waiting::at_once);
