@@ -9,7 +9,6 @@ namespace {
 
 using Bf16Optimizer = Behaviour::Bf16Optimizer;
 using Flush = Behaviour::Flush;
-using CountReset = Behaviour::CountReset;
 
 // The newest release has the defaults; each older row is the next newer one with what was otherwise.
 
@@ -102,7 +101,7 @@ constexpr Behaviour k_0_17_2 = [] {
   row.bf16_optimizer = Bf16Optimizer::all;
   row.sums_bf16_in_fp32 = true;
   row.sends_trace_lengths = false;
-  row.sends_bucket_ids = false;
+  row.has_sanity_checks = false;
   return row;
 }();
 
@@ -132,7 +131,7 @@ constexpr Behaviour k_0_16_8 = [] {
 constexpr Behaviour k_0_16_4 = [] {
   Behaviour row = k_0_16_8;
   row.version = {"0.16.4-0.16.7", "0.16.4", "0.16.7", ""};
-  row.count_reset = CountReset::step;
+  row.counts_from_step = true;
   return row;
 }();
 
@@ -147,7 +146,7 @@ constexpr Behaviour k_0_16_0 = [] {
 constexpr Behaviour k_0_15_4 = [] {
   Behaviour row = k_0_16_0;
   row.version = recorded_version("0.15.4");
-  row.count_reset = CountReset::forward;
+  row.counts_from_step = false;
   row.has_granularity = false;
   return row;
 }();
@@ -156,8 +155,6 @@ constexpr Behaviour k_0_15_0 = [] {
   Behaviour row = k_0_15_4;
   row.version = {"0.15.0-0.15.3", "0.15.0", "0.15.3", ""};
   row.checks_trace_at_forward = false;
-  row.count_reset = CountReset::end_of_backward;
-  row.has_uneven_heads = false;
   return row;
 }();
 
@@ -194,10 +191,10 @@ constexpr Behaviour k_0_14_0 = [] {
   return row;
 }();
 
-constexpr std::array k_behaviours = {
-    k_0_14_0, k_0_14_1, k_0_14_3, k_0_14_5, k_0_15_0, k_0_15_4, k_0_16_0, k_0_16_4,
-    k_0_16_8, k_0_17_0, k_0_17_1, k_0_17_2, k_0_17_6, k_0_18_0, k_0_18_2, k_0_18_5,
-    k_0_18_6, k_0_18_7, k_0_19_2, k_0_19_3, k_0_19_4, k_0_19_7, k_0_19_8};
+constexpr std::array k_behaviours = {k_0_14_0, k_0_14_1, k_0_14_3, k_0_14_5, k_0_15_0, k_0_15_4,
+                                     k_0_16_0, k_0_16_4, k_0_16_8, k_0_17_0, k_0_17_1, k_0_17_2,
+                                     k_0_17_6, k_0_18_0, k_0_18_2, k_0_18_5, k_0_18_6, k_0_18_7,
+                                     k_0_19_2, k_0_19_3, k_0_19_4, k_0_19_7, k_0_19_8};
 constexpr std::size_t k_newest = k_behaviours.size() - 1;
 
 }  // namespace

@@ -32,8 +32,8 @@ struct Behaviour {
   bool checks_bf16_overflow = true;
   /// Stage 1 sends its overflow flag to the data ranks. runtime/zero/stage_1_and_2.py of 0.17.1, of 0.18.0.
   bool stage1_sends_overflow_flag = true;
-  /// reduce_scatter: false. What a flush reduces: the whole buffer; what fills it, also nothing; what fills it,
-  /// unless nothing does. runtime/zero/stage_1_and_2.py of 0.14.1, of 0.14.5.
+  /// reduce_scatter: false. What a flush reduces: the whole buffer; what fills it, also nothing; what fills
+  /// it, unless nothing does. runtime/zero/stage_1_and_2.py of 0.14.1, of 0.14.5.
   enum class Flush : std::uint8_t { buffer, fill, fill_if_any };
   Flush flush_without_scatter = Flush::fill_if_any;
   /// torch_autocast: a full bucket of one dtype is flushed alone, else with those of the others.
@@ -48,15 +48,12 @@ struct Behaviour {
   bool checks_trace_at_forward = true;
   /// A broadcast of its length precedes each list of a trace. runtime/zero/utils.py:73 of 0.17.6.
   bool sends_trace_lengths = true;
-  /// When the count of available parameters, which limits what is prefetched, starts anew.
-  /// partitioned_param_coordinator.py of 0.15.4, of 0.16.0, of 0.16.8.
-  enum class CountReset : std::uint8_t { end_of_backward, step, forward };
-  CountReset count_reset = CountReset::forward;
+  /// The count of available parameters, which limits what is prefetched, starts anew with each optimizer
+  /// step, else where the trace is checked. partitioned_param_coordinator.py of 0.16.0, of 0.16.8.
+  bool counts_from_step = false;
   /// Parameters that no hook releases are released after the backward pass, and frozen ones that are computed
   /// again with the module whose pass that is. runtime/zero/stage3.py:2793 of 0.19.3.
   bool releases_leftovers = true;
-  /// enable_sanity_checks sends the ids of a bucket's parameters. runtime/zero/stage3.py:1592 of 0.17.6.
-  bool sends_bucket_ids = true;
 
   /// The first activation is described in one message of 1,024 B. runtime/pipe/engine.py:956 of 0.15.0.
   bool describes_in_one_message = true;
@@ -67,28 +64,29 @@ struct Behaviour {
   bool agrees_on_capacity_in_expert_group = true;
   /// Tokens are dropped and gathered by tensor ranks that share experts too. moe/sharded_moe.py of 0.14.5.
   bool drops_tokens_of_split_experts = true;
-  /// tp_model_init broadcasts the state of the random numbers. runtime/tensor_parallel/tp_manager.py of 0.18.6.
+  /// tp_model_init broadcasts the state of the random numbers. runtime/tensor_parallel/tp_manager.py of
+  /// 0.18.6.
   bool broadcasts_random_state = false;
 
   // Settings that a release does not have yet.
-  bool has_additional_losses = true;   // runtime/pipe/module.py of 0.14.1
-  bool has_all_reduce_fetch = true;    // stage3_use_all_reduce_for_fetch_params, 0.14.3
-  bool has_dynamic_shape = true;       // runtime/pipe/module.py of 0.15.0
-  bool has_sequence_mesh = true;       // sequence_parallel_size, 0.15.0
-  bool has_uneven_heads = true;        // sequence/layer.py of 0.15.4
-  bool has_granularity = true;         // stage3_module_granularity_threshold, 0.16.0
-  bool has_auto_tp = true;             // tensor_parallel.autotp_size, 0.16.4
+  bool has_additional_losses = true;         // runtime/pipe/module.py of 0.14.1
+  bool has_all_reduce_fetch = true;          // stage3_use_all_reduce_for_fetch_params, 0.14.3
+  bool has_dynamic_shape = true;             // runtime/pipe/module.py of 0.15.0
+  bool has_sequence_mesh = true;             // sequence_parallel_size, 0.15.0
+  bool has_granularity = true;               // stage3_module_granularity_threshold, 0.16.0
+  bool has_auto_tp = true;                   // tensor_parallel.autotp_size, 0.16.4
   bool has_sequence_of_transformers = true;  // UlyssesSPAttentionHF and its data loader, 0.17.0
   bool has_bf16_overflow_check = true;       // bf16.check_grad_overflow, 0.17.1
   bool has_autocast = true;                  // torch_autocast, 0.17.2
-  bool has_large_autocast = true;  // of parameters larger than a bucket, stage_1_and_2.py of 0.18.2
-  bool has_leaf_modules = true;    // zero_optimization.leaf_module, 0.18.0
-  bool has_sequential_gather = true;  // stage3_allgather_sequential, 0.18.5
-  bool has_gathered_check = true;     // GatheredParameters compares what it gathered, 0.18.7
-  bool shards_experts = true;         // expert_parallel under ZeRO-3, 0.19.3
-  bool has_auto_ep = true;            // expert_parallel, 0.19.2
-  bool has_coalescing = true;         // engine.coalesce_grad_reduction, 0.19.2
-  bool records_again = true;          // a trace after another one, partitioned_param_coordinator.py of 0.19.2
+  bool has_large_autocast = true;            // of parameters larger than a bucket, stage_1_and_2.py of 0.18.2
+  bool has_sanity_checks = true;             // zero_optimization.enable_sanity_checks, 0.17.6
+  bool has_leaf_modules = true;              // zero_optimization.leaf_module, 0.18.0
+  bool has_sequential_gather = true;         // stage3_allgather_sequential, 0.18.5
+  bool has_gathered_check = true;            // GatheredParameters compares what it gathered, 0.18.7
+  bool shards_experts = true;                // expert_parallel under ZeRO-3, 0.19.3
+  bool has_auto_ep = true;                   // expert_parallel, 0.19.2
+  bool has_coalescing = true;                // engine.coalesce_grad_reduction, 0.19.2
+  bool records_again = true;  // a trace after another one, partitioned_param_coordinator.py of 0.19.2
   bool has_unmanaged_accumulation = true;  // managed_gradient_accumulation, 0.19.4
   bool has_norm_switch = true;             // compute_grad_norm and parameter_alignment, 0.19.7
   bool has_dual_pipe = true;               // runtime/pipe/dualpipev.py of 0.19.8

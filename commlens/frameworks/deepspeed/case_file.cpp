@@ -208,6 +208,7 @@ Result<void> read_case_section(std::string_view /*name*/, const ConfigNode& sect
     options(job).uncounted_passes =
         fmt::format("{}: gradient_accumulation_steps is {}, 'micro_batches' is {}; make them agree",
                     section.where(), job.train.micro_batches, micro_batches);
+    options(job).counted_steps = job.train.micro_batches;
     job.train.micro_batches = micro_batches;
   }
   return {};

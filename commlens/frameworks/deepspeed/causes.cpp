@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::array k_causes = {
     RuleRow{"start.broadcast_parameter", {Term::none, "start"}},
+    RuleRow{"tensor.random_state", {Term::none, "start"}},
     RuleRow{"stage0.gradient_all_reduce", {Term::gradients, "gradient_buckets"}},
     RuleRow{"stage0.clip_norm", {Term::none, "gradient_norms"}},
     RuleRow{"stage0.clip_norm_model_parallel", {Term::none, "gradient_norms"}},

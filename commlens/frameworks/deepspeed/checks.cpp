@@ -47,6 +47,8 @@ const std::array k_settings = {
             &Behaviour::has_bf16_overflow_check},
     Setting{"torch_autocast", [](const Job& job) { return options(job).autocast.has_value(); },
             &Behaviour::has_autocast},
+    Setting{"enable_sanity_checks", [](const Job& job) { return options(job).has_sanity_checks; },
+            &Behaviour::has_sanity_checks},
     Setting{"zero_optimization.leaf_module",
             [](const Job& job) { return !(options(job).leaf_modules == LeafModules{}); },
             &Behaviour::has_leaf_modules},
@@ -297,6 +299,9 @@ Result<void> check_client(const Job& job) {
   }
   if (!own.overflows_in.empty() && job.train.dtype != DType::fp16) {
     return failure("options.overflow_iterations is for fp16");
+  }
+  if (own.coalesces_reductions && job.train.zero_stage == 0) {
+    return failure("coalesce_grad_reduction needs ZeRO, as DeepSpeed has it; use --zero 1 or 2");
   }
   if (is_of_transformers(job) && job.model.family != Family::llama) {
     return failure("transformers' models are of family llama here");

@@ -18,6 +18,9 @@ const Rule k_row{"tensor.row_output", k_new_source<"module_inject/layers.py:225 
 const Rule k_column{"tensor.column_input_gradient", k_new_source<"module_inject/layers.py:313 ColumnParallel">};
 const Rule k_inputs{"tensor.first_inputs", k_new_source<"runtime/engine.py:970 _broadcast_object">, false};
 const Rule k_same_inputs{"tensor.first_inputs_compared", k_new_source<"runtime/engine.py:988">};
+const Rule k_random{
+    "tensor.random_state",
+    k_source_text<"deepspeed", "0.18.5", "runtime/tensor_parallel/tp_manager.py:33 __init__">};
 const Rule k_heads{"sequence.exchange_heads", k_new_source<"sequence/layer.py:297 single_all_to_all">};
 const Rule k_positions{"sequence.positions",
                        k_new_source<"runtime/sequence_parallel/ulysses_sp.py:295 UlyssesSPAttentionHF">};
@@ -93,7 +96,10 @@ class ExpertMessages {
       : out_(out),
         job_(out.job()),
         groups_(engine_groups(out)),
-        tensor_ranks_(job_.layout.model_ranks()),
+        splits_experts_(options(job_).mixture.splits_experts),
+        tensor_ranks_(!splits_experts_ || behaviour(job_).drops_tokens_of_split_experts
+                          ? job_.layout.model_ranks()
+                          : 1),
         part_(job_.model.experts * capacity(job_) * job_.model.hidden / tensor_ranks_) {}
 
   void agree_on_capacity() {
@@ -126,10 +132,7 @@ class ExpertMessages {
 
  private:
   /// Experts that tensor ranks split get the tokens of all of them.
-  bool gathers_between() const {
-    return tensor_ranks_ > 1 && options(job_).mixture.splits_experts &&
-           behaviour(job_).drops_tokens_of_split_experts;
-  }
+  bool gathers_between() const { return tensor_ranks_ > 1 && splits_experts_; }
 
   void exchange() {
     if (job_.layout.ep == 1) {
@@ -153,7 +156,8 @@ class ExpertMessages {
   ProgramBuilder& out_;
   const Job& job_;
   EngineGroups groups_;
-  std::int64_t tensor_ranks_;
+  bool splits_experts_;
+  std::int64_t tensor_ranks_;  // that each take a part of the tokens
   std::int64_t part_;  // elements that a rank sends
 };
 
@@ -222,6 +226,19 @@ void write_first_inputs(ProgramBuilder& out) {
   out.broadcast(first, {values.value + pickled_description}, DType::uint8, k_inputs, "first inputs");
   out.set_match(Match::exact);
   out.all_reduce(out.groups.tp, {1}, communication_dtype(job), k_same_inputs, "whether inputs are the same");
+}
+
+void write_random_state(ProgramBuilder& out) {
+  constexpr std::int64_t of_cuda = 16;  // seed and offset; 5,056 on CPU
+  const Job& job = out.job();
+  if (!options(job).calls_tp_model_init || !behaviour(job).broadcasts_random_state) {
+    return;
+  }
+  out.set_phase(Phase::init);
+  out.set_match(Match::count);
+  out.broadcast({out.groups.tp, GroupRank{0}}, {of_cuda}, DType::uint8, k_random,
+                "state of the random numbers");
+  out.set_match(Match::exact);
 }
 
 void write_refill(ProgramBuilder& out) {

@@ -12,8 +12,13 @@ ModuleMessages module_messages(ProgramBuilder& out);
 /// compare. Source: runtime/engine.py:970 of 0.19.8.
 void write_first_inputs(ProgramBuilder& out);
 
+/// Where tp_model_init broadcasts the state of the random numbers, which is longer on a CPU. Source:
+/// runtime/tensor_parallel/tp_manager.py:33 of 0.18.5.
+void write_random_state(ProgramBuilder& out);
+
 /// One refill of UlyssesSPDataLoaderAdapter, which lasts for as many micro-batches as ranks share a sequence:
-/// token ids, labels and positions of all of them. Source: runtime/sequence_parallel/ulysses_sp.py:678 of 0.19.8.
+/// token ids, labels and positions of all of them. Source: runtime/sequence_parallel/ulysses_sp.py:678 of
+/// 0.19.8.
 void write_refill(ProgramBuilder& out);
 
 }  // namespace commlens::deepspeed

@@ -129,6 +129,7 @@ struct Options {
   /// What is wrong unless the engine does not count backward passes: a case with more micro-batches than
   /// gradient_accumulation_steps. Empty: nothing.
   std::string uncounted_passes;
+  std::int64_t counted_steps = 0;  // gradient_accumulation_steps of such a case; 0: there is no other number
   bool has_auto_values = false;       // of a JSON alone, which the Trainer then fills in
   bool is_trainer = false;            // the Trainer of transformers
   bool logs_steps = false;            // which logs its loss after each step

@@ -190,6 +190,7 @@ StagePrograms write_plain(const Job& job, Plan& plan) {
     write_before_forward(out, iteration, micro_batch);
   };
   Zero3Programs written;
+  write_random_state(out);
   if (optimizer_path(job) == OptimizerPath::zero3) {
     written = write_zero3(out, rank, period(job));
   } else {

@@ -347,7 +347,7 @@ class Zero3Run {
     if (full.rows.empty()) {
       return;
     }
-    if (own_.has_sanity_checks && behaviour(job_).sends_bucket_ids) {
+    if (own_.has_sanity_checks) {
       write_check(static_cast<std::int64_t>(full.rows.size()), k_ids);
     }
     const GroupId group = group_of(rank_.parameters[full.rows.front()]);

@@ -34,8 +34,7 @@ Zero3Coordinator::Zero3Coordinator(const LocalParameters& parameters, std::vecto
       modules_(std::move(modules)),
       options_(options(job)),
       checks_at_forward_(behaviour(job).checks_trace_at_forward),
-      counts_from_forward_(behaviour(job).count_reset == Behaviour::CountReset::forward),
-      counts_from_step_(behaviour(job).count_reset == Behaviour::CountReset::step),
+      counts_from_step_(behaviour(job).counts_from_step),
       releases_leftovers_(behaviour(job).releases_leftovers),
       persistent_(small_parameters(parameters, job)),
       is_persistent_(parameters.size(), false),
@@ -335,7 +334,7 @@ void Zero3Coordinator::keep_persistent() {
 }
 
 Zero3Coordinator::State Zero3Coordinator::state() const {
-  return {is_available_, training_.count, training_.decisions.size(), static_cast<int>(training_.mode)};
+  return {is_available_, training_.count, training_.decisions.size(), training_.mode};
 }
 
 }  // namespace commlens::deepspeed

@@ -56,18 +56,18 @@ class Zero3Coordinator {
   void keep_persistent();
 
   const std::vector<std::size_t>& persistent() const { return persistent_; }
+  enum class Mode : std::uint8_t { invalid, recording, complete };
   /// All that the next iteration depends on: two that start alike are equal.
   struct State {
     std::vector<bool> available;
     std::int64_t count = 0;
     std::size_t decisions = 0;
-    int mode = 0;  // of the trace
+    Mode mode = Mode::invalid;
     friend bool operator==(const State&, const State&) = default;
   };
   State state() const;
 
  private:
-  enum class Mode : std::uint8_t { invalid, recording, complete };
   struct TracedParameter {
     std::size_t parameter;
     std::int64_t step;
@@ -104,7 +104,6 @@ class Zero3Coordinator {
   std::vector<HookedModule> modules_;
   Options options_;
   bool checks_at_forward_;
-  bool counts_from_forward_;
   bool counts_from_step_;
   bool releases_leftovers_;
   std::vector<std::size_t> persistent_;
