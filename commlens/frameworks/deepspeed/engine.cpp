@@ -188,6 +188,9 @@ EngineGroups engine_groups(const ProgramBuilder& out) {
     groups.data = out.groups.over(Axis::dp, {{Axis::cp, all}, {Axis::dp, all}});
     groups.start = options(job).sequence_groups == SequenceGroups::mesh ? groups.start : groups.data;
   }
+  if (layout.cp > 1 && options(job).sequence_groups == SequenceGroups::mpu) {
+    groups.model = out.groups.over(Axis::sp, {{Axis::cp, {Span::Shape::all}}});  // as this unit has it
+  }
   if (job.model.experts == 0) {
     return groups;
   }

@@ -86,8 +86,11 @@ class PassWriter {
     forward(block);
     leaf_ = leaf;
     if (stops_early) {
-      const auto is_compute = [](const PassStep& step) { return step.kind == StepKind::compute; };
-      const auto last = std::find_if(steps_.rbegin(), steps_.rend(), is_compute);
+      const auto is_needed = [&](const PassStep& step) {
+        return step.kind == StepKind::compute ||
+               (step.kind == StepKind::fetch && !tree_.modules[step.row].parameters.empty());
+      };
+      const auto last = std::find_if(steps_.rbegin(), steps_.rend(), is_needed);
       steps_.erase(last.base(), steps_.end());
     }
     around.push_back({StepKind::begin_recompute, block});
@@ -131,7 +134,7 @@ class PassWriter {
         backward(*call);
       }
     }
-    if (module.leaf) {
+    if (module.leaf || !module.parameters.empty()) {
       recompute_block();
     }
     if (module.leaf) {

@@ -184,7 +184,8 @@ StagePrograms write_plain(const Job& job, Plan& plan) {
   rank.tree = &tree;
   rank.parameters = tree.parameters;
   rank.model_ranks = job.layout.model_ranks();
-  rank.has_mpu = job.layout.model_ranks() > 1;
+  rank.has_mpu = job.layout.model_ranks() > 1 ||
+                 (job.layout.cp > 1 && options(job).sequence_groups == SequenceGroups::mpu);
   rank.messages = module_messages(out);
   rank.before_forward = [&out](std::int64_t iteration, std::int32_t micro_batch) {
     write_before_forward(out, iteration, micro_batch);

@@ -293,9 +293,6 @@ std::vector<std::string> unverified(const Job& job) {
   add(job.model.family != Family::gpt && job.framework != k_name, "models other than gpt");
   add(has_tensor_ranks && own.pipe_partitioned != own.grad_partitioned,
       "pipe_partitioned apart from grad_partitioned");
-  add(job.framework == k_name && has_unequal_groups(job),
-      "stages of different numbers of parameter groups (one that holds an embedding or a head alone has no "
-      "biases and norms), whose gradient norms would wait for each other");
   add(own.auto_tp && own.tensor_specs.empty(), "AutoTP's own choice of linears");
   add(own.is_accelerate, "accelerate");
   return reasons;
@@ -321,8 +318,8 @@ FrameworkRules rules() {
           .memory = {.buffers = memory_buffers,
                      .keeps_small_parameters = true,
                      .most_kept = most_kept,
-                     .of_stage = memory_of_stage,
-                     .held = held},
+                     .held = held,
+                     .of_stage = memory_of_stage},
           .advice = {.place = "in the DeepSpeed JSON", .setting = setting_text, .changes = advised_changes},
           .variations = add_variations,
           .case_file = {.sections = {"deepspeed"},
