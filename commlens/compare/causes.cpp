@@ -137,8 +137,9 @@ constexpr std::array k_causes = {
               "Each micro-batch takes three all_reduces of one fp32 value per token (maximum, target, sum); "
               "they are issued on one tensor rank too."},
     // Small calls of a step
-    CauseText{"overflow_flags", "overflow flags",
-              "fp16 training asks all ranks whether a gradient overflowed, and so does bf16 in newer releases."},
+    CauseText{
+        "overflow_flags", "overflow flags",
+        "fp16 training asks all ranks whether a gradient overflowed, and so does bf16 in newer releases."},
     CauseText{"gradient_norms", "gradient norms",
               "The norm of the gradients is summed, per parameter group or sub-group, over data and model "
               "ranks."},
@@ -153,24 +154,30 @@ constexpr std::array k_causes = {
               "backward pass, in newer releases at the start of forward passes until it is known."},
     CauseText{"bucket_ids", "ids of a bucket's parameters",
               "enable_sanity_checks: before a bucket is reduced its parameters are compared over the ranks."},
-    CauseText{"all_reduce_fetch", "gathers made of all_reduces",
-              "stage3_use_all_reduce_for_fetch_params: several parameters are fetched by an all_reduce of slices "
-              "and zeros, twice the bytes of a gather on the wire."},
-    CauseText{"gathered_parameters", "parameters gathered by the script",
-              "GatheredParameters gathers whole parameters for the script, and sends what it changed to all."},
+    CauseText{
+        "all_reduce_fetch", "gathers made of all_reduces",
+        "stage3_use_all_reduce_for_fetch_params: several parameters are fetched by an all_reduce of slices "
+        "and zeros, twice the bytes of a gather on the wire."},
+    CauseText{
+        "gathered_parameters", "parameters gathered by the script",
+        "GatheredParameters gathers whole parameters for the script, and sends what it changed to all."},
     CauseText{"checkpoint_tag", "tag of a checkpoint",
               "Before a checkpoint is written the ranks compare the hash of its tag."},
-    CauseText{"auto_tp", "sums over tensor ranks (AutoTP)",
-              "Outputs of row-wise linears are summed over the tensor ranks, and the gradient of the input of "
-              "each column-wise one on its own."},
-    CauseText{"first_inputs", "first inputs compared",
-              "Before the first forward pass AutoTP sends the inputs of the first tensor rank to the others, which "
-              "compare them with theirs."},
-    CauseText{"ulysses", "attention over heads (Ulysses)",
-              "Each rank has a part of the sequence; for attention queries, keys and values are exchanged for a "
-              "part of the heads, and what attention makes of them goes back."},
-    CauseText{"sequence_loader", "samples of all sequence ranks",
-              "The data loader gathers the samples of the ranks that share a sequence, for as many micro-batches."},
+    CauseText{
+        "auto_tp", "sums over tensor ranks (AutoTP)",
+        "Outputs of row-wise linears are summed over the tensor ranks, and the gradient of the input of "
+        "each column-wise one on its own."},
+    CauseText{
+        "first_inputs", "first inputs compared",
+        "Before the first forward pass AutoTP sends the inputs of the first tensor rank to the others, which "
+        "compare them with theirs."},
+    CauseText{
+        "ulysses", "attention over heads (Ulysses)",
+        "Each rank has a part of the sequence; for attention queries, keys and values are exchanged for a "
+        "part of the heads, and what attention makes of them goes back."},
+    CauseText{
+        "sequence_loader", "samples of all sequence ranks",
+        "The data loader gathers the samples of the ranks that share a sequence, for as many micro-batches."},
     // PyTorch's parallel modules
     CauseText{
         "buffers", "buffers of modules",

@@ -26,15 +26,15 @@ enum class AdviceTopic : std::uint8_t {
   gradient_reduction,  // gradients of ZeRO-1 and 2 reduced to their owners only
   attention_mask,      // a mask in every send between stages
   // Choices that are weighed against each other.
-  sharding,      // states over all data ranks, or over some of them with replicas
-  gathering,     // what stays gathered from the forward to the backward pass
-  units,         // parameters that are gathered together
-  loss,          // logits gathered, or a loss of the parts
-  accumulation,  // which micro-batches reduce
+  sharding,        // states over all data ranks, or over some of them with replicas
+  gathering,       // what stays gathered from the forward to the backward pass
+  units,           // parameters that are gathered together
+  loss,            // logits gathered, or a loss of the parts
+  accumulation,    // which micro-batches reduce
   gradient_dtype,  // gradients reduced in a wider element type than they are computed in
-  schedule,      // of pipeline stages
-  loss_chunks,   // parts of the tokens whose logits exist at once
-  experts        // ranks that divide the experts of a mixture
+  schedule,        // of pipeline stages
+  loss_chunks,     // parts of the tokens whose logits exist at once
+  experts          // ranks that divide the experts of a mixture
 };
 
 /// A job with one setting of its framework changed.

@@ -123,9 +123,10 @@ TEST(MakePlan, UsesTheNearestRulesForAnUnknownVersion) {
   const Plan unknown = make_plan(job).value();
   EXPECT_FALSE(unknown.tables.provenance.verified);
   ASSERT_EQ(unknown.job.warnings.size(), 1U);
-  EXPECT_EQ(unknown.job.warnings[0],
-            "framework_version 0.13.1 is unknown; the rules of deepspeed 0.14.0, the oldest version known, are "
-            "used, unverified");
+  EXPECT_EQ(
+      unknown.job.warnings[0],
+      "framework_version 0.13.1 is unknown; the rules of deepspeed 0.14.0, the oldest version known, are "
+      "used, unverified");
   job.framework_version = "0.14.0+cu118";
   EXPECT_TRUE(make_plan(job).value().tables.provenance.verified);
 }

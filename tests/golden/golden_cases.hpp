@@ -35,8 +35,8 @@ inline const std::vector<std::string>& golden_frameworks_of_2024() {
 }
 inline std::vector<std::string> golden_frameworks() {
   std::vector<std::string> all = golden_frameworks_of_2024();
-  for (const char* release :
-       {"deepspeed_0.19", "deepspeed_versions", "torch", "torch_2.6", "torch_2.9", "torch_2.10", "torch_2.12", "torchtitan", "hf"}) {
+  for (const char* release : {"deepspeed_0.19", "deepspeed_versions", "torch", "torch_2.6", "torch_2.9",
+                              "torch_2.10", "torch_2.12", "torchtitan", "hf"}) {
     all.emplace_back(release);
   }
   return all;

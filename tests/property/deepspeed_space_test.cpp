@@ -1,5 +1,5 @@
-// The option space of DeepSpeed's rules, from 0.14.0 to the newest release: each random job gives a prediction
-// that keeps the laws of messages, or one clear refusal.
+// The option space of DeepSpeed's rules, from 0.14.0 to the newest release: each random job gives a
+// prediction that keeps the laws of messages, or one clear refusal.
 #include <cstdint>
 #include <random>
 #include <string>

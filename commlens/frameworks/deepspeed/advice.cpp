@@ -48,8 +48,9 @@ std::vector<AdvisedChange> gathered_less(const Job& job, std::string_view place)
   if (options(job).all_reduce_fetch) {
     Job changed = job;
     options(changed).all_reduce_fetch = false;
-    changes.push_back({std::move(changed), "Gather parameters instead of all_reducing them",
-                       fmt::format("zero_optimization.stage3_use_all_reduce_for_fetch_params: false {}", place)});
+    changes.push_back(
+        {std::move(changed), "Gather parameters instead of all_reducing them",
+         fmt::format("zero_optimization.stage3_use_all_reduce_for_fetch_params: false {}", place)});
   }
   constexpr std::int64_t usual = 1'000'000'000;
   if (options(job).max_reuse_distance < usual) {

@@ -21,9 +21,9 @@ struct TrainingArguments {
 /// clipping (--max_grad_norm 1) and precision from the training arguments; the three sizes that follow the
 /// width of the model are marked in `deepspeed::options(job).follows_width` (`settle_width_sizes` computes
 /// them). Any other "auto" becomes null, DeepSpeed's default. A Llama
-/// model is then the Trainer's (Options::has_auto_values): two parameter groups, numbers of items. One line of `job.warnings` lists the values of
-/// them. Source: transformers 5.23 (and 4.x) integrations/deepspeed.py trainer_config_process,
-/// trainer_config_finalize; training_args.py for the defaults.
+/// model is then the Trainer's (Options::has_auto_values): two parameter groups, numbers of items. One line
+/// of `job.warnings` lists the values of them. Source: transformers 5.23 (and 4.x) integrations/deepspeed.py
+/// trainer_config_process, trainer_config_finalize; training_args.py for the defaults.
 ConfigNode with_auto_settled(const ConfigNode& settings, const TrainingArguments& given, Job& job);
 
 }  // namespace commlens

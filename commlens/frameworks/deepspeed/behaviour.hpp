@@ -23,7 +23,8 @@ struct Behaviour {
   /// runtime/engine.py of 0.17.6, :2279 of 0.18.5.
   enum class Bf16Optimizer : std::uint8_t { all, none, pipeline_or_stage1 };
   Bf16Optimizer bf16_optimizer = Bf16Optimizer::pipeline_or_stage1;
-  /// BF16_Optimizer sums gradients in fp32 where the job names no grad_accum_dtype. runtime/engine.py of 0.17.6.
+  /// BF16_Optimizer sums gradients in fp32 where the job names no grad_accum_dtype. runtime/engine.py of
+  /// 0.17.6.
   bool sums_bf16_in_fp32 = false;
   /// bf16 without ZeRO, summed in fp32, is refused. runtime/engine.py:2279 of 0.18.5.
   bool refuses_bf16_summed_in_fp32 = true;

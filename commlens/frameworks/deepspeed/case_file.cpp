@@ -43,8 +43,8 @@ void read_accumulation(MapReader& reader, Options& own) {
 
 void check_iteration(MapReader& reader, std::string_view key, std::int64_t iteration) {
   if (iteration > k_last_iteration) {
-    reader.fail(key, fmt::format("names iteration {}; the last one that can be is {}", iteration,
-                                 k_last_iteration));
+    reader.fail(
+        key, fmt::format("names iteration {}; the last one that can be is {}", iteration, k_last_iteration));
   }
 }
 
@@ -158,8 +158,8 @@ void read_case_options(MapReader& reader, Job& job) {
   read_accumulation(reader, own);
   read_iterations(reader, own);
   const std::initializer_list<std::pair<std::string_view, Result<void> (*)(const ConfigNode&, Job&)>> maps = {
-      {"moe", read_mixture},        {"lora", read_low_rank},     {"gathered_parameters", read_gathered},
-      {"skip_block", read_skipped}, {"trainer", read_trainer},   {"accelerate", read_accelerate}};
+      {"moe", read_mixture},        {"lora", read_low_rank},   {"gathered_parameters", read_gathered},
+      {"skip_block", read_skipped}, {"trainer", read_trainer}, {"accelerate", read_accelerate}};
   for (const auto& [key, read] : maps) {
     if (const ConfigNode* map = reader.map(key)) {
       if (const Result<void> ok = read(*map, job); !ok) {

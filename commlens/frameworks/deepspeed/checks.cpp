@@ -343,9 +343,9 @@ Result<void> check_autocast(const Job& job) {
 Result<void> check_dual_pipe(const Job& job) {
   const Options& own = options(job);
   if (job.train.micro_batches < 2 * job.layout.pp) {
-    return failure(
-        fmt::format("DualPipeV needs gradient_accumulation_steps >= 2 x {} stages, got {}; raise --micro-batches",
-                    job.layout.pp, job.train.micro_batches));
+    return failure(fmt::format(
+        "DualPipeV needs gradient_accumulation_steps >= 2 x {} stages, got {}; raise --micro-batches",
+        job.layout.pp, job.train.micro_batches));
   }
   if (job.layout.model_ranks() > 1 && (own.pipe_partitioned || own.grad_partitioned)) {
     return failure(
@@ -374,7 +374,8 @@ Result<void> check_pipeline(const Job& job) {
     return failure("torch_autocast, evaluation, checkpoints and overflows in a pipeline have no rules here");
   }
   if (job.model.experts > 0 || own.coalesces_reductions || !own.manages_accumulation) {
-    return failure("experts, coalesce_grad_reduction and unmanaged backwards in a pipeline have no rules here");
+    return failure(
+        "experts, coalesce_grad_reduction and unmanaged backwards in a pipeline have no rules here");
   }
   return own.dual_pipe ? check_dual_pipe(job) : Result<void>{};
 }

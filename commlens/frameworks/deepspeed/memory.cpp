@@ -1,4 +1,6 @@
 // What DeepSpeed's ranks hold.
+#include "commlens/frameworks/memory.hpp"
+
 #include <algorithm>
 
 #include "commlens/frameworks/deepspeed/engine.hpp"
@@ -6,7 +8,6 @@
 #include "commlens/frameworks/deepspeed/model_tree.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/zero3_modules.hpp"
-#include "commlens/frameworks/memory.hpp"
 
 namespace commlens::deepspeed {
 namespace {
@@ -85,9 +86,8 @@ MemoryEstimate memory_of_stage(const Job& job, std::int64_t index) {
   estimate.parameters =
       own.offloads_parameters && zero == 3 ? Bytes{} : shared_states(held.all, element, job, zero == 3);
   estimate.gradients = keeps_gradients ? shared_states(held.trained, element, job, zero >= 2) : Bytes{};
-  estimate.optimizer = own.offloads_optimizer
-                           ? Bytes{}
-                           : shared_states(held.trained, is_mixed ? 12 : 8, job, shares_states);
+  estimate.optimizer =
+      own.offloads_optimizer ? Bytes{} : shared_states(held.trained, is_mixed ? 12 : 8, job, shares_states);
   return estimate;
 }
 

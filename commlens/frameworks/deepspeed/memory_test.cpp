@@ -1,8 +1,9 @@
+#include "commlens/frameworks/memory.hpp"
+
 #include <gtest/gtest.h>
 
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
-#include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/presets.hpp"
 
 namespace commlens {
@@ -13,8 +14,15 @@ namespace {
 Job small(int stage) {
   Job job;
   job.framework = "deepspeed";
-  job.model = {.name = "small", .layers = 2, .hidden = 64, .heads = 4, .sequence = 16, .max_positions = 16,
-               .vocab = 128, .raw_vocab = 128, .positions = Positions::learned};
+  job.model = {.name = "small",
+               .layers = 2,
+               .hidden = 64,
+               .heads = 4,
+               .sequence = 16,
+               .max_positions = 16,
+               .vocab = 128,
+               .raw_vocab = 128,
+               .positions = Positions::learned};
   job.layout.dp = 4;
   job.train.dtype = DType::bf16;
   job.train.zero_stage = stage;
@@ -45,7 +53,8 @@ TEST(DeepSpeedMemory, OfOffloadedStatesIsTheHosts) {
   EXPECT_EQ(held(job).parameters, Bytes{});
 }
 
-/// Low ranks of 4 beside qkv, 64 to 4 and 4 to 192: 1,024 elements in each of two blocks, all that is trained.
+/// Low ranks of 4 beside qkv, 64 to 4 and 4 to 192: 1,024 elements in each of two blocks, all that is
+/// trained.
 TEST(DeepSpeedMemory, OfFrozenParametersHasNoMoments) {
   Job job = small(2);
   deepspeed::options(job).low_rank = {{"qkv"}, 4};
@@ -54,8 +63,8 @@ TEST(DeepSpeedMemory, OfFrozenParametersHasNoMoments) {
   EXPECT_EQ(held(job).optimizer, Bytes{2 * 1024 * 12 / 4});
 }
 
-/// One block has 4 experts instead of its MLP (2 x 4 x 64^2 + 5 x 64 = 33,088 elements each) and a router of 4 x
-/// 64; two ranks hold two of them each, and two ranks the same two.
+/// One block has 4 experts instead of its MLP (2 x 4 x 64^2 + 5 x 64 = 33,088 elements each) and a router of
+/// 4 x 64; two ranks hold two of them each, and two ranks the same two.
 TEST(DeepSpeedMemory, OfExpertsIsThatOfTheirRanks) {
   Job job = small(1);
   job.model.experts = 4;

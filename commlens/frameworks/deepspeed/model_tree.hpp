@@ -46,8 +46,8 @@ struct ModelTree {
 };
 
 /// The tree of the job's model on a rank: `gpt` and `llama` of docs/formats/case.md, or Llama and Mixtral of
-/// transformers for jobs that its Trainer, accelerate, Ulysses or AutoEP trains. With what the options replace
-/// (experts, low ranks), freeze, and split over tensor ranks.
+/// transformers for jobs that its Trainer, accelerate, Ulysses or AutoEP trains. With what the options
+/// replace (experts, low ranks), freeze, and split over tensor ranks.
 ModelTree model_tree(const Job& job);
 /// The tree `gpt` of parameters that a client holds, in their order.
 ModelTree gpt_tree(const LocalParameters& parameters);

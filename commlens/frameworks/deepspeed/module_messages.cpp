@@ -15,7 +15,8 @@ namespace {
 using Place = PassStep::Kind;
 
 const Rule k_row{"tensor.row_output", k_new_source<"module_inject/layers.py:225 RowParallel">};
-const Rule k_column{"tensor.column_input_gradient", k_new_source<"module_inject/layers.py:313 ColumnParallel">};
+const Rule k_column{"tensor.column_input_gradient",
+                    k_new_source<"module_inject/layers.py:313 ColumnParallel">};
 const Rule k_inputs{"tensor.first_inputs", k_new_source<"runtime/engine.py:970 _broadcast_object">, false};
 const Rule k_same_inputs{"tensor.first_inputs_compared", k_new_source<"runtime/engine.py:988">};
 const Rule k_random{
@@ -33,9 +34,7 @@ const Rule k_counts{"experts.token_counts", k_new_source<"module_inject/auto_ep_
 const Rule k_routed{"experts.exchange_routed_tokens", k_new_source<"module_inject/auto_ep_layer.py:338">};
 
 /// Tokens of a micro-batch on one rank.
-std::int64_t tokens(const Job& job) {
-  return job.train.micro_batch * (job.model.sequence / job.layout.cp);
-}
+std::int64_t tokens(const Job& job) { return job.train.micro_batch * (job.model.sequence / job.layout.cp); }
 
 /// A linear of AutoTP: along its input, the outputs of all ranks are summed; along its output, the gradients
 /// of the input.
@@ -158,7 +157,7 @@ class ExpertMessages {
   EngineGroups groups_;
   bool splits_experts_;
   std::int64_t tensor_ranks_;  // that each take a part of the tokens
-  std::int64_t part_;  // elements that a rank sends
+  std::int64_t part_;          // elements that a rank sends
 };
 
 /// AutoEP: how many tokens go to each expert, and those tokens.
@@ -168,8 +167,8 @@ void write_routed(ProgramBuilder& out, bool sends_counts) {
   if (sends_counts) {
     out.all_to_all(group, {job.model.experts}, DType::int32, k_counts, "tokens of each expert");
   }
-  out.expected_all_to_all(group, {tokens(job) * job.model.top_k * job.model.hidden}, job.train.dtype, k_routed,
-                          "tokens of experts");
+  out.expected_all_to_all(group, {tokens(job) * job.model.top_k * job.model.hidden}, job.train.dtype,
+                          k_routed, "tokens of experts");
 }
 
 void write_experts(ProgramBuilder& out, const ModelModule& module, Place place, bool is_backward) {
@@ -190,8 +189,8 @@ void write_experts(ProgramBuilder& out, const ModelModule& module, Place place, 
 
 /// A module that computes attention's output, before which attention is.
 bool follows_attention(const ModelModule& module) {
-  return module.leaf == Leaf::proj || (!module.leaf && module.class_name == "LoraLinear" &&
-                                       module.name.ends_with(".proj"));
+  return module.leaf == Leaf::proj ||
+         (!module.leaf && module.class_name == "LoraLinear" && module.name.ends_with(".proj"));
 }
 
 }  // namespace

@@ -70,8 +70,8 @@ struct SkippedBlock {
 /// model-parallel unit that says so; or the data ranks alone, as DeepSpeed's own mesh has it.
 enum class SequenceGroups : std::uint8_t { mpu, mesh };
 
-/// DeepSpeed's own settings, defaults of its newest release (runtime/config.py, runtime/zero/config.py). Sizes
-/// count elements. The stage, clipping and micro-batches are in TrainConfig.
+/// DeepSpeed's own settings, defaults of its newest release (runtime/config.py, runtime/zero/config.py).
+/// Sizes count elements. The stage, clipping and micro-batches are in TrainConfig.
 struct Options {
   std::string release;  // of the DeepSpeed that a client runs on; plain jobs name it as framework_version
   std::int64_t reduce_bucket_size = 500'000'000;
@@ -86,29 +86,29 @@ struct Options {
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;
   bool memory_efficient_linear = true;
-  bool all_reduce_fetch = false;      // stage3_use_all_reduce_for_fetch_params
-  bool sequential_gather = false;     // stage3_allgather_sequential
-  std::int64_t gpus_per_node = 0;     // as DeepSpeed sees it; 0: not known (quantized_gradients)
-  std::int64_t granularity = 0;       // stage3_module_granularity_threshold; 0: off
-  LeafModules leaf_modules;           // leaf_module, beside those of the granularity
-  bool has_sanity_checks = false;     // enable_sanity_checks
-  bool computes_norm = true;          // compute_grad_norm
-  bool aligns_parameters = false;     // parameter_alignment
-  bool quantizes_nontrainable = false;  // zero_quantized_nontrainable_weights
-  std::optional<DType> communication_dtype;      // of gradient reductions; the model's when absent
+  bool all_reduce_fetch = false;             // stage3_use_all_reduce_for_fetch_params
+  bool sequential_gather = false;            // stage3_allgather_sequential
+  std::int64_t gpus_per_node = 0;            // as DeepSpeed sees it; 0: not known (quantized_gradients)
+  std::int64_t granularity = 0;              // stage3_module_granularity_threshold; 0: off
+  LeafModules leaf_modules;                  // leaf_module, beside those of the granularity
+  bool has_sanity_checks = false;            // enable_sanity_checks
+  bool computes_norm = true;                 // compute_grad_norm
+  bool aligns_parameters = false;            // parameter_alignment
+  bool quantizes_nontrainable = false;       // zero_quantized_nontrainable_weights
+  std::optional<DType> communication_dtype;  // of gradient reductions; the model's when absent
   DType sequence_communication_dtype = DType::fp32;  // of those where the sequence is split
-  std::optional<DType> grad_accumulation_dtype;  // data_types.grad_accum_dtype
-  std::optional<double> default_clipping;        // the release's, where the job names none (settle)
-  std::optional<bool> checks_bf16_overflow;      // bf16.check_grad_overflow; absent: the release's default
-  std::optional<DType> autocast;                 // torch_autocast
-  std::vector<std::string> autocast_modules;     // its lower_precision_safe_modules; empty: the default ones
-  bool pipe_partitioned = true;                  // pipeline.pipe_partitioned
-  bool grad_partitioned = true;                  // pipeline.grad_partitioned
-  bool offloads_optimizer = false;               // offload_optimizer to cpu or nvme
-  bool offloads_parameters = false;              // offload_param to cpu or nvme
-  bool auto_tp = false;                          // tensor_parallel.autotp_size is layout.tp
-  std::vector<TensorSpec> tensor_specs;          // empty: the linears of Llama's tree
-  bool auto_ep = false;                          // expert_parallel.autoep_size is layout.ep
+  std::optional<DType> grad_accumulation_dtype;      // data_types.grad_accum_dtype
+  std::optional<double> default_clipping;            // the release's, where the job names none (settle)
+  std::optional<bool> checks_bf16_overflow;   // bf16.check_grad_overflow; absent: the release's default
+  std::optional<DType> autocast;              // torch_autocast
+  std::vector<std::string> autocast_modules;  // its lower_precision_safe_modules; empty: the default ones
+  bool pipe_partitioned = true;               // pipeline.pipe_partitioned
+  bool grad_partitioned = true;               // pipeline.grad_partitioned
+  bool offloads_optimizer = false;            // offload_optimizer to cpu or nvme
+  bool offloads_parameters = false;           // offload_param to cpu or nvme
+  bool auto_tp = false;                       // tensor_parallel.autotp_size is layout.tp
+  std::vector<TensorSpec> tensor_specs;       // empty: the linears of Llama's tree
+  bool auto_ep = false;                       // expert_parallel.autoep_size is layout.ep
   SequenceGroups sequence_groups = SequenceGroups::mpu;
   WidthSizes follows_width;
 
@@ -129,12 +129,12 @@ struct Options {
   /// What is wrong unless the engine does not count backward passes: a case with more micro-batches than
   /// gradient_accumulation_steps. Empty: nothing.
   std::string uncounted_passes;
-  std::int64_t counted_steps = 0;  // gradient_accumulation_steps of such a case; 0: there is no other number
-  bool has_auto_values = false;       // of a JSON alone, which the Trainer then fills in
-  bool is_trainer = false;            // the Trainer of transformers
-  bool logs_steps = false;            // which logs its loss after each step
-  bool is_accelerate = false;         // a script of accelerate
-  std::vector<std::string> frozen;    // beginnings of parameters' names
+  std::int64_t counted_steps = 0;   // gradient_accumulation_steps of such a case; 0: there is no other number
+  bool has_auto_values = false;     // of a JSON alone, which the Trainer then fills in
+  bool is_trainer = false;          // the Trainer of transformers
+  bool logs_steps = false;          // which logs its loss after each step
+  bool is_accelerate = false;       // a script of accelerate
+  std::vector<std::string> frozen;  // beginnings of parameters' names
   LowRank low_rank;
   Mixture mixture;
   GatheredParameters gathered;

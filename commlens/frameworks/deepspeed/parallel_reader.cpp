@@ -77,8 +77,8 @@ Result<void> read_expert_parallel(MapReader& settings, Job& job) {
   std::string preset = "mixtral";
   reader.read("preset_model", preset);
   if (preset != "mixtral") {
-    reader.fail("preset_model", fmt::format("is '{}', whose experts have no rules here; mixtral's have",
-                                            shown_text(preset)));
+    reader.fail("preset_model",
+                fmt::format("is '{}', whose experts have no rules here; mixtral's have", shown_text(preset)));
   }
   options(job).auto_ep = true;
   job.layout.ep = size;

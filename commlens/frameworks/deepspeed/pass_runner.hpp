@@ -19,8 +19,7 @@ struct PassHooks {
 
 /// Messages of modules, at `before`, `inside` and `after` of PassStep; those of a pass that computes a block
 /// again are those of a forward pass.
-using ModuleMessages =
-    std::function<void(const ModelModule& module, PassStep::Kind place, bool is_backward)>;
+using ModuleMessages = std::function<void(const ModelModule& module, PassStep::Kind place, bool is_backward)>;
 
 /// Writes the passes of a rank: what its modules compute and send.
 class PassRunner {

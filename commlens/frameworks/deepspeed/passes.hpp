@@ -11,14 +11,15 @@ namespace commlens::deepspeed {
 /// where it computes.
 struct PassStep {
   enum class Kind : std::uint8_t {
-    before,            // messages that its caller sends before it
-    fetch,             // stage 3: the pre-hook
-    compute,           // of modules that compute themselves
-    inside,            // messages of its own
-    gradient,          // a gradient is complete: `row` is the parameter's
-    release,           // stage 3: the post-hook
-    after,             // messages that its caller sends after it
-    begin_recompute,   // a block is computed again: the steps up to `end_recompute` are those of a forward pass
+    before,           // messages that its caller sends before it
+    fetch,            // stage 3: the pre-hook
+    compute,          // of modules that compute themselves
+    inside,           // messages of its own
+    gradient,         // a gradient is complete: `row` is the parameter's
+    release,          // stage 3: the post-hook
+    after,            // messages that its caller sends after it
+    begin_recompute,  // a block is computed again: the steps up to `end_recompute` are those of a forward
+                      // pass
     end_recompute
   };
   Kind kind = Kind::compute;
@@ -28,11 +29,11 @@ struct PassStep {
 
 /// How the passes of a job differ from the plain ones.
 struct PassOptions {
-  bool recomputes = false;             // blocks are checkpointed
-  bool is_reentrant = false;           // by CheckpointFunction, which computes a block again before it
-  bool is_weight_first = false;        // of a linear, the gradient of the weight is complete before the bias's
-  std::vector<std::size_t> leaves;     // modules whose parameters stage 3 handles together
-  std::int64_t skipped_block = -1;     // a block that the pass leaves out
+  bool recomputes = false;          // blocks are checkpointed
+  bool is_reentrant = false;        // by CheckpointFunction, which computes a block again before it
+  bool is_weight_first = false;     // of a linear, the gradient of the weight is complete before the bias's
+  std::vector<std::size_t> leaves;  // modules whose parameters stage 3 handles together
+  std::int64_t skipped_block = -1;  // a block that the pass leaves out
 };
 
 /// The passes of a model, whose hooks fire in the order of its calls; a backward pass is the reverse, of what

@@ -93,7 +93,8 @@ bool is_precision(MapReader& settings, std::string_view section, Job& job) {
       reader.read("check_grad_overflow", options(job).checks_bf16_overflow.emplace());
     }
     reader.accept(k_precision_keys);
-    reader.skip_unless_off("fp16_master_weights_and_grads bf16_master_weights_and_grads bf16_optimizer_states");
+    reader.skip_unless_off(
+        "fp16_master_weights_and_grads bf16_master_weights_and_grads bf16_optimizer_states");
     if (const Result<void> ok = reader.finish(); !ok) {
       settings.fail_at(*map, ok.error().message);
     }
@@ -142,8 +143,7 @@ Result<void> read_precision(MapReader& settings, Job& job) {
   read_dtype(settings, "communication_data_type", deepspeed::options(job).communication_dtype);
   std::optional<DType> of_sequence;
   read_dtype(settings, "seq_parallel_communication_data_type", of_sequence);
-  options(job).sequence_communication_dtype =
-      of_sequence.value_or(options(job).sequence_communication_dtype);
+  options(job).sequence_communication_dtype = of_sequence.value_or(options(job).sequence_communication_dtype);
   if (const Result<void> ok = read_autocast(settings, job); !ok) {
     return ok;
   }
@@ -241,19 +241,22 @@ void read_optimizer(MapReader& settings) {
 
 /// Sections that DeepSpeed 0.19.7 and 0.19.8 removed, and that change what is sent.
 void refuse_what_has_no_rules(MapReader& settings) {
-  settings.refuse_true("sparse_gradients",
-                       "sends embedding gradients as sparse tensors, which has no rules here (DeepSpeed 0.19.8 "
-                       "removed it)");
+  settings.refuse_true(
+      "sparse_gradients",
+      "sends embedding gradients as sparse tensors, which has no rules here (DeepSpeed 0.19.8 "
+      "removed it)");
   settings.refuse_true("disable_allgather", "is not supported");
   for (const std::string_view section : {"amp", "curriculum_learning", "elasticity", "eigenvalue"}) {
     if (is_enabled(settings, section)) {
-      settings.fail(section, "changes what is sent and has no rules here (DeepSpeed 0.19.8 removed it); switch it "
-                             "off");
+      settings.fail(section,
+                    "changes what is sent and has no rules here (DeepSpeed 0.19.8 removed it); switch it "
+                    "off");
     }
   }
   for (const std::string_view section : {"compression_training", "quantize_training"}) {
-    settings.refuse(section, "changes what is sent and has no rules here (DeepSpeed 0.19.7 removed it); leave it "
-                             "out");
+    settings.refuse(section,
+                    "changes what is sent and has no rules here (DeepSpeed 0.19.7 removed it); leave it "
+                    "out");
   }
 }
 
@@ -291,8 +294,8 @@ bool is_deepspeed_key(std::string_view key) { return is_known_key(deepspeed::tra
 Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given) {
   const ConfigNode settled = with_auto_settled(settings, given, job);
   MapReader reader(settled, {job.warnings, job.unmodelled});
-  for (const auto read : {read_precision, read_zero_section, read_pipeline, read_checkpointing,
-                          deepspeed::read_parallel}) {
+  for (const auto read :
+       {read_precision, read_zero_section, read_pipeline, read_checkpointing, deepspeed::read_parallel}) {
     if (const Result<void> ok = read(reader, job); !ok) {
       return ok;
     }

@@ -1,5 +1,4 @@
 #include "commlens/frameworks/deepspeed/reader.hpp"
-#include "commlens/frameworks/deepspeed/tensor_split.hpp"
 
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "commlens/config/json_document.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
+#include "commlens/frameworks/deepspeed/tensor_split.hpp"
 
 namespace commlens {
 namespace {
@@ -126,9 +126,10 @@ TEST(DeepSpeedJson, RefusesByNameWhatHasNoRules) {
   EXPECT_EQ(deepspeed_error_of(R"({"optimizer": {"type": "OneBitAdam"}})"),
             "ds.json:1: 'optimizer' is onebitadam, whose compressed all_reduce has no rules here (DeepSpeed "
             "0.19.7 removed it)");
-  EXPECT_EQ(deepspeed_error_of(R"({"sparse_gradients": true})"),
-            "ds.json:1: 'sparse_gradients' sends embedding gradients as sparse tensors, which has no rules here "
-            "(DeepSpeed 0.19.8 removed it)");
+  EXPECT_EQ(
+      deepspeed_error_of(R"({"sparse_gradients": true})"),
+      "ds.json:1: 'sparse_gradients' sends embedding gradients as sparse tensors, which has no rules here "
+      "(DeepSpeed 0.19.8 removed it)");
   EXPECT_EQ(deepspeed_error_of(R"({"curriculum_learning": {"enabled": true}})"),
             "ds.json:1: 'curriculum_learning' changes what is sent and has no rules here (DeepSpeed 0.19.8 "
             "removed it); switch it off");
@@ -138,9 +139,10 @@ TEST(DeepSpeedJson, RefusesByNameWhatHasNoRules) {
 }
 
 TEST(DeepSpeedJson, ReadsHowTheModelIsSplit) {
-  const Job tensor = read_deepspeed(R"({"tensor_parallel": {"autotp_size": 4, "partition_config": {"layer_specs":
+  const Job tensor =
+      read_deepspeed(R"({"tensor_parallel": {"autotp_size": 4, "partition_config": {"layer_specs":
       [{"patterns": [".*up.weight$"], "partition_type": "column"}]}}})")
-                         .value();
+          .value();
   EXPECT_EQ(tensor.layout.tp, 4);
   ASSERT_EQ(deepspeed::options(tensor).tensor_specs.size(), 1U);
   EXPECT_EQ(deepspeed::tensor_split(tensor, "layers.0.up.weight"), TensorSplit::column);

@@ -35,7 +35,8 @@ void write_checkpoint(ProgramBuilder& out, const EngineRank& rank, const std::fu
   out.barrier(out.groups.world, k_barrier);
   for (const Reduction compared : {Reduction::max, Reduction::min}) {
     out.set_reduction(compared);
-    out.all_reduce(out.groups.world, {k_tag_bytes}, DType::uint8, k_tag, "largest and smallest hash of the tag");
+    out.all_reduce(out.groups.world, {k_tag_bytes}, DType::uint8, k_tag,
+                   "largest and smallest hash of the tag");
   }
   out.set_reduction(Reduction::sum);
   if (behaviour(*rank.job).has_barriers_of_data_ranks) {

@@ -42,7 +42,8 @@ constexpr std::string_view k_irrelevant =
     "zero_optimization.gradient_allreduce_op zero_optimization.leaf_module "
     "zero_optimization.module_granularity_threshold zero_optimization.parameter_alignment "
     "zero_optimization.stage3_allgather_sequential zero_optimization.stage3_module_granularity_threshold "
-    "zero_optimization.stage3_use_all_reduce_for_fetch_params zero_optimization.use_all_reduce_for_fetch_params "
+    "zero_optimization.stage3_use_all_reduce_for_fetch_params "
+    "zero_optimization.use_all_reduce_for_fetch_params "
     "managed_gradient_accumulation bf16.check_grad_overflow "
     "zero_optimization.cpu_offload zero_optimization.cpu_offload_param "
     "zero_optimization.cpu_offload_use_pin_memory zero_optimization.elastic_checkpoint "
@@ -62,7 +63,8 @@ constexpr std::string_view k_irrelevant =
     "zero_optimization.sub_group_size zero_optimization.use_multi_rank_bucket_allreduce";
 
 constexpr std::string_view k_refused =
-    "expert_parallel torch_autocast amp autotuning compile compression_training curriculum_learning data_efficiency data_parallel_size "
+    "expert_parallel torch_autocast amp autotuning compile compression_training curriculum_learning "
+    "data_efficiency data_parallel_size "
     "disable_allgather eigenvalue elasticity fp16.fp16_master_weights_and_grads hybrid_engine "
     "pipeline.activation_checkpoint_interval progressive_layer_drop quantize_training "
     "sequence_parallel_size sparse_gradients tensor_parallel weight_quantization "

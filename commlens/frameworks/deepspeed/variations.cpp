@@ -78,8 +78,7 @@ void add_newer(Variations& variations) {
     });
   }
   if (job.train.dtype == DType::bf16) {
-    const bool checks =
-        options(job).checks_bf16_overflow.value_or(behaviour(job).checks_bf16_overflow);
+    const bool checks = options(job).checks_bf16_overflow.value_or(behaviour(job).checks_bf16_overflow);
     variations.add("check_grad_overflow", checks ? "false" : "true",
                    [&](Job& other) { options(other).checks_bf16_overflow = !checks; });
   }

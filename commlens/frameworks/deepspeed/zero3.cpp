@@ -13,7 +13,7 @@
 #include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/frameworks/deepspeed/zero3_coordinator.hpp"
 #include "commlens/frameworks/deepspeed/zero3_modules.hpp"
-#include "commlens/plan/schemes/buckets.hpp"
+#include "commlens/frameworks/deepspeed/zero3_reductions.hpp"
 
 namespace commlens::deepspeed {
 namespace {
@@ -29,10 +29,6 @@ const Rule k_module_gather{"zero3.parameter_gather",
 const Rule k_persistent{"zero3.persistent_parameter_gather",
                         k_source<"runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced">};
 const Rule k_trace{"zero3.trace_check", k_source<"runtime/zero/utils.py:72 get_lst_from_rank0">};
-const Rule k_reduce_scatter{"zero3.gradient_reduce_scatter",
-                            k_source<"runtime/comm/coalesced_collectives.py:81 reduce_scatter_coalesced">};
-const Rule k_all_reduce{"zero3.gradient_all_reduce",
-                        k_source<"runtime/zero/stage3.py:1297 __avg_scatter_contiguous_grads">};
 const Rule k_overflow{"zero3.overflow_flag", k_source<"runtime/zero/stage3.py:2155 has_overflow">};
 const Rule k_overflow_mp{"zero3.overflow_flag_model_parallel",
                          k_source<"runtime/zero/stage3.py:2155 has_overflow">};
@@ -41,17 +37,12 @@ const Rule k_norm_mp{"zero3.norm_model_parallel",
                      k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
 const Rule k_norm_experts{"zero3.norm_of_experts",
                           k_new_source<"runtime/zero/stage3.py:2475 get_grad_norm_direct">};
-const Rule k_ids{"zero3.bucket_ids",
-                 k_new_source<"runtime/zero/stage3.py:1592 __reduce_and_partition_ipg_grads">};
 const Rule k_fetch_all_reduce{"zero3.parameter_all_reduce",
                               k_new_source<"runtime/zero/partition_parameters.py:1419 all_gather_coalesced">};
 const Rule k_quantized{"zero3.quantized_parameter_gather",
                        k_new_source<"runtime/zero/partition_parameters.py:1345 all_gather_coalesced">};
 const Rule k_scales{"zero3.quantization_scales",
                     k_new_source<"runtime/zero/partition_parameters.py:1345 all_gather_coalesced">};
-const Rule k_gradient_exchange{
-    "zero3.quantized_gradient_exchange",
-    k_new_source<"runtime/comm/coalesced_collectives.py:30 all_to_all_quant_reduce">};
 const Rule k_guarded_gather{"zero3.gathered_parameters",
                             k_new_source<"runtime/zero/partition_parameters.py:2440 GatheredParameters">};
 const Rule k_guarded_broadcast{"zero3.gathered_parameters_broadcast",
@@ -86,6 +77,7 @@ class Zero3Run {
         has_secondary_(rank.parameters.size(), job_.train.hpz > 1),
         coordinator_(rank.parameters, hooked_modules(tree_, leaves_), job_),
         passes_(out, tree_, options_of_passes(), rank.messages),
+        reductions_(out, rank),
         gathers_(rank.parameters.size()) {
     if (!rank.zero3_computes) {
       passes_.leave_out_computing();
@@ -94,14 +86,14 @@ class Zero3Run {
     node_ = out.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, std::max<std::int64_t>(hpz, 1)}}});
     coordinator_.gather = [this](const std::vector<std::size_t>& set) { write_gather(set); };
     coordinator_.on_release = [this, hpz](std::size_t parameter) { has_secondary_[parameter] = hpz > 1; };
-    coordinator_.on_check = [this](std::int64_t numbers) { write_check(numbers, k_trace); };
+    coordinator_.on_check = [this](std::int64_t numbers) { write_check(out_, numbers, k_trace); };
     hooks_ = {.fetch = [this](std::size_t module, bool is_recomputed) { fetch(module, is_recomputed); },
               .release = [this](std::size_t module,
                                 bool is_recomputed) { coordinator_.release(module, pass(is_recomputed)); },
               .gradient =
                   [this](std::size_t parameter) {
                     if (!own_.coalesces_reductions) {
-                      add_gradient(parameter);
+                      reductions_.add(parameter);
                     }
                   }};
   }
@@ -112,11 +104,12 @@ class Zero3Run {
       write_parameter_broadcasts(out_, rank_);
     }
     for (const LocalParameter& parameter : rank_.parameters) {
-      write_parameter_broadcast(out_, group_of(parameter), parameter, k_init_broadcast, parameter.name);
+      write_parameter_broadcast(out_, sharing_group(rank_, parameter), parameter, k_init_broadcast,
+                                parameter.name);
     }
     for (const OptimizerGroup& group : optimizer_groups(rank_)) {
       for (const LocalParameter& parameter : group.parameters) {
-        out_.all_gather(group_of(parameter), {shard(parameter)}, job_.train.dtype, k_start_gather,
+        out_.all_gather(sharing_group(rank_, parameter), {shard(parameter)}, job_.train.dtype, k_start_gather,
                         parameter.name);
       }
     }
@@ -163,16 +156,7 @@ class Zero3Run {
     return *skipping_;
   }
 
-  /// The ranks that share a parameter; those that hold the same experts share these.
-  GroupId group_of(const LocalParameter& parameter) const {
-    return parameter.is_expert ? rank_.groups.expert_data : rank_.groups.data;
-  }
-  std::int64_t ranks_of(const LocalParameter& parameter) const {
-    return parameter.is_expert ? rank_.groups.expert_data_ranks : ranks_;
-  }
-  std::int64_t shard(const LocalParameter& parameter) const {
-    return ceil_div(parameter.count, ranks_of(parameter));
-  }
+  std::int64_t shard(const LocalParameter& parameter) const { return shard_of(rank_, parameter); }
 
   Zero3Coordinator::Pass pass(bool is_recomputed) const {
     using Pass = Zero3Coordinator::Pass;
@@ -201,10 +185,7 @@ class Zero3Run {
     passes.end_backward(hooks_);
     coordinator_.before_last_reduction();
     out_.set_waiting(Waiting::later);
-    flush_all();
-    for (const StepIndex call : std::exchange(reductions_, {})) {
-      out_.wait_for(call);
-    }
+    reductions_.finish();
     coordinator_.end_backward();
     is_backward_ = false;
     out_.set_waiting(Waiting::at_once);
@@ -218,13 +199,10 @@ class Zero3Run {
     }
     for (const OptimizerGroup& group : optimizer_groups(rank_)) {
       for (const LocalParameter& parameter : group.parameters) {
-        add_gradient(rows.at(parameter.name));
+        reductions_.add(rows.at(parameter.name));
       }
     }
-    flush_all();
-    for (const StepIndex call : std::exchange(reductions_, {})) {
-      out_.wait_for(call);
-    }
+    reductions_.finish();
     out_.set_waiting(Waiting::at_once);
   }
 
@@ -259,7 +237,7 @@ class Zero3Run {
     std::map<std::pair<bool, bool>, std::vector<std::size_t>> parts;
     for (const std::size_t parameter : set) {
       const LocalParameter& one = rank_.parameters[parameter];
-      if (ranks_of(one) > 1) {
+      if (sharing_ranks(rank_, one) > 1) {
         parts[{one.is_expert, !has_secondary_[parameter]}].push_back(parameter);
       }
     }
@@ -269,7 +247,7 @@ class Zero3Run {
   }
 
   void write_gather(const std::vector<std::size_t>& set, bool is_on_node) {
-    const GroupId group = is_on_node ? node_ : group_of(rank_.parameters[set.front()]);
+    const GroupId group = is_on_node ? node_ : sharing_group(rank_, rank_.parameters[set.front()]);
     const std::int64_t times = is_on_node ? ranks_ / job_.train.hpz : 1;  // of the shard among all ranks
     const std::string tag =
         set.size() == 1 ? rank_.parameters[set.front()].name : "parameters of a module or prefetch";
@@ -294,8 +272,8 @@ class Zero3Run {
         out_.all_gather(group, {sum}, DType::int8, k_quantized, tag);
         out_.all_gather(group, {quantization_groups(sum)}, DType::fp32, k_scales, tag);
       } else if (own_.all_reduce_fetch && set.size() > 1 && !is_on_node) {
-        out_.all_reduce(group, {sum * ranks_of(rank_.parameters[set.front()])}, dtype, k_fetch_all_reduce,
-                        tag);
+        out_.all_reduce(group, {sum * sharing_ranks(rank_, rank_.parameters[set.front()])}, dtype,
+                        k_fetch_all_reduce, tag);
       } else {
         out_.all_gather(group, {sum}, dtype, k_module_gather, tag);
       }
@@ -308,106 +286,6 @@ class Zero3Run {
   /// torch_autocast gathers what it casts in its own dtype.
   DType gathered_dtype(const LocalParameter& parameter) const {
     return parameter.is_cast && own_.autocast ? *own_.autocast : job_.train.dtype;
-  }
-
-  /// A gradient is complete. Its bucket is reduced first if it does not fit, on a stream of its own with
-  /// overlap_comm. Source: runtime/zero/stage3.py:1221 __reduce_and_partition_ipg_grads.
-  void add_gradient(std::size_t parameter) {
-    const LocalParameter& gradient = rank_.parameters[parameter];
-    const DType dtype = communication_dtype(job_, gradient);
-    Bucket& bucket = buckets_[name_of(dtype)];
-    bucket.dtype = dtype;
-    const bool is_other_group =
-        !bucket.rows.empty() && rank_.parameters[bucket.rows.front()].is_expert != gradient.is_expert;
-    if (is_other_group || (bucket.count + gradient.count > own_.reduce_bucket_size && bucket.count > 0)) {
-      if (behaviour(job_).flushes_one_dtype) {
-        flush(bucket);
-      } else {
-        flush_all();
-      }
-    }
-    bucket.rows.push_back(parameter);
-    bucket.count += gradient.count;
-  }
-
-  struct Bucket {
-    DType dtype = DType::fp32;
-    std::vector<std::size_t> rows;
-    std::int64_t count = 0;
-  };
-
-  void flush_all() {
-    for (auto& [name, bucket] : buckets_) {
-      flush(bucket);
-    }
-  }
-
-  void flush(Bucket& bucket) {
-    const Bucket full = std::exchange(bucket, {.dtype = bucket.dtype});
-    if (full.rows.empty()) {
-      return;
-    }
-    if (own_.has_sanity_checks) {
-      write_check(static_cast<std::int64_t>(full.rows.size()), k_ids);
-    }
-    const GroupId group = group_of(rank_.parameters[full.rows.front()]);
-    out_.set_waiting(own_.overlap_comm ? Waiting::later : Waiting::at_once);
-    if (quantizes_gradients()) {
-      write_quantized(full);
-    } else if (!own_.reduce_scatter && full.count <= own_.reduce_bucket_size) {
-      out_.all_reduce(group, {full.count}, full.dtype, k_all_reduce, "gradient bucket");
-    } else {
-      std::int64_t shards = 0;
-      for (const std::size_t row : full.rows) {
-        shards += shard(rank_.parameters[row]);
-      }
-      out_.reduce_scatter(group, {shards}, full.dtype, k_reduce_scatter, "gradient bucket");
-    }
-    if (own_.overlap_comm) {
-      reductions_.push_back(out_.last_call());
-    }
-    out_.set_waiting(Waiting::later);
-  }
-
-  bool quantizes_gradients() const {
-    return job_.train.quantized_gradients && node_ranks(job_, ranks_) < ranks_;
-  }
-
-  /// Each gradient in two hops, within a node and between nodes; those that cannot be halved evenly, and
-  /// vectors, are reduced as they are. Source: runtime/comm/coalesced_collectives.py:30 of 0.19.6,
-  /// csrc/quantization/pt_binding.cpp:227.
-  void write_quantized(const Bucket& bucket) {
-    const std::int64_t local = node_ranks(job_, ranks_);
-    const GroupId within = out_.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, local}}});
-    const GroupId between = out_.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::stride, local}}});
-    for (const std::size_t row : sorted(bucket.rows)) {
-      const LocalParameter& gradient = rank_.parameters[row];
-      if (gradient.longest_side == 0 || gradient.count % (2 * ranks_) != 0) {
-        out_.reduce_scatter(rank_.groups.data, {shard(gradient)}, bucket.dtype, k_reduce_scatter,
-                            gradient.name);
-        continue;
-      }
-      const std::int64_t groups = std::max(gradient.longest_side, ranks_);
-      out_.all_to_all(within, {gradient.count / 2}, DType::int8, k_gradient_exchange, gradient.name);
-      out_.all_to_all(within, {groups}, DType::fp32, k_gradient_exchange, "scales");
-      out_.all_to_all(between, {gradient.count / 2 / local}, DType::int8, k_gradient_exchange, gradient.name);
-      out_.all_to_all(between, {groups / local}, DType::fp32, k_gradient_exchange, "scales");
-    }
-  }
-
-  static std::vector<std::size_t> sorted(std::vector<std::size_t> rows) {
-    std::sort(rows.begin(), rows.end());
-    return rows;
-  }
-
-  /// Ranks compare a list of numbers with that of the first one.
-  void write_check(std::int64_t numbers, const Rule& rule) {
-    out_.set_waiting(Waiting::at_once);
-    if (behaviour(job_).sends_trace_lengths) {
-      out_.broadcast({out_.groups.world, GroupRank{0}}, {1}, DType::int64, rule, "length");
-    }
-    out_.broadcast({out_.groups.world, GroupRank{0}}, {numbers}, DType::int64, rule);
-    out_.set_waiting(Waiting::later);
   }
 
   void write_optimizer_step(bool overflows) {
@@ -445,8 +323,8 @@ class Zero3Run {
     coordinator_.keep_persistent();
     for (const std::size_t index : coordinator_.persistent()) {
       const LocalParameter& parameter = rank_.parameters[index];
-      if (ranks_of(parameter) > 1) {
-        out_.all_gather(group_of(parameter), {shard(parameter)}, job_.train.dtype, k_persistent,
+      if (sharing_ranks(rank_, parameter) > 1) {
+        out_.all_gather(sharing_group(rank_, parameter), {shard(parameter)}, job_.train.dtype, k_persistent,
                         parameter.name);
       }
     }
@@ -537,22 +415,14 @@ class Zero3Run {
   Zero3Coordinator coordinator_;
   PassRunner passes_;
   std::optional<PassRunner> skipping_;
+  Zero3Reductions reductions_;
   PassHooks hooks_;
   GroupId node_{};
   std::vector<std::optional<StepIndex>> gathers_;  // by parameter: the one that nothing has waited for yet
-  std::map<std::string_view, Bucket> buckets_;     // gradients that wait, by the name of their dtype
-  std::vector<StepIndex> reductions_;              // of this micro-batch that nothing has waited for yet
   bool is_backward_ = false;
 };
 
 }  // namespace
-
-std::int64_t node_ranks(const Job& job, std::int64_t ranks) {
-  constexpr std::int64_t usual = 8;
-  const std::int64_t known = options(job).gpus_per_node;
-  const std::int64_t local = known > 0 ? known : ranks > usual ? usual : std::max<std::int64_t>(ranks / 2, 1);
-  return std::min(local, ranks);
-}
 
 Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank, std::int64_t period) {
   constexpr int longest_transient = 64;  // measured runs repeat from iteration 1 or 2 on

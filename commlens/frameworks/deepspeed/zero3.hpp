@@ -9,9 +9,6 @@ struct Zero3Programs {
   Program init;
   std::vector<Program> iterations;
 };
-/// Ranks of one node, of so many data ranks: gpus_per_node; where it is not known 8, or half of up to 8 ranks,
-/// since quantised gradients, which alone depend on it, are for jobs of several nodes.
-std::int64_t node_ranks(const Job& job, std::int64_t ranks);
 
 /// `period`: after how many iterations what the client sends repeats; so many programs are the last.
 Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank, std::int64_t period = 1);

@@ -14,7 +14,8 @@ std::vector<std::size_t> leaf_modules(const ModelTree& tree, const Job& job);
 /// The modules of a tree as stage 3 sees them.
 std::vector<HookedModule> hooked_modules(const ModelTree& tree, const std::vector<std::size_t>& leaves);
 
-/// Fails where leaf_module names what the model lacks, or the granularity makes no module a leaf, as DeepSpeed does.
+/// Fails where leaf_module names what the model lacks, or the granularity makes no module a leaf, as
+/// DeepSpeed does.
 Result<void> check_leaf_modules(const Job& job);
 
 }  // namespace commlens::deepspeed

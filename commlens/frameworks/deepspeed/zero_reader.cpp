@@ -15,7 +15,8 @@ constexpr std::string_view k_zero_keys =
     "stage3_gather_fp16_weights_on_model_save fast_sharding_for_leaf_module";
 
 // What can change messages and has no rules: skipped, unless switched off.
-constexpr std::string_view k_skipped_zero_keys = "cpu_offload_params zenflow save_muon_momentum_buffer_in_memory";
+constexpr std::string_view k_skipped_zero_keys =
+    "cpu_offload_params zenflow save_muon_momentum_buffer_in_memory";
 
 /// Whether a section asks for another device than the accelerator.
 bool offloads(MapReader& zero, std::string_view section) {
@@ -90,14 +91,17 @@ void refuse_removed(MapReader& zero) {
   std::int64_t mics = -1;
   zero.read("mics_shard_size", mics, -1);
   if (mics > 0) {
-    zero.fail("mics_shard_size",
-              "asks for MiCS ZeRO-3 sharding, which DeepSpeed 0.19.7 removed and which has no rules here; leave it "
-              "out");
+    zero.fail(
+        "mics_shard_size",
+        "asks for MiCS ZeRO-3 sharding, which DeepSpeed 0.19.7 removed and which has no rules here; leave it "
+        "out");
   }
-  zero.refuse_true("mics_hierarchical_params_gather",
-                   "belongs to MiCS, which DeepSpeed 0.19.7 removed and which has no rules here; leave it out");
-  zero.refuse("zeropp_loco_param", "asks for LoCo, which DeepSpeed 0.19.8 removed and which has no rules here; leave it "
-                                   "out");
+  zero.refuse_true(
+      "mics_hierarchical_params_gather",
+      "belongs to MiCS, which DeepSpeed 0.19.7 removed and which has no rules here; leave it out");
+  zero.refuse("zeropp_loco_param",
+              "asks for LoCo, which DeepSpeed 0.19.8 removed and which has no rules here; leave it "
+              "out");
 }
 
 }  // namespace
