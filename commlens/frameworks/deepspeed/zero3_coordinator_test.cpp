@@ -88,11 +88,11 @@ TEST_F(Coordinator, RecordsAgainAfterAnotherPass) {
   Zero3Coordinator coordinator = make(nothing_kept());
   micro_batch(coordinator);
   micro_batch(coordinator);
-  EXPECT_TRUE(coordinator.state().is_complete);
+  EXPECT_EQ(coordinator.state().mode, Zero3Coordinator::Mode::complete);
   coordinator.start_forward(true);
   coordinator.fetch(0, Pass::forward);
   coordinator.fetch(2, Pass::forward);
-  EXPECT_FALSE(coordinator.state().is_complete);
+  EXPECT_EQ(coordinator.state().mode, Zero3Coordinator::Mode::recording);
   coordinator.step();
   micro_batch(coordinator);
   EXPECT_EQ(checks_, std::vector<std::int64_t>{0});
