@@ -92,7 +92,7 @@ TEST_F(Coordinator, RecordsAgainAfterAnotherPass) {
   coordinator.start_forward(true);
   coordinator.fetch(0, Pass::forward);
   coordinator.fetch(2, Pass::forward);
-  EXPECT_EQ(coordinator.state().mode, Zero3Coordinator::Mode::recording);
+  EXPECT_EQ(coordinator.state().mode, Zero3Coordinator::Mode::invalid);
   coordinator.step();
   micro_batch(coordinator);
   EXPECT_EQ(checks_, std::vector<std::int64_t>{0});
