@@ -19,6 +19,7 @@ constexpr Behaviour k_0_19_7 = [] {
   row.version = recorded_version("0.19.7");
   row.broadcasts_bytes = false;
   row.has_dual_pipe = false;
+  row.takes_elasticity = true;
   return row;
 }();
 
@@ -26,6 +27,7 @@ constexpr Behaviour k_0_19_4 = [] {
   Behaviour row = k_0_19_7;
   row.version = {"0.19.4-0.19.6", "0.19.4", "0.19.6", "0.19.5"};
   row.has_norm_switch = false;
+  row.takes_compression = true;
   return row;
 }();
 

@@ -91,6 +91,10 @@ struct Behaviour {
   bool has_unmanaged_accumulation = true;  // managed_gradient_accumulation, 0.19.4
   bool has_norm_switch = true;             // compute_grad_norm and parameter_alignment, 0.19.7
   bool has_dual_pipe = true;               // runtime/pipe/dualpipev.py of 0.19.8
+
+  // Keys that a release still takes, also switched off; runtime/config.py, _REMOVED_TOP_LEVEL_CONFIG_KEYS.
+  bool takes_compression = false;  // of compression, sparse attention and MiCS, up to 0.19.6
+  bool takes_elasticity = false;   // of elasticity, amp, sparse gradients, LoCo and others, up to 0.19.7
 };
 
 /// Of the job's release, or of the DeepSpeed that its client runs on: the newest known one that is not newer.

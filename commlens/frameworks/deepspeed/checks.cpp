@@ -1,10 +1,13 @@
-// What DeepSpeed refuses, what its releases lack, and what the rules do not cover.
+// What DeepSpeed refuses and what the rules do not cover (release_checks.cpp has what its releases lack).
+#include "commlens/frameworks/deepspeed/checks.hpp"
+
 #include <algorithm>
-#include <array>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
@@ -15,84 +18,6 @@
 namespace commlens::deepspeed {
 namespace {
 
-/// A setting, whether a job asks for it, and whether its release has it.
-struct Setting {
-  std::string_view name;
-  bool (*is_asked)(const Job& job);
-  bool Behaviour::* is_there;
-};
-
-const std::array k_settings = {
-    Setting{"additional losses of a pipeline",
-            [](const Job& job) { return options(job).additional_losses > 0; },
-            &Behaviour::has_additional_losses},
-    Setting{"stage3_use_all_reduce_for_fetch_params",
-            [](const Job& job) { return options(job).all_reduce_fetch; }, &Behaviour::has_all_reduce_fetch},
-    Setting{"dynamic_shape", [](const Job& job) { return options(job).dynamic_shape; },
-            &Behaviour::has_dynamic_shape},
-    Setting{"sequence_parallel_size",
-            [](const Job& job) {
-              return job.layout.cp > 1 && options(job).sequence_groups == SequenceGroups::mesh;
-            },
-            &Behaviour::has_sequence_mesh},
-    Setting{"stage3_module_granularity_threshold",
-            [](const Job& job) { return options(job).granularity > 0; }, &Behaviour::has_granularity},
-    Setting{"tensor_parallel.autotp_size", [](const Job& job) { return options(job).auto_tp; },
-            &Behaviour::has_auto_tp},
-    Setting{"UlyssesSPAttentionHF",
-            [](const Job& job) { return job.layout.cp > 1 && is_of_transformers(job); },
-            &Behaviour::has_sequence_of_transformers},
-    Setting{"bf16.check_grad_overflow",
-            [](const Job& job) { return options(job).checks_bf16_overflow.has_value(); },
-            &Behaviour::has_bf16_overflow_check},
-    Setting{"torch_autocast", [](const Job& job) { return options(job).autocast.has_value(); },
-            &Behaviour::has_autocast},
-    Setting{"enable_sanity_checks", [](const Job& job) { return options(job).has_sanity_checks; },
-            &Behaviour::has_sanity_checks},
-    Setting{"zero_optimization.leaf_module",
-            [](const Job& job) { return !(options(job).leaf_modules == LeafModules{}); },
-            &Behaviour::has_leaf_modules},
-    Setting{"stage3_allgather_sequential", [](const Job& job) { return options(job).sequential_gather; },
-            &Behaviour::has_sequential_gather},
-    Setting{"expert_parallel", [](const Job& job) { return options(job).auto_ep; }, &Behaviour::has_auto_ep},
-    Setting{"expert_parallel under ZeRO-3",
-            [](const Job& job) { return options(job).auto_ep && job.train.zero_stage == 3; },
-            &Behaviour::shards_experts},
-    Setting{"coalesce_grad_reduction", [](const Job& job) { return options(job).coalesces_reductions; },
-            &Behaviour::has_coalescing},
-    Setting{"managed_gradient_accumulation",
-            [](const Job& job) { return !options(job).manages_accumulation; },
-            &Behaviour::has_unmanaged_accumulation},
-    Setting{"compute_grad_norm", [](const Job& job) { return !options(job).computes_norm; },
-            &Behaviour::has_norm_switch},
-    Setting{"parameter_alignment", [](const Job& job) { return options(job).aligns_parameters; },
-            &Behaviour::has_norm_switch},
-    Setting{"DualPipeVModule", [](const Job& job) { return options(job).dual_pipe; },
-            &Behaviour::has_dual_pipe},
-    Setting{
-        "a block that only some iterations leave out, after which a trace is recorded again,",
-        [](const Job& job) { return job.train.zero_stage == 3 && !options(job).skipped.iterations.empty(); },
-        &Behaviour::records_again},
-};
-
-Result<void> check_release(const Job& job) {
-  const Behaviour& has = behaviour(job);
-  for (const Setting& setting : k_settings) {
-    if (setting.is_asked(job) && !(has.*setting.is_there)) {
-      return failure(fmt::format("DeepSpeed {} has no {}; leave it out or name a newer framework_version",
-                                 has.version.name, setting.name));
-    }
-  }
-  if (job.train.dtype == DType::bf16 && job.train.zero_stage == 0 &&
-      options(job).grad_accumulation_dtype == DType::fp32 && has.refuses_bf16_summed_in_fp32) {
-    return failure(
-        "data_types.grad_accum_dtype: unsupported mix of model_dtype=torch.bfloat16 and "
-        "grad_accum_dtype=torch.float32 without ZeRO, which DeepSpeed refuses; leave it out or use --zero 1");
-  }
-  return {};
-}
-
-/// Sizes of a job that a part of DeepSpeed asserts.
 Result<void> check_experts(const Job& job) {
   const Options& own = options(job);
   const ModelConfig& model = job.model;
@@ -160,8 +85,7 @@ Result<void> check_sequence(const Job& job) {
   if (options(job).pipeline_engine || job.layout.model_ranks() > 1 || job.model.experts > 0) {
     return failure(
         "Ulysses' sequence parallelism beside a pipeline, tensor ranks or experts has no rules here; use one "
-        "of "
-        "them");
+        "of them");
   }
   if (job.model.sequence % ranks != 0 || job.model.heads % ranks != 0) {
     return failure(fmt::format(
@@ -186,8 +110,7 @@ Result<void> check_tensor(const Job& job) {
   if (!options(job).auto_tp) {
     return failure(
         "framework deepspeed splits linears by AutoTP alone; set tensor_parallel.autotp_size in its JSON, "
-        "use "
-        "--framework neox or megatron, or a case file with options.replicated_tensor_parallel");
+        "use --framework neox or megatron, or a case file with options.replicated_tensor_parallel");
   }
   if (options(job).pipeline_engine || job.layout.replicate > 1 || job.model.experts > 0 ||
       job.train.hpz > 1) {
@@ -206,8 +129,7 @@ Result<void> check_tensor(const Job& job) {
   if (job.model.family == Family::gpt && std::any_of(tree.modules.begin(), tree.modules.end(), cuts_heads)) {
     return failure(
         "AutoTP splits a linear of attention, but the blocks of family gpt view its output as all heads and "
-        "fail; "
-        "let layer_specs name fc1 and fc2 alone, or use family llama");
+        "fail; let layer_specs name fc1 and fc2 alone, or use family llama");
   }
   const ModelConfig& model = job.model;
   for (const std::int64_t size : {model.heads, model.kv_heads, model.hidden, model.ffn_hidden}) {
@@ -249,8 +171,7 @@ Result<void> check_coalescing(const Job& job) {
   if (own.pipeline_engine || (path != OptimizerPath::zero12 && path != OptimizerPath::zero3)) {
     return failure(
         "coalesce_grad_reduction: DeepSpeed refuses it without ZeRO, under its BF16_Optimizer and in "
-        "pipelines; "
-        "use --zero 1, 2 or 3");
+        "pipelines; use --zero 1, 2 or 3");
   }
   if (!own.manages_accumulation) {
     return failure("coalesce_grad_reduction: DeepSpeed refuses it with managed_gradient_accumulation false");
@@ -280,6 +201,57 @@ Result<void> check_reentrant(const Job& job) {
              : Result<void>{};
 }
 
+/// compute_grad_norm: false. Source: runtime/zero/config.py:390, runtime/zero/stage_1_and_2.py:212,
+/// runtime/engine.py:2307 of 0.19.8.
+Result<void> check_norm_switch(const Job& job) {
+  const Options& own = options(job);
+  if (own.computes_norm) {
+    return {};
+  }
+  if (job.train.zero_stage != 1 && job.train.zero_stage != 2) {
+    return failure("compute_grad_norm: false is for ZeRO-1 and 2, as DeepSpeed has it; leave it out");
+  }
+  if (job.train.gradient_clipping > 0 || own.offloads_optimizer) {
+    return failure("compute_grad_norm: false needs gradient_clipping 0 and no offload, as DeepSpeed has it");
+  }
+  return optimizer_path(job) == OptimizerPath::zero12
+             ? Result<void>{}
+             : failure(
+                   "compute_grad_norm: false is refused by DeepSpeed for bf16 whose gradients are summed in "
+                   "fp32; leave one out");
+}
+
+/// Names of options that the model must have.
+Result<void> check_names(const Job& job) {
+  const Options& own = options(job);
+  if (own.pipeline_engine || (own.frozen.empty() && own.low_rank.rank == 0 && own.gathered.modules.empty())) {
+    return {};
+  }
+  const ModelTree tree = model_tree(job);
+  const std::vector<std::string> names = tree.parameter_names();
+  for (const std::string& frozen : own.frozen) {
+    const auto begins = [&](const std::string& name) { return name.starts_with(frozen); };
+    if (std::none_of(names.begin(), names.end(), begins)) {
+      return failure(fmt::format("options.frozen: no parameter's name begins with '{}'", shown_text(frozen)));
+    }
+  }
+  for (const std::string& target : own.low_rank.targets) {
+    if (!is_one_of(target, "qkv proj fc1 fc2")) {
+      return failure(
+          fmt::format("options.lora.targets: a block has no linear '{}'; it has qkv, proj, fc1 and fc2",
+                      shown_text(target)));
+    }
+  }
+  for (const std::string& gathered : own.gathered.modules) {
+    const auto is_it = [&](const ModelModule& module) { return module.name == gathered; };
+    if (std::none_of(tree.modules.begin(), tree.modules.end(), is_it)) {
+      return failure(
+          fmt::format("options.gathered_parameters.modules: the model has no '{}'", shown_text(gathered)));
+    }
+  }
+  return {};
+}
+
 Result<void> check_client(const Job& job) {
   const Options& own = options(job);
   if (!own.uncounted_passes.empty() && own.manages_accumulation && !own.coalesces_reductions) {
@@ -292,6 +264,12 @@ Result<void> check_client(const Job& job) {
   }
   if ((own.low_rank.rank > 0 || !own.frozen.empty()) && own.pipeline_engine) {
     return failure("frozen parameters in a pipeline have no rules here");
+  }
+  if (!own.manages_accumulation && own.overlap_comm && job.train.zero_stage != 2) {
+    return failure(
+        "managed_gradient_accumulation: false is refused by DeepSpeed with overlap_comm but under ZeRO-2; "
+        "set "
+        "overlap_comm to false");
   }
   if (!own.skipped.iterations.empty() &&
       (job.train.zero_stage != 3 || own.skipped.block >= job.model.layers)) {
@@ -310,15 +288,15 @@ Result<void> check_client(const Job& job) {
   if (!own.gathered.modules.empty() && (job.train.zero_stage != 3 || root >= job.layout.dp)) {
     return failure("options.gathered_parameters is for ZeRO-3, and its modifier_rank one of the data ranks");
   }
-  if (!own.computes_norm && (job.train.gradient_clipping > 0 || own.offloads_optimizer)) {
-    return failure("compute_grad_norm: false needs gradient_clipping 0 and no offload, as DeepSpeed has it");
-  }
-  return {};
+  return check_names(job);
 }
 
 Result<void> check_autocast(const Job& job) {
   if (!options(job).autocast) {
     return {};
+  }
+  if (job.train.quantized_weights) {
+    return failure("torch_autocast with zero_quantized_weights is refused by DeepSpeed; leave one out");
   }
   if (job.train.dtype != DType::fp32) {
     return failure("torch_autocast is for a model in fp32; switch fp16 and bf16 off");
@@ -406,7 +384,8 @@ Result<void> check(const Job& job) {
     return failure(fmt::format(
         "framework {} runs 1F1B pipelines only; leave --schedule and --virtual-stages out", name));
   }
-  for (const auto part : {check_pipeline, check_zero3, check_release}) {
+  for (const auto part :
+       {check_pipeline, check_zero3, check_release, check_accumulation, check_averaging, check_norm_switch}) {
     if (const Result<void> ok = part(job); !ok) {
       return ok;
     }

@@ -12,8 +12,6 @@
 namespace commlens::deepspeed {
 namespace {
 
-DType bucket_dtype(const Job& job) { return options(job).communication_dtype.value_or(job.train.dtype); }
-
 /// Elements of the largest module whose parameters stage 3 gathers together; 0 without such modules.
 std::int64_t largest_leaf(const Job& job) {
   const bool has_leaves = options(job).granularity > 0 || !(options(job).leaf_modules == LeafModules{});
@@ -98,7 +96,7 @@ Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t module
   Bytes buffers;
   if (zero > 0 && options(job).contiguous_gradients) {
     const bool is_double = zero < 3 && options(job).overlap_comm;
-    buffers = Elements{options(job).reduce_bucket_size} * bucket_dtype(job) * (is_double ? 2 : 1);
+    buffers = Elements{options(job).reduce_bucket_size} * communication_dtype(job) * (is_double ? 2 : 1);
   }
   if (zero == 3) {
     const std::int64_t gathered =

@@ -1,7 +1,9 @@
 #include "commlens/frameworks/deepspeed/model_tree.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "commlens/frameworks/deepspeed/model_trees.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
@@ -13,13 +15,14 @@ using Input = ModelModule::Input;
 
 constexpr std::size_t k_root = 0;
 
+/// Source of the names: tests/golden/deepspeed_0.19/z0_FROZEN_w4_fp32.
 void freeze(ModelTree& tree, const Job& job) {
   const Options& own = options(job);
+  const std::vector<std::string> names = tree.parameter_names();
   for (const ModelModule& module : tree.modules) {
     const bool is_low_rank = module.name.ends_with(".A") || module.name.ends_with(".B");
     for (const std::size_t row : module.parameters) {
-      const std::string path = module.name + ".";
-      const auto begins = [&](const std::string& beginning) { return path.starts_with(beginning); };
+      const auto begins = [&](const std::string& beginning) { return names[row].starts_with(beginning); };
       const bool is_frozen = std::any_of(own.frozen.begin(), own.frozen.end(), begins);
       tree.parameters[row].is_trainable = !is_frozen && (own.low_rank.rank == 0 || is_low_rank);
     }
@@ -32,13 +35,14 @@ void cast(ModelTree& tree, const Job& job) {
   if (!options(job).autocast) {
     return;
   }
-  const std::vector<std::string>& classes = options(job).autocast_modules;
+  const std::optional<std::vector<std::string>>& classes = options(job).autocast_modules;
   for (const ModelModule& module : tree.modules) {
-    const auto is_named = [&](const std::string& name) { return name == "torch.nn." + module.class_name; };
-    const bool is_cast =
-        classes.empty() ? module.is_linear : std::any_of(classes.begin(), classes.end(), is_named);
+    const auto is_named = [&](const std::string& name) {
+      return name.starts_with("torch.nn.") && name.ends_with("." + module.class_name);
+    };
+    const bool is_cast = classes ? std::any_of(classes->begin(), classes->end(), is_named) : module.is_linear;
     for (const std::size_t row : module.parameters) {
-      tree.parameters[row].is_cast = is_cast;
+      tree.parameters[row].is_cast = tree.parameters[row].is_cast || is_cast;
     }
   }
 }
@@ -81,6 +85,20 @@ std::vector<std::size_t> ModelTree::parameters_below(std::size_t module) const {
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
+}
+
+std::vector<std::string> ModelTree::parameter_names() const {
+  std::vector<std::string> names(parameters.size());
+  for (const ModelModule& module : modules) {
+    for (const std::size_t row : module.parameters) {
+      const std::string& name = parameters[row].name;
+      const std::size_t dot = name.rfind('.');
+      if (names[row].empty()) {
+        names[row] = module.name + (dot == std::string::npos ? "." + name : name.substr(dot));
+      }
+    }
+  }
+  return names;
 }
 
 ModelTree model_tree(const Job& job) {

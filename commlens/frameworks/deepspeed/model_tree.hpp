@@ -43,6 +43,8 @@ struct ModelTree {
 
   /// Rows of the parameters of a module and of all modules below it, ascending.
   std::vector<std::size_t> parameters_below(std::size_t module) const;
+  /// The parameters as named_parameters() has them: after the first module that each is of.
+  std::vector<std::string> parameter_names() const;
 };
 
 /// The tree of the job's model on a rank: `gpt` and `llama` of docs/formats/case.md, or Llama and Mixtral of

@@ -30,8 +30,8 @@ struct LeafModules {
   friend bool operator==(const LeafModules&, const LeafModules&) = default;
 };
 
-/// tensor_parallel.partition_config.layer_specs: parameters whose names match (a regular expression over the
-/// whole name) are split along their output (column) or input (row).
+/// tensor_parallel.partition_config.layer_specs: parameters whose names match (a regular expression of
+/// their beginning) are split along their output (column) or input (row).
 struct TensorSpec {
   std::vector<std::string> patterns;
   bool is_column = true;
@@ -74,6 +74,8 @@ enum class SequenceGroups : std::uint8_t { mpu, mesh };
 /// Sizes count elements. The stage, clipping and micro-batches are in TrainConfig.
 struct Options {
   std::string release;  // of the DeepSpeed that a client runs on; plain jobs name it as framework_version
+  std::vector<std::string>
+      removed_keys;  // that are in the JSON, also switched off, and newer releases refuse
   std::int64_t reduce_bucket_size = 500'000'000;
   bool reduce_scatter = true;
   bool use_multi_rank_bucket_allreduce = true;
@@ -99,16 +101,17 @@ struct Options {
   DType sequence_communication_dtype = DType::fp32;  // of those where the sequence is split
   std::optional<DType> grad_accumulation_dtype;      // data_types.grad_accum_dtype
   std::optional<double> default_clipping;            // the release's, where the job names none (settle)
-  std::optional<bool> checks_bf16_overflow;   // bf16.check_grad_overflow; absent: the release's default
-  std::optional<DType> autocast;              // torch_autocast
-  std::vector<std::string> autocast_modules;  // its lower_precision_safe_modules; empty: the default ones
-  bool pipe_partitioned = true;               // pipeline.pipe_partitioned
-  bool grad_partitioned = true;               // pipeline.grad_partitioned
-  bool offloads_optimizer = false;            // offload_optimizer to cpu or nvme
-  bool offloads_parameters = false;           // offload_param to cpu or nvme
-  bool auto_tp = false;                       // tensor_parallel.autotp_size is layout.tp
-  std::vector<TensorSpec> tensor_specs;       // empty: the linears of Llama's tree
-  bool auto_ep = false;                       // expert_parallel.autoep_size is layout.ep
+  std::optional<bool> checks_bf16_overflow;  // bf16.check_grad_overflow; absent: the release's default
+  std::optional<DType> autocast;             // torch_autocast
+  std::optional<std::vector<std::string>>
+      autocast_modules;                  // its lower_precision_safe_modules; absent: linears
+  bool pipe_partitioned = true;          // pipeline.pipe_partitioned
+  bool grad_partitioned = true;          // pipeline.grad_partitioned
+  bool offloads_optimizer = false;       // offload_optimizer to cpu or nvme
+  bool offloads_parameters = false;      // offload_param to cpu or nvme
+  bool auto_tp = false;                  // tensor_parallel.autotp_size is layout.tp
+  std::vector<TensorSpec> tensor_specs;  // empty: the linears of Llama's tree
+  bool auto_ep = false;                  // expert_parallel.autoep_size is layout.ep
   SequenceGroups sequence_groups = SequenceGroups::mpu;
   WidthSizes follows_width;
 
@@ -141,6 +144,9 @@ struct Options {
   SkippedBlock skipped;
   std::vector<std::int64_t> evaluated_before;  // iterations that a forward pass without gradients precedes
   std::vector<std::int64_t> overflows_in;      // iterations whose loss is infinite
+  bool compares_tags = true;                   // checkpoint.tag_validation
+  bool is_predivided = false;                  // prescale_gradients, or a gradient_predivide_factor
+  bool sums_gradients = false;                 // gradient_allreduce_op: sum
   std::optional<std::int64_t> saves_after;     // the iteration after which a checkpoint is saved
 };
 

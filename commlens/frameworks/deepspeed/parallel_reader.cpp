@@ -85,14 +85,16 @@ Result<void> read_expert_parallel(MapReader& settings, Job& job) {
   return reader.finish();
 }
 
-/// Without a model-parallel unit the engine makes a mesh of its own.
+/// The engine makes a mesh of its own where both sizes are given; else the groups are those of a
+/// model-parallel unit. Source: __init__.py:543 of 0.19.8.
 void read_sequence(MapReader& settings, Job& job) {
   std::int64_t size = 1;
   settings.read("sequence_parallel_size", size);
   settings.accept("data_parallel_size");
   if (size > 1) {
     job.layout.cp = size;
-    options(job).sequence_groups = SequenceGroups::mesh;
+    options(job).sequence_groups =
+        settings.has("data_parallel_size") ? SequenceGroups::mesh : SequenceGroups::mpu;
   }
 }
 

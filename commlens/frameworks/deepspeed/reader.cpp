@@ -18,6 +18,7 @@
 namespace commlens {
 namespace {
 
+using deepspeed::Options;
 using deepspeed::options;
 
 constexpr std::string_view k_precision_keys =
@@ -32,9 +33,8 @@ constexpr std::string_view k_checkpointing_keys =
 
 // Optimizers that exchange nothing of their own (in lower case).
 constexpr std::string_view k_local_optimizers =
-    "adadelta adafactor adagrad adam adamax adamw cpuadam cpulion fusedadam fusedlamb fusedlion lamb lion "
-    "muadam "
-    "muadamw musgd rmsprop sgd";
+    "adadelta adafactor adagrad adam adamax adamw cpuadam cpulion fusedadam fusedlamb fusedlion lamb "
+    "lion muadam muadamw musgd rmsprop sgd";
 
 void read_dtype(MapReader& reader, std::string_view key, std::optional<DType>& dtype) {
   reader.choose<std::optional<DType>>(key,
@@ -114,7 +114,9 @@ Result<void> read_autocast(MapReader& settings, Job& job) {
   std::optional<DType> dtype = DType::bf16;
   read_dtype(reader, "dtype", dtype);
   options(job).autocast = dtype;
-  reader.read("lower_precision_safe_modules", options(job).autocast_modules);
+  if (reader.has("lower_precision_safe_modules")) {
+    reader.read("lower_precision_safe_modules", options(job).autocast_modules.emplace());
+  }
   return reader.finish();
 }
 
@@ -239,25 +241,53 @@ void read_optimizer(MapReader& settings) {
   }
 }
 
-/// Sections that DeepSpeed 0.19.7 and 0.19.8 removed, and that change what is sent.
-void refuse_what_has_no_rules(MapReader& settings) {
-  settings.refuse_true(
-      "sparse_gradients",
-      "sends embedding gradients as sparse tensors, which has no rules here (DeepSpeed 0.19.8 "
-      "removed it)");
+/// Sections that newer releases refuse, and that change what is sent where they are switched on.
+void refuse_what_has_no_rules(MapReader& settings, Options& own) {
+  settings.refuse_true("sparse_gradients",
+                       "sends embedding gradients as sparse tensors, which has no rules here");
   settings.refuse_true("disable_allgather", "is not supported");
   for (const std::string_view section : {"amp", "curriculum_learning", "elasticity", "eigenvalue"}) {
     if (is_enabled(settings, section)) {
-      settings.fail(section,
-                    "changes what is sent and has no rules here (DeepSpeed 0.19.8 removed it); switch it "
-                    "off");
+      settings.fail(section, "changes what is sent and has no rules here; switch it off");
     }
   }
   for (const std::string_view section : {"compression_training", "quantize_training"}) {
-    settings.refuse(section,
-                    "changes what is sent and has no rules here (DeepSpeed 0.19.7 removed it); leave it "
-                    "out");
+    settings.refuse(section, "changes what is sent and has no rules here; leave it out");
   }
+  for (const char* key : {"amp", "curriculum_learning", "elasticity", "eigenvalue", "graph_harvesting",
+                          "nebula", "progressive_layer_drop", "sparse_attention", "sparse_gradients"}) {
+    if (settings.has(key)) {
+      own.removed_keys.emplace_back(key);
+    }
+  }
+}
+
+/// What decides no size, but what DeepSpeed refuses beside reduce_scatter or stage 3.
+void read_averaging(MapReader& settings, Options& own) {
+  double divisor = 1;
+  bool is_prescaled = false;
+  settings.read("gradient_predivide_factor", divisor);
+  settings.read("prescale_gradients", is_prescaled);
+  own.is_predivided = is_prescaled || divisor != 1;
+  settings.choose("gradient_allreduce_op", {{"mean", false}, {"sum", true}}, own.sums_gradients);
+}
+
+Result<void> read_checkpoint(MapReader& settings, Job& job) {
+  const ConfigNode* section = settings.map("checkpoint");
+  if (section == nullptr) {
+    return {};
+  }
+  MapReader reader(*section, {job.warnings, job.unmodelled});
+  std::string mode = "warn";
+  reader.read("tag_validation", mode);
+  std::transform(mode.begin(), mode.end(), mode.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  if (!is_one_of(mode, "ignore warn fail")) {
+    reader.fail("tag_validation", fmt::format("is '{}'; it is Ignore, Warn or Fail", shown_text(mode)));
+  }
+  options(job).compares_tags = mode != "ignore";
+  reader.accept("load_universal use_node_local_storage parallel_write writer checkpoint_serialization");
+  return reader.finish();
 }
 
 /// Whether a section that is off by default is switched on.
@@ -311,7 +341,8 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
   if (const Result<void> ok = deepspeed::read_optimizer_section(reader, job.recipe); !ok) {
     return ok;
   }
-  refuse_what_has_no_rules(reader);
+  read_averaging(reader, options(job));
+  refuse_what_has_no_rules(reader, options(job));
   skip_the_rest(reader);
   accept_known_keys(reader, settled, deepspeed::training_keys(), job.recipe);
   return reader.finish();

@@ -15,6 +15,7 @@
 #include "commlens/frameworks/deepspeed/plain.hpp"
 #include "commlens/frameworks/deepspeed/reader.hpp"
 #include "commlens/frameworks/deepspeed/session.hpp"
+#include "commlens/frameworks/deepspeed/zero3_modules.hpp"
 
 namespace commlens::deepspeed {
 namespace {
@@ -295,6 +296,9 @@ std::vector<std::string> unverified(const Job& job) {
       "pipe_partitioned apart from grad_partitioned");
   add(own.auto_tp && own.tensor_specs.empty(), "AutoTP's own choice of linears");
   add(own.is_accelerate, "accelerate");
+  add(zero3 && !own.pipeline_engine && !unmatched_leaf_module(job).empty(),
+      "leaf_module, which names a module that the model here lacks");
+  add(job.model.tied_embeddings && !own.pipeline_engine, "tied embeddings without a pipeline");
   return reasons;
 }
 

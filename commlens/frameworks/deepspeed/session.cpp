@@ -17,6 +17,15 @@ const Rule k_tag{"checkpoint.tag", k_new_source<"runtime/engine.py:4858 _checkpo
 
 constexpr std::int64_t k_tag_bytes = 20;  // SHA-1
 
+void write_tag_check(ProgramBuilder& out) {
+  for (const Reduction compared : {Reduction::max, Reduction::min}) {
+    out.set_reduction(compared);
+    out.all_reduce(out.groups.world, {k_tag_bytes}, DType::uint8, k_tag,
+                   "largest and smallest hash of the tag");
+  }
+  out.set_reduction(Reduction::sum);
+}
+
 }  // namespace
 
 std::int64_t last_special_iteration(const Job& job) {
@@ -33,12 +42,9 @@ std::int64_t last_special_iteration(const Job& job) {
 void write_checkpoint(ProgramBuilder& out, const EngineRank& rank, const std::function<void()>& inner) {
   out.set_phase(Phase::other);
   out.barrier(out.groups.world, k_barrier);
-  for (const Reduction compared : {Reduction::max, Reduction::min}) {
-    out.set_reduction(compared);
-    out.all_reduce(out.groups.world, {k_tag_bytes}, DType::uint8, k_tag,
-                   "largest and smallest hash of the tag");
+  if (options(*rank.job).compares_tags) {
+    write_tag_check(out);
   }
-  out.set_reduction(Reduction::sum);
   if (behaviour(*rank.job).has_barriers_of_data_ranks) {
     for (std::int64_t turn = 0; turn < rank.groups.data_ranks; ++turn) {
       out.barrier(rank.groups.data, k_barrier);

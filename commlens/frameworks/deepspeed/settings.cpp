@@ -3,17 +3,12 @@
 
 #include <fmt/format.h>
 
+#include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens::deepspeed {
-namespace {
-
-DType reduced_dtype(const Job& job) { return options(job).communication_dtype.value_or(job.train.dtype); }
-
-}  // namespace
-
 bool runs(const Job& job) { return rules_of(job).engine == k_name; }
 
 bool is_of_transformers(const Job& job) {
@@ -42,12 +37,13 @@ void settle_width_sizes(Job& job) {
 }
 
 Bytes bucket(const Job& job) {
-  return job.train.zero_stage == 0 ? Bytes{} : Elements{options(job).reduce_bucket_size} * reduced_dtype(job);
+  return job.train.zero_stage == 0 ? Bytes{}
+                                   : Elements{options(job).reduce_bucket_size} * communication_dtype(job);
 }
 
 /// The engine counts elements of the dtype it reduces in.
 Result<void> set_bucket(Job& job, Bytes bucket) {
-  const Result<Elements> elements = elements_in(bucket, reduced_dtype(job));
+  const Result<Elements> elements = elements_in(bucket, communication_dtype(job));
   if (!elements) {
     return failure(fmt::format("--bucket: {}", elements.error().message));
   }

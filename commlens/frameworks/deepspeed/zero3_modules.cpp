@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -112,36 +112,35 @@ std::vector<HookedModule> hooked_modules(const ModelTree& tree, const std::vecto
   return hooked;
 }
 
-Result<void> check_leaf_modules(const Job& job) {
+std::string unmatched_leaf_module(const Job& job) {
   const ModelTree tree = model_tree(job);
   const LeafModules& named = options(job).leaf_modules;
-  const auto check = [&](const std::vector<std::string>& names, std::vector<std::string> LeafModules::* list,
-                         std::string_view key) -> Result<void> {
+  const std::pair<const std::vector<std::string>&, std::vector<std::string> LeafModules::*> lists[] = {
+      {named.classes, &LeafModules::classes},
+      {named.names, &LeafModules::names},
+      {named.suffixes, &LeafModules::suffixes}};
+  for (const auto& [names, list] : lists) {
     for (const std::string& name : names) {
       LeafModules one;
       (one.*list) = {name};
       const bool is_there = std::any_of(tree.modules.begin(), tree.modules.end(),
                                         [&](const ModelModule& module) { return is_named(module, one); });
       if (!is_there) {
-        return failure(fmt::format("zero_optimization.leaf_module.{}: the model has no '{}'", key, name));
+        return name;
       }
     }
-    return {};
-  };
-  for (const Result<void>& checked : {check(named.classes, &LeafModules::classes, "classes"),
-                                      check(named.names, &LeafModules::names, "names"),
-                                      check(named.suffixes, &LeafModules::suffixes, "name_suffixes")}) {
-    if (!checked) {
-      return checked;
-    }
   }
+  return "";
+}
+
+Result<void> check_leaf_modules(const Job& job) {
+  const ModelTree tree = model_tree(job);
   for (const std::size_t leaf : leaf_modules(tree, job)) {
     if (!tree.modules[leaf].needs_input_gradient && tree.modules[leaf].needs_output_gradient) {
       return failure(
           fmt::format("zero_optimization: module '{}' would be a leaf, but no gradient reaches its input, so "
-                      "that DeepSpeed's "
-                      "hooks release its parameters before their gradients and backward() fails; let leaf "
-                      "modules leave it out",
+                      "that DeepSpeed's hooks release its parameters before their gradients and backward() "
+                      "fails; let leaf modules leave it out",
                       tree.modules[leaf].name.empty() ? "(the whole model)" : tree.modules[leaf].name));
     }
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <vector>
 
 #include "commlens/base/result.hpp"
@@ -14,8 +15,9 @@ std::vector<std::size_t> leaf_modules(const ModelTree& tree, const Job& job);
 /// The modules of a tree as stage 3 sees them.
 std::vector<HookedModule> hooked_modules(const ModelTree& tree, const std::vector<std::size_t>& leaves);
 
-/// Fails where leaf_module names what the model lacks, or the granularity makes no module a leaf, as
-/// DeepSpeed does.
+/// What leaf_module names and the model lacks, which DeepSpeed warns of; empty: nothing.
+std::string unmatched_leaf_module(const Job& job);
+/// Fails where a leaf's parameters would be released before their gradients, as DeepSpeed does.
 Result<void> check_leaf_modules(const Job& job);
 
 }  // namespace commlens::deepspeed

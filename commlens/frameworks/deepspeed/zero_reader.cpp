@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view k_zero_keys =
     "allgather_bucket_size allgather_partitions cpu_offload_use_pin_memory elastic_checkpoint "
-    "gather_16bit_weights_on_model_save gradient_allreduce_op ignore_unused_parameters legacy_stage1 "
+    "gather_16bit_weights_on_model_save ignore_unused_parameters "
     "load_from_fp32_weights log_trace_cache_warnings override_module_apply pin_memory "
     "pipeline_loading_checkpoint stage3_gather_16bit_weights_on_model_save "
     "stage3_gather_fp16_weights_on_model_save fast_sharding_for_leaf_module";
@@ -87,21 +87,25 @@ void read_stage3(MapReader& zero, Job& job) {
   zero.read("zero_quantized_nontrainable_weights", own.quantizes_nontrainable);
 }
 
-void refuse_removed(MapReader& zero) {
-  std::int64_t mics = -1;
-  zero.read("mics_shard_size", mics, -1);
-  if (mics > 0) {
-    zero.fail(
-        "mics_shard_size",
-        "asks for MiCS ZeRO-3 sharding, which DeepSpeed 0.19.7 removed and which has no rules here; leave it "
-        "out");
+/// MiCS and LoCo, and the first version of stage 1.
+void refuse_what_has_no_rules(MapReader& zero, Options& own) {
+  std::int64_t shards = -1;
+  zero.read("mics_shard_size", shards, -1);
+  if (shards > 0) {
+    zero.fail("mics_shard_size",
+              "asks for MiCS, which DeepSpeed 0.19.7 removed and which has no rules here; leave it out");
   }
   zero.refuse_true(
       "mics_hierarchical_params_gather",
       "belongs to MiCS, which DeepSpeed 0.19.7 removed and which has no rules here; leave it out");
   zero.refuse("zeropp_loco_param",
-              "asks for LoCo, which DeepSpeed 0.19.8 removed and which has no rules here; leave it "
-              "out");
+              "asks for LoCo, which DeepSpeed 0.19.8 removed and which has no rules here; leave it out");
+  zero.refuse_true("legacy_stage1", "is refused by DeepSpeed since 0.5.9; leave it out");
+  for (const char* key : {"mics_shard_size", "mics_hierarchical_params_gather"}) {
+    if (zero.has(key)) {
+      own.removed_keys.emplace_back(key);
+    }
+  }
 }
 
 }  // namespace
@@ -127,7 +131,7 @@ Result<void> read_zero(const ConfigNode& section, Job& job) {
   zero.read("parameter_alignment", own.aligns_parameters);
   read_stage3(zero, job);
   read_offload(zero, own);
-  refuse_removed(zero);
+  refuse_what_has_no_rules(zero, own);
   zero.skip_unless_off(k_skipped_zero_keys);
   zero.accept(k_zero_keys);
   const Result<void> leaves = read_leaf_modules(zero, job);
