@@ -75,13 +75,32 @@ TEST_P(EveryRelease, OneRankGathersNothing) {
   }
 }
 
-/// A degree of 1 adds nothing, whichever axis has it.
+/// A degree of 1 that is asked for adds nothing: a partition of one rank (hpZ), a mesh of one sequence rank.
 TEST_P(EveryRelease, DegreesOfOneAddNothing) {
-  const Plan plain = plan_of(trained(2, GetParam()));
-  Job job = trained(2, GetParam());
-  job.layout.tp = job.layout.cp = job.layout.ep = job.layout.replicate = 1;
-  deepspeed::options(job).sequence_groups = deepspeed::SequenceGroups::mesh;
-  EXPECT_EQ(plan_of(job).classes.front().at(3), plain.classes.front().at(3));
+  for (const int stage : {1, 2, 3}) {
+    const Plan plain = plan_of(trained(stage, GetParam()));
+    Job job = trained(stage, GetParam());
+    job.train.hpz = job.layout.cp = 1;
+    deepspeed::options(job).sequence_groups = deepspeed::SequenceGroups::mesh;
+    deepspeed::options(job).gpus_per_node = 4;
+    job.train.quantized_gradients = stage == 3;  // on one node, where nothing is quantised
+    EXPECT_EQ(plan_of(job).classes.front().at(3), plain.classes.front().at(3)) << "stage " << stage;
+  }
+}
+
+/// Experts of which every rank has all exchange no tokens; those of two ranks do.
+TEST_P(EveryRelease, OneExpertRankExchangesNoTokens) {
+  const auto exchanged = [&](std::int64_t ranks) {
+    Job job = trained(2, GetParam());
+    job.model.experts = 8;
+    job.model.top_k = 1;
+    job.layout.ep = ranks;
+    deepspeed::options(job).mixture.layers = {0, 1};
+    return elements_of(plan_of(job), CommKind::all_to_all, 3);
+  };
+  EXPECT_EQ(exchanged(1), 0);
+  // Twice forward and twice backward in two layers: 8 experts x ceil(4 x 2048 / 8) tokens x width 768.
+  EXPECT_EQ(exchanged(2), std::int64_t{2} * 4 * 8 * 1024 * 768);
 }
 
 std::vector<std::string> releases() {

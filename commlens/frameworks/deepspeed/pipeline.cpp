@@ -244,14 +244,14 @@ Result<StageBounds> partitioned(const std::vector<PipelineLayer>& layers, std::i
 
 Result<StageBounds> stage_bounds(const std::vector<PipelineLayer>& layers, std::int64_t stages,
                                  const std::string& method) {
-  Result<StageBounds> bounds = partitioned(layers, stages, method);
-  for (std::size_t stage = 0; bounds && stage + 1 < bounds->size(); ++stage) {
-    if ((*bounds)[stage] == (*bounds)[stage + 1]) {
-      return failure(
-          fmt::format("pipeline stage {} of {} would hold no layer; use fewer stages (--pp)", stage, stages));
+  return partitioned(layers, stages, method).and_then([&](StageBounds bounds) -> Result<StageBounds> {
+    const auto empty = std::adjacent_find(bounds.begin(), bounds.end());
+    if (empty != bounds.end()) {
+      return failure(fmt::format("pipeline stage {} of {} would hold no layer; use fewer stages (--pp)",
+                                 empty - bounds.begin(), stages));
     }
-  }
-  return bounds;
+    return bounds;
+  });
 }
 
 void write_activation_description(ProgramBuilder& out, const PipelineRank& rank, const StageLink& link) {

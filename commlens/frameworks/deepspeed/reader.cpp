@@ -324,8 +324,8 @@ bool is_deepspeed_key(std::string_view key) { return is_known_key(deepspeed::tra
 Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const TrainingArguments& given) {
   const ConfigNode settled = with_auto_settled(settings, given, job);
   MapReader reader(settled, {job.warnings, job.unmodelled});
-  for (const auto read :
-       {read_precision, read_zero_section, read_pipeline, read_checkpointing, deepspeed::read_parallel}) {
+  for (const auto read : {read_precision, read_zero_section, read_pipeline, read_checkpointing,
+                          read_checkpoint, deepspeed::read_parallel}) {
     if (const Result<void> ok = read(reader, job); !ok) {
       return ok;
     }

@@ -83,13 +83,9 @@ std::int64_t part_size(const StageBounds& bounds, std::int64_t stage) {
 std::int64_t model_stages(const Job& job) { return (options(job).dual_pipe ? 2 : 1) * job.layout.pp; }
 
 /// DualPipeV: a stage may be empty, but not both of a rank.
-Result<StageBounds> dual_bounds_of(const Job& job, const std::vector<PipelineLayer>& layers) {
+Result<StageBounds> checked_for_dual_pipe(const Job& job, StageBounds bounds) {
   const std::int64_t stages = model_stages(job);
-  Result<StageBounds> bounds = partitioned(layers, stages, options(job).partition_method);
-  if (!bounds) {
-    return bounds;
-  }
-  const auto is_empty = [&](std::int64_t stage) { return part_size(*bounds, stage) == 0; };
+  const auto is_empty = [&](std::int64_t stage) { return part_size(bounds, stage) == 0; };
   for (std::int64_t rank = 0; rank < job.layout.pp; ++rank) {
     if (is_empty(rank) && is_empty(stages - 1 - rank)) {
       return failure(fmt::format("rank {} of a pipeline of {} would hold no layer; use fewer stages (--pp)",
@@ -107,8 +103,13 @@ Result<StageBounds> dual_bounds_of(const Job& job, const std::vector<PipelineLay
 
 Result<StageBounds> bounds_of(const Job& job, const ParameterList& all) {
   const std::vector<PipelineLayer> layers = pipeline_layers(job, all);
-  return options(job).dual_pipe ? dual_bounds_of(job, layers)
-                                : stage_bounds(layers, job.layout.pp, options(job).partition_method);
+  const std::string& method = options(job).partition_method;
+  if (!options(job).dual_pipe) {
+    return stage_bounds(layers, job.layout.pp, method);
+  }
+  return partitioned(layers, model_stages(job), method).and_then([&](StageBounds bounds) {
+    return checked_for_dual_pipe(job, std::move(bounds));
+  });
 }
 
 /// Two stages of one rank as a part that holds as much: layers are alike.

@@ -131,11 +131,11 @@ void add_engine_variations(Variations& variations,
 }
 
 void add_variations(Variations& variations) {
-  add_releases(variations);
   add_newer(variations);
   add_engine_variations(variations, [](Job& job) -> std::string& { return options(job).partition_method; });
   variations.toggle("partition_activations",
                     [](Job& job) -> bool& { return job.train.partition_activations; });
+  add_releases(variations);
 }
 
 }  // namespace commlens::deepspeed
