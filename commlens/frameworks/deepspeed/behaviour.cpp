@@ -25,7 +25,7 @@ constexpr Behaviour k_0_19_7 = [] {
 
 constexpr Behaviour k_0_19_4 = [] {
   Behaviour row = k_0_19_7;
-  row.version = {"0.19.4-0.19.6", "0.19.4", "0.19.6", "0.19.5"};
+  row.version = {"0.19.4-0.19.6", "0.19.4", "0.19.6", "0.19.5 0.19.6"};
   row.has_norm_switch = false;
   row.takes_compression = true;
   return row;

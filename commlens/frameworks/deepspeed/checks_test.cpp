@@ -45,14 +45,23 @@ std::int64_t calls_of(const Plan& plan, CommKind kind) {
 
 TEST(DeepSpeedChecks, KeysThatAReleaseRemovedAreRefusedAlsoSwitchedOff) {
   const std::string nebula = "nebula: {enabled: false}";
-  EXPECT_TRUE(says(plan_of(nebula), "DeepSpeed 0.19.8 removed 'nebula'"));
-  EXPECT_TRUE(says(plan_of(nebula, "{}", "0.19.7"), "DeepSpeed 0.19.7 removed 'nebula'"));
+  EXPECT_TRUE(says(plan_of(nebula), "z/case.yaml:8: 'nebula': Nebula checkpointing has been removed"));
+  EXPECT_TRUE(says(plan_of(nebula, "{}", "0.19.7"), "DeepSpeed 0.19.7 refuses the key"));
   EXPECT_TRUE(says(plan_of(nebula, "{}", "0.19.6"), ""));
   const std::string amp = "amp: {enabled: false}";
-  EXPECT_TRUE(says(plan_of(amp), "DeepSpeed 0.19.8 removed 'amp'"));
+  EXPECT_TRUE(says(plan_of(amp), "'amp': NVIDIA Apex AMP integration has been removed"));
   EXPECT_TRUE(says(plan_of(amp, "{}", "0.19.7"), ""));
-  EXPECT_TRUE(
-      says(plan_of("zero_optimization: {stage: 3, mics_shard_size: -1}"), "removed 'mics_shard_size'"));
+  EXPECT_TRUE(says(plan_of("zero_optimization: {stage: 3, mics_shard_size: -1}"), "MiCS ZeRO-3 sharding"));
+}
+
+TEST(DeepSpeedChecks, OlderReleasesHaveThemWithoutRulesHere) {
+  const std::string no_rules = "has no rules here";
+  EXPECT_TRUE(says(plan_of("zero_optimization: {stage: 3, mics_shard_size: 2}", "{}", "0.16.9"), no_rules));
+  EXPECT_TRUE(says(plan_of("zero_optimization: {stage: 3, mics_shard_size: -1}", "{}", "0.16.9"), ""));
+  EXPECT_TRUE(says(plan_of("sparse_gradients: true", "{}", "0.16.9"), no_rules));
+  EXPECT_TRUE(says(plan_of("sparse_gradients: false", "{}", "0.16.9"), ""));
+  EXPECT_TRUE(says(plan_of("compression_training: {weight_quantization: {}}", "{}", "0.16.9"), no_rules));
+  EXPECT_TRUE(says(plan_of("curriculum_learning: {enabled: true}", "{}", "0.16.9"), no_rules));
 }
 
 TEST(DeepSpeedChecks, WithoutZeroGradientsAreSummedInTheDtypeOfTheModel) {

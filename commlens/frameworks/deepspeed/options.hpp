@@ -70,12 +70,18 @@ struct SkippedBlock {
 /// model-parallel unit that says so; or the data ranks alone, as DeepSpeed's own mesh has it.
 enum class SequenceGroups : std::uint8_t { mpu, mesh };
 
+/// A key of the JSON that newer releases refuse, also switched off.
+struct RemovedKey {
+  std::string name;
+  std::string where;  // file:line
+  bool is_on = false;
+};
+
 /// DeepSpeed's own settings, defaults of its newest release (runtime/config.py, runtime/zero/config.py).
 /// Sizes count elements. The stage, clipping and micro-batches are in TrainConfig.
 struct Options {
   std::string release;  // of the DeepSpeed that a client runs on; plain jobs name it as framework_version
-  std::vector<std::string>
-      removed_keys;  // that are in the JSON, also switched off, and newer releases refuse
+  std::vector<RemovedKey> removed_keys;
   std::int64_t reduce_bucket_size = 500'000'000;
   bool reduce_scatter = true;
   bool use_multi_rank_bucket_allreduce = true;

@@ -241,24 +241,13 @@ void read_optimizer(MapReader& settings) {
   }
 }
 
-/// Sections that newer releases refuse, and that change what is sent where they are switched on.
-void refuse_what_has_no_rules(MapReader& settings, Options& own) {
-  settings.refuse_true("sparse_gradients",
-                       "sends embedding gradients as sparse tensors, which has no rules here");
+/// Sections that newer releases removed (release_checks.cpp).
+void read_removed(MapReader& settings, Options& own) {
   settings.refuse_true("disable_allgather", "is not supported");
-  for (const std::string_view section : {"amp", "curriculum_learning", "elasticity", "eigenvalue"}) {
-    if (is_enabled(settings, section)) {
-      settings.fail(section, "changes what is sent and has no rules here; switch it off");
-    }
-  }
-  for (const std::string_view section : {"compression_training", "quantize_training"}) {
-    settings.refuse(section, "changes what is sent and has no rules here; leave it out");
-  }
-  for (const char* key : {"amp", "curriculum_learning", "elasticity", "eigenvalue", "graph_harvesting",
-                          "nebula", "progressive_layer_drop", "sparse_attention", "sparse_gradients"}) {
-    if (settings.has(key)) {
-      own.removed_keys.emplace_back(key);
-    }
+  for (const char* key :
+       {"amp", "compression_training", "curriculum_learning", "eigenvalue", "elasticity", "graph_harvesting",
+        "nebula", "progressive_layer_drop", "quantize_training", "sparse_attention", "sparse_gradients"}) {
+    deepspeed::note_removed(settings, key, own);
   }
 }
 
@@ -301,8 +290,7 @@ bool is_on(const ConfigNode* section) {
 
 /// Notes what is skipped: sections that are switched on, and degrees of more than one.
 void skip_the_rest(MapReader& settings) {
-  for (const std::string_view section :
-       {"autotuning", "data_efficiency", "hybrid_engine", "progressive_layer_drop"}) {
+  for (const std::string_view section : {"autotuning", "data_efficiency", "hybrid_engine"}) {
     if (is_on(settings.node(section))) {
       settings.skip(section);
     }
@@ -342,7 +330,7 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
     return ok;
   }
   read_averaging(reader, options(job));
-  refuse_what_has_no_rules(reader, options(job));
+  read_removed(reader, options(job));
   skip_the_rest(reader);
   accept_known_keys(reader, settled, deepspeed::training_keys(), job.recipe);
   return reader.finish();

@@ -126,15 +126,8 @@ TEST(DeepSpeedJson, RefusesByNameWhatHasNoRules) {
   EXPECT_EQ(deepspeed_error_of(R"({"optimizer": {"type": "OneBitAdam"}})"),
             "ds.json:1: 'optimizer' is onebitadam, whose compressed all_reduce has no rules here (DeepSpeed "
             "0.19.7 removed it)");
-  EXPECT_EQ(
-      deepspeed_error_of(R"({"sparse_gradients": true})"),
-      "ds.json:1: 'sparse_gradients' sends embedding gradients as sparse tensors, which has no rules here");
-  EXPECT_EQ(deepspeed_error_of(R"({"curriculum_learning": {"enabled": true}})"),
-            "ds.json:1: 'curriculum_learning' changes what is sent and has no rules here; switch it off");
-  EXPECT_EQ(
-      deepspeed_error_of(R"({"zero_optimization": {"mics_shard_size": 8}})"),
-      "ds.json:1: 'mics_shard_size' asks for MiCS, which DeepSpeed 0.19.7 removed and which has no rules "
-      "here; leave it out");
+  EXPECT_EQ(deepspeed_error_of(R"({"zero_optimization": {"legacy_stage1": true}})"),
+            "ds.json:1: 'legacy_stage1' is refused by DeepSpeed since 0.5.9; leave it out");
 }
 
 TEST(DeepSpeedJson, ReadsHowTheModelIsSplit) {

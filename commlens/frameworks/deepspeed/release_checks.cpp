@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "commlens/config/map_reader.hpp"
+#include "commlens/base/check.hpp"
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/checks.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
@@ -74,21 +74,64 @@ const std::array k_settings = {
         &Behaviour::records_again},
 };
 
-/// Keys that newer releases removed, and what their own message calls them.
+/// What newer releases removed with a key, in their own words, and whether a release still takes it. Source:
+/// runtime/config.py:83 of 0.19.8.
+struct Removed {
+  std::string_view key;
+  std::string_view what;
+  bool Behaviour::* takes;
+};
+
+constexpr std::array k_removed = {
+    Removed{"amp", "NVIDIA Apex AMP integration", &Behaviour::takes_elasticity},
+    Removed{"compression_training", "The DeepSpeed compression library", &Behaviour::takes_compression},
+    Removed{"curriculum_learning", "Legacy top-level 'curriculum_learning'", &Behaviour::takes_elasticity},
+    Removed{"eigenvalue", "Eigenvalue-based Mixture-of-Quantization (MoQ)", &Behaviour::takes_elasticity},
+    Removed{"elasticity", "Elastic training", &Behaviour::takes_elasticity},
+    Removed{"graph_harvesting", "Graph harvesting", &Behaviour::takes_elasticity},
+    Removed{"mics_hierarchical_params_gather", "MiCS ZeRO-3 sharding", &Behaviour::takes_compression},
+    Removed{"mics_shard_size", "MiCS ZeRO-3 sharding", &Behaviour::takes_compression},
+    Removed{"nebula", "Nebula checkpointing", &Behaviour::takes_compression},
+    Removed{"progressive_layer_drop", "Progressive Layer Dropping", &Behaviour::takes_elasticity},
+    Removed{"quantize_training", "Mixture-of-Quantization (MoQ)", &Behaviour::takes_compression},
+    Removed{"sparse_attention", "DeepSpeed Sparse Attention", &Behaviour::takes_compression},
+    Removed{"sparse_gradients", "Sparse compression of embedding gradients", &Behaviour::takes_elasticity},
+    Removed{"zeropp_loco_param", "LoCo-Zero++", &Behaviour::takes_elasticity},
+};
+
 Result<void> check_removed(const Job& job) {
-  constexpr std::string_view k_of_compression =
-      "compression_training mics_hierarchical_params_gather mics_shard_size nebula quantize_training "
-      "sparse_attention";
   const Behaviour& has = behaviour(job);
-  for (const std::string& key : options(job).removed_keys) {
-    if (!(is_one_of(key, k_of_compression) ? has.takes_compression : has.takes_elasticity)) {
+  for (const RemovedKey& key : options(job).removed_keys) {
+    const auto row = std::find_if(k_removed.begin(), k_removed.end(),
+                                  [&](const Removed& removed) { return removed.key == key.name; });
+    COMMLENS_CHECK(row != k_removed.end(), "only keys of this table are noted");
+    if (!(has.*row->takes)) {
       return failure(
-          fmt::format("DeepSpeed {} removed '{}' and refuses it, also switched off; leave it out or name "
-                      "an older framework_version",
-                      has.version.name, key));
+          fmt::format("{}: '{}': {} has been removed, and DeepSpeed {} refuses the key, also switched "
+                      "off; leave it out",
+                      key.where, key.name, row->what, has.version.name));
+    }
+    if (key.is_on && key.name != "graph_harvesting" && key.name != "nebula") {
+      return failure(
+          fmt::format("{}: '{}' can change what is sent and has no rules here ({}, which newer releases "
+                      "of DeepSpeed removed); switch it off or leave it out",
+                      key.where, key.name, row->what));
     }
   }
   return {};
+}
+
+const char* torch_name(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return "torch.bfloat16";
+    case DType::fp16:
+      return "torch.float16";
+    case DType::fp32:
+      return "torch.float32";
+    default:
+      return "another dtype";
+  }
 }
 
 }  // namespace
@@ -124,7 +167,7 @@ Result<void> check_accumulation(const Job& job) {
       fmt::format("data_types.grad_accum_dtype: DeepSpeed {} refuses it without ZeRO: unsupported mix of "
                   "model_dtype={} and "
                   "grad_accum_dtype={}; leave it out or use --zero 1",
-                  has.version.name, name_of(model), name_of(*summed_in)));
+                  has.version.name, torch_name(model), torch_name(*summed_in)));
 }
 
 /// What ZeRO asserts of averaging. Source: runtime/zero/stage_1_and_2.py:350, runtime/zero/stage3.py:395,

@@ -88,27 +88,24 @@ void read_stage3(MapReader& zero, Job& job) {
 }
 
 /// MiCS and LoCo, and the first version of stage 1.
-void refuse_what_has_no_rules(MapReader& zero, Options& own) {
-  std::int64_t shards = -1;
-  zero.read("mics_shard_size", shards, -1);
-  if (shards > 0) {
-    zero.fail("mics_shard_size",
-              "asks for MiCS, which DeepSpeed 0.19.7 removed and which has no rules here; leave it out");
+void read_removed(MapReader& zero, Options& own) {
+  for (const char* key : {"mics_hierarchical_params_gather", "mics_shard_size", "zeropp_loco_param"}) {
+    note_removed(zero, key, own);
   }
-  zero.refuse_true(
-      "mics_hierarchical_params_gather",
-      "belongs to MiCS, which DeepSpeed 0.19.7 removed and which has no rules here; leave it out");
-  zero.refuse("zeropp_loco_param",
-              "asks for LoCo, which DeepSpeed 0.19.8 removed and which has no rules here; leave it out");
   zero.refuse_true("legacy_stage1", "is refused by DeepSpeed since 0.5.9; leave it out");
-  for (const char* key : {"mics_shard_size", "mics_hierarchical_params_gather"}) {
-    if (zero.has(key)) {
-      own.removed_keys.emplace_back(key);
-    }
-  }
 }
 
 }  // namespace
+
+void note_removed(MapReader& reader, const char* key, Options& own) {
+  const ConfigNode* node = reader.node(key);
+  if (node == nullptr || node->kind == ConfigNode::Kind::null) {
+    return;
+  }
+  const ConfigNode* enabled = node->kind == ConfigNode::Kind::map ? find(*node, "enabled") : node;
+  const bool is_none = node->kind == ConfigNode::Kind::scalar && node->text == "-1";  // of mics_shard_size
+  own.removed_keys.push_back({key, node->where(), !is_none && (enabled == nullptr || !is_off(*enabled))});
+}
 
 Result<void> read_zero(const ConfigNode& section, Job& job) {
   Options& own = options(job);
@@ -131,7 +128,7 @@ Result<void> read_zero(const ConfigNode& section, Job& job) {
   zero.read("parameter_alignment", own.aligns_parameters);
   read_stage3(zero, job);
   read_offload(zero, own);
-  refuse_what_has_no_rules(zero, own);
+  read_removed(zero, own);
   zero.skip_unless_off(k_skipped_zero_keys);
   zero.accept(k_zero_keys);
   const Result<void> leaves = read_leaf_modules(zero, job);
