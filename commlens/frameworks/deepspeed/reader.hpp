@@ -10,7 +10,7 @@
 
 namespace commlens {
 
-/// Puts the settings of a DeepSpeed configuration (version 0.14.0) into `job`; what the configuration does
+/// Puts the settings of a DeepSpeed configuration into `job`; what the configuration does
 /// not say stays as it is, "auto" becomes what transformers' trainer sets (`with_auto_settled`). Unknown keys
 /// and settings that are skipped become warnings and make the job's predictions unverified
 /// (Job::unmodelled); settings that change what is sent beyond that are refused by name.
