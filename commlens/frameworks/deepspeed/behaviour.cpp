@@ -18,6 +18,7 @@ constexpr Behaviour k_0_19_7 = [] {
   Behaviour row = k_0_19_8;
   row.version = recorded_version("0.19.7");
   row.broadcasts_bytes = false;
+  row.adds_spread_norms_again = true;
   row.has_dual_pipe = false;
   return row;
 }();

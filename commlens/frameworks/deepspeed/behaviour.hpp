@@ -55,6 +55,9 @@ struct Behaviour {
   /// Parameters that no hook releases are released after the backward pass, and frozen ones that are computed
   /// again with the module whose pass that is. runtime/zero/stage3.py:2793 of 0.19.3.
   bool releases_leftovers = true;
+  /// The norm of shards that are spread over model-parallel ranks too is added over these once more.
+  /// runtime/zero/stage3.py:694 of 0.19.8.
+  bool adds_spread_norms_again = false;
 
   /// The first activation is described in one message of 1,024 B. runtime/pipe/engine.py:956 of 0.15.0.
   bool describes_in_one_message = true;

@@ -106,6 +106,7 @@ struct Options {
   bool grad_partitioned = true;               // pipeline.grad_partitioned
   bool offloads_optimizer = false;            // offload_optimizer to cpu or nvme
   bool offloads_parameters = false;           // offload_param to cpu or nvme
+  bool keeps_parameters_on_nvme = false;      // offload_param to nvme
   bool auto_tp = false;                       // tensor_parallel.autotp_size is layout.tp
   std::vector<TensorSpec> tensor_specs;       // empty: the linears of Llama's tree
   bool auto_ep = false;                       // expert_parallel.autoep_size is layout.ep

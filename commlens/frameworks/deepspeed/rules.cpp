@@ -257,9 +257,11 @@ StagePrograms write_dual_stage(const Job& job, const ParameterList& all, const S
 
 Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
   if (!options(job).pipeline_engine) {
-    std::vector<StagePrograms> plain;
-    plain.push_back(write_plain(job, plan));
-    return plain;
+    return write_plain(job, plan).map([](StagePrograms programs) {
+      std::vector<StagePrograms> plain;
+      plain.push_back(std::move(programs));
+      return plain;
+    });
   }
   const ParameterList all(job.model);
   const Result<StageBounds> bounds = bounds_of(job, all);
@@ -295,6 +297,10 @@ std::vector<std::string> unverified(const Job& job) {
       "pipe_partitioned apart from grad_partitioned");
   add(own.auto_tp && own.tensor_specs.empty(), "AutoTP's own choice of linears");
   add(own.is_accelerate, "accelerate");
+  add(zero3 && own.keeps_parameters_on_nvme,
+      "parameters on NVMe, which DeepSpeed does not fetch ahead (partitioned_param_coordinator.py:460)");
+  add(zero3 && job.train.quantized_gradients && own.gpus_per_node == 0,
+      "the nodes of zero_quantized_gradients, unless options.gpus_per_node says them");
   return reasons;
 }
 
