@@ -172,13 +172,14 @@ void write_overflow_flag(ProgramBuilder& out, GroupId group, const Rule& rule) {
 }
 
 std::int64_t data_ranks(const Job& job) {
-  const bool has_mesh = options(job).sequence_groups == SequenceGroups::mesh;
-  return job.layout.dp * (has_mesh && job.train.zero_stage < 3 ? 1 : job.layout.cp);
+  return job.layout.dp * (options(job).sequence_groups == SequenceGroups::mesh ? 1 : job.layout.cp);
 }
 
 std::int64_t shard_ranks(const Job& job) {
-  const bool is_spread = job.train.zero_stage == 3 && options(job).zero_init;
-  return data_ranks(job) * (is_spread ? job.layout.model_ranks() : 1);
+  if (job.train.zero_stage < 3) {
+    return data_ranks(job);
+  }
+  return job.layout.dp * job.layout.cp * (options(job).zero_init ? job.layout.model_ranks() : 1);
 }
 
 EngineGroups engine_groups(const ProgramBuilder& out) {
@@ -190,8 +191,7 @@ EngineGroups engine_groups(const ProgramBuilder& out) {
                       .model = out.groups.model};
   if (groups.data_ranks > layout.dp) {
     constexpr Span all{Span::Shape::all};
-    groups.data = out.groups.over(Axis::dp, {{Axis::cp, all}, {Axis::dp, all}});
-    groups.start = options(job).sequence_groups == SequenceGroups::mesh ? groups.start : groups.data;
+    groups.data = groups.start = out.groups.over(Axis::dp, {{Axis::cp, all}, {Axis::dp, all}});
   }
   if (layout.cp > 1 && options(job).sequence_groups == SequenceGroups::mpu) {
     groups.model = out.groups.over(Axis::sp, {{Axis::cp, {Span::Shape::all}}});  // as this unit has it

@@ -31,8 +31,9 @@ EngineGroups engine_groups(const ProgramBuilder& out);
 /// follow each other, model-parallel ones too. Source: utils/groups.py:925 _create_zero_param_parallel_group
 /// of 0.19.8.
 GroupId node_group(const ProgramBuilder& out);
-/// Their data_ranks and shard_ranks. zero.Init knows no model-parallel ranks: what it builds is spread over
-/// these too. Source: runtime/zero/partition_parameters.py:1092 Init of 0.19.8.
+/// Their data_ranks and shard_ranks. Stage 3 knows no mesh, and zero.Init no model-parallel ranks either: what
+/// they partition is spread over these too. Source: recorded runs (tests/golden/deepspeed_recorded);
+/// runtime/zero/partition_parameters.py:1092 Init of 0.19.8.
 std::int64_t data_ranks(const Job& job);
 std::int64_t shard_ranks(const Job& job);
 

@@ -73,7 +73,7 @@ void write_attention(ProgramBuilder& out, bool is_backward) {
   const std::int64_t key_heads = std::max(model.kv_heads, is_transformers ? job.layout.cp : 0);
   const std::int64_t keys = tokens(job) * key_heads * model.head_dim;
   for (const std::int64_t count : {queries, keys, keys, queries}) {
-    out.all_to_all(group, {count}, job.train.dtype, k_heads,
+    out.all_to_all(group, {count}, options(job).autocast.value_or(job.train.dtype), k_heads,
                    is_backward ? "gradients of attention" : "attention");
   }
 }

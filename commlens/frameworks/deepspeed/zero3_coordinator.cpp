@@ -342,6 +342,7 @@ void Zero3Coordinator::step() {
 bool Zero3Coordinator::take_away(std::size_t parameter) {
   const bool was_missing = !is_available_[parameter];
   is_available_[parameter] = false;
+  on_release(parameter);
   return was_missing;
 }
 
