@@ -97,7 +97,9 @@ class Zero3Run {
 
   const std::string& refusal() const { return gathers_.refusal(); }
 
-  Zero3Coordinator::State state() const { return coordinator_.state(); }
+  /// All that the next iteration depends on.
+  using State = std::pair<Zero3Coordinator::State, std::vector<bool>>;
+  State state() const { return {coordinator_.state(), gathers_.copies()}; }
 
   Program iteration(std::int64_t number) {
     if (is_in(own_.evaluated_before, number)) {
@@ -349,11 +351,11 @@ Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank, std::int6
   Zero3Programs programs;
   programs.init = run.init();
   const std::int64_t special = last_special_iteration(*rank.job);
-  Zero3Coordinator::State start;
+  Zero3Run::State start;
   std::int64_t next = 0;
   for (; next <= special + longest_transient; ++next) {
     programs.iterations.push_back(run.iteration(next));
-    const Zero3Coordinator::State end = run.state();
+    const Zero3Run::State end = run.state();
     if (next > special && end == start) {
       break;
     }

@@ -31,6 +31,9 @@ class Zero3Gathers {
   /// runtime/zero/stage3.py:755 invalidate_secondary_tensor of 0.19.8.
   void drop_copies();
 
+  /// Whose copies are kept now, by parameter.
+  const std::vector<bool>& copies() const { return has_copy_; }
+
   /// Why DeepSpeed fails on a gather that was written; empty: it does not.
   const std::string& refusal() const { return refusal_; }
 
