@@ -109,7 +109,9 @@ TEST(GoldenRefused, IsRefusedWithDeepSpeedsReason) {
   const std::map<std::string, std::string> reasons = {
       {"z0_S_w4_bf16_gacc32",
        "unsupported mix of model_dtype=torch.bfloat16 and grad_accum_dtype=torch.float32"},
-      {"z3_S_w4_fp32_p0_mics2", "MiCS ZeRO-3 sharding"}};
+      {"z3_S_w4_fp32_p0_mics2", "MiCS ZeRO-3 sharding"},
+      {"0.19.8_z3_ODD_qwz", "multiple of 8"},
+      {"0.19.8_z3_qgz_part_of_node", "not whole nodes of 2"}};
   EXPECT_EQ(golden_cases_of("deepspeed_refused").size(), reasons.size());
   for (const auto& [name, reason] : reasons) {
     const fs::path file = golden_directory() / "deepspeed_refused" / name / "case.yaml";

@@ -30,8 +30,7 @@ std::vector<AdvisedChange> less_reduced(const Job& job, std::string_view place) 
     return {{std::move(changed), "Let DeepSpeed reduce what is in a bucket, not the whole buffer",
              fmt::format("zero_optimization.reduce_scatter: true {}", place)}};
   }
-  if (options(job).reduce_scatter && copies_gradients(job) &&
-      options(job).use_multi_rank_bucket_allreduce) {
+  if (options(job).reduce_scatter && copies_gradients(job) && options(job).use_multi_rank_bucket_allreduce) {
     options(changed).use_multi_rank_bucket_allreduce = false;
     return {{std::move(changed), "Reduce each gradient to the rank that owns it",
              fmt::format("zero_optimization.use_multi_rank_bucket_allreduce: false {}", place)}};

@@ -37,7 +37,7 @@ struct Behaviour {
   /// it, unless nothing does. runtime/zero/stage_1_and_2.py of 0.14.1, of 0.14.5.
   enum class Flush : std::uint8_t { buffer, fill, fill_if_any };
   Flush flush_without_scatter = Flush::fill_if_any;
-  /// torch_autocast: a full bucket of one dtype is flushed alone, else with those of the others.
+  /// torch_autocast, stages 1 and 2: a full bucket of one dtype is flushed alone, else with those of others.
   /// runtime/zero/stage_1_and_2.py:1204 of 0.18.5.
   bool flushes_one_dtype = true;
   /// Of a linear of a model that is not built under zero.Init, stage 3 reduces the weight before the bias.

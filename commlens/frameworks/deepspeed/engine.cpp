@@ -232,8 +232,8 @@ GroupId node_group(const ProgramBuilder& out) {
   if (ranks <= peers) {
     return out.groups.over(Axis::dp, {{Axis::tp, {Span::Shape::block, ranks}}});
   }
-  return out.groups.over(
-      Axis::dp, {{Axis::tp, {Span::Shape::all}}, {Axis::dp, {Span::Shape::block, ranks / peers}}});
+  return out.groups.over(Axis::dp,
+                         {{Axis::tp, {Span::Shape::all}}, {Axis::dp, {Span::Shape::block, ranks / peers}}});
 }
 
 std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank) {

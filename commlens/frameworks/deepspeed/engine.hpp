@@ -31,8 +31,8 @@ EngineGroups engine_groups(const ProgramBuilder& out);
 /// follow each other, model-parallel ones too. Source: utils/groups.py:925 _create_zero_param_parallel_group
 /// of 0.19.8.
 GroupId node_group(const ProgramBuilder& out);
-/// Their data_ranks and shard_ranks. Stage 3 knows no mesh, and zero.Init no model-parallel ranks either: what
-/// they partition is spread over these too. Source: recorded runs (tests/golden/deepspeed_recorded);
+/// Their data_ranks and shard_ranks. Stage 3 knows no mesh, and zero.Init no model-parallel ranks either:
+/// what they partition is spread over these too. Source: recorded runs (tests/golden/deepspeed_recorded);
 /// runtime/zero/partition_parameters.py:1092 Init of 0.19.8.
 std::int64_t data_ranks(const Job& job);
 std::int64_t shard_ranks(const Job& job);
@@ -69,8 +69,8 @@ std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank);
 /// i + 2d, … of each of d ranks in turn. Source: runtime/zero/stage_1_and_2.py:638; :469 of 0.19.8.
 LocalParameters flat_order(const OptimizerGroup& group, const Job& job);
 
-/// Elements of the parameters of flat states, in their order (flat_order): with parameter_alignment, all but the last are
-/// padded to 16 B. Source: runtime/zero/stage_1_and_2.py of 0.19.7.
+/// Elements of the parameters of flat states, in their order (flat_order): with parameter_alignment, all but
+/// the last are padded to 16 B. Source: runtime/zero/stage_1_and_2.py of 0.19.7.
 std::vector<std::int64_t> aligned_sizes(const LocalParameters& flat, const Job& job);
 
 /// Elements of a parameter group once flattened: padded to nccl_start_alignment_factor (2) x its ranks.

@@ -13,7 +13,7 @@
 namespace commlens::deepspeed {
 namespace {
 
-constexpr std::int64_t k_group_elements = 8000;     // that are quantised together, as a rule
+constexpr std::int64_t k_group_elements = 8000;        // that are quantised together, as a rule
 constexpr std::int64_t k_group_elements_end = 16'000;  // and that never are
 
 const Rule k_module_gather{"zero3.parameter_gather",
@@ -101,7 +101,8 @@ void Zero3Gathers::write_quantized(GroupId group, std::int64_t elements, std::st
   const std::int64_t groups = quantization_groups(elements);
   if (refusal_.empty() && (elements % (8 * groups) != 0 || elements / groups >= k_group_elements_end)) {
     refusal_ = fmt::format(
-        "zero_quantized_weights: DeepSpeed cannot quantise the {} elements that a rank has of {}: they must be "
+        "zero_quantized_weights: DeepSpeed cannot quantise the {} elements that a rank has of {}: they must "
+        "be "
         "groups of equal size, a multiple of 8 below 16,000; change the width of the model, the ranks or "
         "stage3_prefetch_bucket_size",
         elements, tag);
