@@ -44,6 +44,7 @@ constexpr Behaviour k_0_19_2 = [] {
   row.gradient_clipping = 0.0;
   row.checks_bf16_overflow = false;
   row.releases_leftovers = false;
+  row.shards_over_all = false;
   row.shards_experts = false;
   return row;
 }();
