@@ -87,7 +87,7 @@ struct Behaviour {
   bool has_leaf_modules = true;              // zero_optimization.leaf_module, 0.18.0
   bool has_sequential_gather = true;         // stage3_allgather_sequential, 0.18.5
   bool has_gathered_check = true;            // GatheredParameters compares what it gathered, 0.18.7
-  bool shards_over_all = true;  // other ranks than the data ranks, stage3.py:594 of 0.19.3
+  bool shards_over_all = true;               // other ranks than the data ranks, stage3.py:594 of 0.19.3
   bool shards_experts = true;                // expert_parallel under ZeRO-3, 0.19.3
   bool has_auto_ep = true;                   // expert_parallel, 0.19.2
   bool has_coalescing = true;                // engine.coalesce_grad_reduction, 0.19.2

@@ -193,6 +193,11 @@ Result<void> check_tensor(const Job& job) {
         "use "
         "--framework neox or megatron, or a case file with options.replicated_tensor_parallel");
   }
+  if (options(job).autocast || (options(job).zero_init && job.train.zero_stage == 3)) {
+    return failure(
+        "AutoTP under torch_autocast, and of a model that zero.Init built, has no rules here; use one of "
+        "them");
+  }
   if (options(job).pipeline_engine || job.layout.replicate > 1 || job.model.experts > 0 ||
       job.train.hpz > 1) {
     return failure("AutoTP beside a pipeline, replicas, experts or hpZ has no rules here; use one of them");
