@@ -297,6 +297,7 @@ std::vector<std::string> unverified(const Job& job) {
       "pipe_partitioned apart from grad_partitioned");
   add(own.auto_tp && own.tensor_specs.empty(), "AutoTP's own choice of linears");
   add(own.is_accelerate, "accelerate");
+  add(own.auto_ep && own.autocast, "AutoEP under torch_autocast");
   add(zero3 && own.keeps_parameters_on_nvme,
       "parameters on NVMe, which DeepSpeed does not fetch ahead (partitioned_param_coordinator.py:460)");
   add(zero3 && job.train.quantized_gradients && own.gpus_per_node == 0,
