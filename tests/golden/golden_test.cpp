@@ -111,7 +111,9 @@ TEST(GoldenRefused, IsRefusedWithDeepSpeedsReason) {
        "unsupported mix of model_dtype=torch.bfloat16 and grad_accum_dtype=torch.float32"},
       {"z0_amp_off", "NVIDIA Apex AMP integration has been removed"},
       {"z0_nebula_off_0.19.7", "Nebula checkpointing has been removed"},
-      {"z3_S_w4_fp32_p0_mics2", "MiCS ZeRO-3 sharding has been removed"}};
+      {"z3_S_w4_fp32_p0_mics2", "MiCS ZeRO-3 sharding has been removed"},
+      {"0.19.8_z3_ODD_qwz", "multiple of 8"},
+      {"0.19.8_z3_qgz_part_of_node", "not whole nodes of 2"}};
   EXPECT_EQ(golden_cases_of("deepspeed_refused").size(), reasons.size());
   for (const auto& [name, reason] : reasons) {
     const fs::path file = golden_directory() / "deepspeed_refused" / name / "case.yaml";

@@ -30,8 +30,7 @@ std::vector<AdvisedChange> less_reduced(const Job& job, std::string_view place) 
     return {{std::move(changed), "Let DeepSpeed reduce what is in a bucket, not the whole buffer",
              fmt::format("zero_optimization.reduce_scatter: true {}", place)}};
   }
-  if (options(job).reduce_scatter && options(job).contiguous_gradients &&
-      options(job).use_multi_rank_bucket_allreduce) {
+  if (options(job).reduce_scatter && copies_gradients(job) && options(job).use_multi_rank_bucket_allreduce) {
     options(changed).use_multi_rank_bucket_allreduce = false;
     return {{std::move(changed), "Reduce each gradient to the rank that owns it",
              fmt::format("zero_optimization.use_multi_rank_bucket_allreduce: false {}", place)}};
@@ -62,14 +61,14 @@ std::vector<AdvisedChange> gathered_less(const Job& job, std::string_view place)
   return changes;
 }
 
-/// Ulysses reduces gradients in fp32 unless it is told otherwise.
+/// Ulysses reduces gradients in fp32 unless it is told otherwise, stages 1 and 2 also then.
 std::vector<AdvisedChange> narrower_gradients(const Job& job, std::string_view place) {
-  const bool is_wider = job.layout.cp > 1 && size_of(communication_dtype(job)) > size_of(job.train.dtype);
-  if (!is_wider) {
-    return {};
-  }
+  const auto sent_size = [](const Job& one) { return size_of(sent_dtype(one, communication_dtype(one))); };
   Job changed = job;
   options(changed).sequence_communication_dtype = job.train.dtype;
+  if (job.layout.cp == 1 || options(job).autocast || sent_size(changed) >= sent_size(job)) {
+    return {};
+  }
   return {{std::move(changed), fmt::format("Reduce gradients in {}", name_of(job.train.dtype)),
            fmt::format("seq_parallel_communication_data_type: {} {}", name_of(job.train.dtype), place)}};
 }

@@ -18,6 +18,7 @@ constexpr Behaviour k_0_19_7 = [] {
   Behaviour row = k_0_19_8;
   row.version = recorded_version("0.19.7");
   row.broadcasts_bytes = false;
+  row.adds_spread_norms_again = true;
   row.has_dual_pipe = false;
   row.takes_elasticity = true;
   return row;
@@ -45,6 +46,7 @@ constexpr Behaviour k_0_19_2 = [] {
   row.gradient_clipping = 0.0;
   row.checks_bf16_overflow = false;
   row.releases_leftovers = false;
+  row.shards_over_all = false;
   row.shards_experts = false;
   return row;
 }();

@@ -37,7 +37,7 @@ struct Behaviour {
   /// it, unless nothing does. runtime/zero/stage_1_and_2.py of 0.14.1, of 0.14.5.
   enum class Flush : std::uint8_t { buffer, fill, fill_if_any };
   Flush flush_without_scatter = Flush::fill_if_any;
-  /// torch_autocast: a full bucket of one dtype is flushed alone, else with those of the others.
+  /// torch_autocast, stages 1 and 2: a full bucket of one dtype is flushed alone, else with those of others.
   /// runtime/zero/stage_1_and_2.py:1204 of 0.18.5.
   bool flushes_one_dtype = true;
   /// Of a linear of a model that is not built under zero.Init, stage 3 reduces the weight before the bias.
@@ -55,6 +55,9 @@ struct Behaviour {
   /// Parameters that no hook releases are released after the backward pass, and frozen ones that are computed
   /// again with the module whose pass that is. runtime/zero/stage3.py:2793 of 0.19.3.
   bool releases_leftovers = true;
+  /// The norm of shards that are spread over model-parallel ranks too is added over these once more.
+  /// runtime/zero/stage3.py:694 of 0.19.8.
+  bool adds_spread_norms_again = false;
 
   /// The first activation is described in one message of 1,024 B. runtime/pipe/engine.py:956 of 0.15.0.
   bool describes_in_one_message = true;
@@ -84,6 +87,7 @@ struct Behaviour {
   bool has_leaf_modules = true;              // zero_optimization.leaf_module, 0.18.0
   bool has_sequential_gather = true;         // stage3_allgather_sequential, 0.18.5
   bool has_gathered_check = true;            // GatheredParameters compares what it gathered, 0.18.7
+  bool shards_over_all = true;               // other ranks than the data ranks, stage3.py:594 of 0.19.3
   bool shards_experts = true;                // expert_parallel under ZeRO-3, 0.19.3
   bool has_auto_ep = true;                   // expert_parallel, 0.19.2
   bool has_coalescing = true;                // engine.coalesce_grad_reduction, 0.19.2

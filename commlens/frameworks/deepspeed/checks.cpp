@@ -14,6 +14,7 @@
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/tensor_split.hpp"
 #include "commlens/frameworks/deepspeed/zero3_modules.hpp"
+#include "commlens/frameworks/deepspeed/zero3_reductions.hpp"
 
 namespace commlens::deepspeed {
 namespace {
@@ -112,6 +113,11 @@ Result<void> check_tensor(const Job& job) {
         "framework deepspeed splits linears by AutoTP alone; set tensor_parallel.autotp_size in its JSON, "
         "use --framework neox or megatron, or a case file with options.replicated_tensor_parallel");
   }
+  if (options(job).autocast || (options(job).zero_init && job.train.zero_stage == 3)) {
+    return failure(
+        "AutoTP under torch_autocast, and of a model that zero.Init built, has no rules here; use one of "
+        "them");
+  }
   if (options(job).pipeline_engine || job.layout.replicate > 1 || job.model.experts > 0 ||
       job.train.hpz > 1) {
     return failure("AutoTP beside a pipeline, replicas, experts or hpZ has no rules here; use one of them");
@@ -141,6 +147,33 @@ Result<void> check_tensor(const Job& job) {
   return {};
 }
 
+/// The ranks of a node that share copies or exchange quantised gradients. Source: utils/groups.py:738
+/// _get_local_all_to_all_group, :925 _create_zero_param_parallel_group of 0.19.8; runtime/zero/stage3.py:390.
+Result<void> check_nodes(const Job& job) {
+  const std::int64_t hpz = job.train.hpz;
+  const std::int64_t peers = job.layout.model_ranks();
+  if (hpz > 1 && peers % hpz != 0 && hpz % peers != 0) {
+    return failure(
+        fmt::format("zero_hpz_partition_size {} beside {} model-parallel ranks has no rules here; make one a "
+                    "multiple of the other",
+                    hpz, peers));
+  }
+  if (!job.train.quantized_gradients) {
+    return {};
+  }
+  if (!options(job).reduce_scatter) {
+    return failure("zero_quantized_gradients needs reduce_scatter, as DeepSpeed has it; leave it true");
+  }
+  const std::int64_t local = node_ranks(job);
+  if (data_ranks(job) > local && data_ranks(job) % local != 0) {
+    return failure(
+        fmt::format("zero_quantized_gradients: {} ranks are not whole nodes of {}, which DeepSpeed refuses; "
+                    "give options.gpus_per_node in a case file, or change the ranks",
+                    data_ranks(job), local));
+  }
+  return {};
+}
+
 Result<void> check_zero3(const Job& job) {
   const Options& own = options(job);
   const std::int64_t hpz = job.train.hpz;
@@ -153,6 +186,9 @@ Result<void> check_zero3(const Job& job) {
   }
   if (own.quantizes_nontrainable) {
     return failure("zero_quantized_nontrainable_weights has no rules here; set it to false");
+  }
+  if (const Result<void> ok = check_nodes(job); !ok) {
+    return ok;
   }
   if (job.train.quantized_gradients && (job.layout.model_ranks() > 1 || job.layout.cp > 1)) {
     return failure("zero_quantized_gradients beside tensor or sequence ranks has no rules here");
@@ -285,7 +321,8 @@ Result<void> check_client(const Job& job) {
     return failure("transformers' models are of family llama here");
   }
   const std::int64_t root = own.gathered.modifier_rank.value_or(0);
-  if (!own.gathered.modules.empty() && (job.train.zero_stage != 3 || root >= job.layout.dp)) {
+  const std::int64_t sharing = shard_ranks(job) / job.layout.ep;
+  if (!own.gathered.modules.empty() && (job.train.zero_stage != 3 || root >= sharing)) {
     return failure("options.gathered_parameters is for ZeRO-3, and its modifier_rank one of the data ranks");
   }
   return check_names(job);

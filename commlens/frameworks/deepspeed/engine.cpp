@@ -172,8 +172,14 @@ void write_overflow_flag(ProgramBuilder& out, GroupId group, const Rule& rule) {
 }
 
 std::int64_t data_ranks(const Job& job) {
-  const bool has_mesh = options(job).sequence_groups == SequenceGroups::mesh;
-  return job.layout.dp * (has_mesh && job.train.zero_stage < 3 ? 1 : job.layout.cp);
+  return job.layout.dp * (options(job).sequence_groups == SequenceGroups::mesh ? 1 : job.layout.cp);
+}
+
+std::int64_t shard_ranks(const Job& job) {
+  if (job.train.zero_stage < 3) {
+    return data_ranks(job);
+  }
+  return job.layout.dp * job.layout.cp * (options(job).zero_init ? job.layout.model_ranks() : 1);
 }
 
 EngineGroups engine_groups(const ProgramBuilder& out) {
@@ -185,12 +191,13 @@ EngineGroups engine_groups(const ProgramBuilder& out) {
                       .model = out.groups.model};
   if (groups.data_ranks > layout.dp) {
     constexpr Span all{Span::Shape::all};
-    groups.data = out.groups.over(Axis::dp, {{Axis::cp, all}, {Axis::dp, all}});
-    groups.start = options(job).sequence_groups == SequenceGroups::mesh ? groups.start : groups.data;
+    groups.data = groups.start = out.groups.over(Axis::dp, {{Axis::cp, all}, {Axis::dp, all}});
   }
   if (layout.cp > 1 && options(job).sequence_groups == SequenceGroups::mpu) {
     groups.model = out.groups.over(Axis::sp, {{Axis::cp, {Span::Shape::all}}});  // as this unit has it
   }
+  groups.shard_ranks = shard_ranks(job);
+  groups.shards = groups.shard_ranks > groups.data_ranks ? out.groups.world : groups.data;
   if (job.model.experts == 0) {
     return groups;
   }
@@ -216,11 +223,27 @@ EngineGroups engine_groups(const ProgramBuilder& out) {
   return groups;
 }
 
+GroupId node_group(const ProgramBuilder& out) {
+  const std::int64_t ranks = std::max<std::int64_t>(out.job().train.hpz, 1);
+  const std::int64_t peers = out.job().layout.model_ranks();
+  if (peers == 1) {
+    return out.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, ranks}}});
+  }
+  if (ranks <= peers) {
+    return out.groups.over(Axis::dp, {{Axis::tp, {Span::Shape::block, ranks}}});
+  }
+  return out.groups.over(Axis::dp,
+                         {{Axis::tp, {Span::Shape::all}}, {Axis::dp, {Span::Shape::block, ranks / peers}}});
+}
+
 std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank) {
+  const bool is_zero3 = optimizer_path(*rank.job) == OptimizerPath::zero3;
+  const GroupId ranks = is_zero3 ? rank.groups.shards : rank.groups.data;
+  const std::int64_t size = is_zero3 ? rank.groups.shard_ranks : rank.groups.data_ranks;
   std::vector<OptimizerGroup> groups;
   for (LocalParameters& dense : commlens::optimizer_groups(trainable(rank.parameters, false),
                                                            options(*rank.job).weight_decay_groups)) {
-    groups.push_back({std::move(dense), rank.groups.data, rank.groups.data_ranks, false});
+    groups.push_back({std::move(dense), ranks, size, false});
   }
   LocalParameters experts = trainable(rank.parameters, true);
   if (!experts.empty()) {
@@ -229,19 +252,33 @@ std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank) {
   return groups;
 }
 
-std::vector<std::int64_t> aligned_sizes(const LocalParameters& group, const Job& job) {
+LocalParameters flat_order(const OptimizerGroup& group, const Job& job) {
+  if (!options(job).round_robin_gradients || optimizer_path(job) != OptimizerPath::zero12) {
+    return group.parameters;
+  }
+  LocalParameters flat;
+  const auto ranks = static_cast<std::size_t>(group.size);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t i = rank; i < group.parameters.size(); i += ranks) {
+      flat.push_back(group.parameters[i]);
+    }
+  }
+  return flat;
+}
+
+std::vector<std::int64_t> aligned_sizes(const LocalParameters& flat, const Job& job) {
   const std::int64_t elements = k_alignment.value / size_of(job.train.dtype);
   std::vector<std::int64_t> sizes;
-  for (const LocalParameter& parameter : group) {
-    const bool is_last = &parameter == &group.back();
-    sizes.push_back(options(job).aligns_parameters && !is_last ? round_up(parameter.count, elements)
-                                                               : parameter.count);
+  const bool aligns = options(job).aligns_parameters && optimizer_path(job) == OptimizerPath::zero12;
+  for (const LocalParameter& parameter : flat) {
+    const bool is_last = &parameter == &flat.back();
+    sizes.push_back(aligns && !is_last ? round_up(parameter.count, elements) : parameter.count);
   }
   return sizes;
 }
 
 std::int64_t flat_size(const OptimizerGroup& group, const Job& job) {
-  const std::vector<std::int64_t> sizes = aligned_sizes(group.parameters, job);
+  const std::vector<std::int64_t> sizes = aligned_sizes(flat_order(group, job), job);
   return round_up(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), 2 * group.size);
 }
 
@@ -253,7 +290,18 @@ DType communication_dtype(const Job& job) {
 }
 
 DType communication_dtype(const Job& job, const LocalParameter& parameter) {
-  return parameter.is_cast && options(job).autocast ? *options(job).autocast : communication_dtype(job);
+  const std::optional<DType> cast = options(job).autocast;
+  return !cast ? communication_dtype(job) : parameter.is_cast ? *cast : job.train.dtype;
+}
+
+bool copies_gradients(const Job& job) {
+  return options(job).contiguous_gradients || options(job).offloads_optimizer;
+}
+
+DType sent_dtype(const Job& job, DType bucket) {
+  const bool is_whole = copies_gradients(job) && !options(job).reduce_scatter;
+  return job.layout.cp > 1 && optimizer_path(job) == OptimizerPath::zero12 && !is_whole ? DType::fp32
+                                                                                        : bucket;
 }
 
 OptimizerPath optimizer_path(const Job& job) {
@@ -293,21 +341,21 @@ PassOptions pass_options(const Job& job) {
           .is_weight_first = own.autocast.has_value() || (job.train.zero_stage == 3 && saves_memory)};
 }
 
-void write_parameter_broadcast(ProgramBuilder& out, GroupId group, const LocalParameter& parameter,
+void write_parameter_broadcast(ProgramBuilder& out, const Rooted& from, const LocalParameter& parameter,
                                const Rule& rule, std::string_view tag) {
   const Elements count{parameter.count};
   const DType dtype = out.job().train.dtype;
   if (behaviour(out.job()).broadcasts_bytes) {
-    out.broadcast({group, GroupRank{0}}, {(count * dtype).value}, DType::uint8, rule, tag);
+    out.broadcast(from, {(count * dtype).value}, DType::uint8, rule, tag);
   } else {
-    out.broadcast({group, GroupRank{0}}, count, dtype, rule, tag);
+    out.broadcast(from, count, dtype, rule, tag);
   }
 }
 
 void write_parameter_broadcasts(ProgramBuilder& out, const EngineRank& rank) {
   for (const LocalParameter& parameter : rank.parameters) {
     const GroupId group = parameter.is_expert ? rank.groups.expert_data : rank.groups.start;
-    write_parameter_broadcast(out, group, parameter, k_broadcast, parameter.tag);
+    write_parameter_broadcast(out, {group, GroupRank{0}}, parameter, k_broadcast, parameter.tag);
   }
 }
 

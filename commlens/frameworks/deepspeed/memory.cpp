@@ -59,7 +59,7 @@ HeldParameters held_parameters(const Job& job) {
 
 /// `bytes_each` of each parameter, shared over the ranks that share states.
 Bytes shared_states(const Held& held, std::int64_t bytes_each, const Job& job, bool is_shared) {
-  const std::int64_t ranks = is_shared ? data_ranks(job) : 1;
+  const std::int64_t ranks = is_shared ? shard_ranks(job) : 1;
   const std::int64_t expert_ranks = is_shared ? job.layout.dp / job.layout.ep : 1;
   return Bytes{ceil_div(held.dense * bytes_each, ranks) + ceil_div(held.expert * bytes_each, expert_ranks)};
 }
@@ -94,7 +94,7 @@ MemoryEstimate memory_of_stage(const Job& job, std::int64_t index) {
 Bytes memory_buffers(const Job& job, const HeldStage& stage, std::int64_t module) {
   const int zero = job.train.zero_stage;
   Bytes buffers;
-  if (zero > 0 && options(job).contiguous_gradients) {
+  if (zero > 0 && (zero < 3 ? copies_gradients(job) : options(job).contiguous_gradients)) {
     const bool is_double = zero < 3 && options(job).overlap_comm;
     buffers = Elements{options(job).reduce_bucket_size} * communication_dtype(job) * (is_double ? 2 : 1);
   }

@@ -1,7 +1,9 @@
 #include "commlens/frameworks/deepspeed/module_messages.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/engine.hpp"
@@ -72,9 +74,16 @@ void write_attention(ProgramBuilder& out, bool is_backward) {
   const std::int64_t queries = tokens(job) * model.heads * model.head_dim;
   const std::int64_t key_heads = std::max(model.kv_heads, is_transformers ? job.layout.cp : 0);
   const std::int64_t keys = tokens(job) * key_heads * model.head_dim;
-  for (const std::int64_t count : {queries, keys, keys, queries}) {
-    out.all_to_all(group, {count}, job.train.dtype, k_heads,
-                   is_backward ? "gradients of attention" : "attention");
+  // Under autocast a linear returns the lower dtype, and rotating queries and keys the model's again.
+  const DType cast = options(job).autocast.value_or(job.train.dtype);
+  const DType rotated = is_transformers ? job.train.dtype : cast;
+  std::array<std::pair<std::int64_t, DType>, 4> exchanged = {
+      {{queries, rotated}, {keys, rotated}, {keys, cast}, {queries, cast}}};
+  if (is_backward) {
+    std::reverse(exchanged.begin(), exchanged.end());
+  }
+  for (const auto& [count, dtype] : exchanged) {
+    out.all_to_all(group, {count}, dtype, k_heads, is_backward ? "gradients of attention" : "attention");
   }
 }
 
@@ -116,14 +125,14 @@ class ExpertMessages {
 
   /// Tensor ranks gather what they dropped: tokens before an exchange in a forward pass, gradients after it.
   void before_experts(bool is_backward) {
-    exchange();
+    exchange(job_.train.dtype);
     if (is_backward ? tensor_ranks_ > 1 : gathers_between()) {
       gather(is_backward ? "gradients of tokens" : "tokens");
     }
   }
 
   void after_experts(bool is_backward) {
-    exchange();
+    exchange(options(job_).autocast.value_or(job_.train.dtype));  // as their linears return it
     if (is_backward ? gathers_between() : tensor_ranks_ > 1) {
       gather(is_backward ? "gradients of tokens" : "tokens");
     }
@@ -133,14 +142,14 @@ class ExpertMessages {
   /// Experts that tensor ranks split get the tokens of all of them.
   bool gathers_between() const { return tensor_ranks_ > 1 && splits_experts_; }
 
-  void exchange() {
+  void exchange(DType dtype) {
     if (job_.layout.ep == 1) {
       return;
     }
     if (options(job_).mixture.drops_tokens) {
-      out_.all_to_all(groups_.experts, {part_}, job_.train.dtype, k_tokens, "tokens of experts");
+      out_.all_to_all(groups_.experts, {part_}, dtype, k_tokens, "tokens of experts");
     } else {
-      out_.expected_all_to_all(groups_.experts, {part_}, job_.train.dtype, k_tokens, "tokens of experts");
+      out_.expected_all_to_all(groups_.experts, {part_}, dtype, k_tokens, "tokens of experts");
     }
   }
 

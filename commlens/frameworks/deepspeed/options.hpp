@@ -109,15 +109,15 @@ struct Options {
   std::optional<double> default_clipping;            // the release's, where the job names none (settle)
   std::optional<bool> checks_bf16_overflow;  // bf16.check_grad_overflow; absent: the release's default
   std::optional<DType> autocast;             // torch_autocast
-  std::optional<std::vector<std::string>>
-      autocast_modules;                  // its lower_precision_safe_modules; absent: linears
-  bool pipe_partitioned = true;          // pipeline.pipe_partitioned
-  bool grad_partitioned = true;          // pipeline.grad_partitioned
-  bool offloads_optimizer = false;       // offload_optimizer to cpu or nvme
-  bool offloads_parameters = false;      // offload_param to cpu or nvme
-  bool auto_tp = false;                  // tensor_parallel.autotp_size is layout.tp
-  std::vector<TensorSpec> tensor_specs;  // empty: the linears of Llama's tree
-  bool auto_ep = false;                  // expert_parallel.autoep_size is layout.ep
+  std::optional<std::vector<std::string>> autocast_modules;  // lower_precision_safe_modules; absent: linears
+  bool pipe_partitioned = true;                              // pipeline.pipe_partitioned
+  bool grad_partitioned = true;                              // pipeline.grad_partitioned
+  bool offloads_optimizer = false;                           // offload_optimizer to cpu or nvme
+  bool offloads_parameters = false;                          // offload_param to cpu or nvme
+  bool keeps_parameters_on_nvme = false;                     // offload_param to nvme
+  bool auto_tp = false;                                      // tensor_parallel.autotp_size is layout.tp
+  std::vector<TensorSpec> tensor_specs;                      // empty: the linears of Llama's tree
+  bool auto_ep = false;                                      // expert_parallel.autoep_size is layout.ep
   SequenceGroups sequence_groups = SequenceGroups::mpu;
   WidthSizes follows_width;
 

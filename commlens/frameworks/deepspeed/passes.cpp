@@ -14,7 +14,13 @@ constexpr std::size_t k_model = 0;
 class PassWriter {
  public:
   PassWriter(const ModelTree& tree, const PassOptions& options)
-      : tree_(tree), options_(options), last_user_(tree.parameters.size(), k_model) {
+      : tree_(tree),
+        options_(options),
+        last_user_(tree.parameters.size(), k_model),
+        is_leaf_(tree.modules.size(), false) {
+    for (const std::size_t leaf : options.leaves) {
+      is_leaf_[leaf] = true;
+    }
     find_last_users(k_model);
   }
 
@@ -46,13 +52,25 @@ class PassWriter {
   bool is_skipped(std::size_t row) const {
     return tree_.modules[row].is_block && tree_.modules[row].layer == options_.skipped_block;
   }
-  bool is_leaf(std::size_t row) const {
-    return std::find(options_.leaves.begin(), options_.leaves.end(), row) != options_.leaves.end();
+
+  /// The gradients of a leaf are reduced by parameter groups of the optimizer, the one of experts last.
+  /// Source: runtime/zero/stage3.py:1483 create_reduce_and_remove_grad_hooks of 0.19.8.
+  void add_leaf_gradients(std::size_t row) {
+    std::vector<std::size_t> rows = tree_.parameters_below(row);
+    const auto group = [&](std::size_t parameter) {
+      const LocalParameter& one = tree_.parameters[parameter];
+      return one.is_expert ? 2 : options_.decays_apart && !one.decays ? 1 : 0;
+    };
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](std::size_t a, std::size_t b) { return group(a) < group(b); });
+    for (const std::size_t parameter : rows) {
+      add_gradient(parameter);
+    }
   }
 
   void forward(std::size_t row) {
     const ModelModule& module = tree_.modules[row];
-    const bool is_outermost_leaf = !leaf_ && is_leaf(row);
+    const bool is_outermost_leaf = !leaf_ && is_leaf_[row];
     add(StepKind::before, row);
     if (!leaf_) {
       add(StepKind::fetch, row);
@@ -115,7 +133,7 @@ class PassWriter {
     if (is_checkpointed && options_.is_reentrant) {
       recompute(row, false);
     }
-    const bool is_outermost_leaf = !leaf_ && is_leaf(row);
+    const bool is_outermost_leaf = !leaf_ && is_leaf_[row];
     add(StepKind::before, row);
     if (!leaf_) {
       add(StepKind::fetch, row);
@@ -144,9 +162,7 @@ class PassWriter {
     add(StepKind::inside, row);
     if (is_outermost_leaf) {
       leaf_.reset();
-      for (const std::size_t parameter : tree_.parameters_below(row)) {
-        add_gradient(parameter);
-      }
+      add_leaf_gradients(row);
     }
     if (!leaf_ && module.needs_input_gradient) {
       add(StepKind::release, row);
@@ -178,6 +194,7 @@ class PassWriter {
   const ModelTree& tree_;
   const PassOptions& options_;
   std::vector<std::size_t> last_user_;  // by parameter
+  std::vector<bool> is_leaf_;           // by module
   std::vector<PassStep> steps_;
   std::optional<std::size_t> leaf_;  // the one that is under way
   std::optional<std::size_t> block_to_recompute_;

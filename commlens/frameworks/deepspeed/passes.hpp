@@ -33,6 +33,7 @@ struct PassOptions {
   bool is_reentrant = false;        // by CheckpointFunction, which computes a block again before it
   bool is_weight_first = false;     // of a linear, the gradient of the weight is complete before the bias's
   std::vector<std::size_t> leaves;  // modules whose parameters stage 3 handles together
+  bool decays_apart = false;        // the optimizer has groups by weight decay, of which each leaf's come
   std::int64_t skipped_block = -1;  // a block that the pass leaves out
 };
 

@@ -174,7 +174,7 @@ StagePrograms with_trainer(Zero3Programs written, TrainerCalls& trainer, std::in
 
 }  // namespace
 
-StagePrograms write_plain(const Job& job, Plan& plan) {
+Result<StagePrograms> write_plain(const Job& job, Plan& plan) {
   ProgramBuilder out(plan);
   out.set_reduction(Reduction::sum);
   const ModelTree tree = model_tree(job);
@@ -194,6 +194,9 @@ StagePrograms write_plain(const Job& job, Plan& plan) {
   write_random_state(out);
   if (optimizer_path(job) == OptimizerPath::zero3) {
     written = write_zero3(out, rank, period(job));
+    if (!written.refusal.empty()) {
+      return failure(std::move(written.refusal));
+    }
   } else {
     PlainRun run(out, std::move(rank));
     written.init = run.init();

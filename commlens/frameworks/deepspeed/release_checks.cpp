@@ -9,6 +9,7 @@
 #include "commlens/base/check.hpp"
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/checks.hpp"
+#include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 
 namespace commlens::deepspeed {
@@ -54,6 +55,9 @@ const std::array k_settings = {
     Setting{"stage3_allgather_sequential", [](const Job& job) { return options(job).sequential_gather; },
             &Behaviour::has_sequential_gather},
     Setting{"expert_parallel", [](const Job& job) { return options(job).auto_ep; }, &Behaviour::has_auto_ep},
+    Setting{"ZeRO-3 over more than the data ranks (zero.Init beside model-parallel ranks, a mesh of a split "
+            "sequence)",
+            [](const Job& job) { return shard_ranks(job) > data_ranks(job); }, &Behaviour::shards_over_all},
     Setting{"expert_parallel under ZeRO-3",
             [](const Job& job) { return options(job).auto_ep && job.train.zero_stage == 3; },
             &Behaviour::shards_experts},

@@ -259,9 +259,11 @@ StagePrograms write_dual_stage(const Job& job, const ParameterList& all, const S
 
 Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
   if (!options(job).pipeline_engine) {
-    std::vector<StagePrograms> plain;
-    plain.push_back(write_plain(job, plan));
-    return plain;
+    return write_plain(job, plan).map([](StagePrograms programs) {
+      std::vector<StagePrograms> plain;
+      plain.push_back(std::move(programs));
+      return plain;
+    });
   }
   const ParameterList all(job.model);
   const Result<StageBounds> bounds = bounds_of(job, all);
@@ -300,6 +302,11 @@ std::vector<std::string> unverified(const Job& job) {
   add(zero3 && !own.pipeline_engine && !unmatched_leaf_module(job).empty(),
       "leaf_module, which names a module that the model here lacks");
   add(job.model.tied_embeddings && !own.pipeline_engine, "tied embeddings without a pipeline");
+  add(own.auto_ep && own.autocast, "AutoEP under torch_autocast");
+  add(zero3 && own.keeps_parameters_on_nvme,
+      "parameters on NVMe, which DeepSpeed does not fetch ahead (partitioned_param_coordinator.py:460)");
+  add(zero3 && job.train.quantized_gradients && own.gpus_per_node == 0,
+      "the nodes of zero_quantized_gradients, unless options.gpus_per_node says them");
   return reasons;
 }
 

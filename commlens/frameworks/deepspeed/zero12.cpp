@@ -33,24 +33,11 @@ struct Owned {
 };
 using Ownership = std::unordered_map<std::string, Owned>;
 
-/// Parameters i, i + d, i + 2d, … of each rank in turn. Source: stage_1_and_2.py:638 (rules D11).
-LocalParameters round_robin(const LocalParameters& group, std::int64_t ranks) {
-  LocalParameters result;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    for (std::size_t i = static_cast<std::size_t>(rank); i < group.size();
-         i += static_cast<std::size_t>(ranks)) {
-      result.push_back(group[i]);
-    }
-  }
-  return result;
-}
-
 Ownership ownership(const std::vector<OptimizerGroup>& groups, const Job& job) {
   Ownership owners;
   for (const OptimizerGroup& group : groups) {
     const std::int64_t partition = flat_size(group, job) / group.size;
-    const LocalParameters flat =
-        options(job).round_robin_gradients ? round_robin(group.parameters, group.size) : group.parameters;
+    const LocalParameters flat = flat_order(group, job);
     const std::vector<std::int64_t> sizes = aligned_sizes(flat, job);
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < flat.size(); ++i) {
@@ -190,7 +177,7 @@ class Reductions {
 
   /// Whether a flush of an empty bucket sends something.
   bool sends_empty() const {
-    return !own_.reduce_scatter && own_.contiguous_gradients &&
+    return !own_.reduce_scatter && copies_gradients(job_) &&
            behaviour(job_).flush_without_scatter != Behaviour::Flush::fill_if_any;
   }
 
@@ -218,8 +205,9 @@ class Reductions {
   }
 
   void write_bucket(const Bucket& bucket) {
-    if (!own_.contiguous_gradients) {
-      out_.all_reduce(rank_.groups.data, {fill_of(bucket)}, bucket.dtype, k_fallback, "gradient bucket");
+    const DType sent = sent_dtype(job_, bucket.dtype);
+    if (!copies_gradients(job_)) {
+      out_.all_reduce(rank_.groups.data, {fill_of(bucket)}, sent, k_fallback, "gradient bucket");
       return;
     }
     if (!own_.reduce_scatter) {
@@ -227,9 +215,9 @@ class Reductions {
     }
     for (const Slices& slices : bucket_slices(order_, bucket.rows, owners_)) {
       if (own_.use_multi_rank_bucket_allreduce) {
-        write_slices(slices, bucket.dtype);
+        write_slices(slices, sent);
       } else {
-        write_reduces(slices, bucket.dtype);
+        write_reduces(slices, sent);
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -12,20 +13,17 @@
 #include "commlens/frameworks/deepspeed/session.hpp"
 #include "commlens/frameworks/deepspeed/source.hpp"
 #include "commlens/frameworks/deepspeed/zero3_coordinator.hpp"
+#include "commlens/frameworks/deepspeed/zero3_gathers.hpp"
 #include "commlens/frameworks/deepspeed/zero3_modules.hpp"
 #include "commlens/frameworks/deepspeed/zero3_reductions.hpp"
 
 namespace commlens::deepspeed {
 namespace {
 
-constexpr std::int64_t k_group_elements = 8000;  // that are quantised together, at most
-
 const Rule k_init_broadcast{"zero3.broadcast_parameter_again",
                             k_source<"runtime/zero/partition_parameters.py:1011 _zero_init_param">};
 const Rule k_start_gather{"zero3.start_gather", k_source<"runtime/zero/stage3.py:1112 "
                                                          "create_reduce_and_remove_grad_hooks">};
-const Rule k_module_gather{"zero3.parameter_gather",
-                           k_source<"runtime/zero/partitioned_param_coordinator.py:261 fetch_sub_module">};
 const Rule k_persistent{"zero3.persistent_parameter_gather",
                         k_source<"runtime/zero/partition_parameters.py:1766 _allgather_params_coalesced">};
 const Rule k_trace{"zero3.trace_check", k_source<"runtime/zero/utils.py:72 get_lst_from_rank0">};
@@ -37,31 +35,12 @@ const Rule k_norm_mp{"zero3.norm_model_parallel",
                      k_source<"runtime/zero/stage3.py:1759 get_grad_norm_direct">};
 const Rule k_norm_experts{"zero3.norm_of_experts",
                           k_new_source<"runtime/zero/stage3.py:2475 get_grad_norm_direct">};
-const Rule k_fetch_all_reduce{"zero3.parameter_all_reduce",
-                              k_new_source<"runtime/zero/partition_parameters.py:1419 all_gather_coalesced">};
-const Rule k_quantized{"zero3.quantized_parameter_gather",
-                       k_new_source<"runtime/zero/partition_parameters.py:1345 all_gather_coalesced">};
-const Rule k_scales{"zero3.quantization_scales",
-                    k_new_source<"runtime/zero/partition_parameters.py:1345 all_gather_coalesced">};
 const Rule k_guarded_gather{"zero3.gathered_parameters",
                             k_new_source<"runtime/zero/partition_parameters.py:2440 GatheredParameters">};
 const Rule k_guarded_broadcast{"zero3.gathered_parameters_broadcast",
                                k_new_source<"runtime/zero/partition_parameters.py:2560 GatheredParameters">};
 const Rule k_guarded_check{"zero3.gathered_parameters_check",
                            k_new_source<"runtime/zero/partition_parameters.py:2495 GatheredParameters">};
-
-/// How many groups a quantised tensor of `elements` has: about one for 8,000. Source: runtime/zero/
-/// partition_parameters.py:846 quantize of 0.19.6.
-std::int64_t quantization_groups(std::int64_t elements) {
-  std::int64_t groups = ceil_div(elements, k_group_elements);
-  while (groups < elements && elements % (8 * groups) != 0) {
-    ++groups;
-  }
-  while (elements % (16 * groups) == 0 && elements / groups > k_group_elements) {
-    groups *= 2;
-  }
-  return groups;
-}
 
 /// One rank of a ZeRO-3 run from start to end.
 class Zero3Run {
@@ -72,20 +51,20 @@ class Zero3Run {
         job_(*rank.job),
         own_(options(job_)),
         tree_(*rank.tree),
-        ranks_(rank.groups.data_ranks),
         leaves_(leaf_modules(tree_, job_)),
-        has_secondary_(rank.parameters.size(), job_.train.hpz > 1),
+        is_leaf_(tree_.modules.size(), false),
+        gathers_(out, rank),
         coordinator_(rank.parameters, hooked_modules(tree_, leaves_), job_),
         passes_(out, tree_, options_of_passes(), rank.messages),
-        reductions_(out, rank),
-        gathers_(rank.parameters.size()) {
+        reductions_(out, rank) {
     if (!rank.zero3_computes) {
       passes_.leave_out_computing();
     }
-    const std::int64_t hpz = job_.train.hpz;
-    node_ = out.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, std::max<std::int64_t>(hpz, 1)}}});
-    coordinator_.gather = [this](const std::vector<std::size_t>& set) { write_gather(set); };
-    coordinator_.on_release = [this, hpz](std::size_t parameter) { has_secondary_[parameter] = hpz > 1; };
+    for (const std::size_t leaf : leaves_) {
+      is_leaf_[leaf] = true;
+    }
+    coordinator_.gather = [this](const std::vector<std::size_t>& set) { gathers_.write(set); };
+    coordinator_.on_release = [this](std::size_t parameter) { gathers_.keep_copy(parameter); };
     coordinator_.on_check = [this](std::int64_t numbers) { write_check(out_, numbers, k_trace); };
     hooks_ = {.fetch = [this](std::size_t module, bool is_recomputed) { fetch(module, is_recomputed); },
               .release = [this](std::size_t module,
@@ -104,8 +83,8 @@ class Zero3Run {
       write_parameter_broadcasts(out_, rank_);
     }
     for (const LocalParameter& parameter : rank_.parameters) {
-      write_parameter_broadcast(out_, sharing_group(rank_, parameter), parameter, k_init_broadcast,
-                                parameter.name);
+      write_parameter_broadcast(out_, {sharing_group(rank_, parameter), GroupRank{0}}, parameter,
+                                k_init_broadcast, parameter.name);
     }
     for (const OptimizerGroup& group : optimizer_groups(rank_)) {
       for (const LocalParameter& parameter : group.parameters) {
@@ -116,7 +95,11 @@ class Zero3Run {
     return out_.take();
   }
 
-  Zero3Coordinator::State state() const { return coordinator_.state(); }
+  const std::string& refusal() const { return gathers_.refusal(); }
+
+  /// All that the next iteration depends on.
+  using State = std::pair<Zero3Coordinator::State, std::vector<bool>>;
+  State state() const { return {coordinator_.state(), gathers_.copies()}; }
 
   Program iteration(std::int64_t number) {
     if (is_in(own_.evaluated_before, number)) {
@@ -144,6 +127,7 @@ class Zero3Run {
   PassOptions options_of_passes() const {
     PassOptions passes = pass_options(job_);
     passes.leaves = leaves_;
+    passes.decays_apart = own_.weight_decay_groups;
     return passes;
   }
 
@@ -222,70 +206,10 @@ class Zero3Run {
   /// A module waits for its own parameters, not for those that are fetched ahead.
   void fetch(std::size_t module, bool is_recomputed) {
     coordinator_.fetch(module, pass(is_recomputed));
-    const bool is_leaf = std::find(leaves_.begin(), leaves_.end(), module) != leaves_.end();
     for (const std::size_t parameter :
-         is_leaf ? tree_.parameters_below(module) : tree_.modules[module].parameters) {
-      if (const auto gather = std::exchange(gathers_[parameter], std::nullopt)) {
-        out_.wait_for(*gather);
-      }
+         is_leaf_[module] ? tree_.parameters_below(module) : tree_.modules[module].parameters) {
+      gathers_.wait_for(parameter);
     }
-  }
-
-  /// Dense parameters and those of experts, that have a copy of their shard within the node, and that have
-  /// none. One rank has nothing to gather (partition_parameters.py _no_gather_coalesced).
-  void write_gather(const std::vector<std::size_t>& set) {
-    std::map<std::pair<bool, bool>, std::vector<std::size_t>> parts;
-    for (const std::size_t parameter : set) {
-      const LocalParameter& one = rank_.parameters[parameter];
-      if (sharing_ranks(rank_, one) > 1) {
-        parts[{one.is_expert, !has_secondary_[parameter]}].push_back(parameter);
-      }
-    }
-    for (const auto& [kind, part] : parts) {
-      write_gather(part, !kind.second);
-    }
-  }
-
-  void write_gather(const std::vector<std::size_t>& set, bool is_on_node) {
-    const GroupId group = is_on_node ? node_ : sharing_group(rank_, rank_.parameters[set.front()]);
-    const std::int64_t times = is_on_node ? ranks_ / job_.train.hpz : 1;  // of the shard among all ranks
-    const std::string tag =
-        set.size() == 1 ? rank_.parameters[set.front()].name : "parameters of a module or prefetch";
-    if (own_.sequential_gather) {
-      for (const std::size_t parameter : set) {
-        const LocalParameter& one = rank_.parameters[parameter];
-        out_.all_gather(group, {shard(one) * times}, gathered_dtype(one), k_module_gather, one.name);
-        gathers_[parameter] = out_.last_call();
-      }
-      return;
-    }
-    std::map<std::string_view, std::pair<DType, std::int64_t>> sums;  // by the name of their dtype, as sent
-    for (const std::size_t parameter : set) {
-      const DType dtype = gathered_dtype(rank_.parameters[parameter]);
-      auto& [its_dtype, sum] = sums[name_of(dtype)];
-      its_dtype = dtype;
-      sum += shard(rank_.parameters[parameter]) * times;
-    }
-    for (const auto& [name, part] : sums) {
-      const auto [dtype, sum] = part;
-      if (job_.train.quantized_weights) {
-        out_.all_gather(group, {sum}, DType::int8, k_quantized, tag);
-        out_.all_gather(group, {quantization_groups(sum)}, DType::fp32, k_scales, tag);
-      } else if (own_.all_reduce_fetch && set.size() > 1 && !is_on_node) {
-        out_.all_reduce(group, {sum * sharing_ranks(rank_, rank_.parameters[set.front()])}, dtype,
-                        k_fetch_all_reduce, tag);
-      } else {
-        out_.all_gather(group, {sum}, dtype, k_module_gather, tag);
-      }
-    }
-    for (const std::size_t parameter : set) {
-      gathers_[parameter] = out_.last_call();
-    }
-  }
-
-  /// torch_autocast gathers what it casts in its own dtype.
-  DType gathered_dtype(const LocalParameter& parameter) const {
-    return parameter.is_cast && own_.autocast ? *own_.autocast : job_.train.dtype;
   }
 
   void write_optimizer_step(bool overflows) {
@@ -298,16 +222,18 @@ class Zero3Run {
       }
     }
     coordinator_.step();
-    std::fill(gathers_.begin(), gathers_.end(), std::nullopt);
+    gathers_.forget_waiting();
     if (overflows) {
       return;
     }
-    std::fill(has_secondary_.begin(), has_secondary_.end(), false);
+    gathers_.drop_copies();
+    const bool is_spread = rank_.groups.shard_ranks > rank_.groups.data_ranks;
+    const bool adds_model_ranks = has_model_group && (!is_spread || behaviour(job_).adds_spread_norms_again);
     const DType norm = own_.offloads_optimizer ? DType::fp32 : DType::fp64;
     for (const OptimizerGroup& group : optimizer_groups(rank_)) {
       for (std::int64_t i = 0; i < sub_groups(group.parameters); ++i) {
         out_.all_reduce(group.ranks, {1}, norm, k_norm, "gradient norm");
-        if (has_model_group) {
+        if (adds_model_ranks) {
           out_.all_reduce(rank_.groups.model, {1}, norm, k_norm_mp, "gradient norm");
         }
         if (group.is_expert && job_.layout.ep > 1) {
@@ -343,43 +269,40 @@ class Zero3Run {
   void write_gathered_parameters() {
     out_.set_phase(Phase::other);
     for (const std::size_t row : guarded_parameters()) {
-      if (coordinator_.take_away(row) && ranks_ > 1) {
-        const LocalParameter& parameter = rank_.parameters[row];
-        out_.all_gather(rank_.groups.data, {shard(parameter)}, job_.train.dtype, k_guarded_gather,
-                        parameter.name);
+      const LocalParameter& parameter = rank_.parameters[row];
+      if (coordinator_.take_away(row) && sharing_ranks(rank_, parameter) > 1) {
+        out_.all_gather(sharing_group(rank_, parameter), {shard(parameter)}, job_.train.dtype,
+                        k_guarded_gather, parameter.name);
       }
     }
     if (!own_.gathered.modifier_rank) {
       if (own_.has_sanity_checks && behaviour(job_).has_gathered_check) {
         out_.set_reduction(Reduction::max);
-        out_.all_reduce(out_.groups.world, {1}, DType::int64, k_guarded_check);
+        const LocalParameter& first = rank_.parameters[guarded_parameters().front()];
+        out_.all_reduce(sharing_group(rank_, first), {1}, DType::int64, k_guarded_check);
         out_.set_reduction(Reduction::sum);
       }
       return;
     }
     for (const std::size_t row : guarded_parameters()) {
       const LocalParameter& parameter = rank_.parameters[row];
-      const Rooted from{rank_.groups.data, GroupRank{*own_.gathered.modifier_rank}};
-      const Elements count{parameter.count};
-      if (behaviour(job_).broadcasts_bytes) {
-        out_.broadcast(from, {(count * job_.train.dtype).value}, DType::uint8, k_guarded_broadcast,
-                       parameter.name);
-      } else {
-        out_.broadcast(from, count, job_.train.dtype, k_guarded_broadcast, parameter.name);
-      }
+      const Rooted from{sharing_group(rank_, parameter), GroupRank{*own_.gathered.modifier_rank}};
+      write_parameter_broadcast(out_, from, parameter, k_guarded_broadcast, parameter.name);
     }
   }
 
+  /// Each once, however many of the modules it is below. Source: partition_parameters.py:2444
+  /// GatheredParameters of 0.19.8.
   std::vector<std::size_t> guarded_parameters() const {
-    std::vector<std::size_t> rows;
+    std::set<std::size_t> rows;
     for (std::size_t row = 0; row < tree_.modules.size(); ++row) {
       if (std::find(own_.gathered.modules.begin(), own_.gathered.modules.end(), tree_.modules[row].name) !=
           own_.gathered.modules.end()) {
         const std::vector<std::size_t> below = tree_.parameters_below(row);
-        rows.insert(rows.end(), below.begin(), below.end());
+        rows.insert(below.begin(), below.end());
       }
     }
-    return rows;
+    return {rows.begin(), rows.end()};
   }
 
   void write_update() {
@@ -409,16 +332,14 @@ class Zero3Run {
   const Job& job_;
   const Options& own_;
   const ModelTree& tree_;
-  std::int64_t ranks_;
   std::vector<std::size_t> leaves_;
-  std::vector<bool> has_secondary_;  // hpZ: a copy of the shard lives within the node's group
+  std::vector<bool> is_leaf_;  // by module
+  Zero3Gathers gathers_;
   Zero3Coordinator coordinator_;
   PassRunner passes_;
   std::optional<PassRunner> skipping_;
   Zero3Reductions reductions_;
   PassHooks hooks_;
-  GroupId node_{};
-  std::vector<std::optional<StepIndex>> gathers_;  // by parameter: the one that nothing has waited for yet
   bool is_backward_ = false;
 };
 
@@ -430,11 +351,11 @@ Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank, std::int6
   Zero3Programs programs;
   programs.init = run.init();
   const std::int64_t special = last_special_iteration(*rank.job);
-  Zero3Coordinator::State start;
+  Zero3Run::State start;
   std::int64_t next = 0;
   for (; next <= special + longest_transient; ++next) {
     programs.iterations.push_back(run.iteration(next));
-    const Zero3Coordinator::State end = run.state();
+    const Zero3Run::State end = run.state();
     if (next > special && end == start) {
       break;
     }
@@ -443,6 +364,7 @@ Zero3Programs write_zero3(ProgramBuilder& out, const EngineRank& rank, std::int6
   for (std::int64_t more = 1; more < period; ++more) {
     programs.iterations.push_back(run.iteration(next + more));
   }
+  programs.refusal = run.refusal();
   return programs;
 }
 

@@ -1,4 +1,7 @@
 #pragma once
+#include <string>
+#include <vector>
+
 #include "commlens/frameworks/deepspeed/engine.hpp"
 
 namespace commlens::deepspeed {
@@ -8,6 +11,7 @@ namespace commlens::deepspeed {
 struct Zero3Programs {
   Program init;
   std::vector<Program> iterations;
+  std::string refusal;  // why DeepSpeed fails on them; empty: it does not
 };
 
 /// `period`: after how many iterations what the client sends repeats; so many programs are the last.

@@ -103,7 +103,23 @@ void Zero3Coordinator::complete() {
       now_->parameters.push_back({parameter, static_cast<std::int64_t>(step)});
     }
   }
+  now_->own = uses(&HookedModule::own);
+  const auto is_leaf = [](const HookedModule& module) { return module.is_leaf; };
+  now_->below = std::any_of(modules_.begin(), modules_.end(), is_leaf) ? uses(&HookedModule::below) : Uses{};
   now_->mode = Mode::complete;
+}
+
+Zero3Coordinator::Uses Zero3Coordinator::uses(std::vector<std::size_t> HookedModule::* parameters) const {
+  Uses uses{{0}, std::vector<std::vector<std::int64_t>>(parameters_->size())};
+  for (std::size_t step = 0; step < now_->order.size(); ++step) {
+    std::int64_t traversed = uses.traversed.back();
+    for (const std::size_t parameter : modules_[now_->order[step]].*parameters) {
+      uses.steps[parameter].push_back(static_cast<std::int64_t>(step));
+      traversed += size_of(parameter);
+    }
+    uses.traversed.push_back(traversed);
+  }
+  return uses;
 }
 
 void Zero3Coordinator::drop_in_flight() {
@@ -202,13 +218,19 @@ void Zero3Coordinator::pop_fetched(const HookedModule& module) {
   }
 }
 
+/// Elements that may yet become available, whose count may be below zero (resets).
+std::int64_t Zero3Coordinator::room() const {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t below_zero = std::min<std::int64_t>(now_->count, 0);
+  return options_.max_live_parameters > most + below_zero ? most : options_.max_live_parameters - now_->count;
+}
+
 /// The set may exceed its limit by one parameter. Source: partitioned_param_coordinator.py:323-386.
 void Zero3Coordinator::prefetch() {
   if (options_.prefetch_bucket_size <= 0) {
     return;
   }
-  const std::int64_t limit =
-      std::min(options_.max_live_parameters - now_->count, options_.prefetch_bucket_size);
+  const std::int64_t limit = std::min(room(), options_.prefetch_bucket_size);
   std::set<std::size_t> fetched;
   std::int64_t count = 0;
   while (!now_->queue.empty() && count < limit) {
@@ -268,18 +290,14 @@ std::vector<std::size_t> Zero3Coordinator::releasable(std::size_t module) const 
       candidates.push_back(parameter);
     }
   }
-  std::int64_t traversed = 0;
-  for (auto step = static_cast<std::size_t>(now_->step); step < now_->order.size() && !candidates.empty();
-       ++step) {
-    if (traversed >= options_.max_reuse_distance) {
-      break;
-    }
-    const HookedModule& next = modules_[now_->order[step]];
-    for (const std::size_t parameter : hooked.is_leaf ? next.below : next.own) {
-      std::erase(candidates, parameter);
-      traversed += size_of(parameter);
-    }
-  }
+  const Uses& uses = hooked.is_leaf ? now_->below : now_->own;
+  std::erase_if(candidates, [&](std::size_t parameter) {
+    const std::vector<std::int64_t>& steps = uses.steps[parameter];
+    const auto next = std::lower_bound(steps.begin(), steps.end(), now_->step);
+    return next != steps.end() && uses.traversed.at(static_cast<std::size_t>(*next)) -
+                                          uses.traversed.at(static_cast<std::size_t>(now_->step)) <
+                                      options_.max_reuse_distance;
+  });
   return candidates;
 }
 
@@ -324,6 +342,7 @@ void Zero3Coordinator::step() {
 bool Zero3Coordinator::take_away(std::size_t parameter) {
   const bool was_missing = !is_available_[parameter];
   is_available_[parameter] = false;
+  on_release(parameter);
   return was_missing;
 }
 

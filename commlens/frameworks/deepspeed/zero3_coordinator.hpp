@@ -72,11 +72,18 @@ class Zero3Coordinator {
     std::size_t parameter;
     std::int64_t step;
   };
+  /// Where a trace uses each parameter, and how many elements it uses before each step.
+  struct Uses {
+    std::vector<std::int64_t> traversed;
+    std::vector<std::vector<std::int64_t>> steps;  // by parameter, ascending
+  };
   /// The order of modules and parameters in a pass, and where the pass under way is in it.
   struct Traced {
     Mode mode = Mode::invalid;
     std::vector<std::size_t> order;
     std::vector<TracedParameter> parameters;
+    Uses own;    // by modules themselves
+    Uses below;  // by modules and those below them; only where leaves are
     std::deque<TracedParameter> queue;
     std::vector<std::int64_t> most_recent;  // by parameter: the last step that it was fetched for
     /// By module and step: decided once and kept, also for a later trace.
@@ -90,6 +97,8 @@ class Zero3Coordinator {
   void drop_in_flight();
   void reset_step();
   void complete();
+  Uses uses(std::vector<std::size_t> HookedModule::* parameters) const;
+  std::int64_t room() const;
   void gather_missing(const HookedModule& module);
   void attribute(const HookedModule& module);
   void pop_fetched(const HookedModule& module);

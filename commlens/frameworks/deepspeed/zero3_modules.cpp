@@ -101,9 +101,13 @@ std::vector<std::size_t> leaf_modules(const ModelTree& tree, const Job& job) {
 
 std::vector<HookedModule> hooked_modules(const ModelTree& tree, const std::vector<std::size_t>& leaves) {
   std::vector<HookedModule> hooked;
+  std::vector<bool> is_leaf(tree.modules.size(), false);
+  for (const std::size_t leaf : leaves) {
+    is_leaf[leaf] = true;
+  }
   for (std::size_t row = 0; row < tree.modules.size(); ++row) {
     HookedModule module;
-    module.is_leaf = std::find(leaves.begin(), leaves.end(), row) != leaves.end();
+    module.is_leaf = is_leaf[row];
     module.own = tree.modules[row].parameters;
     module.below = tree.parameters_below(row);
     module.parameters = module.is_leaf ? module.below : module.own;

@@ -21,23 +21,21 @@ const Rule k_gradient_exchange{
     "zero3.quantized_gradient_exchange",
     k_new_source<"runtime/comm/coalesced_collectives.py:30 all_to_all_quant_reduce">};
 
-/// Ranks of one node, of so many data ranks: gpus_per_node; where it is not known 8, or half of up to 8
-/// ranks, since quantised gradients, which alone depend on it, are for jobs of several nodes.
-std::int64_t node_ranks(const Job& job, std::int64_t ranks) {
-  constexpr std::int64_t usual = 8;
-  const std::int64_t known = options(job).gpus_per_node;
-  const std::int64_t local = known > 0 ? known : ranks > usual ? usual : std::max<std::int64_t>(ranks / 2, 1);
-  return std::min(local, ranks);
-}
-
 }  // namespace
 
+std::int64_t node_ranks(const Job& job) {
+  constexpr std::int64_t usual = 8;
+  const std::int64_t ranks = data_ranks(job);
+  const std::int64_t known = options(job).gpus_per_node;
+  return known > 0 ? known : ranks > usual ? usual : std::max<std::int64_t>(ranks / 2, 1);
+}
+
 GroupId sharing_group(const EngineRank& rank, const LocalParameter& parameter) {
-  return parameter.is_expert ? rank.groups.expert_data : rank.groups.data;
+  return parameter.is_expert ? rank.groups.expert_data : rank.groups.shards;
 }
 
 std::int64_t sharing_ranks(const EngineRank& rank, const LocalParameter& parameter) {
-  return parameter.is_expert ? rank.groups.expert_data_ranks : rank.groups.data_ranks;
+  return parameter.is_expert ? rank.groups.expert_data_ranks : rank.groups.shard_ranks;
 }
 
 std::int64_t shard_of(const EngineRank& rank, const LocalParameter& parameter) {
@@ -65,11 +63,7 @@ void Zero3Reductions::add(std::size_t parameter) {
       !bucket.rows.empty() && rank_.parameters[bucket.rows.front()].is_expert != gradient.is_expert;
   const bool exceeds = bucket.count + gradient.count > options(*rank_.job).reduce_bucket_size;
   if (is_other_group || (exceeds && bucket.count > 0)) {
-    if (behaviour(*rank_.job).flushes_one_dtype) {
-      flush(bucket);
-    } else {
-      flush_all();
-    }
+    flush(bucket);
   }
   bucket.rows.push_back(parameter);
   bucket.count += gradient.count;
@@ -111,7 +105,7 @@ void Zero3Reductions::write_bucket(const Bucket& bucket) {
   }
   const Options& own = options(*rank_.job);
   const GroupId group = sharing_group(rank_, rank_.parameters[bucket.rows.front()]);
-  if (!own.reduce_scatter && bucket.count <= own.reduce_bucket_size) {
+  if (!own.reduce_scatter && own.contiguous_gradients && bucket.count <= own.reduce_bucket_size) {
     out_.all_reduce(group, {bucket.count}, bucket.dtype, k_all_reduce, "gradient bucket");
     return;
   }
@@ -123,8 +117,7 @@ void Zero3Reductions::write_bucket(const Bucket& bucket) {
 }
 
 bool Zero3Reductions::quantizes() const {
-  const std::int64_t ranks = rank_.groups.data_ranks;
-  return rank_.job->train.quantized_gradients && node_ranks(*rank_.job, ranks) < ranks;
+  return rank_.job->train.quantized_gradients && node_ranks(*rank_.job) < rank_.groups.data_ranks;
 }
 
 /// Each gradient in two hops, within a node and between nodes; those that cannot be halved evenly, and
@@ -132,7 +125,7 @@ bool Zero3Reductions::quantizes() const {
 /// csrc/quantization/pt_binding.cpp:227.
 void Zero3Reductions::write_quantized(const Bucket& bucket) {
   const std::int64_t ranks = rank_.groups.data_ranks;
-  const std::int64_t local = node_ranks(*rank_.job, ranks);
+  const std::int64_t local = node_ranks(*rank_.job);
   const GroupId within = out_.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, local}}});
   const GroupId between = out_.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::stride, local}}});
   std::vector<std::size_t> rows = bucket.rows;

@@ -15,6 +15,10 @@ std::int64_t sharing_ranks(const EngineRank& rank, const LocalParameter& paramet
 /// Elements of a parameter that each of them has.
 std::int64_t shard_of(const EngineRank& rank, const LocalParameter& parameter);
 
+/// Ranks of one node: gpus_per_node; where it is not known 8, or half of up to 8 ranks, since quantised
+/// gradients, which alone depend on it, are for jobs of several nodes.
+std::int64_t node_ranks(const Job& job);
+
 /// Ranks compare a list of so many numbers with that of the first one.
 void write_check(ProgramBuilder& out, std::int64_t numbers, const Rule& rule);
 

@@ -18,11 +18,12 @@ constexpr std::string_view k_zero_keys =
 constexpr std::string_view k_skipped_zero_keys =
     "cpu_offload_params zenflow save_muon_momentum_buffer_in_memory";
 
-/// Whether a section asks for another device than the accelerator.
-bool offloads(MapReader& zero, std::string_view section) {
+/// The device that a section asks for; "none" is the accelerator.
+std::string_view device_of(MapReader& zero, std::string_view section) {
   const ConfigNode* map = zero.map(section);
   const ConfigNode* device = map == nullptr ? nullptr : find(*map, "device");
-  return device != nullptr && device->kind == ConfigNode::Kind::scalar && device->text != "none";
+  const bool is_given = device != nullptr && device->kind == ConfigNode::Kind::scalar;
+  return is_given ? std::string_view(device->text) : "none";
 }
 
 void read_offload(MapReader& zero, Options& own) {
@@ -30,8 +31,9 @@ void read_offload(MapReader& zero, Options& own) {
   bool parameters = false;
   zero.read("cpu_offload", optimizer);
   zero.read("cpu_offload_param", parameters);
-  own.offloads_optimizer = offloads(zero, "offload_optimizer") || optimizer;
-  own.offloads_parameters = offloads(zero, "offload_param") || parameters;
+  own.offloads_optimizer = device_of(zero, "offload_optimizer") != "none" || optimizer;
+  own.offloads_parameters = device_of(zero, "offload_param") != "none" || parameters;
+  own.keeps_parameters_on_nvme = device_of(zero, "offload_param") == "nvme";
 }
 
 /// A size that DeepSpeed takes under two names.

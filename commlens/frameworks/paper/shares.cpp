@@ -169,7 +169,7 @@ std::int64_t tensor_ranks(const Job& job) { return job.layout.splitting_ranks();
 
 DType reduced_gradients(const Job& job) {
   if (deepspeed::runs(job)) {
-    return deepspeed::communication_dtype(job);
+    return deepspeed::sent_dtype(job, deepspeed::communication_dtype(job));
   }
   return job.framework == "megatron" && megatron::options(job).gradients_in_fp32 ? DType::fp32
                                                                                  : job.train.dtype;
