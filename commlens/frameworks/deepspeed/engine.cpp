@@ -24,6 +24,10 @@ const Rule k_overflow_experts{"stage0.overflow_flag_of_experts",
 const Rule k_norm_mp{"stage0.norm_model_parallel", k_source<"runtime/utils.py:559 get_weight_norm">};
 const Rule k_bf16_norm{"bf16.norm_model_parallel",
                        k_source<"runtime/utils.py:908 get_global_norm_of_tensors">};
+const Rule k_norm_of_experts{"stage0.norm_of_experts",
+                             k_new_source<"runtime/utils.py:1113 get_norm_with_moe_layers">};
+const Rule k_legacy_flag{"stage0.overflow_flag_by_norm",
+                         k_new_source<"runtime/utils.py:255 check_using_norm">};
 const Rule k_gather{"step.gather_updated_parameters",
                     k_source<"runtime/utils.py:973 all_gather_into_tensor_dp_groups">};
 const Rule k_overflow_dp{"zero12.overflow_flag", k_source<"runtime/zero/stage_1_and_2.py:1997 has_overflow">};
@@ -62,13 +66,20 @@ void write_plain_all_reduce(ProgramBuilder& out, const EngineRank& rank) {
   }
 }
 
+/// The flat gradients of dense groups, then those of experts.
 void write_bf16_all_reduce(ProgramBuilder& out, const EngineRank& rank) {
-  std::vector<std::int64_t> sizes;
-  for (const OptimizerGroup& group : optimizer_groups(rank)) {
-    sizes.push_back(flat_size(group, *rank.job));
-  }
-  for (const std::int64_t sum : buckets_closed_after_exceeding(sizes, k_allreduce_bucket)) {
-    out.all_reduce(rank.groups.data, {sum}, communication_dtype(*rank.job), k_stage0_reduce, "gradients");
+  const std::vector<OptimizerGroup> groups = optimizer_groups(rank);
+  for (const bool is_expert : {false, true}) {
+    std::vector<std::int64_t> sizes;
+    for (const OptimizerGroup& group : groups) {
+      if (group.is_expert == is_expert) {
+        sizes.push_back(flat_size(group, *rank.job));
+      }
+    }
+    const GroupId ranks = is_expert ? rank.groups.expert_data : rank.groups.data;
+    for (const std::int64_t sum : buckets_closed_after_exceeding(sizes, k_allreduce_bucket)) {
+      out.all_reduce(ranks, {sum}, communication_dtype(*rank.job), k_stage0_reduce, "gradients");
+    }
   }
 }
 
@@ -91,34 +102,96 @@ void write_parameter_gathers(ProgramBuilder& out, const EngineRank& rank) {
   }
 }
 
-void write_stage0_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
-  const bool is_half = rank.job->train.dtype != DType::fp32;
-  const auto is_expert = [](const LocalParameter& parameter) { return parameter.is_expert; };
-  if (is_half && std::any_of(rank.parameters.begin(), rank.parameters.end(), is_expert)) {
-    write_overflow_flag(out, rank.groups.experts, k_overflow_experts);
+bool has_experts(const EngineRank& rank) {
+  return std::any_of(rank.parameters.begin(), rank.parameters.end(),
+                     [](const LocalParameter& parameter) { return parameter.is_expert; });
+}
+
+/// FP16_Optimizer takes one norm of all dense groups, FP16_UnfusedOptimizer one of each. The legacy steps
+/// take one of each group, experts too, and tell overflows by them.
+std::int64_t half_norms(const EngineRank& rank, StepKind kind) {
+  if (kind == StepKind::fused) {
+    return 1;
   }
-  if (is_half && rank.has_mpu) {
-    write_overflow_flag(out, rank.groups.model, k_overflow_mp);
-    if (!overflows) {
-      out.all_reduce(rank.groups.model, {1}, DType::fp32, k_norm_mp, "gradient norm");
-    }
+  const std::vector<OptimizerGroup> groups = optimizer_groups(rank);
+  return std::count_if(groups.begin(), groups.end(), [&](const OptimizerGroup& group) {
+    return kind == StepKind::legacy || !group.is_expert;
+  });
+}
+
+void write_half_norms(ProgramBuilder& out, const EngineRank& rank, StepKind kind) {
+  for (std::int64_t norm = 0; rank.has_mpu && norm < half_norms(rank, kind); ++norm) {
+    out.all_reduce(rank.groups.model, {1}, DType::fp32, k_norm_mp, "gradient norm");
   }
-  if (overflows) {
+}
+
+/// A norm of the experts of each rank, summed over those that hold different ones; and over the
+/// model-parallel ranks before, where these split experts.
+void write_norm_of_experts(ProgramBuilder& out, const EngineRank& rank) {
+  if (!has_experts(rank)) {
     return;
   }
-  if (!is_half && rank.job->train.gradient_clipping > 0) {
+  if (rank.has_mpu && options(*rank.job).mixture.splits_experts) {
+    out.all_reduce(rank.groups.model, {1}, DType::fp32, k_bf16_norm, "gradient norm of experts");
+  }
+  if (rank.job->layout.ep > 1) {
+    out.all_reduce(rank.groups.experts, {1}, DType::fp32, k_norm_of_experts, "gradient norm of experts");
+  }
+}
+
+/// Overflows are told by the norms, as a float.
+void write_legacy_flag(ProgramBuilder& out, const EngineRank& rank) {
+  out.set_reduction(Reduction::max);
+  if (has_experts(rank)) {
+    out.all_reduce(rank.groups.experts, {1}, DType::fp32, k_legacy_flag, "overflow flag");
+  }
+  out.all_reduce(rank.has_mpu ? rank.groups.model : out.groups.world, {1}, DType::fp32, k_legacy_flag,
+                 "overflow flag");
+  out.set_reduction(Reduction::sum);
+  if (!rank.has_mpu) {
+    out.barrier(out.groups.world, k_legacy_flag);
+  }
+}
+
+void write_half_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
+  const StepKind kind = step_kind(*rank.job);
+  if (kind == StepKind::legacy) {
+    write_half_norms(out, rank, kind);
+    return write_legacy_flag(out, rank);
+  }
+  if (has_experts(rank)) {
+    write_overflow_flag(out, rank.groups.experts, k_overflow_experts);
+  }
+  if (rank.has_mpu) {
+    write_overflow_flag(out, rank.groups.model, k_overflow_mp);
+  }
+  if (!overflows) {
+    write_half_norms(out, rank, kind);
+    if (kind == StepKind::fused) {
+      write_norm_of_experts(out, rank);
+    }
+  }
+}
+
+void write_stage0_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
+  if (rank.job->train.dtype != DType::fp32) {
+    write_half_step(out, rank, overflows);
+  } else if (rank.job->train.gradient_clipping > 0) {
     if (rank.has_mpu) {
       out.all_reduce(rank.groups.model, {1}, DType::fp32, k_clip_mp, "gradient norm");
     }
     out.all_reduce(rank.groups.data, {1}, DType::fp32, k_clip_dp, "gradient norm");
   }
-  write_update(out, rank);
+  if (!overflows) {
+    write_update(out, rank);
+  }
 }
 
 void write_bf16_step(ProgramBuilder& out, const EngineRank& rank) {
   if (rank.has_mpu) {
     out.all_reduce(rank.groups.model, {1}, DType::fp32, k_bf16_norm, "gradient norm");
   }
+  write_norm_of_experts(out, rank);
   write_update(out, rank);
   write_parameter_gathers(out, rank);
 }
@@ -163,6 +236,52 @@ void write_zero12_step(ProgramBuilder& out, const EngineRank& rank, bool overflo
   write_parameter_gathers(out, rank);
 }
 
+/// A client's group of experts in parts of up to `largest` elements, or of one parameter. Source:
+/// moe/utils.py:115 of 0.19.8.
+std::vector<LocalParameters> parts_of_experts(const LocalParameters& experts, std::int64_t largest) {
+  std::vector<LocalParameters> parts(1);
+  std::int64_t elements = 0;
+  for (const LocalParameter& parameter : experts) {
+    if (parameter.count > largest - elements) {
+      parts.emplace_back();
+      elements = 0;
+    }
+    parts.back().push_back(parameter);
+    elements += parameter.count;
+  }
+  return parts;
+}
+
+/// Ranks that hold different experts, and those that hold the same.
+void add_expert_groups(const ProgramBuilder& out, EngineGroups& groups) {
+  const ParallelLayout& layout = out.job().layout;
+  const Options& own = options(out.job());
+  const std::int64_t peers = layout.model_ranks();
+  constexpr Span all{Span::Shape::all};
+  groups.expert_data_ranks = layout.dp / layout.ep;
+  if (peers > 1 && !own.mixture.splits_experts) {
+    groups.expert_data_ranks = layout.dp * peers / layout.ep;
+    if (layout.ep <= peers) {
+      groups.experts = out.groups.over(Axis::ep, {{Axis::tp, {Span::Shape::block, layout.ep}}});
+      groups.expert_data =
+          out.groups.over(Axis::edp, {{Axis::tp, {Span::Shape::stride, layout.ep}}, {Axis::dp, all}});
+    } else {
+      const std::int64_t replicas = layout.ep / peers;
+      groups.experts =
+          out.groups.over(Axis::ep, {{Axis::tp, all}, {Axis::dp, {Span::Shape::block, replicas}}});
+      groups.expert_data = out.groups.over(Axis::edp, {{Axis::dp, {Span::Shape::stride, replicas}}});
+    }
+    return;
+  }
+  const std::int64_t run = own.has_data_before_experts ? groups.expert_data_ranks : layout.ep;
+  const GroupId near = out.groups.over(own.has_data_before_experts ? Axis::edp : Axis::ep,
+                                       {{Axis::dp, {Span::Shape::block, run}}});
+  const GroupId far = out.groups.over(own.has_data_before_experts ? Axis::ep : Axis::edp,
+                                      {{Axis::dp, {Span::Shape::stride, run}}});
+  groups.experts = own.has_data_before_experts ? far : near;
+  groups.expert_data = own.has_data_before_experts ? near : far;
+}
+
 }  // namespace
 
 void write_overflow_flag(ProgramBuilder& out, GroupId group, const Rule& rule) {
@@ -194,37 +313,33 @@ EngineGroups engine_groups(const ProgramBuilder& out) {
   if (job.model.experts == 0) {
     return groups;
   }
-  const std::int64_t peers = layout.model_ranks();
-  if (peers > 1 && !options(job).mixture.splits_experts) {
-    constexpr Span all{Span::Shape::all};
-    groups.expert_data_ranks = layout.dp * peers / layout.ep;
-    if (layout.ep <= peers) {
-      groups.experts = out.groups.over(Axis::ep, {{Axis::tp, {Span::Shape::block, layout.ep}}});
-      groups.expert_data =
-          out.groups.over(Axis::edp, {{Axis::tp, {Span::Shape::stride, layout.ep}}, {Axis::dp, all}});
-    } else {
-      const std::int64_t replicas = layout.ep / peers;
-      groups.experts =
-          out.groups.over(Axis::ep, {{Axis::tp, all}, {Axis::dp, {Span::Shape::block, replicas}}});
-      groups.expert_data = out.groups.over(Axis::edp, {{Axis::dp, {Span::Shape::stride, replicas}}});
-    }
-    return groups;
-  }
-  groups.experts = out.groups.over(Axis::ep, {{Axis::dp, {Span::Shape::block, layout.ep}}});
-  groups.expert_data = out.groups.over(Axis::edp, {{Axis::dp, {Span::Shape::stride, layout.ep}}});
-  groups.expert_data_ranks = layout.dp / layout.ep;
+  add_expert_groups(out, groups);
   return groups;
 }
 
+StepKind step_kind(const Job& job) {
+  const Options& own = options(job);
+  const bool is_fused = job.framework != k_name || own.optimizer == OptimizerKind::fused_adam;
+  if (own.optimizer == OptimizerKind::fused_lamb || (own.has_legacy_fusion && is_fused)) {
+    return StepKind::legacy;
+  }
+  return is_fused ? StepKind::fused : StepKind::unfused;
+}
+
 std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank) {
+  const bool by_decay = options(*rank.job).weight_decay_groups;
   std::vector<OptimizerGroup> groups;
-  for (LocalParameters& dense : commlens::optimizer_groups(trainable(rank.parameters, false),
-                                                           options(*rank.job).weight_decay_groups)) {
+  for (LocalParameters& dense : commlens::optimizer_groups(trainable(rank.parameters, false), by_decay)) {
     groups.push_back({std::move(dense), rank.groups.data, rank.groups.data_ranks, false});
   }
-  LocalParameters experts = trainable(rank.parameters, true);
-  if (!experts.empty()) {
-    groups.push_back({std::move(experts), rank.groups.expert_data, rank.groups.expert_data_ranks, true});
+  const LocalParameters experts = trainable(rank.parameters, true);
+  if (experts.empty()) {
+    return groups;
+  }
+  for (const LocalParameters& of_client : commlens::optimizer_groups(experts, by_decay)) {
+    for (LocalParameters& part : parts_of_experts(of_client, options(*rank.job).mixture.largest_group)) {
+      groups.push_back({std::move(part), rank.groups.expert_data, rank.groups.expert_data_ranks, true});
+    }
   }
   return groups;
 }

@@ -134,11 +134,18 @@ Result<std::vector<StagePart>> parts(const Job& job) {
   });
 }
 
-/// Stage 1 reduces a norm of each parameter group over all stages: with groups that only some stages have,
-/// DeepSpeed waits for ever. Groups: matrices and embeddings; biases and norms. Source: a recorded run.
+/// Whether a norm of each parameter group is reduced over all stages: by ZeRO-1, and in 16 bits without ZeRO.
+bool sends_norm_of_groups(const Job& job) {
+  const OptimizerPath path = optimizer_path(job);
+  return (path == OptimizerPath::zero12 && options(job).computes_norm) ||
+         (path == OptimizerPath::stage0 && job.train.dtype != DType::fp32 &&
+          step_kind(job) != StepKind::fused);
+}
+
+/// With groups that only some stages have, DeepSpeed waits for ever where it reduces a norm of each. Groups:
+/// matrices and embeddings; biases and norms. Source: a recorded run.
 Result<void> check_groups(const Job& job) {
-  const bool has_groups = options(job).weight_decay_groups && options(job).computes_norm;
-  if (!has_groups || optimizer_path(job) != OptimizerPath::zero12) {
+  if (!options(job).weight_decay_groups || !sends_norm_of_groups(job)) {
     return {};
   }
   const auto groups = [](const StagePart& part) {
@@ -149,8 +156,9 @@ Result<void> check_groups(const Job& job) {
   const auto differs = [&](const StagePart& part) { return groups(part) != groups(held->front()); };
   if (held && std::any_of(held->begin(), held->end(), differs)) {
     return failure(
-        "pipeline stages with different numbers of parameter groups: ZeRO-1 reduces a norm of each over all "
-        "stages and waits for ever; use --zero 0, one group, or stages with layers each (--pp)");
+        "pipeline stages with different numbers of parameter groups: DeepSpeed reduces a norm of each over "
+        "all "
+        "stages and waits for ever; use --zero 0 in fp32, one group, or stages with layers each (--pp)");
   }
   return {};
 }
@@ -293,8 +301,10 @@ std::vector<std::string> unverified(const Job& job) {
   add(job.model.family != Family::gpt && job.framework != k_name, "models other than gpt");
   add(has_tensor_ranks && own.pipe_partitioned != own.grad_partitioned,
       "pipe_partitioned apart from grad_partitioned");
-  add(own.auto_tp && own.tensor_specs.empty(), "AutoTP's own choice of linears");
+  add(own.auto_tp && !own.tensor_specs, "AutoTP's own choice of linears");
   add(own.is_accelerate, "accelerate");
+  add(job.framework == k_name && job.model.tied_embeddings && !own.pipeline_engine,
+      "tied embeddings outside a pipeline");
   return reasons;
 }
 
