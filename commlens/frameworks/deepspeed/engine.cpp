@@ -109,17 +109,17 @@ bool has_experts(const EngineRank& rank) {
 
 /// FP16_Optimizer takes one norm of all dense groups, FP16_UnfusedOptimizer one of each. The legacy steps
 /// take one of each group, experts too, and tell overflows by them.
-std::int64_t half_norms(const EngineRank& rank, StepKind kind) {
-  if (kind == StepKind::fused) {
+std::int64_t half_norms(const EngineRank& rank, HalfStep kind) {
+  if (kind == HalfStep::fused) {
     return 1;
   }
   const std::vector<OptimizerGroup> groups = optimizer_groups(rank);
   return std::count_if(groups.begin(), groups.end(), [&](const OptimizerGroup& group) {
-    return kind == StepKind::legacy || !group.is_expert;
+    return kind == HalfStep::legacy || !group.is_expert;
   });
 }
 
-void write_half_norms(ProgramBuilder& out, const EngineRank& rank, StepKind kind) {
+void write_half_norms(ProgramBuilder& out, const EngineRank& rank, HalfStep kind) {
   for (std::int64_t norm = 0; rank.has_mpu && norm < half_norms(rank, kind); ++norm) {
     out.all_reduce(rank.groups.model, {1}, DType::fp32, k_norm_mp, "gradient norm");
   }
@@ -154,8 +154,8 @@ void write_legacy_flag(ProgramBuilder& out, const EngineRank& rank) {
 }
 
 void write_half_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
-  const StepKind kind = step_kind(*rank.job);
-  if (kind == StepKind::legacy) {
+  const HalfStep kind = half_step(*rank.job);
+  if (kind == HalfStep::legacy) {
     write_half_norms(out, rank, kind);
     return write_legacy_flag(out, rank);
   }
@@ -167,7 +167,7 @@ void write_half_step(ProgramBuilder& out, const EngineRank& rank, bool overflows
   }
   if (!overflows) {
     write_half_norms(out, rank, kind);
-    if (kind == StepKind::fused) {
+    if (kind == HalfStep::fused) {
       write_norm_of_experts(out, rank);
     }
   }
@@ -317,13 +317,13 @@ EngineGroups engine_groups(const ProgramBuilder& out) {
   return groups;
 }
 
-StepKind step_kind(const Job& job) {
+HalfStep half_step(const Job& job) {
   const Options& own = options(job);
   const bool is_fused = job.framework != k_name || own.optimizer == OptimizerKind::fused_adam;
   if (own.optimizer == OptimizerKind::fused_lamb || (own.has_legacy_fusion && is_fused)) {
-    return StepKind::legacy;
+    return HalfStep::legacy;
   }
-  return is_fused ? StepKind::fused : StepKind::unfused;
+  return is_fused ? HalfStep::fused : HalfStep::unfused;
 }
 
 std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank) {

@@ -71,8 +71,8 @@ OptimizerPath optimizer_path(const Job& job);
 /// How the optimizer that wraps the client's steps in 16 bits without ZeRO: FP16_Optimizer; or
 /// FP16_UnfusedOptimizer, where the client's is not FusedAdam; or as either did with legacy_fusion and Lamb.
 /// Source: runtime/engine.py:2555 of 0.19.8.
-enum class StepKind { fused, unfused, legacy };
-StepKind step_kind(const Job& job);
+enum class HalfStep { fused, unfused, legacy };
+HalfStep half_step(const Job& job);
 
 /// The dtype of gradient reductions: that of the model unless the job says otherwise, or the sequence is
 /// split. Source: runtime/engine.py:826; :1857 of 0.19.6.

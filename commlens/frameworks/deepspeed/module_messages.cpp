@@ -18,6 +18,8 @@ using Place = PassStep::Kind;
 const Rule k_row{"tensor.row_output", k_new_source<"module_inject/layers.py:225 RowParallel">};
 const Rule k_column{"tensor.column_input_gradient",
                     k_new_source<"module_inject/layers.py:313 ColumnParallel">};
+const Rule k_gather_output{"tensor.column_output",
+                           k_new_source<"module_inject/layers.py:353 GatherFromTensorParallelRegion">};
 const Rule k_inputs{"tensor.first_inputs", k_new_source<"runtime/engine.py:970 _broadcast_object">, false};
 const Rule k_same_inputs{"tensor.first_inputs_compared", k_new_source<"runtime/engine.py:988">};
 const Rule k_random{
@@ -49,6 +51,10 @@ void write_linear(ProgramBuilder& out, const ModelModule& module, bool is_backwa
       }
       return;
     case TensorSplit::column:
+      if (!is_backward && module.gathers_output) {
+        out.all_gather(out.groups.tp, {tokens(job) * module.outputs / job.layout.tp}, dtype, k_gather_output,
+                       "column linear's output");
+      }
       if (is_backward && module.needs_input_gradient) {
         out.all_reduce(out.groups.tp, {tokens(job) * module.inputs}, dtype, k_column,
                        "gradient of a column linear's input");

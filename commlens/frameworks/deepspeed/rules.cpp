@@ -139,7 +139,7 @@ bool sends_norm_of_groups(const Job& job) {
   const OptimizerPath path = optimizer_path(job);
   return (path == OptimizerPath::zero12 && options(job).computes_norm) ||
          (path == OptimizerPath::stage0 && job.train.dtype != DType::fp32 &&
-          step_kind(job) != StepKind::fused);
+          half_step(job) != HalfStep::fused);
 }
 
 /// With groups that only some stages have, DeepSpeed waits for ever where it reduces a norm of each. Groups:
@@ -290,7 +290,6 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
 
 std::vector<std::string> unverified(const Job& job) {
   const Options& own = options(job);
-  const bool zero3 = job.train.zero_stage == 3;
   const bool has_tensor_ranks = job.layout.model_ranks() > 1;
   std::vector<std::string> reasons;
   const auto add = [&](bool applies, const char* reason) {
