@@ -242,7 +242,7 @@ std::vector<LocalParameters> parts_of_experts(const LocalParameters& experts, st
   std::vector<LocalParameters> parts(1);
   std::int64_t elements = 0;
   for (const LocalParameter& parameter : experts) {
-    if (parameter.count > largest - elements) {
+    if (parameter.count > largest - elements && !parts.back().empty()) {
       parts.emplace_back();
       elements = 0;
     }

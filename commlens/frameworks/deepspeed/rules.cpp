@@ -302,8 +302,8 @@ std::vector<std::string> unverified(const Job& job) {
       "pipe_partitioned apart from grad_partitioned");
   add(own.auto_tp && !own.tensor_specs, "AutoTP's own choice of linears");
   add(own.is_accelerate, "accelerate");
-  add(job.framework == k_name && job.model.tied_embeddings && !own.pipeline_engine,
-      "tied embeddings outside a pipeline");
+  add(job.framework == k_name && job.model.tied_embeddings && job.model.family == Family::llama,
+      "tied embeddings of family llama");
   return reasons;
 }
 
