@@ -386,6 +386,10 @@ void settle(Job& job) {
   if (own.has_auto_values && job.model.family == Family::llama) {
     own.is_trainer = own.weight_decay_groups = true;
   }
+  // The Trainer gives parameters without groups to an optimizer of the JSON. Source: transformers 5.23
+  // integrations/deepspeed.py deepspeed_optim_sched.
+  const bool is_of_json = own.is_trainer && own.optimizer != OptimizerKind::other;
+  own.weight_decay_groups = own.weight_decay_groups && !is_of_json;
   TrainConfig& train = job.train;
   const bool was_changed = own.default_clipping && train.gradient_clipping != *own.default_clipping;
   train.clipping_is_given = train.clipping_is_given || was_changed;
