@@ -177,7 +177,7 @@ constexpr Behaviour k_0_14_3 = [] {
 
 constexpr Behaviour k_0_14_1 = [] {
   Behaviour row = k_0_14_3;
-  row.version = {"0.14.1-0.14.2", "0.14.1", "0.14.2", ""};
+  row.version = {"0.14.1-0.14.2", "0.14.1", "0.14.2", "0.14.2"};
   row.has_all_reduce_fetch = false;
   return row;
 }();
