@@ -62,14 +62,14 @@ constexpr Behaviour k_0_18_7 = [] {
 
 constexpr Behaviour k_0_18_6 = [] {
   Behaviour row = k_0_18_7;
-  row.version = {"0.18.6", "0.18.6", "0.18.6", ""};
+  row.version = recorded_version("0.18.6");
   row.has_gathered_check = false;
   return row;
 }();
 
 constexpr Behaviour k_0_18_5 = [] {
   Behaviour row = k_0_18_6;
-  row.version = {"0.18.5", "0.18.5", "0.18.5", ""};
+  row.version = recorded_version("0.18.5");
   row.broadcasts_random_state = true;
   return row;
 }();
@@ -86,7 +86,7 @@ constexpr Behaviour k_0_18_2 = [] {
 
 constexpr Behaviour k_0_18_0 = [] {
   Behaviour row = k_0_18_2;
-  row.version = {"0.18.0-0.18.1", "0.18.0", "0.18.1", ""};
+  row.version = {"0.18.0-0.18.1", "0.18.0", "0.18.1", "0.18.1"};
   row.has_large_autocast = false;
   return row;
 }();
@@ -101,7 +101,7 @@ constexpr Behaviour k_0_17_6 = [] {
 
 constexpr Behaviour k_0_17_2 = [] {
   Behaviour row = k_0_17_6;
-  row.version = {"0.17.2-0.17.5", "0.17.2", "0.17.5", ""};
+  row.version = {"0.17.2-0.17.5", "0.17.2", "0.17.5", "0.17.5"};
   row.bf16_optimizer = Bf16Optimizer::all;
   row.sums_bf16_in_fp32 = true;
   row.sends_trace_lengths = false;
@@ -111,14 +111,14 @@ constexpr Behaviour k_0_17_2 = [] {
 
 constexpr Behaviour k_0_17_1 = [] {
   Behaviour row = k_0_17_2;
-  row.version = {"0.17.1", "0.17.1", "0.17.1", ""};
+  row.version = recorded_version("0.17.1");
   row.has_autocast = false;
   return row;
 }();
 
 constexpr Behaviour k_0_17_0 = [] {
   Behaviour row = k_0_17_1;
-  row.version = {"0.17.0", "0.17.0", "0.17.0", ""};
+  row.version = recorded_version("0.17.0");
   row.stage1_sends_overflow_flag = true;
   row.has_barriers_of_data_ranks = true;
   row.has_bf16_overflow_check = false;
@@ -157,7 +157,7 @@ constexpr Behaviour k_0_15_4 = [] {
 
 constexpr Behaviour k_0_15_0 = [] {
   Behaviour row = k_0_15_4;
-  row.version = {"0.15.0-0.15.3", "0.15.0", "0.15.3", ""};
+  row.version = {"0.15.0-0.15.3", "0.15.0", "0.15.3", "0.15.3"};
   row.checks_trace_at_forward = false;
   return row;
 }();
@@ -173,7 +173,7 @@ constexpr Behaviour k_0_14_5 = [] {
 
 constexpr Behaviour k_0_14_3 = [] {
   Behaviour row = k_0_14_5;
-  row.version = {"0.14.3-0.14.4", "0.14.3", "0.14.4", ""};
+  row.version = {"0.14.3-0.14.4", "0.14.3", "0.14.4", "0.14.4"};
   row.flush_without_scatter = Flush::fill;
   row.drops_tokens_of_split_experts = false;
   return row;
@@ -181,7 +181,7 @@ constexpr Behaviour k_0_14_3 = [] {
 
 constexpr Behaviour k_0_14_1 = [] {
   Behaviour row = k_0_14_3;
-  row.version = {"0.14.1-0.14.2", "0.14.1", "0.14.2", ""};
+  row.version = {"0.14.1-0.14.2", "0.14.1", "0.14.2", "0.14.2"};
   row.has_all_reduce_fetch = false;
   return row;
 }();

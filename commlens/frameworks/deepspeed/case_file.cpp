@@ -13,6 +13,8 @@ namespace commlens::deepspeed {
 namespace {
 
 constexpr std::int64_t k_absent = 0;  // a batch size that the case leaves to its DeepSpeed map (CaseRules)
+constexpr std::int64_t k_most_tokens = 1'000'000'000;
+constexpr std::int64_t k_largest_rank = 1'000'000;
 constexpr std::int64_t k_last_iteration = 1000;  // that an option may single out
 
 void read_engine(MapReader& reader, Options& own) {
@@ -69,12 +71,16 @@ Result<void> read_mixture(const ConfigNode& map, Job& job) {
   reader.read("layers", mixture.layers, 0);
   reader.read("capacity_factor", mixture.capacity_factor);
   reader.read("min_capacity", mixture.min_capacity, 0);
+  reader.read("max_group_size", mixture.largest_group);
   reader.read("drop_tokens", mixture.drops_tokens);
   reader.read("enable_expert_tensor_parallelism", mixture.splits_experts);
   reader.accept("use_rts expert");
   constexpr double largest = 1e6;
   if (!(mixture.capacity_factor > 0 && mixture.capacity_factor <= largest)) {
     reader.fail("capacity_factor", "must be above 0 and at most 1,000,000");
+  }
+  if (mixture.min_capacity > k_most_tokens) {
+    reader.fail("min_capacity", "must be at most 1,000,000,000");
   }
   return reader.finish();
 }
@@ -84,6 +90,9 @@ Result<void> read_low_rank(const ConfigNode& map, Job& job) {
   MapReader reader(map, {job.warnings, job.unmodelled});
   reader.read("targets", low_rank.targets);
   reader.require("rank", low_rank.rank);
+  if (low_rank.rank > k_largest_rank) {
+    reader.fail("rank", "must be at most 1,000,000");
+  }
   bool is_frozen = true;
   reader.read("frozen_base", is_frozen);
   if (!is_frozen) {

@@ -11,6 +11,7 @@
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/framework.hpp"
+#include "commlens/frameworks/deepspeed/module_messages.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/tensor_split.hpp"
 #include "commlens/frameworks/deepspeed/zero3_modules.hpp"
@@ -70,10 +71,14 @@ Result<void> check_experts(const Job& job) {
   if (has_layers && model.family != Family::gpt) {
     return failure("options.moe replaces the MLP of family gpt; use expert_parallel for llama");
   }
+  if (own.has_data_before_experts && (peers > 1 || own.mixture.splits_experts)) {
+    return failure(
+        "use_data_before_expert_parallelism beside model-parallel ranks has no rules here; set it to false");
+  }
   if (own.auto_ep && (model.family != Family::llama || model.top_k < 1)) {
     return failure("expert_parallel needs family llama with experts and top_k (Mixtral)");
   }
-  return {};
+  return has_layers ? check_capacity(job) : Result<void>{};
 }
 
 Result<void> check_sequence(const Job& job) {
@@ -122,20 +127,13 @@ Result<void> check_tensor(const Job& job) {
       job.train.hpz > 1) {
     return failure("AutoTP beside a pipeline, replicas, experts or hpZ has no rules here; use one of them");
   }
-  if (job.model.family == Family::gpt && options(job).tensor_specs.empty()) {
+  if (job.model.family == Family::gpt && !options(job).tensor_specs) {
     return failure(
         "AutoTP finds no linears that it knows in family gpt; give "
         "tensor_parallel.partition_config.layer_specs");
   }
-  const ModelTree tree = model_tree(job);
-  const auto cuts_heads = [&](const ModelModule& module) {
-    return (module.leaf == Leaf::qkv || module.leaf == Leaf::proj) &&
-           tensor_split(job, module.name + ".weight") != TensorSplit::replicated;
-  };
-  if (job.model.family == Family::gpt && std::any_of(tree.modules.begin(), tree.modules.end(), cuts_heads)) {
-    return failure(
-        "AutoTP splits a linear of attention, but the blocks of family gpt view its output as all heads and "
-        "fail; let layer_specs name fc1 and fc2 alone, or use family llama");
+  if (const Result<void> ok = check_splits(job); !ok) {
+    return ok;
   }
   const ModelConfig& model = job.model;
   for (const std::int64_t size : {model.heads, model.kv_heads, model.hidden, model.ffn_hidden}) {
@@ -404,6 +402,10 @@ void settle(Job& job) {
   if (own.has_auto_values && job.model.family == Family::llama) {
     own.is_trainer = own.weight_decay_groups = true;
   }
+  // The Trainer gives parameters without groups to an optimizer of the JSON. Source: transformers 5.23
+  // integrations/deepspeed.py deepspeed_optim_sched.
+  const bool is_of_json = own.is_trainer && own.optimizer != OptimizerKind::other;
+  own.weight_decay_groups = own.weight_decay_groups && !is_of_json;
   TrainConfig& train = job.train;
   const bool was_changed = own.default_clipping && train.gradient_clipping != *own.default_clipping;
   train.clipping_is_given = train.clipping_is_given || was_changed;

@@ -24,6 +24,10 @@ const Rule k_overflow_experts{"stage0.overflow_flag_of_experts",
 const Rule k_norm_mp{"stage0.norm_model_parallel", k_source<"runtime/utils.py:559 get_weight_norm">};
 const Rule k_bf16_norm{"bf16.norm_model_parallel",
                        k_source<"runtime/utils.py:908 get_global_norm_of_tensors">};
+const Rule k_norm_of_experts{"stage0.norm_of_experts",
+                             k_new_source<"runtime/utils.py:1113 get_norm_with_moe_layers">};
+const Rule k_legacy_flag{"stage0.overflow_flag_by_norm",
+                         k_new_source<"runtime/utils.py:255 check_using_norm">};
 const Rule k_gather{"step.gather_updated_parameters",
                     k_source<"runtime/utils.py:973 all_gather_into_tensor_dp_groups">};
 const Rule k_overflow_dp{"zero12.overflow_flag", k_source<"runtime/zero/stage_1_and_2.py:1997 has_overflow">};
@@ -36,23 +40,12 @@ const Rule k_expert_norm{"zero12.norm_of_experts",
                          k_new_source<"runtime/zero/stage_1_and_2.py:3190 _average_expert_grad_norms">};
 
 constexpr std::int64_t k_allreduce_bucket = 500'000'000;  // MEMORY_OPT_ALLREDUCE_SIZE, runtime/engine.py:107
-constexpr Bytes k_alignment{16};                          // parameter_alignment
-
-LocalParameters trainable(const LocalParameters& parameters, bool is_expert) {
-  LocalParameters chosen;
-  for (const LocalParameter& parameter : parameters) {
-    if (parameter.is_trainable && parameter.is_expert == is_expert) {
-      chosen.push_back(parameter);
-    }
-  }
-  return chosen;
-}
 
 /// Dense parameters in the order of named_parameters(), then those of experts.
 void write_plain_all_reduce(ProgramBuilder& out, const EngineRank& rank) {
   for (const bool is_expert : {false, true}) {
     std::vector<std::int64_t> sizes;
-    for (const LocalParameter& parameter : trainable(rank.parameters, is_expert)) {
+    for (const LocalParameter& parameter : trainable_parameters(rank.parameters, is_expert)) {
       sizes.push_back(parameter.count);
     }
     const GroupId group = is_expert ? rank.groups.expert_data : rank.groups.data;
@@ -62,13 +55,20 @@ void write_plain_all_reduce(ProgramBuilder& out, const EngineRank& rank) {
   }
 }
 
+/// The flat gradients of dense groups, then those of experts.
 void write_bf16_all_reduce(ProgramBuilder& out, const EngineRank& rank) {
-  std::vector<std::int64_t> sizes;
-  for (const OptimizerGroup& group : optimizer_groups(rank)) {
-    sizes.push_back(flat_size(group, *rank.job));
-  }
-  for (const std::int64_t sum : buckets_closed_after_exceeding(sizes, k_allreduce_bucket)) {
-    out.all_reduce(rank.groups.data, {sum}, communication_dtype(*rank.job), k_stage0_reduce, "gradients");
+  const std::vector<OptimizerGroup> groups = optimizer_groups(rank);
+  for (const bool is_expert : {false, true}) {
+    std::vector<std::int64_t> sizes;
+    for (const OptimizerGroup& group : groups) {
+      if (group.is_expert == is_expert) {
+        sizes.push_back(flat_size(group, *rank.job));
+      }
+    }
+    const GroupId ranks = is_expert ? rank.groups.expert_data : rank.groups.data;
+    for (const std::int64_t sum : buckets_closed_after_exceeding(sizes, k_allreduce_bucket)) {
+      out.all_reduce(ranks, {sum}, communication_dtype(*rank.job), k_stage0_reduce, "gradients");
+    }
   }
 }
 
@@ -91,34 +91,96 @@ void write_parameter_gathers(ProgramBuilder& out, const EngineRank& rank) {
   }
 }
 
-void write_stage0_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
-  const bool is_half = rank.job->train.dtype != DType::fp32;
-  const auto is_expert = [](const LocalParameter& parameter) { return parameter.is_expert; };
-  if (is_half && std::any_of(rank.parameters.begin(), rank.parameters.end(), is_expert)) {
-    write_overflow_flag(out, rank.groups.experts, k_overflow_experts);
+bool has_experts(const EngineRank& rank) {
+  return std::any_of(rank.parameters.begin(), rank.parameters.end(),
+                     [](const LocalParameter& parameter) { return parameter.is_expert; });
+}
+
+/// FP16_Optimizer takes one norm of all dense groups, FP16_UnfusedOptimizer one of each. The legacy steps
+/// take one of each group, experts too, and tell overflows by them.
+std::int64_t half_norms(const EngineRank& rank, HalfStep kind) {
+  if (kind == HalfStep::fused) {
+    return 1;
   }
-  if (is_half && rank.has_mpu) {
-    write_overflow_flag(out, rank.groups.model, k_overflow_mp);
-    if (!overflows) {
-      out.all_reduce(rank.groups.model, {1}, DType::fp32, k_norm_mp, "gradient norm");
-    }
+  const std::vector<OptimizerGroup> groups = optimizer_groups(rank);
+  return std::count_if(groups.begin(), groups.end(), [&](const OptimizerGroup& group) {
+    return kind == HalfStep::legacy || !group.is_expert;
+  });
+}
+
+void write_half_norms(ProgramBuilder& out, const EngineRank& rank, HalfStep kind) {
+  for (std::int64_t norm = 0; rank.has_mpu && norm < half_norms(rank, kind); ++norm) {
+    out.all_reduce(rank.groups.model, {1}, DType::fp32, k_norm_mp, "gradient norm");
   }
-  if (overflows) {
+}
+
+/// A norm of the experts of each rank, summed over those that hold different ones; and over the
+/// model-parallel ranks before, where these split experts.
+void write_norm_of_experts(ProgramBuilder& out, const EngineRank& rank) {
+  if (!has_experts(rank)) {
     return;
   }
-  if (!is_half && rank.job->train.gradient_clipping > 0) {
+  if (rank.has_mpu && options(*rank.job).mixture.splits_experts) {
+    out.all_reduce(rank.groups.model, {1}, DType::fp32, k_bf16_norm, "gradient norm of experts");
+  }
+  if (rank.job->layout.ep > 1) {
+    out.all_reduce(rank.groups.experts, {1}, DType::fp32, k_norm_of_experts, "gradient norm of experts");
+  }
+}
+
+/// Overflows are told by the norms, as a float.
+void write_legacy_flag(ProgramBuilder& out, const EngineRank& rank) {
+  out.set_reduction(Reduction::max);
+  if (has_experts(rank)) {
+    out.all_reduce(rank.groups.experts, {1}, DType::fp32, k_legacy_flag, "overflow flag");
+  }
+  out.all_reduce(rank.has_mpu ? rank.groups.model : out.groups.world, {1}, DType::fp32, k_legacy_flag,
+                 "overflow flag");
+  out.set_reduction(Reduction::sum);
+  if (!rank.has_mpu) {
+    out.barrier(out.groups.world, k_legacy_flag);
+  }
+}
+
+void write_half_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
+  const HalfStep kind = half_step(*rank.job);
+  if (kind == HalfStep::legacy) {
+    write_half_norms(out, rank, kind);
+    return write_legacy_flag(out, rank);
+  }
+  if (has_experts(rank)) {
+    write_overflow_flag(out, rank.groups.experts, k_overflow_experts);
+  }
+  if (rank.has_mpu) {
+    write_overflow_flag(out, rank.groups.model, k_overflow_mp);
+  }
+  if (!overflows) {
+    write_half_norms(out, rank, kind);
+    if (kind == HalfStep::fused) {
+      write_norm_of_experts(out, rank);
+    }
+  }
+}
+
+void write_stage0_step(ProgramBuilder& out, const EngineRank& rank, bool overflows) {
+  if (rank.job->train.dtype != DType::fp32) {
+    write_half_step(out, rank, overflows);
+  } else if (rank.job->train.gradient_clipping > 0) {
     if (rank.has_mpu) {
       out.all_reduce(rank.groups.model, {1}, DType::fp32, k_clip_mp, "gradient norm");
     }
     out.all_reduce(rank.groups.data, {1}, DType::fp32, k_clip_dp, "gradient norm");
   }
-  write_update(out, rank);
+  if (!overflows) {
+    write_update(out, rank);
+  }
 }
 
 void write_bf16_step(ProgramBuilder& out, const EngineRank& rank) {
   if (rank.has_mpu) {
     out.all_reduce(rank.groups.model, {1}, DType::fp32, k_bf16_norm, "gradient norm");
   }
+  write_norm_of_experts(out, rank);
   write_update(out, rank);
   write_parameter_gathers(out, rank);
 }
@@ -171,115 +233,13 @@ void write_overflow_flag(ProgramBuilder& out, GroupId group, const Rule& rule) {
   out.set_reduction(Reduction::sum);
 }
 
-std::int64_t data_ranks(const Job& job) {
-  return job.layout.dp * (options(job).sequence_groups == SequenceGroups::mesh ? 1 : job.layout.cp);
-}
-
-std::int64_t shard_ranks(const Job& job) {
-  if (job.train.zero_stage < 3) {
-    return data_ranks(job);
+HalfStep half_step(const Job& job) {
+  const Options& own = options(job);
+  const bool is_fused = job.framework != k_name || own.optimizer == OptimizerKind::fused_adam;
+  if (own.optimizer == OptimizerKind::fused_lamb || (own.has_legacy_fusion && is_fused)) {
+    return HalfStep::legacy;
   }
-  return job.layout.dp * job.layout.cp * (options(job).zero_init ? job.layout.model_ranks() : 1);
-}
-
-EngineGroups engine_groups(const ProgramBuilder& out) {
-  const Job& job = out.job();
-  const ParallelLayout& layout = job.layout;
-  EngineGroups groups{.start = out.groups.dp,
-                      .data = out.groups.dp,
-                      .data_ranks = data_ranks(job),
-                      .model = out.groups.model};
-  if (groups.data_ranks > layout.dp) {
-    constexpr Span all{Span::Shape::all};
-    groups.data = groups.start = out.groups.over(Axis::dp, {{Axis::cp, all}, {Axis::dp, all}});
-  }
-  if (layout.cp > 1 && options(job).sequence_groups == SequenceGroups::mpu) {
-    groups.model = out.groups.over(Axis::sp, {{Axis::cp, {Span::Shape::all}}});  // as this unit has it
-  }
-  groups.shard_ranks = shard_ranks(job);
-  groups.shards = groups.shard_ranks > groups.data_ranks ? out.groups.world : groups.data;
-  if (job.model.experts == 0) {
-    return groups;
-  }
-  const std::int64_t peers = layout.model_ranks();
-  if (peers > 1 && !options(job).mixture.splits_experts) {
-    constexpr Span all{Span::Shape::all};
-    groups.expert_data_ranks = layout.dp * peers / layout.ep;
-    if (layout.ep <= peers) {
-      groups.experts = out.groups.over(Axis::ep, {{Axis::tp, {Span::Shape::block, layout.ep}}});
-      groups.expert_data =
-          out.groups.over(Axis::edp, {{Axis::tp, {Span::Shape::stride, layout.ep}}, {Axis::dp, all}});
-    } else {
-      const std::int64_t replicas = layout.ep / peers;
-      groups.experts =
-          out.groups.over(Axis::ep, {{Axis::tp, all}, {Axis::dp, {Span::Shape::block, replicas}}});
-      groups.expert_data = out.groups.over(Axis::edp, {{Axis::dp, {Span::Shape::stride, replicas}}});
-    }
-    return groups;
-  }
-  groups.experts = out.groups.over(Axis::ep, {{Axis::dp, {Span::Shape::block, layout.ep}}});
-  groups.expert_data = out.groups.over(Axis::edp, {{Axis::dp, {Span::Shape::stride, layout.ep}}});
-  groups.expert_data_ranks = layout.dp / layout.ep;
-  return groups;
-}
-
-GroupId node_group(const ProgramBuilder& out) {
-  const std::int64_t ranks = std::max<std::int64_t>(out.job().train.hpz, 1);
-  const std::int64_t peers = out.job().layout.model_ranks();
-  if (peers == 1) {
-    return out.groups.over(Axis::dp, {{Axis::dp, {Span::Shape::block, ranks}}});
-  }
-  if (ranks <= peers) {
-    return out.groups.over(Axis::dp, {{Axis::tp, {Span::Shape::block, ranks}}});
-  }
-  return out.groups.over(Axis::dp,
-                         {{Axis::tp, {Span::Shape::all}}, {Axis::dp, {Span::Shape::block, ranks / peers}}});
-}
-
-std::vector<OptimizerGroup> optimizer_groups(const EngineRank& rank) {
-  const bool is_zero3 = optimizer_path(*rank.job) == OptimizerPath::zero3;
-  const GroupId ranks = is_zero3 ? rank.groups.shards : rank.groups.data;
-  const std::int64_t size = is_zero3 ? rank.groups.shard_ranks : rank.groups.data_ranks;
-  std::vector<OptimizerGroup> groups;
-  for (LocalParameters& dense : commlens::optimizer_groups(trainable(rank.parameters, false),
-                                                           options(*rank.job).weight_decay_groups)) {
-    groups.push_back({std::move(dense), ranks, size, false});
-  }
-  LocalParameters experts = trainable(rank.parameters, true);
-  if (!experts.empty()) {
-    groups.push_back({std::move(experts), rank.groups.expert_data, rank.groups.expert_data_ranks, true});
-  }
-  return groups;
-}
-
-LocalParameters flat_order(const OptimizerGroup& group, const Job& job) {
-  if (!options(job).round_robin_gradients || optimizer_path(job) != OptimizerPath::zero12) {
-    return group.parameters;
-  }
-  LocalParameters flat;
-  const auto ranks = static_cast<std::size_t>(group.size);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    for (std::size_t i = rank; i < group.parameters.size(); i += ranks) {
-      flat.push_back(group.parameters[i]);
-    }
-  }
-  return flat;
-}
-
-std::vector<std::int64_t> aligned_sizes(const LocalParameters& flat, const Job& job) {
-  const std::int64_t elements = k_alignment.value / size_of(job.train.dtype);
-  std::vector<std::int64_t> sizes;
-  const bool aligns = options(job).aligns_parameters && optimizer_path(job) == OptimizerPath::zero12;
-  for (const LocalParameter& parameter : flat) {
-    const bool is_last = &parameter == &flat.back();
-    sizes.push_back(aligns && !is_last ? round_up(parameter.count, elements) : parameter.count);
-  }
-  return sizes;
-}
-
-std::int64_t flat_size(const OptimizerGroup& group, const Job& job) {
-  const std::vector<std::int64_t> sizes = aligned_sizes(flat_order(group, job), job);
-  return round_up(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), 2 * group.size);
+  return is_fused ? HalfStep::fused : HalfStep::unfused;
 }
 
 DType communication_dtype(const Job& job) {

@@ -56,6 +56,9 @@ struct EngineRank {
   std::function<void(std::int64_t iteration, std::int32_t micro_batch)> before_forward;
 };
 
+/// Those that are trained, dense ones or those of experts.
+LocalParameters trainable_parameters(const LocalParameters& parameters, bool is_expert);
+
 /// A parameter group of the optimizer.
 struct OptimizerGroup {
   LocalParameters parameters;  // the trainable ones
@@ -80,6 +83,12 @@ std::int64_t flat_size(const OptimizerGroup& group, const Job& job);
 /// Which of DeepSpeed's optimizers wraps the client's.
 enum class OptimizerPath { stage0, bf16, zero12, zero3 };
 OptimizerPath optimizer_path(const Job& job);
+
+/// How the optimizer that wraps the client's steps in 16 bits without ZeRO: FP16_Optimizer; or
+/// FP16_UnfusedOptimizer, where the client's is not FusedAdam; or as either did with legacy_fusion and Lamb.
+/// Source: runtime/engine.py:2555 of 0.19.8.
+enum class HalfStep { fused, unfused, legacy };
+HalfStep half_step(const Job& job);
 
 /// The dtype of gradient reductions: that of the model unless the job says otherwise, or the sequence is
 /// split. Source: runtime/engine.py:826; :1857 of 0.19.6.

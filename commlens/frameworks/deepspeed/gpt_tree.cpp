@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,6 +28,9 @@ class GptTree {
   /// The experts and the low ranks of `job`; null: a client's own model.
   ModelTree build(const Job* job) {
     job_ = job;
+    if (job != nullptr) {
+      splits_.emplace(*job);
+    }
     add_embedding();
     const std::size_t blocks =
         builder_.add(TreeBuilder::k_root, {.name = "blocks", .class_name = "ModuleList", .is_called = false});
@@ -136,18 +140,21 @@ class GptTree {
   }
 
   void add_parameters(std::size_t row, Leaf leaf, std::int64_t layer) {
+    ModelModule& module = builder_.module(row);
+    if (splits_ && module.is_linear) {
+      module.split = splits_->of(module.name + ".weight");
+      module.gathers_output = splits_->gathers(module.name + ".weight");
+    }
     if (const auto found = by_leaf_.find({leaf, layer}); found != by_leaf_.end()) {
       for (LocalParameter parameter : found->second) {
-        parameter.count /= tensor_parts(builder_.module(row).name, parameter);
+        parameter.count /= tensor_parts(builder_.module(row).split, parameter);
         builder_.add_parameter(row, std::move(parameter));
       }
     }
   }
 
   /// Over how many tensor ranks AutoTP splits it; the bias with the rows of its weight.
-  std::int64_t tensor_parts(const std::string& module, const LocalParameter& parameter) const {
-    const TensorSplit split =
-        job_ == nullptr ? TensorSplit::replicated : tensor_split(*job_, module + ".weight");
+  std::int64_t tensor_parts(TensorSplit split, const LocalParameter& parameter) const {
     const bool is_split = split == TensorSplit::column || (split == TensorSplit::row && !parameter.is_bias);
     return is_split ? job_->layout.tp : 1;
   }
@@ -177,6 +184,7 @@ class GptTree {
 
   TreeBuilder builder_;
   const Job* job_ = nullptr;
+  std::optional<TensorSplits> splits_;
   std::map<std::pair<Leaf, std::int64_t>, LocalParameters> by_leaf_;
   std::int64_t layers_ = 0;
 };

@@ -21,6 +21,7 @@ class LlamaTree {
       : job_(job),
         model_(job.model),
         is_transformers_(is_of_transformers(job)),
+        splits_(job),
         builder_(is_transformers_ ? "LlamaForCausalLM" : "Llama") {}
 
   ModelTree build() {
@@ -72,7 +73,8 @@ class LlamaTree {
     const std::string& place = builder_.module(parent).name;
     const std::string path = place.empty() ? name : fmt::format("{}.{}", place, name);
     Shape shape = whole;
-    switch (tensor_split(job_, path + ".weight")) {
+    const TensorSplit split = splits_.of(path + ".weight");
+    switch (split) {
       case TensorSplit::column:
         shape.rows /= job_.layout.tp;
         break;
@@ -85,6 +87,8 @@ class LlamaTree {
     const std::size_t row =
         builder_.add_linear(parent, {.name = name, .leaf = leaf, .input = input}, shape, false, layer);
     builder_.make_linear(row, whole.columns, whole.rows);
+    builder_.module(row).split = split;
+    builder_.module(row).gathers_output = splits_.gathers(path + ".weight");
     return row;
   }
 
@@ -153,6 +157,7 @@ class LlamaTree {
   const Job& job_;
   const ModelConfig& model_;
   bool is_transformers_;
+  TensorSplits splits_;
   TreeBuilder builder_;
 };
 

@@ -27,6 +27,8 @@ struct ModelModule {
   bool is_linear = false;
   std::int64_t inputs = 0;  // features of a linear, of all tensor ranks together
   std::int64_t outputs = 0;
+  TensorSplit split = TensorSplit::replicated;  // of its weight
+  bool gathers_output = false;                  // which tensor ranks share
   bool is_block = false;
   bool combines = false;  // computes with what its modules return
 

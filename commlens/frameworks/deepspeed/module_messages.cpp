@@ -5,11 +5,12 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "commlens/frameworks/deepspeed/behaviour.hpp"
 #include "commlens/frameworks/deepspeed/engine.hpp"
 #include "commlens/frameworks/deepspeed/options.hpp"
 #include "commlens/frameworks/deepspeed/source.hpp"
-#include "commlens/frameworks/deepspeed/tensor_split.hpp"
 
 namespace commlens::deepspeed {
 namespace {
@@ -19,6 +20,8 @@ using Place = PassStep::Kind;
 const Rule k_row{"tensor.row_output", k_new_source<"module_inject/layers.py:225 RowParallel">};
 const Rule k_column{"tensor.column_input_gradient",
                     k_new_source<"module_inject/layers.py:313 ColumnParallel">};
+const Rule k_gather_output{"tensor.column_output",
+                           k_new_source<"module_inject/layers.py:353 GatherFromTensorParallelRegion">};
 const Rule k_inputs{"tensor.first_inputs", k_new_source<"runtime/engine.py:970 _broadcast_object">, false};
 const Rule k_same_inputs{"tensor.first_inputs_compared", k_new_source<"runtime/engine.py:988">};
 const Rule k_random{
@@ -43,13 +46,17 @@ std::int64_t tokens(const Job& job) { return job.train.micro_batch * (job.model.
 void write_linear(ProgramBuilder& out, const ModelModule& module, bool is_backward) {
   const Job& job = out.job();
   const DType dtype = job.train.dtype;
-  switch (tensor_split(job, module.name + ".weight")) {
+  switch (module.split) {
     case TensorSplit::row:
       if (!is_backward) {
         out.all_reduce(out.groups.tp, {tokens(job) * module.outputs}, dtype, k_row, "row linear's output");
       }
       return;
     case TensorSplit::column:
+      if (!is_backward && module.gathers_output) {
+        out.all_gather(out.groups.tp, {tokens(job) * module.outputs / job.layout.tp}, dtype, k_gather_output,
+                       "column linear's output");
+      }
       if (is_backward && module.needs_input_gradient) {
         out.all_reduce(out.groups.tp, {tokens(job) * module.inputs}, dtype, k_column,
                        "gradient of a column linear's input");
@@ -87,14 +94,12 @@ void write_attention(ProgramBuilder& out, bool is_backward) {
   }
 }
 
-/// Tokens that each expert takes. Source: moe/sharded_moe.py:160 _capacity.
-std::int64_t capacity(const Job& job) {
-  const Mixture& mixture = options(job).mixture;
-  const auto choices = static_cast<double>(std::max<std::int64_t>(job.model.top_k, 1));
-  const double mean = static_cast<double>(tokens(job)) / static_cast<double>(job.model.experts);
-  auto count = static_cast<std::int64_t>(std::ceil(mean * mixture.capacity_factor * choices));
-  count = std::max(count, mixture.min_capacity);
-  return ceil_div(count, job.layout.model_ranks()) * job.layout.model_ranks();
+/// What a rank sends of the tokens of all experts: where none is dropped, as many as there would be with a
+/// capacity, which tensor ranks divide.
+std::int64_t sent_capacity(const Job& job) {
+  const std::int64_t count = expert_capacity(job);
+  const bool is_padded = !options(job).mixture.drops_tokens;
+  return is_padded ? round_up(count, job.layout.model_ranks()) : count;
 }
 
 /// Tokens go to the ranks of their experts and back; tensor ranks each send a part of them.
@@ -108,7 +113,7 @@ class ExpertMessages {
         tensor_ranks_(!splits_experts_ || behaviour(job_).drops_tokens_of_split_experts
                           ? job_.layout.model_ranks()
                           : 1),
-        part_(job_.model.experts * capacity(job_) * job_.model.hidden / tensor_ranks_) {}
+        part_(job_.model.experts * sent_capacity(job_) * job_.model.hidden / tensor_ranks_) {}
 
   void agree_on_capacity() {
     if (options(job_).mixture.drops_tokens) {
@@ -203,6 +208,43 @@ bool follows_attention(const ModelModule& module) {
 }
 
 }  // namespace
+
+std::int64_t expert_capacity(const Job& job) {
+  const Mixture& mixture = options(job).mixture;
+  const double mean = static_cast<double>(tokens(job)) / static_cast<double>(job.model.experts);
+  const double factor =
+      mixture.capacity_factor * static_cast<double>(std::max<std::int64_t>(job.model.top_k, 1));
+  const float count = std::ceil(static_cast<float>(mean) * static_cast<float>(factor));
+  return std::max(static_cast<std::int64_t>(count), mixture.min_capacity);
+}
+
+Result<void> check_capacity(const Job& job) {
+  constexpr double most_elements = 1e15;
+  const Mixture& mixture = options(job).mixture;
+  const std::int64_t capacity = expert_capacity(job);
+  const double sent = static_cast<double>(job.model.experts) * static_cast<double>(job.model.hidden) *
+                      static_cast<double>(capacity);
+  if (sent > most_elements) {
+    return failure("options.moe: a rank would send more than 10^15 elements; lower min_capacity");
+  }
+  // moe/sharded_moe.py:285 top1gating of 0.19.8
+  if (job.model.top_k == 1 && job.train.micro_batch * job.model.sequence < mixture.min_capacity) {
+    return failure(fmt::format(
+        "options.moe.min_capacity is {}, more tokens than a micro-batch has, which DeepSpeed refuses; set it "
+        "to 0",
+        mixture.min_capacity));
+  }
+  // moe/mappings.py:47 _drop_tokens of 0.19.8
+  const bool is_divided = !mixture.splits_experts || behaviour(job).drops_tokens_of_split_experts;
+  if (mixture.drops_tokens && is_divided && capacity % job.layout.model_ranks() != 0) {
+    return failure(
+        fmt::format("{} tokens of an expert are not divisible by {} model-parallel ranks, which DeepSpeed "
+                    "refuses; change "
+                    "options.moe.capacity_factor",
+                    capacity, job.layout.model_ranks()));
+  }
+  return {};
+}
 
 ModuleMessages module_messages(ProgramBuilder& out) {
   const Job& job = out.job();

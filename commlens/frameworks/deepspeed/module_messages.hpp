@@ -1,4 +1,7 @@
 #pragma once
+#include <cstdint>
+
+#include "commlens/base/result.hpp"
 #include "commlens/frameworks/deepspeed/pass_runner.hpp"
 #include "commlens/plan/program_builder.hpp"
 
@@ -7,6 +10,11 @@ namespace commlens::deepspeed {
 /// What the job's modules send: AutoTP's all_reduces of its linears, Ulysses' exchanges around attention, the
 /// exchanges of experts. Null: nothing. `out` outlives it.
 ModuleMessages module_messages(ProgramBuilder& out);
+
+/// Tokens that each expert takes, counted in fp32. Source: moe/sharded_moe.py:152 _capacity of 0.19.8.
+std::int64_t expert_capacity(const Job& job);
+/// What DeepSpeed's experts assert of it, and sizes that no rank sends.
+Result<void> check_capacity(const Job& job);
 
 /// What AutoTP's engine sends before the first forward pass: the inputs of the first rank, which the others
 /// compare. Source: runtime/engine.py:970 of 0.19.8.

@@ -8,6 +8,7 @@
 #include "commlens/base/dtype.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/model/job.hpp"
+#include "commlens/model/parameters.hpp"
 
 namespace commlens::deepspeed {
 
@@ -30,11 +31,12 @@ struct LeafModules {
   friend bool operator==(const LeafModules&, const LeafModules&) = default;
 };
 
-/// tensor_parallel.partition_config.layer_specs: parameters whose names match (a regular expression of
-/// their beginning) are split along their output (column) or input (row).
+/// tensor_parallel.partition_config.layer_specs: linears whose weights' names begin as a regular expression
+/// says are split along their output (column) or input (row), or left whole (skip).
 struct TensorSpec {
   std::vector<std::string> patterns;
-  bool is_column = true;
+  TensorSplit split = TensorSplit::column;
+  bool gathers_output = false;  // of a column linear
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
@@ -50,6 +52,8 @@ struct Mixture {
   std::vector<std::int64_t> layers;  // empty: no block has one
   double capacity_factor = 1.0;
   std::int64_t min_capacity = 4;
+  /// Elements of a parameter group of experts. Source: moe/utils.py:72 of 0.19.8, max_group_size.
+  std::int64_t largest_group = 178'956'971;
   bool drops_tokens = true;
   bool splits_experts = false;  // enable_expert_tensor_parallelism
 };
@@ -76,6 +80,10 @@ struct RemovedKey {
   std::string where;  // file:line
   bool is_on = false;
 };
+
+/// The optimizer that DeepSpeed wraps: its fused Adam or Lamb (section optimizer), or any other, the
+/// client's.
+enum class OptimizerKind : std::uint8_t { other, fused_adam, fused_lamb };
 
 /// DeepSpeed's own settings, defaults of its newest release (runtime/config.py, runtime/zero/config.py).
 /// Sizes count elements. The stage, clipping and micro-batches are in TrainConfig.
@@ -116,8 +124,11 @@ struct Options {
   bool offloads_parameters = false;                          // offload_param to cpu or nvme
   bool keeps_parameters_on_nvme = false;                     // offload_param to nvme
   bool auto_tp = false;                                      // tensor_parallel.autotp_size is layout.tp
-  std::vector<TensorSpec> tensor_specs;                      // empty: the linears of Llama's tree
-  bool auto_ep = false;                                      // expert_parallel.autoep_size is layout.ep
+  std::optional<std::vector<TensorSpec>> tensor_specs;  // absent: AutoTP chooses, the linears of Llama's tree
+  bool auto_ep = false;                                 // expert_parallel.autoep_size is layout.ep
+  bool has_data_before_experts = false;                 // use_data_before_expert_parallelism
+  OptimizerKind optimizer = OptimizerKind::other;
+  bool has_legacy_fusion = false;  // optimizer.legacy_fusion
   SequenceGroups sequence_groups = SequenceGroups::mpu;
   WidthSizes follows_width;
 

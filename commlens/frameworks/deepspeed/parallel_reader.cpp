@@ -12,35 +12,59 @@ Result<void> read_spec(const ConfigNode& node, Job& job) {
   TensorSpec spec;
   MapReader reader(node, {job.warnings, job.unmodelled});
   reader.read("patterns", spec.patterns);
-  std::string type = "column";
-  reader.read("partition_type", type);
-  if (type != "column" && type != "row" && type != "skip") {
-    reader.fail("partition_type", fmt::format("is '{}'; it is column, row or skip", shown_text(type)));
-  }
-  reader.skip_unless_off("shape partition_dim model_types");
+  reader.choose(
+      "partition_type",
+      {{"column", TensorSplit::column}, {"row", TensorSplit::row}, {"skip", TensorSplit::replicated}},
+      spec.split);
+  reader.read("gather_output", spec.gathers_output);
+  reader.skip_unless_off("shape partition_dim model_types grad_allreduce");
   for (const std::string& pattern : spec.patterns) {
     if (const Result<void> ok = check_pattern(pattern); !ok) {
       reader.fail("patterns", ok.error().message);
     }
   }
-  spec.is_column = type == "column";
-  if (type != "skip") {
-    options(job).tensor_specs.push_back(spec);
-  }
+  options(job).tensor_specs->push_back(spec);
   return reader.finish();
 }
 
-Result<void> read_partition(const ConfigNode& section, Job& job) {
+/// The specs of the job come before those of the preset, if these count at all. Source: deepspeed 0.19.8
+/// runtime/tensor_parallel/config.py:121 get_partition_config_object.
+Result<void> read_partition(const ConfigNode& section, const std::vector<TensorSpec>& of_preset, Job& job) {
+  if (section.items.empty()) {
+    return {};
+  }
   MapReader reader(section, {job.warnings, job.unmodelled});
-  reader.accept("use_default_specs strict_mode");
-  if (const ConfigNode* specs = reader.node("layer_specs")) {
-    for (const ConfigNode& spec : specs->items) {
+  bool has_preset = true;
+  reader.read("use_default_specs", has_preset);
+  reader.accept("strict_mode");
+  std::vector<TensorSpec>& specs = options(job).tensor_specs.emplace();
+  if (const ConfigNode* list = reader.node("layer_specs")) {
+    for (const ConfigNode& spec : list->items) {
       if (const Result<void> ok = read_spec(spec, job); !ok) {
         return ok;
       }
     }
   }
+  if (has_preset) {
+    specs.insert(specs.end(), of_preset.begin(), of_preset.end());
+  }
   return reader.finish();
+}
+
+std::vector<TensorSpec> read_preset(MapReader& reader, Job& job) {
+  std::string name;
+  reader.read("preset_model", name);
+  if (name.empty()) {
+    return {};
+  }
+  std::vector<TensorSpec> specs = preset_specs(name);
+  if (specs.empty()) {
+    reader.fail("preset_model",
+                fmt::format("is '{}', whose linears no model here has; llama, qwen2 and mixtral have rules",
+                            shown_text(name)));
+  }
+  options(job).tensor_specs = specs;
+  return specs;
 }
 
 Result<void> read_tensor_parallel(MapReader& settings, Job& job) {
@@ -51,13 +75,14 @@ Result<void> read_tensor_parallel(MapReader& settings, Job& job) {
   MapReader reader(*section, {job.warnings, job.unmodelled});
   std::int64_t size = 0;
   reader.read("autotp_size", size, 0);
-  reader.accept("tp_overlap_comm dtype enabled keep_module_on_host preset_model tp tp_grain_size tp_size");
+  reader.accept("tp_overlap_comm dtype enabled keep_module_on_host tp tp_grain_size tp_size");
   if (size > 1) {
     options(job).auto_tp = true;
     job.layout.tp = size;
   }
+  const std::vector<TensorSpec> of_preset = read_preset(reader, job);
   if (const ConfigNode* partition = reader.map("partition_config")) {
-    if (const Result<void> ok = read_partition(*partition, job); !ok) {
+    if (const Result<void> ok = read_partition(*partition, of_preset, job); !ok) {
       return ok;
     }
   }
@@ -107,6 +132,7 @@ Result<void> read_parallel(MapReader& settings, Job& job) {
     }
   }
   read_sequence(settings, job);
+  settings.read("use_data_before_expert_parallelism", options(job).has_data_before_experts);
   return {};
 }
 

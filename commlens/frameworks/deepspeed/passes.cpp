@@ -174,8 +174,11 @@ class PassWriter {
     if (leaf_) {
       return;  // reduced together when the backward pass of the leaf is over
     }
-    std::vector<std::size_t> own = tree_.modules[row].parameters;
-    if (tree_.modules[row].is_linear && !options_.is_weight_first) {
+    const ModelModule& module = tree_.modules[row];
+    std::vector<std::size_t> own = module.parameters;
+    // AutoTP's own linears add their bias to a product. Source: module_inject/layers.py:898 of 0.19.8.
+    const bool is_split = module.split != TensorSplit::replicated;
+    if (module.is_linear && (is_split || !options_.is_weight_first)) {
       std::reverse(own.begin(), own.end());
     }
     for (const std::size_t parameter : own) {

@@ -223,7 +223,19 @@ Result<void> read_checkpointing(MapReader& settings, Job& job) {
   return checkpointing.finish();
 }
 
-void read_optimizer(MapReader& settings) {
+/// What DeepSpeed makes of a name in lower case. Source: runtime/engine.py:2476 _configure_basic_optimizer of
+/// 0.19.8.
+deepspeed::OptimizerKind optimizer_kind(const ConfigNode& section, std::string_view name) {
+  const ConfigNode* params = find(section, "params");
+  const ConfigNode* torch = params == nullptr ? nullptr : find(*params, "torch_adam");
+  const bool is_torch = torch != nullptr && !is_off(*torch);
+  if ((name == "adam" || name == "adamw") && !is_torch) {
+    return deepspeed::OptimizerKind::fused_adam;
+  }
+  return name == "lamb" ? deepspeed::OptimizerKind::fused_lamb : deepspeed::OptimizerKind::other;
+}
+
+void read_optimizer(MapReader& settings, Job& job) {
   const ConfigNode* optimizer = settings.map("optimizer");
   const ConfigNode* type = optimizer == nullptr ? nullptr : find(*optimizer, "type");
   if (type == nullptr || is_off(*type)) {
@@ -232,6 +244,10 @@ void read_optimizer(MapReader& settings) {
   std::string name = type->text;
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  options(job).optimizer = optimizer_kind(*optimizer, name);
+  if (const ConfigNode* legacy = find(*optimizer, "legacy_fusion")) {
+    options(job).has_legacy_fusion = !is_off(*legacy);
+  }
   if (is_one_of(name, "onebitadam zerooneadam onebitlamb")) {
     settings.fail("optimizer", fmt::format("is {}, whose compressed all_reduce has no rules here (DeepSpeed "
                                            "0.19.7 removed it)",
@@ -325,7 +341,7 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
   if (job.train.gradient_clipping < 0) {
     reader.fail("gradient_clipping", "must not be negative");
   }
-  read_optimizer(reader);
+  read_optimizer(reader, job);
   if (const Result<void> ok = deepspeed::read_optimizer_section(reader, job.recipe); !ok) {
     return ok;
   }

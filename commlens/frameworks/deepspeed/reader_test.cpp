@@ -136,9 +136,9 @@ TEST(DeepSpeedJson, ReadsHowTheModelIsSplit) {
       [{"patterns": [".*up.weight$"], "partition_type": "column"}]}}})")
           .value();
   EXPECT_EQ(tensor.layout.tp, 4);
-  ASSERT_EQ(deepspeed::options(tensor).tensor_specs.size(), 1U);
-  EXPECT_EQ(deepspeed::tensor_split(tensor, "layers.0.up.weight"), TensorSplit::column);
-  EXPECT_EQ(deepspeed::tensor_split(tensor, "layers.0.down.weight"), TensorSplit::replicated);
+  ASSERT_EQ(deepspeed::options(tensor).tensor_specs->size(), 1U);
+  EXPECT_EQ(deepspeed::TensorSplits(tensor).of("layers.0.up.weight"), TensorSplit::column);
+  EXPECT_EQ(deepspeed::TensorSplits(tensor).of("layers.0.down.weight"), TensorSplit::replicated);
   const Job sequence = read_deepspeed(R"({"sequence_parallel_size": 2, "data_parallel_size": 2})").value();
   EXPECT_EQ(sequence.layout.cp, 2);
   EXPECT_EQ(deepspeed::options(sequence).sequence_groups, deepspeed::SequenceGroups::mesh);
@@ -149,12 +149,39 @@ TEST(DeepSpeedJson, ReadsHowTheModelIsSplit) {
             "ds.json:2: 'patterns' '(' is not a regular expression of up to 200 characters");
 }
 
-/// A pattern that would take for ever matches nothing instead.
-TEST(DeepSpeedJson, GivesUpPatternsThatTakeTooLong) {
+TEST(DeepSpeedJson, RefusesPatternsThatTakeTooLong) {
   Job job;
   deepspeed::options(job).auto_tp = true;
-  deepspeed::options(job).tensor_specs = {{{"(a*)*b"}, true}};
-  EXPECT_EQ(deepspeed::tensor_split(job, std::string(60, 'a')), TensorSplit::replicated);
+  deepspeed::options(job).tensor_specs = {{{"(a*)*b"}, TensorSplit::column}};
+  EXPECT_TRUE(deepspeed::check_patterns(job, {"head.weight"}).has_value());
+  EXPECT_EQ(
+      deepspeed::check_patterns(job, {std::string(60, 'a')}).error().message,
+      "tensor_parallel.partition_config: the pattern '(a*)*b' takes too long on "
+      "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'; write one that does not repeat a "
+      "repetition");
+}
+
+/// The first spec that matches decides, and one that leaves a linear whole does so for those behind it.
+TEST(DeepSpeedJson, LeavesWholeWhatASpecSkips) {
+  const Job job = read_deepspeed(R"({"tensor_parallel": {"autotp_size": 2, "partition_config": {"layer_specs":
+      [{"patterns": [".*0.up"], "partition_type": "skip"}, {"patterns": [".*up"]}]}}})")
+                      .value();
+  EXPECT_EQ(deepspeed::TensorSplits(job).of("layers.0.up.weight"), TensorSplit::replicated);
+  EXPECT_EQ(deepspeed::TensorSplits(job).of("layers.1.up.weight"), TensorSplit::column);
+}
+
+TEST(DeepSpeedJson, PutsSpecsBeforeThoseOfAPreset) {
+  const auto specs = [](const char* rest) {
+    return *deepspeed::options(
+                read_deepspeed(std::string(R"({"tensor_parallel": {"autotp_size": 2, )") + rest).value())
+                .tensor_specs;
+  };
+  EXPECT_EQ(specs(R"("preset_model": "llama"}})").size(), 4U);
+  EXPECT_EQ(specs(R"("preset_model": "llama", "partition_config": {"layer_specs": [{"patterns": ["x"]}]}}})")
+                .size(),
+            5U);
+  EXPECT_EQ(specs(R"("preset_model": "llama", "partition_config": {"use_default_specs": false}}})").size(),
+            0U);
 }
 
 TEST(DeepSpeedJson, RefusesWrongValues) {

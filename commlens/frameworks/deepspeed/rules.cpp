@@ -136,11 +136,18 @@ Result<std::vector<StagePart>> parts(const Job& job) {
   });
 }
 
-/// Stage 1 reduces a norm of each parameter group over all stages: with groups that only some stages have,
-/// DeepSpeed waits for ever. Groups: matrices and embeddings; biases and norms. Source: a recorded run.
+/// Whether a norm of each parameter group is reduced over all stages: by ZeRO-1, and in 16 bits without ZeRO.
+bool sends_norm_of_groups(const Job& job) {
+  const OptimizerPath path = optimizer_path(job);
+  return (path == OptimizerPath::zero12 && options(job).computes_norm) ||
+         (path == OptimizerPath::stage0 && job.train.dtype != DType::fp32 &&
+          half_step(job) != HalfStep::fused);
+}
+
+/// With groups that only some stages have, DeepSpeed waits for ever where it reduces a norm of each. Groups:
+/// matrices and embeddings; biases and norms. Source: a recorded run.
 Result<void> check_groups(const Job& job) {
-  const bool has_groups = options(job).weight_decay_groups && options(job).computes_norm;
-  if (!has_groups || optimizer_path(job) != OptimizerPath::zero12) {
+  if (!options(job).weight_decay_groups || !sends_norm_of_groups(job)) {
     return {};
   }
   const auto groups = [](const StagePart& part) {
@@ -151,8 +158,9 @@ Result<void> check_groups(const Job& job) {
   const auto differs = [&](const StagePart& part) { return groups(part) != groups(held->front()); };
   if (held && std::any_of(held->begin(), held->end(), differs)) {
     return failure(
-        "pipeline stages with different numbers of parameter groups: ZeRO-1 reduces a norm of each over all "
-        "stages and waits for ever; use --zero 0, one group, or stages with layers each (--pp)");
+        "pipeline stages with different numbers of parameter groups: DeepSpeed reduces a norm of each over "
+        "all "
+        "stages and waits for ever; use --zero 0 in fp32, one group, or stages with layers each (--pp)");
   }
   return {};
 }
@@ -286,8 +294,8 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
 
 std::vector<std::string> unverified(const Job& job) {
   const Options& own = options(job);
-  const bool zero3 = job.train.zero_stage == 3;
   const bool has_tensor_ranks = job.layout.model_ranks() > 1;
+  const bool zero3 = job.train.zero_stage == 3;
   std::vector<std::string> reasons;
   const auto add = [&](bool applies, const char* reason) {
     if (applies) {
@@ -297,16 +305,17 @@ std::vector<std::string> unverified(const Job& job) {
   add(job.model.family != Family::gpt && job.framework != k_name, "models other than gpt");
   add(has_tensor_ranks && own.pipe_partitioned != own.grad_partitioned,
       "pipe_partitioned apart from grad_partitioned");
-  add(own.auto_tp && own.tensor_specs.empty(), "AutoTP's own choice of linears");
+  add(own.auto_tp && !own.tensor_specs, "AutoTP's own choice of linears");
   add(own.is_accelerate, "accelerate");
   add(zero3 && !own.pipeline_engine && !unmatched_leaf_module(job).empty(),
       "leaf_module, which names a module that the model here lacks");
-  add(job.model.tied_embeddings && !own.pipeline_engine, "tied embeddings without a pipeline");
   add(own.auto_ep && own.autocast, "AutoEP under torch_autocast");
   add(zero3 && own.keeps_parameters_on_nvme,
       "parameters on NVMe, which DeepSpeed does not fetch ahead (partitioned_param_coordinator.py:460)");
   add(zero3 && job.train.quantized_gradients && own.gpus_per_node == 0,
       "the nodes of zero_quantized_gradients, unless options.gpus_per_node says them");
+  add(job.framework == k_name && job.model.tied_embeddings && job.model.family == Family::llama,
+      "tied embeddings of family llama");
   return reasons;
 }
 
