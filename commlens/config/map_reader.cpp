@@ -229,6 +229,12 @@ void MapReader::fail_at(const ConfigNode& node, std::string_view reason) {
   }
 }
 
+void MapReader::pass_on(const Result<void>& part) {
+  if (!part && error_.empty()) {
+    error_ = part.error().message;
+  }
+}
+
 void MapReader::warn_of(std::size_t index) {
   const std::vector<std::string_view> known(known_.begin(), known_.end());
   const std::string meant = nearest(map_.keys[index], known);

@@ -79,6 +79,8 @@ class MapReader {
   /// Keeps "file:line: 'key' reason" as the mistake.
   void fail(std::string_view key, std::string_view reason);
   void fail_at(const ConfigNode& node, std::string_view reason);
+  /// Keeps the mistake of a part that was read on its own, which says where it is.
+  void pass_on(const Result<void>& part);
 
   /// "file:line" of a key, of the map when it is absent.
   std::string where(std::string_view key) const;

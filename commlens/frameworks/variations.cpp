@@ -1,6 +1,9 @@
 #include "commlens/frameworks/variations.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -78,11 +81,25 @@ std::vector<std::int64_t> round_numbers(std::vector<std::int64_t> first) {
 }
 
 void Variations::add(std::string_view setting, std::string value, const std::function<void(Job&)>& change) {
+  add_to(changes_, setting, std::move(value), change);
+}
+
+void Variations::add_release(std::string value, const std::function<void(Job&)>& change) {
+  add_to(releases_, "framework_version", std::move(value), change);
+}
+
+void Variations::add_to(std::vector<SettingChange>& changes, std::string_view setting, std::string value,
+                        const std::function<void(Job&)>& change) const {
   Job changed = job_;
   change(changed);
   if (Result<Job> job = validated(std::move(changed))) {
-    changes_.push_back({std::string(setting), std::move(value), std::move(*job)});
+    changes.push_back({std::string(setting), std::move(value), std::move(*job)});
   }
+}
+
+std::vector<SettingChange> Variations::take() {
+  std::move(releases_.begin(), releases_.end(), std::back_inserter(changes_));
+  return std::move(changes_);
 }
 
 void Variations::toggle(std::string_view setting, const std::function<bool&(Job&)>& member) {

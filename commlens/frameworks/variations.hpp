@@ -30,6 +30,9 @@ class Variations {
 
   void add(std::string_view setting, std::string value, const std::function<void(Job&)>& change);
 
+  /// Another release of the framework, behind all settings: those explain a difference before it.
+  void add_release(std::string value, const std::function<void(Job&)>& change);
+
   /// The other value of a switch; `member` finds it in a job.
   void toggle(std::string_view setting, const std::function<bool&(Job&)>& member);
 
@@ -40,14 +43,18 @@ class Variations {
   /// A size in bytes, from 1 to 200 MiB; written as mebibytes and `unit`.
   void buckets(std::string_view setting, const std::function<Bytes&(Job&)>& member, std::string_view unit);
 
-  std::vector<SettingChange> take() { return std::move(changes_); }
+  std::vector<SettingChange> take();
   const Job& job() const { return job_; }
   const std::vector<std::int64_t>& likely_limits() const { return limits_; }
 
  private:
+  void add_to(std::vector<SettingChange>& changes, std::string_view setting, std::string value,
+              const std::function<void(Job&)>& change) const;
+
   Job job_;
   std::vector<std::int64_t> limits_;
   std::vector<SettingChange> changes_;
+  std::vector<SettingChange> releases_;
 };
 
 /// `first`, then 1, 2 and 5 times the powers of ten that limits are written in.

@@ -171,9 +171,7 @@ void read_case_options(MapReader& reader, Job& job) {
       {"skip_block", read_skipped}, {"trainer", read_trainer}, {"accelerate", read_accelerate}};
   for (const auto& [key, read] : maps) {
     if (const ConfigNode* map = reader.map(key)) {
-      if (const Result<void> ok = read(*map, job); !ok) {
-        reader.fail_at(*map, ok.error().message);
-      }
+      reader.pass_on(read(*map, job));
     }
   }
 }

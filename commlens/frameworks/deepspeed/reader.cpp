@@ -84,21 +84,22 @@ void read_loss_scaling(MapReader& reader, LossScaling& scaling) {
 bool is_precision(MapReader& settings, std::string_view section, Job& job) {
   const bool enabled = is_enabled(settings, section);
   const ConfigNode* map = settings.map(section);
-  if (enabled && map != nullptr) {
-    MapReader reader(*map, {job.warnings, job.unmodelled});
-    reader.accept("enabled");
-    if (section == "fp16") {
-      read_loss_scaling(reader, job.recipe.loss_scaling);
-    } else if (reader.has("check_grad_overflow")) {
-      reader.read("check_grad_overflow", options(job).checks_bf16_overflow.emplace());
-    }
-    reader.accept(k_precision_keys);
-    reader.skip_unless_off(
-        "fp16_master_weights_and_grads bf16_master_weights_and_grads bf16_optimizer_states");
-    if (const Result<void> ok = reader.finish(); !ok) {
-      settings.fail_at(*map, ok.error().message);
-    }
+  if (map == nullptr) {
+    return false;
   }
+  Options unused;
+  TrainingRecipe unused_recipe;
+  Options& own = enabled ? options(job) : unused;
+  MapReader reader(*map, {job.warnings, job.unmodelled});
+  reader.accept("enabled");
+  if (section == "fp16") {
+    read_loss_scaling(reader, (enabled ? job.recipe : unused_recipe).loss_scaling);
+  } else if (reader.has("check_grad_overflow")) {
+    reader.read("check_grad_overflow", own.checks_bf16_overflow.emplace());
+  }
+  reader.accept(k_precision_keys);
+  reader.skip_unless_off("fp16_master_weights_and_grads bf16_master_weights_and_grads bf16_optimizer_states");
+  settings.pass_on(reader.finish());
   return enabled;
 }
 
@@ -352,12 +353,29 @@ Result<void> read_deepspeed(const ConfigNode& settings, Job& job, const Training
   return reader.finish();
 }
 
+namespace {
+
+/// DeepSpeed trains in fp32 what no section switches to 16 bits.
+Result<void> add_file(const ConfigNode& file, Job& job) {
+  const bool names_precision = find(file, "fp16") != nullptr || find(file, "bf16") != nullptr ||
+                               find(file, "bfloat16") != nullptr || find(file, "torch_autocast") != nullptr;
+  if (!names_precision && job.train.dtype != DType::fp32) {
+    job.warnings.push_back(fmt::format(
+        "{} switches neither fp16 nor bf16 on, so that DeepSpeed trains in fp32; the model's {} is "
+        "predicted: add \"{}\": {{\"enabled\": true}}, or --dtype fp32",
+        file.where(), name_of(job.train.dtype), name_of(job.train.dtype)));
+  }
+  return read_deepspeed(file, job);
+}
+
+}  // namespace
+
 ConfigReader deepspeed::reader() {
   return {
       .name = "a DeepSpeed JSON",
       .framework = k_name,
       .recognises = [](const ConfigFile& file) { return file.is_json() && file.has_any(is_deepspeed_key); },
-      .add = [](const ConfigNode& file, Job& job) { return read_deepspeed(file, job); }};
+      .add = add_file};
 }
 
 }  // namespace commlens

@@ -97,8 +97,8 @@ void add_releases(Variations& variations) {
   std::reverse(releases.begin(), releases.end());
   for (const KnownVersion& release : releases) {
     if (release.name != now) {
-      variations.add("framework_version", std::string(release.name),
-                     [&](Job& job) { job.framework_version = release.last; });
+      variations.add_release(std::string(release.name),
+                             [&](Job& job) { job.framework_version = release.last; });
     }
   }
 }
@@ -131,10 +131,10 @@ void add_engine_variations(Variations& variations,
 }
 
 void add_variations(Variations& variations) {
-  add_newer(variations);
   add_engine_variations(variations, [](Job& job) -> std::string& { return options(job).partition_method; });
   variations.toggle("partition_activations",
                     [](Job& job) -> bool& { return job.train.partition_activations; });
+  add_newer(variations);
   add_releases(variations);
 }
 

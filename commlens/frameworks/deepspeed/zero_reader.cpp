@@ -18,22 +18,33 @@ constexpr std::string_view k_zero_keys =
 constexpr std::string_view k_skipped_zero_keys =
     "cpu_offload_params zenflow save_muon_momentum_buffer_in_memory";
 
-/// The device that a section asks for; "none" is the accelerator.
-std::string_view device_of(MapReader& zero, std::string_view section) {
-  const ConfigNode* map = zero.map(section);
-  const ConfigNode* device = map == nullptr ? nullptr : find(*map, "device");
-  const bool is_given = device != nullptr && device->kind == ConfigNode::Kind::scalar;
-  return is_given ? std::string_view(device->text) : "none";
+/// Where a section puts what it is about. Source of the keys: runtime/zero/offload_config.py of 0.19.8.
+enum class Device : std::uint8_t { none, cpu, nvme };
+
+Device device_of(MapReader& zero, std::string_view section, Job& job) {
+  Device device = Device::none;
+  if (const ConfigNode* map = zero.map(section)) {
+    MapReader reader(*map, {job.warnings, job.unmodelled});
+    reader.choose("device", {{"none", Device::none}, {"cpu", Device::cpu}, {"nvme", Device::nvme}}, device);
+    reader.accept(
+        "nvme_path buffer_count buffer_size max_in_cpu pin_memory pipeline_read pipeline_write fast_init "
+        "ratio "
+        "super_offload cpuadam_cores_perc");
+    zero.pass_on(reader.finish());
+  }
+  return device;
 }
 
-void read_offload(MapReader& zero, Options& own) {
+void read_offload(MapReader& zero, Job& job) {
+  Options& own = options(job);
   bool optimizer = false;
   bool parameters = false;
   zero.read("cpu_offload", optimizer);
   zero.read("cpu_offload_param", parameters);
-  own.offloads_optimizer = device_of(zero, "offload_optimizer") != "none" || optimizer;
-  own.offloads_parameters = device_of(zero, "offload_param") != "none" || parameters;
-  own.keeps_parameters_on_nvme = device_of(zero, "offload_param") == "nvme";
+  const Device of_parameters = device_of(zero, "offload_param", job);
+  own.offloads_optimizer = device_of(zero, "offload_optimizer", job) != Device::none || optimizer;
+  own.offloads_parameters = of_parameters != Device::none || parameters;
+  own.keeps_parameters_on_nvme = of_parameters == Device::nvme;
 }
 
 /// A size that DeepSpeed takes under two names.
@@ -129,7 +140,7 @@ Result<void> read_zero(const ConfigNode& section, Job& job) {
   zero.read("compute_grad_norm", own.computes_norm);
   zero.read("parameter_alignment", own.aligns_parameters);
   read_stage3(zero, job);
-  read_offload(zero, own);
+  read_offload(zero, job);
   read_removed(zero, own);
   zero.skip_unless_off(k_skipped_zero_keys);
   zero.accept(k_zero_keys);
