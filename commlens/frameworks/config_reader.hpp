@@ -18,6 +18,7 @@ namespace commlens {
 struct ConfigFile {
   std::filesystem::path path;
   bool is_arguments = false;      // its first word is a `--name`
+  bool is_script = false;         // of a shell
   std::vector<std::string> keys;  // at the top of a document, or of arguments, with underscores
 
   bool has(std::string_view key) const;
