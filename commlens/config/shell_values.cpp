@@ -260,8 +260,12 @@ void ShellValues::expand(std::string_view written, int line, bool is_quoted, Fie
     if (letter == '\'' && !is_quoted) {
       out.add(unit.size() < 2 ? "" : unit.substr(1, unit.size() - 2), line);
     } else if (letter == '"' && !is_quoted) {
-      out.add("", line);
-      expand(unit.size() < 2 ? "" : unit.substr(1, unit.size() - 2), line, true, out, depth + 1);
+      const std::string_view inside = unit.size() < 2 ? "" : unit.substr(1, unit.size() - 2);
+      expand(inside, line, true, out, depth + 1);
+      const bool may_be_none = inside.ends_with("[@]}") || inside == "$@" || inside == "${@}";
+      if (!may_be_none) {
+        out.add("", line);  // an empty text is a word
+      }
     } else if (letter == '\\') {
       const bool is_kept = is_quoted && unit.size() > 1 &&
                            std::string_view("$`\"\\\n").find(unit[1]) == std::string_view::npos;
