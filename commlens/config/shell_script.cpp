@@ -312,7 +312,7 @@ class ShellRunner {
       }
       return;
     }
-    ShellCommand made{{}, tokens[at].line, cause.text, cause.line};
+    ShellCommand made{{}, tokens[at].line, outer_, cause.text, cause.line};
     for (const ShellToken& token : tokens.subspan(at)) {
       for (ShellWord& word : script_.values.words(token.text, token.line)) {
         made.words.push_back(std::move(word));
@@ -347,7 +347,10 @@ class ShellRunner {
       const bool is_shell =
           word == "sh" || word == "bash" || word.ends_with("/sh") || word.ends_with("/bash");
       if (is_shell && option.size() > 1 && option[0] == '-' && option[1] != '-' && option.ends_with('c')) {
-        follow({{made.words[at + 2]}, made.line, made.only_if, made.only_if_line}, 0, depth);
+        const std::vector<ShellWord> outside = outer_;
+        outer_.insert(outer_.end(), made.words.begin(), made.words.begin() + static_cast<std::ptrdiff_t>(at));
+        follow({{made.words[at + 2]}, made.line, {}, made.only_if, made.only_if_line}, 0, depth);
+        outer_ = outside;
       }
     }
     if (script_.commands.size() < k_most_commands) {
@@ -424,6 +427,7 @@ class ShellRunner {
   std::deque<std::vector<ShellToken>> texts_;
   std::map<std::string, Tokens, std::less<>> functions_;
   ShellScript script_;
+  std::vector<ShellWord> outer_;
   std::size_t steps_ = 0;
   int calls_ = 0;
   std::string error_;

@@ -12,7 +12,8 @@ namespace commlens {
 struct ShellCommand {
   std::vector<ShellWord> words;
   int line = 1;
-  std::string only_if;  // as written, what decides whether it runs and is not known; empty: it runs
+  std::vector<ShellWord> outer;  // what starts the shell that runs it, as in `srun -n 8 sh -c …`
+  std::string only_if;           // as written, what decides whether it runs and is not known; empty: it runs
   int only_if_line = 0;
 };
 

@@ -320,8 +320,11 @@ Result<ConfigNode> parse_launch_script(std::string_view file, std::string_view c
       return tl::unexpected(ok.error());
     }
   }
+  std::vector<ShellWord> launcher = launch->command->outer;
+  launcher.insert(launcher.end(), words.begin(),
+                  words.begin() + static_cast<std::ptrdiff_t>(launch->program));
   const Result<std::int64_t> ranks =
-      LaunchedRanks(file, script->values).of(words.first(launch->program), slurm_directives(content));
+      LaunchedRanks(file, script->values).of(launcher, slurm_directives(content));
   if (!ranks) {
     return tl::unexpected(ranks.error());
   }
