@@ -180,7 +180,8 @@ Result<Job> validated(Job job) {
     settings.prepare(job);
   }
   return checked(std::move(job),
-                 {settings.settle, settings.pads_to_tensor_ranks, settings.takes_uneven_stages});
+                 {settings.settle, settings.pads_to_tensor_ranks, settings.takes_uneven_stages,
+                  settings.splits_heads_of_groups});
 }
 
 }  // namespace commlens

@@ -11,6 +11,7 @@
 
 #include "commlens/config/map_reader.hpp"
 #include "commlens/config/top_level_keys.hpp"
+#include "commlens/frameworks/megatron/core_reader.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/recipe_reader.hpp"
 #include "commlens/frameworks/training_keys.hpp"
@@ -27,21 +28,15 @@ constexpr std::string_view k_own_keys =
 // Arguments that can add or change messages and have no rules: skipped, unless switched off. Calls of the
 // training script (log_params_norm, exit_signal_handler and so on) are among them.
 constexpr std::string_view k_skipped_arguments =
-    "check_weight_hash_across_dp_replicas_interval exit_duration_in_mins exit_signal_handler "
-    "fp16_lm_cross_entropy fp32_residual_connection log_num_zeros_in_grad log_params_norm loss_scale "
-    "moe_aux_loss_coeff moe_z_loss_coeff retro_add_retriever spec use_checkpoint_args use_legacy_models "
-    "vocab_extra_ids yaml_cfg";
+    "check_weight_hash_across_dp_replicas_interval fp16_lm_cross_entropy fp32_residual_connection loss_scale "
+    "retro_add_retriever spec use_checkpoint_args use_legacy_models vocab_extra_ids yaml_cfg";
 
 constexpr std::string_view k_unsupported_switches =
-    "defer_embedding_wgrad_compute fp8_param_gather moe_extended_tp moe_pad_expert_input_to_capacity "
-    "multi_latent_attention overlap_param_gather qk_layernorm standalone_embedding_stage "
-    "tp_comm_overlap use_custom_fsdp use_megatron_fsdp use_ring_exchange_p2p use_torch_fsdp2";
+    "defer_embedding_wgrad_compute fp8_param_gather moe_extended_tp standalone_embedding_stage "
+    "use_ring_exchange_p2p";
 
 constexpr std::string_view k_unsupported_values =
-    "data_parallel_sharding_strategy decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers "
-    "encoder_pipeline_model_parallel_size encoder_tensor_model_parallel_size "
-    "expert_tensor_parallel_size fp8_format moe_expert_capacity_factor moe_ffn_hidden_size "
-    "moe_layer_freq moe_shared_expert_intermediate_size pipeline_model_parallel_layout "
+    "encoder_pipeline_model_parallel_size encoder_tensor_model_parallel_size fp8_format "
     "pipeline_model_parallel_split_rank rampup_batch_size";
 
 constexpr double k_largest_beta = 1 - 1e-9;
@@ -177,14 +172,9 @@ void read_megatron_training(MapReader& arguments, Job& job) {
   arguments.read("use_distributed_optimizer", distributed_optimizer);
   job.train.zero_stage = distributed_optimizer ? 1 : 0;
   arguments.read("overlap_grad_reduce", megatron::options(job).overlap_grad_reduce);
-  std::int64_t bucket = 0;
-  arguments.read("ddp_bucket_size", bucket, 0);
-  if (bucket > 0 && megatron::options(job).overlap_grad_reduce) {
-    arguments.fail("ddp_bucket_size", "has no rules here; leave it out");
-  }
   arguments.read("variable_seq_lengths", megatron::options(job).variable_seq_lengths);
   arguments.choose<std::string>("moe_token_dispatcher_type",
-                                {{"allgather", "allgather"}, {"alltoall", "alltoall"}},
+                                {{"allgather", "allgather"}, {"alltoall", "alltoall"}, {"flex", "flex"}},
                                 megatron::options(job).moe_dispatcher);
 }
 
@@ -326,12 +316,12 @@ Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_v
   read_megatron_layers(reader, job);
   read_megatron_recipe(reader, job.recipe);
   read_megatron_scaling(reader, job.recipe.loss_scaling);
+  megatron::read_core_arguments(reader, job);
   for_each_word(k_unsupported_switches,
                 [&](std::string_view key) { reader.refuse_true(key, "has no rules here; leave it out"); });
   for_each_word(k_unsupported_values,
                 [&](std::string_view key) { reader.refuse(key, "has no rules here; leave it out"); });
   reader.skip_unless_off(k_skipped_arguments);
-  reader.skip_unless_one("num_distributed_optimizer_instances");
   accept_known_keys(reader, arguments, megatron::training_keys(), job.recipe);
   if (const Result<void> ok = reader.finish(); !ok) {
     return tl::unexpected(ok.error());
