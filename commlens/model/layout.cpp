@@ -81,10 +81,9 @@ std::vector<MeshAxis> expert_axes(const ParallelLayout& layout, const std::vecto
   std::vector<MeshAxis> axes = dense_axes(layout, order);
   if (layout.folds_experts) {
     const std::int64_t inner = layout.dp / layout.expert_replicas * layout.cp * layout.tp;
-    std::erase_if(axes,
-                  [](const MeshAxis& axis) { return axis.axis == Axis::tp || axis.axis == Axis::cp; });
-    const auto data = std::find_if(axes.begin(), axes.end(),
-                                   [](const MeshAxis& axis) { return axis.axis == Axis::dp; });
+    std::erase_if(axes, [](const MeshAxis& axis) { return axis.axis == Axis::tp || axis.axis == Axis::cp; });
+    const auto data =
+        std::find_if(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.axis == Axis::dp; });
     *data = {Axis::edp, inner / experts_in(layout)};
     axes.insert(data, {Axis("dp_replicate"), layout.expert_replicas});
     axes.push_back({Axis::ep, layout.ep});
@@ -239,8 +238,9 @@ Result<ParallelLayout> resolved(ParallelLayout layout) {
                                  layout.dp, layout.expert_replicas));
     }
     if (inner % experts_in(layout) != 0) {
-      return failure(fmt::format("dp x cp x tp of a replica, {}, is not divisible by {}; change --ep", inner,
-                                 spelled(std::array<Degree, 2>{{{"ep", layout.ep}, {"etp", layout.expert_tp}}})));
+      return failure(
+          fmt::format("dp x cp x tp of a replica, {}, is not divisible by {}; change --ep", inner,
+                      spelled(std::array<Degree, 2>{{{"ep", layout.ep}, {"etp", layout.expert_tp}}})));
     }
   } else if (layout.dp % layout.ep != 0) {
     return failure(

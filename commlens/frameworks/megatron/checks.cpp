@@ -89,31 +89,31 @@ Result<void> check_oldest(const Job& job) {
 Result<void> check_newer(const Job& job) {
   const Options& own = options(job);
   const Behaviour& release = behaviour(job);
-  if (const Result<void> ok = check_unused({{own.mtp_layers > 0 && !release.has_mtp, "mtp_num_layers"},
-                                            {own.instances > 1 && !release.has_instances,
-                                             "num_distributed_optimizer_instances"},
-                                            {own.pads_buckets && !release.has_bucket_padding,
-                                             "ddp_pad_buckets_for_high_nccl_busbw"}},
-                                           fmt::format("came after Megatron core {}", release.version.name));
+  if (const Result<void> ok = check_unused(
+          {{own.mtp_layers > 0 && !release.has_mtp, "mtp_num_layers"},
+           {own.instances > 1 && !release.has_instances, "num_distributed_optimizer_instances"},
+           {own.pads_buckets && !release.has_bucket_padding, "ddp_pad_buckets_for_high_nccl_busbw"}},
+          fmt::format("came after Megatron core {}", release.version.name));
       !ok) {
     return ok;
   }
-  if (const Result<void> ok = check_unused(
-          {{own.gathers_with_step, "overlap_param_gather_with_optimizer_step"},
-           {own.is_megatron_fsdp, "use_megatron_fsdp"},
-           {own.is_torch_fsdp2, "use_torch_fsdp2"},
-           {own.is_muon, "optimizer muon"},
-           {own.mtp_detaches_heads, "mtp_detach_heads"},
-           {own.rerun_mode == "report_stats", "rerun_mode report_stats"}},
-          "has no rules here");
+  if (const Result<void> ok =
+          check_unused({{own.gathers_with_step, "overlap_param_gather_with_optimizer_step"},
+                        {own.is_megatron_fsdp, "use_megatron_fsdp"},
+                        {own.is_torch_fsdp2, "use_torch_fsdp2"},
+                        {own.is_muon, "optimizer muon"},
+                        {own.mtp_detaches_heads, "mtp_detach_heads"},
+                        {own.rerun_mode == "report_stats", "rerun_mode report_stats"}},
+                       "has no rules here");
       !ok) {
     return ok;
   }
   const std::int64_t data_ranks = job.layout.dp;
   if (own.instances > 1 && (job.train.zero_stage == 0 || data_ranks % own.instances != 0)) {
-    return failure(fmt::format("num-distributed-optimizer-instances {} needs the distributed optimizer and must "
-                               "divide dp {}",
-                               own.instances, data_ranks));
+    return failure(
+        fmt::format("num-distributed-optimizer-instances {} needs the distributed optimizer and must "
+                    "divide dp {}",
+                    own.instances, data_ranks));
   }
   return stage_layouts(job).map([](const StageLayouts&) {});
 }
@@ -139,9 +139,9 @@ Result<void> check_pipeline(const Job& job) {
                     overlaps ? 1 : 2, job.train.micro_batches, stages));
   }
   if (group < stages || group > job.train.micro_batches || (rest > 0 && rest < stages)) {
-    return failure(fmt::format(
-        "the interleaved schedule needs pp > {} and micro-batches ({}) divisible by pp ({})", overlaps ? 1 : 2,
-        job.train.micro_batches, group));
+    return failure(
+        fmt::format("the interleaved schedule needs pp > {} and micro-batches ({}) divisible by pp ({})",
+                    overlaps ? 1 : 2, job.train.micro_batches, group));
   }
   return {};
 }
@@ -161,7 +161,8 @@ Result<void> check(const Job& job) {
     return failure(fmt::format("sequence parallelism needs the sequence length {} to be divisible by tp {}",
                                job.model.sequence, job.layout.tp));
   }
-  if (const Result<void> ok = behaviour(job).has_rules_of_its_own ? check_oldest(job) : check_newer(job); !ok) {
+  if (const Result<void> ok = behaviour(job).has_rules_of_its_own ? check_oldest(job) : check_newer(job);
+      !ok) {
     return ok;
   }
   if (const Result<void> ok = check_pipeline(job); !ok) {

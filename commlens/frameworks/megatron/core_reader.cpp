@@ -154,8 +154,9 @@ void read_virtual_stages(MapReader& arguments, Job& job) {
   if (!own.stage_layout.empty()) {
     const std::int64_t parts = parts_of_layout(own.stage_layout);
     if (parts % job.layout.pp != 0) {
-      return arguments.fail("pipeline_model_parallel_layout",
-                            fmt::format("has {} parts, which are not divisible by {} stages", parts, job.layout.pp));
+      return arguments.fail(
+          "pipeline_model_parallel_layout",
+          fmt::format("has {} parts, which are not divisible by {} stages", parts, job.layout.pp));
     }
     job.layout.virtual_stages = parts / job.layout.pp;
   }
@@ -257,8 +258,9 @@ void read_core_arguments(MapReader& arguments, Job& job) {
   read_experts(arguments, job);
   read_loop(arguments, job);
   // Of recordings without a network.
-  arguments.accept("fake_process_group disable_gloo_process_groups ckpt_format rope_type "
-                   "moe_router_score_function");
+  arguments.accept(
+      "fake_process_group disable_gloo_process_groups ckpt_format rope_type "
+      "moe_router_score_function");
 }
 
 void read_case_keys(MapReader& document, Job& job) {

@@ -7,13 +7,15 @@
 namespace commlens::megatron {
 namespace {
 
-const Rule k_balancing{"megatron.moe_tokens_of_experts",
-                       k_new_source<"core/transformer/moe/router.py:419 get_tokens_per_expert_and_token_count">};
+const Rule k_balancing{
+    "megatron.moe_tokens_of_experts",
+    k_new_source<"core/transformer/moe/router.py:419 get_tokens_per_expert_and_token_count">};
 const Rule k_counts{"megatron.moe_tokens_per_expert",
                     k_new_source<"core/transformer/moe/token_dispatcher.py:565">};
 const Rule k_exchange{"megatron.moe_all_to_all", k_new_source<"core/tensor_parallel/mappings.py:460">};
 const Rule k_gather_tokens{"megatron.moe_gather", k_new_source<"core/tensor_parallel/mappings.py:146">};
-const Rule k_scatter_tokens{"megatron.moe_reduce_scatter", k_new_source<"core/tensor_parallel/mappings.py:186">};
+const Rule k_scatter_tokens{"megatron.moe_reduce_scatter",
+                            k_new_source<"core/tensor_parallel/mappings.py:186">};
 const Rule k_gather_parts{"megatron.moe_gather_of_tensor_ranks",
                           k_new_source<"core/tensor_parallel/mappings.py:154">};
 const Rule k_scatter_parts{"megatron.moe_scatter_of_tensor_ranks",
@@ -128,7 +130,8 @@ void ExpertCalls::forward(const std::function<void()>& compute) const {
     exchange(width_, job_.train.dtype, "combine");
     return;
   }
-  const bool is_shared = options_.moe_dispatcher == "allgather" && out_.tables().groups.size(groups_.tp_ep) > 1;
+  const bool is_shared =
+      options_.moe_dispatcher == "allgather" && out_.tables().groups.size(groups_.tp_ep) > 1;
   if (!is_shared) {
     return compute();
   }
@@ -160,7 +163,8 @@ void ExpertCalls::backward(const std::function<void()>& compute) const {
     exchange(width_, job_.train.dtype, "dispatch gradient");
     return;
   }
-  const bool is_shared = options_.moe_dispatcher == "allgather" && out_.tables().groups.size(groups_.tp_ep) > 1;
+  const bool is_shared =
+      options_.moe_dispatcher == "allgather" && out_.tables().groups.size(groups_.tp_ep) > 1;
   if (!is_shared) {
     return compute();
   }

@@ -14,9 +14,8 @@ const Rule k_reduce_bucket{"megatron.gradient_all_reduce",
                            k_new_source<"core/distributed/param_and_grad_buffer.py:724">};
 const Rule k_scatter_bucket{"megatron.gradient_reduce_scatter",
                             k_new_source<"core/distributed/param_and_grad_buffer.py:712">};
-const Rule k_exchange_bucket{
-    "megatron.gradient_all_to_all",
-    k_new_source<"core/distributed/reduce_scatter_with_fp32_accumulation.py">};
+const Rule k_exchange_bucket{"megatron.gradient_all_to_all",
+                             k_new_source<"core/distributed/reduce_scatter_with_fp32_accumulation.py">};
 const Rule k_reduce_instances{"megatron.gradient_all_reduce_of_instances",
                               k_new_source<"core/distributed/param_and_grad_buffer.py:750">};
 const Rule k_gather_bucket{"megatron.gather_updated_parameters",
@@ -69,8 +68,8 @@ BucketSettings GradientSync::settings_of(std::int64_t chunk,
   if (options_.overlap_grad_reduce && stage_ == 0 && chunk == 0 && !options_.gathers_with_step) {
     settings.limit = std::max(smallest_bucket, bucket_per_rank * table.size(groups_.dp_cp));
     settings.limit = options_.bucket_size > 0 ? options_.bucket_size : settings.limit;
-    settings.limit = options_.buckets > 0 ? std::max<std::int64_t>(count_of(all) / options_.buckets, 1)
-                                          : settings.limit;
+    settings.limit =
+        options_.buckets > 0 ? std::max<std::int64_t>(count_of(all) / options_.buckets, 1) : settings.limit;
   }
   return settings;
 }

@@ -10,13 +10,13 @@ struct MegatronGroups {
   GroupId world;
   GroupId tp;
   GroupId pp;
-  GroupId mp;          // tp-pp
-  GroupId dp;          // data ranks alone
-  GroupId dp_cp;       // data and context ranks
+  GroupId mp;     // tp-pp
+  GroupId dp;     // data ranks alone
+  GroupId dp_cp;  // data and context ranks
   GroupId cp;
   GroupId tp_cp;
   GroupId tp_dp_cp;
-  GroupId embeddings;  // embd: the stages with a copy of the table
+  GroupId embeddings;   // embd: the stages with a copy of the table
   GroupId intra_dp_cp;  // of one instance of the distributed optimizer
   // Of experts.
   GroupId ep;

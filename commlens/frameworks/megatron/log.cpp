@@ -87,8 +87,7 @@ class MetricWriter {
       return;
     }
     over_stages();
-    const bool is_recorded =
-        (is_active || idle == IdleMetrics::stages_and_tokens) && stage_.moe_layers() > 0;
+    const bool is_recorded = (is_active || idle == IdleMetrics::stages_and_tokens) && stage_.moe_layers() > 0;
     if (is_recorded) {
       stage_.out.all_reduce(group, elements(), DType::fp32, k_metric, "expert metric");
     }
@@ -136,7 +135,8 @@ void write_mtp_metrics(const StageContext& stage) {
   stage.out.all_reduce(stage.groups.dp_cp, layers, DType::fp32, k_mtp_metric, "loss of predicted tokens");
   stage.out.set_reduction(Reduction::sum);
   for (int values = 0; stage.behaviour.measures_mtp_accuracy && values < 2; ++values) {
-    stage.out.all_reduce(stage.groups.dp_cp, layers, DType::fp32, k_mtp_metric, "accuracy of predicted tokens");
+    stage.out.all_reduce(stage.groups.dp_cp, layers, DType::fp32, k_mtp_metric,
+                         "accuracy of predicted tokens");
   }
 }
 

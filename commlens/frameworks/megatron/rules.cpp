@@ -48,8 +48,7 @@ class OtherPrograms {
     const Period logged{own.log_interval - 1, own.log_interval};
     const Period evaluated{own.eval_interval - 1, own.eval_interval};
     const Period after{own.eval_interval, own.eval_interval};
-    const bool is_changed_after =
-        evaluates && own.overlap_param_gather && stage_.is_distributed();
+    const bool is_changed_after = evaluates && own.overlap_param_gather && stage_.is_distributed();
     const bool logs = has_script && own.log_interval > 1;
     if (logs && evaluates) {
       add(both(logged, evaluated), {.is_logged = true, .is_evaluated = true});
@@ -80,8 +79,8 @@ class OtherPrograms {
     }
     kind.is_first = period->first == 0;
     runner_.write_iteration(kind);
-    programs_.push_back({static_cast<Iteration>(period->first), kind.is_first ? 0 : period->every,
-                         stage_.out.take()});
+    programs_.push_back(
+        {static_cast<Iteration>(period->first), kind.is_first ? 0 : period->every, stage_.out.take()});
     if (kind.is_first && period->every > 0) {
       add(Period{period->every, period->every}, kind);
     }
@@ -152,10 +151,8 @@ FrameworkRules rules() {
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
       .variations = add_variations,
       .case_file = {.arguments = k_name,
-                    .read_arguments =
-                        [](const ConfigNode& map, std::int64_t padded_vocab, const std::string&) {
-                          return job_from_megatron(map, padded_vocab);
-                        },
+                    .read_arguments = [](const ConfigNode& map, std::int64_t padded_vocab,
+                                         const std::string&) { return job_from_megatron(map, padded_vocab); },
                     .read_beside_arguments = read_case_keys},
       .causes = causes()};
 }

@@ -1,8 +1,8 @@
 // Settings of Megatron that follow from others, what makes two of its runs differ, and what advice recommends
 // for them.
-#include <fmt/format.h>
-
 #include "commlens/frameworks/megatron/settings.hpp"
+
+#include <fmt/format.h>
 
 #include "commlens/frameworks/megatron/behaviour.hpp"
 #include "commlens/frameworks/megatron/framework.hpp"

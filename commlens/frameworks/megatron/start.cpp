@@ -12,7 +12,7 @@ const Rule k_date{"megatron.start_barrier", k_new_source<"training/training.py:2
 const Rule k_start_timers{"megatron.timers", k_new_source<"core/timers.py:314">};
 const Rule k_copied_table{"megatron.tied_embedding_start",
                           k_new_source<"core/models/common/language_module/language_module.py:308">};
-const Rule k_keys{"megatron.optimizer_keys", k_new_source<"core/optimizer/__init__.py:364">};
+const Rule k_key_gather{"megatron.optimizer_keys", k_new_source<"core/optimizer/__init__.py:364">};
 const Rule k_random_start{"megatron.parameter_broadcast",
                           k_new_source<"core/distributed/distributed_data_parallel.py:619">};
 const Rule k_datasets{"megatron.datasets", k_new_source<"training/training.py:4593">};
@@ -74,7 +74,8 @@ class StartWriter {
     for (const std::vector<ModuleParameter>& chunk : stage_.parameters) {
       for (const ModuleParameter& parameter : chunk) {
         const GroupId group = parameter.is_expert ? stage_.groups.edp : stage_.groups.dp_cp;
-        out_.broadcast({group, GroupRank{0}}, {parameter.count}, job.train.dtype, k_random_start, "parameters");
+        out_.broadcast({group, GroupRank{0}}, {parameter.count}, job.train.dtype, k_random_start,
+                       "parameters");
       }
     }
   }
@@ -84,8 +85,8 @@ class StartWriter {
     out_.set_match(Match::count);
     const int filters = stage_.options.is_muon || stage_.options.is_megatron_fsdp ? 1 : 2;
     for (int filter = 0; stage_.behaviour.gathers_optimizer_keys && filter < filters; ++filter) {
-      out_.all_gather(stage_.groups.world, {1}, DType::int64, k_keys, "length of keys");
-      out_.all_gather(stage_.groups.world, {k_key_bytes}, DType::uint8, k_keys, "keys");
+      out_.all_gather(stage_.groups.world, {1}, DType::int64, k_key_gather, "length of keys");
+      out_.all_gather(stage_.groups.world, {k_key_bytes}, DType::uint8, k_key_gather, "keys");
     }
     out_.set_match(Match::exact);
     barrier(k_date);

@@ -164,13 +164,14 @@ void write_final_gradients(const StageContext& stage, GradientSync& gradients) {
   write_replicated_gradients(stage, gradients.gradient_dtype());
   stage.level1_barrier();
   if (stage.has_tied_copy()) {
-    out.all_reduce(stage.groups.embeddings, {stage.job.model.vocab / stage.job.layout.tp * stage.job.model.hidden},
+    out.all_reduce(stage.groups.embeddings,
+                   {stage.job.model.vocab / stage.job.layout.tp * stage.job.model.hidden},
                    gradients.gradient_dtype(), k_table, "tied embedding gradient");
   }
   if (stage.options.has_expert_bias && stage.moe_layers() > 0) {
     // A buffer, which the model's dtype casts.
-    out.all_reduce(stage.groups.tp_dp_cp, {stage.moe_layers() * stage.job.model.experts}, stage.job.train.dtype,
-                   k_bias, "tokens of experts");
+    out.all_reduce(stage.groups.tp_dp_cp, {stage.moe_layers() * stage.job.model.experts},
+                   stage.job.train.dtype, k_bias, "tokens of experts");
   }
   if (stage.options.counts_tokens) {
     const GroupRank last{stage.job.layout.pp - 1};

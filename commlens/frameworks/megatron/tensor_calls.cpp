@@ -22,7 +22,8 @@ const Rule k_gather_row_gradient{"megatron.sequence_parallel_gather_gradient",
 const Rule k_scatter_input_gradient{"megatron.sequence_parallel_reduce_scatter_gradient",
                                     k_new_source<"core/tensor_parallel/layers.py:650">};
 const Rule k_gather_columns{"megatron.gather_columns", k_new_source<"core/tensor_parallel/mappings.py:96">};
-const Rule k_scatter_columns{"megatron.scatter_columns", k_new_source<"core/tensor_parallel/mappings.py:197">};
+const Rule k_scatter_columns{"megatron.scatter_columns",
+                             k_new_source<"core/tensor_parallel/mappings.py:197">};
 
 }  // namespace
 
