@@ -119,6 +119,7 @@ constexpr Behaviour k_0_9 = [] {
 constexpr Behaviour k_0_7 = [] {
   Behaviour row = k_0_9;
   row.version = {"core_v0.7.0", "core_v0.7.0", "core_v0.7.0", "core_v0.7.0 core_r0.7.0 0.7.0"};
+  row.has_rules_of_its_own = true;
   row.has_script_messages = false;
   row.aligns_parameters = false;
   row.scatters_embedding = false;

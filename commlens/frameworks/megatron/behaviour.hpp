@@ -13,6 +13,9 @@ namespace commlens::megatron {
 struct Behaviour {
   KnownVersion version;
 
+  /// Written by rules of its own (old_stage.cpp), those of a library alone that has no newer part.
+  bool has_rules_of_its_own = false;
+
   // The training loop.
   /// What the script sends besides the library: start, data, losses, logs. Of 0.7 only the library was
   /// recorded.

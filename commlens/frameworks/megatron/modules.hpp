@@ -47,10 +47,10 @@ struct ModulePlace {
 /// A parameter as one rank holds it.
 struct ModuleParameter {
   ModulePlace place;
-  std::int64_t count = 0;           // elements on this rank
-  bool is_expert = false;           // shared by the expert data ranks alone
-  bool is_summed = false;           // its gradient is summed over tensor ranks
-  bool has_tied_copy = false;       // on another stage
+  std::int64_t count = 0;      // elements on this rank
+  bool is_expert = false;      // shared by the expert data ranks alone
+  bool is_summed = false;      // its gradient is summed over tensor ranks
+  bool has_tied_copy = false;  // on another stage
 };
 
 /// How tensor ranks and expert ranks share a job's modules.
@@ -60,7 +60,7 @@ struct ModuleShares {
   std::int64_t tp = 1;
   std::int64_t expert_tp = 1;
   std::int64_t local_experts = 0;
-  bool splits_experts = false;  // experts are not parameters of the data ranks
+  bool splits_experts = false;   // experts are not parameters of the data ranks
   std::int64_t query_width = 0;  // of all heads together
   std::int64_t qkv_width = 0;
 };

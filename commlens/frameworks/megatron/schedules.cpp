@@ -51,8 +51,7 @@ class PlainSchedule {
   void backward(std::int64_t micro_batch) {
     const bool is_final = micro_batch + 1 == settings_.micro_batches;
     const bool waits = settings_.aligns_gradients && !is_first_;
-    actions_.push_back(
-        {.kind = Kind::backward, .micro_batch = micro_batch, .reduces = is_final && !waits});
+    actions_.push_back({.kind = Kind::backward, .micro_batch = micro_batch, .reduces = is_final && !waits});
   }
 
   void steady(std::int64_t i, bool is_last_turn) {
@@ -84,8 +83,8 @@ class PlainSchedule {
   std::vector<Action> actions_;
 };
 
-/// Source: core/pipeline_parallel/schedules.py:992 forward_backward_pipelining_with_interleaving; the names of
-/// its functions are kept.
+/// Source: core/pipeline_parallel/schedules.py:992 forward_backward_pipelining_with_interleaving; the names
+/// of its functions are kept.
 class InterleavedSchedule {
  public:
   explicit InterleavedSchedule(const ScheduleSettings& settings)
@@ -162,9 +161,7 @@ class InterleavedSchedule {
       actions_.push_back({.kind = Kind::exchange, .exchange = what});
     }
   }
-  void gather(std::int64_t chunk) {
-    actions_.push_back({.kind = Kind::gather_parameters, .chunk = chunk});
-  }
+  void gather(std::int64_t chunk) { actions_.push_back({.kind = Kind::gather_parameters, .chunk = chunk}); }
 
   /// forward_step_helper
   void forward(std::int64_t turn) {
@@ -209,7 +206,8 @@ class InterleavedSchedule {
     }
     forward(k);
     if (settings_.overlaps_at_ends) {
-      exchange({.sends_forward = sends, .receives_forward = receives_next && is_first_, .is_overlapped = true});
+      exchange(
+          {.sends_forward = sends, .receives_forward = receives_next && is_first_, .is_overlapped = true});
     } else {
       exchange({.sends_forward = sends,
                 .receives_forward = receives_next,

@@ -40,9 +40,9 @@ struct ScheduleSettings {
   std::int64_t stages = 1;
   std::int64_t chunks = 1;
   std::int64_t micro_batches = 1;
-  std::int64_t group = 1;         // microbatch-group-size-per-virtual-pipeline-stage
-  bool overlaps = true;           // overlap-p2p-communication
-  bool overlaps_at_ends = false;  // overlap-p2p-communication-warmup-flush
+  std::int64_t group = 1;             // microbatch-group-size-per-virtual-pipeline-stage
+  bool overlaps = true;               // overlap-p2p-communication
+  bool overlaps_at_ends = false;      // overlap-p2p-communication-warmup-flush
   bool has_one_more_warm_up = false;  // overlap-moe-expert-parallel-comm
   bool forward_only = false;          // evaluation
   bool aligns_gradients = false;      // grad_sync_func is set

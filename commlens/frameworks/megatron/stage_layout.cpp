@@ -31,9 +31,9 @@ std::string with_repeats(std::string text, bool of_brackets) {
     std::int64_t count = 0;
     const char* const end = text.data() + text.size();
     const auto number = std::from_chars(text.data() + star + 1, end, count);
-    const std::string unit = first == std::string::npos
-                                 ? ""
-                                 : text.substr(first + (of_brackets ? 1 : 0), of_brackets ? last - first - 1 : 1);
+    const std::string unit = first == std::string::npos ? ""
+                                                        : text.substr(first + (of_brackets ? 1 : 0),
+                                                                      of_brackets ? last - first - 1 : 1);
     const std::size_t after = static_cast<std::size_t>(number.ptr - text.data());
     if (unit.empty() || after == star + 1 || count < 0 ||
         static_cast<std::size_t>(count) * unit.size() > k_longest_layout) {
@@ -127,7 +127,8 @@ Result<std::vector<std::int64_t>> layers_per_stage(const Job& job) {
   }
   const std::int64_t left = counted - fixed;
   if (others < 0 || left < 0 || (others == 0 && left != 0) || (others > 0 && left % others != 0)) {
-    return failure(fmt::format("{} layers cannot be divided over {} stages", left, std::max<std::int64_t>(others, 0)));
+    return failure(
+        fmt::format("{} layers cannot be divided over {} stages", left, std::max<std::int64_t>(others, 0)));
   }
   std::vector<std::int64_t> layers(static_cast<std::size_t>(stages), others > 0 ? left / others : 0);
   layers.front() = own.layers_of_first_stage > 0 ? own.layers_of_first_stage : layers.front();
@@ -148,7 +149,8 @@ Result<StageLayouts> even_layouts(const Job& job) {
   for (std::int64_t part = 0; part < stages * chunks; ++part) {
     const std::int64_t of_stage = (*layers)[static_cast<std::size_t>(part % stages)];
     if (of_stage % chunks != 0) {
-      return failure(fmt::format("{} layers of a stage are not divisible by {} virtual stages", of_stage, chunks));
+      return failure(
+          fmt::format("{} layers of a stage are not divisible by {} virtual stages", of_stage, chunks));
     }
     ChunkLayout chunk{.first_layer = first, .layers = of_stage / chunks};
     chunk.has_embedding = part == 0;

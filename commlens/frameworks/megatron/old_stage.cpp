@@ -1,11 +1,11 @@
-#include "commlens/frameworks/megatron/stage.hpp"
+#include "commlens/frameworks/megatron/old_stage.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <utility>
 
-#include "commlens/frameworks/megatron/chunk.hpp"
+#include "commlens/frameworks/megatron/old_chunk.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/megatron/source.hpp"
 #include "commlens/plan/local_parameters.hpp"

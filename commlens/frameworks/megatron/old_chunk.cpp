@@ -1,4 +1,4 @@
-#include "commlens/frameworks/megatron/chunk.hpp"
+#include "commlens/frameworks/megatron/old_chunk.hpp"
 
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/megatron/source.hpp"
