@@ -25,7 +25,8 @@ bool shards_parameters(const Options& options) { return options.is_megatron_fsdp
 
 /// Those that GradientSync reduces.
 std::vector<std::vector<ModuleParameter>> reduced_parameters(const StageContext& stage) {
-  return shards_parameters(stage.options) ? std::vector<std::vector<ModuleParameter>>() : stage.parameters;
+  const std::vector<std::vector<ModuleParameter>> none(stage.chunks.size());
+  return shards_parameters(stage.options) ? none : stage.parameters;
 }
 
 }  // namespace
@@ -121,7 +122,7 @@ void StageRunner::run_forward(const Action& action) {
     return chunks_[chunk].evaluate(micro_batch_);
   }
   ChunkPasses::Hook use;
-  if (gradients_.gathers_in_forward()) {
+  if (!shards_ && gradients_.gathers_in_forward()) {
     use = [&](const ModulePlace& place) { gradients_.use(action.chunk, place); };
   }
   chunks_[chunk].forward(micro_batch_, use);
@@ -144,7 +145,7 @@ void StageRunner::write_loss() const {
 void StageRunner::run_backward(const Action& action) {
   micro_batch_ = static_cast<std::int32_t>(action.micro_batch);
   ChunkPasses::Hook complete;
-  if (action.reduces && stage_.options.overlap_grad_reduce) {
+  if (action.reduces && stage_.options.overlap_grad_reduce && !shards_) {
     complete = [&](const ModulePlace& place) { gradients_.complete(action.chunk, place); };
   }
   if (shards_) {
