@@ -99,14 +99,25 @@ Result<void> check_newer(const Job& job) {
   }
   if (const Result<void> ok =
           check_unused({{own.gathers_with_step, "overlap_param_gather_with_optimizer_step"},
-                        {own.is_megatron_fsdp, "use_megatron_fsdp"},
-                        {own.is_torch_fsdp2, "use_torch_fsdp2"},
-                        {own.is_muon, "optimizer muon"},
                         {own.mtp_detaches_heads, "mtp_detach_heads"},
                         {own.rerun_mode == "report_stats", "rerun_mode report_stats"}},
                        "has no rules here");
       !ok) {
     return ok;
+  }
+  if (own.is_megatron_fsdp || own.is_torch_fsdp2) {
+    const Sharding none = Sharding::no_shard;
+    if (const Result<void> ok = check_unused(
+            {{job.layout.pp > 1, "pipeline_model_parallel_size"},
+             {job.model.experts > 0, "num_experts"},
+             {own.mtp_layers > 0, "mtp_num_layers"},
+             {own.instances > 1, "num_distributed_optimizer_instances"},
+             {own.is_torch_fsdp2 && job.model.tied_embeddings, "tied embeddings"},
+             {own.is_megatron_fsdp && own.sharding == none, "data_parallel_sharding_strategy no_shard"}},
+            "has no rules here with FSDP");
+        !ok) {
+      return ok;
+    }
   }
   const std::int64_t data_ranks = job.layout.dp;
   if (own.instances > 1 && (job.train.zero_stage == 0 || data_ranks % own.instances != 0)) {

@@ -21,6 +21,9 @@ const Rule k_reduce_instances{"megatron.gradient_all_reduce_of_instances",
 const Rule k_gather_bucket{"megatron.gather_updated_parameters",
                            k_new_source<"core/distributed/param_and_grad_buffer.py:515">};
 
+const Rule k_gather_layers{"megatron.gather_updated_parameters",
+                           k_new_source<"core/optimizer/layer_wise_optimizer.py:772">};
+
 std::int64_t count_of(const std::vector<std::vector<ModuleParameter>>& chunks) {
   std::int64_t count = 0;
   for (const std::vector<ModuleParameter>& chunk : chunks) {
@@ -163,6 +166,25 @@ void GradientSync::gather_updated(int optimizers) {
       for (Bucket& bucket : chunk) {
         write_gather(bucket);
       }
+    }
+  }
+}
+
+/// Sizes of the ranks' parts differ: a mean.
+void GradientSync::gather_layers() {
+  const GroupTable& table = out_.tables().groups;
+  for (const bool is_expert : {false, true}) {
+    std::int64_t count = 0;
+    for (const std::vector<Bucket>& chunk : chunks_) {
+      for (const Bucket& bucket : chunk) {
+        count += bucket.part.is_expert == is_expert ? bucket.part.count : 0;
+      }
+    }
+    const GroupId group = is_expert ? groups_.edp : groups_.dp_cp;
+    const std::int64_t ranks = table.size(group);
+    if (count > 0 && ranks > 1) {
+      out_.expected_all_gather(group, {ceil_div(count, ranks)}, job_.train.dtype, k_gather_layers,
+                               "updated parameters");
     }
   }
 }

@@ -31,6 +31,8 @@ class GradientSync {
   void finish();
   /// All parameters that the step changed: of each optimizer all buckets.
   void gather_updated(int optimizers);
+  /// Whole parameters that one rank each updated (layer_wise_optimizer.py:736 allgather_params).
+  void gather_layers();
   /// Parameters that this rank updates.
   Elements updated() const;
 
@@ -48,7 +50,7 @@ class GradientSync {
   BucketSettings settings_of(std::int64_t chunk, const std::vector<std::vector<ModuleParameter>>& all) const;
   void write_reduction(Bucket& bucket);
   void write_gather(Bucket& bucket);
-  bool is_sharded() const { return job_.train.zero_stage > 0; }
+  bool is_sharded() const { return job_.train.zero_stage > 0 && !options_.is_muon; }
 
   ProgramBuilder& out_;
   const MegatronGroups& groups_;

@@ -1,6 +1,8 @@
 #include "commlens/frameworks/megatron/modules.hpp"
 
-#include "commlens/frameworks/megatron/behaviour.hpp"
+#include <algorithm>
+#include <utility>
+
 #include "commlens/frameworks/megatron/options.hpp"
 
 namespace commlens::megatron {
@@ -13,14 +15,14 @@ class ParameterWriter {
 
   std::vector<ModuleParameter> write() {
     const ModelConfig& model = job_.model;
-    const std::int64_t table = model.vocab / shares_.tp * model.hidden;
+    const std::int64_t rows = model.vocab / shares_.tp;
     const bool is_pipeline = job_.layout.pp > 1;
     const bool has_mtp = options(job_).mtp_layers > 0;
     if (chunk_.has_embedding || chunk_.mtp_layers > 0) {
-      add(Module::wte, table);
+      add_matrix(Module::wte, rows, model.hidden);
       result_.back().has_tied_copy = is_pipeline && (model.tied_embeddings || has_mtp);
       if (model.positions == Positions::learned) {
-        add(Module::wpe, model.max_positions * model.hidden);
+        add_matrix(Module::wpe, model.max_positions, model.hidden);
       }
     }
     for (layer_ = 0; layer_ < chunk_.layers; ++layer_) {
@@ -37,15 +39,19 @@ class ParameterWriter {
     layer_ = -1;
     const bool shares_table = model.tied_embeddings && (chunk_.has_embedding || chunk_.mtp_layers > 0);
     if (chunk_.has_loss && !shares_table) {
-      add(Module::head, table);
+      add_matrix(Module::head, rows, model.hidden);
       result_.back().has_tied_copy = is_pipeline && model.tied_embeddings;
     }
     return std::move(result_);
   }
 
  private:
-  void add(Module module, std::int64_t count, bool is_summed = false, bool is_expert = false) {
-    result_.push_back({{module, layer_}, count, is_expert, is_summed, false});
+  void add(Module module, std::int64_t count, bool is_summed = false) {
+    result_.push_back({.place = {module, layer_}, .count = count, .is_summed = is_summed});
+  }
+  void add_matrix(Module module, std::int64_t rows, std::int64_t columns, bool is_summed = false) {
+    add(module, rows * columns, is_summed);
+    result_.back().columns = columns;
   }
 
   /// Weight, and the bias of a LayerNorm. Under sequence parallelism norms see parts of the sequence.
@@ -57,14 +63,14 @@ class ParameterWriter {
     }
   }
   void add_column(Module module, std::int64_t inputs, std::int64_t outputs, bool has_bias) {
-    add(module, inputs * outputs / shares_.tp);
+    add_matrix(module, outputs / shares_.tp, inputs);
     if (has_bias) {
       add(module, outputs / shares_.tp);
     }
   }
   /// The bias is that of the whole output.
   void add_row(Module module, std::int64_t inputs, std::int64_t outputs) {
-    add(module, inputs / shares_.tp * outputs);
+    add_matrix(module, outputs, inputs / shares_.tp);
     if (job_.model.linear_bias) {
       add(module, outputs, shares_.sequence_parallel);
     }
@@ -100,8 +106,8 @@ class ParameterWriter {
   /// Transformer Engine holds the projections down whole; their gradients come from parts of the sequence.
   void add_down(Module module, std::int64_t width) {
     const bool is_whole = options(job_).is_transformer_engine;
-    add(module, job_.model.hidden * width / (is_whole ? 1 : shares_.tp),
-        is_whole && shares_.sequence_parallel);
+    add_matrix(module, width / (is_whole ? 1 : shares_.tp), job_.model.hidden,
+               is_whole && shares_.sequence_parallel);
   }
 
   void add_latent_attention() {
@@ -130,16 +136,18 @@ class ParameterWriter {
   void add_experts() {
     const ModelConfig& model = job_.model;
     const Options& own = options(job_);
-    add(Module::router, model.experts * model.hidden, shares_.sequence_parallel);
+    add_matrix(Module::router, model.experts, model.hidden, shares_.sequence_parallel);
     const std::int64_t width = model.expert_hidden() / shares_.expert_tp;
     const std::int64_t inputs = own.moe_latent_hidden > 0 ? own.moe_latent_hidden : model.hidden;
     for (std::int64_t expert = 0; expert < shares_.local_experts; ++expert) {
-      add(Module::expert_fc1, inputs * gates() * width, false, shares_.splits_experts);
-      add(Module::expert_fc2, width * inputs, false, shares_.splits_experts);
+      add_matrix(Module::expert_fc1, gates() * width, inputs);
+      result_.back().is_expert = shares_.splits_experts;
+      add_matrix(Module::expert_fc2, inputs, width);
+      result_.back().is_expert = shares_.splits_experts;
     }
     if (own.shared_expert_hidden > 0) {
       add_column(Module::shared_fc1, model.hidden, gates() * own.shared_expert_hidden, false);
-      add(Module::shared_fc2, own.shared_expert_hidden / shares_.tp * model.hidden);
+      add_matrix(Module::shared_fc2, model.hidden, own.shared_expert_hidden / shares_.tp);
     }
   }
 

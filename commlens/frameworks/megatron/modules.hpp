@@ -48,6 +48,7 @@ struct ModulePlace {
 struct ModuleParameter {
   ModulePlace place;
   std::int64_t count = 0;      // elements on this rank
+  std::int64_t columns = 1;    // elements of a row; 1 of a vector
   bool is_expert = false;      // shared by the expert data ranks alone
   bool is_summed = false;      // its gradient is summed over tensor ranks
   bool has_tied_copy = false;  // on another stage

@@ -13,7 +13,6 @@
 #include "commlens/frameworks/megatron/reader.hpp"
 #include "commlens/frameworks/megatron/stage_layout.hpp"
 #include "commlens/frameworks/megatron/stage_runner.hpp"
-#include "commlens/frameworks/megatron/start.hpp"
 
 namespace commlens::megatron {
 namespace {
@@ -96,7 +95,7 @@ StagePrograms write_stage(const std::vector<ChunkLayout>& chunks, std::int64_t s
   const StageContext context(out, stage, chunks);
   StageRunner runner(context);
   StagePrograms programs;
-  write_start(context);
+  runner.write_start();
   programs.init = out.take();
   runner.write_iteration({.is_first = true, .is_logged = true});
   programs.iterations.push_back(out.take());

@@ -2,6 +2,7 @@
 
 #include "commlens/frameworks/megatron/batches.hpp"
 #include "commlens/frameworks/megatron/source.hpp"
+#include "commlens/frameworks/megatron/start.hpp"
 #include "commlens/frameworks/megatron/step.hpp"
 
 namespace commlens::megatron {
@@ -20,17 +21,30 @@ const Rule k_evaluation_barrier{"megatron.timer_barrier", k_new_source<"core/tim
 
 constexpr std::int64_t k_dimensions = 3;  // of an activation, int64
 
+bool shards_parameters(const Options& options) { return options.is_megatron_fsdp || options.is_torch_fsdp2; }
+
+/// Those that GradientSync reduces.
+std::vector<std::vector<ModuleParameter>> reduced_parameters(const StageContext& stage) {
+  const std::vector<std::vector<ModuleParameter>> none(stage.chunks.size());
+  return shards_parameters(stage.options) ? none : stage.parameters;
+}
+
 }  // namespace
 
 StageRunner::StageRunner(const StageContext& stage)
     : stage_(stage),
       out_(stage.out),
       job_(stage.job),
-      gradients_(stage.out, stage.groups, stage.job, stage.stage, stage.parameters) {
+      gradients_(stage.out, stage.groups, stage.job, stage.stage, reduced_parameters(stage)) {
+  if (shards_parameters(stage.options)) {
+    shards_.emplace(stage);
+  }
   for (const ChunkLayout& chunk : stage.chunks) {
     chunks_.emplace_back(stage.out, stage.groups, stage.job, chunk);
   }
 }
+
+void StageRunner::write_start() { megatron::write_start(stage_, shards_ ? &*shards_ : nullptr); }
 
 std::vector<Action> StageRunner::actions(bool forward_only) const {
   const Options& own = stage_.options;
@@ -52,13 +66,16 @@ std::vector<Action> StageRunner::actions(bool forward_only) const {
 void StageRunner::write_iteration(const IterationKind& kind) {
   is_training_ = true;
   gradients_.begin(kind.is_first, kind.follows_evaluation);
+  if (shards_) {
+    shards_->begin(kind.is_first);
+  }
   out_.set_reduction(Reduction::sum);
   out_.set_phase(Phase::other);
   stage_.level1_barrier();
   run(actions(false));
   out_.set_phase(Phase::optimizer);
   write_final_gradients(stage_, gradients_);
-  write_step(stage_, gradients_, kind.is_first);
+  write_step(stage_, gradients_, shards_ ? &*shards_ : nullptr, kind.is_first);
   if (!stage_.has_script()) {
     return;
   }
@@ -98,11 +115,14 @@ void StageRunner::run_forward(const Action& action) {
   micro_batch_ = static_cast<std::int32_t>(action.micro_batch);
   set_phase(true);
   write_batch(stage_, chunk);
+  if (shards_) {
+    shards_->forward();
+  }
   if (!is_training_) {
     return chunks_[chunk].evaluate(micro_batch_);
   }
   ChunkPasses::Hook use;
-  if (gradients_.gathers_in_forward()) {
+  if (!shards_ && gradients_.gathers_in_forward()) {
     use = [&](const ModulePlace& place) { gradients_.use(action.chunk, place); };
   }
   chunks_[chunk].forward(micro_batch_, use);
@@ -125,10 +145,17 @@ void StageRunner::write_loss() const {
 void StageRunner::run_backward(const Action& action) {
   micro_batch_ = static_cast<std::int32_t>(action.micro_batch);
   ChunkPasses::Hook complete;
-  if (action.reduces && stage_.options.overlap_grad_reduce) {
+  if (action.reduces && stage_.options.overlap_grad_reduce && !shards_) {
     complete = [&](const ModulePlace& place) { gradients_.complete(action.chunk, place); };
   }
+  if (shards_) {
+    set_phase(false);
+    shards_->backward();
+  }
   chunks_[static_cast<std::size_t>(action.chunk)].backward(micro_batch_, complete);
+  if (shards_) {
+    shards_->backward_ends(action.micro_batch + 1 == job_.train.micro_batches);
+  }
 }
 
 void StageRunner::set_phase(bool is_forward) const {

@@ -1,8 +1,9 @@
 #pragma once
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "commlens/frameworks/megatron/gradient_sync.hpp"
+#include "commlens/frameworks/megatron/parameter_shards.hpp"
 #include "commlens/frameworks/megatron/passes.hpp"
 #include "commlens/frameworks/megatron/schedules.hpp"
 #include "commlens/frameworks/megatron/stage_context.hpp"
@@ -23,6 +24,8 @@ class StageRunner {
   /// `stage` outlives it.
   explicit StageRunner(const StageContext& stage);
 
+  /// Ahead of the first iteration.
+  void write_start();
   void write_iteration(const IterationKind& kind);
 
  private:
@@ -42,6 +45,7 @@ class StageRunner {
   ProgramBuilder& out_;
   const Job& job_;
   std::vector<ChunkPasses> chunks_;
+  std::optional<ParameterShards> shards_;  // instead of what `gradients_` does
   GradientSync gradients_;
   bool is_training_ = true;
   std::int32_t micro_batch_ = 0;

@@ -26,7 +26,8 @@ constexpr std::int64_t k_key_bytes = 46;  // of a pickle of parameter-group keys
 
 class StartWriter {
  public:
-  explicit StartWriter(const StageContext& stage) : stage_(stage), out_(stage.out) {}
+  StartWriter(const StageContext& stage, ParameterShards* shards)
+      : stage_(stage), out_(stage.out), shards_(shards) {}
 
   void write() {
     out_.set_phase(Phase::init);
@@ -35,8 +36,11 @@ class StartWriter {
       stamps();
     }
     model();
+    if (shards_ != nullptr) {
+      shards_->start();
+    }
+    optimizer();
     if (stage_.has_script()) {
-      optimizer();
       datasets();
     }
   }
@@ -89,8 +93,10 @@ class StartWriter {
       out_.all_gather(stage_.groups.world, {k_key_bytes}, DType::uint8, k_key_gather, "keys");
     }
     out_.set_match(Match::exact);
-    barrier(k_date);
-    barrier(k_date);
+    if (stage_.has_script()) {
+      barrier(k_date);
+      barrier(k_date);
+    }
   }
 
   void datasets() {
@@ -110,10 +116,11 @@ class StartWriter {
 
   const StageContext& stage_;
   ProgramBuilder& out_;
+  ParameterShards* shards_;
 };
 
 }  // namespace
 
-void write_start(const StageContext& stage) { StartWriter(stage).write(); }
+void write_start(const StageContext& stage, ParameterShards* shards) { StartWriter(stage, shards).write(); }
 
 }  // namespace commlens::megatron

@@ -16,6 +16,7 @@ const Rule k_token_count{"megatron.token_count",
 const Rule k_rerun{"megatron.rerun_vote", k_new_source<"core/rerun_state_machine.py:269">};
 const Rule k_overflow{"megatron.found_inf", k_new_source<"core/optimizer/optimizer.py:729">};
 const Rule k_total_norm{"megatron.gradient_norm", k_new_source<"core/optimizer/clip_grads.py:132">};
+const Rule k_shard_norm{"megatron.gradient_norm", k_new_source<"core/optimizer/clip_grads.py:129">};
 const Rule k_norm_flag{"megatron.gradient_norm_flag", k_new_source<"core/optimizer/optimizer.py:316">};
 const Rule k_zeros{"megatron.gradient_zeros", k_new_source<"core/optimizer/clip_grads.py:271">};
 const Rule k_success{"megatron.step_success", k_new_source<"training/utils/common_utils.py:309">};
@@ -25,8 +26,8 @@ const Rule k_loss{"megatron.loss", k_new_source<"training/training.py:2547">};
 /// One optimizer step of one stage.
 class StepWriter {
  public:
-  StepWriter(const StageContext& stage, GradientSync& gradients, bool is_first)
-      : stage_(stage), out_(stage.out), gradients_(gradients), is_first_(is_first) {}
+  StepWriter(const StageContext& stage, GradientSync& gradients, ParameterShards* shards, bool is_first)
+      : stage_(stage), out_(stage.out), gradients_(gradients), shards_(shards), is_first_(is_first) {}
 
   void write() {
     if (stage_.has_script() && reruns()) {
@@ -50,15 +51,23 @@ class StepWriter {
     if (stage_.is_distributed()) {
       stage_.level1_barrier();
     }
-    if (stage_.is_distributed() && !gradients_.gathers_in_forward()) {
-      gradients_.gather_updated(owners());
-    }
+    gather();
     if (stage_.has_script()) {
       statistics();
     }
   }
 
  private:
+  void gather() {
+    if (shards_ != nullptr) {
+      shards_->step_ends();
+    } else if (stage_.options.is_muon) {
+      gradients_.gather_layers();
+    } else if (stage_.is_distributed() && !gradients_.gathers_in_forward()) {
+      gradients_.gather_updated(owners());
+    }
+  }
+
   bool reruns() const {
     const std::string& mode = stage_.options.rerun_mode;
     return mode.empty() ? stage_.behaviour.reruns_by_default : mode != "disabled";
@@ -70,6 +79,9 @@ class StepWriter {
 
   /// The ranks that an optimizer's norm is taken over.
   GroupId group(int optimizer) const {
+    if (stage_.options.is_muon) {
+      return stage_.groups.world;
+    }
     if (stage_.is_distributed()) {
       return stage_.groups.instance;
     }
@@ -87,10 +99,16 @@ class StepWriter {
     return has_experts ? 2 : 1;
   }
 
+  /// All optimizers take one norm.
+  bool shares_group() const { return stage_.is_distributed() || stage_.options.is_muon; }
+
   bool clips() const { return stage_.job.train.gradient_clipping > 0; }
 
   void norms() {
-    const bool is_one = stage_.behaviour.takes_one_norm && stage_.is_distributed();
+    const bool is_one = stage_.behaviour.takes_one_norm && shares_group();
+    if (stage_.options.is_torch_fsdp2) {
+      one(stage_.groups.dp_cp, DType::fp32, k_shard_norm, "gradient norm of shards");
+    }
     if (stage_.behaviour.takes_one_norm || clips()) {
       for (int optimizer = 0; optimizer < (is_one ? 1 : stage_.optimizers()); ++optimizer) {
         one(group(optimizer), DType::fp32, k_total_norm, "gradient norm");
@@ -98,7 +116,8 @@ class StepWriter {
     }
     if (stage_.behaviour.asks_for_mtp_norm && clips() && is_first_) {
       out_.set_reduction(Reduction::max);
-      for (int optimizer = 0; optimizer < stage_.optimizers(); ++optimizer) {
+      const int asked = stage_.options.is_muon ? 1 : stage_.optimizers();
+      for (int optimizer = 0; optimizer < asked; ++optimizer) {
         one(group(optimizer), DType::int32, k_norm_flag, "norms of their own");
       }
       out_.set_reduction(Reduction::sum);
@@ -106,7 +125,7 @@ class StepWriter {
   }
 
   void zeros() {
-    const bool is_one = stage_.optimizers() == 1 || stage_.is_distributed();
+    const bool is_one = stage_.optimizers() == 1 || shares_group();
     if (stage_.options.logs_zeros) {
       const bool is_exact = stage_.behaviour.asks_for_mtp_norm;
       for (int optimizer = 0; optimizer < (is_one ? 1 : stage_.optimizers()); ++optimizer) {
@@ -137,6 +156,7 @@ class StepWriter {
   const StageContext& stage_;
   ProgramBuilder& out_;
   GradientSync& gradients_;
+  ParameterShards* shards_;
   bool is_first_;
 };
 
@@ -181,8 +201,8 @@ void write_final_gradients(const StageContext& stage, GradientSync& gradients) {
   }
 }
 
-void write_step(const StageContext& stage, GradientSync& gradients, bool is_first) {
-  StepWriter(stage, gradients, is_first).write();
+void write_step(const StageContext& stage, GradientSync& gradients, ParameterShards* shards, bool is_first) {
+  StepWriter(stage, gradients, shards, is_first).write();
 }
 
 }  // namespace commlens::megatron

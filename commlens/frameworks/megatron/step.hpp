@@ -1,5 +1,6 @@
 #pragma once
 #include "commlens/frameworks/megatron/gradient_sync.hpp"
+#include "commlens/frameworks/megatron/parameter_shards.hpp"
 #include "commlens/frameworks/megatron/stage_context.hpp"
 
 namespace commlens::megatron {
@@ -8,7 +9,8 @@ namespace commlens::megatron {
 void write_final_gradients(const StageContext& stage, GradientSync& gradients);
 
 /// The rerun state machine, the optimizer and the statistics of its step.
-void write_step(const StageContext& stage, GradientSync& gradients, bool is_first);
+/// `shards` is null where no parameters are sharded.
+void write_step(const StageContext& stage, GradientSync& gradients, ParameterShards* shards, bool is_first);
 
 /// training_log. `is_logged`: of an iteration whose times are printed.
 void write_log(const StageContext& stage, bool is_logged);
