@@ -6,6 +6,8 @@
 #include <array>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "commlens/config/map_reader.hpp"
 
 namespace commlens::megatron {
@@ -339,6 +341,8 @@ constexpr std::string_view k_flags =
     "use_transformer_engine_op_fuser variable_seq_lengths verify_integrity vision_pretraining "
     "yarn_correction_range_round_to_int";
 
+constexpr std::string_view k_disable = "disable_";  // what arguments of 0.19 write for no_ too
+
 /// Another name of an argument, and whether it says the opposite.
 struct OtherName {
   std::string_view name;
@@ -410,7 +414,9 @@ void turn_around(ConfigNode& value) {
 }
 
 void use_todays_name(std::string& key, ConfigNode& value) {
-  key.erase(0, key.find_first_not_of('_'));
+  if (key.starts_with("__")) {  // hyphens of an argument
+    key.erase(0, 2);
+  }
   const OtherName other = todays_name(key);
   if (other.today != key) {
     key = other.today;
@@ -419,14 +425,10 @@ void use_todays_name(std::string& key, ConfigNode& value) {
     }
     return;
   }
-  if (takes_no_value(key) || is_one_of(key, k_inert)) {
-    return;
-  }
-  constexpr std::string_view disable = "disable_";  // what arguments of 0.19 write for no_ too
-  if (const std::string without = "no_" + key.substr(std::min(disable.size(), key.size()));
-      key.starts_with(disable) && takes_no_value(without)) {
-    key = without;
-  } else if (const std::string off = "no_" + key; takes_no_value(off)) {
+  const bool is_known = is_one_of(key, k_flags) || is_one_of(key, k_inert);
+  if (!is_known && key.starts_with(k_disable) && takes_no_value(key)) {
+    key = fmt::format("no_{}", key.substr(k_disable.size()));
+  } else if (const std::string off = "no_" + key; !is_known && is_one_of(off, k_flags)) {
     key = off;
     turn_around(value);
   }
@@ -439,7 +441,11 @@ std::string_view unmodelled_arguments() { return k_unmodelled; }
 std::span<const NeutralArgument> neutral_arguments() { return k_neutral; }
 std::span<const RefusedArgument> refused_arguments() { return k_refused; }
 
-bool takes_no_value(std::string_view argument) { return is_one_of(argument, k_flags); }
+bool takes_no_value(std::string_view argument) {
+  const bool is_twin = argument.starts_with(k_disable);
+  return is_one_of(argument, k_flags) ||
+         (is_twin && is_one_of(fmt::format("no_{}", argument.substr(k_disable.size())), k_flags));
+}
 
 bool is_inert(std::string_view argument) {
   std::string key(argument);

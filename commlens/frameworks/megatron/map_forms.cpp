@@ -9,6 +9,7 @@
 #include "commlens/config/map_reader.hpp"
 #include "commlens/config/shell_values.hpp"
 #include "commlens/frameworks/megatron/argument_lists.hpp"
+#include "commlens/frameworks/megatron/script_reader.hpp"
 
 namespace commlens::megatron {
 namespace {
@@ -103,6 +104,9 @@ class MapVariables {
 
   Result<void> resolve(ConfigNode& map) {
     for (std::size_t index = 0; index < map.keys.size(); ++index) {
+      if (map.keys[index] == k_notes_key) {
+        continue;
+      }
       if (const Result<void> ok = resolve(map.keys[index], map.items[index]); !ok) {
         return ok;
       }

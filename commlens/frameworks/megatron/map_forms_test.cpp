@@ -39,7 +39,7 @@ TEST(MapForms, ReadRecipesWithTheirVariables) {
   EXPECT_TRUE(job.layout.sequence_parallel);
   EXPECT_EQ(job.train.dtype, DType::fp32);
   EXPECT_EQ(options(job).recompute_modules, std::vector<std::string>({"mlp", "moe_act"}));
-  EXPECT_EQ(job.unmodelled, std::vector<std::string>({"'rampup_batch_size' (r.yaml:12) has no rules"}));
+  EXPECT_EQ(job.unmodelled, std::vector<std::string>({"'rampup_batch_size' (r.yaml:13) has no rules"}));
 }
 
 TEST(MapForms, AVariableThatNothingSetsIsRefused) {
@@ -120,7 +120,7 @@ TEST(MapForms, SectionsOfMegatronBridgeThatDecideOverOthers) {
   const Job named = read_map(k_bridge + "mixed_precision: bf16_mixed\n").value();
   EXPECT_TRUE(options(named).gradients_in_fp32);
   EXPECT_EQ(error_of_map(k_bridge + "peft: {dim: 8}\n"),
-            "r.yaml:29: 'peft' trains a part of the model, which has no rules here");
+            "r.yaml:31: 'peft' trains a part of the model, which has no rules here");
 }
 
 TEST(MapForms, ALayoutMayBeAListOfStages) {

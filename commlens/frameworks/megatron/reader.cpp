@@ -83,7 +83,7 @@ void read_others(MapReader& arguments, Job& job, const ConfigNode& map) {
 }  // namespace
 
 bool is_megatron_key(std::string_view key) {
-  key.remove_prefix(std::min(key.find_first_not_of('_'), key.size()));
+  key.remove_prefix(key.starts_with("__") ? 2 : 0);  // hyphens of an argument
   return is_one_of(key, k_own_keys);
 }
 

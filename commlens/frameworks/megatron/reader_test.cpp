@@ -357,7 +357,8 @@ TEST(MegatronArgs, AVocabularyOfAnotherTokenizerIsAssumed) {
 
 TEST(MegatronArgs, NamesMistakesWithTheirLine) {
   EXPECT_EQ(megatron_error_of("--tensor-model-parallel-size $TP\n"),
-            "args.txt:5: 'tensor_model_parallel_size' must be an integer, it is '$TP'");
+            "args.txt:5: 'tensor_model_parallel_size' is '$TP', and nothing in the file says what $TP is; "
+            "write its value");
   EXPECT_EQ(megatron_error_of("--load \"x\n"), "args.txt:5: the quote is never closed");
   EXPECT_EQ(parse_megatron_arguments("a.txt", "4 --x").error().message,
             "a.txt:1: '4' belongs to no argument; a file of Megatron arguments starts with --name");

@@ -119,7 +119,7 @@ TEST(LaunchScript, CountsTheRanksOfLaunchers) {
   EXPECT_EQ(ranks_of("mpirun -np 6 python"), "6");
   EXPECT_EQ(ranks_of("srun -N 2 --ntasks-per-node=8 python"), "16");
   EXPECT_EQ(ranks_of("srun python", "#SBATCH --nodes=4  # of them\n#SBATCH --ntasks-per-node=8\n"), "32");
-  EXPECT_EQ(ranks_of("srun -n 8 sh -c \"ALL='${MODEL_ARGS[*]}'; python a.py $ALL\" #"), "8");
+  EXPECT_EQ(ranks_of("srun -n 8 sh -c \"ALL='${MODEL_ARGS[*]}'; python a.py \\$ALL\" #"), "8");
   EXPECT_EQ(ranks_of("python"), "0");
   EXPECT_EQ(ranks_of("torchrun --nproc_per_node gpu"),
             "run.sh:6: --nproc_per_node is 'gpu', and the number of ranks follows from it; write a number");
