@@ -129,12 +129,12 @@ void GradientSync::complete(std::int64_t chunk, const ModulePlace& place) {
   }
 }
 
-/// In the first iteration a reduction between instances is not known to be under way, and is issued again in
-/// the end (finish_grad_sync).
+/// Which gradients are complete is not counted here, so that each iteration counts as the first one, and a
+/// reduction between instances, not known to be under way, is issued again in the end (finish_grad_sync).
 void GradientSync::reduce(std::int64_t chunk) {
   for (Bucket& bucket : chunks_[static_cast<std::size_t>(chunk)]) {
     write_reduction(bucket);
-    bucket.is_reduced = !(is_first_ && options_.instances > 1);
+    bucket.is_reduced = options_.instances == 1;
   }
 }
 
