@@ -222,7 +222,6 @@ std::vector<std::string> unverified(const Job& job) {
   add(reasons, job.model.experts > 0 && own.moe_dispatcher == "flex", "the flex dispatcher");
   add(reasons, own.overlaps_expert_exchange && job.layout.pp > 1,
       "the order of overlap-moe-expert-parallel-comm in a pipeline");
-  add(reasons, own.mtp_layers > 0 && job.layout.pp > 1, "multi-token prediction in a pipeline");
   return reasons;
 }
 

@@ -1,6 +1,7 @@
 #include "commlens/frameworks/megatron/gradient_sync.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "commlens/frameworks/megatron/behaviour.hpp"
@@ -50,6 +51,7 @@ GradientSync::GradientSync(ProgramBuilder& out, const MegatronGroups& groups, co
       gradient_dtype_(gradient_dtype_of(job)) {
   for (std::size_t chunk = 0; chunk < parameters.size(); ++chunk) {
     const BucketSettings settings = settings_of(static_cast<std::int64_t>(chunk), parameters);
+    parameters_.insert(parameters_.end(), parameters[chunk].begin(), parameters[chunk].end());
     std::vector<Bucket>& buckets = chunks_.emplace_back();
     for (GradientBucket& part : gradient_buckets(parameters[chunk], settings)) {
       buckets.push_back({std::move(part)});
@@ -127,12 +129,12 @@ void GradientSync::complete(std::int64_t chunk, const ModulePlace& place) {
   }
 }
 
-/// In the first iteration a reduction between instances is not known to be under way, and is issued again in
-/// the end (finish_grad_sync).
+/// Which gradients are complete is not counted here, so that each iteration counts as the first one, and a
+/// reduction between instances, not known to be under way, is issued again in the end (finish_grad_sync).
 void GradientSync::reduce(std::int64_t chunk) {
   for (Bucket& bucket : chunks_[static_cast<std::size_t>(chunk)]) {
     write_reduction(bucket);
-    bucket.is_reduced = !(is_first_ && options_.instances > 1);
+    bucket.is_reduced = options_.instances == 1;
   }
 }
 
@@ -170,22 +172,37 @@ void GradientSync::gather_updated(int optimizers) {
   }
 }
 
-/// Sizes of the ranks' parts differ: a mean.
+/// The smallest parameter first, to and fro over the ranks (_shard_params_ping_pong).
+std::vector<std::int64_t> GradientSync::layer_shares(bool is_expert, std::int64_t ranks) const {
+  std::vector<std::int64_t> sizes;
+  for (const ModuleParameter& parameter : parameters_) {
+    if (parameter.is_expert == is_expert) {
+      sizes.push_back(parameter.count);
+    }
+  }
+  std::sort(sizes.begin(), sizes.end());
+  std::vector<std::int64_t> shares(static_cast<std::size_t>(ranks));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::size_t turn = i % (2 * shares.size());
+    shares[turn < shares.size() ? turn : 2 * shares.size() - 1 - turn] += sizes[i];
+  }
+  return shares;
+}
+
+/// Where the ranks' parts differ, their mean.
 void GradientSync::gather_layers() {
-  const GroupTable& table = out_.tables().groups;
   for (const bool is_expert : {false, true}) {
-    std::int64_t count = 0;
-    for (const std::vector<Bucket>& chunk : chunks_) {
-      for (const Bucket& bucket : chunk) {
-        count += bucket.part.is_expert == is_expert ? bucket.part.count : 0;
-      }
-    }
     const GroupId group = is_expert ? groups_.edp : groups_.dp_cp;
-    const std::int64_t ranks = table.size(group);
-    if (count > 0 && ranks > 1) {
-      out_.expected_all_gather(group, {ceil_div(count, ranks)}, job_.train.dtype, k_gather_layers,
-                               "updated parameters");
+    const std::int64_t ranks = out_.tables().groups.size(group);
+    const std::vector<std::int64_t> shares = layer_shares(is_expert, ranks);
+    const std::int64_t whole = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+    const bool is_even = std::count(shares.begin(), shares.end(), shares.front()) == ranks;
+    if (whole == 0 || ranks == 1) {
+      continue;
     }
+    out_.set_match(is_even ? Match::exact : Match::count);
+    out_.all_gather(group, {ceil_div(whole, ranks)}, job_.train.dtype, k_gather_layers, "updated parameters");
+    out_.set_match(Match::exact);
   }
 }
 

@@ -48,6 +48,8 @@ class GradientSync {
     bool is_waited_for = false;
   };
   BucketSettings settings_of(std::int64_t chunk, const std::vector<std::vector<ModuleParameter>>& all) const;
+  /// Elements that each rank updates of dense parameters or of experts, layer-wise.
+  std::vector<std::int64_t> layer_shares(bool is_expert, std::int64_t ranks) const;
   void write_reduction(Bucket& bucket);
   void write_gather(Bucket& bucket);
   bool is_sharded() const { return job_.train.zero_stage > 0 && !options_.is_muon; }
@@ -60,7 +62,8 @@ class GradientSync {
   DType gradient_dtype_;
   bool is_first_ = true;
   std::vector<std::vector<Bucket>> chunks_;
-  std::vector<StepIndex> under_way_;  // reductions that nothing has waited for yet
+  std::vector<ModuleParameter> parameters_;  // of all chunks
+  std::vector<StepIndex> under_way_;         // reductions that nothing has waited for yet
 };
 
 }  // namespace commlens::megatron

@@ -37,10 +37,11 @@ class ParameterWriter {
       add_mtp_layer();
     }
     layer_ = -1;
-    const bool shares_table = model.tied_embeddings && (chunk_.has_embedding || chunk_.mtp_layers > 0);
-    if (chunk_.has_loss && !shares_table) {
+    // The table on the stage itself is the head's. A copy for multi-token prediction is used instead of the
+    // head's own weight, which is there all the same.
+    if (chunk_.has_loss && !(model.tied_embeddings && chunk_.has_embedding)) {
       add_matrix(Module::head, rows, model.hidden);
-      result_.back().has_tied_copy = is_pipeline && model.tied_embeddings;
+      result_.back().has_tied_copy = is_pipeline && model.tied_embeddings && chunk_.mtp_layers == 0;
     }
     return std::move(result_);
   }

@@ -149,7 +149,7 @@ void ParameterShards::start() {
 
 void ParameterShards::begin(bool is_first) {
   is_first_ = is_first;
-  is_gathered_ = !is_first;  // by the step before
+  is_gathered_ = is_own() && !is_first;  // by the step before
   has_run_ = false;
 }
 
@@ -194,7 +194,7 @@ void ParameterShards::backward_ends(bool is_last_micro_batch) {
     }
     return;
   }
-  // Each layer is gathered while the one behind it is under way; the root is reduced at last.
+  // Each layer is gathered while the one behind it is under way; the root is reduced ahead of the embedding.
   const std::size_t layers = units_.size() - 2;
   for (std::size_t layer = layers; layer > 0; --layer) {
     if (layer == layers) {
@@ -203,8 +203,8 @@ void ParameterShards::backward_ends(bool is_last_micro_batch) {
     gather(layer > 1 ? units_[layer] : units_[1]);
     reduce(units_[layer + 1]);
   }
-  reduce(units_[1]);
   reduce(units_[0]);
+  reduce(units_[1]);
 }
 
 void ParameterShards::step_ends() {
