@@ -374,13 +374,16 @@ bool has_argument_sections(const std::vector<std::string>& keys) {
   };
   const bool is_of_bridge = has("model") && (has("train") || has("ddp") || has("comm_overlap") ||
                                              has("mixed_precision") || has("rerun_state_machine"));
-  return has("MODEL_ARGS") || (has("language_model") && has("model_parallel")) || is_of_bridge;
+  return has("MODEL_ARGS") || has("ConfigContainer") || (has("language_model") && has("model_parallel")) ||
+         is_of_bridge;
 }
 
-Result<FlatArguments> flat_arguments(const ConfigNode& document) {
-  if (document.kind != ConfigNode::Kind::map) {
-    return FlatArguments{document, {}};
+Result<FlatArguments> flat_arguments(const ConfigNode& whole) {
+  if (whole.kind != ConfigNode::Kind::map) {
+    return FlatArguments{whole, {}};
   }
+  const ConfigNode* const container = map_at(whole, "ConfigContainer");
+  const ConfigNode& document = container == nullptr ? whole : *container;
   const ConfigNode* const recipe = map_at(document, "MODEL_ARGS");
   Result<FlatArguments> arguments = recipe != nullptr     ? plain_arguments(*recipe)
                                     : is_bridge(document) ? bridge_arguments(document)
