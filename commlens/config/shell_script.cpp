@@ -341,6 +341,14 @@ class ShellRunner {
     if (const auto function = functions_.find(name); function != functions_.end() && made.only_if_line == 0) {
       call(function->second, made);
     }
+    constexpr std::string_view wrapped = "--wrap=";  // of sbatch
+    for (const ShellWord& word : made.words) {
+      if (word.text.starts_with(wrapped)) {
+        follow(
+            {{{word.text.substr(wrapped.size()), word.line}}, made.line, {}, made.only_if, made.only_if_line},
+            0, depth);
+      }
+    }
     for (std::size_t at = 0; at + 2 < made.words.size(); ++at) {
       const std::string& word = made.words[at].text;
       const std::string& option = made.words[at + 1].text;
