@@ -47,6 +47,10 @@ TEST(ShellScript, FollowsVariables) {
   EXPECT_EQ(commands_of("X=8 Y=2 run $X\n"), "run|8\n");
 }
 
+TEST(ShellScript, AnApostropheBetweenQuotesIsALetter) {
+  EXPECT_EQ(commands_of("A=7\nrun \"it's '$A' \" \"${B:-\"c d\"}\"\n"), "run|it's '7' |c d\n");
+}
+
 TEST(ShellScript, TakesDefaults) {
   EXPECT_EQ(commands_of("run ${TP:-4} ${TP-5} ${TP:-}\n"), "run|4|5\n");
   EXPECT_EQ(commands_of("TP=2\nrun ${TP:-4} ${TP:+yes} ${PP:+no}\n"), "run|2|yes\n");

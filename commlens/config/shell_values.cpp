@@ -254,7 +254,9 @@ void ShellValues::expand(std::string_view written, int line, bool is_quoted, Fie
   std::size_t at = 0;
   while (at < written.size() && !is_exhausted()) {
     const char letter = written[at];
-    const std::size_t end = end_of_shell_unit(written, at);
+    // Between quotes an apostrophe is a letter.
+    const bool is_letter = is_quoted && (letter == '\'' || letter == '"');
+    const std::size_t end = is_letter ? at + 1 : end_of_shell_unit(written, at);
     const std::string_view unit = written.substr(at, end - at);
     at = end;
     if (letter == '\'' && !is_quoted) {
@@ -285,7 +287,7 @@ void ShellValues::expand(std::string_view written, int line, bool is_quoted, Fie
                     depth);
       at = last;
     } else if (is_quoted || !splits_words(letter) || !out.splits()) {
-      out.add(unit, line);
+      out.add(is_quoted && letter == '"' ? "" : unit, line);  // quotes in a default
     } else {
       out.end_word();
     }

@@ -41,8 +41,9 @@ const PublicLayout k_public_layouts[] = {
 
 TEST(MegatronExamples, AreTheLayoutsOfTheirRecipes) {
   for (const PublicLayout& wanted : k_public_layouts) {
-    const Result<Job> read =
-        read_config({(repository() / "examples" / "megatron" / wanted.file).string()}, "");
+    const fs::path file = repository() / "examples" / "megatron" / wanted.file;
+    // A script says nothing about its release.
+    const Result<Job> read = read_config({file.string()}, file.extension() == ".sh" ? "megatron@0.19.2" : "");
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_TRUE(read->unmodelled.empty()) << wanted.file << ": " << read->unmodelled.front();
     EXPECT_TRUE(read->warnings.empty()) << wanted.file << ": " << read->warnings.front();
