@@ -61,7 +61,7 @@ constexpr Behaviour k_0_13 = [] {
   row.version = {"0.13", "0.13.0", "0.13", "0.13.1"};
   row.gathers_optimizer_keys = false;
   row.reruns_by_default = false;
-  row.averaged_metrics = AveragedMetrics::recorded;
+  row.averaged_metrics = AveragedMetrics::none;
   return row;
 }();
 

@@ -74,20 +74,14 @@ struct Behaviour {
   /// also where gradients are off. core/transformer/moe/router.py of 0.11.0, of 0.12.0.
   bool sums_without_coefficient = false;
   bool sums_without_gradients = false;
-  /// Metrics of experts: with a coefficient of 0, which ones are sent.
-  enum class IdleMetrics : std::uint8_t {
-    none,
-    stages,             // over the stages
-    stages_and_tokens,  // and over the ranks that share a sequence
-  };
+  /// Metrics of experts whose coefficient is 0: not sent; summed over the stages; and over the ranks that
+  /// share a sequence, as if it were not 0. core/transformer/moe/moe_utils.py of 0.11.0, of 0.12.0.
+  enum class IdleMetrics : std::uint8_t { none, stages, stages_and_tokens };
   IdleMetrics idle_metrics = IdleMetrics::stages;
-  /// Over which ranks metrics are averaged at last.
-  enum class AveragedMetrics : std::uint8_t {
-    recorded,        // the group that came with them, if any
-    data_unless_in,  // data ranks, where another group without them came with them
-    data,
-    data_and_context
-  };
+  /// Over which ranks metrics are averaged at last: none; data ranks, of metrics that came with a group
+  /// without them; data ranks; data and context ranks. core/transformer/moe/moe_logging.py of 0.14.0, of
+  /// 0.16.0, of 0.18.0, of 0.19.0.
+  enum class AveragedMetrics : std::uint8_t { none, data_unless_in, data, data_and_context };
   AveragedMetrics averaged_metrics = AveragedMetrics::data_and_context;
 
   // Multi-token prediction.
