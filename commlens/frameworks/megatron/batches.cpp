@@ -7,6 +7,8 @@ namespace {
 
 const Rule k_batch{"megatron.batch", k_new_source<"core/utils.py:2184">};
 
+using EmptyPackings = Behaviour::EmptyPackings;
+
 /// The broadcasts of one batch.
 class BatchWriter {
  public:
@@ -20,21 +22,21 @@ class BatchWriter {
     loss_mask();
     mask_ahead();
     integers("position ids");
-    packings(stage_.behaviour.empty_packings);
+    packings(packings_of_tokens());
     mask_behind();
   }
   void first() const {
     integers("tokens");
     mask_ahead();
     integers("position ids");
-    packings(stage_.behaviour.empty_packings);
+    packings(packings_of_tokens());
     mask_behind();
   }
   void last() const {
     integers("labels");
     loss_mask();
     mask_ahead();
-    packings(stage_.behaviour.empty_packings_of_last_stage);
+    packings(stage_.behaviour.empty_packings == EmptyPackings::two ? 1 : 0);
     mask_behind();
   }
   /// A stage of a pipeline with multi-token prediction, of older releases.
@@ -66,6 +68,17 @@ class BatchWriter {
     if (stage_.behaviour.mask_is_last) {
       mask();
     }
+  }
+  int packings_of_tokens() const {
+    switch (stage_.behaviour.empty_packings) {
+      case EmptyPackings::none:
+        return 0;
+      case EmptyPackings::one:
+        return 1;
+      case EmptyPackings::two:
+        return 2;
+    }
+    return 0;
   }
   /// The description of packed sequences, of which there are none.
   void packings(int count) const {

@@ -5,6 +5,7 @@
 namespace commlens::megatron {
 namespace {
 
+using EmptyPackings = Behaviour::EmptyPackings;
 using IdleMetrics = Behaviour::IdleMetrics;
 using AveragedMetrics = Behaviour::AveragedMetrics;
 
@@ -25,7 +26,7 @@ constexpr Behaviour k_0_17 = [] {
   Behaviour row = k_0_18;
   row.version = {"0.17", "0.17.0", "0.17", "0.17.1"};
   row.mask_is_last = false;
-  row.empty_packings = 1;
+  row.empty_packings = EmptyPackings::one;
   row.averaged_metrics = AveragedMetrics::data_unless_in;
   return row;
 }();
@@ -33,16 +34,14 @@ constexpr Behaviour k_0_17 = [] {
 constexpr Behaviour k_0_16 = [] {
   Behaviour row = k_0_17;
   row.version = {"0.16", "0.16.0", "0.16", "0.16.1"};
-  row.empty_packings = 2;
-  row.empty_packings_of_last_stage = 1;
+  row.empty_packings = EmptyPackings::two;
   return row;
 }();
 
 constexpr Behaviour k_0_15 = [] {
   Behaviour row = k_0_16;
   row.version = {"0.15", "0.15.0", "0.15", "0.15.3"};
-  row.empty_packings = 0;
-  row.empty_packings_of_last_stage = 0;
+  row.empty_packings = EmptyPackings::none;
   row.stamps_start = false;
   row.gathers_timers = true;
   row.mtp_batch_is_whole = false;
@@ -62,7 +61,7 @@ constexpr Behaviour k_0_13 = [] {
   row.version = {"0.13", "0.13.0", "0.13", "0.13.1"};
   row.gathers_optimizer_keys = false;
   row.reruns_by_default = false;
-  row.averaged_metrics = AveragedMetrics::recorded;
+  row.averaged_metrics = AveragedMetrics::none;
   return row;
 }();
 
@@ -101,7 +100,6 @@ constexpr Behaviour k_0_10 = [] {
   row.agrees_on_step = false;
   row.sums_without_coefficient = true;
   row.idle_metrics = IdleMetrics::stages_and_tokens;
-  row.has_virtual_stage_count = false;
   return row;
 }();
 
@@ -110,7 +108,7 @@ constexpr Behaviour k_0_9 = [] {
   row.version = {"0.9", "0.9.0", "0.9", "0.9.0"};
   row.has_expert_grid = false;
   row.gathers_expert_map = false;
-  row.gathers_nothing_at_first = false;
+  row.has_overlapped_gathers = false;
   row.has_instances = false;
   return row;
 }();
@@ -120,12 +118,6 @@ constexpr Behaviour k_0_7 = [] {
   Behaviour row = k_0_9;
   row.version = {"core_v0.7.0", "core_v0.7.0", "core_v0.7.0", "core_v0.7.0 core_r0.7.0 0.7.0"};
   row.has_rules_of_its_own = true;
-  row.has_script_messages = false;
-  row.aligns_parameters = false;
-  row.scatters_embedding = false;
-  row.exchanges_hidden_shards = true;
-  row.fewest_interleaved_stages = 3;
-  row.sums_tokens_per_expert = false;
   return row;
 }();
 

@@ -13,13 +13,11 @@ namespace commlens::megatron {
 struct Behaviour {
   KnownVersion version;
 
-  /// Written by rules of its own (old_stage.cpp), those of a library alone that has no newer part.
+  /// 0.7: written by rules of its own (old_stage.cpp), of the library alone: what the script sends was not
+  /// recorded.
   bool has_rules_of_its_own = false;
 
   // The training loop.
-  /// What the script sends besides the library: start, data, losses, logs. Of 0.7 only the library was
-  /// recorded.
-  bool has_script_messages = true;
   /// Stamps of the start: a second minimum, and a gather of ten timers. training/training.py:1138 of 0.16.0.
   bool stamps_start = true;
   /// Keys of the optimizer's parameter groups are gathered, of dense and of expert parameters.
@@ -41,20 +39,16 @@ struct Behaviour {
   /// A stage with multi-token prediction sends tokens, labels, loss mask, [mask,] positions as the only stage
   /// does; else tokens, positions, labels, loss mask. 0.16.0.
   bool mtp_batch_is_whole = true;
-  /// Empty descriptions of packed sequences, an int64 and an int32 broadcast without elements: of a stage
-  /// that takes tokens, and of the last one. training/utils.py of 0.16.0, of 0.17.0, of 0.18.0.
-  int empty_packings = 0;
-  int empty_packings_of_last_stage = 0;
+  /// Empty descriptions of packed sequences, an int64 and an int32 broadcast without elements: none; one on
+  /// stages that take tokens; two on those and one on the last stage. training/utils.py of 0.16.0, of 0.17.0,
+  /// of 0.18.0.
+  enum class EmptyPackings : std::uint8_t { none, one, two };
+  EmptyPackings empty_packings = EmptyPackings::none;
   /// With virtual stages all chunks of the first and the last stage take batches, not only the first and the
   /// last one. core/parallel_state.py of 0.13.0, pretrain_gpt.py of 0.15.0.
   bool every_chunk_takes_batches = false;
 
   // Gradients and parameters.
-  /// The distributed optimizer starts each parameter at a multiple of 64 elements.
-  /// core/optimizer/param_layout.py, of 0.8.0.
-  bool aligns_parameters = true;
-  /// overlap-param-gather: the first iteration gathers nothing, else the first bucket. 0.10.0.
-  bool gathers_nothing_at_first = true;
   /// Tokens are counted over data and context ranks, else over data ranks alone.
   /// core/distributed/finalize_model_grads.py of 0.13.0.
   bool counts_tokens_with_cp = true;
@@ -67,13 +61,6 @@ struct Behaviour {
   /// core/optimizer/optimizer.py of 0.19.0.
   bool asks_for_mtp_norm = true;
 
-  // Tensor and pipeline parallelism.
-  /// Sequence parallelism without learned positions: embeddings are reduced and scattered, else reduced.
-  /// core/models/common/embeddings/language_model_embedding.py:48 of 0.8.0.
-  bool scatters_embedding = true;
-  /// The fewest stages of an interleaved pipeline whose messages overlap. core/parallel_state.py of 0.8.0.
-  int fewest_interleaved_stages = 2;
-
   // Mixture of experts.
   /// Experts have a grid of their own (expert-tensor-parallel-size), else they are parts of data ranks.
   /// core/parallel_state.py:871 of 0.10.0.
@@ -83,27 +70,18 @@ struct Behaviour {
   bool gathers_expert_map = true;
   /// The alltoall dispatcher exchanges probabilities too. core/transformer/moe/token_dispatcher.py of 0.12.1.
   bool exchanges_probabilities = true;
-  /// The alltoall dispatcher exchanges shards of the hidden dimension between tensor ranks. Until 0.7.
-  bool exchanges_hidden_shards = false;
-  /// Tokens per expert are summed for the balancing loss; with a coefficient of 0 too, until 0.10; also where
-  /// gradients are off, until 0.11. core/transformer/moe/router.py of 0.8.0, of 0.11.0, of 0.12.0.
-  bool sums_tokens_per_expert = true;
+  /// Tokens per expert are summed for the balancing loss with a coefficient of 0 too, and by one rank alone;
+  /// also where gradients are off. core/transformer/moe/router.py of 0.11.0, of 0.12.0.
   bool sums_without_coefficient = false;
   bool sums_without_gradients = false;
-  /// Metrics of experts: with a coefficient of 0, which ones are sent.
-  enum class IdleMetrics : std::uint8_t {
-    none,
-    stages,             // over the stages
-    stages_and_tokens,  // and over the ranks that share a sequence
-  };
+  /// Metrics of experts whose coefficient is 0: not sent; summed over the stages; and over the ranks that
+  /// share a sequence, as if it were not 0. core/transformer/moe/moe_utils.py of 0.11.0, of 0.12.0.
+  enum class IdleMetrics : std::uint8_t { none, stages, stages_and_tokens };
   IdleMetrics idle_metrics = IdleMetrics::stages;
-  /// Over which ranks metrics are averaged at last.
-  enum class AveragedMetrics : std::uint8_t {
-    recorded,        // the group that came with them, if any
-    data_unless_in,  // data ranks, where another group without them came with them
-    data,
-    data_and_context
-  };
+  /// Over which ranks metrics are averaged at last: none; data ranks, of metrics that came with a group
+  /// without them; data ranks; data and context ranks. core/transformer/moe/moe_logging.py of 0.14.0, of
+  /// 0.16.0, of 0.18.0, of 0.19.0.
+  enum class AveragedMetrics : std::uint8_t { none, data_unless_in, data, data_and_context };
   AveragedMetrics averaged_metrics = AveragedMetrics::data_and_context;
 
   // Multi-token prediction.
@@ -111,11 +89,11 @@ struct Behaviour {
   /// core/transformer/multi_token_prediction.py:502 of 0.19.0.
   bool measures_mtp_accuracy = true;
 
-  // Settings that a release does not have yet.
-  bool has_mtp = true;                  // mtp-num-layers, 0.12.0
-  bool has_instances = true;            // num-distributed-optimizer-instances, 0.10.0
-  bool has_virtual_stage_count = true;  // num-virtual-stages-per-pipeline-rank, 0.11.0
-  bool has_bucket_padding = true;       // ddp-pad-buckets-for-high-nccl-busbw, 0.12.0
+  // Settings that a release does not have yet, or does otherwise without rules here.
+  bool has_mtp = true;                 // mtp-num-layers, 0.12.0
+  bool has_instances = true;           // num-distributed-optimizer-instances, 0.10.0
+  bool has_overlapped_gathers = true;  // overlap-param-gather that gathers nothing at first, 0.10.0
+  bool has_bucket_padding = true;      // ddp-pad-buckets-for-high-nccl-busbw, 0.12.0
 };
 
 /// Of the job's release: the newest known one that is not newer.

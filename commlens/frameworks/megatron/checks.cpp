@@ -92,8 +92,9 @@ Result<void> check_newer(const Job& job) {
   if (const Result<void> ok = check_unused(
           {{own.mtp_layers > 0 && !release.has_mtp, "mtp_num_layers"},
            {own.instances > 1 && !release.has_instances, "num_distributed_optimizer_instances"},
+           {own.overlap_param_gather && !release.has_overlapped_gathers, "overlap_param_gather"},
            {own.pads_buckets && !release.has_bucket_padding, "ddp_pad_buckets_for_high_nccl_busbw"}},
-          fmt::format("came after Megatron core {}", release.version.name));
+          fmt::format("has no rules here for Megatron core {}", release.version.name));
       !ok) {
     return ok;
   }
@@ -141,7 +142,7 @@ Result<void> check_pipeline(const Job& job) {
   }
   const Options& own = options(job);
   const std::int64_t stages = job.layout.pp;
-  const bool overlaps = own.overlaps_p2p && behaviour(job).fewest_interleaved_stages == 2;
+  const bool overlaps = own.overlaps_p2p && !behaviour(job).has_rules_of_its_own;
   const std::int64_t group = own.micro_batch_group > 0 ? own.micro_batch_group : stages;
   const std::int64_t rest = group > 0 ? job.train.micro_batches % group : 0;
   if (stages < (overlaps ? 2 : 3)) {

@@ -36,7 +36,7 @@ ExpertCalls::ExpertCalls(ProgramBuilder& out, const MegatronGroups& groups, cons
       probability_(options_.router_dtype == DType::uint8 ? job.train.dtype : options_.router_dtype) {}
 
 void ExpertCalls::route(bool has_gradients) const {
-  if (!behaviour_.sums_tokens_per_expert || (!has_gradients && !behaviour_.sums_without_gradients)) {
+  if (!has_gradients && !behaviour_.sums_without_gradients) {
     return;
   }
   constexpr std::string_view kinds[] = {"aux_loss", "seq_aux_loss", "global_aux_loss"};

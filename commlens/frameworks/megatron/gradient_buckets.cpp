@@ -19,7 +19,7 @@ class BufferCut {
       : settings_(settings), is_expert_(is_expert), result_(result) {}
 
   void add(const ModuleParameter& parameter) {
-    if (settings_.is_sharded && settings_.aligns_parameters) {
+    if (settings_.is_sharded) {
       end_ = round_up(end_, k_parameter_alignment);
     }
     const bool stands_alone = settings_.is_sharded && parameter.has_tied_copy;

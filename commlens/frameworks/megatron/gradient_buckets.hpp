@@ -19,7 +19,6 @@ struct BucketSettings {
   std::int64_t data_ranks = 1;    // that shard a dense bucket
   std::int64_t expert_ranks = 1;  // that shard one of experts
   bool is_sharded = false;        // the distributed optimizer
-  bool aligns_parameters = true;  // at multiples of 64 elements
   bool pads_more = false;         // ddp-pad-buckets-for-high-nccl-busbw
 };
 

@@ -32,9 +32,6 @@ TEST(MegatronBuckets, AreNotPaddedWithoutTheDistributedOptimizer) {
 TEST(MegatronBuckets, StartParametersAtMultiplesOf64) {
   EXPECT_EQ(sizes_of(gradient_buckets(parameters_of({100, 7, 100}), {.data_ranks = 4, .is_sharded = true})),
             (std::vector<std::int64_t>{384}));
-  EXPECT_EQ(sizes_of(gradient_buckets(parameters_of({100, 7, 100}),
-                                      {.data_ranks = 4, .is_sharded = true, .aligns_parameters = false})),
-            (std::vector<std::int64_t>{256}));
 }
 
 TEST(MegatronBuckets, CloseWhenTheyReachTheLimit) {

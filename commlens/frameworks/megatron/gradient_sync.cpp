@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "commlens/frameworks/megatron/behaviour.hpp"
 #include "commlens/frameworks/megatron/settings.hpp"
 #include "commlens/frameworks/megatron/source.hpp"
 
@@ -68,7 +67,6 @@ BucketSettings GradientSync::settings_of(std::int64_t chunk,
   BucketSettings settings{.data_ranks = table.size(groups_.intra_dp_cp),
                           .expert_ranks = table.size(groups_.intra_edp),
                           .is_sharded = is_sharded(),
-                          .aligns_parameters = behaviour(job_).aligns_parameters,
                           .pads_more = options_.pads_buckets};
   if (options_.overlap_grad_reduce && stage_ == 0 && chunk == 0 && !options_.gathers_with_step) {
     settings.limit = std::max(smallest_bucket, bucket_per_rank * table.size(groups_.dp_cp));

@@ -106,7 +106,7 @@ class MetricWriter {
 
   void average_of_all(bool is_recorded, bool spans_data) {
     switch (stage_.behaviour.averaged_metrics) {
-      case AveragedMetrics::recorded:
+      case AveragedMetrics::none:
         break;
       case AveragedMetrics::data_unless_in:
         if (is_recorded && !spans_data) {

@@ -23,7 +23,7 @@ void adopt(Job& job) {
 void settle(Job& job) {
   Options& own = options(job);
   const bool is_bf16 = job.train.dtype == DType::bf16 && !own.gradients_in_bf16;
-  if (is_bf16 && behaviour(job).has_script_messages) {
+  if (is_bf16 && !behaviour(job).has_rules_of_its_own) {
     own.gradients_in_fp32 = true;
   } else if (own.is_script && is_bf16 && !own.gradients_in_fp32) {
     own.gradients_in_fp32 = true;

@@ -17,7 +17,7 @@ struct StageContext {
   bool is_first() const { return stage == 0; }
   bool is_last() const { return stage + 1 == job.layout.pp; }
   /// Messages of megatron.training.
-  bool has_script() const { return behaviour.has_script_messages && !options.is_core_loop; }
+  bool has_script() const { return !options.is_core_loop; }
   bool is_distributed() const { return job.train.zero_stage > 0; }
   /// One, and another one where experts are parameters of their own.
   int optimizers() const { return job.model.experts > 0 && shares.splits_experts ? 2 : 1; }
