@@ -215,6 +215,10 @@ void use_argument_values(ConfigNode& map) {
     set_argument(map, "main_grads_dtype", scalar_like(*dtype, is_bf16 ? "bf16" : "fp32"));
   }
   write_layout_as_text(map);
+  const ConfigNode* const scatters = find(map, "scatter_embedding_sequence_parallel");
+  if (scatters != nullptr && !is_off(*scatters)) {
+    remove_argument(map, "scatter_embedding_sequence_parallel");  // as always
+  }
   for (const std::string& key : std::vector<std::string>(map.keys)) {
     if (is_one_of(key, k_bridge_inert)) {
       remove_argument(map, key);

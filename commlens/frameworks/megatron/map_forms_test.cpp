@@ -77,7 +77,8 @@ const std::string k_bridge =
     "  share_embeddings_and_output_weights: false\n  pipeline_model_parallel_size: 2\n"
     "  virtual_pipeline_model_parallel_size: 2\n  overlap_p2p_comm: false\n  recompute_modules: "
     "[mla_up_proj, mlp]\n"
-    "  recompute_granularity: selective\n  attention_backend: AttnBackend.flash\n  moe_z_loss_coeff: null\n"
+    "  recompute_granularity: selective\n  scatter_embedding_sequence_parallel: true\n  attention_backend: "
+    "AttnBackend.flash\n  moe_z_loss_coeff: null\n"
     "ddp: {use_distributed_optimizer: true, overlap_grad_reduce: true, grad_reduce_in_fp32: true, "
     "average_in_collective: true}\n"
     "train: {micro_batch_size: 1, global_batch_size: 16, train_iters: 50, manual_gc: true}\n"
@@ -120,7 +121,7 @@ TEST(MapForms, SectionsOfMegatronBridgeThatDecideOverOthers) {
   const Job named = read_map(k_bridge + "mixed_precision: bf16_mixed\n").value();
   EXPECT_TRUE(options(named).gradients_in_fp32);
   EXPECT_EQ(error_of_map(k_bridge + "peft: {dim: 8}\n"),
-            "r.yaml:31: 'peft' trains a part of the model, which has no rules here");
+            "r.yaml:32: 'peft' trains a part of the model, which has no rules here");
 }
 
 TEST(MapForms, ALayoutMayBeAListOfStages) {
