@@ -74,18 +74,7 @@ class ShellRunner {
         continue;
       }
       if (is_shell_separator(token)) {
-        const ShellTruth wanted = token.text == "&&" ? ShellTruth::yes : ShellTruth::no;
-        while (at < tokens.size() && is_shell_separator(tokens[at])) {
-          ++at;
-        }
-        if (status != wanted && at < tokens.size()) {
-          const std::size_t end = end_of_shell_statement(tokens, at);
-          if (status == ShellTruth::unknown) {
-            doubt(tokens.subspan(at, end - at), cause);
-          }
-          at = end;
-          continue;
-        }
+        at = past_joint(tokens, at, status, cause);
         continue;
       }
       const std::size_t end = end_of_shell_statement(tokens, at);
@@ -93,6 +82,23 @@ class ShellRunner {
       cause = {written_shell(tokens.subspan(at, end - at)), token.line};
       at = end;
     }
+  }
+
+  /// Behind && or || at `at`: where the next statement to run begins. `status` is that of the last one, which
+  /// `cause` describes.
+  std::size_t past_joint(Tokens tokens, std::size_t at, ShellTruth status, const Cause& cause) {
+    const ShellTruth wanted = tokens[at].text == "&&" ? ShellTruth::yes : ShellTruth::no;
+    while (at < tokens.size() && is_shell_separator(tokens[at])) {
+      ++at;
+    }
+    if (status == wanted || at == tokens.size()) {
+      return at;
+    }
+    const std::size_t end = end_of_shell_statement(tokens, at);
+    if (status == ShellTruth::unknown) {
+      doubt(tokens.subspan(at, end - at), cause);
+    }
+    return end;
   }
 
   ShellTruth statement(Tokens tokens, int depth) {

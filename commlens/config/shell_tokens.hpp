@@ -18,7 +18,7 @@ struct ShellToken {
   Kind kind = Kind::word;
   std::string text;
   int line = 1;
-  std::vector<ShellToken> elements = {};
+  std::vector<ShellToken> elements;
 };
 
 /// The tokens of a script. Comments, redirections and here-documents are left out. Fails for a quote or a

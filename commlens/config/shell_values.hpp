@@ -23,7 +23,7 @@ struct ShellUnknown {
   int line = 1;
   bool is_unset = false;  // a variable, which is empty unless the environment sets it
   /// Words that it may hold or may lack, where no more than that is open.
-  std::vector<ShellWord> may_be = {};
+  std::vector<ShellWord> may_be;
 };
 
 /// The variables of a script. Nothing is ever executed and the environment is not looked at: what neither the
