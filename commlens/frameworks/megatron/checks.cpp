@@ -23,6 +23,13 @@ Result<void> check_expert_ranks(const Job& job) {
     return failure(fmt::format("ep {} must divide dp {} and the {} experts", job.layout.ep, job.layout.dp,
                                job.model.experts));
   }
+  const Mesh mesh = job.layout.mesh();
+  if (!is_part_of_data && mesh.find_view(k_expert_view) && !job.layout.has_default_order() &&
+      mesh.size(Axis::edp) != job.layout.dp) {
+    return failure(
+        fmt::format("another order of ranks needs as many data ranks of experts ({}) as of the rest ({})",
+                    mesh.size(Axis::edp), job.layout.dp));
+  }
   const std::string& dispatcher = options(job).moe_dispatcher;
   if (dispatcher != "allgather" && dispatcher != "alltoall" && dispatcher != "flex") {
     return failure(

@@ -223,12 +223,16 @@ void read_experts(MapReader& arguments, Job& job) {
   Options& own = options(job);
   arguments.read("moe_flex_dispatcher_backend", own.flex_backend);
   read_texts(arguments, "moe_router_load_balancing_type", own.balancing);
+  if (own.balancing.empty()) {
+    arguments.fail("moe_router_load_balancing_type", "must name a type; none switches it off");
+  }
   read_numbers(arguments, "moe_aux_loss_coeff", own.balancing_coefficients);
   arguments.read("moe_z_loss_coeff", own.z_loss_coefficient);
   arguments.read("moe_router_enable_expert_bias", own.has_expert_bias);
   arguments.choose("moe_router_dtype", {{"fp32", DType::fp32}, {"fp64", DType::fp64}}, own.router_dtype);
   arguments.read("moe_expert_capacity_factor", own.expert_capacity);
   arguments.read("moe_pad_expert_input_to_capacity", own.pads_to_capacity);
+  arguments.read("moe_shared_expert_gate", own.has_shared_expert_gate);
   arguments.read("moe_shared_expert_overlap", own.overlaps_shared_expert);
 }
 

@@ -161,6 +161,7 @@ void ChunkPasses::forward_mlp(std::int64_t layer, bool /*has_gradients*/) {
 }
 
 void ChunkPasses::forward_shared(std::int64_t layer) {
+  use(Module::shared_gate, layer);
   use(Module::shared_fc1, layer);
   tensor_.enter_column(activation_, "shared_experts.linear_fc1");
   use(Module::shared_fc2, layer);
@@ -359,6 +360,7 @@ void ChunkPasses::backward_shared(std::int64_t layer) {
   finish(Module::shared_fc2, layer);
   tensor_.column_gradient(activation_, "shared_experts.linear_fc1", [](Pass) {});
   finish(Module::shared_fc1, layer);
+  finish(Module::shared_gate, layer);
 }
 
 void ChunkPasses::backward_experts(std::int64_t layer) {
@@ -386,6 +388,7 @@ void ChunkPasses::backward_experts(std::int64_t layer) {
     // The gathered input is kept.
     tensor_.scatter_sequence_gradient(activation_, "shared_experts.linear_fc1");
     finish(Module::shared_fc1, layer);
+    finish(Module::shared_gate, layer);
   } else if (has_shared) {
     backward_shared(layer);
   }

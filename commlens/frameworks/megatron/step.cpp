@@ -11,6 +11,8 @@ const Rule k_replicated{"megatron.sequence_parallel_norm_gradients",
 const Rule k_table{"megatron.tied_embedding_gradient",
                    k_new_source<"core/distributed/finalize_model_grads.py:258">};
 const Rule k_bias{"megatron.expert_bias", k_new_source<"core/transformer/moe/moe_utils.py:1162">};
+const Rule k_quantile{"megatron.moe_quantiles",
+                      k_new_source<"core/distributed/finalize_model_grads.py:386 _update_router_qb_beta">};
 const Rule k_token_count{"megatron.token_count",
                          k_new_source<"core/distributed/finalize_model_grads.py:686">};
 const Rule k_rerun{"megatron.rerun_vote", k_new_source<"core/rerun_state_machine.py:269">};
@@ -198,6 +200,12 @@ void write_final_gradients(const StageContext& stage, GradientSync& gradients) {
     // A buffer, which the model's dtype casts.
     out.all_reduce(stage.groups.tp_dp_cp, {stage.moe_layers() * stage.job.model.experts},
                    stage.job.train.dtype, k_bias, "tokens of experts");
+  }
+  if (stage.moe_layers() > 0 && stage.options.balancing.front() == "quantile_balancing") {
+    out.set_reduction(Reduction::avg);
+    out.all_reduce(stage.groups.dp_cp, {stage.moe_layers() * stage.job.model.experts}, DType::fp32,
+                   k_quantile, "quantiles of experts");
+    out.set_reduction(Reduction::sum);
   }
   if (stage.options.counts_tokens) {
     const GroupRank last{stage.job.layout.pp - 1};
