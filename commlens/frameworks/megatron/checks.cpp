@@ -127,6 +127,7 @@ Result<void> check_newer(const Job& job) {
              {own.mtp_layers > 0, "mtp_num_layers"},
              {own.instances > 1, "num_distributed_optimizer_instances"},
              {own.is_torch_fsdp2 && job.model.tied_embeddings, "tied embeddings"},
+             {job.layout.tp > 1, "tensor_model_parallel_size"},
              {own.is_megatron_fsdp && own.sharding == none, "data_parallel_sharding_strategy no_shard"}},
             "has no rules here with FSDP");
         !ok) {
