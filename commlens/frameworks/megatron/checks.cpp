@@ -135,11 +135,13 @@ Result<void> check_newer(const Job& job) {
     }
   }
   const std::int64_t data_ranks = job.layout.dp;
-  if (own.instances > 1 && (job.train.zero_stage == 0 || data_ranks % own.instances != 0)) {
-    return failure(
-        fmt::format("num-distributed-optimizer-instances {} needs the distributed optimizer and must "
-                    "divide dp {}",
-                    own.instances, data_ranks));
+  const std::int64_t expert_ranks = job.layout.mesh().size(Axis::edp);
+  const bool is_even = data_ranks % own.instances == 0 && expert_ranks % own.instances == 0;
+  if (own.instances > 1 && (job.train.zero_stage == 0 || !is_even)) {
+    return failure(fmt::format(
+        "num-distributed-optimizer-instances {} needs the distributed optimizer and must divide dp {} "
+        "and the {} data ranks of experts",
+        own.instances, data_ranks, expert_ranks));
   }
   return stage_layouts(job).map([](const StageLayouts&) {});
 }
@@ -156,6 +158,9 @@ Result<void> check_pipeline(const Job& job) {
   }
   const Options& own = options(job);
   const std::int64_t stages = job.layout.pp;
+  if (own.overlaps_p2p_at_ends && !own.overlaps_p2p) {
+    return failure("overlap-p2p-communication-warmup-flush needs overlapped messages of stages");
+  }
   const bool overlaps = own.overlaps_p2p && !behaviour(job).has_rules_of_its_own;
   const std::int64_t group = own.micro_batch_group > 0 ? own.micro_batch_group : stages;
   const std::int64_t rest = group > 0 ? job.train.micro_batches % group : 0;
