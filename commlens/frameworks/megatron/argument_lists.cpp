@@ -201,7 +201,7 @@ constexpr std::string_view k_unmodelled =
     "log_straggler logits_load_dir logits_save_dir loss_scale "
     "megatron_fsdp_enable_fine_grained_param_gather mla_down_proj_fusion moe_expert_rank_capacity_factor "
     "moe_extended_tp moe_grouped_gemm moe_hybridep_pad_uneven_dispatch_inputs moe_paged_stash "
-    "moe_routing_trace_path moe_shared_expert_gate moe_single_grouped_bias moe_single_grouped_weight "
+    "moe_routing_trace_path moe_single_grouped_bias moe_single_grouped_weight "
     "moe_use_legacy_grouped_gemm moe_use_upcycling mtp_standalone mtp_use_repeated_layer "
     "multiple_validation_sets phase_transition_iterations pipeline_model_parallel_split_rank qk_clip "
     "rampup_batch_size result_rejected_tracker_filename retro_add_retriever "

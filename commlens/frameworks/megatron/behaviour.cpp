@@ -19,6 +19,8 @@ constexpr Behaviour k_0_18 = [] {
   row.asks_for_mtp_norm = false;
   row.measures_mtp_accuracy = false;
   row.averaged_metrics = AveragedMetrics::data;
+  row.has_parameter_norm = false;
+  row.has_sharded_parameters = false;
   return row;
 }();
 
@@ -35,6 +37,7 @@ constexpr Behaviour k_0_16 = [] {
   Behaviour row = k_0_17;
   row.version = {"0.16", "0.16.0", "0.16", "0.16.1"};
   row.empty_packings = EmptyPackings::two;
+  row.counts_zeros_as_integers = false;
   return row;
 }();
 

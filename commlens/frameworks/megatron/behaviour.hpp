@@ -57,6 +57,8 @@ struct Behaviour {
   bool takes_one_norm = true;
   /// Zeros are counted though nobody asked. core/optimizer/clip_grads.py:226 of 0.12.0.
   bool counts_zeros_always = false;
+  /// Zeros are counted in int64, else in fp32. core/optimizer/clip_grads.py:222 of 0.17.0.
+  bool counts_zeros_as_integers = true;
   /// The first step that clips asks whether an optimizer has a norm of its own for multi-token prediction.
   /// core/optimizer/optimizer.py of 0.19.0.
   bool asks_for_mtp_norm = true;
@@ -93,6 +95,8 @@ struct Behaviour {
   bool has_mtp = true;                 // mtp-num-layers, 0.12.0
   bool has_instances = true;           // num-distributed-optimizer-instances, 0.10.0
   bool has_overlapped_gathers = true;  // overlap-param-gather that gathers nothing at first, 0.10.0
+  bool has_parameter_norm = true;      // log-params-norm, 0.19.0
+  bool has_sharded_parameters = true;  // FSDP and Muon's layer-wise optimizer, 0.19.0
   bool has_bucket_padding = true;      // ddp-pad-buckets-for-high-nccl-busbw, 0.12.0
 };
 

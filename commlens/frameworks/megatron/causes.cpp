@@ -68,6 +68,7 @@ constexpr std::array k_causes = {
     RuleRow{"megatron.fsdp_reduce_scatter", {Term::gradients, "gradient_buckets"}},
     RuleRow{"megatron.gather_columns", {Term::none, "tensor_plan"}},
     RuleRow{"megatron.scatter_columns", {Term::none, "tensor_plan"}},
+    RuleRow{"megatron.moe_quantiles", {Term::none, "expert_balance"}},
     RuleRow{"megatron.expert_bias", {Term::none, "expert_balance"}},
     RuleRow{"megatron.moe_tokens_of_experts", {Term::none, "expert_balance"}},
     RuleRow{"megatron.moe_gather_of_tensor_ranks", {Term::none, "experts"}},

@@ -7,6 +7,7 @@
 #include "commlens/frameworks/megatron/behaviour.hpp"
 #include "commlens/frameworks/megatron/framework.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/megatron/settings.hpp"
 #include "commlens/frameworks/megatron/stage_layout.hpp"
 
 namespace commlens::megatron {
@@ -21,6 +22,13 @@ Result<void> check_expert_ranks(const Job& job) {
   if ((is_part_of_data && job.layout.dp % job.layout.ep != 0) || job.model.experts % job.layout.ep != 0) {
     return failure(fmt::format("ep {} must divide dp {} and the {} experts", job.layout.ep, job.layout.dp,
                                job.model.experts));
+  }
+  const Mesh mesh = job.layout.mesh();
+  if (!is_part_of_data && mesh.find_view(k_expert_view) && !job.layout.has_default_order() &&
+      mesh.size(Axis::edp) != job.layout.dp) {
+    return failure(
+        fmt::format("another order of ranks needs as many data ranks of experts ({}) as of the rest ({})",
+                    mesh.size(Axis::edp), job.layout.dp));
   }
   const std::string& dispatcher = options(job).moe_dispatcher;
   if (dispatcher != "allgather" && dispatcher != "alltoall" && dispatcher != "flex") {
@@ -65,6 +73,7 @@ Result<void> check_oldest(const Job& job) {
                                job.model.layers, chunks));
   }
   return check_unused({{own.overlap_param_gather, "overlap_param_gather"},
+                       {own.overlaps_tp, "tp_comm_overlap"},
                        {own.pads_to_capacity, "moe_pad_expert_input_to_capacity"},
                        {own.expert_capacity > 0, "moe_expert_capacity_factor"},
                        {own.expert_tp > 0 && own.expert_tp != job.layout.tp, "expert_tensor_parallel_size"},
@@ -93,6 +102,10 @@ Result<void> check_newer(const Job& job) {
           {{own.mtp_layers > 0 && !release.has_mtp, "mtp_num_layers"},
            {own.instances > 1 && !release.has_instances, "num_distributed_optimizer_instances"},
            {own.overlap_param_gather && !release.has_overlapped_gathers, "overlap_param_gather"},
+           {own.logs_params_norm && !release.has_parameter_norm, "log_params_norm"},
+           {own.is_megatron_fsdp && !release.has_sharded_parameters, "use_megatron_fsdp"},
+           {own.is_torch_fsdp2 && !release.has_sharded_parameters, "use_torch_fsdp2"},
+           {own.is_muon && !release.has_sharded_parameters, "optimizer muon"},
            {own.pads_buckets && !release.has_bucket_padding, "ddp_pad_buckets_for_high_nccl_busbw"}},
           fmt::format("has no rules here for Megatron core {}", release.version.name));
       !ok) {
@@ -114,6 +127,7 @@ Result<void> check_newer(const Job& job) {
              {own.mtp_layers > 0, "mtp_num_layers"},
              {own.instances > 1, "num_distributed_optimizer_instances"},
              {own.is_torch_fsdp2 && job.model.tied_embeddings, "tied embeddings"},
+             {job.layout.tp > 1, "tensor_model_parallel_size"},
              {own.is_megatron_fsdp && own.sharding == none, "data_parallel_sharding_strategy no_shard"}},
             "has no rules here with FSDP");
         !ok) {
@@ -121,11 +135,13 @@ Result<void> check_newer(const Job& job) {
     }
   }
   const std::int64_t data_ranks = job.layout.dp;
-  if (own.instances > 1 && (job.train.zero_stage == 0 || data_ranks % own.instances != 0)) {
-    return failure(
-        fmt::format("num-distributed-optimizer-instances {} needs the distributed optimizer and must "
-                    "divide dp {}",
-                    own.instances, data_ranks));
+  const std::int64_t expert_ranks = job.layout.mesh().size(Axis::edp);
+  const bool is_even = data_ranks % own.instances == 0 && expert_ranks % own.instances == 0;
+  if (own.instances > 1 && (job.train.zero_stage == 0 || !is_even)) {
+    return failure(fmt::format(
+        "num-distributed-optimizer-instances {} needs the distributed optimizer and must divide dp {} "
+        "and the {} data ranks of experts",
+        own.instances, data_ranks, expert_ranks));
   }
   return stage_layouts(job).map([](const StageLayouts&) {});
 }
@@ -142,6 +158,9 @@ Result<void> check_pipeline(const Job& job) {
   }
   const Options& own = options(job);
   const std::int64_t stages = job.layout.pp;
+  if (own.overlaps_p2p_at_ends && !own.overlaps_p2p) {
+    return failure("overlap-p2p-communication-warmup-flush needs overlapped messages of stages");
+  }
   const bool overlaps = own.overlaps_p2p && !behaviour(job).has_rules_of_its_own;
   const std::int64_t group = own.micro_batch_group > 0 ? own.micro_batch_group : stages;
   const std::int64_t rest = group > 0 ? job.train.micro_batches % group : 0;
@@ -206,6 +225,13 @@ Reasons unverified_of_oldest(const Job& job) {
       "the allgather dispatcher with tensor ranks");
   add(reasons, own.overlap_grad_reduce, "overlap-grad-reduce");
   add(reasons, !job.layout.has_default_order(), "another order of ranks");
+  add(reasons, own.logs_zeros, "log-num-zeros-in-grad");
+  add(reasons, own.logs_params_norm, "log-params-norm");
+  const auto is_used = [](double coefficient) { return coefficient != 0; };
+  const std::vector<double>& balancing = own.balancing_coefficients;
+  add(reasons, std::any_of(balancing.begin(), balancing.end(), is_used), "moe-aux-loss-coeff");
+  add(reasons, own.z_loss_coefficient != 0, "moe-z-loss-coeff");
+  add(reasons, own.handles_signals || own.exit_minutes > 0, "exit-signal-handler and exit-duration-in-mins");
   return reasons;
 }
 
@@ -220,6 +246,9 @@ std::vector<std::string> unverified(const Job& job) {
   add(reasons, job.layout.cp > 1, "context parallelism");
   add(reasons, own.is_transformer_engine, "layers of Transformer Engine");
   add(reasons, own.overlaps_tp, "tp-comm-overlap");
+  const FirstOverflows overflows = first_overflows(job);
+  add(reasons, overflows.possible > overflows.sure && job.iterations > overflows.sure,
+      "which of the first steps overflow in fp16");
   add(reasons, job.model.experts > 0 && own.moe_dispatcher == "flex", "the flex dispatcher");
   add(reasons, own.overlaps_expert_exchange && job.layout.pp > 1,
       "the order of overlap-moe-expert-parallel-comm in a pipeline");

@@ -10,6 +10,7 @@ namespace {
 const Rule k_balancing{
     "megatron.moe_tokens_of_experts",
     k_new_source<"core/transformer/moe/router.py:419 get_tokens_per_expert_and_token_count">};
+const Rule k_quantiles{"megatron.moe_quantiles", k_new_source<"core/transformer/moe/router.py:348">};
 const Rule k_counts{"megatron.moe_tokens_per_expert",
                     k_new_source<"core/transformer/moe/token_dispatcher.py:565">};
 const Rule k_exchange{"megatron.moe_all_to_all", k_new_source<"core/tensor_parallel/mappings.py:460">};
@@ -36,6 +37,10 @@ ExpertCalls::ExpertCalls(ProgramBuilder& out, const MegatronGroups& groups, cons
       probability_(options_.router_dtype == DType::uint8 ? job.train.dtype : options_.router_dtype) {}
 
 void ExpertCalls::route(bool has_gradients) const {
+  const bool sees_sequence = out_.tables().groups.size(groups_.tp_cp) > 1;
+  if (sees_sequence && options_.balancing.front() == "quantile_balancing") {
+    out_.all_gather(groups_.tp_cp, {tokens_ * job_.model.experts}, DType::fp32, k_quantiles, "router logits");
+  }
   if (!has_gradients && !behaviour_.sums_without_gradients) {
     return;
   }

@@ -147,6 +147,9 @@ class ParameterWriter {
       result_.back().is_expert = shares_.splits_experts;
     }
     if (own.shared_expert_hidden > 0) {
+      if (own.has_shared_expert_gate) {
+        add_matrix(Module::shared_gate, 1, model.hidden, shares_.sequence_parallel);
+      }
       add_column(Module::shared_fc1, model.hidden, gates() * own.shared_expert_hidden, false);
       add_matrix(Module::shared_fc2, model.hidden, own.shared_expert_hidden / shares_.tp);
     }

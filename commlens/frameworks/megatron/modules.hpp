@@ -27,6 +27,7 @@ enum class Module : std::uint8_t {
   router,
   expert_fc1,
   expert_fc2,
+  shared_gate,
   shared_fc1,
   shared_fc2,
   mtp_embedding_norm,

@@ -88,6 +88,7 @@ struct Options {
   DType router_dtype = DType::uint8;                   // moe-router-dtype: fp32, fp64; uint8: as the model
   double expert_capacity = 0;                          // moe-expert-capacity-factor; 0: none
   bool pads_to_capacity = false;                       // moe-pad-expert-input-to-capacity
+  bool has_shared_expert_gate = false;                 // moe-shared-expert-gate
   bool overlaps_shared_expert = false;                 // moe-shared-expert-overlap
 
   // The training loop.

@@ -31,7 +31,8 @@ ChunkPasses::ChunkPasses(ProgramBuilder& out, const MegatronGroups& groups, cons
       job_(job),
       options_(options(job)),
       chunk_(chunk),
-      tensor_(out, groups, job),
+      tensor_(out, groups, job, options_.overlaps_tp),
+      ends_(out, groups, job),
       experts_(out, groups, job),
       shares_(job),
       work_(out),
@@ -109,10 +110,10 @@ void ChunkPasses::embed() {
   use(Module::wte, -1);
   work_.forward({ModulePart::embedding});
   if (job_.model.positions == Positions::learned) {
-    tensor_.reduce(activation_, "word_embeddings");
+    ends_.reduce(activation_, "word_embeddings");
     use(Module::wpe, -1);
   } else {
-    tensor_.leave_row(activation_, "word_embeddings");
+    ends_.leave_row(activation_, "word_embeddings");
   }
 }
 
@@ -160,6 +161,7 @@ void ChunkPasses::forward_mlp(std::int64_t layer, bool /*has_gradients*/) {
 }
 
 void ChunkPasses::forward_shared(std::int64_t layer) {
+  use(Module::shared_gate, layer);
   use(Module::shared_fc1, layer);
   tensor_.enter_column(activation_, "shared_experts.linear_fc1");
   use(Module::shared_fc2, layer);
@@ -193,7 +195,7 @@ void ChunkPasses::forward_experts(std::int64_t layer, bool has_gradients) {
 
 void ChunkPasses::forward_head() {
   use(Module::head, -1);
-  tensor_.enter_column(activation_, "output_layer");
+  ends_.enter_column(activation_, "output_layer");
   work_.forward({ModulePart::head});
   cross_entropy();
 }
@@ -236,11 +238,16 @@ void ChunkPasses::forward_mtp(std::int64_t layer) {
   embed();
   use(Module::mtp_embedding_norm, layer);
   use(Module::mtp_hidden_norm, layer);
+  forward_mtp_layer(layer, is_training_ && !recomputes_all(layer));
+  use(Module::mtp_final_norm, layer);
+}
+
+/// What is computed again as a whole.
+void ChunkPasses::forward_mtp_layer(std::int64_t layer, bool has_gradients) {
   use(Module::mtp_proj, layer);
   tensor_.enter_column(2 * activation_, "mtp.eh_proj");
   tensor_.gather_columns(activation_, "mtp.eh_proj");
-  forward_layer(layer, is_training_ && !recomputes_all(layer));
-  use(Module::mtp_final_norm, layer);
+  forward_layer(layer, has_gradients);
 }
 
 void ChunkPasses::recompute(std::int64_t first, std::int64_t count) {
@@ -251,7 +258,11 @@ void ChunkPasses::recompute(std::int64_t first, std::int64_t count) {
                     "checkpointed layer input");
   }
   for (std::int64_t layer = first; layer < first + count; ++layer) {
-    forward_layer(layer, true);
+    if (layer < chunk_.layers) {
+      forward_layer(layer, true);
+    } else {
+      forward_mtp_layer(layer, true);
+    }
   }
   out_.set_phase(Phase::backward, micro_batch_);
   hook_ = finished;
@@ -277,7 +288,7 @@ void ChunkPasses::backward(std::int32_t micro_batch, const Hook& finished) {
   }
   backward_layers();
   if (chunk_.has_embedding) {
-    tensor_.enter_row_gradient(activation_, "word_embeddings");
+    ends_.enter_row_gradient(activation_, "word_embeddings");
     work_.backward({ModulePart::embedding});
   }
   if (chunk_.has_embedding || chunk_.mtp_layers > 0) {
@@ -302,7 +313,7 @@ void ChunkPasses::backward_layers() {
 
 void ChunkPasses::backward_head() {
   work_.backward({ModulePart::loss});
-  tensor_.column_gradient(activation_, "output_layer", kernels(ModulePart::head));
+  ends_.column_gradient(activation_, "output_layer", kernels(ModulePart::head));
 }
 
 void ChunkPasses::backward_layer(std::int64_t layer) {
@@ -349,6 +360,7 @@ void ChunkPasses::backward_shared(std::int64_t layer) {
   finish(Module::shared_fc2, layer);
   tensor_.column_gradient(activation_, "shared_experts.linear_fc1", [](Pass) {});
   finish(Module::shared_fc1, layer);
+  finish(Module::shared_gate, layer);
 }
 
 void ChunkPasses::backward_experts(std::int64_t layer) {
@@ -376,6 +388,7 @@ void ChunkPasses::backward_experts(std::int64_t layer) {
     // The gathered input is kept.
     tensor_.scatter_sequence_gradient(activation_, "shared_experts.linear_fc1");
     finish(Module::shared_fc1, layer);
+    finish(Module::shared_gate, layer);
   } else if (has_shared) {
     backward_shared(layer);
   }
@@ -409,7 +422,7 @@ void ChunkPasses::backward_mtp(std::int64_t layer) {
   finish(Module::mtp_proj, layer);
   finish(Module::mtp_hidden_norm, layer);
   finish(Module::mtp_embedding_norm, layer);
-  tensor_.enter_row_gradient(activation_, "word_embeddings");
+  ends_.enter_row_gradient(activation_, "word_embeddings");
 }
 
 }  // namespace commlens::megatron

@@ -34,6 +34,7 @@ class ChunkPasses {
   void forward_experts(std::int64_t layer, bool has_gradients);
   void forward_shared(std::int64_t layer);
   void forward_mtp(std::int64_t layer);
+  void forward_mtp_layer(std::int64_t layer, bool has_gradients);
   void forward_head();
   void cross_entropy();
   void measure_accuracy();
@@ -62,7 +63,8 @@ class ChunkPasses {
   const Job& job_;
   const Options& options_;
   ChunkLayout chunk_;
-  TensorCalls tensor_;
+  TensorCalls tensor_;  // of layers
+  TensorCalls ends_;    // of embedding and head
   ExpertCalls experts_;
   ModuleShares shares_;
   ModelWork work_;

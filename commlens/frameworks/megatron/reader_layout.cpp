@@ -125,9 +125,11 @@ void read_experts(MapReader& arguments, Job& job) {
   bool is_deepep = false;  // an older name
   arguments.read("moe_enable_deepep", is_deepep);
   own.flex_backend = is_deepep ? "deepep" : own.flex_backend;
-  if (const std::vector<std::string> types = read_words(arguments, "moe_router_load_balancing_type");
-      !types.empty()) {
-    own.balancing = types;
+  if (arguments.has("moe_router_load_balancing_type")) {
+    own.balancing = read_words(arguments, "moe_router_load_balancing_type");
+    if (own.balancing.empty()) {
+      arguments.fail("moe_router_load_balancing_type", "must name a type; none switches it off");
+    }
   }
   for (const std::string& type : own.balancing) {
     if (!is_one_of(type, "aux_loss seq_aux_loss global_aux_loss sinkhorn quantile_balancing none")) {
@@ -153,6 +155,7 @@ void read_experts(MapReader& arguments, Job& job) {
   arguments.choose("moe_router_dtype", {{"fp32", DType::fp32}, {"fp64", DType::fp64}}, own.router_dtype);
   arguments.read("moe_expert_capacity_factor", own.expert_capacity);
   arguments.read("moe_pad_expert_input_to_capacity", own.pads_to_capacity);
+  arguments.read("moe_shared_expert_gate", own.has_shared_expert_gate);
   arguments.read("moe_shared_expert_overlap", own.overlaps_shared_expert);
 }
 

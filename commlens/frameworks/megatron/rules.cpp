@@ -11,6 +11,7 @@
 #include "commlens/frameworks/megatron/old_stage.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/megatron/reader.hpp"
+#include "commlens/frameworks/megatron/settings.hpp"
 #include "commlens/frameworks/megatron/stage_layout.hpp"
 #include "commlens/frameworks/megatron/stage_runner.hpp"
 
@@ -77,6 +78,7 @@ class OtherPrograms {
       return;
     }
     kind.is_first = period->first == 0;
+    kind.is_first_step = kind.is_first;
     runner_.write_iteration(kind);
     programs_.push_back(
         {static_cast<Iteration>(period->first), kind.is_first ? 0 : period->every, stage_.out.take()});
@@ -97,10 +99,19 @@ StagePrograms write_stage(const std::vector<ChunkLayout>& chunks, std::int64_t s
   StagePrograms programs;
   runner.write_start();
   programs.init = out.take();
-  runner.write_iteration({.is_first = true, .is_logged = true});
-  programs.iterations.push_back(out.take());
-  runner.write_iteration({.is_logged = context.options.log_interval == 1});
-  programs.iterations.push_back(out.take());
+  const bool logs = context.options.log_interval == 1;
+  const std::int64_t skipped = std::min(first_overflows(context.job).sure, context.job.iterations);
+  const auto add = [&](IterationKind kind) {
+    kind.is_first = programs.iterations.empty();
+    kind.is_logged = logs || kind.is_first;
+    runner.write_iteration(kind);
+    programs.iterations.push_back(out.take());
+  };
+  for (std::int64_t iteration = 0; iteration < skipped; ++iteration) {
+    add({.overflows = true});
+  }
+  add({.is_first_step = true});
+  add({});
   programs.others = OtherPrograms(context, runner).write();
   return programs;
 }
@@ -146,7 +157,7 @@ FrameworkRules rules() {
                    .has_sequence_parallelism = has_sequence_parallelism,
                    .takes_uneven_stages = true,
                    .splits_heads_of_groups = true},
-      .memory = {.gradient_bytes = gradient_bytes},
+      .memory = {.gradient_bytes = gradient_bytes, .held = held},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
       .variations = add_variations,
       .case_file = {.arguments = k_name,

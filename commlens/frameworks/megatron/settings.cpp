@@ -46,6 +46,26 @@ DType gradient_dtype_of(const Job& job) {
   return options(job).gradients_in_fp32 ? DType::fp32 : job.train.dtype;
 }
 
+FirstOverflows first_overflows(const Job& job) {
+  // Gradients of 16-bit models are 2^-16 or so, the largest number of fp16 is 2^16.
+  constexpr double surely_too_large = 16'777'216;
+  constexpr double possibly_too_large = 65'536;
+  const LossScaling& scaling = job.recipe.loss_scaling;
+  FirstOverflows result;
+  if (job.train.dtype != DType::fp16 || scaling.fixed > 0) {
+    return result;
+  }
+  double scale = scaling.initial;
+  std::int64_t left = scaling.hysteresis;
+  while (scale > possibly_too_large && scale > scaling.minimum) {
+    result.sure += scale > surely_too_large ? 1 : 0;
+    ++result.possible;
+    --left;
+    scale /= left <= 0 ? 2 : 1;
+  }
+  return result;
+}
+
 std::int64_t gradient_bytes(const Job& job) { return size_of(gradient_dtype_of(job)); }
 
 std::string setting_text(const Job& job, Setting setting) {

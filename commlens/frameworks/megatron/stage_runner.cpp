@@ -65,7 +65,8 @@ std::vector<Action> StageRunner::actions(bool forward_only) const {
 
 void StageRunner::write_iteration(const IterationKind& kind) {
   is_training_ = true;
-  gradients_.begin(kind.is_first, kind.follows_evaluation);
+  // The hooks that gather parameters are there from the first step on that was not skipped.
+  gradients_.begin(kind.is_first, kind.follows_evaluation || kind.overflows || kind.is_first_step);
   if (shards_) {
     shards_->begin(kind.is_first);
   }
@@ -75,7 +76,7 @@ void StageRunner::write_iteration(const IterationKind& kind) {
   run(actions(false));
   out_.set_phase(Phase::optimizer);
   write_final_gradients(stage_, gradients_);
-  write_step(stage_, gradients_, shards_ ? &*shards_ : nullptr, kind.is_first);
+  write_step(stage_, gradients_, shards_ ? &*shards_ : nullptr, {kind.is_first_step, kind.overflows});
   if (!stage_.has_script()) {
     return;
   }

@@ -16,6 +16,8 @@ struct IterationKind {
   bool is_logged = false;
   bool is_evaluated = false;
   bool follows_evaluation = false;
+  bool overflows = false;  // fp16: its step is skipped
+  bool is_first_step = false;
 };
 
 /// Writes the iterations of one stage.

@@ -11,6 +11,8 @@ const Rule k_replicated{"megatron.sequence_parallel_norm_gradients",
 const Rule k_table{"megatron.tied_embedding_gradient",
                    k_new_source<"core/distributed/finalize_model_grads.py:258">};
 const Rule k_bias{"megatron.expert_bias", k_new_source<"core/transformer/moe/moe_utils.py:1162">};
+const Rule k_quantile{"megatron.moe_quantiles",
+                      k_new_source<"core/distributed/finalize_model_grads.py:386 _update_router_qb_beta">};
 const Rule k_token_count{"megatron.token_count",
                          k_new_source<"core/distributed/finalize_model_grads.py:686">};
 const Rule k_rerun{"megatron.rerun_vote", k_new_source<"core/rerun_state_machine.py:269">};
@@ -26,8 +28,8 @@ const Rule k_loss{"megatron.loss", k_new_source<"training/training.py:2547">};
 /// One optimizer step of one stage.
 class StepWriter {
  public:
-  StepWriter(const StageContext& stage, GradientSync& gradients, ParameterShards* shards, bool is_first)
-      : stage_(stage), out_(stage.out), gradients_(gradients), shards_(shards), is_first_(is_first) {}
+  StepWriter(const StageContext& stage, GradientSync& gradients, ParameterShards* shards, StepKind kind)
+      : stage_(stage), out_(stage.out), gradients_(gradients), shards_(shards), kind_(kind) {}
 
   void write() {
     if (stage_.has_script() && reruns()) {
@@ -41,6 +43,16 @@ class StepWriter {
       }
       out_.set_reduction(Reduction::sum);
     }
+    if (!kind_.overflows) {
+      update();
+    }
+    if (stage_.has_script()) {
+      statistics();
+    }
+  }
+
+ private:
+  void update() {
     stage_.level1_barrier();
     norms();
     zeros();
@@ -52,12 +64,8 @@ class StepWriter {
       stage_.level1_barrier();
     }
     gather();
-    if (stage_.has_script()) {
-      statistics();
-    }
   }
 
- private:
   void gather() {
     if (shards_ != nullptr) {
       shards_->step_ends();
@@ -114,7 +122,7 @@ class StepWriter {
         one(group(optimizer), DType::fp32, k_total_norm, "gradient norm");
       }
     }
-    if (stage_.behaviour.asks_for_mtp_norm && clips() && is_first_) {
+    if (stage_.behaviour.asks_for_mtp_norm && clips() && kind_.is_first) {
       out_.set_reduction(Reduction::max);
       const int asked = stage_.options.is_muon ? 1 : stage_.optimizers();
       for (int optimizer = 0; optimizer < asked; ++optimizer) {
@@ -127,7 +135,7 @@ class StepWriter {
   void zeros() {
     const bool is_one = stage_.optimizers() == 1 || shares_group();
     if (stage_.options.logs_zeros) {
-      const bool is_exact = stage_.behaviour.asks_for_mtp_norm;
+      const bool is_exact = stage_.behaviour.counts_zeros_as_integers;
       for (int optimizer = 0; optimizer < (is_one ? 1 : stage_.optimizers()); ++optimizer) {
         one(group(optimizer), is_exact ? DType::int64 : DType::fp32, k_zeros, "zeros of gradients");
       }
@@ -157,7 +165,7 @@ class StepWriter {
   ProgramBuilder& out_;
   GradientSync& gradients_;
   ParameterShards* shards_;
-  bool is_first_;
+  StepKind kind_;
 };
 
 void write_replicated_gradients(const StageContext& stage, DType dtype) {
@@ -193,6 +201,12 @@ void write_final_gradients(const StageContext& stage, GradientSync& gradients) {
     out.all_reduce(stage.groups.tp_dp_cp, {stage.moe_layers() * stage.job.model.experts},
                    stage.job.train.dtype, k_bias, "tokens of experts");
   }
+  if (stage.moe_layers() > 0 && stage.options.balancing.front() == "quantile_balancing") {
+    out.set_reduction(Reduction::avg);
+    out.all_reduce(stage.groups.dp_cp, {stage.moe_layers() * stage.job.model.experts}, DType::fp32,
+                   k_quantile, "quantiles of experts");
+    out.set_reduction(Reduction::sum);
+  }
   if (stage.options.counts_tokens) {
     const GroupRank last{stage.job.layout.pp - 1};
     out.broadcast({stage.groups.pp, last}, {1}, DType::int32, k_token_count, "tokens of the batch");
@@ -201,8 +215,8 @@ void write_final_gradients(const StageContext& stage, GradientSync& gradients) {
   }
 }
 
-void write_step(const StageContext& stage, GradientSync& gradients, ParameterShards* shards, bool is_first) {
-  StepWriter(stage, gradients, shards, is_first).write();
+void write_step(const StageContext& stage, GradientSync& gradients, ParameterShards* shards, StepKind kind) {
+  StepWriter(stage, gradients, shards, kind).write();
 }
 
 }  // namespace commlens::megatron

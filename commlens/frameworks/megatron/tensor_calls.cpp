@@ -27,15 +27,16 @@ const Rule k_scatter_columns{"megatron.scatter_columns",
 
 }  // namespace
 
-TensorCalls::TensorCalls(ProgramBuilder& out, const MegatronGroups& groups, const Job& job)
+TensorCalls::TensorCalls(ProgramBuilder& out, const MegatronGroups& groups, const Job& job, bool is_silent)
     : out_(out),
       group_(groups.tp),
       dtype_(job.train.dtype),
       ranks_(job.layout.tp),
-      sequence_parallel_(job.layout.sequence_parallel && job.layout.tp > 1) {}
+      sequence_parallel_(job.layout.sequence_parallel && job.layout.tp > 1),
+      is_silent_(is_silent && sequence_parallel_) {}
 
 void TensorCalls::enter_column(std::int64_t input, std::string_view tag) const {
-  if (sequence_parallel_) {
+  if (sequence_parallel_ && !is_silent_) {
     out_.all_gather(group_, {input / ranks_}, dtype_, k_gather_column_input, tag);
   }
 }
@@ -43,6 +44,9 @@ void TensorCalls::enter_column(std::int64_t input, std::string_view tag) const {
 void TensorCalls::leave_row(std::int64_t output, std::string_view tag) const {
   if (!sequence_parallel_) {
     return reduce(output, tag);
+  }
+  if (is_silent_) {
+    return;
   }
   out_.reduce_scatter(group_, {output / ranks_}, dtype_, k_scatter_row_output, tag);
 }
@@ -54,13 +58,17 @@ void TensorCalls::reduce(std::int64_t output, std::string_view tag) const {
 }
 
 void TensorCalls::enter_row_gradient(std::int64_t output, std::string_view tag) const {
-  if (sequence_parallel_) {
+  if (sequence_parallel_ && !is_silent_) {
     out_.all_gather(group_, {output / ranks_}, dtype_, k_gather_row_gradient, tag);
   }
 }
 
 void TensorCalls::column_gradient(std::int64_t input, std::string_view tag,
                                   const std::function<void(Pass)>& compute) const {
+  if (is_silent_) {
+    compute(Pass::input_gradient);
+    return compute(Pass::weight_gradient);
+  }
   std::optional<StepIndex> beside;  // the weight gradient
   out_.set_waiting(Waiting::later);
   if (sequence_parallel_) {

@@ -12,8 +12,9 @@ namespace commlens::megatron {
 /// the whole sequence; nothing is sent by a group of one.
 class TensorCalls {
  public:
-  /// `out` and `groups` outlive it.
-  TensorCalls(ProgramBuilder& out, const MegatronGroups& groups, const Job& job);
+  /// `out` and `groups` outlive it. `is_silent`: Transformer Engine's own buffers carry what is gathered and
+  /// scattered along the sequence (tp-comm-overlap), which no communication library sees.
+  TensorCalls(ProgramBuilder& out, const MegatronGroups& groups, const Job& job, bool is_silent = false);
 
   bool is_split() const { return ranks_ > 1; }
   bool sequence_parallel() const { return sequence_parallel_; }
@@ -46,6 +47,7 @@ class TensorCalls {
   DType dtype_;
   std::int64_t ranks_;
   bool sequence_parallel_;
+  bool is_silent_;
 };
 
 }  // namespace commlens::megatron
