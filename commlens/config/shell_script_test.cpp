@@ -76,6 +76,9 @@ TEST(ShellScript, KeepsTheLineOfEachWord) {
   EXPECT_EQ(words[1].line, 2);
   EXPECT_EQ(words[2].line, 3);
   EXPECT_EQ(words[3].line, 5);
+  const ShellScript text = read_shell_script("s.sh", "N=4\nA=\"--x 1\"\nrun $A --y $N\n").value();
+  EXPECT_EQ(text.commands.at(0).words.at(1).line, 2);
+  EXPECT_EQ(text.commands.at(0).words.at(4).line, 3);
 }
 
 TEST(ShellScript, Calculates) {

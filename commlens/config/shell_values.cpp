@@ -388,19 +388,23 @@ bool ShellValues::is_empty(const Parameter& parameter) const {
                      [&](const ShellWord& element) { return without_unset(element.text).empty(); });
 }
 
-void ShellValues::put(const Parameter& parameter, bool is_quoted, Fields& out) {
+void ShellValues::put(const Parameter& parameter, int line, bool is_quoted, Fields& out) {
   bool is_first = true;
+  const bool is_one = !parameter.takes_all && !parameter.takes_joined;
   for (const ShellWord& element : parameter.elements) {
+    // A single word is known by where it is used, several by where they are written.
+    const bool is_plain = is_one && std::none_of(element.text.begin(), element.text.end(), splits_words);
+    const int place = is_plain ? line : element.line;
     if (!is_first && (!is_quoted || parameter.takes_all)) {
       out.end_word();
     } else if (!is_first) {
-      out.add(" ", element.line);
+      out.add(" ", place);
     }
     is_first = false;
     if (is_quoted) {
-      out.add(element.text, element.line);
+      out.add(element.text, place);
     } else {
-      out.add_split(element.text, element.line);
+      out.add_split(element.text, place);
     }
   }
 }
@@ -447,7 +451,7 @@ void ShellValues::expand_parameter(std::string_view body, int line, bool is_quot
     if (!looks_at_empty && !found.is_set) {
       out.add(mark({fmt::format("${}", found.name), line, true}), line);
     } else {
-      put(found, is_quoted, out);
+      put(found, line, is_quoted, out);
     }
     return;
   }
@@ -467,7 +471,7 @@ void ShellValues::expand_parameter(std::string_view body, int line, bool is_quot
       set(found.name, {words.empty() ? "" : words[0].text, line});
     }
   } else if (sign != '+') {
-    put(found, is_quoted, out);
+    put(found, line, is_quoted, out);
   }
 }
 

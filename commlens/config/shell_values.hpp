@@ -74,7 +74,7 @@ class ShellValues {
   void expand(std::string_view written, int line, bool is_quoted, Fields& out, int depth);
   void expand_dollar(std::string_view unit, int line, bool is_quoted, Fields& out, int depth);
   void expand_parameter(std::string_view body, int line, bool is_quoted, Fields& out, int depth);
-  void put(const Parameter& parameter, bool is_quoted, Fields& out);
+  void put(const Parameter& parameter, int line, bool is_quoted, Fields& out);
   void put_size(const Parameter& parameter, std::string_view whole, int line, Fields& out);
   Parameter parameter(std::string_view& body, int line);
   bool is_empty(const Parameter& parameter) const;

@@ -67,6 +67,10 @@ TEST(LaunchScript, WhatOnlyARunKnowsIsRefusedUnlessItChangesNoMessage) {
                       "--tensor-model-parallel-size=$TP\n"),
       "run.sh:7: 'tensor_model_parallel_size' depends on '$(nvidia-smi -L | wc -l)' (line 6), which is known "
       "only when the script runs; write its value");
+  EXPECT_EQ(
+      error_of_script(k_small_model + "TP=$(nproc)\n" + launch + "--tensor-model-parallel-size $TP\n"),
+      "run.sh:7: 'tensor_model_parallel_size' depends on '$(nproc)' (line 6), which is known only when the "
+      "script runs; write its value");
   EXPECT_EQ(error_of_script(k_small_model + launch + "--bf16 $(cat more.txt)\n"),
             "run.sh:6: an argument depends on '$(cat more.txt)' (line 6), which is known only when the "
             "script runs; "
