@@ -114,6 +114,9 @@ Result<void> check_newer(const Job& job) {
   if (const Result<void> ok =
           check_unused({{own.gathers_with_step, "overlap_param_gather_with_optimizer_step"},
                         {own.mtp_detaches_heads, "mtp_detach_heads"},
+                        {!own.hierarchical_cp.empty(), "hierarchical_context_parallel_sizes"},
+                        {std::count(own.cp_comm_types.begin(), own.cp_comm_types.end(), "a2a+p2p") > 0,
+                         "cp_comm_type a2a+p2p"},
                         {own.rerun_mode == "report_stats", "rerun_mode report_stats"}},
                        "has no rules here");
       !ok) {
@@ -133,6 +136,10 @@ Result<void> check_newer(const Job& job) {
         !ok) {
       return ok;
     }
+  }
+  if (job.layout.cp > 1 && !own.is_transformer_engine) {
+    return failure(
+        "context parallelism needs the attention of Transformer Engine; leave transformer-impl local out");
   }
   const std::int64_t data_ranks = job.layout.dp;
   const std::int64_t expert_ranks = job.layout.mesh().size(Axis::edp);
