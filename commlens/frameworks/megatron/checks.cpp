@@ -49,10 +49,11 @@ struct NamedSetting {
 };
 
 /// The first of these settings that is used.
-Result<void> check_unused(std::initializer_list<NamedSetting> settings, std::string_view why) {
+Result<void> check_unused(std::initializer_list<NamedSetting> settings, std::string_view why,
+                          std::string_view instead = "leave it out") {
   for (const auto& [is_used, argument] : settings) {
     if (is_used) {
-      return failure(fmt::format("'{}' {}; leave it out", argument, why));
+      return failure(fmt::format("'{}' {}; {}", argument, why, instead));
     }
   }
   return {};
@@ -91,7 +92,8 @@ Result<void> check_oldest(const Job& job) {
                        {own.is_torch_fsdp2, "use_torch_fsdp2"},
                        {own.is_muon, "optimizer muon"},
                        {own.cross_entropy != CrossEntropy::unfused, "cross_entropy_loss_fusion"}},
-                      "has no rules here for Megatron core 0.7");
+                      "has no rules here for Megatron core 0.7",
+                      "leave it out, or take a newer release, such as --framework megatron@0.19.2");
 }
 
 /// What a newer release does not have yet, or has no rules here.
