@@ -49,10 +49,11 @@ struct NamedSetting {
 };
 
 /// The first of these settings that is used.
-Result<void> check_unused(std::initializer_list<NamedSetting> settings, std::string_view why) {
+Result<void> check_unused(std::initializer_list<NamedSetting> settings, std::string_view why,
+                          std::string_view instead = "leave it out") {
   for (const auto& [is_used, argument] : settings) {
     if (is_used) {
-      return failure(fmt::format("'{}' {}; leave it out", argument, why));
+      return failure(fmt::format("'{}' {}; {}", argument, why, instead));
     }
   }
   return {};
@@ -91,7 +92,8 @@ Result<void> check_oldest(const Job& job) {
                        {own.is_torch_fsdp2, "use_torch_fsdp2"},
                        {own.is_muon, "optimizer muon"},
                        {own.cross_entropy != CrossEntropy::unfused, "cross_entropy_loss_fusion"}},
-                      "has no rules here for Megatron core 0.7");
+                      "has no rules here for Megatron core 0.7",
+                      "leave it out, or take a newer release, such as --framework megatron@0.19.2");
 }
 
 /// What a newer release does not have yet, or has no rules here.
@@ -114,6 +116,9 @@ Result<void> check_newer(const Job& job) {
   if (const Result<void> ok =
           check_unused({{own.gathers_with_step, "overlap_param_gather_with_optimizer_step"},
                         {own.mtp_detaches_heads, "mtp_detach_heads"},
+                        {!own.hierarchical_cp.empty(), "hierarchical_context_parallel_sizes"},
+                        {std::count(own.cp_comm_types.begin(), own.cp_comm_types.end(), "a2a+p2p") > 0,
+                         "cp_comm_type a2a+p2p"},
                         {own.rerun_mode == "report_stats", "rerun_mode report_stats"}},
                        "has no rules here");
       !ok) {
@@ -133,6 +138,10 @@ Result<void> check_newer(const Job& job) {
         !ok) {
       return ok;
     }
+  }
+  if (job.layout.cp > 1 && !own.is_transformer_engine) {
+    return failure(
+        "context parallelism needs the attention of Transformer Engine; leave transformer-impl local out");
   }
   const std::int64_t data_ranks = job.layout.dp;
   const std::int64_t expert_ranks = job.layout.mesh().size(Axis::edp);

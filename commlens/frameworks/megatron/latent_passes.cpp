@@ -42,7 +42,7 @@ void ChunkPasses::forward_latent_attention(std::int64_t layer) {
   }
   use(Module::kv_up, layer);
   forward_up_projections();
-  work_.forward({ModulePart::attention});
+  forward_scores(layer);
   use(Module::proj, layer);
   work_.forward({ModulePart::proj});
   tensor_.leave_row(activation_, "self_attention.linear_proj");
@@ -59,8 +59,8 @@ void ChunkPasses::backward_latent_attention(std::int64_t layer) {
     forward_up_projections();
     out_.set_phase(Phase::backward, micro_batch_);
   }
-  work_.recompute_scores();
-  work_.backward({ModulePart::attention, ModulePart::qkv});
+  backward_scores(layer);
+  work_.backward({ModulePart::qkv});
   tensor_.column_gradient(positions_ * latent.kv_rank, "self_attention.linear_kv_up_proj", [](Pass) {});
   finish(Module::kv_up, layer);
   finish(Module::k_norm, layer);

@@ -33,6 +33,7 @@ ChunkPasses::ChunkPasses(ProgramBuilder& out, const MegatronGroups& groups, cons
       chunk_(chunk),
       tensor_(out, groups, job, options_.overlaps_tp),
       ends_(out, groups, job),
+      context_(out, groups, job),
       experts_(out, groups, job),
       shares_(job),
       work_(out),
@@ -145,10 +146,27 @@ void ChunkPasses::forward_attention(std::int64_t layer) {
     use(Module::q_norm, layer);
     use(Module::k_norm, layer);
   }
-  work_.forward({ModulePart::attention});
+  forward_scores(layer);
   use(Module::proj, layer);
   work_.forward({ModulePart::proj});
   tensor_.leave_row(activation_, "self_attention.linear_proj");
+}
+
+void ChunkPasses::forward_scores(std::int64_t layer) {
+  context_.forward(chunk_.first_layer + layer);
+  work_.forward({ModulePart::attention});
+}
+
+/// Selective recomputation of attention repeats its messages.
+void ChunkPasses::backward_scores(std::int64_t layer) {
+  if (recomputes("core_attn")) {
+    out_.set_phase(Phase::recompute, micro_batch_);
+    context_.forward(chunk_.first_layer + layer);
+    out_.set_phase(Phase::backward, micro_batch_);
+  }
+  work_.recompute_scores();
+  context_.backward(chunk_.first_layer + layer);
+  work_.backward({ModulePart::attention});
 }
 
 void ChunkPasses::forward_mlp(std::int64_t layer, bool /*has_gradients*/) {
@@ -398,8 +416,7 @@ void ChunkPasses::backward_attention(std::int64_t layer) {
   tensor_.enter_row_gradient(activation_, "self_attention.linear_proj");
   work_.backward({ModulePart::proj});
   finish(Module::proj, layer);
-  work_.recompute_scores();
-  work_.backward({ModulePart::attention});
+  backward_scores(layer);
   if (job_.model.qk_norm) {
     finish(Module::k_norm, layer);
     finish(Module::q_norm, layer);

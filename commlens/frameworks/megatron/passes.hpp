@@ -2,6 +2,7 @@
 #include <functional>
 #include <string_view>
 
+#include "commlens/frameworks/megatron/context_calls.hpp"
 #include "commlens/frameworks/megatron/expert_calls.hpp"
 #include "commlens/frameworks/megatron/stage_layout.hpp"
 #include "commlens/frameworks/megatron/tensor_calls.hpp"
@@ -52,6 +53,8 @@ class ChunkPasses {
 
   bool recomputes_all(std::int64_t layer) const;
   bool recomputes(std::string_view module) const;
+  void forward_scores(std::int64_t layer);
+  void backward_scores(std::int64_t layer);
   bool is_moe(std::int64_t layer) const;
   bool overlaps_shared() const;
   void use(Module module, std::int64_t layer) const;
@@ -65,6 +68,7 @@ class ChunkPasses {
   ChunkLayout chunk_;
   TensorCalls tensor_;  // of layers
   TensorCalls ends_;    // of embedding and head
+  ContextCalls context_;
   ExpertCalls experts_;
   ModuleShares shares_;
   ModelWork work_;
