@@ -111,4 +111,14 @@ bool starts_with_argument(std::string_view content) {
   return false;
 }
 
+bool is_shell_script(const std::filesystem::path& path, std::string_view content) {
+  if (starts_with_argument(content)) {
+    return false;
+  }
+  const std::string_view first = content.substr(0, content.find('\n'));
+  const bool is_of_shell = first.starts_with("#!") && first.find("sh") != std::string_view::npos;
+  const std::string name = path.extension().string();
+  return is_of_shell || name == ".sh" || name == ".bash" || name == ".slurm" || name == ".sbatch";
+}
+
 }  // namespace commlens

@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,5 +12,9 @@ std::vector<std::string> top_level_keys(std::string_view content);
 
 /// Whether the first word, comments aside, is a `--name`.
 bool starts_with_argument(std::string_view content);
+
+/// Whether a file is a script of a shell, by its first line or by its name, *.sh and the like, and not only
+/// arguments.
+bool is_shell_script(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace commlens

@@ -33,5 +33,14 @@ TEST(StartsWithArgument, SkipsCommentsAndSpace) {
   EXPECT_FALSE(starts_with_argument("--"));
 }
 
+TEST(TopLevelKeys, KnowsScriptsOfAShell) {
+  EXPECT_TRUE(is_shell_script("run", "#!/usr/bin/env bash\nTP=2\n"));
+  EXPECT_TRUE(is_shell_script("run.sh", "TP=2\n"));
+  EXPECT_TRUE(is_shell_script("job.slurm", "# comment\ntorchrun x.py\n"));
+  EXPECT_FALSE(is_shell_script("run.sh", "# of a script\n--num-layers 2\n"));
+  EXPECT_FALSE(is_shell_script("run.py", "#!/usr/bin/env python3\n"));
+  EXPECT_FALSE(is_shell_script("args.txt", "--num-layers 2\n"));
+}
+
 }  // namespace
 }  // namespace commlens

@@ -133,7 +133,11 @@ Result<Job> job_from_arguments(MapReader& reader, const CaseRules& rules, const 
   }
   ConfigNode map = arguments;
   use_underscores(map);
-  return rules.read_arguments(map, padded_vocab, version);
+  Result<Job> job = rules.read_arguments(map, padded_vocab, version);
+  if (job && rules.read_beside_arguments != nullptr) {
+    rules.read_beside_arguments(reader, *job);
+  }
+  return job;
 }
 
 /// "neox or megatron": the maps of arguments that a case may have.

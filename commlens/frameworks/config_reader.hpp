@@ -18,6 +18,7 @@ namespace commlens {
 struct ConfigFile {
   std::filesystem::path path;
   bool is_arguments = false;      // its first word is a `--name`
+  bool is_script = false;         // of a shell
   std::vector<std::string> keys;  // at the top of a document, or of arguments, with underscores
 
   bool has(std::string_view key) const;
@@ -73,6 +74,8 @@ struct CaseRules {
   std::string_view arguments;
   Result<Job> (*read_arguments)(const ConfigNode& map, std::int64_t padded_vocab,
                                 const std::string& version) = nullptr;
+  /// Keys of the case itself that belong to such a job. Null: none.
+  void (*read_beside_arguments)(MapReader& document, Job& job) = nullptr;
   /// Cases with this framework describe model and batch in a way of their own: reads all their keys but
   /// `framework`, `framework_version`, `ranks` and `iterations`. Null: they have the sections that all have.
   Result<Job> (*read_job)(MapReader& document, const std::string& version) = nullptr;

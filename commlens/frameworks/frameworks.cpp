@@ -179,8 +179,8 @@ Result<Job> validated(Job job) {
   if (settings.prepare != nullptr) {
     settings.prepare(job);
   }
-  return checked(std::move(job),
-                 {settings.settle, settings.pads_to_tensor_ranks, settings.takes_uneven_stages});
+  return checked(std::move(job), {settings.settle, settings.pads_to_tensor_ranks,
+                                  settings.takes_uneven_stages, settings.splits_heads_of_groups});
 }
 
 }  // namespace commlens

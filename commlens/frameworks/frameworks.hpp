@@ -67,8 +67,9 @@ struct SettingRules {
   void (*reduce_by_all_reduce)(Job& job) = nullptr;
   /// Whether gradients, not sharded parameters, are reduced in every micro-batch. Null: in the last one.
   bool (*reduces_every_micro_batch)(const Job& job) = nullptr;
-  bool takes_uneven_stages = false;   // virtual stages may have different numbers of layers
-  bool pads_to_tensor_ranks = false;  // rounds the vocabulary up to a multiple of the tensor ranks itself
+  bool takes_uneven_stages = false;     // virtual stages may have different numbers of layers
+  bool pads_to_tensor_ranks = false;    // rounds the vocabulary up to a multiple of the tensor ranks itself
+  bool splits_heads_of_groups = false;  // tensor ranks may share a key/value head
 };
 
 /// One framework: everything that the rest of the program uses of it.

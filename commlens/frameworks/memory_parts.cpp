@@ -25,6 +25,13 @@ Held layer_on_tensor_rank(const ModelConfig& model, std::int64_t tp) {
   return held;
 }
 
+/// That shard the same experts. A grid of their own may reach over tensor ranks.
+std::int64_t ranks_of_experts(const ParallelLayout& layout) {
+  const bool has_grid = layout.folds_experts && layout.expert_tp > 0;
+  return has_grid ? layout.dp * layout.cp * layout.tp / (layout.ep * layout.expert_tp)
+                  : layout.dp / layout.ep;
+}
+
 }  // namespace
 
 HeldStage held_by_stage(const Job& job, std::int64_t index) {
@@ -49,7 +56,7 @@ HeldStage held_by_stage(const Job& job, std::int64_t index) {
 
 Bytes states(const Held& held, std::int64_t bytes_each, const ParallelLayout& layout, bool is_sharded) {
   const std::int64_t ranks = is_sharded ? layout.dp : 1;
-  const std::int64_t expert_ranks = is_sharded ? layout.dp / layout.ep : 1;
+  const std::int64_t expert_ranks = is_sharded ? ranks_of_experts(layout) : 1;
   return Bytes{ceil_div(held.dense * bytes_each, ranks) + ceil_div(held.expert * bytes_each, expert_ranks)};
 }
 

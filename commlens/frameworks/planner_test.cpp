@@ -141,8 +141,8 @@ TEST(MakePlan, ComparesVersionsByTheirParts) {
   EXPECT_EQ(
       reasons("megatron", "core_v0"),
       "version core_v0 was never recorded, the rules are those of core_v0.7.0, the oldest version known");
-  EXPECT_EQ(reasons("megatron", "0.12.1"),
-            "version 0.12.1 was never recorded, the rules are those of core_v0.7.0, the nearest older "
+  EXPECT_EQ(reasons("megatron", "0.8.0"),
+            "version 0.8.0 was never recorded, the rules are those of core_v0.7.0, the nearest older "
             "version known");
   EXPECT_EQ(reasons("megatron", "core_v0.7"),
             "version core_v0.7 was never recorded, the rules are those of core_v0.7.0");

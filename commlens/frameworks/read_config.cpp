@@ -41,6 +41,9 @@ std::vector<const ConfigReader*> readers() {
 }
 
 std::vector<std::string> document_keys(const ConfigFile& file, std::string_view content) {
+  if (file.is_script) {
+    return {};
+  }
   if (file.is_arguments) {
     return argument_names(content);
   }
@@ -57,7 +60,9 @@ std::vector<std::string> document_keys(const ConfigFile& file, std::string_view 
 
 /// The kind of a file; null for what is no configuration.
 const ConfigReader* reader_of(const std::filesystem::path& path, std::string_view content) {
-  ConfigFile file{.path = path, .is_arguments = starts_with_argument(content)};
+  ConfigFile file{.path = path,
+                  .is_arguments = starts_with_argument(content),
+                  .is_script = is_shell_script(path, content)};
   file.keys = document_keys(file, content);
   for (const ConfigReader* const reader : readers()) {
     if (reader->recognises(file)) {

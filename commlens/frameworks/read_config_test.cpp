@@ -173,6 +173,9 @@ TEST_F(ReadConfig, SniffsEveryKind) {
   EXPECT_EQ(sniff_config("ds.json", k_zero3), "a DeepSpeed JSON");
   EXPECT_EQ(sniff_config("config.json", k_gpt2_config), "a Hugging Face config.json");
   EXPECT_EQ(sniff_config("args", "--num-layers 4"), "Megatron arguments");
+  EXPECT_EQ(sniff_config("run.sh", "torchrun pretrain_gpt.py --num-layers 4"), "Megatron arguments");
+  EXPECT_EQ(sniff_config("r.yaml", "ENV_VARS: {}\nMODEL_ARGS:\n  --num-layers: 4\n"), "Megatron arguments");
+  EXPECT_EQ(sniff_config("b.yaml", "model:\n  num_layers: 4\ntrain: {}\n"), "Megatron arguments");
   EXPECT_EQ(sniff_config("m.yaml", "tensor-model-parallel-size: 2\nnum-layers: 4\n"), "Megatron arguments");
   EXPECT_EQ(sniff_config("calls.jsonl", R"({"rank":0,"iteration":-1,"op":"broadcast"})"), "");
   EXPECT_EQ(sniff_config("run.log", "[2023-01-01] [INFO] [logging.py:96] comm op: all_reduce | time (ms): 1"),

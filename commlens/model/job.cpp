@@ -155,14 +155,15 @@ Check train_is_possible(const Job& job) {
   return {};
 }
 
-Check model_divides(const Job& job) {
+Check model_divides(const Job& job, bool splits_heads_of_groups) {
   const ModelConfig& model = job.model;
   const std::int64_t tp = job.layout.splitting_ranks();
   if (model.heads % model.kv_heads != 0) {
     return failure(fmt::format("{} heads are not divisible by {} kv_heads", model.heads, model.kv_heads));
   }
+  const bool shares_heads = splits_heads_of_groups && tp % model.kv_heads == 0;
   const std::array<Field, 4> split = {{{"heads", model.heads},
-                                       {"key/value heads", model.kv_heads},
+                                       {"key/value heads", shares_heads ? model.heads : model.kv_heads},
                                        {"MLP columns (ffn_hidden)", model.ffn_hidden},
                                        {"vocabulary rows", model.vocab}}};
   for (const auto& [what, number] : split) {
@@ -325,10 +326,11 @@ Result<Job> checked(Job job, const JobHooks& hooks) {
   if (job.layout.virtual_stages > 1) {
     job.train.schedule = Schedule::interleaved;
   }
-  for (const auto check : {model_divides, experts_divide}) {
-    if (const Check ok = check(job); !ok) {
-      return stop(ok);
-    }
+  if (const Check ok = model_divides(job, hooks.splits_heads_of_groups); !ok) {
+    return stop(ok);
+  }
+  if (const Check ok = experts_divide(job); !ok) {
+    return stop(ok);
   }
   if (const Check ok = pipeline_divides(job, hooks.takes_uneven_stages); !ok) {
     return stop(ok);

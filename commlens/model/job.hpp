@@ -41,9 +41,10 @@ std::int64_t sequences_per_iteration(const Job& job);
 
 /// What a framework changes of a job while it is checked.
 struct JobHooks {
-  void (*settle)(Job& job) = nullptr;  // once the degrees are known
-  bool pads_to_tensor_ranks = false;   // rounds the vocabulary up to a multiple of the tensor ranks itself
-  bool takes_uneven_stages = false;    // virtual stages of different numbers of layers
+  void (*settle)(Job& job) = nullptr;   // once the degrees are known
+  bool pads_to_tensor_ranks = false;    // rounds the vocabulary up to a multiple of the tensor ranks itself
+  bool takes_uneven_stages = false;     // virtual stages of different numbers of layers
+  bool splits_heads_of_groups = false;  // tensor ranks may share a key/value head
 };
 
 /// The job with its degrees resolved and its vocabulary padded (what that switches on or off is noted in

@@ -71,17 +71,25 @@ std::vector<MeshAxis> dense_axes(const ParallelLayout& layout, const std::vector
   return axes;
 }
 
+/// Folded ranks that hold all experts together.
+std::int64_t experts_in(const ParallelLayout& layout) {
+  return layout.ep * std::max<std::int64_t>(layout.expert_tp, 1);
+}
+
 /// The same with ep where the order has it, or else right inside dp, and edp instead of dp.
 std::vector<MeshAxis> expert_axes(const ParallelLayout& layout, const std::vector<Axis>& order) {
   std::vector<MeshAxis> axes = dense_axes(layout, order);
   if (layout.folds_experts) {
     const std::int64_t inner = layout.dp / layout.expert_replicas * layout.cp * layout.tp;
-    std::erase_if(axes, [](const MeshAxis& axis) {
-      return axis.axis == Axis::tp || axis.axis == Axis::cp || axis.axis == Axis::dp;
-    });
-    axes.insert(axes.end(), {{Axis("dp_replicate"), layout.expert_replicas},
-                             {Axis::edp, inner / layout.ep},
-                             {Axis::ep, layout.ep}});
+    std::erase_if(axes, [](const MeshAxis& axis) { return axis.axis == Axis::tp || axis.axis == Axis::cp; });
+    const auto data =
+        std::find_if(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.axis == Axis::dp; });
+    *data = {Axis::edp, inner / experts_in(layout)};
+    axes.insert(data, {Axis("dp_replicate"), layout.expert_replicas});
+    axes.push_back({Axis::ep, layout.ep});
+    if (layout.expert_tp > 0) {
+      axes.push_back({Axis("etp"), layout.expert_tp});
+    }
     return axes;
   }
   const auto place_of = [&](const Axis& axis) {
@@ -229,9 +237,10 @@ Result<ParallelLayout> resolved(ParallelLayout layout) {
       return failure(fmt::format("dp {} is not divisible by its {} replicas; change --dp or --ranks",
                                  layout.dp, layout.expert_replicas));
     }
-    if (inner % layout.ep != 0) {
-      return failure(fmt::format("dp x cp x tp of a replica, {}, is not divisible by ep {}; change --ep",
-                                 inner, layout.ep));
+    if (inner % experts_in(layout) != 0) {
+      return failure(
+          fmt::format("dp x cp x tp of a replica, {}, is not divisible by {}; change --ep", inner,
+                      spelled(std::array<Degree, 2>{{{"ep", layout.ep}, {"etp", layout.expert_tp}}})));
     }
   } else if (layout.dp % layout.ep != 0) {
     return failure(

@@ -21,6 +21,9 @@ struct ParallelLayout {
   /// (torchtitan); `expert_replicas` of the data ranks stay outside of it and of edp.
   bool folds_experts = false;
   std::int64_t expert_replicas = 1;
+  /// Tensor ranks that split each of the folded experts, faster than ep (axis etp); 0: experts are whole, and
+  /// there is no such axis.
+  std::int64_t expert_tp = 0;
   bool replicated_tp = false;       // each tensor rank holds whole parameters all the same
   std::int64_t replicate = 1;       // ranks of a model-parallel axis that all hold the same parameters
   bool sequence_parallel = false;   // Megatron sequence parallelism, over the tensor group
@@ -36,8 +39,8 @@ struct ParallelLayout {
   /// The size of axis tp of the mesh: tensor ranks and replicas together, one model-parallel group.
   std::int64_t model_ranks() const { return tp * replicate; }
   /// The ranks of a resolved layout. The view "dense" has the axes of `order` without ep; the view "expert"
-  /// has ep too, and edp = dp / ep instead of dp; where experts are folded it has the axes dp_replicate, edp
-  /// and ep instead of dp, cp and tp.
+  /// has ep too, and edp = dp / ep instead of dp; where experts are folded it has the axes dp_replicate and
+  /// edp in place of dp, and ep [and etp] instead of cp and tp.
   Mesh mesh() const;
 
   /// Whether ranks are numbered as the default order numbers them: axes of size 1 do not matter. Of a

@@ -13,12 +13,14 @@ namespace {
 
 using namespace commlens;
 
-constexpr std::array<std::pair<std::string_view, const char*>, 7> k_input_names = {{
+constexpr std::array<std::pair<std::string_view, const char*>, 9> k_input_names = {{
     {"case_yaml", "case.yaml"},
     {"case_toml", "case.toml"},
     {"neox_yaml", "neox.yml"},
     {"hf_json", "config.json"},
     {"megatron_args", "args.txt"},
+    {"megatron_script", "run.sh"},
+    {"megatron_yaml", "recipe.yaml"},
     {"titan_args", "args.txt"},
     {"titan_toml", "train.toml"},
 }};

@@ -35,8 +35,9 @@ inline const std::vector<std::string>& golden_frameworks_of_2024() {
 }
 inline std::vector<std::string> golden_frameworks() {
   std::vector<std::string> all = golden_frameworks_of_2024();
-  for (const char* release : {"deepspeed_0.19", "deepspeed_versions", "torch", "torch_2.6", "torch_2.9",
-                              "torch_2.10", "torch_2.12", "torchtitan", "hf"}) {
+  for (const char* release :
+       {"deepspeed_0.19", "deepspeed_versions", "megatron_0.19", "megatron_versions", "torch", "torch_2.6",
+        "torch_2.9", "torch_2.10", "torch_2.12", "torchtitan", "hf"}) {
     all.emplace_back(release);
   }
   return all;
@@ -59,6 +60,11 @@ inline std::vector<std::string> golden_cases_of_random_torch_jobs() {
 /// Recordings of our own of DeepSpeed, of what the others do not have.
 inline std::vector<std::string> golden_cases_of_more_deepspeed_jobs() {
   return golden_cases_of("deepspeed_recorded");
+}
+
+/// Recordings of our own of Megatron, of what the others do not have.
+inline std::vector<std::string> golden_cases_of_more_megatron_jobs() {
+  return golden_cases_of("megatron_recorded");
 }
 
 /// Recordings of our own of torchtitan, of what the others do not have.

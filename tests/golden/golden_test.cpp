@@ -100,6 +100,8 @@ INSTANTIATE_TEST_SUITE_P(RandomTorch, Golden, testing::ValuesIn(golden_cases_of_
 
 INSTANTIATE_TEST_SUITE_P(MoreDeepSpeed, Golden, testing::ValuesIn(golden_cases_of_more_deepspeed_jobs()),
                          golden_test_name);
+INSTANTIATE_TEST_SUITE_P(MoreMegatron, Golden, testing::ValuesIn(golden_cases_of_more_megatron_jobs()),
+                         golden_test_name);
 INSTANTIATE_TEST_SUITE_P(MoreTitan, Golden, testing::ValuesIn(golden_cases_of_more_titan_jobs()),
                          golden_test_name);
 INSTANTIATE_TEST_SUITE_P(MoreHf, Golden, testing::ValuesIn(golden_cases_of_more_hf_jobs()), golden_test_name);
@@ -133,6 +135,9 @@ TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("deepspeed_versions").size(), 27U);
   EXPECT_EQ(golden_cases_of("neox").size(), 13U);
   EXPECT_EQ(golden_cases_of("megatron").size(), 10U);
+  EXPECT_EQ(golden_cases_of("megatron_0.19").size(), 76U);
+  EXPECT_EQ(golden_cases_of("megatron_versions").size(), 37U);
+  EXPECT_EQ(golden_cases_of_more_megatron_jobs().size(), 56U);
   EXPECT_EQ(golden_cases_of("torch_ddp").size(), 4U);
   EXPECT_EQ(golden_cases_of("torch").size(), 106U);
   EXPECT_EQ(golden_cases_of("torch_2.6").size(), 19U);

@@ -75,11 +75,12 @@ class ArgumentMap {
 
 Result<ConfigNode> parse_megatron_arguments(std::string_view file, std::string_view content) {
   const Result<std::vector<ArgumentWord>> words = argument_words(file, content);
-  if (!words) {
-    return tl::unexpected(words.error());
-  }
+  return words ? megatron_arguments(file, *words) : tl::unexpected(words.error());
+}
+
+Result<ConfigNode> megatron_arguments(std::string_view file, const std::vector<ArgumentWord>& words) {
   ArgumentMap map(file);
-  for (const ArgumentWord& word : *words) {
+  for (const ArgumentWord& word : words) {
     if (const Result<void> ok = map.add(word); !ok) {
       return tl::unexpected(ok.error());
     }

@@ -1,7 +1,9 @@
 #pragma once
 #include <string_view>
+#include <vector>
 
 #include "commlens/base/result.hpp"
+#include "commlens/config/argument_words.hpp"
 #include "commlens/config/tree.hpp"
 #include "commlens/frameworks/config_reader.hpp"
 #include "commlens/frameworks/training_keys.hpp"
@@ -13,7 +15,10 @@ namespace commlens {
 /// backslash at a line's end are understood; a name without a value is true.
 Result<ConfigNode> parse_megatron_arguments(std::string_view file, std::string_view content);
 
-/// The job of Megatron-LM core_v0.7.0 arguments (keys with underscores). Its micro-batches follow from the
+/// The same of words that are split already.
+Result<ConfigNode> megatron_arguments(std::string_view file, const std::vector<ArgumentWord>& words);
+
+/// The job of Megatron-LM arguments, in any of the forms of flat_arguments. Its micro-batches follow from the
 /// global batch once dp is known. `padded_vocab` is the vocabulary the run really had, 0 when it follows from
 /// vocab_size.
 Result<Job> job_from_megatron(const ConfigNode& arguments, std::int64_t padded_vocab);

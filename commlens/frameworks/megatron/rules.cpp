@@ -1,110 +1,142 @@
-// The rule set of Megatron-LM core_v0.7.0: GPTModel, its schedules, DistributedDataParallel and optimizers.
-// The source of a rule is beside it; docs/rules.md has the limits. Start traffic, data broadcasts and loss
-// reductions belong to the training driver and were not recorded; they are not predicted.
+// The rule set of Megatron core and of its training loop. The source of a rule is beside it;
+// docs/frameworks/megatron.md has the limits.
+#include <algorithm>
+#include <numeric>
+#include <utility>
 
-#include <fmt/format.h>
-
+#include "commlens/base/check.hpp"
+#include "commlens/frameworks/megatron/behaviour.hpp"
+#include "commlens/frameworks/megatron/core_reader.hpp"
 #include "commlens/frameworks/megatron/framework.hpp"
+#include "commlens/frameworks/megatron/old_stage.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/megatron/reader.hpp"
-#include "commlens/frameworks/megatron/source.hpp"
-#include "commlens/frameworks/megatron/stage.hpp"
-#include "commlens/plan/local_parameters.hpp"
+#include "commlens/frameworks/megatron/settings.hpp"
+#include "commlens/frameworks/megatron/stage_layout.hpp"
+#include "commlens/frameworks/megatron/stage_runner.hpp"
 
 namespace commlens::megatron {
 namespace {
 
+/// Iterations that take another program: `every`-th ones from `first` on.
+struct Period {
+  std::int64_t first = 0;
+  std::int64_t every = 0;
+};
+
+/// Both at once; nothing if they never are.
+std::optional<Period> both(const Period& a, const Period& b) {
+  const std::int64_t every = std::lcm(a.every, b.every);
+  for (std::int64_t at = a.first; at < a.first + every; at += a.every) {
+    if (at >= b.first && (at - b.first) % b.every == 0) {
+      return Period{at, every};
+    }
+  }
+  return std::nullopt;
+}
+
+/// The programs of iterations that print their times or evaluate, those that do most first; no more than the
+/// job has iterations.
+class OtherPrograms {
+ public:
+  OtherPrograms(const StageContext& stage, StageRunner& runner) : stage_(stage), runner_(runner) {}
+
+  std::vector<OtherProgram> write() {
+    const Options& own = stage_.options;
+    const bool has_script = stage_.has_script();
+    const bool evaluates = has_script && own.eval_interval > 0 && own.eval_iterations > 0;
+    const Period logged{own.log_interval - 1, own.log_interval};
+    const Period evaluated{own.eval_interval - 1, own.eval_interval};
+    const Period after{own.eval_interval, own.eval_interval};
+    const bool is_changed_after = evaluates && own.overlap_param_gather && stage_.is_distributed();
+    const bool logs = has_script && own.log_interval > 1;
+    if (logs && evaluates) {
+      add(both(logged, evaluated), {.is_logged = true, .is_evaluated = true});
+      if (is_changed_after) {
+        add(both(logged, after), {.is_logged = true, .follows_evaluation = true});
+      }
+    }
+    const bool always_logs = has_script && own.log_interval == 1;
+    if (evaluates && is_changed_after && own.eval_interval == 1) {
+      add(Period{1, 1}, {.is_logged = always_logs, .is_evaluated = true, .follows_evaluation = true});
+    }
+    if (evaluates) {
+      add(evaluated, {.is_logged = always_logs, .is_evaluated = true});
+    }
+    if (is_changed_after) {
+      add(after, {.is_logged = always_logs, .follows_evaluation = true});
+    }
+    if (logs) {
+      add(logged, {.is_logged = true});
+    }
+    return std::move(programs_);
+  }
+
+ private:
+  void add(const std::optional<Period>& period, IterationKind kind) {
+    if (!period || period->first >= stage_.job.iterations) {
+      return;
+    }
+    kind.is_first = period->first == 0;
+    kind.is_first_step = kind.is_first;
+    runner_.write_iteration(kind);
+    programs_.push_back(
+        {static_cast<Iteration>(period->first), kind.is_first ? 0 : period->every, stage_.out.take()});
+    if (kind.is_first && period->every > 0) {
+      add(Period{period->every, period->every}, kind);
+    }
+  }
+
+  const StageContext& stage_;
+  StageRunner& runner_;
+  std::vector<OtherProgram> programs_;
+};
+
+StagePrograms write_stage(const std::vector<ChunkLayout>& chunks, std::int64_t stage, Plan& plan) {
+  ProgramBuilder out(plan);
+  const StageContext context(out, stage, chunks);
+  StageRunner runner(context);
+  StagePrograms programs;
+  runner.write_start();
+  programs.init = out.take();
+  const bool logs = context.options.log_interval == 1;
+  const std::int64_t skipped = std::min(first_overflows(context.job).sure, context.job.iterations);
+  const auto add = [&](IterationKind kind) {
+    kind.is_first = programs.iterations.empty();
+    kind.is_logged = logs || kind.is_first;
+    runner.write_iteration(kind);
+    programs.iterations.push_back(out.take());
+  };
+  for (std::int64_t iteration = 0; iteration < skipped; ++iteration) {
+    add({.overflows = true});
+  }
+  add({.is_first_step = true});
+  add({});
+  programs.others = OtherPrograms(context, runner).write();
+  return programs;
+}
+
 Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::int64_t> stages, Plan& plan) {
-  const ParameterList all(job.model);
   std::vector<StagePrograms> programs;
+  if (behaviour(job).has_rules_of_its_own) {
+    const ParameterList all(job.model);
+    for (const std::int64_t stage : stages) {
+      ProgramBuilder out(plan);
+      programs.push_back({{}, {stage_iteration(out, job, all, stage)}});
+    }
+    return programs;
+  }
+  const Result<StageLayouts> layouts = stage_layouts(job);
+  if (!layouts) {
+    return tl::unexpected(layouts.error());
+  }
   for (const std::int64_t stage : stages) {
-    ProgramBuilder out(plan);
-    programs.push_back({{}, {stage_iteration(out, job, all, stage)}});
+    programs.push_back(write_stage((*layouts)[static_cast<std::size_t>(stage)], stage, plan));
   }
   return programs;
 }
 
-Result<void> check_experts(const Job& job) {
-  if (job.model.experts == 0) {
-    return job.layout.ep > 1 ? failure("expert parallelism needs experts; add num-experts or use --ep 1")
-                             : Result<void>{};
-  }
-  if (job.layout.dp % job.layout.ep != 0 || job.model.experts % job.layout.ep != 0) {
-    return failure(fmt::format("ep {} must divide dp {} and the {} experts", job.layout.ep, job.layout.dp,
-                               job.model.experts));
-  }
-  if (options(job).moe_dispatcher != "allgather" && options(job).moe_dispatcher != "alltoall") {
-    return failure(fmt::format("moe-token-dispatcher-type '{}' is not one of allgather, alltoall",
-                               options(job).moe_dispatcher));
-  }
-  if (job.layout.tp > 1 && !job.layout.sequence_parallel) {
-    return failure(
-        "Megatron core 0.7 needs sequence parallelism for experts with tensor parallelism; add --sp or use "
-        "--tp 1");
-  }
-  return {};
-}
-
-Result<void> check(const Job& job) {
-  if (job.layout.cp > 1) {
-    return failure("the megatron rules do not cover context parallelism (--cp); use --cp 1");
-  }
-  if (job.layout.replicate > 1 || job.model.parallel_residual) {
-    return failure("Megatron core 0.7 has neither replicated model-parallel ranks nor a parallel residual");
-  }
-  if (job.train.zero_stage > 1) {
-    return failure(
-        fmt::format("Megatron core 0.7 has no ZeRO-{}; use --zero 0, or 1 for its distributed optimizer",
-                    job.train.zero_stage));
-  }
-  const std::int64_t chunks = job.layout.pp * job.layout.virtual_stages;
-  if (job.model.layers % chunks != 0) {
-    return failure(fmt::format("Megatron needs the {} layers to be divisible by pp x virtual stages = {}",
-                               job.model.layers, chunks));
-  }
-  if (job.layout.virtual_stages > 1 && (job.layout.pp <= 2 || job.train.micro_batches % job.layout.pp != 0)) {
-    return failure(
-        fmt::format("the interleaved schedule needs pp > 2 and micro-batches ({}) divisible by pp ({})",
-                    job.train.micro_batches, job.layout.pp));
-  }
-  if (job.train.schedule == Schedule::gpipe) {
-    return failure("Megatron core 0.7 has no GPipe schedule; use --schedule 1f1b");
-  }
-  if (job.train.schedule == Schedule::interleaved && job.layout.virtual_stages == 1) {
-    return failure("the interleaved schedule needs --virtual-stages > 1");
-  }
-  if (job.layout.sequence_parallel && job.model.sequence % job.layout.tp != 0) {
-    return failure(fmt::format("sequence parallelism needs the sequence length {} to be divisible by tp {}",
-                               job.model.sequence, job.layout.tp));
-  }
-  return check_experts(job);
-}
-
-std::vector<std::string> unverified(const Job& job) {
-  const bool experts = job.model.experts > 0;
-  std::vector<std::string> reasons;
-  const auto add = [&](bool applies, const char* reason) {
-    if (applies) {
-      reasons.emplace_back(reason);
-    }
-  };
-  add(job.model.family != Family::gpt, "models other than gpt");
-  add(job.train.dtype == DType::fp16, "fp16's overflow flag");
-  add(job.train.recompute == Recompute::full && options(job).recompute_method == "block", "block recompute");
-  add(experts && job.train.zero_stage > 0, "experts with the distributed optimizer");
-  add(experts && job.layout.pp > 1, "experts in a pipeline");
-  add(experts && job.layout.tp > 1 && options(job).moe_dispatcher == "allgather",
-      "the allgather dispatcher with tensor ranks");
-  add(options(job).overlap_grad_reduce, "overlap-grad-reduce");
-  add(!job.layout.has_default_order(), "another order of ranks");
-  return reasons;
-}
-
 bool has_sequence_parallelism(const Job&) { return true; }
-
-/// The tag, its branch and the package.
-constexpr KnownVersion k_known_version{k_version.view(), k_version.view(), k_version.view(),
-                                       k_joined<k_version, " core_r0.7.0 0.7.0">.data()};
 
 }  // namespace
 
@@ -112,21 +144,26 @@ FrameworkRules rules() {
   return {
       .name = k_name,
       .engine = k_name,
-      .versions = {k_known_version},
+      .versions = known_versions(),
       .base = "",
       .check = check,
       .unverified = unverified,
       .write = write,
+      .takes_newer_models = true,
       .takes_any_order = true,
-      .settings = {.adopt = adopt, .settle = settle, .has_sequence_parallelism = has_sequence_parallelism},
-      .memory = {.gradient_bytes = gradient_bytes},
+      .settings = {.adopt = adopt,
+                   .prepare = prepare,
+                   .settle = settle,
+                   .has_sequence_parallelism = has_sequence_parallelism,
+                   .takes_uneven_stages = true,
+                   .splits_heads_of_groups = true},
+      .memory = {.gradient_bytes = gradient_bytes, .held = held},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
       .variations = add_variations,
       .case_file = {.arguments = k_name,
-                    .read_arguments =
-                        [](const ConfigNode& map, std::int64_t padded_vocab, const std::string&) {
-                          return job_from_megatron(map, padded_vocab);
-                        }},
+                    .read_arguments = [](const ConfigNode& map, std::int64_t padded_vocab,
+                                         const std::string&) { return job_from_megatron(map, padded_vocab); },
+                    .read_beside_arguments = read_case_keys},
       .causes = causes()};
 }
 

@@ -1,7 +1,10 @@
 // Settings of Megatron that follow from others, what makes two of its runs differ, and what advice recommends
 // for them.
+#include "commlens/frameworks/megatron/settings.hpp"
+
 #include <fmt/format.h>
 
+#include "commlens/frameworks/megatron/behaviour.hpp"
 #include "commlens/frameworks/megatron/framework.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/neox/options.hpp"
@@ -19,16 +22,51 @@ void adopt(Job& job) {
 /// The script switches this on by itself with bf16 (arguments.py), unlike the bare library.
 void settle(Job& job) {
   Options& own = options(job);
-  if (own.is_script && job.train.dtype == DType::bf16 && !own.gradients_in_fp32) {
+  const bool is_bf16 = job.train.dtype == DType::bf16 && !own.gradients_in_bf16;
+  if (is_bf16 && !behaviour(job).has_rules_of_its_own) {
+    own.gradients_in_fp32 = true;
+  } else if (own.is_script && is_bf16 && !own.gradients_in_fp32) {
     own.gradients_in_fp32 = true;
     job.warnings.emplace_back("bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does");
   }
   own.is_script = false;
 }
 
-std::int64_t gradient_bytes(const Job& job) {
-  return size_of(options(job).gradients_in_fp32 ? DType::fp32 : job.train.dtype);
+/// Newer releases number ranks for experts in a way of its own (core/parallel_state.py:871).
+void prepare(Job& job) {
+  const bool has_grid = behaviour(job).has_expert_grid;
+  job.layout.folds_experts = has_grid;
+  job.layout.expert_tp = 0;
+  if (has_grid) {
+    job.layout.expert_tp = options(job).expert_tp > 0 ? options(job).expert_tp : job.layout.tp;
+  }
 }
+
+DType gradient_dtype_of(const Job& job) {
+  return options(job).gradients_in_fp32 ? DType::fp32 : job.train.dtype;
+}
+
+FirstOverflows first_overflows(const Job& job) {
+  // Gradients of 16-bit models are 2^-16 or so, the largest number of fp16 is 2^16.
+  constexpr double surely_too_large = 16'777'216;
+  constexpr double possibly_too_large = 65'536;
+  const LossScaling& scaling = job.recipe.loss_scaling;
+  FirstOverflows result;
+  if (job.train.dtype != DType::fp16 || scaling.fixed > 0) {
+    return result;
+  }
+  double scale = scaling.initial;
+  std::int64_t left = scaling.hysteresis;
+  while (scale > possibly_too_large && scale > scaling.minimum) {
+    result.sure += scale > surely_too_large ? 1 : 0;
+    ++result.possible;
+    --left;
+    scale /= left <= 0 ? 2 : 1;
+  }
+  return result;
+}
+
+std::int64_t gradient_bytes(const Job& job) { return size_of(gradient_dtype_of(job)); }
 
 std::string setting_text(const Job& job, Setting setting) {
   switch (setting) {

@@ -3,10 +3,13 @@
 
 namespace commlens::megatron {
 
-/// The tag that the rules follow.
+/// The tag whose files and lines the oldest rules cite, and the one that those of newer parts cite.
 inline constexpr Literal k_version{"core_v0.7.0"};
-/// A file and line of it, as rules cite them.
+inline constexpr Literal k_newest_cited_version{"core_v0.19.0"};
+/// A file and line of them.
 template <Literal Place>
 inline constexpr const char* k_source = k_source_text<"megatron", k_version, Place>;
+template <Literal Place>
+inline constexpr const char* k_new_source = k_source_text<"megatron", k_newest_cited_version, Place>;
 
 }  // namespace commlens::megatron

@@ -69,14 +69,19 @@ constexpr std::string_view k_refused =
     "use_custom_fsdp use_legacy_models use_megatron_fsdp use_ring_exchange_p2p use_torch_fsdp2 "
     "use_tp_pp_dp_mapping vocab_extra_ids yaml_cfg";
 
-constexpr std::array<UnhonouredKey, 23> k_warned = {{
+constexpr std::array<UnhonouredKey, 34> k_warned = {{
     {"accumulate_allreduce_grads_in_fp32", "off", "gradients are reduced in the model's type"},
+    {"activation_func_clamp_value", "off", "activations are not cut off"},
     {"apply_residual_connection_post_layernorm", "off", "residuals from before the norm"},
     {"attention_dropout", "0", "no dropout"},
     {"data_parallel_random_init", "off", "the same values on all ranks"},
+    {"decoupled_lr", "off", "one rate for all"},
+    {"embedding_init_method_std", "off", "init_method_std"},
     {"end_weight_decay", "off", "weight_decay throughout"},
     {"eod_mask_loss", "off", "every token counts"},
+    {"fim_data", "off", "documents as they are"},
     {"finetune", "off", "starts from its own values"},
+    {"glu_linear_offset", "0", "no offset"},
     {"head_lr_mult", "1", "one rate for all"},
     {"hidden_dropout", "0", "no dropout"},
     {"lr_decay_samples", "off", "give lr_decay_iters"},
@@ -84,6 +89,9 @@ constexpr std::array<UnhonouredKey, 23> k_warned = {{
     {"lr_warmup_samples", "off", "give lr_warmup_iters"},
     {"no_initialization", "off", "values are drawn"},
     {"no_position_embedding", "off", "position_embedding_type decides"},
+    {"no_rope_freq", "off", "positions in every layer"},
+    {"qk_clip", "off", "scores are not cut off"},
+    {"qk_l2_norm", "off", "no norm of queries and keys"},
     {"reset_attention_mask", "off", "attention crosses documents"},
     {"reset_position_ids", "off", "positions cross documents"},
     {"rotary_interleaved", "off", "halves of a head turn together"},
@@ -92,7 +100,10 @@ constexpr std::array<UnhonouredKey, 23> k_warned = {{
     {"squared_relu", "off", "gelu"},
     {"start_weight_decay", "off", "weight_decay throughout"},
     {"train_samples", "off", "--iterations"},
+    {"use_mup", "off", "widths do not scale the rates"},
+    {"use_rope_scaling", "off", "positions are not scaled"},
     {"weight_decay_incr_style", "constant", "constant"},
+    {"window_size", "off", "attention over the whole sequence"},
 }};
 
 constexpr TrainingKeys k_keys{k_honoured, k_irrelevant, k_refused, k_warned};

@@ -1,0 +1,108 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "commlens/model/job.hpp"
+#include "commlens/model/version.hpp"
+
+namespace commlens::megatron {
+
+/// What the releases of Megatron core do differently, from 0.7.0 on. Each field has the place in the release
+/// that changed it, below megatron/ of its tag; docs/frameworks/megatron.md has the values and the recorded
+/// runs that prove them.
+struct Behaviour {
+  KnownVersion version;
+
+  /// 0.7: written by rules of its own (old_stage.cpp), of the library alone: what the script sends was not
+  /// recorded.
+  bool has_rules_of_its_own = false;
+
+  // The training loop.
+  /// Stamps of the start: a second minimum, and a gather of ten timers. training/training.py:1138 of 0.16.0.
+  bool stamps_start = true;
+  /// Keys of the optimizer's parameter groups are gathered, of dense and of expert parameters.
+  /// core/optimizer/__init__.py:364 of 0.14.0.
+  bool gathers_optimizer_keys = true;
+  /// The rerun state machine counts ranks that ask for another run, unless it is disabled.
+  /// core/rerun_state_machine.py:269, training/config/resilience_config.py:21 of 0.14.0.
+  bool reruns_by_default = true;
+  /// The loss, on the last stage: once an iteration over data and context ranks, else with each micro-batch
+  /// over data ranks, and over context ranks if there are several. training/training.py:2541 of 0.13.0.
+  bool reports_loss_once = true;
+  /// Whether the step succeeded, its norm and learning rate go to all ranks of a replica.
+  /// training/training.py:2503 of 0.11.0.
+  bool agrees_on_step = true;
+  /// All 24 timers are gathered at each log iteration whatever the level of timing. Until 0.15.
+  bool gathers_timers = false;
+  /// The attention mask is the last one of a batch, behind position ids. core/utils.py:2119 of 0.18.0.
+  bool mask_is_last = true;
+  /// A stage with multi-token prediction sends tokens, labels, loss mask, [mask,] positions as the only stage
+  /// does; else tokens, positions, labels, loss mask. 0.16.0.
+  bool mtp_batch_is_whole = true;
+  /// Empty descriptions of packed sequences, an int64 and an int32 broadcast without elements: none; one on
+  /// stages that take tokens; two on those and one on the last stage. training/utils.py of 0.16.0, of 0.17.0,
+  /// of 0.18.0.
+  enum class EmptyPackings : std::uint8_t { none, one, two };
+  EmptyPackings empty_packings = EmptyPackings::none;
+  /// With virtual stages all chunks of the first and the last stage take batches, not only the first and the
+  /// last one. core/parallel_state.py of 0.13.0, pretrain_gpt.py of 0.15.0.
+  bool every_chunk_takes_batches = false;
+
+  // Gradients and parameters.
+  /// Tokens are counted over data and context ranks, else over data ranks alone.
+  /// core/distributed/finalize_model_grads.py of 0.13.0.
+  bool counts_tokens_with_cp = true;
+  /// The norm is taken without clipping too, and is one where all optimizers share a group.
+  /// core/optimizer/optimizer.py:1866 of 0.12.0.
+  bool takes_one_norm = true;
+  /// Zeros are counted though nobody asked. core/optimizer/clip_grads.py:226 of 0.12.0.
+  bool counts_zeros_always = false;
+  /// Zeros are counted in int64, else in fp32. core/optimizer/clip_grads.py:222 of 0.17.0.
+  bool counts_zeros_as_integers = true;
+  /// The first step that clips asks whether an optimizer has a norm of its own for multi-token prediction.
+  /// core/optimizer/optimizer.py of 0.19.0.
+  bool asks_for_mtp_norm = true;
+
+  // Mixture of experts.
+  /// Experts have a grid of their own (expert-tensor-parallel-size), else they are parts of data ranks.
+  /// core/parallel_state.py:871 of 0.10.0.
+  bool has_expert_grid = true;
+  /// The allgather dispatcher gathers a map and probabilities of all experts, else the chosen ones.
+  /// core/transformer/moe/token_dispatcher.py of 0.10.0.
+  bool gathers_expert_map = true;
+  /// The alltoall dispatcher exchanges probabilities too. core/transformer/moe/token_dispatcher.py of 0.12.1.
+  bool exchanges_probabilities = true;
+  /// Tokens per expert are summed for the balancing loss with a coefficient of 0 too, and by one rank alone;
+  /// also where gradients are off. core/transformer/moe/router.py of 0.11.0, of 0.12.0.
+  bool sums_without_coefficient = false;
+  bool sums_without_gradients = false;
+  /// Metrics of experts whose coefficient is 0: not sent; summed over the stages; and over the ranks that
+  /// share a sequence, as if it were not 0. core/transformer/moe/moe_utils.py of 0.11.0, of 0.12.0.
+  enum class IdleMetrics : std::uint8_t { none, stages, stages_and_tokens };
+  IdleMetrics idle_metrics = IdleMetrics::stages;
+  /// Over which ranks metrics are averaged at last: none; data ranks, of metrics that came with a group
+  /// without them; data ranks; data and context ranks. core/transformer/moe/moe_logging.py of 0.14.0, of
+  /// 0.16.0, of 0.18.0, of 0.19.0.
+  enum class AveragedMetrics : std::uint8_t { none, data_unless_in, data, data_and_context };
+  AveragedMetrics averaged_metrics = AveragedMetrics::data_and_context;
+
+  // Multi-token prediction.
+  /// Its accuracy: two gathers of each layer with tensor ranks, and two more metrics.
+  /// core/transformer/multi_token_prediction.py:502 of 0.19.0.
+  bool measures_mtp_accuracy = true;
+
+  // Settings that a release does not have yet, or does otherwise without rules here.
+  bool has_mtp = true;                 // mtp-num-layers, 0.12.0
+  bool has_instances = true;           // num-distributed-optimizer-instances, 0.10.0
+  bool has_overlapped_gathers = true;  // overlap-param-gather that gathers nothing at first, 0.10.0
+  bool has_parameter_norm = true;      // log-params-norm, 0.19.0
+  bool has_sharded_parameters = true;  // FSDP and Muon's layer-wise optimizer, 0.19.0
+  bool has_bucket_padding = true;      // ddp-pad-buckets-for-high-nccl-busbw, 0.12.0
+};
+
+/// Of the job's release: the newest known one that is not newer.
+const Behaviour& behaviour(const Job& job);
+/// The releases, in ascending order.
+std::vector<KnownVersion> known_versions();
+
+}  // namespace commlens::megatron

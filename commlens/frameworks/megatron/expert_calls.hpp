@@ -1,0 +1,58 @@
+#pragma once
+#include <functional>
+#include <string_view>
+
+#include "commlens/frameworks/megatron/behaviour.hpp"
+#include "commlens/frameworks/megatron/groups.hpp"
+#include "commlens/frameworks/megatron/modules.hpp"
+#include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/megatron/tensor_calls.hpp"
+#include "commlens/plan/model_work.hpp"
+
+namespace commlens::megatron {
+
+/// What a mixture of experts sends for one micro-batch, besides its shared experts: the balancing losses of
+/// the router, dispatch and combination of tokens. T = b s / c (/ t under sequence parallelism) tokens of
+/// this rank. Source: core/transformer/moe/{router,token_dispatcher}.py.
+class ExpertCalls {
+ public:
+  /// All outlive it.
+  ExpertCalls(ProgramBuilder& out, const MegatronGroups& groups, const Job& job);
+
+  /// The router. `has_gradients`: not the first pass of what is computed again.
+  void route(bool has_gradients) const;
+  /// Counts of tokens, ahead of the exchange.
+  void count_tokens() const;
+  /// Tokens there, the experts, results back; `compute` writes the experts' kernels.
+  void forward(const std::function<void()>& compute) const;
+  void backward(const std::function<void()>& compute) const;
+
+ private:
+  struct ExpertTags {
+    std::string_view there;
+    std::string_view gathered;
+    std::string_view scattered;
+    std::string_view back;
+  };
+  bool is_alltoall() const { return options_.moe_dispatcher == "alltoall"; }
+  bool has_equal_sizes() const { return options_.pads_to_capacity && options_.expert_capacity > 0; }
+  /// Elements of what a token takes along, of all tokens that are sent.
+  std::int64_t routed(std::int64_t width) const;
+  void exchange(std::int64_t width, DType dtype, std::string_view tag) const;
+  void gather_over_tensor_ranks(std::int64_t width, DType dtype, std::string_view tag) const;
+  void scatter_over_tensor_ranks(std::int64_t width, DType dtype, std::string_view tag) const;
+  void gather_all(std::int64_t width, DType dtype, std::string_view tag) const;
+  void scatter_all(std::int64_t width, DType dtype, std::string_view tag) const;
+
+  ProgramBuilder& out_;
+  const MegatronGroups& groups_;
+  const Job& job_;
+  const Options& options_;
+  const Behaviour& behaviour_;
+  ModuleShares shares_;
+  std::int64_t tokens_;  // T
+  std::int64_t width_;   // of a token, latent or hidden
+  DType probability_;    // dtype of probabilities
+};
+
+}  // namespace commlens::megatron

@@ -1,0 +1,146 @@
+// Laws of what newer releases of Megatron send (docs/frameworks/megatron.md).
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "commlens/comm/volume.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/megatron/options.hpp"
+#include "commlens/frameworks/planner.hpp"
+#include "tests/property/random_jobs.hpp"
+
+namespace commlens {
+namespace {
+
+using megatron::Options;
+
+bool coin() { return *rc::gen::arbitrary<bool>(); }
+
+void choose_experts(Job& job) {
+  Options& own = megatron::options(job);
+  job.model.linear_bias = false;
+  job.model.experts = 4;
+  job.model.top_k = *rc::gen::inRange<std::int64_t>(1, 4);
+  job.layout.sequence_parallel = job.layout.tp > 1;
+  job.layout.ep = *rc::gen::element<std::int64_t>(1, 2, 4);
+  own.expert_tp = *rc::gen::element<std::int64_t>(1, job.layout.tp);
+  own.moe_dispatcher = *rc::gen::element<std::string>("allgather", "alltoall", "flex");
+  own.balancing = {*rc::gen::element<std::string>("aux_loss", "seq_aux_loss", "global_aux_loss", "none")};
+  own.balancing_coefficients = {coin() ? 0.01 : 0.0};
+  own.shared_expert_hidden = coin() ? job.model.hidden : 0;
+  own.overlaps_shared_expert = coin();
+  own.expert_capacity = coin() ? 1.0 : 0.0;
+  own.pads_to_capacity = coin();
+}
+
+void choose_gradients(Job& job) {
+  Options& own = megatron::options(job);
+  job.train.zero_stage = *rc::gen::inRange(0, 2);
+  own.overlap_grad_reduce = coin();
+  own.overlap_param_gather = own.overlap_grad_reduce && coin();
+  own.aligns_grad_reduce = coin();
+  own.aligns_param_gather = coin();
+  own.bucket_size = *rc::gen::element<std::int64_t>(0, 1000, 5000);
+  own.instances = job.train.zero_stage > 0 && job.layout.dp % 2 == 0 && coin() ? 2 : 1;
+}
+
+void choose_pipeline(Job& job) {
+  Options& own = megatron::options(job);
+  job.layout.pp = *rc::gen::element<std::int64_t>(1, 2, 3, 4);
+  job.layout.virtual_stages = job.layout.pp > 1 ? *rc::gen::inRange<std::int64_t>(1, 4) : 1;
+  job.train.schedule = job.layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+  job.model.layers = job.layout.pp * job.layout.virtual_stages * *rc::gen::inRange<std::int64_t>(1, 3);
+  job.train.micro_batches = job.layout.pp * *rc::gen::inRange<std::int64_t>(1, 4);
+  own.overlaps_p2p = coin();
+  own.overlaps_p2p_at_ends = own.overlaps_p2p && coin();
+  own.mtp_layers = *rc::gen::element<std::int64_t>(0, 0, 1, 2);
+}
+
+/// A job of any release but the oldest, with what its rules cover.
+Job random_job() {
+  Job job = random_gpt("megatron", 3);
+  job.framework_version = *rc::gen::element<std::string>("0.9.0", "0.10.0", "0.11.0", "0.12.3", "0.13.1",
+                                                         "0.14.0", "0.16.1", "0.17.1", "0.18.2", "0.19.2");
+  job.layout.tp = *rc::gen::element<std::int64_t>(1, 2, 4);
+  job.layout.dp = *rc::gen::element<std::int64_t>(1, 2, 4);
+  job.layout.sequence_parallel = job.layout.tp > 1 && coin();
+  job.train.dtype = *rc::gen::element(DType::fp32, DType::fp16, DType::bf16);
+  job.train.recompute = *rc::gen::element(Recompute::none, Recompute::full);
+  choose_pipeline(job);
+  choose_gradients(job);
+  if (coin()) {
+    choose_experts(job);
+  }
+  Options& own = megatron::options(job);
+  own.eval_interval = *rc::gen::element<std::int64_t>(0, 1, 2);
+  own.eval_iterations = 1;
+  own.log_interval = *rc::gen::inRange<std::int64_t>(1, 4);
+  job.iterations = 4;
+  return job;
+}
+
+Plan random_plan() {
+  const Result<Job> job = validated(random_job());
+  RC_PRE(job.has_value());
+  Result<Plan> plan = make_plan(*job);
+  RC_PRE(plan.has_value());
+  return *std::move(plan);
+}
+
+using Pair = std::tuple<Iteration, std::int64_t, std::int64_t, std::int64_t>;
+
+TEST(MegatronLaws, WhatIsSentIsReceived) {
+  ASSERT_TRUE(rc::check([] {
+    const Trace trace = random_plan().trace(4);
+    std::map<Pair, std::int64_t> balance;
+    for (const RankStream& stream : trace.streams) {
+      for (const Rank rank : stream.ranks) {
+        for (const CommEvent& event : stream.events) {
+          const CommOp& op = trace.op(event.op);
+          if (is_point_to_point(op.kind)) {
+            const std::vector<Rank> pair = trace.groups.members(op.group, rank);
+            balance[{event.iteration, pair[0].value, pair[1].value, message_bytes(op).value}] +=
+                op.kind == CommKind::send ? 1 : -1;
+          }
+        }
+      }
+    }
+    for (const auto& [pair, count] : balance) {
+      RC_ASSERT(count == 0);
+    }
+  }));
+}
+
+using Call = std::tuple<Iteration, CommKind, DType, std::int64_t>;
+
+/// Else they would wait for ever.
+TEST(MegatronLaws, MembersOfAGroupMakeTheSameCallsInTheSameOrder) {
+  ASSERT_TRUE(rc::check([] {
+    const Trace trace = random_plan().trace(4);
+    std::map<std::vector<Rank>, std::map<Rank, std::vector<Call>>> calls;
+    for (const RankStream& stream : trace.streams) {
+      for (const Rank rank : stream.ranks) {
+        for (const CommEvent& event : stream.events) {
+          const CommOp& op = trace.op(event.op);
+          if (!is_point_to_point(op.kind)) {
+            calls[trace.groups.members(op.group, rank)][rank].emplace_back(event.iteration, op.kind, op.dtype,
+                                                                           op.input.value);
+          }
+        }
+      }
+    }
+    for (const auto& [members, by_rank] : calls) {
+      RC_ASSERT(by_rank.size() == members.size());
+      for (const auto& [rank, made] : by_rank) {
+        RC_ASSERT(made == by_rank.begin()->second);
+      }
+    }
+  }));
+}
+
+}  // namespace
+}  // namespace commlens
