@@ -16,12 +16,10 @@
 namespace commlens {
 namespace {
 
-using megatron::Options;
+bool tossed() { return *rc::gen::arbitrary<bool>(); }
 
-bool coin() { return *rc::gen::arbitrary<bool>(); }
-
-void choose_experts(Job& job) {
-  Options& own = megatron::options(job);
+void draw_megatron_experts(Job& job) {
+  megatron::Options& own = megatron::options(job);
   job.model.linear_bias = false;
   job.model.experts = 4;
   job.model.top_k = *rc::gen::inRange<std::int64_t>(1, 4);
@@ -30,52 +28,52 @@ void choose_experts(Job& job) {
   own.expert_tp = *rc::gen::element<std::int64_t>(1, job.layout.tp);
   own.moe_dispatcher = *rc::gen::element<std::string>("allgather", "alltoall", "flex");
   own.balancing = {*rc::gen::element<std::string>("aux_loss", "seq_aux_loss", "global_aux_loss", "none")};
-  own.balancing_coefficients = {coin() ? 0.01 : 0.0};
-  own.shared_expert_hidden = coin() ? job.model.hidden : 0;
-  own.overlaps_shared_expert = coin();
-  own.expert_capacity = coin() ? 1.0 : 0.0;
-  own.pads_to_capacity = coin();
+  own.balancing_coefficients = {tossed() ? 0.01 : 0.0};
+  own.shared_expert_hidden = tossed() ? job.model.hidden : 0;
+  own.overlaps_shared_expert = tossed();
+  own.expert_capacity = tossed() ? 1.0 : 0.0;
+  own.pads_to_capacity = tossed();
 }
 
-void choose_gradients(Job& job) {
-  Options& own = megatron::options(job);
+void draw_megatron_gradients(Job& job) {
+  megatron::Options& own = megatron::options(job);
   job.train.zero_stage = *rc::gen::inRange(0, 2);
-  own.overlap_grad_reduce = coin();
-  own.overlap_param_gather = own.overlap_grad_reduce && coin();
-  own.aligns_grad_reduce = coin();
-  own.aligns_param_gather = coin();
+  own.overlap_grad_reduce = tossed();
+  own.overlap_param_gather = own.overlap_grad_reduce && tossed();
+  own.aligns_grad_reduce = tossed();
+  own.aligns_param_gather = tossed();
   own.bucket_size = *rc::gen::element<std::int64_t>(0, 1000, 5000);
-  own.instances = job.train.zero_stage > 0 && job.layout.dp % 2 == 0 && coin() ? 2 : 1;
+  own.instances = job.train.zero_stage > 0 && job.layout.dp % 2 == 0 && tossed() ? 2 : 1;
 }
 
-void choose_pipeline(Job& job) {
-  Options& own = megatron::options(job);
+void draw_megatron_pipeline(Job& job) {
+  megatron::Options& own = megatron::options(job);
   job.layout.pp = *rc::gen::element<std::int64_t>(1, 2, 3, 4);
   job.layout.virtual_stages = job.layout.pp > 1 ? *rc::gen::inRange<std::int64_t>(1, 4) : 1;
   job.train.schedule = job.layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
   job.model.layers = job.layout.pp * job.layout.virtual_stages * *rc::gen::inRange<std::int64_t>(1, 3);
   job.train.micro_batches = job.layout.pp * *rc::gen::inRange<std::int64_t>(1, 4);
-  own.overlaps_p2p = coin();
-  own.overlaps_p2p_at_ends = own.overlaps_p2p && coin();
+  own.overlaps_p2p = tossed();
+  own.overlaps_p2p_at_ends = own.overlaps_p2p && tossed();
   own.mtp_layers = *rc::gen::element<std::int64_t>(0, 0, 1, 2);
 }
 
 /// A job of any release but the oldest, with what its rules cover.
-Job random_job() {
+Job random_megatron_job() {
   Job job = random_gpt("megatron", 3);
   job.framework_version = *rc::gen::element<std::string>("0.9.0", "0.10.0", "0.11.0", "0.12.3", "0.13.1",
                                                          "0.14.0", "0.16.1", "0.17.1", "0.18.2", "0.19.2");
   job.layout.tp = *rc::gen::element<std::int64_t>(1, 2, 4);
   job.layout.dp = *rc::gen::element<std::int64_t>(1, 2, 4);
-  job.layout.sequence_parallel = job.layout.tp > 1 && coin();
+  job.layout.sequence_parallel = job.layout.tp > 1 && tossed();
   job.train.dtype = *rc::gen::element(DType::fp32, DType::fp16, DType::bf16);
   job.train.recompute = *rc::gen::element(Recompute::none, Recompute::full);
-  choose_pipeline(job);
-  choose_gradients(job);
-  if (coin()) {
-    choose_experts(job);
+  draw_megatron_pipeline(job);
+  draw_megatron_gradients(job);
+  if (tossed()) {
+    draw_megatron_experts(job);
   }
-  Options& own = megatron::options(job);
+  megatron::Options& own = megatron::options(job);
   own.eval_interval = *rc::gen::element<std::int64_t>(0, 1, 2);
   own.eval_iterations = 1;
   own.log_interval = *rc::gen::inRange<std::int64_t>(1, 4);
@@ -83,20 +81,20 @@ Job random_job() {
   return job;
 }
 
-Plan random_plan() {
-  const Result<Job> job = validated(random_job());
+Plan random_megatron_plan() {
+  const Result<Job> job = validated(random_megatron_job());
   RC_PRE(job.has_value());
   Result<Plan> plan = make_plan(*job);
   RC_PRE(plan.has_value());
   return *std::move(plan);
 }
 
-using Pair = std::tuple<Iteration, std::int64_t, std::int64_t, std::int64_t>;
+using StagePair = std::tuple<Iteration, std::int64_t, std::int64_t, std::int64_t>;
 
 TEST(MegatronLaws, WhatIsSentIsReceived) {
   ASSERT_TRUE(rc::check([] {
-    const Trace trace = random_plan().trace(4);
-    std::map<Pair, std::int64_t> balance;
+    const Trace trace = random_megatron_plan().trace(4);
+    std::map<StagePair, std::int64_t> balance;
     for (const RankStream& stream : trace.streams) {
       for (const Rank rank : stream.ranks) {
         for (const CommEvent& event : stream.events) {
@@ -115,13 +113,13 @@ TEST(MegatronLaws, WhatIsSentIsReceived) {
   }));
 }
 
-using Call = std::tuple<Iteration, CommKind, DType, std::int64_t>;
+using GroupCall = std::tuple<Iteration, CommKind, DType, std::int64_t>;
 
 /// Else they would wait for ever.
 TEST(MegatronLaws, MembersOfAGroupMakeTheSameCallsInTheSameOrder) {
   ASSERT_TRUE(rc::check([] {
-    const Trace trace = random_plan().trace(4);
-    std::map<std::vector<Rank>, std::map<Rank, std::vector<Call>>> calls;
+    const Trace trace = random_megatron_plan().trace(4);
+    std::map<std::vector<Rank>, std::map<Rank, std::vector<GroupCall>>> calls;
     for (const RankStream& stream : trace.streams) {
       for (const Rank rank : stream.ranks) {
         for (const CommEvent& event : stream.events) {

@@ -120,20 +120,47 @@ void ExpertCalls::scatter_all(std::int64_t width, DType dtype, std::string_view 
   out_.reduce_scatter(groups_.tp_ep, {tokens_ * width}, dtype, k_scatter_tokens, tag);
 }
 
+void ExpertCalls::dispatch() const {
+  exchange(width_, job_.train.dtype, "dispatch");
+  if (behaviour_.exchanges_probabilities) {
+    exchange(1, probability_, "dispatch of probabilities");
+  }
+}
+
+void ExpertCalls::run(const std::function<void()>& compute) const {
+  gather_over_tensor_ranks(width_, job_.train.dtype, "expert input");
+  if (behaviour_.exchanges_probabilities) {
+    gather_over_tensor_ranks(1, probability_, "expert probabilities");
+  }
+  compute();
+  scatter_over_tensor_ranks(width_, job_.train.dtype, "expert output");
+}
+
+void ExpertCalls::combine() const { exchange(width_, job_.train.dtype, "combine"); }
+
+void ExpertCalls::combine_gradient() const { exchange(width_, job_.train.dtype, "combine gradient"); }
+
+void ExpertCalls::run_backward(const std::function<void()>& compute) const {
+  gather_over_tensor_ranks(width_, job_.train.dtype, "expert output gradient");
+  compute();
+  if (behaviour_.exchanges_probabilities) {
+    scatter_over_tensor_ranks(1, probability_, "expert probability gradient");
+  }
+  scatter_over_tensor_ranks(width_, job_.train.dtype, "expert input gradient");
+}
+
+void ExpertCalls::dispatch_gradient() const {
+  if (behaviour_.exchanges_probabilities) {
+    exchange(1, probability_, "probability gradient");
+  }
+  exchange(width_, job_.train.dtype, "dispatch gradient");
+}
+
 void ExpertCalls::forward(const std::function<void()>& compute) const {
   if (is_alltoall()) {
-    exchange(width_, job_.train.dtype, "dispatch");
-    if (behaviour_.exchanges_probabilities) {
-      exchange(1, probability_, "dispatch of probabilities");
-    }
-    gather_over_tensor_ranks(width_, job_.train.dtype, "expert input");
-    if (behaviour_.exchanges_probabilities) {
-      gather_over_tensor_ranks(1, probability_, "expert probabilities");
-    }
-    compute();
-    scatter_over_tensor_ranks(width_, job_.train.dtype, "expert output");
-    exchange(width_, job_.train.dtype, "combine");
-    return;
+    dispatch();
+    run(compute);
+    return combine();
   }
   const bool is_shared =
       options_.moe_dispatcher == "allgather" && out_.tables().groups.size(groups_.tp_ep) > 1;
@@ -155,18 +182,9 @@ void ExpertCalls::forward(const std::function<void()>& compute) const {
 
 void ExpertCalls::backward(const std::function<void()>& compute) const {
   if (is_alltoall()) {
-    exchange(width_, job_.train.dtype, "combine gradient");
-    gather_over_tensor_ranks(width_, job_.train.dtype, "expert output gradient");
-    compute();
-    if (behaviour_.exchanges_probabilities) {
-      scatter_over_tensor_ranks(1, probability_, "expert probability gradient");
-    }
-    scatter_over_tensor_ranks(width_, job_.train.dtype, "expert input gradient");
-    if (behaviour_.exchanges_probabilities) {
-      exchange(1, probability_, "probability gradient");
-    }
-    exchange(width_, job_.train.dtype, "dispatch gradient");
-    return;
+    combine_gradient();
+    run_backward(compute);
+    return dispatch_gradient();
   }
   const bool is_shared =
       options_.moe_dispatcher == "allgather" && out_.tables().groups.size(groups_.tp_ep) > 1;

@@ -27,6 +27,15 @@ class ExpertCalls {
   void forward(const std::function<void()>& compute) const;
   void backward(const std::function<void()>& compute) const;
 
+  // The parts of the alltoall dispatcher, one after the other forward and backward.
+  bool is_alltoall() const { return options_.moe_dispatcher == "alltoall"; }
+  void dispatch() const;
+  void run(const std::function<void()>& compute) const;
+  void combine() const;
+  void combine_gradient() const;
+  void run_backward(const std::function<void()>& compute) const;
+  void dispatch_gradient() const;
+
  private:
   struct ExpertTags {
     std::string_view there;
@@ -34,7 +43,6 @@ class ExpertCalls {
     std::string_view scattered;
     std::string_view back;
   };
-  bool is_alltoall() const { return options_.moe_dispatcher == "alltoall"; }
   bool has_equal_sizes() const { return options_.pads_to_capacity && options_.expert_capacity > 0; }
   /// Elements of what a token takes along, of all tokens that are sent.
   std::int64_t routed(std::int64_t width) const;

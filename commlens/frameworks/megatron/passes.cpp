@@ -191,20 +191,12 @@ void ChunkPasses::forward_experts(std::int64_t layer, bool has_gradients) {
   if (has_shared && !overlaps_shared()) {
     forward_shared(layer);
   }
-  use(Module::router, layer);
-  work_.forward({ModulePart::router});
-  experts_.route(has_gradients);
-  experts_.count_tokens();
+  route(layer, has_gradients);
   if (overlaps_shared()) {
     use(Module::shared_fc1, layer);
     tensor_.enter_column(activation_, "shared_experts.linear_fc1");
   }
-  experts_.forward([&] {
-    use(Module::expert_fc1, layer);
-    work_.forward({ModulePart::fc1, ModulePart::activation});
-    use(Module::expert_fc2, layer);
-    work_.forward({ModulePart::fc2});
-  });
+  experts_.forward([&] { compute_experts(layer); });
   if (overlaps_shared()) {
     use(Module::shared_fc2, layer);
     tensor_.leave_row(activation_, "shared_experts.linear_fc2");
@@ -394,12 +386,7 @@ void ChunkPasses::backward_experts(std::int64_t layer) {
     tensor_.enter_row_gradient(activation_, "shared_experts.linear_fc2");
     finish(Module::shared_fc2, layer);
   }
-  experts_.backward([&] {
-    work_.backward({ModulePart::fc2, ModulePart::activation});
-    finish(Module::expert_fc2, layer);
-    work_.backward({ModulePart::fc1});
-    finish(Module::expert_fc1, layer);
-  });
+  experts_.backward([&] { compute_experts_backward(layer); });
   work_.backward({ModulePart::router});
   finish(Module::router, layer);
   if (has_shared && overlaps_shared()) {

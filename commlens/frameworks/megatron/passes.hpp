@@ -22,6 +22,10 @@ class ChunkPasses {
 
   void forward(std::int32_t micro_batch, const Hook& before);
   void backward(std::int32_t micro_batch, const Hook& finished);
+  /// The forward pass of one micro-batch between the parts of the backward pass of another
+  /// (overlap-moe-expert-parallel-comm). Only where `can_combine`.
+  void combined(std::int32_t forward, const Hook& before, std::int32_t backward, const Hook& finished);
+  bool can_combine() const;
   /// Without the calls of training alone.
   void evaluate(std::int32_t micro_batch);
 
@@ -34,6 +38,11 @@ class ChunkPasses {
   void forward_mlp(std::int64_t layer, bool has_gradients);
   void forward_experts(std::int64_t layer, bool has_gradients);
   void forward_shared(std::int64_t layer);
+  void forward_ahead_of_experts(std::int64_t layer);
+  void backward_ahead_of_experts(std::int64_t layer);
+  void compute_experts(std::int64_t layer);
+  void compute_experts_backward(std::int64_t layer);
+  void route(std::int64_t layer, bool has_gradients);
   void forward_mtp(std::int64_t layer);
   void forward_mtp_layer(std::int64_t layer, bool has_gradients);
   void forward_head();

@@ -73,7 +73,9 @@ void StageRunner::write_iteration(const IterationKind& kind) {
   out_.set_reduction(Reduction::sum);
   out_.set_phase(Phase::other);
   stage_.level1_barrier();
-  run(actions(false));
+  const bool is_combined =
+      stage_.options.overlaps_expert_exchange && job_.layout.pp == 1 && chunks_.front().can_combine();
+  is_combined ? run_combined() : run(actions(false));
   out_.set_phase(Phase::optimizer);
   write_final_gradients(stage_, gradients_);
   write_step(stage_, gradients_, shards_ ? &*shards_ : nullptr, {kind.is_first_step, kind.overflows});
@@ -111,6 +113,35 @@ void StageRunner::run(const std::vector<Action>& actions) {
   }
 }
 
+ChunkPasses::Hook StageRunner::use_hook(std::int64_t chunk) {
+  if (shards_ || !gradients_.gathers_in_forward()) {
+    return {};
+  }
+  return [this, chunk](const ModulePlace& place) { gradients_.use(chunk, place); };
+}
+
+ChunkPasses::Hook StageRunner::completion_hook(std::int64_t chunk, bool reduces) {
+  if (shards_ || !reduces || !stage_.options.overlap_grad_reduce) {
+    return {};
+  }
+  return [this, chunk](const ModulePlace& place) { gradients_.complete(chunk, place); };
+}
+
+/// Each forward pass but the first beside the backward pass of the micro-batch before it
+/// (core/pipeline_parallel/combined_1f1b.py).
+void StageRunner::run_combined() {
+  const std::int64_t micro_batches = job_.train.micro_batches;
+  run_forward({.kind = Action::Kind::forward});
+  for (std::int64_t next = 1; next < micro_batches; ++next) {
+    micro_batch_ = static_cast<std::int32_t>(next);
+    set_phase(true);
+    write_batch(stage_, 0);
+    chunks_.front().combined(micro_batch_, use_hook(0), micro_batch_ - 1, completion_hook(0, false));
+    write_loss();
+  }
+  run_backward({.kind = Action::Kind::backward, .micro_batch = micro_batches - 1, .reduces = true});
+}
+
 void StageRunner::run_forward(const Action& action) {
   const auto chunk = static_cast<std::size_t>(action.chunk);
   micro_batch_ = static_cast<std::int32_t>(action.micro_batch);
@@ -122,11 +153,7 @@ void StageRunner::run_forward(const Action& action) {
   if (!is_training_) {
     return chunks_[chunk].evaluate(micro_batch_);
   }
-  ChunkPasses::Hook use;
-  if (!shards_ && gradients_.gathers_in_forward()) {
-    use = [&](const ModulePlace& place) { gradients_.use(action.chunk, place); };
-  }
-  chunks_[chunk].forward(micro_batch_, use);
+  chunks_[chunk].forward(micro_batch_, use_hook(action.chunk));
   if (stage_.chunks[chunk].has_loss) {
     write_loss();
   }
@@ -145,10 +172,7 @@ void StageRunner::write_loss() const {
 
 void StageRunner::run_backward(const Action& action) {
   micro_batch_ = static_cast<std::int32_t>(action.micro_batch);
-  ChunkPasses::Hook complete;
-  if (action.reduces && stage_.options.overlap_grad_reduce && !shards_) {
-    complete = [&](const ModulePlace& place) { gradients_.complete(action.chunk, place); };
-  }
+  const ChunkPasses::Hook complete = completion_hook(action.chunk, action.reduces);
   if (shards_) {
     set_phase(false);
     shards_->backward();

@@ -34,6 +34,9 @@ class StageRunner {
   void run(const std::vector<Action>& actions);
   void run_forward(const Action& action);
   void run_backward(const Action& action);
+  void run_combined();
+  ChunkPasses::Hook use_hook(std::int64_t chunk);
+  ChunkPasses::Hook completion_hook(std::int64_t chunk, bool reduces);
   void run_exchange(const Exchange& exchange);
   void write_loss() const;
   void write_evaluation();
