@@ -56,12 +56,12 @@ std::vector<std::int64_t> stages_to_write(const Mesh& mesh, std::optional<Rank> 
 }
 
 /// The ranks of a class at positions `first` to `last` along an axis, with another initialisation.
-struct Positions {
+struct PlanPositions {
   Axis axis;
   std::int64_t first;
   std::int64_t last;
 };
-void add_part(const RankClass& whole, const Positions& positions, const Program& init, Plan& plan) {
+void add_part(const RankClass& whole, const PlanPositions& positions, const Program& init, Plan& plan) {
   const Mesh& mesh = *plan.tables.groups.mesh();
   for (const RankRange& ranks :
        intersection(whole.ranks, mesh.range(positions.axis, positions.first, positions.last))) {
