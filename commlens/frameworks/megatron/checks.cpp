@@ -139,6 +139,9 @@ Result<void> check_newer(const Job& job) {
       return ok;
     }
   }
+  if (own.is_muon && job.train.dtype == DType::fp32) {
+    return failure("Muon fails in fp32, whose optimizer has no loss scale; use bf16");
+  }
   if (job.layout.cp > 1 && !own.is_transformer_engine) {
     return failure(
         "context parallelism needs the attention of Transformer Engine; leave transformer-impl local out");

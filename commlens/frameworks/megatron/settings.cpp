@@ -2,6 +2,8 @@
 // for them.
 #include "commlens/frameworks/megatron/settings.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "commlens/frameworks/megatron/behaviour.hpp"
@@ -30,6 +32,15 @@ void settle(Job& job) {
     job.warnings.emplace_back("bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does");
   }
   own.is_script = false;
+  const std::vector<std::string>& modules = own.recompute_modules;
+  const bool recomputes_mlp = job.train.recompute == Recompute::selective &&
+                              std::find(modules.begin(), modules.end(), "mlp") != modules.end();
+  if (recomputes_mlp && job.model.linear_bias && !behaviour(job).has_rules_of_its_own) {
+    job.warnings.emplace_back(
+        "recompute-modules mlp with biases of linear layers never ends in Megatron, whose checkpoint returns "
+        "the "
+        "bias (core/tensor_parallel/random.py:656); add disable-bias-linear");
+  }
 }
 
 /// Newer releases number ranks for experts in a way of its own (core/parallel_state.py:871).
