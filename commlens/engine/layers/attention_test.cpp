@@ -84,6 +84,16 @@ std::vector<AttentionShape> shapes(bool has_bias) {
           {.batch = 1, .heads = 1, .sequence = 777, .head_dim = 7, .has_bias = has_bias}};
 }
 
+/// How far bf16 may be off. LibTorch 1.13 adds the products of two matrices in fp32 only where oneDNN has
+/// bf16 (AVX-512); elsewhere in bf16, where 512 ones make 256.
+double bf16_tolerance() {
+  const auto ones = [](std::int64_t rows, std::int64_t columns) {
+    return torch::ones({rows, columns}, torch::kBFloat16);
+  };
+  const bool adds_in_fp32 = ones(4, 512).matmul(ones(512, 4)).index({0, 0}).item<float>() == 512;
+  return adds_in_fp32 ? 3e-2 : 2e-1;
+}
+
 TEST(EagerAttention, IsThatOfTheFormulaForwardAndBackward) {
   for (const bool has_bias : {false, true}) {
     for (const AttentionShape& shape : shapes(has_bias)) {
@@ -91,7 +101,7 @@ TEST(EagerAttention, IsThatOfTheFormulaForwardAndBackward) {
       const Outcome expected = plain_outcome(shape);
       expect_near(eager_outcome(shape, torch::kFloat64), expected, 1e-12);
       expect_near(eager_outcome(shape, torch::kFloat32), expected, 1e-5);
-      expect_near(eager_outcome(shape, torch::kBFloat16), expected, 3e-2);
+      expect_near(eager_outcome(shape, torch::kBFloat16), expected, bf16_tolerance());
     }
   }
 }

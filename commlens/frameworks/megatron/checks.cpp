@@ -1,6 +1,8 @@
 // What the rules of Megatron cover, and which of them were never measured.
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -158,6 +160,46 @@ Result<void> check_newer(const Job& job) {
   return stage_layouts(job).map([](const StageLayouts&) {});
 }
 
+/// Widths and counts that the model itself has no bounds for, and evaluations that would take hours to write.
+Result<void> check_sizes(const Job& job) {
+  constexpr std::int64_t widest = 1 << 24;
+  constexpr std::int64_t most_layers = 1000;
+  constexpr std::int64_t most_passes = 2'000'000;  // of layers
+  const Options& own = options(job);
+  const LatentAttention& latent = job.model.latent;
+  const std::initializer_list<std::pair<std::string_view, std::int64_t>> widths = {
+      {"moe_shared_expert_intermediate_size", own.shared_expert_hidden},
+      {"moe_ffn_hidden_size", job.model.moe_hidden},
+      {"moe_latent_size", own.moe_latent_hidden},
+      {"kv_lora_rank", latent.kv_rank},
+      {"q_lora_rank", latent.query_rank}};
+  for (const auto& [name, width] : widths) {
+    if (width > widest) {
+      return failure(fmt::format("{} is {}; at most {} is supported", name, width, widest));
+    }
+  }
+  for (const std::int64_t layers : {own.mtp_layers, own.layers_of_first_stage, own.layers_of_last_stage}) {
+    if (layers > std::max(most_layers, job.model.layers)) {
+      return failure(
+          fmt::format("{} layers in mtp_num_layers, decoder_first_pipeline_num_layers or "
+                      "decoder_last_pipeline_num_layers are "
+                      "more than are supported",
+                      layers));
+    }
+  }
+  if (own.expert_capacity > static_cast<double>(widest)) {
+    return failure("moe_expert_capacity_factor is larger than is supported");
+  }
+  const bool evaluates = own.eval_interval > 0 && own.eval_interval <= job.iterations;
+  const std::int64_t of_one = std::max<std::int64_t>(job.train.micro_batches, 1) * job.model.layers;
+  if (evaluates && own.eval_iterations > most_passes / of_one) {
+    return failure(
+        fmt::format("eval_iters {} of {} micro-batches each are more than can be written; use fewer",
+                    own.eval_iterations, job.train.micro_batches));
+  }
+  return {};
+}
+
 Result<void> check_pipeline(const Job& job) {
   if (job.train.schedule == Schedule::gpipe) {
     return failure("Megatron core has no GPipe schedule; use --schedule 1f1b");
@@ -206,6 +248,9 @@ Result<void> check(const Job& job) {
   }
   if (const Result<void> ok = behaviour(job).has_rules_of_its_own ? check_oldest(job) : check_newer(job);
       !ok) {
+    return ok;
+  }
+  if (const Result<void> ok = check_sizes(job); !ok) {
     return ok;
   }
   if (const Result<void> ok = check_pipeline(job); !ok) {

@@ -24,10 +24,13 @@ struct Period {
   std::int64_t every = 0;
 };
 
-/// Both at once; nothing if they never are.
-std::optional<Period> both(const Period& a, const Period& b) {
+/// Both at once within so many iterations; nothing if they never are.
+std::optional<Period> both(const Period& a, const Period& b, std::int64_t iterations) {
+  if (a.every > iterations || b.every > iterations) {
+    return std::nullopt;
+  }
   const std::int64_t every = std::lcm(a.every, b.every);
-  for (std::int64_t at = a.first; at < a.first + every; at += a.every) {
+  for (std::int64_t at = a.first; at < std::min(a.first + every, iterations); at += a.every) {
     if (at >= b.first && (at - b.first) % b.every == 0) {
       return Period{at, every};
     }
@@ -51,9 +54,9 @@ class OtherPrograms {
     const bool is_changed_after = evaluates && own.overlap_param_gather && stage_.is_distributed();
     const bool logs = has_script && own.log_interval > 1;
     if (logs && evaluates) {
-      add(both(logged, evaluated), {.is_logged = true, .is_evaluated = true});
+      add(both(logged, evaluated, stage_.job.iterations), {.is_logged = true, .is_evaluated = true});
       if (is_changed_after) {
-        add(both(logged, after), {.is_logged = true, .follows_evaluation = true});
+        add(both(logged, after, stage_.job.iterations), {.is_logged = true, .follows_evaluation = true});
       }
     }
     const bool always_logs = has_script && own.log_interval == 1;

@@ -68,7 +68,7 @@ FirstOverflows first_overflows(const Job& job) {
   }
   double scale = scaling.initial;
   std::int64_t left = scaling.hysteresis;
-  while (scale > possibly_too_large && scale > scaling.minimum) {
+  while (scale > possibly_too_large && scale > scaling.minimum && result.possible < job.iterations) {
     result.sure += scale > surely_too_large ? 1 : 0;
     ++result.possible;
     --left;
