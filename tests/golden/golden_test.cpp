@@ -116,6 +116,7 @@ TEST(GoldenRefused, IsRefusedWithDeepSpeedsReason) {
       {"z0_amp_off", "NVIDIA Apex AMP integration has been removed"},
       {"z0_nebula_off_0.19.7", "Nebula checkpointing has been removed"},
       {"z3_S_w4_fp32_p0_mics2", "MiCS ZeRO-3 sharding has been removed"},
+      {"0.18.9_z3_mesh", "no ZeRO-3 over more than the data ranks"},
       {"0.19.8_z3_ODD_qwz", "multiple of 8"},
       {"0.19.8_z3_qgz_part_of_node", "not whole nodes of 2"}};
   EXPECT_EQ(golden_cases_of("deepspeed_refused").size(), reasons.size());

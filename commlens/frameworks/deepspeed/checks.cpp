@@ -88,6 +88,12 @@ Result<void> check_sequence(const Job& job) {
                ? failure("UlyssesSPDataLoaderAdapter needs layout.sequence above 1")
                : Result<void>{};
   }
+  const std::int64_t data = options(job).mesh_data_ranks;
+  if (data > 0 && data != job.layout.dp) {
+    return failure(
+        fmt::format("data_parallel_size is {}, but {} sequence ranks leave {} data ranks; make them agree",
+                    data, ranks, job.layout.dp));
+  }
   if (options(job).pipeline_engine || job.layout.model_ranks() > 1 || job.model.experts > 0) {
     return failure(
         "Ulysses' sequence parallelism beside a pipeline, tensor ranks or experts has no rules here; use one "

@@ -130,6 +130,7 @@ struct Options {
   OptimizerKind optimizer = OptimizerKind::other;
   bool has_legacy_fusion = false;  // optimizer.legacy_fusion
   SequenceGroups sequence_groups = SequenceGroups::mpu;
+  std::int64_t mesh_data_ranks = 0;  // data_parallel_size, of the mesh; 0: absent
   WidthSizes follows_width;
 
   // What the client program does around DeepSpeed (case file: options).

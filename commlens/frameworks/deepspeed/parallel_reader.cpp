@@ -115,7 +115,7 @@ Result<void> read_expert_parallel(MapReader& settings, Job& job) {
 void read_sequence(MapReader& settings, Job& job) {
   std::int64_t size = 1;
   settings.read("sequence_parallel_size", size);
-  settings.accept("data_parallel_size");
+  settings.read("data_parallel_size", options(job).mesh_data_ranks);
   if (size > 1) {
     job.layout.cp = size;
     options(job).sequence_groups =

@@ -1,5 +1,4 @@
-// Settings of Megatron that follow from others, what makes two of its runs differ, and what advice recommends
-// for them.
+// Settings of Megatron that follow from others, and how advice writes them.
 #include "commlens/frameworks/megatron/settings.hpp"
 
 #include <algorithm>
@@ -104,27 +103,6 @@ std::string setting_text(const Job& job, Setting setting) {
       break;
   }
   return "";
-}
-
-std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
-  if (topic != AdviceTopic::overlap || options(job).overlap_grad_reduce) {
-    return {};
-  }
-  Job changed = job;
-  options(changed).overlap_grad_reduce = true;
-  return {{std::move(changed), "", "--overlap-grad-reduce of Megatron"}};
-}
-
-void add_variations(Variations& variations) {
-  variations.toggle("accumulate-allreduce-grads-in-fp32",
-                    [](Job& job) -> bool& { return options(job).gradients_in_fp32; });
-  variations.toggle("distribute-saved-activations",
-                    [](Job& job) -> bool& { return job.train.partition_activations; });
-  variations.toggle("variable-seq-lengths",
-                    [](Job& job) -> bool& { return options(job).variable_seq_lengths; });
-  variations.toggle("overlap-grad-reduce",
-                    [](Job& job) -> bool& { return options(job).overlap_grad_reduce; });
-  variations.toggle("sequence-parallel", [](Job& job) -> bool& { return job.layout.sequence_parallel; });
 }
 
 }  // namespace commlens::megatron

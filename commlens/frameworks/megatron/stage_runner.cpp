@@ -150,10 +150,11 @@ void StageRunner::run_forward(const Action& action) {
   if (shards_) {
     shards_->forward();
   }
-  if (!is_training_) {
-    return chunks_[chunk].evaluate(micro_batch_);
+  if (is_training_) {
+    chunks_[chunk].forward(micro_batch_, use_hook(action.chunk));
+  } else {
+    chunks_[chunk].evaluate(micro_batch_);
   }
-  chunks_[chunk].forward(micro_batch_, use_hook(action.chunk));
   if (stage_.chunks[chunk].has_loss) {
     write_loss();
   }
@@ -265,7 +266,7 @@ void StageRunner::write_evaluation() {
   for (std::int64_t iteration = 0; iteration < stage_.options.eval_iterations; ++iteration) {
     run(actions(true));
     out_.set_phase(Phase::other);
-    if (stage_.is_last()) {
+    if (stage_.behaviour.reports_loss_once && stage_.is_last()) {
       out_.all_reduce(stage_.groups.dp_cp, {2}, DType::fp32, k_evaluated_loss, "loss and tokens");
     }
   }
