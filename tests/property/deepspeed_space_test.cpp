@@ -1,7 +1,6 @@
 // The option space of DeepSpeed's rules, from 0.14.0 to the newest release: each random job gives a
 // prediction that keeps the laws of messages, or one clear refusal.
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -14,14 +13,15 @@
 #include "commlens/model/job.hpp"
 #include "commlens/plan/plan.hpp"
 #include "tests/property/messages.hpp"
+#include "tests/property/spaces.hpp"
 
 namespace commlens {
 namespace {
 
 /// Draws jobs; the same seed draws the same ones.
-class DeepSpeedSpace {
+class DeepSpeedSpace : Draws {
  public:
-  explicit DeepSpeedSpace(std::uint32_t seed) : random_(seed) {}
+  explicit DeepSpeedSpace(std::uint32_t seed) : Draws(seed) {}
 
   Job job() {
     Job job;
@@ -39,15 +39,6 @@ class DeepSpeedSpace {
   }
 
  private:
-  bool chance(double share) { return std::bernoulli_distribution(share)(random_); }
-  std::int64_t number(std::int64_t least, std::int64_t most) {
-    return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
-  }
-  template <typename Value>
-  Value one(const std::vector<Value>& values) {
-    return values[static_cast<std::size_t>(number(0, static_cast<std::int64_t>(values.size()) - 1))];
-  }
-
   /// One way or none to split the model beside the data ranks.
   void draw_layout(Job& job) {
     ParallelLayout& layout = job.layout;
@@ -193,29 +184,15 @@ class DeepSpeedSpace {
       own.saves_after = number(0, 3);
     }
   }
-
-  std::mt19937 random_;
 };
 
 TEST(DeepSpeedSpace, GivesAPredictionOrOneRefusal) {
-  constexpr std::uint32_t seed = 18;
   constexpr int jobs = 1000;
-  DeepSpeedSpace space(seed);
-  int predicted = 0;
-  for (int number = 0; number < jobs; ++number) {
-    SCOPED_TRACE("job " + std::to_string(number) + " of seed " + std::to_string(seed));
-    const Result<Job> job = validated(space.job());
-    const Result<Plan> plan = job ? make_plan(*job) : Result<Plan>(tl::unexpected(job.error()));
-    if (!plan) {
-      EXPECT_FALSE(plan.error().message.empty());
-      EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
-      continue;
-    }
-    ++predicted;
-    const Trace trace = plan->trace(6);
+  const int predicted = predicted_jobs<DeepSpeedSpace>(18, jobs, [](const Job&, const Plan& plan) {
+    const Trace trace = plan.trace(6);
     EXPECT_EQ(unmatched_messages(trace), 0);
     EXPECT_EQ(disagreeing_groups(trace), 0);
-  }
+  });
   EXPECT_GT(predicted, jobs / 3);
 }
 

@@ -1,7 +1,6 @@
 // Random jobs over all settings of Megatron, and what degrees of one and experts send.
 #include <cstdint>
 #include <initializer_list>
-#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/planner.hpp"
 #include "tests/property/messages.hpp"
+#include "tests/property/spaces.hpp"
 
 namespace commlens {
 namespace {
@@ -33,9 +33,9 @@ Job megatron_job() {
   return job;
 }
 
-class MegatronSpace {
+class MegatronSpace : Draws {
  public:
-  explicit MegatronSpace(std::uint32_t seed) : random_(seed) {}
+  explicit MegatronSpace(std::uint32_t seed) : Draws(seed) {}
 
   Job job() {
     Job job = megatron_job();
@@ -60,15 +60,6 @@ class MegatronSpace {
   }
 
  private:
-  bool chance(double share) { return std::bernoulli_distribution(share)(random_); }
-  std::int64_t number(std::int64_t least, std::int64_t most) {
-    return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
-  }
-  template <typename Value>
-  Value one(std::initializer_list<Value> values) {
-    return *(values.begin() + number(0, static_cast<std::int64_t>(values.size()) - 1));
-  }
-
   void draw_layout(Job& job) {
     megatron::Options& own = megatron::options(job);
     job.layout.tp = one<std::int64_t>({1, 1, 2, 4});
@@ -137,29 +128,15 @@ class MegatronSpace {
     own.shared_expert_hidden = chance(0.2) ? 64 : 0;
     own.overlaps_shared_expert = chance(0.2);
   }
-
-  std::mt19937 random_;
 };
 
 TEST(MegatronSpace, GivesAPredictionOrOneRefusal) {
-  constexpr std::uint32_t seed = 19;
   constexpr int jobs = 1000;
-  MegatronSpace space(seed);
-  int predicted = 0;
-  for (int number = 0; number < jobs; ++number) {
-    SCOPED_TRACE("job " + std::to_string(number) + " of seed " + std::to_string(seed));
-    const Result<Job> job = validated(space.job());
-    const Result<Plan> plan = job ? make_plan(*job) : Result<Plan>(tl::unexpected(job.error()));
-    if (!plan) {
-      EXPECT_FALSE(plan.error().message.empty());
-      EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
-      continue;
-    }
-    ++predicted;
-    const Trace trace = plan->trace(4);
+  const int predicted = predicted_jobs<MegatronSpace>(19, jobs, [](const Job&, const Plan& plan) {
+    const Trace trace = plan.trace(4);
     EXPECT_EQ(unmatched_messages(trace), 0);
     EXPECT_EQ(disagreeing_groups(trace), 0);
-  }
+  });
   EXPECT_GT(predicted, jobs / 8);
 }
 
