@@ -32,8 +32,7 @@ Result<void> check_experts(const Job& job) {
   if (!has_layers && !own.auto_ep) {
     return failure(
         "a mixture of experts needs options.moe (which blocks have deepspeed.moe.layer.MoE) or "
-        "expert_parallel "
-        "in the DeepSpeed JSON");
+        "expert_parallel in the DeepSpeed JSON");
   }
   if (has_layers == own.auto_ep) {
     return failure("options.moe and expert_parallel both place experts; leave one out");
@@ -308,8 +307,7 @@ Result<void> check_client(const Job& job) {
   if (!own.manages_accumulation && own.overlap_comm && job.train.zero_stage != 2) {
     return failure(
         "managed_gradient_accumulation: false is refused by DeepSpeed with overlap_comm but under ZeRO-2; "
-        "set "
-        "overlap_comm to false");
+        "set overlap_comm to false");
   }
   if (!own.skipped.iterations.empty() &&
       (job.train.zero_stage != 3 || own.skipped.block >= job.model.layers)) {

@@ -95,8 +95,7 @@ Result<StageBounds> checked_for_dual_pipe(const Job& job, StageBounds bounds) {
   if (job.model.tied_embeddings && is_empty(stages - 1)) {
     return failure(
         "DualPipeV with more stages than layers and a tied head, which another rank holds than the "
-        "embedding, "
-        "has no rules here; use fewer stages (--pp)");
+        "embedding, has no rules here; use fewer stages (--pp)");
   }
   return bounds;
 }
@@ -159,8 +158,7 @@ Result<void> check_groups(const Job& job) {
   if (held && std::any_of(held->begin(), held->end(), differs)) {
     return failure(
         "pipeline stages with different numbers of parameter groups: DeepSpeed reduces a norm of each over "
-        "all "
-        "stages and waits for ever; use --zero 0 in fp32, one group, or stages with layers each (--pp)");
+        "all stages and waits for ever; use --zero 0 in fp32, one group, or stages with layers each (--pp)");
   }
   return {};
 }

@@ -101,10 +101,9 @@ void Zero3Gathers::write_quantized(GroupId group, std::int64_t elements, std::st
   const std::int64_t groups = quantization_groups(elements);
   if (refusal_.empty() && (elements % (8 * groups) != 0 || elements / groups >= k_group_elements_end)) {
     refusal_ = fmt::format(
-        "zero_quantized_weights: DeepSpeed cannot quantise the {} elements that a rank has of {}: they must "
-        "be "
-        "groups of equal size, a multiple of 8 below 16,000; change the width of the model, the ranks or "
-        "stage3_prefetch_bucket_size",
+        "zero_quantized_weights: DeepSpeed cannot quantise the {} elements that a rank has of {}: they "
+        "must be groups of equal size, a multiple of 8 below 16,000; change the width of the model, the "
+        "ranks or stage3_prefetch_bucket_size",
         elements, tag);
   }
   out_.all_gather(group, {elements}, DType::int8, k_quantized, tag);

@@ -28,8 +28,7 @@ Device device_of(MapReader& zero, std::string_view section, Job& job) {
     reader.choose("device", {{"none", Device::none}, {"cpu", Device::cpu}, {"nvme", Device::nvme}}, device);
     reader.accept(
         "nvme_path buffer_count buffer_size max_in_cpu pin_memory pipeline_read pipeline_write fast_init "
-        "ratio "
-        "super_offload cpuadam_cores_perc");
+        "ratio super_offload cpuadam_cores_perc");
     zero.pass_on(reader.finish());
   }
   return device;

@@ -36,9 +36,8 @@ void settle(Job& job) {
                               std::find(modules.begin(), modules.end(), "mlp") != modules.end();
   if (recomputes_mlp && job.model.linear_bias && !behaviour(job).has_rules_of_its_own) {
     job.warnings.emplace_back(
-        "recompute-modules mlp with biases of linear layers never ends in Megatron, whose checkpoint returns "
-        "the "
-        "bias (core/tensor_parallel/random.py:656); add disable-bias-linear");
+        "recompute-modules mlp with biases of linear layers never ends in Megatron, whose checkpoint "
+        "returns the bias (core/tensor_parallel/random.py:656); add disable-bias-linear");
   }
 }
 
