@@ -1,0 +1,37 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/machine/cost/call.hpp"
+
+namespace commlens {
+
+/// A measured time of a call.
+struct SweepPoint {
+  TimedCall call;
+  double us = 0;
+  std::string library;    // "nccl", "rccl", "mpi"; empty: not said
+  std::string version;    // "2.27.3"; empty: not said
+  std::string algorithm;  // that was asked for; "any": the circumstances are not known; empty: none was
+  std::string where;      // "FILE:LINE"
+};
+
+/// What a file of sweeps holds, and what of it was skipped.
+struct SweepFile {
+  std::vector<SweepPoint> points;
+  std::vector<std::string> notes;
+};
+
+/// Whether a text starts with the header of one of the tables that parse_sweep_csv reads.
+bool is_sweep_csv(std::string_view content);
+
+/// Rows of
+///   machine,library,op,ranks,nodes,ranks_per_node,dtype,bytes,time_us,…        bytes as nccl-tests counts
+///   them framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency
+///                                                    elements of the whole message, milliseconds
+/// Fails on a row that cannot be (a time that is no positive number, say), and on a table without rows.
+Result<SweepFile> parse_sweep_csv(const std::string& file, std::string_view content);
+
+}  // namespace commlens
