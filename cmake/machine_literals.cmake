@@ -1,6 +1,7 @@
-# cmake -P machine_literals.cmake with OUTPUT (the C++ source to write) and FILES (of data/machines, in order).
+# cmake -P machine_literals.cmake with OUTPUT (the C++ source to write) and FOLDER (data/machines).
 cmake_minimum_required(VERSION 3.25)
-string(REPLACE "\"" "" FILES "${FILES}")
+file(GLOB FILES ${FOLDER}/*.json)
+list(SORT FILES)
 set(literals "")
 set(rows "")
 set(count 0)

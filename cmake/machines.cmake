@@ -5,7 +5,7 @@ file(GLOB machine_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/data/machines/*.
 list(SORT machine_files)
 add_custom_command(
   OUTPUT ${machines_source}
-  COMMAND ${CMAKE_COMMAND} -D OUTPUT=${machines_source} -D FILES="${machine_files}"
+  COMMAND ${CMAKE_COMMAND} -D OUTPUT=${machines_source} -D FOLDER=${PROJECT_SOURCE_DIR}/data/machines
           -P ${CMAKE_CURRENT_LIST_DIR}/machine_literals.cmake
   DEPENDS ${machine_files} ${CMAKE_CURRENT_LIST_DIR}/machine_literals.cmake
   COMMENT "Embedding the machines" VERBATIM)

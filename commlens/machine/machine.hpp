@@ -110,6 +110,7 @@ struct Calibration {
 struct Machine {
   std::string name;
   std::string title;
+  std::vector<std::string> devices;  // how sweeps name it or its processor: "A100-SXM4-80GB"
   std::optional<Quantity> nodes;
   Quantity ranks_per_node;
   CpuVendor cpu = CpuVendor::other;

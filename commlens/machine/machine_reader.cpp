@@ -205,13 +205,19 @@ void read_calibrations(MachineFields& fields, const ConfigNode& root,
 Machine machine_from(MachineFields& fields, const ConfigNode& root) {
   Machine machine;
   fields.known(root, "",
-               {"schema", "name", "title", "nodes", "ranks_per_node", "cpu", "processor", "scale_up",
-                "scale_out", "graph", "rccl_model", "borrows", "calibrations"});
+               {"schema", "name", "title", "devices", "nodes", "ranks_per_node", "cpu", "processor",
+                "scale_up", "scale_out", "graph", "rccl_model", "borrows", "calibrations"});
   if (fields.text(root, "", "schema") != "commlens.machine/1") {
     fields.fail(root, "schema", "must be 'commlens.machine/1'");
   }
   machine.name = fields.text(root, "", "name");
   machine.title = fields.text(root, "", "title");
+  for (const ConfigNode& device : fields.items(root, "", "devices")) {
+    if (device.kind != ConfigNode::Kind::scalar || device.text.empty()) {
+      fields.fail(device, "devices", "must be texts");
+    }
+    machine.devices.push_back(device.text);
+  }
   machine.nodes = fields.quantity(root, "", "nodes", k_nodes, false);
   machine.ranks_per_node = fields.quantity(root, "", "ranks_per_node", k_ranks, true).value_or(Quantity{});
   const std::string cpu = fields.text(root, "", "cpu");

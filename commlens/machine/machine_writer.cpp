@@ -146,6 +146,9 @@ void write(std::string& out, const Json& json, std::size_t indent) {
 
 std::string machine_json(const Machine& machine) {
   Json json = {{"schema", "commlens.machine/1"}, {"name", machine.name}, {"title", machine.title}};
+  if (!machine.devices.empty()) {
+    json["devices"] = machine.devices;
+  }
   add(json, "nodes", machine.nodes);
   json["ranks_per_node"] = quantity_json(machine.ranks_per_node);
   json["cpu"] = std::string(name_of(machine.cpu));

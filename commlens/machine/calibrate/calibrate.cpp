@@ -32,7 +32,7 @@ double link_rate(const Machine& machine, const Placement& place) {
   const double inside = machine.up.bandwidth ? machine.up.bandwidth->value : 0;
   const double between =
       machine.out.nics && machine.out.bandwidth ? machine.out.nics->value * machine.out.bandwidth->value : 0;
-  return place.nodes > 1 ? std::max(between, place.ranks <= machine.ranks_per_node.value ? inside : 0)
+  return place.nodes > 1 ? std::max(between, static_cast<double>(place.ranks) <= machine.ranks_per_node.value ? inside : 0)
                          : inside;
 }
 

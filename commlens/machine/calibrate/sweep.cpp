@@ -156,6 +156,7 @@ Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, const
   SweepPoint point;
   point.where = where;
   point.library = "nccl";
+  point.device = table.cell(row, "device");
   point.version = table.cell(row, "version");
   point.call.op = *operation(table.cell(row, "op_name"));
   const std::optional<DType> type = element_type(table.cell(row, "nccl_dtype"));
@@ -182,6 +183,7 @@ Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, const s
   point.call.op = *operation(operation_text);
   const LibraryWords words = library_of(table.cell(row, "library"), holds(operation_text, "in-app"));
   point.library = words.library;
+  point.device = table.cell(row, "machine");
   point.algorithm = words.algorithm;
   point.version = table.cell(row, "version");
   const std::optional<DType> type = element_type(table.cell(row, "dtype"));

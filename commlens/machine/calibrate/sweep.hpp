@@ -15,6 +15,7 @@ struct SweepPoint {
   std::string library;    // "nccl", "rccl", "mpi"; empty: not said
   std::string version;    // "2.27.3"; empty: not said
   std::string algorithm;  // that was asked for; "any": the circumstances are not known; empty: none was
+  std::string device;     // as the file names the machine or its GPU; empty: not said
   std::string where;      // "FILE:LINE"
 };
 
