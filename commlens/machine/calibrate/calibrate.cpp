@@ -32,8 +32,10 @@ double link_rate(const Machine& machine, const Placement& place) {
   const double inside = machine.up.bandwidth ? machine.up.bandwidth->value : 0;
   const double between =
       machine.out.nics && machine.out.bandwidth ? machine.out.nics->value * machine.out.bandwidth->value : 0;
-  return place.nodes > 1 ? std::max(between, static_cast<double>(place.ranks) <= machine.ranks_per_node.value ? inside : 0)
-                         : inside;
+  return place.nodes > 1
+             ? std::max(between,
+                        static_cast<double>(place.ranks) <= machine.ranks_per_node.value ? inside : 0)
+             : inside;
 }
 
 Result<void> check_rate(const Machine& machine, const SweepPoint& point) {

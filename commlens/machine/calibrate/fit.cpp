@@ -57,9 +57,15 @@ Features fitted_in_node(const PointsOfPair& points) {
 }
 
 /// Between nodes single runs are slowed by others: errors beyond k_outlier count linearly.
-Features fitted_between_nodes(const PointsOfPair& points) {
+/// What was measured on one number of nodes says nothing of others: then there are no such terms.
+Features fitted_between_nodes(const PointsOfPair& points, bool is_one_place) {
   std::vector<Equation> equations;
   std::transform(points.begin(), points.end(), std::back_inserter(equations), equation_of);
+  for (Equation& equation : equations) {
+    for (const std::size_t index : {1, 3, 5}) {
+      equation.factors[index] *= is_one_place ? 0 : 1;
+    }
+  }
   const std::size_t measured = equations.size();
   add_ridge(equations, Prior{{}, {1, 1, 1, 1, 1, 1}}, k_weak_ridge);
   Features found{};
@@ -102,22 +108,23 @@ Features fitted_by_shape(const PointsOfPair& points, const Features& shape) {
 }
 
 std::vector<Knots> knots_of(const PointsOfPair& points) {
-  std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, std::vector<double>>> places;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, std::vector<Weighted>>> places;
   for (const PairPoint& point : points) {
     const TimedCall& call = point.point.call;
-    places[{call.place.ranks, call.place.nodes}][call.bytes.value].push_back(std::log(point.point.us));
+    places[{call.place.ranks, call.place.nodes}][call.bytes.value].push_back(
+        {std::log(point.point.us), point.point.weight});
   }
   std::vector<Knots> result;
   for (const auto& [place, sizes] : places) {
     Knots knots{place.first, place.second, {}, {}};
-    std::vector<double> logs;
+    std::vector<Weighted> logs;
     for (const auto& [bytes, values] : sizes) {
       knots.bytes.push_back(bytes);
-      double sum = 0;
-      for (const double value : values) {
-        sum += value;
+      double weight = 0;
+      for (const Weighted& value : values) {
+        weight += value.weight;
       }
-      logs.push_back(sum / static_cast<double>(values.size()));
+      logs.push_back({weighted_median(values), weight});
     }
     for (const double value : never_falling(logs)) {
       knots.us.push_back(std::exp(value));
@@ -175,10 +182,11 @@ const PairFit* sibling_of(const std::vector<PairFit>& fitted, const PairKey& key
 /// How a pair measured with one number of ranks gets its dependence on it.
 Features fitted_at_one_place(const PairKey& key, const PointsOfPair& points,
                              const std::vector<PairFit>& fitted) {
-  if (const PairFit* const sibling = sibling_of(fitted, key)) {
-    return fitted_by_shape(points, sibling->coefficients);
+  if (std::get<2>(key)) {
+    return fitted_between_nodes(points, true);
   }
-  return std::get<2>(key) ? fitted_between_nodes(points) : fitted_in_node(points);
+  const PairFit* const sibling = sibling_of(fitted, key);
+  return sibling != nullptr ? fitted_by_shape(points, sibling->coefficients) : fitted_in_node(points);
 }
 
 double percentile(std::vector<double> values, double share) {
@@ -252,11 +260,11 @@ Fits fit_pairs(const std::vector<PairPoint>& points, const std::vector<PairFit>&
     const auto& [op, name, several] = key;
     if (const PairFit* const like = find_pair(shape, op, name, several)) {
       fits.pairs.push_back(fit_of(key, members, fitted_by_shape(members, like->coefficients)));
-    } else if (sizes_of(members) < 3) {
+    } else if (sizes_of(members) < k_enough_sizes) {
       of_one_place.push_back(key);
     } else if (places_of(members) > 1 || name.algorithm == "nvls") {
       fits.pairs.push_back(
-          fit_of(key, members, several ? fitted_between_nodes(members) : fitted_in_node(members)));
+          fit_of(key, members, several ? fitted_between_nodes(members, false) : fitted_in_node(members)));
     } else {
       of_one_place.push_back(key);
     }
@@ -264,13 +272,18 @@ Fits fit_pairs(const std::vector<PairPoint>& points, const std::vector<PairFit>&
   const std::vector<PairFit> fitted = fits.pairs;
   for (const PairKey& key : of_one_place) {
     const PointsOfPair& members = pairs.at(key);
-    if (sizes_of(members) < 3 && sibling_of(fitted, key) == nullptr) {
-      fits.notes.push_back(fmt::format("{}: {} of the 3 sizes that a fit needs; not calibrated",
-                                       name_of_pair(key), sizes_of(members)));
+    const bool has_sibling = !std::get<2>(key) && sibling_of(fitted, key) != nullptr;
+    if (sizes_of(members) < k_enough_sizes && std::get<2>(key) && !has_sibling) {
+      fits.notes.push_back(fmt::format("{}: {} of the {} sizes that a fit needs; not calibrated",
+                                       name_of_pair(key), sizes_of(members), k_enough_sizes));
       continue;
     }
     fits.pairs.push_back(fit_of(key, members, fitted_at_one_place(key, members, fitted)));
-    if (sibling_of(fitted, key) == nullptr) {
+    if (sizes_of(members) < k_enough_sizes && !has_sibling) {
+      fits.notes.push_back(
+          fmt::format("{}: {} of the {} sizes that a fit needs; the library's constants fill the gap",
+                      name_of_pair(key), sizes_of(members), k_enough_sizes));
+    } else if (places_of(members) < 2 && !has_sibling) {
       fits.notes.push_back(
           fmt::format("{}: one number of ranks, so times for others are not calibrated", name_of_pair(key)));
     }
@@ -286,7 +299,7 @@ Fits fit_pairs(const std::vector<PairPoint>& points, const std::vector<PairFit>&
 
 std::array<double, 5> cross_validated_spread(const std::vector<PairPoint>& points,
                                              const std::vector<PairFit>& shape) {
-  constexpr double share = .85;
+  constexpr double share = .8;
   constexpr double least = .04;
   constexpr std::size_t enough = 8;
   OffByRange off;

@@ -31,7 +31,7 @@ const PairFit* find_pair(const std::vector<PairFit>& pairs, CommKind op, const P
 
 /// What predictions are off by in each range of sizes (cost/form.hpp), as |log(measured / predicted)|: half
 /// of the sizes predicted by the other half, then the other way round, and the middle numbers of nodes by the
-/// rest. The 85th percentile, and 4 % at least: halves have twice the distance between sizes, so it holds
+/// rest. The 80th percentile, and 4 % at least: halves have twice the distance between sizes, so it holds
 /// some 90 % of new points, as docs/results/calibrate.md shows.
 std::array<double, 5> cross_validated_spread(const std::vector<PairPoint>& points,
                                              const std::vector<PairFit>& shape);

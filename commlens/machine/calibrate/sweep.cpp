@@ -152,6 +152,17 @@ Result<std::int64_t> count_at(const std::string& where, const std::string& colum
   });
 }
 
+/// "all_gather(in-app, median of 2330)" is of 2330 calls.
+double calls_of(std::string_view text) {
+  constexpr std::string_view before = "median of ";
+  const std::size_t found = text.find(before);
+  if (found == std::string_view::npos) {
+    return 1;
+  }
+  const std::string_view rest = text.substr(found + before.size());
+  return parse_number(rest.substr(0, rest.find(')'))).value_or(1);
+}
+
 Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, const std::string& where) {
   SweepPoint point;
   point.where = where;
@@ -206,6 +217,14 @@ Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, const s
   point.call.place = {ranks_text.empty() ? *ranks * *nodes : *ranks, *nodes};
   point.call.bytes = Bytes{*bytes};
   point.us = *us;
+  point.weight = calls_of(operation_text);
+  // A group that fits a node of a job on several is one of the node, unless its two ranks are of different
+  // stages.
+  const Result<double> node_size = parse_number(per_node);
+  if (!ranks_text.empty() && *nodes > 1 && node_size && static_cast<double>(*ranks) <= *node_size &&
+      !is_point_to_point(point.call.op)) {
+    point.call.place.nodes = 1;
+  }
   return point;
 }
 

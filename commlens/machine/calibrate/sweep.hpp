@@ -12,6 +12,7 @@ namespace commlens {
 struct SweepPoint {
   TimedCall call;
   double us = 0;
+  double weight = 1;      // calls that the time is a median of, where the file says so
   std::string library;    // "nccl", "rccl", "mpi"; empty: not said
   std::string version;    // "2.27.3"; empty: not said
   std::string algorithm;  // that was asked for; "any": the circumstances are not known; empty: none was

@@ -13,7 +13,7 @@ namespace commlens {
 namespace {
 
 // Measured errors of docs/results/calibrate.md, as factors.
-constexpr double k_lent = 1.12;           // another machine of the same GPUs: P90 of B200 for GB200, 10 %
+constexpr double k_lent = 1.1;            // another machine of the same GPUs: P90 of B200 for GB200, 10 %
 constexpr double k_other_release = 1.25;  // coefficients of another release: P90 23 %
 constexpr double k_extrapolated = 1.3;    // ranks beyond those measured: P90 28 %
 constexpr double k_constants_low = 1.35;  // a library's constants alone: mostly too low, P90 42 %
@@ -96,8 +96,12 @@ CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const 
     source = TimeSource::borrowed;
     source_of = std::move(of);
   };
-  if (!covers(fit, call.place)) {
-    lower_to(k_extrapolated, fit.rows == 0 ? calibration.shape_from : "other numbers of ranks");
+  if (fit.rows == 0 || (!calibration.shape_from.empty() && !covers(fit, call.place))) {
+    lower_to(k_lent, calibration.shape_from);
+  } else if (!covers(fit, call.place)) {
+    lower_to(k_extrapolated, "other numbers of ranks");
+  } else if (measured_sizes(fit) < k_enough_sizes) {
+    lower_to(k_extrapolated, "the library's constants");
   } else if (is_beyond_sizes(fit, call.bytes)) {
     lower_to(k_extrapolated, "other sizes");
   }
@@ -105,6 +109,23 @@ CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const 
     lower_to(k_other_release, fmt::format("{} {}", calibration.library, calibration.version));
   }
   return with_interval(calibrated_us(fit, call), factor, source, source_of);
+}
+
+/// A pair that was not measured: as another operation under the same algorithm and protocol.
+std::optional<CollectiveTime> by_sibling(const Calibration& calibration, const TimedCall& call,
+                                         const PairName& name) {
+  for (const CommKind op : {CommKind::all_gather, CommKind::reduce_scatter, CommKind::all_reduce}) {
+    TimedCall other = call;
+    other.op = op;
+    const PairFit* const fit = pair_in(calibration, other, name);
+    if (fit != nullptr) {
+      PairFit alike = *fit;
+      alike.knots.clear();  // those of the other operation
+      return with_interval(form_us(alike, call), k_extrapolated, TimeSource::borrowed,
+                           std::string(name_of(op)));
+    }
+  }
+  return std::nullopt;
 }
 
 /// A pair that was not measured: off from the library's estimate as the nearest measured pair of the
@@ -143,6 +164,9 @@ std::optional<CollectiveTime> by_calibration(const Machine& machine, const Libra
   }
   if (const PairFit* const fit = nearest_pair(*calibration, library, call, name)) {
     return by_fit(*calibration, *fit, library, call);
+  }
+  if (std::optional<CollectiveTime> time = by_sibling(*calibration, call, name)) {
+    return time;
   }
   const Candidate* const wanted = candidate_of(candidates, name.algorithm, name.protocol);
   return wanted == nullptr || wanted->library_us <= 0

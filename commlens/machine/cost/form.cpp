@@ -82,13 +82,29 @@ double by_mean(const PairFit& fit, const TimedCall& call) {
     curve.log_form.push_back(log_form(fit, here));
     curve.log_us.push_back(curve.log_form.back() + off / known);
   }
-  curve.log_us = never_falling(curve.log_us);
+  std::vector<Weighted> wanted;
+  for (const double value : curve.log_us) {
+    wanted.push_back({value, 1});
+  }
+  curve.log_us = never_falling(wanted);
   return along(curve, call.bytes.value, log_form(fit, call));
 }
 
 /// Where a placement stands between others.
 double scale_of(std::int64_t ranks, std::int64_t nodes) {
   return std::log2(static_cast<double>(ranks)) + std::log2(static_cast<double>(nodes));
+}
+
+/// The form for more or fewer nodes than were measured: steps as many as there are, but the network's share
+/// of them as at the nearest, since nothing says that it goes on falling.
+double log_beyond(const PairFit& fit, const TimedCall& call, const Knots& nearest) {
+  const Features here = features(fit.algorithm, fit.protocol, call);
+  const Features there = features(fit.algorithm, fit.protocol, at(call, call.bytes.value, nearest));
+  double us = 0;
+  for (std::size_t index = 0; index < here.size(); ++index) {
+    us += fit.coefficients[index] * (index == 3 || index == 5 ? there[index] : here[index]);
+  }
+  return std::log(std::max(us, 1e-9));
 }
 
 /// Between measured numbers of nodes: on the line between the logarithms of both; beyond, off as at the
@@ -114,7 +130,7 @@ double by_neighbours(const PairFit& fit, const TimedCall& call) {
   }
   const Knots& nearest = below != nullptr ? *below : *above;
   const TimedCall there = at(call, call.bytes.value, nearest);
-  return log_form(fit, call) + along_knots(fit, nearest, there) - log_form(fit, there);
+  return log_beyond(fit, call, nearest) + along_knots(fit, nearest, there) - log_form(fit, there);
 }
 
 }  // namespace
@@ -194,6 +210,14 @@ bool covers(const PairFit& fit, const Placement& place) {
   return has_below && has_above;
 }
 
+std::size_t measured_sizes(const PairFit& fit) {
+  std::set<std::int64_t> sizes;
+  for (const Knots& knots : fit.knots) {
+    sizes.insert(knots.bytes.begin(), knots.bytes.end());
+  }
+  return sizes.size();
+}
+
 std::size_t size_range(Bytes bytes) {
   return bytes.value < 8192        ? 0
          : bytes.value < 65'536    ? 1
@@ -202,25 +226,45 @@ std::size_t size_range(Bytes bytes) {
                                    : 4;
 }
 
-std::vector<double> never_falling(const std::vector<double>& values) {
+double weighted_median(std::vector<Weighted> values) {
+  std::sort(values.begin(), values.end(),
+            [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
+  double all = 0;
+  for (const Weighted& value : values) {
+    all += value.weight;
+  }
+  double below = 0;
+  for (std::size_t index = 0; index < values.size(); ++index) {
+    below += values[index].weight;
+    if (below * 2 == all && index + 1 < values.size()) {
+      return (values[index].value + values[index + 1].value) / 2;
+    }
+    if (below * 2 >= all) {
+      return values[index].value;
+    }
+  }
+  return values.back().value;
+}
+
+std::vector<double> never_falling(const std::vector<Weighted>& values) {
   struct Pool {
-    double sum = 0;
-    std::size_t count = 0;
-    double mean() const { return sum / static_cast<double>(count); }
+    std::vector<Weighted> members;
+    double middle = 0;
   };
   std::vector<Pool> pools;
-  for (const double value : values) {
-    pools.push_back({value, 1});
-    while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
-      const Pool last = pools.back();
+  for (const Weighted& value : values) {
+    pools.push_back({{value}, value.value});
+    while (pools.size() > 1 && pools[pools.size() - 2].middle > pools.back().middle) {
+      const Pool last = std::move(pools.back());
       pools.pop_back();
-      pools.back().sum += last.sum;
-      pools.back().count += last.count;
+      Pool& joined = pools.back();
+      joined.members.insert(joined.members.end(), last.members.begin(), last.members.end());
+      joined.middle = weighted_median(joined.members);
     }
   }
   std::vector<double> result;
   for (const Pool& pool : pools) {
-    result.insert(result.end(), pool.count, pool.mean());
+    result.insert(result.end(), pool.members.size(), pool.middle);
   }
   return result;
 }

@@ -35,10 +35,26 @@ double calibrated_us(const PairFit& fit, const TimedCall& call);
 /// Whether the pair was measured with these ranks on these nodes, or with fewer and with more.
 bool covers(const PairFit& fit, const Placement& place);
 
+/// Below this many sizes a fit leans on the library's constants or on another operation.
+constexpr std::size_t k_enough_sizes = 3;
+
+/// Sizes that a pair was measured at.
+std::size_t measured_sizes(const PairFit& fit);
+
 /// The range of sizes a spread is of: below 8 KiB, 64 KiB, 1 MiB, 16 MiB, above.
 std::size_t size_range(Bytes bytes);
 
-/// Pools neighbours that fall until none does.
-std::vector<double> never_falling(const std::vector<double>& values);
+/// A value and how much it counts.
+struct Weighted {
+  double value = 0;
+  double weight = 1;
+};
+
+/// The value that half of the weight is below; in the middle of two that are both so.
+double weighted_median(std::vector<Weighted> values);
+
+/// The values that never fall and have the least sum of weighted distances to these: neighbours that fall
+/// become their median.
+std::vector<double> never_falling(const std::vector<Weighted>& values);
 
 }  // namespace commlens
