@@ -88,7 +88,8 @@ Library library_of(const Machine& machine, const SweepPoint& point, const std::s
   Library library;
   library.name = point.library.empty() ? "nccl" : point.library;
   library.version = !point.version.empty() ? point.version : version;
-  if (library.version.empty()) {
+  // Where the row says which algorithm was taken, no release's table is needed.
+  if (library.version.empty() && point.algorithm.empty()) {
     library.version = default_version(machine, library.name);
   }
   return library;
@@ -183,10 +184,9 @@ PairError summary_of(const PairError& head, const std::vector<std::pair<double, 
 
 }  // namespace
 
-Result<std::vector<PairError>> errors_of(const Machine& machine, const std::vector<SweepPoint>& points,
-                                         const std::string& version) {
-  using Key = std::tuple<std::string, CommKind, PairName, bool>;
-  std::map<Key, std::vector<std::pair<double, std::string>>> errors;
+Result<std::vector<PointTime>> times_of_points(const Machine& machine, const std::vector<SweepPoint>& points,
+                                               const std::string& version) {
+  std::vector<PointTime> result;
   std::string failed;
   for (const SweepPoint& point : medians_of(points)) {
     const Library library = library_of(machine, point, version);
@@ -197,15 +197,27 @@ Result<std::vector<PairError>> errors_of(const Machine& machine, const std::vect
       failed = fmt::format("{}: {}", point.where, time.error().message);
       break;
     }
-    errors[{library.name, point.call.op, *pair, point.call.place.nodes > 1}].emplace_back(
-        std::abs(time->us / point.us - 1), point.where);
+    result.push_back({point, library, *pair, *time});
   }
-  std::vector<PairError> result;
-  for (const auto& [key, values] : errors) {
-    const auto& [library, op, pair, several] = key;
-    result.push_back(summary_of({library, op, pair.algorithm, pair.protocol, several}, values));
-  }
-  return failed.empty() ? Result<std::vector<PairError>>(std::move(result)) : failure(failed);
+  return failed.empty() ? Result<std::vector<PointTime>>(std::move(result)) : failure(failed);
+}
+
+Result<std::vector<PairError>> errors_of(const Machine& machine, const std::vector<SweepPoint>& points,
+                                         const std::string& version) {
+  return times_of_points(machine, points, version).map([](const std::vector<PointTime>& times) {
+    using Key = std::tuple<std::string, CommKind, PairName, bool>;
+    std::map<Key, std::vector<std::pair<double, std::string>>> errors;
+    for (const PointTime& time : times) {
+      errors[{time.library.name, time.point.call.op, time.pair, time.point.call.place.nodes > 1}]
+          .emplace_back(std::abs(time.error()), time.point.where);
+    }
+    std::vector<PairError> result;
+    for (const auto& [key, values] : errors) {
+      const auto& [library, op, pair, several] = key;
+      result.push_back(summary_of({library, op, pair.algorithm, pair.protocol, several}, values));
+    }
+    return result;
+  });
 }
 
 Result<CalibrationOutput> calibrated(const CalibrationInput& input) {

@@ -4,6 +4,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/machine/calibrate/sweep.hpp"
+#include "commlens/machine/cost/collective.hpp"
 #include "commlens/machine/machine.hpp"
 
 namespace commlens {
@@ -43,6 +44,17 @@ struct CalibrationOutput {
 /// refused: a bus bandwidth beyond the links (a unit error), rows that are all there twice, one size. Fails
 /// too where no pair has three sizes.
 Result<CalibrationOutput> calibrated(const CalibrationInput& input);
+
+/// A measured point (the median of its replicates) and the time that a machine gives it.
+struct PointTime {
+  SweepPoint point;
+  Library library;
+  PairName pair;
+  CollectiveTime time;
+  double error() const { return time.us / point.us - 1; }
+};
+Result<std::vector<PointTime>> times_of_points(const Machine& machine, const std::vector<SweepPoint>& points,
+                                               const std::string& version);
 
 /// How far a machine's times are from points that were not fitted, one line a pair.
 Result<std::vector<PairError>> errors_of(const Machine& machine, const std::vector<SweepPoint>& points,

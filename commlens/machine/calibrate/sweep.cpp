@@ -1,5 +1,6 @@
 #include "commlens/machine/calibrate/sweep.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -218,6 +219,8 @@ Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, const s
   point.call.bytes = Bytes{*bytes};
   point.us = *us;
   point.weight = calls_of(operation_text);
+  point.job_nodes = *nodes;
+  point.is_in_job = holds(operation_text, "in-app");
   // A group that fits a node of a job on several is one of the node, unless its two ranks are of different
   // stages.
   const Result<double> node_size = parse_number(per_node);
@@ -226,6 +229,35 @@ Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, const s
     point.call.place.nodes = 1;
   }
   return point;
+}
+
+bool shrinks_with(const SweepPoint& a, const SweepPoint& b) {
+  constexpr double rounding = 1e-3;
+  const auto whole = [](const SweepPoint& point) {
+    return static_cast<double>(point.call.bytes.value) * static_cast<double>(point.job_nodes);
+  };
+  return a.is_in_job && b.is_in_job && a.call.op == b.call.op && a.job_nodes != b.job_nodes &&
+         std::abs(whole(a) / whole(b) - 1) < rounding;
+}
+
+/// Gathers of jobs of several sizes whose bytes fall as the nodes grow are of shards over nodes, whatever
+/// ranks the log gives: one rank a node, the whole is the shard times the nodes. (The same factor for all,
+/// where several ranks of the model share it.)
+std::int64_t spread_over_nodes(std::vector<SweepPoint>& points) {
+  std::vector<bool> is_shard(points.size());
+  for (std::size_t index = 0; index < points.size(); ++index) {
+    is_shard[index] = points[index].call.op == CommKind::all_gather &&
+                      std::any_of(points.begin(), points.end(), [&](const SweepPoint& other) {
+                        return shrinks_with(points[index], other);
+                      });
+  }
+  for (std::size_t index = 0; index < points.size(); ++index) {
+    if (is_shard[index]) {
+      points[index].call.place = {points[index].job_nodes, points[index].job_nodes};
+      points[index].call.bytes = points[index].call.bytes * points[index].job_nodes;
+    }
+  }
+  return std::count(is_shard.begin(), is_shard.end(), true);
 }
 
 }  // namespace
@@ -266,6 +298,10 @@ Result<SweepFile> parse_sweep_csv(const std::string& file, std::string_view cont
   }
   for (const auto& [name, rows] : other) {
     result.notes.push_back(fmt::format("{}: {} rows of {} are skipped", file, rows, name));
+  }
+  if (const std::int64_t shards = spread_over_nodes(result.points); shards > 0) {
+    result.notes.push_back(fmt::format(
+        "{}: {} gathers shrink as their job grows: taken as shards over its nodes", file, shards));
   }
   if (without_ranks > 0) {
     result.notes.push_back(fmt::format("{}: {} rows without ranks are taken as calls of all ranks of the job",

@@ -12,12 +12,14 @@ namespace commlens {
 struct SweepPoint {
   TimedCall call;
   double us = 0;
-  double weight = 1;      // calls that the time is a median of, where the file says so
-  std::string library;    // "nccl", "rccl", "mpi"; empty: not said
-  std::string version;    // "2.27.3"; empty: not said
-  std::string algorithm;  // that was asked for; "any": the circumstances are not known; empty: none was
-  std::string device;     // as the file names the machine or its GPU; empty: not said
-  std::string where;      // "FILE:LINE"
+  double weight = 1;           // calls that the time is a median of, where the file says so
+  std::string library;         // "nccl", "rccl", "mpi"; empty: not said
+  std::string version;         // "2.27.3"; empty: not said
+  std::string algorithm;       // that was asked for; "any": the circumstances are not known; empty: none was
+  std::string device;          // as the file names the machine or its GPU; empty: not said
+  bool is_in_job = false;      // logged by a training job, not by a benchmark
+  std::int64_t job_nodes = 1;  // of the whole job that the group is part of
+  std::string where;           // "FILE:LINE"
 };
 
 /// What a file of sweeps holds, and what of it was skipped.

@@ -29,7 +29,7 @@ const Calibration* calibration_of(const Machine& machine, const Library& library
   const Calibration* any = nullptr;
   for (const Calibration& calibration : machine.calibrations) {
     if (calibration.library == library.name) {
-      if (is_same_release(calibration.version, library.version)) {
+      if (calibration.version.empty() || is_same_release(calibration.version, library.version)) {
         return &calibration;
       }
       any = any == nullptr ? &calibration : any;
@@ -105,7 +105,8 @@ CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const 
   } else if (is_beyond_sizes(fit, call.bytes)) {
     lower_to(k_extrapolated, "other sizes");
   }
-  if (!is_same_release(calibration.version, library.version)) {
+  // A sweep that does not say its release is of whatever the machine runs.
+  if (!calibration.version.empty() && !is_same_release(calibration.version, library.version)) {
     lower_to(k_other_release, fmt::format("{} {}", calibration.library, calibration.version));
   }
   return with_interval(calibrated_us(fit, call), factor, source, source_of);
@@ -318,14 +319,17 @@ Result<CollectiveTime> time_of_pair(const Machine& machine, const Library& libra
   if (pair.algorithm != "any" && asked.algorithms.empty()) {
     asked.algorithms = {pair.algorithm};
   }
-  return library_candidates(machine, library, call).and_then([&](const std::vector<Candidate>& candidates) {
+  if (asked.version.empty()) {
+    asked.version = default_version(machine, asked.name);
+  }
+  return library_candidates(machine, asked, call).and_then([&](const std::vector<Candidate>& candidates) {
     return time_of({machine, nullptr, asked, call, {}}, pair, candidates);
   });
 }
 
 std::string default_version(const Machine& machine, std::string_view library) {
   for (const Calibration& calibration : machine.calibrations) {
-    if (calibration.library == library) {
+    if (calibration.library == library && !calibration.version.empty()) {
       return calibration.version;
     }
   }
